@@ -1,0 +1,97 @@
+// Package model says what a config.json and the tensor names of a checkpoint mean.
+//
+// One file per family maps its keys and names to a Description; the plan of convert, the reference model and the engine
+// build from the Description alone and never ask for a family by name.
+package model
+
+// Description of a decoder-only transformer.
+type Description struct {
+	Family string // "bitnet", "llama", …
+	Config
+	Embed     string  // [Vocab, Hidden]
+	FinalNorm string  // [Hidden]
+	Head      string  // [Vocab, Hidden]; equal to Embed when tied
+	Blocks    []Block // one per layer
+	Quant     Quant   // what the checkpoint declares about its linears
+}
+
+// Config holds the numbers of a Description. Zero means absent where a comment says so.
+type Config struct {
+	Hidden, Intermediate, Layers int
+	Heads, KVHeads, HeadDim      int
+	Vocab, MaxPositions          int
+	NormEps                      float32
+	Rope                         Rope
+	Activation                   string  // "silu", "relu2" or "gelu_tanh"
+	SlidingWindow                int     // tokens; 0 = none. Applies to blocks with Block.Local
+	NormPlusOne                  bool    // RMSNorm multiplies by 1 + w (Gemma)
+	EmbedScale                   float32 // 0 = none; embeddings are multiplied by it (Gemma)
+	AttnScale                    float32 // 0 = 1/sqrt(HeadDim)
+	AttnSoftcap, LogitSoftcap    float32 // 0 = none; c·tanh(x/c)
+	BOS                          int     // −1 = none
+	EOS                          []int
+}
+
+// Rope is the rotary embedding, half-split form.
+type Rope struct {
+	Theta      float64
+	LocalTheta float64 // 0 = Theta; base of blocks with Block.Local (Gemma 3)
+	Dim        int     // rotated values per head; HeadDim unless the rotation is partial
+	// llama3 scaling; Factor 0 = none
+	Factor, LowFreqFactor, HighFreqFactor float64
+	OriginalMaxPositions                  int
+	// linear scaling of positions; 0 = none
+	Linear float64
+}
+
+// Linear names one matrix of a block and its optional bias.
+type Linear struct {
+	Weight string // name of the tensor, shape [Out, In]
+	Bias   string // "" = none
+	In     int
+	Out    int
+	Rows   Rows // rows of the stored tensor that this linear takes; zero value = all (fused tensors: Phi-3)
+}
+
+// Rows is a range [From, To) of rows of a stored tensor.
+type Rows struct{ From, To int }
+
+// Block names the tensors of one layer. An empty name means that the step does not exist.
+type Block struct {
+	AttnNorm     string
+	Q, K, V, O   Linear
+	QNorm, KNorm string // RMSNorm over each head (Qwen3, Gemma 3)
+	AttnSubNorm  string // RMSNorm in front of O (BitNet)
+	AttnPostNorm string // RMSNorm on the output of O, before the residual (Gemma 2)
+	FFNNorm      string
+	Gate, Up     Linear
+	Down         Linear
+	FFNSubNorm   string // RMSNorm in front of Down (BitNet)
+	FFNPostNorm  string
+	Local        bool // sliding-window attention
+}
+
+// Quant is what a checkpoint declares about the weights of its linears.
+type Quant struct {
+	Declared Declared
+	// ScaleDivides: a stored weight_scale is 1/mean|W| and divides (bitlinear); otherwise it multiplies.
+	ScaleDivides bool
+	// Float names the linears that stay floats (modules_to_not_convert), matched by the last or whole module name.
+	Float []string
+}
+
+// Declared is the kind of weights that a config.json promises.
+type Declared string
+
+// The kinds. Packed and AbsMean come from quantization_config or from the family itself; Nothing leaves the decision to
+// the data.
+const (
+	Nothing Declared = ""        // floats, about which nothing is said
+	Packed  Declared = "packed"  // U8 codes, four rows per byte, with weight_scale
+	AbsMean Declared = "absmean" // float masters, trained to be used as absmean ternary
+)
+
+// Linears of a block in the order of evaluation.
+func (b *Block) Linears() []*Linear {
+	return []*Linear{&b.Q, &b.K, &b.V, &b.O, &b.Gate, &b.Up, &b.Down}
+}

@@ -1,0 +1,66 @@
+package pack
+
+import "fmt"
+
+// Alphabet is the set of integers that a code may be.
+type Alphabet struct {
+	Name   string
+	Values []int8 // ascending
+}
+
+// The alphabets. Codes are integers, so that kernels stay exact; what a quantizer's own convention adds is a power of
+// two that goes into the scale: a stretched level of ±0.25 or ±0.75 is a code of ±1 or ±3 with a scale of α/4, an E2M1
+// element is half of its code.
+var (
+	Ternary = Alphabet{"ternary", []int8{-1, 0, 1}}
+	Int1    = Alphabet{"int1", []int8{-1, 1}}
+	Int2    = Alphabet{"int2", []int8{-2, -1, 0, 1}}
+	Int2Odd = Alphabet{"int2odd", []int8{-3, -1, 1, 3}}
+	Int2Q   = Alphabet{"int2q", []int8{-1, 0, 1, 2}} // ggml Q2_0
+	Int4    = Alphabet{"int4", span(-8, 7)}
+	Int8    = Alphabet{"int8", span(-127, 127)}
+	E2M1    = Alphabet{"e2m1", []int8{-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12}}
+)
+
+// Alphabets in the order of their width.
+func Alphabets() []Alphabet {
+	return []Alphabet{Int1, Ternary, Int2, Int2Odd, Int2Q, Int4, E2M1, Int8}
+}
+
+// FindAlphabet returns the alphabet of that name.
+func FindAlphabet(name string) (Alphabet, error) {
+	for _, a := range Alphabets() {
+		if a.Name == name {
+			return a, nil
+		}
+	}
+	return Alphabet{}, fmt.Errorf("%w: alphabet %q", ErrUnsupported, name)
+}
+
+// Subset reports whether every value of a is a value of b, so that codes of a may be stored in a layout for b.
+func (a Alphabet) Subset(b Alphabet) bool {
+	legal := b.legal()
+	for _, v := range a.Values {
+		if !legal[uint8(v)] {
+			return false
+		}
+	}
+	return true
+}
+
+// legal is a table over the two's complement byte of a code.
+func (a Alphabet) legal() *[256]bool {
+	var t [256]bool
+	for _, v := range a.Values {
+		t[uint8(v)] = true
+	}
+	return &t
+}
+
+func span(lo, hi int) []int8 {
+	s := make([]int8, 0, hi-lo+1)
+	for v := lo; v <= hi; v++ {
+		s = append(s, int8(v))
+	}
+	return s
+}
