@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// errReported says that a command has already told what failed: the exit code is 1, nothing more is printed.
+var errReported = errors.New("a check failed")
+
+type usageError struct{ text string }
+
+func (e usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+
+type signalError struct{ os.Signal }
+
+func (e signalError) Error() string { return "interrupted; nothing was left behind" }
+
+// notify returns a context that the first SIGINT or SIGTERM cancels. A second one ends the process at once.
+func notify(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		if s, ok := <-signals; ok {
+			signal.Stop(signals)
+			cancel(signalError{s})
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); close(signals); cancel(nil) }
+}
+
+// interrupted returns the signal that ended ctx, if one did.
+func interrupted(ctx context.Context) error {
+	var s signalError
+	if errors.As(context.Cause(ctx), &s) {
+		return s
+	}
+	return nil
+}
+
+// exitCode maps an error to the exit codes that DESIGN and README promise.
+func exitCode(err error) int {
+	var (
+		usage usageError
+		sig   signalError
+		errno syscall.Errno
+	)
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &sig):
+		if sig.Signal == syscall.SIGTERM {
+			return 143
+		}
+		return 130
+	case errors.As(err, &usage):
+		return 2
+	case errors.As(err, &errno) && errno != syscall.ENOENT && errno != syscall.ENOTDIR:
+		return 3
+	case errors.Is(err, os.ErrPermission):
+		return 3
+	default:
+		return 1
+	}
+}

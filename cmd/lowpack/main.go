@@ -1,0 +1,99 @@
+// Command lowpack converts ultra-low-bit language models to packed files, verifies them and runs them.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/internal/version"
+)
+
+func main() { os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) }
+
+// Main runs one command line and returns its exit code: 0 good, 1 bad input or a failed check, 2 wrong usage, 3 the
+// environment failed, 130 and 143 interrupted.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := notify(context.Background())
+	defer stop()
+	app := newApp(stdin, stdout, stderr)
+	args, err := flagsFirst(app, args)
+	if err == nil {
+		err = app.RunContext(ctx, args)
+	}
+	if cause := interrupted(ctx); cause != nil {
+		err = cause
+	}
+	if err != nil && err != errReported {
+		fmt.Fprintf(stderr, "lowpack: %v\n", err)
+	}
+	return exitCode(err)
+}
+
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
+	app := &cli.App{
+		Name:      "lowpack",
+		Usage:     "pack ultra-low-bit language models for CPUs, prove the bytes, run them",
+		UsageText: "lowpack COMMAND [flags] [arguments]",
+		Description: `Examples:
+  lowpack convert MODEL_DIR --layout vnni4i -o model.safetensors
+  lowpack verify model.safetensors
+  lowpack run model.safetensors -p "Once upon a time"
+
+lowpack COMMAND --help explains a command. Flags may stand before or after the arguments.`,
+		HideVersion:               true,
+		Reader:                    stdin,
+		Writer:                    stdout,
+		ErrWriter:                 stderr,
+		ExitErrHandler:            func(*cli.Context, error) {}, // Main alone decides how the process ends
+		OnUsageError:              onUsageError,
+		CommandNotFound:           func(*cli.Context, string) {},
+		Action:                    noCommand,
+		DisableSliceFlagSeparator: true,
+		Commands:                  commands(),
+	}
+	for _, c := range app.Commands {
+		c.OnUsageError = onUsageError
+		c.CustomHelpTemplate = commandHelp
+		c.HideHelpCommand = true
+	}
+	return app
+}
+
+// commands in the order of a user's work; one file each.
+func commands() []*cli.Command {
+	return []*cli.Command{
+		versionCommand(),
+	}
+}
+
+func noCommand(c *cli.Context) error {
+	if name := c.Args().First(); name != "" {
+		return usagef("%q is no command; `lowpack --help` lists them", name)
+	}
+	return cli.ShowAppHelp(c)
+}
+
+func onUsageError(_ *cli.Context, err error, _ bool) error { return usagef("%v", err) }
+
+func versionCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "version",
+		Usage: "print the version and what this CPU offers",
+		Flags: []cli.Flag{jsonFlag()},
+		Action: func(c *cli.Context) error {
+			if err := wantArgs(c, 0, ""); err != nil {
+				return err
+			}
+			v := buildInfo()
+			if c.Bool("json") {
+				return printJSON(c.App.Writer, v)
+			}
+			fmt.Fprintf(c.App.Writer, "%s\nrevision  %s\ngo        %s\nplatform  %s\n", version.Tool, v.Revision, v.Go, v.Platform)
+			return nil
+		},
+	}
+}

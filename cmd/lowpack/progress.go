@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// plainEvery is how often progress is printed where no terminal can redraw a bar.
+const plainEvery = 5 * time.Second
+
+// progress shows how far a long piece of work is: a bar on a terminal, a plain line every few seconds elsewhere. It is
+// safe for concurrent use.
+type progress struct {
+	mu    sync.Mutex
+	out   io.Writer
+	bar   *progressbar.ProgressBar // nil without a terminal
+	what  string
+	total int64
+	last  time.Time
+}
+
+func newProgress(out io.Writer, what string) *progress {
+	return &progress{out: out, what: what, last: time.Now()}
+}
+
+// set reports done of total bytes and the thing at hand.
+func (p *progress) set(done, total int64, at string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if isTerminal(p.out) {
+		p.draw(done, total, at)
+		return
+	}
+	if now := time.Now(); now.Sub(p.last) >= plainEvery {
+		p.last = now
+		fmt.Fprintf(p.out, "%s %3d%% (%s of %s) %s\n", p.what, percent(done, total), size(done), size(total), at)
+	}
+}
+
+func (p *progress) draw(done, total int64, at string) {
+	if p.bar == nil || p.total != total {
+		p.total = total
+		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.out), progressbar.OptionShowBytes(true),
+			progressbar.OptionThrottle(80*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth(),
+			progressbar.OptionSetPredictTime(true))
+	}
+	p.bar.Describe(fmt.Sprintf("%s %s", p.what, shorten(at, 40)))
+	_ = p.bar.Set64(done) // drawing is best effort
+}
+
+// done removes the bar, so that what follows starts on a clean line.
+func (p *progress) done() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar != nil {
+		_ = p.bar.Clear()
+	}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+func percent(done, total int64) int64 {
+	if total <= 0 {
+		return 0
+	}
+	return done * 100 / total
+}
+
+// shorten keeps the end of a tensor name, which tells layers apart.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return "…" + s[len(s)-n+1:]
+}

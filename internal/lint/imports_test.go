@@ -1,0 +1,97 @@
+package lint
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/lowpack/lowpack/"
+
+// law says, per package or folder, which packages of this module it may import (folders cover what is below them).
+// Imports point one way: cmd → convert, verify, runtime → formats → pack.
+var law = map[string][]string{
+	"pack":                {"pack"},
+	"convert/quantize":    {"pack", "convert/quantize"},
+	"runtime/kernel":      {"pack", "runtime/kernel"},
+	"runtime/tensor":      {"runtime/kernel", "runtime/tensor", "pack"},
+	"formats/safetensors": {"pack", "formats/safetensors"},
+	"formats":             {"pack", "formats", "internal"},
+	"verify/reference":    {"pack", "formats", "internal", "verify/reference"},
+	"verify":              {"pack", "formats", "internal", "runtime", "verify"},
+	"convert":             {"pack", "formats", "internal", "convert", "verify/reference"},
+	"runtime":             {"pack", "formats", "internal", "runtime"},
+	"internal/atomicfile": {"internal"},
+}
+
+// never says what a folder must not reach even indirectly: a server must not be able to parse a checkpoint, and the
+// reference must not share code with what it judges.
+var never = map[string][]string{
+	"runtime":          {"formats/checkpoint", "convert", "verify"},
+	"verify/reference": {"runtime", "convert", "formats/checkpoint"},
+	"convert":          {"runtime"},
+}
+
+func TestImportLaw(t *testing.T) {
+	for _, line := range goList(t, "{{.ImportPath}}: {{join .Imports \" \"}}") {
+		path, imports, _ := strings.Cut(line, ": ")
+		pkg := strings.TrimPrefix(path, module)
+		allowed, ok := ruleFor(pkg)
+		if !ok {
+			continue
+		}
+		for _, imp := range strings.Fields(imports) {
+			if dep, ours := strings.CutPrefix(imp, module); ours && !below(dep, allowed) {
+				t.Errorf("%s imports %s; it may import only %v", pkg, dep, allowed)
+			}
+		}
+	}
+}
+
+func TestForbiddenDependencies(t *testing.T) {
+	for _, line := range goList(t, "{{.ImportPath}}: {{join .Deps \" \"}}") {
+		path, deps, _ := strings.Cut(line, ": ")
+		pkg := strings.TrimPrefix(path, module)
+		for folder, forbidden := range never {
+			if !below(pkg, []string{folder}) {
+				continue
+			}
+			for _, imp := range strings.Fields(deps) {
+				if dep, ours := strings.CutPrefix(imp, module); ours && below(dep, forbidden) {
+					t.Errorf("%s depends on %s, which %s must never reach", pkg, dep, folder)
+				}
+			}
+		}
+	}
+}
+
+// ruleFor returns the rule of the longest folder that holds pkg.
+func ruleFor(pkg string) (allowed []string, ok bool) {
+	longest := ""
+	for folder, a := range law {
+		if below(pkg, []string{folder}) && len(folder) > len(longest) {
+			longest, allowed, ok = folder, a, true
+		}
+	}
+	return allowed, ok
+}
+
+func below(pkg string, folders []string) bool {
+	for _, f := range folders {
+		if pkg == f || strings.HasPrefix(pkg, f+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func goList(t *testing.T, format string) []string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-f", format, "./...")
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
