@@ -1,0 +1,178 @@
+// Package atomicfile writes a file that appears whole or not at all.
+//
+// The data go to a file without a name in the directory of the target (Linux, O_TMPFILE) or, where that is not possible,
+// to a hidden file .NAME.*.partial beside it. Commit syncs the data, renames the file to the target and syncs the
+// directory. Whatever fails before the rename leaves the target as it was and no file behind; after a crash, an unnamed
+// file is gone by itself and a hidden one is removed by the next Create for the same target, if no living process holds it.
+package atomicfile
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// File is a file that is being written. WriteAt may be called from several goroutines at once; the other methods not.
+type File struct {
+	Handle
+	fs        FS
+	dir, name string // of the target
+	temp      string // path of the hidden file; "" while it has no name
+	done      bool
+}
+
+// Create starts a file that Commit will put at target. It refuses a target that exists and is not a regular file.
+func Create(fs FS, target string) (*File, error) {
+	if err := checkTarget(target); err != nil {
+		return nil, err
+	}
+	f := &File{fs: fs, dir: filepath.Dir(target), name: filepath.Base(target)}
+	f.sweep()
+	h, err := fs.CreateUnnamed(f.dir)
+	if errors.Is(err, errors.ErrUnsupported) {
+		h, err = f.createNamed()
+	} else if err == nil {
+		err = f.lock(h)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create a temporary file in %s: %w", f.dir, err)
+	}
+	f.Handle = h
+	return f, nil
+}
+
+func checkTarget(target string) error {
+	info, err := os.Lstat(target)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode()&os.ModeSymlink != 0:
+		return fmt.Errorf("%s is a symbolic link, which would be replaced; name the file that it points to", target)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s exists and is no regular file (%s)", target, info.Mode().Type())
+	}
+	return nil
+}
+
+// Target is the path of the file once it is committed.
+func (f *File) Target() string { return filepath.Join(f.dir, f.name) }
+
+// Commit makes the data durable and puts the file at the target. On an error before the rename the file is aborted; an
+// error after it, from the sync of the directory, says so: then the complete file is at the target.
+func (f *File) Commit() error {
+	if f.done {
+		return os.ErrClosed
+	}
+	defer f.Abort()
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("write %s: %w", f.Target(), err)
+	}
+	if f.temp == "" {
+		path := f.hidden()
+		if err := f.fs.Link(f.Handle, path); err != nil {
+			return fmt.Errorf("write %s: %w", f.Target(), err)
+		}
+		f.temp = path
+	}
+	if runtime.GOOS == "windows" { // no open file can be renamed there; elsewhere the lock is held to the end
+		f.Close()
+	}
+	if err := f.fs.Rename(f.temp, f.Target()); err != nil {
+		return err
+	}
+	f.temp, f.done = "", true
+	f.Close() // the data are synced: nothing is left that closing could lose
+	if err := f.fs.SyncDir(f.dir); err != nil {
+		return fmt.Errorf("%s is complete, but a power failure may still undo it: sync %s: %w", f.Target(), f.dir, err)
+	}
+	return nil
+}
+
+// Abort removes what was written; the target stays as it was. After Commit or another Abort it does nothing.
+func (f *File) Abort() {
+	if f.done {
+		return
+	}
+	f.done = true
+	if f.temp == "" {
+		f.Close()
+		return
+	}
+	if runtime.GOOS == "windows" {
+		f.Close()
+		f.fs.Remove(f.temp)
+		return
+	}
+	f.fs.Remove(f.temp) // while locked, so that no other process takes it for stale
+	f.Close()
+}
+
+// createNamed makes the hidden file. Between its creation and its lock a sweep of another process can take it for stale
+// and remove it; then another one is made.
+func (f *File) createNamed() (Handle, error) {
+	for {
+		path := f.hidden()
+		h, err := f.fs.CreateNamed(path)
+		if err != nil {
+			return nil, err
+		}
+		err = f.lock(h)
+		if err == nil && f.exists(path) {
+			f.temp = path
+			return h, nil
+		}
+		f.fs.Remove(path)
+		h.Close()
+		if err != nil && !errors.Is(err, errLocked) {
+			return nil, err
+		}
+	}
+}
+
+func (f *File) exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// lock marks h as in use. A file system without locks (some network ones) is no obstacle: there nothing is ever swept.
+func (f *File) lock(h Handle) error {
+	err := f.fs.Lock(h)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return err
+}
+
+// hidden returns a fresh name for the file.
+func (f *File) hidden() string {
+	var random [8]byte
+	rand.Read(random[:])
+	return filepath.Join(f.dir, f.prefix()+hex.EncodeToString(random[:])+suffix)
+}
+
+const suffix = ".partial"
+
+func (f *File) prefix() string { return "." + f.name + "." }
+
+// sweep removes what a crashed process left behind for the same target. It is done as well as it can be: an obstacle
+// here is no reason not to write.
+func (f *File) sweep() {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		random, ok := strings.CutPrefix(e.Name(), f.prefix())
+		random, partial := strings.CutSuffix(random, suffix)
+		if ok && partial && len(random) == 16 && e.Type().IsRegular() {
+			removeStale(filepath.Join(f.dir, e.Name()))
+		}
+	}
+}
