@@ -23,7 +23,7 @@ type Config struct {
 	NormEps                      float32
 	Rope                         Rope
 	Activation                   string  // "silu", "relu2" or "gelu_tanh"
-	SlidingWindow                int     // tokens; 0 = none. Applies to blocks with Block.Local
+	SlidingWindow                int     // tokens that a position sees, itself included; 0 = none. Applies to blocks with Block.Local
 	NormPlusOne                  bool    // RMSNorm multiplies by 1 + w (Gemma)
 	EmbedScale                   float32 // 0 = none; embeddings are multiplied by it (Gemma)
 	AttnScale                    float32 // 0 = 1/sqrt(HeadDim)

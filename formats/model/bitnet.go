@@ -1,0 +1,48 @@
+package model
+
+// BitNet b1.58 as in transformers: RMSNorm in front of the output and down projections.
+var bitnet = family{
+	Info: Info{
+		Name:          "bitnet",
+		Architectures: []string{"BitNetForCausalLM"},
+		Types:         []string{"bitnet"},
+		Models:        "microsoft/bitnet-b1.58-2B-4T and -bf16",
+	},
+	describe: func(k *keys, has shapes) *Description {
+		c := sizes(k)
+		c.Activation = activation(k, "hidden_act")
+		c.Rope = rope(k, c.HeadDim, 500000)
+		d := describe(k, c, has, false)
+		llamaBiases(k, d)
+		subNorms(d, "self_attn.attn_sub_norm.weight", "mlp.ffn_sub_norm.weight")
+		return d
+	},
+}
+
+// The first public reproduction of BitNet b1.58: the same blocks under other names, always trained with absmean.
+var bitnet158 = family{
+	Info: Info{
+		Name:          "bitnet-1bitllm",
+		Architectures: []string{"BitnetForCausalLM"},
+		Models:        "1bitLLM/bitnet_b1_58-large, -xl, -3B",
+	},
+	describe: func(k *keys, has shapes) *Description {
+		c := sizes(k)
+		c.Activation = activation(k, "hidden_act")
+		c.Rope = rope(k, c.HeadDim, 10000)
+		d := describe(k, c, has, true)
+		llamaBiases(k, d)
+		subNorms(d, "self_attn.inner_attn_ln.weight", "mlp.ffn_layernorm.weight")
+		if d.Quant.Declared == Nothing {
+			d.Quant.Declared = AbsMean
+		}
+		return d
+	},
+}
+
+func subNorms(d *Description, attention, ffn string) {
+	for i := range d.Blocks {
+		d.Blocks[i].AttnSubNorm = d.prefix(i) + attention
+		d.Blocks[i].FFNSubNorm = d.prefix(i) + ffn
+	}
+}

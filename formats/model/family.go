@@ -1,0 +1,73 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Info describes a family of models for lists and refusals.
+type Info struct {
+	Name          string   // as in Description.Family
+	Architectures []string // values of `architectures` in config.json
+	Types         []string // values of `model_type`, used when a config.json names no architecture
+	Models        string   // some that people know, for a list
+}
+
+type family struct {
+	Info
+	describe func(k *keys, has shapes) *Description
+}
+
+// shapes looks a tensor up. Without a checkpoint (nil) every tensor may be assumed to exist.
+type shapes func(tensor string) (shape []int, ok bool)
+
+// exists says whether the tensors are known to contain name; without any knowledge the answer is absent.
+func (s shapes) exists(name string, absent bool) bool {
+	if s == nil {
+		return absent
+	}
+	_, ok := s(name)
+	return ok
+}
+
+// families in the order of the list that users see; one file each.
+var families = []family{bitnet, bitnet158, llama}
+
+// Families lists what Parse understands.
+func Families() []Info {
+	out := make([]Info, len(families))
+	for i, f := range families {
+		out[i] = f.Info
+	}
+	return out
+}
+
+// find chooses the family by architecture, and by model type where no architecture is named: some families share a type.
+func find(architectures []string, modelType string) (*family, error) {
+	for i := range families {
+		f := &families[i]
+		for _, a := range architectures {
+			if slices.Contains(f.Architectures, a) {
+				return f, nil
+			}
+		}
+		if len(architectures) == 0 && slices.Contains(f.Types, modelType) {
+			return f, nil
+		}
+	}
+	name := strings.Join(architectures, ", ")
+	if name == "" {
+		name = modelType
+	}
+	if name == "" {
+		return nil, fmt.Errorf("%w: neither architectures nor model_type is given", pack.ErrCorrupt)
+	}
+	var known []string
+	for _, f := range families {
+		known = append(known, f.Architectures...)
+	}
+	return nil, fmt.Errorf("%w: model architecture %q; supported are %s", pack.ErrUnsupported, name, list(known))
+}

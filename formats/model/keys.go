@@ -1,0 +1,198 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lowpack/lowpack/internal/jsonread"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Limits of a configuration. They are far above every published model and keep products and allocations small.
+const (
+	maxConfigBytes  = 4 << 20
+	maxLayers       = 1024
+	maxHeads        = 4096
+	maxHeadDim      = 4096
+	maxPositions    = 1 << 24
+	maxRopeTheta    = 1e12
+	maxStopTokens   = 64
+	maxScaleFactors = 1 << 20
+)
+
+// keys reads one JSON object by key and keeps the first error, so that a family file reads as a list of facts. A key that
+// is absent and a key that is null are the same, as in the library that writes these files.
+type keys struct {
+	file string
+	v    *jsonread.Value
+	err  error
+}
+
+func parseKeys(file string, data []byte) (*keys, error) {
+	v, err := jsonread.Parse(data, maxConfigBytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if v.Kind != jsonread.Object {
+		return nil, fmt.Errorf("%s: %w: %s where an object is expected", file, pack.ErrCorrupt, v.Kind)
+	}
+	return &keys{file: file, v: v}, nil
+}
+
+func (k *keys) fail(class error, format string, args ...any) {
+	if k.err == nil {
+		k.err = fmt.Errorf("%s: %w: %s", k.file, class, fmt.Sprintf(format, args...))
+	}
+}
+
+func (k *keys) has(name string) bool { return k.v.Get(name) != nil }
+
+// sub returns the object under a key; an absent one has no keys. Its errors must be taken back with k.take.
+func (k *keys) sub(name string) *keys {
+	v := k.v.Get(name)
+	if v != nil && v.Kind != jsonread.Object {
+		k.fail(pack.ErrCorrupt, "%s is %s, not an object", name, v.Kind)
+		v = nil
+	}
+	return &keys{file: k.file + ": " + name, v: v}
+}
+
+func (k *keys) take(sub *keys) {
+	if k.err == nil {
+		k.err = sub.err
+	}
+}
+
+// count reads a required integer in 1..limit.
+func (k *keys) count(name string, limit int) int {
+	if !k.has(name) {
+		k.fail(pack.ErrCorrupt, "%s is missing", name)
+		return 1
+	}
+	return k.countOr(name, limit, 1)
+}
+
+// countOr reads an integer in 1..limit that may be absent.
+func (k *keys) countOr(name string, limit, absent int) int {
+	v := k.v.Get(name)
+	if v == nil {
+		return absent
+	}
+	n, ok := v.Int()
+	switch {
+	case !ok:
+		k.fail(pack.ErrCorrupt, "%s is not an integer", name)
+	case n < 1:
+		k.fail(pack.ErrCorrupt, "%s is %d, must be at least 1", name, n)
+	case n > int64(limit):
+		k.fail(pack.ErrLimit, "%s is %d, more than %d", name, n, limit)
+	default:
+		return int(n)
+	}
+	return 1
+}
+
+// positive reads a number in (0, limit] that may be absent.
+func (k *keys) positive(name string, limit, absent float64) float64 {
+	v := k.v.Get(name)
+	if v == nil {
+		return absent
+	}
+	f, ok := v.Float()
+	switch {
+	case !ok:
+		k.fail(pack.ErrCorrupt, "%s is not a number", name)
+	case f <= 0 || float32(f) == 0:
+		k.fail(pack.ErrCorrupt, "%s is %v, must be greater than 0", name, f)
+	case f > limit:
+		k.fail(pack.ErrLimit, "%s is %v, more than %v", name, f, limit)
+	default:
+		return f
+	}
+	return 1
+}
+
+func (k *keys) flag(name string, absent bool) bool {
+	v := k.v.Get(name)
+	if v == nil {
+		return absent
+	}
+	if v.Kind != jsonread.Bool {
+		k.fail(pack.ErrCorrupt, "%s is %s, not true or false", name, v.Kind)
+	}
+	return v.Bool
+}
+
+func (k *keys) text(name, absent string) string {
+	v := k.v.Get(name)
+	if v == nil {
+		return absent
+	}
+	s, ok := v.Str()
+	if !ok {
+		k.fail(pack.ErrCorrupt, "%s is %s, not a string", name, v.Kind)
+	}
+	return s
+}
+
+// texts reads a list of strings that may be absent.
+func (k *keys) texts(name string) []string {
+	v := k.v.Get(name)
+	if v == nil {
+		return nil
+	}
+	if v.Kind != jsonread.Array {
+		k.fail(pack.ErrCorrupt, "%s is %s, not a list", name, v.Kind)
+	}
+	var out []string
+	for i := range v.Items {
+		s, ok := v.Items[i].Str()
+		if !ok {
+			k.fail(pack.ErrCorrupt, "%s[%d] is %s, not a string", name, i, v.Items[i].Kind)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// tokens reads token ids below vocab: one integer, a list of them, or nothing.
+func (k *keys) tokens(name string, vocab int) []int {
+	v := k.v.Get(name)
+	if v == nil {
+		return nil
+	}
+	items := []jsonread.Value{*v}
+	if v.Kind == jsonread.Array {
+		items = v.Items
+	}
+	if len(items) > maxStopTokens {
+		k.fail(pack.ErrLimit, "%s lists %d tokens, more than %d", name, len(items), maxStopTokens)
+		return nil
+	}
+	var out []int
+	for i := range items {
+		n, ok := items[i].Int()
+		if !ok || n < 0 || n >= int64(vocab) {
+			k.fail(pack.ErrCorrupt, "%s: %s is not a token id in 0..%d", name, show(&items[i]), vocab-1)
+			return nil
+		}
+		out = append(out, int(n))
+	}
+	return out
+}
+
+// refuse fails when a key has a value other than the wanted one, or null.
+func (k *keys) refuse(name string, want bool, why string) {
+	if k.flag(name, want) != want {
+		k.fail(pack.ErrUnsupported, "%s is %v: %s", name, !want, why)
+	}
+}
+
+func show(v *jsonread.Value) string {
+	if v.Kind == jsonread.Number || v.Kind == jsonread.String {
+		return fmt.Sprintf("%.40q", v.Text)
+	}
+	return v.Kind.String()
+}
+
+func list(words []string) string { return strings.Join(words, ", ") }

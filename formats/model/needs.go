@@ -1,0 +1,90 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Need is one tensor that a Description uses.
+type Need struct {
+	Name     string
+	Shape    []int // as floats, or as codes: [M, K] for a linear
+	Linear   bool  // a linear of a block, or the head: what may be quantized
+	Optional bool  // used when present
+}
+
+// Tensors lists every tensor that d uses, once each, in the order of evaluation.
+func (d *Description) Tensors() []Need {
+	n := needs{at: map[string]int{}}
+	n.add(d.Embed, false, d.Vocab, d.Hidden)
+	for i := range d.Blocks {
+		n.block(d, &d.Blocks[i])
+	}
+	n.add(d.FinalNorm, false, d.Hidden)
+	n.add(d.Head, d.Head != d.Embed, d.Vocab, d.Hidden)
+	return n.list
+}
+
+type needs struct {
+	list []Need
+	at   map[string]int // index of a name in list
+}
+
+func (n *needs) add(name string, linear bool, shape ...int) {
+	if name == "" {
+		return
+	}
+	if i, known := n.at[name]; known {
+		// Linears that share a tensor (fused projections): the tensor has as many rows as the last of them ends at.
+		n.list[i].Shape[0] = max(n.list[i].Shape[0], shape[0])
+		return
+	}
+	n.at[name] = len(n.list)
+	n.list = append(n.list, Need{Name: name, Shape: shape, Linear: linear})
+}
+
+func (n *needs) block(d *Description, b *Block) {
+	n.add(b.AttnNorm, false, d.Hidden)
+	n.linear(&b.Q)
+	n.linear(&b.K)
+	n.linear(&b.V)
+	n.add(b.QNorm, false, d.HeadDim)
+	n.add(b.KNorm, false, d.HeadDim)
+	n.add(b.AttnSubNorm, false, d.Heads*d.HeadDim)
+	n.linear(&b.O)
+	n.add(b.AttnPostNorm, false, d.Hidden)
+	n.add(b.FFNNorm, false, d.Hidden)
+	n.linear(&b.Gate)
+	n.linear(&b.Up)
+	n.add(b.FFNSubNorm, false, d.Intermediate)
+	n.linear(&b.Down)
+	n.add(b.FFNPostNorm, false, d.Hidden)
+}
+
+func (n *needs) linear(l *Linear) {
+	n.add(l.Weight, true, max(l.Out, l.Rows.To), l.In)
+	n.add(l.Bias, false, l.Out)
+}
+
+// PackedShape is the shape of the U8 tensor that holds the codes of a linear, four rows per byte.
+func (n *Need) PackedShape() []int { return []int{(n.Shape[0] + 3) / 4, n.Shape[1]} }
+
+// Check holds the tensors that d needs against those that are there. A linear of a checkpoint that declares packed codes
+// may have either its own shape or the packed one.
+func (d *Description) Check(has func(tensor string) (shape []int, ok bool)) error {
+	for _, n := range d.Tensors() {
+		shape, ok := has(n.Name)
+		switch {
+		case !ok && n.Optional:
+		case !ok:
+			return fmt.Errorf("%w: tensor %q is missing; the family %s needs it with shape %v", pack.ErrCorrupt, n.Name, d.Family, n.Shape)
+		case slices.Equal(shape, n.Shape):
+		case n.Linear && d.Quant.Declared == Packed && slices.Equal(shape, n.PackedShape()):
+		default:
+			return fmt.Errorf("%w: tensor %q has shape %v; config.json asks for %v", pack.ErrCorrupt, n.Name, shape, n.Shape)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Parse reads config.json and, when not nil, generation_config.json into a Description. has looks a tensor of the
+// checkpoint or packed file up by name; the tensors it gives are checked (see Check), and a family asks it about those that
+// not every member has. With a nil has nothing is checked and the family's usual tensors are assumed.
+func Parse(config, generation []byte, has func(tensor string) (shape []int, ok bool)) (*Description, error) {
+	k, err := parseKeys("config.json", config)
+	if err != nil {
+		return nil, err
+	}
+	architectures := k.texts("architectures")
+	modelType := k.text("model_type", "")
+	if k.err != nil {
+		return nil, k.err
+	}
+	f, err := find(architectures, modelType)
+	if err != nil {
+		return nil, fmt.Errorf("config.json: %w", err)
+	}
+	d := f.describe(k, has)
+	if k.err != nil {
+		return nil, k.err
+	}
+	d.Family = f.Name
+	if err := d.addGeneration(generation); err != nil {
+		return nil, err
+	}
+	if has != nil {
+		if err := d.Check(has); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// addGeneration adds the token ids of generation_config.json, which some models keep apart from config.json. Every
+// end-of-text id counts, wherever it is written: a model that talks to itself for ever is worse than one that stops early.
+func (d *Description) addGeneration(generation []byte) error {
+	if generation == nil {
+		return nil
+	}
+	k, err := parseKeys("generation_config.json", generation)
+	if err != nil {
+		return err
+	}
+	d.addTokens(k)
+	return k.err
+}
+
+func (d *Description) addTokens(k *keys) {
+	if bos := k.tokens("bos_token_id", d.Vocab); len(bos) > 0 && d.BOS < 0 {
+		d.BOS = bos[0]
+	}
+	for _, id := range k.tokens("eos_token_id", d.Vocab) {
+		known := false
+		for _, e := range d.EOS {
+			known = known || e == id
+		}
+		if !known {
+			d.EOS = append(d.EOS, id)
+		}
+	}
+}
+
+// sizes reads the numbers that all families call alike.
+func sizes(k *keys) Config {
+	c := Config{
+		Hidden:       k.count("hidden_size", pack.MaxDim),
+		Intermediate: k.count("intermediate_size", pack.MaxDim),
+		Layers:       k.count("num_hidden_layers", maxLayers),
+		Heads:        k.count("num_attention_heads", maxHeads),
+		Vocab:        k.count("vocab_size", pack.MaxDim),
+		MaxPositions: k.count("max_position_embeddings", maxPositions),
+		NormEps:      float32(k.positive("rms_norm_eps", 1, 0)),
+		BOS:          -1,
+	}
+	if !k.has("rms_norm_eps") {
+		k.fail(pack.ErrCorrupt, "rms_norm_eps is missing")
+	}
+	c.KVHeads = k.countOr("num_key_value_heads", maxHeads, c.Heads)
+	c.HeadDim = k.countOr("head_dim", maxHeadDim, c.Hidden/c.Heads)
+	switch {
+	case k.err != nil:
+	case !k.has("head_dim") && c.Hidden%c.Heads != 0:
+		k.fail(pack.ErrCorrupt, "num_attention_heads %d does not divide hidden_size %d, and head_dim is missing", c.Heads, c.Hidden)
+	case c.Heads%c.KVHeads != 0:
+		k.fail(pack.ErrCorrupt, "num_key_value_heads %d does not divide num_attention_heads %d", c.KVHeads, c.Heads)
+	case c.HeadDim < 2 || c.HeadDim%2 != 0 || c.HeadDim > maxHeadDim:
+		k.fail(pack.ErrCorrupt, "the head dimension %d is not an even number up to %d", c.HeadDim, maxHeadDim)
+	}
+	return c
+}
+
+// activation reads the activation of the gated MLP under the first key that is present.
+func activation(k *keys, names ...string) string {
+	for _, name := range names {
+		switch act := k.text(name, ""); act {
+		case "":
+			continue
+		case "silu", "swish":
+			return "silu"
+		case "relu2":
+			return "relu2"
+		case "gelu_pytorch_tanh", "gelu_tanh":
+			return "gelu_tanh"
+		default:
+			k.fail(pack.ErrUnsupported, "%s is %q; supported are silu, relu2 and gelu_pytorch_tanh", name, act)
+			return ""
+		}
+	}
+	k.fail(pack.ErrCorrupt, "%s is missing", names[0])
+	return ""
+}

@@ -1,0 +1,354 @@
+// Package jsonread reads JSON that comes from strangers: strictly, with positions in the errors, without reflection.
+//
+// It accepts RFC 8259 and nothing more. Refused, with line and column: a key that occurs twice in one object, text that is
+// not UTF-8, lone surrogates, NaN and Infinity, numbers beyond float64, anything after the value, and nesting deeper than
+// MaxDepth. Reader walks a text without building anything, which is what a vocabulary of 128,000 entries needs; Parse
+// builds a tree, which is what a configuration needs.
+package jsonread
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// MaxDepth bounds the nesting of arrays and objects.
+const MaxDepth = 64
+
+// Kind of a JSON value.
+type Kind byte
+
+// The kinds of a value.
+const (
+	Null Kind = iota
+	Bool
+	Number
+	String
+	Array
+	Object
+)
+
+func (k Kind) String() string {
+	return [...]string{"null", "a boolean", "a number", "a string", "an array", "an object"}[k]
+}
+
+// Reader walks one JSON text from front to back. Every method reads one value (or, for Array and Object, calls back for
+// every value inside, which the callback must read) and returns an error that wraps pack.ErrCorrupt or pack.ErrLimit.
+type Reader struct {
+	data    []byte
+	pos     int
+	depth   int
+	scratch []byte
+}
+
+// NewReader returns a reader of data, which it does not copy or change.
+func NewReader(data []byte) *Reader { return &Reader{data: data} }
+
+// Offset is the number of bytes read so far.
+func (r *Reader) Offset() int { return r.pos }
+
+// Errorf is an error at the current position that wraps pack.ErrCorrupt.
+func (r *Reader) Errorf(format string, args ...any) error { return r.errorAt(r.pos, format, args...) }
+
+func (r *Reader) errorAt(pos int, format string, args ...any) error {
+	line, column := 1, 1
+	for _, c := range r.data[:min(pos, len(r.data))] {
+		column++
+		if c == '\n' {
+			line, column = line+1, 1
+		}
+	}
+	return fmt.Errorf("%w: line %d, column %d: %s", pack.ErrCorrupt, line, column, fmt.Sprintf(format, args...))
+}
+
+func (r *Reader) blanks() {
+	for r.pos < len(r.data) {
+		switch r.data[r.pos] {
+		case ' ', '\n', '\t', '\r':
+			r.pos++
+		default:
+			return
+		}
+	}
+}
+
+// Kind of the next value, which is not read.
+func (r *Reader) Kind() (Kind, error) {
+	r.blanks()
+	if r.pos == len(r.data) {
+		return 0, r.Errorf("the text ends where a value is expected")
+	}
+	switch c := r.data[r.pos]; {
+	case c == '"':
+		return String, nil
+	case c == '{':
+		return Object, nil
+	case c == '[':
+		return Array, nil
+	case c == '-' || c >= '0' && c <= '9':
+		return Number, nil
+	case c == 't' || c == 'f':
+		return Bool, nil
+	case c == 'n':
+		return Null, nil
+	case c == 'N' || c == 'I':
+		return 0, r.Errorf("NaN and Infinity are not JSON")
+	}
+	return 0, r.Errorf("%q where a value is expected", r.peekRune())
+}
+
+func (r *Reader) peekRune() rune {
+	c, _ := utf8.DecodeRune(r.data[r.pos:])
+	return c
+}
+
+// expect says that the next value has another kind than wanted.
+func (r *Reader) expect(want Kind) error {
+	got, err := r.Kind()
+	if err == nil && got != want {
+		err = r.Errorf("%s where %s is expected", got, want)
+	}
+	return err
+}
+
+// End refuses anything but white space after the value.
+func (r *Reader) End() error {
+	if r.blanks(); r.pos < len(r.data) {
+		return r.Errorf("%q after the end of the value", r.peekRune())
+	}
+	return nil
+}
+
+func (r *Reader) literal(text string) error {
+	if end := r.pos + len(text); end <= len(r.data) && string(r.data[r.pos:end]) == text {
+		r.pos = end
+		return nil
+	}
+	return r.Errorf("%q where %s is expected", r.peekRune(), text)
+}
+
+// Null reads null if it is the next value and says whether it was.
+func (r *Reader) Null() (bool, error) {
+	k, err := r.Kind()
+	if err != nil || k != Null {
+		return false, err
+	}
+	return true, r.literal("null")
+}
+
+// Bool reads true or false.
+func (r *Reader) Bool() (bool, error) {
+	if err := r.expect(Bool); err != nil {
+		return false, err
+	}
+	if r.data[r.pos] == 't' {
+		return true, r.literal("true")
+	}
+	return false, r.literal("false")
+}
+
+// Number reads a number and returns its text.
+func (r *Reader) Number() (string, error) {
+	if err := r.expect(Number); err != nil {
+		return "", err
+	}
+	start := r.pos
+	if r.at('-') && r.atAny("I") {
+		return "", r.errorAt(start, "NaN and Infinity are not JSON")
+	}
+	if !r.at('0') && r.digits() == 0 {
+		return "", r.Errorf("a number needs a digit here")
+	}
+	if r.at('.') && r.digits() == 0 {
+		return "", r.Errorf("a number needs a digit after its point")
+	}
+	if r.at('e') || r.at('E') {
+		_ = r.at('+') || r.at('-')
+		if r.digits() == 0 {
+			return "", r.Errorf("a number needs a digit in its exponent")
+		}
+	}
+	if r.atAny("0123456789") {
+		return "", r.errorAt(start, "a number may not begin with 0")
+	}
+	text := string(r.data[start:r.pos])
+	if _, err := strconv.ParseFloat(text, 64); err != nil {
+		return "", r.errorAt(start, "the number %.40s is too large", text)
+	}
+	return text, nil
+}
+
+// Int reads a number that is an integer without fraction or exponent.
+func (r *Reader) Int() (int64, error) {
+	if err := r.expect(Number); err != nil {
+		return 0, err
+	}
+	start := r.pos
+	// Up to nine digits, nearly every integer of a vocabulary: no text is made.
+	n := int64(0)
+	for r.pos < len(r.data) && r.pos-start < 9 && r.data[r.pos]-'0' <= 9 {
+		n = n*10 + int64(r.data[r.pos]-'0')
+		r.pos++
+	}
+	leadingZero := r.pos > start+1 && r.data[start] == '0'
+	if r.pos > start && !leadingZero && !r.atAny("0123456789.eE") {
+		return n, nil
+	}
+	r.pos = start
+	text, err := r.Number()
+	if err != nil {
+		return 0, err
+	}
+	n, err = strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, r.errorAt(start, "%.40s where an integer is expected", text)
+	}
+	return n, nil
+}
+
+func (r *Reader) at(c byte) bool {
+	if r.pos < len(r.data) && r.data[r.pos] == c {
+		r.pos++
+		return true
+	}
+	return false
+}
+
+func (r *Reader) atAny(set string) bool {
+	if r.pos < len(r.data) {
+		for i := range len(set) {
+			if r.data[r.pos] == set[i] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r *Reader) digits() int {
+	start := r.pos
+	for r.pos < len(r.data) && r.data[r.pos]-'0' <= 9 {
+		r.pos++
+	}
+	return r.pos - start
+}
+
+// String reads a string.
+func (r *Reader) String() (string, error) {
+	b, err := r.Bytes()
+	return string(b), err
+}
+
+// Bytes reads a string. The result is valid until the next call and must not be changed.
+func (r *Reader) Bytes() ([]byte, error) {
+	if err := r.expect(String); err != nil {
+		return nil, err
+	}
+	start := r.pos + 1
+	ascii := true
+	for i := start; i < len(r.data); i++ {
+		switch c := r.data[i]; {
+		case c == '"':
+			r.pos = i + 1
+			if !ascii && !utf8.Valid(r.data[start:i]) {
+				return nil, r.errorAt(start, "the string is not UTF-8")
+			}
+			return r.data[start:i:i], nil
+		case c == '\\':
+			return r.escaped(start, i)
+		case c < 0x20:
+			return nil, r.errorAt(i, "control character %#02x inside a string", c)
+		case c >= 0x80:
+			ascii = false
+		}
+	}
+	return nil, r.errorAt(len(r.data), "the text ends inside a string")
+}
+
+// escaped reads the string that begins at start and whose first backslash is at i.
+func (r *Reader) escaped(start, i int) ([]byte, error) {
+	out := append(r.scratch[:0], r.data[start:i]...)
+	r.pos = i
+	for r.pos < len(r.data) {
+		c := r.data[r.pos]
+		r.pos++
+		switch {
+		case c == '"':
+			r.scratch = out
+			if !utf8.Valid(out) {
+				return nil, r.errorAt(start, "the string is not UTF-8")
+			}
+			return out, nil
+		case c < 0x20:
+			return nil, r.errorAt(r.pos-1, "control character %#02x inside a string", c)
+		case c != '\\':
+			out = append(out, c)
+		default:
+			e, err := r.escape()
+			if err != nil {
+				return nil, err
+			}
+			out = utf8.AppendRune(out, e)
+		}
+	}
+	return nil, r.Errorf("the text ends inside a string")
+}
+
+// escape reads what follows a backslash.
+func (r *Reader) escape() (rune, error) {
+	if r.pos == len(r.data) {
+		return 0, r.Errorf("the text ends inside a string")
+	}
+	c := r.data[r.pos]
+	r.pos++
+	switch c {
+	case '"', '\\', '/':
+		return rune(c), nil
+	case 'b':
+		return '\b', nil
+	case 'f':
+		return '\f', nil
+	case 'n':
+		return '\n', nil
+	case 'r':
+		return '\r', nil
+	case 't':
+		return '\t', nil
+	case 'u':
+		return r.unicode()
+	}
+	return 0, r.errorAt(r.pos-1, "unknown escape in a string")
+}
+
+func (r *Reader) unicode() (rune, error) {
+	start := r.pos - 2
+	c, err := r.hex4()
+	if err != nil || !utf16.IsSurrogate(c) {
+		return c, err
+	}
+	if r.at('\\') && r.at('u') {
+		low, err := r.hex4()
+		if err != nil {
+			return 0, err
+		}
+		if full := utf16.DecodeRune(c, low); full != utf8.RuneError {
+			return full, nil
+		}
+	}
+	return 0, r.errorAt(start, "half of a surrogate pair in a string")
+}
+
+func (r *Reader) hex4() (rune, error) {
+	if r.pos+4 > len(r.data) {
+		return 0, r.Errorf("the text ends inside a string")
+	}
+	n, err := strconv.ParseUint(string(r.data[r.pos:r.pos+4]), 16, 16)
+	if err != nil {
+		return 0, r.Errorf("four hexadecimal digits are expected after \\u")
+	}
+	r.pos += 4
+	return rune(n), nil
+}

@@ -1,0 +1,108 @@
+package jsonread
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Value is one value of a parsed text. Its zero value is null.
+type Value struct {
+	Kind    Kind
+	Bool    bool
+	Text    string // of a string, or the digits of a number
+	Items   []Value
+	Members []Member // in the order of the text
+}
+
+// Member is one key of an object with its value.
+type Member struct {
+	Key   string
+	Value Value
+}
+
+// Parse reads a whole text of at most limit bytes.
+func Parse(data []byte, limit int) (*Value, error) {
+	if len(data) > limit {
+		return nil, fmt.Errorf("%w: %d bytes of JSON, more than %d", pack.ErrLimit, len(data), limit)
+	}
+	r := NewReader(data)
+	v, err := r.Value()
+	if err == nil {
+		err = r.End()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &v, nil
+}
+
+// Value reads a value of any kind as a tree.
+func (r *Reader) Value() (v Value, err error) {
+	if v.Kind, err = r.Kind(); err != nil {
+		return v, err
+	}
+	switch v.Kind {
+	case Null:
+		_, err = r.Null()
+	case Bool:
+		v.Bool, err = r.Bool()
+	case Number:
+		v.Text, err = r.Number()
+	case String:
+		v.Text, err = r.String()
+	case Array:
+		err = r.Array(func(int) error {
+			item, err := r.Value()
+			v.Items = append(v.Items, item)
+			return err
+		})
+	case Object:
+		err = r.Object(func(key string) error {
+			value, err := r.Value()
+			v.Members = append(v.Members, Member{key, value})
+			return err
+		})
+	}
+	return v, err
+}
+
+// Get returns the value of a key of an object; nil when v is no object, has no such key, or the value is null.
+func (v *Value) Get(key string) *Value {
+	if v == nil {
+		return nil
+	}
+	for i := range v.Members {
+		if m := &v.Members[i]; m.Key == key && m.Value.Kind != Null {
+			return &m.Value
+		}
+	}
+	return nil
+}
+
+// Str returns the text of a string value.
+func (v *Value) Str() (string, bool) {
+	if v == nil || v.Kind != String {
+		return "", false
+	}
+	return v.Text, true
+}
+
+// Int returns the value of a number without fraction and exponent.
+func (v *Value) Int() (int64, bool) {
+	if v == nil || v.Kind != Number {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(v.Text, 10, 64)
+	return n, err == nil
+}
+
+// Float returns the value of a number. It is finite: Parse refuses others.
+func (v *Value) Float() (float64, bool) {
+	if v == nil || v.Kind != Number {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(v.Text, 64)
+	return f, err == nil
+}

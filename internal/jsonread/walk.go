@@ -1,0 +1,107 @@
+package jsonread
+
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Array reads an array and calls each for every element, which each must read.
+func (r *Reader) Array(each func(index int) error) error {
+	if err := r.open(Array); err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		more, err := r.more(']', i)
+		if err != nil || !more {
+			return err
+		}
+		if err := each(i); err != nil {
+			return err
+		}
+	}
+}
+
+// Object reads an object and calls each for every key; each must read the value. A key that occurs twice is refused.
+func (r *Reader) Object(each func(key string) error) error {
+	seen := map[string]bool{}
+	return r.Members(func(raw []byte) error {
+		key := string(raw)
+		if seen[key] {
+			return r.Errorf("the key %.80q occurs twice", key)
+		}
+		seen[key] = true
+		return each(key)
+	})
+}
+
+// Members is Object without the check for keys that occur twice: for large tables whose owner finds them itself. The key
+// is valid until the value has been read.
+func (r *Reader) Members(each func(key []byte) error) error {
+	if err := r.open(Object); err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		more, err := r.more('}', i)
+		if err != nil || !more {
+			return err
+		}
+		key, err := r.Bytes()
+		if err != nil {
+			return err
+		}
+		if r.blanks(); !r.at(':') {
+			return r.Errorf("a colon is expected after a key")
+		}
+		if err := each(key); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *Reader) open(k Kind) error {
+	if err := r.expect(k); err != nil {
+		return err
+	}
+	if r.depth++; r.depth > MaxDepth {
+		return fmt.Errorf("%w: byte %d: arrays and objects are nested deeper than %d", pack.ErrLimit, r.pos, MaxDepth)
+	}
+	r.pos++
+	return nil
+}
+
+// more reads the comma or the closing bracket that follows i elements.
+func (r *Reader) more(closing byte, i int) (bool, error) {
+	r.blanks()
+	if r.at(closing) {
+		r.depth--
+		return false, nil
+	}
+	if i > 0 && !r.at(',') {
+		return false, r.Errorf("a comma or %q is expected", closing)
+	}
+	return true, nil
+}
+
+// Skip reads a value of any kind, as strictly as any other.
+func (r *Reader) Skip() error {
+	k, err := r.Kind()
+	if err != nil {
+		return err
+	}
+	switch k {
+	case Null:
+		_, err = r.Null()
+	case Bool:
+		_, err = r.Bool()
+	case Number:
+		_, err = r.Number()
+	case String:
+		_, err = r.Bytes()
+	case Array:
+		err = r.Array(func(int) error { return r.Skip() })
+	case Object:
+		err = r.Object(func(string) error { return r.Skip() })
+	}
+	return err
+}
