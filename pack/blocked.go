@@ -1,0 +1,53 @@
+package pack
+
+// Blocked: the layout that both papers start from, with its block factors left to the user. The matrix is cut into
+// blocks of bm rows by bk columns; blocks follow each other along the columns of a row panel, then panel by panel.
+// Inside a block weights are row-major, consecutive columns in consecutive fields from bit 0 upwards, so that a dump of
+// the bytes can be read by eye.
+
+func blockedLayouts() []definition {
+	return []definition{{
+		Info{
+			Name: "blocked", Version: 1,
+			Source:    "the common ground of libxsmm and Vec-LUT",
+			Summary:   "blocks of bm rows by bk columns, row-major inside: the plain blocked layout, readable by eye",
+			Alphabets: []Alphabet{Ternary, Int2, Int2Odd, Int2Q, Int1, Int4, E2M1, Int8},
+			Params: []Param{
+				{"bm", 32, "rows of a block"},
+				{"bk", 64, "columns of a block, a multiple of 8"},
+			},
+		}, openBlocked,
+	}}
+}
+
+type blocked struct {
+	formula
+	rows int // of a panel, bm
+}
+
+func (l *blocked) PanelRows() int { return l.rows }
+
+func openBlocked(s Spec) (Layout, error) {
+	bm, err := param(s, "bm", 1, 1<<12)
+	if err != nil {
+		return nil, err
+	}
+	bk, err := param(s, "bk", 8, 1<<16)
+	if err != nil {
+		return nil, err
+	}
+	a, err := FindAlphabet(s.Alphabet)
+	if err != nil {
+		return nil, err
+	}
+	c := codeOf(a)
+	bits := c.bits()
+	return &blocked{rows: bm, formula: formula{
+		spec: s, code: c, radix: 1 << bits,
+		padded: roundUp(bm, bk),
+		size:   dense(bits),
+		at: func(s Shape, m, k int) place {
+			return field(m/bm*bm*s.K+k/bk*bm*bk+m%bm*bk+k%bk, bits)
+		},
+	}}, nil
+}

@@ -1,0 +1,84 @@
+package pack
+
+import "slices"
+
+// unused marks a digit that stands for no weight. It is no value of any alphabet.
+const unused = -128
+
+// code is a code table: the digit that a layout stores for each value of its alphabet. It tells nothing about where the
+// digit goes.
+type code struct {
+	values []int8     // by digit; unused where the digit must not occur
+	digits [256]uint8 // by two's complement byte of a value
+	legal  [256]bool  // by two's complement byte of a value
+	pad    uint8      // digit of padding: weight zero, or digit 0 where the alphabet has no zero
+}
+
+// newCode makes the table in which digit i stands for values[i].
+func newCode(values ...int8) code {
+	c := code{values: values}
+	for d, v := range values {
+		if v == unused {
+			continue
+		}
+		c.digits[uint8(v)] = uint8(d)
+		c.legal[uint8(v)] = true
+		if v == 0 {
+			c.pad = uint8(d)
+		}
+	}
+	return c
+}
+
+// ascending gives the digits 0, 1, 2 … to the values of an alphabet in ascending order. All alphabets but e2m1 are
+// arithmetic progressions, so a weight is an affine function of its digit: kernels may multiply digits, unsigned, and
+// correct with the sum of the activations.
+func ascending(a Alphabet) code { return newCode(a.Values...) }
+
+// twosComplement is the code of int8: the digit is the byte itself, −128 stays unused.
+func twosComplement() code {
+	values := make([]int8, 256)
+	for i := range values {
+		values[i] = int8(uint8(i))
+	}
+	return newCode(values...)
+}
+
+// signMagnitude is the code of E2M1 in the OCP microscaling format: bit 3 is the sign, bits 0 to 2 count the magnitudes
+// upwards. Negative zero (8) is not used, so that each matrix has one packed form.
+func signMagnitude() code {
+	values := slices.Clone(E2M1.Values[7:])
+	values = append(values, unused)
+	for _, v := range values[1:8] {
+		values = append(values, -v)
+	}
+	return newCode(values...)
+}
+
+// codeOf is the usual code of an alphabet, for layouts whose source does not fix another one.
+func codeOf(a Alphabet) code {
+	switch a.Name {
+	case Int8.Name:
+		return twosComplement()
+	case E2M1.Name:
+		return signMagnitude()
+	}
+	return ascending(a)
+}
+
+// bits is the width of a field that holds one digit.
+func (c *code) bits() int {
+	for b := 1; ; b *= 2 {
+		if len(c.values) <= 1<<b {
+			return b
+		}
+	}
+}
+
+// value returns the value of a digit, and whether the digit is used at all.
+func (c *code) value(digit int) (int8, bool) {
+	if digit >= len(c.values) || c.values[digit] == unused {
+		return 0, false
+	}
+	return c.values[digit], true
+}

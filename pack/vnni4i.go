@@ -1,0 +1,64 @@
+package pack
+
+// VNNI4-interleaved (libxsmm, PyTorch-TPP): row panels of bm rows, inside a panel one 32-bit word per lane and group of
+// four columns. Byte k%4 of the word belongs to column k; its fields, from bit 0 upwards, belong to rows m, m+L, m+2L …
+// of the panel, L = bm·bits/8 lanes. A vector load, a mask and a byte shuffle (or a mask alone) give operands of 4-way
+// int8 dot products, without any movement between lanes.
+//
+// The original defines ternary in two bits. Other widths follow the same formula with another L.
+
+func vnni4iLayouts() []definition {
+	info := Info{
+		Name: "vnni4i", Version: 1,
+		Source:    "libxsmm, PyTorch-TPP",
+		Summary:   "32-row panels of 32-bit words: four columns by the rows that share a lane; for 256-bit kernels",
+		Alphabets: []Alphabet{Ternary, Int2, Int2Odd, Int2Q, Int1, Int4, E2M1},
+	}
+	wide := info
+	wide.Name = "vnni4i-64"
+	wide.Summary = "64-row panels of 32-bit words: four columns by the rows that share a lane; for 512-bit kernels"
+	return []definition{
+		{info, func(s Spec) (Layout, error) { return openVNNI4i(s, 32) }},
+		{wide, func(s Spec) (Layout, error) { return openVNNI4i(s, 64) }},
+	}
+}
+
+type vnni4i struct {
+	formula
+	rows int // of a panel, bm
+}
+
+func (l *vnni4i) PanelRows() int { return l.rows }
+
+func openVNNI4i(s Spec, bm int) (Layout, error) {
+	c, err := vnniCode(s.Alphabet)
+	if err != nil {
+		return nil, err
+	}
+	bits := c.bits()
+	lanes := bm * bits / 8
+	return &vnni4i{rows: bm, formula: formula{
+		spec: s, code: c, radix: 1 << bits,
+		padded: roundUp(bm, 4),
+		size:   dense(bits),
+		at: func(s Shape, m, k int) place {
+			return place{
+				At:   m/bm*lanes*s.K + k/4*4*lanes + m%lanes*4 + k%4,
+				Unit: 1 << (bits * (m % bm / lanes)),
+			}
+		},
+	}}, nil
+}
+
+// vnniCode is the code table of libxsmm for ternary (0, +1, −1 are 0, 1, 2) and sign weights (+1, −1 are 0, 1), and the
+// usual one for all others.
+func vnniCode(alphabet string) (code, error) {
+	switch alphabet {
+	case Ternary.Name:
+		return newCode(0, 1, -1, unused), nil
+	case Int1.Name:
+		return newCode(1, -1), nil
+	}
+	a, err := FindAlphabet(alphabet)
+	return codeOf(a), err
+}
