@@ -15,7 +15,7 @@ var law = map[string][]string{
 	"convert/quantize":    {"pack", "convert/quantize"},
 	"runtime/kernel":      {"pack", "runtime/kernel"},
 	"runtime/tensor":      {"runtime/kernel", "runtime/tensor", "pack"},
-	"formats/safetensors": {"pack", "formats/safetensors"},
+	"formats/safetensors": {"pack", "formats/safetensors", "internal/strictjson"},
 	"formats":             {"pack", "formats", "internal"},
 	"verify/reference":    {"pack", "formats", "internal", "verify/reference"},
 	"verify":              {"pack", "formats", "internal", "runtime", "verify"},

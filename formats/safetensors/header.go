@@ -1,0 +1,288 @@
+// Package safetensors reads and writes the safetensors container: a strict check of the header, and a writer.
+//
+// A file is a length N (u64, little-endian), N bytes of JSON, and the data of the tensors. Parse accepts less than other
+// readers do: what the format forbids (repeated names, blanks before the JSON, holes, overlaps, bytes after the last
+// tensor) and what two readers could see differently (invalid UTF-8, lone surrogates, NUL, numbers that overflow) is
+// refused, and every length has a bound, so that no file costs more memory than its header.
+//
+// The rules are those of the format's reference implementation (huggingface/safetensors, tensor.rs) and of its
+// description; where the two differ, the stricter one holds.
+package safetensors
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/lowpack/lowpack/internal/strictjson"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Bounds of a header. Published checkpoints stay far below: the largest headers hold some ten thousand tensors of rank 4
+// or less in a few megabytes.
+const (
+	MaxHeader   = 16 << 20 // bytes of JSON
+	MaxTensors  = 65536
+	MaxRank     = 8
+	MaxName     = 512     // bytes of a tensor's name
+	MaxMetadata = 1 << 20 // bytes of all keys and values of __metadata__; see own
+)
+
+const (
+	metadataKey = "__metadata__"
+	prefixLen   = 8 // the length in front of the header
+)
+
+// own reports whether metadata begin like those of a packed file. Their manifest holds a few hundred bytes per tensor, so
+// that MaxHeader alone bounds it.
+func own(m []KV) bool { return len(m) > 0 && m[0] == KV{"format", "lowpack"} }
+
+// KV is one entry of the metadata.
+type KV struct{ Key, Value string }
+
+// TensorInfo describes one tensor of a file.
+type TensorInfo struct {
+	Name       string
+	DType      DType
+	Shape      []int64
+	Begin, End int64 // bytes, counted from the start of the data
+}
+
+// Size of the data in bytes.
+func (t *TensorInfo) Size() int64 { return t.End - t.Begin }
+
+// Header of a file.
+type Header struct {
+	Metadata  []KV         // in the order of the file; nil when there are none
+	Tensors   []TensorInfo // by ascending offset
+	DataStart int64        // offset in the file of the first byte of data
+}
+
+// Meta returns the value of a metadata key.
+func (h *Header) Meta(key string) (string, bool) {
+	for _, kv := range h.Metadata {
+		if kv.Key == key {
+			return kv.Value, true
+		}
+	}
+	return "", false
+}
+
+// Parse checks the header of a file of the given size and returns it. Nothing of the data is read. Errors wrap
+// pack.ErrCorrupt, pack.ErrLimit or pack.ErrUnsupported and name the tensor; the caller adds the name of the file.
+func Parse(r io.ReaderAt, size int64) (*Header, error) {
+	n, err := headerLength(r, size)
+	if err != nil {
+		return nil, err
+	}
+	p := parser{Scanner: strictjson.New(io.NewSectionReader(r, prefixLen, n))}
+	if c, err := p.Peek(); err != nil {
+		return nil, err
+	} else if c != '{' {
+		return nil, p.Syntax("the header begins with %q, not with '{'", c)
+	}
+	if err := p.Object(MaxName, p.entry); err != nil {
+		return nil, err
+	}
+	if err := p.End(" "); err != nil {
+		return nil, fmt.Errorf("after the header, where only spaces may stand: %w", err)
+	}
+	h := &p.Header
+	h.DataStart = prefixLen + n
+	if err := checkOffsets(h.Tensors, size-h.DataStart); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// headerLength reads and checks N.
+func headerLength(r io.ReaderAt, size int64) (int64, error) {
+	if size < prefixLen {
+		return 0, fmt.Errorf("%w: %d bytes are too few for a safetensors file", pack.ErrCorrupt, size)
+	}
+	var b [prefixLen]byte
+	if _, err := r.ReadAt(b[:], 0); err != nil && err != io.EOF {
+		return 0, err
+	}
+	n := binary.LittleEndian.Uint64(b[:])
+	if n > MaxHeader {
+		return 0, fmt.Errorf("%w: header of %d bytes; at most %d are read", pack.ErrLimit, n, MaxHeader)
+	}
+	if int64(n) > size-prefixLen {
+		return 0, fmt.Errorf("%w: header of %d bytes in a file of %d: truncated, or no safetensors file", pack.ErrCorrupt, n, size)
+	}
+	return int64(n), nil
+}
+
+// parser fills a Header while it reads.
+type parser struct {
+	*strictjson.Scanner
+	Header
+}
+
+// entry reads the value of one key of the header.
+func (p *parser) entry(name string) error {
+	switch {
+	case name == metadataKey:
+		return p.metadata()
+	case name == "":
+		return p.Syntax("a tensor without a name")
+	case len(p.Tensors) == MaxTensors:
+		return p.Limit("more than %d tensors", MaxTensors)
+	}
+	t := TensorInfo{Name: name}
+	if err := p.tensor(&t); err != nil {
+		return fmt.Errorf("tensor %q: %w", name, err)
+	}
+	p.Tensors = append(p.Tensors, t)
+	return nil
+}
+
+func (p *parser) metadata() error {
+	total := 0
+	err := p.Object(MaxMetadata, func(key string) error {
+		most := MaxMetadata
+		if own(p.Metadata) {
+			most = MaxHeader
+		}
+		value, err := p.String(most)
+		if err != nil {
+			return err
+		}
+		if total += len(key) + len(value); total > most {
+			return p.Limit("more than %d bytes of metadata", most)
+		}
+		p.Metadata = append(p.Metadata, KV{key, value})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", metadataKey, err)
+	}
+	return nil
+}
+
+// tensor reads {"dtype": …, "shape": […], "data_offsets": [begin, end]}: these three keys, in any order, and no other.
+func (p *parser) tensor(t *TensorInfo) error {
+	var keys int
+	var offsets []int64
+	err := p.Object(64, func(key string) (err error) {
+		keys++
+		switch key {
+		case "dtype":
+			t.DType, err = p.dtype()
+		case "shape":
+			t.Shape, err = p.uints(MaxRank)
+		case "data_offsets":
+			offsets, err = p.uints(2)
+		default:
+			err = p.Syntax("unknown key %q", key)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if keys != 3 || len(offsets) != 2 {
+		return p.Syntax("dtype, shape and two data_offsets are required")
+	}
+	t.Begin, t.End = offsets[0], offsets[1]
+	return checkSize(t)
+}
+
+func (p *parser) dtype() (DType, error) {
+	name, err := p.String(64)
+	if err != nil {
+		return "", err
+	}
+	d := DType(name)
+	if d.Size() == 0 {
+		return "", fmt.Errorf("%w: dtype %q", pack.ErrUnsupported, name)
+	}
+	return d, nil
+}
+
+func (p *parser) uints(most int) ([]int64, error) {
+	v := make([]int64, 0, 2)
+	err := p.Array(func(i int) error {
+		if i == most {
+			return p.Limit("more than %d numbers", most)
+		}
+		n, err := p.Uint()
+		v = append(v, n)
+		return err
+	})
+	return v, err
+}
+
+// checkSize compares shape × element size with the offsets.
+func checkSize(t *TensorInfo) error {
+	n, err := byteSize(t.Shape, t.DType)
+	if err != nil {
+		return err
+	}
+	if t.End < t.Begin || t.Size() != n {
+		return fmt.Errorf("%w: %s %v needs %d bytes, data_offsets [%d, %d] hold %d",
+			pack.ErrCorrupt, t.DType, t.Shape, n, t.Begin, t.End, t.End-t.Begin)
+	}
+	return nil
+}
+
+// byteSize is the number of bytes of a tensor. The product of all dimensions but the zeros must fit in an int64, so that
+// the verdict on a shape does not depend on the order of its dimensions.
+func byteSize(shape []int64, d DType) (int64, error) {
+	product, empty := uint64(d.Size()), false
+	for _, dim := range shape {
+		if dim == 0 {
+			empty = true
+			continue
+		}
+		high, low := bits.Mul64(product, uint64(dim))
+		if high != 0 || low > math.MaxInt64 {
+			return 0, fmt.Errorf("%w: the size of shape %v overflows", pack.ErrCorrupt, shape)
+		}
+		product = low
+	}
+	if empty {
+		return 0, nil
+	}
+	return int64(product), nil
+}
+
+// checkOffsets sorts the tensors by offset and demands that they cover the data exactly.
+func checkOffsets(ts []TensorInfo, data int64) error {
+	slices.SortStableFunc(ts, func(a, b TensorInfo) int {
+		if a.Begin != b.Begin {
+			return cmp.Compare(a.Begin, b.Begin)
+		}
+		return cmp.Compare(a.End, b.End)
+	})
+	at, last := int64(0), ""
+	for i := range ts {
+		t := &ts[i]
+		switch {
+		case t.Begin > at:
+			return fmt.Errorf("%w: tensor %q: data_offsets [%d, %d] leave a hole of %d bytes after %s", pack.ErrCorrupt, t.Name, t.Begin, t.End, t.Begin-at, after(last))
+		case t.Begin < at:
+			return fmt.Errorf("%w: tensor %q: data_offsets [%d, %d] overlap %s", pack.ErrCorrupt, t.Name, t.Begin, t.End, after(last))
+		}
+		at, last = t.End, t.Name
+	}
+	if at > data {
+		return fmt.Errorf("%w: the data end %d bytes early: the file is truncated", pack.ErrCorrupt, at-data)
+	}
+	if at < data {
+		return fmt.Errorf("%w: %d bytes follow the last tensor", pack.ErrCorrupt, data-at)
+	}
+	return nil
+}
+
+func after(name string) string {
+	if name == "" {
+		return "the header"
+	}
+	return fmt.Sprintf("tensor %q", name)
+}

@@ -1,0 +1,57 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// stricter names the cases of the vectors that the reference reader accepts and this one refuses, and with what.
+var stricter = map[string]error{
+	"leading_whitespace": pack.ErrCorrupt,     // the format demands '{' first
+	"duplicate_key":      pack.ErrCorrupt,     // the format forbids it
+	"f4_even":            pack.ErrUnsupported, // types of less than a byte
+}
+
+func TestVectors(t *testing.T) {
+	var file struct {
+		Cases []struct {
+			Name    string `json:"name"`
+			FileHex string `json:"file_hex"`
+			Valid   bool   `json:"valid"`
+		}
+	}
+	text, err := os.ReadFile(shared.Testdata(t, "vectors/safetensors_validation.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Cases) != 28 {
+		t.Fatalf("%d cases, want 28", len(file.Cases))
+	}
+	for _, c := range file.Cases {
+		b, err := hex.DecodeString(c.FileHex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Parse(bytes.NewReader(b), int64(len(b)))
+		t.Logf("%s valid=%v: %v", c.Name, c.Valid, err)
+		if want, ok := stricter[c.Name]; ok {
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", c.Name, err, want)
+			}
+			continue
+		}
+		if (err == nil) != c.Valid {
+			t.Errorf("%s: %v, want valid = %v", c.Name, err, c.Valid)
+		}
+	}
+}
