@@ -41,7 +41,7 @@ func (m *Manifest) Entry(name string) (*Entry, bool) {
 func (e *Entry) MatrixShape() pack.Shape { return pack.Shape{M: e.Shape[0], K: e.Shape[1]} }
 
 // StoredBytes is the size of the stored tensor: Bytes rounded up to a multiple of Align.
-func (e *Entry) StoredBytes() int { return (e.Bytes + Align - 1) / Align * Align }
+func (e *Entry) StoredBytes() int { return roundUp(e.Bytes) }
 
 // ScaleShape is the shape of the tensor of scales (FORMAT F9).
 func (e *Entry) ScaleShape() ([]int, error) {

@@ -1,0 +1,112 @@
+package packed
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// check holds a manifest against the rules that need nothing but the manifest: order, names, digests, sizes.
+func (m *Manifest) check() error {
+	if err := m.checkOrder(); err != nil {
+		return err
+	}
+	for i := range m.Packed {
+		if err := m.Packed[i].check(); err != nil {
+			return err
+		}
+	}
+	for _, d := range m.Plain {
+		if err := checkDigest(d.Name, d.SHA256); err != nil {
+			return err
+		}
+	}
+	for _, s := range m.Sources {
+		if err := checkDigest(s.Name, s.SHA256); err != nil {
+			return err
+		}
+		if s.Size < 0 {
+			return fmt.Errorf("%w: source %q has size %d (F11)", pack.ErrCorrupt, s.Name, s.Size)
+		}
+	}
+	if m.Golden != "" {
+		return checkDigest(GoldenName, m.Golden)
+	}
+	return nil
+}
+
+func (m *Manifest) checkOrder() error {
+	ascending := func(what string, n int, name func(int) string) error {
+		for i := 1; i < n; i++ {
+			if cmp.Compare(name(i-1), name(i)) >= 0 {
+				return fmt.Errorf("%w: manifest: %s %q does not come after %q (F11)", pack.ErrCorrupt, what, name(i), name(i-1))
+			}
+		}
+		return nil
+	}
+	if err := ascending("packed tensor", len(m.Packed), func(i int) string { return m.Packed[i].Name }); err != nil {
+		return err
+	}
+	return ascending("source", len(m.Sources), func(i int) string { return m.Sources[i].Name })
+}
+
+// check compares shape, layout, size and alphabet of an entry (F14).
+func (e *Entry) check() error {
+	for _, d := range []string{e.SHA256, e.ScaleSHA, e.CodesSHA} {
+		if err := checkDigest(e.Name, d); err != nil {
+			return err
+		}
+	}
+	if err := e.MatrixShape().Check(); err != nil {
+		return fmt.Errorf("%q: %w (F14)", e.Name, err)
+	}
+	l, err := pack.Open(e.Layout)
+	if err != nil {
+		return fmt.Errorf("%q: %w (F14)", e.Name, err)
+	}
+	if s := l.Spec(); s.Name != e.Layout.Name || s.Version != e.Layout.Version || s.Alphabet != e.Layout.Alphabet || !maps.Equal(s.Params, e.Layout.Params) {
+		return fmt.Errorf("%w: %q: layout %v is incomplete; it should be %v (F14)", pack.ErrCorrupt, e.Name, e.Layout, s)
+	}
+	size, err := l.PackedSize(e.MatrixShape())
+	if err != nil {
+		return fmt.Errorf("%q: %w (F14)", e.Name, err)
+	}
+	if size != e.Bytes {
+		return fmt.Errorf("%w: %q: %d bytes recorded, layout %s needs %d for %v (F14)", pack.ErrCorrupt, e.Name, e.Bytes, e.Layout.Name, size, e.MatrixShape())
+	}
+	return nil
+}
+
+// checkDigest demands 64 lower-case hexadecimal digits.
+func checkDigest(name, hex string) error {
+	if len(hex) != 64 || strings.Trim(hex, "0123456789abcdef") != "" {
+		return fmt.Errorf("%w: manifest: %q: %q is no SHA-256 (F11)", pack.ErrCorrupt, name, hex)
+	}
+	return nil
+}
+
+// checkFrame compares the tensors of a file with those that its manifest asks for.
+func checkFrame(m *Manifest, stored, want *frame) error {
+	for i := range max(len(stored.tensors), len(want.tensors)) {
+		switch {
+		case i >= len(want.tensors):
+			return fmt.Errorf("%w: tensor %q is not in the manifest (F6)", pack.ErrCorrupt, stored.tensors[i].Name)
+		case i >= len(stored.tensors):
+			return fmt.Errorf("%w: tensor %q is missing (F6)", pack.ErrCorrupt, want.tensors[i].Name)
+		}
+		s, w := &stored.tensors[i], &want.tensors[i]
+		if s.Name != w.Name || s.DType != w.DType || !slices.Equal(s.Shape, w.Shape) {
+			return fmt.Errorf("%w: tensor %d is %q, %s %v; the manifest asks for %q, %s %v (F6, F7, F14)",
+				pack.ErrCorrupt, i, s.Name, s.DType, s.Shape, w.Name, w.DType, w.Shape)
+		}
+	}
+	plain := stored.plainOf(m)
+	if !slices.EqualFunc(plain, m.Plain, func(a, b Digest) bool { return a.Name == b.Name }) {
+		return fmt.Errorf("%w: the manifest does not list the plain tensors in file order (F7, F11)", pack.ErrCorrupt)
+	}
+	return nil
+}

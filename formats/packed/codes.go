@@ -1,0 +1,29 @@
+package packed
+
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Codes unpacks a quantized tensor: the whole matrix, on the heap. It refuses codes outside the alphabet and unclean
+// padding (F15).
+func Codes(v View, e *Entry) (*pack.Matrix, error) {
+	src, err := PackedBytes(v, e)
+	if err != nil {
+		return nil, err
+	}
+	l, err := pack.Open(e.Layout)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", e.Name, err)
+	}
+	a, err := pack.FindAlphabet(e.Layout.Alphabet)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", e.Name, err)
+	}
+	m := pack.NewMatrix(e.MatrixShape(), a)
+	if err := l.Unpack(m, src); err != nil {
+		return nil, fmt.Errorf("%q: %w", e.Name, err)
+	}
+	return m, nil
+}

@@ -1,0 +1,145 @@
+package packed
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Info is a tensor of a packed file without its data.
+type Info struct {
+	Name  string
+	DType string // safetensors name
+	Shape []int
+}
+
+// frame is the place of every tensor of a packed file. It follows from the entries of the manifest, from the plain
+// tensors and from the size of the golden outputs alone (F6–F8).
+type frame struct {
+	tensors []safetensors.TensorInfo // in file order
+	index   map[string]int           // of tensors, by name
+	packed  int                      // the first packed tensors are those of F6
+}
+
+// newFrame puts the tensors of a file in order.
+func newFrame(m *Manifest, plain []Info, golden int64) (*frame, error) {
+	var front, rest []safetensors.TensorInfo
+	for i := range m.Packed {
+		e := &m.Packed[i]
+		scale, err := e.ScaleShape()
+		if err != nil {
+			return nil, err
+		}
+		front = append(front, info(e.Name+PackedSuffix, safetensors.U8, e.StoredBytes()))
+		rest = append(rest, info(e.Name+ScaleSuffix, safetensors.F32, scale...))
+	}
+	for _, p := range plain {
+		rest = append(rest, info(p.Name, safetensors.DType(p.DType), p.Shape...))
+	}
+	slices.SortFunc(front, func(a, b safetensors.TensorInfo) int { return cmp.Compare(a.Name, b.Name) })
+	safetensors.Order(rest)
+	f := &frame{tensors: append(front, rest...), index: map[string]int{}, packed: len(m.Packed)}
+	if golden > 0 {
+		f.tensors = append(f.tensors, info(GoldenName, safetensors.U8, roundUp(int(golden))))
+	}
+	for i, t := range f.tensors {
+		if _, twice := f.index[t.Name]; twice {
+			return nil, fmt.Errorf("%w: two tensors would be stored as %q (F10)", pack.ErrUnsupported, t.Name)
+		}
+		f.index[t.Name] = i
+	}
+	for i := range m.Packed {
+		if name := m.Packed[i].Name; f.has(name) {
+			return nil, fmt.Errorf("%w: a tensor is stored as %q, which is the name of a quantized one (F10)", pack.ErrUnsupported, name)
+		}
+	}
+	return f, safetensors.Place(f.tensors)
+}
+
+func (f *frame) has(name string) bool { _, ok := f.index[name]; return ok }
+
+// padded reports whether zeros may fill up the tensor to a multiple of Align (F6, F8).
+func (f *frame) padded(name string) bool { return f.index[name] < f.packed || name == GoldenName }
+
+// lookup returns a tensor by its stored name.
+func (f *frame) lookup(name string) (*safetensors.TensorInfo, error) {
+	i, ok := f.index[name]
+	if !ok {
+		return nil, fmt.Errorf("%w: no tensor %q is stored", pack.ErrCorrupt, name)
+	}
+	return &f.tensors[i], nil
+}
+
+// dataSize is the number of bytes after the header.
+func (f *frame) dataSize() int64 {
+	if len(f.tensors) == 0 {
+		return 0
+	}
+	return f.tensors[len(f.tensors)-1].End
+}
+
+// header is the beginning of the file, up to the data, with the manifest as it is now. Digests have a fixed length, so
+// its length does not depend on them.
+func (f *frame) header(m *Manifest) ([]byte, error) {
+	text, err := m.Canonical()
+	if err != nil {
+		return nil, err
+	}
+	digest := sha256.Sum256(text)
+	return safetensors.AppendHeader(nil, []safetensors.KV{
+		{Key: "format", Value: "lowpack"},
+		{Key: ManifestKey, Value: string(text)},
+		{Key: ManifestDigestKey, Value: hex.EncodeToString(digest[:])},
+	}, f.tensors, Align)
+}
+
+// plainOf lists the names of F7 but the scales, in file order.
+func (f *frame) plainOf(m *Manifest) []Digest {
+	other := map[string]bool{GoldenName: true}
+	for i := range m.Packed {
+		other[m.Packed[i].Name+PackedSuffix] = true
+		other[m.Packed[i].Name+ScaleSuffix] = true
+	}
+	plain := []Digest{}
+	for _, t := range f.tensors {
+		if !other[t.Name] {
+			plain = append(plain, Digest{Name: t.Name})
+		}
+	}
+	return plain
+}
+
+func info(name string, d safetensors.DType, shape ...int) safetensors.TensorInfo {
+	t := safetensors.TensorInfo{Name: name, DType: d, Shape: make([]int64, len(shape))}
+	for i, n := range shape {
+		t.Shape[i] = int64(n)
+	}
+	return t
+}
+
+// tensor is t with its data, which lie in whole: all data of the file.
+func tensor(t *safetensors.TensorInfo, whole []byte) Tensor {
+	v := Tensor{Name: t.Name, DType: string(t.DType), Shape: make([]int, len(t.Shape)), Data: whole[t.Begin:t.End:t.End]}
+	for i, n := range t.Shape {
+		v.Shape[i] = int(n)
+	}
+	return v
+}
+
+// embedded returns a file that travels in a view.
+func embedded(v View, f *frame, name string) ([]byte, bool) {
+	if strings.HasSuffix(GoldenName, "/"+name) || !f.has(FilePrefix+name) {
+		return nil, false
+	}
+	t, err := v.Tensor(FilePrefix + name)
+	return t.Data, err == nil
+}
+
+// roundUp to a multiple of Align.
+func roundUp(n int) int { return (n + Align - 1) / Align * Align }

@@ -1,0 +1,199 @@
+package packed
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// File is a packed file that is open for reading. It is safe for concurrent use.
+//
+// The data are a memory map: they cost no memory of their own, and a file that somebody else truncates while it is open
+// ends this process with SIGBUS at the next access to the missing part. Whoever must survive that (verification at level
+// digest does) reads with Section, where such a file is an ordinary error.
+type File struct {
+	file     *os.File
+	manifest *Manifest
+	frame    *frame
+	start    int64  // of the data
+	mapped   []byte // the whole file
+}
+
+// Open opens a packed file and checks what costs no reading of data: the frame (F1–F5), names and order of the tensors
+// (F6–F8, F10), the manifest and its digest (F11), shapes and sizes (F9, F14). Digests of data are not checked.
+func Open(path string) (*File, error) {
+	f, err := open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+func open(path string) (*File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: not a regular file (%s)", pack.ErrUnsupported, info.Mode().Type())
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{file: file}
+	if err := f.load(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// load fills f from its open file.
+func (f *File) load() error {
+	info, err := f.file.Stat()
+	if err != nil {
+		return err
+	}
+	header, err := safetensors.Parse(f.file, info.Size())
+	if err != nil {
+		return err
+	}
+	f.start = header.DataStart
+	if f.manifest, err = readManifest(header); err != nil {
+		return err
+	}
+	if f.frame, err = checkedFrame(f.manifest, header); err != nil {
+		return err
+	}
+	if err := f.checkHeader(); err != nil {
+		return err
+	}
+	f.mapped, err = mapFile(f.file.Fd(), info.Size())
+	return err
+}
+
+// readManifest takes the manifest from the metadata (F4, F11).
+func readManifest(h *safetensors.Header) (*Manifest, error) {
+	m := h.Metadata
+	if len(m) != 3 || m[0].Key != "format" || m[0].Value != "lowpack" || m[1].Key != ManifestKey || m[2].Key != ManifestDigestKey {
+		return nil, fmt.Errorf("%w: not a packed file: its metadata are not format=lowpack, manifest and digest (F4)", pack.ErrUnsupported)
+	}
+	digest := sha256.Sum256([]byte(m[1].Value))
+	if hex.EncodeToString(digest[:]) != m[2].Value {
+		return nil, fmt.Errorf("%w: the manifest does not match its digest (F4)", pack.ErrCorrupt)
+	}
+	manifest, err := ParseManifest([]byte(m[1].Value))
+	if err != nil {
+		return nil, err
+	}
+	return manifest, manifest.check()
+}
+
+// checkedFrame builds the frame that the manifest asks for and compares it with the header.
+func checkedFrame(m *Manifest, h *safetensors.Header) (*frame, error) {
+	stored := &frame{tensors: h.Tensors, index: map[string]int{}}
+	for i, t := range h.Tensors {
+		stored.index[t.Name] = i
+	}
+	var plain []Info
+	for _, p := range m.Plain {
+		t, err := stored.lookup(p.Name)
+		if err != nil {
+			return nil, fmt.Errorf("%w (F7)", err)
+		}
+		shape := make([]int, len(t.Shape))
+		for i, n := range t.Shape {
+			shape[i] = int(n)
+		}
+		plain = append(plain, Info{Name: t.Name, DType: string(t.DType), Shape: shape})
+	}
+	golden := int64(0)
+	if m.Golden != "" {
+		t, err := stored.lookup(GoldenName)
+		if err != nil {
+			return nil, fmt.Errorf("%w (F8)", err)
+		}
+		golden = t.Size()
+	}
+	want, err := newFrame(m, plain, golden)
+	if err != nil {
+		return nil, err
+	}
+	return want, checkFrame(m, stored, want)
+}
+
+// checkHeader regenerates the header and compares it with the file, byte for byte (F1–F3).
+func (f *File) checkHeader() error {
+	want, err := f.frame.header(f.manifest)
+	if err != nil {
+		return err
+	}
+	if int64(len(want)) != f.start {
+		return fmt.Errorf("%w: the data start at byte %d instead of %d (F1, F3)", pack.ErrCorrupt, f.start, len(want))
+	}
+	got := make([]byte, len(want))
+	if _, err := f.file.ReadAt(got, 0); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, want) {
+		return fmt.Errorf("%w: the header is not in canonical form (F3)", pack.ErrCorrupt)
+	}
+	return nil
+}
+
+// Manifest of the file. It must not be changed.
+func (f *File) Manifest() *Manifest { return f.manifest }
+
+// Tensor returns a stored tensor; its data lie in the memory map.
+func (f *File) Tensor(name string) (Tensor, error) {
+	t, err := f.frame.lookup(name)
+	if err != nil {
+		return Tensor{}, err
+	}
+	return tensor(t, f.mapped[f.start:]), nil
+}
+
+// Embedded returns a file of the checkpoint; its bytes lie in the memory map.
+func (f *File) Embedded(name string) ([]byte, bool) { return embedded(f, f.frame, name) }
+
+// Tensors lists all stored tensors in file order.
+func (f *File) Tensors() []Info {
+	list := make([]Info, len(f.frame.tensors))
+	for i := range list {
+		t := tensor(&f.frame.tensors[i], f.mapped[f.start:])
+		list[i] = Info{t.Name, t.DType, t.Shape}
+	}
+	return list
+}
+
+// Section reads the bytes of a stored tensor with ordinary reads, which cannot end in SIGBUS.
+func (f *File) Section(name string) (*io.SectionReader, error) {
+	t, err := f.frame.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	return io.NewSectionReader(f.file, f.start+t.Begin, t.Size()), nil
+}
+
+// Size of the file in bytes.
+func (f *File) Size() int64 { return f.start + f.frame.dataSize() }
+
+// Close ends the memory map: slices of tensor data are invalid from here on.
+func (f *File) Close() error {
+	var err error
+	if f.mapped != nil {
+		err = unmapFile(f.mapped)
+		f.mapped = nil
+	}
+	if e := f.file.Close(); err == nil {
+		err = e
+	}
+	return err
+}
