@@ -1,3 +1,162 @@
 // Package kernel multiplies packed weights by int8 activations, exactly: the result of every kernel is the int32 sum of
 // products that the codes define, whatever the layout, instruction set or order of summation.
+//
+// Bind joins a packed matrix with the best kernel of this CPU; Weights.Mul multiplies a range of its row panels, so that
+// a Pool can share the panels among workers. One Activations value serves every matrix that reads the same vectors.
+//
+// The plain Go kernel of generic.go is the definition. All others are compared with it by ==.
 package kernel
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Kernel is one way to multiply the matrices of a layout (or of every layout) on one instruction set.
+type Kernel struct {
+	Layout string // name of the layout in package pack; "*" for every layout
+	ISA    ISA
+	About  string // how it works, in one line
+
+	needs   feature                // beyond what ISA implies
+	accepts func(s pack.Spec) bool // nil: every alphabet and parameter of Layout
+	step    int                    // groups of scales must be multiples of this many columns
+	bind    func(w *Weights) (product, error)
+}
+
+// product multiplies the panels of one bound matrix.
+type product interface{ mul(c call) }
+
+// String is the name in reports: layout and instruction set.
+func (k *Kernel) String() string { return k.Layout + "/" + string(k.ISA) }
+
+// call is one request: products of panels [p0, p1) with the tokens of x.
+type call struct {
+	y      []int32
+	ldy    int
+	x      *Activations
+	p0, p1 int
+}
+
+// Weights is a packed matrix bound to a kernel. It is safe for concurrent use: Mul may be called at the same time for
+// different panels or different outputs.
+type Weights struct {
+	Kernel *Kernel
+	Layout pack.Layout
+	Shape  pack.Shape
+	Group  int // columns per group of scales; K when there is one group
+
+	packed  []byte // as given to Bind, PackedSize bytes
+	rows    int    // rows of a panel
+	bytes   int    // bytes of weights that all panels read; set by the kernel where they are not packed
+	own     memory // where the kernel unpacked something
+	product product
+}
+
+// Bind joins a packed matrix with the best kernel that this CPU can run. packed has the size that l.PackedSize states
+// (longer is allowed: files pad tensors) and must stay readable until Close. group is the number of columns that share a
+// scale, 0 when there is one scale per row or tensor; the last group may be shorter.
+//
+// Bind may read the whole matrix and may allocate memory outside the Go heap; Close releases it.
+func Bind(l pack.Layout, s pack.Shape, packed []byte, group int) (*Weights, error) {
+	if err := Check(); err != nil {
+		return nil, err
+	}
+	for _, k := range For(l.Spec()) {
+		if group != 0 && group < s.K && group%k.step != 0 {
+			continue
+		}
+		return BindWith(k, l, s, packed, group)
+	}
+	panic("kernel: the generic kernel serves every layout")
+}
+
+// BindWith is Bind with a given kernel. It refuses a kernel that does not serve the layout, group size or CPU.
+func BindWith(k *Kernel, l pack.Layout, s pack.Shape, packed []byte, group int) (*Weights, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	if group < 0 {
+		return nil, fmt.Errorf("%w: groups of %d columns", pack.ErrUnsupported, group)
+	}
+	if group == 0 || group > s.K {
+		group = s.K
+	}
+	spec := l.Spec()
+	if !k.serves(spec) {
+		return nil, fmt.Errorf("%w: kernel %v cannot multiply layout %s, alphabet %s on this CPU", pack.ErrUnsupported, k, spec.Name, spec.Alphabet)
+	}
+	if group < s.K && group%k.step != 0 {
+		return nil, fmt.Errorf("%w: kernel %v needs groups of a multiple of %d columns, not %d", pack.ErrUnsupported, k, k.step, group)
+	}
+	size, err := l.PackedSize(s)
+	if err != nil {
+		return nil, err
+	}
+	if len(packed) < size {
+		return nil, fmt.Errorf("%w: layout %s of shape %v takes %d bytes, there are %d", pack.ErrCorrupt, spec.Name, s, size, len(packed))
+	}
+	if err := checkRange(spec, group); err != nil {
+		return nil, err
+	}
+	w := &Weights{Kernel: k, Layout: l, Shape: s, Group: group, packed: packed[:size], bytes: size}
+	if w.product, err = k.bind(w); err != nil {
+		w.Close()
+		return nil, fmt.Errorf("kernel %v, shape %v: %w", k, s, err)
+	}
+	return w, nil
+}
+
+// checkRange refuses matrices whose sums could leave int32. Kernels compute modulo 2³², so that intermediate sums may
+// wrap, and a result that fits is exact.
+func checkRange(spec pack.Spec, group int) error {
+	a, err := pack.FindAlphabet(spec.Alphabet)
+	if err != nil {
+		return err
+	}
+	most := 0
+	for _, v := range a.Values {
+		most = max(most, int(v), -int(v))
+	}
+	if group > math.MaxInt32/(most*MaxActivation) {
+		return fmt.Errorf("%w: sums of %d products of alphabet %s may exceed int32; at most %d", pack.ErrLimit, group, a.Name, math.MaxInt32/(most*MaxActivation))
+	}
+	return nil
+}
+
+// Panels is the number of units of work: row panels that can be multiplied in any order and in parallel.
+func (w *Weights) Panels() int { return ceilDiv(w.Shape.M, w.rows) }
+
+// PanelRows is the number of rows of one panel; the last may cover fewer.
+func (w *Weights) PanelRows() int { return w.rows }
+
+// Groups is the number of results per row and token: the number of groups of columns that share a scale.
+func (w *Weights) Groups() int { return ceilDiv(w.Shape.K, w.Group) }
+
+// Bytes is the number of bytes of weights that one Mul over all panels reads.
+func (w *Weights) Bytes() int { return w.bytes }
+
+// Mul computes the products of the rows of panels [p0, p1) with every token of x:
+//
+//	y[(t*G+g)*ldy+m] = Σ code[m][k] · x.Row(t)[k] over the columns k of group g, G = w.Groups()
+//
+// so that without groups y is [x.N][ldy] with ldy ≥ M. Elements of y that belong to no row are left as they are.
+func (w *Weights) Mul(y []int32, ldy int, x *Activations, p0, p1 int) {
+	if p0 < 0 || p1 > w.Panels() || x.K != w.Shape.K || ldy < w.Shape.M || len(y) < (x.N*w.Groups()-1)*ldy+w.Shape.M {
+		panic(fmt.Sprintf("kernel: Mul of panels [%d, %d) of %d, shape %v, by %d tokens of %d into %d, stride %d",
+			p0, p1, w.Panels(), w.Shape, x.N, x.K, len(y), ldy))
+	}
+	if p0 < p1 && x.N > 0 {
+		w.product.mul(call{y, ldy, x, p0, p1})
+	}
+}
+
+// Close releases memory that Bind allocated. The weights must not be used afterwards.
+func (w *Weights) Close() {
+	w.own.free()
+	*w = Weights{}
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }

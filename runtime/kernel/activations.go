@@ -1,0 +1,99 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"unsafe"
+)
+
+// MaxActivation is the largest magnitude of an activation: −128 is not one. Quantization is symmetric, and kernels that
+// negate an activation or add two products in 16 bits rely on it.
+const MaxActivation = 127
+
+// sumBlock is the number of columns between two prefix sums of a token.
+const sumBlock = 32
+
+// Activations is a batch of int8 vectors, one per token. The rows of tokens 0 … N−1 are written through Row, then Finish
+// makes them ready for any number of Mul calls, which may run in parallel.
+//
+// Rows lie Stride bytes apart. The stride is an odd multiple of 64, so that the same column of many tokens does not fall
+// into one set of a cache, and leaves at least 64 zero bytes behind a row, so that kernels may read beyond column K.
+type Activations struct {
+	N, K   int
+	Stride int
+
+	rows []int8  // [maxN][Stride], 64-byte aligned
+	sums []int32 // [maxN][K/sumBlock + 2]: sum of the columns before i·sumBlock
+	maxN int
+}
+
+// NewActivations allocates room for maxN tokens of k columns and selects all of them, with every element zero.
+func NewActivations(maxN, k int) *Activations {
+	stride := ((ceilDiv(k, 64) + 1) | 1) * 64
+	x := &Activations{K: k, Stride: stride, maxN: maxN, rows: asInt8(alignedBytes(maxN * stride))}
+	x.sums = make([]int32, maxN*x.sumStride())
+	x.Reset(maxN)
+	return x
+}
+
+// alignedBytes returns n zero bytes of the Go heap that begin at a multiple of 64.
+func alignedBytes(n int) []byte {
+	b := make([]byte, n+63)
+	off := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & 63
+	return b[off : off+n : off+n]
+}
+
+// Reset selects the first n tokens. Their rows keep what they held.
+func (x *Activations) Reset(n int) {
+	if n < 0 || n > x.maxN {
+		panic(fmt.Sprintf("kernel: %d tokens in room for %d", n, x.maxN))
+	}
+	x.N = n
+}
+
+// Row is the vector of token t, K elements in −127 … 127, to be written before Finish.
+func (x *Activations) Row(t int) []int8 { return x.rows[t*x.Stride:][:x.K:x.K] }
+
+// Finish derives what kernels need of the rows. It must follow every change of them.
+func (x *Activations) Finish() {
+	for t := range x.N {
+		row, sums := x.rows[t*x.Stride:][:x.Stride], x.sums[t*x.sumStride():][:x.sumStride()]
+		total := int32(0)
+		for i := range sums {
+			sums[i] = total
+			if i*sumBlock < x.K {
+				total += sum32(row[i*sumBlock:])
+			}
+		}
+	}
+}
+
+func (x *Activations) sumStride() int { return ceilDiv(x.K, sumBlock) + 1 }
+
+// Sum is the sum of columns [lo, hi) of token t: prefix sums, and the rest of a block one by one.
+func (x *Activations) Sum(t, lo, hi int) int32 { return x.sumTo(t, hi) - x.sumTo(t, lo) }
+
+func (x *Activations) sumTo(t, k int) int32 {
+	if k >= x.K {
+		return x.sums[(t+1)*x.sumStride()-1]
+	}
+	s := x.sums[t*x.sumStride()+k/sumBlock]
+	for _, v := range x.rows[t*x.Stride+k/sumBlock*sumBlock : t*x.Stride+k] {
+		s += int32(v)
+	}
+	return s
+}
+
+// sum32 adds the first 32 elements of a row, eight at a time: with 128 added to each they are unsigned, and four bytes
+// at a time add in 16-bit lanes without carry (8 · 255 < 2¹⁶).
+func sum32(row []int8) int32 {
+	const sign, even = 0x8080808080808080, 0x00FF00FF00FF00FF
+	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(row[:sumBlock]))), sumBlock)
+	var lanes uint64
+	for i := 0; i < sumBlock; i += 8 {
+		u := binary.LittleEndian.Uint64(b[i:]) ^ sign
+		lanes += u&even + u>>8&even
+	}
+	lanes = lanes&0x0000FFFF0000FFFF + lanes>>16&0x0000FFFF0000FFFF
+	return int32(uint32(lanes)+uint32(lanes>>32)) - 128*sumBlock
+}

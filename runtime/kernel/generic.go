@@ -1,0 +1,66 @@
+package kernel
+
+import (
+	"unsafe"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// generic is the definition: the codes of the layout, unpacked once, and three nested loops.
+var generic = &Kernel{
+	Layout: "*", ISA: Generic, About: "codes unpacked once, plain Go: the definition",
+	step: 1, bind: bindGeneric,
+}
+
+// genericRows is the number of rows of a unit of work; any number gives the same results.
+const genericRows = 32
+
+type genericProduct struct {
+	w     *Weights
+	codes []int8 // [M][K]
+}
+
+func bindGeneric(w *Weights) (product, error) {
+	codes, err := w.unpack()
+	w.rows, w.bytes = genericRows, len(codes)
+	return genericProduct{w, codes}, err
+}
+
+// unpack returns the codes of the whole matrix, in memory that w owns.
+func (w *Weights) unpack() ([]int8, error) {
+	alphabet, err := pack.FindAlphabet(w.Layout.Spec().Alphabet)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.own.alloc(w.Shape.M * w.Shape.K); err != nil {
+		return nil, err
+	}
+	m := &pack.Matrix{Shape: w.Shape, Alphabet: alphabet, Codes: asInt8(w.own.bytes)}
+	return m.Codes, w.Layout.Unpack(m, w.packed)
+}
+
+func (p genericProduct) mul(c call) {
+	s, group, groups := p.w.Shape, p.w.Group, p.w.Groups()
+	for m := c.p0 * genericRows; m < min(c.p1*genericRows, s.M); m++ {
+		row := p.codes[m*s.K:][:s.K]
+		for t := range c.x.N {
+			x := c.x.Row(t)
+			for g := range groups {
+				lo, hi := g*group, min((g+1)*group, s.K)
+				c.y[(t*groups+g)*c.ldy+m] = dot(row[lo:hi], x[lo:hi])
+			}
+		}
+	}
+}
+
+func dot(a, b []int8) (sum int32) {
+	b = b[:len(a)]
+	for i, v := range a {
+		sum += int32(v) * int32(b[i])
+	}
+	return sum
+}
+
+func asInt8(b []byte) []int8 {
+	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(b))), len(b))
+}

@@ -1,0 +1,111 @@
+package kernel
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// problem is one multiplication with its answer, computed from the codes by four loops and nothing of this package.
+type problem struct {
+	layout pack.Layout
+	matrix *pack.Matrix
+	packed []byte
+	x      *Activations
+	group  int
+	want   []int32 // [N][G][M]
+}
+
+func newProblem(t testing.TB, spec pack.Spec, s pack.Shape, tokens, group int, r *rand.Rand) *problem {
+	t.Helper()
+	l, err := pack.Open(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := pack.FindAlphabet(l.Spec().Alphabet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &problem{layout: l, matrix: pack.NewMatrix(s, a), x: NewActivations(tokens, s.K), group: group}
+	for i := range p.matrix.Codes {
+		p.matrix.Codes[i] = a.Values[r.IntN(len(a.Values))]
+	}
+	for n := range tokens {
+		for k := range p.x.Row(n) {
+			p.x.Row(n)[k] = int8(r.IntN(255) - 127)
+		}
+	}
+	p.pack(t)
+	return p
+}
+
+// pack derives what follows from the codes and activations.
+func (p *problem) pack(t testing.TB) {
+	t.Helper()
+	size, err := p.layout.PackedSize(p.matrix.Shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.packed = make([]byte, size)
+	if err := p.layout.Pack(p.packed, p.matrix); err != nil {
+		t.Fatal(err)
+	}
+	p.x.Finish()
+	group := p.group
+	if group == 0 {
+		group = p.matrix.K
+	}
+	groups := (p.matrix.K + group - 1) / group
+	p.want = make([]int32, p.x.N*groups*p.matrix.M)
+	for n := range p.x.N {
+		for k, v := range p.x.Row(n) {
+			for m := range p.matrix.M {
+				p.want[(n*groups+k/group)*p.matrix.M+m] += int32(p.matrix.Codes[m*p.matrix.K+k]) * int32(v)
+			}
+		}
+	}
+}
+
+func TestGeneric(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, group := range []int{0, 32, 33} {
+		p := newProblem(t, pack.Spec{Name: "vnni4i"}, pack.Shape{M: 70, K: 100}, 3, group, r)
+		w, err := BindWith(generic, p.layout, p.matrix.Shape, p.packed, group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		got := make([]int32, len(p.want))
+		w.Mul(got, p.matrix.M, p.x, 0, w.Panels())
+		for i, v := range got {
+			if v != p.want[i] {
+				t.Fatalf("group %d: element %d is %d, want %d", group, i, v, p.want[i])
+			}
+		}
+	}
+}
+
+func TestSums(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, k := range []int{1, 31, 32, 33, 63, 64, 65, 100, 257} {
+		x := NewActivations(2, k)
+		for n := range 2 {
+			for i := range x.Row(n) {
+				x.Row(n)[i] = int8(r.IntN(255) - 127)
+			}
+		}
+		x.Finish()
+		for range 50 {
+			n, lo := r.IntN(2), r.IntN(k)
+			hi := lo + r.IntN(k-lo+1)
+			want := int32(0)
+			for _, v := range x.Row(n)[lo:hi] {
+				want += int32(v)
+			}
+			if got := x.Sum(n, lo, hi); got != want {
+				t.Fatalf("K = %d: sum of [%d, %d) is %d, want %d", k, lo, hi, got, want)
+			}
+		}
+	}
+}

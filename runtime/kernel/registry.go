@@ -1,0 +1,4 @@
+package kernel
+
+// kernels in order of preference: within a layout the best first, then those that serve every layout.
+var kernels = []*Kernel{generic}
