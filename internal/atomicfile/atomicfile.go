@@ -33,17 +33,25 @@ func Create(fs FS, target string) (*File, error) {
 	}
 	f := &File{fs: fs, dir: filepath.Dir(target), name: filepath.Base(target)}
 	f.sweep()
-	h, err := fs.CreateUnnamed(f.dir)
-	if errors.Is(err, errors.ErrUnsupported) {
-		h, err = f.createNamed()
-	} else if err == nil {
-		err = f.lock(h)
-	}
-	if err != nil {
+	if err := f.open(); err != nil {
 		return nil, fmt.Errorf("create a temporary file in %s: %w", f.dir, err)
 	}
-	f.Handle = h
 	return f, nil
+}
+
+func (f *File) open() (err error) {
+	f.Handle, err = f.fs.CreateUnnamed(f.dir)
+	if errors.Is(err, errors.ErrUnsupported) {
+		f.Handle, err = f.createNamed()
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if err = f.lock(f.Handle); err != nil {
+		f.Close()
+	}
+	return err
 }
 
 func checkTarget(target string) error {
