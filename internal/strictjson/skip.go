@@ -2,6 +2,9 @@ package strictjson
 
 import "io"
 
+// maxNumber bounds the spelling of a number that is not an unsigned integer.
+const maxNumber = 64
+
 // Skip passes over one value of any kind. Strings and keys are bounded by most bytes, nesting by MaxDepth.
 func (s *Scanner) Skip(most int) error { return s.value(most, MaxDepth) }
 
@@ -22,7 +25,8 @@ func (s *Scanner) value(most, depth int) error {
 		_, err := s.String(most)
 		return err
 	case c == '-' || c >= '0' && c <= '9':
-		return s.number()
+		_, err := s.Number()
+		return err
 	}
 	return s.word()
 }
@@ -47,12 +51,25 @@ func (s *Scanner) word() error {
 	return s.Syntax("%q where a value belongs", w)
 }
 
-// number reads a number of any JSON spelling: -? digits (. digits)? ([eE] [+-]? digits)?
+// Number reads a number of any JSON spelling and returns it as it stands.
+func (s *Scanner) Number() (string, error) {
+	if _, err := s.next(); err != nil {
+		return "", err
+	}
+	s.back()
+	s.text = s.text[:0]
+	if err := s.number(); err != nil {
+		return "", err
+	}
+	return string(s.text), nil
+}
+
+// number reads -? digits (. digits)? ([eE] [+-]? digits)? into s.text.
 func (s *Scanner) number() error {
-	if _, err := s.optional("-"); err != nil {
+	if _, err := s.accept("-"); err != nil {
 		return err
 	}
-	zero, err := s.optional("0")
+	zero, err := s.accept("0")
 	if err != nil {
 		return err
 	}
@@ -61,49 +78,51 @@ func (s *Scanner) number() error {
 			return err
 		}
 	}
-	if dot, err := s.optional("."); err != nil {
+	if dot, err := s.accept("."); err != nil {
 		return err
 	} else if dot {
 		if err := s.digits(); err != nil {
 			return err
 		}
 	}
-	if exp, err := s.optional("eE"); err != nil || !exp {
+	if exp, err := s.accept("eE"); err != nil || !exp {
 		return err
 	}
-	if _, err := s.optional("+-"); err != nil {
+	if _, err := s.accept("+-"); err != nil {
 		return err
 	}
 	return s.digits()
 }
 
-// optional consumes the next byte if it is one of set. At the end of the text it is none.
-func (s *Scanner) optional(set string) (bool, error) {
-	b, err := s.r.Peek(1)
-	if len(b) == 0 || !containsByte(set, b[0]) {
-		if err == io.EOF {
-			err = nil
-		}
-		return false, err
-	}
-	s.skip()
-	return true, nil
-}
-
-// digits consumes one digit or more.
+// digits reads one digit or more.
 func (s *Scanner) digits() error {
-	n := 0
-	for ; ; n++ {
-		digit, err := s.optional("0123456789")
+	for n := 0; ; n++ {
+		digit, err := s.accept("0123456789")
 		if err != nil {
 			return err
 		}
+		if !digit && n == 0 {
+			return s.Syntax("a number without digits")
+		}
 		if !digit {
-			break
+			return nil
 		}
 	}
-	if n == 0 {
-		return s.Syntax("a number without digits")
+}
+
+// accept adds the next byte to s.text if it is one of set. At the end of the text it is none.
+func (s *Scanner) accept(set string) (bool, error) {
+	b, err := s.r.Peek(1)
+	if err == io.EOF {
+		return false, nil
 	}
-	return nil
+	if err != nil || !containsByte(set, b[0]) {
+		return false, err
+	}
+	if len(s.text) == maxNumber {
+		return false, s.Limit("a number of more than %d characters", maxNumber)
+	}
+	s.text = append(s.text, b[0])
+	s.skip()
+	return true, nil
 }

@@ -1,0 +1,189 @@
+// Package checkpoint opens a model as its makers publish it: a Hugging Face directory with one or several safetensors
+// files, a snapshot of the download cache, or a bare safetensors file.
+//
+// Names that come out of the checkpoint (the shards of an index) never leave the directory, symbolic links may not either,
+// and only regular files are opened. Weights are read with pread, not from a memory map: a file that is cut short by
+// someone else gives an error instead of a signal.
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sort"
+
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Bounds over all shards of a checkpoint.
+const (
+	MaxShards  = 1024
+	MaxTensors = 2 * safetensors.MaxTensors
+	maxHeaders = 2 * safetensors.MaxHeader // bytes of JSON
+)
+
+// Tensor is one tensor of a checkpoint.
+type Tensor struct {
+	Name  string
+	DType safetensors.DType
+	Shape []int
+	File  string // name of the file that holds it, relative to the checkpoint
+	Size  int64  // bytes
+
+	file  *file
+	begin int64 // in the file
+}
+
+// Checkpoint is an open model. Its methods may be used concurrently.
+type Checkpoint struct {
+	dir      *dir
+	shards   []*file
+	texts    map[string][]byte
+	tensors  []Tensor // by name
+	index    map[string]int
+	sources  []Source
+	warnings []string
+}
+
+// Open opens the model at path. It reads the headers of all weight files and the small files beside them, and checks
+// that the index and the files agree. The caller closes the checkpoint.
+func Open(path string) (*Checkpoint, error) {
+	c := &Checkpoint{texts: map[string][]byte{}, index: map[string]int{}}
+	if err := c.open(path); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Checkpoint) open(path string) error {
+	p, err := resolve(path)
+	if err != nil {
+		return err
+	}
+	c.dir = p.dir
+	if p.bare != "" {
+		f, err := openFile(p.dir, p.bare)
+		if err != nil {
+			return err
+		}
+		f.name = filepath.Base(path)
+		return c.addShards([]*file{f})
+	}
+	if err := c.readTexts(); err != nil {
+		return err
+	}
+	return c.openWeights()
+}
+
+// addShards takes over the files and enters their tensors.
+func (c *Checkpoint) addShards(files []*file) error {
+	c.shards = append(c.shards, files...)
+	headers := int64(0)
+	for _, f := range files {
+		h, err := safetensors.Parse(f, f.size)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		if headers += h.DataStart; headers > maxHeaders || len(c.tensors)+len(h.Tensors) > MaxTensors {
+			return fmt.Errorf("%w: %s: the shards hold more than %d tensors or %d bytes of headers", pack.ErrLimit, f.name, MaxTensors, maxHeaders)
+		}
+		if err := c.addTensors(f, h); err != nil {
+			return err
+		}
+		c.sources = append(c.sources, Source{f.name, f.size})
+	}
+	sort.Slice(c.tensors, func(i, j int) bool { return c.tensors[i].Name < c.tensors[j].Name })
+	for i := range c.tensors {
+		c.index[c.tensors[i].Name] = i
+	}
+	sort.Slice(c.sources, func(i, j int) bool { return c.sources[i].Name < c.sources[j].Name })
+	return nil
+}
+
+func (c *Checkpoint) addTensors(f *file, h *safetensors.Header) error {
+	for _, t := range h.Tensors {
+		if other, ok := c.index[t.Name]; ok {
+			return fmt.Errorf("%w: tensor %q is in %s and in %s", pack.ErrCorrupt, t.Name, c.tensors[other].File, f.name)
+		}
+		shape := make([]int, len(t.Shape))
+		for i, d := range t.Shape {
+			if shape[i] = int(d); int64(shape[i]) != d {
+				return fmt.Errorf("%w: %s: tensor %q: dimension %d", pack.ErrLimit, f.name, t.Name, d)
+			}
+		}
+		c.index[t.Name] = len(c.tensors)
+		c.tensors = append(c.tensors, Tensor{
+			Name: t.Name, DType: t.DType, Shape: shape, File: f.name, Size: t.Size(),
+			file: f, begin: h.DataStart + t.Begin,
+		})
+	}
+	return nil
+}
+
+// Config returns the bytes of config.json, nil for a bare file.
+func (c *Checkpoint) Config() []byte { return c.texts["config.json"] }
+
+// File returns the bytes of one of the small files of a model (see Texts), if the checkpoint has it.
+func (c *Checkpoint) File(name string) ([]byte, bool) {
+	b, ok := c.texts[name]
+	return b, ok
+}
+
+// Tensors returns all tensors by name. The slice must not be changed.
+func (c *Checkpoint) Tensors() []Tensor { return c.tensors }
+
+// Lookup returns the tensor of that name.
+func (c *Checkpoint) Lookup(name string) (Tensor, bool) {
+	i, ok := c.index[name]
+	if !ok {
+		return Tensor{}, false
+	}
+	return c.tensors[i], true
+}
+
+// ReadAt fills p with bytes of the tensor from offset off on.
+func (c *Checkpoint) ReadAt(t Tensor, p []byte, off int64) error {
+	if off < 0 || off > t.Size || int64(len(p)) > t.Size-off {
+		return fmt.Errorf("tensor %q: bytes %d to %d of %d were asked for", t.Name, off, off+int64(len(p)), t.Size)
+	}
+	n, err := t.file.ReadAt(p, t.begin+off)
+	if n == len(p) {
+		return nil
+	}
+	if err == io.EOF {
+		return fmt.Errorf("%w: %s: tensor %q: the file became shorter while it was read", pack.ErrCorrupt, t.File, t.Name)
+	}
+	return fmt.Errorf("%s: tensor %q: %w", t.File, t.Name, err)
+}
+
+// Warnings lists what is odd about the checkpoint but does not hinder its use.
+func (c *Checkpoint) Warnings() []string { return c.warnings }
+
+func (c *Checkpoint) warn(format string, a ...any) {
+	c.warnings = append(c.warnings, fmt.Sprintf(format, a...))
+}
+
+// Unchanged reports an error if a weight file was changed or replaced since Open. Call it when everything is read: what
+// was read before and after such a change would not belong together.
+func (c *Checkpoint) Unchanged() error {
+	for _, f := range c.shards {
+		if err := f.unchanged(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close closes all files.
+func (c *Checkpoint) Close() error {
+	var errs []error
+	for _, f := range c.shards {
+		errs = append(errs, f.Close())
+	}
+	if c.dir != nil { // nil: Open failed early
+		errs = append(errs, c.dir.root.Close())
+	}
+	return errors.Join(errs...)
+}

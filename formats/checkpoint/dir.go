@@ -1,0 +1,158 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// dir is a directory whose files are opened by name and cannot lie elsewhere.
+type dir struct {
+	root *os.Root
+	sub  string // path of the checkpoint below root
+}
+
+// place is what a path on the command line stands for.
+type place struct {
+	dir  *dir
+	bare string // entry of dir that holds a bare file; "" = the directory itself
+}
+
+// resolve opens the directory of a checkpoint. Symbolic links in the path itself are the user's own and are followed.
+func resolve(path string) (place, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return place{}, err
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return place{}, err
+	}
+	if info.IsDir() {
+		d, err := openDir(real)
+		return place{dir: d}, err
+	}
+	if !strings.HasSuffix(path, ".safetensors") {
+		return place{}, fmt.Errorf("%w: %s: a checkpoint is a directory or a .safetensors file%s", pack.ErrUnsupported, path, pickleAdvice(path))
+	}
+	d, err := openDir(filepath.Dir(real))
+	return place{dir: d, bare: filepath.Base(real)}, err
+}
+
+// openDir opens a directory. A snapshot of the download cache, models--X--Y/snapshots/REV, holds symbolic links into
+// models--X--Y/blobs: there the root is the cache entry, so that these links stay inside.
+func openDir(path string) (*dir, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	rootPath, sub := abs, "."
+	if snapshots := filepath.Dir(abs); filepath.Base(snapshots) == "snapshots" {
+		entry := filepath.Dir(snapshots)
+		if info, err := os.Stat(filepath.Join(entry, "blobs")); err == nil && info.IsDir() {
+			rootPath, sub = entry, filepath.Join("snapshots", filepath.Base(abs))
+		}
+	}
+	root, err := os.OpenRoot(rootPath)
+	if err != nil {
+		return nil, err
+	}
+	return &dir{root, sub}, nil
+}
+
+// has reports whether an entry of that name exists, whatever it is.
+func (d *dir) has(name string) (bool, error) {
+	_, err := d.root.Lstat(filepath.Join(d.sub, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// names lists the entries of the directory, at most limit of them.
+func (d *dir) names(limit int) ([]string, error) {
+	f, err := d.root.Open(d.sub)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(limit)
+	if err == io.EOF {
+		err = nil
+	}
+	return names, err
+}
+
+// file is an open regular file of a checkpoint.
+type file struct {
+	*os.File
+	name string // as messages and the manifest call it
+	path string // below dir.root
+	dir  *dir
+	info fs.FileInfo
+	size int64
+}
+
+// openFile opens a regular file below d. The kind is looked at before opening (a pipe must not be opened) and again
+// afterwards (it may have been exchanged); until then O_NONBLOCK keeps a pipe from blocking.
+func openFile(d *dir, name string) (*file, error) {
+	path := filepath.Join(d.sub, name)
+	before, err := d.root.Stat(path)
+	if err != nil {
+		return nil, confined(name, err)
+	}
+	if err := regular(name, before); err != nil {
+		return nil, err
+	}
+	f, err := d.root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, confined(name, err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = regular(name, info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &file{File: f, name: name, path: path, dir: d, info: info, size: info.Size()}, nil
+}
+
+func regular(name string, info fs.FileInfo) error {
+	if info.Mode().IsRegular() {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is not a regular file (%s)", pack.ErrCorrupt, name, info.Mode().Type())
+}
+
+// confined explains the error of os.Root for a link that leaves the directory. That error has no exported value.
+func confined(name string, err error) error {
+	if strings.Contains(err.Error(), "escapes from parent") {
+		return fmt.Errorf("%w: %s is a symbolic link out of the checkpoint's directory; copy the file to its place, or name the directory it is in", pack.ErrCorrupt, name)
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// unchanged compares the open file, and what its name stands for now, with what was opened.
+func (f *file) unchanged() error {
+	now, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.name, err)
+	}
+	if now.Size() != f.size || !now.ModTime().Equal(f.info.ModTime()) {
+		return fmt.Errorf("%w: %s was changed while it was read (%d bytes then, %d now)", pack.ErrCorrupt, f.name, f.size, now.Size())
+	}
+	named, err := f.dir.root.Stat(f.path)
+	if err != nil || !os.SameFile(named, f.info) {
+		return fmt.Errorf("%w: %s was replaced while it was read", pack.ErrCorrupt, f.name)
+	}
+	return nil
+}

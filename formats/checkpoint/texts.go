@@ -1,0 +1,91 @@
+package checkpoint
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Text is a small file beside the weights, and the size up to which it is read.
+type Text struct {
+	Name  string
+	Limit int64
+}
+
+// Texts are the small files that a checkpoint may have. They are read when it is opened.
+func Texts() []Text {
+	const mib = 1 << 20
+	return []Text{
+		{"config.json", 16 * mib},
+		{"generation_config.json", mib},
+		{"tokenizer.json", 64 * mib},
+		{"tokenizer_config.json", 16 * mib},
+		{"tokenizer.model", 16 * mib},
+		{"vocab.json", 16 * mib},
+		{"merges.txt", 16 * mib},
+		{"chat_template.jinja", mib},
+		{"chat_template.json", mib},
+		{"special_tokens_map.json", mib},
+		{"added_tokens.json", mib},
+	}
+}
+
+func (c *Checkpoint) readTexts() error {
+	for _, t := range Texts() {
+		there, err := c.dir.has(t.Name)
+		if err != nil {
+			return confined(t.Name, err)
+		}
+		if !there {
+			continue
+		}
+		b, err := readText(c.dir, t)
+		if err != nil {
+			return err
+		}
+		c.texts[t.Name] = b
+		c.sources = append(c.sources, Source{t.Name, int64(len(b))})
+	}
+	return nil
+}
+
+// readText reads a whole file of at most t.Limit bytes.
+func readText(d *dir, t Text) ([]byte, error) {
+	f, err := openFile(d, t.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if f.size > t.Limit {
+		return nil, fmt.Errorf("%w: %s has %d bytes; at most %d are read", pack.ErrLimit, t.Name, f.size, t.Limit)
+	}
+	b := make([]byte, f.size)
+	if n, err := f.ReadAt(b, 0); n < len(b) {
+		return nil, fmt.Errorf("%s: %w", t.Name, err)
+	}
+	return b, nil
+}
+
+// Source is a file that the checkpoint consists of.
+type Source struct {
+	Name string // relative to the checkpoint
+	Size int64
+}
+
+// Sources lists the files that were read, by name.
+func (c *Checkpoint) Sources() []Source { return c.sources }
+
+// OpenSource returns the bytes of a file of Sources, for digesting.
+func (c *Checkpoint) OpenSource(name string) (*io.SectionReader, error) {
+	if b, ok := c.texts[name]; ok {
+		return io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b))), nil
+	}
+	for _, f := range c.shards {
+		if f.name == name {
+			return io.NewSectionReader(f, 0, f.size), nil
+		}
+	}
+	return nil, fmt.Errorf("%s is no file of this checkpoint", name)
+}
