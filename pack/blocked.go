@@ -43,7 +43,7 @@ func openBlocked(s Spec) (Layout, error) {
 	c := codeOf(a)
 	bits := c.bits()
 	return &blocked{rows: bm, formula: formula{
-		spec: s, code: c, radix: 1 << bits,
+		spec: s, code: c, radix: 1 << bits, cell: bits,
 		padded: roundUp(bm, bk),
 		size:   dense(bits),
 		at: func(s Shape, m, k int) place {

@@ -1,10 +1,13 @@
 package pack
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
-// place is where one digit goes: it is added to byte At after multiplication by Unit. A 2-bit field at bit n has unit
-// 2ⁿ, a base-3 digit a power of three.
-type place struct{ At, Unit int }
+// place is where one digit goes: times Unit it is part of the number that starts at bit Bit of byte At. A digit that has
+// its own bits has unit 1; digits of base 3 share a number and have powers of three.
+type place struct{ At, Bit, Unit int }
 
 // formula is the definition of a layout as an address formula: where each digit of each weight goes. It is also a plain
 // implementation of Layout, one weight at a time: layouts that models run with add faster methods, which tests compare
@@ -13,6 +16,7 @@ type formula struct {
 	spec  Spec
 	code  code
 	radix int // a digit is 0..radix−1
+	cell  int // bits of a number: as many as a digit has, or 4 or 8 where several digits share one
 
 	// padded is the shape that the bytes really hold, native to the layout.
 	padded func(Shape) (Shape, error)
@@ -20,10 +24,11 @@ type formula struct {
 	size func(Shape) int
 	// at places weight (m, k) of a matrix of native shape s.
 	at func(s Shape, m, k int) place
-
-	planes int             // places per weight, more than one where bits are stored apart: digit i of the digit, in radix
-	plane  func(i int) int // what plane i adds to At of plane 0
-	seal   *[256]uint8     // stored byte of a sum of digits; nil when it is the sum itself
+	// plane takes the place of at where the bits of a digit are stored apart: it places bit i of them, i < planes.
+	plane  func(s Shape, m, k, i int) place
+	planes int
+	// seal gives the stored byte of a sum of digits; nil when the sum itself is stored.
+	seal *[256]uint8
 }
 
 func (f *formula) Spec() Spec { return cloneSpec(f.spec) }
@@ -33,7 +38,14 @@ func (f *formula) Padded(s Shape) (Shape, error) {
 	if err := s.Check(); err != nil {
 		return Shape{}, err
 	}
-	return f.padded(s)
+	p, err := f.padded(s)
+	if err != nil {
+		return Shape{}, err
+	}
+	if uint64(p.M)*uint64(p.K) > math.MaxInt/8 {
+		return Shape{}, fmt.Errorf("%w: layout %s: a matrix %v is too large for this machine", ErrLimit, f.spec.Name, s)
+	}
+	return p, nil
 }
 
 func (f *formula) PackedSize(s Shape) (int, error) {
@@ -64,14 +76,14 @@ func (f *formula) Unpack(m *Matrix, src []byte) error {
 	open := f.opened()
 	for row := range m.M {
 		for col := range m.K {
-			v, ok := f.code.value(f.digit(src, open, f.at(s, row, col)))
+			v, ok := f.code.value(f.get(src, open, s, row, col))
 			if !ok {
 				return f.corrupt("the digit of row %d, column %d stands for no weight", row, col)
 			}
 			m.Codes[row*m.K+col] = v
 		}
 	}
-	return f.checkSame(m, s, src)
+	return f.checkSame(m, s, src, f.write)
 }
 
 // write packs a checked matrix into dst, padding included.
@@ -83,7 +95,7 @@ func (f *formula) write(dst []byte, m *Matrix, s Shape) {
 			if row < m.M && col < m.K {
 				digit = f.code.digits[uint8(m.Codes[row*m.K+col])]
 			}
-			f.put(dst, f.at(s, row, col), int(digit))
+			f.put(dst, s, row, col, int(digit))
 		}
 	}
 	if f.seal != nil {
@@ -93,24 +105,30 @@ func (f *formula) write(dst []byte, m *Matrix, s Shape) {
 	}
 }
 
-func (f *formula) put(dst []byte, p place, digit int) {
-	if f.planes <= 1 {
-		dst[p.At] += uint8(digit * p.Unit)
+// put adds the digit of weight (m, k) to dst.
+func (f *formula) put(dst []byte, s Shape, m, k, digit int) {
+	if f.plane == nil {
+		p := f.at(s, m, k)
+		dst[p.At] += uint8(digit * p.Unit << p.Bit)
 		return
 	}
 	for i := range f.planes {
-		dst[p.At+f.plane(i)] += uint8(digit % f.radix * p.Unit)
-		digit /= f.radix
+		p := f.plane(s, m, k, i)
+		dst[p.At] += uint8(digit >> i & 1 << p.Bit)
 	}
 }
 
-func (f *formula) digit(src []byte, open *[256]uint8, p place) int {
-	if f.planes <= 1 {
-		return int(open[src[p.At]]) / p.Unit % f.radix
+// get reads the digit of weight (m, k) from src, whose bytes open turns into sums of digits.
+func (f *formula) get(src []byte, open *[256]uint8, s Shape, m, k int) int {
+	if f.plane == nil {
+		p := f.at(s, m, k)
+		number := int(open[src[p.At]]) >> p.Bit & (1<<f.cell - 1)
+		return number / p.Unit % f.radix
 	}
 	digit := 0
-	for i := f.planes - 1; i >= 0; i-- {
-		digit = digit*f.radix + int(open[src[p.At+f.plane(i)]])/p.Unit%f.radix
+	for i := range f.planes {
+		p := f.plane(s, m, k, i)
+		digit |= int(src[p.At]>>p.Bit&1) << i
 	}
 	return digit
 }
@@ -130,9 +148,9 @@ func (f *formula) opened() *[256]uint8 {
 
 // checkSame refuses bytes that are not what Pack writes for the codes found in them: dirty padding and sums of digits
 // that no digits give.
-func (f *formula) checkSame(m *Matrix, s Shape, src []byte) error {
+func (f *formula) checkSame(m *Matrix, s Shape, src []byte, write func([]byte, *Matrix, Shape)) error {
 	again := make([]byte, len(src))
-	f.write(again, m, s)
+	write(again, m, s)
 	for i, b := range src {
 		if b != again[i] {
 			return f.corrupt("byte %d is %#02x where the codes and the padding that it holds pack to %#02x", i, b, again[i])
@@ -196,7 +214,7 @@ func (f *formula) corrupt(format string, args ...any) error {
 // field places digit number e of a sequence of fields of the given width, filled from bit 0 upwards.
 func field(e, bits int) place {
 	perByte := 8 / bits
-	return place{At: e / perByte, Unit: 1 << (bits * (e % perByte))}
+	return place{At: e / perByte, Bit: bits * (e % perByte), Unit: 1}
 }
 
 func up(n, multiple int) int { return (n + multiple - 1) / multiple * multiple }
@@ -208,5 +226,5 @@ func roundUp(m, k int) func(Shape) (Shape, error) {
 
 // dense is the size of a layout that spends the same number of bits on each weight of its native shape.
 func dense(bits int) func(Shape) int {
-	return func(s Shape) int { return s.M * s.K / 8 * bits }
+	return func(s Shape) int { return s.M * s.K * bits / 8 }
 }

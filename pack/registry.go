@@ -32,7 +32,8 @@ type definition struct {
 
 // definitions is the list of all layouts, in the order in which people read about them.
 func definitions() []definition {
-	return slices.Concat(vnni4iLayouts(), vnni4Layouts(), vecLUTLayouts(), blockedLayouts())
+	return slices.Concat(vnni4iLayouts(), vnni4tLayouts(), vnni4Layouts(), blockedLayouts(), vecLUTLayouts(),
+		i2sLayouts(), tl1Layouts(), tl2Layouts(), w2a8Layouts(), tmacLayouts(), hfLayouts())
 }
 
 // Layouts lists all layouts.

@@ -38,7 +38,7 @@ func openVecLUT(s Spec, group, tile int) Layout {
 	}
 	l := &vecLUT{group: group, tile: tile}
 	l.formula = formula{
-		spec: s, code: ascending(Ternary), radix: 3,
+		spec: s, code: ascending(Ternary), radix: 3, cell: 8,
 		padded: roundUp(1, columns),
 		size:   func(s Shape) int { return s.M * l.groups(s.K) },
 		at:     l.place,

@@ -89,6 +89,13 @@ func (v *vector) spec() (Spec, bool) {
 			return Spec{}, false
 		}
 		return Spec{Name: panel("vnni4"), Alphabet: "int8"}, true
+	case "tl1":
+		return Spec{Name: "tl1", Params: map[string]int{"BM": v.BigM, "BK": v.BigK, "bm": v.Bm}}, true
+	case "tl2":
+		return Spec{Name: "tl2", Params: map[string]int{"BM": v.BigM, "BK": v.BigK}}, true
+	case "tmac":
+		a := map[int]string{1: "int1", 2: "int2", 4: "int4"}[v.Bits]
+		return Spec{Name: fmt.Sprintf("tmac%d", v.Bits), Alphabet: a, Params: map[string]int{"bm": v.Bm, "kf": v.KFactor}}, true
 	}
 	names := map[string]string{
 		"i1_v": "i1", "i1_v_2": "i1-t2", "i2_v": "i2", "i2_v_4": "i2-t4", "i2_v_8": "i2-t8",
@@ -106,6 +113,9 @@ func (v *vector) matrix(a Alphabet) *Matrix {
 			m.Codes[i] = generate(v.Gen, v.Seed, uint64(i))
 		} else {
 			m.Codes[i] = int8(v.Weights[i/v.K][i%v.K])
+		}
+		if v.Layout == "tmac" { // its vectors count codes from zero
+			m.Codes[i] = a.Values[m.Codes[i]]
 		}
 	}
 	return m
@@ -150,7 +160,8 @@ func (v *vector) check(t *testing.T, got []byte) {
 
 // TestVectors packs the weights of all vectors of layouts of codes, and unpacks the bytes again.
 func TestVectors(t *testing.T) {
-	files := []string{"vnni4i_int2.json", "vnni4_int1.json", "vnni4_int8.json", "veclut.json", "goldens_sha256.json"}
+	files := []string{"vnni4i_int2.json", "vnni4_int1.json", "vnni4_int8.json", "veclut.json", "bitnet_i2_s.json", "bitnet_tl1.json", "bitnet_tl2.json",
+		"bitnet_gpu_int2.json", "hf_bitnet_u8.json", "tmac.json", "goldens_sha256.json"}
 	for _, file := range files {
 		for i, v := range loadVectors(t, file) {
 			spec, ok := v.spec()

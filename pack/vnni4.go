@@ -33,7 +33,7 @@ func openVNNI4(s Spec, bm int) (Layout, error) {
 	}
 	bits := c.bits()
 	return &vnni4{rows: bm, formula: formula{
-		spec: s, code: c, radix: 1 << bits,
+		spec: s, code: c, radix: 1 << bits, cell: bits,
 		padded: roundUp(bm, 4),
 		size:   dense(bits),
 		at: func(s Shape, m, k int) place {

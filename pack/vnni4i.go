@@ -38,13 +38,14 @@ func openVNNI4i(s Spec, bm int) (Layout, error) {
 	bits := c.bits()
 	lanes := bm * bits / 8
 	return &vnni4i{rows: bm, formula: formula{
-		spec: s, code: c, radix: 1 << bits,
+		spec: s, code: c, radix: 1 << bits, cell: bits,
 		padded: roundUp(bm, 4),
 		size:   dense(bits),
 		at: func(s Shape, m, k int) place {
 			return place{
 				At:   m/bm*lanes*s.K + k/4*4*lanes + m%lanes*4 + k%4,
-				Unit: 1 << (bits * (m % bm / lanes)),
+				Bit:  bits * (m % bm / lanes),
+				Unit: 1,
 			}
 		},
 	}}, nil

@@ -1,0 +1,92 @@
+package pack
+
+// I2_S (bitnet.cpp): rows are kept together for row-dot kernels; a byte holds four weights that lie a quarter block
+// apart, the first one in the most significant field, code weight + 1. Three bit streams share the name and the type
+// number of the original; nothing in its files tells them apart.
+//
+// The original stores one f32 scale in 32 bytes behind the n/4 bytes of codes (I2STail makes them). Here codes and
+// scales are apart, so a packed tensor is the n/4 bytes alone.
+//
+// The first two streams run over the flat index m·K + k. Rows of zeros are added until the last block is whole. (The
+// original leaves the rest unpacked, or cuts it off.) Kernels want whole blocks in a row: K a multiple of the block.
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+func i2sLayouts() []definition {
+	flat := func(name, summary string, block int) definition {
+		return definition{Info{
+			Name: name, Version: 1,
+			Source:    "bitnet.cpp I2_S",
+			Summary:   summary,
+			Alphabets: []Alphabet{Ternary},
+		}, func(s Spec) (Layout, error) { return openI2S(s, block), nil }}
+	}
+	return []definition{
+		flat("i2s", "flat blocks of 128 weights in 32 bytes, for row-dot kernels (x86 stream)", 128),
+		flat("i2s-arm", "flat blocks of 64 weights in 16 bytes, for row-dot kernels (ARM stream)", 64),
+		{Info{
+			Name: "i2s-rows4", Version: 1,
+			Source:    "bitnet.cpp I2_S, weight-parallel build",
+			Summary:   "four rows per byte, one byte per column (x86 stream of the weight-parallel build)",
+			Alphabets: []Alphabet{Ternary},
+		}, func(s Spec) (Layout, error) { return openI2SRows4(s), nil }},
+	}
+}
+
+// I2STail returns the 32 bytes that bitnet.cpp keeps behind the codes of an I2_S tensor: the scale of the tensor as a
+// little-endian f32, then zeros. (The original leaves the last 28 bytes undefined.)
+func I2STail(scale float32) [32]byte {
+	var tail [32]byte
+	binary.LittleEndian.PutUint32(tail[:], math.Float32bits(scale))
+	return tail
+}
+
+// i2s is a flat stream of blocks.
+type i2s struct {
+	formula
+	block int // weights
+}
+
+// PanelRows is the number of rows after which a panel ends at the end of a block, whatever K is.
+func (l *i2s) PanelRows() int { return l.block }
+
+func openI2S(s Spec, block int) Layout {
+	return &i2s{block: block, formula: formula{
+		spec: s, code: ascending(Ternary), radix: 4, cell: 2,
+		padded: func(s Shape) (Shape, error) { return Shape{M: up(s.M, block/gcd(block, s.K)), K: s.K}, nil },
+		size:   dense(2),
+		at: func(s Shape, m, k int) place {
+			e := m*s.K + k
+			return place{
+				At:   e/block*(block/4) + e%(block/4),
+				Bit:  6 - 2*(e%block/(block/4)),
+				Unit: 1,
+			}
+		},
+	}}
+}
+
+type i2sRows4 struct{ formula }
+
+func (l *i2sRows4) PanelRows() int { return 4 }
+
+func openI2SRows4(s Spec) Layout {
+	return &i2sRows4{formula{
+		spec: s, code: ascending(Ternary), radix: 4, cell: 2,
+		padded: roundUp(4, 1),
+		size:   dense(2),
+		at: func(s Shape, m, k int) place {
+			return place{At: m/4*s.K + k, Bit: 6 - 2*(m%4), Unit: 1}
+		},
+	}}
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

@@ -1,0 +1,64 @@
+package pack
+
+// VNNI4 trits, our own: the 1.6 bits per weight of base 3 in the order that 4-way int8 dot products want, for decoding
+// at the speed of memory.
+//
+// Row panels of 64 rows; a step along the columns is 20 columns, 256 bytes: the 32-bit word of each row in turn, byte
+// k%4 of the word for columns k%4, k%4+4, … k%4+16 of the step. So 64 bytes are 320 weights, and every digit of a
+// 512-bit register is an operand in VNNI4 order: 16 rows by 4 columns. The same holds for 8 rows in 256 bits and 4 rows
+// in 128 bits, from the same bytes.
+//
+// The five digits d₀…d₄ (weight + 1, first columns most significant) make v = 81·d₀ + 27·d₁ + 9·d₂ + 3·d₃ + d₄, stored as
+// b = ⌈256·v/243⌉, as ggml's TQ1_0 does. With q₀ = b and qᵢ₊₁ = 3·qᵢ mod 256, digit dᵢ is (3·qᵢ − qᵢ₊₁)/256, hence
+//
+//	Σ dᵢ·xᵢ = (3·Σ qᵢ·xᵢ − Σ qᵢ₊₁·xᵢ) / 256, exactly:
+//
+// a kernel multiplies the bytes q themselves and never extracts a digit. (Sums may wrap modulo 2³²: only the difference
+// has to fit, and with |x| ≤ 127 it is at most 256·2·127·K < 2³¹ for K ≤ 33,025. Longer rows are summed in parts.)
+//
+// What it beats: the two-bit layouts read 1.25 times its bytes for the same weights, which is the whole cost of decoding
+// on a machine whose cores outrun its memory; i1 has the same size but bytes in the order of table lookups, and TQ1_0
+// spends 1.6875 bits and puts a scale into every 54 bytes.
+
+func vnni4tLayouts() []definition {
+	return []definition{{
+		Info{
+			Name: "vnni4t", Version: 1,
+			Source:    "lowpack; byte encoding of ggml TQ1_0",
+			Summary:   "64-row panels of base-3 bytes, five groups of four columns per byte: 4-way dot products at 1.6 bits per weight",
+			Alphabets: []Alphabet{Ternary},
+		}, func(s Spec) (Layout, error) { return openVNNI4t(s), nil },
+	}}
+}
+
+const (
+	tritRows    = 64 // rows of a panel
+	tritColumns = 20 // columns of a step
+)
+
+type vnni4t struct{ formula }
+
+func (l *vnni4t) PanelRows() int { return tritRows }
+
+func openVNNI4t(s Spec) Layout {
+	return &vnni4t{formula{
+		spec: s, code: ascending(Ternary), radix: 3, cell: 8, seal: fractions(),
+		padded: roundUp(tritRows, tritColumns),
+		size:   func(s Shape) int { return s.M * s.K / 5 },
+		at: func(s Shape, m, k int) place {
+			return place{
+				At:   m/64*64*s.K/5 + k/20*256 + m%64*4 + k%4,
+				Unit: [...]int{81, 27, 9, 3, 1}[k%20/4],
+			}
+		},
+	}}
+}
+
+// fractions maps v in 0..242 to v/243, rounded up, in units of 1/256. No two v share a byte. Larger v do not occur.
+func fractions() *[256]uint8 {
+	var t [256]uint8
+	for v := range 243 {
+		t[v] = uint8((256*v + 242) / 243)
+	}
+	return &t
+}

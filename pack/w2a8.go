@@ -1,0 +1,43 @@
+package pack
+
+// W2A8 (BitNet GPU kernel): blocks of 16 rows by 32 columns, in which a thread reads one 32-bit word: 16 consecutive
+// columns of one row. Column e of the word sits in byte e%4, field e/4, so that (word >> 2i) & 0x03030303, less 2 in each
+// byte, is the columns 4i … 4i+3 in the order of a 4-way dot product. Code weight + 2.
+//
+// The kernel itself wants K % 128 = 0; the bytes are defined for K % 32 = 0.
+
+func w2a8Layouts() []definition {
+	return []definition{{
+		Info{
+			Name: "w2a8", Version: 1,
+			Source:    "BitNet GPU kernel",
+			Summary:   "blocks of 16 rows by 32 columns, one 32-bit word per thread, opened by shifts and one mask",
+			Alphabets: []Alphabet{Ternary, Int2},
+		}, func(s Spec) (Layout, error) { return openW2A8(s), nil },
+	}}
+}
+
+type w2a8 struct{ formula }
+
+func (l *w2a8) PanelRows() int { return 16 }
+
+func openW2A8(s Spec) Layout {
+	return &w2a8{formula{
+		spec: s, code: plusTwo(s.Alphabet), radix: 4, cell: 2,
+		padded: roundUp(16, 32),
+		size:   dense(2),
+		at: func(s Shape, m, k int) place {
+			word := (m/16*(s.K/32)+k/32)*32 + m%16/8*16 + k%32/16*8 + m%8
+			e := k % 16
+			return place{At: 4*word + e%4, Bit: 2 * (e / 4), Unit: 1}
+		},
+	}}
+}
+
+// plusTwo is the code weight + 2; ternary leaves 0 unused.
+func plusTwo(alphabet string) code {
+	if alphabet == Ternary.Name {
+		return newCode(unused, -1, 0, 1)
+	}
+	return ascending(Int2)
+}
