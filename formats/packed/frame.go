@@ -19,8 +19,8 @@ type Info struct {
 	Shape []int
 }
 
-// frame is the place of every tensor of a packed file. It follows from the entries of the manifest, from the plain
-// tensors and from the size of the golden outputs alone (F6–F8).
+// frame is the place of every tensor of a packed file. It follows from the manifest and the size of the golden outputs
+// alone (F6–F8).
 type frame struct {
 	tensors []safetensors.TensorInfo // in file order
 	index   map[string]int           // of tensors, by name
@@ -28,7 +28,7 @@ type frame struct {
 }
 
 // newFrame puts the tensors of a file in order.
-func newFrame(m *Manifest, plain []Info, golden int64) (*frame, error) {
+func newFrame(m *Manifest, golden int64) (*frame, error) {
 	var front, rest []safetensors.TensorInfo
 	for i := range m.Packed {
 		e := &m.Packed[i]
@@ -39,7 +39,7 @@ func newFrame(m *Manifest, plain []Info, golden int64) (*frame, error) {
 		front = append(front, info(e.Name+PackedSuffix, safetensors.U8, e.StoredBytes()))
 		rest = append(rest, info(e.Name+ScaleSuffix, safetensors.F32, scale...))
 	}
-	for _, p := range plain {
+	for _, p := range m.Plain {
 		rest = append(rest, info(p.Name, safetensors.DType(p.DType), p.Shape...))
 	}
 	slices.SortFunc(front, func(a, b safetensors.TensorInfo) int { return cmp.Compare(a.Name, b.Name) })
@@ -99,21 +99,8 @@ func (f *frame) header(m *Manifest) ([]byte, error) {
 	}, f.tensors, Align)
 }
 
-// plainOf lists the names of F7 but the scales, in file order.
-func (f *frame) plainOf(m *Manifest) []Digest {
-	other := map[string]bool{GoldenName: true}
-	for i := range m.Packed {
-		other[m.Packed[i].Name+PackedSuffix] = true
-		other[m.Packed[i].Name+ScaleSuffix] = true
-	}
-	plain := []Digest{}
-	for _, t := range f.tensors {
-		if !other[t.Name] {
-			plain = append(plain, Digest{Name: t.Name})
-		}
-	}
-	return plain
-}
+// inFileOrder compares plain tensors as F7 orders them.
+func (f *frame) inFileOrder(a, b Plain) int { return cmp.Compare(f.index[a.Name], f.index[b.Name]) }
 
 func info(name string, d safetensors.DType, shape ...int) safetensors.TensorInfo {
 	t := safetensors.TensorInfo{Name: name, DType: d, Shape: make([]int64, len(shape))}

@@ -24,7 +24,7 @@ type Manifest struct {
 	Tool    string   `json:"tool"`    // "lowpack 0.1.0"
 	Family  string   `json:"family"`  // model family; "" = weights only
 	Packed  []Entry  `json:"packed"`  // quantized tensors, by name
-	Plain   []Digest `json:"plain"`   // every other tensor of the file but the golden outputs, by name
+	Plain   []Plain  `json:"plain"`   // every other tensor of the file but scales and golden outputs, in file order
 	Golden  string   `json:"golden"`  // SHA-256 of lowpack/golden, hex; "" = none
 	Sources []Source `json:"sources"` // the files that convert read, by name
 	Recipe  Recipe   `json:"recipe"`
@@ -50,9 +50,11 @@ type Scale struct {
 	Group int    `json:"group,omitempty"`
 }
 
-// Digest of a tensor stored as it was.
-type Digest struct {
+// Plain is a tensor stored as it was, or an embedded file.
+type Plain struct {
 	Name   string `json:"name"`
+	DType  string `json:"dtype"`
+	Shape  []int  `json:"shape"`
 	SHA256 string `json:"sha256"`
 }
 

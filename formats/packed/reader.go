@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/pack"
@@ -98,35 +99,18 @@ func readManifest(h *safetensors.Header) (*Manifest, error) {
 
 // checkedFrame builds the frame that the manifest asks for and compares it with the header.
 func checkedFrame(m *Manifest, h *safetensors.Header) (*frame, error) {
-	stored := &frame{tensors: h.Tensors, index: map[string]int{}}
-	for i, t := range h.Tensors {
-		stored.index[t.Name] = i
-	}
-	var plain []Info
-	for _, p := range m.Plain {
-		t, err := stored.lookup(p.Name)
-		if err != nil {
-			return nil, fmt.Errorf("%w (F7)", err)
-		}
-		shape := make([]int, len(t.Shape))
-		for i, n := range t.Shape {
-			shape[i] = int(n)
-		}
-		plain = append(plain, Info{Name: t.Name, DType: string(t.DType), Shape: shape})
-	}
 	golden := int64(0)
-	if m.Golden != "" {
-		t, err := stored.lookup(GoldenName)
-		if err != nil {
-			return nil, fmt.Errorf("%w (F8)", err)
-		}
-		golden = t.Size()
+	if n := len(h.Tensors); m.Golden != "" && n > 0 {
+		golden = h.Tensors[n-1].Size()
 	}
-	want, err := newFrame(m, plain, golden)
+	want, err := newFrame(m, golden)
 	if err != nil {
 		return nil, err
 	}
-	return want, checkFrame(m, stored, want)
+	if !slices.IsSortedFunc(m.Plain, want.inFileOrder) {
+		return nil, fmt.Errorf("%w: the manifest does not list the plain tensors in file order (F7, F11)", pack.ErrCorrupt)
+	}
+	return want, checkFrame(h.Tensors, want.tensors)
 }
 
 // checkHeader regenerates the header and compares it with the file, byte for byte (F1–F3).

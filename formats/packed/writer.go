@@ -15,8 +15,7 @@ import (
 // Contents says what a packed file will hold: everything but data and digests. It fixes the place of every byte before
 // the first one is written.
 type Contents struct {
-	Manifest Manifest // digests empty; Plain is filled in from Plain below
-	Plain    []Info   // tensors kept as they are, and embedded files as lowpack/NAME; in any order
+	Manifest Manifest // without digests; Plain in any order, embedded files as lowpack/NAME
 	Golden   int64    // bytes of lowpack/golden before padding; 0 = none
 }
 
@@ -27,36 +26,32 @@ var placeholder = hex.EncodeToString(make([]byte, sha256.Size))
 func (c *Contents) plan() (*Manifest, *frame, error) {
 	m := c.Manifest
 	m.Format = FormatVersion
-	m.Packed = slices.Clone(m.Packed)
-	if m.Packed == nil {
-		m.Packed = []Entry{}
-	}
-	if m.Sources == nil {
-		m.Sources = []Source{}
-	}
+	m.Packed, m.Plain, m.Sources = copied(m.Packed), copied(m.Plain), copied(m.Sources)
 	for i := range m.Packed {
 		e := &m.Packed[i]
 		e.SHA256, e.ScaleSHA, e.CodesSHA = placeholder, placeholder, placeholder
+	}
+	for i := range m.Plain {
+		m.Plain[i].SHA256 = placeholder
+		m.Plain[i].Shape = copied(m.Plain[i].Shape)
+	}
+	for i := range m.Sources {
+		m.Sources[i].SHA256 = placeholder
 	}
 	m.Golden = ""
 	if c.Golden > 0 {
 		m.Golden = placeholder
 	}
-	f, err := newFrame(&m, c.Plain, c.Golden)
+	f, err := newFrame(&m, c.Golden)
 	if err != nil {
 		return nil, nil, err
 	}
-	m.Plain = f.plainOf(&m)
-	for i := range m.Plain {
-		m.Plain[i].SHA256 = placeholder
-	}
-	sources := slices.Clone(m.Sources)
-	for i := range sources {
-		sources[i].SHA256 = placeholder
-	}
-	m.Sources = sources
+	slices.SortFunc(m.Plain, f.inFileOrder)
 	return &m, f, m.check()
 }
+
+// copied is a copy of a list that is never nil: canonical JSON knows empty lists and no null.
+func copied[T any](list []T) []T { return append([]T{}, list...) }
 
 // Size is the number of bytes of the file that Create will write. An error says which rule of the format the contents
 // would break.
@@ -113,14 +108,15 @@ func (w *Writer) Size() int64 { return w.start + w.frame.dataSize() }
 // SHA256 of the sources before Commit; one goroutine per entry or source may do so.
 func (w *Writer) Manifest() *Manifest { return w.manifest }
 
-// Tensor returns a tensor whose Stream is closed. Its data lie in a memory map until Commit or Abort. The first call must
-// not run at the same time as another.
+// Tensor returns a tensor whose Stream is closed. Its data lie in a memory map until Commit or Abort.
 func (w *Writer) Tensor(name string) (Tensor, error) {
 	t, err := w.frame.lookup(name)
 	if err != nil {
 		return Tensor{}, err
 	}
-	if !w.complete(name) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.digests[name] == "" {
 		return Tensor{}, fmt.Errorf("tensor %q is not written yet", name)
 	}
 	if w.mapped == nil {
@@ -133,12 +129,6 @@ func (w *Writer) Tensor(name string) (Tensor, error) {
 
 // Embedded returns a file of the checkpoint that is already written.
 func (w *Writer) Embedded(name string) ([]byte, bool) { return embedded(w, w.frame, name) }
-
-func (w *Writer) complete(name string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.digests[name] != ""
-}
 
 // Commit fills in the digests, writes the header and puts the file at its target.
 func (w *Writer) Commit() error {
