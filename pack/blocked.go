@@ -7,7 +7,7 @@ package pack
 
 func blockedLayouts() []definition {
 	return []definition{{
-		Info{
+		Info: Info{
 			Name: "blocked", Version: 1,
 			Source:    "the common ground of libxsmm and Vec-LUT",
 			Summary:   "blocks of bm rows by bk columns, row-major inside: the plain blocked layout, readable by eye",
@@ -16,7 +16,7 @@ func blockedLayouts() []definition {
 				{"bm", 32, "rows of a block"},
 				{"bk", 64, "columns of a block, a multiple of 8"},
 			},
-		}, openBlocked,
+		}, open: openBlocked,
 	}}
 }
 

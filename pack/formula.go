@@ -73,6 +73,14 @@ func (f *formula) Unpack(m *Matrix, src []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := f.read(m, s, src); err != nil {
+		return err
+	}
+	return f.checkSame(m, s, src, f.write)
+}
+
+// read fills m.Codes, but looks at no padding.
+func (f *formula) read(m *Matrix, s Shape, src []byte) error {
 	open := f.opened()
 	for row := range m.M {
 		for col := range m.K {
@@ -83,7 +91,7 @@ func (f *formula) Unpack(m *Matrix, src []byte) error {
 			m.Codes[row*m.K+col] = v
 		}
 	}
-	return f.checkSame(m, s, src, f.write)
+	return nil
 }
 
 // write packs a checked matrix into dst, padding included.
@@ -136,7 +144,7 @@ func (f *formula) get(src []byte, open *[256]uint8, s Shape, m, k int) int {
 // opened inverts seal. Bytes that seal never gives come out as some number; checkSame refuses them.
 func (f *formula) opened() *[256]uint8 {
 	var open [256]uint8
-	for i := range 256 {
+	for i := 255; i >= 0; i-- { // downwards: sums beyond the last legal one share the byte of sum 0
 		if f.seal == nil {
 			open[i] = uint8(i)
 		} else {

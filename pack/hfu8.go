@@ -6,12 +6,12 @@ package pack
 
 func hfLayouts() []definition {
 	return []definition{{
-		Info{
+		Info: Info{
 			Name: "hf-u8", Version: 1,
 			Source:    "Hugging Face transformers, packed BitNet checkpoints",
 			Summary:   "four rows that lie M/4 apart per byte: the form in which ternary checkpoints are published",
 			Alphabets: []Alphabet{Ternary},
-		}, func(s Spec) (Layout, error) { return openHF(s), nil },
+		}, open: func(s Spec) (Layout, error) { return openHF(s), nil },
 	}}
 }
 

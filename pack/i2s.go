@@ -17,22 +17,22 @@ import (
 
 func i2sLayouts() []definition {
 	flat := func(name, summary string, block int) definition {
-		return definition{Info{
+		return definition{Info: Info{
 			Name: name, Version: 1,
 			Source:    "bitnet.cpp I2_S",
 			Summary:   summary,
 			Alphabets: []Alphabet{Ternary},
-		}, func(s Spec) (Layout, error) { return openI2S(s, block), nil }}
+		}, open: func(s Spec) (Layout, error) { return openI2S(s, block), nil }}
 	}
 	return []definition{
 		flat("i2s", "flat blocks of 128 weights in 32 bytes, for row-dot kernels (x86 stream)", 128),
 		flat("i2s-arm", "flat blocks of 64 weights in 16 bytes, for row-dot kernels (ARM stream)", 64),
-		{Info{
+		{Info: Info{
 			Name: "i2s-rows4", Version: 1,
 			Source:    "bitnet.cpp I2_S, weight-parallel build",
 			Summary:   "four rows per byte, one byte per column (x86 stream of the weight-parallel build)",
 			Alphabets: []Alphabet{Ternary},
-		}, func(s Spec) (Layout, error) { return openI2SRows4(s), nil }},
+		}, open: func(s Spec) (Layout, error) { return openI2SRows4(s), nil }},
 	}
 }
 

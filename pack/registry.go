@@ -15,6 +15,7 @@ type Info struct {
 	Summary   string     // one sentence: what it is for
 	Alphabets []Alphabet // the first one is the default
 	Params    []Param    // block factors that the user may choose
+	Block     int        // of an exchange format: weights that share a scale inside the bytes; 0 where scales lie apart
 }
 
 // Param is a number that the user of a layout may choose.
@@ -27,13 +28,14 @@ type Param struct {
 // definition is an entry of the list of layouts.
 type definition struct {
 	Info
-	open func(Spec) (Layout, error) // of a completed Spec
+	open   func(Spec) (Layout, error) // of a completed Spec; nil for exchange formats
+	blocks func(Spec) Blocks          // of an exchange format
 }
 
 // definitions is the list of all layouts, in the order in which people read about them.
 func definitions() []definition {
 	return slices.Concat(vnni4iLayouts(), vnni4tLayouts(), vnni4Layouts(), blockedLayouts(), vecLUTLayouts(),
-		i2sLayouts(), tl1Layouts(), tl2Layouts(), w2a8Layouts(), tmacLayouts(), hfLayouts())
+		i2sLayouts(), tl1Layouts(), tl2Layouts(), w2a8Layouts(), tmacLayouts(), hfLayouts(), ggmlLayouts())
 }
 
 // Layouts lists all layouts.
@@ -57,6 +59,9 @@ func Open(s Spec) (Layout, error) {
 	d, err := find(s.Name)
 	if err != nil {
 		return nil, err
+	}
+	if d.open == nil {
+		return nil, fmt.Errorf("%w: %s keeps scales inside its blocks: it is a format to exchange models in, not a layout to run with", ErrUnsupported, s.Name)
 	}
 	if s.Version == 0 {
 		s.Version = d.Version

@@ -9,7 +9,7 @@ import "fmt"
 
 func tl1Layouts() []definition {
 	return []definition{{
-		Info{
+		Info: Info{
 			Name: "tl1", Version: 1,
 			Source:    "bitnet.cpp TL1",
 			Summary:   "pairs of columns as nibbles that index a table of nine sums; NEON table lookups",
@@ -19,7 +19,7 @@ func tl1Layouts() []definition {
 				{"BK", 64, "columns of a block, a multiple of 256/bm"},
 				{"bm", 32, "rows of a tile, 32 or 64"},
 			},
-		}, openTL1,
+		}, open: openTL1,
 	}}
 }
 

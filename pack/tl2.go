@@ -8,7 +8,7 @@ package pack
 
 func tl2Layouts() []definition {
 	return []definition{{
-		Info{
+		Info: Info{
 			Name: "tl2", Version: 1,
 			Source:    "bitnet.cpp TL2",
 			Summary:   "triples of columns as a nibble and a sign bit, the rest of the columns as pairs; AVX2 table lookups",
@@ -17,7 +17,7 @@ func tl2Layouts() []definition {
 				{"BM", 256, "rows of a block, a multiple of 32"},
 				{"BK", 96, "columns of a block, a multiple of 24"},
 			},
-		}, openTL2,
+		}, open: openTL2,
 	}}
 }
 

@@ -10,7 +10,7 @@ import "fmt"
 
 func tmacLayouts() []definition {
 	define := func(bits int, alphabets ...Alphabet) definition {
-		return definition{Info{
+		return definition{Info: Info{
 			Name: fmt.Sprintf("tmac%d", bits), Version: 1,
 			Source:    "T-MAC",
 			Summary:   fmt.Sprintf("bit-serial, %d plane%s: nibbles of four columns index a table of partial sums", bits, map[bool]string{true: "s"}[bits > 1]),
@@ -19,7 +19,7 @@ func tmacLayouts() []definition {
 				{"bm", 128, "bit rows of a tile, a multiple of 32"},
 				{"kf", 16, "nibbles of a run along the columns, 8 or 16"},
 			},
-		}, func(s Spec) (Layout, error) { return openTMAC(s, bits) }}
+		}, open: func(s Spec) (Layout, error) { return openTMAC(s, bits) }}
 	}
 	return []definition{define(1, Int1), define(2, Ternary, Int2), define(4, Int4)}
 }

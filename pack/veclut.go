@@ -9,12 +9,12 @@ package pack
 
 func vecLUTLayouts() []definition {
 	define := func(name, summary string, group, tile int) definition {
-		return definition{Info{
+		return definition{Info: Info{
 			Name: name, Version: 1,
 			Source:    "Vec-LUT (vlut.cpp)",
 			Summary:   summary,
 			Alphabets: []Alphabet{Ternary},
-		}, func(s Spec) (Layout, error) { return openVecLUT(s, group, tile), nil }}
+		}, open: func(s Spec) (Layout, error) { return openVecLUT(s, group, tile), nil }}
 	}
 	return []definition{
 		define("i1", "five columns of a row per byte in base 3, all rows of a column group together", 5, 1),

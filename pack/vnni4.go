@@ -14,8 +14,8 @@ func vnni4Layouts() []definition {
 	wide.Name = "vnni4-64"
 	wide.Summary = "64-row panels, four consecutive columns of a row together: the operand of 4-way dot products as it is"
 	return []definition{
-		{info, func(s Spec) (Layout, error) { return openVNNI4(s, 32) }},
-		{wide, func(s Spec) (Layout, error) { return openVNNI4(s, 64) }},
+		{Info: info, open: func(s Spec) (Layout, error) { return openVNNI4(s, 32) }},
+		{Info: wide, open: func(s Spec) (Layout, error) { return openVNNI4(s, 64) }},
 	}
 }
 

@@ -18,8 +18,8 @@ func vnni4iLayouts() []definition {
 	wide.Name = "vnni4i-64"
 	wide.Summary = "64-row panels of 32-bit words: four columns by the rows that share a lane; for 512-bit kernels"
 	return []definition{
-		{info, func(s Spec) (Layout, error) { return openVNNI4i(s, 32) }},
-		{wide, func(s Spec) (Layout, error) { return openVNNI4i(s, 64) }},
+		{Info: info, open: func(s Spec) (Layout, error) { return openVNNI4i(s, 32) }},
+		{Info: wide, open: func(s Spec) (Layout, error) { return openVNNI4i(s, 64) }},
 	}
 }
 

@@ -22,12 +22,12 @@ package pack
 
 func vnni4tLayouts() []definition {
 	return []definition{{
-		Info{
+		Info: Info{
 			Name: "vnni4t", Version: 1,
 			Source:    "lowpack; byte encoding of ggml TQ1_0",
 			Summary:   "64-row panels of base-3 bytes, five groups of four columns per byte: 4-way dot products at 1.6 bits per weight",
 			Alphabets: []Alphabet{Ternary},
-		}, func(s Spec) (Layout, error) { return openVNNI4t(s), nil },
+		}, open: func(s Spec) (Layout, error) { return openVNNI4t(s), nil },
 	}}
 }
 

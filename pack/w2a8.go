@@ -8,12 +8,12 @@ package pack
 
 func w2a8Layouts() []definition {
 	return []definition{{
-		Info{
+		Info: Info{
 			Name: "w2a8", Version: 1,
 			Source:    "BitNet GPU kernel",
 			Summary:   "blocks of 16 rows by 32 columns, one 32-bit word per thread, opened by shifts and one mask",
 			Alphabets: []Alphabet{Ternary, Int2},
-		}, func(s Spec) (Layout, error) { return openW2A8(s), nil },
+		}, open: func(s Spec) (Layout, error) { return openW2A8(s), nil },
 	}}
 }
 

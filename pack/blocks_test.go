@@ -1,0 +1,205 @@
+package pack
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// floats of a vector of an exchange format.
+func (v *vector) floats() []float32 {
+	var x []float32
+	for _, row := range v.X {
+		x = append(x, row...)
+	}
+	if v.Gen == "" {
+		return x
+	}
+	for i := range v.M * v.K {
+		f := float32(generate(v.Gen, v.Seed, uint64(i)))
+		if v.Gen == "int8" {
+			f /= 64
+		}
+		x = append(x, f)
+	}
+	return x
+}
+
+// TestBlockVectors quantizes the floats of ggml's vectors, and reads its blocks back into its floats.
+func TestBlockVectors(t *testing.T) {
+	cases := 0
+	for _, file := range []string{"ggml_blocks.json", "goldens_sha256.json"} {
+		for i, v := range loadVectors(t, file) {
+			b, err := OpenBlocks(v.Layout)
+			if err != nil {
+				continue
+			}
+			cases++
+			t.Run(fmt.Sprintf("%s/%s-%d", file, v.Layout, i), func(t *testing.T) { checkBlockVector(t, b, &v) })
+		}
+	}
+	if cases != 26 {
+		t.Errorf("%d vectors of exchange formats, want 26", cases)
+	}
+}
+
+func checkBlockVector(t *testing.T, b Blocks, v *vector) {
+	s := Shape{v.M, v.K}
+	n, err := b.PackedSize(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, n)
+	if err := b.Quantize(got, s, v.floats()); err != nil {
+		t.Fatal(err)
+	}
+	v.check(t, got)
+	back := make([]float32, s.M*s.K)
+	if err := Dequantize(b, back, s, got); err != nil {
+		t.Fatal(err)
+	}
+	if v.Dequant != nil && !slices.Equal(back, v.Dequant) {
+		t.Errorf("dequantized:\n got %v\nwant %v", back, v.Dequant)
+	}
+	if again := repackBlocks(t, b, s, got); !bytes.Equal(again, got) {
+		t.Error("codes and scales pack to other bytes than they came from")
+	}
+}
+
+func repackBlocks(t *testing.T, b Blocks, s Shape, src []byte) []byte {
+	t.Helper()
+	a, err := FindAlphabet(b.Spec().Alphabet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := NewMatrix(s, a)
+	scales := make([]float32, s.M*s.K/b.BlockSize())
+	if err := b.UnpackBlocks(m, scales, src); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Check(); err != nil {
+		t.Fatal(err)
+	}
+	again := make([]byte, len(src))
+	if err := b.PackBlocks(again, m, scales); err != nil {
+		t.Fatal(err)
+	}
+	return again
+}
+
+func TestBlockRefusals(t *testing.T) {
+	one := func(name string) (Blocks, Shape, []byte) {
+		b, err := OpenBlocks(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Shape{1, b.BlockSize()}
+		n, err := b.PackedSize(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst := make([]byte, n)
+		if err := b.Quantize(dst, s, make([]float32, s.K)); err != nil {
+			t.Fatalf("%s: a block of zeros: %v", name, err)
+		}
+		return b, s, dst
+	}
+	for _, info := range Layouts() {
+		if info.Block == 0 {
+			continue
+		}
+		b, s, _ := one(info.Name)
+		if _, err := b.PackedSize(Shape{2, s.K + 1}); !errors.Is(err, ErrUnsupported) {
+			t.Errorf("%s: a row that is no whole number of blocks: %v", info.Name, err)
+		}
+		x := make([]float32, s.K)
+		x[3] = float32(math.Inf(-1))
+		n, _ := b.PackedSize(s)
+		if err := b.Quantize(make([]byte, n), s, x); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: an infinite weight: %v", info.Name, err)
+		}
+		if _, err := Open(Spec{Name: info.Name}); !errors.Is(err, ErrUnsupported) {
+			t.Errorf("%s opened as a layout of codes: %v", info.Name, err)
+		}
+	}
+	bad := []struct {
+		layout string
+		at     int
+		value  byte
+		why    string
+	}{
+		{"tq1_0", 0, 0x01, "a byte that no five trits give"},
+		{"tq1_0", 47, 0x4F, "a byte that no five trits give"},
+		{"tq1_0", 48, 0x80, "a fifth trit where there are four"},
+		{"tq1_0", 53, 0x7C, "an infinite scale"},
+		{"tq2_0", 0, 0x57, "the unused code 3"},
+		{"tq2_0", 65, 0xFC, "an infinite scale"},
+		{"q8_0", 2, 0x80, "the unused code −128"},
+		{"mxfp4", 1, 0x08, "negative zero"},
+		{"mxfp4", 0, 0xFF, "a scale that is no number"},
+	}
+	for _, c := range bad {
+		b, s, src := one(c.layout)
+		src[c.at] = c.value
+		err := Dequantize(b, make([]float32, s.K), s, src)
+		if !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s with %s: %v", c.layout, c.why, err)
+		}
+	}
+	for _, c := range []struct {
+		layout string
+		scale  float32
+		stored float32
+		ok     bool
+	}{
+		{"q8_0", 1.0 / 3, 0.33325195, true}, {"q8_0", -2, -2, true}, {"q8_0", 70000, 0, false}, {"tq1_0", float32(math.NaN()), 0, false},
+		{"mxfp4", 0.25, 0.25, true}, {"mxfp4", 0.75, 0, false}, {"mxfp4", 0, 0, false}, {"mxfp4", -1, 0, false}, {"mxfp4", 0x1p-128, 0x1p-128, true}, {"mxfp4", 0x1p127, 0, false},
+	} {
+		b, _, _ := one(c.layout)
+		stored, err := b.StoredScale(c.scale)
+		if (err == nil) != c.ok || c.ok && stored != c.stored {
+			t.Errorf("%s: scale %v is stored as %v (%v), want %v", c.layout, c.scale, stored, err, c.stored)
+		}
+	}
+}
+
+// TestFloat16 checks the edge values of ggml's converter and that all 65,536 float16 survive a round trip.
+func TestFloat16(t *testing.T) {
+	data, err := os.ReadFile("../testdata/vectors/float16_bfloat16.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Cases []struct {
+			F32 string `json:"f32_bits"`
+			F16 string `json:"f16"`
+		}
+	}
+	if err := json.Unmarshal(data, &doc); err != nil || len(doc.Cases) == 0 {
+		t.Fatal(err, len(doc.Cases))
+	}
+	for _, c := range doc.Cases {
+		in, err1 := strconv.ParseUint(c.F32, 16, 32)
+		want, err2 := strconv.ParseUint(c.F16, 16, 16)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		if got := toFloat16(math.Float32frombits(uint32(in))); got != uint16(want) {
+			t.Errorf("float16 of %s is %#04x, want %s", c.F32, got, c.F16)
+		}
+	}
+	for h := range 1 << 16 {
+		if h&0x7C00 == 0x7C00 && h&0x3FF != 0 {
+			continue // not a number: comes back quiet
+		}
+		if got := toFloat16(fromFloat16(uint16(h))); got != uint16(h) {
+			t.Fatalf("float16 %#04x comes back as %#04x", h, got)
+		}
+	}
+}
