@@ -1,0 +1,112 @@
+package quantize
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// DType is the element type of source rows, little-endian.
+type DType string
+
+// The element types that are quantized.
+const (
+	F32  DType = "F32"
+	F16  DType = "F16"
+	BF16 DType = "BF16"
+)
+
+// Size of one element in bytes; 0 for a type that is not quantized.
+func (d DType) Size() int {
+	switch d {
+	case F32:
+		return 4
+	case F16, BF16:
+		return 2
+	}
+	return 0
+}
+
+func (d DType) check() error {
+	if d.Size() == 0 {
+		return fmt.Errorf("%w: elements of type %s cannot be quantized; F32, F16 and BF16 can", pack.ErrUnsupported, d)
+	}
+	return nil
+}
+
+// Widen converts len(dst) elements to float32. Every value of every type, NaN payloads included, has exactly one image.
+func (d DType) Widen(dst []float32, src []byte) {
+	switch d {
+	case F32:
+		for i := range dst {
+			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
+		}
+	case BF16:
+		for i := range dst {
+			dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*i:])) << 16)
+		}
+	case F16:
+		for i := range dst {
+			dst[i] = fromHalf(binary.LittleEndian.Uint16(src[2*i:]))
+		}
+	}
+}
+
+// fromHalf is the value of an IEEE 754 binary16 pattern.
+func fromHalf(h uint16) float32 {
+	sign, mag := uint32(h&0x8000)<<16, uint32(h&0x7fff)
+	switch {
+	case mag >= 0x7c00: // infinity, NaN
+		return math.Float32frombits(sign | 0x7f800000 | (mag&0x3ff)<<13)
+	case mag >= 0x0400: // normal: the exponent's bias grows from 15 to 127
+		return math.Float32frombits(sign | (mag<<13 + 112<<23))
+	}
+	return math.Float32frombits(sign | math.Float32bits(float32(mag)*0x1p-24))
+}
+
+// toHalf rounds to the nearest binary16 value, ties to even. |x| ≥ 65520 gives infinity.
+func toHalf(x float32) uint16 {
+	b := math.Float32bits(x)
+	sign, mag := uint16(b>>16&0x8000), b&0x7fffffff
+	switch {
+	case mag > 0x7f800000:
+		return sign | 0x7e00
+	case mag >= 0x477ff000:
+		return sign | 0x7c00
+	case mag < 0x38800000: // below 2⁻¹⁴: the unit is 2⁻²⁴, and adding ½ rounds to it
+		return sign | uint16(math.Float32bits(math.Float32frombits(mag)+0.5))
+	}
+	return sign | uint16((mag-112<<23+0xfff+mag>>13&1)>>13)
+}
+
+// A key orders the finite patterns of a type like their values: it is a signed integer that grows with the value, with
+// −0 directly below +0.
+
+func key32(b uint32) int32   { return int32(b) ^ int32(b)>>31&0x7fffffff }
+func unkey32(k int32) uint32 { return uint32(k ^ k>>31&0x7fffffff) }
+func key16(b uint16) int16   { return int16(b) ^ int16(b)>>15&0x7fff }
+func unkey16(k int16) uint16 { return uint16(k ^ k>>15&0x7fff) }
+
+// value of the element with the given key.
+func (d DType) value(key int32) float32 {
+	switch d {
+	case BF16:
+		return math.Float32frombits(uint32(unkey16(int16(key))) << 16)
+	case F16:
+		return fromHalf(unkey16(int16(key)))
+	}
+	return math.Float32frombits(unkey32(key))
+}
+
+// maxKey is the key of the largest finite value; the key of the smallest is −maxKey − 1.
+func (d DType) maxKey() int32 {
+	switch d {
+	case BF16:
+		return 0x7f7f
+	case F16:
+		return 0x7bff
+	}
+	return 0x7f7fffff
+}

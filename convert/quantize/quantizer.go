@@ -1,0 +1,236 @@
+// Package quantize turns rows of floats into codes and scales: absmean ternary, sign, two and four levels, int4, int8,
+// MXFP4, and weights that hold few values already.
+//
+// A Quantizer works on one tensor, in panels of rows, so that memory does not grow with the tensor. Rules whose scale
+// depends on the whole tensor need two passes: Measure over all rows, then Quantize over all rows. The result does not
+// depend on the size of the panels, their order, the number of goroutines or the instruction set: what is a sum is
+// taken in float64 over the lanes of a row (measure.go) and then over rows in ascending order, and codes are defined by
+// float32 arithmetic on one weight at a time.
+package quantize
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// MaxRows bounds the rows of a tensor, as some bytes per row are kept.
+const MaxRows = 1 << 20
+
+// MinGroup is the smallest number of columns that may share a scale, so that scales stay far smaller than codes.
+const MinGroup = 16
+
+// Job says what to do with a tensor.
+type Job struct {
+	Rule  string // name of a Rule
+	DType DType
+	Shape pack.Shape
+	Kind  string // PerTensor, PerRow or PerGroup; "" = the default of the rule
+	Group int    // columns per scale of PerGroup; 0 = what the rule fixes
+	Stats bool   // collect Stats in pass 2, at some cost
+}
+
+// Quantizer carries out a Job. Measure may be called concurrently for different rows, and so may Quantize.
+type Quantizer struct {
+	job    Job
+	rule   Rule
+	rows   []rowStat // of pass 1
+	values []rowValues
+	whole  unit      // PerTensor: set by Fix
+	scales []float32 // row-major; PerRow and PerGroup: filled by Quantize
+	fixed  bool
+
+	mu      sync.Mutex
+	counts  [256]int64 // by the two's complement byte of a code
+	zeros   int64      // weights that are zero
+	squares []float64  // per row: Σ w²
+	errors  []float64  // per row: Σ (w − ŵ)²
+}
+
+// unit is what the weights of one scale share.
+type unit struct{ scale, a float32 }
+
+// New checks a job.
+func New(j Job) (*Quantizer, error) {
+	rule, err := Find(j.Rule)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.complete(rule); err != nil {
+		return nil, err
+	}
+	q := &Quantizer{job: j, rule: rule}
+	if j.Stats {
+		q.squares, q.errors = make([]float64, j.Shape.M), make([]float64, j.Shape.M)
+	}
+	switch {
+	case rule.exact:
+		q.values = make([]rowValues, j.Shape.M)
+	case j.Kind == PerTensor:
+		q.rows = make([]rowStat, j.Shape.M)
+	default:
+		q.fixed = true
+		q.scales = make([]float32, j.Shape.M*q.groups())
+	}
+	return q, nil
+}
+
+// complete fills in what the rule decides and refuses what it cannot do.
+func (j *Job) complete(r Rule) error {
+	if err := j.DType.check(); err != nil {
+		return err
+	}
+	if err := j.Shape.Check(); err != nil {
+		return err
+	}
+	if j.Shape.M > MaxRows {
+		return fmt.Errorf("%w: %d rows; at most %d are quantized", pack.ErrLimit, j.Shape.M, MaxRows)
+	}
+	if j.Kind == "" && !r.exact {
+		j.Kind = r.Kinds[0]
+	}
+	if j.Kind != "" && !slices.Contains(r.Kinds, j.Kind) {
+		return fmt.Errorf("%w: quantizer %s with one scale per %s; it has one per %s", pack.ErrUnsupported, r.Name, j.Kind, strings.Join(r.Kinds, " or "))
+	}
+	if j.Kind != PerGroup {
+		j.Group = 0
+		return nil
+	}
+	if j.Group == 0 {
+		j.Group = r.Group
+	}
+	if j.Group < MinGroup || r.Group != 0 && j.Group != r.Group {
+		return fmt.Errorf("%w: quantizer %s with groups of %d columns; a group has at least %d, and exactly %d where the rule says so", pack.ErrUnsupported, r.Name, j.Group, MinGroup, r.Group)
+	}
+	return nil
+}
+
+// groups per row.
+func (q *Quantizer) groups() int {
+	if q.job.Kind != PerGroup {
+		return 1
+	}
+	return (q.job.Shape.K + q.job.Group - 1) / q.job.Group
+}
+
+// Passes is 2 when Measure must see all rows before Quantize does, else 1.
+func (q *Quantizer) Passes() int {
+	if q.rows != nil || q.values != nil {
+		return 2
+	}
+	return 1
+}
+
+// Measure takes in rows from row on, in pass 1. It refuses NaN and infinity, naming row and column; exact rules refuse
+// the first row that is not theirs.
+func (q *Quantizer) Measure(row int, src []byte) error {
+	return q.eachRow(row, src, func(m int, src []byte) error {
+		if q.rule.exact {
+			return q.values[m].measure(&q.rule, q.job.DType, m, src)
+		}
+		q.rows[m] = measureRow(q.job.DType, src)
+		return q.rows[m].finite(q.job.DType, m, src)
+	})
+}
+
+// Fix ends pass 1: it settles the scale of the tensor.
+func (q *Quantizer) Fix() error {
+	if q.fixed {
+		return nil
+	}
+	q.fixed = true
+	if q.rule.exact {
+		return q.fixValues()
+	}
+	t := total(q.rows)
+	u, err := q.fit(t.stat(q.job.DType, q.job.Shape.M*q.job.Shape.K), 0)
+	q.whole, q.scales = u, []float32{u.scale}
+	return err
+}
+
+// fit asks the rule for a scale and refuses one that is no finite number.
+func (q *Quantizer) fit(s stat, row int) (unit, error) {
+	scale, a := q.rule.fit(s)
+	if math.IsInf(float64(scale), 0) {
+		return unit{}, fmt.Errorf("%w: row %d: weights up to %v are too large for the scale of quantizer %s", pack.ErrUnsupported, row, s.maxAbs(), q.rule.Name)
+	}
+	return unit{scale, a}, nil
+}
+
+// Quantize writes the codes of the rows from row on to dst, in pass 2.
+func (q *Quantizer) Quantize(dst []int8, row int, src []byte) error {
+	k := q.job.Shape.K
+	if !q.fixed {
+		return fmt.Errorf("quantizer %s: Quantize before Fix", q.rule.Name)
+	}
+	if len(dst)*q.job.DType.Size() != len(src) {
+		return fmt.Errorf("quantizer %s: %d codes for %d bytes of %s", q.rule.Name, len(dst), len(src), q.job.DType)
+	}
+	err := q.eachRow(row, src, func(m int, src []byte) error {
+		return q.quantizeRow(dst[(m-row)*k:(m-row+1)*k], m, src)
+	})
+	if err != nil || !q.job.Stats {
+		return err
+	}
+	return q.eachRow(row, src, func(m int, src []byte) error {
+		q.collect(m, dst[(m-row)*k:(m-row+1)*k], src)
+		return nil
+	})
+}
+
+func (q *Quantizer) quantizeRow(dst []int8, m int, src []byte) error {
+	switch {
+	case q.rule.exact:
+		q.values[m].quantize(q.job.DType, dst, src)
+		return nil
+	case q.job.Kind == PerTensor:
+		q.codes(dst, src, q.whole)
+		return nil
+	}
+	group, size := q.job.Group, q.job.DType.Size()
+	if q.job.Kind == PerRow {
+		group = q.job.Shape.K
+	}
+	for g, k := 0, 0; k < len(dst); g, k = g+1, k+group {
+		end := min(k+group, len(dst))
+		part := src[k*size : end*size]
+		r := measureRow(q.job.DType, part)
+		if err := r.finite(q.job.DType, m, part); err != nil {
+			return err
+		}
+		u, err := q.fit(r.stat(q.job.DType, end-k), m)
+		if err != nil {
+			return err
+		}
+		q.codes(dst[k:end], part, u)
+		q.scales[m*q.groups()+g] = u.scale
+	}
+	return nil
+}
+
+// eachRow cuts whole rows out of src.
+func (q *Quantizer) eachRow(row int, src []byte, do func(m int, src []byte) error) error {
+	n := q.job.Shape.K * q.job.DType.Size()
+	if row < 0 || len(src)%n != 0 || row+len(src)/n > q.job.Shape.M {
+		return fmt.Errorf("quantizer %s: %d bytes from row %d on are no whole rows of %s %v", q.rule.Name, len(src), row, q.job.DType, q.job.Shape)
+	}
+	for ; len(src) > 0; row, src = row+1, src[n:] {
+		if err := do(row, src[:n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rule that the quantizer carries out.
+func (q *Quantizer) Rule() Rule { return q.rule }
+
+// Kind of the scales and columns per scale (0 unless PerGroup). An exact rule knows it after Fix.
+func (q *Quantizer) Kind() (kind string, group int) { return q.job.Kind, q.job.Group }
+
+// Scales of the tensor, row-major: 1, M or M·⌈K/Group⌉. They are complete after pass 2.
+func (q *Quantizer) Scales() []float32 { return q.scales }

@@ -1,0 +1,140 @@
+package quantize
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Kinds of scales.
+const (
+	PerTensor = "tensor"
+	PerRow    = "row"
+	PerGroup  = "group"
+)
+
+// Rule is one way to turn floats into codes.
+type Rule struct {
+	Name     string // as in --quant and in the manifest
+	Doc      string // the formula and where it comes from
+	Alphabet pack.Alphabet
+	Kinds    []string // kinds of scales that it may have; the first is the default
+	Group    int      // columns per scale where the rule fixes them; 0 = the user chooses
+
+	// fit turns what is known of the weights of one scale into the stored scale and the parameter of code.
+	fit func(s stat) (scale, a float32)
+	// code of a weight. It never decreases when w grows, and it is the same for −0 and +0.
+	code func(w, a float32) int8
+	// exact rules find their scale in the values (values.go) and have no fit.
+	exact bool
+}
+
+// Rules that make codes from floats, in the order of their width.
+func Rules() []Rule { return rules }
+
+var rules = []Rule{
+	{
+		Name: "sign", Alphabet: pack.Int1, Kinds: []string{PerRow, PerTensor},
+		Doc: "a = mean|w|; w ≥ 0 → +a, else −a (zero counts as +; XNOR-Net, ParetoQ 1-bit)",
+		fit: func(s stat) (float32, float32) { return s.mean, 0 },
+		code: func(w, _ float32) int8 {
+			if w >= 0 {
+				return 1
+			}
+			return -1
+		},
+	}, {
+		Name: "absmean", Alphabet: pack.Ternary, Kinds: []string{PerTensor, PerRow, PerGroup},
+		Doc: "s = 1/max(mean|w|, 1e-5); code = clip(rne(w·s), −1, 1); scale 1/s (BitNet b1.58)",
+		fit: func(s stat) (float32, float32) {
+			inv := 1 / max(s.mean, 1e-5)
+			return 1 / inv, inv
+		},
+		code: func(w, a float32) int8 { return int8(clip(rne(w*a), -1, 1)) },
+	}, {
+		Name: "absmax", Alphabet: pack.Ternary, Kinds: []string{PerRow, PerGroup},
+		Doc:  "s = max(max|w|, 1e-8); code = clip(rne(w/s), −1, 1); scale s (PyTorch-TPP)",
+		fit:  func(s stat) (float32, float32) { return step(max(s.maxAbs(), 1e-8)) },
+		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -1, 1)) },
+	}, {
+		Name: "ternary-values", Alphabet: pack.Ternary, Kinds: []string{PerTensor, PerRow}, exact: true,
+		Doc: "weights that are 0 or ±s already: code = sign(w), scale s; one s per tensor, else per row",
+	}, {
+		Name: "ternary-elastic", Alphabet: pack.Ternary, Kinds: []string{PerRow},
+		Doc: "α = max(max|w|, 1e-5); value = rne(clip(w/α, −0.99, 0.99)·1.5)/1.5·α (ParetoQ 1.58-bit)",
+		fit: func(s stat) (float32, float32) {
+			a := max(s.maxAbs(), 1e-5)
+			return float32(1) / 1.5 * a, a
+		},
+		code: func(w, a float32) int8 { return int8(rne(clip(w/a, -0.99, 0.99) * 1.5)) },
+	}, {
+		Name: "int2", Alphabet: pack.Int2, Kinds: []string{PerRow, PerTensor, PerGroup},
+		Doc:  "s = max(max w, −min w/2): the smallest scale that clips nothing; code = clip(rne(w/s), −2, 1)",
+		fit:  func(s stat) (float32, float32) { return step(max(s.hi, -s.lo/2)) },
+		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -2, 1)) },
+	}, {
+		Name: "int2-elastic", Alphabet: pack.Int2Odd, Kinds: []string{PerRow},
+		Doc: "α = max(max|w|, 1e-5); value = (rne(clip(w/α, −0.99, 0.99)·2 − 0.5) + 0.5)/2·α; code 2·rne(…) + 1, scale α/4 (ParetoQ 2-bit)",
+		fit: func(s stat) (float32, float32) {
+			a := max(s.maxAbs(), 1e-5)
+			return a / 4, a
+		},
+		code: func(w, a float32) int8 { return int8(2*rne(float32(clip(w/a, -0.99, 0.99)*2)-0.5) + 1) },
+	}, {
+		Name: "int2-values", Alphabet: pack.Int2Odd, Kinds: []string{PerRow}, exact: true,
+		Doc: "weights that are ±a or ±b already, b = 3a up to the rounding of their type: codes ±1, ±3, scale a",
+	}, {
+		Name: "q2_0", Alphabet: pack.Int2Q, Kinds: []string{PerGroup}, Group: 64,
+		Doc: "d = max|w|; code = clip(round half away(w·(1/d)), −1, 2); scale d as float16 (ggml Q2_0)",
+		fit: func(s stat) (float32, float32) {
+			d := s.maxAbs()
+			if half := fromHalf(toHalf(d)); half > 0 {
+				return half, 1 / d
+			}
+			return 0, 0
+		},
+		code: func(w, a float32) int8 { return int8(clip(float32(math.Round(float64(w*a))), -1, 2)) },
+	}, {
+		Name: "int4", Alphabet: pack.Int4, Kinds: []string{PerRow, PerTensor, PerGroup},
+		Doc:  "s = max|w|/7; code = clip(rne(w/s), −8, 7)",
+		fit:  func(s stat) (float32, float32) { return step(s.maxAbs() / 7) },
+		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -8, 7)) },
+	}, {
+		Name: "mxfp4", Alphabet: pack.E2M1, Kinds: []string{PerGroup}, Group: 32,
+		Doc: "E = floor(log2 max|w|) − 2; element = w/2^E rounded to E2M1, ties to even, saturating; scale 2^E/2, as codes are twice the elements (OCP MX 1.0)",
+		fit: fitMX, code: codeMX,
+	}, {
+		Name: "int8", Alphabet: pack.Int8, Kinds: []string{PerRow, PerTensor, PerGroup},
+		Doc:  "s = max|w|/127; code = clip(rne(w/s), −127, 127)",
+		fit:  func(s stat) (float32, float32) { return step(s.maxAbs() / 127) },
+		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -127, 127)) },
+	},
+}
+
+// Find returns the rule of that name.
+func Find(name string) (Rule, error) {
+	var names []string
+	for _, r := range rules {
+		if r.Name == name {
+			return r, nil
+		}
+		names = append(names, r.Name)
+	}
+	return Rule{}, fmt.Errorf("%w: quantizer %q; there are %s", pack.ErrUnsupported, name, strings.Join(names, ", "))
+}
+
+// rne rounds to an integer, ties to even.
+func rne(x float32) float32 { return float32(math.RoundToEven(float64(x))) }
+
+func clip(x, lo, hi float32) float32 { return min(max(x, lo), hi) }
+
+// step is the scale of rules that divide by it. Below the smallest normal float a quotient w/s loses its precision, and at
+// zero its meaning: such weights become zeros, by w/∞ and a scale of 0.
+func step(s float32) (scale, parameter float32) {
+	if s < 0x1p-126 {
+		return 0, float32(math.Inf(1))
+	}
+	return s, s
+}

@@ -1,0 +1,120 @@
+package quantize
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// rowValues are the magnitudes that a row of few-valued weights holds, as float32 bits without sign.
+type rowValues struct {
+	small, large uint32 // besides zero; large = 0: there is one; both 0: all weights are zero
+	zero         bool   // some weight is zero
+}
+
+// levels of the exact rules: how many magnitudes a row may hold, and whether zero is a value too.
+func (r *Rule) levels() (magnitudes int, zero bool) {
+	if r.Alphabet.Name == pack.Ternary.Name {
+		return 1, true
+	}
+	return 2, false
+}
+
+// measure finds the magnitudes of a row and refuses a row that does not fit the rule.
+func (v *rowValues) measure(r *Rule, d DType, row int, src []byte) error {
+	*v = rowValues{}
+	most, zero := r.levels()
+	var w [1]float32
+	for col := range len(src) / d.Size() {
+		d.Widen(w[:], src[col*d.Size():])
+		mag := math.Float32bits(w[0]) &^ (1 << 31)
+		switch {
+		case mag >= 0x7f800000:
+			return fmt.Errorf("%w: the weight in row %d, column %d is %v", pack.ErrCorrupt, row, col, w[0])
+		case mag == 0 && !zero:
+			return fmt.Errorf("%w: %s: the weight in row %d, column %d is zero, which is none of four levels", pack.ErrUnsupported, r.Name, row, col)
+		case mag == 0:
+			v.zero = true
+		case !v.add(mag, most):
+			return fmt.Errorf("%w: %s: row %d holds more than %d magnitudes: %v was found before %v in column %d",
+				pack.ErrUnsupported, r.Name, row, most, math.Float32frombits(v.small), math.Float32frombits(mag), col)
+		}
+	}
+	return v.ratio(r, d, row)
+}
+
+// add enters a magnitude and reports whether there are still at most most of them.
+func (v *rowValues) add(mag uint32, most int) bool {
+	switch {
+	case mag == v.small || mag == v.large:
+	case v.small == 0:
+		v.small = mag
+	case v.large == 0 && most == 2:
+		v.small, v.large = min(v.small, mag), max(v.small, mag)
+	default:
+		return false
+	}
+	return true
+}
+
+// ratio demands that the larger of two levels is three times the smaller one, up to the rounding of both to the type of
+// the checkpoint: half a unit each, which is 2⁻⁹ (BF16), 2⁻¹² (F16), 2⁻²⁵ (F32) of the value.
+func (v *rowValues) ratio(r *Rule, d DType, row int) error {
+	if v.large == 0 {
+		return nil
+	}
+	tolerance := map[DType]float64{BF16: 0x1p-8, F16: 0x1p-11, F32: 0x1p-24}[d]
+	a, b := float64(math.Float32frombits(v.small)), float64(math.Float32frombits(v.large))
+	if math.Abs(b-3*a) > b*tolerance {
+		return fmt.Errorf("%w: %s: row %d holds the magnitudes %v and %v; four levels lie at ±a and ±3a", pack.ErrUnsupported, r.Name, row, a, b)
+	}
+	return nil
+}
+
+// fixValues settles the scales: one per tensor where all rows agree and the job leaves it open, else one per row.
+func (q *Quantizer) fixValues() error {
+	common, one := uint32(0), true
+	for _, v := range q.values {
+		if v.small != 0 && common == 0 {
+			common = v.small
+		}
+		one = one && (v.small == 0 || v.small == common)
+	}
+	switch kinds := q.rule.Kinds; {
+	case q.job.Kind == PerTensor && !one:
+		return fmt.Errorf("%w: %s: rows hold different magnitudes; they need one scale per row", pack.ErrUnsupported, q.rule.Name)
+	case q.job.Kind == "" && one && kinds[0] == PerTensor:
+		q.job.Kind = PerTensor
+	case q.job.Kind == "":
+		q.job.Kind = PerRow
+	}
+	if q.job.Kind == PerTensor {
+		q.scales = []float32{math.Float32frombits(common)}
+		return nil
+	}
+	q.scales = make([]float32, len(q.values))
+	for m, v := range q.values {
+		q.scales[m] = math.Float32frombits(v.small)
+	}
+	return nil
+}
+
+// quantize writes the codes of a row that measure has accepted.
+func (v *rowValues) quantize(d DType, dst []int8, src []byte) {
+	var w [1]float32
+	for k := range dst {
+		d.Widen(w[:], src[k*d.Size():])
+		code, mag := int8(1), math.Float32bits(w[0])&^(1<<31)
+		switch {
+		case mag == 0:
+			code = 0
+		case mag == v.large:
+			code = 3
+		}
+		if w[0] < 0 {
+			code = -code
+		}
+		dst[k] = code
+	}
+}
