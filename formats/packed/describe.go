@@ -1,0 +1,46 @@
+package packed
+
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// HeadName is the entry of an output head that was quantized from an embedding with which it is tied: there the
+// checkpoint has no name for it.
+const HeadName = "lm_head.weight"
+
+// Describe reads the embedded config.json and generation_config.json and checks that the tensors of v are those that
+// they ask for. A file of weights alone is pack.ErrUnsupported.
+func Describe(v View) (*model.Description, error) {
+	config, ok := v.Embedded("config.json")
+	if !ok {
+		return nil, fmt.Errorf("%w: the file holds weights without a config.json: they can be verified, not run", pack.ErrUnsupported)
+	}
+	generation, _ := v.Embedded("generation_config.json")
+	shapes := v.Manifest().shapes()
+	d, err := model.Parse(config, generation, func(name string) ([]int, bool) {
+		shape, ok := shapes[name]
+		return shape, ok
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, quantized := v.Manifest().Entry(HeadName); quantized {
+		d.Head = HeadName
+	}
+	return d, nil
+}
+
+// shapes of all tensors, quantized ones by their name in the checkpoint.
+func (m *Manifest) shapes() map[string][]int {
+	shapes := map[string][]int{}
+	for _, e := range m.Packed {
+		shapes[e.Name] = []int{e.Shape[0], e.Shape[1]}
+	}
+	for _, p := range m.Plain {
+		shapes[p.Name] = p.Shape
+	}
+	return shapes
+}
