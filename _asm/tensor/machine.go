@@ -1,0 +1,148 @@
+package main
+
+// machine writes the instructions of one instruction set. Vector registers are numbers; a register holds width floats.
+// Memory operands are a pointer register and an offset in bytes.
+type machine interface {
+	begin(name string, frame int)
+	end() // returns to Go
+	text() string
+	width() int     // floats in a register
+	registers() int // vector registers that programs may use
+	tile(n int) int // rows that a dot product of n vectors takes at once
+	columns() []int // blocks of columns that a weighted sum takes at once, the most first, 1 last
+
+	// General registers.
+	arg(d ptr, p param)               // d = a pointer, the base of a slice, or an integer
+	length(d ptr, p param)            // d = length of a slice
+	shift(d ptr, n int)               // d >>= n, or d <<= −n
+	addImm(d ptr, n int)              //
+	add(d, s ptr)                     //
+	sub(d, s ptr)                     //
+	copy(d, s ptr)                    //
+	label(name string)                // unique in the function
+	jumpLess(r ptr, n int, to string) // signed
+	jump(to string)                   //
+	countDown(r ptr, to string)       // r--; jump unless zero
+
+	// Vectors.
+	load(d reg, p ptr, off int)
+	store(s reg, p ptr, off int)
+	loadWide(d reg, typ string, p ptr, off int) // width elements of "F32", "F16" or "BF16", as floats
+	splat(d reg, p param)                       // a float argument in every lane
+	splatAt(d reg, p ptr, off int)              // a float of memory in every lane
+	zero(d reg)
+	move(d, s reg)
+	constant(d reg, bits uint32)
+	do(op string, d, a, b reg)             // float add, sub, mul, div, max; int32 imax
+	doConst(op string, d, a reg, b uint32) // float add, sub, mul; int32 iadd, imin, imax: with a constant in every lane
+	abs(d, a reg)                          // clears the sign
+	negate(d, a reg)                       // flips the sign
+	atMost(d reg, c uint32, tmp reg)       // d = min(d, c); a NaN stays
+	positive(d, tmp reg)                   // d = max(d, 0); a NaN stays
+	notLess(d, a reg, c uint32, tmp reg)   // d = +0 where a < c
+	toFloat(d, a reg)                      // int32 to float
+	toInt(d, a reg)                        // float to int32, ties to even
+	pow2(d, a reg)                         // 2^a for floats with integer values −126 … 127
+	store8(s []reg, p ptr)                 // a block of 16 int32 as int8; destroys s
+
+	// sums adds the lanes of accumulators by N5 and stores the sums one after another at p. Each accumulator is a block
+	// of 16 lanes; there are 1 or 4. They and the registers tmp are destroyed.
+	sums(acc [][]reg, p ptr, tmp []reg)
+}
+
+type (
+	reg int
+	ptr int
+)
+
+// subs is the number of registers in a block of 16 lanes.
+func subs(m machine) int { return 16 / m.width() }
+
+// function helps to write the body of one op.
+type function struct {
+	machine
+	op   *op
+	ptrs map[string]ptr // pointer registers of parameters
+	next ptr
+	top  reg               // registers from here on are taken; 0 = none
+	lane func(sub int) reg // of the lanes of parameter l
+}
+
+func (f *function) pointer() ptr { f.next++; return f.next - 1 }
+
+// take reserves n registers at the upper end.
+func (f *function) take(n int) []reg {
+	if f.top == 0 {
+		f.top = reg(f.registers())
+	}
+	f.top -= reg(n)
+	r := make([]reg, n)
+	for i := range r {
+		r[i] = f.top + reg(i)
+	}
+	return r
+}
+
+// scalar reserves a register for a float argument.
+func (f *function) scalar(name string) reg {
+	r := f.take(1)[0]
+	f.splat(r, f.op.param(name))
+	return r
+}
+
+// in and out load and store a register of the block of a slice.
+func (f *function) in(d reg, name string, sub int)  { f.load(d, f.ptrs[name], 4*f.width()*sub) }
+func (f *function) out(name string, sub int, s reg) { f.store(s, f.ptrs[name], 4*f.width()*sub) }
+
+// blocks writes a loop over blocks of 16 elements of the slices of the op. body is called once for each register of a
+// block. If the op has a parameter l, the lanes are in registers meanwhile, and body gets them through f.lane.
+func (f *function) blocks(body func(sub int)) {
+	count, lanes := f.pointer(), ptr(-1)
+	f.ptrs = map[string]ptr{}
+	first := true
+	for _, p := range f.op.params {
+		switch {
+		case p.name == "l":
+			lanes = f.pointer()
+			f.arg(lanes, p)
+		case p.typ[0] == '[':
+			f.ptrs[p.name] = f.pointer()
+			f.arg(f.ptrs[p.name], p)
+			if first {
+				f.length(count, p)
+				first = false
+			}
+		}
+	}
+	f.shift(count, 4)
+	f.jumpLess(count, 1, "done")
+	var acc []reg
+	if lanes >= 0 {
+		acc = f.take(subs(f))
+		for s, r := range acc {
+			f.load(r, lanes, 4*f.width()*s)
+		}
+	}
+	f.lane = func(s int) reg { return acc[s] }
+	f.label("loop")
+	for s := range subs(f) {
+		body(s)
+	}
+	for _, p := range f.op.params {
+		if r, ok := f.ptrs[p.name]; ok {
+			f.addImm(r, 16*size(p.typ))
+		}
+	}
+	f.countDown(count, "loop")
+	for s, r := range acc {
+		f.store(r, lanes, 4*f.width()*s)
+	}
+	f.label("done")
+}
+
+func size(slice string) int {
+	if slice == "[]int8" {
+		return 1
+	}
+	return 4
+}

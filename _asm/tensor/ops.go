@@ -1,0 +1,224 @@
+package main
+
+import "math"
+
+// ops are the functions of package tensor in assembly; block.go and matrix.go there define what each computes.
+var ops = []*op{
+	newOp("sumSquares", "l *lanes, x []float32", "", func(f *function) {
+		f.blocks(func(s int) {
+			f.in(0, "x", s)
+			f.do("mul", 0, 0, 0)
+			f.do("add", f.lane(s), f.lane(s), 0)
+		})
+	}),
+	newOp("maxAbs", "l *bits, x []float32", "", func(f *function) {
+		f.blocks(func(s int) {
+			f.in(0, "x", s)
+			f.abs(0, 0)
+			f.do("imax", f.lane(s), f.lane(s), 0)
+		})
+	}),
+	newOp("normalize", "l *bits, y, x, w []float32, v float32", "", func(f *function) {
+		v := f.scalar("v")
+		f.blocks(func(s int) {
+			f.in(0, "x", s)
+			f.in(1, "w", s)
+			f.do("mul", 0, 0, v)
+			f.do("mul", 0, 0, 1)
+			f.out("y", s, 0)
+			f.abs(0, 0)
+			f.do("imax", f.lane(s), f.lane(s), 0)
+		})
+	}),
+	newOp("quantize", "q []int8, x []float32, s float32", "", func(f *function) {
+		scale, r := f.scalar("s"), f.take(subs(f))
+		f.blocks(func(s int) {
+			f.in(r[s], "x", s)
+			f.do("mul", r[s], r[s], scale)
+			f.toInt(r[s], r[s])
+			f.doConst("imin", r[s], r[s], 127)
+			f.doConst("imax", r[s], r[s], negative(127))
+			if s == len(r)-1 {
+				f.store8(r, f.ptrs["q"])
+			}
+		})
+	}),
+	newOp("scaleRows", "y []float32, acc []int32, w []float32, d float32", "", func(f *function) {
+		d := f.scalar("d")
+		f.blocks(func(s int) {
+			f.in(0, "acc", s)
+			f.in(1, "w", s)
+			f.toFloat(0, 0)
+			f.do("mul", 0, 0, 1)
+			f.do("mul", 0, 0, d)
+			f.out("y", s, 0)
+		})
+	}),
+	newOp("scaleAll", "y []float32, acc []int32, w, d float32", "", func(f *function) {
+		w, d := f.scalar("w"), f.scalar("d")
+		f.blocks(func(s int) {
+			f.in(0, "acc", s)
+			f.toFloat(0, 0)
+			f.do("mul", 0, 0, w)
+			f.do("mul", 0, 0, d)
+			f.out("y", s, 0)
+		})
+	}),
+	newOp("scaleAdd", "y []float32, acc []int32, w []float32", "", func(f *function) {
+		f.blocks(func(s int) {
+			f.in(0, "acc", s)
+			f.in(1, "w", s)
+			f.in(2, "y", s)
+			f.toFloat(0, 0)
+			f.do("mul", 0, 0, 1)
+			f.do("add", 2, 2, 0)
+			f.out("y", s, 2)
+		})
+	}),
+	newOp("add", "y, x []float32", "", func(f *function) {
+		f.blocks(func(s int) {
+			f.in(0, "y", s)
+			f.in(1, "x", s)
+			f.do("add", 0, 0, 1)
+			f.out("y", s, 0)
+		})
+	}),
+	newOp("times", "y []float32, c float32", "", func(f *function) {
+		c := f.scalar("c")
+		f.blocks(func(s int) {
+			f.in(0, "y", s)
+			f.do("mul", 0, 0, c)
+			f.out("y", s, 0)
+		})
+	}),
+	newOp("divide", "y, x []float32, s float32", "", func(f *function) {
+		d := f.scalar("s")
+		f.blocks(func(s int) {
+			f.in(0, "x", s)
+			f.do("div", 0, 0, d)
+			f.out("y", s, 0)
+		})
+	}),
+	newOp("relu2", "y, gate, up []float32", "", gated(func(f *function) {
+		f.positive(0, 1)
+		f.do("mul", 0, 0, 0)
+	})),
+	newOp("silu", "y, gate, up []float32", "", gated(func(f *function) {
+		f.negate(1, 0)
+		f.exp(1, 2)
+		f.doConst("add", 1, 1, bits(1))
+		f.constant(2, bits(1))
+		f.do("div", 1, 2, 1)
+		f.do("mul", 0, 0, 1)
+	})),
+	newOp("geluTanh", "y, gate, up []float32", "", gated(func(f *function) {
+		f.do("mul", 1, 0, 0)
+		f.do("mul", 1, 1, 0)
+		f.doConst("mul", 1, 1, bits(0.044715))
+		f.do("add", 1, 0, 1)
+		f.doConst("mul", 1, 1, bits(0.797884561))
+		f.tanh(1, 2)
+		f.doConst("add", 1, 1, bits(1))
+		f.doConst("mul", 0, 0, bits(0.5))
+		f.do("mul", 0, 0, 1)
+	})),
+	newOp("softCap", "y []float32, c float32", "", func(f *function) {
+		c := f.scalar("c")
+		f.blocks(func(s int) {
+			f.in(1, "y", s)
+			f.do("div", 1, 1, c)
+			f.tanh(1, 2)
+			f.do("mul", 1, c, 1)
+			f.out("y", s, 1)
+		})
+	}),
+	newOp("largest", "l *lanes, x []float32", "maxGo(l, x)", func(f *function) {
+		f.blocks(func(s int) {
+			f.in(0, "x", s)
+			f.do("max", f.lane(s), f.lane(s), 0)
+		})
+	}),
+	newOp("expSum", "l *lanes, z []float32, m float32", "", func(f *function) {
+		m := f.scalar("m")
+		f.blocks(func(s int) {
+			f.in(1, "z", s)
+			f.do("sub", 1, 1, m)
+			f.exp(1, 2)
+			f.out("z", s, 1)
+			f.do("add", f.lane(s), f.lane(s), 1)
+		})
+	}),
+	newOp("rotate", "a, b, c, s []float32", "", func(f *function) {
+		f.blocks(func(s int) {
+			f.in(0, "a", s)
+			f.in(1, "b", s)
+			f.in(2, "c", s)
+			f.in(3, "s", s)
+			f.do("mul", 4, 0, 2)
+			f.do("mul", 5, 1, 3)
+			f.do("sub", 4, 4, 5)
+			f.out("a", s, 4)
+			f.do("mul", 1, 1, 2)
+			f.do("mul", 0, 0, 3)
+			f.do("add", 1, 1, 0)
+			f.out("b", s, 1)
+		})
+	}),
+	newDot("F32", 1), newDot("F32", 4),
+	newDot("F16", 1), newDot("F16", 4),
+	newDot("BF16", 1), newDot("BF16", 4),
+	newWeigh("F32"), newWeigh("F16"),
+}
+
+// gated loads the gate into register 0, has act change it there with registers from 1 on, and multiplies by up.
+func gated(act func(f *function)) func(f *function) {
+	return func(f *function) {
+		f.blocks(func(s int) {
+			f.in(0, "gate", s)
+			act(f)
+			f.in(1, "up", s)
+			f.do("mul", 0, 0, 1)
+			f.out("y", s, 0)
+		})
+	}
+}
+
+// exp replaces x by e^x (N9). It needs four registers from t on.
+func (f *function) exp(x, t reg) {
+	n, r, p, orig := t, t+1, t+2, t+3
+	f.move(orig, x)
+	f.atMost(x, bits(88), n)
+	f.doConst("mul", n, x, bits(1.44269504))
+	f.doConst("add", n, n, bits(12582912))
+	f.doConst("sub", n, n, bits(12582912))
+	f.doConst("mul", r, n, bits(0.693359375))
+	f.do("sub", r, x, r)
+	f.doConst("mul", p, n, bits(-2.12194440e-4))
+	f.do("sub", r, r, p)
+	f.constant(p, bits(1.9875691500e-4))
+	for _, c := range []float32{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
+		f.do("mul", p, p, r)
+		f.doConst("add", p, p, bits(c))
+	}
+	f.do("mul", x, r, r)
+	f.do("mul", p, p, x)
+	f.do("add", p, p, r)
+	f.doConst("add", p, p, bits(1))
+	f.pow2(n, n)
+	f.do("mul", x, p, n)
+	f.notLess(x, orig, bits(-87), n)
+}
+
+// tanh replaces x by N10's tanh. It needs four registers from t on.
+func (f *function) tanh(x, t reg) {
+	f.do("add", x, x, x)
+	f.exp(x, t)
+	f.doConst("add", x, x, bits(1))
+	f.constant(t, bits(2))
+	f.do("div", x, t, x)
+	f.constant(t, bits(1))
+	f.do("sub", x, t, x)
+}
+
+func bits(x float32) uint32   { return math.Float32bits(x) }
+func negative(n int32) uint32 { return uint32(-n) }

@@ -1,0 +1,202 @@
+package main
+
+import "fmt"
+
+// newDot is the product of rows of a matrix with n vectors. Rows go through in tiles, as many as the registers hold sums
+// for, so that the additions of one row need not wait for each other; then one by one.
+func newDot(typ string, n int) *op {
+	name := fmt.Sprintf("dot%sx%d", typ, n)
+	generic := fmt.Sprintf("dotsGo(%s, %d, y, ldy, w, ldw, x, ldx, cols, rows)", typ, n)
+	return newOp(name, "y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols, rows int", generic, func(f *function) {
+		d := &dot{function: f, typ: typ, n: n}
+		d.y, d.rows, d.k, d.tmp = f.pointer(), f.pointer(), f.pointer(), f.pointer()
+		for range n {
+			d.x = append(d.x, f.pointer())
+		}
+		for range f.tile(n) {
+			d.w = append(d.w, f.pointer())
+		}
+		d.write()
+	})
+}
+
+type dot struct {
+	*function
+	typ     string
+	n       int
+	y, rows ptr
+	k, tmp  ptr
+	x, w    []ptr // w[0] is the row to come
+}
+
+func (d *dot) write() {
+	d.arg(d.y, d.op.param("y"))
+	d.arg(d.rows, d.op.param("rows"))
+	d.arg(d.w[0], d.op.param("w"))
+	d.arg(d.x[0], d.op.param("x"))
+	d.arg(d.tmp, d.op.param("ldx"))
+	d.shift(d.tmp, -2)
+	for t := 1; t < d.n; t++ {
+		d.copy(d.x[t], d.x[t-1])
+		d.add(d.x[t], d.tmp)
+	}
+	if tile := len(d.w); tile > 1 {
+		d.label("tiles")
+		d.jumpLess(d.rows, tile, "rest")
+		d.rowsAtOnce(tile)
+		d.addImm(d.rows, -tile)
+		d.jump("tiles")
+		d.label("rest")
+	}
+	d.jumpLess(d.rows, 1, "done")
+	d.label("single")
+	d.rowsAtOnce(1)
+	d.countDown(d.rows, "single")
+	d.label("done")
+}
+
+// rowsAtOnce multiplies the next r rows by all vectors.
+func (d *dot) rowsAtOnce(r int) {
+	d.top = 0
+	acc := make([][][]reg, d.n) // [vector][row][register of the block]
+	for t := range acc {
+		for range r {
+			acc[t] = append(acc[t], d.take(subs(d)))
+		}
+	}
+	for _, rows := range acc {
+		for _, block := range rows {
+			for _, a := range block {
+				d.zero(a)
+			}
+		}
+	}
+	d.arg(d.tmp, d.op.param("ldw"))
+	for i := 1; i < r; i++ {
+		d.copy(d.w[i], d.w[i-1])
+		d.add(d.w[i], d.tmp)
+	}
+	d.arg(d.k, d.op.param("cols"))
+	d.shift(d.k, 4)
+	loop := fmt.Sprintf("columns%d", r)
+	d.label(loop)
+	for s := range subs(d) {
+		d.multiply(acc, r, s)
+	}
+	for _, p := range d.x {
+		d.addImm(p, 64)
+	}
+	for _, p := range d.w[:r] {
+		d.addImm(p, 16*bytesOf(d.typ))
+	}
+	d.countDown(d.k, loop)
+	d.finish(acc, r)
+}
+
+// multiply adds the products of one register of columns.
+func (d *dot) multiply(acc [][][]reg, r, s int) {
+	// Registers below the sums: the row, a product, and the vectors where there are several rows to multiply them by.
+	const w, product, x0 = reg(0), reg(1), reg(2)
+	off := 4 * d.width() * s
+	if r > 1 {
+		for t, p := range d.x {
+			d.load(x0+reg(t), p, off)
+		}
+	}
+	for i := range r {
+		d.loadWide(w, d.typ, d.w[i], d.width()*s*bytesOf(d.typ))
+		for t, p := range d.x {
+			if r > 1 {
+				d.do("mul", product, w, x0+reg(t))
+			} else {
+				d.load(product, p, off)
+				d.do("mul", product, w, product)
+			}
+			d.do("add", acc[t][i][s], acc[t][i][s], product)
+		}
+	}
+}
+
+// finish stores the sums, and moves the pointers to the next rows and back to the start of the vectors.
+func (d *dot) finish(acc [][][]reg, r int) {
+	d.arg(d.tmp, d.op.param("ldy"))
+	d.shift(d.tmp, -2)
+	d.copy(d.k, d.y)
+	for t := range acc {
+		d.sums(acc[t], d.k, []reg{0, 1, 2, 3})
+		if t < d.n-1 {
+			d.add(d.k, d.tmp)
+		}
+	}
+	d.addImm(d.y, 4*r)
+	d.arg(d.tmp, d.op.param("cols"))
+	d.shift(d.tmp, -2)
+	for _, p := range d.x {
+		d.sub(p, d.tmp)
+	}
+	if bytesOf(d.typ) == 2 {
+		d.shift(d.tmp, 1)
+	}
+	last := d.w[r-1]
+	d.sub(last, d.tmp)
+	d.arg(d.tmp, d.op.param("ldw"))
+	d.add(last, d.tmp)
+	if r > 1 {
+		d.copy(d.w[0], last)
+	}
+}
+
+func bytesOf(typ string) int {
+	if typ == "F32" {
+		return 4
+	}
+	return 2
+}
+
+// newWeigh is the weighted sum of rows: columns stay in registers while the rows go by.
+func newWeigh(typ string) *op {
+	generic := fmt.Sprintf("weighGo(%s, o, e, v, ldv)", typ)
+	return newOp("weigh"+typ, "o, e []float32, v []byte, ldv int", generic, func(f *function) {
+		o, e, v, ldv, cols := f.pointer(), f.pointer(), f.pointer(), f.pointer(), f.pointer()
+		pv, k := f.pointer(), f.pointer()
+		f.arg(o, f.op.param("o"))
+		f.arg(v, f.op.param("v"))
+		f.arg(ldv, f.op.param("ldv"))
+		f.length(cols, f.op.param("o"))
+		f.shift(cols, 4)
+		f.length(k, f.op.param("e"))
+		f.jumpLess(k, 1, "done")
+		for _, blocks := range f.columns() {
+			tile, next, rows := fmt.Sprint("tile", blocks), fmt.Sprint("next", blocks), fmt.Sprint("rows", blocks)
+			f.top = 0
+			acc := f.take(blocks * subs(f))
+			f.label(tile)
+			f.jumpLess(cols, blocks, next)
+			for i, a := range acc {
+				f.load(a, o, 4*f.width()*i)
+			}
+			f.arg(e, f.op.param("e"))
+			f.length(k, f.op.param("e"))
+			f.copy(pv, v)
+			f.label(rows)
+			f.splatAt(0, e, 0)
+			for i, a := range acc {
+				f.loadWide(1, typ, pv, bytesOf(typ)*f.width()*i)
+				f.do("mul", 1, 0, 1)
+				f.do("add", a, a, 1)
+			}
+			f.addImm(e, 4)
+			f.add(pv, ldv)
+			f.countDown(k, rows)
+			for i, a := range acc {
+				f.store(a, o, 4*f.width()*i)
+			}
+			f.addImm(o, 64*blocks)
+			f.addImm(v, 16*bytesOf(typ)*blocks)
+			f.addImm(cols, -blocks)
+			f.jump(tile)
+			f.label(next)
+		}
+		f.label("done")
+	})
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// x86 writes AVX2 (8 floats in a register) or AVX-512 (16). Go's assembler lists the operands of an instruction backwards
+// compared with the manuals.
+type x86 struct {
+	strings.Builder
+	lanes     int
+	constants []uint32
+}
+
+func newX86(lanes int) *x86 { return &x86{lanes: lanes} }
+
+func (m *x86) isa() string {
+	if m.lanes == 16 {
+		return "AVX512"
+	}
+	return "AVX2"
+}
+
+func (m *x86) width() int { return m.lanes }
+
+func (m *x86) registers() int { return 2 * m.lanes }
+
+func (m *x86) tile(n int) int {
+	if m.lanes == 8 && n == 4 {
+		return 1 // 16 registers hold eight sums of 16 lanes and not one more
+	}
+	return 4
+}
+
+func (m *x86) columns() []int {
+	if m.lanes == 16 {
+		return []int{8, 4, 1}
+	}
+	return []int{4, 1}
+}
+
+func (m *x86) line(format string, args ...any) { fmt.Fprintf(m, "\t"+format+"\n", args...) }
+
+func (m *x86) begin(name string, frame int) {
+	fmt.Fprintf(m, "TEXT ·%s%s(SB), NOSPLIT, $0-%d\n", name, m.isa(), frame)
+}
+
+func (m *x86) end() {
+	m.line("VZEROUPPER")
+	m.line("RET\n")
+}
+
+func (m *x86) text() string {
+	var b strings.Builder
+	for _, c := range m.constants {
+		for i := range 16 {
+			fmt.Fprintf(&b, "DATA c%08x<>+%d(SB)/4, $0x%08x\n", c, 4*i, c)
+		}
+		fmt.Fprintf(&b, "GLOBL c%08x<>(SB), RODATA|NOPTR, $64\n\n", c)
+	}
+	return b.String() + strings.TrimSuffix(m.String(), "\n")
+}
+
+// of is the memory that holds a constant in every lane.
+func (m *x86) of(c uint32) string {
+	if !slices.Contains(m.constants, c) {
+		m.constants = append(m.constants, c)
+	}
+	return fmt.Sprintf("c%08x<>(SB)", c)
+}
+
+var x86Pointers = []string{"AX", "BX", "CX", "DX", "SI", "DI", "R8", "R9", "R10", "R11", "R12", "R13"}
+
+func (p ptr) x86() string { return x86Pointers[p] }
+
+func (m *x86) v(r reg) string { return string("YZ"[m.lanes/16]) + fmt.Sprint(int(r)) }
+
+func at(p ptr, off int) string { return fmt.Sprintf("%d(%s)", off, p.x86()) }
+
+func (m *x86) arg(d ptr, p param) {
+	name := p.name
+	if strings.HasPrefix(p.typ, "[]") {
+		name += "_base"
+	}
+	m.line("MOVQ %s+%d(FP), %s", name, p.offset, d.x86())
+}
+
+func (m *x86) length(d ptr, p param) { m.line("MOVQ %s_len+%d(FP), %s", p.name, p.offset+8, d.x86()) }
+
+func (m *x86) shift(d ptr, n int) {
+	if n < 0 {
+		m.line("SHLQ $%d, %s", -n, d.x86())
+	} else {
+		m.line("SHRQ $%d, %s", n, d.x86())
+	}
+}
+
+func (m *x86) addImm(d ptr, n int) { m.line("ADDQ $%d, %s", n, d.x86()) }
+func (m *x86) add(d, s ptr)        { m.line("ADDQ %s, %s", s.x86(), d.x86()) }
+func (m *x86) sub(d, s ptr)        { m.line("SUBQ %s, %s", s.x86(), d.x86()) }
+func (m *x86) copy(d, s ptr)       { m.line("MOVQ %s, %s", s.x86(), d.x86()) }
+func (m *x86) label(name string)   { fmt.Fprintf(m, "\n%s:\n", name) }
+func (m *x86) jump(to string)      { m.line("JMP %s", to) }
+
+func (m *x86) jumpLess(r ptr, n int, to string) {
+	m.line("CMPQ %s, $%d", r.x86(), n)
+	m.line("JLT %s", to)
+}
+
+func (m *x86) countDown(r ptr, to string) {
+	m.line("DECQ %s", r.x86())
+	m.line("JNZ %s", to)
+}
+
+func (m *x86) load(d reg, p ptr, off int)  { m.line("VMOVUPS %s, %s", at(p, off), m.v(d)) }
+func (m *x86) store(s reg, p ptr, off int) { m.line("VMOVUPS %s, %s", m.v(s), at(p, off)) }
+
+func (m *x86) loadWide(d reg, typ string, p ptr, off int) {
+	switch typ {
+	case "F32":
+		m.load(d, p, off)
+	case "F16":
+		m.line("VCVTPH2PS %s, %s", at(p, off), m.v(d))
+	case "BF16":
+		m.line("VPMOVZXWD %s, %s", at(p, off), m.v(d))
+		m.line("VPSLLD $16, %s, %s", m.v(d), m.v(d))
+	}
+}
+
+func (m *x86) splat(d reg, p param) { m.line("VBROADCASTSS %s+%d(FP), %s", p.name, p.offset, m.v(d)) }
+func (m *x86) splatAt(d reg, p ptr, off int) {
+	m.line("VBROADCASTSS %s, %s", at(p, off), m.v(d))
+}
+func (m *x86) zero(d reg)               { m.line("VXORPS %s, %s, %s", m.v(d), m.v(d), m.v(d)) }
+func (m *x86) move(d, s reg)            { m.line("VMOVAPS %s, %s", m.v(s), m.v(d)) }
+func (m *x86) constant(d reg, c uint32) { m.line("VMOVUPS %s, %s", m.of(c), m.v(d)) }
+
+var x86Names = map[string]string{
+	"add": "VADDPS", "sub": "VSUBPS", "mul": "VMULPS", "div": "VDIVPS", "max": "VMAXPS",
+	"iadd": "VPADDD", "imin": "VPMINSD", "imax": "VPMAXSD",
+}
+
+func (m *x86) do(op string, d, a, b reg) {
+	m.line("%s %s, %s, %s", x86Names[op], m.v(b), m.v(a), m.v(d))
+}
+
+func (m *x86) doConst(op string, d, a reg, c uint32) {
+	m.line("%s %s, %s, %s", x86Names[op], m.of(c), m.v(a), m.v(d))
+}
+
+func (m *x86) abs(d, a reg)    { m.line("VANDPS %s, %s, %s", m.of(0x7fffffff), m.v(a), m.v(d)) }
+func (m *x86) negate(d, a reg) { m.line("VXORPS %s, %s, %s", m.of(0x80000000), m.v(a), m.v(d)) }
+
+// atMost and positive: minimum and maximum give their second operand when one is a NaN, so the constant is the first.
+func (m *x86) atMost(d reg, c uint32, tmp reg) {
+	m.constant(tmp, c)
+	m.line("VMINPS %s, %s, %s", m.v(d), m.v(tmp), m.v(d))
+}
+
+func (m *x86) positive(d, tmp reg) {
+	m.zero(tmp)
+	m.line("VMAXPS %s, %s, %s", m.v(d), m.v(tmp), m.v(d))
+}
+
+func (m *x86) notLess(d, a reg, c uint32, tmp reg) {
+	const predicate = 5 // not less than, or unordered
+	if m.lanes == 16 {
+		m.line("VCMPPS $%d, %s, %s, K1", predicate, m.of(c), m.v(a))
+		m.line("VMOVAPS.Z %s, K1, %s", m.v(d), m.v(d))
+		return
+	}
+	m.line("VCMPPS $%d, %s, %s, %s", predicate, m.of(c), m.v(a), m.v(tmp))
+	m.line("VANDPS %s, %s, %s", m.v(tmp), m.v(d), m.v(d))
+}
+
+func (m *x86) toFloat(d, a reg) { m.line("VCVTDQ2PS %s, %s", m.v(a), m.v(d)) }
+func (m *x86) toInt(d, a reg)   { m.line("VCVTPS2DQ %s, %s", m.v(a), m.v(d)) }
+
+func (m *x86) pow2(d, a reg) {
+	m.toInt(d, a)
+	m.doConst("iadd", d, d, 127)
+	m.line("VPSLLD $23, %s, %s", m.v(d), m.v(d))
+}
+
+func (m *x86) store8(s []reg, p ptr) {
+	if m.lanes == 16 {
+		m.line("VPMOVSDB %s, %s", m.v(s[0]), at(p, 0))
+		return
+	}
+	a, b := int(s[0]), int(s[1])
+	m.line("VPACKSSDW Y%d, Y%d, Y%d", b, a, a) // words 0–3, 8–11, 4–7, 12–15
+	m.line("VPERMQ $0xd8, Y%d, Y%d", a, a)
+	m.line("VEXTRACTI128 $1, Y%d, X%d", a, b)
+	m.line("VPACKSSWB X%d, X%d, X%d", b, a, a)
+	m.line("VMOVDQU X%d, %s", a, at(p, 0))
+}
+
+func (m *x86) sums(acc [][]reg, p ptr, tmp []reg) {
+	if len(acc) == 1 {
+		m.sum(acc[0], p, tmp)
+		return
+	}
+	if m.lanes == 16 {
+		m.sums4AVX512(acc, p, tmp)
+	} else {
+		m.sums4AVX2(acc, p, tmp)
+	}
+}
+
+func (m *x86) sum(acc []reg, p ptr, tmp []reg) {
+	a, t := int(acc[0]), int(tmp[0])
+	if m.lanes == 16 {
+		m.line("VEXTRACTF64X4 $1, Z%d, Y%d", a, t)
+	} else {
+		t = int(acc[1])
+	}
+	m.line("VADDPS Y%d, Y%d, Y%d", t, a, t)
+	a = int(tmp[1])
+	m.line("VEXTRACTF128 $1, Y%d, X%d", t, a)
+	m.line("VADDPS X%d, X%d, X%d", a, t, t)
+	m.line("VPERMILPS $0x4e, X%d, X%d", t, a)
+	m.line("VADDPS X%d, X%d, X%d", a, t, t)
+	m.line("VPERMILPS $0xb1, X%d, X%d", t, a)
+	m.line("VADDPS X%d, X%d, X%d", a, t, t)
+	m.line("VMOVSS X%d, %s", t, at(p, 0))
+}
+
+// sums4AVX512 halves four accumulators at once: one register ends up with the lanes of all four.
+func (m *x86) sums4AVX512(acc [][]reg, p ptr, tmp []reg) {
+	a, b, c, d := acc[0][0], acc[1][0], acc[2][0], acc[3][0]
+	t0, t1, t2, t3 := int(tmp[0]), int(tmp[1]), int(tmp[2]), int(tmp[3])
+	// Lane + 8: [a|b] and [c|d], 8 lanes each.
+	m.line("VSHUFF64X2 $0x44, Z%d, Z%d, Z%d", b, a, t0)
+	m.line("VSHUFF64X2 $0xee, Z%d, Z%d, Z%d", b, a, t1)
+	m.line("VSHUFF64X2 $0x44, Z%d, Z%d, Z%d", d, c, t2)
+	m.line("VSHUFF64X2 $0xee, Z%d, Z%d, Z%d", d, c, t3)
+	m.line("VADDPS Z%d, Z%d, Z%d", t1, t0, t0)
+	m.line("VADDPS Z%d, Z%d, Z%d", t3, t2, t2)
+	// Lane + 4: [a|b|c|d], 4 lanes each.
+	m.line("VSHUFF64X2 $0x88, Z%d, Z%d, Z%d", t2, t0, t1)
+	m.line("VSHUFF64X2 $0xdd, Z%d, Z%d, Z%d", t2, t0, t3)
+	m.line("VADDPS Z%d, Z%d, Z%d", t3, t1, t0)
+	// Lanes + 2 and + 1: every lane of a quarter becomes its sum.
+	m.line("VPERMILPS $0x4e, Z%d, Z%d", t0, t1)
+	m.line("VADDPS Z%d, Z%d, Z%d", t1, t0, t0)
+	m.line("VPERMILPS $0xb1, Z%d, Z%d", t0, t1)
+	m.line("VADDPS Z%d, Z%d, Z%d", t1, t0, t0)
+	m.line("VEXTRACTF64X4 $1, Z%d, Y%d", t0, t1)
+	m.line("VUNPCKLPS Y%d, Y%d, Y%d", t1, t0, t0) // a c a c | b d b d
+	m.line("VEXTRACTF128 $1, Y%d, X%d", t0, t1)
+	m.line("VUNPCKLPS X%d, X%d, X%d", t1, t0, t0)
+	m.line("VMOVUPS X%d, %s", t0, at(p, 0))
+}
+
+func (m *x86) sums4AVX2(acc [][]reg, p ptr, tmp []reg) {
+	for _, a := range acc { // lane + 8
+		m.do("add", a[0], a[0], a[1])
+	}
+	a, b, c, d := acc[0][0], acc[1][0], acc[2][0], acc[3][0]
+	t0, t1, t2, t3 := int(tmp[0]), int(tmp[1]), int(tmp[2]), int(tmp[3])
+	// Lane + 4: [a|b] and [c|d], 4 lanes each.
+	m.line("VPERM2F128 $0x20, Y%d, Y%d, Y%d", b, a, t0)
+	m.line("VPERM2F128 $0x31, Y%d, Y%d, Y%d", b, a, t1)
+	m.line("VPERM2F128 $0x20, Y%d, Y%d, Y%d", d, c, t2)
+	m.line("VPERM2F128 $0x31, Y%d, Y%d, Y%d", d, c, t3)
+	m.line("VADDPS Y%d, Y%d, Y%d", t1, t0, t0)
+	m.line("VADDPS Y%d, Y%d, Y%d", t3, t2, t2)
+	// Lane + 2: [a a c c | b b d d], lane + 1: each of them the sum.
+	m.line("VSHUFPS $0x44, Y%d, Y%d, Y%d", t2, t0, t1)
+	m.line("VSHUFPS $0xee, Y%d, Y%d, Y%d", t2, t0, t3)
+	m.line("VADDPS Y%d, Y%d, Y%d", t3, t1, t0)
+	m.line("VPERMILPS $0xb1, Y%d, Y%d", t0, t1)
+	m.line("VADDPS Y%d, Y%d, Y%d", t1, t0, t0)
+	m.line("VEXTRACTF128 $1, Y%d, X%d", t0, t1)
+	m.line("VBLENDPS $0xa, X%d, X%d, X%d", t1, t0, t0)
+	m.line("VMOVUPS X%d, %s", t0, at(p, 0))
+}

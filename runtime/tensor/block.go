@@ -1,0 +1,123 @@
+package tensor
+
+import "math"
+
+// The definitions of what the assembly does. Each takes any number of elements; lanes count from the first.
+
+// sumSquaresGo adds x[i]² to lane i mod 16.
+func sumSquaresGo(l *lanes, x []float32) {
+	for i, v := range x {
+		l[i%Lanes] += float32(v * v)
+	}
+}
+
+// maxAbsGo raises lane i mod 16 to the bits of |x[i]|.
+func maxAbsGo(l *bits, x []float32) {
+	for i, v := range x {
+		l[i%Lanes] = max(l[i%Lanes], math.Float32bits(v)&^(1<<31))
+	}
+}
+
+// normalizeGo sets y = (x·v)·w and raises the lanes to the bits of |y|.
+func normalizeGo(l *bits, y, x, w []float32, v float32) {
+	for i := range y {
+		y[i] = float32(x[i]*v) * w[i]
+	}
+	maxAbsGo(l, y)
+}
+
+// quantizeGo sets q to x·s, rounded to even and clamped to −127 … 127.
+func quantizeGo(q []int8, x []float32, s float32) {
+	for i := range q {
+		q[i] = int8(min(max(round(float32(x[i]*s)), -127), 127))
+	}
+}
+
+// scaleRowsGo sets y = (float(acc)·w)·d, with one w per element.
+func scaleRowsGo(y []float32, acc []int32, w []float32, d float32) {
+	for i := range y {
+		y[i] = float32(float32(acc[i])*w[i]) * d
+	}
+}
+
+// scaleAllGo sets y = (float(acc)·w)·d.
+func scaleAllGo(y []float32, acc []int32, w, d float32) {
+	for i := range y {
+		y[i] = float32(float32(acc[i])*w) * d
+	}
+}
+
+// scaleAddGo adds float(acc)·w to y.
+func scaleAddGo(y []float32, acc []int32, w []float32) {
+	for i := range y {
+		y[i] += float32(float32(acc[i]) * w[i])
+	}
+}
+
+func addGo(y, x []float32) {
+	for i := range y {
+		y[i] += x[i]
+	}
+}
+
+func timesGo(y []float32, c float32) {
+	for i := range y {
+		y[i] *= c
+	}
+}
+
+func divideGo(y, x []float32, s float32) {
+	for i := range y {
+		y[i] = x[i] / s
+	}
+}
+
+func relu2Go(y, gate, up []float32) {
+	for i := range y {
+		y[i] = Relu2(gate[i]) * up[i]
+	}
+}
+
+func siluGo(y, gate, up []float32) {
+	for i := range y {
+		y[i] = Silu(gate[i]) * up[i]
+	}
+}
+
+func geluTanhGo(y, gate, up []float32) {
+	for i := range y {
+		y[i] = GeluTanh(gate[i]) * up[i]
+	}
+}
+
+func softCapGo(y []float32, c float32) {
+	for i := range y {
+		y[i] = SoftCap(y[i], c)
+	}
+}
+
+// maxGo raises lane i mod 16 to x[i].
+func maxGo(l *lanes, x []float32) {
+	for i, v := range x {
+		if v > l[i%Lanes] {
+			l[i%Lanes] = v
+		}
+	}
+}
+
+// expSumGo sets z = exp(z − m) and adds it to lane i mod 16.
+func expSumGo(l *lanes, z []float32, m float32) {
+	for i, v := range z {
+		z[i] = Exp(v - m)
+		l[i%Lanes] += z[i]
+	}
+}
+
+// rotateGo turns the pairs (a[i], b[i]) by the angles with cosine c[i] and sine s[i].
+func rotateGo(a, b, c, s []float32) {
+	for i := range a {
+		x, y := a[i], b[i]
+		a[i] = float32(x*c[i]) - float32(y*s[i])
+		b[i] = float32(y*c[i]) + float32(x*s[i])
+	}
+}

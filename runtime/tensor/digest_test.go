@@ -1,0 +1,130 @@
+package tensor
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// digest is the SHA-256 of what every operation makes of fixed numbers. Every instruction set and architecture, with
+// and without assembly, gives this one.
+const digest = "14dd267db772557c0cbc6445959c9e51715070f7e2f29a46f2071c22ed2726fa"
+
+func TestDigest(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		if got := everything(); got != digest {
+			t.Errorf("digest %s, want %s", got, digest)
+		}
+	})
+}
+
+// lcg makes the same floats everywhere: a 64-bit linear congruential generator (Knuth's MMIX constants), its upper bits
+// as a number in −4 … 4 that is a multiple of 2⁻²¹.
+type lcg uint64
+
+func (g *lcg) floats(n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		*g = *g*6364136223846793005 + 1442695040888963407
+		x[i] = float32(int32(*g>>32)>>8) * 0x1p-21
+	}
+	return x
+}
+
+func everything() string {
+	g := lcg(1)
+	h := sha256.New()
+	put := func(x ...float32) { binary.Write(h, binary.LittleEndian, x) }
+	for _, n := range []int{1, 8, 16, 100, 256, 1000} {
+		x, w, u := g.floats(n), g.floats(n), g.floats(n)
+		y, acc, q := make([]float32, n), make([]int32, n), make([]int8, n)
+		a, _ := RMSNorm(y, x, w, 1e-6)
+		d, _ := Quantize(q, y, a)
+		put(y...)
+		put(a, d, MaxAbs(x), Sum(x))
+		for i, v := range q {
+			acc[i] = int32(v) * int32(i-n/2)
+		}
+		binary.Write(h, binary.LittleEndian, q)
+		ScaleRows(y, acc, w, d)
+		put(y...)
+		ScaleAll(y, acc, 0.37, d)
+		ScaleAdd(y, acc, u)
+		Add(y, x)
+		Times(y, 1.1)
+		put(y...)
+		for _, name := range []string{"gelu_tanh", "relu2", "silu"} {
+			Gates[name](y, x, u)
+			put(y...)
+		}
+		SoftCaps(y, 30)
+		put(y...)
+		put(Softmax(y))
+		Divide(y, y, 3.3)
+		put(y...)
+		turn := Turn{make([]float32, n/2), make([]float32, n/2)}
+		NewRope(500000, n/2*2).At(1000+n, turn)
+		turn.Apply(x)
+		put(x...)
+		for _, typ := range []Type{F32, F16, BF16} {
+			m, _ := NewMatrix(typ, 7, n, encode(typ, g.floats(7*n)))
+			y := make([]float32, 7*5)
+			m.Mul(y, 7, g.floats(5*n), n, 5, 0, 7)
+			put(y...)
+			o := make([]float32, n)
+			m.Weigh(o, y[:6], 1)
+			put(o...)
+		}
+	}
+	r := NewRope(500000, 64)
+	r.Llama3(32, 1, 4, 8192)
+	binary.Write(h, binary.LittleEndian, []float64(r))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// TestDigestElsewhere runs TestDigest of other builds: without assembly and with the compiler's license to use newer
+// instructions (GOAMD64=v3 fuses products and sums where the code does not forbid it), and on emulated CPUs. s390x is
+// there for its order of bytes.
+func TestDigestElsewhere(t *testing.T) {
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" || testing.Short() {
+		t.Skip("the other builds run on linux/amd64 only")
+	}
+	for _, c := range []struct {
+		name, env, tags, emulator string
+		long                      bool // only with LOWPACK_LONG: the standard library must be built first
+	}{
+		{"GOAMD64=v3", "GOAMD64=v3", "purego", "", false},
+		{"arm64", "GOARCH=arm64", "", "qemu-aarch64-static", false},
+		{"arm64 purego", "GOARCH=arm64", "purego", "qemu-aarch64-static", true},
+		{"s390x", "GOARCH=s390x", "", "qemu-s390x-static", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.long && os.Getenv("LOWPACK_LONG") == "" {
+				t.Skip("LOWPACK_LONG is not set")
+			}
+			if c.emulator != "" {
+				if _, err := exec.LookPath(c.emulator); err != nil {
+					t.Skipf("%s is not installed", c.emulator)
+				}
+			}
+			binary := filepath.Join(t.TempDir(), "tensor.test")
+			build := exec.Command("go", "test", "-c", "-tags="+c.tags, "-o", binary, ".")
+			build.Env = append(os.Environ(), c.env)
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			argv := append(strings.Fields(c.emulator), binary, "-test.run=^TestDigest$", "-test.v")
+			out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+			if err != nil || !bytes.Contains(out, []byte("--- PASS: TestDigest/generic")) {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}

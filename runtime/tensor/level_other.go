@@ -1,0 +1,5 @@
+//go:build purego || !amd64
+
+package tensor
+
+func levels() []isa { return []isa{levelGeneric} }

@@ -1,0 +1,154 @@
+package tensor
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+const longest = 300 // lengths 0 … longest are tried
+
+// TestElementwise compares every elementwise operation with its definition, at every length and on every kind of number.
+func TestElementwise(t *testing.T) {
+	type args struct {
+		y, a, b, c []float32
+		acc        []int32
+		s          float32
+	}
+	ops := map[string]struct{ fast, slow func(x args) }{
+		"ScaleRows":     {func(x args) { ScaleRows(x.y, x.acc, x.a, x.s) }, func(x args) { scaleRowsGo(x.y, x.acc, x.a, x.s) }},
+		"ScaleAll":      {func(x args) { ScaleAll(x.y, x.acc, 0.37, x.s) }, func(x args) { scaleAllGo(x.y, x.acc, 0.37, x.s) }},
+		"ScaleAdd":      {func(x args) { ScaleAdd(x.y, x.acc, x.a) }, func(x args) { scaleAddGo(x.y, x.acc, x.a) }},
+		"Add":           {func(x args) { Add(x.y, x.a) }, func(x args) { addGo(x.y, x.a) }},
+		"Times":         {func(x args) { Times(x.y, x.s) }, func(x args) { timesGo(x.y, x.s) }},
+		"Divide":        {func(x args) { Divide(x.y, x.a, x.s) }, func(x args) { divideGo(x.y, x.a, x.s) }},
+		"SoftCaps":      {func(x args) { SoftCaps(x.y, 30) }, func(x args) { softCapGo(x.y, 30) }},
+		"relu2":         {func(x args) { Relu2Gate(x.y, x.a, x.b) }, func(x args) { relu2Go(x.y, x.a, x.b) }},
+		"silu":          {func(x args) { SiluGate(x.y, x.a, x.b) }, func(x args) { siluGo(x.y, x.a, x.b) }},
+		"gelu_tanh":     {func(x args) { GeluTanhGate(x.y, x.a, x.b) }, func(x args) { geluTanhGo(x.y, x.a, x.b) }},
+		"silu in place": {func(x args) { copy(x.y, x.a); SiluGate(x.y, x.y, x.b) }, func(x args) { siluGo(x.y, x.a, x.b) }},
+	}
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(1, 2))
+		for name, op := range ops {
+			for n := range longest + 1 {
+				x := args{numbers(r, n+1), numbers(r, n), numbers(r, n), numbers(r, n), make([]int32, n), numbers(r, 1)[0]}
+				for i := range x.acc {
+					x.acc[i] = int32(r.Uint32()) >> r.IntN(32)
+				}
+				want := x
+				want.y = clone(x.y)
+				guard := x.y[n]
+				x.y, want.y = x.y[:n:n+1], want.y[:n]
+				op.fast(x)
+				op.slow(want)
+				if d := differ(x.y, want.y); d != "" {
+					t.Fatalf("%s: %s", name, d)
+				}
+				if !same(x.y[:n+1][n], guard) {
+					t.Fatalf("%s wrote beyond %d elements", name, n)
+				}
+			}
+		}
+	})
+}
+
+// TestReductions compares the sums and maxima with their definitions.
+func TestReductions(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(3, 4))
+		for n := 1; n <= longest; n++ {
+			for _, x := range [][]float32{numbers(r, n), ordinary(r, n)} {
+				var l lanes
+				var b bits
+				sumSquaresGo(&l, x)
+				mean := fold(&l) / float32(n)
+				maxAbsGo(&b, x)
+				if got, want := MaxAbs(x), foldBits(&b); !same(got, want) {
+					t.Fatalf("MaxAbs of %d: %v, want %v", n, got, want)
+				}
+				w, y, want := numbers(r, n), make([]float32, n), make([]float32, n)
+				b = bits{}
+				normalizeGo(&b, want, x, w, 1/float32(math.Sqrt(float64(mean+1e-5))))
+				maxabs, finite := RMSNorm(y, x, w, 1e-5)
+				if d := differ(y, want); d != "" || !same(maxabs, foldBits(&b)) || finite != IsFinite(mean) {
+					t.Fatalf("RMSNorm: %s, maxabs %v, want %v, finite %v", d, maxabs, foldBits(&b), finite)
+				}
+				z := clone(x)
+				l = lanes{}
+				m := slices.Max(x)
+				expSumGo(&l, x, m)
+				sum := Softmax(z)
+				if d := differ(z, x); d != "" || !same(sum, fold(&l)) {
+					t.Fatalf("Softmax: %s, sum %v", d, sum)
+				}
+			}
+		}
+	})
+}
+
+// TestExpEverywhere compares the vector form of exp with Exp on floats of the whole line, NaN and infinities included.
+func TestExpEverywhere(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		z, want := make([]float32, 4096), make([]float32, 4096)
+		for b := uint64(0); b < 1<<32; b += 4096 * 509 {
+			for i := range z {
+				z[i] = math.Float32frombits(uint32(b) + uint32(i)*509)
+				want[i] = Exp(z[i] - 0)
+			}
+			var l lanes
+			expSum(&l, z, 0)
+			if d := differ(z, want); d != "" {
+				t.Fatal(d)
+			}
+		}
+	})
+}
+
+func TestQuantize(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(5, 6))
+		for n := 1; n <= longest; n++ {
+			for _, x := range [][]float32{numbers(r, n), ordinary(r, n), make([]float32, n), ties(r, n)} {
+				a := MaxAbs(x)
+				got, want := make([]int8, n+1), make([]int8, n)
+				got[n] = 77
+				d, finite := Quantize(got, x, a)
+				quantizeGo(want, x, 127/max(a, 1e-5))
+				if !slices.Equal(got[:n], want) || got[n] != 77 || !finite || d != max(a, 1e-5)/127 {
+					t.Fatalf("Quantize of %v: %v, want %v, step %v, finite %v", x, got, want, d, finite)
+				}
+			}
+		}
+		if _, finite := Quantize(make([]int8, 1), []float32{1}, float32(math.Inf(1))); finite {
+			t.Error("an infinite vector is called finite")
+		}
+	})
+}
+
+// ties gives vectors whose codes are exactly half way between integers.
+func ties(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.IntN(254)-127) + 0.5
+	}
+	x[0] = 127
+	return x
+}
+
+func TestRotate(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(7, 8))
+		for h := range 100 {
+			x := numbers(r, 2*h+3)
+			want := clone(x)
+			turn := Turn{numbers(r, h), numbers(r, h)}
+			turn.Apply(x)
+			rotateGo(want[:h], want[h:2*h], turn.Cos, turn.Sin)
+			if d := differ(x, want); d != "" {
+				t.Fatalf("half dim %d: %s", h, d)
+			}
+		}
+	})
+}

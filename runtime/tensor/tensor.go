@@ -1,0 +1,53 @@
+// Package tensor computes the float operations of a transformer in the one order of arithmetic that docs/NUMERICS.md
+// states, so that every instruction set gives the same bits.
+//
+// A reduction keeps 16 lanes: element i goes to lane i mod 16, and one fixed tree adds the lanes (N5). One 512-bit
+// register, two of 256 bits, four of 128 or a plain loop are then the same computation. No product is fused with an
+// addition. The functions with the suffix Go are the definition; those of the assembly equal them bit for bit, in
+// whole blocks of 16 elements, and the exported functions add what is left over with the definition.
+//
+// Not-a-numbers pass through every function, but their payloads are not defined: who needs finite values checks what
+// RMSNorm, Quantize and AllFinite report (N4).
+package tensor
+
+//go:generate go run -C ../../_asm ./tensor -o ../runtime/tensor
+
+import "math"
+
+// Lanes is the number of partial sums of a reduction, and the number of elements that the assembly takes at once.
+const Lanes = 16
+
+type (
+	lanes = [Lanes]float32
+	bits  = [Lanes]uint32
+)
+
+// whole is the part of n elements that is made of whole blocks.
+func whole(n int) int { return n &^ (Lanes - 1) }
+
+// fold adds the lanes in the order of N5 and destroys them.
+func fold(l *lanes) float32 {
+	for s := Lanes / 2; s > 0; s /= 2 {
+		for j := range s {
+			l[j] += l[j+s]
+		}
+	}
+	return l[0]
+}
+
+// foldBits gives the largest lane as a float (N7).
+func foldBits(l *bits) float32 {
+	top := l[0]
+	for _, b := range l[1:] {
+		top = max(top, b)
+	}
+	return math.Float32frombits(top)
+}
+
+const infinity = 0x7f800000 // bits of +Inf; larger patterns without a sign are NaN
+
+// IsFinite tells whether x is neither infinite nor a NaN.
+func IsFinite(x float32) bool { return math.Float32bits(x)&^(1<<31) < infinity }
+
+// AllFinite tells whether all of x are.
+func AllFinite(x []float32) bool { return IsFinite(MaxAbs(x)) }

@@ -1,0 +1,145 @@
+package tensor
+
+import "math"
+
+// Sum is N5.
+func Sum(x []float32) float32 {
+	var l lanes
+	for i, v := range x {
+		l[i%Lanes] += v
+	}
+	return fold(&l)
+}
+
+// MaxAbs is N7: the largest magnitude of x, 0 for none; a NaN counts as larger than everything.
+func MaxAbs(x []float32) float32 {
+	var l bits
+	n := whole(len(x))
+	maxAbs(&l, x[:n])
+	maxAbsGo(&l, x[n:])
+	return foldBits(&l)
+}
+
+// RMSNorm sets y to the norm of x with the weights w (N13), all of one length. It returns MaxAbs(y), which Quantize
+// wants next, and whether the mean square is finite (N4).
+func RMSNorm(y, x, w []float32, eps float32) (maxabs float32, finite bool) {
+	var squares lanes
+	n := whole(len(x))
+	sumSquares(&squares, x[:n])
+	sumSquaresGo(&squares, x[n:])
+	mean := fold(&squares) / float32(len(x))
+	v := 1 / float32(math.Sqrt(float64(mean+eps)))
+	var top bits
+	normalize(&top, y[:n], x[:n], w[:n], v)
+	normalizeGo(&top, y[n:], x[n:], w[n:], v)
+	return foldBits(&top), IsFinite(mean)
+}
+
+// Quantize sets q to the codes −127 … 127 of the activations x, whose MaxAbs is maxabs, and returns the step d: x ≈ q·d
+// (N14). finite is false when x is not finite, and q then undefined.
+func Quantize(q []int8, x []float32, maxabs float32) (d float32, finite bool) {
+	b := max(maxabs, minMaxAbs)
+	s := 127 / b
+	n := whole(len(x))
+	quantize(q[:n], x[:n], s)
+	quantizeGo(q[n:len(x)], x[n:], s)
+	return b / 127, IsFinite(maxabs)
+}
+
+const minMaxAbs = 1e-5 // N14: an all-zero vector is no division by zero
+
+// ScaleRows sets y[i] = (acc[i]·w[i])·d: the sums of a quantized linear with one scale per row (N15). acc may share the
+// memory of y.
+func ScaleRows(y []float32, acc []int32, w []float32, d float32) {
+	n := whole(len(y))
+	scaleRows(y[:n], acc[:n], w[:n], d)
+	scaleRowsGo(y[n:], acc[n:], w[n:], d)
+}
+
+// ScaleAll is ScaleRows with one scale for all rows.
+func ScaleAll(y []float32, acc []int32, w, d float32) {
+	n := whole(len(y))
+	scaleAll(y[:n], acc[:n], w, d)
+	scaleAllGo(y[n:], acc[n:], w, d)
+}
+
+// ScaleAdd adds acc[i]·w[i] to y[i]: one group of a quantized linear with scales per group (N15).
+func ScaleAdd(y []float32, acc []int32, w []float32) {
+	n := whole(len(y))
+	scaleAdd(y[:n], acc[:n], w[:n])
+	scaleAddGo(y[n:], acc[n:], w[n:])
+}
+
+// Add adds x to y, elementwise (N20).
+func Add(y, x []float32) {
+	n := whole(len(y))
+	add(y[:n], x[:n])
+	addGo(y[n:], x[n:])
+}
+
+// Times multiplies y by c.
+func Times(y []float32, c float32) {
+	n := whole(len(y))
+	times(y[:n], c)
+	timesGo(y[n:], c)
+}
+
+// SoftCaps sets y to SoftCap(y, c).
+func SoftCaps(y []float32, c float32) {
+	n := whole(len(y))
+	softCap(y[:n], c)
+	softCapGo(y[n:], c)
+}
+
+// A Gate sets y to act(gate)·up, elementwise (N19). y may be gate or up.
+type Gate func(y, gate, up []float32)
+
+// Gates has the activations of the gated MLP by their names in model descriptions.
+var Gates = map[string]Gate{"relu2": Relu2Gate, "silu": SiluGate, "gelu_tanh": GeluTanhGate}
+
+// Relu2Gate is the Gate of Relu2.
+func Relu2Gate(y, gate, up []float32) {
+	n := whole(len(y))
+	relu2(y[:n], gate[:n], up[:n])
+	relu2Go(y[n:], gate[n:], up[n:])
+}
+
+// SiluGate is the Gate of Silu.
+func SiluGate(y, gate, up []float32) {
+	n := whole(len(y))
+	silu(y[:n], gate[:n], up[:n])
+	siluGo(y[n:], gate[n:], up[n:])
+}
+
+// GeluTanhGate is the Gate of GeluTanh.
+func GeluTanhGate(y, gate, up []float32) {
+	n := whole(len(y))
+	geluTanh(y[:n], gate[:n], up[:n])
+	geluTanhGo(y[n:], gate[n:], up[n:])
+}
+
+// Softmax replaces the scores z by e^(z−max z) and returns their sum (N18); the division comes last, in Divide. There is
+// at least one score.
+func Softmax(z []float32) (sum float32) {
+	var top, l lanes
+	for i := range top {
+		top[i] = z[0]
+	}
+	n := whole(len(z))
+	largest(&top, z[:n])
+	maxGo(&top, z[n:])
+	m := top[0]
+	for _, v := range top[1:] {
+		m = max(m, v)
+	}
+	expSum(&l, z[:n], m)
+	expSumGo(&l, z[n:], m)
+	return fold(&l)
+}
+
+// Divide sets y to x / s.
+func Divide(y, x []float32, s float32) {
+	n := whole(len(y))
+	divide(y[:n], x[:n], s)
+	divideGo(y[n:], x[n:], s)
+}
