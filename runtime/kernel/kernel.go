@@ -23,6 +23,7 @@ type Kernel struct {
 	needs   feature                // beyond what ISA implies
 	accepts func(s pack.Spec) bool // nil: every alphabet and parameter of Layout
 	step    int                    // groups of scales must be multiples of this many columns
+	most    int                    // columns of a group at most; 0 = any number
 	bind    func(w *Weights) (product, error)
 }
 
@@ -57,20 +58,33 @@ type Weights struct {
 
 // Bind joins a packed matrix with the best kernel that this CPU can run. packed has the size that l.PackedSize states
 // (longer is allowed: files pad tensors) and must stay readable until Close. group is the number of columns that share a
-// scale, 0 when there is one scale per row or tensor; the last group may be shorter.
+// scale; 0 when there is one scale per row or tensor; the last group may be shorter.
 //
 // Bind may read the whole matrix and may allocate memory outside the Go heap; Close releases it.
 func Bind(l pack.Layout, s pack.Shape, packed []byte, group int) (*Weights, error) {
 	if err := Check(); err != nil {
 		return nil, err
 	}
+	if group < 1 || group > s.K {
+		group = s.K
+	}
 	for _, k := range For(l.Spec()) {
-		if group != 0 && group < s.K && group%k.step != 0 {
-			continue
+		if k.checkGroup(s.K, group) == nil {
+			return BindWith(k, l, s, packed, group)
 		}
-		return BindWith(k, l, s, packed, group)
 	}
 	panic("kernel: the generic kernel serves every layout")
+}
+
+// checkGroup refuses columns per scale that the kernel cannot sum.
+func (k *Kernel) checkGroup(columns, group int) error {
+	if group < columns && group%k.step != 0 {
+		return fmt.Errorf("%w: kernel %v needs groups of a multiple of %d columns, not %d", pack.ErrUnsupported, k, k.step, group)
+	}
+	if k.most > 0 && group > k.most {
+		return fmt.Errorf("%w: kernel %v sums at most %d columns, not %d", pack.ErrUnsupported, k, k.most, group)
+	}
+	return nil
 }
 
 // BindWith is Bind with a given kernel. It refuses a kernel that does not serve the layout, group size or CPU.
@@ -78,18 +92,15 @@ func BindWith(k *Kernel, l pack.Layout, s pack.Shape, packed []byte, group int) 
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	if group < 0 {
-		return nil, fmt.Errorf("%w: groups of %d columns", pack.ErrUnsupported, group)
-	}
-	if group == 0 || group > s.K {
+	if group < 1 || group > s.K {
 		group = s.K
 	}
 	spec := l.Spec()
 	if !k.serves(spec) {
 		return nil, fmt.Errorf("%w: kernel %v cannot multiply layout %s, alphabet %s on this CPU", pack.ErrUnsupported, k, spec.Name, spec.Alphabet)
 	}
-	if group < s.K && group%k.step != 0 {
-		return nil, fmt.Errorf("%w: kernel %v needs groups of a multiple of %d columns, not %d", pack.ErrUnsupported, k, k.step, group)
+	if err := k.checkGroup(s.K, group); err != nil {
+		return nil, err
 	}
 	size, err := l.PackedSize(s)
 	if err != nil {

@@ -1,0 +1,342 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Products with 512-bit VPDPBUSD. A step takes the packed weights of one or more groups of four columns apart into
+// unsigned operands, each 16 lanes of four bytes, and multiplies each with the activations of its columns.
+//
+// A register of packed weights holds fields of 1, 2, 4 or 8 bits. Field f is cut out by a mask alone, so that its operand
+// is the field times 2^(f·bits); that of field 0 is the register itself, all fields included. The sums are put right
+// once, at the end: sum 0 loses the others, then sum f is shifted right by f·bits.
+//
+// General registers: DI weights, SI activations, R8 bytes between tokens (R10 three, R13 five times), CX steps.
+
+// stream is one kind of packed weights.
+type stream struct {
+	name, doc string
+	bits      int  // of a field
+	regs      int  // 64-byte registers per step
+	split     int  // groups of four columns that share a register: lane l belongs to group l·split/16
+	most      int  // tokens at once
+	whole     bool // fields come out of open one by one, not as a mask of the whole register
+
+	// open loads the packed weights at off(DI) into operand register d[0]; d[1] is free. With whole it fills all of d.
+	open  func(g *vnni512, d []int, off int, masked bool)
+	store func(g *vnni512, t int) // nil: field f of register r is rows f·lanes+16·r …, stored as they are
+}
+
+func (s *stream) fields() int   { return 8 / s.bits }
+func (s *stream) operands() int { return s.fields() * s.regs }
+
+// lanes is the number of rows that one field of all registers covers.
+func (s *stream) lanes() int { return 16 * s.regs / s.split }
+
+// vnni512 emits the function of a stream for a number of tokens.
+type vnni512 struct {
+	*file
+	*stream
+	tokens int
+	copies int // of the accumulators, used in turn, so that no sum waits for the one before it
+
+	held   bool           // all operands of a step find a register at once; else the activations of all tokens do
+	free   int            // registers from here on hold nothing
+	ops    []int          // operands
+	xs     []int          // activations
+	spread int            // control of the shuffle for split = 4
+	wanted []string       // constants that a dry run asked for
+	inReg  map[string]int // those that found a register
+}
+
+const (
+	pace      = 64   // bytes of a register
+	distance  = 4096 // bytes that loads are announced ahead: hardware prefetchers stop at the end of a page
+	maskHalf  = "K1" // lanes 8 to 15
+	maskValid = "K2" // lanes of the last, incomplete step
+)
+
+func avx512File() *file {
+	f := newFile("vnni_avx512vnni", "amd64")
+	for _, s := range streams512() {
+		var funcs []string
+		for t := 1; t <= s.most; t++ {
+			name := fmt.Sprintf("%sx%d", s.name, t)
+			dry := &vnni512{file: newFile("", ""), stream: &s, tokens: t}
+			dry.function(name)
+			g := &vnni512{file: f, stream: &s, tokens: t, wanted: dry.wanted}
+			g.function(name)
+			funcs = append(funcs, name)
+		}
+		f.table(s.name, s.doc, funcs)
+	}
+	return f
+}
+
+func (g *vnni512) acc(t, i, copy int) int {
+	return (copy*g.tokens+t)*g.operands() + i
+}
+
+func (g *vnni512) function(name string) {
+	g.copies = max(1, 8/(g.tokens*g.operands()))
+	sums := g.copies * g.tokens * g.operands()
+	g.free = sums
+	g.begin(name)
+	g.allocate()
+	for i := range sums {
+		g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
+	}
+	unroll := max(g.copies, 2)
+	loop, rest, one, done := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("one"), g.newLabel("done")
+	g.p("SUBQ $%d, CX", unroll)
+	g.p("JLT %s", rest)
+	g.p("PCALIGN $64")
+	g.at(loop)
+	for u := range unroll {
+		g.step(u, u%g.copies, false)
+	}
+	g.advance(unroll)
+	g.p("SUBQ $%d, CX", unroll)
+	g.p("JGE %s", loop)
+	g.at(rest)
+	g.p("ADDQ $%d, CX", unroll)
+	g.p("JZ %s", done)
+	g.at(one)
+	g.step(0, 0, false)
+	g.advance(1)
+	g.p("DECQ CX")
+	g.p("JNZ %s", one)
+	g.at(done)
+	if g.split > 1 {
+		g.tail()
+	}
+	g.finish()
+	g.p("VZEROUPPER")
+	g.p("RET")
+}
+
+func (g *vnni512) begin(name string) {
+	fmt.Fprintf(&g.body, "\n// func %s(t *tile)\nTEXT ·%s(SB), NOSPLIT, $0-8\n", name, name)
+	g.p("MOVQ t+0(FP), AX")
+	g.p("MOVQ tile_w(AX), DI")
+	g.p("MOVQ tile_x(AX), SI")
+	g.p("MOVQ tile_ldx(AX), R8")
+	g.p("MOVQ tile_steps(AX), CX")
+	if g.tokens > 3 {
+		g.p("LEAQ (R8)(R8*2), R10")
+	}
+	if g.tokens > 5 {
+		g.p("LEAQ (R8)(R8*4), R13")
+	}
+	if g.split == 2 {
+		g.p("MOVL $0xFF00, BX")
+		g.p("KMOVW BX, %s", maskHalf)
+	}
+}
+
+// allocate hands out the registers above the accumulators: operands, activations, and what is left to constants.
+func (g *vnni512) allocate() {
+	if g.held = g.free+g.operands()+min(g.tokens, 2) <= 32; g.held {
+		g.ops = g.take(g.operands())
+		g.xs = g.take(min(g.tokens, 2))
+	} else {
+		g.ops = g.take(3)
+		g.xs = g.take(g.tokens)
+	}
+	if g.split == 4 {
+		g.spread = g.take(1)[0]
+		g.p("VMOVDQU64 %s, Z%d", g.rodata("spread4", spread4()), g.spread)
+	}
+	g.inReg = map[string]int{}
+	for _, c := range g.wanted {
+		if g.free == 32 {
+			break
+		}
+		g.inReg[c] = g.take(1)[0]
+		g.p("VPBROADCASTD %s, Z%d", g.word(c), g.inReg[c])
+	}
+}
+
+func (g *vnni512) take(n int) (regs []int) {
+	for range n {
+		regs = append(regs, g.free)
+		g.free++
+	}
+	if g.free > 32 {
+		panic(g.stream.name + ": out of registers")
+	}
+	return regs
+}
+
+// constant is an operand that holds the 32-bit word c in every lane: a register while there are any, else memory.
+func (g *vnni512) constant(c string) (operand, suffix string) {
+	if r, ok := g.inReg[c]; ok {
+		return fmt.Sprintf("Z%d", r), ""
+	}
+	if !slices.Contains(g.wanted, c) {
+		g.wanted = append(g.wanted, c)
+	}
+	return g.word(c), ".BCST"
+}
+
+// step emits one step, u steps ahead of the pointers.
+func (g *vnni512) step(u, copy int, masked bool) {
+	woff, xoff := u*pace*g.regs, u*4*g.split
+	for r := range g.regs {
+		if !masked {
+			g.p("PREFETCHT0 %d(DI)", distance+woff+pace*r)
+		}
+	}
+	if g.held {
+		for r := range g.regs {
+			d := g.ops[r*g.fields():][:g.fields()]
+			g.open(g, d, woff+pace*r, masked)
+			for f := 1; f < g.fields() && !g.whole; f++ {
+				g.mask(f, d[0], d[f])
+			}
+		}
+		for t := range g.tokens {
+			x := g.activations(t, t, xoff, masked)
+			for i := range g.operands() {
+				g.p("VPDPBUSD Z%d, Z%d, Z%d", x, g.ops[i], g.acc(t, i, copy))
+			}
+		}
+		return
+	}
+	for t := range g.tokens {
+		g.activations(t, t, xoff, masked)
+	}
+	g.open(g, g.ops, woff, masked)
+	for f := range g.fields() {
+		d := g.ops[0]
+		if f > 0 {
+			d = g.ops[1+f%2]
+			g.mask(f, g.ops[0], d)
+		}
+		for t := range g.tokens {
+			g.p("VPDPBUSD Z%d, Z%d, Z%d", g.xs[t], d, g.acc(t, f, copy))
+		}
+	}
+}
+
+// mask cuts field f out of register v.
+func (g *vnni512) mask(f, v, d int) {
+	c, suffix := g.constant(bytesOf(byte((1<<g.bits - 1) << (f * g.bits))))
+	g.p("VPANDD%s %s, Z%d, Z%d", suffix, c, v, d)
+}
+
+// activations loads those of token t, each lane the four columns of its group, and returns the register.
+func (g *vnni512) activations(t, i, off int, masked bool) int {
+	x := g.xs[i%len(g.xs)]
+	at := "%d(SI)" + []string{"", "(R8*1)", "(R8*2)", "(R10*1)", "(R8*4)", "(R13*1)"}[t]
+	switch g.split {
+	case 1:
+		g.p("VPBROADCASTD "+at+", Z%d", off, x)
+	case 2:
+		g.p("VPBROADCASTD "+at+", Z%d", off, x)
+		g.p("VPBROADCASTD "+at+", "+maskHalf+", Z%d", off+4, x)
+	case 4:
+		g.p("VBROADCASTI32X4 "+at+", Z%d", off, x)
+		g.p("VPSHUFB Z%d, Z%d, Z%d", g.spread, x, x)
+	}
+	if masked {
+		g.p("VMOVDQA32.Z Z%d, %s, Z%d", x, maskValid, x)
+	}
+	return x
+}
+
+func (g *vnni512) advance(steps int) {
+	g.p("ADDQ $%d, DI", steps*pace*g.regs)
+	g.p("ADDQ $%d, SI", steps*4*g.split)
+}
+
+// tail emits the last step when the columns fill only some lanes of it.
+func (g *vnni512) tail() {
+	none := g.newLabel("whole")
+	g.p("MOVQ tile_tail(AX), BX")
+	g.p("TESTQ BX, BX")
+	g.p("JZ %s", none)
+	g.p("KMOVW BX, %s", maskValid)
+	g.step(0, 0, true)
+	g.at(none)
+}
+
+// load emits the load of packed weights.
+func (g *vnni512) load(d, off int, masked bool) {
+	if masked {
+		g.p("VMOVDQU32.Z %d(DI), %s, Z%d", off, maskValid, d)
+	} else {
+		g.p("VMOVDQU64 %d(DI), Z%d", off, d)
+	}
+}
+
+// finish puts the sums right and stores them.
+func (g *vnni512) finish() {
+	n := g.tokens * g.operands()
+	for i := n; i < n*g.copies; i++ {
+		g.p("VPADDD Z%d, Z%d, Z%d", i, i%n, i%n)
+	}
+	if g.fields() > 1 && !g.whole {
+		g.separate()
+	}
+	for i := range n {
+		for half := g.split; half > 1; half /= 2 {
+			g.fold(i, half == g.split)
+		}
+	}
+	g.p("MOVQ tile_y(AX), DX")
+	g.p("MOVQ tile_ldy(AX), R9")
+	mul, add := g.xs[0], g.ops[0]
+	g.p("VPBROADCASTD tile_mul(AX), Z%d", mul)
+	for t := range g.tokens {
+		g.p("VPBROADCASTD (tile_add+%d)(AX), Z%d", 4*t, add)
+		for i := range g.operands() {
+			a := g.acc(t, i, 0)
+			g.p("VPMULLD Z%d, Z%d, Z%d", mul, a, a)
+			g.p("VPADDD Z%d, Z%d, Z%d", add, a, a)
+		}
+		if g.store != nil {
+			g.store(g, t)
+		} else {
+			g.storeRows(t)
+		}
+		if t < g.tokens-1 {
+			g.p("ADDQ R9, DX")
+		}
+	}
+}
+
+// separate takes the sums of the other fields out of that of field 0 and scales them.
+func (g *vnni512) separate() {
+	for t := range g.tokens {
+		for r := range g.regs {
+			zero := g.acc(t, r*g.fields(), 0)
+			for f := 1; f < g.fields(); f++ {
+				g.p("VPSUBD Z%d, Z%d, Z%d", zero+f, zero, zero)
+				g.p("VPSRAD $%d, Z%d, Z%d", f*g.bits, zero+f, zero+f)
+			}
+		}
+	}
+}
+
+// fold adds the upper half of the lanes that are in use to the lower half.
+func (g *vnni512) fold(i int, first bool) {
+	tmp := g.ops[0]
+	if first {
+		g.p("VEXTRACTI64X4 $1, Z%d, Y%d", i, tmp)
+		g.p("VPADDD Y%d, Y%d, Y%d", tmp, i, i)
+	} else {
+		g.p("VEXTRACTI32X4 $1, Y%d, X%d", i, tmp)
+		g.p("VPADDD X%d, X%d, X%d", tmp, i, i)
+	}
+}
+
+func (g *vnni512) storeRows(t int) {
+	width := map[int]string{1: "Z", 2: "Y", 4: "X"}[g.split]
+	for r := range g.regs {
+		for f := range g.fields() {
+			g.p("VMOVDQU32 %s%d, %d(DX)", width, g.acc(t, r*g.fields()+f, 0), 4*(f*g.lanes()+16*r))
+		}
+	}
+}
