@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,9 @@ import (
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/pack"
 )
+
+// ErrNotPacked: a safetensors file, but not one in the profile of docs/FORMAT.md.
+var ErrNotPacked = errors.New("not a packed file")
 
 // File is a packed file that is open for reading. It is safe for concurrent use.
 //
@@ -84,7 +88,7 @@ func (f *File) load() error {
 func readManifest(h *safetensors.Header) (*Manifest, error) {
 	m := h.Metadata
 	if len(m) != 3 || m[0].Key != "format" || m[0].Value != "lowpack" || m[1].Key != ManifestKey || m[2].Key != ManifestDigestKey {
-		return nil, fmt.Errorf("%w: not a packed file: its metadata are not format=lowpack, manifest and digest (F4)", pack.ErrUnsupported)
+		return nil, fmt.Errorf("%w: %w: its metadata are not format=lowpack, manifest and digest (F4)", pack.ErrUnsupported, ErrNotPacked)
 	}
 	digest := sha256.Sum256([]byte(m[1].Value))
 	if hex.EncodeToString(digest[:]) != m[2].Value {
