@@ -31,6 +31,9 @@ type Rule struct {
 	exact bool
 }
 
+// Exact rules take over what the values are already; they refuse others.
+func (r Rule) Exact() bool { return r.exact }
+
 // Rules that make codes from floats, in the order of their width.
 func Rules() []Rule { return rules }
 
