@@ -1,0 +1,191 @@
+package kernel
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Task is a piece of work that can be cut into parts.
+type Task interface {
+	// Do carries out parts [from, to). Calls may run in parallel and in any order.
+	Do(from, to int)
+}
+
+// Pool shares tasks among workers: the caller of Run, and goroutines that live as long as the pool.
+//
+// Parts are handed out a chunk at a time from a shared counter, so that a fast core takes more of them than a slow or
+// busy one. A worker that finds no task watches for the next one for a while, since a decode step hands out hundreds
+// that take microseconds each, and then sleeps. A task never waits for a worker that has not begun: on a machine with
+// more busy threads than cores, the caller does the work itself. Run allocates nothing.
+type Pool struct {
+	one     sync.Mutex // one Run at a time
+	workers []worker
+	spin    time.Duration
+	ended   sync.WaitGroup
+
+	// The current task. Workers read these only while they are working, and Run waits until none is.
+	task     Task
+	n, chunk int
+	_        [64]byte
+	next     atomic.Int64 // first part that nobody has taken
+	_        [56]byte
+}
+
+// worker is a goroutine of a pool, in one of these states:
+//
+//	idle ──Run──► invited ──worker──► working ──worker──► idle
+//	invited ──Run, the work is done──► idle
+//	idle ──worker, after a while──► asleep ──Run──► invited, and wake
+//	idle or asleep ──Close──► closed, and wake
+type worker struct {
+	state atomic.Uint32
+	wake  chan struct{} // one token per change from asleep
+	_     [112]byte     // its own cache lines
+}
+
+const (
+	idle = iota
+	invited
+	working
+	asleep
+	closed
+)
+
+// watching is how long a worker watches for the next task, and Run for a worker that is still busy, before they give
+// the core away. It is longer than the serial parts of a decode step, and too short to be felt.
+const watching = 200 * time.Microsecond
+
+// NewPool starts a pool of the given number of workers, the caller of Run included; 0 stands for GOMAXPROCS. With more
+// workers than GOMAXPROCS nobody watches: that would keep others from working.
+func NewPool(threads int) *Pool {
+	procs := runtime.GOMAXPROCS(0)
+	if threads < 1 {
+		threads = procs
+	}
+	p := &Pool{workers: make([]worker, threads-1)}
+	if threads <= procs {
+		p.spin = watching
+	}
+	for i := range p.workers {
+		w := &p.workers[i]
+		w.wake = make(chan struct{}, 1)
+		p.ended.Go(func() { p.work(w) })
+	}
+	return p
+}
+
+// Threads is the number of workers, the caller of Run included.
+func (p *Pool) Threads() int { return len(p.workers) + 1 }
+
+// Run carries out the n parts of a task, handing out chunk parts at a time, and returns when all are done. Calls from
+// several goroutines take turns; a task must not call Run of the pool that it runs on.
+func (p *Pool) Run(n, chunk int, task Task) {
+	if n <= 0 {
+		return
+	}
+	if chunk = max(chunk, 1); chunk >= n || len(p.workers) == 0 {
+		task.Do(0, n)
+		return
+	}
+	p.one.Lock()
+	defer p.one.Unlock()
+	p.task, p.n, p.chunk = task, n, chunk
+	p.next.Store(0)
+	for i := range min(len(p.workers), ceilDiv(n, chunk)-1) {
+		p.workers[i].invite()
+	}
+	p.share()
+	for i := range p.workers {
+		p.workers[i].dismiss()
+	}
+	p.task = nil
+}
+
+// share takes chunks until there are none.
+func (p *Pool) share() {
+	for {
+		from := int(p.next.Add(int64(p.chunk))) - p.chunk
+		if from >= p.n {
+			return
+		}
+		p.task.Do(from, min(from+p.chunk, p.n))
+	}
+}
+
+// invite tells a worker of a new task.
+func (w *worker) invite() {
+	if !w.state.CompareAndSwap(idle, invited) && w.state.CompareAndSwap(asleep, invited) {
+		w.wake <- struct{}{}
+	}
+}
+
+// dismiss returns when the worker has nothing to do with the task any more.
+func (w *worker) dismiss() {
+	if w.state.CompareAndSwap(invited, idle) {
+		return
+	}
+	var watch stopwatch
+	for w.state.Load() == working {
+		if !watch.within(watching) {
+			time.Sleep(watching / 10)
+		}
+	}
+}
+
+// work is the life of a worker.
+func (p *Pool) work(w *worker) {
+	var watch stopwatch
+	for {
+		switch w.state.Load() {
+		case invited:
+			if w.state.CompareAndSwap(invited, working) {
+				p.share()
+				w.state.Store(idle)
+				watch = stopwatch{}
+			}
+		case closed:
+			return
+		default:
+			if !watch.within(p.spin) && w.state.CompareAndSwap(idle, asleep) {
+				<-w.wake
+				watch = stopwatch{}
+			}
+		}
+	}
+}
+
+// Close ends the workers. The pool must be at rest and not be used afterwards.
+func (p *Pool) Close() {
+	p.one.Lock()
+	defer p.one.Unlock()
+	for i := range p.workers {
+		w := &p.workers[i]
+		if !w.state.CompareAndSwap(idle, closed) && w.state.CompareAndSwap(asleep, closed) {
+			w.wake <- struct{}{}
+		}
+	}
+	p.ended.Wait()
+}
+
+// stopwatch measures how long a loop has been waiting, looking at the clock now and then only.
+type stopwatch struct {
+	rounds int
+	since  time.Time
+}
+
+// within waits for a moment and reports whether less than d has passed since the first call.
+func (s *stopwatch) within(d time.Duration) bool {
+	if d == 0 {
+		return false
+	}
+	pause()
+	if s.rounds++; s.rounds%32 != 1 {
+		return true
+	}
+	if s.since.IsZero() {
+		s.since = time.Now()
+	}
+	return time.Since(s.since) < d
+}

@@ -1,0 +1,147 @@
+package kernel
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// tally counts how often each part was done.
+type tally struct {
+	counts []atomic.Int32
+	wait   time.Duration // for every part
+}
+
+func (t *tally) Do(from, to int) {
+	for i := from; i < to; i++ {
+		t.counts[i].Add(1)
+		for start := time.Now(); t.wait > 0 && time.Since(start) < t.wait; {
+		}
+	}
+}
+
+func (t *tally) check(tb testing.TB) {
+	tb.Helper()
+	for i := range t.counts {
+		if n := t.counts[i].Swap(0); n != 1 {
+			tb.Fatalf("part %d of %d was done %d times", i, len(t.counts), n)
+		}
+	}
+}
+
+func TestPoolDoesEveryPartOnce(t *testing.T) {
+	for _, threads := range []int{1, 2, 3, 7} {
+		p := NewPool(threads)
+		if p.Threads() != threads {
+			t.Errorf("%d threads instead of %d", p.Threads(), threads)
+		}
+		for _, n := range []int{0, 1, 2, 3, 10, 100} {
+			for _, chunk := range []int{0, 1, 3, 50, 1000} {
+				task := &tally{counts: make([]atomic.Int32, n)}
+				for range 20 {
+					p.Run(n, chunk, task)
+					task.check(t)
+				}
+			}
+		}
+		p.Close()
+	}
+}
+
+// TestPoolWakes lets workers fall asleep between tasks, and in the moment when a task comes.
+func TestPoolWakes(t *testing.T) {
+	p := NewPool(2)
+	defer p.Close()
+	task := &tally{counts: make([]atomic.Int32, 4), wait: 5 * time.Microsecond}
+	for i := range 300 {
+		time.Sleep(watching + time.Duration(i-150)*time.Microsecond)
+		p.Run(len(task.counts), 1, task)
+		task.check(t)
+	}
+}
+
+func TestPoolTakesTurns(t *testing.T) {
+	p := NewPool(2)
+	defer p.Close()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			task := &tally{counts: make([]atomic.Int32, 16)}
+			for range 200 {
+				p.Run(len(task.counts), 2, task)
+				task.check(t)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// meeting is a task of two parts that can only be done by two workers at a time.
+type meeting struct{ here sync.WaitGroup }
+
+func (m *meeting) Do(from, to int) {
+	m.here.Done()
+	m.here.Wait()
+}
+
+func TestPoolWorksInParallel(t *testing.T) {
+	if runtime.GOMAXPROCS(0) < 2 {
+		t.Skip("one processor")
+	}
+	p := NewPool(2)
+	defer p.Close()
+	for range 100 {
+		// The caller takes the first part at once; the second is for the worker, who comes as long as the first is
+		// not done.
+		m := &meeting{}
+		m.here.Add(2)
+		p.Run(2, 1, m)
+	}
+}
+
+func TestPoolAllocatesNothing(t *testing.T) {
+	p := NewPool(2)
+	defer p.Close()
+	task := &tally{counts: make([]atomic.Int32, 16)}
+	if n := testing.AllocsPerRun(200, func() { p.Run(16, 1, task) }); n != 0 {
+		t.Errorf("Run allocates %v times", n)
+	}
+}
+
+// TestPoolOversubscribed runs tasks while every processor is busy with something else, twice over. The caller must get
+// through them by itself: waiting for a worker that does not get a processor would cost a time slice of milliseconds
+// per task.
+func TestPoolOversubscribed(t *testing.T) {
+	var stop atomic.Bool
+	var busy sync.WaitGroup
+	for range 2 * runtime.GOMAXPROCS(0) {
+		busy.Go(func() {
+			for !stop.Load() {
+			}
+		})
+	}
+	defer busy.Wait()
+	defer stop.Store(true)
+	p := NewPool(2)
+	defer p.Close()
+	task := &tally{counts: make([]atomic.Int32, 64)}
+	start := time.Now()
+	for range 100 {
+		p.Run(len(task.counts), 1, task)
+		task.check(t)
+	}
+	if d := time.Since(start); d > time.Second {
+		t.Errorf("100 small tasks took %v", d)
+	}
+}
+
+func BenchmarkPool(b *testing.B) {
+	p := NewPool(2)
+	defer p.Close()
+	task := &tally{counts: make([]atomic.Int32, 2)}
+	for b.Loop() {
+		p.Run(2, 1, task)
+	}
+}
