@@ -1,0 +1,65 @@
+package synth
+
+import (
+	"embed"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+//go:embed configs
+var configs embed.FS
+
+// Like is a published model whose configuration is bundled. Sizes are those of its config.json or, where that was not at
+// hand, of public tables.
+type Like struct {
+	Name    string
+	File    string  // in configs, without .json
+	Weights Weights // where config.json does not say it
+	Zeros   float64 // share of zeros in its ternary weights, where it is known and differs from the usual one
+	Stop    []int   // end-of-text tokens that only its generation_config.json names
+}
+
+// Likes lists the bundled configurations.
+func Likes() []Like {
+	list := []Like{
+		{Name: "bitnet-2b4t", Stop: []int{128009}},
+		{Name: "bitnet-2b4t-bf16", Stop: []int{128009}},
+		{Name: "bitnet-large"}, {Name: "bitnet-xl"}, {Name: "bitnet-3b"},
+		{Name: "llama3-8b-1.58", Zeros: 0.357},
+		{Name: "falcon3-1b", Zeros: 0.297}, {Name: "falcon3-3b"}, {Name: "falcon3-7b"}, {Name: "falcon3-10b"},
+	}
+	for _, size := range []string{"99m", "190m", "390m", "560m", "830m", "1.1b", "1.5b", "2.4b", "3.9b"} {
+		list = append(list, Like{Name: "trilm-" + size, Weights: Ternary})
+	}
+	for _, w := range []Weights{Levels1, Levels158, Levels2, Levels3, Levels4} {
+		name := "paretoq-125m-" + strings.TrimPrefix(string(w), "levels-") + "bit"
+		list = append(list, Like{Name: name, File: "paretoq-125m", Weights: w})
+	}
+	for _, name := range []string{"llama-3-8b", "llama-3.1-8b", "llama-3.2-1b", "llama-3.2-3b", "smollm2-135m"} {
+		list = append(list, Like{Name: name})
+	}
+	return list
+}
+
+// Find returns the options of a bundled configuration.
+func Find(name string) (Options, error) {
+	var names []string
+	for _, l := range Likes() {
+		if l.Name == name {
+			return l.options()
+		}
+		names = append(names, l.Name)
+	}
+	return Options{}, fmt.Errorf("%w: no configuration %q is bundled; there are %s", pack.ErrUnsupported, name, strings.Join(names, ", "))
+}
+
+func (l Like) options() (Options, error) {
+	if l.File == "" {
+		l.File = l.Name
+	}
+	config, err := configs.ReadFile(path.Join("configs", l.File+".json"))
+	return Options{Config: config, Stop: l.Stop, Weights: l.Weights, Zeros: l.Zeros}, err
+}

@@ -1,0 +1,113 @@
+package synth
+
+import "slices"
+
+// Sizes of a miniature. The vocabulary has room for all 256 bytes, some merges and the special tokens.
+const (
+	miniHidden = 64
+	miniHeads  = 4
+	miniLayers = 2
+	miniVocab  = 320
+)
+
+// shrink turns the configuration into a miniature that keeps what makes its family special: the ratio of key/value heads,
+// heads wider than the hidden size, a head dimension that no vector width divides, the ratio of the MLP, sliding windows,
+// the scaling of the rotary embedding.
+func (c *config) shrink() {
+	hidden, _ := c.number("hidden_size")
+	heads, _ := c.number("num_attention_heads")
+	if hidden <= 0 || heads <= 0 {
+		return // formats/model will say what is wrong
+	}
+	dim, explicit := c.number("head_dim")
+	if !explicit {
+		dim = hidden / heads
+	}
+	small := miniHidden / miniHeads
+	if dim%8 != 0 {
+		small += 4 // 20: an odd number of vectors, like the 100 of bitnet_b1_58-3B
+	}
+	c.set("hidden_size", small*miniHeads)
+	c.set("num_attention_heads", miniHeads)
+	if kv, ok := c.number("num_key_value_heads"); ok && kv > 0 {
+		c.set("num_key_value_heads", miniHeads/clampRatio(heads/kv))
+	}
+	if explicit {
+		c.set("head_dim", small*max(1, (dim*heads+hidden/2)/hidden))
+	}
+	if ffn, ok := c.number("intermediate_size"); ok {
+		c.set("intermediate_size", (ffn*small*miniHeads/hidden+2)/4*4)
+	}
+	c.shrinkLayers()
+	c.shrinkPositions()
+	c.shrinkVocab()
+}
+
+// clampRatio of query heads to key/value heads to what four heads can show.
+func clampRatio(r int) int {
+	switch {
+	case r >= 4:
+		return 4
+	case r >= 2:
+		return 2
+	}
+	return 1
+}
+
+// shrinkLayers keeps one layer of each kind where layers differ.
+func (c *config) shrinkLayers() {
+	layers := miniLayers
+	for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern"} {
+		if n, ok := c.number(key); ok && n > 0 {
+			layers = max(layers, n+1)
+		}
+	}
+	if kinds, ok := c.keys["layer_types"].([]any); ok {
+		if at := slices.Index(kinds, any("full_attention")); at >= 0 {
+			layers = max(layers, at+2)
+		}
+		layers = min(layers, len(kinds))
+		c.keys["layer_types"] = kinds[:layers]
+	}
+	c.set("num_hidden_layers", layers)
+}
+
+// shrinkPositions makes windows and scaled positions short enough for tests to pass them.
+func (c *config) shrinkPositions() {
+	const positions = 1024
+	before, ok := c.number("max_position_embeddings")
+	if !ok || before <= positions {
+		return
+	}
+	c.set("max_position_embeddings", positions)
+	if window, ok := c.number("sliding_window"); ok && window > 0 {
+		c.set("sliding_window", 32)
+	}
+	for _, key := range []string{"rope_scaling", "rope_parameters"} {
+		scaling, _ := c.keys[key].(map[string]any)
+		sub := config{keys: scaling}
+		if original, ok := sub.number("original_max_position_embeddings"); ok {
+			sub.set("original_max_position_embeddings", max(1, original*positions/before))
+		}
+	}
+}
+
+// shrinkVocab moves the special tokens to the end of the small vocabulary, in the order of their ids.
+func (c *config) shrinkVocab() {
+	special := c.specialIDs()
+	move := func(ids []int) []int {
+		moved := make([]int, len(ids))
+		for i, id := range ids {
+			at, _ := slices.BinarySearch(special, id)
+			moved[i] = miniVocab - len(special) + at
+		}
+		return moved
+	}
+	c.set("vocab_size", miniVocab)
+	for _, key := range []string{"bos_token_id", "eos_token_id", "pad_token_id"} {
+		if ids := c.ids(key); len(ids) > 0 {
+			c.set(key, move(ids)...)
+		}
+	}
+	c.stop = move(c.stop)
+}

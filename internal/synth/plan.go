@@ -1,0 +1,144 @@
+package synth
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// tensor is one tensor of the checkpoint and what fills it.
+type tensor struct {
+	safetensors.TensorInfo
+	filler func() filler // made when the tensor is written, so that few tables exist at once
+}
+
+// planner turns a Description into tensors.
+type planner struct {
+	d       *model.Description
+	dtype   safetensors.DType
+	weights Weights
+	seed    uint64
+	zeros   float64
+	trained *shape
+	bias    map[string]bool
+	out     map[string]bool // linears that write to the residual stream
+	list    []tensor
+}
+
+func newPlanner(d *model.Description, o *Options, dtype safetensors.DType) (*planner, error) {
+	p := &planner{d: d, dtype: dtype, weights: o.Weights, seed: o.Seed, zeros: o.Zeros, bias: map[string]bool{}, out: map[string]bool{}}
+	declared := map[model.Declared]Weights{model.Packed: Codes, model.AbsMean: AbsMean, model.Nothing: Normal}[d.Quant.Declared]
+	if p.weights == ByConfig {
+		p.weights = declared
+	}
+	if (p.weights == Codes) != (declared == Codes) {
+		return nil, fmt.Errorf("%w: weights %q, but config.json declares %q weights", pack.ErrUnsupported, p.weights, declared)
+	}
+	if p.weights == AbsMean {
+		p.trained = trained(p.zeros)
+	}
+	for i := range d.Blocks {
+		b := &d.Blocks[i]
+		p.out[b.O.Weight], p.out[b.Down.Weight] = true, true
+		for _, l := range b.Linears() {
+			p.bias[l.Bias] = l.Bias != ""
+		}
+	}
+	return p, nil
+}
+
+// tensors in the order of evaluation.
+func (p *planner) tensors() []tensor {
+	for _, n := range p.d.Tensors() {
+		switch s := newStream(p.seed, n.Name); {
+		case p.bias[n.Name]:
+			p.floats(n, s, normal(), 0, 0.05)
+		case len(n.Shape) == 1:
+			p.norm(n, s)
+		case n.Name == p.d.Head:
+			// Logits of a normalized state with a standard deviation of 2: some tokens clearly likelier than others.
+			p.floats(n, s, normal(), 0, 2/math.Sqrt(float64(p.d.Hidden)))
+		case n.Name == p.d.Embed:
+			p.floats(n, s, normal(), 0, 0.02)
+		case !n.Linear || p.kept(n.Name):
+			p.floats(n, s, normal(), 0, p.deviation(n))
+		default:
+			p.linear(n, s)
+		}
+	}
+	return p.list
+}
+
+// deviation of the weights of a linear so that inputs of size 1 give outputs of size 1, and the sum of all that is added
+// to the residual stream stays of size 1 too.
+func (p *planner) deviation(n model.Need) float64 {
+	gain := 1.0
+	if p.out[n.Name] {
+		gain = 1 / math.Sqrt(2*float64(p.d.Layers))
+	}
+	return gain / math.Sqrt(float64(n.Shape[1]))
+}
+
+func (p *planner) linear(n model.Need, s stream) {
+	deviation := p.deviation(n)
+	switch p.weights {
+	case Normal:
+		p.floats(n, s, normal(), 0, deviation)
+	case AbsMean:
+		p.floats(n, s, p.trained, 0, deviation/p.trained.rms())
+	case Codes:
+		p.packed(n, s, deviation/math.Sqrt(1-p.zeros))
+	default:
+		p.add(n.Name, p.dtype, n.Shape, func() filler {
+			f, _ := p.weights.quantized(p.zeros, n.Shape[0])
+			f.stream, f.scales = s, newStream(p.seed, n.Name+" scales")
+			f.dtype, f.k, f.base = p.dtype, int64(n.Shape[1]), deviation/f.rms()
+			return &f
+		})
+	}
+}
+
+// packed adds the codes of a linear and its weight_scale, the inverse of it where the checkpoint's convention divides.
+func (p *planner) packed(n model.Need, s stream, scale float64) {
+	p.add(n.Name, safetensors.U8, n.PackedShape(), func() filler { return newCodes(s, n.Shape[0], n.Shape[1], p.zeros) })
+	if p.d.Quant.ScaleDivides {
+		scale = 1 / scale
+	}
+	p.add(n.Name+"_scale", p.dtype, []int{1}, func() filler { return one{p.dtype, scale} })
+}
+
+// norm weights lie around 1, or around 0 where the model adds the 1 itself.
+func (p *planner) norm(n model.Need, s stream) {
+	mean := 1.0
+	if p.d.NormPlusOne {
+		mean = 0
+	}
+	p.floats(n, s, normal(), mean, 0.1)
+}
+
+func (p *planner) floats(n model.Need, s stream, t *shape, mean, deviation float64) {
+	p.add(n.Name, p.dtype, n.Shape, func() filler { return newTable(s, p.dtype, t, mean, deviation) })
+}
+
+func (p *planner) add(name string, d safetensors.DType, dims []int, f func() filler) {
+	t := tensor{TensorInfo: safetensors.TensorInfo{Name: name, DType: d}, filler: f}
+	for _, n := range dims {
+		t.Shape = append(t.Shape, int64(n))
+	}
+	p.list = append(p.list, t)
+}
+
+// kept says whether quantization_config leaves a linear in floats, by the last or the whole name of its module.
+func (p *planner) kept(name string) bool {
+	module := strings.TrimSuffix(name, ".weight")
+	for _, m := range p.d.Quant.Float {
+		if module == m || strings.HasSuffix(module, "."+m) {
+			return true
+		}
+	}
+	return false
+}
