@@ -2,11 +2,17 @@ package checkpoint
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/pack"
 )
 
 // TestBundledModels reads every tensor of the bundled models and compares them with the file's bytes.
@@ -55,5 +61,81 @@ func TestBundledModels(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// TestWhatIsThere names what a directory holds instead of a checkpoint.
+func TestWhatIsThere(t *testing.T) {
+	weights, err := os.ReadFile(shared.Testdata(t, "tiny-bitnet/model.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		files []string
+		want  error
+		says  string
+	}{
+		{nil, pack.ErrUnsupported, "the directory is empty"},
+		{[]string{"README.md"}, pack.ErrUnsupported, "no safetensors file"},
+		{[]string{"model.ckpt"}, pack.ErrUnsupported, "pickle"},
+		{[]string{"model-00001-of-00002.safetensors"}, pack.ErrCorrupt, "index.json is missing"},
+		{[]string{"a.safetensors", "b.safetensors"}, pack.ErrCorrupt, "index.json is missing"},
+		{[]string{"weights.safetensors"}, nil, ""},
+		{[]string{"model-00001-of-00001.safetensors"}, nil, ""},
+	} {
+		dir := t.TempDir()
+		for _, name := range c.files {
+			if err := os.WriteFile(filepath.Join(dir, name), weights, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x, err := Open(dir)
+		if err == nil {
+			x.Close()
+		}
+		if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: %v, want %v that says %q", c.files, err, c.want, c.says)
+		}
+	}
+	for _, path := range []string{filepath.Join(t.TempDir(), "none"), filepath.Join(t.TempDir(), "none.safetensors")} {
+		if _, err := Open(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	pickle := filepath.Join(t.TempDir(), "model.bin")
+	if err := os.WriteFile(pickle, []byte("PK"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(pickle); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "runs code") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestRanges refuses to read outside a tensor.
+func TestRanges(t *testing.T) {
+	c, err := Open(shared.Testdata(t, "tiny-bitnet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	x, ok := c.Lookup("model.norm.weight")
+	if !ok || x.Size != 512 {
+		t.Fatalf("%v, %v", x, ok)
+	}
+	if _, ok := c.Lookup("model.norm"); ok {
+		t.Error("a tensor that is not there was found")
+	}
+	for _, r := range []struct {
+		n   int
+		off int64
+	}{{513, 0}, {1, 512}, {0, 513}, {1, -1}, {512, 1}} {
+		if c.ReadAt(x, make([]byte, r.n), r.off) == nil {
+			t.Errorf("%d bytes from %d on were read of a tensor of 512", r.n, r.off)
+		}
+	}
+	if err := c.ReadAt(x, make([]byte, 12), 500); err != nil {
+		t.Error(err)
 	}
 }

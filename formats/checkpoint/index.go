@@ -2,7 +2,9 @@ package checkpoint
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -62,6 +64,9 @@ func (c *Checkpoint) openShards(names []string) error {
 		f, err := openFile(c.dir, name)
 		if err != nil {
 			c.shards = append(c.shards, files...) // for Close
+			if errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%w: %s is missing, but %s names it", pack.ErrCorrupt, name, indexFile)
+			}
 			return err
 		}
 		files = append(files, f)
@@ -95,7 +100,8 @@ func (c *Checkpoint) openIndexed() error {
 func (c *Checkpoint) shardNames(x *index) ([]string, error) {
 	seen, folded := map[string]bool{}, map[string]string{}
 	var names []string
-	for tensor, name := range x.files {
+	for _, tensor := range sortedKeys(x.files) {
+		name := x.files[tensor]
 		if seen[name] {
 			continue
 		}

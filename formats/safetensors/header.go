@@ -224,9 +224,12 @@ func checkSize(t *TensorInfo) error {
 	if err != nil {
 		return err
 	}
-	if t.End < t.Begin || t.Size() != n {
+	if t.End < t.Begin {
+		return fmt.Errorf("%w: data_offsets [%d, %d] end before they begin", pack.ErrCorrupt, t.Begin, t.End)
+	}
+	if t.Size() != n {
 		return fmt.Errorf("%w: %s %v needs %d bytes, data_offsets [%d, %d] hold %d",
-			pack.ErrCorrupt, t.DType, t.Shape, n, t.Begin, t.End, t.End-t.Begin)
+			pack.ErrCorrupt, t.DType, t.Shape, n, t.Begin, t.End, t.Size())
 	}
 	return nil
 }

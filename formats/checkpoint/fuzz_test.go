@@ -1,0 +1,58 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/hostile"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// FuzzIndex: an index is refused with an error of a known kind, or its shards have plain names and another reader finds
+// the same map.
+func FuzzIndex(f *testing.F) {
+	for _, c := range hostile.In(hostile.Directory) {
+		path, err := c.Build(f.TempDir())
+		if err != nil {
+			continue // no pipes on this system
+		}
+		if text, err := os.ReadFile(filepath.Join(path, indexFile)); err == nil {
+			f.Add(text)
+		}
+	}
+	f.Add([]byte(`{"metadata":{"total_size":1.5e3,"x":[{"y":[null,true,-0.1e+5]}]},"weight_map":{"\ud83d\ude00":"a.safetensors"},"z":false}` + "\n"))
+	f.Add([]byte(`{"weight_map":{"a":"COM1.safetensors","b":"..","c":"/x","d":"x\\y","e":".safetensors"}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		x, err := parseIndex(text)
+		if err != nil {
+			if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrLimit) {
+				t.Errorf("an error of no kind: %v", err)
+			}
+			return
+		}
+		var other struct {
+			WeightMap map[string]string `json:"weight_map"`
+		}
+		// encoding/json also fills weight_map from keys that differ in case; such texts prove nothing
+		if strings.Count(strings.ToLower(string(text)), "weight_map") == 1 {
+			if err := json.Unmarshal(text, &other); err != nil {
+				t.Fatalf("another reader refuses: %v", err)
+			}
+			if len(other.WeightMap) != len(x.files) {
+				t.Fatalf("%d tensors, another reader has %d", len(x.files), len(other.WeightMap))
+			}
+		}
+		for tensor, name := range x.files {
+			if other.WeightMap != nil && other.WeightMap[tensor] != name {
+				t.Fatalf("tensor %q: %q, another reader has %q", tensor, name, other.WeightMap[tensor])
+			}
+			if plainName(name) == nil && (filepath.Base(name) != name || !filepath.IsLocal(name) || name == ".." || strings.ContainsAny(name, "\x00/\\:")) {
+				t.Fatalf("%q passes as a plain name", name)
+			}
+		}
+	})
+}

@@ -1,0 +1,220 @@
+package checkpoint
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lowpack/lowpack/internal/hostile"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// sentinel is the error that a class of the corpus must wrap.
+func sentinel(c hostile.Class) error {
+	switch c {
+	case hostile.Accept:
+		return nil
+	case hostile.Limit:
+		return pack.ErrLimit
+	case hostile.Unsupported:
+		return pack.ErrUnsupported
+	}
+	return pack.ErrCorrupt
+}
+
+// build writes a case; a system that cannot make pipes skips its case.
+func build(t *testing.T, c *hostile.Case) string {
+	t.Helper()
+	path, err := c.Build(t.TempDir())
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// readAll opens a checkpoint, reads all of it and asks whether it changed meanwhile.
+func readAll(path string, during func(path string) error) (*Checkpoint, error) {
+	c, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if during != nil {
+		if err := during(path); err != nil {
+			return nil, err
+		}
+	}
+	for _, x := range c.Tensors() {
+		if err := c.ReadAt(x, make([]byte, x.Size), 0); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.Unchanged()
+}
+
+// own says which cases are decided here: the others are legal checkpoints, whose config, tokenizer or weights are at
+// fault.
+func own(c *hostile.Case) bool {
+	switch c.Group {
+	case hostile.Container:
+		return !strings.HasPrefix(c.ID, "S34")
+	case hostile.Directory:
+		return true
+	}
+	return c.ID == "C06"
+}
+
+// TestHostile holds every case of the corpus to its verdict, within a second and without hanging.
+func TestHostile(t *testing.T) {
+	for _, c := range hostile.Cases() {
+		t.Run(c.ID, func(t *testing.T) {
+			path := build(t, &c)
+			want := sentinel(c.Class)
+			if !own(&c) {
+				want = nil
+			}
+			files := openFiles(t)
+			start := time.Now()
+			_, err := readAll(path, c.During)
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("took %v", took)
+			}
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", c.Note, err, want)
+			}
+			if now := openFiles(t); now != files {
+				t.Errorf("%d files are open, before it were %d", now, files)
+			}
+			t.Logf("%s: %v", c.Note, err)
+		})
+	}
+}
+
+// openFiles counts the open files of this process, where the system tells.
+func openFiles(t *testing.T) int {
+	if runtime.GOOS != "linux" {
+		return 0
+	}
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(names)
+}
+
+func caseOf(t *testing.T, id string) *hostile.Case {
+	t.Helper()
+	for _, c := range hostile.Cases() {
+		if c.ID == id {
+			return &c
+		}
+	}
+	t.Fatalf("no case %s", id)
+	return nil
+}
+
+// TestMessages shows that refusals say which file, which tensor, what is wrong and what to do.
+func TestMessages(t *testing.T) {
+	for id, parts := range map[string][]string{
+		"D01":  {indexFile, `"../x.safetensors"`, "beside the index"},
+		"D03":  {"model.safetensors", "symbolic link", "copy the file"},
+		"D04a": {"model.safetensors", "not a regular file"},
+		"D05a": {indexFile, "occurs twice"},
+		"D05b": {`"model.extra.weight"`, "model-00001-of-00002.safetensors", "does not hold it"},
+		"D05c": {"model-00001-of-00002.safetensors", "not in " + indexFile},
+		"D05e": {"model-00003-of-00003.safetensors is missing"},
+		"D08":  {"pytorch_model.bin", "runs code", "safe_serialization=True"},
+		"C06":  {"config.json", "1073741824", "16777216"},
+		"S23":  {"model.safetensors", `tensor "b"`, "hole"},
+	} {
+		_, err := readAll(build(t, caseOf(t, id)), nil)
+		if err == nil {
+			t.Errorf("%s: accepted", id)
+			continue
+		}
+		for _, p := range parts {
+			if !strings.Contains(err.Error(), p) {
+				t.Errorf("%s: %q does not say %q", id, err, p)
+			}
+		}
+	}
+}
+
+// TestCaseFolding warns of shards that only some file systems can tell apart.
+func TestCaseFolding(t *testing.T) {
+	c, err := readAll(build(t, caseOf(t, "D07")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := c.Warnings(); len(w) != 1 || !strings.Contains(w[0], "case only") {
+		t.Errorf("%q", w)
+	}
+}
+
+// TestSnapshot reads a snapshot of the download cache: by its directory, by a link to it, and by one of its files.
+func TestSnapshot(t *testing.T) {
+	path := build(t, caseOf(t, "D00c"))
+	alias := filepath.Join(t.TempDir(), "alias")
+	if err := os.Symlink(path, alias); err != nil {
+		t.Skip(err)
+	}
+	for _, p := range []string{path, path + string(filepath.Separator), alias} {
+		c, err := readAll(p, nil)
+		if err != nil {
+			t.Errorf("%s: %v", p, err)
+			continue
+		}
+		if _, ok := c.File("tokenizer.json"); !ok || len(c.Config()) == 0 {
+			t.Error("config.json or tokenizer.json was not found")
+		}
+	}
+	c, err := readAll(filepath.Join(path, "model.safetensors"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Sources(); len(got) != 1 || got[0].Name != "model.safetensors" || c.Config() != nil {
+		t.Errorf("sources %v, config %q", got, c.Config())
+	}
+}
+
+// TestShards joins two shards, and reports a wrong total_size as a warning, in whatever spelling.
+func TestShards(t *testing.T) {
+	path := build(t, caseOf(t, "D00b"))
+	one, err := readAll(build(t, caseOf(t, "D00a")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := os.ReadFile(filepath.Join(path, indexFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := int64(0)
+	for _, x := range one.Tensors() {
+		total += x.Size
+	}
+	sizes := map[string]bool{itoa(total): true, itoa(total) + ".0": true, "1e3": false, "-4": false, "1": false, "0.5": false}
+	for spelling, right := range sizes {
+		text := strings.Replace(string(index), "{", `{"metadata":{"total_parameters":[1,{"a":null}],"total_size":`+spelling+`},`, 1)
+		if err := os.WriteFile(filepath.Join(path, indexFile), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c, err := readAll(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (len(c.Warnings()) == 0) != right {
+			t.Errorf("total_size %s: warnings %q", spelling, c.Warnings())
+		}
+		if !slices.EqualFunc(c.Tensors(), one.Tensors(), func(a, b Tensor) bool { return a.Name == b.Name && a.Size == b.Size }) {
+			t.Error("the shards hold other tensors than the single file")
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package safetensors
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lowpack/lowpack/internal/hostile"
+	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// sentinel is the error that a class of the corpus must wrap.
+func sentinel(c hostile.Class) error {
+	switch c {
+	case hostile.Accept:
+		return nil
+	case hostile.Limit:
+		return pack.ErrLimit
+	case hostile.Unsupported:
+		return pack.ErrUnsupported
+	}
+	return pack.ErrCorrupt
+}
+
+// table renders tensors as the corpus does.
+func table(h *Header) (rows []string) {
+	for _, t := range h.Tensors {
+		rows = append(rows, fmt.Sprintf("%s %s %v [%d, %d)", t.Name, t.DType, t.Shape, t.Begin, t.End))
+	}
+	return rows
+}
+
+func parseFile(t testing.TB, path string) (*Header, error) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Parse(f, info.Size())
+}
+
+// TestHostile holds every file of the corpus to its verdict, in bounded time and memory. NaN and infinity (S34) are
+// legal in the container; the quantizer refuses them.
+func TestHostile(t *testing.T) {
+	for _, c := range hostile.In(hostile.Container) {
+		path, err := c.Build(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := sentinel(c.Class)
+		if strings.HasPrefix(c.ID, "S34") {
+			want = nil
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		h, err := parseFile(t, path)
+		took := time.Since(start)
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, want) {
+			t.Errorf("%s (%s): %v, want %v", c.ID, c.Note, err, want)
+		}
+		if c.Table != nil && (err != nil || !slices.Equal(table(h), c.Table)) {
+			t.Errorf("%s (%s): %v, want %v", c.ID, c.Note, table(h), c.Table)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 48<<20 {
+			t.Errorf("%s: %d bytes were allocated", c.ID, n)
+		}
+		if took > time.Second {
+			t.Errorf("%s: took %v", c.ID, took)
+		}
+		t.Logf("%-5s %8v %6d KiB  %v", c.ID, took.Round(time.Microsecond), (after.TotalAlloc-before.TotalAlloc)>>10, err)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestMillionsOfDimensions is S20 with figures: refused in less than 10 ms, with nothing allocated but a buffer.
+func TestMillionsOfDimensions(t *testing.T) {
+	for _, c := range hostile.In(hostile.Container) {
+		if c.ID != "S20" {
+			continue
+		}
+		path, err := c.Build(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		best := time.Hour
+		for range 3 {
+			start := time.Now()
+			if _, err := parseFile(t, path); !errors.Is(err, pack.ErrLimit) {
+				t.Fatal(err)
+			}
+			best = min(best, time.Since(start))
+		}
+		if best > 10*time.Millisecond {
+			t.Errorf("%v", best)
+		}
+	}
+}
+
+// TestUpstreamFiles runs the hostile files of other projects. One is accepted by the reference and refused here: white
+// space other than spaces behind the JSON, which the format does not allow.
+func TestUpstreamFiles(t *testing.T) {
+	dir := shared.Path(t, "data/hostile/safetensors")
+	text, err := os.ReadFile(filepath.Join(dir, "MANIFEST.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []struct{ File, Expect string }
+	if err := json.Unmarshal(text, &files); err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != 13 {
+		t.Errorf("%d files, want 13", len(files))
+	}
+	for _, f := range files {
+		_, err := parseFile(t, filepath.Join(dir, f.File))
+		want := f.Expect == "accept" && f.File != "test_whitespace_padded_header.safetensors"
+		if (err == nil) != want {
+			t.Errorf("%s: %v, want accepted = %v", f.File, err, want)
+		}
+	}
+}
+
+// failing is a disk that breaks after some bytes.
+type failing struct {
+	io.ReaderAt
+	after int64
+}
+
+var errDisk = errors.New("the disk broke")
+
+func (f failing) ReadAt(p []byte, off int64) (int, error) {
+	if off+int64(len(p)) > f.after {
+		return 0, errDisk
+	}
+	return f.ReaderAt.ReadAt(p, off)
+}
+
+// TestReadErrors passes errors of the disk on as what they are, not as corruption.
+func TestReadErrors(t *testing.T) {
+	path := shared.Testdata(t, "tiny-bitnet/model.safetensors")
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, after := range []int64{0, 8, 4096} {
+		if _, err := Parse(failing{f, after}, 9642712); !errors.Is(err, errDisk) || errors.Is(err, pack.ErrCorrupt) {
+			t.Errorf("after %d bytes: %v", after, err)
+		}
+	}
+}
