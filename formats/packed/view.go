@@ -89,3 +89,21 @@ func Scales(v View, e *Entry) ([]float32, error) {
 	}
 	return s, nil
 }
+
+// String is the form of --scale: tensor, row or group:N.
+func (s Scale) String() string {
+	if s.Kind == ScaleGroup {
+		return fmt.Sprintf("%s:%d", s.Kind, s.Group)
+	}
+	return s.Kind
+}
+
+// ScaleCount is the number of scales.
+func (e *Entry) ScaleCount() (int, error) {
+	shape, err := e.ScaleShape()
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n, err
+}

@@ -1,0 +1,187 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// decider chooses a rule for every tensor.
+type decider struct {
+	*Plan
+	ctx  context.Context
+	used map[string]bool // tensors of the checkpoint that have found their use
+}
+
+// matrix is a tensor that may be quantized.
+type matrix struct {
+	name  string // in the packed file
+	from  checkpoint.Tensor
+	shape pack.Shape
+	head  bool // the output head
+}
+
+func (d *decider) all() error {
+	if d.model == nil {
+		return d.bare()
+	}
+	for _, n := range d.model.Tensors() {
+		t, ok := d.source.Lookup(n.Name)
+		if !ok {
+			continue // optional: Parse has checked the others
+		}
+		if err := d.need(n, t); err != nil {
+			return err
+		}
+	}
+	if d.model.Head == d.model.Embed && d.Recipe.Head != "" {
+		t, _ := d.source.Lookup(d.model.Embed)
+		if err := d.matrix(matrix{packed.HeadName, t, pack.Shape{M: t.Shape[0], K: t.Shape[1]}, true}); err != nil {
+			return err
+		}
+	}
+	return d.unused()
+}
+
+// need decides about a tensor of the model.
+func (d *decider) need(n model.Need, t checkpoint.Tensor) error {
+	d.used[t.Name] = true
+	if n.Linear {
+		return d.matrix(matrix{n.Name, t, pack.Shape{M: n.Shape[0], K: n.Shape[1]}, n.Name == d.model.Head})
+	}
+	return d.keep(t, "")
+}
+
+// unused refuses tensors that the model would not use: then it would not be the model that was published. Some are known
+// to say nothing.
+func (d *decider) unused() error {
+	tied := d.model.Head == d.model.Embed
+	for _, t := range d.source.Tensors() {
+		switch {
+		case d.used[t.Name]:
+		case strings.HasSuffix(t.Name, ".rotary_emb.inv_freq"):
+			d.note("tensor %q is left out: rotary frequencies follow from config.json", t.Name)
+		case tied && t.Name == packed.HeadName:
+			d.note("tensor %q is left out: config.json ties the output head to %q", t.Name, d.model.Embed)
+		default:
+			return fmt.Errorf("%w: %s: tensor %q has no place in family %s; without it the model would be another one", pack.ErrUnsupported, t.File, t.Name, d.model.Family)
+		}
+	}
+	return nil
+}
+
+// bare decides about a file of weights alone: each matrix of floats is to be quantized, the others are kept.
+func (d *decider) bare() error {
+	for _, t := range d.source.Tensors() {
+		var err error
+		if len(t.Shape) == 2 && t.Shape[0] > 0 && t.Shape[1] > 0 && isFloat(t.DType) {
+			err = d.matrix(matrix{t.Name, t, pack.Shape{M: t.Shape[0], K: t.Shape[1]}, false})
+		} else {
+			err = d.keep(t, "no matrix of floats")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isFloat(t safetensors.DType) bool { return quantize.DType(t).Size() > 0 }
+
+// matrix decides about a tensor that may be quantized.
+func (d *decider) matrix(m matrix) error {
+	c := d.choose(m)
+	switch {
+	case d.declared(m) == model.Packed && m.from.DType == safetensors.U8:
+		return d.importCodes(m, c)
+	case c.keep || c.quant == QuantNone:
+		return d.keep(m.from, "")
+	case !included(&d.Recipe, m.name):
+		return d.keep(m.from, "not included")
+	case c.quant == QuantAuto:
+		return d.auto(m, c)
+	}
+	return d.quantize(m, c)
+}
+
+// choose is what the recipe says about m. The head is quantized by --head, or by a rule that names it without a pattern.
+func (d *decider) choose(m matrix) choice {
+	if !m.head {
+		return choose(&d.Recipe, m.name)
+	}
+	r := d.Recipe
+	r.Quant, r.Scale, r.Rules = QuantNone, "", nil
+	if r.Head == HeadInt8 {
+		r.Quant = "int8"
+	}
+	for _, rule := range d.Recipe.Rules {
+		if rule.Match == m.name {
+			r.Rules = append(r.Rules, rule)
+		}
+	}
+	return choose(&r, m.name)
+}
+
+// declared is what the checkpoint says about a matrix.
+func (d *decider) declared(m matrix) model.Declared {
+	if d.model == nil || m.head {
+		return model.Nothing
+	}
+	module := strings.TrimSuffix(m.name, ".weight")
+	for _, float := range d.model.Quant.Float {
+		if module == float || strings.HasSuffix(module, "."+float) {
+			return model.Nothing
+		}
+	}
+	return d.model.Quant.Declared
+}
+
+// auto does what the checkpoint declares, else takes over what the values are already, else keeps floats.
+func (d *decider) auto(m matrix, c choice) error {
+	if d.declared(m) == model.AbsMean {
+		c.quant = "absmean"
+		return d.quantize(m, c)
+	}
+	exact := c
+	exact.quant = "ternary-values"
+	err := d.quantize(m, exact)
+	if !errors.Is(err, errNotExact) {
+		return err
+	}
+	if d.model == nil { // a file of matrices alone is converted to have them packed
+		c.quant = "absmean"
+		return d.quantize(m, c)
+	}
+	return d.keep(m.from, "floats, for which the checkpoint declares no quantization")
+}
+
+// keep stores a tensor as it is.
+func (d *decider) keep(t checkpoint.Tensor, note string) error {
+	if d.model != nil && !isFloat(t.DType) {
+		return fmt.Errorf("%w: %s: tensor %q has type %s; a model is run from F32, F16, BF16 and packed codes", pack.ErrUnsupported, t.File, t.Name, t.DType)
+	}
+	zero, n := 0.0, 1
+	for _, dim := range t.Shape {
+		n *= dim
+	}
+	row := Row{
+		Tensor: t.Name, Shape: t.Shape, DType: string(t.DType), Rule: ruleKeep,
+		BytesIn: t.Size, BytesOut: t.Size, RelError: &zero, Note: note,
+	}
+	if n > 0 {
+		row.BitsPerWeight = float64(8*t.Size) / float64(n)
+	}
+	d.steps = append(d.steps, &step{row: row, from: t})
+	return nil
+}
+
+// ruleKeep is the rule of tensors that are stored as they are.
+const ruleKeep = "keep"

@@ -1,0 +1,159 @@
+// Package convert turns a checkpoint into a packed file, in bounded memory: a plan with a rule for each tensor, and the
+// pipeline that carries it out. Repack and Unpack lead from a packed file to another layout and back to a checkpoint.
+package convert
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/formats/golden"
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/atomicfile"
+	"github.com/lowpack/lowpack/internal/version"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Plan says what a conversion does with every tensor. Making it reads no more of the weights than it must to decide; the
+// exported fields are for people and programs to look at.
+type Plan struct {
+	Family  string        `json:"family"` // "" = weights without a model
+	Recipe  packed.Recipe `json:"recipe"`
+	Tensors []Row         `json:"tensors"` // by name
+	Notes   []string      `json:"notes"`   // what is odd about the checkpoint, or left out
+	Bytes   int64         `json:"bytes"`   // size of the packed file
+
+	path     string // of the checkpoint, as the user gave it
+	source   *checkpoint.Checkpoint
+	read     readFunc
+	model    *model.Description // nil for weights alone
+	steps    []*step            // one per row
+	contents packed.Contents
+	golden   *golden.Record // without results; nil: none
+	jobs     int
+	fs       atomicfile.FS
+}
+
+// Row is the plan of one tensor.
+type Row struct {
+	Tensor        string   `json:"tensor"`
+	Shape         []int    `json:"shape"`
+	DType         string   `json:"dtype"`  // in the checkpoint
+	Rule          string   `json:"rule"`   // quantizer, or "keep"
+	Layout        string   `json:"layout"` // "" = kept
+	Alphabet      string   `json:"alphabet,omitempty"`
+	Scale         string   `json:"scale,omitempty"` // tensor, row or group:N
+	BytesIn       int64    `json:"bytes_in"`
+	BytesOut      int64    `json:"bytes_out"` // scales included
+	BitsPerWeight float64  `json:"bits_per_weight"`
+	RelError      *float64 `json:"relative_error"` // ‖W − Ŵ‖/‖W‖; null until measured. 0 for what is taken over exactly
+	Note          string   `json:"note,omitempty"`
+}
+
+// step is what Run does with one tensor: its row, and either a tensor that is kept or an entry with the source of its
+// codes, which is a quantizer of floats or packed codes.
+type step struct {
+	row    Row
+	from   checkpoint.Tensor
+	entry  *packed.Entry // nil: kept
+	layout pack.Layout   // of entry
+	scale  float32       // of imported codes; 0: they are made from floats, by job
+	job    quantize.Job
+	probed *quantize.Quantizer // after pass 1, where the plan needed it
+}
+
+// NewPlan opens the checkpoint at path and decides about every tensor. It refuses whatever Run could refuse without
+// reading all weights. The caller closes the plan.
+func NewPlan(ctx context.Context, path string, o Options) (*Plan, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	source, err := checkpoint.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{
+		Recipe: o.Recipe, Notes: source.Warnings(),
+		path: path, source: source, read: source.ReadAt, jobs: o.Jobs, fs: atomicfile.OS,
+	}
+	if err := p.decideAll(ctx); err != nil {
+		source.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
+// Close closes the checkpoint.
+func (p *Plan) Close() error { return p.source.Close() }
+
+func (p *Plan) decideAll(ctx context.Context) error {
+	if err := p.describe(); err != nil {
+		return err
+	}
+	d := &decider{Plan: p, ctx: ctx, used: map[string]bool{}}
+	if err := d.all(); err != nil {
+		return err
+	}
+	slices.SortFunc(p.steps, func(a, b *step) int { return cmp.Compare(a.row.Tensor, b.row.Tensor) })
+	if err := p.fillContents(); err != nil {
+		return err
+	}
+	for _, s := range p.steps {
+		p.Tensors = append(p.Tensors, s.row)
+	}
+	var err error
+	p.Bytes, err = p.contents.Size()
+	return err
+}
+
+// describe reads config.json, if there is one, and checks names and shapes of all tensors.
+func (p *Plan) describe() (err error) {
+	config := p.source.Config()
+	if config == nil {
+		return nil
+	}
+	generation, _ := p.source.File("generation_config.json")
+	p.model, err = model.Parse(config, generation, func(name string) ([]int, bool) {
+		t, ok := p.source.Lookup(name)
+		return t.Shape, ok
+	})
+	if err == nil {
+		p.Family = p.model.Family
+	}
+	return err
+}
+
+// embeddedFiles travel in the packed file, when the checkpoint has them (FORMAT F7).
+var embeddedFiles = []string{
+	"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
+}
+
+// fillContents lists what the packed file will hold.
+func (p *Plan) fillContents() error {
+	m := packed.Manifest{Tool: version.Tool, Family: p.Family, Recipe: p.Recipe}
+	for _, s := range p.source.Sources() {
+		m.Sources = append(m.Sources, packed.Source{Name: s.Name, Size: s.Size})
+	}
+	for _, s := range p.steps {
+		if s.entry != nil {
+			m.Packed = append(m.Packed, *s.entry)
+		} else {
+			m.Plain = append(m.Plain, packed.Plain{Name: s.from.Name, DType: string(s.from.DType), Shape: s.from.Shape})
+		}
+	}
+	for _, name := range embeddedFiles {
+		if b, ok := p.source.File(name); ok {
+			m.Plain = append(m.Plain, packed.Plain{Name: packed.FilePrefix + name, DType: "U8", Shape: []int{len(b)}})
+		}
+	}
+	p.contents = packed.Contents{Manifest: m}
+	var err error
+	p.golden, err = planGolden(&p.contents, p.described())
+	return err
+}
+
+func (p *Plan) note(format string, a ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, a...)) }

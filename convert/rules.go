@@ -1,0 +1,158 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// errNotExact says that the values of a tensor are not those that an exact quantizer takes over.
+var errNotExact = errors.New("the values are others")
+
+// quantize plans codes and scales made from floats.
+func (d *decider) quantize(m matrix, c choice) error {
+	kind, group, err := parseScale(c.scale)
+	if err != nil {
+		return err
+	}
+	job := quantize.Job{Rule: c.quant, DType: quantize.DType(m.from.DType), Shape: m.shape, Kind: kind, Group: group}
+	q, err := quantize.New(job)
+	if err != nil {
+		return inTensor(m.from, err)
+	}
+	s := &step{from: m.from, job: job}
+	if s.layout, err = openLayout(m, c, q.Rule().Alphabet); err != nil {
+		return err
+	}
+	exact := q.Rule().Exact()
+	if exact {
+		if err := d.probe(q, m); err != nil {
+			return err
+		}
+		s.probed = q
+	} else if !d.accepted(m, q) {
+		return d.lossy(m, job)
+	}
+	kind, group = q.Kind()
+	return d.pack(m, s, packed.Scale{Kind: kind, Group: group}, c.quant, exact)
+}
+
+// accepted reports whether a quantizer that changes the weights may be used: where the checkpoint was trained for just
+// that, where nothing narrower than 8 bits is made, and where the user says so.
+func (d *decider) accepted(m matrix, q *quantize.Quantizer) bool {
+	kind, _ := q.Kind()
+	trained := q.Rule().Name == "absmean" && kind == packed.ScaleTensor && d.declared(m) == model.AbsMean
+	return trained || q.Rule().Alphabet.Name == pack.Int8.Name || d.Recipe.AllowLossy
+}
+
+// probe is pass 1 of an exact quantizer. The first block shows nearly always whether the values fit.
+func (d *decider) probe(q *quantize.Quantizer, m matrix) error {
+	r := newReader(d.read, m.from, newBlocks(m.shape, 1), d.jobs)
+	err := measure(d.ctx, q, r)
+	if errors.Is(err, pack.ErrUnsupported) {
+		return fmt.Errorf("%w: %w", errNotExact, err)
+	}
+	return err
+}
+
+// lossy refuses to change the weights unasked, and says by how much they would change.
+func (d *decider) lossy(m matrix, job quantize.Job) error {
+	e, err := relError(d.ctx, d.Plan, m.from, job)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: tensor %q holds floats for which the checkpoint declares no quantization; %s would change them by %.1f %% (relative error %.4f). Allow that with --allow-lossy, or keep them with --quant none",
+		pack.ErrUnsupported, m.name, job.Rule, 100*e, e)
+}
+
+// importCodes plans to take over the codes of a packed checkpoint.
+func (d *decider) importCodes(m matrix, c choice) error {
+	if c.keep || c.explicit || c.quant == QuantNone || c.scale != "" && c.scale != packed.ScaleTensor {
+		return fmt.Errorf("%w: tensor %q holds codes with one scale, which can only be taken over (--quant auto)", pack.ErrUnsupported, m.name)
+	}
+	stored, err := d.storedScale(m)
+	if err != nil {
+		return err
+	}
+	divides := d.model.Quant.ScaleDivides
+	s := &step{from: m.from}
+	if s.scale, err = quantize.ScaleU8(stored, divides); err != nil {
+		return inTensor(m.from, err)
+	}
+	if s.layout, err = openLayout(m, c, pack.Ternary); err != nil {
+		return err
+	}
+	s.row.Note = fmt.Sprintf("weight_scale %v multiplies (linear_class autobitlinear)", stored)
+	if divides {
+		s.row.Note = fmt.Sprintf("weight_scale %v divides (linear_class bitlinear): scale %v", stored, s.scale)
+	}
+	return d.pack(m, s, packed.Scale{Kind: packed.ScaleTensor}, quantize.ImportU8, true)
+}
+
+// storedScale reads the weight_scale beside packed codes: one float.
+func (d *decider) storedScale(m matrix) (float32, error) {
+	name := strings.TrimSuffix(m.name, "weight") + "weight_scale"
+	t, ok := d.source.Lookup(name)
+	if !ok {
+		return 0, fmt.Errorf("%w: tensor %q holds packed codes, but %q is missing", pack.ErrCorrupt, m.name, name)
+	}
+	size := quantize.DType(t.DType).Size()
+	if size == 0 || t.Size != int64(size) {
+		return 0, fmt.Errorf("%w: tensor %q is %s %v; it should be one F32, F16 or BF16 value", pack.ErrCorrupt, name, t.DType, t.Shape)
+	}
+	d.used[name] = true
+	b, v := make([]byte, size), make([]float32, 1)
+	if err := d.read(t, b, 0); err != nil {
+		return 0, err
+	}
+	quantize.DType(t.DType).Widen(v, b)
+	return v[0], nil
+}
+
+// pack completes a step whose codes, scales and layout are settled.
+func (d *decider) pack(m matrix, s *step, scale packed.Scale, quantizer string, exact bool) error {
+	size, err := s.layout.PackedSize(m.shape)
+	if err != nil {
+		return inTensor(m.from, err)
+	}
+	spec := s.layout.Spec()
+	s.entry = &packed.Entry{Name: m.name, Shape: [2]int{m.shape.M, m.shape.K}, Layout: spec, Bytes: size, Scale: scale, Quantizer: quantizer}
+	scales, err := s.entry.ScaleCount()
+	if err != nil {
+		return err
+	}
+	out := s.entry.StoredBytes() + 4*scales
+	s.row = Row{
+		Tensor: m.name, Shape: s.entry.Shape[:], DType: string(m.from.DType),
+		Rule: quantizer, Layout: spec.Name, Alphabet: spec.Alphabet, Scale: scale.String(),
+		BytesIn: m.from.Size, BytesOut: int64(out), BitsPerWeight: float64(8*out) / float64(m.shape.M*m.shape.K), Note: s.row.Note,
+	}
+	if exact {
+		zero := 0.0
+		s.row.RelError = &zero
+	}
+	d.steps = append(d.steps, s)
+	return nil
+}
+
+// openLayout opens the chosen layout for codes of an alphabet. Where the head is the only tensor with 8-bit codes, the
+// user's layout is likely to hold none: then it goes to the layout of the same family that does.
+func openLayout(m matrix, c choice, a pack.Alphabet) (pack.Layout, error) {
+	spec := pack.Spec{Name: c.layout, Alphabet: a.Name, Params: c.params}
+	l, err := pack.Open(spec)
+	if err != nil && m.head && a.Name == pack.Int8.Name {
+		l, err = pack.Open(pack.Spec{Name: headLayout, Alphabet: a.Name})
+	}
+	if err != nil {
+		return nil, inTensor(m.from, err)
+	}
+	return l, nil
+}
+
+// headLayout holds int8 codes and has kernels of its own.
+const headLayout = "vnni4"
