@@ -17,15 +17,17 @@ import (
 // stream is one kind of packed weights.
 type stream struct {
 	name, doc string
-	bits      int  // of a field
-	regs      int  // 64-byte registers per step
-	split     int  // groups of four columns that share a register: lane l belongs to group l·split/16
-	most      int  // tokens at once
-	whole     bool // fields come out of open one by one, not as a mask of the whole register
+	bits      int      // of a field
+	regs      int      // 64-byte registers per step
+	split     int      // groups of four columns that share a register: lane l belongs to group l·split/16
+	most      int      // tokens at once
+	whole     bool     // open fills a register per field
+	fixed     []string // 64 bytes that open wants in register fixedReg
 
 	// open loads the packed weights at off(DI) into operand register d[0]; d[1] is free. With whole it fills all of d.
-	open  func(g *vnni512, d []int, off int, masked bool)
-	store func(g *vnni512, t int) // nil: field f of register r is rows f·lanes+16·r …, stored as they are
+	open func(g *vnni512, d []int, off int, masked bool)
+	// store writes the results of a token; nil: those of field f, register r are rows f·lanes+16·r … of the panel.
+	store func(g *vnni512, t int)
 }
 
 func (s *stream) fields() int   { return 8 / s.bits }
@@ -41,13 +43,14 @@ type vnni512 struct {
 	tokens int
 	copies int // of the accumulators, used in turn, so that no sum waits for the one before it
 
-	held   bool           // all operands of a step find a register at once; else the activations of all tokens do
-	free   int            // registers from here on hold nothing
-	ops    []int          // operands
-	xs     []int          // activations
-	spread int            // control of the shuffle for split = 4
-	wanted []string       // constants that a dry run asked for
-	inReg  map[string]int // those that found a register
+	held     bool           // all operands of a step find a register at once; else the activations of all tokens do
+	free     int            // registers from here on hold nothing
+	ops      []int          // operands
+	xs       []int          // activations
+	spread   int            // control of the shuffle for split = 4
+	fixedReg int            // what the stream fixed
+	wanted   []string       // constants that a dry run asked for
+	inReg    map[string]int // those that found a register
 }
 
 const (
@@ -117,22 +120,32 @@ func (g *vnni512) function(name string) {
 }
 
 func (g *vnni512) begin(name string) {
-	fmt.Fprintf(&g.body, "\n// func %s(t *tile)\nTEXT ·%s(SB), NOSPLIT, $0-8\n", name, name)
-	g.p("MOVQ t+0(FP), AX")
-	g.p("MOVQ tile_w(AX), DI")
-	g.p("MOVQ tile_x(AX), SI")
-	g.p("MOVQ tile_ldx(AX), R8")
-	g.p("MOVQ tile_steps(AX), CX")
-	if g.tokens > 3 {
-		g.p("LEAQ (R8)(R8*2), R10")
-	}
-	if g.tokens > 5 {
-		g.p("LEAQ (R8)(R8*4), R13")
-	}
+	beginTile512(g.file, name, g.tokens)
 	if g.split == 2 {
 		g.p("MOVL $0xFF00, BX")
 		g.p("KMOVW BX, %s", maskHalf)
 	}
+}
+
+// beginTile512 opens a function and loads what every kernel needs of its tile, which stays at AX.
+func beginTile512(f *file, name string, tokens int) {
+	fmt.Fprintf(&f.body, "\n// func %s(t *tile)\nTEXT ·%s(SB), NOSPLIT, $0-8\n", name, name)
+	f.p("MOVQ t+0(FP), AX")
+	f.p("MOVQ tile_w(AX), DI")
+	f.p("MOVQ tile_x(AX), SI")
+	f.p("MOVQ tile_ldx(AX), R8")
+	f.p("MOVQ tile_steps(AX), CX")
+	if tokens > 3 {
+		f.p("LEAQ (R8)(R8*2), R10")
+	}
+	if tokens > 5 {
+		f.p("LEAQ (R8)(R8*4), R13")
+	}
+}
+
+// tokenAddress is the memory operand of the activations of token t, without its offset.
+func tokenAddress(t int) string {
+	return "(SI)" + []string{"", "(R8*1)", "(R8*2)", "(R10*1)", "(R8*4)", "(R13*1)"}[t]
 }
 
 // allocate hands out the registers above the accumulators: operands, activations, and what is left to constants.
@@ -143,6 +156,10 @@ func (g *vnni512) allocate() {
 	} else {
 		g.ops = g.take(3)
 		g.xs = g.take(g.tokens)
+	}
+	if g.fixed != nil {
+		g.fixedReg = g.take(1)[0]
+		g.p("VMOVDQU64 %s, Z%d", g.rodata("fixed_"+g.stream.name, g.fixed), g.fixedReg)
 	}
 	if g.split == 4 {
 		g.spread = g.take(1)[0]
@@ -229,7 +246,7 @@ func (g *vnni512) mask(f, v, d int) {
 // activations loads those of token t, each lane the four columns of its group, and returns the register.
 func (g *vnni512) activations(t, i, off int, masked bool) int {
 	x := g.xs[i%len(g.xs)]
-	at := "%d(SI)" + []string{"", "(R8*1)", "(R8*2)", "(R10*1)", "(R8*4)", "(R13*1)"}[t]
+	at := "%d" + tokenAddress(t)
 	switch g.split {
 	case 1:
 		g.p("VPBROADCASTD "+at+", Z%d", off, x)

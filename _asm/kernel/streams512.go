@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+)
 
 // streams512 lists the packed weights that 512-bit kernels read.
 func streams512() []stream {
@@ -26,9 +30,17 @@ func streams512() []stream {
 	}
 	for _, rows := range []int{32, 64} {
 		list = append(list, stream{
+			name: fmt.Sprintf("e2m1Rows%d512", rows),
+			doc:  fmt.Sprintf("multiply %d-row panels of 4-bit fields that hold E2M1, 1 to 6 tokens at once.", rows),
+			bits: 4, regs: rows / 32, split: 1, most: 6, open: e2m1With512, whole: true, fixed: e2m1Table(),
+		}, stream{
 			name: fmt.Sprintf("bytesRows%d512", rows),
 			doc:  fmt.Sprintf("multiply %d-row panels of int8, 1 to 6 tokens at once.", rows),
 			bits: 8, regs: rows / 16, split: 1, most: 6, open: bytes512,
+		}, stream{
+			name: fmt.Sprintf("bitsRows%d512", rows),
+			doc:  fmt.Sprintf("multiply %d-row panels of bits in VNNI4 order, 1 to 3 tokens at once.", rows),
+			bits: 1, regs: 1, split: 128 / rows, most: 3, open: bits512, store: storeBits512, fixed: identity8(),
 		})
 	}
 	return list
@@ -62,6 +74,58 @@ func bytes512(g *vnni512, d []int, off int, masked bool) {
 	g.p("VPXORD%s %s, Z%d, Z%d", suffix, sign, d[0], d[0])
 }
 
+// e2m1With512 looks codes up: an operand is the weight plus 12.
+func e2m1With512(g *vnni512, d []int, off int, masked bool) {
+	low, suffix := g.constant(bytesOf(0x0f))
+	g.load(d[0], off, masked)
+	g.p("VPSRLW $4, Z%d, Z%d", d[0], d[1])
+	for _, v := range d {
+		g.p("VPANDD%s %s, Z%d, Z%d", suffix, low, v, v)
+		g.p("VPSHUFB Z%d, Z%d, Z%d", v, g.fixedReg, v)
+	}
+}
+
+// e2m1Table is the weight plus 12 by code: sign in bit 3, magnitudes in halves upwards. Code 8 is not used.
+func e2m1Table() []string {
+	magnitudes := []int{0, 1, 2, 3, 4, 6, 8, 12}
+	var t [16]byte
+	for i, m := range magnitudes {
+		t[i], t[8+i] = byte(12+m), byte(12-m)
+	}
+	return dwords(bytes.Repeat(t[:], 4))
+}
+
+// bits512 transposes blocks of 8 × 8 bits, so that a byte holds one column of eight pairs of rows, of which bit f
+// belongs to pair 7−f: byte j of a 64-bit word is the product of the word, as a bit matrix, with unit vector j.
+func bits512(g *vnni512, d []int, off int, masked bool) {
+	if masked {
+		g.load(d[0], off, masked)
+		g.p("VGF2P8AFFINEQB $0, Z%d, Z%d, Z%d", d[0], g.fixedReg, d[0])
+		return
+	}
+	g.p("VGF2P8AFFINEQB $0, %d(DI), Z%d, Z%d", off, g.fixedReg, d[0])
+}
+
+// identity8 is the unit vectors of eight bits.
+func identity8() []string {
+	return dwords(bytes.Repeat([]byte{1, 2, 4, 8, 16, 32, 64, 128}, 8))
+}
+
+// storeBits512: lane 2·h+p of the sum of bit f is row 16·h+2·(7−f)+p.
+func storeBits512(g *vnni512, t int) {
+	for f := range 8 {
+		a := g.acc(t, f, 0)
+		for h := 0; h < 8/g.split; h += 2 {
+			if h == 2 {
+				g.p("VEXTRACTI32X4 $1, Y%d, X%d", a, a)
+			}
+			y := 4 * (16*h + 2*(7-f))
+			g.p("VMOVQ X%d, %d(DX)", a, y)
+			g.p("VPEXTRQ $1, X%d, %d(DX)", a, y+64)
+		}
+	}
+}
+
 // ternlog is the immediate of VPTERNLOG for a function of destination, second and third operand.
 func ternlog(f func(a, b, c bool) bool) (imm int) {
 	for i := range 8 {
@@ -73,11 +137,18 @@ func ternlog(f func(a, b, c bool) bool) (imm int) {
 }
 
 // spread4 is the control of a byte shuffle that gives 128-bit lane l the l-th 32-bit word of its source.
-func spread4() (words []string) {
-	for lane := range 4 {
-		for range 4 {
-			words = append(words, fmt.Sprintf("0x%08x", 0x03020100+0x04040404*lane))
-		}
+func spread4() []string {
+	var t [64]byte
+	for i := range t {
+		t[i] = byte(i/16*4 + i%4)
+	}
+	return dwords(t[:])
+}
+
+// dwords writes bytes as 32-bit constants.
+func dwords(b []byte) (words []string) {
+	for i := 0; i < len(b); i += 4 {
+		words = append(words, fmt.Sprintf("0x%08x", binary.LittleEndian.Uint32(b[i:])))
 	}
 	return words
 }

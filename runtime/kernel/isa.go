@@ -104,7 +104,7 @@ func Have(isa ISA) bool { return slices.Contains(selected.isas, isa) }
 // serves reports whether k multiplies matrices of this layout on this CPU.
 func (k *Kernel) serves(s pack.Spec) bool {
 	return Have(k.ISA) && selected.features&k.needs == k.needs &&
-		(k.Layout == "*" || k.Layout == s.Name) && (k.accepts == nil || k.accepts(s))
+		(k.Layout == "*" || k.Layout == s.Name) && (k.Alphabets == nil || slices.Contains(k.Alphabets, s.Alphabet))
 }
 
 // For lists the kernels for a layout that this CPU can run, the best first; the generic one is always the last.

@@ -16,15 +16,15 @@ import (
 
 // Kernel is one way to multiply the matrices of a layout (or of every layout) on one instruction set.
 type Kernel struct {
-	Layout string // name of the layout in package pack; "*" for every layout
-	ISA    ISA
-	About  string // how it works, in one line
+	Layout    string   // name of the layout in package pack; "*" for every layout
+	Alphabets []string // of the codes; nil for every alphabet
+	ISA       ISA
+	About     string // how it works, in one line
 
-	needs   feature                // beyond what ISA implies
-	accepts func(s pack.Spec) bool // nil: every alphabet and parameter of Layout
-	step    int                    // groups of scales must be multiples of this many columns
-	most    int                    // columns of a group at most; 0 = any number
-	bind    func(w *Weights) (product, error)
+	needs feature // beyond what ISA implies
+	step  int     // groups of scales must be multiples of this many columns
+	most  int     // columns of a group at most; 0 = any number
+	bind  func(w *Weights) (product, error)
 }
 
 // product multiplies the panels of one bound matrix.

@@ -36,29 +36,33 @@ const blockBytes = 256 << 10
 
 // tiled multiplies panels by calls of assembly kernels.
 type tiled struct {
-	w     *Weights
-	funcs []func(*tile) // by tokens − 1
+	family
 	affine
-	quad  int // bytes of a panel per group of four columns
-	split int // groups of four columns per step
-	lanes int // 32-bit lanes per group of four columns in a step
-	panel int // bytes of a panel
+	w      *Weights
+	packed []byte
+	panel  int // bytes of a panel
+	bytes  int // of a step
 }
 
-// affine says how a weight follows from the operand that a kernel multiplies.
+// family is the functions of one kernel, and how they walk along the columns.
+type family struct {
+	funcs   []func(*tile) // by tokens − 1
+	columns int           // of a step, a multiple of 4
+	lanes   int           // 32-bit lanes that four columns fill in a step; 0: the last step may run into the padding
+}
+
+// affine says how a weight follows from the operand that a kernel multiplies: mul·operand + add.
 type affine struct{ mul, add int32 }
 
-// newTiled prepares w for kernels whose steps take split groups of four columns at a time, of which each fills lanes
-// 32-bit lanes. Panels are those of the layout.
-func newTiled(w *Weights, funcs []func(*tile), a affine, split, lanes int) (*tiled, error) {
-	l := w.Layout.(pack.Paneled)
-	quad, err := pack.PanelSize(l, 4)
+// newTiled prepares w for a family. The packed bytes are in layout l, whose panels become those of w.
+func newTiled(w *Weights, l pack.Paneled, packed []byte, f family, a affine) (product, error) {
+	step, err := pack.PanelSize(l, f.columns)
 	if err != nil {
 		return nil, err
 	}
 	panel, err := pack.PanelSize(l, w.Shape.K)
 	w.rows = l.PanelRows()
-	return &tiled{w, funcs, a, quad, split, lanes, panel}, err
+	return &tiled{f, a, w, packed, panel, step}, err
 }
 
 func (p *tiled) mul(c call) {
@@ -82,9 +86,8 @@ func (p *tiled) tokens(c call, panel, t0, t1 int) {
 	t := tile{ldx: c.x.Stride, ldy: 4 * c.ldy * groups, mul: p.affine.mul}
 	for g := range groups {
 		lo, hi := g*p.w.Group, min((g+1)*p.w.Group, s.K)
-		quads := ceilDiv(hi-lo, 4)
-		t.steps, t.tail = quads/p.split, 1<<(quads%p.split*p.lanes)-1
-		t.w = &p.w.packed[panel*p.panel+lo/4*p.quad]
+		t.steps, t.tail = p.steps(hi - lo)
+		t.w = &p.packed[panel*p.panel+lo/p.columns*p.bytes]
 		t.x = &c.x.rows[t0*c.x.Stride+lo]
 		for i := t0; i < t1; i++ {
 			t.add[i-t0] = p.add * c.x.Sum(i, lo, hi)
@@ -97,6 +100,15 @@ func (p *tiled) tokens(c call, panel, t0, t1 int) {
 		t.y = &y[0]
 		run(f, &t)
 	}
+}
+
+// steps is the number of whole steps of some columns, and the lanes of an incomplete one.
+func (f *family) steps(columns int) (whole, tail int) {
+	if f.lanes == 0 {
+		return ceilDiv(columns, f.columns), 0
+	}
+	quads, perStep := ceilDiv(columns, 4), f.columns/4
+	return quads / perStep, 1<<(quads%perStep*f.lanes) - 1
 }
 
 // partial runs a kernel whose panel has more rows than the matrix has left.

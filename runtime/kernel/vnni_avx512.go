@@ -4,42 +4,76 @@ package kernel
 
 import "github.com/lowpack/lowpack/pack"
 
-// codes says how a weight follows from the digit of a layout, by alphabet; E2M1 is no affine function of its digit.
-// Trits are recoded by the kernels to 1 − w.
-var fieldCodes = map[string]struct {
-	bits int
-	affine
-}{
-	pack.Int1.Name:    {1, affine{-2, 1}}, // +1, −1 = 0, 1
-	pack.Ternary.Name: {2, affine{-1, 1}},
-	pack.Int2.Name:    {2, affine{1, -2}},
-	pack.Int2Q.Name:   {2, affine{1, -1}},
-	pack.Int2Odd.Name: {2, affine{2, -3}},
-	pack.Int4.Name:    {4, affine{1, -8}},
-}
+// mostScaled bounds the columns of kernels that sum fields at their place in the byte. The largest sum is that of the
+// highest field: 192·127 per column for two bits, 240·127 for four, less than 2³¹ for this many columns.
+const mostScaled = 1 << 16
 
+// avx512Kernels lists the kernels on 512-bit VPDPBUSD.
 func avx512Kernels() []*Kernel {
-	fields := func(layout string, lanes map[int]int, funcs map[int][]func(*tile), ternary []func(*tile)) *Kernel {
-		return &Kernel{
-			Layout: layout, ISA: AVX512VNNI, step: 16, most: 1 << 16,
-			About:   "fields cut out by masks, VPDPBUSD on 512 bits",
-			accepts: func(s pack.Spec) bool { return fieldCodes[s.Alphabet].bits != 0 },
-			bind: func(w *Weights) (product, error) {
-				alphabet := w.Layout.Spec().Alphabet
-				code := fieldCodes[alphabet]
-				f := funcs[code.bits]
-				if alphabet == pack.Ternary.Name {
-					f = ternary
-				}
-				l := lanes[code.bits]
-				return newTiled(w, f, code.affine, max(16/l, 1), l)
-			},
-		}
+	int2 := []string{pack.Int2.Name, pack.Int2Odd.Name, pack.Int2Q.Name}
+	masks := func(layout string, alphabets []string, columns, lanes int, funcs []func(*tile)) *Kernel {
+		return vnni512(&Kernel{
+			Layout: layout, Alphabets: alphabets, most: mostScaled, step: columns,
+			About: "fields cut out by masks, 512-bit dot products",
+		}, family{funcs, columns, lanes})
 	}
 	return []*Kernel{
-		fields("vnni4i", map[int]int{1: 4, 2: 8, 4: 16},
-			map[int][]func(*tile){1: fields1Rows32512, 2: fields2Rows32512, 4: fields4Rows32512}, ternaryRows32512),
-		fields("vnni4i-64", map[int]int{1: 8, 2: 16, 4: 32},
-			map[int][]func(*tile){1: fields1Rows64512, 2: fields2Rows64512, 4: fields4Rows64512}, ternaryRows64512),
+		masks("vnni4i", []string{pack.Ternary.Name}, 8, 8, ternaryRows32512),
+		masks("vnni4i", int2, 8, 8, fields2Rows32512),
+		masks("vnni4i", []string{pack.Int1.Name}, 16, 4, fields1Rows32512),
+		masks("vnni4i", []string{pack.Int4.Name}, 4, 16, fields4Rows32512),
+		masks("vnni4i-64", []string{pack.Ternary.Name}, 4, 16, ternaryRows64512),
+		masks("vnni4i-64", int2, 4, 16, fields2Rows64512),
+		masks("vnni4i-64", []string{pack.Int1.Name}, 8, 8, fields1Rows64512),
+		masks("vnni4i-64", []string{pack.Int4.Name}, 4, 32, fields4Rows64512),
+		e2m1512("vnni4i", e2m1Rows32512),
+		e2m1512("vnni4i-64", e2m1Rows64512),
+		bytes512("vnni4", bytesRows32512),
+		bytes512("vnni4-64", bytesRows64512),
+		bits512("vnni4", 16, 4, bitsRows32512),
+		bits512("vnni4-64", 8, 8, bitsRows64512),
+		trits512Kernel(),
+		universal(AVX512VNNI, family{bytesRows64512, 4, 16}),
 	}
+}
+
+func e2m1512(layout string, funcs []func(*tile)) *Kernel {
+	return vnni512(&Kernel{
+		Layout: layout, Alphabets: []string{pack.E2M1.Name}, step: 4,
+		About: "codes looked up by a byte shuffle, 512-bit dot products",
+	}, family{funcs, 4, 16})
+}
+
+func bytes512(layout string, funcs []func(*tile)) *Kernel {
+	return vnni512(&Kernel{
+		Layout: layout, Alphabets: []string{pack.Int8.Name}, step: 4,
+		About: "512-bit dot products",
+	}, family{funcs, 4, 16})
+}
+
+func bits512(layout string, columns, lanes int, funcs []func(*tile)) *Kernel {
+	return vnni512(&Kernel{
+		Layout: layout, Alphabets: []string{pack.Int1.Name}, needs: gfni, most: mostScaled, step: columns,
+		About: "blocks of 8 × 8 bits transposed, then fields cut out by masks, 512-bit dot products",
+	}, family{funcs, columns, lanes})
+}
+
+func trits512Kernel() *Kernel {
+	k := &Kernel{
+		Layout: "vnni4t", Alphabets: []string{pack.Ternary.Name}, ISA: AVX512VNNI, needs: vbmi, most: mostScaled, step: 20,
+		About: "digits looked up by byte permutations, 512-bit dot products",
+	}
+	k.bind = func(w *Weights) (product, error) {
+		return newTiled(w, w.Layout.(pack.Paneled), w.packed, family{trits512, 20, 0}, affine{1, -1})
+	}
+	return k
+}
+
+// vnni512 completes a kernel whose operands are the digits of the layout.
+func vnni512(k *Kernel, f family) *Kernel {
+	k.ISA = AVX512VNNI
+	k.bind = func(w *Weights) (product, error) {
+		return newTiled(w, w.Layout.(pack.Paneled), w.packed, f, digits[w.Layout.Spec().Alphabet])
+	}
+	return k
 }

@@ -155,6 +155,27 @@ func fields4Rows64512x6(t *tile)
 var fields4Rows64512 = []func(*tile){fields4Rows64512x1, fields4Rows64512x2, fields4Rows64512x3, fields4Rows64512x4, fields4Rows64512x5, fields4Rows64512x6}
 
 //go:noescape
+func e2m1Rows32512x1(t *tile)
+
+//go:noescape
+func e2m1Rows32512x2(t *tile)
+
+//go:noescape
+func e2m1Rows32512x3(t *tile)
+
+//go:noescape
+func e2m1Rows32512x4(t *tile)
+
+//go:noescape
+func e2m1Rows32512x5(t *tile)
+
+//go:noescape
+func e2m1Rows32512x6(t *tile)
+
+// e2m1Rows32512 multiply 32-row panels of 4-bit fields that hold E2M1, 1 to 6 tokens at once.
+var e2m1Rows32512 = []func(*tile){e2m1Rows32512x1, e2m1Rows32512x2, e2m1Rows32512x3, e2m1Rows32512x4, e2m1Rows32512x5, e2m1Rows32512x6}
+
+//go:noescape
 func bytesRows32512x1(t *tile)
 
 //go:noescape
@@ -176,6 +197,39 @@ func bytesRows32512x6(t *tile)
 var bytesRows32512 = []func(*tile){bytesRows32512x1, bytesRows32512x2, bytesRows32512x3, bytesRows32512x4, bytesRows32512x5, bytesRows32512x6}
 
 //go:noescape
+func bitsRows32512x1(t *tile)
+
+//go:noescape
+func bitsRows32512x2(t *tile)
+
+//go:noescape
+func bitsRows32512x3(t *tile)
+
+// bitsRows32512 multiply 32-row panels of bits in VNNI4 order, 1 to 3 tokens at once.
+var bitsRows32512 = []func(*tile){bitsRows32512x1, bitsRows32512x2, bitsRows32512x3}
+
+//go:noescape
+func e2m1Rows64512x1(t *tile)
+
+//go:noescape
+func e2m1Rows64512x2(t *tile)
+
+//go:noescape
+func e2m1Rows64512x3(t *tile)
+
+//go:noescape
+func e2m1Rows64512x4(t *tile)
+
+//go:noescape
+func e2m1Rows64512x5(t *tile)
+
+//go:noescape
+func e2m1Rows64512x6(t *tile)
+
+// e2m1Rows64512 multiply 64-row panels of 4-bit fields that hold E2M1, 1 to 6 tokens at once.
+var e2m1Rows64512 = []func(*tile){e2m1Rows64512x1, e2m1Rows64512x2, e2m1Rows64512x3, e2m1Rows64512x4, e2m1Rows64512x5, e2m1Rows64512x6}
+
+//go:noescape
 func bytesRows64512x1(t *tile)
 
 //go:noescape
@@ -195,3 +249,15 @@ func bytesRows64512x6(t *tile)
 
 // bytesRows64512 multiply 64-row panels of int8, 1 to 6 tokens at once.
 var bytesRows64512 = []func(*tile){bytesRows64512x1, bytesRows64512x2, bytesRows64512x3, bytesRows64512x4, bytesRows64512x5, bytesRows64512x6}
+
+//go:noescape
+func bitsRows64512x1(t *tile)
+
+//go:noescape
+func bitsRows64512x2(t *tile)
+
+//go:noescape
+func bitsRows64512x3(t *tile)
+
+// bitsRows64512 multiply 64-row panels of bits in VNNI4 order, 1 to 3 tokens at once.
+var bitsRows64512 = []func(*tile){bitsRows64512x1, bitsRows64512x2, bitsRows64512x3}
