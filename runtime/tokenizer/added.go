@@ -1,0 +1,109 @@
+package tokenizer
+
+import (
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// addedToken is a token that is found in the text before anything else happens to it.
+type addedToken struct {
+	id         int
+	content    string
+	special    bool // control token: left out when text is shown
+	singleWord bool // not inside a word
+	lstrip     bool // takes the white space in front of it along
+	rstrip     bool // and behind it
+	normalized bool // looked for in the normalized text, in its own normalized form
+}
+
+const maxAdded = 1 << 16
+
+// finder finds added tokens: leftmost first, the longest of those.
+type finder struct {
+	trie   trie
+	tokens []addedToken
+	first  [256]bool // bytes that a token begins with
+}
+
+func (f *finder) add(t addedToken, key string) error {
+	if key == "" {
+		return fmt.Errorf("%w: added token %d is empty", pack.ErrCorrupt, t.id)
+	}
+	if len(f.tokens) >= maxAdded {
+		return fmt.Errorf("%w: more than %d added tokens", pack.ErrLimit, maxAdded)
+	}
+	f.tokens = append(f.tokens, t)
+	f.first[key[0]] = true
+	return f.trie.add([]byte(key), int32(len(f.tokens)-1))
+}
+
+// next returns the first added token in s[from:], with the range that it covers; nil when there is none. White space that
+// belongs to a token is taken from floor on.
+func (f *finder) next(s string, from, floor int) (t *addedToken, start, end int) {
+	if len(f.tokens) == 0 {
+		return nil, 0, 0
+	}
+	for i := from; i < len(s); i++ {
+		if !f.first[s[i]] {
+			continue
+		}
+		length, which := 0, int32(-1)
+		f.trie.walk(s[i:], func(n int, value int32) { length, which = n, value })
+		if which < 0 {
+			continue
+		}
+		t = &f.tokens[which]
+		start, end = i, i+length
+		if t.singleWord && (wordBefore(s, start) || wordAfter(s, end)) {
+			i = end - 1
+			continue
+		}
+		if t.lstrip {
+			start = max(floor, spaceBefore(s, start))
+		}
+		if t.rstrip {
+			end = spaceAfter(s, end)
+		}
+		return t, start, end
+	}
+	return nil, 0, 0
+}
+
+// spaceBefore returns where the white space that ends at i begins.
+func spaceBefore(s string, i int) int {
+	for i > 0 {
+		r, n := utf8.DecodeLastRuneInString(s[:i])
+		if !unicode.IsSpace(r) {
+			break
+		}
+		i -= n
+	}
+	return i
+}
+
+// spaceAfter returns where the white space that begins at i ends.
+func spaceAfter(s string, i int) int {
+	for i < len(s) {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if !unicode.IsSpace(r) {
+			break
+		}
+		i += n
+	}
+	return i
+}
+
+func wordBefore(s string, i int) bool {
+	r, n := utf8.DecodeLastRuneInString(s[:i])
+	return n > 0 && isWord(r)
+}
+
+func wordAfter(s string, i int) bool {
+	r, n := utf8.DecodeRuneInString(s[i:])
+	return n > 0 && isWord(r)
+}
+
+func isWord(r rune) bool { return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Pc) }

@@ -1,0 +1,287 @@
+package tokenizer
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// bpe turns words into tokens by merging neighbours, smallest rank first, leftmost first among equal ranks.
+type bpe struct {
+	vocab  *vocab
+	merges *merges
+	// bytewise: a word is a sequence of bytes, otherwise of characters.
+	bytewise bool
+	// byteID is the token of a single byte: in a bytewise vocabulary the byte itself, in others its fallback token <0xXX>;
+	// −1 where there is none.
+	byteID [256]int32
+	// wholeWords: a word that is a token is that token, whatever the merges say (ignore_merges).
+	wholeWords bool
+	unk        int32 // −1: none
+	fuseUnk    bool
+	// cuts: no rule joins a space mark to anything but space marks in front of it, so a text may be cut in front of every
+	// mark that follows something else without changing its tokens.
+	cuts bool
+}
+
+// newBPE completes a model that has its vocabulary and merges.
+func newBPE(b bpe, fallback bool) (*bpe, error) {
+	var err error
+	switch {
+	case b.bytewise:
+		for i := range b.byteID {
+			id, ok := b.vocab.find([]byte{byte(i)})
+			if b.byteID[i] = int32(id); !ok {
+				b.byteID[i] = -1
+			}
+			if !ok && b.unk < 0 {
+				return nil, fmt.Errorf("%w: model: the byte %#02x is not a token", pack.ErrCorrupt, i)
+			}
+		}
+	case fallback:
+		if b.byteID, err = fallbackIDs(b.vocab); err != nil {
+			return nil, err
+		}
+	default:
+		for i := range b.byteID {
+			b.byteID[i] = -1
+		}
+	}
+	b.cuts = !b.bytewise && b.canCut()
+	return &b, nil
+}
+
+// fallbackIDs returns the tokens <0x00> … <0xFF>.
+func fallbackIDs(v *vocab) (ids [256]int32, err error) {
+	for i := range ids {
+		name := fmt.Sprintf("<0x%02X>", i)
+		id, ok := v.findString(name)
+		if !ok {
+			return ids, fmt.Errorf("%w: model: byte_fallback, but %s is not a token", pack.ErrCorrupt, name)
+		}
+		ids[i] = int32(id)
+	}
+	for id := range v.size() {
+		token := string(v.bytes(id))
+		if _, ok := fallbackByte(token); !ok && len(token) == 6 && strings.HasPrefix(token, "<0x") && token[5] == '>' {
+			return ids, fmt.Errorf("%w: model: the token %q looks like a byte and is none", pack.ErrCorrupt, token)
+		}
+	}
+	return ids, nil
+}
+
+// canCut says whether no rule joins something that does not end in a mark to something that begins with one.
+func (b *bpe) canCut() bool {
+	if _, ok := b.vocab.findString(mark); !ok {
+		return false
+	}
+	for _, s := range b.merges.slots {
+		if s.pair == 0 {
+			continue
+		}
+		left, right := b.vocab.bytes(int(s.pair>>32)), b.vocab.bytes(int(uint32(s.pair)-1))
+		if bytes.HasPrefix(right, []byte(mark)) && !bytes.HasSuffix(left, []byte(mark)) {
+			return false
+		}
+	}
+	return true
+}
+
+// mark is the character that stands for a space in SentencePiece vocabularies.
+const mark = "▁"
+
+// encode appends the tokens of a word.
+func (b *bpe) encode(dst []int, word string, w *workspace) []int {
+	if !b.cuts {
+		return b.word(dst, word, w)
+	}
+	for from := 0; from < len(word); {
+		to := from + cut(word[from:])
+		dst = b.word(dst, word[from:to], w)
+		from = to
+	}
+	return dst
+}
+
+// cut returns the position of the first mark that follows something else; the length of s when there is none.
+func cut(s string) int {
+	i := 0
+	for strings.HasPrefix(s[i:], mark) {
+		i += len(mark)
+	}
+	if j := strings.Index(s[i:], mark); j >= 0 {
+		return i + j
+	}
+	return len(s)
+}
+
+func (b *bpe) word(dst []int, word string, w *workspace) []int {
+	if b.wholeWords {
+		if id, ok := b.vocab.findString(word); ok {
+			return append(dst, id)
+		}
+	}
+	entry := w.cached(word)
+	if entry != nil && entry.holds(word) {
+		for _, id := range entry.ids[:entry.n] {
+			dst = append(dst, int(id))
+		}
+		return dst
+	}
+	w.ids = b.symbols(w.ids[:0], word)
+	if len(w.ids) <= shortWord {
+		b.mergeShort(w)
+	} else {
+		b.mergeLong(w)
+	}
+	if entry != nil {
+		entry.put(word, w.ids)
+	}
+	for _, id := range w.ids {
+		dst = append(dst, int(id))
+	}
+	return dst
+}
+
+// symbols appends the tokens that a word begins as: one per byte or character.
+func (b *bpe) symbols(ids []int32, word string) []int32 {
+	if b.bytewise {
+		for i := range len(word) {
+			if id := b.byteID[word[i]]; id >= 0 {
+				ids = append(ids, id)
+			} else {
+				ids = b.unknown(ids, i > 0 && b.byteID[word[i-1]] < 0)
+			}
+		}
+		return ids
+	}
+	inUnknown := false
+	for i := 0; i < len(word); {
+		_, n := utf8.DecodeRuneInString(word[i:])
+		char := word[i : i+n]
+		i += n
+		if id, ok := b.vocab.findString(char); ok {
+			ids, inUnknown = append(ids, int32(id)), false
+			continue
+		}
+		if b.hasFallback(char) {
+			for j := range len(char) {
+				ids = append(ids, b.byteID[char[j]])
+			}
+			inUnknown = false
+			continue
+		}
+		ids, inUnknown = b.unknown(ids, inUnknown), true
+	}
+	return ids
+}
+
+func (b *bpe) hasFallback(char string) bool {
+	for i := range len(char) {
+		if b.byteID[char[i]] < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// unknown appends the token for something that the vocabulary lacks: nothing where it has no such token, and one token for
+// a run of unknowns where they are fused.
+func (b *bpe) unknown(ids []int32, inUnknown bool) []int32 {
+	if b.unk < 0 || inUnknown && b.fuseUnk {
+		return ids
+	}
+	return append(ids, b.unk)
+}
+
+// shortWord is the number of symbols up to which searching a small array for the best pair beats keeping a heap.
+const shortWord = 32
+
+// mergeShort applies the rules to w.ids by searching for the best pair again and again.
+func (b *bpe) mergeShort(w *workspace) {
+	ids := w.ids
+	var ranks [shortWord]uint32
+	var made [shortWord]int32
+	last := len(ids) - 1
+	for i := 0; i < last; i++ {
+		ranks[i], made[i] = b.merges.rank(ids[i], ids[i+1])
+	}
+	for last > 0 {
+		best := 0
+		for i := 1; i < last; i++ {
+			if ranks[i] < ranks[best] {
+				best = i
+			}
+		}
+		if ranks[best] == noRank {
+			break
+		}
+		ids[best] = made[best]
+		copy(ids[best+1:], ids[best+2:last+1])
+		copy(ranks[best:], ranks[best+1:last])
+		copy(made[best:], made[best+1:last])
+		last--
+		if best < last {
+			ranks[best], made[best] = b.merges.rank(ids[best], ids[best+1])
+		}
+		if best > 0 {
+			ranks[best-1], made[best-1] = b.merges.rank(ids[best-1], ids[best])
+		}
+	}
+	w.ids = ids[:last+1]
+}
+
+// mergeLong applies the rules to w.ids with a heap of pairs over a linked list: n·log n steps for n symbols. An entry of the
+// heap is rank << 32 | position of the left symbol; one whose pair has changed since is passed over.
+func (b *bpe) mergeLong(w *workspace) {
+	ids := w.ids
+	n := len(ids)
+	w.next, w.prev = grown(w.next, n), grown(w.prev, n)
+	h := heap(w.heap[:0])
+	for i := range ids {
+		w.next[i], w.prev[i] = int32(i+1), int32(i-1)
+		if i+1 < n {
+			if rank, _ := b.merges.rank(ids[i], ids[i+1]); rank != noRank {
+				h = append(h, uint64(rank)<<32|uint64(i))
+			}
+		}
+	}
+	h.init()
+	for len(h) > 0 {
+		top := h.pop()
+		i := int32(uint32(top))
+		j := w.next[i]
+		if ids[i] < 0 || int(j) >= n {
+			continue
+		}
+		rank, id := b.merges.rank(ids[i], ids[j])
+		if rank != uint32(top>>32) {
+			continue
+		}
+		ids[i], ids[j] = id, -1
+		after := w.next[j]
+		w.next[i] = after
+		if int(after) < n {
+			w.prev[after] = i
+			if rank, _ := b.merges.rank(ids[i], ids[after]); rank != noRank {
+				h.push(uint64(rank)<<32 | uint64(i))
+			}
+		}
+		if before := w.prev[i]; before >= 0 {
+			if rank, _ := b.merges.rank(ids[before], ids[i]); rank != noRank {
+				h.push(uint64(rank)<<32 | uint64(before))
+			}
+		}
+	}
+	w.heap = h[:0]
+	kept := ids[:0]
+	for _, id := range ids {
+		if id >= 0 {
+			kept = append(kept, id)
+		}
+	}
+	w.ids = kept
+}

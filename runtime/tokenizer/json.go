@@ -1,0 +1,197 @@
+package tokenizer
+
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/internal/jsonread"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// maxFile bounds the size of a tokenizer file in bytes; the largest published one has 35 million.
+const maxFile = 1 << 27
+
+// readJSON reads tokenizer.json.
+func readJSON(data []byte) (*Tokenizer, error) {
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("%w: %d bytes, more than %d", pack.ErrLimit, len(data), maxFile)
+	}
+	f := fileReader{data: data}
+	r := jsonread.NewReader(data)
+	if err := r.Object(func(key string) error { return f.field(r, key) }); err != nil {
+		return nil, err
+	}
+	if err := r.End(); err != nil {
+		return nil, err
+	}
+	if !f.sawModel {
+		return nil, fmt.Errorf("%w: model is missing", pack.ErrCorrupt)
+	}
+	if f.tok == nil {
+		if err := f.readModel(&f.model); err != nil {
+			return nil, err
+		}
+	}
+	return f.finish()
+}
+
+// fileReader collects the parts of a tokenizer.json. The vocabulary is read as it streams by; everything that says how to
+// read it comes before it in the files that the usual library writes, and where it does not, the model waits for the end.
+type fileReader struct {
+	data                                                         []byte
+	addedTokens, normalizer, preTokenizer, postProcessor, decode jsonread.Value
+	sawDecoder, sawModel                                         bool
+	model                                                        jsonread.Reader // at the model, when it had to wait
+	tok                                                          *Tokenizer
+}
+
+func (f *fileReader) field(r *jsonread.Reader, key string) (err error) {
+	switch key {
+	case "version":
+		v, err := r.Value()
+		if s, _ := v.Str(); err == nil && s != "1.0" {
+			err = fmt.Errorf("%w: version %.40q; supported is \"1.0\"", pack.ErrUnsupported, s)
+		}
+		return err
+	case "truncation", "padding": // what to do with batches; nothing here has batches
+		return r.Skip()
+	case "added_tokens":
+		f.addedTokens, err = r.Value()
+	case "normalizer":
+		f.normalizer, err = r.Value()
+	case "pre_tokenizer":
+		f.preTokenizer, err = r.Value()
+	case "post_processor":
+		f.postProcessor, err = r.Value()
+	case "decoder":
+		f.decode, err = r.Value()
+		f.sawDecoder = true
+	case "model":
+		f.sawModel = true
+		if f.model = *r; !f.sawDecoder {
+			return r.Skip()
+		}
+		return f.readModel(r)
+	default:
+		return fmt.Errorf("%w: the field %.40q is not known", pack.ErrUnsupported, key)
+	}
+	return err
+}
+
+// readModel reads the model, which needs to know whether words are bytes.
+func (f *fileReader) readModel(r *jsonread.Reader) error {
+	t := &Tokenizer{}
+	var bytewise bool
+	var err error
+	if t.normalizer, err = readNormalizers(&f.normalizer); err != nil {
+		return err
+	}
+	if t.splitters, bytewise, err = readSplitters(&f.preTokenizer); err != nil {
+		return err
+	}
+	if t.decoder, err = readDecoder(&f.decode, bytewise); err != nil {
+		return err
+	}
+	m := modelReader{bytewise: bytewise, guess: len(f.data)}
+	if t.vocab, t.model, err = m.read(r); err != nil {
+		return err
+	}
+	f.tok = t
+	return nil
+}
+
+// finish adds the tokens of added_tokens and the special tokens around a text.
+func (f *fileReader) finish() (*Tokenizer, error) {
+	t := f.tok
+	tokens, err := readAdded(&f.addedTokens)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range tokens {
+		if err := t.addToken(a); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.vocab.checkDense(); err != nil {
+		return nil, err
+	}
+	return t, t.readPost(&f.postProcessor)
+}
+
+// readAdded reads the list of added tokens.
+func readAdded(v *jsonread.Value) (out []addedToken, err error) {
+	if v.Kind == jsonread.Null {
+		return nil, nil
+	}
+	if v.Kind != jsonread.Array {
+		return nil, fmt.Errorf("%w: added_tokens is %s, not a list", pack.ErrCorrupt, v.Kind)
+	}
+	if len(v.Items) > maxAdded {
+		return nil, fmt.Errorf("%w: %d added tokens, more than %d", pack.ErrLimit, len(v.Items), maxAdded)
+	}
+	for i := range v.Items {
+		p := part{where: fmt.Sprintf("added_tokens[%d]", i), v: &v.Items[i], used: map[string]bool{}}
+		id, ok := p.get("id").Int()
+		if !ok || id < 0 || id > maxTokens+maxAdded {
+			p.fail(pack.ErrCorrupt, "id is not a number from 0 to %d", maxTokens+maxAdded)
+		}
+		a := addedToken{
+			id:         int(id),
+			content:    p.text("content"),
+			special:    p.flag("special", false),
+			singleWord: p.flag("single_word", false),
+			lstrip:     p.flag("lstrip", false),
+			rstrip:     p.flag("rstrip", false),
+		}
+		a.normalized = p.flag("normalized", !a.special)
+		if err := p.done(); err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// addToken enters an added token: under its own id when the vocabulary has it, else as a new one.
+func (t *Tokenizer) addToken(a addedToken) error {
+	if a.content == "" {
+		return fmt.Errorf("%w: added token %d is empty", pack.ErrCorrupt, a.id)
+	}
+	if id, ok := t.idInVocab(a.content); ok && id != a.id {
+		return fmt.Errorf("%w: the added token %.40q has the id %d, in the vocabulary %d", pack.ErrCorrupt, a.content, a.id, id)
+	} else if !ok {
+		if err := t.vocab.add([]byte(a.content), int64(a.id), false); err != nil {
+			return err
+		}
+	}
+	if t.added == nil {
+		t.added, t.special = map[string]int{}, map[int]bool{}
+	}
+	if _, twice := t.added[a.content]; twice {
+		return fmt.Errorf("%w: the added token %.40q occurs twice", pack.ErrCorrupt, a.content)
+	}
+	t.added[a.content] = a.id
+	if a.special {
+		t.special[a.id] = true
+	}
+	if !a.normalized {
+		return t.raw.add(a, a.content)
+	}
+	key, err := t.normalizer.normalize(a.content)
+	if err != nil {
+		return err
+	}
+	return t.normal.add(a, key)
+}
+
+// idInVocab looks a token up as tokenizer.json writes it: byte-level vocabularies are written in the byte alphabet.
+func (t *Tokenizer) idInVocab(content string) (int, bool) {
+	if !t.decoder.bytewise {
+		return t.vocab.findString(content)
+	}
+	raw, ok := toBytes(nil, []byte(content))
+	if !ok {
+		id, ok := t.vocab.hidden[content]
+		return id, ok
+	}
+	return t.vocab.find(raw)
+}

@@ -1,0 +1,139 @@
+// Package tokenizer turns text into token ids and back, and conversations into text.
+//
+// It reads what models ship: tokenizer.json (byte-level BPE, SentencePiece-style BPE with byte fallback, Unigram), or
+// tokenizer.model, a tiktoken file, or vocab.json with merges.txt where there is no tokenizer.json; and the chat template.
+// A file that asks for something the package does not do is refused by name, because the alternative is wrong tokens
+// without any error.
+package tokenizer
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// maxText bounds one text, in bytes, before and after normalization.
+const maxText = 1 << 28
+
+// Tokenizer is safe for concurrent use.
+type Tokenizer struct {
+	vocab      *vocab
+	model      wordModel
+	raw        finder // added tokens looked for in the text as it is
+	normal     finder // added tokens looked for in the normalized text
+	normalizer normalizers
+	splitters  chain
+	before     []int // special tokens in front of a text
+	after      []int // and behind it
+	decoder    decoder
+	added      map[string]int // added tokens by content
+	special    map[int]bool
+	workspaces sync.Pool
+
+	bos, eos string // as tokenizer_config.json names them; "" = none
+	stops    []int
+}
+
+// wordModel turns one word into tokens.
+type wordModel interface {
+	encode(dst []int, word string, w *workspace) []int
+}
+
+// Encode returns the tokens of a text. With special, the tokens that the model expects around a text (begin of text, for
+// most) are added; a rendered chat template has them already. The written form of an added token, for example <|eot_id|>,
+// becomes that token. Text that is not UTF-8 is encoded byte by byte where the vocabulary allows it. Errors: pack.ErrLimit
+// for a text beyond 256 MiB, or one on which a pattern of the tokenizer takes too many steps.
+func (t *Tokenizer) Encode(text string, special bool) ([]int, error) {
+	if len(text) > maxText {
+		return nil, fmt.Errorf("%w: a text of %d bytes, more than %d", pack.ErrLimit, len(text), maxText)
+	}
+	w, _ := t.workspaces.Get().(*workspace)
+	if w == nil {
+		w = newWorkspace()
+	}
+	defer func() {
+		w.trim()
+		t.workspaces.Put(w)
+	}()
+	// Nearly all texts have more than three bytes per token.
+	e := encoder{t: t, w: w, ids: make([]int, 0, len(text)/3+8)}
+	if special {
+		e.ids = append(e.ids, t.before...)
+	}
+	if err := e.text(text); err != nil {
+		return nil, err
+	}
+	if special {
+		e.ids = append(e.ids, t.after...)
+	}
+	return e.ids, nil
+}
+
+type encoder struct {
+	t   *Tokenizer
+	w   *workspace
+	ids []int
+}
+
+// text encodes a whole text: added tokens first, then what lies between them.
+func (e *encoder) text(s string) error {
+	return e.withAdded(&e.t.raw, s, true, e.plain)
+}
+
+// withAdded appends the added tokens of s and gives the stretches between them to rest.
+func (e *encoder) withAdded(f *finder, s string, start bool, rest emit) error {
+	from := 0
+	for from < len(s) {
+		token, begin, end := f.next(s, from, from)
+		if token == nil {
+			break
+		}
+		if from < begin {
+			if err := rest(s[from:begin], start && from == 0); err != nil {
+				return err
+			}
+		}
+		e.ids = append(e.ids, token.id)
+		from = end
+	}
+	if from < len(s) {
+		return rest(s[from:], start && from == 0)
+	}
+	return nil
+}
+
+// plain encodes a stretch of text without raw added tokens.
+func (e *encoder) plain(s string, start bool) error {
+	s, err := e.t.normalizer.normalize(s)
+	if err != nil {
+		return err
+	}
+	return e.withAdded(&e.t.normal, s, start, func(s string, start bool) error {
+		return e.t.splitters.split(s, start, e.word)
+	})
+}
+
+func (e *encoder) word(s string, _ bool) error {
+	e.ids = e.t.model.encode(e.ids, s, e.w)
+	return nil
+}
+
+// Size is the number of token ids: the largest id + 1.
+func (t *Tokenizer) Size() int { return t.vocab.size() }
+
+// ID returns the id of a token by its written form.
+func (t *Tokenizer) ID(token string) (int, bool) {
+	if id, ok := t.added[token]; ok {
+		return id, true
+	}
+	return t.idInVocab(token)
+}
+
+// Special says whether an id is a control token, which is left out when text is shown.
+func (t *Tokenizer) Special(id int) bool { return t.special[id] }
+
+// StopIDs lists the tokens that end an answer: the end-of-text token of tokenizer_config.json, those of
+// generation_config.json and config.json, and the token with which the chat template ends a turn. Ascending.
+func (t *Tokenizer) StopIDs() []int { return slices.Clone(t.stops) }
