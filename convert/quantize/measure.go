@@ -61,8 +61,8 @@ func joinLanes(l *[lanes]float64) float64 {
 	return l[0]
 }
 
-// finite refuses a row that holds NaN or infinity and says where.
-func (s *rowStat) finite(d DType, row int, src []byte) error {
+// finite refuses a row, or the part of it from column first on, that holds NaN or infinity, and says where.
+func (s *rowStat) finite(d DType, row, first int, src []byte) error {
 	most := d.maxKey()
 	if s.hi <= most && s.lo >= -most-1 {
 		return nil
@@ -71,7 +71,7 @@ func (s *rowStat) finite(d DType, row int, src []byte) error {
 	for col := range len(src) / d.Size() {
 		d.Widen(w, src[col*d.Size():])
 		if v := float64(w[0]); math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("%w: the weight in row %d, column %d is %v", pack.ErrCorrupt, row, col, v)
+			return fmt.Errorf("%w: the weight in row %d, column %d is %v", pack.ErrCorrupt, row, first+col, v)
 		}
 	}
 	return nil

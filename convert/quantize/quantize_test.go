@@ -139,13 +139,6 @@ func TestGoldenParetoQ(t *testing.T) {
 	}
 }
 
-func unmarshal(t *testing.T, text []byte, into any) {
-	t.Helper()
-	if err := json.Unmarshal(text, into); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func mustFind(t *testing.T, name string) Rule {
 	t.Helper()
 	r, err := Find(name)

@@ -133,7 +133,7 @@ func (q *Quantizer) Measure(row int, src []byte) error {
 			return q.values[m].measure(&q.rule, q.job.DType, m, src)
 		}
 		q.rows[m] = measureRow(q.job.DType, src)
-		return q.rows[m].finite(q.job.DType, m, src)
+		return q.rows[m].finite(q.job.DType, m, 0, src)
 	})
 }
 
@@ -199,7 +199,7 @@ func (q *Quantizer) quantizeRow(dst []int8, m int, src []byte) error {
 		end := min(k+group, len(dst))
 		part := src[k*size : end*size]
 		r := measureRow(q.job.DType, part)
-		if err := r.finite(q.job.DType, m, part); err != nil {
+		if err := r.finite(q.job.DType, m, k, part); err != nil {
 			return err
 		}
 		u, err := q.fit(r.stat(q.job.DType, end-k), m)

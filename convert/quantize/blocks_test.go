@@ -1,0 +1,93 @@
+package quantize
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// TestBlocks compares with what ggml makes of the same floats: Q2_0 wherever there is a vector, MXFP4 where the two
+// definitions agree, that is away from ties.
+func TestBlocks(t *testing.T) {
+	text, err := os.ReadFile(shared.Testdata(t, "vectors/ggml_blocks.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Cases []struct {
+			Layout  string
+			X       [][]float32
+			Dequant []float32
+			Note    string
+		}
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, c := range file.Cases {
+		if c.Layout != "q2_0" && c.Layout != "mxfp4" || c.Note != "" {
+			continue
+		}
+		seen[c.Layout]++
+		x := slices.Concat(c.X...)
+		q, codes := run(t, Job{Rule: c.Layout, DType: F32, Shape: pack.Shape{M: 1, K: len(x)}}, f32(x...))
+		_, group := q.Kind()
+		for i, want := range c.Dequant {
+			if got := float32(codes[i]) * q.Scales()[i/group]; got != want {
+				t.Errorf("%s: weight %v comes back as %v, want %v", c.Layout, x[i], got, want)
+			}
+		}
+	}
+	if seen["q2_0"] == 0 || seen["mxfp4"] == 0 {
+		t.Errorf("vectors: %v", seen)
+	}
+}
+
+// TestMXFP4IsNearest tries every finite bf16 weight in a block whose largest weight is 6: the element is the nearest, at
+// a tie the one with an even last bit.
+func TestMXFP4IsNearest(t *testing.T) {
+	grid := []float64{0, 0.5, 1, 1.5, 2, 3, 4, 6} // by code, so that even indices have an even last bit
+	_, a := fitMX(stat{lo: 0, hi: 6})
+	if a != 1 {
+		t.Fatalf("2^E is %v, want 1", a)
+	}
+	for key := -BF16.maxKey() - 1; key <= BF16.maxKey(); key++ {
+		w := BF16.value(key)
+		x, best := min(math.Abs(float64(w)), 6), 0
+		for i, g := range grid {
+			d, b := math.Abs(x-g), math.Abs(x-grid[best])
+			if d < b || d == b && i%2 == 0 {
+				best = i
+			}
+		}
+		want := int8(2 * grid[best])
+		if w < 0 {
+			want = -want
+		}
+		if got := codeMX(w, a); got != want {
+			t.Fatalf("%v: code %d, want %d", w, got, want)
+		}
+	}
+}
+
+// TestMXFP4Exponent: the shared exponent at the ends of its range.
+func TestMXFP4Exponent(t *testing.T) {
+	for _, c := range []struct{ most, scale float32 }{
+		{0, 0x1p-128}, {0x1p-149, 0x1p-128}, {0x1p-126, 0x1p-128}, {0x1p-125, 0x1p-128}, {0x1p-124, 0x1p-127},
+		{1, 0x1p-3}, {1.99, 0x1p-3}, {2, 0x1p-2}, {7.9, 0x1p-1}, {8, 1}, {math.MaxFloat32, 0x1p124},
+	} {
+		scale, a := fitMX(stat{lo: -c.most})
+		if scale != c.scale || a != 2*scale {
+			t.Errorf("largest weight %v: scale %v, want %v", c.most, scale, c.scale)
+		}
+		if code := codeMX(-c.most, a); c.most >= 0x1p-125 && (code > -8 || code < -12) {
+			t.Errorf("largest weight %v: code %d", c.most, code)
+		}
+	}
+}

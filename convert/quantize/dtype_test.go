@@ -1,0 +1,110 @@
+package quantize
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/shared"
+)
+
+// half is the value of a pattern with e bits of exponent and m bits of fraction, from the definition of IEEE 754.
+func half(pattern uint16, e, m int) float64 {
+	sign, bias := 1.0, 1<<(e-1)-1
+	if pattern>>15 != 0 {
+		sign = -1
+	}
+	exponent, fraction := int(pattern>>m)&(1<<e-1), float64(int(pattern)&(1<<m-1))
+	switch {
+	case exponent == 1<<e-1 && fraction == 0:
+		return math.Inf(int(sign))
+	case exponent == 1<<e-1:
+		return math.NaN()
+	case exponent == 0:
+		return sign * math.Ldexp(fraction, 1-bias-m)
+	}
+	return sign * math.Ldexp(fraction+float64(int(1)<<m), exponent-bias-m)
+}
+
+// TestWidenIsExact tries all 65,536 patterns of both 16-bit types.
+func TestWidenIsExact(t *testing.T) {
+	for d, bits := range map[DType][2]int{BF16: {8, 7}, F16: {5, 10}} {
+		for p := range 1 << 16 {
+			var got [1]float32
+			d.Widen(got[:], binary.LittleEndian.AppendUint16(nil, uint16(p)))
+			want := half(uint16(p), bits[0], bits[1])
+			if v := float64(got[0]); v != want && !(math.IsNaN(v) && math.IsNaN(want)) || math.Signbit(v) != math.Signbit(want) && want == want {
+				t.Fatalf("%s %#04x: %v, want %v", d, p, v, want)
+			}
+			if d == F16 && want == want && toHalf(got[0]) != uint16(p) {
+				t.Fatalf("%s %#04x: comes back as %#04x", d, p, toHalf(got[0]))
+			}
+		}
+	}
+}
+
+// TestToHalf compares with conversions that ggml made.
+func TestToHalf(t *testing.T) {
+	text, err := os.ReadFile(shared.Testdata(t, "vectors/float16_bfloat16.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Cases []struct {
+			F32 string `json:"f32_bits"`
+			F16 string
+		}
+	}
+	unmarshal(t, text, &file)
+	if len(file.Cases) < 19 {
+		t.Fatalf("%d cases", len(file.Cases))
+	}
+	for _, c := range file.Cases {
+		x, err1 := strconv.ParseUint(c.F32, 16, 32)
+		want, err2 := strconv.ParseUint(c.F16, 16, 16)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		if got := toHalf(math.Float32frombits(uint32(x))); got != uint16(want) {
+			t.Errorf("%s: %#04x, want %s", c.F32, got, c.F16)
+		}
+	}
+}
+
+// TestKeys walks all finite 16-bit values in the order of their keys: values grow, and every key gives its value back.
+func TestKeys(t *testing.T) {
+	for _, d := range []DType{BF16, F16} {
+		last := math.Inf(-1)
+		for key := -d.maxKey() - 1; key <= d.maxKey(); key++ {
+			v := float64(d.value(key))
+			if math.IsInf(v, 0) || math.IsNaN(v) || v < last || v == last && key != 0 {
+				t.Fatalf("%s: key %d has value %v after %v", d, key, v, last)
+			}
+			if back := int32(key16(unkey16(int16(key)))); back != key {
+				t.Fatalf("%s: key %d comes back as %d", d, key, back)
+			}
+			last = v
+		}
+		if v := d.value(d.maxKey() + 1); !math.IsInf(float64(v), 1) {
+			t.Errorf("%s: %v follows the largest value", d, v)
+		}
+	}
+	for _, b := range []uint32{0, 1 << 31, 1, 0x7f7fffff, 0xff7fffff, 0x3f800000, 0xbf800001} {
+		if unkey32(key32(b)) != b {
+			t.Errorf("%#08x does not come back", b)
+		}
+	}
+	if key32(1<<31) != -1 || key32(0) != 0 {
+		t.Error("−0 is not directly below +0")
+	}
+}
+
+func unmarshal(t *testing.T, text []byte, into any) {
+	t.Helper()
+	if err := json.Unmarshal(text, into); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,90 @@
+package quantize
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// TestUnpackU8 compares with bytes that the published packing code produced, in any division into rows.
+func TestUnpackU8(t *testing.T) {
+	text, err := os.ReadFile(shared.Testdata(t, "vectors/hf_bitnet_u8.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Cases []struct {
+			Shape   [2]int
+			Weights [][]int8
+			Hex     string `json:"expected_hex"`
+		}
+	}
+	if err := json.Unmarshal(text, &file); err != nil || len(file.Cases) != 3 {
+		t.Fatal(err, len(file.Cases))
+	}
+	for _, c := range file.Cases {
+		packed, err := hex.DecodeString(c.Hex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := pack.Shape{M: c.Shape[0], K: c.Shape[1]}
+		for from := range s.M {
+			for to := from + 1; to <= s.M; to++ {
+				got := make([]int8, (to-from)*s.K)
+				if err := UnpackU8(got, s, packed, from, to); err != nil || !slices.Equal(got, slices.Concat(c.Weights[from:to]...)) {
+					t.Errorf("%v, rows %d to %d: %v, %v", s, from, to, got, err)
+				}
+			}
+		}
+	}
+}
+
+// TestUnpackU8Refuses the fourth code, saying where it is, and tensors of the wrong size.
+func TestUnpackU8Refuses(t *testing.T) {
+	s := pack.Shape{M: 6, K: 3}
+	dst := make([]int8, 18)
+	packed := slices.Repeat([]byte{0x05}, 6) // rows 0–3 are zeros, 4 and 5 are −1
+	packed[4] |= 0x0c                        // byte row 1, column 1, bits 2–3: row 3
+	err := UnpackU8(dst, s, packed, 0, 6)
+	if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "row 3, column 1") {
+		t.Errorf("%v", err)
+	}
+	if err := UnpackU8(dst[:9], s, packed, 0, 3); err != nil {
+		t.Errorf("rows before the fault: %v", err)
+	}
+	for name, e := range map[string]error{
+		"short": UnpackU8(dst, s, packed[:5], 0, 6),
+		"dst":   UnpackU8(dst[:17], s, packed, 0, 6),
+		"range": UnpackU8(dst[:3], s, packed, 6, 7),
+	} {
+		if !errors.Is(e, pack.ErrCorrupt) {
+			t.Errorf("%s: %v", name, e)
+		}
+	}
+}
+
+func TestScaleU8(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, c := range []struct {
+		stored  float32
+		divides bool
+		want    float32 // 0 = refused
+	}{
+		{0.5, false, 0.5}, {0.5, true, 2}, {3, true, 1 / float32(3)}, {2.1632, false, 2.1632},
+		{0, false, 0}, {0, true, 0}, {-1, false, 0}, {nan, false, 0}, {nan, true, 0}, {inf, false, 0}, {inf, true, 0},
+		{math.Float32frombits(1), true, 0}, // its reciprocal is infinite
+	} {
+		got, err := ScaleU8(c.stored, c.divides)
+		if got != c.want || (err == nil) != (c.want != 0) || err != nil && !errors.Is(err, pack.ErrCorrupt) {
+			t.Errorf("%v, divides %v: %v, %v; want %v", c.stored, c.divides, got, err, c.want)
+		}
+	}
+}
