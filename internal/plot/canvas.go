@@ -35,7 +35,7 @@ func (c *canvas) vertical(x, y float64, s string) {
 }
 
 func (c *canvas) dot(class string, x, y, r float64, title string) {
-	fmt.Fprintf(&c.b, `<circle class="dot %s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`, class, num(x), num(y), num(r), escape(title))
+	fmt.Fprintf(&c.b, `<circle class="%s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`, class, num(x), num(y), num(r), escape(title))
 }
 
 func (c *canvas) rect(class string, x, y, w, h float64, title string) {

@@ -12,7 +12,8 @@ type Lines struct {
 
 const (
 	plotHeight = 280.0
-	manyPoints = 64 // above, marks would hide the line
+	fewPoints  = 20  // up to here, marks stand out from their line
+	manyPoints = 200 // above, marks would hide it
 )
 
 func (l *Lines) summary() string {
@@ -111,12 +112,16 @@ func (f *frame) series(c *canvas, s *Series, colour int) {
 		}
 	}
 	flush()
+	class, radius := "dot", 3.5
+	if len(s.Points) > fewPoints {
+		class, radius = "mark", 2
+	}
 	if len(s.Points) > manyPoints {
 		return
 	}
 	for _, p := range s.Points {
 		if f.x.drawable(p.X) && f.y.drawable(p.Y) {
-			c.dot(fmt.Sprintf("f%d", colour), f.x.at(p.X), f.y.at(p.Y), 3.5, f.title(s.Name, p))
+			c.dot(fmt.Sprintf("%s f%d", class, colour), f.x.at(p.X), f.y.at(p.Y), radius, f.title(s.Name, p))
 		}
 	}
 }

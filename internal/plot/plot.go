@@ -21,7 +21,7 @@ type Chart interface {
 }
 
 // Width of every chart in user units; the height follows from the content.
-const Width = 720
+const Width = 640
 
 // SVG writes the chart as a complete file.
 func SVG(w io.Writer, chart Chart) error {
@@ -51,7 +51,7 @@ const Style = `.plot{--ground:#fcfcfb;--ink:#0b0b0b;--soft:#52514e;--grid:#e4e3d
 	`--s0:#3987e5;--s1:#e66767;--s2:#199e70;--s3:#c98500;--s4:#9085e9;--s5:#d55181;--s6:#3fa33f;--s7:#d95926}}` +
 	`.plot .ground{fill:var(--ground)}.plot text{fill:var(--soft)}.plot .title{fill:var(--ink);font-size:15px;font-weight:600}` +
 	`.plot .value{fill:var(--ink)}.plot .grid{stroke:var(--grid)}.plot .axis{stroke:var(--axis)}` +
-	`.plot .line{fill:none;stroke-width:2;stroke-linejoin:round}.plot .dot{stroke:var(--ground);stroke-width:1.5}.plot .roof{stroke:var(--soft);stroke-width:1.5;fill:none}` +
+	`.plot .line{fill:none;stroke-width:2;stroke-linejoin:round}.plot .dot{stroke:var(--ground);stroke-width:1.5}.plot .mark{stroke:none}.plot .roof{stroke:var(--soft);stroke-width:1.5;fill:none}` +
 	`.plot .f0{fill:var(--s0)}.plot .f1{fill:var(--s1)}.plot .f2{fill:var(--s2)}.plot .f3{fill:var(--s3)}.plot .f4{fill:var(--s4)}.plot .f5{fill:var(--s5)}.plot .f6{fill:var(--s6)}.plot .f7{fill:var(--s7)}` +
 	`.plot .l0{stroke:var(--s0)}.plot .l1{stroke:var(--s1)}.plot .l2{stroke:var(--s2)}.plot .l3{stroke:var(--s3)}.plot .l4{stroke:var(--s4)}.plot .l5{stroke:var(--s5)}.plot .l6{stroke:var(--s6)}.plot .l7{stroke:var(--s7)}`
 

@@ -51,7 +51,7 @@ func (r *Roofline) draw(c *canvas) float64 {
 				continue
 			}
 			px, py := f.x.at(p.X), f.y.at(p.Y)
-			c.dot(fmt.Sprintf("f%d", i%Colours), px, py, 4.5, f.kernelTitle(p))
+			c.dot(fmt.Sprintf("dot f%d", i%Colours), px, py, 4.5, f.kernelTitle(p))
 			taken.place(c, f, px, py, p.Label)
 		}
 	}
