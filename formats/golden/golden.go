@@ -1,0 +1,141 @@
+// Package golden holds what a packed model must compute: products of its tensors with recorded activations, and logits of
+// recorded tokens. They are computed at conversion by the reference model and travel in the packed file as Arrow record
+// batches (docs/GOLDEN.md), so that verification can compare every kernel and the engine by ==.
+package golden
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Mode says how much is recorded.
+type Mode string
+
+// The modes.
+const (
+	None   Mode = "none"
+	Kernel Mode = "kernel" // products of every packed tensor
+	Full   Mode = "full"   // and logits, where the file holds a model
+)
+
+// ParseMode reads the name of a mode.
+func ParseMode(s string) (Mode, error) {
+	switch m := Mode(s); m {
+	case None, Kernel, Full:
+		return m, nil
+	}
+	return "", fmt.Errorf("%w: golden outputs %q; there are none, kernel and full", pack.ErrUnsupported, s)
+}
+
+// Record is the content of lowpack/golden. A record without results is a plan: it has the same shape, and the same
+// encoded size, as the record that it becomes.
+type Record struct {
+	Products []Product
+	Logits   []Logits // by sequence and position
+}
+
+// Product is a product of a packed tensor with some activations: acc[t][g][m] = Σ code[m][k]·q[t][k] over the columns k of
+// group g (one group of all columns when scales are not grouped).
+type Product struct {
+	Tensor  string
+	Seed    uint64  // of the activations
+	Vectors int     // t = 0 … Vectors − 1
+	Rows    []int32 // the rows whose values are written out, ascending
+	Values  []int32 // [t][g][row of Rows]
+	Digest  string  // SHA-256 of all of acc, int32 little-endian, in hex; "" = the rows alone were computed
+}
+
+// Logits is what the model answers after one token of a sequence.
+type Logits struct {
+	Sequence  int
+	Seed      uint64 // of the given tokens
+	Position  int32
+	Token     int32
+	Given     bool      // by the plan; other tokens are the arg-max of the position before
+	Digest    string    // SHA-256 of the logits, float32 little-endian, in hex
+	TopTokens []int32   // the largest logits, larger first, the smaller token first among equals
+	TopLogits []float32 // their values
+}
+
+// noDigest takes the place of a digest in a plan.
+var noDigest = hex.EncodeToString(make([]byte, sha256.Size))
+
+// DigestProducts is the digest of all values of a product.
+func DigestProducts(acc []int32) string {
+	h := sha256.New()
+	b := make([]byte, 0, 4096)
+	for i, v := range acc {
+		b = binary.LittleEndian.AppendUint32(b, uint32(v))
+		if len(b) == cap(b) || i == len(acc)-1 {
+			h.Write(b)
+			b = b[:0]
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// DigestLogits is the digest of the logits of a position.
+func DigestLogits(z []float32) string {
+	b := make([]byte, 0, 4*len(z))
+	for _, v := range z {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	d := sha256.Sum256(b)
+	return hex.EncodeToString(d[:])
+}
+
+// random is number i of the splitmix64 sequence of a seed, upper bits only.
+func random(seed uint64, i int) uint64 {
+	z := uint64(i+1)*0x9E3779B97F4A7C15 + seed
+	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
+	z = (z ^ z>>27) * 0x94D049BB133111EB
+	return (z ^ z>>31) >> 33
+}
+
+// Vectors derives the activations of a product from its seed: n vectors of k values in −127 … 127. Vector 1 is 127
+// throughout, vector 2 is −127, vector 3 is ±127; the others are evenly distributed.
+func Vectors(seed uint64, n, k int) [][]int8 {
+	out := make([][]int8, n)
+	for t := range out {
+		v := make([]int8, k)
+		for i := range v {
+			r := random(seed, t*k+i)
+			switch t {
+			case 1:
+				v[i] = 127
+			case 2:
+				v[i] = -127
+			case 3:
+				v[i] = int8(127 - 254*(r%2))
+			default:
+				v[i] = int8(int(r%255) - 127)
+			}
+		}
+		out[t] = v
+	}
+	return out
+}
+
+// tokens derives the given tokens of a sequence: the beginning-of-text id, if the model has one (≥ 0), then evenly
+// distributed ones.
+func tokens(seed uint64, n, vocab, bos int) []int32 {
+	out := make([]int32, n)
+	for i := range out {
+		out[i] = int32(random(seed, i) % uint64(vocab))
+	}
+	if bos >= 0 && bos < vocab && n > 0 {
+		out[0] = int32(bos)
+	}
+	return out
+}
+
+// seedOf makes a seed from a text, so that no two tensors share their activations.
+func seedOf(text string) uint64 {
+	d := sha256.Sum256([]byte(text))
+	return binary.LittleEndian.Uint64(d[:8])
+}

@@ -1,0 +1,240 @@
+package golden
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+func manifest() *packed.Manifest {
+	return &packed.Manifest{Packed: []packed.Entry{
+		{Name: "a.weight", Shape: [2]int{33, 70}, Scale: packed.Scale{Kind: packed.ScaleTensor}},
+		{Name: "b.weight", Shape: [2]int{300, 70}, Scale: packed.Scale{Kind: packed.ScaleRow}},
+		{Name: "c.weight", Shape: [2]int{3, 70}, Scale: packed.Scale{Kind: packed.ScaleGroup, Group: 32}},
+	}}
+}
+
+func description() *model.Description {
+	return &model.Description{Config: model.Config{Vocab: 100, Hidden: 10, MaxPositions: 64, BOS: 7}, Head: "head"}
+}
+
+// fill puts results in the place of zeros.
+func fill(r *Record) *Record {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for i := range r.Products {
+		p := &r.Products[i]
+		for j := range p.Values {
+			p.Values[j] = rnd.Int32()
+		}
+		p.Digest = DigestProducts(p.Values)
+	}
+	for i := range r.Logits {
+		l := &r.Logits[i]
+		for j := range l.TopTokens {
+			l.TopTokens[j], l.TopLogits[j] = rnd.Int32N(100), rnd.Float32()
+		}
+		l.Digest = DigestLogits(l.TopLogits)
+		l.Token = max(l.Token, 1)
+	}
+	return r
+}
+
+func plan(t *testing.T, mode Mode) *Record {
+	t.Helper()
+	r, err := Plan(mode, manifest(), description())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func encode(t testing.TB, r *Record) []byte {
+	t.Helper()
+	b, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestRoundTrip: what is written is read back, with any padding that files add; the size is known before the results.
+func TestRoundTrip(t *testing.T) {
+	for _, mode := range []Mode{None, Kernel, Full} {
+		r := plan(t, mode)
+		size, err := r.Size()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := encode(t, fill(r))
+		if len(b) != size {
+			t.Errorf("%s: %d bytes, planned %d", mode, len(b), size)
+		}
+		if !bytes.Equal(b, encode(t, r)) {
+			t.Errorf("%s: a second encoding differs", mode)
+		}
+		for _, padding := range []int{0, 1, 63} {
+			got, err := Decode(append(bytes.Clone(b), make([]byte, padding)...))
+			if err != nil {
+				t.Fatalf("%s: %v", mode, err)
+			}
+			if d := cmp.Diff(r, got); d != "" {
+				t.Errorf("%s: %s", mode, d)
+			}
+		}
+		if _, err := Decode(append(bytes.Clone(b), make([]byte, 64)...)); !errors.Is(err, pack.ErrCorrupt) {
+			t.Errorf("%s: 64 bytes of padding: %v", mode, err)
+		}
+	}
+}
+
+// TestPlan: what a plan promises.
+func TestPlan(t *testing.T) {
+	r := plan(t, Full)
+	if len(r.Products) != 6 {
+		t.Fatalf("%d products", len(r.Products))
+	}
+	for i, p := range r.Products {
+		e := manifest().Packed[i/2]
+		groups := []int{1, 1, 3}[i/2]
+		if p.Tensor != e.Name || p.Vectors != []int{1, 5}[i%2] || len(p.Values) != p.Vectors*groups*len(p.Rows) || p.Digest == "" {
+			t.Errorf("product %d: %+v", i, p)
+		}
+		last := int32(e.Shape[0] - 1)
+		if !slices.IsSorted(p.Rows) || len(slices.Compact(slices.Clone(p.Rows))) != len(p.Rows) || p.Rows[0] != 0 || p.Rows[len(p.Rows)-1] != last {
+			t.Errorf("rows of product %d: %v", i, p.Rows)
+		}
+	}
+	seeds := map[uint64]bool{}
+	for _, p := range r.Products {
+		seeds[p.Seed] = true
+	}
+	if len(seeds) != 6 {
+		t.Error("two products share their activations")
+	}
+	count := map[string]int{}
+	for _, l := range r.Logits {
+		count[fmt.Sprint(l.Sequence, l.Given)]++
+		if l.Position == 0 && l.Token != 7 || l.Token < 0 || l.Token >= 100 {
+			t.Errorf("sequence %d, position %d: token %d", l.Sequence, l.Position, l.Token)
+		}
+	}
+	want := map[string]int{"0 true": 1, "1 true": 8, "2 true": 32, "0 false": 16, "1 false": 16, "2 false": 16}
+	if d := cmp.Diff(want, count); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestPlanSize: large models get smaller plans, whose cost stays within the budgets, and never none.
+func TestPlanSize(t *testing.T) {
+	for _, c := range []struct {
+		codes, vocab, positions int
+		digests                 bool
+		logits                  int
+	}{
+		{1 << 20, 100, 64, true, 41 + 48},
+		{1 << 20, 100, 40, true, 23 + 24},
+		{1 << 20, 100, 3, true, 6},
+		{1 << 20, 100, 2, true, 0},
+		{2_084_044_800, 128256, 4096, true, 6 + 6},
+		{7_000_000_000, 128256, 4096, false, 6},
+	} {
+		m := &packed.Manifest{Packed: []packed.Entry{{Name: "w", Shape: [2]int{c.codes >> 10, 1 << 10}, Scale: packed.Scale{Kind: packed.ScaleTensor}}}}
+		d := &model.Description{Config: model.Config{Vocab: c.vocab, Hidden: 2560, MaxPositions: c.positions, BOS: -1}, Head: "head"}
+		all := model.Linear{Weight: "w", In: 1 << 10, Out: c.codes >> 10}
+		d.Blocks = []model.Block{{Q: all}}
+		r, err := Plan(Full, m, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (r.Products[0].Digest != "") != c.digests || len(r.Logits) != c.logits {
+			t.Errorf("%d codes, %d positions: digests %v, %d positions", c.codes, c.positions, r.Products[0].Digest != "", len(r.Logits))
+		}
+	}
+}
+
+// TestNoModel: weights without a model have products only.
+func TestNoModel(t *testing.T) {
+	r, err := Plan(Full, manifest(), nil)
+	if err != nil || len(r.Logits) != 0 || len(r.Products) != 6 {
+		t.Errorf("%v, %d positions, %d products", err, len(r.Logits), len(r.Products))
+	}
+	if _, err := ParseMode("some"); !errors.Is(err, pack.ErrUnsupported) {
+		t.Error(err)
+	}
+}
+
+// TestVectors fixes the derivation of activations for ever, as files record only the seed. The first vector is that of
+// testdata/vectors/goldens_sha256.json.
+func TestVectors(t *testing.T) {
+	v := Vectors(1, 5, 6)
+	want := [][]int8{{91, -19, -112, -90, -82, 14}, {127, 127, 127, 127, 127, 127}, {-127, -127, -127, -127, -127, -127}, {-127, -127, 127, 127, -127, -127}, {-60, -121, -95, -120, -51, -33}}
+	if d := cmp.Diff(want, v); d != "" {
+		t.Error(d)
+	}
+	seen := map[int8]bool{}
+	for _, q := range Vectors(2, 1, 100000)[0] {
+		seen[q] = true
+	}
+	if len(seen) != 255 || seen[-128] {
+		t.Errorf("%d values; −128 among them: %v", len(seen), seen[-128])
+	}
+}
+
+// TestDamage: every single-bit flip and every truncation of a stream is refused or read as another record.
+func TestDamage(t *testing.T) {
+	r := fill(plan(t, Full))
+	r.Products, r.Logits = r.Products[4:5], r.Logits[:1]
+	b := encode(t, r)
+	same := func(b []byte) bool {
+		got, err := Decode(b)
+		if err != nil && !errors.Is(err, pack.ErrCorrupt) {
+			t.Fatalf("an error without class: %v", err)
+		}
+		return err == nil && reflect.DeepEqual(got, r)
+	}
+	for i := range 8 * len(b) {
+		if i/8 < len(schemaMessage()) && i%8 != i/8%8 {
+			continue // compared byte for byte: one bit of each will do
+		}
+		b[i/8] ^= 1 << (i % 8)
+		if same(b) {
+			t.Errorf("bit %d of byte %d was flipped unseen", i%8, i/8)
+		}
+		b[i/8] ^= 1 << (i % 8)
+	}
+	for n := range len(b) {
+		if same(b[:n]) {
+			t.Errorf("%d of %d bytes were read as the whole", n, len(b))
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, mode := range []Mode{None, Kernel, Full} {
+		r, err := Plan(mode, manifest(), description())
+		if err != nil {
+			f.Fatal(err)
+		}
+		r.Products, r.Logits = r.Products[:min(1, len(r.Products))], r.Logits[:min(2, len(r.Logits))]
+		f.Add(encode(f, fill(r)))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := Decode(b)
+		if err != nil {
+			return
+		}
+		if again := encode(t, r); !bytes.Equal(again, b[:len(again)]) {
+			t.Error("accepted, but not canonical")
+		}
+	})
+}

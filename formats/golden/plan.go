@@ -1,0 +1,146 @@
+package golden
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+)
+
+// batch is the number of vectors of the second product of a tensor: all kinds of Vectors, and a number that fills no
+// tile of a kernel evenly.
+const batch = 5
+
+// listed bounds the values per vector that are written out, so that records stay small beside the weights.
+const listed = 64
+
+// top is the number of largest logits that are written out.
+const top = 20
+
+// A plan costs no more than its budget, whatever the machine: a plan is part of a file whose bytes never vary. One unit
+// is about a nanosecond of one core of a machine of the day in plain Go.
+const (
+	unpackCost    = 4             // units to unpack one code
+	tripleCost    = 1             // units to multiply one code by three activations
+	floatCost     = 1             // units to multiply one float
+	productBudget = 4_000_000_000 // codes
+	logitsBudget  = 40_000_000_000
+)
+
+// sizes are the lengths of the three sequences and the number of tokens that continue each, from the largest plan down.
+// The last one is used whatever it costs: a model whose logits are never checked would be worth little.
+var sizes = []struct {
+	lengths   [3]int
+	generated int
+}{
+	{[3]int{1, 8, 32}, 16}, {[3]int{1, 6, 16}, 8}, {[3]int{1, 4, 10}, 4}, {[3]int{1, 2, 3}, 2}, {[3]int{1, 2, 3}, 1}, {[3]int{1, 2, 3}, 0},
+}
+
+// Plan chooses what to record of a file with that manifest, and of its model (nil = there is none). The result has zeros
+// in place of results.
+func Plan(mode Mode, m *packed.Manifest, d *model.Description) (*Record, error) {
+	r := &Record{}
+	if mode == None {
+		return r, nil
+	}
+	codes := int64(0)
+	for i := range m.Packed {
+		codes += int64(m.Packed[i].Shape[0]) * int64(m.Packed[i].Shape[1])
+	}
+	for i := range m.Packed {
+		if err := r.planProducts(&m.Packed[i], codes <= productBudget); err != nil {
+			return nil, err
+		}
+	}
+	if mode == Full && d != nil {
+		r.planLogits(m, d)
+	}
+	return r, nil
+}
+
+func (r *Record) planProducts(e *packed.Entry, whole bool) error {
+	scale, err := e.ScaleShape()
+	if err != nil {
+		return err
+	}
+	groups := 1
+	if e.Scale.Kind == packed.ScaleGroup {
+		groups = scale[1]
+	}
+	for _, n := range []int{1, batch} {
+		p := Product{Tensor: e.Name, Seed: seedOf(fmt.Sprintf("lowpack golden product %d\n%s", n, e.Name)), Vectors: n}
+		p.Rows = chooseRows(e.Shape[0], max(4, listed/groups), seedOf("lowpack golden rows\n"+e.Name))
+		p.Values = make([]int32, n*groups*len(p.Rows))
+		if whole {
+			p.Digest = noDigest
+		}
+		r.Products = append(r.Products, p)
+	}
+	return nil
+}
+
+// chooseRows picks at most n of m rows: the first two, the last two and random ones between, ascending.
+func chooseRows(m, n int, seed uint64) []int32 {
+	rows := []int32{0, int32(min(1, m-1)), int32(max(0, m-2)), int32(m - 1)}
+	for i := range n - len(rows) {
+		rows = append(rows, int32(random(seed, i)%uint64(m)))
+	}
+	slices.Sort(rows)
+	return slices.Compact(rows)
+}
+
+func (r *Record) planLogits(m *packed.Manifest, d *model.Description) {
+	quantized, floats := weights(m, d)
+	pass := func(tokens int64) int64 {
+		return quantized*(unpackCost+tripleCost*((tokens+2)/3)) + floats*(1+floatCost*tokens)
+	}
+	for i, s := range sizes {
+		longest := s.lengths[2] + s.generated
+		if d.MaxPositions > 0 && longest > d.MaxPositions {
+			continue
+		}
+		given := int64(s.lengths[0] + s.lengths[1] + s.lengths[2])
+		if pass(given)+int64(s.generated)*pass(int64(len(s.lengths))) > logitsBudget && i < len(sizes)-1 {
+			continue
+		}
+		for sequence, n := range s.lengths {
+			r.planSequence(d, sequence, n, s.generated)
+		}
+		return
+	}
+}
+
+func (r *Record) planSequence(d *model.Description, sequence, n, generated int) {
+	seed := seedOf(fmt.Sprintf("lowpack golden sequence %d", sequence))
+	for i, token := range append(tokens(seed, n, d.Vocab, d.BOS), make([]int32, generated)...) {
+		k := min(top, d.Vocab)
+		r.Logits = append(r.Logits, Logits{
+			Sequence: sequence, Seed: seed, Position: int32(i), Token: token, Given: i < n,
+			Digest: noDigest, TopTokens: make([]int32, k), TopLogits: make([]float32, k),
+		})
+	}
+}
+
+// weights counts the weights that one token is multiplied with.
+func weights(m *packed.Manifest, d *model.Description) (quantized, floats int64) {
+	isPacked := map[string]bool{}
+	for i := range m.Packed {
+		isPacked[m.Packed[i].Name] = true
+	}
+	add := func(name string, in, out int) {
+		n := int64(in) * int64(out)
+		if isPacked[name] {
+			quantized += n
+		} else {
+			floats += n
+		}
+	}
+	for i := range d.Blocks {
+		for _, l := range d.Blocks[i].Linears() {
+			add(l.Weight, l.In, l.Out)
+		}
+	}
+	add(d.Head, d.Hidden, d.Vocab)
+	return quantized, floats
+}
