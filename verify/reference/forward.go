@@ -1,0 +1,250 @@
+package reference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Sequence is the text so far: the keys and values of its positions.
+type Sequence struct {
+	n            int           // positions
+	keys, values [][][]float32 // [layer][position][KVHeads·HeadDim]
+}
+
+// NewSequence returns an empty sequence.
+func (m *Model) NewSequence() *Sequence {
+	return &Sequence{keys: make([][][]float32, len(m.blocks)), values: make([][][]float32, len(m.blocks))}
+}
+
+// Chunk is a piece of a sequence: tokens that follow what the sequence holds already.
+type Chunk struct {
+	Seq    *Sequence
+	Tokens []int
+}
+
+// Logits returns the logits of every position of a text, [position][Vocab].
+func (m *Model) Logits(ctx context.Context, tokens []int) ([][]float32, error) {
+	return m.Forward(ctx, Chunk{m.NewSequence(), tokens})
+}
+
+// Forward appends chunks to their sequences and returns the logits of every token, chunk after chunk, [token][Vocab].
+// All tokens go through a layer together, so that its weights are read once. After an error the sequences are unusable.
+func (m *Model) Forward(ctx context.Context, chunks ...Chunk) ([][]float32, error) {
+	p := &pass{Model: m, ctx: ctx}
+	if err := p.embedAll(chunks); err != nil {
+		return nil, err
+	}
+	for i := range m.blocks {
+		b := &m.blocks[i]
+		if err := p.attention(i, b); err != nil {
+			return nil, fmt.Errorf("layer %d: attention: %w", i, err)
+		}
+		if err := p.mlp(b); err != nil {
+			return nil, fmt.Errorf("layer %d: MLP: %w", i, err)
+		}
+		if m.trace != nil {
+			m.trace(i, p.h)
+		}
+	}
+	logits, err := p.logits()
+	if err != nil {
+		return nil, fmt.Errorf("output head: %w", err)
+	}
+	return logits, nil
+}
+
+// pass is the evaluation of some tokens: h[t] is the residual stream of token t, which stands at position at[t].
+type pass struct {
+	*Model
+	ctx context.Context
+	at  []place
+	h   [][]float32
+}
+
+type place struct {
+	seq *Sequence
+	pos int
+}
+
+func (p *pass) embedAll(chunks []Chunk) error {
+	for _, c := range chunks {
+		for _, token := range c.Tokens {
+			if token < 0 || token >= p.d.Vocab {
+				return fmt.Errorf("%w: token %d of a vocabulary of %d", pack.ErrLimit, token, p.d.Vocab)
+			}
+			if p.d.MaxPositions > 0 && c.Seq.n >= p.d.MaxPositions {
+				return fmt.Errorf("%w: the model has %d positions", pack.ErrLimit, p.d.MaxPositions)
+			}
+			h := make([]float32, p.d.Hidden)
+			p.embed.row(h, token)
+			if s := p.d.EmbedScale; s != 0 {
+				for i := range h {
+					h[i] = float32(h[i] * s)
+				}
+			}
+			p.h = append(p.h, h)
+			p.at = append(p.at, place{c.Seq, c.Seq.n})
+			c.Seq.n++
+		}
+	}
+	return nil
+}
+
+// attention is steps 1 to 3 of the forward pass.
+func (p *pass) attention(layer int, b *block) error {
+	a, err := p.norm(p.h, b.attnNorm)
+	if err != nil {
+		return err
+	}
+	in := &input{x: a}
+	var qkv [3][][]float32
+	for i, l := range []*linear{&b.q, &b.k, &b.v} {
+		if qkv[i], err = p.linear(l, in); err != nil {
+			return err
+		}
+	}
+	o := make([][]float32, len(p.h))
+	for t, at := range p.at {
+		if err = p.heads(t, qkv[0][t], b.qNorm, b); err == nil {
+			err = p.heads(t, qkv[1][t], b.kNorm, b)
+		}
+		if err != nil {
+			return err
+		}
+		at.seq.keys[layer] = append(at.seq.keys[layer], qkv[1][t])
+		at.seq.values[layer] = append(at.seq.values[layer], qkv[2][t])
+		o[t] = p.attendAll(layer, b, at, qkv[0][t])
+	}
+	return p.residual(o, b.attnSubNorm, &b.o, b.attnPostNorm)
+}
+
+// heads normalizes and rotates the heads of a query or key in place.
+func (p *pass) heads(t int, x, norm []float32, b *block) error {
+	d := p.d.HeadDim
+	for i := 0; i < len(x); i += d {
+		head := x[i : i+d]
+		if norm != nil {
+			y, ok := rmsNorm(head, norm, p.d.NormEps)
+			if !ok {
+				return p.notFinite(t, "a norm of heads")
+			}
+			copy(head, y)
+		}
+		b.rope.rotate(head, p.at[t].pos)
+	}
+	return nil
+}
+
+// attendAll computes the attention of all heads of a token (N18).
+func (p *pass) attendAll(layer int, b *block, at place, q []float32) []float32 {
+	first := 0
+	if b.window > 0 {
+		first = max(0, at.pos+1-b.window)
+	}
+	d, n := p.d.HeadDim, at.pos+1-first
+	keys, values := make([][]float32, n), make([][]float32, n)
+	o := make([]float32, 0, len(q))
+	for h := range p.d.Heads {
+		kv := h / (p.d.Heads / p.d.KVHeads) * d
+		for j := range n {
+			keys[j] = at.seq.keys[layer][first+j][kv : kv+d]
+			values[j] = at.seq.values[layer][first+j][kv : kv+d]
+		}
+		o = append(o, attend(q[h*d:(h+1)*d], keys, values, p.scale, p.d.AttnSoftcap)...)
+	}
+	return o
+}
+
+// mlp is step 4 of the forward pass.
+func (p *pass) mlp(b *block) error {
+	x, err := p.norm(p.h, b.ffnNorm)
+	if err != nil {
+		return err
+	}
+	in := &input{x: x}
+	gate, err := p.linear(&b.gate, in)
+	if err != nil {
+		return err
+	}
+	up, err := p.linear(&b.up, in)
+	if err != nil {
+		return err
+	}
+	for t := range gate {
+		for i, g := range gate[t] {
+			gate[t][i] = float32(p.act(g) * up[t][i])
+		}
+	}
+	return p.residual(gate, b.ffnSubNorm, &b.down, b.ffnPostNorm)
+}
+
+// residual adds postNorm(l(subNorm(x))) to the stream (N20).
+func (p *pass) residual(x [][]float32, subNorm []float32, l *linear, postNorm []float32) error {
+	x, err := p.norm(x, subNorm)
+	if err != nil {
+		return err
+	}
+	if x, err = p.linear(l, &input{x: x}); err != nil {
+		return err
+	}
+	if x, err = p.norm(x, postNorm); err != nil {
+		return err
+	}
+	for t, h := range p.h {
+		for i := range h {
+			h[i] += x[t][i]
+		}
+	}
+	return nil
+}
+
+func (p *pass) logits() ([][]float32, error) {
+	x, err := p.norm(p.h, p.final)
+	if err != nil {
+		return nil, err
+	}
+	logits, err := p.linear(&p.head, &input{x: x})
+	if err != nil {
+		return nil, err
+	}
+	for t := range logits {
+		for i, z := range logits[t] {
+			logits[t][i] = softcap(z, p.d.LogitSoftcap)
+			if !finite(logits[t][i]) {
+				return nil, p.notFinite(t, fmt.Sprintf("the logit of token %d", i))
+			}
+		}
+	}
+	return logits, nil
+}
+
+// norm applies N13 to every vector; without weights the step does not exist.
+func (p *pass) norm(x [][]float32, w []float32) ([][]float32, error) {
+	if w == nil {
+		return x, nil
+	}
+	y := make([][]float32, len(x))
+	for t := range x {
+		var ok bool
+		if y[t], ok = rmsNorm(x[t], w, p.d.NormEps); !ok {
+			return nil, p.notFinite(t, "the mean square of a norm")
+		}
+	}
+	return y, nil
+}
+
+func (p *pass) linear(l *linear, in *input) ([][]float32, error) {
+	y, err := l.apply(p.ctx, in)
+	if bad := new(badInput); errors.As(err, &bad) {
+		return nil, p.notFinite(bad.vector, fmt.Sprintf("an input of %q", l.name))
+	}
+	return y, err
+}
+
+// notFinite reports a value that is NaN or infinite (N4).
+func (p *pass) notFinite(t int, what string) error {
+	return fmt.Errorf("%w: position %d: %s is NaN or infinite (N4)", pack.ErrCorrupt, p.at[t].pos, what)
+}

@@ -1,0 +1,146 @@
+package reference
+
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Model is a model of a packed file, ready to compute. The view must stay open while it is used.
+type Model struct {
+	d      *model.Description
+	act    func(float32) float32
+	scale  float32 // of attention scores
+	embed  *floats
+	blocks []block
+	final  []float32
+	head   linear
+	trace  func(layer int, h [][]float32) // for tests: the residual stream after a layer
+}
+
+// block holds the weights of one layer; a nil norm is a step that does not exist.
+type block struct {
+	attnNorm, qNorm, kNorm, attnSubNorm, attnPostNorm []float32
+	ffnNorm, ffnSubNorm, ffnPostNorm                  []float32
+
+	q, k, v, o, gate, up, down linear
+
+	rope   rope
+	window int // visible positions; 0 = all
+}
+
+// New builds the model that d describes from the tensors of v. It refuses tensors that are missing or of another shape
+// than d asks for.
+func New(v packed.View, d *model.Description) (*Model, error) {
+	if err := checkConfig(d); err != nil {
+		return nil, err
+	}
+	m := &Model{d: d, act: activations[d.Activation], scale: d.AttnScale, blocks: make([]block, len(d.Blocks))}
+	if m.scale == 0 {
+		m.scale = 1 / sqrt(float32(d.HeadDim))
+	}
+	var err error
+	if m.embed, err = openFloats(v, d.Embed, d.Vocab, d.Hidden); err != nil {
+		return nil, err
+	}
+	for i := range d.Blocks {
+		if m.blocks[i], err = openBlock(v, d, &d.Blocks[i]); err != nil {
+			return nil, fmt.Errorf("layer %d: %w", i, err)
+		}
+	}
+	if m.final, err = openNorm(v, d, d.FinalNorm, d.Hidden); err != nil {
+		return nil, err
+	}
+	m.head, err = openLinear(v, model.Linear{Weight: d.Head, In: d.Hidden, Out: d.Vocab})
+	return m, err
+}
+
+// checkConfig refuses numbers that no forward pass could use.
+func checkConfig(d *model.Description) error {
+	for _, n := range []struct {
+		name  string
+		value int
+	}{
+		{"hidden size", d.Hidden}, {"intermediate size", d.Intermediate}, {"heads", d.Heads}, {"key/value heads", d.KVHeads},
+		{"head size", d.HeadDim}, {"vocabulary", d.Vocab}, {"layers", len(d.Blocks)},
+	} {
+		if n.value < 1 || n.value > pack.MaxDim {
+			return fmt.Errorf("%w: model: %s is %d", pack.ErrCorrupt, n.name, n.value)
+		}
+	}
+	if d.Heads%d.KVHeads != 0 {
+		return fmt.Errorf("%w: model: %d heads do not share %d key/value heads evenly", pack.ErrCorrupt, d.Heads, d.KVHeads)
+	}
+	if d.Rope.Dim < 0 || d.Rope.Dim%2 != 0 || d.Rope.Dim > d.HeadDim {
+		return fmt.Errorf("%w: model: %d rotated values of a head of %d", pack.ErrCorrupt, d.Rope.Dim, d.HeadDim)
+	}
+	if d.Rope.Dim > 0 && !(d.Rope.Theta > 0) {
+		return fmt.Errorf("%w: model: rotary base %v", pack.ErrCorrupt, d.Rope.Theta)
+	}
+	if activations[d.Activation] == nil {
+		return fmt.Errorf("%w: model: activation %q", pack.ErrUnsupported, d.Activation)
+	}
+	for i := range d.Blocks {
+		if err := checkBlock(d, &d.Blocks[i]); err != nil {
+			return fmt.Errorf("layer %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// checkBlock holds the linears of a block against the widths of the model.
+func checkBlock(d *model.Description, b *model.Block) error {
+	q, kv := d.Heads*d.HeadDim, d.KVHeads*d.HeadDim
+	for _, n := range []struct {
+		l       *model.Linear
+		in, out int
+	}{
+		{&b.Q, d.Hidden, q}, {&b.K, d.Hidden, kv}, {&b.V, d.Hidden, kv}, {&b.O, q, d.Hidden},
+		{&b.Gate, d.Hidden, d.Intermediate}, {&b.Up, d.Hidden, d.Intermediate}, {&b.Down, d.Intermediate, d.Hidden},
+	} {
+		if n.l.In != n.in || n.l.Out != n.out {
+			return fmt.Errorf("%w: tensor %q takes %d values to %d; the model needs %d to %d", pack.ErrCorrupt, n.l.Weight, n.l.In, n.l.Out, n.in, n.out)
+		}
+	}
+	return nil
+}
+
+func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, err error) {
+	for _, n := range []struct {
+		dst  *[]float32
+		name string
+		size int
+	}{
+		{&out.attnNorm, b.AttnNorm, d.Hidden}, {&out.qNorm, b.QNorm, d.HeadDim}, {&out.kNorm, b.KNorm, d.HeadDim},
+		{&out.attnSubNorm, b.AttnSubNorm, d.Heads * d.HeadDim}, {&out.attnPostNorm, b.AttnPostNorm, d.Hidden},
+		{&out.ffnNorm, b.FFNNorm, d.Hidden}, {&out.ffnSubNorm, b.FFNSubNorm, d.Intermediate}, {&out.ffnPostNorm, b.FFNPostNorm, d.Hidden},
+	} {
+		if *n.dst, err = openNorm(v, d, n.name, n.size); err != nil {
+			return out, err
+		}
+	}
+	into := []*linear{&out.q, &out.k, &out.v, &out.o, &out.gate, &out.up, &out.down}
+	for i, l := range b.Linears() {
+		if *into[i], err = openLinear(v, *l); err != nil {
+			return out, err
+		}
+	}
+	out.rope = newRope(d.Rope, b.Local)
+	if b.Local {
+		out.window = d.SlidingWindow
+	}
+	return out, nil
+}
+
+// openNorm reads the weights of a norm, as 1 + w where the model asks for it (N13).
+func openNorm(v packed.View, d *model.Description, name string, n int) ([]float32, error) {
+	w, err := openVector(v, name, n)
+	if err == nil && d.NormPlusOne {
+		for i := range w {
+			w[i] = 1 + w[i]
+		}
+	}
+	return w, err
+}

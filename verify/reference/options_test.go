@@ -1,0 +1,386 @@
+package reference
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/verify/internal/sample"
+)
+
+// wide is the forward pass in float64, written from the definitions of the models and not from NUMERICS: another
+// opinion on the meaning of every option.
+type wide struct {
+	d *model.Description
+	w map[string][]float64
+}
+
+func (m *wide) linear(l model.Linear, x []float64) []float64 {
+	y := make([]float64, l.Out)
+	for i := range y {
+		for k, v := range x {
+			y[i] += m.w[l.Weight][(l.Rows.From+i)*l.In+k] * v
+		}
+		if l.Bias != "" {
+			y[i] += m.w[l.Bias][i]
+		}
+	}
+	return y
+}
+
+func (m *wide) norm(name string, x []float64) []float64 {
+	if name == "" {
+		return x
+	}
+	mean := 0.0
+	for _, v := range x {
+		mean += v * v / float64(len(x))
+	}
+	y := make([]float64, len(x))
+	for i, v := range x {
+		w := m.w[name][i]
+		if m.d.NormPlusOne {
+			w++
+		}
+		y[i] = v / math.Sqrt(mean+float64(m.d.NormEps)) * w
+	}
+	return y
+}
+
+func (m *wide) rotate(x []float64, p int, local bool) {
+	r := m.d.Rope
+	for i := range r.Dim / 2 {
+		theta := r.Theta
+		if local && r.LocalTheta != 0 {
+			theta = r.LocalTheta
+		}
+		f := math.Pow(theta, -2*float64(i)/float64(r.Dim))
+		if unscaled := local && r.LocalTheta != 0; !unscaled && r.Linear != 0 {
+			f /= r.Linear
+		} else if !unscaled && r.Factor != 0 {
+			wave, old := 2*math.Pi/f, float64(r.OriginalMaxPositions)
+			smooth := (old/wave - r.LowFreqFactor) / (r.HighFreqFactor - r.LowFreqFactor)
+			smooth = max(0, min(1, smooth))
+			f = (1-smooth)*f/r.Factor + smooth*f
+		}
+		s, c := math.Sincos(float64(p) * f)
+		a, b := x[i], x[i+r.Dim/2]
+		x[i], x[i+r.Dim/2] = a*c-b*s, a*s+b*c
+	}
+}
+
+func (m *wide) act(x float64) float64 {
+	switch m.d.Activation {
+	case "silu":
+		return x / (1 + math.Exp(-x))
+	case "relu2":
+		return max(x, 0) * max(x, 0)
+	}
+	return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+}
+
+func capped(x float64, limit float32) float64 {
+	if limit == 0 {
+		return x
+	}
+	return float64(limit) * math.Tanh(x/float64(limit))
+}
+
+func (m *wide) logits(tokens []int) [][]float64 {
+	d := m.d
+	h := make([][]float64, len(tokens))
+	for t, token := range tokens {
+		h[t] = slices.Clone(m.w[d.Embed][token*d.Hidden : (token+1)*d.Hidden])
+		for i := range h[t] {
+			if d.EmbedScale != 0 {
+				h[t][i] *= float64(d.EmbedScale)
+			}
+		}
+	}
+	add := func(h, x []float64) {
+		for i := range h {
+			h[i] += x[i]
+		}
+	}
+	for i := range d.Blocks {
+		b := &d.Blocks[i]
+		var keys, values [][]float64
+		for t := range h {
+			a := m.norm(b.AttnNorm, h[t])
+			q, k, v := m.linear(b.Q, a), m.linear(b.K, a), m.linear(b.V, a)
+			m.heads(q, b.QNorm, t, b.Local)
+			m.heads(k, b.KNorm, t, b.Local)
+			keys, values = append(keys, k), append(values, v)
+			o := m.norm(b.AttnSubNorm, m.attend(q, keys, values, t, b.Local))
+			add(h[t], m.norm(b.AttnPostNorm, m.linear(b.O, o)))
+			x := m.norm(b.FFNNorm, h[t])
+			g, u := m.linear(b.Gate, x), m.linear(b.Up, x)
+			for j := range g {
+				g[j] = m.act(g[j]) * u[j]
+			}
+			add(h[t], m.norm(b.FFNPostNorm, m.linear(b.Down, m.norm(b.FFNSubNorm, g))))
+		}
+	}
+	for t := range h {
+		h[t] = m.linear(model.Linear{Weight: d.Head, In: d.Hidden, Out: d.Vocab}, m.norm(d.FinalNorm, h[t]))
+		for i, v := range h[t] {
+			h[t][i] = capped(v, d.LogitSoftcap)
+		}
+	}
+	return h
+}
+
+func (m *wide) heads(x []float64, norm string, p int, local bool) {
+	for i := 0; i < len(x); i += m.d.HeadDim {
+		head := x[i : i+m.d.HeadDim]
+		copy(head, m.norm(norm, head))
+		m.rotate(head, p, local)
+	}
+}
+
+func (m *wide) attend(q []float64, keys, values [][]float64, t int, local bool) []float64 {
+	d := m.d
+	scale := float64(d.AttnScale)
+	if scale == 0 {
+		scale = 1 / math.Sqrt(float64(d.HeadDim))
+	}
+	o := make([]float64, len(q))
+	for h := range d.Heads {
+		kv, total := h*d.KVHeads/d.Heads*d.HeadDim, 0.0
+		for j := range keys {
+			if local && d.SlidingWindow > 0 && j <= t-d.SlidingWindow {
+				continue
+			}
+			z := 0.0
+			for i := range d.HeadDim {
+				z += q[h*d.HeadDim+i] * keys[j][kv+i]
+			}
+			e := math.Exp(capped(z*scale, d.AttnSoftcap))
+			total += e
+			for i := range d.HeadDim {
+				o[h*d.HeadDim+i] += e * values[j][kv+i]
+			}
+		}
+		for i := range d.HeadDim {
+			o[h*d.HeadDim+i] /= total
+		}
+	}
+	return o
+}
+
+// plain is a small model with nothing special about it.
+func plain() *model.Description {
+	d := &model.Description{
+		Config: model.Config{
+			Hidden: 24, Intermediate: 40, Layers: 3, Heads: 6, KVHeads: 2, HeadDim: 10, Vocab: 33, MaxPositions: 64,
+			NormEps: 1e-5, Activation: "silu", Rope: model.Rope{Theta: 10000, Dim: 10}, BOS: -1,
+		},
+		Embed: "embed", FinalNorm: "norm", Head: "head",
+	}
+	for i := range 3 {
+		p := fmt.Sprintf("%d.", i)
+		d.Blocks = append(d.Blocks, model.Block{
+			AttnNorm: p + "an", FFNNorm: p + "fn",
+			Q: model.Linear{Weight: p + "q", In: 24, Out: 60}, K: model.Linear{Weight: p + "k", In: 24, Out: 20},
+			V: model.Linear{Weight: p + "v", In: 24, Out: 20}, O: model.Linear{Weight: p + "o", In: 60, Out: 24},
+			Gate: model.Linear{Weight: p + "g", In: 24, Out: 40}, Up: model.Linear{Weight: p + "u", In: 24, Out: 40},
+			Down: model.Linear{Weight: p + "d", In: 40, Out: 24},
+		})
+	}
+	return d
+}
+
+// options changes the plain model, one thing each.
+var options = []struct {
+	name   string
+	change func(d *model.Description)
+}{
+	{"plain", func(d *model.Description) {}},
+	{"tied head", func(d *model.Description) { d.Head = d.Embed }},
+	{"relu2 and sub-norms", func(d *model.Description) {
+		d.Activation = "relu2"
+		eachBlock(d, func(b *model.Block) { b.AttnSubNorm, b.FFNSubNorm = b.Q.Weight+"sub", b.Down.Weight+"sub" })
+	}},
+	{"biases", func(d *model.Description) {
+		eachBlock(d, func(b *model.Block) {
+			for _, l := range b.Linears() {
+				l.Bias = l.Weight + "bias"
+			}
+		})
+	}},
+	{"norms of heads", func(d *model.Description) {
+		eachBlock(d, func(b *model.Block) { b.QNorm, b.KNorm = b.Q.Weight+"norm", b.K.Weight+"norm" })
+	}},
+	{"post-norms, softcaps, embedding scale, 1 + w, gelu", func(d *model.Description) {
+		d.Activation, d.NormPlusOne, d.EmbedScale, d.AttnScale, d.AttnSoftcap, d.LogitSoftcap = "gelu_tanh", true, 4.9, 0.2, 5, 3
+		eachBlock(d, func(b *model.Block) { b.AttnPostNorm, b.FFNPostNorm = b.O.Weight+"post", b.Down.Weight+"post" })
+	}},
+	{"sliding window", func(d *model.Description) {
+		d.SlidingWindow, d.Rope.LocalTheta, d.Rope.Linear = 3, 100, 8
+		d.Blocks[0].Local, d.Blocks[2].Local = true, true
+	}},
+	{"partial rotation", func(d *model.Description) { d.Rope.Dim = 4 }},
+	{"llama3 scaling", func(d *model.Description) {
+		r := &d.Rope
+		r.Factor, r.LowFreqFactor, r.HighFreqFactor, r.OriginalMaxPositions = 4, 1, 4, 64
+	}},
+	{"fused projections", func(d *model.Description) {
+		eachBlock(d, func(b *model.Block) {
+			name := b.Q.Weight + "kv"
+			b.Q.Weight, b.Q.Rows = name, model.Rows{From: 0, To: 60}
+			b.K.Weight, b.K.Rows = name, model.Rows{From: 60, To: 80}
+			b.V.Weight, b.V.Rows = name, model.Rows{From: 80, To: 100}
+		})
+	}},
+}
+
+func eachBlock(d *model.Description, change func(*model.Block)) {
+	for i := range d.Blocks {
+		change(&d.Blocks[i])
+	}
+}
+
+// randomModel gives every tensor of d random weights.
+func randomModel(d *model.Description, seed uint64) (*sample.Model, *wide) {
+	r := rand.New(rand.NewPCG(seed, 9))
+	file, same := &sample.Model{}, &wide{d, map[string][]float64{}}
+	for _, n := range d.Tensors() {
+		size := 1
+		for _, k := range n.Shape {
+			size *= k
+		}
+		x := make([]float32, size)
+		for i := range x {
+			x[i] = float32(r.NormFloat64()) / 3
+			if strings.Contains(n.Name, "n") && len(n.Shape) == 1 && !d.NormPlusOne {
+				x[i]++
+			}
+			same.w[n.Name] = append(same.w[n.Name], float64(x[i]))
+		}
+		file.Plain = append(file.Plain, sample.F32(n.Name, x, n.Shape...))
+	}
+	return file, same
+}
+
+// TestOptions compares every option with the float64 program.
+func TestOptions(t *testing.T) {
+	tokens := []int{3, 1, 4, 1, 5, 9, 2, 6, 5, 32, 0}
+	var before [][]float32
+	for _, o := range options {
+		d := plain()
+		o.change(d)
+		file, want := randomModel(d, 1)
+		m, err := New(file.Open(t), d)
+		if err != nil {
+			t.Fatalf("%s: %v", o.name, err)
+		}
+		got, ref := logits(t, m, tokens), want.logits(tokens)
+		for p := range ref {
+			for i, v := range ref[p] {
+				if math.Abs(float64(got[p][i])-v) > 2e-5*max(1, math.Abs(v)) {
+					t.Fatalf("%s: position %d, logit %d: %v, want %v", o.name, p, i, got[p][i], v)
+				}
+			}
+		}
+		if before != nil && math.Abs(float64(before[10][0]-got[10][0])) < 1e-3 {
+			t.Errorf("%s makes no difference to the model before it: the test proves nothing", o.name)
+		}
+		before = got
+	}
+}
+
+// TestBatchesAgree: one pass over a text, its tokens one by one, and two texts at once give the same bits.
+func TestBatchesAgree(t *testing.T) {
+	d := plain()
+	d.SlidingWindow, d.Blocks[1].Local = 4, true
+	file, _ := randomModel(d, 2)
+	quantizeBlocks(d, file)
+	m, err := New(file.Open(t), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := []int{7, 2, 30, 4, 4, 18, 9}, []int{5, 5, 1}
+	whole, other := logits(t, m, a), logits(t, m, b)
+	step := m.NewSequence()
+	for i, token := range a {
+		z, err := m.Forward(context.Background(), Chunk{step, []int{token}})
+		if err != nil || !slices.Equal(z[0], whole[i]) {
+			t.Fatalf("token %d alone gives other logits (%v)", i, err)
+		}
+	}
+	both, err := m.Forward(context.Background(), Chunk{m.NewSequence(), a}, Chunk{m.NewSequence(), b})
+	if err != nil || !slices.EqualFunc(both, slices.Concat(whole, other), slices.Equal) {
+		t.Fatalf("two texts at once give other logits (%v)", err)
+	}
+}
+
+// quantizeBlocks turns the linears of the blocks into ternary ones with scales of every kind.
+func quantizeBlocks(d *model.Description, file *sample.Model) {
+	kinds := []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow}, {Kind: packed.ScaleGroup, Group: 7}, {Kind: packed.ScaleGroup, Group: 64}}
+	r := rand.New(rand.NewPCG(8, 8))
+	eachBlock(d, func(b *model.Block) {
+		for i, l := range b.Linears() {
+			file.Plain = slices.DeleteFunc(file.Plain, func(p sample.Plain) bool { return p.Name == l.Weight })
+			shape, scale := pack.Shape{M: l.Out, K: l.In}, kinds[i%len(kinds)]
+			file.Quantized = append(file.Quantized, sample.Quantized{
+				Name: l.Weight, Matrix: randomMatrix(r, shape, pack.Ternary), Layout: pack.Spec{Name: "vnni4i"},
+				Scale: scale, Scales: scalesFor(shape, scale), Quantizer: "test",
+			})
+		}
+	})
+	slices.SortFunc(file.Quantized, func(a, b sample.Quantized) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// TestQuantizedLinear compares N15 with its formula, term by term, for every kind of scale, with a bias and on a range of rows.
+func TestQuantizedLinear(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	shape := pack.Shape{M: 37, K: 50}
+	x := [][]float32{make([]float32, 50), make([]float32, 50)}
+	bias := make([]float32, 37)
+	for i := range 50 {
+		x[0][i], x[1][i] = float32(r.NormFloat64()), float32(r.NormFloat64())*1000
+		bias[min(i, 36)] = float32(i)
+	}
+	for _, scale := range []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow}, {Kind: packed.ScaleGroup, Group: 16}, {Kind: packed.ScaleGroup, Group: 50}} {
+		q := sample.Quantized{Name: "w", Matrix: randomMatrix(r, shape, pack.Int2), Layout: pack.Spec{Name: "vnni4i", Alphabet: "int2"}, Scale: scale, Scales: scalesFor(shape, scale)}
+		f := (&sample.Model{Quantized: []sample.Quantized{q}, Plain: []sample.Plain{sample.F32("b", bias[5:30], 25)}}).Open(t)
+		l, err := openLinear(f, model.Linear{Weight: "w", Bias: "b", In: 50, Out: 25, Rows: model.Rows{From: 5, To: 30}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := l.apply(context.Background(), &input{x: x})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j := range x {
+			codes, step, _ := quantize(x[j])
+			for row := 5; row < 30; row++ {
+				line := q.Matrix.Codes[row*50 : (row+1)*50]
+				var want float32
+				switch scale.Kind {
+				case packed.ScaleTensor:
+					want = float32(naive(line, codes)) * q.Scales[0]
+				case packed.ScaleRow:
+					want = float32(naive(line, codes)) * q.Scales[row]
+				default:
+					groups := (50 + scale.Group - 1) / scale.Group
+					for g := range groups {
+						a, b := g*scale.Group, min(50, (g+1)*scale.Group)
+						want += float32(float32(naive(line[a:b], codes[a:b])) * q.Scales[row*groups+g])
+					}
+				}
+				want = float32(want*step) + bias[row]
+				if got := y[j][row-5]; got != want {
+					t.Fatalf("scale %v, vector %d, row %d: %v, want %v", scale, j, row, got, want)
+				}
+			}
+		}
+	}
+}

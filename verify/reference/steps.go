@@ -1,0 +1,87 @@
+package reference
+
+import "math"
+
+// rmsNorm is N13; w already holds 1 + w where the model asks for it. It reports whether the mean square is finite (N4).
+func rmsNorm(x, w []float32, eps float32) ([]float32, bool) {
+	m := float32(dot(x, x) / float32(len(x)))
+	v := 1 / sqrt(m+eps)
+	y := make([]float32, len(x))
+	for i := range x {
+		y[i] = float32(float32(x[i]*v) * w[i])
+	}
+	return y, finite(m)
+}
+
+// quantize is N14: int8 codes of one vector and the step that they count. It reports whether all of x is finite (N4).
+func quantize(x []float32) (q []int8, step float32, ok bool) {
+	a := maxabs(x)
+	if !finite(a) {
+		return nil, 0, false
+	}
+	b := max(a, 1e-5)
+	s := maxActivation / b
+	q = make([]int8, len(x))
+	for i, v := range x {
+		q[i] = int8(max(-maxActivation, min(maxActivation, round(float32(v*s)))))
+	}
+	return q, b / maxActivation, true
+}
+
+// attend is N18 for one head of one token: keys and values of the visible positions, in ascending order.
+func attend(q []float32, keys, values [][]float32, scale, limit float32) []float32 {
+	z := make([]float32, len(keys))
+	for j, k := range keys {
+		z[j] = softcap(float32(dot(q, k)*scale), limit)
+	}
+	m := float32(math.Inf(-1))
+	for _, v := range z {
+		m = max(m, v)
+	}
+	for j, v := range z {
+		z[j] = exp(v - m)
+	}
+	s := sum(z)
+	o := make([]float32, len(q))
+	for j, v := range values {
+		for i := range o {
+			o[i] += float32(z[j] * v[i])
+		}
+	}
+	for i := range o {
+		o[i] = o[i] / s
+	}
+	return o
+}
+
+// activations by their names in a Description (N10).
+var activations = map[string]func(float32) float32{"silu": silu, "relu2": relu2, "gelu_tanh": geluTanh}
+
+// ArgMax is the position of the largest value, the first one among equals (N21).
+func ArgMax(x []float32) int {
+	best := 0
+	for i, v := range x {
+		if v > x[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// Top returns the positions of the n largest values, larger first, the smaller position first among equals (N21).
+func Top(x []float32, n int) []int {
+	top := make([]int, 0, n+1)
+	for i, v := range x {
+		at := len(top)
+		for at > 0 && v > x[top[at-1]] {
+			at--
+		}
+		if at < n {
+			top = append(top, 0)
+			copy(top[at+1:], top[at:])
+			top[at] = i
+			top = top[:min(len(top), n)]
+		}
+	}
+	return top
+}

@@ -1,0 +1,84 @@
+package reference
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// floats is a tensor of the packed file that was kept as it was; rows are widened when they are needed (N2).
+type floats struct {
+	name  string
+	rows  int
+	cols  int
+	data  []byte
+	bytes int // of an element
+	widen func([]byte) float32
+}
+
+// openFloats opens a tensor and demands its shape; a vector is one row.
+func openFloats(v packed.View, name string, shape ...int) (*floats, error) {
+	t, err := v.Tensor(name)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Equal(t.Shape, shape) {
+		return nil, fmt.Errorf("%w: tensor %q has shape %v; the model needs %v", pack.ErrCorrupt, name, t.Shape, shape)
+	}
+	f := &floats{name: name, rows: 1, cols: shape[len(shape)-1], data: t.Data}
+	if len(shape) == 2 {
+		f.rows = shape[0]
+	}
+	switch t.DType {
+	case "F32":
+		f.bytes, f.widen = 4, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
+	case "BF16":
+		f.bytes, f.widen = 2, func(b []byte) float32 { return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16) }
+	case "F16":
+		f.bytes, f.widen = 2, func(b []byte) float32 { return widenHalf(binary.LittleEndian.Uint16(b)) }
+	default:
+		return nil, fmt.Errorf("%w: tensor %q has dtype %s; the model needs F32, F16 or BF16", pack.ErrUnsupported, name, t.DType)
+	}
+	if len(f.data) != f.rows*f.cols*f.bytes {
+		return nil, fmt.Errorf("%w: tensor %q has %d bytes for shape %v of %s", pack.ErrCorrupt, name, len(f.data), shape, t.DType)
+	}
+	return f, nil
+}
+
+// row writes one row to dst, widened to float32.
+func (f *floats) row(dst []float32, i int) {
+	data := f.data[i*f.cols*f.bytes:]
+	for k := range dst {
+		dst[k] = f.widen(data[k*f.bytes : (k+1)*f.bytes])
+	}
+}
+
+// openVector reads a whole vector; an empty name gives nil.
+func openVector(v packed.View, name string, n int) ([]float32, error) {
+	if name == "" {
+		return nil, nil
+	}
+	f, err := openFloats(v, name, n)
+	if err != nil {
+		return nil, err
+	}
+	x := make([]float32, n)
+	f.row(x, 0)
+	return x, nil
+}
+
+// widenHalf is the value of an IEEE binary16: (1 + m/1024)·2^(e−15), or m/1024·2^(−14) when e is 0.
+func widenHalf(h uint16) float32 {
+	sign, e, m := uint32(h>>15)<<31, int(h>>10&31), uint32(h&1023)
+	switch e {
+	case 0:
+		return math.Float32frombits(math.Float32bits(float32(m)*0x1p-24) | sign)
+	case 31:
+		return math.Float32frombits(sign | 0x7f800000 | m<<13)
+	}
+	return math.Float32frombits(sign | uint32(e-15+127)<<23 | m<<13)
+}
