@@ -91,7 +91,7 @@ func TestCheckFinds(t *testing.T) {
 		"externalParameters.recipe.include is missing": {`"include":["*<&>*"],`, ``},
 		"resolvedDependencies[1].digest.sha256":        {digestOf("2"), digestOf("5")},
 		"resolvedDependencies[0].name":                 {`"config.json"`, `"other.json"`},
-		"resolvedDependencies[0].digest is null":       {`"digest":{"sha256":"` + digestOf("1") + `"}`, `"digest":null`},
+		"resolvedDependencies[0].digest is missing":    {`"digest":{"sha256":"` + digestOf("1") + `"}`, `"digest":null`},
 		"runDetails.builder.version.lowpack":           {`"lowpack":"0.1.0"`, `"lowpack":"0.2.0"`},
 		"runDetails.builder.id is a number":            {`"id":"https://github.com/lowpack/lowpack"`, `"id":7`},
 		"twice":                                        {`"predicateType"`, `"subject":[],"predicateType"`},
