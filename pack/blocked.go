@@ -20,13 +20,6 @@ func blockedLayouts() []definition {
 	}}
 }
 
-type blocked struct {
-	formula
-	rows int // of a panel, bm
-}
-
-func (l *blocked) PanelRows() int { return l.rows }
-
 func openBlocked(s Spec) (Layout, error) {
 	bm, err := param(s, "bm", 1, 1<<12)
 	if err != nil {
@@ -42,12 +35,26 @@ func openBlocked(s Spec) (Layout, error) {
 	}
 	c := codeOf(a)
 	bits := c.bits()
-	return &blocked{rows: bm, formula: formula{
+	return &paneled{rows: bm, formula: formula{
 		spec: s, code: c, radix: 1 << bits, cell: bits,
 		padded: roundUp(bm, bk),
 		size:   dense(bits),
 		at: func(s Shape, m, k int) place {
 			return field(m/bm*bm*s.K+k/bk*bm*bk+m%bm*bk+k%bk, bits)
 		},
+		fast: blockedStrips(bm, bk, bits),
 	}}, nil
+}
+
+// blockedStrips walks one row of a block at a time, or a part of it where blocks are wide.
+func blockedStrips(bm, bk, bits int) *strips {
+	bytes := func(t *strip, packed []byte) []byte {
+		e := t.row/bm*bm*t.s.K + t.col/bk*bm*bk + t.row%bm*bk + t.col%bk
+		return packed[e*bits/8:][:t.n*bits/8]
+	}
+	return &strips{
+		panel: bm, rows: 1, chunk: maxChunk, block: bk,
+		fold:   func(dst []byte, t *strip) { putFields(bytes(t, dst), t.d[0][:], bits) },
+		unfold: func(t *strip, src []byte) { getFields(t.d[0][:], bytes(t, src), bits) },
+	}
 }

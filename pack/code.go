@@ -8,19 +8,25 @@ const unused = -128
 // code is a code table: the digit that a layout stores for each value of its alphabet. It tells nothing about where the
 // digit goes.
 type code struct {
-	values []int8     // by digit; unused where the digit must not occur
-	digits [256]uint8 // by two's complement byte of a value
-	legal  [256]bool  // by two's complement byte of a value
-	pad    uint8      // digit of padding: weight zero, or digit 0 where the alphabet has no zero
+	values  []int8     // by digit; unused where the digit must not occur
+	byDigit [256]int8  // values, unused beyond their end
+	digits  [256]uint8 // by two's complement byte of a value
+	legal   [256]bool  // by two's complement byte of a value
+	pad     uint8      // digit of padding: weight zero, or digit 0 where the alphabet has no zero
+	quads   *quads     // the same table for eight codes at once; nil for more than four values
 }
 
 // newCode makes the table in which digit i stands for values[i].
 func newCode(values ...int8) code {
-	c := code{values: values}
+	c := code{values: values, quads: newQuads(values)}
+	for d := range c.byDigit {
+		c.byDigit[d] = unused
+	}
 	for d, v := range values {
 		if v == unused {
 			continue
 		}
+		c.byDigit[d] = v
 		c.digits[uint8(v)] = uint8(d)
 		c.legal[uint8(v)] = true
 		if v == 0 {
@@ -77,8 +83,6 @@ func (c *code) bits() int {
 
 // value returns the value of a digit, and whether the digit is used at all.
 func (c *code) value(digit int) (int8, bool) {
-	if digit >= len(c.values) || c.values[digit] == unused {
-		return 0, false
-	}
-	return c.values[digit], true
+	v := c.byDigit[digit]
+	return v, v != unused
 }

@@ -9,6 +9,15 @@ import (
 // its own bits has unit 1; digits of base 3 share a number and have powers of three.
 type place struct{ At, Bit, Unit int }
 
+// paneled is a formula whose bytes are a sequence of row panels.
+type paneled struct {
+	formula
+	rows int
+}
+
+// PanelRows implements Paneled.
+func (p *paneled) PanelRows() int { return p.rows }
+
 // formula is the definition of a layout as an address formula: where each digit of each weight goes. It is also a plain
 // implementation of Layout, one weight at a time: layouts that models run with add faster methods, which tests compare
 // with these.
@@ -29,6 +38,8 @@ type formula struct {
 	planes int
 	// seal gives the stored byte of a sum of digits; nil when the sum itself is stored.
 	seal *[256]uint8
+	// fast does the same many weights at a time, for layouts that models run with. Tests compare the two.
+	fast *strips
 }
 
 func (f *formula) Spec() Spec { return cloneSpec(f.spec) }
@@ -61,6 +72,9 @@ func (f *formula) Pack(dst []byte, m *Matrix) error {
 	if err != nil {
 		return err
 	}
+	if f.fast != nil && f.packFast(dst, m, s) {
+		return nil
+	}
 	if err := f.checkCodes(m); err != nil {
 		return err
 	}
@@ -73,7 +87,10 @@ func (f *formula) Unpack(m *Matrix, src []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := f.read(m, s, src); err != nil {
+	if f.fast != nil && f.unpackFast(m, s, src) {
+		return nil
+	}
+	if err := f.read(m, s, src); err != nil { // also says what it is that the fast way did not like
 		return err
 	}
 	return f.checkSame(m, s, src, f.write)

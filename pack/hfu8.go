@@ -15,12 +15,10 @@ func hfLayouts() []definition {
 	}}
 }
 
-type hfU8 struct{ formula }
-
 func openHF(s Spec) Layout {
 	c := ascending(Ternary)
 	c.pad = 0
-	return &hfU8{formula{
+	return &formula{
 		spec: s, code: c, radix: 4, cell: 2,
 		padded: roundUp(4, 1),
 		size:   dense(2),
@@ -28,5 +26,6 @@ func openHF(s Spec) Layout {
 			r := s.M / 4
 			return place{At: m%r*s.K + k, Bit: 2 * (m / r), Unit: 1}
 		},
-	}}
+		fast: fourRows(0, [4]int{0, 1, 2, 3}, func(t *strip) int { return t.row*t.s.K + t.col }),
+	}
 }

@@ -45,16 +45,8 @@ func I2STail(scale float32) [32]byte {
 }
 
 // i2s is a flat stream of blocks.
-type i2s struct {
-	formula
-	block int // weights
-}
-
-// PanelRows is the number of rows after which a panel ends at the end of a block, whatever K is.
-func (l *i2s) PanelRows() int { return l.block }
-
 func openI2S(s Spec, block int) Layout {
-	return &i2s{block: block, formula: formula{
+	return &paneled{rows: block, formula: formula{
 		spec: s, code: ascending(Ternary), radix: 4, cell: 2,
 		padded: func(s Shape) (Shape, error) { return Shape{M: up(s.M, block/gcd(block, s.K)), K: s.K}, nil },
 		size:   dense(2),
@@ -66,22 +58,39 @@ func openI2S(s Spec, block int) Layout {
 				Unit: 1,
 			}
 		},
+		fast: i2sStrips(block),
 	}}
 }
 
-type i2sRows4 struct{ formula }
-
-func (l *i2sRows4) PanelRows() int { return 4 }
-
-func openI2SRows4(s Spec) Layout {
-	return &i2sRows4{formula{
-		spec: s, code: ascending(Ternary), radix: 4, cell: 2,
-		padded: roundUp(4, 1),
-		size:   dense(2),
-		at: func(s Shape, m, k int) place {
-			return place{At: m/4*s.K + k, Bit: 6 - 2*(m%4), Unit: 1}
+// i2sStrips takes the matrix for one long row.
+func i2sStrips(block int) *strips {
+	quarter := block / 4
+	return &strips{
+		rows: 1, chunk: maxChunk, flat: true,
+		fold: func(dst []byte, t *strip) {
+			for k := 0; k < t.n; k += block {
+				out, in := dst[(t.col+k)/4:][:quarter], t.d[0][k:][:block]
+				for j := 0; j < quarter; j += 8 {
+					w := binary.LittleEndian.Uint64(in[j:])
+					for i := 1; i < 4; i++ {
+						w = w<<2 | binary.LittleEndian.Uint64(in[i*quarter+j:])
+					}
+					binary.LittleEndian.PutUint64(out[j:], w)
+				}
+			}
 		},
-	}}
+		unfold: func(t *strip, src []byte) {
+			for k := 0; k < t.n; k += block {
+				in, out := src[(t.col+k)/4:][:quarter], t.d[0][k:][:block]
+				for j := 0; j < quarter; j += 8 {
+					w := binary.LittleEndian.Uint64(in[j:])
+					for i := range 4 {
+						binary.LittleEndian.PutUint64(out[i*quarter+j:], w>>(6-2*i)&(3*ones))
+					}
+				}
+			}
+		},
+	}
 }
 
 func gcd(a, b int) int {

@@ -23,13 +23,6 @@ func tl1Layouts() []definition {
 	}}
 }
 
-type tl1 struct {
-	formula
-	rows int // of a block, BM
-}
-
-func (l *tl1) PanelRows() int { return l.rows }
-
 func openTL1(s Spec) (Layout, error) {
 	bm := s.Params["bm"]
 	if bm != 32 && bm != 64 {
@@ -44,7 +37,7 @@ func openTL1(s Spec) (Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tl1{rows: bigM, formula: formula{
+	return &paneled{rows: bigM, formula: formula{
 		spec: s, code: ascending(Ternary), radix: 3, cell: 4,
 		padded: roundUp(bigM, bigK),
 		size:   dense(2),

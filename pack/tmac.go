@@ -24,13 +24,6 @@ func tmacLayouts() []definition {
 	return []definition{define(1, Int1), define(2, Ternary, Int2), define(4, Int4)}
 }
 
-type tmac struct {
-	formula
-	rows int // of a tile
-}
-
-func (l *tmac) PanelRows() int { return l.rows }
-
 func openTMAC(s Spec, bits int) (Layout, error) {
 	bm, err := param(s, "bm", 32, 1<<12)
 	if err != nil {
@@ -40,7 +33,7 @@ func openTMAC(s Spec, bits int) (Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tmac{rows: bm / bits, formula: formula{
+	return &paneled{rows: bm / bits, formula: formula{
 		spec: s, code: tmacCode(s.Alphabet), radix: 2, cell: 1,
 		padded: roundUp(bm/bits, 4*kf),
 		size:   dense(bits),

@@ -19,25 +19,50 @@ func vnni4Layouts() []definition {
 	}
 }
 
-type vnni4 struct {
-	formula
-	rows int // of a panel, bm
-}
-
-func (l *vnni4) PanelRows() int { return l.rows }
-
 func openVNNI4(s Spec, bm int) (Layout, error) {
 	c, err := vnniCode(s.Alphabet)
 	if err != nil {
 		return nil, err
 	}
 	bits := c.bits()
-	return &vnni4{rows: bm, formula: formula{
+	return &paneled{rows: bm, formula: formula{
 		spec: s, code: c, radix: 1 << bits, cell: bits,
 		padded: roundUp(bm, 4),
 		size:   dense(bits),
 		at: func(s Shape, m, k int) place {
 			return field(m/bm*bm*s.K+k/4*4*bm+m%bm*4+k%4, bits)
 		},
+		fast: vnni4Strips(bm, bits),
 	}}, nil
+}
+
+func vnni4Strips(bm, bits int) *strips {
+	start := func(t *strip) int { return (t.row/bm*bm*t.s.K + t.col*bm + t.row%bm*4) * bits / 8 }
+	w := &strips{panel: bm, rows: 1, chunk: 256}
+	if bits == 8 {
+		w.fold = func(dst []byte, t *strip) {
+			for at, k := start(t), 0; k < t.n; at, k = at+4*bm, k+4 {
+				copy(dst[at:at+4], t.d[0][k:k+4])
+			}
+		}
+		w.unfold = func(t *strip, src []byte) {
+			for at, k := start(t), 0; k < t.n; at, k = at+4*bm, k+4 {
+				copy(t.d[0][k:k+4], src[at:at+4])
+			}
+		}
+		return w
+	}
+	w.rows = 2 // of one bit: a nibble each
+	w.fold = func(dst []byte, t *strip) {
+		for at, k := start(t), 0; k < t.n; at, k = at+bm/2, k+4 {
+			dst[at] = gather4(t.d[0][k:]) | gather4(t.d[1][k:])<<4
+		}
+	}
+	w.unfold = func(t *strip, src []byte) {
+		for at, k := start(t), 0; k < t.n; at, k = at+bm/2, k+4 {
+			scatter4(t.d[0][k:], src[at])
+			scatter4(t.d[1][k:], src[at]>>4)
+		}
+	}
+	return w
 }

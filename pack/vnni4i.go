@@ -1,5 +1,7 @@
 package pack
 
+import "encoding/binary"
+
 // VNNI4-interleaved (libxsmm, PyTorch-TPP): row panels of bm rows, inside a panel one 32-bit word per lane and group of
 // four columns. Byte k%4 of the word belongs to column k; its fields, from bit 0 upwards, belong to rows m, m+L, m+2L …
 // of the panel, L = bm·bits/8 lanes. A vector load, a mask and a byte shuffle (or a mask alone) give operands of 4-way
@@ -23,13 +25,6 @@ func vnni4iLayouts() []definition {
 	}
 }
 
-type vnni4i struct {
-	formula
-	rows int // of a panel, bm
-}
-
-func (l *vnni4i) PanelRows() int { return l.rows }
-
 func openVNNI4i(s Spec, bm int) (Layout, error) {
 	c, err := vnniCode(s.Alphabet)
 	if err != nil {
@@ -37,16 +32,22 @@ func openVNNI4i(s Spec, bm int) (Layout, error) {
 	}
 	bits := c.bits()
 	lanes := bm * bits / 8
-	return &vnni4i{rows: bm, formula: formula{
+	at := func(s Shape, m, k int) int { return m/bm*lanes*s.K + k/4*4*lanes + m%lanes*4 + k%4 }
+	return &paneled{rows: bm, formula: formula{
 		spec: s, code: c, radix: 1 << bits, cell: bits,
 		padded: roundUp(bm, 4),
 		size:   dense(bits),
 		at: func(s Shape, m, k int) place {
 			return place{
-				At:   m/bm*lanes*s.K + k/4*4*lanes + m%lanes*4 + k%4,
+				At:   at(s, m, k),
 				Bit:  bits * (m % bm / lanes),
 				Unit: 1,
 			}
+		},
+		fast: &strips{
+			panel: bm, rows: 8 / bits, apart: true, chunk: 256,
+			fold:   func(dst []byte, t *strip) { foldWords(dst[at(t.s, t.row, t.col):], t, bits, 4*lanes) },
+			unfold: func(t *strip, src []byte) { unfoldWords(t, src[at(t.s, t.row, t.col):], bits, 4*lanes) },
 		},
 	}}, nil
 }
@@ -62,4 +63,36 @@ func vnniCode(alphabet string) (code, error) {
 	}
 	a, err := FindAlphabet(alphabet)
 	return codeOf(a), err
+}
+
+// foldWords writes the digits of rows that share a lane: one 32-bit word per four columns, stride bytes apart.
+func foldWords(dst []byte, t *strip, bits, stride int) {
+	rows := 8 / bits
+	for k := 0; k < t.n; k += 8 {
+		var w uint64
+		for i := range rows {
+			w |= binary.LittleEndian.Uint64(t.d[i][k:]) << (bits * i)
+		}
+		binary.LittleEndian.PutUint32(dst, uint32(w))
+		if k+4 == t.n {
+			return
+		}
+		binary.LittleEndian.PutUint32(dst[stride:], uint32(w>>32))
+		dst = dst[min(2*stride, len(dst)):]
+	}
+}
+
+func unfoldWords(t *strip, src []byte, bits, stride int) {
+	rows := 8 / bits
+	mask := uint64(1<<bits-1) * ones
+	for k := 0; k < t.n; k += 8 {
+		w := uint64(binary.LittleEndian.Uint32(src))
+		if k+4 < t.n {
+			w |= uint64(binary.LittleEndian.Uint32(src[stride:])) << 32
+			src = src[min(2*stride, len(src)):]
+		}
+		for i := range rows {
+			binary.LittleEndian.PutUint64(t.d[i][k:], w>>(bits*i)&mask)
+		}
+	}
 }

@@ -17,12 +17,8 @@ func w2a8Layouts() []definition {
 	}}
 }
 
-type w2a8 struct{ formula }
-
-func (l *w2a8) PanelRows() int { return 16 }
-
 func openW2A8(s Spec) Layout {
-	return &w2a8{formula{
+	return &paneled{rows: 16, formula: formula{
 		spec: s, code: plusTwo(s.Alphabet), radix: 4, cell: 2,
 		padded: roundUp(16, 32),
 		size:   dense(2),

@@ -1,0 +1,112 @@
+package pack
+
+// strips is the fast way through a layout: digits of a few rows and some hundred columns at a time, which stay in the
+// first-level cache. What is left for a layout to say is how the digits of a strip become bytes and back.
+type strips struct {
+	panel int  // rows whose strips are walked before the next columns; 0 = all rows
+	rows  int  // rows of a strip
+	apart bool // the rows of a strip lie panel/rows apart, not next to each other
+	chunk int  // columns of a strip, at most maxChunk
+	block int  // no strip crosses a multiple of it; 0 = no such limit
+	flat  bool // the matrix is walked as one long row
+
+	fold   func(dst []byte, t *strip)
+	unfold func(t *strip, src []byte)
+}
+
+const (
+	maxStripRows = 8
+	maxChunk     = 512
+	noDigit      = 0xFF // what unfold writes for bytes that no digits give; no code table has so many entries that use it
+	slack        = 8    // bytes that a word-wise fold may read or write behind the digits of a row
+)
+
+// strip is one step of the walk: digits d[i][:n] belong to row row + i·stride, columns col … col+n−1 of native shape s.
+type strip struct {
+	s              Shape
+	row, stride, n int
+	col            int
+	d              [maxStripRows][maxChunk + slack]byte
+}
+
+// walk calls do for each strip of native shape s.
+func (w *strips) walk(s Shape, do func(*strip) bool) bool {
+	panel := w.panel
+	if panel == 0 {
+		panel = s.M
+	}
+	t := &strip{s: s, stride: 1}
+	step := w.rows
+	if w.apart {
+		t.stride, step = panel/w.rows, 1
+	}
+	for first := 0; first < s.M; first += panel {
+		for t.col = 0; t.col < s.K; t.col += t.n {
+			t.n = min(w.chunk, s.K-t.col)
+			if w.block != 0 {
+				t.n = min(t.n, w.block-t.col%w.block)
+			}
+			for i := range panel / w.rows {
+				t.row = first + i*step
+				if !do(t) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// packFast is write by strips. It reports whether all codes are in the alphabet.
+func (f *formula) packFast(dst []byte, m *Matrix, s Shape) bool {
+	m, s = f.fast.view(m, s)
+	return f.fast.walk(s, func(t *strip) bool {
+		for i := range f.fast.rows {
+			digits, codes := t.d[i][:t.n], t.codes(m, i)
+			if !f.code.encode(digits, codes) {
+				return false
+			}
+			for j := len(codes); j < len(digits); j++ {
+				digits[j] = f.code.pad
+			}
+		}
+		f.fast.fold(dst, t)
+		return true
+	})
+}
+
+// unpackFast is read by strips. It reports whether all digits stand for weights and all padding is as packFast writes it.
+func (f *formula) unpackFast(m *Matrix, s Shape, src []byte) bool {
+	m, s = f.fast.view(m, s)
+	return f.fast.walk(s, func(t *strip) bool {
+		f.fast.unfold(t, src)
+		for i := range f.fast.rows {
+			digits, codes := t.d[i][:t.n], t.codes(m, i)
+			if !f.code.decode(codes, digits) {
+				return false
+			}
+			for _, d := range digits[len(codes):] {
+				if d != f.code.pad {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+func (w *strips) view(m *Matrix, s Shape) (*Matrix, Shape) {
+	if !w.flat {
+		return m, s
+	}
+	return &Matrix{Shape: Shape{1, m.M * m.K}, Alphabet: m.Alphabet, Codes: m.Codes}, Shape{1, s.M * s.K}
+}
+
+// codes of row i of the strip, without padding.
+func (t *strip) codes(m *Matrix, i int) []int8 {
+	row := t.row + i*t.stride
+	if row >= m.M || t.col >= m.K {
+		return nil
+	}
+	return m.Codes[row*m.K+t.col:][:min(t.n, m.K-t.col)]
+}
