@@ -95,7 +95,7 @@ func TestCheckFinds(t *testing.T) {
 		"runDetails.builder.version.lowpack":           {`"lowpack":"0.1.0"`, `"lowpack":"0.2.0"`},
 		"runDetails.builder.id is a number":            {`"id":"https://github.com/lowpack/lowpack"`, `"id":7`},
 		"twice":                                        {`"predicateType"`, `"subject":[],"predicateType"`},
-		"ends":                                         {"}}}}}\n", "}}}}"},
+		"is expected":                                  {"}}}}}\n", "}}}}"},
 	} {
 		err := Check([]byte(replace(t, text, edit)), fileDigest, manifest())
 		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), word) {
