@@ -59,12 +59,12 @@ func (v *rowValues) add(mag uint32, most int) bool {
 }
 
 // ratio demands that the larger of two levels is three times the smaller one, up to the rounding of both to the type of
-// the checkpoint: half a unit each, which is 2⁻⁹ (BF16), 2⁻¹² (F16), 2⁻²⁵ (F32) of the value.
+// the checkpoint: half a unit each, which is up to 2⁻⁸ (BF16), 2⁻¹¹ (F16), 2⁻²⁴ (F32) of the value (just above a power of two).
 func (v *rowValues) ratio(r *Rule, d DType, row int) error {
 	if v.large == 0 {
 		return nil
 	}
-	tolerance := map[DType]float64{BF16: 0x1p-8, F16: 0x1p-11, F32: 0x1p-24}[d]
+	tolerance := map[DType]float64{BF16: 0x1p-7, F16: 0x1p-10, F32: 0x1p-23}[d]
 	a, b := float64(math.Float32frombits(v.small)), float64(math.Float32frombits(v.large))
 	if math.Abs(b-3*a) > b*tolerance {
 		return fmt.Errorf("%w: %s: row %d holds the magnitudes %v and %v; four levels lie at ±a and ±3a", pack.ErrUnsupported, r.Name, row, a, b)
