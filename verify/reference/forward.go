@@ -45,8 +45,8 @@ func (m *Model) Forward(ctx context.Context, chunks ...Chunk) ([][]float32, erro
 		if err := p.mlp(b); err != nil {
 			return nil, fmt.Errorf("layer %d: MLP: %w", i, err)
 		}
-		if m.trace != nil {
-			m.trace(i, p.h)
+		if m.after != nil {
+			m.after(i, p.h)
 		}
 	}
 	logits, err := p.logits()

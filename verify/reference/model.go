@@ -17,7 +17,7 @@ type Model struct {
 	blocks []block
 	final  []float32
 	head   linear
-	trace  func(layer int, h [][]float32) // for tests: the residual stream after a layer
+	after  func(layer int, h [][]float32) // when not nil: called with the residual stream after every layer
 }
 
 // block holds the weights of one layer; a nil norm is a step that does not exist.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/shared"
 	"github.com/lowpack/lowpack/pack"
@@ -20,7 +21,7 @@ import (
 func open(t *testing.T, dir, layout string) (*Model, packed.View) {
 	t.Helper()
 	f := sample.FromCheckpoint(t, dir, pack.Spec{Name: layout}).Open(t)
-	m, err := New(f, sample.Description(t, f))
+	m, err := New(f, describe(t, f))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func greedy(t *testing.T, m *Model, prompt []int, n int) []int {
 	return out
 }
 
-type golden struct {
+type outside struct {
 	Prompts []struct {
 		Name         string
 		PromptIDs    []int     `json:"prompt_ids"`
@@ -71,7 +72,7 @@ func TestTinyBitnet(t *testing.T) {
 	const tie = 0.15
 	for _, name := range []string{"tiny-bitnet", "tiny-bitnet-packed"} {
 		m, _ := open(t, shared.Testdata(t, name), "blocked")
-		var want golden
+		var want outside
 		readJSON(t, "tiny-bitnet-golden/"+name+".json", &want)
 		var chunks []Chunk
 		for _, p := range want.Prompts {
@@ -115,10 +116,10 @@ func TestTinyBitnet(t *testing.T) {
 func TestTinyBitnetTrace(t *testing.T) {
 	m, _ := open(t, shared.Testdata(t, "tiny-bitnet"), "blocked")
 	trace := float64s(t, shared.Testdata(t, "tiny-bitnet-golden/tiny-bitnet.trace.safetensors"))
-	var want golden
+	var want outside
 	readJSON(t, "tiny-bitnet-golden/tiny-bitnet.json", &want)
 	layers := 0
-	m.trace = func(layer int, h [][]float32) {
+	m.after = func(layer int, h [][]float32) {
 		layers++
 		x := trace["model.layers."+string(rune('0'+layer))+".output"]
 		for i, v := range x {
@@ -278,4 +279,13 @@ func float64s(t *testing.T, path string) map[string][]float64 {
 		}
 	}
 	return out
+}
+
+func describe(t *testing.T, v packed.View) *model.Description {
+	t.Helper()
+	d, err := packed.Describe(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }

@@ -105,24 +105,6 @@ func Floats(dtype string, b []byte) []float32 {
 	return x
 }
 
-// Description is the model of a packed file.
-func Description(t testing.TB, v packed.View) *model.Description {
-	t.Helper()
-	config, _ := v.Embedded("config.json")
-	generation, _ := v.Embedded("generation_config.json")
-	d, err := model.Parse(config, generation, func(name string) ([]int, bool) {
-		if e, ok := v.Manifest().Entry(name); ok {
-			return e.Shape[:], true
-		}
-		x, err := v.Tensor(name)
-		return x.Shape, err == nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
 func read(t testing.TB, c *checkpoint.Checkpoint, src checkpoint.Tensor) []byte {
 	t.Helper()
 	b := make([]byte, src.Size)

@@ -1,0 +1,248 @@
+package reference
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lowpack/lowpack/formats/golden"
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Record computes what a plan of golden outputs asks for and returns it encoded, in as many bytes as the plan has. d
+// describes the model in v; it may be nil when the plan has no logits. progress, when not nil, is told about the work
+// done, in weights, from one goroutine at a time.
+func Record(ctx context.Context, v packed.View, d *model.Description, plan *golden.Record, progress func(done, total int64)) ([]byte, error) {
+	r := &recorder{ctx: ctx, view: v, record: golden.Record{Products: slices.Clone(plan.Products), Logits: slices.Clone(plan.Logits)}, progress: progress}
+	r.total = r.productWork() + r.logitsWork(d)
+	if err := r.products(); err != nil {
+		return nil, fmt.Errorf("golden products: %w", err)
+	}
+	if len(plan.Logits) > 0 {
+		if err := r.logits(d); err != nil {
+			return nil, fmt.Errorf("golden logits: %w", err)
+		}
+	}
+	return r.record.Encode()
+}
+
+type recorder struct {
+	ctx         context.Context
+	view        packed.View
+	record      golden.Record
+	progress    func(done, total int64)
+	done, total int64 // weights
+}
+
+func (r *recorder) advance(weights int64) {
+	r.done += weights
+	if r.progress != nil {
+		r.progress(r.done, r.total)
+	}
+}
+
+// tensors calls do for the products of each tensor, which stand together.
+func (r *recorder) tensors(do func(e *packed.Entry, products []golden.Product) error) error {
+	for p := r.record.Products; len(p) > 0; {
+		n := 1
+		for n < len(p) && p[n].Tensor == p[0].Tensor {
+			n++
+		}
+		e, ok := r.view.Manifest().Entry(p[0].Tensor)
+		if !ok {
+			return fmt.Errorf("%w: no quantized tensor %q", pack.ErrCorrupt, p[0].Tensor)
+		}
+		if err := do(e, p[:n]); err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return nil
+}
+
+func (r *recorder) productWork() (weights int64) {
+	r.tensors(func(e *packed.Entry, _ []golden.Product) error {
+		weights += int64(e.Shape[0]) * int64(e.Shape[1])
+		return nil
+	})
+	return weights
+}
+
+// products computes the products of every tensor in one sweep over its weights.
+func (r *recorder) products() error {
+	return r.tensors(func(e *packed.Entry, products []golden.Product) error {
+		m, err := openMatrix(r.view, e.Name)
+		if err != nil {
+			return err
+		}
+		if err := m.record(r.ctx, products); err != nil {
+			return err
+		}
+		r.advance(int64(m.M) * int64(m.K))
+		return nil
+	})
+}
+
+// record fills in the products of one tensor.
+func (m *matrix) record(ctx context.Context, products []golden.Product) error {
+	var q [][]int8
+	for i := range products {
+		q = append(q, golden.Vectors(products[i].Seed, products[i].Vectors, m.K)...)
+	}
+	// acc[t][g][m] of all vectors; rows that are not computed stay zero and are not read.
+	acc := make([]int32, len(q)*m.groups()*m.M)
+	keep := func(row int, sums []int32) {
+		for g := range m.groups() {
+			for t := range q {
+				acc[(t*m.groups()+g)*m.M+row] = sums[g*len(q)+t]
+			}
+		}
+	}
+	for _, s := range m.spans(products) {
+		if err := m.products(ctx, q, s[0], s[1], keep); err != nil {
+			return err
+		}
+	}
+	for i := range products {
+		p := &products[i]
+		n := p.Vectors * m.groups() * m.M
+		p.Values = listed(acc[:n], m.M, p.Rows)
+		if p.Digest != "" {
+			p.Digest = golden.DigestProducts(acc[:n])
+		}
+		acc = acc[n:]
+	}
+	return nil
+}
+
+// spans are the ranges of rows to compute: all rows when a digest is asked for, or when the layout can only be unpacked
+// as a whole; else those that are written out.
+func (m *matrix) spans(products []golden.Product) (spans [][2]int) {
+	_, paneled := m.layout.(pack.Paneled)
+	for _, p := range products {
+		if p.Digest != "" || !paneled {
+			return [][2]int{{0, m.M}}
+		}
+		for _, row := range p.Rows {
+			spans = append(spans, [2]int{int(row), int(row) + 1})
+		}
+	}
+	slices.SortFunc(spans, func(a, b [2]int) int { return a[0] - b[0] })
+	return slices.Compact(spans)
+}
+
+// listed takes some rows out of acc[][m].
+func listed(acc []int32, m int, rows []int32) []int32 {
+	out := make([]int32, 0, len(acc)/m*len(rows))
+	for ; len(acc) > 0; acc = acc[m:] {
+		for _, row := range rows {
+			out = append(out, acc[row])
+		}
+	}
+	return out
+}
+
+// logits evaluates all sequences together: first the given tokens, then one more of each at a time.
+func (r *recorder) logits(d *model.Description) error {
+	m, err := New(r.view, d)
+	if err != nil {
+		return err
+	}
+	m.after = func(int, [][]float32) { r.advance(layerWork(d)) }
+	sequences := r.sequences(m)
+	for {
+		var chunks []Chunk
+		var rows []*golden.Logits
+		for _, s := range sequences {
+			if c := s.next(); len(c) > 0 {
+				chunks = append(chunks, Chunk{Seq: s.text, Tokens: tokensOf(c)})
+				rows = append(rows, c...)
+			}
+		}
+		if len(rows) == 0 {
+			return nil
+		}
+		z, err := m.Forward(r.ctx, chunks...)
+		if err != nil {
+			return err
+		}
+		for i, l := range rows {
+			fill(l, z[i])
+		}
+	}
+}
+
+// sequence is one of the recorded sequences while it is evaluated.
+type sequence struct {
+	text *Sequence
+	rows []*golden.Logits
+	done int
+}
+
+func (r *recorder) sequences(m *Model) (list []*sequence) {
+	for i := range r.record.Logits {
+		l := &r.record.Logits[i]
+		if l.Position == 0 {
+			list = append(list, &sequence{text: m.NewSequence()})
+		}
+		s := list[len(list)-1]
+		s.rows = append(s.rows, l)
+	}
+	return list
+}
+
+// next takes the rows to evaluate next: all given tokens, then one greedy token after the other.
+func (s *sequence) next() []*golden.Logits {
+	rest := s.rows[s.done:]
+	n := 0
+	for n < len(rest) && rest[n].Given {
+		n++
+	}
+	if n == 0 && len(rest) > 0 {
+		rest[0].Token = s.rows[s.done-1].TopTokens[0]
+		n = 1
+	}
+	s.done += n
+	return rest[:n]
+}
+
+func tokensOf(rows []*golden.Logits) []int {
+	tokens := make([]int, len(rows))
+	for i, l := range rows {
+		tokens[i] = int(l.Token)
+	}
+	return tokens
+}
+
+func fill(l *golden.Logits, z []float32) {
+	n := len(l.TopTokens)
+	l.Digest, l.TopTokens, l.TopLogits = golden.DigestLogits(z), make([]int32, n), make([]float32, n)
+	for i, id := range Top(z, n) {
+		l.TopTokens[i], l.TopLogits[i] = int32(id), z[id]
+	}
+}
+
+// logitsWork is the number of weights that all passes of the plan read.
+func (r *recorder) logitsWork(d *model.Description) int64 {
+	if len(r.record.Logits) == 0 || len(d.Blocks) == 0 {
+		return 0
+	}
+	passes := 1
+	for i := range r.record.Logits {
+		if l := &r.record.Logits[i]; l.Sequence == 0 && !l.Given {
+			passes++
+		}
+	}
+	return int64(passes) * int64(len(d.Blocks)) * layerWork(d)
+}
+
+// layerWork is the number of weights of a layer, with its share of the output head.
+func layerWork(d *model.Description) int64 {
+	n := int64(d.Vocab) * int64(d.Hidden) / int64(len(d.Blocks))
+	for _, l := range d.Blocks[0].Linears() {
+		n += int64(l.In) * int64(l.Out)
+	}
+	return n
+}
