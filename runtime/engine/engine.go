@@ -1,0 +1,137 @@
+// Package engine runs a model from a packed file: forward passes over batches of sequences with a cache of keys and
+// values, and the choice of the next token.
+//
+// The forward pass is that of docs/NUMERICS.md: integer products by package kernel, floats by package tensor. Its logits
+// are the same, bit for bit, for every number of threads, every way to cut a prompt into chunks, every batch that a
+// sequence is computed in, and every instruction set.
+package engine
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/kernel"
+)
+
+// Options of an engine. The zero value is a sensible choice for one conversation.
+type Options struct {
+	Threads   int // workers; 0 = one per CPU that this process may use
+	Context   int // most tokens of a sequence; 0 = what the model was made for, at most DefaultContext
+	Sequences int // sequences that can be open at once, each with memory for Context tokens; 0 = 1
+	Batch     int // most tokens of one pass over the weights; 0 = DefaultBatch
+
+	// FloatActivations computes with floats throughout, activations not quantized and codes multiplied by their scales
+	// beforehand: for comparison with references that do so. It is slow and needs four bytes per weight.
+	FloatActivations bool
+}
+
+// The defaults of Options.
+const (
+	DefaultContext = 4096
+	DefaultBatch   = 256
+)
+
+// Engine is a loaded model. Its methods may be called from any goroutine; Forward calls run one after another.
+type Engine struct {
+	desc      *model.Description
+	opt       Options
+	pool      *kernel.Pool
+	weights   weights
+	sequences []*Sequence
+	close     []func()
+
+	mu   sync.Mutex // held by Forward and by what changes sequences
+	pass pass
+}
+
+// Open loads a packed file. The weights stay in the memory map of the file.
+func Open(path string, o Options) (*Engine, error) {
+	f, err := packed.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	e, err := New(f, o)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	e.close = append([]func(){func() { f.Close() }}, e.close...) // last of all: the weights lie in the file
+	return e, nil
+}
+
+// New builds an engine from a view of a packed file, which must stay open until Close.
+func New(v packed.View, o Options) (*Engine, error) {
+	if err := kernel.Check(); err != nil {
+		return nil, err
+	}
+	d, err := packed.Describe(v)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.complete(d); err != nil {
+		return nil, err
+	}
+	e := &Engine{desc: d, opt: o}
+	if err := e.load(v); err != nil {
+		e.Close()
+		return nil, err
+	}
+	if err := e.allocate(); err != nil {
+		e.Close()
+		return nil, err
+	}
+	e.pool = kernel.NewPool(o.Threads)
+	e.close = append(e.close, e.pool.Close)
+	return e, nil
+}
+
+// complete fills in the defaults and refuses what cannot be.
+func (o *Options) complete(d *model.Description) error {
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"threads", o.Threads}, {"context", o.Context}, {"sequences", o.Sequences}, {"batch", o.Batch}} {
+		if n.value < 0 {
+			return fmt.Errorf("%w: %s is %d; it cannot be negative", pack.ErrUnsupported, n.name, n.value)
+		}
+	}
+	if o.Threads == 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	if o.Context == 0 {
+		o.Context = min(d.MaxPositions, DefaultContext)
+	}
+	if o.Context > d.MaxPositions {
+		return fmt.Errorf("%w: a context of %d tokens; the model was made for %d positions", pack.ErrLimit, o.Context, d.MaxPositions)
+	}
+	if o.Sequences == 0 {
+		o.Sequences = 1
+	}
+	if o.Batch == 0 {
+		o.Batch = DefaultBatch
+	}
+	o.Batch = min(o.Batch, o.Context*o.Sequences)
+	return nil
+}
+
+// Description of the model. It must not be changed.
+func (e *Engine) Description() *model.Description { return e.desc }
+
+// Options are those that the engine was made with, defaults filled in.
+func (e *Engine) Options() Options { return e.opt }
+
+// WeightBytes is the number of bytes of weights that a step of decoding reads, the head included and of the embedding
+// only one row.
+func (e *Engine) WeightBytes() int { return e.weights.bytes() }
+
+// Close stops the workers and releases memory. No other method may be running or called afterwards.
+func (e *Engine) Close() {
+	for i := len(e.close) - 1; i >= 0; i-- {
+		e.close[i]()
+	}
+	e.close = nil
+}

@@ -1,0 +1,241 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/kernel"
+)
+
+// Chunk is a run of tokens to append to a sequence.
+type Chunk struct {
+	Seq    *Sequence
+	Tokens []int
+	// Logits receives the logits after each of the last len(Logits)/Vocab tokens. Empty = none are wanted.
+	Logits []float32
+}
+
+// Forward appends the tokens of all chunks to their sequences, at most one chunk per sequence, and computes the logits
+// that are asked for. One call with many sequences reads the weights once for all of them. The tokens go through the
+// model in passes of at most Options.Batch; ctx is asked between passes.
+//
+// After an error no sequence is longer than before, and the contents of Logits are undefined.
+func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range batch {
+		if err := e.check(batch, i); err != nil {
+			return err
+		}
+	}
+	p := &e.pass
+	p.tokens = p.tokens[:0]
+	for i := range batch {
+		c := &batch[i]
+		silent := len(c.Tokens) - len(c.Logits)/e.desc.Vocab // tokens without logits
+		for j, id := range c.Tokens {
+			t := token{seq: c.Seq, pos: c.Seq.n + j, id: id}
+			if j >= silent {
+				t.logits = c.Logits[(j-silent)*e.desc.Vocab:][:e.desc.Vocab]
+			}
+			if p.tokens = append(p.tokens, t); len(p.tokens) == e.opt.Batch {
+				if err := e.flush(ctx); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := e.flush(ctx); err != nil {
+		return err
+	}
+	for i := range batch {
+		batch[i].Seq.n += len(batch[i].Tokens)
+	}
+	return nil
+}
+
+// check refuses chunk i of a batch if it cannot be computed.
+func (e *Engine) check(batch []Chunk, i int) error {
+	c := &batch[i]
+	switch {
+	case c.Seq == nil || c.Seq.e != e || !c.Seq.open:
+		return fmt.Errorf("%w: chunk %d is for a sequence that is not open here", pack.ErrUnsupported, i)
+	case len(c.Tokens) == 0:
+		return fmt.Errorf("%w: chunk %d has no tokens", pack.ErrUnsupported, i)
+	case c.Seq.n+len(c.Tokens) > e.opt.Context:
+		return fmt.Errorf("%w: %d tokens after %d; the context holds %d", pack.ErrLimit, len(c.Tokens), c.Seq.n, e.opt.Context)
+	case len(c.Logits)%e.desc.Vocab != 0 || len(c.Logits) > len(c.Tokens)*e.desc.Vocab:
+		return fmt.Errorf("%w: room for %d logits; %d tokens have %d each", pack.ErrUnsupported, len(c.Logits), len(c.Tokens), e.desc.Vocab)
+	}
+	for _, id := range c.Tokens {
+		if id < 0 || id >= e.desc.Vocab {
+			return fmt.Errorf("%w: token id %d; the vocabulary has %d", pack.ErrUnsupported, id, e.desc.Vocab)
+		}
+	}
+	for j := range i {
+		if batch[j].Seq == c.Seq {
+			return fmt.Errorf("%w: chunks %d and %d are for the same sequence", pack.ErrUnsupported, j, i)
+		}
+	}
+	return nil
+}
+
+// flush computes the tokens that have been gathered.
+func (e *Engine) flush(ctx context.Context) error {
+	p := &e.pass
+	defer func() { p.tokens = p.tokens[:0] }()
+	if len(p.tokens) == 0 {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	clear(p.bad)
+	p.wrong.Store(false)
+	p.enter = enterTask{e}
+	e.run(len(p.tokens), 1, &p.enter)
+	for i := range e.weights.blocks {
+		if err := e.block(i); err != nil {
+			return err
+		}
+	}
+	return e.head()
+}
+
+// run shares items of a task among the workers, chunk at a time.
+func (e *Engine) run(items, chunk int, t kernel.Task) {
+	if items <= chunk {
+		t.Do(0, items)
+		return
+	}
+	e.pool.Run(items, chunk, t)
+}
+
+// block computes one layer (NUMERICS 5).
+func (e *Engine) block(layer int) error {
+	p, d, b := &e.pass, e.desc, &e.weights.blocks[layer]
+	n := len(p.tokens)
+
+	e.input(n, prepareTask{fan: &b.qkv, src: p.h, stride: d.Hidden, norm: b.attnNorm})
+	e.multiply(&b.qkv, n, p.y, nil)
+	p.split = splitTask{e, layer}
+	e.run(n, 1, &p.split)
+	p.attend = attendTask{e, layer}
+	e.run(n*d.KVHeads, e.attendChunk(), &p.attend)
+	e.input(n, prepareTask{fan: &b.o, src: p.o, stride: d.Heads * d.HeadDim, norm: b.attnSubNorm})
+	if p.wrong.Load() {
+		return e.notFinite(layer, "attention")
+	}
+	e.residual(&b.o, n, b.attnPostNorm)
+
+	e.input(n, prepareTask{fan: &b.gateUp, src: p.h, stride: d.Hidden, norm: b.ffnNorm})
+	e.multiply(&b.gateUp, n, p.y, nil)
+	e.input(n, prepareTask{fan: &b.down, src: p.y, stride: b.gateUp.out, gated: true, norm: b.ffnSubNorm})
+	if p.wrong.Load() {
+		return e.notFinite(layer, "feed-forward")
+	}
+	e.residual(&b.down, n, b.ffnPostNorm)
+	return nil
+}
+
+// input makes the input of a fan for n tokens.
+func (e *Engine) input(n int, k prepareTask) {
+	p := &e.pass
+	k.Engine, k.quant = e, p.quant[k.fan.in]
+	p.prepare = k
+	if k.fan.codes {
+		k.quant.Reset(n)
+	}
+	e.run(n, 1, &p.prepare)
+	if k.fan.codes {
+		k.quant.Finish()
+	}
+}
+
+// multiply computes the outputs of a fan in y, and adds them to add if there is one.
+func (e *Engine) multiply(f *fan, n int, y, add []float32) {
+	p := &e.pass
+	p.product = product{fan: f, n: n, x: p.x, q: p.quant[f.in], step: p.step, y: y, ldy: f.out, sums: p.sums, add: add}
+	e.pool.Run(f.units, f.chunk, &p.product)
+}
+
+// residual computes the outputs of a fan and adds them, after their norm if there is one, to the residual stream.
+func (e *Engine) residual(f *fan, n int, norm []float32) {
+	p := &e.pass
+	if norm == nil {
+		e.multiply(f, n, p.y, p.h)
+		return
+	}
+	e.multiply(f, n, p.y, nil)
+	p.post = postTask{e, norm}
+	e.run(n, 1, &p.post)
+}
+
+// attendChunk is the number of heads that a worker takes at once: all of them where attention is so short that sharing
+// it costs more than it gains.
+func (e *Engine) attendChunk() int {
+	const short = 1 << 15 // products of a float with a float, some microseconds
+	p, d := &e.pass, e.desc
+	if len(p.tokens) == 1 && (p.tokens[0].pos+1)*d.Heads*d.HeadDim < short {
+		return d.KVHeads
+	}
+	return 1
+}
+
+// head computes the logits of the tokens that want them, some at a time.
+func (e *Engine) head() error {
+	p := &e.pass
+	for t := range p.tokens {
+		if p.tokens[t].logits != nil {
+			p.rows = append(p.rows, t)
+		}
+		if n := len(p.rows); n > 0 && (n == p.headRows || t == len(p.tokens)-1) {
+			e.logits(n)
+			p.rows = p.rows[:0]
+		}
+	}
+	if p.wrong.Load() {
+		return e.notFinite(len(e.weights.blocks), "the output head")
+	}
+	return nil
+}
+
+// logits computes those of the n tokens p.rows. Those of a single token go straight to their place.
+func (e *Engine) logits(n int) {
+	p, d := &e.pass, e.desc
+	y := p.logits
+	if n == 1 {
+		y = p.tokens[p.rows[0]].logits
+	}
+	e.input(n, prepareTask{fan: &e.weights.head, src: p.h, stride: d.Hidden, rows: p.rows, norm: e.weights.norm})
+	e.multiply(&e.weights.head, n, y, nil)
+	p.finish = finishTask{e, p.rows, y}
+	e.run(n, 1, &p.finish)
+}
+
+// NonFinite is the error of a computation that left the range of floats (NUMERICS N4).
+type NonFinite struct {
+	Position int
+	Step     string
+}
+
+func (e *NonFinite) Error() string {
+	return fmt.Sprintf("%v: at position %d the %s gives values that are infinite or not a number: the weights are damaged, or their scales are wrong", pack.ErrCorrupt, e.Position, e.Step)
+}
+
+// Unwrap makes it a pack.ErrCorrupt.
+func (e *NonFinite) Unwrap() error { return pack.ErrCorrupt }
+
+// notFinite names the first token of the pass that is not finite.
+func (e *Engine) notFinite(layer int, step string) error {
+	if layer < len(e.weights.blocks) {
+		step = fmt.Sprintf("%s of layer %d", step, layer)
+	}
+	for t, bad := range e.pass.bad {
+		if bad {
+			return &NonFinite{e.pass.tokens[t].pos, step}
+		}
+	}
+	panic("engine: nothing is wrong")
+}

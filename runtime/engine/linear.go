@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"unsafe"
+
+	"github.com/lowpack/lowpack/runtime/kernel"
+	"github.com/lowpack/lowpack/runtime/tensor"
+)
+
+// matrix is a stored matrix: packed codes with scales, or floats.
+type matrix struct {
+	rows int
+	bias []float32 // nil = none
+
+	codes  *kernel.Weights // nil for floats
+	scales []float32       // 1, rows, or [groups][rows]
+	floats *tensor.Matrix
+
+	at    int // column of the first output in the rows of the fan
+	first int // number of its first unit in the fan
+	units int
+	unit  int // rows of a unit
+}
+
+// fan is one or several matrices that read the same vectors and whose outputs lie side by side: query, key and value;
+// gate and up. Its work is divided into units, each of them some rows of one matrix, that can be computed in any order.
+type fan struct {
+	in, out  int
+	matrices []matrix
+	units    int
+	codes    bool // some matrix has codes and wants quantized vectors
+	chunk    int  // units that a worker takes at once
+}
+
+// Sizes of the units of work. A chunk must be long against the shared counter, and short against the whole, so that the
+// workers finish together.
+const (
+	unitBytes  = 32 << 10  // of a matrix of floats
+	chunkBytes = 128 << 10 // KERNEL_FACTS: 3–6 % dearer than fixed halves on idle cores, and robust on busy ones
+)
+
+// add appends a matrix.
+func (f *fan) add(m matrix) {
+	m.at, m.first = f.out, f.units
+	if m.codes != nil {
+		m.unit, f.codes = m.codes.PanelRows(), true
+	} else {
+		m.unit = max(4, unitBytes/(m.floats.Cols*m.floats.Type.Size())&^3)
+	}
+	m.units = (m.rows + m.unit - 1) / m.unit
+	f.out += m.rows
+	f.units += m.units
+	f.matrices = append(f.matrices, m)
+	f.chunk = max(1, chunkBytes*f.units/max(1, f.bytes()))
+}
+
+// bytes of weights in the fan.
+func (f *fan) bytes() (n int) {
+	for i := range f.matrices {
+		m := &f.matrices[i]
+		if m.codes != nil {
+			n += m.codes.Bytes()
+		} else {
+			n += m.floats.Cols * m.floats.Rows * m.floats.Type.Size()
+		}
+	}
+	return n
+}
+
+// product is the task of multiplying the vectors of a pass by a fan: y[t·ldy + i], plus the residual where there is one.
+type product struct {
+	fan  *fan
+	n    int                 // vectors
+	x    []float32           // [n][fan.in]
+	q    *kernel.Activations // x quantized, if fan.codes
+	step []float32           // of quantization, per vector
+	y    []float32
+	ldy  int
+	sums []int32   // scratch for scales per group, [n][groups][ldy]
+	add  []float32 // y is added here as well, [n][fan.out]; nil = nowhere
+}
+
+// Do computes units [from, to).
+func (p *product) Do(from, to int) {
+	for i := range p.fan.matrices {
+		m := &p.fan.matrices[i]
+		u0, u1 := max(from-m.first, 0), min(to-m.first, m.units)
+		if u0 < u1 {
+			p.multiply(m, u0, u1)
+		}
+	}
+}
+
+// multiply computes units [u0, u1) of a matrix.
+func (p *product) multiply(m *matrix, u0, u1 int) {
+	r0, r1 := u0*m.unit, min(u1*m.unit, m.rows)
+	switch {
+	case m.codes == nil:
+		m.floats.Mul(p.y[m.at+r0:], p.ldy, p.x, p.fan.in, p.n, r0, r1)
+	case m.codes.Groups() == 1:
+		// The sums take the place of the results: both are four bytes wide.
+		acc := asInt32(p.y[m.at:])
+		m.codes.Mul(acc, p.ldy, p.q, u0, u1)
+		for t := range p.n {
+			row := t * p.ldy
+			y := p.y[m.at+row:][r0:r1]
+			if len(m.scales) == 1 {
+				tensor.ScaleAll(y, acc[row:][r0:r1], m.scales[0], p.step[t])
+			} else {
+				tensor.ScaleRows(y, acc[row:][r0:r1], m.scales[r0:r1], p.step[t])
+			}
+		}
+	default:
+		p.multiplyGroups(m, u0, u1, r0, r1)
+	}
+	for t := range p.n {
+		y := p.y[t*p.ldy+m.at:][r0:r1]
+		if m.bias != nil {
+			tensor.Add(y, m.bias[r0:r1])
+		}
+		if p.add != nil {
+			tensor.Add(p.add[t*p.fan.out+m.at:][r0:r1], y)
+		}
+	}
+}
+
+// multiplyGroups is the form with scales per group of columns (N15).
+func (p *product) multiplyGroups(m *matrix, u0, u1, r0, r1 int) {
+	groups := m.codes.Groups()
+	sums := p.sums[m.at:]
+	m.codes.Mul(sums, p.ldy, p.q, u0, u1)
+	for t := range p.n {
+		y := p.y[t*p.ldy+m.at:][r0:r1]
+		clear(y)
+		for g := range groups {
+			tensor.ScaleAdd(y, sums[(t*groups+g)*p.ldy:][r0:r1], m.scales[g*m.rows:][r0:r1])
+		}
+		tensor.Times(y, p.step[t])
+	}
+}
+
+func asInt32(x []float32) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}

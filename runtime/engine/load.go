@@ -1,0 +1,249 @@
+package engine
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/kernel"
+	"github.com/lowpack/lowpack/runtime/tensor"
+)
+
+// weights of a model, in the form in which the forward pass wants them.
+type weights struct {
+	embed  *tensor.Matrix
+	blocks []block
+	norm   []float32
+	head   fan
+}
+
+// block is one layer. A nil norm means that the step does not exist.
+type block struct {
+	attnNorm, attnSubNorm, attnPostNorm []float32
+	qNorm, kNorm                        []float32
+	ffnNorm, ffnSubNorm, ffnPostNorm    []float32
+	qkv, o, gateUp, down                fan
+	local                               bool
+}
+
+func (w *weights) bytes() int {
+	n := w.head.bytes() + w.embed.Cols*w.embed.Type.Size()
+	for i := range w.blocks {
+		b := &w.blocks[i]
+		n += b.qkv.bytes() + b.o.bytes() + b.gateUp.bytes() + b.down.bytes()
+	}
+	return n
+}
+
+// load binds the tensors that the description names.
+func (e *Engine) load(v packed.View) error {
+	l := &loader{Engine: e, view: v}
+	d, w := e.desc, &e.weights
+	w.embed = l.floats(d.Embed, d.Vocab, d.Hidden)
+	w.norm = l.norm(d.FinalNorm, d.Hidden)
+	w.head = l.fan(&model.Linear{Weight: d.Head, In: d.Hidden, Out: d.Vocab})
+	w.blocks = make([]block, len(d.Blocks))
+	for i := range d.Blocks {
+		from := &d.Blocks[i]
+		w.blocks[i] = block{
+			attnNorm:     l.norm(from.AttnNorm, d.Hidden),
+			qkv:          l.fan(&from.Q, &from.K, &from.V),
+			qNorm:        l.norm(from.QNorm, d.HeadDim),
+			kNorm:        l.norm(from.KNorm, d.HeadDim),
+			attnSubNorm:  l.norm(from.AttnSubNorm, d.Heads*d.HeadDim),
+			o:            l.fan(&from.O),
+			attnPostNorm: l.norm(from.AttnPostNorm, d.Hidden),
+			ffnNorm:      l.norm(from.FFNNorm, d.Hidden),
+			gateUp:       l.fan(&from.Gate, &from.Up),
+			ffnSubNorm:   l.norm(from.FFNSubNorm, d.Intermediate),
+			down:         l.fan(&from.Down),
+			ffnPostNorm:  l.norm(from.FFNPostNorm, d.Hidden),
+			local:        from.Local,
+		}
+	}
+	return l.err
+}
+
+// loader keeps the first error.
+type loader struct {
+	*Engine
+	view packed.View
+	err  error
+}
+
+func (l *loader) fail(name string, err error) {
+	if l.err == nil {
+		l.err = fmt.Errorf("%q: %w", name, err)
+	}
+}
+
+// floats returns a tensor that is stored as floats. A missing one is an error.
+func (l *loader) floats(name string, rows, cols int) *tensor.Matrix {
+	m, err := l.matrix(name, rows, cols)
+	if err != nil {
+		l.fail(name, err)
+		return &tensor.Matrix{Rows: rows, Cols: cols}
+	}
+	return m
+}
+
+func (l *loader) matrix(name string, rows, cols int) (*tensor.Matrix, error) {
+	t, err := l.view.Tensor(name)
+	if err != nil {
+		return nil, err
+	}
+	typ, err := tensor.ParseType(t.DType)
+	if err != nil {
+		return nil, err
+	}
+	if want := []int{rows, cols}; !slices.Equal(t.Shape, want) && !slices.Equal(t.Shape, want[1:]) {
+		return nil, fmt.Errorf("%w: shape %v; the model asks for %v", pack.ErrCorrupt, t.Shape, want)
+	}
+	return tensor.NewMatrix(typ, rows, cols, t.Data)
+}
+
+// norm returns the weights of a norm as N13 multiplies by them, nil for no name.
+func (l *loader) norm(name string, n int) []float32 {
+	if name == "" {
+		return nil
+	}
+	w := l.vector(name, n)
+	if l.desc.NormPlusOne {
+		for i := range w {
+			w[i] = 1 + w[i]
+		}
+	}
+	return w
+}
+
+// vector widens a tensor of n floats.
+func (l *loader) vector(name string, n int) []float32 {
+	w := make([]float32, n)
+	if m := l.floats(name, 1, n); l.err == nil {
+		m.Row(w, 0)
+	}
+	return w
+}
+
+// fan binds linears that read the same vectors. Linears that are ranges of the rows of one tensor must follow one another
+// and cover it: then the tensor's outputs are already side by side.
+func (l *loader) fan(linears ...*model.Linear) fan {
+	f := fan{in: linears[0].In}
+	for len(linears) > 0 && l.err == nil {
+		first := linears[0]
+		rows, n := 0, 0
+		for n < len(linears) && linears[n].Weight == first.Weight {
+			if r := linears[n].Rows; r != (model.Rows{}) && r != (model.Rows{From: rows, To: rows + linears[n].Out}) {
+				l.fail(first.Weight, fmt.Errorf("%w: its parts are not rows that follow one another", pack.ErrUnsupported))
+			}
+			rows += linears[n].Out
+			n++
+		}
+		if m := l.linear(first.Weight, rows, f.in); l.err == nil {
+			m.bias = l.biases(linears[:n], rows)
+			f.add(m)
+		}
+		linears = linears[n:]
+	}
+	return f
+}
+
+// biases joins the biases of linears that share a tensor; nil when none has one.
+func (l *loader) biases(linears []*model.Linear, rows int) []float32 {
+	var bias []float32
+	for _, lin := range linears {
+		if lin.Bias != "" {
+			bias = append(bias, l.vector(lin.Bias, lin.Out)...)
+		}
+	}
+	if len(bias) != 0 && len(bias) != rows {
+		l.fail(linears[0].Weight, fmt.Errorf("%w: some of its parts have a bias and some have none", pack.ErrUnsupported))
+	}
+	return bias
+}
+
+// linear binds one matrix, packed or not.
+func (l *loader) linear(name string, rows, cols int) matrix {
+	entry, ok := l.view.Manifest().Entry(name)
+	if !ok {
+		return matrix{rows: rows, floats: l.floats(name, rows, cols)}
+	}
+	m, err := l.codes(entry, pack.Shape{M: rows, K: cols})
+	if err != nil {
+		l.fail(name, err)
+	}
+	return m
+}
+
+func (l *loader) codes(entry *packed.Entry, want pack.Shape) (matrix, error) {
+	if s := entry.MatrixShape(); s != want {
+		return matrix{}, fmt.Errorf("%w: shape %v; the model asks for %v", pack.ErrCorrupt, s, want)
+	}
+	scales, err := packed.Scales(l.view, entry)
+	if err != nil {
+		return matrix{}, err
+	}
+	if shape, err := entry.ScaleShape(); err != nil {
+		return matrix{}, err
+	} else if n := shape[0] * shape[len(shape)-1]; len(shape) == 2 && len(scales) != n || len(shape) == 1 && len(scales) != shape[0] {
+		return matrix{}, fmt.Errorf("%w: %d scales; shape %v is expected (F9)", pack.ErrCorrupt, len(scales), shape)
+	}
+	if l.opt.FloatActivations {
+		return l.dequantized(entry, scales)
+	}
+	layout, err := pack.Open(entry.Layout)
+	if err != nil {
+		return matrix{}, err
+	}
+	data, err := packed.PackedBytes(l.view, entry)
+	if err != nil {
+		return matrix{}, err
+	}
+	w, err := kernel.Bind(layout, want, data, entry.Scale.Group)
+	if err != nil {
+		return matrix{}, err
+	}
+	l.close = append(l.close, w.Close)
+	if w.Groups() > 1 {
+		scales = transposed(scales, want.M, w.Groups())
+	}
+	return matrix{rows: want.M, codes: w, scales: scales}, nil
+}
+
+// transposed turns [rows][groups] into [groups][rows], so that one group of many rows is one vector.
+func transposed(scales []float32, rows, groups int) []float32 {
+	out := make([]float32, len(scales))
+	for m := range rows {
+		for g := range groups {
+			out[g*rows+m] = scales[m*groups+g]
+		}
+	}
+	return out
+}
+
+// dequantized returns codes multiplied by their scales, as floats on the heap.
+func (l *loader) dequantized(entry *packed.Entry, scales []float32) (matrix, error) {
+	codes, err := packed.Codes(l.view, entry)
+	if err != nil {
+		return matrix{}, err
+	}
+	group := entry.Scale.Group
+	if group == 0 {
+		group = codes.K
+	}
+	perRow := 0 // scales of a row; with one scale for the tensor no row has its own
+	if len(scales) > 1 {
+		perRow = (codes.K + group - 1) / group
+	}
+	data := make([]byte, 4*len(codes.Codes))
+	for i, c := range codes.Codes {
+		scale := scales[i/codes.K*perRow+i%codes.K/group]
+		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(float32(c)*scale))
+	}
+	floats, err := tensor.NewMatrix(tensor.F32, codes.M, codes.K, data)
+	return matrix{rows: codes.M, floats: floats}, err
+}

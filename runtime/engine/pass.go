@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"sync/atomic"
+
+	"github.com/lowpack/lowpack/runtime/kernel"
+	"github.com/lowpack/lowpack/runtime/tensor"
+)
+
+// pass is one trip of up to Options.Batch tokens through the model: their places and the memory that they need. All of
+// it is allocated once.
+type pass struct {
+	tokens []token
+	turns  []turns                     // [n]
+	rope   [2]tensor.Rope              // of global and of local blocks
+	h      []float32                   // [n][Hidden]: the residual stream
+	x      []float32                   // [n][fan.in]: input of the next linears
+	quant  map[int]*kernel.Activations // the same, quantized; by fan.in
+	step   []float32                   // [n]: its steps
+	y      []float32                   // [n][fan.out]: output of the last linears
+	sums   []int32                     // scratch of linears with scales per group
+	q      []float32                   // [n][Heads][padded]: queries
+	o      []float32                   // [n][Heads·HeadDim]: output of attention
+
+	attention tensor.Attention
+	scores    []scores // one per worker
+	gate      tensor.Gate
+
+	headRows int       // tokens whose logits are computed at once
+	rows     []int     // these tokens
+	logits   []float32 // [headRows][Vocab]
+
+	wrong atomic.Bool // something is not finite
+	bad   []bool      // [n]: where
+
+	// The tasks, kept here so that handing one to the pool allocates nothing.
+	enter   enterTask
+	prepare prepareTask
+	product product
+	split   splitTask
+	attend  attendTask
+	post    postTask
+	finish  finishTask
+}
+
+// token is one position of a pass.
+type token struct {
+	seq    *Sequence
+	pos    int
+	id     int
+	logits []float32 // where its logits go; nil = not wanted
+}
+
+// turns are the rotations of a position in global and in local blocks.
+type turns [2]tensor.Turn
+
+// scores is memory for the attention scores of one worker at a time.
+type scores struct {
+	taken  atomic.Bool
+	floats []float32
+	_      [64]byte // the flag of the neighbour belongs to another worker
+}
+
+const (
+	mostHeadRows = 16       // more tokens gain nothing: the head is then bound by arithmetic
+	mostSums     = 64 << 20 // bytes of scratch for linears with scales per group
+)
+
+// shape of the memory of a pass.
+type passShape struct {
+	batch, headRows       int
+	in, out, sums, scores int // elements: per token, per token, in all, per worker
+}
+
+// passShape derives it from the weights. Linears with scales per group need scratch for every group: there the batch
+// shrinks.
+func (e *Engine) passShape() passShape {
+	d := e.desc
+	s := passShape{batch: e.opt.Batch, headRows: min(mostHeadRows, e.opt.Batch), in: max(d.Hidden, d.Intermediate, d.Heads*d.HeadDim)}
+	perToken := 0
+	for i := range e.weights.blocks {
+		b := &e.weights.blocks[i]
+		for _, f := range []*fan{&b.qkv, &b.o, &b.gateUp, &b.down} {
+			s.out, perToken = max(s.out, f.out), max(perToken, f.sums())
+		}
+	}
+	head := e.weights.head.sums()
+	s.batch = max(1, min(s.batch, mostSums/4/max(1, perToken)))
+	s.headRows = max(1, min(s.headRows, mostSums/4/max(1, head)))
+	s.sums = max(s.batch*perToken, s.headRows*head)
+	s.scores = tensor.Scratch(d.Heads/d.KVHeads, padded(d.HeadDim), e.opt.Context)
+	return s
+}
+
+// sums is the scratch that the fan needs per token: 0 without scales per group.
+func (f *fan) sums() (n int) {
+	for i := range f.matrices {
+		if w := f.matrices[i].codes; w != nil && w.Groups() > 1 {
+			n = max(n, w.Groups()*f.out)
+		}
+	}
+	return n
+}
+
+// passBytes is the memory of a pass, up to what is small.
+func (e *Engine) passBytes() float64 {
+	s, d := e.passShape(), e.desc
+	perToken := d.Hidden + s.in*2 + s.out + 2*d.Heads*padded(d.HeadDim)
+	return 4 * (float64(s.batch)*float64(perToken) + float64(s.headRows)*float64(d.Vocab) + float64(s.sums) +
+		float64(e.opt.Threads)*float64(s.scores))
+}
+
+// newPass allocates the pass.
+func (e *Engine) newPass() {
+	d, s, p := e.desc, e.passShape(), &e.pass
+	e.opt.Batch = s.batch
+	floats := func(n int) []float32 { return make([]float32, s.batch*n) }
+	*p = pass{
+		tokens: make([]token, 0, s.batch), turns: make([]turns, s.batch), bad: make([]bool, s.batch),
+		h: floats(d.Hidden), x: floats(s.in), step: floats(1), y: floats(s.out), q: floats(d.Heads * padded(d.HeadDim)),
+		o: floats(d.Heads * d.HeadDim), sums: make([]int32, s.sums),
+		headRows: s.headRows, rows: make([]int, 0, s.headRows), logits: make([]float32, s.headRows*d.Vocab),
+		scores: make([]scores, e.opt.Threads), quant: map[int]*kernel.Activations{},
+		gate: tensor.Gates[d.Activation], attention: attention(e), rope: ropes(e),
+	}
+	for i := range p.scores {
+		p.scores[i].floats = make([]float32, s.scores)
+	}
+	for t := range p.turns {
+		for i, r := range p.rope {
+			p.turns[t][i] = tensor.Turn{Cos: make([]float32, len(r)), Sin: make([]float32, len(r))}
+		}
+	}
+	for i := range e.weights.blocks {
+		b := &e.weights.blocks[i]
+		for _, f := range []*fan{&b.qkv, &b.o, &b.gateUp, &b.down} {
+			p.quantizeFor(f, s.batch)
+		}
+	}
+	p.quantizeFor(&e.weights.head, s.batch)
+}
+
+// quantizeFor makes room for the quantized input of a fan.
+func (p *pass) quantizeFor(f *fan, batch int) {
+	if f.codes && p.quant[f.in] == nil {
+		p.quant[f.in] = kernel.NewActivations(batch, f.in)
+	}
+}

@@ -1,0 +1,200 @@
+package engine
+
+import (
+	"github.com/lowpack/lowpack/runtime/kernel"
+	"github.com/lowpack/lowpack/runtime/tensor"
+)
+
+// The tasks of a pass besides the products: each is a loop over tokens, or over tokens and heads, whose turns are
+// independent of each other.
+
+// enterTask looks the embeddings of tokens up and computes their rotations.
+type enterTask struct{ *Engine }
+
+func (k *enterTask) Do(from, to int) {
+	p, d := &k.pass, k.desc
+	for t := from; t < to; t++ {
+		h := p.h[t*d.Hidden:][:d.Hidden]
+		k.weights.embed.Row(h, p.tokens[t].id)
+		if d.EmbedScale != 0 {
+			tensor.Times(h, d.EmbedScale)
+		}
+		p.rope[0].At(p.tokens[t].pos, p.turns[t][0])
+		if d.Rope.LocalTheta != 0 {
+			p.rope[1].At(p.tokens[t].pos, p.turns[t][1])
+		}
+	}
+}
+
+// turn is the rotation of token t in a block.
+func (e *Engine) turn(t int, local bool) tensor.Turn {
+	if local && e.desc.Rope.LocalTheta != 0 {
+		return e.pass.turns[t][1]
+	}
+	return e.pass.turns[t][0]
+}
+
+// prepareTask makes the input of a fan from the rows of src: the gated product of the two halves of a row if gated, then
+// the norm if there is one, then the quantized form if the fan has codes.
+type prepareTask struct {
+	*Engine
+	fan    *fan
+	src    []float32
+	stride int   // of src
+	rows   []int // of src and of the pass; nil = all
+	gated  bool
+	norm   []float32
+	quant  *kernel.Activations
+}
+
+func (k *prepareTask) Do(from, to int) {
+	p, n := &k.pass, k.fan.in
+	for t := from; t < to; t++ {
+		row := t
+		if k.rows != nil {
+			row = k.rows[t]
+		}
+		src, x := k.src[row*k.stride:][:n], p.x[t*n:][:n]
+		if k.gated {
+			p.gate(src, src, k.src[row*k.stride+n:][:n])
+		}
+		var maxabs float32
+		finite := true
+		if k.norm != nil {
+			maxabs, finite = tensor.RMSNorm(x, src, k.norm, k.desc.NormEps)
+		} else {
+			copy(x, src)
+			maxabs = tensor.MaxAbs(x)
+		}
+		if k.fan.codes {
+			var ok bool
+			p.step[t], ok = tensor.Quantize(k.quant.Row(t), x, maxabs)
+			finite = finite && ok
+		}
+		p.check(row, finite)
+	}
+}
+
+// check notes that something of token t is not finite.
+func (p *pass) check(t int, finite bool) {
+	if !finite {
+		p.bad[t] = true
+		p.wrong.Store(true)
+	}
+}
+
+// splitTask takes the outputs of the query, key and value linears apart: head norms, rotation, and keys and values into
+// the cache.
+type splitTask struct {
+	*Engine
+	layer int
+}
+
+func (k *splitTask) Do(from, to int) {
+	p, d, b := &k.pass, k.desc, &k.weights.blocks[k.layer]
+	width := padded(d.HeadDim)
+	for t := from; t < to; t++ {
+		tok, turn := &p.tokens[t], k.turn(t, b.local)
+		y := p.y[t*b.qkv.out:][:b.qkv.out]
+		for h := range d.Heads {
+			q := p.q[(t*d.Heads+h)*width:][:d.HeadDim]
+			k.head(t, q, y[h*d.HeadDim:][:d.HeadDim], b.qNorm, turn)
+		}
+		keys, values := y[d.Heads*d.HeadDim:], y[(d.Heads+d.KVHeads)*d.HeadDim:]
+		cache := &tok.seq.kv[k.layer]
+		for h := range d.KVHeads {
+			key := keys[h*d.HeadDim:][:d.HeadDim]
+			k.head(t, key, key, b.kNorm, turn)
+			cache.keys[h].SetRow(tok.pos, key)
+			cache.values[h].SetRow(tok.pos, values[h*d.HeadDim:][:d.HeadDim])
+		}
+	}
+}
+
+// head sets dst to a query or key after its norm, if any, and rotation.
+func (k *splitTask) head(t int, dst, src, norm []float32, turn tensor.Turn) {
+	if norm != nil {
+		_, finite := tensor.RMSNorm(dst, src, norm, k.desc.NormEps)
+		k.pass.check(t, finite)
+	} else {
+		copy(dst, src)
+	}
+	turn.Apply(dst)
+}
+
+// attendTask computes attention; item i is token i / KVHeads and key/value head i mod KVHeads.
+type attendTask struct {
+	*Engine
+	layer int
+}
+
+func (k *attendTask) Do(from, to int) {
+	p, d := &k.pass, k.desc
+	s := p.take()
+	defer s.taken.Store(false)
+	heads, width := d.Heads/d.KVHeads, padded(d.HeadDim)
+	window := 0
+	if k.weights.blocks[k.layer].local {
+		window = d.SlidingWindow
+	}
+	for i := from; i < to; i++ {
+		t, kv := i/d.KVHeads, i%d.KVHeads
+		tok := &p.tokens[t]
+		first := 0
+		if window > 0 {
+			first = max(0, tok.pos+1-window)
+		}
+		at := t*d.Heads + kv*heads
+		cache := &tok.seq.kv[k.layer]
+		p.attention.Heads(p.o[at*d.HeadDim:][:heads*d.HeadDim], d.HeadDim, p.q[at*width:], heads,
+			cache.keys[kv], cache.values[kv], first, tok.pos+1, s.floats)
+	}
+}
+
+// take finds free memory for scores. There is one per worker, and a worker takes one at a time.
+func (p *pass) take() *scores {
+	for {
+		for i := range p.scores {
+			if s := &p.scores[i]; s.taken.CompareAndSwap(false, true) {
+				return s
+			}
+		}
+	}
+}
+
+// postTask adds the norm of the output of a block's half to the residual stream.
+type postTask struct {
+	*Engine
+	norm []float32
+}
+
+func (k *postTask) Do(from, to int) {
+	p, n := &k.pass, k.desc.Hidden
+	for t := from; t < to; t++ {
+		r := p.y[t*n:][:n]
+		_, finite := tensor.RMSNorm(r, r, k.norm, k.desc.NormEps)
+		p.check(t, finite)
+		tensor.Add(p.h[t*n:][:n], r)
+	}
+}
+
+// finishTask caps, checks and delivers the logits of tokens.
+type finishTask struct {
+	*Engine
+	rows []int
+	y    []float32
+}
+
+func (k *finishTask) Do(from, to int) {
+	p, d := &k.pass, k.desc
+	for r := from; r < to; r++ {
+		y, logits := k.y[r*d.Vocab:][:d.Vocab], p.tokens[k.rows[r]].logits
+		if d.LogitSoftcap != 0 {
+			tensor.SoftCaps(y, d.LogitSoftcap)
+		}
+		p.check(k.rows[r], tensor.AllFinite(y))
+		if &y[0] != &logits[0] {
+			copy(logits, y)
+		}
+	}
+}
