@@ -152,8 +152,8 @@ func (d *decider) auto(m matrix, c choice) error {
 	}
 	exact := c
 	exact.quant = "ternary-values"
-	err := d.quantize(m, exact)
-	if !errors.Is(err, errNotExact) {
+	var other notExact
+	if err := d.quantize(m, exact); !errors.As(err, &other) {
 		return err
 	}
 	if d.model == nil { // a file of matrices alone is converted to have them packed

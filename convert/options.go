@@ -54,7 +54,7 @@ func (o *Options) complete() error {
 	}
 	for _, pattern := range r.Include {
 		if _, err := path.Match(pattern, ""); err != nil {
-			return fmt.Errorf("pattern %q: %w", pattern, err)
+			return fmt.Errorf("%w: pattern %q: %v", pack.ErrUnsupported, pattern, err)
 		}
 	}
 	if err := checkChoice(r.Quant, r.Layout, r.Scale); err != nil {
@@ -76,7 +76,7 @@ func checkRule(r packed.Rule) error {
 		return fmt.Errorf("%w: it has no pattern (match)", pack.ErrUnsupported)
 	}
 	if _, err := path.Match(r.Match, ""); err != nil {
-		return fmt.Errorf("pattern %q: %w", r.Match, err)
+		return fmt.Errorf("%w: pattern %q: %v", pack.ErrUnsupported, r.Match, err)
 	}
 	if r.Keep && (r.Quant != "" || r.Layout != "" || r.Scale != "" || len(r.Params) > 0) {
 		return fmt.Errorf("%w: a tensor that is kept has no quantizer, layout or scale", pack.ErrUnsupported)

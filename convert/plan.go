@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/checkpoint"
@@ -74,7 +75,7 @@ func NewPlan(ctx context.Context, path string, o Options) (*Plan, error) {
 	}
 	source, err := checkpoint.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, named(path, err)
 	}
 	p := &Plan{
 		Recipe: o.Recipe, Notes: source.Warnings(),
@@ -82,9 +83,17 @@ func NewPlan(ctx context.Context, path string, o Options) (*Plan, error) {
 	}
 	if err := p.decideAll(ctx); err != nil {
 		source.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, named(path, err)
 	}
 	return p, nil
+}
+
+// named adds the path to errors that do not tell it already.
+func named(path string, err error) error {
+	if strings.Contains(err.Error(), path) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 // Close closes the checkpoint.

@@ -11,8 +11,10 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// errNotExact says that the values of a tensor are not those that an exact quantizer takes over.
-var errNotExact = errors.New("the values are others")
+// notExact says that the values of a tensor are not those that an exact quantizer takes over.
+type notExact struct{ error }
+
+func (e notExact) Unwrap() error { return e.error }
 
 // quantize plans codes and scales made from floats.
 func (d *decider) quantize(m matrix, c choice) error {
@@ -55,7 +57,7 @@ func (d *decider) probe(q *quantize.Quantizer, m matrix) error {
 	r := newReader(d.read, m.from, newBlocks(m.shape, 1), d.jobs)
 	err := measure(d.ctx, q, r)
 	if errors.Is(err, pack.ErrUnsupported) {
-		return fmt.Errorf("%w: %w", errNotExact, err)
+		return notExact{err}
 	}
 	return err
 }

@@ -53,6 +53,9 @@ func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summ
 	if err := p.source.Unchanged(); err != nil {
 		return nil, err
 	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if err := w.Commit(); err != nil {
 		return nil, err
 	}

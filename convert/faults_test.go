@@ -1,0 +1,238 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/atomicfile"
+	"github.com/lowpack/lowpack/internal/faultfs"
+	"github.com/lowpack/lowpack/internal/synth"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// mini writes a miniature checkpoint like a published one.
+func mini(t testing.TB, like string, change func(*synth.Options)) string {
+	t.Helper()
+	o, err := synth.Find(like)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Mini = true
+	if change != nil {
+		change(&o)
+	}
+	c, err := synth.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), like)
+	if err := c.Write(context.Background(), dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// place is a directory with or without an old file at the target.
+type place struct{ dir, target, old string }
+
+func newPlace(t testing.TB, old string) place {
+	t.Helper()
+	p := place{dir: t.TempDir(), old: old}
+	p.target = filepath.Join(p.dir, "out.safetensors")
+	if old != "" {
+		if err := os.WriteFile(p.target, []byte(old), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// untouched demands that the target is as it was and that nothing lies beside it.
+func (p place) untouched(t testing.TB, name string) {
+	t.Helper()
+	b, err := os.ReadFile(p.target)
+	if p.old == "" && err == nil || string(b) != p.old {
+		t.Errorf("%s: the target became %.40q", name, b)
+	}
+	entries, _ := os.ReadDir(p.dir)
+	if len(entries) > 1 || len(entries) == 1 && p.old == "" {
+		t.Errorf("%s: left behind: %v", name, entries)
+	}
+}
+
+// TestEveryWriteFault fails every operation on the target in turn.
+func TestEveryWriteFault(t *testing.T) {
+	path := mini(t, "bitnet-2b4t", nil)
+	for _, below := range []atomicfile.FS{atomicfile.OS, faultfs.Named{FS: atomicfile.OS}} {
+		for i, cause := range []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EDQUOT} {
+			for k := 0; ; k++ {
+				fs := &faultfs.FS{Below: below, At: k, Err: cause, Short: i == 1}
+				at := newPlace(t, []string{"", "old"}[k%2])
+				p := newPlan(t, path, plain(packed.Recipe{}))
+				p.fs = fs
+				_, err := p.Run(context.Background(), at.target, nil)
+				ops := fs.Ops()
+				if len(ops) <= k {
+					if err != nil || k < 30 {
+						t.Fatalf("%d operations without a fault: %v", len(ops), err)
+					}
+					break
+				}
+				name := fmt.Sprintf("%v at operation %d (%s)", cause, k, ops[k])
+				switch ops[k] {
+				case "close": // the data are synced by then
+					if err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+					continue
+				case "sync directory":
+					if _, e := packed.Open(at.target); e != nil {
+						t.Errorf("%s: no complete file: %v", name, e)
+					}
+				default:
+					at.untouched(t, name)
+				}
+				if !errors.Is(err, cause) {
+					t.Errorf("%s: error %v", name, err)
+				}
+				if fs.Open() != 0 {
+					t.Errorf("%s: %d files stay open", name, fs.Open())
+				}
+			}
+		}
+	}
+}
+
+// TestEveryReadFault fails every read of weights in turn, in the plan and in the run.
+func TestEveryReadFault(t *testing.T) {
+	for _, path := range []string{mini(t, "bitnet-2b4t", nil), mini(t, "llama3-8b-1.58", nil)} {
+		for k := int64(0); ; k++ {
+			at := newPlace(t, "old")
+			p := newPlan(t, path, plain(packed.Recipe{}))
+			var n atomic.Int64
+			p.read = func(x checkpoint.Tensor, b []byte, off int64) error {
+				if n.Add(1) == k+1 {
+					return syscall.EIO
+				}
+				return p.source.ReadAt(x, b, off)
+			}
+			_, err := p.Run(context.Background(), at.target, nil)
+			if n.Load() <= k {
+				if err != nil || k < 20 {
+					t.Fatalf("%d reads without a fault: %v", n.Load(), err)
+				}
+				break
+			}
+			if !errors.Is(err, syscall.EIO) {
+				t.Errorf("read %d: error %v", k, err)
+			}
+			at.untouched(t, fmt.Sprintf("read %d", k))
+		}
+	}
+}
+
+// TestCancel cancels at every call of the progress function, and before.
+func TestCancel(t *testing.T) {
+	path := mini(t, "bitnet-2b4t", nil)
+	before := runtime.NumGoroutine()
+	cause := errors.New("enough")
+	for k := 0; ; k++ {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		if k == 0 {
+			cancel(cause)
+		}
+		at, calls := newPlace(t, "old"), 0
+		_, err := newPlan(t, path, plain(packed.Recipe{})).Run(ctx, at.target, func(string, int64, int64) {
+			if calls++; calls == k {
+				cancel(cause)
+			}
+		})
+		cancel(nil)
+		if calls < k {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if !errors.Is(err, cause) {
+			t.Errorf("cancelled at call %d of %d: %v", k, calls, err)
+		}
+		at.untouched(t, fmt.Sprintf("call %d", k))
+	}
+	for range 100 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+}
+
+// TestTargetIsSource tries every way to name the source as the target.
+func TestTargetIsSource(t *testing.T) {
+	dir := mini(t, "bitnet-2b4t", nil)
+	weights := filepath.Join(dir, "model.safetensors")
+	beside := t.TempDir()
+	hard, soft, into := filepath.Join(beside, "hard"), filepath.Join(beside, "soft"), filepath.Join(beside, "into")
+	if err := errors.Join(os.Link(weights, hard), os.Symlink(weights, soft), os.Symlink(dir, into)); err != nil {
+		t.Skip(err)
+	}
+	was, err := os.ReadFile(weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for source, targets := range map[string][]string{
+		dir:     {weights, hard, soft, filepath.Join(dir, "new"), filepath.Join(into, "new"), filepath.Join(dir, "config.json")},
+		into:    {weights, hard, filepath.Join(dir, "new")},
+		weights: {weights, hard, soft},
+	} {
+		for _, target := range targets {
+			_, err := newPlan(t, source, plain(packed.Recipe{AllowLossy: true})).Run(context.Background(), target, nil)
+			if !errors.Is(err, pack.ErrUnsupported) {
+				t.Errorf("%s to %s: %v", source, target, err)
+			}
+		}
+	}
+	if now, err := os.ReadFile(weights); err != nil || !slices.Equal(was, now) {
+		t.Error("the source was changed")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "new")); err == nil {
+		t.Error("there is a new file in the checkpoint")
+	}
+}
+
+// TestTwoConverters lets two conversions write the same target; each of them leaves it complete.
+func TestTwoConverters(t *testing.T) {
+	path, at := mini(t, "bitnet-2b4t", nil), newPlace(t, "old")
+	a, b := newPlan(t, path, plain(packed.Recipe{})), newPlan(t, path, plain(packed.Recipe{Layout: "i1"}))
+	err := together(context.Background(), func(ctx context.Context) error {
+		_, err := a.Run(ctx, at.target, nil)
+		return err
+	}, func(ctx context.Context) error {
+		_, err := b.Run(ctx, at.target, nil)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := packed.Open(at.target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	checkDigests(t, f)
+	if entries, _ := os.ReadDir(at.dir); len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
