@@ -1,16 +1,45 @@
 package kernel
 
-import "github.com/lowpack/lowpack/pack"
+import (
+	"slices"
+
+	"github.com/lowpack/lowpack/pack"
+)
 
 // digits says how a weight follows from the digit that a layout of package pack stores for it. E2M1 is looked up as the
 // weight plus 12, trits are recoded to 1 − w, and int8 gets 128 added, which makes it unsigned.
-var digits = map[string]affine{
-	pack.Int1.Name:    {-2, 1}, // +1, −1 = 0, 1
-	pack.Ternary.Name: {-1, 1},
-	pack.Int2.Name:    {1, -2},
-	pack.Int2Odd.Name: {2, -3},
-	pack.Int2Q.Name:   {1, -1},
-	pack.Int4.Name:    {1, -8},
-	pack.E2M1.Name:    {1, -12},
-	pack.Int8.Name:    {1, -128},
+var digits = map[string]operands{
+	pack.Int1.Name:    {mul: -2, add: 1}, // +1, −1 = 0, 1
+	pack.Ternary.Name: {mul: -1, add: 1},
+	pack.Int2.Name:    {mul: 1, add: -2},
+	pack.Int2Odd.Name: {mul: 2, add: -3},
+	pack.Int2Q.Name:   {mul: 1, add: -1},
+	pack.Int4.Name:    {mul: 1, add: -8},
+	pack.E2M1.Name:    {mul: 1, add: -12},
+	pack.Int8.Name:    {mul: 1, add: -128},
+}
+
+// lookedUp returns operands for kernels that look fields of the given number of bits up by four bits: an operand is the
+// weight less the smallest one. values gives the weight of each digit that a layout stores.
+func lookedUp(values []int8, bits int) operands {
+	low, high := int(slices.Min(values)), int(slices.Max(values))
+	o := operands{mul: 1, add: int32(low), block: (1<<15 - 1) / (2 * (high - low) * MaxActivation)}
+	for i := range 16 {
+		for part, digit := range []int{i & (1<<bits - 1), i >> (4 - bits)} {
+			if digit < len(values) {
+				o.table[16*part+i] = uint8(int(values[digit]) - low)
+			}
+		}
+	}
+	return o
+}
+
+// stored lists the weights by digit where layouts vnni4i look them up. Digits that do not occur stand for zero.
+var stored = map[string][]int8{
+	pack.Ternary.Name: {0, 1, -1},
+	pack.Int2.Name:    pack.Int2.Values,
+	pack.Int2Odd.Name: pack.Int2Odd.Values,
+	pack.Int2Q.Name:   pack.Int2Q.Values,
+	pack.Int4.Name:    pack.Int4.Values,
+	pack.E2M1.Name:    {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},
 }

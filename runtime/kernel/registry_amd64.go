@@ -2,4 +2,4 @@
 
 package kernel
 
-func nativeKernels() []*Kernel { return avx512Kernels() }
+func nativeKernels() []*Kernel { return append(avx512Kernels(), kernels256()...) }

@@ -23,6 +23,11 @@ type tile struct {
 	tail  int    // mask of the 32-bit lanes of a last, incomplete step; 0 = none
 	mul   int32
 	add   [maxTokens]int32
+
+	// For kernels that look fields up in 16-byte tables, by four bits: operands of the lower and of the upper field.
+	table [32]byte
+	// For kernels that sum products of two columns in 16 bits: steps until a sum may overflow.
+	block int
 }
 
 const (
@@ -37,7 +42,7 @@ const blockBytes = 256 << 10
 // tiled multiplies panels by calls of assembly kernels.
 type tiled struct {
 	family
-	affine
+	operands
 	w      *Weights
 	packed []byte
 	panel  int // bytes of a panel
@@ -49,20 +54,30 @@ type family struct {
 	funcs   []func(*tile) // by tokens − 1
 	columns int           // of a step, a multiple of 4
 	lanes   int           // 32-bit lanes that four columns fill in a step; 0: the last step may run into the padding
+
+	// Where a call multiplies only some rows of a panel: the number of calls, and from one to the next the distance of
+	// the packed bytes and of the rows.
+	parts, partBytes, partRows int
 }
 
-// affine says how a weight follows from the operand that a kernel multiplies: mul·operand + add.
-type affine struct{ mul, add int32 }
+// operands says how a weight follows from the operand that a kernel multiplies: mul·operand + add; and gives what a
+// kernel needs to make the operands.
+type operands struct {
+	mul, add int32
+	table    [32]byte
+	block    int
+}
 
 // newTiled prepares w for a family. The packed bytes are in layout l, whose panels become those of w.
-func newTiled(w *Weights, l pack.Paneled, packed []byte, f family, a affine) (product, error) {
+func newTiled(w *Weights, l pack.Paneled, packed []byte, f family, o operands) (product, error) {
 	step, err := pack.PanelSize(l, f.columns)
 	if err != nil {
 		return nil, err
 	}
 	panel, err := pack.PanelSize(l, w.Shape.K)
 	w.rows = l.PanelRows()
-	return &tiled{f, a, w, packed, panel, step}, err
+	f.parts = max(f.parts, 1)
+	return &tiled{f, o, w, packed, panel, step}, err
 }
 
 func (p *tiled) mul(c call) {
@@ -82,23 +97,21 @@ func (p *tiled) mul(c call) {
 func (p *tiled) tokens(c call, panel, t0, t1 int) {
 	s, groups := p.w.Shape, p.w.Groups()
 	rows := min(p.w.rows, s.M-panel*p.w.rows)
-	f := p.funcs[t1-t0-1]
-	t := tile{ldx: c.x.Stride, ldy: 4 * c.ldy * groups, mul: p.affine.mul}
+	t := tile{ldx: c.x.Stride, ldy: 4 * c.ldy * groups, mul: p.operands.mul, table: p.table, block: p.block}
 	for g := range groups {
 		lo, hi := g*p.w.Group, min((g+1)*p.w.Group, s.K)
 		t.steps, t.tail = p.steps(hi - lo)
-		t.w = &p.packed[panel*p.panel+lo/p.columns*p.bytes]
 		t.x = &c.x.rows[t0*c.x.Stride+lo]
 		for i := t0; i < t1; i++ {
 			t.add[i-t0] = p.add * c.x.Sum(i, lo, hi)
 		}
+		w := p.packed[panel*p.panel+lo/p.columns*p.bytes:]
 		y := c.y[(t0*groups+g)*c.ldy+panel*p.w.rows:]
-		if rows < p.w.rows {
-			t.partial(f, y, rows, t1-t0)
-			continue
+		if rows == p.w.rows {
+			p.run(t, t1-t0, w, y)
+		} else {
+			p.runPart(t, t1-t0, w, y, rows)
 		}
-		t.y = &y[0]
-		run(f, &t)
 	}
 }
 
@@ -111,20 +124,28 @@ func (f *family) steps(columns int) (whole, tail int) {
 	return quads / perStep, 1<<(quads%perStep*f.lanes) - 1
 }
 
-// partial runs a kernel whose panel has more rows than the matrix has left.
-func (t tile) partial(f func(*tile), y []int32, rows, tokens int) {
+// run multiplies the columns of a panel that begin at w.
+func (p *tiled) run(t tile, tokens int, w []byte, y []int32) {
+	for part := range p.parts {
+		t.w, t.y = &w[part*p.partBytes], &y[part*p.partRows]
+		invoke(p.funcs[tokens-1], &t)
+	}
+}
+
+// runPart is run for a panel that has more rows than the matrix has left.
+func (p *tiled) runPart(t tile, tokens int, w []byte, y []int32, rows int) {
 	var scratch [maxTokens * maxPanel]int32
 	ldy := t.ldy / 4
-	t.y, t.ldy = &scratch[0], 4*maxPanel
-	run(f, &t)
+	t.ldy = 4 * maxPanel
+	p.run(t, tokens, w, scratch[:])
 	for i := range tokens {
 		copy(y[i*ldy:][:rows], scratch[i*maxPanel:])
 	}
 }
 
-// run calls an assembly kernel. It hides the tile from escape analysis, which knows nothing of calls through variables:
+// invoke calls an assembly kernel. It hides the tile from escape analysis, which knows nothing of calls through variables:
 // assembly keeps no pointer.
-func run(f func(*tile), t *tile) {
+func invoke(f func(*tile), t *tile) {
 	hidden := uintptr(unsafe.Pointer(t))
 	f(*(**tile)(unsafe.Pointer(&hidden)))
 }

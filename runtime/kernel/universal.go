@@ -8,7 +8,7 @@ import (
 
 // universal makes the kernel that serves every layout: Bind turns the matrix into int8 panels of layout vnni4-64, which
 // the given functions multiply.
-func universal(isa ISA, f family) *Kernel {
+func universal(isa ISA, f family, o operands) *Kernel {
 	return &Kernel{
 		Layout: "*", ISA: isa, step: 4, About: "unpacked once into int8 panels",
 		bind: func(w *Weights) (product, error) {
@@ -20,7 +20,7 @@ func universal(isa ISA, f family) *Kernel {
 			if err := repack(w, wide); err != nil {
 				return nil, err
 			}
-			return newTiled(w, wide, w.own.bytes, f, digits[pack.Int8.Name])
+			return newTiled(w, wide, w.own.bytes, f, o)
 		},
 	}
 }

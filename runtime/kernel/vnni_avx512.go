@@ -15,7 +15,7 @@ func avx512Kernels() []*Kernel {
 		return vnni512(&Kernel{
 			Layout: layout, Alphabets: alphabets, most: mostScaled, step: columns,
 			About: "fields cut out by masks, 512-bit dot products",
-		}, family{funcs, columns, lanes})
+		}, family{funcs: funcs, columns: columns, lanes: lanes})
 	}
 	return []*Kernel{
 		masks("vnni4i", []string{pack.Ternary.Name}, 8, 8, ternaryRows32512),
@@ -33,7 +33,7 @@ func avx512Kernels() []*Kernel {
 		bits512("vnni4", 16, 4, bitsRows32512),
 		bits512("vnni4-64", 8, 8, bitsRows64512),
 		trits512Kernel(),
-		universal(AVX512VNNI, family{bytesRows64512, 4, 16}),
+		universal(AVX512VNNI, family{funcs: bytesRows64512, columns: 4}, digits[pack.Int8.Name]),
 	}
 }
 
@@ -41,21 +41,21 @@ func e2m1512(layout string, funcs []func(*tile)) *Kernel {
 	return vnni512(&Kernel{
 		Layout: layout, Alphabets: []string{pack.E2M1.Name}, step: 4,
 		About: "codes looked up by a byte shuffle, 512-bit dot products",
-	}, family{funcs, 4, 16})
+	}, family{funcs: funcs, columns: 4, lanes: 16})
 }
 
 func bytes512(layout string, funcs []func(*tile)) *Kernel {
 	return vnni512(&Kernel{
 		Layout: layout, Alphabets: []string{pack.Int8.Name}, step: 4,
 		About: "512-bit dot products",
-	}, family{funcs, 4, 16})
+	}, family{funcs: funcs, columns: 4, lanes: 16})
 }
 
 func bits512(layout string, columns, lanes int, funcs []func(*tile)) *Kernel {
 	return vnni512(&Kernel{
 		Layout: layout, Alphabets: []string{pack.Int1.Name}, needs: gfni, most: mostScaled, step: columns,
 		About: "blocks of 8 × 8 bits transposed, then fields cut out by masks, 512-bit dot products",
-	}, family{funcs, columns, lanes})
+	}, family{funcs: funcs, columns: columns, lanes: lanes})
 }
 
 func trits512Kernel() *Kernel {
@@ -64,7 +64,7 @@ func trits512Kernel() *Kernel {
 		About: "digits looked up by byte permutations, 512-bit dot products",
 	}
 	k.bind = func(w *Weights) (product, error) {
-		return newTiled(w, w.Layout.(pack.Paneled), w.packed, family{trits512, 20, 0}, affine{1, -1})
+		return newTiled(w, w.Layout.(pack.Paneled), w.packed, family{funcs: trits512, columns: 20}, operands{mul: 1, add: -1})
 	}
 	return k
 }

@@ -1,0 +1,292 @@
+package main
+
+import "fmt"
+
+// Products with 256-bit registers, for CPUs with VPDPBUSD in its VEX form (AVX-VNNI) and for those without (AVX2).
+//
+// Packed weights are fields of 2, 4 or 8 bits. A step is four operands of 8 lanes of four bytes, for one group of four
+// columns: four fields of a register, two fields of two, or four registers. Where a panel has more lanes than that, a
+// call multiplies a part of them and steps over the rest.
+//
+// Fields are looked up by byte shuffles in tables that come with the tile, so that one function serves every alphabet.
+// Without VPDPBUSD the products of two columns are summed in 16 bits, as far as the bound that comes with the tile
+// allows, then in 32 bits on the stack; int8 goes to 32 bits at once.
+//
+// General registers: DI weights, SI activations, R8 bytes between tokens, CX steps, BX steps until the sums are widened.
+type ymm struct {
+	*file
+	vnni   bool
+	bits   int
+	rows   int // of a panel
+	tokens int
+
+	v, index, operand, product int // registers: packed weights, fields of four bits, what they stand for, its product
+	xs                         []int
+	table                      []int  // for the lower and the upper field of four bits
+	constant                   string // 15 in every byte, for int8 what its product needs; a register or memory
+}
+
+const operandsY = 4
+
+func (g *ymm) fields() int { return 8 / g.bits }
+func (g *ymm) regs() int   { return operandsY / g.fields() }
+
+// stride is the number of bytes of a panel per group of four columns.
+func (g *ymm) stride() int { return g.rows * g.bits / 2 }
+
+// wide reports whether sums are 32 bits wide from the beginning.
+func (g *ymm) wide() bool { return g.vnni || g.bits == 8 }
+
+// copies is the number of sums that are used in turn, so that no VPDPBUSD waits for the one before it.
+func (g *ymm) copies() int {
+	if g.wide() && g.tokens == 1 {
+		return 2
+	}
+	return 1
+}
+
+func (g *ymm) acc(t, i, copy int) int { return (copy*g.tokens+t)*operandsY + i }
+
+func avx2File() *file    { return ymmFile("avx2", "256", false) }
+func avxvnniFile() *file { return ymmFile("avxvnni", "VNNI256", true) }
+
+func ymmFile(isa, suffix string, vnni bool) *file {
+	f := newFile("vnni_"+isa, "amd64")
+	for _, bits := range []int{2, 4, 8} {
+		for _, rows := range []int{32, 64} {
+			table := fmt.Sprintf("fields%dRows%d%s", bits, rows, suffix)
+			var funcs []string
+			for t := 1; t <= 2; t++ {
+				g := &ymm{file: f, vnni: vnni, bits: bits, rows: rows, tokens: t}
+				name := fmt.Sprintf("%sx%d", table, t)
+				g.function(name)
+				funcs = append(funcs, name)
+			}
+			f.table(table, fmt.Sprintf("multiply %d lanes of %d-row panels of %d-bit fields, 1 or 2 tokens at once.", 8*operandsY*bits/8, rows, bits), funcs)
+		}
+	}
+	return f
+}
+
+func (g *ymm) function(name string) {
+	frame := 0
+	if !g.wide() {
+		frame = 32 * operandsY * g.tokens
+	}
+	g.begin(name, frame)
+	g.allocate()
+	sums := g.copies() * g.tokens * operandsY
+	for i := range sums {
+		g.p("VPXOR Y%d, Y%d, Y%d", i, i, i)
+	}
+	for i := range frame / 32 {
+		g.p("VMOVDQU Y%d, %d(SP)", i, 32*i)
+	}
+	if g.wide() {
+		g.p("MOVQ CX, BX")
+		g.block()
+	} else {
+		g.blocks()
+	}
+	g.finish()
+	g.p("VZEROUPPER")
+	g.p("RET")
+}
+
+func (g *ymm) begin(name string, frame int) {
+	fmt.Fprintf(&g.body, "\n// func %s(t *tile)\nTEXT ·%s(SB), NOSPLIT, $%d-8\n", name, name, frame)
+	g.p("MOVQ t+0(FP), AX")
+	g.p("MOVQ tile_w(AX), DI")
+	g.p("MOVQ tile_x(AX), SI")
+	g.p("MOVQ tile_ldx(AX), R8")
+	g.p("MOVQ tile_steps(AX), CX")
+}
+
+// allocate hands out the registers above the sums.
+func (g *ymm) allocate() {
+	free := g.copies() * g.tokens * operandsY
+	take := func() int { free++; return free - 1 }
+	g.v, g.index, g.operand = take(), take(), take()
+	g.product = g.operand
+	if !g.vnni && g.tokens > 1 {
+		g.product = take()
+	}
+	g.xs, g.table = nil, nil
+	for range g.tokens {
+		g.xs = append(g.xs, take())
+	}
+	for i := range g.fields() / 2 {
+		t := take()
+		g.table = append(g.table, t)
+		g.p("VBROADCASTI128 (tile_table+%d)(AX), Y%d", 16*i, t)
+	}
+	words := bytesOf(0x0f)
+	if g.bits == 8 && g.vnni {
+		words = bytesOf(0x80)
+	} else if g.bits == 8 {
+		words = "0x00010001"
+	}
+	g.constant = g.rodata("y"+words[2:], repeat(words, 8))
+	if free < 16 {
+		r := take()
+		g.p("VMOVDQU %s, Y%d", g.constant, r)
+		g.constant = fmt.Sprintf("Y%d", r)
+	}
+	if free > 16 {
+		panic("ymm: out of registers")
+	}
+}
+
+// blocks emits all steps, in blocks after which 16-bit sums are widened.
+func (g *ymm) blocks() {
+	next := g.newLabel("next")
+	g.at(next)
+	g.p("MOVQ tile_block(AX), BX")
+	g.p("CMPQ CX, BX")
+	g.p("CMOVQLT CX, BX")
+	g.p("SUBQ BX, CX")
+	g.block()
+	for i := range g.tokens * operandsY {
+		g.p("VPMADDWD %s, Y%d, Y%d", g.rodata("y00010001", repeat("0x00010001", 8)), i, g.product)
+		g.p("VPADDD %d(SP), Y%d, Y%d", 32*i, g.product, g.product)
+		g.p("VMOVDQU Y%d, %d(SP)", g.product, 32*i)
+		g.p("VPXOR Y%d, Y%d, Y%d", i, i, i)
+	}
+	g.p("TESTQ CX, CX")
+	g.p("JNZ %s", next)
+}
+
+// block emits a loop of BX steps.
+func (g *ymm) block() {
+	loop, rest, done := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("done")
+	g.p("SUBQ $2, BX")
+	g.p("JLT %s", rest)
+	g.p("PCALIGN $32")
+	g.at(loop)
+	g.step(0, 0)
+	g.step(1, g.copies()-1)
+	g.advance(2)
+	g.p("SUBQ $2, BX")
+	g.p("JGE %s", loop)
+	g.at(rest)
+	g.p("ADDQ $2, BX")
+	g.p("JZ %s", done)
+	g.step(0, 0)
+	g.advance(1)
+	g.at(done)
+}
+
+func (g *ymm) advance(steps int) {
+	g.p("ADDQ $%d, DI", steps*g.stride())
+	g.p("ADDQ $%d, SI", 4*steps)
+}
+
+// step emits one step, u steps ahead of the pointers.
+func (g *ymm) step(u, copy int) {
+	off := u * g.stride()
+	for r := 0; r < g.regs(); r += 2 {
+		g.p("PREFETCHT0 %d(DI)", distance+off+32*r)
+	}
+	for t := range g.tokens {
+		g.p("VPBROADCASTD %d%s, Y%d", 4*u, tokenAddress(t), g.xs[t])
+	}
+	for r := range g.regs() {
+		g.register(off+32*r, r*g.fields(), copy)
+	}
+}
+
+// register multiplies the fields of a register, which are operands i, i+1 …
+func (g *ymm) register(off, i, copy int) {
+	if g.bits == 8 {
+		g.bytes(off, i, copy)
+		return
+	}
+	g.p("VMOVDQU %d(DI), Y%d", off, g.v)
+	g.p("VPAND %s, Y%d, Y%d", g.constant, g.v, g.index)
+	g.nibble(i, copy)
+	g.p("VPSRLW $4, Y%d, Y%d", g.v, g.index)
+	g.p("VPAND %s, Y%d, Y%d", g.constant, g.index, g.index)
+	g.nibble(i+len(g.table), copy)
+}
+
+// nibble multiplies the one or two fields that four bits stand for.
+func (g *ymm) nibble(i, copy int) {
+	for f, table := range g.table {
+		g.p("VPSHUFB Y%d, Y%d, Y%d", g.index, table, g.operand)
+		for t := range g.tokens {
+			a := g.acc(t, i+f, copy)
+			if g.vnni {
+				g.p("%s", vpdpbusd(a, g.operand, g.xs[t]))
+			} else {
+				g.p("VPMADDUBSW Y%d, Y%d, Y%d", g.xs[t], g.operand, g.product)
+				g.p("VPADDW Y%d, Y%d, Y%d", g.product, a, a)
+			}
+		}
+	}
+}
+
+// bytes multiplies a register of int8. Without VPDPBUSD the weight lends its sign to the activation: the product of
+// magnitude and signed activation needs 15 bits and a sign, and so does that of two columns (2·127·127 < 2¹⁵).
+func (g *ymm) bytes(off, i, copy int) {
+	if g.vnni {
+		g.p("VPXOR %d(DI), %s, Y%d", off, g.constant, g.operand)
+	} else {
+		g.p("VMOVDQU %d(DI), Y%d", off, g.v)
+		g.p("VPABSB Y%d, Y%d", g.v, g.index)
+	}
+	for t := range g.tokens {
+		a := g.acc(t, i, copy)
+		if g.vnni {
+			g.p("%s", vpdpbusd(a, g.operand, g.xs[t]))
+			continue
+		}
+		g.p("VPSIGNB Y%d, Y%d, Y%d", g.v, g.xs[t], g.product)
+		g.p("VPMADDUBSW Y%d, Y%d, Y%d", g.product, g.index, g.product)
+		g.p("VPMADDWD %s, Y%d, Y%d", g.constant, g.product, g.product)
+		g.p("VPADDD Y%d, Y%d, Y%d", g.product, a, a)
+	}
+}
+
+// finish applies mul and add and stores the sums: those of operand f of register r are rows f·lanes+8·r … of the part.
+func (g *ymm) finish() {
+	g.p("MOVQ tile_y(AX), DX")
+	g.p("MOVQ tile_ldy(AX), R9")
+	mul, add := g.xs[0], g.operand
+	g.p("VPBROADCASTD tile_mul(AX), Y%d", mul)
+	lanes := g.stride() / 4
+	for t := range g.tokens {
+		g.p("VPBROADCASTD (tile_add+%d)(AX), Y%d", 4*t, add)
+		for i := range operandsY {
+			a := g.acc(t, i, 0)
+			if !g.wide() {
+				g.p("VMOVDQU %d(SP), Y%d", 32*a, a)
+			}
+			if g.copies() > 1 {
+				g.p("VPADDD Y%d, Y%d, Y%d", g.acc(t, i, 1), a, a)
+			}
+			g.p("VPMULLD Y%d, Y%d, Y%d", mul, a, a)
+			g.p("VPADDD Y%d, Y%d, Y%d", add, a, a)
+			g.p("VMOVDQU Y%d, %d(DX)", a, 4*(i%g.fields()*lanes+i/g.fields()*8))
+		}
+		if t < g.tokens-1 {
+			g.p("ADDQ R9, DX")
+		}
+	}
+}
+
+// vpdpbusd is the VEX form of VPDPBUSD on 256 bits, acc += u · x with u unsigned. Go's assembler has only the EVEX form,
+// which faults on CPUs without AVX-512.
+func vpdpbusd(acc, u, x int) string {
+	inverted := func(bit, at int) int { return (bit ^ 1) << at }
+	vex1 := inverted(acc>>3, 7) | 1<<6 | inverted(x>>3, 5) | 0b00010 // opcode map 0F 38
+	vex2 := (^u&15)<<3 | 1<<2 | 0b01                                 // 256 bits, prefix 66
+	modrm := 0b11<<6 | (acc&7)<<3 | x&7
+	return fmt.Sprintf("BYTE $0xC4; BYTE $%#02x; BYTE $%#02x; BYTE $0x50; BYTE $%#02x // VEX VPDPBUSD Y%d, Y%d, Y%d", vex1, vex2, modrm, x, u, acc)
+}
+
+func repeat(word string, n int) (words []string) {
+	for range n {
+		words = append(words, word)
+	}
+	return words
+}
