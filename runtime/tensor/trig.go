@@ -2,7 +2,7 @@ package tensor
 
 import "math"
 
-// The functions of this file serve the rotary tables. They work in float64 under the same rules as the rest: products
+// The functions of this file serve the rotary tables, and whoever sums up probabilities. They work in float64 under the same rules as the rest: products
 // are rounded before they are added, and no function of the platform is asked.
 
 // Parts of π/2: 33 bits, the next 33, and the rest, so that k·part is exact for k < 2²⁰ (FreeBSD e_rem_pio2.c).
@@ -69,9 +69,10 @@ func init() {
 }
 
 // power is x^−a by N12, for x > 0.
-func power(x, a float64) float64 { return exp64(-float64(a * ln64(x))) }
+func power(x, a float64) float64 { return Exp64(-float64(a * Ln64(x))) }
 
-func ln64(x float64) float64 {
+// Ln64 is ln64 of N12, for x > 0: the natural logarithm, the same on every machine.
+func Ln64(x float64) float64 {
 	f, k := math.Frexp(x) // exact: ½ ≤ f < 1
 	if f < math.Sqrt2/2 {
 		f, k = 2*f, k-1
@@ -81,7 +82,8 @@ func ln64(x float64) float64 {
 	return 2*s + float64(float64(s*z)*horner(lnC[:], z)) + float64(float64(k)*math.Ln2)
 }
 
-func exp64(x float64) float64 {
+// Exp64 is exp64 of N12, for |x| ≤ 700: the exponential function, the same on every machine.
+func Exp64(x float64) float64 {
 	n := round64(float64(x * math.Log2E))
 	r := x - float64(n*6.93147180369123816490e-01) - float64(n*1.90821492927058770002e-10)
 	return math.Ldexp(horner(expC[:], r), int(n))
