@@ -6,6 +6,7 @@ import (
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/verify/reference"
 )
 
 // planGolden chooses the golden outputs, and with them the size of what they take in the file.
@@ -36,6 +37,17 @@ func (p *Plan) described() *model.Description {
 }
 
 // recordGolden computes the golden outputs from the tensors that are in place, and writes them.
-func recordGolden(ctx context.Context, w *packed.Writer, record *golden.Record) error {
-	return nil
+func recordGolden(ctx context.Context, w *packed.Writer, d *model.Description, plan *golden.Record, progress Progress) error {
+	if plan == nil {
+		return nil
+	}
+	b, err := reference.Record(ctx, w, d, plan, func(done, total int64) {
+		if progress != nil {
+			progress("golden outputs", done, total)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return w.WriteTensor(packed.GoldenName, b)
 }

@@ -78,7 +78,7 @@ func NewPlan(ctx context.Context, path string, o Options) (*Plan, error) {
 		return nil, named(path, err)
 	}
 	p := &Plan{
-		Recipe: o.Recipe, Notes: source.Warnings(),
+		Recipe: o.Recipe, Notes: append([]string{}, source.Warnings()...),
 		path: path, source: source, read: source.ReadAt, jobs: o.Jobs, fs: atomicfile.OS,
 	}
 	if err := p.decideAll(ctx); err != nil {

@@ -13,16 +13,18 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Progress tells how far a conversion is: bytes of tensors that are done, of all there are. Calls come from several
-// goroutines, one at a time.
-type Progress func(tensor string, done, total int64)
+// Progress tells how far a conversion is: first bytes of tensors that are done, of all there are; then the weights that
+// golden outputs have been computed with, of another total. Calls come from several goroutines, one at a time.
+type Progress func(what string, done, total int64)
 
 // Summary of a finished conversion.
 type Summary struct {
-	Tensors, Quantized int
-	BytesIn, BytesOut  int64         // tensors of the checkpoint; the packed file
-	Elapsed            time.Duration // all of it
-	Golden             time.Duration // of that: computing the golden outputs
+	Tensors   int           `json:"tensors"`
+	Quantized int           `json:"quantized"` // of the tensors
+	BytesIn   int64         `json:"bytes_in"`  // tensors of the checkpoint
+	BytesOut  int64         `json:"bytes_out"` // the packed file
+	Elapsed   time.Duration `json:"elapsed_ns"`
+	Golden    time.Duration `json:"golden_ns"` // of that: computing the golden outputs
 }
 
 // Run writes the packed file to target. It appears whole or not at all: on an error, or when ctx is cancelled, the target
@@ -45,7 +47,7 @@ func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summ
 		return nil, err
 	}
 	tensors := time.Now()
-	if err := recordGolden(ctx, w, p.golden); err != nil {
+	if err := recordGolden(ctx, w, p.described(), p.golden, progress); err != nil {
 		return nil, err
 	}
 	s := r.summary()
