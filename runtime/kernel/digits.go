@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"math"
 	"slices"
 
 	"github.com/lowpack/lowpack/pack"
@@ -20,14 +21,14 @@ var digits = map[string]operands{
 }
 
 // lookedUp returns operands for kernels that look fields of the given number of bits up by four bits: an operand is the
-// weight less the smallest one. values gives the weight of each digit that a layout stores.
-func lookedUp(values []int8, bits int) operands {
-	low, high := int(slices.Min(values)), int(slices.Max(values))
-	o := operands{mul: 1, add: int32(low), block: (1<<15 - 1) / (2 * (high - low) * MaxActivation)}
+// weight less zero. values gives the weight of each digit that a layout stores.
+func lookedUp(values []int8, bits int, zero int8) operands {
+	most := int(slices.Max(values)) - int(slices.Min(values))
+	o := operands{mul: 1, add: int32(zero), block: math.MaxInt16 / (2 * most * MaxActivation)}
 	for i := range 16 {
 		for part, digit := range []int{i & (1<<bits - 1), i >> (4 - bits)} {
 			if digit < len(values) {
-				o.table[16*part+i] = uint8(int(values[digit]) - low)
+				o.table[16*part+i] = uint8(values[digit] - zero)
 			}
 		}
 	}

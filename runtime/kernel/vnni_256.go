@@ -2,7 +2,11 @@
 
 package kernel
 
-import "github.com/lowpack/lowpack/pack"
+import (
+	"slices"
+
+	"github.com/lowpack/lowpack/pack"
+)
 
 // panels256 is the functions of one instruction set, for panels of 32 and of 64 rows.
 type panels256 struct {
@@ -35,28 +39,24 @@ func kernels256() (list []*Kernel) {
 				p.lookup("vnni4i"+rows, 4, i, []string{pack.Int4.Name, pack.E2M1.Name}, p.four[i]),
 				p.bytes("vnni4"+rows, i, p.int8s[i]))
 		}
-		list = append(list, universal(p.isa, parts256(8, 1, p.int8s[1]), p.int8))
+		list = append(list, universal(p.isa, parts32(8, 1, p.int8s[1]), p.int8))
 	}
 	return list
 }
 
-// parts256 is the family of functions that multiply 32 rows at a time. Panels of 64 rows interleave two such parts.
-func parts256(bits, wide int, funcs []func(*tile)) family {
-	return family{funcs: funcs, columns: 4, parts: 1 + wide, partBytes: 16 * bits, partRows: 4 * bits}
-}
-
 func (p *panels256) lookup(layout string, bits, wide int, alphabets []string, funcs []func(*tile)) *Kernel {
-	f := parts256(bits, wide, funcs)
+	f := parts32(bits, wide, funcs)
 	return &Kernel{
 		Layout: layout, Alphabets: alphabets, ISA: p.isa, step: 4, About: "codes looked up by byte shuffles, " + p.about,
 		bind: func(w *Weights) (product, error) {
-			return newTiled(w, w.Layout.(pack.Paneled), w.packed, f, lookedUp(stored[w.Layout.Spec().Alphabet], bits))
+			values := stored[w.Layout.Spec().Alphabet]
+			return newTiled(w, w.Layout.(pack.Paneled), w.packed, f, lookedUp(values, bits, slices.Min(values)))
 		},
 	}
 }
 
 func (p *panels256) bytes(layout string, wide int, funcs []func(*tile)) *Kernel {
-	f := parts256(8, wide, funcs)
+	f := parts32(8, wide, funcs)
 	return &Kernel{
 		Layout: layout, Alphabets: []string{pack.Int8.Name}, ISA: p.isa, step: 4, About: p.about,
 		bind: func(w *Weights) (product, error) {

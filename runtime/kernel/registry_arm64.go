@@ -1,0 +1,5 @@
+//go:build !purego
+
+package kernel
+
+func nativeKernels() []*Kernel { return neonKernels() }
