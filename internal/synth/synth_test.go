@@ -251,25 +251,3 @@ func TestWriteIsAllOrNothing(t *testing.T) {
 		t.Errorf("in a directory that does not exist: %v", err)
 	}
 }
-
-func TestStaleAndLivePartials(t *testing.T) {
-	c := plan(t, "bitnet-2b4t", mini)
-	dir := filepath.Join(t.TempDir(), "model")
-	live, err := newStage(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Write(context.Background(), dir, nil); err == nil {
-		t.Error("two writers on one directory")
-	}
-	live.lock.Close() // as a killed process leaves it
-	if err := os.WriteFile(filepath.Join(live.path, "model.safetensors"), []byte("half"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Write(context.Background(), dir, nil); err != nil {
-		t.Errorf("after a crash: %v", err)
-	}
-	if _, err := os.Lstat(live.path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the partial directory is still there: %v", err)
-	}
-}

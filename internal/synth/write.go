@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+
+	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
 // piece is how much of a tensor is made at a time: small enough for a cache, large enough for a disk.
@@ -15,23 +17,23 @@ const piece = 4 << 20
 // Write makes the checkpoint at dir, which must not exist: whole, or not at all. progress, when not nil, is told the bytes
 // written so far and the tensor at hand; it is called from several goroutines.
 func (c *Checkpoint) Write(ctx context.Context, dir string, progress func(done, total int64, at string)) error {
-	s, err := newStage(dir)
+	d, err := atomicfile.CreateDir(dir)
 	if err != nil {
 		return err
 	}
-	defer s.abort()
+	defer d.Abort()
 	for _, t := range c.texts {
-		if err := writeFile(filepath.Join(s.path, t.name), t.data); err != nil {
+		if err := writeFile(filepath.Join(d.Path, t.name), t.data); err != nil {
 			return err
 		}
 	}
 	w := &writer{ctx: ctx, total: c.Bytes(), progress: progress}
 	for i := range c.shards {
-		if err := w.shard(filepath.Join(s.path, c.shards[i].name), &c.shards[i]); err != nil {
+		if err := w.shard(filepath.Join(d.Path, c.shards[i].name), &c.shards[i]); err != nil {
 			return err
 		}
 	}
-	return s.commit()
+	return d.Commit()
 }
 
 func writeFile(path string, data []byte) error {

@@ -1,0 +1,117 @@
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// Dir is a directory that is being written: hidden beside its target until Commit renames it.
+type Dir struct {
+	Path   string // where its files are written
+	target string
+	lock   *os.File // the directory itself
+	done   bool
+}
+
+// CreateDir makes the hidden directory. The target must not exist. What a crashed process left behind for it is removed
+// first; if a living process writes the same target, that is an error.
+func CreateDir(target string) (*Dir, error) {
+	if _, err := os.Lstat(target); err == nil {
+		return nil, fmt.Errorf("%s exists already; remove it or name another directory", target)
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	d := &Dir{target: target, Path: filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+suffix)}
+	for {
+		err := os.Mkdir(d.Path, 0o777)
+		if err == nil {
+			switch err = d.hold(); {
+			case err == nil:
+				return d, nil
+			case errors.Is(err, errLocked), errors.Is(err, os.ErrNotExist):
+				continue // another process took the new directory for a stale one
+			}
+			os.Remove(d.Path)
+			return nil, err
+		}
+		if !errors.Is(err, os.ErrExist) {
+			return nil, err
+		}
+		if err := d.clear(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// hold locks the directory that now has the path.
+func (d *Dir) hold() error {
+	dir, err := os.Open(d.Path)
+	if err != nil {
+		return err
+	}
+	if err := OS.Lock(dir); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		dir.Close()
+		return err
+	}
+	ours, err := dir.Stat()
+	if err == nil {
+		var now os.FileInfo
+		if now, err = os.Lstat(d.Path); err == nil && !os.SameFile(ours, now) {
+			err = os.ErrNotExist
+		}
+	}
+	if err != nil {
+		dir.Close()
+		return err
+	}
+	d.lock = dir
+	return nil
+}
+
+// clear removes a stale directory.
+func (d *Dir) clear() error {
+	err := d.hold()
+	switch {
+	case errors.Is(err, errLocked):
+		return fmt.Errorf("another process is writing %s (it holds %s)", d.target, d.Path)
+	case errors.Is(err, os.ErrNotExist):
+		return nil // gone meanwhile
+	case err != nil:
+		return err
+	}
+	defer d.lock.Close()
+	return os.RemoveAll(d.Path)
+}
+
+// Commit gives the directory its name, durably. The files in it must have been synced.
+func (d *Dir) Commit() error {
+	if d.done {
+		return os.ErrClosed
+	}
+	defer d.Abort()
+	if err := OS.SyncDir(d.Path); err != nil {
+		return err
+	}
+	if runtime.GOOS == "windows" { // no open directory can be renamed there; elsewhere the lock is held to the end
+		d.lock.Close()
+	}
+	if err := os.Rename(d.Path, d.target); err != nil {
+		return err
+	}
+	d.done = true
+	d.lock.Close()
+	return OS.SyncDir(filepath.Dir(d.target))
+}
+
+// Abort removes everything. After Commit or another Abort it does nothing.
+func (d *Dir) Abort() {
+	if d.done {
+		return
+	}
+	d.done = true
+	os.RemoveAll(d.Path) // while locked, so that no other process takes it for stale
+	d.lock.Close()
+}
