@@ -1,0 +1,153 @@
+package convert
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
+)
+
+// sparse writes a checkpoint whose weights are a hole in a file: it is as large as wanted and takes no space.
+func sparse(t *testing.T, layers, vocab int) (dir string, largest int) {
+	t.Helper()
+	config := map[string]any{
+		"architectures": []string{"BitNetForCausalLM"}, "model_type": "bitnet", "hidden_act": "relu2", "hidden_size": 4096,
+		"intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": layers,
+		"vocab_size": vocab, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 500000, "tie_word_embeddings": true,
+		"quantization_config": map[string]any{"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "online"},
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := model.Parse(text, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var infos []safetensors.TensorInfo
+	for _, n := range d.Tensors() {
+		x := safetensors.TensorInfo{Name: n.Name, DType: safetensors.BF16}
+		codes := 1
+		for _, dim := range n.Shape {
+			x.Shape = append(x.Shape, int64(dim))
+			codes *= dim
+		}
+		if n.Linear {
+			largest = max(largest, codes)
+		}
+		infos = append(infos, x)
+	}
+	if err := safetensors.Place(infos); err != nil {
+		t.Fatal(err)
+	}
+	header, err := safetensors.AppendHeader(nil, nil, infos, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = filepath.Join(t.TempDir(), "sparse")
+	weights := filepath.Join(dir, "model.safetensors")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{weights: header, filepath.Join(dir, "config.json"): text} {
+		if err := os.WriteFile(name, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Truncate(weights, int64(len(header))+infos[len(infos)-1].End); err != nil {
+		t.Fatal(err)
+	}
+	return dir, largest
+}
+
+// TestMemory converts checkpoints of different sizes, with different numbers of goroutines, in a process of its own and
+// looks at its anonymous memory every few milliseconds. LOWPACK_LONG adds a checkpoint of 20 GB.
+func TestMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	type size struct{ layers, vocab, jobs int }
+	sizes := []size{{1, 1000, 1}, {1, 4000, 2}, {1, 1000, 64}}
+	if os.Getenv("LOWPACK_LONG") != "" {
+		sizes = append(sizes, size{44, 128256, 2})
+	}
+	for _, s := range sizes {
+		dir, largest := sparse(t, s.layers, s.vocab)
+		peak := peakAnonymous(t, dir, s.jobs)
+		bound := int64(64<<20 + 2*largest)
+		t.Logf("%d layers, %d jobs: %d MiB of at most %d MiB", s.layers, s.jobs, peak>>20, bound>>20)
+		if peak > bound {
+			t.Errorf("%d layers, %d jobs: %d MiB of anonymous memory; at most %d MiB are allowed", s.layers, s.jobs, peak>>20, bound>>20)
+		}
+		if peak < int64(largest) {
+			t.Errorf("%d MiB are less than the codes of a tensor: this measures nothing", peak>>20)
+		}
+	}
+}
+
+// peakAnonymous runs TestConvertProcess in a new process and returns the largest RssAnon seen.
+func peakAnonymous(t *testing.T, dir string, jobs int) (peak int64) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestConvertProcess$", "-test.v")
+	cmd.Env = append(os.Environ(), "LOWPACK_TEST_CONVERT="+dir, fmt.Sprintf("LOWPACK_TEST_JOBS=%d", jobs))
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-done:
+			if err != nil || !strings.Contains(out.String(), "PASS: TestConvertProcess") {
+				t.Fatalf("%v\n%s", err, out.String())
+			}
+			return peak
+		case <-time.After(5 * time.Millisecond):
+			peak = max(peak, anonymous(cmd.Process.Pid))
+		}
+	}
+}
+
+func anonymous(pid int) int64 {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if text, ok := strings.CutPrefix(s.Text(), "RssAnon:"); ok {
+			kib, _ := strconv.ParseInt(strings.Fields(text)[0], 10, 64)
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+// TestConvertProcess is the other side of tests that need a process of its own.
+func TestConvertProcess(t *testing.T) {
+	dir := os.Getenv("LOWPACK_TEST_CONVERT")
+	if dir == "" {
+		t.Skip("is run by other tests")
+	}
+	jobs, _ := strconv.Atoi(os.Getenv("LOWPACK_TEST_JOBS"))
+	o := plain(packed.Recipe{})
+	o.Jobs = jobs
+	target := filepath.Join(filepath.Dir(dir), "out.safetensors")
+	if _, err := newPlan(t, dir, o).Run(context.Background(), target, nil); err != nil {
+		t.Fatal(err)
+	}
+}
