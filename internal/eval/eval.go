@@ -1,0 +1,168 @@
+// Package eval measures how well a model predicts a text, and how far its predictions are from those of another form of
+// the same model.
+//
+// The logits are those of the engine, the same on every machine, and so are all figures but the times: probabilities are
+// summed up in float64, in a fixed order, with functions of our own.
+package eval
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/tensor"
+)
+
+// Options of an evaluation.
+//
+// The tokens of a text are cut into windows of Window tokens that begin every Stride tokens. In each window the model
+// reads the begin-of-text token, if it has one, and the tokens of the window, and every token is scored once: in the first
+// window that holds it. So with Stride = Window each token is predicted from what precedes it in its window; with a
+// smaller stride, from at least Window − Stride tokens. Without a begin-of-text token, the first token of a window that
+// would be scored is not: nothing precedes it.
+type Options struct {
+	Window   int // tokens; 0 = DefaultWindow, or what the model was made for
+	Stride   int // tokens; 0 = Window
+	Progress func(done, total int)
+}
+
+// DefaultWindow is long enough for most of what context can tell.
+const DefaultWindow = 2048
+
+// Result of an evaluation.
+type Result struct {
+	Tokens          int     `json:"tokens"` // scored
+	Windows         int     `json:"windows"`
+	Window          int     `json:"window"`
+	Stride          int     `json:"stride"`
+	BeginOfText     bool    `json:"begin_of_text"`
+	MeanNLL         float64 `json:"mean_nll"` // of a token, in nats
+	Perplexity      float64 `json:"perplexity"`
+	PerplexityError float64 `json:"perplexity_error"` // one standard error, tokens taken as independent
+	Seconds         float64 `json:"seconds"`          // in the forward passes of this model
+	TokensPerSecond float64 `json:"tokens_per_second"`
+
+	Against *Against `json:"against,omitempty"`
+
+	scores []score
+}
+
+// Against compares with another model, whose predictions are the yardstick: KL is Σ p·ln(p/q) with p of the other and q of
+// this model.
+type Against struct {
+	Perplexity float64 `json:"perplexity"` // of the other model
+	MeanKL     float64 `json:"mean_kl"`    // nats
+	MaxKL      float64 `json:"max_kl"`
+	MaxAt      int     `json:"max_at"`         // token of the text with the largest KL, counted from 0
+	Top1       float64 `json:"top1_agreement"` // share of positions where both find the same token likeliest
+}
+
+// score of one token.
+type score struct {
+	at    int     // in the text
+	depth int     // tokens of the window in front of it
+	nll   float64 // −ln p
+	other float64 // the same of the other model
+	kl    float64
+	same  bool // likeliest token
+}
+
+// Run evaluates e on the tokens of a text, and compares with other if it is not nil. Both must have a free sequence.
+func Run(ctx context.Context, e, other *engine.Engine, ids []int, o Options) (*Result, error) {
+	if err := o.complete(e, other); err != nil {
+		return nil, err
+	}
+	r := &runner{e: e, other: other, o: o, ids: ids, bos: e.Description().BOS}
+	windows := r.windows()
+	for _, w := range windows {
+		r.total += w.end - w.first
+	}
+	if r.total == 0 {
+		return nil, fmt.Errorf("%w: a text of %d tokens has none to score", pack.ErrUnsupported, len(ids))
+	}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	defer r.close()
+	for _, w := range windows {
+		if err := r.window(ctx, w); err != nil {
+			return nil, err
+		}
+	}
+	return r.result(len(windows)), nil
+}
+
+func (o *Options) complete(e, other *engine.Engine) error {
+	most := e.Options().Context
+	if other != nil {
+		most = min(most, other.Options().Context)
+		if a, b := e.Description().Vocab, other.Description().Vocab; a != b {
+			return fmt.Errorf("%w: the models have vocabularies of %d and %d tokens: their predictions cannot be compared", pack.ErrUnsupported, a, b)
+		}
+	}
+	if o.Window == 0 {
+		o.Window = min(most, DefaultWindow)
+	}
+	if o.Stride == 0 {
+		o.Stride = o.Window
+	}
+	switch {
+	case o.Window < 2 || o.Window > most:
+		return fmt.Errorf("%w: a window of %d tokens; it is 2 to %d here", pack.ErrUnsupported, o.Window, most)
+	case o.Stride < 1 || o.Stride > o.Window:
+		return fmt.Errorf("%w: a stride of %d tokens; it is 1 to the window of %d", pack.ErrUnsupported, o.Stride, o.Window)
+	}
+	return nil
+}
+
+// span is one window: tokens [begin, end) are in it, [first, end) are scored.
+type span struct{ begin, first, end int }
+
+func (r *runner) windows() (list []span) {
+	for begin, scored := 0, 0; scored < len(r.ids); begin += r.o.Stride {
+		w := span{begin, scored, min(begin+r.o.Window, len(r.ids))}
+		scored = w.end
+		if r.bos < 0 {
+			w.first = max(w.first, begin+1)
+		}
+		list = append(list, w)
+	}
+	return list
+}
+
+func (r *runner) result(windows int) *Result {
+	n := float64(len(r.scores))
+	x := &Result{Tokens: len(r.scores), Windows: windows, Window: r.o.Window, Stride: r.o.Stride, BeginOfText: r.bos >= 0,
+		Seconds: r.took.Seconds(), TokensPerSecond: float64(r.read) / max(r.took, time.Nanosecond).Seconds(), scores: r.scores}
+	other, square := 0.0, 0.0
+	for _, s := range r.scores {
+		x.MeanNLL += s.nll / n
+		other += s.other / n
+	}
+	for _, s := range r.scores {
+		d := s.nll - x.MeanNLL
+		square += float64(d * d)
+	}
+	x.Perplexity = exp(x.MeanNLL)
+	x.PerplexityError = x.Perplexity * math.Sqrt(square) / n // of a mean: deviation/√n
+	if r.other == nil {
+		return x
+	}
+	a := &Against{Perplexity: exp(other), MaxAt: r.scores[0].at}
+	for _, s := range r.scores {
+		a.MeanKL += s.kl / n
+		if s.kl > a.MaxKL {
+			a.MaxKL, a.MaxAt = s.kl, s.at
+		}
+		if s.same {
+			a.Top1 += 1 / n
+		}
+	}
+	x.Against = a
+	return x
+}
+
+func exp(x float64) float64 { return tensor.Exp64(min(x, 700)) }

@@ -1,0 +1,174 @@
+package eval
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/tensor"
+)
+
+// maxLogits bounds the logits that are held at once, per model.
+const maxLogits = 32 << 20
+
+// runner is the state of one Run.
+type runner struct {
+	e, other *engine.Engine
+	o        Options
+	ids      []int
+	bos      int // −1 = none
+
+	piece  int // tokens whose logits are held at once
+	seqs   [2]*engine.Sequence
+	logits [2][]float32
+
+	scores []score
+	total  int // tokens to be scored
+	read   int // tokens that went through e
+	took   time.Duration
+}
+
+// open makes a sequence and room for logits, per model.
+func (r *runner) open() (err error) {
+	vocab := r.e.Description().Vocab
+	r.piece = min(max(1, maxLogits/(4*vocab)), r.e.Options().Batch, r.o.Window)
+	for i, e := range []*engine.Engine{r.e, r.other} {
+		if e == nil {
+			continue
+		}
+		if r.seqs[i], err = e.NewSequence(); err != nil {
+			r.close()
+			return err
+		}
+		r.logits[i] = make([]float32, r.piece*vocab)
+	}
+	return nil
+}
+
+func (r *runner) close() {
+	for _, s := range r.seqs {
+		if s != nil {
+			s.Close()
+		}
+	}
+}
+
+// window reads the tokens of a window, piece by piece, and scores those that are to be.
+func (r *runner) window(ctx context.Context, w span) error {
+	for _, s := range r.seqs {
+		if s != nil {
+			s.Truncate(0)
+		}
+	}
+	input := r.ids[w.begin : w.end-1]
+	if r.bos >= 0 {
+		input = append([]int{r.bos}, input...)
+	}
+	// The last of len(silent) tokens is what the first scored token follows.
+	silent := len(input) - (w.end - w.first)
+	for at := 0; at < silent; at += r.piece {
+		if err := r.forward(ctx, input[at:min(at+r.piece, silent)], false); err != nil {
+			return err
+		}
+	}
+	for at := silent; at < len(input); at += r.piece {
+		end := min(at+r.piece, len(input))
+		if err := r.forward(ctx, input[at:end], true); err != nil {
+			return err
+		}
+		first := w.first + at - silent
+		r.score(first, first-w.begin, end-at)
+		if r.o.Progress != nil {
+			r.o.Progress(len(r.scores), r.total)
+		}
+	}
+	return nil
+}
+
+// forward appends tokens to the sequences of both models.
+func (r *runner) forward(ctx context.Context, tokens []int, wanted bool) error {
+	for i, e := range []*engine.Engine{r.e, r.other} {
+		if e == nil {
+			continue
+		}
+		chunk := engine.Chunk{Seq: r.seqs[i], Tokens: tokens}
+		if wanted {
+			chunk.Logits = r.logits[i][:len(tokens)*e.Description().Vocab]
+		}
+		start := time.Now()
+		if err := e.Forward(ctx, []engine.Chunk{chunk}); err != nil {
+			return err
+		}
+		if i == 0 {
+			r.took += time.Since(start)
+			r.read += len(tokens)
+		}
+	}
+	return nil
+}
+
+// score compares n rows of logits with the tokens of the text from first on.
+func (r *runner) score(first, depth, n int) {
+	vocab := r.e.Description().Vocab
+	scores := make([]score, n)
+	workers := min(n, runtime.GOMAXPROCS(0))
+	var wait sync.WaitGroup
+	for worker := range workers {
+		wait.Go(func() {
+			scratch := [2][]float32{make([]float32, vocab), make([]float32, vocab)}
+			for i := worker; i < n; i += workers {
+				s := score{at: first + i, depth: depth + i}
+				q := newPrediction(r.logits[0][i*vocab:][:vocab], scratch[0])
+				s.nll = q.nll(r.ids[s.at])
+				if r.other != nil {
+					p := newPrediction(r.logits[1][i*vocab:][:vocab], scratch[1])
+					s.other, s.kl, s.same = p.nll(r.ids[s.at]), p.divergence(q), p.top == q.top
+				}
+				scores[i] = s
+			}
+		})
+	}
+	wait.Wait()
+	r.scores = append(r.scores, scores...)
+}
+
+// prediction is one row of logits as a distribution.
+type prediction struct {
+	logits  []float32
+	weights []float32 // e^(logit − largest)
+	largest float64
+	sum     float64 // of the weights
+	logSum  float64
+	top     int // likeliest token, the smallest id of several
+}
+
+func newPrediction(logits, scratch []float32) *prediction {
+	p := &prediction{logits: logits, weights: scratch}
+	copy(scratch, logits)
+	for i, v := range logits {
+		if v > logits[p.top] {
+			p.top = i
+		}
+	}
+	p.largest = float64(logits[p.top])
+	tensor.Softmax(scratch)
+	for _, w := range scratch {
+		p.sum += float64(w)
+	}
+	p.logSum = tensor.Ln64(p.sum)
+	return p
+}
+
+// nll is −ln of the probability of a token.
+func (p *prediction) nll(id int) float64 { return p.largest - float64(p.logits[id]) + p.logSum }
+
+// divergence is KL(p ‖ q). Rounding can bring that of nearly equal predictions below zero, where it cannot be.
+func (p *prediction) divergence(q *prediction) float64 {
+	sum := 0.0
+	for i, w := range p.weights {
+		sum += float64(float64(w) * (float64(p.logits[i]) - float64(q.logits[i])))
+	}
+	return max(0, sum/p.sum-(p.largest-q.largest)-(p.logSum-q.logSum))
+}
