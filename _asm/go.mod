@@ -1,0 +1,3 @@
+module github.com/lowpack/lowpack/_asm
+
+go 1.26.0
