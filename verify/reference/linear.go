@@ -6,6 +6,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -111,7 +112,7 @@ func (m *matrix) scaled(row int, acc []int32, n int) float32 {
 }
 
 func (l *linear) applyFloat(ctx context.Context, y, x [][]float32) error {
-	return parallel(ctx, l.to-l.from, 64, func(a, b int) error {
+	return parallel.Do(ctx, 0, l.to-l.from, 64, func(a, b int) error {
 		w := make([]float32, l.float.cols)
 		for i := a; i < b; i++ {
 			l.float.row(w, l.from+i)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -98,7 +99,7 @@ func (m *matrix) visitRows(ctx context.Context, from, to int, do func(row int, c
 		if err := m.layout.Unpack(all, m.bytes); err != nil {
 			return fmt.Errorf("tensor %q: %w", m.name, err)
 		}
-		return parallel(ctx, to-from, atOnce, func(a, b int) error {
+		return parallel.Do(ctx, 0, to-from, atOnce, func(a, b int) error {
 			for row := from + a; row < from+b; row++ {
 				do(row, all.Codes[row*m.K:(row+1)*m.K])
 			}
@@ -111,7 +112,7 @@ func (m *matrix) visitRows(ctx context.Context, from, to int, do func(row int, c
 		return fmt.Errorf("tensor %q: %w", m.name, err)
 	}
 	first, last := from/height, (to+height-1)/height
-	return parallel(ctx, last-first, max(1, atOnce/height), func(a, b int) error {
+	return parallel.Do(ctx, 0, last-first, max(1, atOnce/height), func(a, b int) error {
 		a, b = a+first, b+first
 		rows := min(b*height, m.M) - a*height
 		piece := pack.NewMatrix(pack.Shape{M: rows, K: m.K}, m.alphabet)

@@ -169,20 +169,3 @@ func TestRefusesInexact(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestParallelErrors(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := parallel(ctx, 10, 1, func(int, int) error { return nil }); err != context.Canceled {
-		t.Errorf("cancelled: %v", err)
-	}
-	bad := fmt.Errorf("bad")
-	if err := parallel(context.Background(), 10, 3, func(from, to int) error {
-		if from == 3 {
-			return bad
-		}
-		return nil
-	}); err != bad {
-		t.Errorf("error of a piece: %v", err)
-	}
-}
