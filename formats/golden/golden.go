@@ -50,6 +50,17 @@ type Product struct {
 	Digest  string  // SHA-256 of all of acc, int32 little-endian, in hex; "" = the rows alone were computed
 }
 
+// Listed takes the values of Rows out of all products of a matrix of m rows, acc[t][g][m].
+func (p *Product) Listed(acc []int32, m int) []int32 {
+	out := make([]int32, 0, len(acc)/m*len(p.Rows))
+	for ; len(acc) > 0; acc = acc[m:] {
+		for _, row := range p.Rows {
+			out = append(out, acc[row])
+		}
+	}
+	return out
+}
+
 // Logits is what the model answers after one token of a sequence.
 type Logits struct {
 	Sequence  int

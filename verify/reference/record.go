@@ -91,30 +91,50 @@ func (m *matrix) record(ctx context.Context, products []golden.Product) error {
 	for i := range products {
 		q = append(q, golden.Vectors(products[i].Seed, products[i].Vectors, m.K)...)
 	}
-	// acc[t][g][m] of all vectors; rows that are not computed stay zero and are not read.
-	acc := make([]int32, len(q)*m.groups()*m.M)
-	keep := func(row int, sums []int32) {
-		for g := range m.groups() {
-			for t := range q {
-				acc[(t*m.groups()+g)*m.M+row] = sums[g*len(q)+t]
-			}
-		}
-	}
-	for _, s := range m.spans(products) {
-		if err := m.products(ctx, q, s[0], s[1], keep); err != nil {
-			return err
-		}
+	acc, err := m.multiply(ctx, q, m.spans(products))
+	if err != nil {
+		return err
 	}
 	for i := range products {
 		p := &products[i]
 		n := p.Vectors * m.groups() * m.M
-		p.Values = listed(acc[:n], m.M, p.Rows)
+		p.Values = p.Listed(acc[:n], m.M)
 		if p.Digest != "" {
 			p.Digest = golden.DigestProducts(acc[:n])
 		}
 		acc = acc[n:]
 	}
 	return nil
+}
+
+// multiply returns acc[(t·G + g)·M + m], the products of the rows in some spans with vectors q[t], by group of columns.
+// Rows outside the spans stay zero.
+func (m *matrix) multiply(ctx context.Context, q [][]int8, spans [][2]int) ([]int32, error) {
+	groups := m.groups()
+	acc := make([]int32, len(q)*groups*m.M)
+	for _, s := range spans {
+		err := m.products(ctx, q, s[0], s[1], func(row int, sums []int32) {
+			for g := range groups {
+				for t := range q {
+					acc[(t*groups+g)*m.M+row] = sums[g*len(q)+t]
+				}
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return acc, nil
+}
+
+// Products multiplies a quantized tensor of v by vectors of K values in −127 … 127: acc[(t·G + g)·M + m] is the sum over
+// the columns of group g of code[m][k]·q[t][k]; without groups of scales G is 1.
+func Products(ctx context.Context, v packed.View, tensor string, q [][]int8) (acc []int32, err error) {
+	m, err := openMatrix(v, tensor)
+	if err != nil {
+		return nil, err
+	}
+	return m.multiply(ctx, q, [][2]int{{0, m.M}})
 }
 
 // spans are the ranges of rows to compute: all rows when a digest is asked for, or when the layout can only be unpacked
@@ -131,17 +151,6 @@ func (m *matrix) spans(products []golden.Product) (spans [][2]int) {
 	}
 	slices.SortFunc(spans, func(a, b [2]int) int { return a[0] - b[0] })
 	return slices.Compact(spans)
-}
-
-// listed takes some rows out of acc[][m].
-func listed(acc []int32, m int, rows []int32) []int32 {
-	out := make([]int32, 0, len(acc)/m*len(rows))
-	for ; len(acc) > 0; acc = acc[m:] {
-		for _, row := range rows {
-			out = append(out, acc[row])
-		}
-	}
-	return out
 }
 
 // logits evaluates all sequences together: first the given tokens, then one more of each at a time.
