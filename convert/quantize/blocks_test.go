@@ -53,7 +53,7 @@ func TestBlocks(t *testing.T) {
 // a tie the one with an even last bit.
 func TestMXFP4IsNearest(t *testing.T) {
 	grid := []float64{0, 0.5, 1, 1.5, 2, 3, 4, 6} // by code, so that even indices have an even last bit
-	_, a := fitMX(stat{lo: 0, hi: 6})
+	_, a := fitMX(stat{pos: 6})
 	if a != 1 {
 		t.Fatalf("2^E is %v, want 1", a)
 	}
@@ -82,8 +82,8 @@ func TestMXFP4Exponent(t *testing.T) {
 		{0, 0x1p-128}, {0x1p-149, 0x1p-128}, {0x1p-126, 0x1p-128}, {0x1p-125, 0x1p-128}, {0x1p-124, 0x1p-127},
 		{1, 0x1p-3}, {1.99, 0x1p-3}, {2, 0x1p-2}, {7.9, 0x1p-1}, {8, 1}, {math.MaxFloat32, 0x1p124},
 	} {
-		scale, a := fitMX(stat{lo: -c.most})
-		if scale != c.scale || a != 2*scale {
+		scale, a := fitMX(stat{neg: c.most})
+		if scale != c.scale || a != 1/(2*scale) {
 			t.Errorf("largest weight %v: scale %v, want %v", c.most, scale, c.scale)
 		}
 		if code := codeMX(-c.most, a); c.most >= 0x1p-125 && (code > -8 || code < -12) {

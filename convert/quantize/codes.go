@@ -1,14 +1,130 @@
 package quantize
 
-// codes quantizes weights that share a scale, by the definition: one call of the rule per weight.
-func (q *Quantizer) codes(dst []int8, src []byte, u unit) {
-	var w [64]float32
-	size := q.job.DType.Size()
-	for k := 0; k < len(dst); k += len(w) {
-		n := min(len(w), len(dst)-k)
-		q.job.DType.Widen(w[:n], src[k*size:])
-		for i, x := range w[:n] {
-			dst[k+i] = q.rule.code(x, u.a)
+import (
+	"encoding/binary"
+	"math"
+)
+
+// unit is what the weights of one scale share.
+type unit struct {
+	scale  float32 // as stored
+	a      float32 // parameter of the rule's code
+	ladder ladder  // of rules with up to four codes
+	table  []int8  // code by pattern of a 16-bit type; nil = not made
+}
+
+func newUnit(r *Rule, scale, a float32) unit {
+	u := unit{scale: scale, a: a}
+	if len(r.Alphabet.Values) <= 4 {
+		u.ladder = newLadder(r, scale, a)
+	}
+	return u
+}
+
+// A ladder says the same as a rule of up to four codes with a fixed parameter: code = first + stride · (number of
+// thresholds that the weight reaches). As codes never decrease when the weight grows, such thresholds exist, and as they
+// are found by asking the rule, a ladder agrees with it for every weight.
+type ladder struct {
+	at     [3]float32 // +∞ where there are fewer: no finite weight reaches it
+	first  int32
+	stride int32
+}
+
+// newLadder finds the thresholds of a rule whose alphabet has evenly spaced values.
+func newLadder(r *Rule, scale, a float32) (l ladder) {
+	v := r.Alphabet.Values
+	l.first, l.stride = int32(v[0]), int32(v[1]-v[0])
+	for i := range l.at {
+		l.at[i] = float32(math.Inf(1))
+		if i+1 < len(v) {
+			// rules round to a near code, so the middle between two is a good guess
+			l.at[i] = threshold(r, a, v[i+1], float32(v[i]+v[i+1])/2*scale)
 		}
 	}
+	return l
+}
+
+// threshold is the smallest float32 that a rule gives code or more; +∞ if no finite one is. It searches from the guess
+// on, in steps that double, and then bisects.
+func threshold(r *Rule, a float32, code int8, guess float32) float32 {
+	const last = 0x7f7fffff // key of the largest float32; the key of the smallest is −last − 1
+	reached := func(key int64) bool {
+		return key > last || key >= -last-1 && r.code(math.Float32frombits(unkey32(int32(key))), a) >= code
+	}
+	low := int64(key32(math.Float32bits(guess)))
+	high := low
+	for step := int64(1); reached(low); step *= 2 {
+		high, low = low, low-step
+	}
+	for step := int64(1); !reached(high); step *= 2 {
+		low, high = high, high+step
+	}
+	for high-low > 1 {
+		if mid := low + (high-low)/2; reached(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	if high > last {
+		return float32(math.Inf(1))
+	}
+	return math.Float32frombits(unkey32(int32(high)))
+}
+
+// tabulate makes the table: all patterns, quantized. It is worth its while for a scale of many weights where nothing but
+// Go is at hand.
+func (u *unit) tabulate(r *Rule, d DType) {
+	patterns := make([]byte, 0, 2<<16)
+	for p := range 1 << 16 {
+		patterns = append(patterns, byte(p), byte(p>>8))
+	}
+	table := make([]int8, 1<<16)
+	r.codes(table, d, patterns, u)
+	u.table = table
+}
+
+// lookUp quantizes by table.
+func (u *unit) lookUp(dst []int8, src []byte) {
+	t := (*[1 << 16]int8)(u.table)
+	for ; len(dst) >= 4; dst, src = dst[4:], src[8:] {
+		x := binary.LittleEndian.Uint64(src)
+		dst[0], dst[1], dst[2], dst[3] = t[uint16(x)], t[uint16(x>>16)], t[uint16(x>>32)], t[uint16(x>>48)]
+	}
+	for i := range dst {
+		dst[i] = t[binary.LittleEndian.Uint16(src[2*i:])]
+	}
+}
+
+// codes quantizes weights that share a scale.
+func (r *Rule) codes(dst []int8, d DType, src []byte, u *unit) {
+	n := whole(len(dst))
+	head, tail := src[:n*d.Size()], src[n*d.Size():]
+	switch v := r.Alphabet.Values; {
+	case u.table != nil:
+		u.lookUp(dst, src)
+	case len(v) <= 4:
+		u.ladder.codes(dst, d, src)
+	case r.divides:
+		lo, hi := float32(v[0]), float32(v[len(v)-1])
+		divideLanes(dst[:n], d, head, u.a, lo, hi)
+		divideGo(dst[n:], d, tail, u.a, lo, hi)
+	default:
+		r.each(dst, d, src, u)
+	}
+}
+
+func (l *ladder) codes(dst []int8, d DType, src []byte) {
+	n := whole(len(dst))
+	l.climbLanes(dst[:n], d, src[:n*d.Size()])
+	l.climbGo(dst[n:], d, src[n*d.Size():])
+}
+
+// each asks the rule for every weight.
+func (r *Rule) each(dst []int8, d DType, src []byte, u *unit) {
+	eachBlock(d, src, func(k int, w []float32) {
+		for i, x := range w {
+			dst[k+i] = r.code(x, u.a)
+		}
+	})
 }

@@ -44,15 +44,13 @@ type Quantizer struct {
 	scales []float32 // row-major; PerRow and PerGroup: filled by Quantize
 	fixed  bool
 
+	// for Stats
+	errors  []rowError
+	hasZero bool // the alphabet has
 	mu      sync.Mutex
 	counts  [256]int64 // by the two's complement byte of a code
-	zeros   int64      // weights that are zero
-	squares []float64  // per row: Σ w²
-	errors  []float64  // per row: Σ (w − ŵ)²
+	zeros   int64
 }
-
-// unit is what the weights of one scale share.
-type unit struct{ scale, a float32 }
 
 // New checks a job.
 func New(j Job) (*Quantizer, error) {
@@ -65,7 +63,8 @@ func New(j Job) (*Quantizer, error) {
 	}
 	q := &Quantizer{job: j, rule: rule}
 	if j.Stats {
-		q.squares, q.errors = make([]float64, j.Shape.M), make([]float64, j.Shape.M)
+		q.errors = make([]rowError, j.Shape.M)
+		q.hasZero = slices.Contains(rule.Alphabet.Values, 0)
 	}
 	switch {
 	case rule.exact:
@@ -146,10 +145,16 @@ func (q *Quantizer) Fix() error {
 	if q.rule.exact {
 		return q.fixValues()
 	}
-	t := total(q.rows)
-	u, err := q.fit(t.stat(q.job.DType, q.job.Shape.M*q.job.Shape.K), 0)
+	t, weights := total(q.rows), q.job.Shape.M*q.job.Shape.K
+	u, err := q.fit(t.stat(weights), 0)
+	if err != nil {
+		return err
+	}
+	if level == generic && q.job.DType.Size() == 2 && weights > 1<<16 {
+		u.tabulate(&q.rule, q.job.DType)
+	}
 	q.whole, q.scales = u, []float32{u.scale}
-	return err
+	return nil
 }
 
 // fit asks the rule for a scale and refuses one that is no finite number.
@@ -158,7 +163,7 @@ func (q *Quantizer) fit(s stat, row int) (unit, error) {
 	if math.IsInf(float64(scale), 0) {
 		return unit{}, fmt.Errorf("%w: row %d: weights up to %v are too large for the scale of quantizer %s", pack.ErrUnsupported, row, s.maxAbs(), q.rule.Name)
 	}
-	return unit{scale, a}, nil
+	return newUnit(&q.rule, scale, a), nil
 }
 
 // Quantize writes the codes of the rows from row on to dst, in pass 2.
@@ -170,25 +175,21 @@ func (q *Quantizer) Quantize(dst []int8, row int, src []byte) error {
 	if len(dst)*q.job.DType.Size() != len(src) {
 		return fmt.Errorf("quantizer %s: %d codes for %d bytes of %s", q.rule.Name, len(dst), len(src), q.job.DType)
 	}
-	err := q.eachRow(row, src, func(m int, src []byte) error {
-		return q.quantizeRow(dst[(m-row)*k:(m-row+1)*k], m, src)
-	})
-	if err != nil || !q.job.Stats {
-		return err
-	}
 	return q.eachRow(row, src, func(m int, src []byte) error {
-		q.collect(m, dst[(m-row)*k:(m-row+1)*k], src)
-		return nil
+		return q.quantizeRow(dst[(m-row)*k:(m-row+1)*k], m, src)
 	})
 }
 
 func (q *Quantizer) quantizeRow(dst []int8, m int, src []byte) error {
 	switch {
 	case q.rule.exact:
-		q.values[m].quantize(q.job.DType, dst, src)
+		l := q.values[m].ladder(&q.rule)
+		l.codes(dst, q.job.DType, src)
+		q.note(m, dst, src, q.scales[min(m, len(q.scales)-1)])
 		return nil
 	case q.job.Kind == PerTensor:
-		q.codes(dst, src, q.whole)
+		q.rule.codes(dst, q.job.DType, src, &q.whole)
+		q.note(m, dst, src, q.whole.scale)
 		return nil
 	}
 	group, size := q.job.Group, q.job.DType.Size()
@@ -197,19 +198,34 @@ func (q *Quantizer) quantizeRow(dst []int8, m int, src []byte) error {
 	}
 	for g, k := 0, 0; k < len(dst); g, k = g+1, k+group {
 		end := min(k+group, len(dst))
-		part := src[k*size : end*size]
-		r := measureRow(q.job.DType, part)
-		if err := r.finite(q.job.DType, m, k, part); err != nil {
-			return err
-		}
-		u, err := q.fit(r.stat(q.job.DType, end-k), m)
+		scale, err := q.quantizePart(dst[k:end], m, k, src[k*size:end*size])
 		if err != nil {
 			return err
 		}
-		q.codes(dst[k:end], part, u)
-		q.scales[m*q.groups()+g] = u.scale
+		q.scales[m*q.groups()+g] = scale
 	}
 	return nil
+}
+
+// quantizePart finds the scale of the weights of row m from column k on and quantizes them.
+func (q *Quantizer) quantizePart(dst []int8, m, k int, src []byte) (scale float32, err error) {
+	r := measureRow(q.job.DType, src)
+	if err := r.finite(q.job.DType, m, k, src); err != nil {
+		return 0, err
+	}
+	u, err := q.fit(r.stat(len(dst)), m)
+	if err != nil {
+		return 0, err
+	}
+	q.rule.codes(dst, q.job.DType, src, &u)
+	q.note(m, dst, src, u.scale)
+	return u.scale, nil
+}
+
+func (q *Quantizer) note(m int, codes []int8, src []byte, scale float32) {
+	if q.job.Stats {
+		q.collect(m, codes, src, scale)
+	}
 }
 
 // eachRow cuts whole rows out of src.

@@ -26,7 +26,8 @@ type Rule struct {
 	// fit turns what is known of the weights of one scale into the stored scale and the parameter of code.
 	fit func(s stat) (scale, a float32)
 	// code of a weight. It never decreases when w grows, and it is the same for −0 and +0.
-	code func(w, a float32) int8
+	code    func(w, a float32) int8
+	divides bool // code is clip(rne(w/a)) to the ends of the alphabet
 	// exact rules find their scale in the values (values.go) and have no fit.
 	exact bool
 }
@@ -75,7 +76,7 @@ var rules = []Rule{
 	}, {
 		Name: "int2", Alphabet: pack.Int2, Kinds: []string{PerRow, PerTensor, PerGroup},
 		Doc:  "s = max(max w, −min w/2): the smallest scale that clips nothing; code = clip(rne(w/s), −2, 1)",
-		fit:  func(s stat) (float32, float32) { return step(max(s.hi, -s.lo/2)) },
+		fit:  func(s stat) (float32, float32) { return step(max(s.pos, s.neg/2)) },
 		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -2, 1)) },
 	}, {
 		Name: "int2-elastic", Alphabet: pack.Int2Odd, Kinds: []string{PerRow},
@@ -103,7 +104,7 @@ var rules = []Rule{
 		Name: "int4", Alphabet: pack.Int4, Kinds: []string{PerRow, PerTensor, PerGroup},
 		Doc:  "s = max|w|/7; code = clip(rne(w/s), −8, 7)",
 		fit:  func(s stat) (float32, float32) { return step(s.maxAbs() / 7) },
-		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -8, 7)) },
+		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -8, 7)) }, divides: true,
 	}, {
 		Name: "mxfp4", Alphabet: pack.E2M1, Kinds: []string{PerGroup}, Group: 32,
 		Doc: "E = floor(log2 max|w|) − 2; element = w/2^E rounded to E2M1, ties to even, saturating; scale 2^E/2, as codes are twice the elements (OCP MX 1.0)",
@@ -112,7 +113,7 @@ var rules = []Rule{
 		Name: "int8", Alphabet: pack.Int8, Kinds: []string{PerRow, PerTensor, PerGroup},
 		Doc:  "s = max|w|/127; code = clip(rne(w/s), −127, 127)",
 		fit:  func(s stat) (float32, float32) { return step(s.maxAbs() / 127) },
-		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -127, 127)) },
+		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -127, 127)) }, divides: true,
 	},
 }
 

@@ -6,44 +6,52 @@ import "math"
 type Stats struct {
 	RelError float64 // ‖W − Ŵ‖ / ‖W‖; 0 when both are zero
 	Counts   []int64 // per value of the alphabet, in its order
-	Zeros    int64   // weights that are zero
+	Zeros    int64   // weights that are zero; counted for alphabets without zero only
 }
 
-// collect adds a quantized row.
-func (q *Quantizer) collect(m int, codes []int8, src []byte) {
-	var square, miss [lanes]float64
+// rowError is the part of one row.
+type rowError struct{ square, miss float64 }
+
+// collect adds part of a row: the weights of one scale.
+func (q *Quantizer) collect(row int, codes []int8, src []byte, scale float32) {
+	d := q.job.DType
+	e := measureError(codes, d, src, scale)
+	q.errors[row].square += e.square
+	q.errors[row].miss += e.miss
+
 	var counts [256]int64
-	zeros := int64(0)
-	var w [1]float32
-	for k, c := range codes {
-		q.job.DType.Widen(w[:], src[k*q.job.DType.Size():])
-		v := float64(w[0])
-		e := v - float64(float64(c)*float64(q.scale(m, k)))
-		square[k%lanes] += float64(v * v)
-		miss[k%lanes] += float64(e * e)
+	for _, c := range codes {
 		counts[uint8(c)]++
-		if v == 0 {
-			zeros++
-		}
 	}
-	q.squares[m], q.errors[m] = joinLanes(&square), joinLanes(&miss)
+	zeros := int64(0)
+	if !q.hasZero {
+		zeros = countZeros(d, src)
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i, n := range counts {
-		q.counts[i] += n
+	for _, v := range q.rule.Alphabet.Values {
+		q.counts[uint8(v)] += counts[uint8(v)]
 	}
 	q.zeros += zeros
 }
 
-// scale of the weight in row m, column k.
-func (q *Quantizer) scale(m, k int) float32 {
-	switch q.job.Kind {
-	case PerTensor:
-		return q.scales[0]
-	case PerRow:
-		return q.scales[m]
+func measureError(codes []int8, d DType, src []byte, scale float32) rowError {
+	var s errorSums
+	n := whole(len(codes))
+	missLanes(&s, codes[:n], d, src[:n*d.Size()], scale)
+	missGo(&s, codes[n:], d, src[n*d.Size():], scale)
+	return rowError{join(&s.square), join(&s.miss)}
+}
+
+// countZeros counts ±0.
+func countZeros(d DType, src []byte) (n int64) {
+	var w [1]float32
+	for ; len(src) > 0; src = src[d.Size():] {
+		if d.Widen(w[:], src); w[0] == 0 {
+			n++
+		}
 	}
-	return q.scales[m*q.groups()+k/q.job.Group]
+	return n
 }
 
 // Stats of all rows quantized so far, if the job asks for them.
@@ -52,13 +60,13 @@ func (q *Quantizer) Stats() Stats {
 	for _, v := range q.rule.Alphabet.Values {
 		s.Counts = append(s.Counts, q.counts[uint8(v)])
 	}
-	square, miss := 0.0, 0.0
-	for m := range q.squares {
-		square += q.squares[m]
-		miss += q.errors[m]
+	var sum rowError
+	for _, e := range q.errors {
+		sum.square += e.square
+		sum.miss += e.miss
 	}
-	if square > 0 {
-		s.RelError = math.Sqrt(miss / square)
+	if sum.square > 0 {
+		s.RelError = math.Sqrt(sum.miss / sum.square)
 	}
 	return s
 }

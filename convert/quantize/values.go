@@ -9,8 +9,7 @@ import (
 
 // rowValues are the magnitudes that a row of few-valued weights holds, as float32 bits without sign.
 type rowValues struct {
-	small, large uint32 // besides zero; large = 0: there is one; both 0: all weights are zero
-	zero         bool   // some weight is zero
+	small, large uint32 // besides zero; large = 0: there is one at most; both 0: all weights are zero
 }
 
 // levels of the exact rules: how many magnitudes a row may hold, and whether zero is a value too.
@@ -24,19 +23,43 @@ func (r *Rule) levels() (magnitudes int, zero bool) {
 // measure finds the magnitudes of a row and refuses a row that does not fit the rule.
 func (v *rowValues) measure(r *Rule, d DType, row int, src []byte) error {
 	*v = rowValues{}
+	stat := measureRow(d, src)
+	if err := stat.finite(d, row, 0, src); err != nil {
+		return err
+	}
+	if most := max(stat.pos, stat.neg); r.Alphabet.Name == pack.Ternary.Name && signsOf(d, src, most) {
+		v.small = most
+		return nil
+	}
+	return v.search(r, d, row, src)
+}
+
+// signsOf reports whether all weights are 0 or ± the float with the given bits: whether signs and that scale miss nothing.
+func signsOf(d DType, src []byte, magnitude uint32) bool {
+	var codes [256]int8
+	signs := signs()
+	for size := d.Size(); len(src) > 0; {
+		n := min(len(codes), len(src)/size)
+		signs.codes(codes[:n], d, src[:n*size])
+		if measureError(codes[:n], d, src[:n*size], math.Float32frombits(magnitude)).miss != 0 {
+			return false
+		}
+		src = src[n*size:]
+	}
+	return true
+}
+
+// search looks at one weight after the other.
+func (v *rowValues) search(r *Rule, d DType, row int, src []byte) error {
 	most, zero := r.levels()
 	var w [1]float32
 	for col := range len(src) / d.Size() {
 		d.Widen(w[:], src[col*d.Size():])
 		mag := math.Float32bits(w[0]) &^ (1 << 31)
 		switch {
-		case mag >= 0x7f800000:
-			return fmt.Errorf("%w: the weight in row %d, column %d is %v", pack.ErrCorrupt, row, col, w[0])
 		case mag == 0 && !zero:
 			return fmt.Errorf("%w: %s: the weight in row %d, column %d is zero, which is none of four levels", pack.ErrUnsupported, r.Name, row, col)
-		case mag == 0:
-			v.zero = true
-		case !v.add(mag, most):
+		case mag != 0 && !v.add(mag, most):
 			return fmt.Errorf("%w: %s: row %d holds more than %d magnitudes: %v was found before %v in column %d",
 				pack.ErrUnsupported, r.Name, row, most, math.Float32frombits(v.small), math.Float32frombits(mag), col)
 		}
@@ -100,21 +123,19 @@ func (q *Quantizer) fixValues() error {
 	return nil
 }
 
-// quantize writes the codes of a row that measure has accepted.
-func (v *rowValues) quantize(d DType, dst []int8, src []byte) {
-	var w [1]float32
-	for k := range dst {
-		d.Widen(w[:], src[k*d.Size():])
-		code, mag := int8(1), math.Float32bits(w[0])&^(1<<31)
-		switch {
-		case mag == 0:
-			code = 0
-		case mag == v.large:
-			code = 3
-		}
-		if w[0] < 0 {
-			code = -code
-		}
-		dst[k] = code
+// ladder gives the codes of a row that measure has accepted: its magnitudes lie between the thresholds.
+func (v *rowValues) ladder(r *Rule) ladder {
+	if r.Alphabet.Name == pack.Ternary.Name {
+		return signs()
 	}
+	between := float32(math.Inf(1))
+	if v.large != 0 {
+		between = (math.Float32frombits(v.small) + math.Float32frombits(v.large)) / 2
+	}
+	return ladder{at: [3]float32{-min(between, math.MaxFloat32), 0, between}, first: -3, stride: 2}
+}
+
+// signs is the ladder of sign(w).
+func signs() ladder {
+	return ladder{at: [3]float32{0, math.SmallestNonzeroFloat32, float32(math.Inf(1))}, first: -1, stride: 1}
 }

@@ -1,0 +1,110 @@
+//go:build !purego
+
+package quantize
+
+import "golang.org/x/sys/cpu"
+
+//go:generate go run -C ../../_asm ./quantize
+
+// level is the instruction set in use. Tests change it; nothing else does.
+var level = levels()[0]
+
+// levels lists what this processor has, the best first.
+func levels() (list []isa) {
+	if cpu.X86.HasAVX512F {
+		list = append(list, avx512)
+	}
+	if cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C {
+		list = append(list, avx2)
+	}
+	return append(list, generic)
+}
+
+// number of an element type in the assembly.
+func (d DType) number() int {
+	switch d {
+	case F16:
+		return 1
+	case BF16:
+		return 2
+	}
+	return 0
+}
+
+// measureLanes is measureGo for whole blocks.
+func measureLanes(s *sums, d DType, src []byte) {
+	switch n := len(src) / d.Size(); {
+	case n == 0:
+	case level == avx512:
+		measureAVX512(s, &src[0], n, d.number())
+	case level == avx2:
+		measureAVX2(s, &src[0], n, d.number())
+	case d == BF16:
+		measureBF16(s, src)
+	default:
+		measureGo(s, d, src)
+	}
+}
+
+// climbLanes is climbGo for whole blocks.
+func (l *ladder) climbLanes(dst []int8, d DType, src []byte) {
+	switch {
+	case len(dst) == 0:
+	case level == avx512:
+		climbAVX512(&dst[0], &src[0], len(dst), d.number(), l)
+	case level == avx2:
+		climbAVX2(&dst[0], &src[0], len(dst), d.number(), l)
+	default:
+		l.climbGo(dst, d, src)
+	}
+}
+
+// divideLanes is divideGo for whole blocks.
+func divideLanes(dst []int8, d DType, src []byte, a, lo, hi float32) {
+	switch {
+	case len(dst) == 0:
+	case level == avx512:
+		divideAVX512(&dst[0], &src[0], len(dst), d.number(), a, lo, hi)
+	case level == avx2:
+		divideAVX2(&dst[0], &src[0], len(dst), d.number(), a, lo, hi)
+	default:
+		divideGo(dst, d, src, a, lo, hi)
+	}
+}
+
+// missLanes is missGo for whole blocks.
+func missLanes(s *errorSums, codes []int8, d DType, src []byte, scale float32) {
+	switch {
+	case len(codes) == 0:
+	case level == avx512:
+		missAVX512(&codes[0], &src[0], len(codes), d.number(), s, scale)
+	case level == avx2:
+		missAVX2(&codes[0], &src[0], len(codes), d.number(), s, scale)
+	default:
+		missGo(s, codes, d, src, scale)
+	}
+}
+
+//go:noescape
+func measureAVX512(s *sums, src *byte, n, d int)
+
+//go:noescape
+func measureAVX2(s *sums, src *byte, n, d int)
+
+//go:noescape
+func climbAVX512(dst *int8, src *byte, n, d int, l *ladder)
+
+//go:noescape
+func climbAVX2(dst *int8, src *byte, n, d int, l *ladder)
+
+//go:noescape
+func divideAVX512(dst *int8, src *byte, n, d int, a, lo, hi float32)
+
+//go:noescape
+func divideAVX2(dst *int8, src *byte, n, d int, a, lo, hi float32)
+
+//go:noescape
+func missAVX512(codes *int8, src *byte, n, d int, s *errorSums, scale float32)
+
+//go:noescape
+func missAVX2(codes *int8, src *byte, n, d int, s *errorSums, scale float32)

@@ -1,0 +1,25 @@
+//go:build purego || !amd64
+
+package quantize
+
+var level = generic
+
+func levels() []isa { return []isa{generic} }
+
+func measureLanes(s *sums, d DType, src []byte) {
+	if d == BF16 {
+		measureBF16(s, src)
+	} else {
+		measureGo(s, d, src)
+	}
+}
+
+func (l *ladder) climbLanes(dst []int8, d DType, src []byte) { l.climbGo(dst, d, src) }
+
+func divideLanes(dst []int8, d DType, src []byte, a, lo, hi float32) {
+	divideGo(dst, d, src, a, lo, hi)
+}
+
+func missLanes(s *errorSums, codes []int8, d DType, src []byte, scale float32) {
+	missGo(s, codes, d, src, scale)
+}
