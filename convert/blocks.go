@@ -31,6 +31,32 @@ func (b blocks) count() int { return (b.shape.M + b.rows - 1) / b.rows }
 // at returns the rows [from, to) of block i.
 func (b blocks) at(i int) (from, to int) { return i * b.rows, min((i+1)*b.rows, b.shape.M) }
 
+// panels says where the bytes of some rows are, in a layout that writes row panels one after another.
+type panels struct{ rows, size int }
+
+// panelsOf returns nil for other layouts.
+func panelsOf(l pack.Layout, s pack.Shape) (*panels, error) {
+	p, ok := l.(pack.Paneled)
+	if !ok {
+		return nil, nil
+	}
+	size, err := pack.PanelSize(p, s.K)
+	return &panels{p.PanelRows(), size}, err
+}
+
+// rowsOf a panel; one where there are none.
+func (p *panels) rowsOf() int {
+	if p == nil {
+		return 1
+	}
+	return p.rows
+}
+
+// cut returns the bytes of rows [from, to), which are whole panels. The last panel of a matrix may be shorter.
+func (p *panels) cut(bytes []byte, from, to int) []byte {
+	return bytes[from/p.rows*p.size : min((to+p.rows-1)/p.rows*p.size, len(bytes))]
+}
+
 // Bounds of the memory of readers.
 const (
 	chunkElems = 1 << 16 // elements that are read at once, unless a row has more

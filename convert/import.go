@@ -8,20 +8,20 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// fromCodes takes over packed U8 codes. A byte holds rows r, r+R, r+2R and r+3R, so no panel is complete before the last
+// importCodes takes over packed U8 codes. A byte holds rows r, r+R, r+2R and r+3R, so no panel is complete before the last
 // block is read: all codes come first.
-func (t *tensorPacker) fromCodes(ctx context.Context) error {
+func (r *run) importCodes(ctx context.Context, s *step, t *tensorPacker) error {
 	stored := pack.Shape{M: (t.matrix.M + 3) / 4, K: t.matrix.K}
-	r := newReader(t.read, t.step.from, newBlocks(stored, 1), t.jobs)
-	err := parallel(ctx, r.workers(), r.blocks.count(), func(worker, i int) error {
-		return r.block(worker, i, func(row int, data []byte) error {
+	in := newReader(r.read, s.from, newBlocks(stored, 1), r.jobs)
+	err := parallel(ctx, in.workers(), in.blocks.count(), func(worker, i int) error {
+		return in.block(worker, i, func(row int, data []byte) error {
 			return unpackU8(t.matrix, row, data)
 		})
 	})
 	if err != nil {
 		return err
 	}
-	return t.finish(ctx, t.jobs, func(int, int) error { return nil })
+	return t.finish(ctx, r.jobs, nil)
 }
 
 // unpackU8 puts the codes of some rows of the stored tensor, from row on, in their four places.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"hash"
 	"math"
 
@@ -12,119 +13,82 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// packAll makes codes and packed bytes of one tensor after another, so that memory holds the codes and the packed bytes of
-// one tensor, whatever the number of goroutines; these work on its rows.
-func (r *run) packAll(ctx context.Context) error {
-	most, bytes := 0, 0
-	for _, s := range r.steps {
-		if s.entry != nil {
-			most, bytes = max(most, s.entry.Shape[0]*s.entry.Shape[1]), max(bytes, s.entry.Bytes)
-		}
-	}
-	codes, out := make([]int8, most), make([]byte, bytes)
-	for _, s := range r.steps {
-		if s.entry == nil {
-			continue
-		}
-		t := newTensorPacker(r, s, codes, out)
-		if err := t.pack(ctx); err != nil {
-			return err
-		}
-		s.probed = nil
-	}
-	return nil
+// buffers hold the codes and the packed bytes of one tensor, and are used for one tensor after another: whatever the
+// number of tensors and goroutines, that is the memory that grows with the input.
+type buffers struct {
+	codes []int8
+	bytes []byte
 }
 
-// tensorPacker carries out the step of one quantized tensor.
+// newBuffers makes buffers for the largest of the tensors.
+func newBuffers(entries []packed.Entry) *buffers {
+	codes, bytes := 0, 0
+	for i := range entries {
+		codes, bytes = max(codes, entries[i].Shape[0]*entries[i].Shape[1]), max(bytes, entries[i].Bytes)
+	}
+	return &buffers{make([]int8, codes), make([]byte, bytes)}
+}
+
+// matrix is an entry's matrix, whose codes are in the buffer.
+func (b *buffers) matrix(e *packed.Entry) (*pack.Matrix, error) {
+	a, err := pack.FindAlphabet(e.Layout.Alphabet)
+	return &pack.Matrix{Shape: e.MatrixShape(), Alphabet: a, Codes: b.codes[:e.Shape[0]*e.Shape[1]]}, err
+}
+
+// tensorPacker writes one quantized tensor: from codes to packed bytes, digests and file.
 type tensorPacker struct {
-	*run
-	step   *step
+	w      *packed.Writer
+	entry  *packed.Entry // in the manifest of w
+	layout pack.Layout
+	jobs   int
+	rows   func(n int) // is told about rows that are done
+
 	matrix *pack.Matrix
 	bytes  []byte
-	panel  pack.Paneled // nil: the layout packs the whole matrix at once
+	panel  *panels // nil: the layout packs the whole matrix at once
 	blocks blocks
 	stored *packed.Stream // of the packed bytes
 	hash   hash.Hash      // of the codes
 }
 
-func newTensorPacker(r *run, s *step, codes []int8, out []byte) *tensorPacker {
-	shape := s.entry.MatrixShape()
-	a, _ := pack.FindAlphabet(s.entry.Layout.Alphabet)
-	t := &tensorPacker{
-		run: r, step: s,
-		matrix: &pack.Matrix{Shape: shape, Alphabet: a, Codes: codes[:shape.M*shape.K]},
-		bytes:  out[:s.entry.Bytes],
-		hash:   packed.NewCodesHash(a.Name, shape),
+func newTensorPacker(w *packed.Writer, name string, b *buffers, jobs int, rows func(n int)) (*tensorPacker, error) {
+	e, ok := w.Manifest().Entry(name)
+	if !ok {
+		return nil, fmt.Errorf("tensor %q is not in the plan", name)
 	}
-	rows := 1
-	if p, ok := s.layout.(pack.Paneled); ok {
-		t.panel, rows = p, p.PanelRows()
-	}
-	t.blocks = newBlocks(shape, rows)
-	return t
-}
-
-// pack makes the tensor and its scales.
-func (t *tensorPacker) pack(ctx context.Context) (err error) {
-	name := t.step.entry.Name
-	if t.stored, err = t.w.Stream(name + packed.PackedSuffix); err != nil {
-		return err
-	}
-	scales := []float32{t.step.scale}
-	if t.step.scale != 0 {
-		err = t.fromCodes(ctx)
-	} else {
-		scales, err = t.fromFloats(ctx)
-	}
+	l, err := pack.Open(e.Layout)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := t.stored.Close(); err != nil {
-		return err
+	t := &tensorPacker{w: w, entry: e, layout: l, jobs: jobs, rows: rows, bytes: b.bytes[:e.Bytes]}
+	if t.matrix, err = b.matrix(e); err != nil {
+		return nil, err
 	}
-	e, _ := t.w.Manifest().Entry(name)
-	e.CodesSHA = hex.EncodeToString(t.hash.Sum(nil))
-	return t.w.WriteTensor(name+packed.ScaleSuffix, floatBytes(scales))
+	t.hash = packed.NewCodesHash(e.Layout.Alphabet, t.matrix.Shape)
+	if t.panel, err = panelsOf(l, t.matrix.Shape); err != nil {
+		return nil, err
+	}
+	t.blocks = newBlocks(t.matrix.Shape, t.panel.rowsOf())
+	t.stored, err = w.Stream(name + packed.PackedSuffix)
+	return t, err
 }
 
-// fromFloats quantizes and packs; it returns the scales.
-func (t *tensorPacker) fromFloats(ctx context.Context) ([]float32, error) {
-	r := newReader(t.read, t.step.from, t.blocks, t.jobs)
-	q := t.step.probed
-	if q == nil {
-		var err error
-		if q, err = quantize.New(t.step.job); err != nil {
-			return nil, inTensor(t.step.from, err)
-		}
-		if q.Passes() == 2 {
-			if err := measure(ctx, q, r); err != nil {
-				return nil, err
-			}
-		}
-	}
-	k := t.matrix.K
-	err := t.finish(ctx, r.workers(), func(worker, i int) error {
-		return r.block(worker, i, func(row int, data []byte) error {
-			rows := len(data) / r.row
-			return q.Quantize(t.matrix.Codes[row*k:(row+rows)*k], row, data)
-		})
-	})
-	return q.Scales(), err
-}
-
-// finish packs block after block as soon as fill has made its codes, and behind that digests and writes in order.
+// finish packs block after block as soon as fill has made its codes, and behind that digests and writes in order. A nil
+// fill says that all codes are there.
 func (t *tensorPacker) finish(ctx context.Context, jobs int, fill func(worker, i int) error) error {
 	err := ordered(ctx, jobs, t.blocks.count(), func(worker, i int) error {
-		if err := fill(worker, i); err != nil {
-			return err
+		if fill != nil {
+			if err := fill(worker, i); err != nil {
+				return err
+			}
 		}
 		return t.packBlock(i)
 	}, t.writeBlock)
 	if err != nil || t.panel != nil {
 		return err
 	}
-	if err := t.step.layout.Pack(t.bytes, t.matrix); err != nil {
-		return inTensor(t.step.from, err)
+	if err := t.layout.Pack(t.bytes, t.matrix); err != nil {
+		return t.fail(err)
 	}
 	_, err = t.stored.Write(t.bytes)
 	return err
@@ -140,30 +104,92 @@ func (t *tensorPacker) packBlock(i int) error {
 		Shape: pack.Shape{M: to - from, K: t.matrix.K}, Alphabet: t.matrix.Alphabet,
 		Codes: t.matrix.Codes[from*t.matrix.K : to*t.matrix.K],
 	}
-	if err := t.panel.Pack(t.bytesOf(from, to), part); err != nil {
-		return inTensor(t.step.from, err)
+	if err := t.layout.Pack(t.panel.cut(t.bytes, from, to), part); err != nil {
+		return t.fail(err)
 	}
 	return nil
-}
-
-// bytesOf returns the packed bytes of the panels that hold rows [from, to).
-func (t *tensorPacker) bytesOf(from, to int) []byte {
-	n := t.panel.PanelRows()
-	panels := (t.matrix.M + n - 1) / n
-	size := len(t.bytes) / panels
-	return t.bytes[from/n*size : (to+n-1)/n*size]
 }
 
 // writeBlock digests the codes of block i and writes its packed bytes, if it has any of its own.
 func (t *tensorPacker) writeBlock(i int) error {
 	from, to := t.blocks.at(i)
 	t.hash.Write(packed.CodeBytes(t.matrix.Codes[from*t.matrix.K : to*t.matrix.K]))
-	t.add(t.step.entry.Name, t.step.row.BytesIn*int64(to-from)/int64(t.matrix.M))
+	t.rows(to - from)
 	if t.panel == nil {
 		return nil
 	}
-	_, err := t.stored.Write(t.bytesOf(from, to))
+	_, err := t.stored.Write(t.panel.cut(t.bytes, from, to))
 	return err
+}
+
+// close ends the tensor and writes its scales.
+func (t *tensorPacker) close(scales []byte) error {
+	if err := t.stored.Close(); err != nil {
+		return err
+	}
+	t.entry.CodesSHA = hex.EncodeToString(t.hash.Sum(nil))
+	return t.w.WriteTensor(t.entry.Name+packed.ScaleSuffix, scales)
+}
+
+func (t *tensorPacker) fail(err error) error { return fmt.Errorf("tensor %q: %w", t.entry.Name, err) }
+
+// packAll makes codes and packed bytes of one tensor after another; the goroutines work on its rows.
+func (r *run) packAll(ctx context.Context) error {
+	b := newBuffers(r.w.Manifest().Packed)
+	for _, s := range r.steps {
+		if s.entry == nil {
+			continue
+		}
+		if err := r.packOne(ctx, s, b); err != nil {
+			return err
+		}
+		s.probed = nil
+	}
+	return nil
+}
+
+func (r *run) packOne(ctx context.Context, s *step, b *buffers) error {
+	t, err := newTensorPacker(r.w, s.row.Tensor, b, r.jobs, func(rows int) {
+		r.count.add(s.row.Tensor, s.row.BytesIn*int64(rows)/int64(s.row.Shape[0]))
+	})
+	if err != nil {
+		return err
+	}
+	scales := []float32{s.scale}
+	if s.scale != 0 {
+		err = r.importCodes(ctx, s, t)
+	} else {
+		scales, err = r.quantize(ctx, s, t)
+	}
+	if err != nil {
+		return err
+	}
+	return t.close(floatBytes(scales))
+}
+
+// quantize makes codes from floats; it returns the scales.
+func (r *run) quantize(ctx context.Context, s *step, t *tensorPacker) ([]float32, error) {
+	in := newReader(r.read, s.from, t.blocks, r.jobs)
+	q := s.probed
+	if q == nil {
+		var err error
+		if q, err = quantize.New(s.job); err != nil {
+			return nil, inTensor(s.from, err)
+		}
+		if q.Passes() == 2 {
+			if err := measure(ctx, q, in); err != nil {
+				return nil, err
+			}
+		}
+	}
+	k := t.matrix.K
+	err := t.finish(ctx, in.workers(), func(worker, i int) error {
+		return in.block(worker, i, func(row int, data []byte) error {
+			rows := len(data) / in.row
+			return q.Quantize(t.matrix.Codes[row*k:(row+rows)*k], row, data)
+		})
+	})
+	return q.Scales(), err
 }
 
 func floatBytes(v []float32) []byte {

@@ -16,7 +16,6 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/version"
-	"github.com/lowpack/lowpack/pack"
 )
 
 // Plan says what a conversion does with every tensor. Making it reads no more of the weights than it must to decide; the
@@ -61,7 +60,6 @@ type step struct {
 	row    Row
 	from   checkpoint.Tensor
 	entry  *packed.Entry // nil: kept
-	layout pack.Layout   // of entry
 	scale  float32       // of imported codes; 0: they are made from floats, by job
 	job    quantize.Job
 	probed *quantize.Quantizer // after pass 1, where the plan needed it

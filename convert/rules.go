@@ -28,8 +28,9 @@ func (d *decider) quantize(m matrix, c choice) error {
 		return inTensor(m.from, err)
 	}
 	s := &step{from: m.from, job: job}
-	if s.layout, err = openLayout(m, c, q.Rule().Alphabet); err != nil {
-		return err
+	l, err := openLayout(c.layout, c.params, q.Rule().Alphabet, m.head)
+	if err != nil {
+		return inTensor(m.from, err)
 	}
 	exact := q.Rule().Exact()
 	if exact {
@@ -41,7 +42,7 @@ func (d *decider) quantize(m matrix, c choice) error {
 		return d.lossy(m, job)
 	}
 	kind, group = q.Kind()
-	return d.pack(m, s, packed.Scale{Kind: kind, Group: group}, c.quant, exact)
+	return d.pack(m, s, l, packed.Scale{Kind: kind, Group: group}, c.quant, exact)
 }
 
 // accepted reports whether a quantizer that changes the weights may be used: where the checkpoint was trained for just
@@ -86,14 +87,15 @@ func (d *decider) importCodes(m matrix, c choice) error {
 	if s.scale, err = quantize.ScaleU8(stored, divides); err != nil {
 		return inTensor(m.from, err)
 	}
-	if s.layout, err = openLayout(m, c, pack.Ternary); err != nil {
-		return err
+	l, err := openLayout(c.layout, c.params, pack.Ternary, m.head)
+	if err != nil {
+		return inTensor(m.from, err)
 	}
 	s.row.Note = fmt.Sprintf("weight_scale %v multiplies (linear_class autobitlinear)", stored)
 	if divides {
 		s.row.Note = fmt.Sprintf("weight_scale %v divides (linear_class bitlinear): scale %v", stored, s.scale)
 	}
-	return d.pack(m, s, packed.Scale{Kind: packed.ScaleTensor}, quantize.ImportU8, true)
+	return d.pack(m, s, l, packed.Scale{Kind: packed.ScaleTensor}, quantize.ImportU8, true)
 }
 
 // storedScale reads the weight_scale beside packed codes: one float.
@@ -117,12 +119,12 @@ func (d *decider) storedScale(m matrix) (float32, error) {
 }
 
 // pack completes a step whose codes, scales and layout are settled.
-func (d *decider) pack(m matrix, s *step, scale packed.Scale, quantizer string, exact bool) error {
-	size, err := s.layout.PackedSize(m.shape)
+func (d *decider) pack(m matrix, s *step, l pack.Layout, scale packed.Scale, quantizer string, exact bool) error {
+	size, err := l.PackedSize(m.shape)
 	if err != nil {
 		return inTensor(m.from, err)
 	}
-	spec := s.layout.Spec()
+	spec := l.Spec()
 	s.entry = &packed.Entry{Name: m.name, Shape: [2]int{m.shape.M, m.shape.K}, Layout: spec, Bytes: size, Scale: scale, Quantizer: quantizer}
 	scales, err := s.entry.ScaleCount()
 	if err != nil {
@@ -143,17 +145,14 @@ func (d *decider) pack(m matrix, s *step, scale packed.Scale, quantizer string, 
 }
 
 // openLayout opens the chosen layout for codes of an alphabet. Where the head is the only tensor with 8-bit codes, the
-// user's layout is likely to hold none: then it goes to the layout of the same family that does.
-func openLayout(m matrix, c choice, a pack.Alphabet) (pack.Layout, error) {
-	spec := pack.Spec{Name: c.layout, Alphabet: a.Name, Params: c.params}
+// chosen layout is likely to hold none: then it goes to one that does.
+func openLayout(name string, params map[string]int, a pack.Alphabet, head bool) (pack.Layout, error) {
+	spec := pack.Spec{Name: name, Alphabet: a.Name, Params: params}
 	l, err := pack.Open(spec)
-	if err != nil && m.head && a.Name == pack.Int8.Name {
-		l, err = pack.Open(pack.Spec{Name: headLayout, Alphabet: a.Name})
+	if err != nil && head && a.Name == pack.Int8.Name {
+		return pack.Open(pack.Spec{Name: headLayout, Alphabet: a.Name})
 	}
-	if err != nil {
-		return nil, inTensor(m.from, err)
-	}
-	return l, nil
+	return l, err
 }
 
 // headLayout holds int8 codes and has kernels of its own.

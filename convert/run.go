@@ -6,16 +6,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 )
-
-// Progress tells how far a conversion is: first bytes of tensors that are done, of all there are; then the weights that
-// golden outputs have been computed with, of another total. Calls come from several goroutines, one at a time.
-type Progress func(what string, done, total int64)
 
 // Summary of a finished conversion.
 type Summary struct {
@@ -39,10 +34,7 @@ func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summ
 		return nil, err
 	}
 	defer w.Abort()
-	r := &run{Plan: p, w: w, report: progress}
-	for _, s := range p.steps {
-		r.total += s.row.BytesIn
-	}
+	r := &run{Plan: p, w: w, count: newCounter(progress, p.bytesIn())}
 	if err := together(ctx, r.packAll, r.keepAll, r.digestSources); err != nil {
 		return nil, err
 	}
@@ -50,8 +42,7 @@ func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summ
 	if err := recordGolden(ctx, w, p.described(), p.golden, progress); err != nil {
 		return nil, err
 	}
-	s := r.summary()
-	s.Golden = time.Since(tensors)
+	golden := time.Since(tensors)
 	if err := p.source.Unchanged(); err != nil {
 		return nil, err
 	}
@@ -61,37 +52,24 @@ func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summ
 	if err := w.Commit(); err != nil {
 		return nil, err
 	}
-	s.Elapsed = time.Since(start)
-	return s, nil
+	return &Summary{
+		Tensors: len(p.steps), Quantized: len(w.Manifest().Packed), BytesIn: p.bytesIn(), BytesOut: w.Size(),
+		Elapsed: time.Since(start), Golden: golden,
+	}, nil
 }
 
 // run is the state of one Run.
 type run struct {
 	*Plan
-	w      *packed.Writer
-	report Progress
-	total  int64 // bytes of all tensors
-
-	mu   sync.Mutex
-	done int64 // bytes of them
+	w     *packed.Writer
+	count *counter // bytes of the tensors of the checkpoint
 }
 
-func (r *run) summary() *Summary {
-	return &Summary{
-		Tensors: len(r.steps), Quantized: len(r.w.Manifest().Packed),
-		BytesIn: r.total, BytesOut: r.w.Size(),
+func (p *Plan) bytesIn() (n int64) {
+	for _, s := range p.steps {
+		n += s.row.BytesIn
 	}
-}
-
-// add counts bytes of a tensor as done.
-func (r *run) add(tensor string, n int64) {
-	if r.report == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.done += n
-	r.report(tensor, r.done, r.total)
+	return n
 }
 
 // keepAll copies the tensors that are kept, and the embedded files.
@@ -135,7 +113,7 @@ func (r *run) keep(ctx context.Context, s *step, buf []byte) error {
 		if _, err := out.Write(part); err != nil {
 			return err
 		}
-		r.add(s.from.Name, int64(len(part)))
+		r.count.add(s.from.Name, int64(len(part)))
 	}
 	return out.Close()
 }
@@ -160,17 +138,4 @@ func (r *run) digestSources(ctx context.Context) error {
 		sources[i].SHA256 = hex.EncodeToString(h.Sum(nil))
 		return nil
 	})
-}
-
-// cancellable is a reader that ends with the context.
-type cancellable struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c cancellable) Read(p []byte) (int, error) {
-	if c.ctx.Err() != nil {
-		return 0, context.Cause(c.ctx)
-	}
-	return c.r.Read(p)
 }

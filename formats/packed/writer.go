@@ -127,6 +127,13 @@ func (w *Writer) Tensor(name string) (Tensor, error) {
 	return tensor(t, w.mapped[w.start:]), nil
 }
 
+// Digest returns the SHA-256 of a tensor whose Stream is closed, in hex.
+func (w *Writer) Digest(name string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.digests[name]
+}
+
 // Embedded returns a file of the checkpoint that is already written.
 func (w *Writer) Embedded(name string) ([]byte, bool) { return embedded(w, w.frame, name) }
 

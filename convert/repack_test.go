@@ -1,0 +1,144 @@
+package convert
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// run converts and returns the path of the packed file.
+func converted(t testing.TB, path string, r packed.Recipe) string {
+	t.Helper()
+	target := filepath.Join(t.TempDir(), "converted.safetensors")
+	if _, err := newPlan(t, path, Options{Recipe: r}).Run(context.Background(), target, nil); err != nil {
+		t.Fatal(err)
+	}
+	return target
+}
+
+// TestRepack compares a change of layout with a conversion to that layout, byte for byte, for every layout that holds the
+// codes.
+func TestRepack(t *testing.T) {
+	for _, c := range []struct {
+		path   string
+		recipe packed.Recipe
+		least  int // layouts
+	}{
+		{mini(t, "bitnet-2b4t", nil), packed.Recipe{Layout: "vnni4i"}, 10},
+		{mini(t, "falcon3-1b", nil), packed.Recipe{Layout: "i1", Golden: "kernel"}, 10},
+		{mini(t, "trilm-99m", nil), packed.Recipe{Layout: "blocked", Head: "int8"}, 10},
+		{mini(t, "paretoq-125m-2bit", nil), packed.Recipe{Layout: "vnni4i-64", Quant: "int2-values"}, 3},
+		{mini(t, "llama-3.2-1b", nil), packed.Recipe{Layout: "vnni4", Quant: "int8", Scale: "group:16"}, 2},
+	} {
+		from := converted(t, c.path, c.recipe)
+		done := 0
+		for _, l := range pack.Layouts() {
+			target := filepath.Join(t.TempDir(), "repacked.safetensors")
+			_, err := Repack(context.Background(), from, target, RepackOptions{Layout: l.Name}, nil)
+			r := c.recipe
+			r.Layout = l.Name
+			p, errPlan := NewPlan(context.Background(), c.path, Options{Recipe: r})
+			if (err == nil) != (errPlan == nil) {
+				t.Errorf("%s to %s: repack %v, convert %v", c.path, l.Name, err, errPlan)
+				continue
+			}
+			if err != nil {
+				if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), l.Name) {
+					t.Errorf("%s to %s: %v", c.path, l.Name, err)
+				}
+				continue
+			}
+			done++
+			direct := filepath.Join(t.TempDir(), "direct.safetensors")
+			if _, err := p.Run(context.Background(), direct, nil); err != nil {
+				t.Fatal(err)
+			}
+			p.Close()
+			a, errA := os.ReadFile(target)
+			b, errB := os.ReadFile(direct)
+			if errA != nil || errB != nil || !bytes.Equal(a, b) {
+				t.Errorf("%s to %s: repacked and converted files differ", c.path, l.Name)
+			}
+		}
+		if done < c.least {
+			t.Errorf("%s: only %d layouts hold it", c.path, done)
+		}
+	}
+}
+
+// TestRepackDamaged flips a bit in every tensor of a packed file; none of them gets through.
+func TestRepackDamaged(t *testing.T) {
+	from := converted(t, mini(t, "bitnet-2b4t", nil), packed.Recipe{})
+	f, err := packed.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := f.Size()
+	for _, info := range f.Tensors() {
+		s, _ := f.Section(info.Name)
+		data -= s.Size()
+	}
+	infos := f.Tensors()
+	f.Close()
+	good, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	off := data
+	for _, info := range infos {
+		size := int64(1)
+		for _, n := range info.Shape {
+			size *= int64(n)
+		}
+		size *= map[string]int64{"U8": 1, "BF16": 2, "F32": 4}[info.DType]
+		b := bytes.Clone(good)
+		b[off+size/2] ^= 0x10
+		off += size
+		broken := filepath.Join(t.TempDir(), "broken.safetensors")
+		if err := os.WriteFile(broken, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		at := newPlace(t, "old")
+		_, err := Repack(context.Background(), broken, at.target, RepackOptions{Layout: "i2"}, nil)
+		if name := strings.TrimSuffix(info.Name, packed.PackedSuffix); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), name) {
+			t.Errorf("a flip in %s: %v", info.Name, err)
+		}
+		at.untouched(t, info.Name)
+	}
+	if off != int64(len(good)) {
+		t.Errorf("%d of %d bytes were seen", off, len(good))
+	}
+}
+
+func TestRepackTargets(t *testing.T) {
+	from := converted(t, shared.Testdata(t, "tiny-bitnet-packed"), packed.Recipe{Golden: "none"})
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Link(from, link); err != nil {
+		t.Skip(err)
+	}
+	for _, target := range []string{from, link} {
+		if _, err := Repack(context.Background(), from, target, RepackOptions{Layout: "i2"}, nil); !errors.Is(err, pack.ErrUnsupported) {
+			t.Errorf("to itself: %v", err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	at, calls := newPlace(t, "old"), 0
+	_, err := Repack(ctx, from, at.target, RepackOptions{Layout: "i2"}, func(string, int64, int64) {
+		if calls++; calls == 10 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	at.untouched(t, fmt.Sprint("cancelled after ", calls, " calls"))
+}
