@@ -38,7 +38,7 @@ func configs() []Case {
 		{ID: "C04", Class: Limit, Note: "max_position_embeddings 2⁴⁰", build: configured(m{"max_position_embeddings": 1 << 40})},
 		{ID: "C05a", Class: Syntax, Note: "rms_norm_eps NaN", build: spelled("rms_norm_eps", "NaN")},
 		{ID: "C05b", Class: Syntax, Note: "rope_theta Infinity", build: spelled("rope_theta", "Infinity")},
-		{ID: "C06", Class: Limit, Note: "config.json of 1 GB", build: func(dir string) (string, error) {
+		{ID: "C06", Class: Limit, Note: "config.json of 1 GB", Big: true, build: func(dir string) (string, error) {
 			if _, err := Base(dir); err != nil {
 				return "", err
 			}

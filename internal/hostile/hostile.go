@@ -1,9 +1,13 @@
 // Package hostile holds the files that an attacker, a broken disk or a careless tool would hand to this program: one
 // failure per case, each with the verdict that is right. Tests run every case through every command.
 //
+// Small ones are kept in testdata/hostile, with a list of all, for other programs to try.
+//
 // The files are written with nothing but the standard library, never with the writers of this module, which refuse to
 // write them.
 package hostile
+
+//go:generate go run ./generate -o ../../testdata/hostile
 
 import (
 	"cmp"
@@ -44,7 +48,7 @@ type Case struct {
 	Class Class
 	Note  string   // what is wrong, or why it is right
 	Table []string // of an accepted Container: "name dtype [shape] [begin, end)" per tensor, by offset
-	Big   bool     // more than a megabyte: not kept as a file
+	Big   bool     // too large to be kept as a file
 
 	// build writes the case below dir, which exists and is empty, and returns the path to hand to a command.
 	build func(dir string) (string, error)

@@ -1,11 +1,16 @@
 package hostile_test
 
 import (
+	"bytes"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/hostile"
+	"github.com/lowpack/lowpack/internal/shared"
 )
 
 // TestCases builds every case once: the IDs are unique and well formed, and every case says what it is about.
@@ -31,5 +36,30 @@ func TestCases(t *testing.T) {
 		if groups[g] < least {
 			t.Errorf("%d cases of %s, want %d or more", groups[g], g, least)
 		}
+	}
+}
+
+// TestFilesAreFresh compares testdata/hostile with what the cases write today.
+func TestFilesAreFresh(t *testing.T) {
+	want, err := hostile.Files(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := shared.Testdata(t, "hostile")
+	found := 0
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(root, path)
+		got, err := os.ReadFile(path)
+		if data, ok := want[filepath.ToSlash(name)]; err != nil || !ok || !bytes.Equal(got, data) {
+			t.Errorf("%s is not what its case writes; run go generate ./internal/hostile", name)
+		}
+		found++
+		return nil
+	})
+	if err != nil || found != len(want) {
+		t.Errorf("%d files, want %d: %v", found, len(want), err)
 	}
 }

@@ -70,7 +70,7 @@ func tokenizers() []Case {
 			}
 			t["normalizer"] = m{"type": "Sequence", "normalizers": list}
 		})},
-		{ID: "T07b", Class: Limit, Note: "normalizers nested 5,000 deep", build: nested(5000)},
+		{ID: "T07b", Class: Limit, Note: "normalizers nested 5,000 deep", Big: true, build: nested(5000)},
 		{ID: "T08", Class: Structure, Note: "an empty added token", build: tokenized(func(t, _ m, _ ids) { t["added_tokens"] = []any{special(258, ""), special(259, "<|begin|>")} })},
 		{ID: "T09a", Class: Structure, Note: "the byte token <0x-1>", build: fallback("<0x-1>")},
 		{ID: "T09b", Class: Structure, Note: "the byte token <0xZZ>", build: fallback("<0xZZ>")},
