@@ -54,7 +54,7 @@ func blockedStrips(bm, bk, bits int) *strips {
 	}
 	return &strips{
 		panel: bm, rows: 1, chunk: maxChunk, block: bk,
-		fold:   func(dst []byte, t *strip) { putFields(bytes(t, dst), t.d[0][:], bits) },
-		unfold: func(t *strip, src []byte) { getFields(t.d[0][:], bytes(t, src), bits) },
+		fold:   func(dst []byte, t *strip) { putFields(bytes(t, dst), t, 0, bits) },
+		unfold: func(t *strip, src []byte) { getFields(t, 0, bytes(t, src), bits) },
 	}
 }

@@ -8,17 +8,18 @@ const unused = -128
 // code is a code table: the digit that a layout stores for each value of its alphabet. It tells nothing about where the
 // digit goes.
 type code struct {
-	values  []int8     // by digit; unused where the digit must not occur
-	byDigit [256]int8  // values, unused beyond their end
-	digits  [256]uint8 // by two's complement byte of a value
-	legal   [256]bool  // by two's complement byte of a value
-	pad     uint8      // digit of padding: weight zero, or digit 0 where the alphabet has no zero
-	quads   *quads     // the same table for eight codes at once; nil for more than four values
+	values   []int8     // by digit; unused where the digit must not occur
+	byDigit  [256]int8  // values, unused beyond their end
+	digits   [256]uint8 // by two's complement byte of a value
+	legal    [256]bool  // by two's complement byte of a value
+	pad      uint8      // digit of padding: weight zero, or digit 0 where the alphabet has no zero
+	words    *words     // the same table for eight codes at once; nil where there is no such form
+	identity bool       // a digit is the byte of its value
 }
 
 // newCode makes the table in which digit i stands for values[i].
 func newCode(values ...int8) code {
-	c := code{values: values, quads: newQuads(values)}
+	c := code{values: values}
 	for d := range c.byDigit {
 		c.byDigit[d] = unused
 	}
@@ -33,6 +34,7 @@ func newCode(values ...int8) code {
 			c.pad = uint8(d)
 		}
 	}
+	c.words = newWords(&c)
 	return c
 }
 
@@ -47,7 +49,9 @@ func twosComplement() code {
 	for i := range values {
 		values[i] = int8(uint8(i))
 	}
-	return newCode(values...)
+	c := newCode(values...)
+	c.identity = true
+	return c
 }
 
 // signMagnitude is the code of E2M1 in the OCP microscaling format: bit 3 is the sign, bits 0 to 2 count the magnitudes

@@ -2,68 +2,69 @@ package pack
 
 import "encoding/binary"
 
-// Sequences of fields of 1, 2, 4 or 8 bits, filled from bit 0 upwards. The products below bring bits together or apart in
-// one step: each digit meets one power of two that moves it to its place, all other partial products fall outside the
-// bits that are kept, and no two overlap, so that nothing carries.
+// Sequences of fields of 1, 2, 4 or 8 bits, filled from bit 0 upwards.
 
-// putFields packs as many digits as dst has fields, a multiple of 8.
-func putFields(dst, digits []byte, bits int) {
+// putFields packs the digits of a row, a multiple of 8, into dst.
+func putFields(dst []byte, t *strip, row, bits int) {
+	n := min(t.n, maxChunk)
 	switch bits {
 	case 1:
-		for i := range dst {
-			dst[i] = gather4(digits[8*i:]) | gather4(digits[8*i+4:])<<4
+		for k := 0; k < n; k += 8 {
+			dst[k/8] = gather8(t.word(row, k))
 		}
 	case 2:
-		for i := range dst {
-			dst[i] = gatherPairs(digits[4*i:])
+		for k := 0; k < n; k += 8 {
+			w := t.word(row, k)
+			w = (w | w>>6) & 0x000F000F000F000F
+			w = (w | w>>12) & 0x000000FF000000FF
+			binary.LittleEndian.PutUint16(dst[k/4:], uint16(w|w>>24))
 		}
 	case 4:
-		for i := range dst {
-			d := digits[2*i : 2*i+2]
-			dst[i] = d[0] | d[1]<<4
+		for k := 0; k < n; k += 8 {
+			w := t.word(row, k)
+			w = (w | w>>4) & 0x00FF00FF00FF00FF
+			w = (w | w>>8) & 0x0000FFFF0000FFFF
+			binary.LittleEndian.PutUint32(dst[k/2:], uint32(w|w>>16))
 		}
 	case 8:
-		copy(dst, digits)
+		copy(dst, t.d[row][:n])
 	}
 }
 
 // getFields is the inverse of putFields.
-func getFields(digits, src []byte, bits int) {
+func getFields(t *strip, row int, src []byte, bits int) {
+	n := min(t.n, maxChunk)
 	switch bits {
 	case 1:
-		for i, b := range src {
-			scatter4(digits[8*i:], b)
-			scatter4(digits[8*i+4:], b>>4)
+		for k := 0; k < n; k += 8 {
+			t.setWord(row, k, scatter8(src[k/8]))
 		}
 	case 2:
-		for i, b := range src {
-			scatterPairs(digits[4*i:], b)
+		for k := 0; k < n; k += 8 {
+			w := uint64(binary.LittleEndian.Uint16(src[k/4:]))
+			w = (w | w<<24) & 0x000000FF000000FF
+			w = (w | w<<12) & 0x000F000F000F000F
+			t.setWord(row, k, (w|w<<6)&(3*ones))
 		}
 	case 4:
-		for i, b := range src {
-			d := digits[2*i : 2*i+2]
-			d[0], d[1] = b&15, b>>4
+		for k := 0; k < n; k += 8 {
+			w := uint64(binary.LittleEndian.Uint32(src[k/2:]))
+			w = (w | w<<16) & 0x0000FFFF0000FFFF
+			w = (w | w<<8) & 0x00FF00FF00FF00FF
+			t.setWord(row, k, (w|w<<4)&(15*ones))
 		}
 	case 8:
-		copy(digits, src)
+		copy(t.d[row][:n], src)
 	}
 }
 
-// gather4 collects four bytes of one bit in a nibble: bit 0 of byte i moves to bit 24 + i.
-func gather4(d []byte) byte {
-	return byte(binary.LittleEndian.Uint32(d) * (1<<24 | 1<<17 | 1<<10 | 1<<3) >> 24)
-}
+// gather8 collects bit 0 of each byte: the product moves that of byte i to bit 56 + i. No two partial products meet, so
+// nothing carries.
+func gather8(w uint64) byte { return byte(w * 0x0102040810204080 >> 56) }
 
-func scatter4(d []byte, nibble byte) {
-	binary.LittleEndian.PutUint32(d, uint32(nibble&15)*(1|1<<7|1<<14|1<<21)&(ones&(1<<32-1)))
-}
-
-// gatherPairs collects four bytes of two bits in a byte: field i moves to bit 24 + 2i.
-func gatherPairs(d []byte) byte {
-	return byte(binary.LittleEndian.Uint32(d) * (1<<24 | 1<<18 | 1<<12 | 1<<6) >> 24)
-}
-
-func scatterPairs(d []byte, b byte) {
-	w := (uint32(b) | uint32(b)<<12) & 0x000F000F
-	binary.LittleEndian.PutUint32(d, (w|w<<6)&0x03030303)
+// scatter8 is the inverse of gather8.
+func scatter8(b byte) uint64 {
+	low := uint64(b&15) * (1 | 1<<7 | 1<<14 | 1<<21)
+	high := uint64(b>>4) * (1 | 1<<7 | 1<<14 | 1<<21)
+	return (low&0x01010101 | high&0x01010101<<32)
 }

@@ -69,23 +69,20 @@ func i2sStrips(block int) *strips {
 		rows: 1, chunk: maxChunk, flat: true,
 		fold: func(dst []byte, t *strip) {
 			for k := 0; k < t.n; k += block {
-				out, in := dst[(t.col+k)/4:][:quarter], t.d[0][k:][:block]
+				out := dst[(t.col+k)/4:][:quarter]
 				for j := 0; j < quarter; j += 8 {
-					w := binary.LittleEndian.Uint64(in[j:])
-					for i := 1; i < 4; i++ {
-						w = w<<2 | binary.LittleEndian.Uint64(in[i*quarter+j:])
-					}
+					w := t.word(0, k+j)<<6 | t.word(0, k+quarter+j)<<4 | t.word(0, k+2*quarter+j)<<2 | t.word(0, k+3*quarter+j)
 					binary.LittleEndian.PutUint64(out[j:], w)
 				}
 			}
 		},
 		unfold: func(t *strip, src []byte) {
 			for k := 0; k < t.n; k += block {
-				in, out := src[(t.col+k)/4:][:quarter], t.d[0][k:][:block]
+				in := src[(t.col+k)/4:][:quarter]
 				for j := 0; j < quarter; j += 8 {
 					w := binary.LittleEndian.Uint64(in[j:])
 					for i := range 4 {
-						binary.LittleEndian.PutUint64(out[i*quarter+j:], w>>(6-2*i)&(3*ones))
+						t.setWord(0, k+i*quarter+j, w>>(6-2*i)&(3*ones))
 					}
 				}
 			}

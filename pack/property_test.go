@@ -125,6 +125,7 @@ func TestPackAndUnpack(t *testing.T) {
 				if !slices.Equal(m.Codes, want) {
 					t.Fatalf("%v: unpacked codes differ", s)
 				}
+				checkFast(t, l, m, src)
 			}
 		})
 	}
@@ -154,6 +155,22 @@ func checkPack(t *testing.T, l Layout, m *Matrix, hand func(int) []byte) {
 		if err := l.Pack(make([]byte, wrong), m); !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("%v: Pack into %d bytes instead of %d: %v", m.Shape, wrong, n, err)
 		}
+	}
+}
+
+// checkFast demands that the fast way is really taken: Pack and Unpack would quietly do without it.
+func checkFast(t *testing.T, l Layout, m *Matrix, packed []byte) {
+	t.Helper()
+	f := formulaOf(l)
+	if f == nil || f.fast == nil {
+		return
+	}
+	s, err := f.Padded(m.Shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !f.packFast(make([]byte, len(packed)), m, s) || !f.unpackFast(m, s, packed) {
+		t.Fatalf("%v: the fast way refuses what the formula takes", m.Shape)
 	}
 }
 

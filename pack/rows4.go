@@ -20,13 +20,14 @@ func openI2SRows4(s Spec) Layout {
 // to bits 2i and 2i+1, and start is the byte of the first column.
 func fourRows(panel int, order [4]int, start func(t *strip) int) *strips {
 	return &strips{
-		panel: panel, rows: 4, apart: true, chunk: 256,
+		panel: panel, rows: 4, apart: true, chunk: maxChunk,
 		fold: func(dst []byte, t *strip) {
 			out := dst[start(t):][:t.n]
-			for k := 0; k < t.n; k += 8 {
-				var w uint64
-				for i, row := range order {
-					w |= binary.LittleEndian.Uint64(t.d[row][k:]) << (2 * i)
+			for k := 0; k < len(out); k += 8 {
+				w := t.word(order[0], k) | t.word(order[1], k)<<2 | t.word(order[2], k)<<4 | t.word(order[3], k)<<6
+				if k+8 <= len(out) {
+					binary.LittleEndian.PutUint64(out[k:], w)
+					continue
 				}
 				var eight [8]byte
 				binary.LittleEndian.PutUint64(eight[:], w)
@@ -35,12 +36,12 @@ func fourRows(panel int, order [4]int, start func(t *strip) int) *strips {
 		},
 		unfold: func(t *strip, src []byte) {
 			in := src[start(t):][:t.n]
-			for k := 0; k < t.n; k += 8 {
+			for k := 0; k < len(in); k += 8 {
 				var eight [8]byte
 				copy(eight[:], in[k:])
 				w := binary.LittleEndian.Uint64(eight[:])
 				for i, row := range order {
-					binary.LittleEndian.PutUint64(t.d[row][k:], w>>(2*i)&(3*ones))
+					t.setWord(row, k, w>>(2*i)&(3*ones))
 				}
 			}
 		},

@@ -1,5 +1,7 @@
 package pack
 
+import "encoding/binary"
+
 // strips is the fast way through a layout: digits of a few rows and some hundred columns at a time, which stay in the
 // first-level cache. What is left for a layout to say is how the digits of a strip become bytes and back.
 type strips struct {
@@ -110,3 +112,8 @@ func (t *strip) codes(m *Matrix, i int) []int8 {
 	}
 	return m.Codes[row*m.K+t.col:][:min(t.n, m.K-t.col)]
 }
+
+// word is the digits of columns k … k+7 of row i.
+func (t *strip) word(i, k int) uint64 { return binary.LittleEndian.Uint64(t.d[i][k:]) }
+
+func (t *strip) setWord(i, k int, w uint64) { binary.LittleEndian.PutUint64(t.d[i][k:], w) }

@@ -2,99 +2,84 @@ package pack
 
 import "encoding/binary"
 
-// Codes become digits, and digits codes, eight at a time in the bytes of a 64-bit word, or one at a time by table.
+// Codes become digits, and digits codes, eight at a time in the bytes of 64-bit words.
 //
-// Every code table of one or two bits is, bit by bit, a polynomial over GF(2) in the two low bits of its input: any map
-// of two bits to a byte is v₀ + x·v₁ + y·v₂ + xy·v₃. A bit of each byte times a constant byte is one multiplication, as
-// nothing carries from byte to byte.
+// All alphabets but e2m1 are arithmetic progressions: subtracting the lowest value ranks a code, and bits beyond those of
+// the last rank tell an illegal one. A digit is the rank, or in some code tables of two bits a permutation of it. Every
+// permutation of two bits x, y is affine over GF(2), e₀ + x·e₁ + y·e₂; a bit of each byte times a constant below 256 is
+// one multiplication, as nothing carries from byte to byte.
 
-const ones = 0x0101010101010101
+const (
+	ones  = 0x0101010101010101
+	signs = 0x80 * ones
+)
 
-// quads is a code table of at most four entries in that form. The input of the encoder are two bits of the two's
-// complement code that tell the values of the alphabet apart.
-type quads struct {
-	shift      uint   // first of the two bits: 0, or 1 where all values are odd
-	e0, e1, e2 uint64 // digit = e0 + x·e1 + y·e2; no map of two bits onto two bits needs the last term
-	d0         uint64 // value = d0 + x·d1 + y·d2 + xy·d3 of the bits of the digit
-	d1, d2, d3 uint64
+// words is a code table in that form.
+type words struct {
+	lowest   uint64 // lowest value + 128, in each byte
+	shift    uint   // the step of the progression is 1 << shift
+	beyond   uint64 // bits that no legal code sets, less the lowest one
+	room     uint64 // what may be added to the last rank before it reaches 128
+	permuted bool
+	to, from affine // rank to digit and back
 }
 
-// newQuads returns nil for larger tables.
-func newQuads(values []int8) *quads {
-	if len(values) > 4 {
+// newWords returns nil for code tables that have no such form.
+func newWords(c *code) *words {
+	values := c.ascending()
+	if len(values) < 2 || len(values) > 16 {
 		return nil
 	}
-	v := [4]uint8{unused + 256, unused + 256, unused + 256, unused + 256}
-	even := false
-	for digit, value := range values {
-		v[digit] = uint8(value)
-		even = even || value%2 == 0 && value != unused
-	}
-	q := &quads{shift: 1}
-	if even {
-		q.shift = 0
-	}
-	var digitOf [4]uint8
-	known := [4]bool{}
-	for digit, value := range v {
-		if int8(value) != unused {
-			i := value >> q.shift & 3
-			digitOf[i], known[i] = uint8(digit), true
+	step := int(values[1]) - int(values[0])
+	for rank, v := range values {
+		if int(v) != int(values[0])+rank*step || step > 2 {
+			return nil
 		}
 	}
-	completeAffine(&digitOf, &known)
-	q.e0 = uint64(digitOf[0]) * ones
-	q.e1, q.e2 = uint64(digitOf[0]^digitOf[1]), uint64(digitOf[0]^digitOf[2])
-	q.d0 = uint64(v[0]) * ones
-	q.d1, q.d2, q.d3 = uint64(v[0]^v[1]), uint64(v[0]^v[2]), uint64(v[0]^v[1]^v[2]^v[3])
-	return q
-}
-
-// completeAffine chooses digits for inputs that occur in no code, so that the sum of all four is zero: then the map has
-// no xy term. What such an input is mapped to does not matter, as the encoder compares the code with the value of its digit.
-func completeAffine(digitOf *[4]uint8, known *[4]bool) {
-	last := -1
-	for i := range digitOf {
-		if !known[i] {
-			last = i
+	ranks := 1 << c.bits() // of as many bits as a digit has
+	w := &words{
+		lowest: (uint64(int(values[0])+128) * ones),
+		shift:  uint(step - 1),
+		beyond: ^(uint64(ranks-1) << (step - 1) * ones),
+	}
+	w.room = uint64(127-int(values[len(values)-1])+int(values[0])) * ones
+	var to, from [4]uint8
+	for rank, v := range values {
+		digit := c.digits[uint8(v)]
+		w.permuted = w.permuted || int(digit) != rank
+		if ranks <= 4 {
+			to[rank], from[digit] = digit, uint8(rank)
 		}
 	}
-	if last >= 0 {
-		digitOf[last] = 0
-		digitOf[last] = digitOf[0] ^ digitOf[1] ^ digitOf[2] ^ digitOf[3]
+	if len(values) == 3 { // the unused digit and rank 3 belong to each other: the sum of all four of each is 0
+		unusedDigit := to[0] ^ to[1] ^ to[2]
+		to[3], from[unusedDigit] = unusedDigit, 3
 	}
+	w.to, w.from = affineMap(to), affineMap(from)
+	return w
 }
 
-func (q *quads) encode(codes uint64) (digits uint64) {
-	x := codes >> q.shift & ones
-	y := codes >> (q.shift + 1) & ones
-	return q.e0 ^ x*q.e1 ^ y*q.e2
-}
-
-func (q *quads) decode(digits uint64) (codes uint64) {
-	x := digits & ones
-	y := digits >> 1 & ones
-	return q.d0 ^ x*q.d1 ^ y*q.d2 ^ x&y*q.d3
+// ascending lists the values of the table.
+func (c *code) ascending() []int8 {
+	var all []int8
+	for v := -128; v < 128; v++ {
+		if c.legal[uint8(v)] {
+			all = append(all, int8(v))
+		}
+	}
+	return all
 }
 
 // encode writes the digits of codes and reports whether all of them are in the alphabet.
 func (c *code) encode(digits []byte, codes []int8) bool {
 	digits = digits[:len(codes)]
-	n := 0
-	if c.quads != nil {
-		q := *c.quads
-		var bad uint64
-		for ; n+8 <= len(codes); n += 8 {
-			in := load8(codes[n:])
-			out := q.encode(in)
-			bad |= in ^ q.decode(out)
-			binary.LittleEndian.PutUint64(digits[n:], out)
-		}
-		if bad != 0 {
-			return false
-		}
+	n, ok := 0, true
+	switch {
+	case c.words != nil:
+		n, ok = c.words.encode(digits, codes)
+	case c.identity:
+		n, ok = copyBytes(digits, codes)
 	}
-	ok := true
 	for ; n < len(codes); n++ {
 		v := uint8(codes[n])
 		digits[n] = c.digits[v]
@@ -103,30 +88,102 @@ func (c *code) encode(digits []byte, codes []int8) bool {
 	return ok
 }
 
-// decode writes the codes of digits and reports whether all of the digits are used. Unused values are −128, the only
-// byte here whose two upper bits are 1 and 0.
+// decode writes the codes of digits and reports whether all of the digits are used. It may change the digits.
 func (c *code) decode(codes []int8, digits []byte) bool {
 	digits = digits[:len(codes)]
-	n := 0
-	if c.quads != nil {
-		q := *c.quads
-		var bad uint64
-		for ; n+8 <= len(codes); n += 8 {
-			out := q.decode(binary.LittleEndian.Uint64(digits[n:]))
-			bad |= out &^ (out << 1)
-			store8(codes[n:], out)
-		}
-		if bad&(ones<<7) != 0 {
-			return false
-		}
+	n, ok := 0, true
+	switch {
+	case c.words != nil:
+		n, ok = c.words.decode(codes, digits)
+	case c.identity:
+		n, ok = copyCodes(codes, digits)
 	}
-	ok := true
 	for ; n < len(codes); n++ {
 		v := c.byDigit[digits[n]]
 		codes[n] = v
 		ok = ok && v != unused
 	}
 	return ok
+}
+
+// encode does as many codes as fill whole steps of 16. The subtraction borrows from no legal code; a borrow leaves bits
+// in its own byte by which it is noticed.
+func (w *words) encode(digits []byte, codes []int8) (n int, ok bool) {
+	lowest, room, shift := w.lowest, w.room, w.shift
+	var seen, sums uint64
+	for ; n+16 <= len(codes); n += 16 {
+		in, out := (*[16]int8)(codes[n:]), (*[16]byte)(digits[n:])
+		r0, r1 := load8(in[0:])^signs-lowest, load8(in[8:])^signs-lowest
+		seen |= r0 | r1
+		sums |= (r0 + room) | (r1 + room)
+		binary.LittleEndian.PutUint64(out[0:], r0>>(shift&1))
+		binary.LittleEndian.PutUint64(out[8:], r1>>(shift&1))
+	}
+	if w.permuted {
+		w.to.apply(digits[:n])
+	}
+	return n, seen&w.beyond|sums&signs == 0
+}
+
+func (w *words) decode(codes []int8, digits []byte) (n int, ok bool) {
+	if w.permuted {
+		w.from.apply(digits[:len(codes)&^15])
+	}
+	lowest, room, shift := w.lowest, w.room, w.shift
+	var seen, sums uint64
+	for ; n+16 <= len(codes); n += 16 {
+		out, in := (*[16]int8)(codes[n:]), (*[16]byte)(digits[n:])
+		r0 := binary.LittleEndian.Uint64(in[0:]) << (shift & 1)
+		r1 := binary.LittleEndian.Uint64(in[8:]) << (shift & 1)
+		seen |= r0 | r1
+		sums |= (r0 + room) | (r1 + room)
+		store8(out[0:], (r0+lowest)^signs)
+		store8(out[8:], (r1+lowest)^signs)
+	}
+	return n, seen&w.beyond|sums&signs == 0
+}
+
+// copyBytes and copyCodes serve int8, whose digits are the bytes of its codes. −128 is unused.
+func copyBytes(digits []byte, codes []int8) (n int, ok bool) {
+	var bad uint64
+	for ; n+8 <= len(codes); n += 8 {
+		w := load8(codes[n:])
+		bad |= zeros(w ^ signs)
+		binary.LittleEndian.PutUint64(digits[n:], w)
+	}
+	return n, bad == 0
+}
+
+func copyCodes(codes []int8, digits []byte) (n int, ok bool) {
+	var bad uint64
+	for ; n+8 <= len(codes); n += 8 {
+		w := binary.LittleEndian.Uint64(digits[n:])
+		bad |= zeros(w ^ signs)
+		store8(codes[n:], w)
+	}
+	return n, bad == 0
+}
+
+// zeros is not 0 when, and only when, some byte of w is 0.
+func zeros(w uint64) uint64 { return (w - ones) &^ w & signs }
+
+// affine is a map of the two lowest bits of each byte.
+type affine struct{ e0, e1, e2 uint64 }
+
+func affineMap(t [4]uint8) affine {
+	return affine{uint64(t[0]) * ones, uint64(t[0] ^ t[1]), uint64(t[0] ^ t[2])}
+}
+
+func (a affine) of(w uint64) uint64 { return a.e0 ^ (w&ones)*a.e1 ^ (w>>1&ones)*a.e2 }
+
+// apply maps as many digits as fill whole steps of 16.
+func (a affine) apply(digits []byte) {
+	for n := 0; n+16 <= len(digits); n += 16 {
+		d := (*[16]byte)(digits[n:])
+		w0, w1 := binary.LittleEndian.Uint64(d[0:]), binary.LittleEndian.Uint64(d[8:])
+		binary.LittleEndian.PutUint64(d[0:], a.of(w0))
+		binary.LittleEndian.PutUint64(d[8:], a.of(w1))
+	}
 }
 
 func load8(p []int8) uint64 {

@@ -1,7 +1,5 @@
 package pack
 
-import "encoding/binary"
-
 // Vec-LUT (vlut.cpp): each byte is the row number of a lookup table over tokens. A byte holds four (I2) or five (I1)
 // consecutive columns of one row in base 3, first column least significant, digit = weight + 1. Bytes are stored
 // column-group major: for each run of `tile` groups all M rows, each contributing its `tile` consecutive bytes.
@@ -65,10 +63,7 @@ func (l *vecLUT) place(s Shape, m, k int) place {
 	n5 := l.fives(s.K)
 	group, digit, tile := k/5, k%5, l.tile
 	if k >= 5*n5 {
-		group, digit = n5+(k-5*n5)/4, (k-5*n5)%4
-		if l.group == 5 {
-			tile = 1
-		}
+		group, digit, tile = n5+(k-5*n5)/4, (k-5*n5)%4, l.tileOfFours()
 	}
 	return place{
 		At:   group/tile*tile*s.M + m*tile + group%tile,
@@ -76,57 +71,83 @@ func (l *vecLUT) place(s Shape, m, k int) place {
 	}
 }
 
-// runs calls do for the groups of five and then for the groups of four columns of a strip of one row: n groups of size
-// columns from column k of the strip on, of which each tile lies at a multiple of stride behind at.
-func (l *vecLUT) runs(t *strip, do func(size, k, n, at, tile, stride int)) {
-	m, fives := t.row, l.fives(t.s.K)
-	n5 := min(max(5*fives-t.col, 0), t.n) / 5
-	if n5 > 0 {
-		do(5, 0, n5, t.col/5*t.s.M+m*l.tile, l.tile, l.tile*t.s.M)
-	}
-	if k := 5 * n5; k < t.n {
-		tile := l.tile
-		if l.group == 5 {
-			tile = 1
-		}
-		first := fives + (t.col+k-5*fives)/4
-		do(4, k, (t.n-k)/4, first*t.s.M+m*tile, tile, tile*t.s.M)
-	}
-}
-
-// fold writes the indices of one row. A product collects the digits of a group in one byte: digit i meets the power 3ⁱ
-// there, and what other products leave in lower bytes is less than 256.
+// fold makes the indices of one row, then spreads them over the column groups. The second row of the strip is free to
+// hold them. A product collects the digits of a group in one byte: digit i meets the power 3ⁱ there, and what other
+// products leave in the bytes below is less than 256.
 func (l *vecLUT) fold(dst []byte, t *strip) {
-	l.runs(t, func(size, k, n, at, tile, stride int) {
-		for g := 0; g < n; g += tile {
-			out := dst[at : at+tile]
-			for j := range out {
-				if size == 5 {
-					out[j] = byte(binary.LittleEndian.Uint64(t.d[0][k:]) * (81 | 27<<8 | 9<<16 | 3<<24 | 1<<32) >> 32)
-				} else {
-					out[j] = byte(binary.LittleEndian.Uint32(t.d[0][k:]) * (27 | 9<<8 | 3<<16 | 1<<24) >> 24)
-				}
-				k += size
+	index := &t.d[1]
+	n5 := l.inFives(t)
+	for g := range n5 {
+		index[g] = byte(t.word(0, 5*g) * (81 | 27<<8 | 9<<16 | 3<<24 | 1<<32) >> 32)
+	}
+	for g, k := n5, 5*n5; k < t.n; g, k = g+2, k+8 {
+		w := t.word(0, k) * (27 | 9<<8 | 3<<16 | 1<<24)
+		index[g], index[g+1] = byte(w>>24), byte(w>>56)
+	}
+	l.runs(t, n5, func(g, n, at, tile int) {
+		stride := tile * t.s.M
+		if tile == 1 {
+			for _, b := range index[g : g+n] {
+				dst[at] = b
+				at += stride
 			}
+			return
+		}
+		for end := g + n; g < end; g += tile {
+			copy(dst[at:at+tile], index[g:g+tile])
 			at += stride
 		}
 	})
 }
 
 func (l *vecLUT) unfold(t *strip, src []byte) {
-	l.runs(t, func(size, k, n, at, tile, stride int) {
-		for g := 0; g < n; g += tile {
-			for _, b := range src[at : at+tile] {
-				if size == 5 {
-					binary.LittleEndian.PutUint64(t.d[0][k:], fiveDigits[b])
-				} else {
-					binary.LittleEndian.PutUint32(t.d[0][k:], uint32(fourDigits[b]))
-				}
-				k += size
+	index := &t.d[1]
+	n5 := l.inFives(t)
+	l.runs(t, n5, func(g, n, at, tile int) {
+		stride := tile * t.s.M
+		if tile == 1 {
+			for i := range index[g : g+n] {
+				index[g+i] = src[at]
+				at += stride
 			}
+			return
+		}
+		for end := g + n; g < end; g += tile {
+			copy(index[g:g+tile], src[at:at+tile])
 			at += stride
 		}
 	})
+	for g := range n5 {
+		t.setWord(0, 5*g, fiveDigits[index[g]])
+	}
+	for g, k := n5, 5*n5; k < t.n; g, k = g+1, k+4 {
+		t.setWord(0, k, fourDigits[index[g]])
+	}
+}
+
+// inFives is the number of groups of five in a strip.
+func (l *vecLUT) inFives(t *strip) int { return min(max(5*l.fives(t.s.K)-t.col, 0), t.n) / 5 }
+
+// runs calls do for the n5 groups of five and then for the groups of four columns of a strip of one row: n groups from
+// group g of the strip on. The first tile lies at byte at, each following one tile·M bytes further.
+func (l *vecLUT) runs(t *strip, n5 int, do func(g, n, at, tile int)) {
+	m, fives := t.row, l.fives(t.s.K)
+	if n5 > 0 {
+		do(0, n5, t.col/5*t.s.M+m*l.tile, l.tile)
+	}
+	if k := 5 * n5; k < t.n {
+		first := fives + (t.col+k-5*fives)/4
+		tile := l.tileOfFours()
+		do(n5, (t.n-k)/4, first*t.s.M+m*tile, tile)
+	}
+}
+
+// tileOfFours is the tile of groups of four: those at the end of the rows of i1 have none.
+func (l *vecLUT) tileOfFours() int {
+	if l.group == 5 {
+		return 1
+	}
+	return l.tile
 }
 
 // The digits of an index, first column in the lowest byte; noDigit in all bytes where the index is no row of a table.

@@ -38,7 +38,7 @@ func openVNNI4(s Spec, bm int) (Layout, error) {
 
 func vnni4Strips(bm, bits int) *strips {
 	start := func(t *strip) int { return (t.row/bm*bm*t.s.K + t.col*bm + t.row%bm*4) * bits / 8 }
-	w := &strips{panel: bm, rows: 1, chunk: 256}
+	w := &strips{panel: bm, rows: 1, chunk: maxChunk}
 	if bits == 8 {
 		w.fold = func(dst []byte, t *strip) {
 			for at, k := start(t), 0; k < t.n; at, k = at+4*bm, k+4 {
@@ -54,14 +54,24 @@ func vnni4Strips(bm, bits int) *strips {
 	}
 	w.rows = 2 // of one bit: a nibble each
 	w.fold = func(dst []byte, t *strip) {
-		for at, k := start(t), 0; k < t.n; at, k = at+bm/2, k+4 {
-			dst[at] = gather4(t.d[0][k:]) | gather4(t.d[1][k:])<<4
+		n := min(t.n, maxChunk)
+		for at, k := start(t), 0; k < n; at, k = at+bm, k+8 {
+			even, odd := gather8(t.word(0, k)), gather8(t.word(1, k))
+			dst[at] = even&15 | odd<<4
+			if k+4 < n {
+				dst[at+bm/2] = even>>4 | odd&0xF0
+			}
 		}
 	}
 	w.unfold = func(t *strip, src []byte) {
-		for at, k := start(t), 0; k < t.n; at, k = at+bm/2, k+4 {
-			scatter4(t.d[0][k:], src[at])
-			scatter4(t.d[1][k:], src[at]>>4)
+		n := min(t.n, maxChunk)
+		for at, k := start(t), 0; k < n; at, k = at+bm, k+8 {
+			a, b := src[at], byte(0)
+			if k+4 < n {
+				b = src[at+bm/2]
+			}
+			t.setWord(0, k, scatter8(a&15|b<<4))
+			t.setWord(1, k, scatter8(a>>4|b&0xF0))
 		}
 	}
 	return w

@@ -45,7 +45,7 @@ func openVNNI4i(s Spec, bm int) (Layout, error) {
 			}
 		},
 		fast: &strips{
-			panel: bm, rows: 8 / bits, apart: true, chunk: 256,
+			panel: bm, rows: 8 / bits, apart: true, chunk: maxChunk,
 			fold:   func(dst []byte, t *strip) { foldWords(dst[at(t.s, t.row, t.col):], t, bits, 4*lanes) },
 			unfold: func(t *strip, src []byte) { unfoldWords(t, src[at(t.s, t.row, t.col):], bits, 4*lanes) },
 		},
@@ -67,14 +67,19 @@ func vnniCode(alphabet string) (code, error) {
 
 // foldWords writes the digits of rows that share a lane: one 32-bit word per four columns, stride bytes apart.
 func foldWords(dst []byte, t *strip, bits, stride int) {
-	rows := 8 / bits
-	for k := 0; k < t.n; k += 8 {
-		var w uint64
-		for i := range rows {
-			w |= binary.LittleEndian.Uint64(t.d[i][k:]) << (bits * i)
+	n := min(t.n, maxChunk) // known to the compiler, which then checks fewer bounds
+	for k := 0; k < n; k += 8 {
+		w := t.word(0, k)
+		switch bits {
+		case 1:
+			w |= t.word(1, k)<<1 | t.word(2, k)<<2 | t.word(3, k)<<3 | t.word(4, k)<<4 | t.word(5, k)<<5 | t.word(6, k)<<6 | t.word(7, k)<<7
+		case 2:
+			w |= t.word(1, k)<<2 | t.word(2, k)<<4 | t.word(3, k)<<6
+		case 4:
+			w |= t.word(1, k) << 4
 		}
 		binary.LittleEndian.PutUint32(dst, uint32(w))
-		if k+4 == t.n {
+		if k+4 == n {
 			return
 		}
 		binary.LittleEndian.PutUint32(dst[stride:], uint32(w>>32))
@@ -83,16 +88,16 @@ func foldWords(dst []byte, t *strip, bits, stride int) {
 }
 
 func unfoldWords(t *strip, src []byte, bits, stride int) {
-	rows := 8 / bits
 	mask := uint64(1<<bits-1) * ones
-	for k := 0; k < t.n; k += 8 {
+	n := min(t.n, maxChunk)
+	for k := 0; k < n; k += 8 {
 		w := uint64(binary.LittleEndian.Uint32(src))
-		if k+4 < t.n {
+		if k+4 < n {
 			w |= uint64(binary.LittleEndian.Uint32(src[stride:])) << 32
 			src = src[min(2*stride, len(src)):]
 		}
-		for i := range rows {
-			binary.LittleEndian.PutUint64(t.d[i][k:], w>>(bits*i)&mask)
+		for i := range 8 / bits {
+			t.setWord(i, k, w>>(bits*i&63)&mask)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func openVNNI4t(s Spec) Layout {
 				Unit: [...]int{81, 27, 9, 3, 1}[k%20/4],
 			}
 		},
-		fast: &strips{panel: tritRows, rows: 2, chunk: 25 * tritColumns, fold: foldTrits, unfold: unfoldTrits},
+		fast: &strips{panel: tritRows, rows: 2, chunk: 24 * tritColumns, fold: foldTrits, unfold: unfoldTrits},
 	}}
 }
 
@@ -96,7 +96,7 @@ func unfoldTrits(t *strip, src []byte) {
 			binary.LittleEndian.PutUint32(t.d[1][k+i:], uint32(digits>>32))
 		}
 		const room = 13 * (low & ones) // 256 − 243
-		if (even+room|odd+room)&^low != 0 {
+		if ((even+room)|(odd+room))&^low != 0 {
 			t.d[0][k], t.d[1][k] = noDigit, noDigit
 		}
 	}
