@@ -99,6 +99,7 @@ func (r *repack) contents(o RepackOptions) (*packed.Contents, error) {
 			return nil, err
 		}
 		c.Golden = golden.Size()
+		r.count.total += c.Golden
 	}
 	return c, nil
 }
@@ -218,7 +219,7 @@ func damaged(name string) error {
 	return fmt.Errorf("%w: tensor %q does not match its digest in the manifest: the file is damaged", pack.ErrCorrupt, name)
 }
 
-// dataSize is the number of bytes of all tensors but the scales, which take no time.
+// dataSize is the number of bytes of all tensors but the scales, which take no time, and golden outputs.
 func dataSize(f *packed.File) (n int64) {
 	for i := range f.Manifest().Packed {
 		n += int64(f.Manifest().Packed[i].StoredBytes())
@@ -227,9 +228,6 @@ func dataSize(f *packed.File) (n int64) {
 		if s, err := f.Section(p.Name); err == nil {
 			n += s.Size()
 		}
-	}
-	if s, err := f.Section(packed.GoldenName); err == nil {
-		n += s.Size()
 	}
 	return n
 }

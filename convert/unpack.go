@@ -1,0 +1,224 @@
+package convert
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/atomicfile"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Form of the weights in an unpacked checkpoint.
+type Form string
+
+// The forms.
+const (
+	FormBF16 Form = "bf16" // code × scale, rounded to BF16; 8-bit codes as F32
+	FormF32  Form = "f32"  // code × scale
+	FormU8   Form = "u8"   // packed BitNet: four ternary codes per byte, with weight_scale
+)
+
+// Forms lists the forms that Unpack writes.
+func Forms() []Form { return []Form{FormBF16, FormF32, FormU8} }
+
+// UnpackOptions of a way back.
+type UnpackOptions struct {
+	Form Form
+	Jobs int // goroutines; 0 = one per CPU
+}
+
+// Unpack writes the packed file source as a checkpoint in Hugging Face layout to the directory dir, which must not exist
+// and appears whole or not at all. A conversion of the checkpoint makes the same codes again.
+func Unpack(ctx context.Context, source, dir string, o UnpackOptions, progress Progress) (*Summary, error) {
+	start := time.Now()
+	in, err := packed.Open(source)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	if o.Jobs < 1 {
+		o.Jobs = runtime.GOMAXPROCS(0)
+	}
+	u := &unpack{in: in, jobs: o.Jobs, form: o.Form, count: newCounter(progress, dataSize(in))}
+	if err := u.plan(); err != nil {
+		return nil, fmt.Errorf("%s: %w", source, err)
+	}
+	d, err := atomicfile.CreateDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Abort()
+	if err := u.writeAll(ctx, d.Path); err != nil {
+		return nil, fmt.Errorf("%s: %w", source, err)
+	}
+	if err := d.Commit(); err != nil {
+		return nil, err
+	}
+	return &Summary{
+		Tensors: len(u.tensors), Quantized: len(in.Manifest().Packed),
+		BytesIn: in.Size(), BytesOut: u.bytes(), Elapsed: time.Since(start),
+	}, nil
+}
+
+// unpack is the state of one Unpack.
+type unpack struct {
+	in      *packed.File
+	model   *model.Description // nil for weights alone
+	form    Form
+	masters bool // floats are written such that absmean makes codes and scales of them
+	jobs    int
+	buffers *buffers
+	count   *counter
+
+	files   map[string][]byte
+	tensors []safetensors.TensorInfo // in file order
+	write   map[string]writeFunc     // by tensor
+}
+
+// writeFunc writes the data of one tensor.
+type writeFunc func(ctx context.Context, to io.Writer) error
+
+// plan decides what is written, and refuses what the form cannot hold.
+func (u *unpack) plan() error {
+	if !slices.Contains(Forms(), u.form) {
+		return fmt.Errorf("%w: form %q; there are %v", pack.ErrUnsupported, u.form, Forms())
+	}
+	if err := u.planFiles(); err != nil {
+		return err
+	}
+	m := u.in.Manifest()
+	u.buffers, u.write = newBuffers(m.Packed), map[string]writeFunc{}
+	for i := range m.Packed {
+		if err := u.planPacked(&m.Packed[i]); err != nil {
+			return fmt.Errorf("tensor %q: %w", m.Packed[i].Name, err)
+		}
+	}
+	for _, p := range m.Plain {
+		if !strings.HasPrefix(p.Name, packed.FilePrefix) {
+			u.add(p.Name, safetensors.DType(p.DType), p.Shape, func(ctx context.Context, to io.Writer) error {
+				return u.copy(ctx, p, to)
+			})
+		}
+	}
+	safetensors.Order(u.tensors)
+	return safetensors.Place(u.tensors)
+}
+
+func (u *unpack) add(name string, d safetensors.DType, shape []int, write writeFunc) {
+	info := safetensors.TensorInfo{Name: name, DType: d}
+	for _, n := range shape {
+		info.Shape = append(info.Shape, int64(n))
+	}
+	u.tensors = append(u.tensors, info)
+	u.write[name] = write
+}
+
+// planPacked decides how a quantized tensor is written. A head that was made from the embedding is not: the embedding is.
+func (u *unpack) planPacked(e *packed.Entry) error {
+	head := u.model != nil && e.Name == u.model.Head
+	switch {
+	case e.Name == packed.HeadName && u.model != nil && u.model.Head == u.model.Embed:
+		return nil
+	case u.form == FormU8 && !head:
+		return u.planCodes(e)
+	}
+	dtype := safetensors.BF16
+	if u.form == FormF32 || e.Layout.Alphabet == pack.Int8.Name { // code × scale has more bits than BF16
+		dtype = safetensors.F32
+	}
+	u.add(e.Name, dtype, e.Shape[:], func(ctx context.Context, to io.Writer) error {
+		return u.writeFloats(ctx, e, dtype, to)
+	})
+	return nil
+}
+
+// copy copies a tensor and compares its digest.
+func (u *unpack) copy(ctx context.Context, p packed.Plain, to io.Writer) error {
+	from, err := u.in.Section(p.Name)
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	if err := u.count.copy(ctx, io.MultiWriter(to, h), from, p.Name); err != nil {
+		return err
+	}
+	if hex.EncodeToString(h.Sum(nil)) != p.SHA256 {
+		return damaged(p.Name)
+	}
+	return nil
+}
+
+// writeAll writes all files.
+func (u *unpack) writeAll(ctx context.Context, dir string) error {
+	for name, b := range u.files {
+		if err := writeFile(filepath.Join(dir, name), func(to io.Writer) error {
+			_, err := to.Write(b)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	weights := filepath.Join(dir, "model.safetensors")
+	if err := atomicfile.CheckSpace(weights, u.bytes()); err != nil {
+		return err
+	}
+	return writeFile(weights, func(to io.Writer) error { return u.writeWeights(ctx, to) })
+}
+
+func (u *unpack) bytes() (n int64) {
+	for i := range u.tensors {
+		n += u.tensors[i].Size()
+	}
+	return n
+}
+
+func (u *unpack) writeWeights(ctx context.Context, to io.Writer) error {
+	w, err := safetensors.NewWriter(to, []safetensors.KV{{Key: "format", Value: "pt"}}, u.tensors, 8)
+	if err != nil {
+		return err
+	}
+	for _, t := range u.tensors {
+		if err := u.write[t.Name](ctx, namedWriter{w, t.Name}); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// namedWriter writes one tensor.
+type namedWriter struct {
+	w    *safetensors.Writer
+	name string
+}
+
+func (n namedWriter) Write(p []byte) (int, error) { return len(p), n.w.Write(n.name, p) }
+
+// writeFile creates a file and makes it durable.
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriterSize(f, 1<<20)
+	if err = write(b); err == nil {
+		err = b.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}

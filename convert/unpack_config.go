@@ -1,0 +1,94 @@
+package convert
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+const configFile = "config.json"
+
+// planFiles takes the embedded files and makes config.json declare the form of the weights.
+func (u *unpack) planFiles() (err error) {
+	u.files = map[string][]byte{}
+	for _, p := range u.in.Manifest().Plain {
+		name, ok := strings.CutPrefix(p.Name, packed.FilePrefix)
+		if !ok {
+			continue
+		}
+		b, _ := u.in.Embedded(name)
+		if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != p.SHA256 {
+			return damaged(p.Name)
+		}
+		u.files[name] = b
+	}
+	config, ok := u.files[configFile]
+	if !ok && u.form == FormU8 {
+		return fmt.Errorf("%w: the file holds weights without a config.json, which form %s needs; others do not", pack.ErrUnsupported, u.form)
+	}
+	if !ok {
+		return nil
+	}
+	if u.model, err = model.Parse(config, nil, nil); err != nil {
+		return err
+	}
+	u.files[configFile], err = u.declare(config)
+	return err
+}
+
+// declare rewrites quantization_config, where the form of the weights is another one than it says:
+//   - packed codes: scales multiply (autobitlinear), whatever they did before;
+//   - floats of a model that is declared to be used with absmean: nothing changes, the floats are made masters;
+//   - other floats: nothing is declared, so that nobody takes them for codes or quantizes them again.
+func (u *unpack) declare(config []byte) ([]byte, error) {
+	u.masters = u.form != FormU8 && u.model.Quant.Declared == model.AbsMean && u.allAbsmean()
+	if u.masters {
+		return config, nil
+	}
+	var all, quant map[string]json.RawMessage
+	if err := json.Unmarshal(config, &all); err != nil {
+		return nil, fmt.Errorf("%w: %s: %v", pack.ErrCorrupt, configFile, err)
+	}
+	const key = "quantization_config"
+	old, ok := all[key]
+	if u.form != FormU8 {
+		if !ok {
+			return config, nil
+		}
+		delete(all, key)
+		return json.MarshalIndent(all, "", "  ")
+	}
+	if ok {
+		if err := json.Unmarshal(old, &quant); err != nil {
+			return nil, fmt.Errorf("%w: %s: %s: %v", pack.ErrCorrupt, configFile, key, err)
+		}
+	}
+	if quant == nil {
+		quant = map[string]json.RawMessage{}
+	}
+	quant["quant_method"] = json.RawMessage(`"bitnet"`)
+	quant["linear_class"] = json.RawMessage(`"autobitlinear"`)
+	quant["quantization_mode"] = json.RawMessage(`"offline"`)
+	b, err := json.Marshal(quant)
+	if err != nil {
+		return nil, err
+	}
+	all[key] = b
+	return json.MarshalIndent(all, "", "  ")
+}
+
+// allAbsmean reports whether all tensors but the head were made by absmean with one scale each.
+func (u *unpack) allAbsmean() bool {
+	for _, e := range u.in.Manifest().Packed {
+		if e.Name != u.model.Head && e.Name != packed.HeadName && (e.Quantizer != "absmean" || e.Scale.Kind != packed.ScaleTensor) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,147 @@
+package convert
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// codes unpacks a tensor into the buffer and reads its scales; both must match their digests.
+func (u *unpack) codes(ctx context.Context, e *packed.Entry) (*pack.Matrix, []float32, error) {
+	m, err := u.buffers.matrix(e)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := unpackCodes(ctx, u.in, e, m, u.jobs); err != nil {
+		return nil, nil, err
+	}
+	if packed.CodesDigest(m) != e.CodesSHA {
+		return nil, nil, damaged(e.Name + packed.PackedSuffix)
+	}
+	t, err := u.in.Tensor(e.Name + packed.ScaleSuffix)
+	if err != nil {
+		return nil, nil, err
+	}
+	if sum := sha256.Sum256(t.Data); hex.EncodeToString(sum[:]) != e.ScaleSHA {
+		return nil, nil, damaged(t.Name)
+	}
+	scales, err := packed.Scales(u.in, e)
+	return m, scales, err
+}
+
+// writeFloats writes code × scale for every weight.
+func (u *unpack) writeFloats(ctx context.Context, e *packed.Entry, d safetensors.DType, to io.Writer) error {
+	m, scales, err := u.codes(ctx, e)
+	if err != nil {
+		return err
+	}
+	if u.masters && e.Scale.Kind == packed.ScaleTensor && e.Quantizer == "absmean" {
+		scales = []float32{masterScale(m, scales[0])}
+	}
+	perRow := len(scales) / m.M // 0: one scale for all
+	buf := make([]byte, 0, m.K*int(d.Size()))
+	for row := range m.M {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		own := scales
+		if e.Scale.Kind != packed.ScaleTensor {
+			own = scales[row*perRow : (row+1)*perRow]
+		}
+		buf = appendRow(buf[:0], m.Codes[row*m.K:(row+1)*m.K], own, e.Scale.Group, d)
+		if i := notFinite(d, buf); i >= 0 {
+			return fmt.Errorf("%w: tensor %q: the weight in row %d, column %d is too large for %s", pack.ErrUnsupported, e.Name, row, i, d)
+		}
+		if _, err := to.Write(buf); err != nil {
+			return err
+		}
+		u.count.add(e.Name, int64(e.StoredBytes())/int64(m.M))
+	}
+	return nil
+}
+
+// masterScale is the magnitude c of weights 0 and ±c whose mean magnitude is the scale.
+func masterScale(m *pack.Matrix, scale float32) float32 {
+	used := 0
+	for _, c := range m.Codes {
+		if c != 0 {
+			used++
+		}
+	}
+	return float32(float64(scale) * float64(len(m.Codes)) / float64(max(used, 1)))
+}
+
+// appendRow appends the weights of a row. Group is the number of columns per scale, 0 = all.
+func appendRow(dst []byte, codes []int8, scales []float32, group int, d safetensors.DType) []byte {
+	if group == 0 {
+		group = len(codes)
+	}
+	for k, c := range codes {
+		bits := math.Float32bits(float32(c) * scales[k/group])
+		if d == safetensors.BF16 {
+			dst = binary.LittleEndian.AppendUint16(dst, uint16((bits+0x7fff+bits>>16&1)>>16))
+		} else {
+			dst = binary.LittleEndian.AppendUint32(dst, bits)
+		}
+	}
+	return dst
+}
+
+// planCodes plans packed U8 codes with a multiplying weight_scale: BF16, as published, where that is exact.
+func (u *unpack) planCodes(e *packed.Entry) error {
+	module, ok := strings.CutSuffix(e.Name, ".weight")
+	if e.Layout.Alphabet != pack.Ternary.Name || e.Scale.Kind != packed.ScaleTensor || !ok {
+		return fmt.Errorf("%w: form %s holds ternary codes with one scale; these are %s with a scale per %s. Use form %s or %s",
+			pack.ErrUnsupported, u.form, e.Layout.Alphabet, e.Scale.Kind, FormBF16, FormF32)
+	}
+	scales, err := packed.Scales(u.in, e)
+	if err != nil {
+		return err
+	}
+	if scales[0] == 0 { // all codes are zero; a weight_scale is positive
+		scales[0] = 1
+	}
+	dtype := safetensors.F32
+	if math.Float32bits(scales[0])&0xffff == 0 {
+		dtype = safetensors.BF16
+	}
+	u.add(module+".weight_scale", dtype, []int{1}, func(_ context.Context, to io.Writer) error {
+		_, err := to.Write(appendRow(nil, []int8{1}, scales, 0, dtype))
+		return err
+	})
+	u.add(e.Name, safetensors.U8, []int{(e.Shape[0] + 3) / 4, e.Shape[1]}, func(ctx context.Context, to io.Writer) error {
+		return u.writeCodes(ctx, e, to)
+	})
+	return nil
+}
+
+func (u *unpack) writeCodes(ctx context.Context, e *packed.Entry, to io.Writer) error {
+	m, _, err := u.codes(ctx, e)
+	if err != nil {
+		return err
+	}
+	l, err := pack.Open(pack.Spec{Name: "hf-u8"})
+	if err != nil {
+		return err
+	}
+	size, err := l.PackedSize(m.Shape)
+	if err != nil {
+		return err
+	}
+	out := make([]byte, size)
+	if err := l.Pack(out, m); err != nil {
+		return err
+	}
+	u.count.add(e.Name, int64(e.StoredBytes()))
+	_, err = to.Write(out)
+	return err
+}
