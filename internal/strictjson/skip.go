@@ -36,11 +36,14 @@ func (s *Scanner) word() error {
 	at := s.off
 	var w []byte
 	for len(w) <= len("false") {
-		c, err := s.Peek()
-		if lower := c | 0x20; err != nil || lower < 'a' || lower > 'z' {
+		b, err := s.r.Peek(1)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if len(b) == 0 || b[0]|0x20 < 'a' || b[0]|0x20 > 'z' {
 			break
 		}
-		w = append(w, c)
+		w = append(w, b[0])
 		s.skip()
 	}
 	switch string(w) {
