@@ -18,7 +18,7 @@ import (
 func main() {
 	out := flag.String("o", "../runtime/kernel", "directory to write to")
 	flag.Parse()
-	for _, f := range []*file{avx512File(), trits512File(), avx2File(), avxvnniFile(), neonFile()} {
+	for _, f := range []*file{avx512File(), trits512File(), avx2File(), avxvnniFile(), neonFile(), vecLUTFile()} {
 		for name, text := range f.texts() {
 			if err := os.WriteFile(filepath.Join(*out, name), []byte(text), 0o666); err != nil {
 				log.Fatal(err)

@@ -25,6 +25,7 @@ type Activations struct {
 	rows []int8  // [maxN][Stride], 64-byte aligned
 	sums []int32 // [maxN][K/sumBlock + 2]: sum of the columns before i·sumBlock
 	maxN int
+	columns
 }
 
 // NewActivations allocates room for maxN tokens of k columns and selects all of them, with every element zero.
@@ -34,13 +35,6 @@ func NewActivations(maxN, k int) *Activations {
 	x.sums = make([]int32, maxN*x.sumStride())
 	x.Reset(maxN)
 	return x
-}
-
-// alignedBytes returns n zero bytes of the Go heap that begin at a multiple of 64.
-func alignedBytes(n int) []byte {
-	b := make([]byte, n+63)
-	off := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & 63
-	return b[off : off+n : off+n]
 }
 
 // Reset selects the first n tokens. Their rows keep what they held.
@@ -56,6 +50,7 @@ func (x *Activations) Row(t int) []int8 { return x.rows[t*x.Stride:][:x.K:x.K] }
 
 // Finish derives what kernels need of the rows. It must follow every change of them.
 func (x *Activations) Finish() {
+	x.forget()
 	for t := range x.N {
 		row, sums := x.rows[t*x.Stride:][:x.Stride], x.sums[t*x.sumStride():][:x.sumStride()]
 		total := int32(0)

@@ -1,8 +1,6 @@
 package kernel
 
 import (
-	"unsafe"
-
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -43,7 +41,7 @@ func (p genericProduct) mul(c call) {
 	s, group, groups := p.w.Shape, p.w.Group, p.w.Groups()
 	for m := c.p0 * genericRows; m < min(c.p1*genericRows, s.M); m++ {
 		row := p.codes[m*s.K:][:s.K]
-		for t := range c.x.N {
+		for t := c.t0; t < c.t1; t++ {
 			x := c.x.Row(t)
 			for g := range groups {
 				lo, hi := g*group, min((g+1)*group, s.K)
@@ -59,8 +57,4 @@ func dot(a, b []int8) (sum int32) {
 		sum += int32(v) * int32(b[i])
 	}
 	return sum
-}
-
-func asInt8(b []byte) []int8 {
-	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(b))), len(b))
 }

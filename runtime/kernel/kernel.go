@@ -33,12 +33,13 @@ type product interface{ mul(c call) }
 // String is the name in reports: layout and instruction set.
 func (k *Kernel) String() string { return k.Layout + "/" + string(k.ISA) }
 
-// call is one request: products of panels [p0, p1) with the tokens of x.
+// call is one request: products of panels [p0, p1) with tokens [t0, t1) of x.
 type call struct {
 	y      []int32
 	ldy    int
 	x      *Activations
 	p0, p1 int
+	t0, t1 int
 }
 
 // Weights is a packed matrix bound to a kernel. It is safe for concurrent use: Mul may be called at the same time for
@@ -160,7 +161,7 @@ func (w *Weights) Mul(y []int32, ldy int, x *Activations, p0, p1 int) {
 			p0, p1, w.Panels(), w.Shape, x.N, x.K, len(y), ldy))
 	}
 	if p0 < p1 && x.N > 0 {
-		w.product.mul(call{y, ldy, x, p0, p1})
+		w.product.mul(call{y, ldy, x, p0, p1, 0, x.N})
 	}
 }
 

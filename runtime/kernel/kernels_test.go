@@ -57,8 +57,10 @@ func (p *problem) compare(t testing.TB, w *Weights) {
 	for i := range got {
 		got[i] = untouched
 	}
-	for from := 0; from < w.Panels(); from += 3 {
-		w.Mul(got, ldy, p.x, from, min(from+3, w.Panels()))
+	for from := 0; from < w.Panels(); {
+		to := min(from+max(w.Panels()-1, 1), w.Panels())
+		w.Mul(got, ldy, p.x, from, to)
+		from = to
 	}
 	for i, v := range got {
 		want := int32(untouched)
@@ -85,6 +87,10 @@ func TestKernels(t *testing.T) {
 			}
 			for k := 1; k <= most; k += step {
 				newProblem(t, spec, pack.Shape{M: 1 + r.IntN(140), K: k}, 1+r.IntN(17), 0, r).check(t)
+			}
+			for range 6 { // large enough for tables of Vec-LUT
+				s, n := pack.Shape{M: 256 + r.IntN(200), K: 1 + r.IntN(600)}, 20+r.IntN(50)
+				newProblem(t, spec, s, n, 0, r).check(t)
 			}
 			for range 4 {
 				newProblem(t, spec, pack.Shape{M: 1 + r.IntN(140), K: 300 + r.IntN(1749)}, 1+r.IntN(17), 0, r).check(t)

@@ -88,8 +88,8 @@ func newTiled(w *Weights, l pack.Paneled, packed []byte, f family, o operands) (
 
 func (p *tiled) mul(c call) {
 	block := max(blockBytes/c.x.Stride, len(p.funcs))
-	for t := 0; t < c.x.N; t += block {
-		n := min(block, c.x.N-t)
+	for t := c.t0; t < c.t1; t += block {
+		n := min(block, c.t1-t)
 		tiles := ceilDiv(n, len(p.funcs))
 		for panel := c.p0; panel < c.p1; panel++ {
 			for i := range tiles { // of sizes that differ by one at most: one token alone costs as much as two

@@ -33,34 +33,74 @@ func kernels256() (list []*Kernel) {
 		int8:  operands{mul: 1},
 		about: "products of two columns summed in 16 bits",
 	}} {
+		all := universal(p.isa, parts32(8, 1, p.int8s[1]), p.int8)
+		list = append(list, all,
+			p.lookup("vnni4i", 2, 0, []string{pack.Ternary.Name}).withTables(func(w *Weights) ([]lutPhase, error) {
+				return panelPhases(w, 32, lutFieldsRows32)
+			}),
+			p.lookup("vnni4i-64", 2, 1, []string{pack.Ternary.Name}).withTables(func(w *Weights) ([]lutPhase, error) {
+				return panelPhases(w, 64, lutFieldsRows64)
+			}),
+			all.forLayout("vnni4t").withTables(tritPhases))
 		for i, rows := range []string{"", "-64"} {
 			list = append(list,
-				p.lookup("vnni4i"+rows, 2, i, []string{pack.Ternary.Name, pack.Int2.Name, pack.Int2Odd.Name, pack.Int2Q.Name}, p.two[i]),
-				p.lookup("vnni4i"+rows, 4, i, []string{pack.Int4.Name, pack.E2M1.Name}, p.four[i]),
-				p.bytes("vnni4"+rows, i, p.int8s[i]))
+				p.lookup("vnni4i"+rows, 2, i, []string{pack.Int2.Name, pack.Int2Odd.Name, pack.Int2Q.Name}),
+				p.lookup("vnni4i"+rows, 4, i, []string{pack.Int4.Name, pack.E2M1.Name}),
+				p.bytes("vnni4"+rows, i))
 		}
-		list = append(list, universal(p.isa, parts32(8, 1, p.int8s[1]), p.int8))
+		for _, l := range []struct {
+			name       string
+			group, run int
+		}{{"i1", 5, 1}, {"i1-t2", 5, 2}, {"i2", 4, 1}, {"i2-t4", 4, 4}, {"i2-t8", 4, 8}} {
+			list = append(list, all.forLayout(l.name).withTables(func(w *Weights) ([]lutPhase, error) {
+				return vecLUTPhases(w, l.group, l.run)
+			}))
+		}
 	}
 	return list
 }
 
-func (p *panels256) lookup(layout string, bits, wide int, alphabets []string, funcs []func(*tile)) *Kernel {
-	f := parts32(bits, wide, funcs)
+// lookup makes the kernel for fields of two or four bits in panels of 32 rows, or 64 (wide).
+func (p *panels256) lookup(layout string, bits, wide int, alphabets []string) *Kernel {
+	funcs := p.two[wide]
+	if bits == 4 {
+		funcs = p.four[wide]
+	}
 	return &Kernel{
 		Layout: layout, Alphabets: alphabets, ISA: p.isa, step: 4, About: "codes looked up by byte shuffles, " + p.about,
 		bind: func(w *Weights) (product, error) {
 			values := stored[w.Layout.Spec().Alphabet]
-			return newTiled(w, w.Layout.(pack.Paneled), w.packed, f, lookedUp(values, bits, slices.Min(values)))
+			return newTiled(w, w.Layout.(pack.Paneled), w.packed, parts32(bits, wide, funcs), lookedUp(values, bits, slices.Min(values)))
 		},
 	}
 }
 
-func (p *panels256) bytes(layout string, wide int, funcs []func(*tile)) *Kernel {
-	f := parts32(8, wide, funcs)
+func (p *panels256) bytes(layout string, wide int) *Kernel {
 	return &Kernel{
 		Layout: layout, Alphabets: []string{pack.Int8.Name}, ISA: p.isa, step: 4, About: p.about,
 		bind: func(w *Weights) (product, error) {
-			return newTiled(w, w.Layout.(pack.Paneled), w.packed, f, p.int8)
+			return newTiled(w, w.Layout.(pack.Paneled), w.packed, parts32(8, wide, p.int8s[wide]), p.int8)
 		},
 	}
+}
+
+// forLayout is a copy of the universal kernel for one layout.
+func (k Kernel) forLayout(name string) *Kernel {
+	k.Layout = name
+	return &k
+}
+
+// withTables adds Vec-LUT for large batches to a kernel.
+func (k Kernel) withTables(phases func(*Weights) ([]lutPhase, error)) *Kernel {
+	few := k.bind
+	k.About += "; large batches by Vec-LUT"
+	k.bind = func(w *Weights) (product, error) {
+		p, err := few(w)
+		if err != nil {
+			return nil, err
+		}
+		ph, err := phases(w)
+		return &vecLUT{w, p, ph}, err
+	}
+	return &k
 }

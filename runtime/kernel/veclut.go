@@ -1,0 +1,156 @@
+//go:build amd64 && !purego
+
+package kernel
+
+import (
+	"math"
+	"sync"
+)
+
+// Vec-LUT: for a group of four (or five) columns and 32 tokens, a table holds the sum of ±activations of every pattern of
+// trits, 81 (or 243) entries of 32 sums of 16 bits. The product of a row of weights is the sum of the entries that its
+// patterns name: one index serves 32 tokens, and nothing is multiplied. After Vec-LUT (vlut.cpp), with a proved bound.
+//
+// Tables are made for a few groups at a time, so that they stay in the cache while rows of weights pass by; the sums of
+// those rows, 64 bytes each, wait in the next level. Making tables costs as much as adding 81 rows, hence the number of
+// rows that a call needs for this to be worth it.
+const (
+	lutRows    = 2048 // rows of weights that pass by at a time
+	lutFewRows = 256  // with fewer rows the tables cost too much
+	lutFew     = 20   // with fewer tokens too much of the 32 is waste
+	lutBlock   = 64   // rows whose indices are made at a time
+)
+
+// lutBound is the number of columns that a sum of 16 bits holds: an entry of g columns is at most 127·g in magnitude,
+// and so a sum over some columns is at most 127 per column, whatever the weights.
+const lutBound = math.MaxInt16 / MaxActivation
+
+// vecLUT multiplies large batches by tables, and leaves small ones to another product.
+type vecLUT struct {
+	w      *Weights
+	few    product
+	phases []lutPhase
+}
+
+// lutPhase is a range of columns with tables of one kind.
+type lutPhase struct {
+	*lutKind
+	first, tiles int // column, and number of tiles from there
+	index        lutIndexer
+}
+
+// lutIndexer makes the indices of a tile for rows [m, m+rows), as offsets of entries in bytes. Those of row i and group
+// g go to dst[g/t·t·lutBlock + i·t + g%t], where t is the number of indices of a row that lie together.
+type lutIndexer interface {
+	indices(dst *[lutGroups * lutBlock]uint16, tile, m, rows int)
+}
+
+// lutKind is a kind of tables.
+type lutKind struct {
+	digits, groups int // columns of a group, groups of a tile
+	group, column  int // columns from a group to the next, and from a digit to the next, least significant first
+	start          int // column of the least significant digit of the first group
+	build          func(lut *int16, x *int8, groups, group, column int)
+	add            func(sums *int16, index *uint16, lut *int16, rows int)
+}
+
+const lutGroups = 8 // of a tile, at most
+
+// columns of a tile.
+func (k *lutKind) columns() int { return k.digits * k.groups }
+
+// lutMemory is what a call needs.
+type lutMemory struct {
+	lut   []int16 // entries of all groups of a tile
+	sums  []int16 // [lutRows][columnTokens], zero between calls
+	wide  []int32 // the same
+	index [lutGroups * lutBlock]uint16
+}
+
+// lutMemories keeps them between calls.
+var lutMemories = sync.Pool{New: func() any {
+	return &lutMemory{
+		lut:  asInt16(alignedBytes(2 * columnTokens * 4 * 243)),
+		sums: asInt16(alignedBytes(2 * columnTokens * lutRows)),
+		wide: make([]int32, columnTokens*lutRows),
+	}
+}}
+
+func (v *vecLUT) mul(c call) {
+	if v.useful(c) {
+		mem := lutMemories.Get().(*lutMemory)
+		for ; c.t0+lutFew <= c.t1; c.t0 = min(c.t0+columnTokens, c.t1) {
+			v.tile(c, mem, c.t0)
+		}
+		lutMemories.Put(mem)
+	}
+	if c.t0 < c.t1 {
+		v.few.mul(c)
+	}
+}
+
+// useful reports whether tables pay, and groups of scales are whole tiles.
+func (v *vecLUT) useful(c call) bool {
+	return c.t0%columnTokens == 0 && c.t0+lutFew <= c.t1 && (c.p1-c.p0)*v.w.rows >= lutFewRows &&
+		(v.w.Groups() == 1 || len(v.phases) == 1 && v.w.Group%v.phases[0].columns() == 0)
+}
+
+// tile multiplies the tokens from t0 on, 32 at most.
+func (v *vecLUT) tile(c call, mem *lutMemory, t0 int) {
+	groups, x := v.w.Groups(), c.x.columnTile(t0/columnTokens)
+	end := min(c.p1*v.w.rows, v.w.Shape.M)
+	for m := c.p0 * v.w.rows; m < end; m += lutRows {
+		rows := min(lutRows, end-m)
+		for g := range groups {
+			clear(mem.wide[:rows*columnTokens])
+			for i := range v.phases {
+				p := &v.phases[i]
+				from, to := 0, p.tiles
+				if groups > 1 {
+					from = g * v.w.Group / p.columns()
+					to = min(to, from+v.w.Group/p.columns())
+				}
+				v.sum(p, mem, x, from, to, m, rows)
+			}
+			mem.store(c.y[(t0*groups+g)*c.ldy+m:], c.ldy*groups, rows, min(columnTokens, c.t1-t0))
+		}
+	}
+}
+
+// sum adds the products of tiles [from, to) to the wide sums.
+func (v *vecLUT) sum(p *lutPhase, mem *lutMemory, x []int8, from, to, m, rows int) {
+	summed := 0
+	for tile := from; tile < to; tile++ {
+		if summed+p.columns() > lutBound {
+			lutWiden(&mem.wide[0], &mem.sums[0], rows)
+			summed = 0
+		}
+		summed += p.columns()
+		first := p.first + tile*p.columns() + p.start
+		p.build(&mem.lut[0], &x[first*columnTokens], p.groups, p.group*columnTokens, p.column*columnTokens)
+		for i := 0; i < rows; i += lutBlock {
+			n := min(lutBlock, rows-i)
+			p.index.indices(&mem.index, tile, m+i, n)
+			p.add(&mem.sums[i*columnTokens], &mem.index[0], &mem.lut[0], n)
+		}
+	}
+	lutWiden(&mem.wide[0], &mem.sums[0], rows)
+}
+
+// store writes the wide sums of some tokens, transposed.
+func (mem *lutMemory) store(y []int32, ldy, rows, tokens int) {
+	for i := 0; i < rows; i += 8 {
+		for t := 0; t < tokens; t += 8 {
+			wide := mem.wide[i*columnTokens+t:]
+			if i+8 <= rows && t+8 <= tokens {
+				lutTranspose(&y[t*ldy+i], 4*ldy, &wide[0])
+				continue
+			}
+			for j := range min(8, rows-i) {
+				for s := range min(8, tokens-t) {
+					y[(t+s)*ldy+i+j] = wide[j*columnTokens+s]
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package kernel
+
+import "unsafe"
+
+// Views of memory as other integers.
+
+func asInt8(b []byte) []int8 {
+	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(b))), len(b))
+}
+
+func asBytes(x []int8) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
+
+// asInt16 views aligned bytes.
+func asInt16(b []byte) []int16 {
+	return unsafe.Slice((*int16)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/2)
+}
+
+// alignedBytes returns n zero bytes of the Go heap that begin at a multiple of 64.
+func alignedBytes(n int) []byte {
+	b := make([]byte, n+63)
+	off := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & 63
+	return b[off : off+n : off+n]
+}
