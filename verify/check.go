@@ -1,0 +1,110 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+
+	"github.com/lowpack/lowpack/internal/parallel"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// finding is an error that a check reports, with the rule that is broken.
+type finding struct {
+	rule string
+	error
+}
+
+func (f *finding) Unwrap() error { return f.error }
+
+// broken makes a finding.
+func broken(rule, format string, args ...any) error {
+	return &finding{rule, fmt.Errorf(format, args...)}
+}
+
+// ruleIn finds a rule at the end of a message of another package: "… (F9)".
+var ruleIn = regexp.MustCompile(`\((F\d+(?:(?:–|, )F\d+)*)\)`)
+
+// verdict turns the error of a check into its outcome. An error that tells nothing about the file (no permission, a disk
+// that fails, an interruption) is returned: it ends the verification.
+func (c *Check) judge(rule string, err error) error {
+	var f *finding
+	switch {
+	case err == nil:
+		c.Verdict = Pass
+		return nil
+	case errors.As(err, &f):
+		rule = f.rule
+	case errors.Is(err, pack.ErrCorrupt), errors.Is(err, pack.ErrUnsupported), errors.Is(err, pack.ErrLimit):
+		if m := ruleIn.FindStringSubmatch(err.Error()); m != nil {
+			rule = m[1]
+		}
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		rule, err = "F5", errors.New("the file became shorter while it was read")
+	default:
+		return err
+	}
+	c.Verdict, c.Rule, c.Reason = Fail, rule, err.Error()
+	return nil
+}
+
+// item is one thing that a group of checks looks at.
+type item struct {
+	name string
+	size int64 // of the work, in bytes or weights
+}
+
+// each runs the checks of a group, one per item, several at a time, and reports them in order. rule is the one that a
+// failing check breaks if its error does not say.
+func (s *session) each(l Level, group, rule string, items []item, check func(i int) error) error {
+	checks := make([]Check, len(items))
+	var done, total int64
+	for _, it := range items {
+		total += it.size
+	}
+	err := parallel.Do(s.ctx, s.Threads, len(items), 1, func(i, _ int) error {
+		checks[i] = Check{Level: l, Group: group, Name: items[i].name}
+		err := checks[i].judge(rule, check(i))
+		s.advance(string(l)+": "+group, &done, items[i].size, total)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.report.add(checks...)
+	return nil
+}
+
+// one runs a single check.
+func (s *session) one(l Level, group, rule, name string, check func() error) error {
+	return s.each(l, group, rule, []item{{name, 1}}, func(int) error { return check() })
+}
+
+// finding reports an error that came up outside of a check. No error is no check.
+func (s *session) finding(l Level, group, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	c := Check{Level: l, Group: group, Name: name}
+	if err := c.judge("", err); err != nil {
+		return err
+	}
+	s.report.add(c)
+	return nil
+}
+
+func (s *session) advance(what string, done *int64, n, total int64) {
+	if s.Progress == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*done += n
+	s.Progress(what, *done, total)
+}
+
+// skip reports a group that cannot be checked, and why.
+func (s *session) skip(l Level, group, reason string) {
+	s.report.add(Check{Level: l, Group: group, Name: string(l), Verdict: Skip, Reason: reason})
+}

@@ -1,0 +1,97 @@
+package verify
+
+import (
+	"math"
+	"sync"
+)
+
+// extent is what quantizers want to know of the weights that share a scale.
+type extent struct {
+	n        int
+	sum, low float64 // of magnitudes: a compensated sum, exact but for some 2⁻¹⁰⁰ of it
+	lo, hi   float32 // smallest and largest weight
+	small    float32 // smallest magnitude but zero; 0 = all weights are zero
+	bad      bool    // a weight is NaN or infinite
+}
+
+func (x *extent) add(w []float32) {
+	if x.n == 0 && len(w) > 0 {
+		x.lo, x.hi = w[0], w[0]
+	}
+	x.n += len(w)
+	for _, v := range w {
+		m := math.Abs(float64(v))
+		x.bad = x.bad || !(m <= math.MaxFloat32)
+		t := x.sum + m // Neumaier: what the addition loses is kept apart
+		if x.sum >= m {
+			x.low += (x.sum - t) + m
+		} else {
+			x.low += (m - t) + x.sum
+		}
+		x.sum = t
+		x.lo, x.hi = min(x.lo, v), max(x.hi, v)
+		if m > 0 && (x.small == 0 || float32(m) < x.small) {
+			x.small = float32(m)
+		}
+	}
+}
+
+func (x *extent) finite() bool { return !x.bad }
+
+// most and least are the largest magnitude and the smallest one but zero.
+func (x *extent) most() float32  { return max(-x.lo, x.hi) }
+func (x *extent) least() float32 { return x.small }
+
+// means are the values that mean|w| may have in float32. This sum is nearly exact, that of N22 is rounded at every step to
+// float64: both agree to far better than 2⁻⁴⁰, so there are two values only when the exact mean lies that close to the
+// middle of two floats. The first is the nearest to it.
+func (x *extent) means() []float32 {
+	mean := (x.sum + x.low) / float64(x.n)
+	list := []float32{float32(mean)}
+	for _, near := range []float64{mean * (1 - 0x1p-40), mean * (1 + 0x1p-40)} {
+		if float32(near) != list[0] {
+			list = append(list, float32(near))
+		}
+	}
+	return list
+}
+
+// halves are the values of all IEEE binary16 numbers.
+var halves = sync.OnceValue(func() *[1 << 16]float32 {
+	var all [1 << 16]float32
+	for h := range all {
+		all[h] = half(uint16(h))
+	}
+	return &all
+})
+
+// half is the value of an IEEE binary16.
+func half(h uint16) float32 {
+	e, m := int(h>>10&31), float64(h&1023)
+	v := math.Ldexp(m, -24)
+	switch {
+	case e == 31 && m == 0:
+		v = math.Inf(1)
+	case e == 31:
+		v = math.NaN()
+	case e > 0:
+		v = math.Ldexp(1024+m, e-25)
+	}
+	if h>>15 != 0 {
+		v = -v
+	}
+	return float32(v)
+}
+
+// toHalf rounds x ≥ 0 to the nearest binary16, ties to even.
+func toHalf(x float32) float32 {
+	if x == 0 {
+		return 0
+	}
+	unit := math.Exp2(float64(max(math.Ilogb(float64(x)), -14) - 10))
+	v := math.RoundToEven(float64(x)/unit) * unit
+	if v > 65504 {
+		v = math.Inf(1)
+	}
+	return float32(v)
+}

@@ -1,0 +1,184 @@
+package verify
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/lowpack/lowpack/formats/golden"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/kernel"
+	"github.com/lowpack/lowpack/verify/reference"
+)
+
+// checkKernels is level kernel: every kernel that this CPU can run multiplies every packed tensor by the recorded
+// activations.
+func (s *session) checkKernels() error {
+	if err := kernel.Check(); err != nil {
+		return err
+	}
+	record, err := s.products()
+	if err != nil {
+		return s.finding(Kernel, "kernels", "reference", err)
+	}
+	k := &kernels{session: s, record: record, groups: map[string][]Check{}, pool: kernel.NewPool(s.Threads)}
+	defer k.pool.Close()
+	m := s.file.Manifest()
+	byTensor := map[string][]golden.Product{}
+	for _, p := range record.Products {
+		byTensor[p.Tensor] = append(byTensor[p.Tensor], p)
+	}
+	total, done := int64(0), int64(0)
+	for i := range m.Packed {
+		total += int64(m.Packed[i].Bytes)
+	}
+	for i := range m.Packed {
+		e := &m.Packed[i]
+		if err := k.tensor(e, byTensor[e.Name]); err != nil {
+			return err
+		}
+		s.advance(string(Kernel), &done, int64(e.Bytes), total)
+	}
+	for _, name := range k.order {
+		s.report.add(k.groups[name]...)
+	}
+	return nil
+}
+
+// products are the golden products of the file. A file that was converted without gets them now, from the reference.
+func (s *session) products() (*golden.Record, error) {
+	if s.golden != nil || len(s.file.Manifest().Packed) == 0 {
+		return cmp.Or(s.golden, &golden.Record{}), nil
+	}
+	s.report.note("the file has no golden products: kernels were compared with the reference, here and now")
+	return s.recordNow(golden.Kernel)
+}
+
+// recordNow computes golden outputs as conversion does.
+func (s *session) recordNow(mode golden.Mode) (*golden.Record, error) {
+	d, err := packed.Describe(s.view)
+	if err != nil && !errors.Is(err, pack.ErrUnsupported) {
+		return nil, err
+	}
+	plan, err := golden.Plan(mode, s.file.Manifest(), d)
+	if err != nil {
+		return nil, err
+	}
+	if mode == golden.Full {
+		plan.Products = nil
+	}
+	b, err := reference.Record(s.ctx, s.file, d, plan, func(done, total int64) {
+		if s.Progress != nil {
+			s.Progress("reference", done, total)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return golden.Decode(b)
+}
+
+// kernels runs the kernels; checks are grouped by kernel.
+type kernels struct {
+	*session
+	record *golden.Record
+	pool   *kernel.Pool
+	order  []string
+	groups map[string][]Check
+}
+
+// tensor checks all kernels on one tensor.
+func (k *kernels) tensor(e *packed.Entry, products []golden.Product) error {
+	l, err := pack.Open(e.Layout)
+	if err != nil {
+		return err
+	}
+	src, err := packed.PackedBytes(k.file, e)
+	if err != nil {
+		return err
+	}
+	for _, kern := range kernel.For(l.Spec()) {
+		if err := k.ctx.Err(); err != nil {
+			return err
+		}
+		c := Check{Level: Kernel, Group: kern.String(), Name: e.Name}
+		w, err := kernel.BindWith(kern, l, e.MatrixShape(), src, e.Scale.Group)
+		if errors.Is(err, pack.ErrUnsupported) && kern.ISA != kernel.Generic {
+			c.Verdict, c.Reason = Skip, err.Error()
+			k.add(c)
+			continue
+		}
+		if err == nil {
+			err = k.compare(w, e, products)
+			w.Close()
+		}
+		if err := c.judge("", err); err != nil {
+			return fmt.Errorf("kernel %v, tensor %q: %w", kern, e.Name, err)
+		}
+		k.add(c)
+	}
+	return nil
+}
+
+func (k *kernels) add(c Check) {
+	if k.groups[c.Group] == nil {
+		k.order = append(k.order, c.Group)
+	}
+	k.groups[c.Group] = append(k.groups[c.Group], c)
+}
+
+// compare runs one kernel on one tensor.
+func (k *kernels) compare(w *kernel.Weights, e *packed.Entry, products []golden.Product) error {
+	for i := range products {
+		p := &products[i]
+		got := k.multiply(w, p)
+		listed := p.Listed(got, w.Shape.M)
+		for j, v := range p.Values {
+			if listed[j] != v {
+				n := len(p.Rows)
+				row, g, t := p.Rows[j%n], j/n%w.Groups(), j/n/w.Groups()
+				return k.explain(e, p, got, fmt.Sprintf("row %d, group %d, vector %d of %d: %d instead of %d", row, g, t, p.Vectors, listed[j], v))
+			}
+		}
+		if p.Digest != "" && golden.DigestProducts(got) != p.Digest {
+			return k.explain(e, p, got, fmt.Sprintf("%d vectors: the digest of all products differs", p.Vectors))
+		}
+	}
+	return nil
+}
+
+// multiply computes all rows, acc[t][g][m].
+func (k *kernels) multiply(w *kernel.Weights, p *golden.Product) []int32 {
+	x := kernel.NewActivations(p.Vectors, w.Shape.K)
+	for t, q := range golden.Vectors(p.Seed, p.Vectors, w.Shape.K) {
+		copy(x.Row(t), q)
+	}
+	x.Finish()
+	acc := make([]int32, p.Vectors*w.Groups()*w.Shape.M)
+	k.pool.Run(w.Panels(), 1, &mulTask{w, x, acc})
+	return acc
+}
+
+type mulTask struct {
+	w *kernel.Weights
+	x *kernel.Activations
+	y []int32
+}
+
+func (m *mulTask) Do(from, to int) { m.w.Mul(m.y, m.w.Shape.M, m.x, from, to) }
+
+// explain asks the reference who is wrong, and in which row.
+func (k *kernels) explain(e *packed.Entry, p *golden.Product, got []int32, what string) error {
+	want, err := reference.Products(k.ctx, k.file, e.Name, golden.Vectors(p.Seed, p.Vectors, e.Shape[1]))
+	if err != nil {
+		return err
+	}
+	for i, v := range got {
+		if v != want[i] {
+			m := e.Shape[0]
+			return broken("", "%s; the reference finds row %d, product %d of the row to be %d, the kernel %d: the kernel is wrong", what, i%m, i/m, want[i], v)
+		}
+	}
+	return broken("F8", "%s; the reference agrees with the kernel: the golden outputs do not belong to these weights", what)
+}

@@ -1,0 +1,218 @@
+package verify
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/formats/packed"
+)
+
+// importU8 is the rule of codes that were taken over from a packed checkpoint.
+const importU8 = "import-u8"
+
+// checkQuantized compares the codes and scales of one tensor with those that its source gives.
+func (o *origin) checkQuantized(e *packed.Entry) error {
+	t, err := o.tensorOf(e)
+	if err != nil {
+		return err
+	}
+	scales, err := packed.Scales(o.view, e)
+	if err != nil {
+		return err
+	}
+	if e.Quantizer == importU8 {
+		return o.checkImported(e, t, scales)
+	}
+	d, ok := definitions[e.Quantizer]
+	if !ok {
+		return broken("", "there is no second definition of quantizer %q: its codes cannot be checked", e.Quantizer)
+	}
+	w, err := o.floats(e, t)
+	if err != nil {
+		return err
+	}
+	u := units{def: d, dtype: string(t.DType), k: e.Shape[1], group: e.Shape[1], perRow: 1, scales: scales}
+	switch e.Scale.Kind {
+	case packed.ScaleGroup:
+		u.group = e.Scale.Group
+		u.perRow = (u.k + u.group - 1) / u.group
+	case packed.ScaleTensor:
+		if u.whole, err = w.extent(); err != nil {
+			return err
+		}
+	}
+	if want := u.perRow * e.Shape[0]; u.whole == nil && len(scales) != want || u.whole != nil && len(scales) != 1 {
+		return broken("F9", "%d scales for %d rows", len(scales), e.Shape[0])
+	}
+	return o.sweep(e, func(row int, codes []int8) error {
+		x, err := w.read(row, len(codes)/u.k)
+		if err != nil {
+			return err
+		}
+		return u.compare(row, codes, x)
+	})
+}
+
+// units compares weights that share a scale.
+type units struct {
+	def    definition
+	dtype  string
+	k      int
+	group  int // columns of a unit
+	perRow int // units of a row
+	scales []float32
+	whole  *extent // of the tensor, when all of it is one unit
+}
+
+// compare compares whole rows, from row on.
+func (u *units) compare(row int, codes []int8, w []float32) error {
+	for ; len(codes) > 0; row, codes, w = row+1, codes[u.k:], w[u.k:] {
+		for g := range u.perRow {
+			from, to := g*u.group, min((g+1)*u.group, u.k)
+			at, x := row*u.perRow+g, u.whole
+			if x == nil {
+				x = &extent{}
+				x.add(w[from:to])
+			} else {
+				at = 0
+			}
+			a, err := u.parameter(at, x)
+			if err != nil {
+				return err
+			}
+			for k := from; k < to; k++ {
+				if want := u.def.code(w[k], a); want != codes[k] {
+					return broken("", "row %d, column %d: code %d; quantizer and source give %d (weight %v)", row, k, codes[k], want, w[k])
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// parameter finds what codes of unit number at depend on, and checks its scale.
+func (u *units) parameter(at int, x *extent) (float32, error) {
+	if !x.finite() {
+		return 0, broken("", "scale %d: a weight of the source is NaN or infinite", at)
+	}
+	fits, err := u.def.fit(x, u.dtype)
+	if err != nil {
+		return 0, broken("", "scale %d: %v", at, err)
+	}
+	for _, f := range fits {
+		if math.Float32bits(f.scale) == math.Float32bits(u.scales[at]) {
+			return f.a, nil
+		}
+	}
+	return 0, broken("", "scale %d is %v; quantizer and source give %v", at, u.scales[at], fits[0].scale)
+}
+
+// source reads rows of a tensor of floats.
+type source struct {
+	*origin
+	t     checkpoint.Tensor
+	m, k  int
+	size  int // of an element
+	bytes []byte
+	x     []float32
+}
+
+func (o *origin) floats(e *packed.Entry, t checkpoint.Tensor) (*source, error) {
+	w := &source{origin: o, t: t, m: e.Shape[0], k: e.Shape[1], size: map[string]int{"F32": 4, "F16": 2, "BF16": 2}[string(t.DType)]}
+	if w.size == 0 || len(t.Shape) != 2 || t.Shape[0] != w.m || t.Shape[1] != w.k {
+		return nil, broken("", "the source is %s %v; quantizer %s makes %v of floats", t.DType, t.Shape, e.Quantizer, e.Shape)
+	}
+	return w, nil
+}
+
+// read returns n rows from row on, valid until the next call.
+func (w *source) read(row, n int) ([]float32, error) {
+	size := n * w.k * w.size
+	if cap(w.bytes) < size {
+		w.bytes, w.x = make([]byte, size), make([]float32, n*w.k)
+	}
+	b, x := w.bytes[:size], w.x[:n*w.k]
+	if err := w.from.ReadAt(w.t, b, int64(row)*int64(w.k)*int64(w.size)); err != nil {
+		return nil, err
+	}
+	wide := halves()
+	for i := range x {
+		switch w.t.DType {
+		case "F32":
+			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		case "BF16":
+			x[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16)
+		case "F16":
+			x[i] = wide[binary.LittleEndian.Uint16(b[2*i:])]
+		}
+	}
+	return x, nil
+}
+
+// extent measures the whole tensor.
+func (w *source) extent() (*extent, error) {
+	x := &extent{}
+	n := max(1, pieceBytes/(w.k*w.size))
+	for row := 0; row < w.m; row += n {
+		if err := w.ctx.Err(); err != nil {
+			return nil, err
+		}
+		rows, err := w.read(row, min(n, w.m-row))
+		if err != nil {
+			return nil, err
+		}
+		x.add(rows)
+	}
+	return x, nil
+}
+
+// checkImported compares with the codes of a packed BitNet checkpoint: U8 [R][K], R = ⌈M/4⌉, row m in bits 2·(m/R) of byte
+// row m mod R, as code + 1.
+func (o *origin) checkImported(e *packed.Entry, t checkpoint.Tensor, scales []float32) error {
+	m, k := e.Shape[0], e.Shape[1]
+	r := (m + 3) / 4
+	if t.DType != "U8" || t.Size != int64(r)*int64(k) {
+		return broken("", "the source is %s %v; packed codes of [%d, %d] are U8 [%d, %d]", t.DType, t.Shape, m, k, r, k)
+	}
+	if err := o.checkImportedScale(e, scales); err != nil {
+		return err
+	}
+	line := make([]byte, k)
+	return o.sweep(e, func(row int, codes []int8) error {
+		for ; len(codes) > 0; row, codes = row+1, codes[k:] {
+			if err := o.from.ReadAt(t, line, int64(row%r)*int64(k)); err != nil {
+				return err
+			}
+			for i, b := range line {
+				if want := int8(b>>(2*(row/r))&3) - 1; codes[i] != want {
+					return broken("", "row %d, column %d: code %d, in the checkpoint %d", row, i, codes[i], want)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func (o *origin) checkImportedScale(e *packed.Entry, scales []float32) error {
+	t, ok := o.from.Lookup(e.Name + "_scale")
+	if !ok || o.model == nil {
+		return broken("", "the checkpoint has no %s_scale, or no config.json to say what it means", e.Name)
+	}
+	w := &source{origin: o, t: t, m: 1, k: 1, size: map[string]int{"F32": 4, "F16": 2, "BF16": 2}[string(t.DType)]}
+	if w.size == 0 || t.Size != int64(w.size) || len(scales) != 1 {
+		return broken("", "%s is %s %v instead of one float", t.Name, t.DType, t.Shape)
+	}
+	x, err := w.read(0, 1)
+	if err != nil {
+		return err
+	}
+	want := x[0]
+	if o.model.Quant.ScaleDivides {
+		want = 1 / x[0]
+	}
+	if math.Float32bits(scales[0]) != math.Float32bits(want) {
+		return broken("", "scale %v; weight_scale %v of the checkpoint means %v", scales[0], x[0], want)
+	}
+	return nil
+}

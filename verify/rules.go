@@ -1,0 +1,185 @@
+package verify
+
+import (
+	"fmt"
+	"math"
+)
+
+// definition is a quantizer as its authors and docs/NUMERICS.md (N23, N24) define it, for weights that share a scale. It
+// decides the code of a weight from the weight and a parameter of the unit.
+type definition struct {
+	fit  func(x *extent, dtype string) ([]fit, error)
+	code func(w, a float32) int8
+}
+
+// fit is a stored scale and the parameter of code that goes with it.
+type fit struct{ scale, a float32 }
+
+// tiny: units whose step is below the smallest normal float count as zero (N23).
+const tiny = 0x1p-126
+
+// definitions of the quantizers by their names in the manifest.
+var definitions = map[string]definition{
+	// XNOR-Net, ParetoQ 1-bit; zero counts as positive.
+	"sign": {
+		fit: func(x *extent, _ string) ([]fit, error) {
+			var list []fit
+			for _, m := range x.means() {
+				list = append(list, fit{m, 0})
+			}
+			return list, nil
+		},
+		code: func(w, _ float32) int8 {
+			if w < 0 {
+				return -1
+			}
+			return 1
+		},
+	},
+	// BitNet b1.58: s = 1/max(mean|W|, 1e-5), code = clip(round half even(W·s), −1, 1), weight = code/s.
+	"absmean": {
+		fit: func(x *extent, _ string) ([]fit, error) {
+			var list []fit
+			for _, m := range x.means() {
+				s := 1 / max(m, float32(1e-5))
+				list = append(list, fit{1 / s, s})
+			}
+			return list, nil
+		},
+		code: func(w, s float32) int8 { return rounded(w*s, -1, 1) },
+	},
+	// PyTorch-TPP.
+	"absmax": {fit: steps(func(x *extent) float32 { return max(x.most(), 1e-8) }), code: quotient(-1, 1)},
+	"int2":   {fit: steps(func(x *extent) float32 { return max(x.hi, -x.lo/2) }), code: quotient(-2, 1)},
+	"int4":   {fit: steps(func(x *extent) float32 { return x.most() / 7 }), code: quotient(-8, 7)},
+	"int8":   {fit: steps(func(x *extent) float32 { return x.most() / 127 }), code: quotient(-127, 127)},
+	// Weights that are 0 or ±s: code·s is the weight.
+	"ternary-values": {
+		fit: func(x *extent, _ string) ([]fit, error) {
+			if x.most() != x.least() {
+				return nil, fmt.Errorf("the magnitudes %v and %v cannot be one ternary scale", x.least(), x.most())
+			}
+			return []fit{{x.least(), x.least()}}, nil
+		},
+		code: func(w, s float32) int8 {
+			switch w {
+			case 0:
+				return 0
+			case s:
+				return 1
+			case -s:
+				return -1
+			}
+			return noCode
+		},
+	},
+	// ParetoQ 1.58-bit: value = round(clip(w/α, ±0.99)·1.5)/1.5·α.
+	"ternary-elastic": {
+		fit: func(x *extent, _ string) ([]fit, error) {
+			a := max(x.most(), 1e-5)
+			third := float32(1) / 1.5
+			return []fit{{third * a, a}}, nil
+		},
+		code: func(w, a float32) int8 { return rounded(float32(stretched(w, a)*1.5), -1, 1) },
+	},
+	// ParetoQ 2-bit: value = (round(clip(w/α, ±0.99)·2 − 0.5) + 0.5)/2·α; the code is four times the value over α.
+	"int2-elastic": {
+		fit: func(x *extent, _ string) ([]fit, error) {
+			a := max(x.most(), 1e-5)
+			return []fit{{a / 4, a}}, nil
+		},
+		code: func(w, a float32) int8 { return 2*rounded(float32(stretched(w, a)*2)-0.5, -2, 1) + 1 },
+	},
+	// Weights that are ±a or ±b, b = 3a but for the rounding of both to their type.
+	"int2-values": {
+		fit: func(x *extent, dtype string) ([]fit, error) {
+			a, b := float64(x.least()), float64(x.most())
+			slack := map[string]float64{"BF16": 0x1p-8, "F16": 0x1p-11, "F32": 0x1p-24}[dtype]
+			if a != b && math.Abs(b-3*a) > b*slack {
+				return nil, fmt.Errorf("the magnitudes %v and %v are not as 1 to 3", a, b)
+			}
+			return []fit{{x.least(), x.least()}}, nil
+		},
+		code: func(w, a float32) int8 {
+			c := int8(3)
+			switch m := float32(math.Abs(float64(w))); {
+			case m == a:
+				c = 1
+			case !(m > a):
+				return noCode
+			}
+			if w < 0 {
+				return -c
+			}
+			return c
+		},
+	},
+	// ggml Q2_0: d = max|w|, code = round half away(w·(1/d)), the scale is d as a binary16.
+	"q2_0": {
+		fit: func(x *extent, _ string) ([]fit, error) {
+			d := x.most()
+			if h := toHalf(d); h > 0 {
+				return []fit{{h, 1 / d}}, nil
+			}
+			return []fit{{0, 0}}, nil
+		},
+		code: func(w, inv float32) int8 {
+			return int8(math.Max(-1, math.Min(2, math.Round(float64(float32(w*inv))))))
+		},
+	},
+	// OCP MX 1.0: E = floor(log2 max|w|) − 2 in the range of E8M0. Codes are twice the elements, the scale is 2^E/2.
+	"mxfp4": {
+		fit: func(x *extent, _ string) ([]fit, error) {
+			e := -127.0
+			if m := float64(x.most()); m > 0 {
+				e = math.Max(-127, float64(math.Ilogb(m)-2))
+			}
+			return []fit{{float32(math.Exp2(e - 1)), float32(math.Exp2(e))}}, nil
+		},
+		code: func(w, unit float32) int8 { return nearestE2M1(float64(w) / float64(unit)) },
+	},
+}
+
+// noCode is in no alphabet.
+const noCode = -128
+
+// steps is the fit of quantizers that divide by their scale.
+func steps(scale func(x *extent) float32) func(*extent, string) ([]fit, error) {
+	return func(x *extent, _ string) ([]fit, error) {
+		s := scale(x)
+		if s < tiny {
+			return []fit{{0, float32(math.Inf(1))}}, nil
+		}
+		return []fit{{s, s}}, nil
+	}
+}
+
+// quotient is the code clip(round half even(w/s), lo, hi).
+func quotient(lo, hi float64) func(w, s float32) int8 {
+	return func(w, s float32) int8 { return rounded(w/s, lo, hi) }
+}
+
+// rounded is x rounded half to even and clipped.
+func rounded(x float32, lo, hi float64) int8 {
+	return int8(math.Max(lo, math.Min(hi, math.RoundToEven(float64(x)))))
+}
+
+// stretched is w/α, clipped as ParetoQ does.
+func stretched(w, a float32) float32 {
+	const limit = float32(0.99)
+	return max(-limit, min(limit, w/a))
+}
+
+// nearestE2M1 looks the nearest element up and returns twice its value; of two equally near ones the one with an even
+// mantissa, which has an even number in the list.
+func nearestE2M1(x float64) int8 {
+	elements := [...]float64{0, 0.5, 1, 1.5, 2, 3, 4, 6}
+	best := 0
+	for i, v := range elements {
+		near, far := math.Abs(math.Abs(x)-v), math.Abs(math.Abs(x)-elements[best])
+		if near < far || near == far && i%2 == 0 {
+			best = i
+		}
+	}
+	return int8(math.Copysign(2*elements[best], x))
+}

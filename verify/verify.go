@@ -1,0 +1,129 @@
+// Package verify checks packed files, from digests to logits. Every check has a name, a verdict and a reason; a failure
+// names the tensor and the rule of docs/FORMAT.md that it breaks.
+package verify
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/lowpack/lowpack/formats/golden"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Level is how far a verification goes. Each level includes those before it.
+type Level string
+
+// The levels.
+const (
+	File   Level = "file"   // is it whole and well-formed?
+	Digest Level = "digest" // are these the bytes that convert wrote?
+	Codes  Level = "codes"  // do the bytes decode to legal weights, with clean padding?
+	Kernel Level = "kernel" // does every kernel that this CPU can run give the golden integers?
+	Logits Level = "logits" // does the model give the golden logits and tokens?
+	Source Level = "source" // is this what the checkpoint says?
+)
+
+// Levels lists all levels in order.
+func Levels() []Level { return []Level{File, Digest, Codes, Kernel, Logits, Source} }
+
+// ParseLevel reads the name of a level.
+func ParseLevel(s string) (Level, error) {
+	if l := Level(s); slices.Contains(Levels(), l) {
+		return l, nil
+	}
+	return "", fmt.Errorf("%w: level %q; there are %v", pack.ErrUnsupported, s, Levels())
+}
+
+// Options of a verification.
+type Options struct {
+	Level    Level  // "" = all levels, source only where there is one
+	Source   string // path of the checkpoint; "" = none
+	Threads  int    // 0 = one per CPU that this process may use
+	Progress func(what string, done, total int64)
+}
+
+// Run verifies a packed file. What is wrong with the file is in the report; an error says that the verification itself
+// could not be carried out: the file or checkpoint cannot be read, ctx is done, an option makes no sense.
+//
+// The levels file, digest, codes and source read with ordinary reads: a file that somebody cuts short meanwhile is a
+// finding, not a signal.
+func Run(ctx context.Context, path string, o Options) (*Report, error) {
+	levels, err := o.levels()
+	if err != nil {
+		return nil, err
+	}
+	if o.Threads == 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	s := &session{ctx: ctx, path: path, Options: o, report: &Report{File: path, Level: levels[len(levels)-1]}}
+	defer s.close()
+	for _, l := range levels {
+		if s.report.Failed() > 0 {
+			s.report.add(Check{Level: l, Group: "all checks", Name: string(l), Verdict: Skip, Reason: "a level before this one failed"})
+			continue
+		}
+		if err := s.run(l); err != nil {
+			return nil, err
+		}
+	}
+	return s.report, nil
+}
+
+// levels to run.
+func (o *Options) levels() ([]Level, error) {
+	all := Levels()
+	switch {
+	case o.Level == "" && o.Source != "":
+		return all, nil
+	case o.Level == "":
+		return all[:len(all)-1], nil
+	case o.Level == Source && o.Source == "":
+		return nil, fmt.Errorf("%w: level source needs the checkpoint", pack.ErrUnsupported)
+	case o.Level != Source && o.Source != "":
+		return nil, fmt.Errorf("%w: a checkpoint is given, but level %s does not look at it", pack.ErrUnsupported, o.Level)
+	}
+	if _, err := ParseLevel(string(o.Level)); err != nil {
+		return nil, err
+	}
+	return all[:slices.Index(all, o.Level)+1], nil
+}
+
+// session is a verification in progress.
+type session struct {
+	Options
+	ctx    context.Context
+	path   string
+	report *Report
+	file   *packed.File   // once level file has passed
+	view   view           // the same, by ordinary reads
+	golden *golden.Record // nil: the file has none
+
+	mu    sync.Mutex // progress
+	whole sync.Mutex // held while a tensor is in memory as a whole
+}
+
+func (s *session) close() {
+	if s.file != nil {
+		s.file.Close()
+	}
+}
+
+func (s *session) run(l Level) error {
+	switch l {
+	case File:
+		return s.checkFile()
+	case Digest:
+		return s.checkDigests()
+	case Codes:
+		return s.checkCodes()
+	case Kernel:
+		return s.checkKernels()
+	case Logits:
+		return s.checkLogits()
+	}
+	return s.checkSource()
+}
