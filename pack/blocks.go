@@ -86,6 +86,8 @@ type blockShape struct {
 	radix, cell    int
 	seal           *[256]uint8
 	scale          scaleCodec
+	rules          []Rule
+	stored, note   string
 	at             func(i int) place
 	quantize       func(codes []int8, x []float32) (scale float32)
 }

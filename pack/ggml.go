@@ -1,6 +1,9 @@
 package pack
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // The block formats of ggml that ultra-low-bit models travel in. Layout, code table and reference quantizer of each;
 // a scale is a float16 unless said. Products are rounded before anything is added to them, as everywhere.
@@ -8,7 +11,11 @@ import "math"
 func ggmlLayouts() []definition {
 	define := func(name, source, summary string, a Alphabet, b blockShape) definition {
 		return definition{
-			Info:   Info{Name: name, Version: 1, Source: source, Summary: summary, Alphabets: []Alphabet{a}, Block: b.weights},
+			Info: Info{
+				Name: name, Version: 1, Source: source, Summary: summary, Alphabets: []Alphabet{a}, Block: b.weights,
+				Let:     []string{fmt.Sprintf("i = k%%%d", b.weights), fmt.Sprintf("block = (m*K + k)/%d*%d", b.weights, b.bytes)},
+				Address: b.rules, Stored: b.stored, Note: b.note, Example: Shape{1, b.weights},
+			},
 			blocks: func(s Spec) Blocks { return openBlocks(s, b) },
 		}
 	}
@@ -28,6 +35,13 @@ func ggmlLayouts() []definition {
 func tq1_0() blockShape {
 	powers := [...]int{81, 27, 9, 3, 1}
 	return blockShape{
+		rules: []Rule{
+			{When: "i < 160", Byte: "block + i%32", Unit: "3^(4 - i/32)"},
+			{When: "i >= 160 && i < 240", Byte: "block + 32 + i%16", Unit: "3^(4 - (i - 160)/16)"},
+			{When: "i >= 240", Byte: "block + 48 + i%4", Unit: "3^(4 - (i - 240)/4)"},
+		},
+		note:    "The scale is the float16 at block + 52.",
+		stored:  "⌈256·v/243⌉",
 		weights: 256, bytes: 54, scale: float16At(52),
 		code: ascending(Ternary), radix: 3, cell: 8, seal: fractions(),
 		at: func(i int) place {
@@ -46,6 +60,8 @@ func tq1_0() blockShape {
 // tq2_0: four trits per byte, 32 weights apart, code weight + 1.
 func tq2_0() blockShape {
 	return blockShape{
+		rules:   []Rule{{Byte: "block + i/128*32 + i%32", Bit: "i%128/32*2"}},
+		note:    "The scale is the float16 at block + 64.",
 		weights: 256, bytes: 66, scale: float16At(64),
 		code: ascending(Ternary), radix: 4, cell: 2,
 		at: func(i int) place {
@@ -58,6 +74,8 @@ func tq2_0() blockShape {
 // q1_0: bit i%8 of byte i/8, set for +1.
 func q1_0() blockShape {
 	return blockShape{
+		rules:   []Rule{{Byte: "block + 2 + i/8", Bit: "i%8"}},
+		note:    "The scale is the float16 at block.",
 		weights: 128, bytes: 18, scale: float16At(0),
 		code: ascending(Int1), radix: 2, cell: 1,
 		at: func(i int) place { return behindScale(field(i, 1)) },
@@ -78,6 +96,8 @@ func q1_0() blockShape {
 // q2_0: consecutive weights in consecutive fields, code weight + 1.
 func q2_0() blockShape {
 	return blockShape{
+		rules:   []Rule{{Byte: "block + 2 + i/4", Bit: "i%4*2"}},
+		note:    "The scale is the float16 at block.",
 		weights: 64, bytes: 18, scale: float16At(0),
 		code: ascending(Int2Q), radix: 4, cell: 2,
 		at:       func(i int) place { return behindScale(field(i, 2)) },
@@ -89,6 +109,8 @@ func q2_0() blockShape {
 // makes −8 of the weight with the largest magnitude.
 func q4_0() blockShape {
 	return blockShape{
+		rules:   []Rule{{Byte: "block + 2 + i%16", Bit: "i/16*4"}},
+		note:    "The scale is the float16 at block. It may be negative.",
 		weights: 32, bytes: 18, scale: float16At(0),
 		code: ascending(Int4), radix: 16, cell: 4,
 		at: func(i int) place { return place{At: 2 + i%16, Bit: i / 16 * 4, Unit: 1} },
@@ -107,6 +129,8 @@ func q4_0() blockShape {
 // q8_0: one byte per weight, two's complement.
 func q8_0() blockShape {
 	return blockShape{
+		rules:   []Rule{{Byte: "block + 2 + i"}},
+		note:    "The scale is the float16 at block.",
 		weights: 32, bytes: 34, scale: float16At(0),
 		code: twosComplement(), radix: 256, cell: 8,
 		at: func(i int) place { return place{At: 2 + i, Unit: 1} },

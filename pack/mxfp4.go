@@ -9,6 +9,8 @@ import (
 // element is half of its code, so the scale of the codes is 2^(E−127) / 2. E = 255 stands for no number.
 func mxfp4() blockShape {
 	return blockShape{
+		rules:   []Rule{{Byte: "block + 1 + i%16", Bit: "i/16*4"}},
+		note:    "The scale of the codes is 2^(E − 128), E the byte at block: a code is twice the element of the format.",
 		weights: 32, bytes: 17,
 		scale: scaleCodec{at: 0, size: 1, store: storeE8M0, load: loadE8M0},
 		code:  signMagnitude(), radix: 16, cell: 4,

@@ -16,6 +16,12 @@ type Info struct {
 	Alphabets []Alphabet // the first one is the default
 	Params    []Param    // block factors that the user may choose
 	Block     int        // of an exchange format: weights that share a scale inside the bytes; 0 where scales lie apart
+
+	Let     []string // definitions that all rules of the address formula share
+	Address []Rule
+	Stored  string // how the number that digits add up to becomes a byte, where it is not stored as it is
+	Note    string // what else a reader of the bytes must know
+	Example Shape  // a matrix small enough for a picture of the layout
 }
 
 // Param is a number that the user of a layout may choose.

@@ -13,6 +13,22 @@ func tl2Layouts() []definition {
 			Source:    "bitnet.cpp TL2",
 			Summary:   "triples of columns as a nibble and a sign bit, the rest of the columns as pairs; AVX2 table lookups",
 			Alphabets: []Alphabet{Ternary},
+			Let:       []string{"K2 = K%BK", "K3 = K - K2", "q = m%32/8", "pos = (q%2*2 + q/2)*8 + m%8", "B = M*K3/6", "C = B + M*K3/24"},
+			Address: []Rule{
+				{Name: "magnitude of the triple", When: "k < K3",
+					Let:  []string{"b = k/3%(BK/3)", "tile = (m/BM*(K3/BK) + k/BK)*(BM/32) + m%BM/32"},
+					Byte: "(tile*(BK/6) + b/2)*32 + pos", Bit: "4 - 4*(b%2)", Unit: "3^(2 - k%3)"},
+				{Name: "sign of the triple", When: "k < K3",
+					Let: []string{"b = k/3%(BK/3)", "tile = (m/BM*(K3/BK) + k/BK)*(BM/32) + m%BM/32",
+						"n = 15 - (2*(b%8) + m%32/16)"},
+					Byte: "B + 2*((tile*(BK/24) + b/8)*16 + m%16) + n/8", Bit: "n%8"},
+				{Name: "pair", When: "k >= K3",
+					Let:  []string{"p = (k - K3)/2", "tile = (m/BM*(K2/32) + p/16)*(BM/32) + m%BM/32"},
+					Byte: "C + (tile*8 + p%16/2)*32 + pos", Bit: "4 - 4*(p%2)", Unit: "3^(1 - k%2)"},
+			},
+			Note: "A triple is the number 9·w₀ + 3·w₁ + w₂ of the weights themselves: its magnitude, at most 13, and its sign. A pair is 3·w₀ + w₁ + 4, " +
+				"a sum of digits. Zeros follow up to ((K − 256)·M/3)·5/8 + (256·M/2)·4/8 bytes. bitnet.cpp keeps the scale behind these.",
+			Example: Shape{32, 320},
 			Params: []Param{
 				{"BM", 256, "rows of a block, a multiple of 32"},
 				{"BK", 96, "columns of a block, a multiple of 24"},

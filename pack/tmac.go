@@ -15,6 +15,14 @@ func tmacLayouts() []definition {
 			Source:    "T-MAC",
 			Summary:   fmt.Sprintf("bit-serial, %d plane%s: nibbles of four columns index a table of partial sums", bits, map[bool]string{true: "s"}[bits > 1]),
 			Alphabets: alphabets,
+			Let:       []string{"R = m/8*8*bits + i*8 + m%8", "n = k/4"},
+			Address: []Rule{{
+				Name: "bit i",
+				Byte: "(((R/bm*(K/4/kf) + n/kf)*(bm/32) + R%bm/32)*kf + n%kf)*16 + R%16",
+				Bit:  "R%32/16*4 + k%4",
+			}},
+			Note:    "R counts bit rows. A digit is spread over as many of them as it has bits.",
+			Example: Shape{128 / bits, 64},
 			Params: []Param{
 				{"bm", 128, "bit rows of a tile, a multiple of 32"},
 				{"kf", 16, "nibbles of a run along the columns, 8 or 16"},

@@ -1,5 +1,7 @@
 package pack
 
+import "fmt"
+
 // Vec-LUT (vlut.cpp): each byte is the row number of a lookup table over tokens. A byte holds four (I2) or five (I1)
 // consecutive columns of one row in base 3, first column least significant, digit = weight + 1. Bytes are stored
 // column-group major: for each run of `tile` groups all M rows, each contributing its `tile` consecutive bytes.
@@ -9,12 +11,26 @@ package pack
 
 func vecLUTLayouts() []definition {
 	define := func(name, summary string, group, tile int) definition {
-		return definition{Info: Info{
+		info := Info{
 			Name: name, Version: 1,
 			Source:    "Vec-LUT (vlut.cpp)",
 			Summary:   summary,
 			Alphabets: []Alphabet{Ternary},
-		}, open: func(s Spec) (Layout, error) { return openVecLUT(s, group, tile), nil }}
+			Let:       []string{fmt.Sprintf("T = %d", tile), "g = k/4"},
+			Address:   []Rule{{Byte: "g/T*T*M + m*T + g%T", Unit: "3^(k%4)"}},
+			Note:      "A byte above 80 is no row of the lookup table.",
+			Example:   Shape{8, 8 * tile},
+		}
+		if group == 5 {
+			info.Let = []string{fmt.Sprintf("T = %d", tile), "n5 = K/20*4"}
+			info.Address = []Rule{
+				{When: "k < 5*n5", Let: []string{"g = k/5"}, Byte: "g/T*T*M + m*T + g%T", Unit: "3^(k%5)"},
+				{When: "k >= 5*n5", Let: []string{"i = (k - 5*n5)/4"}, Byte: "(n5 + i)*M + m", Unit: "3^((k - 5*n5)%4)"},
+			}
+			info.Note = "Groups of five columns first, then groups of four for the K % 20 columns left over. A byte above 242 (80 in a group of four) is no row of the lookup table."
+			info.Example = Shape{8, 24}
+		}
+		return definition{Info: info, open: func(s Spec) (Layout, error) { return openVecLUT(s, group, tile), nil }}
 	}
 	return []definition{
 		define("i1", "five columns of a row per byte in base 3, all rows of a column group together", 5, 1),

@@ -15,9 +15,16 @@ func vnni4iLayouts() []definition {
 		Source:    "libxsmm, PyTorch-TPP",
 		Summary:   "32-row panels of 32-bit words: four columns by the rows that share a lane; for 256-bit kernels",
 		Alphabets: []Alphabet{Ternary, Int2, Int2Odd, Int2Q, Int1, Int4, E2M1},
+		Let:       []string{"bm = 32", "L = bm*bits/8"},
+		Address:   []Rule{{Byte: "m/bm*L*K + k/4*4*L + m%L*4 + k%4", Bit: "bits*(m%bm/L)"}},
+		Note:      "L is the number of 32-bit lanes per group of four columns; in two bits L = 8, a 256-bit register.",
+		Example:   Shape{32, 16},
 	}
 	wide := info
 	wide.Name = "vnni4i-64"
+	wide.Let = []string{"bm = 64", "L = bm*bits/8"}
+	wide.Note = "L is the number of 32-bit lanes per group of four columns; in two bits L = 16, a 512-bit register."
+	wide.Example = Shape{64, 16}
 	wide.Summary = "64-row panels of 32-bit words: four columns by the rows that share a lane; for 512-bit kernels"
 	return []definition{
 		{Info: info, open: func(s Spec) (Layout, error) { return openVNNI4i(s, 32) }},

@@ -29,6 +29,11 @@ func vnni4tLayouts() []definition {
 			Source:    "lowpack; byte encoding of ggml TQ1_0",
 			Summary:   "64-row panels of base-3 bytes, five groups of four columns per byte: 4-way dot products at 1.6 bits per weight",
 			Alphabets: []Alphabet{Ternary},
+			Address:   []Rule{{Byte: "m/64*64*K/5 + k/20*256 + m%64*4 + k%4", Unit: "3^(4 - k%20/4)"}},
+			Stored:    "⌈256·v/243⌉",
+			Note: "A kernel needs no digits: with q = the byte and q' = 3·q mod 256, the first digit is (3·q − q')/256, and so on, " +
+				"so sums of q·x replace sums of digit·x.",
+			Example: Shape{64, 20},
 		}, open: func(s Spec) (Layout, error) { return openVNNI4t(s), nil },
 	}}
 }

@@ -13,6 +13,10 @@ func w2a8Layouts() []definition {
 			Source:    "BitNet GPU kernel",
 			Summary:   "blocks of 16 rows by 32 columns, one 32-bit word per thread, opened by shifts and one mask",
 			Alphabets: []Alphabet{Ternary, Int2},
+			Let:       []string{"word = (m/16*(K/32) + k/32)*32 + m%16/8*16 + k%32/16*8 + m%8", "e = k%16"},
+			Address:   []Rule{{Byte: "4*word + e%4", Bit: "2*(e/4)"}},
+			Note:      "The original kernel runs only where K is a multiple of 128.",
+			Example:   Shape{16, 32},
 		}, open: func(s Spec) (Layout, error) { return openW2A8(s), nil },
 	}}
 }
