@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"math"
 	"slices"
 
 	"github.com/lowpack/lowpack/pack"
@@ -13,6 +14,8 @@ type panels256 struct {
 	isa              ISA
 	two, four, int8s [2][]func(*tile)
 	int8             operands
+	trits            []func(*tile)
+	mostTrits        int // columns that a sum of base-3 bytes holds
 	about            string
 }
 
@@ -24,6 +27,7 @@ func kernels256() (list []*Kernel) {
 		four:  [2][]func(*tile){fields4Rows32VNNI256, fields4Rows64VNNI256},
 		int8s: [2][]func(*tile){fields8Rows32VNNI256, fields8Rows64VNNI256},
 		int8:  digits[pack.Int8.Name],
+		trits: tritsVNNI256Funcs, mostTrits: math.MaxInt32 / (256 * 2 * MaxActivation),
 		about: "256-bit dot products",
 	}, {
 		isa:   AVX2,
@@ -31,6 +35,7 @@ func kernels256() (list []*Kernel) {
 		four:  [2][]func(*tile){fields4Rows32256, fields4Rows64256},
 		int8s: [2][]func(*tile){fields8Rows32256, fields8Rows64256},
 		int8:  operands{mul: 1},
+		trits: trits256Funcs,
 		about: "products of two columns summed in 16 bits",
 	}} {
 		all := universal(p.isa, parts32(8, 1, p.int8s[1]), p.int8)
@@ -41,7 +46,7 @@ func kernels256() (list []*Kernel) {
 			p.lookup("vnni4i-64", 2, 1, []string{pack.Ternary.Name}).withTables(func(w *Weights) ([]lutPhase, error) {
 				return panelPhases(w, 64, lutFieldsRows64)
 			}),
-			all.forLayout("vnni4t").withTables(tritPhases))
+			p.base3().withTables(tritPhases))
 		for i, rows := range []string{"", "-64"} {
 			list = append(list,
 				p.lookup("vnni4i"+rows, 2, i, []string{pack.Int2.Name, pack.Int2Odd.Name, pack.Int2Q.Name}),
@@ -80,6 +85,18 @@ func (p *panels256) bytes(layout string, wide int) *Kernel {
 		Layout: layout, Alphabets: []string{pack.Int8.Name}, ISA: p.isa, step: 4, About: p.about,
 		bind: func(w *Weights) (product, error) {
 			return newTiled(w, w.Layout.(pack.Paneled), w.packed, parts32(8, wide, p.int8s[wide]), p.int8)
+		},
+	}
+}
+
+// base3 makes the kernel for base-3 bytes, whose operands are digits.
+func (p *panels256) base3() *Kernel {
+	o := operands{mul: 1, add: -1, block: math.MaxInt16 / (5 * 2 * 2 * MaxActivation)} // five digits of two columns per step
+	return &Kernel{
+		Layout: "vnni4t", Alphabets: []string{pack.Ternary.Name}, ISA: p.isa, step: 20, most: p.mostTrits, About: "digits found by multiplying by three, " + p.about,
+		bind: func(w *Weights) (product, error) {
+			f := family{funcs: p.trits, columns: 20, parts: 2, partBytes: 128, partRows: 32}
+			return newTiled(w, w.Layout.(pack.Paneled), w.packed, f, o)
 		},
 	}
 }

@@ -57,3 +57,9 @@ func fields8Rows64256x2(t *tile)
 
 // fields8Rows64256 multiply 32 lanes of 64-row panels of 8-bit fields, 1 or 2 tokens at once.
 var fields8Rows64256 = []func(*tile){fields8Rows64256x1, fields8Rows64256x2}
+
+//go:noescape
+func trits256(t *tile)
+
+// trits256Funcs multiply 32 rows of 64-row panels of base-3 bytes, one token at a time.
+var trits256Funcs = []func(*tile){trits256}

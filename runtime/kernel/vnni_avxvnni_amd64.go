@@ -57,3 +57,9 @@ func fields8Rows64VNNI256x2(t *tile)
 
 // fields8Rows64VNNI256 multiply 32 lanes of 64-row panels of 8-bit fields, 1 or 2 tokens at once.
 var fields8Rows64VNNI256 = []func(*tile){fields8Rows64VNNI256x1, fields8Rows64VNNI256x2}
+
+//go:noescape
+func tritsVNNI256(t *tile)
+
+// tritsVNNI256Funcs multiply 32 rows of 64-row panels of base-3 bytes, one token at a time.
+var tritsVNNI256Funcs = []func(*tile){tritsVNNI256}
