@@ -65,11 +65,16 @@ func Open(path string, o Options) (*Engine, error) {
 
 // New builds an engine from a view of a packed file, which must stay open until Close.
 func New(v packed.View, o Options) (*Engine, error) {
-	if err := kernel.Check(); err != nil {
-		return nil, err
-	}
 	d, err := packed.Describe(v)
 	if err != nil {
+		return nil, err
+	}
+	return build(v, d, o)
+}
+
+// build makes the engine of a model that d describes.
+func build(v packed.View, d *model.Description, o Options) (*Engine, error) {
+	if err := kernel.Check(); err != nil {
 		return nil, err
 	}
 	if err := o.complete(d); err != nil {

@@ -35,7 +35,7 @@ func FromF16(h uint16) float32 {
 	return math.Float32frombits(sign | rest<<13 + (127-15)<<23)
 }
 
-// ToF16 rounds to IEEE 754 binary16, to nearest, ties to even; what is too large becomes infinite (N22).
+// ToF16 rounds to IEEE 754 binary16, to nearest, ties to even; what is too large becomes infinite.
 func ToF16(x float32) uint16 {
 	b := math.Float32bits(x)
 	sign, b := uint16(b>>16&0x8000), b&^(1<<31)

@@ -64,10 +64,10 @@ func (m *Matrix) bytes(from, to int) []byte {
 // Row widens row i into dst, exactly.
 func (m *Matrix) Row(dst []float32, i int) { widen(dst[:m.Cols], m.Type, m.bytes(i, i+1)) }
 
-// SetRow stores x in row i, rounded to the format of the matrix (N22).
+// SetRow stores x in the first columns of row i, rounded to the format of the matrix. What lies beyond stays.
 func (m *Matrix) SetRow(i int, x []float32) {
 	row := m.bytes(i, i+1)
-	for j, v := range x[:m.Cols] {
+	for j, v := range x {
 		switch m.Type {
 		case F32:
 			binary.LittleEndian.PutUint32(row[4*j:], math.Float32bits(v))

@@ -112,7 +112,7 @@ func TestWeigh(t *testing.T) {
 	})
 }
 
-// TestSetRow: what is stored comes back, rounded to the format.
+// TestSetRow: what is stored comes back, rounded to the format; other rows, and columns beyond what is given, stay.
 func TestSetRow(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	for _, typ := range []Type{F32, F16} {
@@ -120,8 +120,10 @@ func TestSetRow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, got := ordinary(r, 21), make([]float32, 21)
+		x, part, got := ordinary(r, 21), ordinary(r, 21), make([]float32, 21)
 		m.SetRow(1, x)
+		m.SetRow(1, part[:15])
+		copy(x, part[:15])
 		for i := range m.Rows {
 			m.Row(got, i)
 			for j, v := range got {

@@ -1,0 +1,303 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/verify/reference"
+)
+
+// TestEqualsReference compares with the reference model, which others wrote from docs/NUMERICS.md alone, bit for bit: random
+// models that between them have everything that a description can ask for, in every kind of storage.
+func TestEqualsReference(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			v, d := randomModel(t, r)
+			e, err := build(v, d, Options{Threads: 1 + r.IntN(3), Batch: 1 + r.IntN(9)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			ref, err := reference.New(v, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tokens := make([]int, 1+r.IntN(20))
+			for i := range tokens {
+				tokens[i] = r.IntN(d.Vocab)
+			}
+			want, err := ref.Logits(context.Background(), tokens)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, row := range logits(t, e, tokens, len(tokens)) {
+				if !slices.Equal(row, want[i]) {
+					t.Fatalf("position %d of %d: logits differ by up to %g\n%+v", i, len(tokens), maxDiff(row, float64s(want[i])), d.Config)
+				}
+			}
+		})
+	}
+}
+
+// TestTinyEqualsReference is the same for the bundled model.
+func TestTinyEqualsReference(t *testing.T) {
+	v := fromCheckpoint(t, shared.Testdata(t, "tiny-bitnet"), "i2", false)
+	e := engine(t, v, Options{})
+	ref, err := reference.New(v, e.desc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := texts(t)[3]
+	want, err := ref.Logits(context.Background(), tokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareRows(t, [][][]float32{logits(t, e, tokens, len(tokens))}, [][][]float32{want})
+}
+
+func float64s(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
+}
+
+// maker draws the tensors of a random model.
+type maker struct {
+	*rand.Rand
+	t *testing.T
+	v *view
+}
+
+// chance is true once in n times.
+func (m *maker) chance(n int) bool { return m.IntN(n) == 0 }
+
+func pick[T any](m *maker, from ...T) T { return from[m.IntN(len(from))] }
+
+func randomModel(t *testing.T, r *rand.Rand) (*view, *model.Description) {
+	m := &maker{r, t, newView("{}")}
+	d := &model.Description{Family: "random", Config: m.config()}
+	d.Embed = m.floats("embed", d.Vocab, d.Hidden)
+	d.FinalNorm = m.norm("norm", d.Hidden, 1)
+	d.Head = d.Embed
+	if m.chance(2) {
+		d.Head = m.matrix("head", d.Vocab, d.Hidden)
+	}
+	for i := range d.Layers {
+		d.Blocks = append(d.Blocks, m.block(fmt.Sprintf("%d.", i), &d.Config))
+	}
+	return m.v, d
+}
+
+func (m *maker) config() model.Config {
+	c := model.Config{
+		Hidden: pick(m, 16, 24, 64, 100), Intermediate: pick(m, 8, 33, 96, 160), Layers: 1 + m.IntN(3),
+		KVHeads: 1 + m.IntN(3), HeadDim: pick(m, 2, 8, 16, 20, 34, 64), Vocab: 30 + m.IntN(40), MaxPositions: 64,
+		NormEps: pick(m, float32(1e-5), 1e-6), Activation: pick(m, "silu", "relu2", "gelu_tanh"), NormPlusOne: m.chance(3),
+	}
+	c.Heads = c.KVHeads * (1 + m.IntN(5))
+	c.Rope = model.Rope{Theta: pick(m, 10000.0, 500000, 1e6), Dim: c.HeadDim}
+	if m.chance(3) {
+		c.Rope.Dim = max(2, c.HeadDim/4*2)
+	}
+	switch m.IntN(4) {
+	case 0:
+		c.Rope.Factor, c.Rope.LowFreqFactor, c.Rope.HighFreqFactor, c.Rope.OriginalMaxPositions = 8, 1, 4, 32
+	case 1:
+		c.Rope.Linear = 4
+	}
+	if m.chance(3) {
+		c.SlidingWindow = 1 + m.IntN(8)
+	}
+	if m.chance(3) {
+		c.Rope.LocalTheta = 1000
+	}
+	if m.chance(3) {
+		c.EmbedScale = 7.5
+	}
+	if m.chance(3) {
+		c.AttnScale = 0.2
+	}
+	if m.chance(3) {
+		c.AttnSoftcap, c.LogitSoftcap = 5, 3
+	}
+	return c
+}
+
+func (m *maker) block(prefix string, c *model.Config) model.Block {
+	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	b := model.Block{
+		AttnNorm: m.norm(prefix+"a", c.Hidden, 1), AttnSubNorm: m.norm(prefix+"as", q, 2), AttnPostNorm: m.norm(prefix+"ap", c.Hidden, 3),
+		QNorm: m.norm(prefix+"qn", c.HeadDim, 3), KNorm: m.norm(prefix+"kn", c.HeadDim, 3),
+		FFNNorm: m.norm(prefix+"f", c.Hidden, 1), FFNSubNorm: m.norm(prefix+"fs", c.Intermediate, 2), FFNPostNorm: m.norm(prefix+"fp", c.Hidden, 3),
+		O: m.linear(prefix+"o", q, c.Hidden), Down: m.linear(prefix+"d", c.Intermediate, c.Hidden), Local: m.chance(2),
+	}
+	if m.chance(3) {
+		b.Q, b.K, b.V = model.Linear{Out: q}, model.Linear{Out: kv}, model.Linear{Out: kv}
+		m.fused(prefix+"qkv", c.Hidden, &b.Q, &b.K, &b.V)
+		b.Gate, b.Up = model.Linear{Out: c.Intermediate}, model.Linear{Out: c.Intermediate}
+		m.fused(prefix+"gu", c.Hidden, &b.Gate, &b.Up)
+		return b
+	}
+	b.Q, b.K, b.V = m.linear(prefix+"q", c.Hidden, q), m.linear(prefix+"k", c.Hidden, kv), m.linear(prefix+"v", c.Hidden, kv)
+	b.Gate, b.Up = m.linear(prefix+"g", c.Hidden, c.Intermediate), m.linear(prefix+"u", c.Hidden, c.Intermediate)
+	return b
+}
+
+// fused makes one tensor whose rows are those of several linears.
+func (m *maker) fused(name string, in int, linears ...*model.Linear) {
+	rows := 0
+	for _, l := range linears {
+		l.Weight, l.In, l.Rows = name, in, model.Rows{From: rows, To: rows + l.Out}
+		rows += l.Out
+	}
+	m.matrix(name, rows, in)
+}
+
+func (m *maker) linear(name string, in, out int) model.Linear {
+	l := model.Linear{Weight: m.matrix(name, out, in), In: in, Out: out}
+	if m.chance(3) {
+		l.Bias = m.floats(name+".bias", 1, out)
+	}
+	return l
+}
+
+// norm makes the weights of a norm; one that not every model has, once in every few times.
+func (m *maker) norm(name string, n, often int) string {
+	if !m.chance(often) {
+		return ""
+	}
+	return m.floats(name, 1, n)
+}
+
+// floats makes a tensor of floats around 0.5; a single row is a vector.
+func (m *maker) floats(name string, rows, cols int) string {
+	x := make([]float32, rows*cols)
+	for i := range x {
+		x[i] = float32(m.NormFloat64()*0.3 + 0.5)
+	}
+	m.store(name, rows, cols, x)
+	return name
+}
+
+func (m *maker) store(name string, rows, cols int, x []float32) {
+	shape := []int{rows, cols}
+	if rows == 1 {
+		shape = shape[1:]
+	}
+	data := bytesOf(x)
+	dtype := pick(m, "F32", "F16", "BF16")
+	if dtype != "F32" {
+		half := make([]byte, 2*len(x))
+		for i, v := range x {
+			b := uint16(math.Float32bits(v) >> 16)
+			if dtype == "F16" {
+				b = b&0x8000 | uint16(m.IntN(0x3c00)) // some number below 1
+			}
+			binary.LittleEndian.PutUint16(half[2*i:], b)
+		}
+		data = half
+	}
+	m.v.plain(name, dtype, shape, data)
+}
+
+// matrix makes the weights of a linear: floats, or codes with one of the kinds of scales.
+func (m *maker) matrix(name string, rows, cols int) string {
+	if m.chance(3) {
+		x := make([]float32, rows*cols)
+		for i := range x {
+			x[i] = float32(m.NormFloat64()) / float32(math.Sqrt(float64(cols)))
+		}
+		m.store(name, rows, cols, x)
+		return name
+	}
+	alphabet := pick(m, pack.Ternary, pack.Int8)
+	layout := pick(m, "vnni4i", "i2", "blocked")
+	if alphabet.Name == pack.Int8.Name {
+		layout = "vnni4"
+	}
+	c := pack.NewMatrix(pack.Shape{M: rows, K: cols}, alphabet)
+	for i := range c.Codes {
+		c.Codes[i] = alphabet.Values[m.IntN(len(alphabet.Values))]
+	}
+	group := pick(m, 0, 0, 8, 16, 32)
+	n := pick(m, 1, rows)
+	if group > 0 {
+		n = rows * ((cols + group - 1) / group)
+	}
+	scales := make([]float32, n)
+	for i := range scales {
+		scales[i] = m.Float32() / float32(math.Sqrt(float64(cols))) / float32(slices.Max(alphabet.Values))
+	}
+	m.v.quantized(m.t, name, layout, c, scales, group)
+	return name
+}
+
+var _ packed.View = (*view)(nil)
+
+// TestFloatActivations: the option computes what a model computes whose weights are stored as the floats code · scale.
+func TestFloatActivations(t *testing.T) {
+	for seed := range uint64(10) {
+		v, d := randomModel(t, rand.New(rand.NewPCG(seed, 2)))
+		plain := newView("{}")
+		for name, x := range v.tensors {
+			if _, codes := v.manifest.Entry(x.Name); !codes {
+				plain.plain(name, x.DType, x.Shape, x.Data)
+			}
+		}
+		for i := range v.manifest.Packed {
+			e := &v.manifest.Packed[i]
+			m, err := packed.Codes(v, e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain.plain(e.Name, "F32", e.Shape[:], bytesOf(product32(t, v, e, m)))
+		}
+		var got [2][][]float32
+		for i, e := range []func() (*Engine, error){
+			func() (*Engine, error) { return build(v, d, Options{FloatActivations: true}) },
+			func() (*Engine, error) { return build(plain, d, Options{}) },
+		} {
+			e, err := e()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[i] = logits(t, e, []int{1, 2, 3, 4}, 4)
+			e.Close()
+		}
+		compareRows(t, [][][]float32{got[0]}, [][][]float32{got[1]})
+	}
+}
+
+// product32 is every code times its scale.
+func product32(t *testing.T, v packed.View, e *packed.Entry, m *pack.Matrix) []float32 {
+	scales, err := packed.Scales(v, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := make([]float32, len(m.Codes))
+	for row := range m.M {
+		for col := range m.K {
+			i := 0
+			switch e.Scale.Kind {
+			case packed.ScaleRow:
+				i = row
+			case packed.ScaleGroup:
+				i = row*((m.K+e.Scale.Group-1)/e.Scale.Group) + col/e.Scale.Group
+			}
+			w[row*m.K+col] = float32(m.Codes[row*m.K+col]) * scales[i]
+		}
+	}
+	return w
+}

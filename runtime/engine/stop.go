@@ -1,0 +1,42 @@
+package engine
+
+import "strings"
+
+// textFilter looks for stop texts in a text that comes in pieces.
+type textFilter struct {
+	stops []string
+	held  string // may be the start of a stop text
+}
+
+// add takes the next piece and returns what is certain: up to the first stop text if there is one, which ends the text.
+func (f *textFilter) add(piece string) (text string, found bool) {
+	f.held += piece
+	end := -1
+	for _, s := range f.stops {
+		if i := strings.Index(f.held, s); i >= 0 && (end < 0 || i < end) {
+			end = i
+		}
+	}
+	if end >= 0 {
+		return f.held[:end], true
+	}
+	keep := 0
+	for _, s := range f.stops {
+		keep = max(keep, overlap(f.held, s))
+	}
+	text, f.held = f.held[:len(f.held)-keep], f.held[len(f.held)-keep:]
+	return text, false
+}
+
+// rest is what was held back when the text ends otherwise.
+func (f *textFilter) rest() string { return f.held }
+
+// overlap is the length of the longest proper start of stop that text ends with.
+func overlap(text, stop string) int {
+	for n := min(len(text), len(stop)-1); n > 0; n-- {
+		if strings.HasSuffix(text, stop[:n]) {
+			return n
+		}
+	}
+	return 0
+}
