@@ -13,32 +13,25 @@ func fitMX(s stat) (scale, a float32) {
 	return float32(math.Ldexp(1, e-1)), float32(math.Ldexp(1, -e))
 }
 
-// The magnitudes of E2M1, doubled, and the magnitudes from which on an element is at least that large. Half-way values go
-// to the element with an even mantissa, so every second limit is open.
-var (
-	magnitudes = [8]int8{0, 1, 2, 3, 4, 6, 8, 12}
-	limits     = [7]struct {
-		at   float32
-		open bool
-	}{{0.25, true}, {0.75, false}, {1.25, true}, {1.75, false}, {2.5, true}, {3.5, false}, {5, true}}
-	limitBits = func() (bits [7]int32) { // the float32 bits in front of each limit
-		for i, l := range limits {
-			bits[i] = int32(math.Float32bits(l.at)) - 1
-			if l.open {
-				bits[i]++
-			}
-		}
-		return bits
-	}()
-)
+// magnitudes of E2M1, doubled.
+var magnitudes = [8]int8{0, 1, 2, 3, 4, 6, 8, 12}
 
-// codeMX rounds w/2^E to the nearest E2M1 element, by counting limits: branches would be a coin toss.
+// codeMX rounds w/2^E to the nearest E2M1 element by counting the limits between elements that |w/2^E| is beyond; branches
+// would be a coin toss. Half-way values go to the element with an even mantissa, so every second limit belongs to the
+// element below it.
 func codeMX(w, a float32) int8 {
+	const ( // float32 bits of the largest magnitude in front of each limit
+		upTo025 = 0x3e800000     // 0.25 is 0
+		below07 = 0x3f400000 - 1 // 0.75 is 1
+		upTo125 = 0x3fa00000
+		below17 = 0x3fe00000 - 1
+		upTo25  = 0x40200000
+		below35 = 0x40600000 - 1
+		upTo5   = 0x40a00000
+	)
 	b := int32(math.Float32bits(w * a))
-	mag, n := b&0x7fffffff, int32(0)
-	for _, l := range limitBits {
-		n -= (l - mag) >> 31
-	}
+	m := b & 0x7fffffff
+	n := (upTo025-m)>>31 + (below07-m)>>31 + (upTo125-m)>>31 + (below17-m)>>31 + (upTo25-m)>>31 + (below35-m)>>31 + (upTo5-m)>>31
 	sign := int8(b >> 31)
-	return (magnitudes[n] ^ sign) - sign
+	return (magnitudes[-n&7] ^ sign) - sign
 }

@@ -36,7 +36,7 @@ func (v *rowValues) measure(r *Rule, d DType, row int, src []byte) error {
 
 // signsOf reports whether all weights are 0 or ± the float with the given bits: whether signs and that scale miss nothing.
 func signsOf(d DType, src []byte, magnitude uint32) bool {
-	var codes [256]int8
+	var codes [1024]int8
 	signs := signs()
 	for size := d.Size(); len(src) > 0; {
 		n := min(len(codes), len(src)/size)
