@@ -11,7 +11,7 @@ import (
 
 // blockCodes is the number of codes after which a block of rows ends: small enough that floats, codes and packed bytes of
 // a block stay in the second-level cache, large enough that handing it out costs nothing.
-const blockCodes = 1 << 17
+const blockCodes = 1 << 19
 
 // blocks cuts the rows of a matrix into runs that are read, quantized and packed at once. It depends on the matrix and
 // the layout alone.
@@ -59,7 +59,7 @@ func (p *panels) cut(bytes []byte, from, to int) []byte {
 
 // Bounds of the memory of readers.
 const (
-	chunkElems = 1 << 16 // elements that are read at once, unless a row has more
+	chunkElems = 1 << 19 // elements that are read at once, unless a row has more
 	maxBuffers = 16 << 20
 )
 

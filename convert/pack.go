@@ -136,7 +136,7 @@ func (t *tensorPacker) fail(err error) error { return fmt.Errorf("tensor %q: %w"
 // packAll makes codes and packed bytes of one tensor after another; the goroutines work on its rows.
 func (r *run) packAll(ctx context.Context) error {
 	b := newBuffers(r.w.Manifest().Packed)
-	for _, s := range r.steps {
+	for _, s := range r.order {
 		if s.entry == nil {
 			continue
 		}

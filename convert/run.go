@@ -1,11 +1,13 @@
 package convert
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/lowpack/lowpack/formats/packed"
@@ -34,7 +36,7 @@ func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summ
 		return nil, err
 	}
 	defer w.Abort()
-	r := &run{Plan: p, w: w, count: newCounter(progress, p.bytesIn())}
+	r := &run{Plan: p, w: w, count: newCounter(progress, p.bytesIn()), order: p.inFileOrder()}
 	if err := together(ctx, r.packAll, r.keepAll, r.digestSources); err != nil {
 		return nil, err
 	}
@@ -63,6 +65,14 @@ type run struct {
 	*Plan
 	w     *packed.Writer
 	count *counter // bytes of the tensors of the checkpoint
+	order []*step
+}
+
+// inFileOrder sorts the steps as the source files hold their tensors, so that they are read from front to back.
+func (p *Plan) inFileOrder() []*step {
+	return slices.SortedFunc(slices.Values(p.steps), func(a, b *step) int {
+		return cmp.Or(cmp.Compare(a.from.File, b.from.File), cmp.Compare(a.from.Begin, b.from.Begin))
+	})
 }
 
 func (p *Plan) bytesIn() (n int64) {
@@ -75,7 +85,7 @@ func (p *Plan) bytesIn() (n int64) {
 // keepAll copies the tensors that are kept, and the embedded files.
 func (r *run) keepAll(ctx context.Context) error {
 	buf := make([]byte, 1<<20)
-	for _, s := range r.steps {
+	for _, s := range r.order {
 		if s.entry != nil {
 			continue
 		}
@@ -128,7 +138,7 @@ func (r *run) digestSources(ctx context.Context) error {
 			return err
 		}
 		h := sha256.New()
-		n, err := io.CopyBuffer(h, cancellable{ctx, f}, make([]byte, 1<<18))
+		n, err := io.CopyBuffer(h, cancellable{ctx, f}, make([]byte, 1<<20))
 		if err != nil {
 			return fmt.Errorf("%s: %w", sources[i].Name, err)
 		}

@@ -31,9 +31,9 @@ type Tensor struct {
 	Shape []int
 	File  string // name of the file that holds it, relative to the checkpoint
 	Size  int64  // bytes
+	Begin int64  // offset in the file
 
-	file  *file
-	begin int64 // in the file
+	file *file
 }
 
 // Checkpoint is an open model. Its methods may be used concurrently.
@@ -116,7 +116,7 @@ func (c *Checkpoint) addTensors(f *file, h *safetensors.Header) error {
 		c.index[t.Name] = len(c.tensors)
 		c.tensors = append(c.tensors, Tensor{
 			Name: t.Name, DType: t.DType, Shape: shape, File: f.name, Size: t.Size(),
-			file: f, begin: h.DataStart + t.Begin,
+			file: f, Begin: h.DataStart + t.Begin,
 		})
 	}
 	return nil
@@ -148,7 +148,7 @@ func (c *Checkpoint) ReadAt(t Tensor, p []byte, off int64) error {
 	if off < 0 || off > t.Size || int64(len(p)) > t.Size-off {
 		return fmt.Errorf("tensor %q: bytes %d to %d of %d were asked for", t.Name, off, off+int64(len(p)), t.Size)
 	}
-	n, err := t.file.ReadAt(p, t.begin+off)
+	n, err := t.file.ReadAt(p, t.Begin+off)
 	if n == len(p) {
 		return nil
 	}

@@ -36,7 +36,7 @@ func TestBundledModels(t *testing.T) {
 			if err := c.ReadAt(x, p, 0); err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Equal(p, whole[x.begin:x.begin+x.Size]) {
+			if !bytes.Equal(p, whole[x.Begin:x.Begin+x.Size]) {
 				t.Errorf("%s: wrong bytes", x.Name)
 			}
 			total += x.Size
