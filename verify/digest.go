@@ -34,7 +34,7 @@ func (s *session) checkDigests() error {
 			return err
 		}
 	}
-	return nil
+	return s.checkProvenance()
 }
 
 func (s *session) checkStored(group string, list []stored) error {
@@ -57,20 +57,26 @@ func (s *session) checkStored(group string, list []stored) error {
 
 // sameDigest reads r to its end and compares its SHA-256.
 func (s *session) sameDigest(r *io.SectionReader, want string) error {
+	got, err := s.sha256(r)
+	if err == nil && got != want {
+		err = broken("F17", "SHA-256 is %s, the manifest says %s: the bytes are not those that were written", got, want)
+	}
+	return err
+}
+
+// sha256 reads r to its end.
+func (s *session) sha256(r *io.SectionReader) (string, error) {
 	h := sha256.New()
 	b := make([]byte, min(1<<18, max(1, r.Size())))
 	for off := int64(0); off < r.Size(); off += int64(len(b)) {
 		if err := s.ctx.Err(); err != nil {
-			return err
+			return "", err
 		}
 		b = b[:min(int64(len(b)), r.Size()-off)]
 		if _, err := r.ReadAt(b, off); err != nil {
-			return err
+			return "", err
 		}
 		h.Write(b)
 	}
-	if got := hex.EncodeToString(h.Sum(nil)); got != want {
-		return broken("F17", "SHA-256 is %s, the manifest says %s: the bytes are not those that were written", got, want)
-	}
-	return nil
+	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -40,10 +40,11 @@ func ParseLevel(s string) (Level, error) {
 
 // Options of a verification.
 type Options struct {
-	Level    Level  // "" = all levels, source only where there is one
-	Source   string // path of the checkpoint; "" = none
-	Threads  int    // 0 = one per CPU that this process may use
-	Progress func(what string, done, total int64)
+	Level      Level  // "" = all levels, source only where there is one
+	Source     string // path of the checkpoint; "" = none
+	Provenance []byte // statement about the file (package provenance), checked at level digest; nil = none
+	Threads    int    // 0 = one per CPU that this process may use
+	Progress   func(what string, done, total int64)
 }
 
 // Run verifies a packed file. What is wrong with the file is in the report; an error says that the verification itself
@@ -77,6 +78,8 @@ func Run(ctx context.Context, path string, o Options) (*Report, error) {
 func (o *Options) levels() ([]Level, error) {
 	all := Levels()
 	switch {
+	case o.Level == File && o.Provenance != nil:
+		return nil, fmt.Errorf("%w: a provenance statement is given, but level %s does not look at it", pack.ErrUnsupported, o.Level)
 	case o.Level == "" && o.Source != "":
 		return all, nil
 	case o.Level == "":

@@ -173,6 +173,9 @@ func (f *File) Section(name string) (*io.SectionReader, error) {
 // Size of the file in bytes.
 func (f *File) Size() int64 { return f.start + f.frame.dataSize() }
 
+// Whole reads the file from its first byte to its last, with ordinary reads.
+func (f *File) Whole() *io.SectionReader { return io.NewSectionReader(f.file, 0, f.Size()) }
+
 // Close ends the memory map: slices of tensor data are invalid from here on.
 func (f *File) Close() error {
 	var err error
