@@ -1,12 +1,12 @@
+//go:build unix
+
 package convert
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/lowpack/lowpack/formats/model"
-	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
 )
 
@@ -97,27 +96,19 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// peakAnonymous runs TestConvertProcess in a new process and returns the largest RssAnon seen.
+// peakAnonymous converts in a new process and returns the largest RssAnon seen.
 func peakAnonymous(t *testing.T, dir string, jobs int) (peak int64) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestConvertProcess$", "-test.v")
-	cmd.Env = append(os.Environ(), "LOWPACK_TEST_CONVERT="+dir, fmt.Sprintf("LOWPACK_TEST_JOBS=%d", jobs))
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
+	p := startProcess(t, dir, filepath.Join(filepath.Dir(dir), "out.safetensors"), jobs)
 	for {
 		select {
-		case err := <-done:
-			if err != nil || !strings.Contains(out.String(), "PASS: TestConvertProcess") {
-				t.Fatalf("%v\n%s", err, out.String())
+		case err := <-p.done:
+			if err != nil {
+				t.Fatalf("%v\n%s", err, p.out.String())
 			}
 			return peak
 		case <-time.After(5 * time.Millisecond):
-			peak = max(peak, anonymous(cmd.Process.Pid))
+			peak = max(peak, anonymous(p.cmd.Process.Pid))
 		}
 	}
 }
@@ -135,19 +126,4 @@ func anonymous(pid int) int64 {
 		}
 	}
 	return 0
-}
-
-// TestConvertProcess is the other side of tests that need a process of its own.
-func TestConvertProcess(t *testing.T) {
-	dir := os.Getenv("LOWPACK_TEST_CONVERT")
-	if dir == "" {
-		t.Skip("is run by other tests")
-	}
-	jobs, _ := strconv.Atoi(os.Getenv("LOWPACK_TEST_JOBS"))
-	o := plain(packed.Recipe{})
-	o.Jobs = jobs
-	target := filepath.Join(filepath.Dir(dir), "out.safetensors")
-	if _, err := newPlan(t, dir, o).Run(context.Background(), target, nil); err != nil {
-		t.Fatal(err)
-	}
 }

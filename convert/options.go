@@ -18,6 +18,7 @@ import (
 type Options struct {
 	Recipe packed.Recipe // what determines the bytes; empty fields mean the default
 	Jobs   int           // goroutines that quantize; 0 = one per CPU. The bytes do not depend on it
+	Report bool          // collect what Plan.Report tells, at the cost of counting codes and measuring errors
 }
 
 // Values of Recipe.Quant that are no quantizer, and of Recipe.Head. Those of Recipe.Golden are golden.Mode.

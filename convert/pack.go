@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"math"
+	"time"
 
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/packed"
@@ -149,6 +150,7 @@ func (r *run) packAll(ctx context.Context) error {
 }
 
 func (r *run) packOne(ctx context.Context, s *step, b *buffers) error {
+	start := time.Now()
 	t, err := newTensorPacker(r.w, s.row.Tensor, b, r.jobs, func(rows int) {
 		r.count.add(s.row.Tensor, s.row.BytesIn*int64(rows)/int64(s.row.Shape[0]))
 	})
@@ -161,10 +163,14 @@ func (r *run) packOne(ctx context.Context, s *step, b *buffers) error {
 	} else {
 		scales, err = r.quantize(ctx, s, t)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = t.close(floatBytes(scales))
 	}
-	return t.close(floatBytes(scales))
+	if err == nil && r.report {
+		err = r.tell(ctx, s, t.matrix, scales)
+	}
+	s.outcome.took = time.Since(start)
+	return err
 }
 
 // quantize makes codes from floats; it returns the scales.
@@ -173,6 +179,7 @@ func (r *run) quantize(ctx context.Context, s *step, t *tensorPacker) ([]float32
 	q := s.probed
 	if q == nil {
 		var err error
+		s.job.Stats = r.report
 		if q, err = quantize.New(s.job); err != nil {
 			return nil, inTensor(s.from, err)
 		}
@@ -189,6 +196,10 @@ func (r *run) quantize(ctx context.Context, s *step, t *tensorPacker) ([]float32
 			return q.Quantize(t.matrix.Codes[row*k:(row+rows)*k], row, data)
 		})
 	})
+	if s.job.Stats {
+		e := q.Stats().RelError
+		s.outcome.relError = &e
+	}
 	return q.Scales(), err
 }
 

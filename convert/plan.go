@@ -35,6 +35,7 @@ type Plan struct {
 	contents packed.Contents
 	golden   *golden.Record // without results; nil: none
 	jobs     int
+	report   bool
 	fs       atomicfile.FS
 }
 
@@ -63,6 +64,8 @@ type step struct {
 	scale  float32       // of imported codes; 0: they are made from floats, by job
 	job    quantize.Job
 	probed *quantize.Quantizer // after pass 1, where the plan needed it
+
+	outcome outcome // of Run
 }
 
 // NewPlan opens the checkpoint at path and decides about every tensor. It refuses whatever Run could refuse without
@@ -77,7 +80,7 @@ func NewPlan(ctx context.Context, path string, o Options) (*Plan, error) {
 	}
 	p := &Plan{
 		Recipe: o.Recipe, Notes: append([]string{}, source.Warnings()...),
-		path: path, source: source, read: source.ReadAt, jobs: o.Jobs, fs: atomicfile.OS,
+		path: path, source: source, read: source.ReadAt, jobs: o.Jobs, report: o.Report, fs: atomicfile.OS,
 	}
 	if err := p.decideAll(ctx); err != nil {
 		source.Close()

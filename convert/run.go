@@ -105,6 +105,8 @@ func (r *run) keepAll(ctx context.Context) error {
 
 // keep copies one tensor. A model that holds NaN or infinity is refused: nothing could be computed with it.
 func (r *run) keep(ctx context.Context, s *step, buf []byte) error {
+	start := time.Now()
+	defer func() { s.outcome.took = time.Since(start) }()
 	out, err := r.w.Stream(s.from.Name)
 	if err != nil {
 		return err

@@ -1,0 +1,143 @@
+//go:build unix
+
+package convert
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lowpack/lowpack/formats/packed"
+)
+
+// process is a conversion in a process of its own.
+type process struct {
+	cmd  *exec.Cmd
+	out  bytes.Buffer
+	done chan error
+}
+
+// startProcess starts TestConvertProcess. Further variables go to its environment.
+func startProcess(t *testing.T, dir, target string, jobs int, env ...string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command(os.Args[0], "-test.run", "^TestConvertProcess$"), done: make(chan error, 1)}
+	p.cmd.Env = append(os.Environ(), "LOWPACK_TEST_CONVERT="+dir, "LOWPACK_TEST_TARGET="+target, fmt.Sprintf("LOWPACK_TEST_JOBS=%d", jobs))
+	p.cmd.Env = append(p.cmd.Env, env...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.done <- p.cmd.Wait() }()
+	return p
+}
+
+// TestConvertProcess is the other side of tests that need a process of its own.
+func TestConvertProcess(t *testing.T) {
+	dir, target := os.Getenv("LOWPACK_TEST_CONVERT"), os.Getenv("LOWPACK_TEST_TARGET")
+	if dir == "" {
+		t.Skip("is run by other tests")
+	}
+	if n, err := strconv.ParseUint(os.Getenv("LOWPACK_TEST_FSIZE"), 10, 63); err == nil {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := plain(packed.Recipe{})
+	o.Jobs, _ = strconv.Atoi(os.Getenv("LOWPACK_TEST_JOBS"))
+	if _, err := newPlan(t, dir, o).Run(context.Background(), target, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKilled kills conversions at random moments: the target is old or complete, and the next conversion cleans up
+// whatever the moment between a hidden name and the rename left. LOWPACK_LONG kills 1,000 of them.
+func TestKilled(t *testing.T) {
+	path, at := mini(t, "bitnet-2b4t", nil), newPlace(t, "old")
+	rounds := 40
+	if os.Getenv("LOWPACK_LONG") != "" {
+		rounds = 1000
+	}
+	start := time.Now()
+	if err := <-startProcess(t, path, at.target, 2).done; err != nil {
+		t.Fatal(err)
+	}
+	whole := time.Since(start)
+	complete, err := os.ReadFile(at.target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int{}
+	for range rounds {
+		if err := os.WriteFile(at.target, []byte("old"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		p := startProcess(t, path, at.target, 2)
+		time.Sleep(time.Duration(rand.Int64N(int64(whole * 11 / 10))))
+		p.cmd.Process.Kill()
+		<-p.done
+		b, err := os.ReadFile(at.target)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case string(b) == "old":
+			counts["old"]++
+		case bytes.Equal(b, complete):
+			counts["complete"]++
+		default:
+			t.Fatalf("the target is neither old nor complete: %d bytes", len(b))
+		}
+		if entries, _ := os.ReadDir(at.dir); len(entries) > 1 {
+			counts["left behind"]++
+		}
+	}
+	t.Log(counts)
+	if _, err := newPlan(t, path, plain(packed.Recipe{})).Run(context.Background(), at.target, nil); err != nil {
+		t.Fatal(err)
+	}
+	if entries, _ := os.ReadDir(at.dir); len(entries) != 1 {
+		t.Errorf("not swept: %v", entries)
+	}
+}
+
+// TestFileSizeLimit stops the target at several sizes.
+func TestFileSizeLimit(t *testing.T) {
+	path := mini(t, "bitnet-2b4t", nil)
+	p := newPlan(t, path, plain(packed.Recipe{}))
+	for _, limit := range []int64{0, 1000, p.Bytes - 1} {
+		at := newPlace(t, "old")
+		run := startProcess(t, path, at.target, 1, fmt.Sprintf("LOWPACK_TEST_FSIZE=%d", limit))
+		if err := <-run.done; err == nil || !strings.Contains(run.out.String(), syscall.EFBIG.Error()) {
+			t.Errorf("limit %d: %v\n%s", limit, err, run.out.String())
+		}
+		at.untouched(t, fmt.Sprintf("limit %d", limit))
+	}
+}
+
+// TestNoSpace asks for more than any disk has: a hole of 8 TiB in the source is refused before anything is written.
+func TestNoSpace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "huge.safetensors")
+	header := "{\"x\":{\"dtype\":\"U8\",\"shape\":[8796093022208],\"data_offsets\":[0,8796093022208]}}"
+	b := append([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}, header...)
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, int64(len(b))+8796093022208); err != nil {
+		t.Skip(err)
+	}
+	at := newPlace(t, "old")
+	_, err := newPlan(t, path, plain(packed.Recipe{})).Run(context.Background(), at.target, nil)
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free") {
+		t.Errorf("no space: %v", err)
+	}
+	at.untouched(t, "no space")
+}
