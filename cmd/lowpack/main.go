@@ -66,6 +66,14 @@ lowpack COMMAND --help explains a command. Flags may stand before or after the a
 // commands in the order of a user's work; one file each.
 func commands() []*cli.Command {
 	return []*cli.Command{
+		convertCommand(),
+		verifyCommand(),
+		runCommand(),
+		inspectCommand(),
+		repackCommand(),
+		unpackCommand(),
+		evalCommand(),
+		synthCommand(),
 		versionCommand(),
 	}
 }

@@ -23,13 +23,22 @@ type progress struct {
 	what  string
 	total int64
 	last  time.Time
+	show  func(int64) string // prints an amount
 }
 
+// newProgress counts bytes.
 func newProgress(out io.Writer, what string) *progress {
-	return &progress{out: out, what: what, last: time.Now()}
+	return &progress{out: out, what: what, last: time.Now(), show: size}
 }
 
-// set reports done of total bytes and the thing at hand.
+// newCounter counts things.
+func newCounter(out io.Writer, what, things string) *progress {
+	p := newProgress(out, what)
+	p.show = func(n int64) string { return fmt.Sprintf("%d %s", n, things) }
+	return p
+}
+
+// set reports how much of the total is done, and the thing at hand.
 func (p *progress) set(done, total int64, at string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -39,18 +48,18 @@ func (p *progress) set(done, total int64, at string) {
 	}
 	if now := time.Now(); now.Sub(p.last) >= plainEvery {
 		p.last = now
-		fmt.Fprintf(p.out, "%s %3d%% (%s of %s) %s\n", p.what, percent(done, total), size(done), size(total), at)
+		fmt.Fprintf(p.out, "%s %3d%% (%s of %s) %s\n", p.what, percent(done, total), p.show(done), p.show(total), at)
 	}
 }
 
 func (p *progress) draw(done, total int64, at string) {
 	if p.bar == nil || p.total != total {
 		p.total = total
-		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.out), progressbar.OptionShowBytes(true),
+		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.out),
 			progressbar.OptionThrottle(80*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth(),
 			progressbar.OptionSetPredictTime(true))
 	}
-	p.bar.Describe(fmt.Sprintf("%s %s", p.what, shorten(at, 40)))
+	p.bar.Describe(fmt.Sprintf("%s %s of %s %s", p.what, p.show(done), p.show(total), shorten(at, 40)))
 	_ = p.bar.Set64(done) // drawing is best effort
 }
 

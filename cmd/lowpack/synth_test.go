@@ -11,8 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runCommand runs one command as Main does, whatever other commands there are.
-func runCommand(t *testing.T, command *cli.Command, args ...string) (stdout, stderr string, code int) {
+// runApp runs one command as Main does, whatever other commands there are.
+func runApp(t *testing.T, command *cli.Command, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	app := newApp(strings.NewReader(""), &out, &errs)
@@ -31,7 +31,7 @@ func runCommand(t *testing.T, command *cli.Command, args ...string) (stdout, std
 func TestSynth(t *testing.T) {
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "a"), filepath.Join(dir, "b")
-	stdout, stderr, code := runCommand(t, synthCommand(), "--like", "bitnet-2b4t", "--mini", "-o", first, "--json")
+	stdout, stderr, code := runApp(t, synthCommand(), "--like", "bitnet-2b4t", "--mini", "-o", first, "--json")
 	var told struct {
 		Family     string
 		Parameters int64
@@ -41,7 +41,7 @@ func TestSynth(t *testing.T) {
 		t.Fatalf("code %d, %v: %s%s", code, err, stdout, stderr)
 	}
 	// The configuration that was written makes the same weights; flags may follow the argument.
-	if _, stderr, code := runCommand(t, synthCommand(), filepath.Join(first, "config.json"), "-o", second); code != 0 || !strings.Contains(stderr, "parameters") {
+	if _, stderr, code := runApp(t, synthCommand(), filepath.Join(first, "config.json"), "-o", second); code != 0 || !strings.Contains(stderr, "parameters") {
 		t.Fatalf("code %d: %s", code, stderr)
 	}
 	a, err := os.ReadFile(filepath.Join(first, "model.safetensors"))
@@ -76,7 +76,7 @@ func TestSynthRefuses(t *testing.T) {
 		{"-o OUT DIR", 2, "config.json"},
 	} {
 		args := strings.Fields(strings.NewReplacer("OUT", out, "DIR", dir).Replace(c.args))
-		if _, stderr, code := runCommand(t, synthCommand(), args...); code != c.code || !strings.Contains(stderr, c.word) {
+		if _, stderr, code := runApp(t, synthCommand(), args...); code != c.code || !strings.Contains(stderr, c.word) {
 			t.Errorf("%s: code %d, want %d with %q: %s", c.args, code, c.code, c.word, stderr)
 		}
 	}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
+)
+
+// chat holds a conversation: one line of standard input is one message of the user. It ends with the input.
+func (s *session) chat(c *cli.Context, r engine.Request) error {
+	if name := c.String("chat-template"); name != "" {
+		if err := useTemplate(s.tok, name); err != nil {
+			return err
+		}
+	}
+	var messages []tokenizer.Message
+	if text := c.String("system"); text != "" {
+		messages = append(messages, tokenizer.Message{Role: "system", Content: text})
+	}
+	in, ok := c.App.Reader.(*os.File)
+	prompting := ok && isTerminal(in)
+	lines := bufio.NewScanner(c.App.Reader)
+	lines.Buffer(nil, 1<<20)
+	var past []int // tokens of the sequence
+	for {
+		if prompting {
+			fmt.Fprint(c.App.ErrWriter, "> ")
+		}
+		if !lines.Scan() {
+			break
+		}
+		if strings.TrimSpace(lines.Text()) == "" {
+			continue
+		}
+		messages = append(messages, tokenizer.Message{Role: "user", Content: lines.Text()})
+		answer, tokens, err := s.answer(c, r, messages, past)
+		if err != nil {
+			return err
+		}
+		messages = append(messages, tokenizer.Message{Role: "assistant", Content: answer})
+		past = tokens
+	}
+	if prompting {
+		fmt.Fprintln(c.App.ErrWriter)
+	}
+	return lines.Err()
+}
+
+// answer renders the conversation, computes what the sequence does not hold yet and streams the reply.
+func (s *session) answer(c *cli.Context, r engine.Request, messages []tokenizer.Message, past []int) (string, []int, error) {
+	text, err := s.tok.Chat(messages, tokenizer.ChatOptions{AddGenerationPrompt: true})
+	if err != nil {
+		return "", nil, err
+	}
+	all, err := s.tok.Encode(text, false)
+	if err != nil {
+		return "", nil, err
+	}
+	keep := common(past[:min(len(past), s.seq.Len())], all)
+	keep = min(keep, len(all)-1) // the last token must be computed, for its logits
+	if keep < 0 {
+		return "", nil, fmt.Errorf("%w: the chat template gives an empty text", pack.ErrUnsupported)
+	}
+	if limit := s.engine.Options().Context; len(all) >= limit {
+		return "", nil, fmt.Errorf("%w: the conversation has %d tokens, the context holds %d; begin a new one, or use a larger --context", pack.ErrLimit, len(all), limit)
+	}
+	s.seq.Truncate(keep)
+	r.History, r.Prompt = all[:keep], all[keep:]
+	r.Decoder = s.tok.NewStream(true)
+	out := &writer{w: c.App.Writer, ids: c.Bool("ids")}
+	var reply strings.Builder
+	result, err := s.engine.Generate(c.Context, s.seq, r, func(p engine.Piece) bool {
+		reply.WriteString(p.Text)
+		return out.piece(p)
+	})
+	out.end()
+	if err == nil {
+		err = out.err
+	}
+	return strings.TrimSpace(reply.String()), append(all, result.Tokens...), err
+}
+
+// useTemplate chooses a chat template: one of the model's own by its name, or the one in a file.
+func useTemplate(t *tokenizer.Tokenizer, name string) error {
+	if slices.Contains(t.ChatTemplates(), name) {
+		return t.UseTemplate(name)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	return t.SetTemplate(string(text))
+}
+
+func common(a, b []int) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// chatExample renders a short conversation for inspect; a template that cannot be rendered becomes a note.
+func chatExample(file func(name string) ([]byte, bool), v *inspection) string {
+	if _, ok := file("tokenizer_config.json"); !ok {
+		return ""
+	}
+	t, err := tokenizer.Load(file)
+	if err != nil {
+		v.Notes = append(v.Notes, "tokenizer: "+err.Error())
+		return ""
+	}
+	text, err := t.Chat([]tokenizer.Message{
+		{Role: "user", Content: "Hello."}, {Role: "assistant", Content: "Hi there."}, {Role: "user", Content: "Tell me more."},
+	}, tokenizer.ChatOptions{AddGenerationPrompt: true})
+	if err != nil && !errors.Is(err, tokenizer.ErrNoTemplate) {
+		v.Notes = append(v.Notes, err.Error())
+	}
+	return text
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"gopkg.in/yaml.v3"
+
+	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/formats/golden"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+func convertCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "convert",
+		Usage:     "turn a checkpoint into a packed file",
+		UsageText: "lowpack convert CHECKPOINT -o FILE [flags]",
+		Description: `CHECKPOINT is a model directory in Hugging Face layout, a download-cache snapshot, or a bare safetensors file.
+The packed file appears whole or not at all, and is the same byte for byte wherever and with however many jobs it is made.
+
+  lowpack convert MODEL_DIR --layout vnni4i -o model.safetensors
+  lowpack convert MODEL_DIR --dry-run                 what would be done, tensor by tensor
+  lowpack convert MODEL_DIR --head int8 -o m.safetensors
+  lowpack convert layer.safetensors --include '*up*' --quant absmean --allow-lossy -o up.safetensors`,
+		Flags:  convertFlags(),
+		Action: runConvert,
+	}
+}
+
+func convertFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "the packed file to write", TakesFile: true},
+		&cli.StringFlag{Name: "layout", Value: convert.DefaultLayout, Usage: "how codes become bytes; `lowpack layouts` lists them"},
+		&cli.StringSliceFlag{Name: "param", Usage: "block factor of the layout, as bm=64; may be repeated"},
+		&cli.StringFlag{Name: "quant", Value: convert.QuantAuto, Usage: "auto (what the checkpoint declares), none, or a quantizer: " + strings.Join(quantizerNames(), ", ")},
+		&cli.StringFlag{Name: "scale", Usage: "tensor, row or group:N columns that share a scale; default: as the quantizer defines it"},
+		&cli.StringFlag{Name: "head", Value: convert.HeadKeep, Usage: "output head: keep (as in the checkpoint) or int8 (per row)"},
+		&cli.StringFlag{Name: "recipe", Usage: "YAML `FILE` with rules by tensor name", TakesFile: true},
+		&cli.StringSliceFlag{Name: "include", Usage: "quantize only tensors that match this pattern; may be repeated"},
+		&cli.BoolFlag{Name: "allow-lossy", Usage: "quantize floats that nothing declares to be low-bit"},
+		&cli.StringFlag{Name: "golden", Value: string(golden.Full), Usage: "golden outputs to record: none, kernel or full"},
+		&cli.IntFlag{Name: "jobs", Usage: "goroutines that quantize; 0 = one per CPU"},
+		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and write nothing"},
+		jsonFlag(),
+	}
+}
+
+func quantizerNames() []string {
+	var names []string
+	for _, r := range quantize.Rules() {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+func runConvert(c *cli.Context) error {
+	if err := wantArgs(c, 1, "CHECKPOINT"); err != nil {
+		return err
+	}
+	target := c.String("output")
+	if target == "" && !c.Bool("dry-run") {
+		return usagef("convert needs -o FILE, or --dry-run")
+	}
+	recipe, err := recipeOf(c)
+	if err != nil {
+		return err
+	}
+	plan, err := convert.NewPlan(c.Context, c.Args().First(), convert.Options{Recipe: *recipe, Jobs: c.Int("jobs")})
+	if err != nil {
+		return err
+	}
+	defer plan.Close()
+	if c.Bool("dry-run") {
+		return dryRun(c, plan)
+	}
+	for _, note := range plan.Notes {
+		fmt.Fprintln(c.App.ErrWriter, "note:", note)
+	}
+	bar := newProgress(c.App.ErrWriter, "convert")
+	summary, err := plan.Run(c.Context, target, barOf(bar))
+	bar.done()
+	return reportSummary(c, target, summary, err)
+}
+
+func printSummary(w io.Writer, target string, s *convert.Summary) {
+	work := s.Elapsed - s.Golden
+	golden := ""
+	if s.Golden > 0 {
+		golden = fmt.Sprintf(", golden outputs in %.1f s", s.Golden.Seconds())
+	}
+	fmt.Fprintf(w, "%s: %d of %d tensors packed, %s to %s in %.1f s (%s/s)%s\n",
+		target, s.Quantized, s.Tensors, size(s.BytesIn), size(s.BytesOut), work.Seconds(), size(perSecond(s.BytesIn, work)), golden)
+}
+
+func perSecond(n int64, d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return int64(float64(n) / d.Seconds())
+}
+
+func recipeOf(c *cli.Context) (*packed.Recipe, error) {
+	r := &packed.Recipe{
+		Quant: c.String("quant"), Layout: c.String("layout"), Scale: c.String("scale"), Head: c.String("head"),
+		Golden: c.String("golden"), AllowLossy: c.Bool("allow-lossy"), Include: c.StringSlice("include"),
+	}
+	var err error
+	if r.Params, err = paramsOf(c.StringSlice("param")); err != nil {
+		return nil, err
+	}
+	if file := c.String("recipe"); file != "" {
+		if r.Rules, err = readRules(file); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// paramsOf reads name=number pairs.
+func paramsOf(pairs []string) (map[string]int, error) {
+	var params map[string]int
+	for _, pair := range pairs {
+		name, text, ok := strings.Cut(pair, "=")
+		n, err := strconv.Atoi(text)
+		if !ok || err != nil {
+			return nil, usagef("--param %q is not of the form name=number", pair)
+		}
+		if params == nil {
+			params = map[string]int{}
+		}
+		params[name] = n
+	}
+	return params, nil
+}
+
+// maxRecipe bounds a recipe file, which people write by hand.
+const maxRecipe = 1 << 20
+
+// readRules reads a recipe: a YAML document with a list `rules`.
+func readRules(path string) ([]packed.Rule, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var recipe struct {
+		Rules []packed.Rule `yaml:"rules"`
+	}
+	d := yaml.NewDecoder(io.LimitReader(f, maxRecipe))
+	d.KnownFields(true)
+	if err := d.Decode(&recipe); err != nil {
+		return nil, fmt.Errorf("%w: recipe %s: %v", pack.ErrCorrupt, path, err)
+	}
+	if len(recipe.Rules) == 0 {
+		return nil, fmt.Errorf("%w: recipe %s has no rules", pack.ErrCorrupt, path)
+	}
+	return recipe.Rules, nil
+}
+
+// dryRun measures the relative errors and prints the plan.
+func dryRun(c *cli.Context, plan *convert.Plan) error {
+	if err := plan.Measure(c.Context); err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, plan)
+	}
+	out := c.App.Writer
+	rows := [][]string{{"tensor", "shape", "dtype", "rule", "layout", "scale", "bytes in", "bytes out", "bits/weight", "rel. error", ""}}
+	var in int64
+	for _, r := range plan.Tensors {
+		in += r.BytesIn
+		relError := ""
+		if r.RelError != nil && r.Layout != "" {
+			relError = fmt.Sprintf("%.4f", *r.RelError)
+		}
+		rows = append(rows, []string{r.Tensor, shapeText(r.Shape), r.DType, r.Rule, r.Layout, r.Scale,
+			strconv.FormatInt(r.BytesIn, 10), strconv.FormatInt(r.BytesOut, 10), fmt.Sprintf("%.2f", r.BitsPerWeight), relError, r.Note})
+	}
+	table(out, map[int]bool{6: true, 7: true, 8: true, 9: true}, rows)
+	for _, note := range plan.Notes {
+		fmt.Fprintln(out, "note:", note)
+	}
+	family := plan.Family
+	if family == "" {
+		family = "weights without a model"
+	}
+	fmt.Fprintf(out, "%s: %d tensors, %s would become a packed file of %s\n", family, len(plan.Tensors), size(in), size(plan.Bytes))
+	return nil
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+func inspectCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "inspect",
+		Usage:     "show what a packed file or a checkpoint holds",
+		UsageText: "lowpack inspect PATH [--tensors] [--json]",
+		Description: `PATH is a packed file, a model directory or a bare safetensors file. Only headers and small files are read;
+use verify to check the data.
+
+  lowpack inspect model.safetensors
+  lowpack inspect MODEL_DIR --tensors`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "tensors", Usage: "list every tensor"},
+			jsonFlag(),
+		},
+		Action: inspect,
+	}
+}
+
+func inspect(c *cli.Context) error {
+	if err := wantArgs(c, 1, "PATH"); err != nil {
+		return err
+	}
+	v, err := inspectPath(c.Args().First())
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, v)
+	}
+	v.print(c.App.Writer, c.Bool("tensors"))
+	return nil
+}
+
+// inspection is what `lowpack inspect --json` prints.
+type inspection struct {
+	Path     string             `json:"path"`
+	Kind     string             `json:"kind"` // "packed file" or "checkpoint"
+	Bytes    int64              `json:"bytes"`
+	Model    *model.Description `json:"model,omitempty"`
+	Manifest *packed.Manifest   `json:"manifest,omitempty"`
+	Tensors  []tensorLine       `json:"tensors"`
+	Example  string             `json:"chat_example,omitempty"` // a conversation rendered by the model's chat template
+	Notes    []string           `json:"notes,omitempty"`
+}
+
+type tensorLine struct {
+	Name  string  `json:"name"`
+	Shape []int   `json:"shape"`
+	Kind  string  `json:"kind"` // dtype, or alphabet and layout
+	Scale string  `json:"scale,omitempty"`
+	Bytes int64   `json:"bytes"`
+	Bits  float64 `json:"bits_per_weight"`
+}
+
+func inspectPath(path string) (*inspection, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().IsRegular() {
+		f, err := packed.Open(path)
+		if err == nil {
+			defer f.Close()
+			return inspectPacked(path, f)
+		}
+		if !errors.Is(err, packed.ErrNotPacked) {
+			return nil, err
+		}
+	}
+	ck, err := checkpoint.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer ck.Close()
+	return inspectCheckpoint(path, ck)
+}
+
+func inspectPacked(path string, f *packed.File) (*inspection, error) {
+	v := &inspection{Path: path, Kind: "packed file", Bytes: f.Size(), Manifest: f.Manifest()}
+	var err error
+	if v.Model, err = packed.Describe(f); errors.Is(err, pack.ErrUnsupported) {
+		v.Notes = append(v.Notes, err.Error())
+	} else if err != nil {
+		return nil, err
+	}
+	for i := range v.Manifest.Packed {
+		e := &v.Manifest.Packed[i]
+		v.add(e.Name, e.Shape[:], e.Layout.Alphabet+" "+e.Layout.Name, scaleText(e.Scale), int64(e.StoredBytes()))
+	}
+	for _, p := range v.Manifest.Plain {
+		t, err := f.Tensor(p.Name)
+		if err != nil {
+			return nil, err
+		}
+		v.add(p.Name, p.Shape, p.DType, "", int64(len(t.Data)))
+	}
+	v.Example = chatExample(f.Embedded, v)
+	return v, nil
+}
+
+func inspectCheckpoint(path string, ck *checkpoint.Checkpoint) (*inspection, error) {
+	v := &inspection{Path: path, Kind: "checkpoint", Notes: ck.Warnings()}
+	for _, s := range ck.Sources() {
+		v.Bytes += s.Size
+	}
+	for _, t := range ck.Tensors() {
+		v.add(t.Name, t.Shape, string(t.DType), "", t.Size)
+	}
+	if ck.Config() == nil {
+		v.Notes = append(v.Notes, "no config.json: weights alone can be converted and verified, not run")
+		return v, nil
+	}
+	generation, _ := ck.File("generation_config.json")
+	d, err := model.Parse(ck.Config(), generation, func(name string) ([]int, bool) {
+		t, ok := ck.Lookup(name)
+		return t.Shape, ok
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	v.Model = d
+	v.Example = chatExample(ck.File, v)
+	return v, nil
+}
+
+func (v *inspection) add(name string, shape []int, kind, scale string, bytes int64) {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	t := tensorLine{Name: name, Shape: shape, Kind: kind, Scale: scale, Bytes: bytes}
+	if n > 0 {
+		t.Bits = float64(bytes) * 8 / float64(n)
+	}
+	v.Tensors = append(v.Tensors, t)
+}
+
+func scaleText(s packed.Scale) string {
+	if s.Group > 0 {
+		return "group:" + strconv.Itoa(s.Group)
+	}
+	return s.Kind
+}
+
+func (v *inspection) print(w io.Writer, tensors bool) {
+	fmt.Fprintf(w, "%s: %s, %s\n", v.Path, v.Kind, size(v.Bytes))
+	if m := v.Manifest; m != nil {
+		fmt.Fprintf(w, "written by %s, format %d; recipe: quant %s, layout %s, golden %s\n", m.Tool, m.Format, m.Recipe.Quant, m.Recipe.Layout, m.Recipe.Golden)
+	}
+	if v.Model != nil {
+		printModel(w, v.Model)
+	}
+	fmt.Fprintln(w)
+	rows := [][]string{{"tensors", "kind", "scale", "weights", "bytes", "bits/weight"}}
+	if tensors {
+		rows[0] = []string{"tensor", "kind", "scale", "shape", "bytes", "bits/weight"}
+		for _, t := range v.Tensors {
+			rows = append(rows, []string{t.Name, t.Kind, t.Scale, shapeText(t.Shape), strconv.FormatInt(t.Bytes, 10), fmt.Sprintf("%.2f", t.Bits)})
+		}
+	} else {
+		rows = append(rows, v.groups()...)
+	}
+	table(w, map[int]bool{3: true, 4: true, 5: true}, rows)
+	for _, n := range v.Notes {
+		fmt.Fprintf(w, "\nnote: %s\n", n)
+	}
+	if v.Example != "" {
+		fmt.Fprintf(w, "\nA conversation in this model's format:\n%s\n", indent(v.Example))
+	}
+}
+
+func printModel(w io.Writer, d *model.Description) {
+	tied := "own head"
+	if d.Head == d.Embed {
+		tied = "tied head"
+	}
+	fmt.Fprintf(w, "family %s: %d layers, hidden %d, ffn %d (%s), %d heads of %d with %d key/value heads, vocabulary %d, context %d, %s\n",
+		d.Family, d.Layers, d.Hidden, d.Intermediate, d.Activation, d.Heads, d.HeadDim, d.KVHeads, d.Vocab, d.MaxPositions, tied)
+}
+
+// groups sums tensors of one kind up.
+func (v *inspection) groups() [][]string {
+	type key struct{ kind, scale string }
+	var order []key
+	count, weights, bytes := map[key]int{}, map[key]int64{}, map[key]int64{}
+	for _, t := range v.Tensors {
+		k := key{t.Kind, t.Scale}
+		if strings.HasPrefix(t.Name, packed.FilePrefix) {
+			k.kind = "embedded files"
+		}
+		if count[k] == 0 {
+			order = append(order, k)
+		}
+		n := int64(1)
+		for _, d := range t.Shape {
+			n *= int64(d)
+		}
+		count[k]++
+		weights[k] += n
+		bytes[k] += t.Bytes
+	}
+	var rows [][]string
+	for _, k := range order {
+		bits := ""
+		if weights[k] > 0 {
+			bits = fmt.Sprintf("%.2f", float64(bytes[k])*8/float64(weights[k]))
+		}
+		rows = append(rows, []string{strconv.Itoa(count[k]), k.kind, k.scale, strconv.FormatInt(weights[k], 10), strconv.FormatInt(bytes[k], 10), bits})
+	}
+	return rows
+}
+
+func shapeText(shape []int) string { return strings.ReplaceAll(fmt.Sprint(shape), " ", "×") }
+
+func indent(s string) string { return "  " + strings.ReplaceAll(s, "\n", "\n  ") }

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/atomicfile"
+)
+
+// writeF32 writes a safetensors file with one F32 tensor.
+func writeF32(path, name string, shape []int, values []float32) error {
+	t := safetensors.TensorInfo{Name: name, DType: safetensors.F32}
+	for _, n := range shape {
+		t.Shape = append(t.Shape, int64(n))
+	}
+	list := []safetensors.TensorInfo{t}
+	if err := safetensors.Place(list); err != nil {
+		return err
+	}
+	f, err := atomicfile.Create(atomicfile.OS, path)
+	if err != nil {
+		return err
+	}
+	defer f.Abort()
+	out := bufio.NewWriterSize(&appender{f: f}, 1<<20)
+	w, err := safetensors.NewWriter(out, nil, list, 8)
+	if err != nil {
+		return err
+	}
+	var chunk [4096]byte
+	for len(values) > 0 {
+		n := min(len(values), len(chunk)/4)
+		for i, v := range values[:n] {
+			binary.LittleEndian.PutUint32(chunk[4*i:], math.Float32bits(v))
+		}
+		if err := w.Write(name, chunk[:4*n]); err != nil {
+			return err
+		}
+		values = values[n:]
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return f.Commit()
+}
+
+// appender writes one piece of a file after the other.
+type appender struct {
+	f  *atomicfile.File
+	at int64
+}
+
+func (a *appender) Write(p []byte) (int, error) {
+	n, err := a.f.WriteAt(p, a.at)
+	a.at += int64(n)
+	return n, err
+}
+
+// peakMemory is the most memory that this process has held, in bytes; 0 where the system does not tell.
+func peakMemory() int64 {
+	status, err := os.ReadFile(filepath.FromSlash("/proc/self/status"))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	line, _, _ := strings.Cut(rest, "\n")
+	kib, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(line), "kB")), 10, 64)
+	return kib << 10
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/convert"
+)
+
+func repackCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "repack",
+		Usage:     "move a packed file to another layout, without loss",
+		UsageText: "lowpack repack FILE --layout NAME -o FILE",
+		Description: `Codes, scales and golden outputs stay what they are; the digests of the codes prove it. The result is the file that
+convert would have written for the other layout.
+
+  lowpack repack model.safetensors --layout vnni4i-64 -o wide.safetensors`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "layout", Usage: "the layout to write; `lowpack layouts` lists them"},
+			&cli.StringSliceFlag{Name: "param", Usage: "block factor of the layout, as bm=64; may be repeated"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "the packed file to write", TakesFile: true},
+			&cli.IntFlag{Name: "jobs", Usage: "goroutines that pack; 0 = one per CPU"},
+			jsonFlag(),
+		},
+		Action: runRepack,
+	}
+}
+
+func runRepack(c *cli.Context) error {
+	if err := wantArgs(c, 1, "FILE"); err != nil {
+		return err
+	}
+	if c.String("layout") == "" || c.String("output") == "" {
+		return usagef("repack needs --layout NAME and -o FILE")
+	}
+	params, err := paramsOf(c.StringSlice("param"))
+	if err != nil {
+		return err
+	}
+	bar := newProgress(c.App.ErrWriter, "repack")
+	s, err := convert.Repack(c.Context, c.Args().First(), c.String("output"),
+		convert.RepackOptions{Layout: c.String("layout"), Params: params, Jobs: c.Int("jobs")}, barOf(bar))
+	bar.done()
+	return reportSummary(c, c.String("output"), s, err)
+}
+
+func unpackCommand() *cli.Command {
+	var forms []string
+	for _, f := range convert.Forms() {
+		forms = append(forms, string(f))
+	}
+	return &cli.Command{
+		Name:      "unpack",
+		Usage:     "turn a packed file back into a checkpoint",
+		UsageText: "lowpack unpack FILE -o DIR [--form FORM]",
+		Description: `The directory is in Hugging Face layout and converts again to the same codes.
+
+  lowpack unpack model.safetensors -o model
+  lowpack unpack model.safetensors --form u8 -o model-packed`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "the directory to write; it must not exist"},
+			&cli.StringFlag{Name: "form", Value: forms[0], Usage: "of the quantized weights: " + strings.Join(forms, ", ") + " (u8: four ternary codes per byte, BitNet)"},
+			&cli.IntFlag{Name: "jobs", Usage: "goroutines that unpack; 0 = one per CPU"},
+			jsonFlag(),
+		},
+		Action: runUnpack,
+	}
+}
+
+func runUnpack(c *cli.Context) error {
+	if err := wantArgs(c, 1, "FILE"); err != nil {
+		return err
+	}
+	if c.String("output") == "" {
+		return usagef("unpack needs -o DIR")
+	}
+	bar := newProgress(c.App.ErrWriter, "unpack")
+	s, err := convert.Unpack(c.Context, c.Args().First(), c.String("output"),
+		convert.UnpackOptions{Form: convert.Form(c.String("form")), Jobs: c.Int("jobs")}, barOf(bar))
+	bar.done()
+	return reportSummary(c, c.String("output"), s, err)
+}
+
+// barOf lets a bar show the progress of package convert.
+func barOf(p *progress) convert.Progress {
+	return func(tensor string, done, total int64) { p.set(done, total, tensor) }
+}
+
+// reportSummary ends a command that converted something.
+func reportSummary(c *cli.Context, target string, s *convert.Summary, err error) error {
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, s)
+	}
+	printSummary(c.App.ErrWriter, target, s)
+	return nil
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
+)
+
+func runCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "run",
+		Usage:     "generate text with a packed model",
+		UsageText: "lowpack run FILE -p TEXT [flags]\n  lowpack run FILE --chat",
+		Description: `The text streams to standard output, statistics go to standard error. Without -p or --file the prompt is read
+from standard input. Sampling follows the model's generation_config.json unless flags say otherwise; the same
+file, prompt, flags and seed give the same text on every machine.
+
+  lowpack run model.safetensors -p "Once upon a time" -n 100
+  lowpack run model.safetensors -p "The answer is" --temperature 0      greedy
+  lowpack run model.safetensors --chat
+  lowpack run model.safetensors --file prompt.txt -n 0 --logits logits.safetensors`,
+		Flags:  runFlags(),
+		Action: runRun,
+	}
+}
+
+func runFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the text to continue"},
+		&cli.StringFlag{Name: "file", Usage: "read the prompt from `FILE`", TakesFile: true},
+		&cli.IntFlag{Name: "tokens", Aliases: []string{"n"}, Value: 128, Usage: "most tokens to generate; 0 = only the prompt is computed, -1 = until the context is full"},
+		&cli.Float64Flag{Name: "temperature", Usage: "0 = greedy; default: the model's"},
+		&cli.IntFlag{Name: "top-k", Usage: "choose among the `K` most likely tokens; 0 = all; default: the model's"},
+		&cli.Float64Flag{Name: "top-p", Usage: "choose among the most likely tokens that make up probability `P`; default: the model's"},
+		&cli.Float64Flag{Name: "min-p", Usage: "choose among tokens at least `P` times as likely as the first; default: the model's"},
+		&cli.Float64Flag{Name: "repetition-penalty", Usage: "make tokens of the text so far less likely; 1 = off; default: the model's"},
+		&cli.Uint64Flag{Name: "seed", Usage: "seed of the random numbers"},
+		&cli.StringSliceFlag{Name: "stop", Usage: "end at this `TEXT`; may be repeated"},
+		&cli.BoolFlag{Name: "chat", Usage: "hold a conversation, one line of standard input per turn"},
+		&cli.StringFlag{Name: "system", Usage: "system message of the conversation"},
+		&cli.StringFlag{Name: "chat-template", Usage: "use this chat template: a Jinja `FILE`, or one of the model's own by name", TakesFile: true},
+		&cli.BoolFlag{Name: "ids", Usage: "print token ids instead of text"},
+		&cli.StringFlag{Name: "logits", Usage: "write the logits of the prompt positions to `FILE` (safetensors, F32)", TakesFile: true},
+		&cli.IntFlag{Name: "context", Usage: "most tokens of prompt and text; 0 = the model's, at most 4096"},
+		&cli.IntFlag{Name: "threads", Usage: "threads that compute; 0 = one per CPU"},
+	}
+}
+
+// session is a loaded model at work.
+type session struct {
+	file   *packed.File
+	engine *engine.Engine
+	tok    *tokenizer.Tokenizer
+	seq    *engine.Sequence
+	load   time.Duration
+}
+
+func openSession(c *cli.Context, path string) (*session, error) {
+	start := time.Now()
+	f, err := packed.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{file: f}
+	if err := s.open(c); err != nil {
+		s.close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	s.load = time.Since(start)
+	return s, nil
+}
+
+func (s *session) open(c *cli.Context) (err error) {
+	if s.tok, err = tokenizer.Load(s.file.Embedded); err != nil {
+		return err
+	}
+	if s.engine, err = engine.New(s.file, engine.Options{Threads: c.Int("threads"), Context: c.Int("context")}); err != nil {
+		return err
+	}
+	s.seq, err = s.engine.NewSequence()
+	return err
+}
+
+func (s *session) close() {
+	if s.engine != nil {
+		s.engine.Close()
+	}
+	s.file.Close()
+}
+
+func runRun(c *cli.Context) error {
+	if err := wantArgs(c, 1, "FILE"); err != nil {
+		return err
+	}
+	chat := c.Bool("chat")
+	var prompt string
+	if !chat {
+		var err error
+		if prompt, err = readPrompt(c); err != nil {
+			return err
+		}
+	}
+	s, err := openSession(c, c.Args().First())
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	request, err := s.request(c)
+	if err != nil {
+		return err
+	}
+	if chat {
+		return s.chat(c, request)
+	}
+	return s.complete(c, request, prompt)
+}
+
+// readPrompt takes the prompt from -p, --file or standard input.
+func readPrompt(c *cli.Context) (string, error) {
+	const most = 1 << 28 // what the tokenizer accepts
+	switch {
+	case c.IsSet("prompt") && c.IsSet("file"):
+		return "", usagef("-p and --file exclude each other")
+	case c.IsSet("prompt"):
+		return c.String("prompt"), nil
+	case c.IsSet("file"):
+		f, err := os.Open(c.String("file"))
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		return readText(f, most)
+	}
+	if in, ok := c.App.Reader.(*os.File); ok && isTerminal(in) {
+		return "", usagef("run needs a prompt: -p TEXT, --file FILE or standard input; --chat holds a conversation")
+	}
+	return readText(c.App.Reader, most)
+}
+
+func readText(r io.Reader, most int64) (string, error) {
+	text, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%w: a prompt of more than %d bytes", pack.ErrLimit, most)
+	}
+	return string(text), err
+}
+
+// request is what the flags and the model's generation_config.json say about every text of this run.
+func (s *session) request(c *cli.Context) (engine.Request, error) {
+	generation, _ := s.file.Embedded("generation_config.json")
+	sampling, err := engine.SamplingOf(generation)
+	if err != nil {
+		return engine.Request{}, err
+	}
+	for name, field := range map[string]*float32{"temperature": &sampling.Temperature, "top-p": &sampling.TopP, "min-p": &sampling.MinP, "repetition-penalty": &sampling.RepetitionPenalty} {
+		if c.IsSet(name) {
+			*field = float32(c.Float64(name))
+		}
+	}
+	if c.IsSet("top-k") {
+		sampling.TopK = c.Int("top-k")
+	}
+	sampling.Seed = c.Uint64("seed")
+	n := c.Int("tokens")
+	if n < -1 {
+		return engine.Request{}, usagef("-n %d: it is a number of tokens, 0 or -1", n)
+	}
+	return engine.Request{Sampling: sampling, MaxTokens: max(n, 0), StopTexts: c.StringSlice("stop"), StopTokens: s.stopTokens()}, sampling.Check()
+}
+
+// stopTokens joins those of the configuration and those that the tokenizer's files name.
+func (s *session) stopTokens() []int {
+	return append(s.tok.StopIDs(), s.engine.Description().EOS...)
+}
+
+// complete continues one prompt.
+func (s *session) complete(c *cli.Context, r engine.Request, prompt string) error {
+	var err error
+	if r.Prompt, err = s.tok.Encode(prompt, true); err != nil {
+		return err
+	}
+	if len(r.Prompt) == 0 {
+		return fmt.Errorf("%w: the prompt has no tokens", pack.ErrUnsupported)
+	}
+	if path := c.String("logits"); path != "" {
+		if err := s.writeLogits(c.Context, path, r.Prompt); err != nil {
+			return err
+		}
+	}
+	if c.Int("tokens") == 0 {
+		return nil
+	}
+	r.Decoder = s.tok.NewStream(true)
+	out := &writer{w: c.App.Writer, ids: c.Bool("ids")}
+	result, err := s.engine.Generate(c.Context, s.seq, r, out.piece)
+	out.end()
+	if err == nil {
+		err = out.err
+	}
+	if err == nil {
+		s.statistics(c.App.ErrWriter, len(r.Prompt), result)
+	}
+	return err
+}
+
+// writer prints the pieces of a text as they come.
+type writer struct {
+	w   io.Writer
+	ids bool
+	any bool
+	err error
+}
+
+func (w *writer) piece(p engine.Piece) bool {
+	switch {
+	case !w.ids:
+		_, w.err = io.WriteString(w.w, p.Text)
+	case p.Token >= 0:
+		sep := " "
+		if !w.any {
+			sep = ""
+		}
+		_, w.err = fmt.Fprintf(w.w, "%s%d", sep, p.Token)
+	}
+	w.any = true
+	return w.err == nil
+}
+
+func (w *writer) end() { fmt.Fprintln(w.w) }
+
+func (s *session) statistics(w io.Writer, prompt int, r engine.Result) {
+	rate := func(n int, d time.Duration) string {
+		return fmt.Sprintf("%.1f tokens/s", float64(n)/max(d.Seconds(), 1e-9))
+	}
+	line := []string{
+		fmt.Sprintf("loaded in %.0f ms", s.load.Seconds()*1e3),
+		fmt.Sprintf("prompt %d tokens, %s", prompt, rate(prompt, r.Prompt)),
+		fmt.Sprintf("generated %d tokens, %s (%s)", len(r.Tokens), rate(max(len(r.Tokens)-1, 0), r.Decode), r.Reason),
+	}
+	if peak := peakMemory(); peak > 0 {
+		line = append(line, "peak memory "+size(peak))
+	}
+	fmt.Fprintf(w, "\n%s\n", strings.Join(line, "; "))
+}
+
+// writeLogits computes the prompt in a sequence of its own and writes the logits after each of its tokens.
+func (s *session) writeLogits(ctx context.Context, path string, prompt []int) error {
+	vocab := s.engine.Description().Vocab
+	logits := make([]float32, len(prompt)*vocab)
+	err := s.engine.Forward(ctx, []engine.Chunk{{Seq: s.seq, Tokens: prompt, Logits: logits}})
+	s.seq.Truncate(0)
+	if err != nil {
+		return err
+	}
+	return writeF32(path, "logits", []int{len(prompt), vocab}, logits)
+}

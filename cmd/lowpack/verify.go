@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/verify"
+)
+
+func verifyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "verify",
+		Usage:     "prove that a packed file is what it says",
+		UsageText: "lowpack verify FILE [--source CHECKPOINT] [flags]",
+		Description: `Levels, each with all before it: file (well-formed), digest (the bytes that convert wrote), codes (they decode to
+legal weights), kernel (every kernel of this CPU gives the golden integers), logits (the model gives the golden
+logits and tokens), source (it is what the checkpoint says). Exit code 0 only if every check passed.
+
+  lowpack verify model.safetensors
+  lowpack verify model.safetensors --source MODEL_DIR
+  lowpack verify model.safetensors --level digest --report junit:report.xml`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "level", Usage: "stop after this level; default: all, source with --source"},
+			&cli.StringFlag{Name: "source", Usage: "the checkpoint to compare with", TakesFile: true},
+			&cli.StringFlag{Name: "report", Usage: "also write the report, as junit:`FILE` or json:FILE"},
+			&cli.StringFlag{Name: "dump-golden", Usage: "write the golden outputs to `FILE.arrow`, an Arrow IPC stream, and check nothing", TakesFile: true},
+			&cli.IntFlag{Name: "threads", Usage: "threads that check; 0 = one per CPU"},
+			jsonFlag(),
+		},
+		Action: runVerify,
+	}
+}
+
+func runVerify(c *cli.Context) error {
+	if err := wantArgs(c, 1, "FILE"); err != nil {
+		return err
+	}
+	path := c.Args().First()
+	if target := c.String("dump-golden"); target != "" {
+		return dumpGolden(path, target)
+	}
+	level := c.String("level")
+	if level != "" {
+		if _, err := verify.ParseLevel(level); err != nil {
+			return usagef("%v", err)
+		}
+	}
+	kind, file, err := reportTo(c.String("report"))
+	if err != nil {
+		return err
+	}
+	bar := newProgress(c.App.ErrWriter, "verify")
+	report, err := verify.Run(c.Context, path, verify.Options{
+		Level: verify.Level(level), Source: c.String("source"), Threads: c.Int("threads"),
+		Progress: func(what string, done, total int64) { bar.set(done, total, what) },
+	})
+	bar.done()
+	if err != nil {
+		return err
+	}
+	if file != "" {
+		if err := writeFile(file, func(w io.Writer) error { return writeReport(w, kind, report) }); err != nil {
+			return err
+		}
+	}
+	if c.Bool("json") {
+		err = printJSON(c.App.Writer, report)
+	} else {
+		err = report.Text(c.App.Writer)
+	}
+	if err == nil && !report.OK {
+		err = errReported
+	}
+	return err
+}
+
+// reportTo splits KIND:FILE.
+func reportTo(text string) (kind, file string, err error) {
+	if text == "" {
+		return "", "", nil
+	}
+	kind, file, _ = strings.Cut(text, ":")
+	if (kind != "junit" && kind != "json") || file == "" {
+		return "", "", usagef("--report %q is not junit:FILE or json:FILE", text)
+	}
+	return kind, file, nil
+}
+
+func writeReport(w io.Writer, kind string, r *verify.Report) error {
+	if kind == "json" {
+		return printJSON(w, r)
+	}
+	return r.JUnit(w)
+}
+
+// dumpGolden writes the golden outputs of a packed file as a file of their own.
+func dumpGolden(path, target string) error {
+	f, err := packed.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if f.Manifest().Golden == "" {
+		return fmt.Errorf("%w: %s holds no golden outputs; convert with --golden full", pack.ErrUnsupported, path)
+	}
+	t, err := f.Tensor(packed.GoldenName)
+	if err != nil {
+		return err
+	}
+	return writeFile(target, func(w io.Writer) error {
+		_, err := w.Write(t.Data)
+		return err
+	})
+}
