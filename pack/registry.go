@@ -38,6 +38,8 @@ type definition struct {
 	blocks func(Spec) Blocks          // of an exchange format
 }
 
+//go:generate go run ./internal/layoutdocs ../docs
+
 // definitions is the list of all layouts, in the order in which people read about them.
 func definitions() []definition {
 	return slices.Concat(vnni4iLayouts(), vnni4tLayouts(), vnni4Layouts(), blockedLayouts(), vecLUTLayouts(),
