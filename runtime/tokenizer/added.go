@@ -106,4 +106,4 @@ func wordAfter(s string, i int) bool {
 	return n > 0 && isWord(r)
 }
 
-func isWord(r rune) bool { return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Pc) }
+func isWord(r rune) bool { return unicode.In(r, wordTables...) }

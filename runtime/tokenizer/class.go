@@ -146,9 +146,16 @@ func spaceSet() runeSet { return tableSet(unicode.White_Space) }
 
 func digitSet() runeSet { return tableSet(unicode.Nd) }
 
+// wordSet is \w as Unicode's guidelines for regular expressions define it.
 func wordSet() runeSet {
-	return slices.Concat(tableSet(unicode.L), tableSet(unicode.M), tableSet(unicode.Nd), tableSet(unicode.Pc))
+	var out runeSet
+	for _, t := range wordTables {
+		out = append(out, tableSet(t)...)
+	}
+	return out
 }
+
+var wordTables = []*unicode.RangeTable{unicode.L, unicode.Nl, unicode.Other_Alphabetic, unicode.M, unicode.Nd, unicode.Pc, unicode.Join_Control}
 
 // propertySet returns the set of \p{name}: a general category or a script.
 func propertySet(name string) (runeSet, bool) {

@@ -39,7 +39,8 @@ func readJSON(data []byte) (*Tokenizer, error) {
 type fileReader struct {
 	data                                                         []byte
 	addedTokens, normalizer, preTokenizer, postProcessor, decode jsonread.Value
-	sawDecoder, sawModel                                         bool
+	told                                                         int // how many of normalizer, pre_tokenizer and decoder have been read
+	sawModel                                                     bool
 	model                                                        jsonread.Reader // at the model, when it had to wait
 	tok                                                          *Tokenizer
 }
@@ -57,17 +58,19 @@ func (f *fileReader) field(r *jsonread.Reader, key string) (err error) {
 	case "added_tokens":
 		f.addedTokens, err = r.Value()
 	case "normalizer":
+		f.told++
 		f.normalizer, err = r.Value()
 	case "pre_tokenizer":
+		f.told++
 		f.preTokenizer, err = r.Value()
 	case "post_processor":
 		f.postProcessor, err = r.Value()
 	case "decoder":
+		f.told++
 		f.decode, err = r.Value()
-		f.sawDecoder = true
 	case "model":
 		f.sawModel = true
-		if f.model = *r; !f.sawDecoder {
+		if f.model = *r; f.told < 3 {
 			return r.Skip()
 		}
 		return f.readModel(r)
@@ -129,26 +132,34 @@ func readAdded(v *jsonread.Value) (out []addedToken, err error) {
 		return nil, fmt.Errorf("%w: %d added tokens, more than %d", pack.ErrLimit, len(v.Items), maxAdded)
 	}
 	for i := range v.Items {
-		p := part{where: fmt.Sprintf("added_tokens[%d]", i), v: &v.Items[i], used: map[string]bool{}}
-		id, ok := p.get("id").Int()
-		if !ok || id < 0 || id > maxTokens+maxAdded {
-			p.fail(pack.ErrCorrupt, "id is not a number from 0 to %d", maxTokens+maxAdded)
-		}
-		a := addedToken{
-			id:         int(id),
-			content:    p.text("content"),
-			special:    p.flag("special", false),
-			singleWord: p.flag("single_word", false),
-			lstrip:     p.flag("lstrip", false),
-			rstrip:     p.flag("rstrip", false),
-		}
-		a.normalized = p.flag("normalized", !a.special)
-		if err := p.done(); err != nil {
+		where := fmt.Sprintf("added_tokens[%d]", i)
+		a, err := readAddedToken(where, &v.Items[i])
+		if err != nil {
 			return nil, err
 		}
+		id, ok := v.Items[i].Get("id").Int()
+		if !ok || id < 0 || id > maxTokens+maxAdded {
+			return nil, fmt.Errorf("%w: %s: id is not a number from 0 to %d", pack.ErrCorrupt, where, maxTokens+maxAdded)
+		}
+		a.id = int(id)
 		out = append(out, a)
 	}
 	return out, nil
+}
+
+// readAddedToken reads an added token without its id.
+func readAddedToken(where string, v *jsonread.Value) (addedToken, error) {
+	p := part{where: where, v: v, used: map[string]bool{}}
+	p.ignore("id", "__type")
+	a := addedToken{
+		content:    p.text("content"),
+		special:    p.flag("special", false),
+		singleWord: p.flag("single_word", false),
+		lstrip:     p.flag("lstrip", false),
+		rstrip:     p.flag("rstrip", false),
+	}
+	a.normalized = p.flag("normalized", !a.special)
+	return a, p.done()
 }
 
 // addToken enters an added token: under its own id when the vocabulary has it, else as a new one.

@@ -32,8 +32,10 @@ type Tokenizer struct {
 	special    map[int]bool
 	workspaces sync.Pool
 
-	bos, eos string // as tokenizer_config.json names them; "" = none
-	stops    []int
+	roles     map[string]string // special tokens by role: "bos_token" …
+	stops     []int
+	templates []chatTemplate
+	chosen    int
 }
 
 // wordModel turns one word into tokens.

@@ -1,0 +1,202 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lowpack/lowpack/internal/jsonread"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/tokenizer/internal/jinja"
+)
+
+// Message is one turn of a conversation.
+type Message struct {
+	Role    string // "system", "user", "assistant", "tool" …
+	Content string
+	// More holds further fields as a JSON object, for example {"tool_calls": […]}; nil = none. Fields of the same name win
+	// over Role and Content.
+	More []byte
+}
+
+// ChatOptions say how a conversation is rendered.
+type ChatOptions struct {
+	// AddGenerationPrompt ends the text with the beginning of an answer.
+	AddGenerationPrompt bool
+	// Tools is a JSON list of the functions that the model may call; nil = none.
+	Tools []byte
+	// Vars are further variables of the template as a JSON object, for example {"enable_thinking": false}; nil = none.
+	Vars []byte
+	// Now is the clock of templates that tell the date; nil = time.Now.
+	Now func() time.Time
+}
+
+// ErrNoTemplate: the model has no chat template.
+var ErrNoTemplate = fmt.Errorf("%w: the model has no chat template", pack.ErrUnsupported)
+
+// chatTemplate is a template by name; one that cannot be read keeps its error until it is used.
+type chatTemplate struct {
+	name string
+	*jinja.Template
+	err error
+}
+
+const defaultTemplate = "default"
+
+// readTemplates reads the chat templates: chat_template.jinja, chat_template.json, or tokenizer_config.json, which has one or
+// a list with names.
+func (t *Tokenizer) readTemplates(files Files, c *config) {
+	if data, ok := files(templateFile); ok {
+		t.addTemplate(defaultTemplate, string(data))
+		return
+	}
+	if v, err := parseFile(files, templateJSON); err != nil {
+		t.templates = []chatTemplate{{name: defaultTemplate, err: err}}
+		return
+	} else if source, ok := v.Get("chat_template").Str(); ok {
+		t.addTemplate(defaultTemplate, source)
+		return
+	}
+	if source, ok := c.templates.Str(); ok {
+		t.addTemplate(defaultTemplate, source)
+	} else if c.templates != nil {
+		for i := range c.templates.Items {
+			name, _ := c.templates.Items[i].Get("name").Str()
+			source, _ := c.templates.Items[i].Get("template").Str()
+			t.addTemplate(name, source)
+		}
+	}
+}
+
+func (t *Tokenizer) addTemplate(name, source string) {
+	parsed, err := jinja.Parse(source)
+	t.templates = append(t.templates, chatTemplate{name, parsed, err})
+}
+
+// ChatTemplates lists the names of the chat templates of the model: none, "default", or several.
+func (t *Tokenizer) ChatTemplates() []string {
+	var names []string
+	for _, c := range t.templates {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// UseTemplate chooses the chat template by name. It must not be called while Chat runs.
+func (t *Tokenizer) UseTemplate(name string) error {
+	for i, c := range t.templates {
+		if c.name == name {
+			t.chosen = i
+			return c.err
+		}
+	}
+	return fmt.Errorf("%w: no chat template %q; the model has %s", pack.ErrUnsupported, name, strings.Join(t.ChatTemplates(), ", "))
+}
+
+// SetTemplate puts a chat template in the place of the model's own. It must not be called while Chat runs.
+func (t *Tokenizer) SetTemplate(source string) error {
+	parsed, err := jinja.Parse(source)
+	if err != nil {
+		return err
+	}
+	t.templates, t.chosen = []chatTemplate{{name: defaultTemplate, Template: parsed}}, 0
+	t.addStop(t.endOfTurn())
+	return nil
+}
+
+// Chat renders a conversation with the model's chat template. The text contains the special tokens of the conversation
+// itself: encode it without adding more. Errors: ErrNoTemplate; pack.ErrUnsupported with the name of what the template uses
+// and this package does not have, or with what the template itself says about a conversation that it refuses;
+// pack.ErrCorrupt for a broken template; pack.ErrLimit for one that takes too long or writes too much.
+func (t *Tokenizer) Chat(messages []Message, o ChatOptions) (string, error) {
+	if len(t.templates) == 0 {
+		return "", ErrNoTemplate
+	}
+	chosen := t.templates[t.chosen]
+	if chosen.err != nil {
+		return "", fmt.Errorf("chat template: %w", chosen.err)
+	}
+	vars, err := t.variables(messages, &o)
+	if err != nil {
+		return "", err
+	}
+	now := o.Now
+	if now == nil {
+		now = time.Now
+	}
+	text, err := chosen.Render(vars, now)
+	var raised *jinja.Raised
+	if errors.As(err, &raised) {
+		return "", fmt.Errorf("%w: %w", pack.ErrUnsupported, raised)
+	}
+	if err != nil {
+		return "", fmt.Errorf("chat template: %w", err)
+	}
+	return text, nil
+}
+
+// variables are what a template sees.
+func (t *Tokenizer) variables(messages []Message, o *ChatOptions) (*jinja.Dict, error) {
+	vars := &jinja.Dict{}
+	for role, token := range t.roles {
+		vars.Set(role, token)
+	}
+	list := make([]jinja.Value, len(messages))
+	for i, m := range messages {
+		d := &jinja.Dict{}
+		d.Set("role", m.Role)
+		d.Set("content", m.Content)
+		if err := setAll(d, m.More, fmt.Sprintf("message %d", i)); err != nil {
+			return nil, err
+		}
+		list[i] = d
+	}
+	vars.Set("messages", jinja.NewList(list))
+	vars.Set("add_generation_prompt", o.AddGenerationPrompt)
+	if o.Tools != nil {
+		v, err := jsonread.Parse(o.Tools, maxSmallFile)
+		if err != nil {
+			return nil, fmt.Errorf("tools: %w", err)
+		}
+		vars.Set("tools", jinja.FromJSON(v))
+	}
+	return vars, setAll(vars, o.Vars, "variables")
+}
+
+// setAll sets the members of a JSON object.
+func setAll(d *jinja.Dict, object []byte, what string) error {
+	if object == nil {
+		return nil
+	}
+	v, err := jsonread.Parse(object, maxSmallFile)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	for i := range v.Members {
+		d.Set(v.Members[i].Key, jinja.FromJSON(&v.Members[i].Value))
+	}
+	return nil
+}
+
+// endOfTurn returns the token with which the template ends what the assistant says: the first thing behind it, when that is
+// an added token; "" otherwise.
+func (t *Tokenizer) endOfTurn() string {
+	const answer = "lowpackanswer"
+	conversation := []Message{{Role: "user", Content: "question"}, {Role: "assistant", Content: answer}}
+	text, err := t.Chat(conversation, ChatOptions{})
+	if err != nil {
+		return ""
+	}
+	_, rest, found := strings.Cut(text, answer)
+	if !found {
+		return ""
+	}
+	rest = strings.TrimSpace(rest)
+	for _, f := range []*finder{&t.raw, &t.normal} {
+		if token, start, _ := f.next(rest, 0, 0); token != nil && start == 0 {
+			return token.content
+		}
+	}
+	return ""
+}

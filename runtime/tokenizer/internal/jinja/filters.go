@@ -1,0 +1,361 @@
+package jinja
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+func (e *filterExpr) eval(r *run, s *scope) (Value, error) {
+	v, err := e.of.eval(r, s)
+	if err != nil {
+		return nil, err
+	}
+	return r.filter(v, &e.filterCall, s)
+}
+
+// filter applies a filter to a value.
+func (r *run) filter(v Value, f *filterCall, s *scope) (Value, error) {
+	r.line = f.line
+	args, err := r.arguments(&f.args, s)
+	if err != nil {
+		return nil, err
+	}
+	return r.filterNamed(f.name, v, args)
+}
+
+func (r *run) filterNamed(name string, v Value, args arguments) (Value, error) {
+	apply := filters[name]
+	if apply == nil {
+		return nil, r.unsupported("the filter %.40q", name)
+	}
+	if err := r.pay(stepWork + sizeOf(v).weight); err != nil {
+		return nil, err
+	}
+	return apply(r, v, args)
+}
+
+type filterFunc func(r *run, v Value, args arguments) (Value, error)
+
+var filters map[string]filterFunc
+
+// The map is filled when the program starts, because map and select call back into what uses it.
+func init() {
+	filters = map[string]filterFunc{
+		"abs":        absFilter,
+		"attr":       attrFilter,
+		"capitalize": textFilter(capitalize),
+		"lower":      textFilter(strings.ToLower),
+		"upper":      textFilter(strings.ToUpper),
+		"title":      textFilter(title),
+		"safe":       textFilter(func(s string) string { return s }),
+		"string":     textFilter(func(s string) string { return s }),
+		"escape":     textFilter(escaper.Replace),
+		"e":          textFilter(escaper.Replace),
+		"trim":       trimFilter,
+		"default":    defaultFilter,
+		"d":          defaultFilter,
+		"length":     lengthFilter,
+		"count":      lengthFilter,
+		"wordcount": func(r *run, v Value, _ arguments) (Value, error) {
+			return len(strings.FieldsFunc(str(v), isSpace)), nil
+		},
+		"first":      func(r *run, v Value, _ arguments) (Value, error) { return r.end(v, 0) },
+		"last":       func(r *run, v Value, _ arguments) (Value, error) { return r.end(v, -1) },
+		"float":      floatFilter,
+		"int":        intFilter,
+		"indent":     indentFilter,
+		"items":      itemsFilter,
+		"dictsort":   dictsortFilter,
+		"join":       joinFilter,
+		"list":       listFilter,
+		"replace":    replaceFilter,
+		"reverse":    reverseFilter,
+		"round":      roundFilter,
+		"sort":       sortFilter,
+		"unique":     uniqueFilter,
+		"sum":        sumFilter,
+		"min":        extreme(-1),
+		"max":        extreme(1),
+		"map":        mapFilter,
+		"select":     selectFilter(true, false),
+		"reject":     selectFilter(false, false),
+		"selectattr": selectFilter(true, true),
+		"rejectattr": selectFilter(false, true),
+		"tojson":     tojsonFilter,
+	}
+}
+
+var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")
+
+func textFilter(f func(string) string) filterFunc {
+	return func(r *run, v Value, args arguments) (Value, error) {
+		if _, err := r.params("the filter", args); err != nil {
+			return nil, err
+		}
+		return r.text(f(str(v)))
+	}
+}
+
+func trimFilter(r *run, v Value, args arguments) (Value, error) {
+	return stringMethods["strip"](r, str(v), args)
+}
+
+func absFilter(r *run, v Value, _ arguments) (Value, error) {
+	if n, ok := integer(v); ok && n != math.MinInt {
+		return max(n, -n), nil
+	}
+	if f, ok := v.(float64); ok {
+		return math.Abs(f), nil
+	}
+	return nil, r.fail("abs of %s", typeName(v))
+}
+
+func attrFilter(r *run, v Value, args arguments) (Value, error) {
+	p, err := r.params("attr", args, "name")
+	if err != nil {
+		return nil, err
+	}
+	if _, isDict := v.(*Dict); isDict { // attributes, not keys
+		if m := r.method(v, str(p[0])); m != nil {
+			return m, nil
+		}
+		return Undefined{str(p[0])}, nil
+	}
+	return r.attribute(v, str(p[0]))
+}
+
+func defaultFilter(r *run, v Value, args arguments) (Value, error) {
+	p, err := r.params("default", args, "default_value", "boolean")
+	if err != nil {
+		return nil, err
+	}
+	if _, missing := p[0].(Undefined); missing && len(args.positional) == 0 {
+		p[0] = ""
+	}
+	if _, undefined := v.(Undefined); undefined || truthy(p[1]) && !truthy(v) {
+		return p[0], nil
+	}
+	return v, nil
+}
+
+func lengthFilter(r *run, v Value, _ arguments) (Value, error) {
+	switch x := v.(type) {
+	case Undefined:
+		return 0, nil
+	case string:
+		return utf8.RuneCountInString(x), nil
+	case *List:
+		return len(x.Items), nil
+	case *Dict:
+		return len(x.keys), nil
+	}
+	return nil, r.fail("length of %s", typeName(v))
+}
+
+// end returns the first or last item.
+func (r *run) end(v Value, at int) (Value, error) {
+	items, err := r.items(v)
+	if err != nil {
+		return nil, err
+	}
+	if len(items) == 0 {
+		return Undefined{"item of an empty list"}, nil
+	}
+	if at < 0 {
+		at += len(items)
+	}
+	return items[at], nil
+}
+
+func floatFilter(r *run, v Value, args arguments) (Value, error) {
+	p, err := r.params("float", args, "default")
+	if err != nil {
+		return nil, err
+	}
+	if f, ok := number(v); ok {
+		return f, nil
+	}
+	if s, ok := v.(string); ok {
+		if f, err := strconv.ParseFloat(strings.TrimFunc(s, isSpace), 64); err == nil {
+			return f, nil
+		}
+	}
+	if _, absent := p[0].(Undefined); absent {
+		return 0.0, nil
+	}
+	return p[0], nil
+}
+
+func intFilter(r *run, v Value, args arguments) (Value, error) {
+	p, err := r.params("int", args, "default", "base")
+	if err != nil {
+		return nil, err
+	}
+	base := 10
+	if b, ok := integer(p[1]); ok {
+		base = b
+	}
+	switch x := v.(type) {
+	case string:
+		text := strings.TrimFunc(x, isSpace)
+		if base < 2 || base > 36 {
+			return nil, r.fail("int with base %d", base)
+		}
+		if n, err := strconv.ParseInt(text, base, 64); err == nil {
+			return int(n), nil
+		}
+		if f, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(f) < 1<<62 {
+			return int(f), nil
+		}
+	case float64:
+		if math.Abs(x) < 1<<62 {
+			return int(x), nil
+		}
+	default:
+		if n, ok := integer(v); ok {
+			return n, nil
+		}
+	}
+	if _, absent := p[0].(Undefined); absent {
+		return 0, nil
+	}
+	return p[0], nil
+}
+
+func indentFilter(r *run, v Value, args arguments) (Value, error) {
+	p, err := r.params("indent", args, "width", "first", "blank")
+	if err != nil {
+		return nil, err
+	}
+	by := "    "
+	switch w := p[0].(type) {
+	case string:
+		by = w
+	default:
+		if n, ok := integer(w); ok {
+			if n < 0 || n > 1024 {
+				return nil, r.fail("indent by %d", n)
+			}
+			by = strings.Repeat(" ", n)
+		}
+	}
+	lines := strings.Split(str(v), "\n")
+	if err := r.pay(len(lines) * (len(by) + itemWeight)); err != nil {
+		return nil, err
+	}
+	for i, line := range lines {
+		if (i > 0 || truthy(p[1])) && (line != "" || truthy(p[2])) {
+			lines[i] = by + line
+		}
+	}
+	return r.text(strings.Join(lines, "\n"))
+}
+
+func itemsFilter(r *run, v Value, _ arguments) (Value, error) {
+	switch x := v.(type) {
+	case Undefined:
+		return r.list(nil)
+	case *Dict:
+		return r.pairs(x)
+	}
+	return nil, r.fail("items of %s", typeName(v))
+}
+
+func dictsortFilter(r *run, v Value, args arguments) (Value, error) {
+	p, err := r.params("dictsort", args, "case_sensitive", "by", "reverse")
+	if err != nil {
+		return nil, err
+	}
+	d, ok := v.(*Dict)
+	if !ok {
+		return nil, r.fail("dictsort of %s", typeName(v))
+	}
+	pairs, err := r.pairs(d)
+	if err != nil {
+		return nil, err
+	}
+	at := 0
+	if str(p[1]) == "value" {
+		at = 1
+	}
+	return r.sorted(pairs.(*List).Items, truthy(p[2]), truthy(p[0]), func(v Value) (Value, error) { return v.(*List).Items[at], nil })
+}
+
+func joinFilter(r *run, v Value, args arguments) (Value, error) {
+	p, err := r.params("join", args, "d", "attribute")
+	if err != nil {
+		return nil, err
+	}
+	items, err := r.items(v)
+	if err != nil {
+		return nil, err
+	}
+	if _, absent := p[1].(Undefined); !absent {
+		if items, err = r.mapped(items, func(v Value) (Value, error) { return r.path(v, str(p[1])) }); err != nil {
+			return nil, err
+		}
+	}
+	return r.join(items, str(p[0]))
+}
+
+func listFilter(r *run, v Value, _ arguments) (Value, error) {
+	items, err := r.items(v)
+	if err != nil {
+		return nil, err
+	}
+	return r.list(slices.Clone(items))
+}
+
+func replaceFilter(r *run, v Value, args arguments) (Value, error) {
+	p, err := r.params("replace", args, "old", "new", "count")
+	if err != nil {
+		return nil, err
+	}
+	limit := -1
+	if n, ok := integer(p[2]); ok {
+		limit = n
+	}
+	return r.replaced(str(v), str(p[0]), str(p[1]), limit)
+}
+
+func reverseFilter(r *run, v Value, _ arguments) (Value, error) {
+	if s, ok := v.(string); ok {
+		if err := r.pay(4 * len(s)); err != nil {
+			return nil, err
+		}
+		runes := []rune(s)
+		slices.Reverse(runes)
+		return string(runes), nil
+	}
+	items, err := r.items(v)
+	if err != nil {
+		return nil, err
+	}
+	items = slices.Clone(items)
+	slices.Reverse(items)
+	return r.list(items)
+}
+
+func roundFilter(r *run, v Value, args arguments) (Value, error) {
+	p, err := r.params("round", args, "precision", "method")
+	if err != nil {
+		return nil, err
+	}
+	f, ok := number(v)
+	digits, _ := integer(p[0])
+	if !ok || digits < 0 || digits > 15 {
+		return nil, r.fail("round of %s to %d digits", typeName(v), digits)
+	}
+	scale := math.Pow(10, float64(digits))
+	switch p[1] {
+	case "ceil":
+		return math.Ceil(f*scale) / scale, nil
+	case "floor":
+		return math.Floor(f*scale) / scale, nil
+	}
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(f, 'f', digits, 64), 64)
+	return rounded, err
+}

@@ -1,0 +1,70 @@
+package tokenizer
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/lowpack/lowpack/internal/jsonread"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// readVocabAndMerges makes a byte-level tokenizer of vocab.json and merges.txt, the two files of GPT-2. How a text is split
+// follows from the class that tokenizer_config.json names.
+func readVocabAndMerges(vocabulary, rules []byte, c *config) (*Tokenizer, error) {
+	if len(vocabulary) > maxFile || len(rules) > maxFile {
+		return nil, fmt.Errorf("%w: a file of more than %d bytes", pack.ErrLimit, maxFile)
+	}
+	t := &Tokenizer{decoder: decoder{bytewise: true}}
+	pattern := gpt2Pattern
+	switch class := strings.TrimSuffix(c.class, "Fast"); class {
+	case "", "GPT2Tokenizer", "GPTNeoXTokenizer":
+	case "Qwen2Tokenizer":
+		pattern, t.normalizer = qwen2Pattern, qwen2Normalizer
+	default:
+		return nil, fmt.Errorf("%w: tokenizer_class %.40q without a %s; supported are GPT2Tokenizer, GPTNeoXTokenizer and Qwen2Tokenizer",
+			pack.ErrUnsupported, c.class, tokenizerJSON)
+	}
+	m := modelReader{bytewise: true, guess: len(vocabulary) + len(rules)}
+	r := jsonread.NewReader(vocabulary)
+	if err := m.readVocab(r); err != nil {
+		return nil, err
+	}
+	if err := r.End(); err != nil {
+		return nil, err
+	}
+	if m.sawScores {
+		return nil, fmt.Errorf("%w: %s is a list", pack.ErrCorrupt, vocabJSON)
+	}
+	t.vocab, m.merges = m.vocab, newMerges(len(rules)/8)
+	if err := readMergesText(rules, &ruleReader{vocab: m.vocab, merges: m.merges, bytewise: true}); err != nil {
+		return nil, err
+	}
+	var err error
+	if t.model, err = newBPE(bpe{vocab: m.vocab, merges: m.merges, bytewise: true, unk: -1}, false); err != nil {
+		return nil, err
+	}
+	if err := t.splitWith(pattern); err != nil {
+		return nil, err
+	}
+	return t, t.addFromConfig(c, false)
+}
+
+// readMergesText reads one rule per line; lines end in any system's way. The first line may be a comment with a version.
+func readMergesText(data []byte, rules *ruleReader) error {
+	for first := true; len(data) > 0; first = false {
+		end := bytes.IndexAny(data, "\r\n")
+		if end < 0 {
+			end = len(data)
+		}
+		line := data[:end]
+		data = data[min(end+1, len(data)):]
+		if len(line) == 0 || first && bytes.HasPrefix(line, []byte("#version")) {
+			continue
+		}
+		if err := rules.addLine(line); err != nil {
+			return err
+		}
+	}
+	return rules.flush()
+}
