@@ -36,6 +36,9 @@ func (s *stream) operands() int { return s.fields() * s.regs }
 // lanes is the number of rows that one field of all registers covers.
 func (s *stream) lanes() int { return 16 * s.regs / s.split }
 
+// rows is the number of rows of a panel.
+func (s *stream) rows() int { return s.lanes() * s.fields() }
+
 // vnni512 emits the function of a stream for a number of tokens.
 type vnni512 struct {
 	*file
@@ -87,9 +90,16 @@ func (g *vnni512) function(name string) {
 	g.free = sums
 	g.begin(name)
 	g.allocate()
-	for i := range sums {
-		g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
-	}
+	panels86(g.file, g.rows(), func() {
+		for i := range sums {
+			g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
+		}
+		g.panel()
+	})
+}
+
+// panel emits the loops over the columns of a panel, and what follows them.
+func (g *vnni512) panel() {
 	unroll := max(g.copies, 2)
 	loop, rest, one, done := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("one"), g.newLabel("done")
 	g.p("SUBQ $%d, CX", unroll)
@@ -115,8 +125,6 @@ func (g *vnni512) function(name string) {
 		g.tail()
 	}
 	g.finish()
-	g.p("VZEROUPPER")
-	g.p("RET")
 }
 
 func (g *vnni512) begin(name string) {
@@ -131,16 +139,30 @@ func (g *vnni512) begin(name string) {
 func beginTile512(f *file, name string, tokens int) {
 	fmt.Fprintf(&f.body, "\n// func %s(t *tile)\nTEXT ·%s(SB), NOSPLIT, $0-8\n", name, name)
 	f.p("MOVQ t+0(FP), AX")
-	f.p("MOVQ tile_w(AX), DI")
-	f.p("MOVQ tile_x(AX), SI")
 	f.p("MOVQ tile_ldx(AX), R8")
-	f.p("MOVQ tile_steps(AX), CX")
 	if tokens > 3 {
 		f.p("LEAQ (R8)(R8*2), R10")
 	}
 	if tokens > 5 {
 		f.p("LEAQ (R8)(R8*4), R13")
 	}
+}
+
+// panels86 emits the loop over the panels of a tile around a body that multiplies one, and the end of the function.
+func panels86(f *file, rows int, body func()) {
+	next := f.newLabel("panel")
+	f.at(next)
+	f.p("MOVQ tile_w(AX), DI")
+	f.p("MOVQ tile_x(AX), SI")
+	f.p("MOVQ tile_steps(AX), CX")
+	body()
+	f.p("MOVQ tile_panel(AX), BX")
+	f.p("ADDQ BX, tile_w(AX)")
+	f.p("ADDQ $%d, tile_y(AX)", 4*rows)
+	f.p("DECQ tile_panels(AX)")
+	f.p("JNZ %s", next)
+	f.p("VZEROUPPER")
+	f.p("RET")
 }
 
 // tokenAddress is the memory operand of the activations of token t, without its offset.

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"log"
@@ -18,9 +19,10 @@ import (
 func main() {
 	out := flag.String("o", "../runtime/kernel", "directory to write to")
 	flag.Parse()
-	for _, f := range []*file{avx512File(), trits512File(), avx2File(), avxvnniFile(), neonFile(), vecLUTFile()} {
+	files := []*file{avx512File(), trits512File(), avx2File(), avxvnniFile(), neonFile(), vecLUTFile()}
+	for _, f := range append(files, ceilingFiles()...) {
 		for name, text := range f.texts() {
-			if err := os.WriteFile(filepath.Join(*out, name), []byte(text), 0o666); err != nil {
+			if err := os.WriteFile(filepath.Join(*out, f.dir, name), []byte(text), 0o666); err != nil {
 				log.Fatal(err)
 			}
 		}
@@ -30,6 +32,7 @@ func main() {
 // file is one assembly file and its declarations.
 type file struct {
 	name, arch string // name_arch.s
+	dir        string // below the package kernel; "" = the package itself
 	body       strings.Builder
 	data       strings.Builder
 	decls      strings.Builder
@@ -46,7 +49,7 @@ func (f *file) texts() map[string]string {
 	return map[string]string{
 		f.name + "_" + f.arch + ".s": notice +
 			"#include \"go_asm.h\"\n#include \"textflag.h\"\n" + f.data.String() + f.body.String(),
-		f.name + "_" + f.arch + ".go": notice + "package kernel\n" + f.decls.String(),
+		f.name + "_" + f.arch + ".go": notice + "package " + cmp.Or(f.dir, "kernel") + "\n" + f.decls.String(),
 	}
 }
 

@@ -8,7 +8,8 @@ import "fmt"
 //
 // A register of activations holds four groups of four columns, of which SDOT selects one.
 //
-// General registers: R1 weights, R4 and R5 activations of two tokens, R3 steps.
+// General registers: R1 weights, R4 and R5 activations of two tokens, R3 steps; R8 panels, R10 weights and R11 results of
+// the panel.
 type neon struct {
 	*file
 	bits   int
@@ -48,12 +49,19 @@ func neonFile() *file {
 func (g *neon) function(name string) {
 	fmt.Fprintf(&g.body, "\n// func %s(t *tile)\nTEXT ·%s(SB), NOSPLIT, $0-8\n", name, name)
 	g.p("MOVD t+0(FP), R0")
-	g.p("MOVD tile_w(R0), R1")
+	g.allocate()
+	g.p("MOVD tile_panels(R0), R8")
+	g.p("MOVD tile_panel(R0), R9")
+	g.p("MOVD tile_ldy(R0), R7")
+	g.p("MOVD tile_w(R0), R10")
+	g.p("MOVD tile_y(R0), R11")
+	panel := g.newLabel("panel")
+	g.at(panel)
+	g.p("MOVD R10, R1")
 	g.p("MOVD tile_steps(R0), R3")
 	g.p("MOVD tile_x(R0), R4")
 	g.p("MOVD tile_ldx(R0), R5")
 	g.p("ADD R4, R5, R5")
-	g.allocate()
 	for i := range g.tokens * operandsNEON {
 		g.p("VEOR V%d.B16, V%d.B16, V%d.B16", i, i, i)
 	}
@@ -83,6 +91,10 @@ func (g *neon) function(name string) {
 	g.p("BNE %s", one)
 	g.at(done)
 	g.finish()
+	g.p("ADD R9, R10, R10")
+	g.p("ADD $%d, R11, R11", 4*g.rows)
+	g.p("SUBS $1, R8, R8")
+	g.p("BNE %s", panel)
 	g.p("RET")
 }
 
@@ -147,8 +159,7 @@ func (g *neon) dot(operand, r, field, u int) {
 
 // finish stores the sums: those of field f of register r are rows f·lanes+4·r … of the part.
 func (g *neon) finish() {
-	g.p("MOVD tile_y(R0), R6")
-	g.p("MOVD tile_ldy(R0), R7")
+	g.p("MOVD R11, R6")
 	lanes := g.stride() / 4
 	for t := range g.tokens {
 		for r := range g.regs() {

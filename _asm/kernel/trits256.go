@@ -24,29 +24,16 @@ func (g *trits256) function() {
 	}
 	fmt.Fprintf(&g.body, "\n// func %s(t *tile)\nTEXT ·%s(SB), NOSPLIT, $%d-8\n", g.name, g.name, frame)
 	g.p("MOVQ t+0(FP), AX")
-	g.p("MOVQ tile_w(AX), DI")
-	g.p("MOVQ tile_x(AX), SI")
-	g.p("MOVQ tile_steps(AX), CX")
-	sums := tritRegs
-	if g.vnni {
-		sums = 2 * tritRegs
-	}
-	for i := range sums {
-		g.p("VPXOR Y%d, Y%d, Y%d", i, i, i)
-	}
-	if g.vnni {
-		g.loopOf("CX", func() {
-			for r := range tritRegs {
-				g.p("VMOVDQU %d(DI), Y%d", 32*r, 8+r)
-			}
-			g.eachDigit(14, g.linear)
-		})
-		g.finishLinear()
-	} else {
-		g.compared()
-	}
-	g.p("VZEROUPPER")
-	g.p("RET")
+	panels86(g.file, 64, func() {
+		for i := range 2 * tritRegs {
+			g.p("VPXOR Y%d, Y%d, Y%d", i, i, i)
+		}
+		if g.vnni {
+			g.linear()
+		} else {
+			g.compared()
+		}
+	})
 }
 
 // loopOf repeats a step as often as a register says.
@@ -72,8 +59,23 @@ func (g *trits256) eachDigit(x int, multiply func(digit, x int)) {
 	}
 }
 
-// linear adds to P (sums 0 to 3) and Q (4 to 7).
-func (g *trits256) linear(digit, x int) {
+// linear sums P (sums 0 to 3) and Q (4 to 7).
+func (g *trits256) linear() {
+	g.loopOf("CX", func() {
+		for r := range tritRegs {
+			g.p("VMOVDQU %d(DI), Y%d", 32*r, 8+r)
+		}
+		g.eachDigit(14, g.addLinear)
+	})
+	g.scale(9, 10, func(r int) {
+		g.p("VPADDD Y%d, Y%d, Y8", r, r)
+		g.p("VPADDD Y8, Y%d, Y%d", r, r)
+		g.p("VPSUBD Y%d, Y%d, Y%d", tritRegs+r, r, r)
+		g.p("VPSRAD $8, Y%d, Y%d", r, r)
+	})
+}
+
+func (g *trits256) addLinear(digit, x int) {
 	for r := range tritRegs {
 		q, twice := 8+r, 12+r%2
 		g.p("%s", vpdpbusd(r, q, x))
@@ -81,15 +83,6 @@ func (g *trits256) linear(digit, x int) {
 		g.p("VPADDB Y%d, Y%d, Y%d", twice, q, q)
 		g.p("%s", vpdpbusd(tritRegs+r, q, x))
 	}
-}
-
-func (g *trits256) finishLinear() {
-	g.scale(9, 10, func(r int) {
-		g.p("VPADDD Y%d, Y%d, Y8", r, r)
-		g.p("VPADDD Y8, Y%d, Y%d", r, r)
-		g.p("VPSUBD Y%d, Y%d, Y%d", tritRegs+r, r, r)
-		g.p("VPSRAD $8, Y%d, Y%d", r, r)
-	})
 }
 
 // scale applies mul and add to the sum of each register once it is ready, and stores it.

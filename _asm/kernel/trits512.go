@@ -54,6 +54,11 @@ func (g *trits512) function(name string) {
 	for i, t := range tritTables512() {
 		g.p("VMOVDQU64 %s, Z%d", g.rodata(fmt.Sprintf("trits%d", i), t), tritTables+i)
 	}
+	panels86(g.file, 16*tritRegs, g.panel)
+}
+
+// panel multiplies the columns of a panel.
+func (g *trits512) panel() {
 	for i := range g.tokens * tritRegs * g.sums() {
 		g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
 	}
@@ -133,8 +138,6 @@ func (g *trits512) finish() {
 		}
 		g.p("ADDQ R9, DX")
 	}
-	g.p("VZEROUPPER")
-	g.p("RET")
 }
 
 // tritTables512 is the digits of a byte b = ⌈256·v/243⌉, v = 81·d₀ + 27·d₁ + 9·d₂ + 3·d₃ + d₄: first d₀ to d₃ in fields

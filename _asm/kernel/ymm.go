@@ -78,31 +78,27 @@ func (g *ymm) function(name string) {
 	}
 	g.begin(name, frame)
 	g.allocate()
-	sums := g.copies() * g.tokens * operandsY
-	for i := range sums {
-		g.p("VPXOR Y%d, Y%d, Y%d", i, i, i)
-	}
-	for i := range frame / 32 {
-		g.p("VMOVDQU Y%d, %d(SP)", i, 32*i)
-	}
-	if g.wide() {
-		g.p("MOVQ CX, BX")
-		g.block()
-	} else {
-		g.blocks()
-	}
-	g.finish()
-	g.p("VZEROUPPER")
-	g.p("RET")
+	panels86(g.file, g.rows, func() {
+		for i := range g.copies() * g.tokens * operandsY {
+			g.p("VPXOR Y%d, Y%d, Y%d", i, i, i)
+		}
+		for i := range frame / 32 {
+			g.p("VMOVDQU Y%d, %d(SP)", i, 32*i)
+		}
+		if g.wide() {
+			g.p("MOVQ CX, BX")
+			g.block()
+		} else {
+			g.blocks()
+		}
+		g.finish()
+	})
 }
 
 func (g *ymm) begin(name string, frame int) {
 	fmt.Fprintf(&g.body, "\n// func %s(t *tile)\nTEXT ·%s(SB), NOSPLIT, $%d-8\n", name, name, frame)
 	g.p("MOVQ t+0(FP), AX")
-	g.p("MOVQ tile_w(AX), DI")
-	g.p("MOVQ tile_x(AX), SI")
 	g.p("MOVQ tile_ldx(AX), R8")
-	g.p("MOVQ tile_steps(AX), CX")
 }
 
 // allocate hands out the registers above the sums.

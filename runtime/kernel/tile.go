@@ -6,23 +6,25 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// tile is one call of an assembly kernel: the rows of one panel times a few tokens over a range of columns. Which
+// tile is one call of an assembly kernel: the rows of some panels times a few tokens over a range of columns. Which
 // panels, fields and numbers of tokens a kernel is for is in its name. It computes
 //
 //	y[t][m] = mul·Σ operand[m][k]·x[t][k] + add[t]
 //
 // where operand is the number that the kernel makes of a code: an affine function of the weight, which mul and add turn
-// back. Sums are taken modulo 2³².
+// back. Sums are taken modulo 2³². A kernel moves w and y on.
 type tile struct {
-	w     *byte  // first packed byte of the columns
-	x     *int8  // first activation of the first token
-	ldx   int    // bytes between tokens
-	y     *int32 // first result of the first token
-	ldy   int    // bytes between tokens
-	steps int    // whole steps along the columns
-	tail  int    // mask of the 32-bit lanes of a last, incomplete step; 0 = none
-	mul   int32
-	add   [maxTokens]int32
+	w      *byte  // first packed byte of the columns
+	panels int    // at least 1
+	panel  int    // bytes from a panel to the next
+	x      *int8  // first activation of the first token
+	ldx    int    // bytes between tokens
+	y      *int32 // first result of the first token
+	ldy    int    // bytes between tokens
+	steps  int    // whole steps along the columns
+	tail   int    // mask of the 32-bit lanes of a last, incomplete step; 0 = none
+	mul    int32
+	add    [maxTokens]int32
 
 	// For kernels that look fields up in 16-byte tables, by four bits: operands of the lower and of the upper field.
 	table [32]byte
@@ -35,9 +37,13 @@ const (
 	maxPanel  = 64 // rows of a panel
 )
 
-// blockBytes is about how many bytes of activations are multiplied by one panel after another before the next tokens
-// are taken: a part of a second-level cache.
-const blockBytes = 256 << 10
+// How much is multiplied at a time. A call takes as many panels as runBytes hold: setting one up costs about 100 ns, and
+// what it does must stay below 100 µs, as assembly cannot be interrupted by the collector. The panels of a run are
+// multiplied by as many tokens as blockBytes hold. Both together stay in a second-level cache.
+const (
+	runBytes   = 128 << 10
+	blockBytes = 256 << 10
+)
 
 // tiled multiplies panels by calls of assembly kernels.
 type tiled struct {
@@ -87,36 +93,49 @@ func newTiled(w *Weights, l pack.Paneled, packed []byte, f family, o operands) (
 }
 
 func (p *tiled) mul(c call) {
-	block := max(blockBytes/c.x.Stride, len(p.funcs))
+	block, run := max(blockBytes/c.x.Stride, len(p.funcs)), max(1, runBytes/p.panel)
+	if p.parts > 1 {
+		run = 1 // so that the other parts find the panel in the cache
+	}
+	whole := p.w.Shape.M / p.w.rows
 	for t := c.t0; t < c.t1; t += block {
 		n := min(block, c.t1-t)
 		tiles := ceilDiv(n, len(p.funcs))
-		for panel := c.p0; panel < c.p1; panel++ {
-			for i := range tiles { // of sizes that differ by one at most: one token alone costs as much as two
-				p.tokens(c, panel, t+n*i/tiles, t+n*(i+1)/tiles)
+		for from := c.p0; from < c.p1; {
+			to := min(from+run, c.p1)
+			if from < whole {
+				to = min(to, whole)
 			}
+			for i := range tiles { // of sizes that differ by one at most: one token alone costs as much as two
+				p.tile(c, from, to, t+n*i/tiles, t+n*(i+1)/tiles)
+			}
+			from = to
 		}
 	}
 }
 
-// tokens multiplies one panel by tokens [t0, t1), group by group.
-func (p *tiled) tokens(c call, panel, t0, t1 int) {
+// tile multiplies panels [p0, p1), whole ones or one that is not, by tokens [t0, t1), group by group.
+func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
 	s, groups := p.w.Shape, p.w.Groups()
-	rows := min(p.w.rows, s.M-panel*p.w.rows)
-	t := tile{ldx: c.x.Stride, ldy: 4 * c.ldy * groups, mul: p.operands.mul, table: p.table, block: p.block}
+	t := tile{
+		panels: p1 - p0, panel: p.panel, ldx: c.x.Stride, ldy: 4 * c.ldy * groups,
+		mul: p.operands.mul, table: p.table, block: p.block,
+	}
 	for g := range groups {
 		lo, hi := g*p.w.Group, min((g+1)*p.w.Group, s.K)
 		t.steps, t.tail = p.steps(hi - lo)
 		t.x = &c.x.rows[t0*c.x.Stride+lo]
-		for i := t0; i < t1; i++ {
-			t.add[i-t0] = p.add * c.x.Sum(i, lo, hi)
+		if p.add != 0 {
+			for i := t0; i < t1; i++ {
+				t.add[i-t0] = p.add * c.x.Sum(i, lo, hi)
+			}
 		}
-		w := p.packed[panel*p.panel+lo/p.columns*p.bytes:]
-		y := c.y[(t0*groups+g)*c.ldy+panel*p.w.rows:]
-		if rows == p.w.rows {
+		w := p.packed[p0*p.panel+lo/p.columns*p.bytes:]
+		y := c.y[(t0*groups+g)*c.ldy+p0*p.w.rows:]
+		if rows := s.M - p0*p.w.rows; rows >= p.w.rows {
 			p.run(t, t1-t0, w, y)
 		} else {
-			p.runPart(t, t1-t0, w, y, rows)
+			p.runRows(t, t1-t0, w, y, rows)
 		}
 	}
 }
@@ -130,16 +149,17 @@ func (f *family) steps(columns int) (whole, tail int) {
 	return quads / perStep, 1<<(quads%perStep*f.lanes) - 1
 }
 
-// run multiplies the columns of a panel that begin at w.
+// run multiplies the columns of panels that begin at w.
 func (p *tiled) run(t tile, tokens int, w []byte, y []int32) {
 	for part := range p.parts {
-		t.w, t.y = &w[part*p.partBytes], &y[part*p.partRows]
-		invoke(p.funcs[tokens-1], &t)
+		call := t
+		call.w, call.y = &w[part*p.partBytes], &y[part*p.partRows]
+		invoke(p.funcs[tokens-1], &call)
 	}
 }
 
-// runPart is run for a panel that has more rows than the matrix has left.
-func (p *tiled) runPart(t tile, tokens int, w []byte, y []int32, rows int) {
+// runRows is run for a panel that has more rows than the matrix has left.
+func (p *tiled) runRows(t tile, tokens int, w []byte, y []int32, rows int) {
 	var scratch [maxTokens * maxPanel]int32
 	ldy := t.ldy / 4
 	t.ldy = 4 * maxPanel

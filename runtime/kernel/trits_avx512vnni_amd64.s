@@ -164,10 +164,7 @@ GLOBL wordc0c0c0c0<>(SB), RODATA|NOPTR, $4
 // func trits512x1(t *tile)
 TEXT ·trits512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
-	MOVQ tile_w(AX), DI
-	MOVQ tile_x(AX), SI
 	MOVQ tile_ldx(AX), R8
-	MOVQ tile_steps(AX), CX
 	VMOVDQU64 trits0<>(SB), Z20
 	VMOVDQU64 trits1<>(SB), Z21
 	VMOVDQU64 trits2<>(SB), Z22
@@ -176,6 +173,10 @@ TEXT ·trits512x1(SB), NOSPLIT, $0-8
 	VMOVDQU64 trits5<>(SB), Z25
 	VMOVDQU64 trits6<>(SB), Z26
 	VMOVDQU64 trits7<>(SB), Z27
+panel1:
+	MOVQ tile_w(AX), DI
+	MOVQ tile_x(AX), SI
+	MOVQ tile_steps(AX), CX
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -193,7 +194,7 @@ TEXT ·trits512x1(SB), NOSPLIT, $0-8
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	PCALIGN $64
-loop1:
+loop2:
 	PREFETCHT0 4096(DI)
 	PREFETCHT0 4160(DI)
 	PREFETCHT0 4224(DI)
@@ -269,7 +270,7 @@ loop1:
 	ADDQ $256, DI
 	ADDQ $20, SI
 	DECQ CX
-	JNZ loop1
+	JNZ loop2
 	MOVQ tile_y(AX), DX
 	MOVQ tile_ldy(AX), R9
 	VPBROADCASTD tile_mul(AX), Z31
@@ -311,16 +312,18 @@ loop1:
 	VPADDD Z30, Z12, Z12
 	VMOVDQU32 Z12, 192(DX)
 	ADDQ R9, DX
+	MOVQ tile_panel(AX), BX
+	ADDQ BX, tile_w(AX)
+	ADDQ $256, tile_y(AX)
+	DECQ tile_panels(AX)
+	JNZ panel1
 	VZEROUPPER
 	RET
 
 // func trits512x2(t *tile)
 TEXT ·trits512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
-	MOVQ tile_w(AX), DI
-	MOVQ tile_x(AX), SI
 	MOVQ tile_ldx(AX), R8
-	MOVQ tile_steps(AX), CX
 	VMOVDQU64 trits0<>(SB), Z20
 	VMOVDQU64 trits1<>(SB), Z21
 	VMOVDQU64 trits2<>(SB), Z22
@@ -329,6 +332,10 @@ TEXT ·trits512x2(SB), NOSPLIT, $0-8
 	VMOVDQU64 trits5<>(SB), Z25
 	VMOVDQU64 trits6<>(SB), Z26
 	VMOVDQU64 trits7<>(SB), Z27
+panel3:
+	MOVQ tile_w(AX), DI
+	MOVQ tile_x(AX), SI
+	MOVQ tile_steps(AX), CX
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -338,7 +345,7 @@ TEXT ·trits512x2(SB), NOSPLIT, $0-8
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	PCALIGN $64
-loop2:
+loop4:
 	PREFETCHT0 4096(DI)
 	PREFETCHT0 4160(DI)
 	PREFETCHT0 4224(DI)
@@ -446,7 +453,7 @@ loop2:
 	ADDQ $256, DI
 	ADDQ $20, SI
 	DECQ CX
-	JNZ loop2
+	JNZ loop4
 	MOVQ tile_y(AX), DX
 	MOVQ tile_ldy(AX), R9
 	VPBROADCASTD tile_mul(AX), Z31
@@ -478,16 +485,18 @@ loop2:
 	VPADDD Z30, Z7, Z7
 	VMOVDQU32 Z7, 192(DX)
 	ADDQ R9, DX
+	MOVQ tile_panel(AX), BX
+	ADDQ BX, tile_w(AX)
+	ADDQ $256, tile_y(AX)
+	DECQ tile_panels(AX)
+	JNZ panel3
 	VZEROUPPER
 	RET
 
 // func trits512x3(t *tile)
 TEXT ·trits512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
-	MOVQ tile_w(AX), DI
-	MOVQ tile_x(AX), SI
 	MOVQ tile_ldx(AX), R8
-	MOVQ tile_steps(AX), CX
 	VMOVDQU64 trits0<>(SB), Z20
 	VMOVDQU64 trits1<>(SB), Z21
 	VMOVDQU64 trits2<>(SB), Z22
@@ -496,6 +505,10 @@ TEXT ·trits512x3(SB), NOSPLIT, $0-8
 	VMOVDQU64 trits5<>(SB), Z25
 	VMOVDQU64 trits6<>(SB), Z26
 	VMOVDQU64 trits7<>(SB), Z27
+panel5:
+	MOVQ tile_w(AX), DI
+	MOVQ tile_x(AX), SI
+	MOVQ tile_steps(AX), CX
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -509,7 +522,7 @@ TEXT ·trits512x3(SB), NOSPLIT, $0-8
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	PCALIGN $64
-loop3:
+loop6:
 	PREFETCHT0 4096(DI)
 	PREFETCHT0 4160(DI)
 	PREFETCHT0 4224(DI)
@@ -637,7 +650,7 @@ loop3:
 	ADDQ $256, DI
 	ADDQ $20, SI
 	DECQ CX
-	JNZ loop3
+	JNZ loop6
 	MOVQ tile_y(AX), DX
 	MOVQ tile_ldy(AX), R9
 	VPBROADCASTD tile_mul(AX), Z31
@@ -683,16 +696,18 @@ loop3:
 	VPADDD Z30, Z11, Z11
 	VMOVDQU32 Z11, 192(DX)
 	ADDQ R9, DX
+	MOVQ tile_panel(AX), BX
+	ADDQ BX, tile_w(AX)
+	ADDQ $256, tile_y(AX)
+	DECQ tile_panels(AX)
+	JNZ panel5
 	VZEROUPPER
 	RET
 
 // func trits512x4(t *tile)
 TEXT ·trits512x4(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
-	MOVQ tile_w(AX), DI
-	MOVQ tile_x(AX), SI
 	MOVQ tile_ldx(AX), R8
-	MOVQ tile_steps(AX), CX
 	LEAQ (R8)(R8*2), R10
 	VMOVDQU64 trits0<>(SB), Z20
 	VMOVDQU64 trits1<>(SB), Z21
@@ -702,6 +717,10 @@ TEXT ·trits512x4(SB), NOSPLIT, $0-8
 	VMOVDQU64 trits5<>(SB), Z25
 	VMOVDQU64 trits6<>(SB), Z26
 	VMOVDQU64 trits7<>(SB), Z27
+panel7:
+	MOVQ tile_w(AX), DI
+	MOVQ tile_x(AX), SI
+	MOVQ tile_steps(AX), CX
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -719,7 +738,7 @@ TEXT ·trits512x4(SB), NOSPLIT, $0-8
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	PCALIGN $64
-loop4:
+loop8:
 	PREFETCHT0 4096(DI)
 	PREFETCHT0 4160(DI)
 	PREFETCHT0 4224(DI)
@@ -867,7 +886,7 @@ loop4:
 	ADDQ $256, DI
 	ADDQ $20, SI
 	DECQ CX
-	JNZ loop4
+	JNZ loop8
 	MOVQ tile_y(AX), DX
 	MOVQ tile_ldy(AX), R9
 	VPBROADCASTD tile_mul(AX), Z31
@@ -927,16 +946,18 @@ loop4:
 	VPADDD Z30, Z15, Z15
 	VMOVDQU32 Z15, 192(DX)
 	ADDQ R9, DX
+	MOVQ tile_panel(AX), BX
+	ADDQ BX, tile_w(AX)
+	ADDQ $256, tile_y(AX)
+	DECQ tile_panels(AX)
+	JNZ panel7
 	VZEROUPPER
 	RET
 
 // func trits512x5(t *tile)
 TEXT ·trits512x5(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
-	MOVQ tile_w(AX), DI
-	MOVQ tile_x(AX), SI
 	MOVQ tile_ldx(AX), R8
-	MOVQ tile_steps(AX), CX
 	LEAQ (R8)(R8*2), R10
 	VMOVDQU64 trits0<>(SB), Z20
 	VMOVDQU64 trits1<>(SB), Z21
@@ -946,6 +967,10 @@ TEXT ·trits512x5(SB), NOSPLIT, $0-8
 	VMOVDQU64 trits5<>(SB), Z25
 	VMOVDQU64 trits6<>(SB), Z26
 	VMOVDQU64 trits7<>(SB), Z27
+panel9:
+	MOVQ tile_w(AX), DI
+	MOVQ tile_x(AX), SI
+	MOVQ tile_steps(AX), CX
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -967,7 +992,7 @@ TEXT ·trits512x5(SB), NOSPLIT, $0-8
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	PCALIGN $64
-loop5:
+loop10:
 	PREFETCHT0 4096(DI)
 	PREFETCHT0 4160(DI)
 	PREFETCHT0 4224(DI)
@@ -1135,7 +1160,7 @@ loop5:
 	ADDQ $256, DI
 	ADDQ $20, SI
 	DECQ CX
-	JNZ loop5
+	JNZ loop10
 	MOVQ tile_y(AX), DX
 	MOVQ tile_ldy(AX), R9
 	VPBROADCASTD tile_mul(AX), Z31
@@ -1209,5 +1234,10 @@ loop5:
 	VPADDD Z30, Z19, Z19
 	VMOVDQU32 Z19, 192(DX)
 	ADDQ R9, DX
+	MOVQ tile_panel(AX), BX
+	ADDQ BX, tile_w(AX)
+	ADDQ $256, tile_y(AX)
+	DECQ tile_panels(AX)
+	JNZ panel9
 	VZEROUPPER
 	RET

@@ -8,14 +8,20 @@
 // func fields2Rows32NEONx1(t *tile)
 TEXT ·fields2Rows32NEONx1(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
-	MOVD tile_w(R0), R1
+	FMOVQ (tile_table+0)(R0), F13
+	FMOVQ (tile_table+16)(R0), F14
+	VMOVI $15, V11.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel1:
+	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
 	MOVD tile_ldx(R0), R5
 	ADD R4, R5, R5
-	FMOVQ (tile_table+0)(R0), F13
-	FMOVQ (tile_table+16)(R0), F14
-	VMOVI $15, V11.B16
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -25,8 +31,8 @@ TEXT ·fields2Rows32NEONx1(SB), NOSPLIT, $0-8
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 	SUBS $4, R3, R3
-	BLT rest2
-loop1:
+	BLT rest3
+loop2:
 	FMOVQ (R4), F12
 	PRFM 4096(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -123,11 +129,11 @@ loop1:
 	ADD $128, R1, R1
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BGE loop1
-rest2:
+	BGE loop2
+rest3:
 	ADDS $4, R3, R3
-	BEQ done4
-one3:
+	BEQ done5
+one4:
 	FMOVS (R4), F12
 	PRFM 4096(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -155,10 +161,9 @@ one3:
 	ADD $32, R1, R1
 	ADD $4, R4, R4
 	SUBS $1, R3, R3
-	BNE one3
-done4:
-	MOVD tile_y(R0), R6
-	MOVD tile_ldy(R0), R7
+	BNE one4
+done5:
+	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 32(R6)
 	FMOVQ F2, 64(R6)
@@ -167,19 +172,29 @@ done4:
 	FMOVQ F5, 48(R6)
 	FMOVQ F6, 80(R6)
 	FMOVQ F7, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel1
 	RET
 
 // func fields2Rows32NEONx2(t *tile)
 TEXT ·fields2Rows32NEONx2(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
-	MOVD tile_w(R0), R1
+	FMOVQ (tile_table+0)(R0), F22
+	FMOVQ (tile_table+16)(R0), F23
+	VMOVI $15, V19.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel6:
+	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
 	MOVD tile_ldx(R0), R5
 	ADD R4, R5, R5
-	FMOVQ (tile_table+0)(R0), F22
-	FMOVQ (tile_table+16)(R0), F23
-	VMOVI $15, V19.B16
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -197,8 +212,8 @@ TEXT ·fields2Rows32NEONx2(SB), NOSPLIT, $0-8
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 	SUBS $4, R3, R3
-	BLT rest6
-loop5:
+	BLT rest8
+loop7:
 	FMOVQ (R4), F20
 	FMOVQ (R5), F21
 	PRFM 4096(R1), PLDL1KEEP
@@ -329,11 +344,11 @@ loop5:
 	ADD $16, R4, R4
 	ADD $16, R5, R5
 	SUBS $4, R3, R3
-	BGE loop5
-rest6:
+	BGE loop7
+rest8:
 	ADDS $4, R3, R3
-	BEQ done8
-one7:
+	BEQ done10
+one9:
 	FMOVS (R4), F20
 	FMOVS (R5), F21
 	PRFM 4096(R1), PLDL1KEEP
@@ -371,10 +386,9 @@ one7:
 	ADD $4, R4, R4
 	ADD $4, R5, R5
 	SUBS $1, R3, R3
-	BNE one7
-done8:
-	MOVD tile_y(R0), R6
-	MOVD tile_ldy(R0), R7
+	BNE one9
+done10:
+	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 32(R6)
 	FMOVQ F2, 64(R6)
@@ -392,19 +406,29 @@ done8:
 	FMOVQ F13, 48(R6)
 	FMOVQ F14, 80(R6)
 	FMOVQ F15, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel6
 	RET
 
 // func fields2Rows64NEONx1(t *tile)
 TEXT ·fields2Rows64NEONx1(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
-	MOVD tile_w(R0), R1
+	FMOVQ (tile_table+0)(R0), F13
+	FMOVQ (tile_table+16)(R0), F14
+	VMOVI $15, V11.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel11:
+	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
 	MOVD tile_ldx(R0), R5
 	ADD R4, R5, R5
-	FMOVQ (tile_table+0)(R0), F13
-	FMOVQ (tile_table+16)(R0), F14
-	VMOVI $15, V11.B16
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -414,8 +438,8 @@ TEXT ·fields2Rows64NEONx1(SB), NOSPLIT, $0-8
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 	SUBS $4, R3, R3
-	BLT rest10
-loop9:
+	BLT rest13
+loop12:
 	FMOVQ (R4), F12
 	PRFM 4096(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -512,11 +536,11 @@ loop9:
 	ADD $256, R1, R1
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BGE loop9
-rest10:
+	BGE loop12
+rest13:
 	ADDS $4, R3, R3
-	BEQ done12
-one11:
+	BEQ done15
+one14:
 	FMOVS (R4), F12
 	PRFM 4096(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -544,10 +568,9 @@ one11:
 	ADD $64, R1, R1
 	ADD $4, R4, R4
 	SUBS $1, R3, R3
-	BNE one11
-done12:
-	MOVD tile_y(R0), R6
-	MOVD tile_ldy(R0), R7
+	BNE one14
+done15:
+	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 64(R6)
 	FMOVQ F2, 128(R6)
@@ -556,19 +579,29 @@ done12:
 	FMOVQ F5, 80(R6)
 	FMOVQ F6, 144(R6)
 	FMOVQ F7, 208(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel11
 	RET
 
 // func fields2Rows64NEONx2(t *tile)
 TEXT ·fields2Rows64NEONx2(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
-	MOVD tile_w(R0), R1
+	FMOVQ (tile_table+0)(R0), F22
+	FMOVQ (tile_table+16)(R0), F23
+	VMOVI $15, V19.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel16:
+	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
 	MOVD tile_ldx(R0), R5
 	ADD R4, R5, R5
-	FMOVQ (tile_table+0)(R0), F22
-	FMOVQ (tile_table+16)(R0), F23
-	VMOVI $15, V19.B16
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -586,8 +619,8 @@ TEXT ·fields2Rows64NEONx2(SB), NOSPLIT, $0-8
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 	SUBS $4, R3, R3
-	BLT rest14
-loop13:
+	BLT rest18
+loop17:
 	FMOVQ (R4), F20
 	FMOVQ (R5), F21
 	PRFM 4096(R1), PLDL1KEEP
@@ -718,11 +751,11 @@ loop13:
 	ADD $16, R4, R4
 	ADD $16, R5, R5
 	SUBS $4, R3, R3
-	BGE loop13
-rest14:
+	BGE loop17
+rest18:
 	ADDS $4, R3, R3
-	BEQ done16
-one15:
+	BEQ done20
+one19:
 	FMOVS (R4), F20
 	FMOVS (R5), F21
 	PRFM 4096(R1), PLDL1KEEP
@@ -760,10 +793,9 @@ one15:
 	ADD $4, R4, R4
 	ADD $4, R5, R5
 	SUBS $1, R3, R3
-	BNE one15
-done16:
-	MOVD tile_y(R0), R6
-	MOVD tile_ldy(R0), R7
+	BNE one19
+done20:
+	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 64(R6)
 	FMOVQ F2, 128(R6)
@@ -781,18 +813,28 @@ done16:
 	FMOVQ F13, 80(R6)
 	FMOVQ F14, 144(R6)
 	FMOVQ F15, 208(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel16
 	RET
 
 // func fields4Rows32NEONx1(t *tile)
 TEXT ·fields4Rows32NEONx1(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
-	MOVD tile_w(R0), R1
+	FMOVQ (tile_table+0)(R0), F13
+	VMOVI $15, V11.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel21:
+	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
 	MOVD tile_ldx(R0), R5
 	ADD R4, R5, R5
-	FMOVQ (tile_table+0)(R0), F13
-	VMOVI $15, V11.B16
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -802,8 +844,8 @@ TEXT ·fields4Rows32NEONx1(SB), NOSPLIT, $0-8
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 	SUBS $4, R3, R3
-	BLT rest18
-loop17:
+	BLT rest23
+loop22:
 	FMOVQ (R4), F12
 	PRFM 4096(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -924,11 +966,11 @@ loop17:
 	ADD $256, R1, R1
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BGE loop17
-rest18:
+	BGE loop22
+rest23:
 	ADDS $4, R3, R3
-	BEQ done20
-one19:
+	BEQ done25
+one24:
 	FMOVS (R4), F12
 	PRFM 4096(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -962,10 +1004,9 @@ one19:
 	ADD $64, R1, R1
 	ADD $4, R4, R4
 	SUBS $1, R3, R3
-	BNE one19
-done20:
-	MOVD tile_y(R0), R6
-	MOVD tile_ldy(R0), R7
+	BNE one24
+done25:
+	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 64(R6)
 	FMOVQ F2, 16(R6)
@@ -974,18 +1015,28 @@ done20:
 	FMOVQ F5, 96(R6)
 	FMOVQ F6, 48(R6)
 	FMOVQ F7, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel21
 	RET
 
 // func fields4Rows32NEONx2(t *tile)
 TEXT ·fields4Rows32NEONx2(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
-	MOVD tile_w(R0), R1
+	FMOVQ (tile_table+0)(R0), F22
+	VMOVI $15, V19.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel26:
+	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
 	MOVD tile_ldx(R0), R5
 	ADD R4, R5, R5
-	FMOVQ (tile_table+0)(R0), F22
-	VMOVI $15, V19.B16
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1003,8 +1054,8 @@ TEXT ·fields4Rows32NEONx2(SB), NOSPLIT, $0-8
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 	SUBS $4, R3, R3
-	BLT rest22
-loop21:
+	BLT rest28
+loop27:
 	FMOVQ (R4), F20
 	FMOVQ (R5), F21
 	PRFM 4096(R1), PLDL1KEEP
@@ -1159,11 +1210,11 @@ loop21:
 	ADD $16, R4, R4
 	ADD $16, R5, R5
 	SUBS $4, R3, R3
-	BGE loop21
-rest22:
+	BGE loop27
+rest28:
 	ADDS $4, R3, R3
-	BEQ done24
-one23:
+	BEQ done30
+one29:
 	FMOVS (R4), F20
 	FMOVS (R5), F21
 	PRFM 4096(R1), PLDL1KEEP
@@ -1207,10 +1258,9 @@ one23:
 	ADD $4, R4, R4
 	ADD $4, R5, R5
 	SUBS $1, R3, R3
-	BNE one23
-done24:
-	MOVD tile_y(R0), R6
-	MOVD tile_ldy(R0), R7
+	BNE one29
+done30:
+	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 64(R6)
 	FMOVQ F2, 16(R6)
@@ -1228,18 +1278,28 @@ done24:
 	FMOVQ F13, 96(R6)
 	FMOVQ F14, 48(R6)
 	FMOVQ F15, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel26
 	RET
 
 // func fields4Rows64NEONx1(t *tile)
 TEXT ·fields4Rows64NEONx1(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
-	MOVD tile_w(R0), R1
+	FMOVQ (tile_table+0)(R0), F13
+	VMOVI $15, V11.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel31:
+	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
 	MOVD tile_ldx(R0), R5
 	ADD R4, R5, R5
-	FMOVQ (tile_table+0)(R0), F13
-	VMOVI $15, V11.B16
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1249,8 +1309,8 @@ TEXT ·fields4Rows64NEONx1(SB), NOSPLIT, $0-8
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 	SUBS $4, R3, R3
-	BLT rest26
-loop25:
+	BLT rest33
+loop32:
 	FMOVQ (R4), F12
 	PRFM 4096(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -1371,11 +1431,11 @@ loop25:
 	ADD $512, R1, R1
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BGE loop25
-rest26:
+	BGE loop32
+rest33:
 	ADDS $4, R3, R3
-	BEQ done28
-one27:
+	BEQ done35
+one34:
 	FMOVS (R4), F12
 	PRFM 4096(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -1409,10 +1469,9 @@ one27:
 	ADD $128, R1, R1
 	ADD $4, R4, R4
 	SUBS $1, R3, R3
-	BNE one27
-done28:
-	MOVD tile_y(R0), R6
-	MOVD tile_ldy(R0), R7
+	BNE one34
+done35:
+	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 128(R6)
 	FMOVQ F2, 16(R6)
@@ -1421,18 +1480,28 @@ done28:
 	FMOVQ F5, 160(R6)
 	FMOVQ F6, 48(R6)
 	FMOVQ F7, 176(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel31
 	RET
 
 // func fields4Rows64NEONx2(t *tile)
 TEXT ·fields4Rows64NEONx2(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
-	MOVD tile_w(R0), R1
+	FMOVQ (tile_table+0)(R0), F22
+	VMOVI $15, V19.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel36:
+	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
 	MOVD tile_ldx(R0), R5
 	ADD R4, R5, R5
-	FMOVQ (tile_table+0)(R0), F22
-	VMOVI $15, V19.B16
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1450,8 +1519,8 @@ TEXT ·fields4Rows64NEONx2(SB), NOSPLIT, $0-8
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 	SUBS $4, R3, R3
-	BLT rest30
-loop29:
+	BLT rest38
+loop37:
 	FMOVQ (R4), F20
 	FMOVQ (R5), F21
 	PRFM 4096(R1), PLDL1KEEP
@@ -1606,11 +1675,11 @@ loop29:
 	ADD $16, R4, R4
 	ADD $16, R5, R5
 	SUBS $4, R3, R3
-	BGE loop29
-rest30:
+	BGE loop37
+rest38:
 	ADDS $4, R3, R3
-	BEQ done32
-one31:
+	BEQ done40
+one39:
 	FMOVS (R4), F20
 	FMOVS (R5), F21
 	PRFM 4096(R1), PLDL1KEEP
@@ -1654,10 +1723,9 @@ one31:
 	ADD $4, R4, R4
 	ADD $4, R5, R5
 	SUBS $1, R3, R3
-	BNE one31
-done32:
-	MOVD tile_y(R0), R6
-	MOVD tile_ldy(R0), R7
+	BNE one39
+done40:
+	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 128(R6)
 	FMOVQ F2, 16(R6)
@@ -1675,12 +1743,22 @@ done32:
 	FMOVQ F13, 160(R6)
 	FMOVQ F14, 48(R6)
 	FMOVQ F15, 176(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel36
 	RET
 
 // func fields8Rows32NEONx1(t *tile)
 TEXT ·fields8Rows32NEONx1(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
-	MOVD tile_w(R0), R1
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel41:
+	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
 	MOVD tile_ldx(R0), R5
@@ -1694,8 +1772,8 @@ TEXT ·fields8Rows32NEONx1(SB), NOSPLIT, $0-8
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 	SUBS $4, R3, R3
-	BLT rest34
-loop33:
+	BLT rest43
+loop42:
 	FMOVQ (R4), F12
 	PRFM 4096(R1), PLDL1KEEP
 	PRFM 4160(R1), PLDL1KEEP
@@ -1772,11 +1850,11 @@ loop33:
 	ADD $512, R1, R1
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BGE loop33
-rest34:
+	BGE loop42
+rest43:
 	ADDS $4, R3, R3
-	BEQ done36
-one35:
+	BEQ done45
+one44:
 	FMOVS (R4), F12
 	PRFM 4096(R1), PLDL1KEEP
 	PRFM 4160(R1), PLDL1KEEP
@@ -1799,10 +1877,9 @@ one35:
 	ADD $128, R1, R1
 	ADD $4, R4, R4
 	SUBS $1, R3, R3
-	BNE one35
-done36:
-	MOVD tile_y(R0), R6
-	MOVD tile_ldy(R0), R7
+	BNE one44
+done45:
+	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 16(R6)
 	FMOVQ F2, 32(R6)
@@ -1811,12 +1888,22 @@ done36:
 	FMOVQ F5, 80(R6)
 	FMOVQ F6, 96(R6)
 	FMOVQ F7, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel41
 	RET
 
 // func fields8Rows32NEONx2(t *tile)
 TEXT ·fields8Rows32NEONx2(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
-	MOVD tile_w(R0), R1
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel46:
+	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
 	MOVD tile_ldx(R0), R5
@@ -1838,8 +1925,8 @@ TEXT ·fields8Rows32NEONx2(SB), NOSPLIT, $0-8
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 	SUBS $4, R3, R3
-	BLT rest38
-loop37:
+	BLT rest48
+loop47:
 	FMOVQ (R4), F20
 	FMOVQ (R5), F21
 	PRFM 4096(R1), PLDL1KEEP
@@ -1950,11 +2037,11 @@ loop37:
 	ADD $16, R4, R4
 	ADD $16, R5, R5
 	SUBS $4, R3, R3
-	BGE loop37
-rest38:
+	BGE loop47
+rest48:
 	ADDS $4, R3, R3
-	BEQ done40
-one39:
+	BEQ done50
+one49:
 	FMOVS (R4), F20
 	FMOVS (R5), F21
 	PRFM 4096(R1), PLDL1KEEP
@@ -1987,10 +2074,9 @@ one39:
 	ADD $4, R4, R4
 	ADD $4, R5, R5
 	SUBS $1, R3, R3
-	BNE one39
-done40:
-	MOVD tile_y(R0), R6
-	MOVD tile_ldy(R0), R7
+	BNE one49
+done50:
+	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 16(R6)
 	FMOVQ F2, 32(R6)
@@ -2008,12 +2094,22 @@ done40:
 	FMOVQ F13, 80(R6)
 	FMOVQ F14, 96(R6)
 	FMOVQ F15, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel46
 	RET
 
 // func fields8Rows64NEONx1(t *tile)
 TEXT ·fields8Rows64NEONx1(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
-	MOVD tile_w(R0), R1
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel51:
+	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
 	MOVD tile_ldx(R0), R5
@@ -2027,8 +2123,8 @@ TEXT ·fields8Rows64NEONx1(SB), NOSPLIT, $0-8
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 	SUBS $4, R3, R3
-	BLT rest42
-loop41:
+	BLT rest53
+loop52:
 	FMOVQ (R4), F12
 	PRFM 4096(R1), PLDL1KEEP
 	PRFM 4160(R1), PLDL1KEEP
@@ -2105,11 +2201,11 @@ loop41:
 	ADD $1024, R1, R1
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BGE loop41
-rest42:
+	BGE loop52
+rest53:
 	ADDS $4, R3, R3
-	BEQ done44
-one43:
+	BEQ done55
+one54:
 	FMOVS (R4), F12
 	PRFM 4096(R1), PLDL1KEEP
 	PRFM 4160(R1), PLDL1KEEP
@@ -2132,10 +2228,9 @@ one43:
 	ADD $256, R1, R1
 	ADD $4, R4, R4
 	SUBS $1, R3, R3
-	BNE one43
-done44:
-	MOVD tile_y(R0), R6
-	MOVD tile_ldy(R0), R7
+	BNE one54
+done55:
+	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 16(R6)
 	FMOVQ F2, 32(R6)
@@ -2144,12 +2239,22 @@ done44:
 	FMOVQ F5, 80(R6)
 	FMOVQ F6, 96(R6)
 	FMOVQ F7, 112(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel51
 	RET
 
 // func fields8Rows64NEONx2(t *tile)
 TEXT ·fields8Rows64NEONx2(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
-	MOVD tile_w(R0), R1
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel56:
+	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
 	MOVD tile_ldx(R0), R5
@@ -2171,8 +2276,8 @@ TEXT ·fields8Rows64NEONx2(SB), NOSPLIT, $0-8
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 	SUBS $4, R3, R3
-	BLT rest46
-loop45:
+	BLT rest58
+loop57:
 	FMOVQ (R4), F20
 	FMOVQ (R5), F21
 	PRFM 4096(R1), PLDL1KEEP
@@ -2283,11 +2388,11 @@ loop45:
 	ADD $16, R4, R4
 	ADD $16, R5, R5
 	SUBS $4, R3, R3
-	BGE loop45
-rest46:
+	BGE loop57
+rest58:
 	ADDS $4, R3, R3
-	BEQ done48
-one47:
+	BEQ done60
+one59:
 	FMOVS (R4), F20
 	FMOVS (R5), F21
 	PRFM 4096(R1), PLDL1KEEP
@@ -2320,10 +2425,9 @@ one47:
 	ADD $4, R4, R4
 	ADD $4, R5, R5
 	SUBS $1, R3, R3
-	BNE one47
-done48:
-	MOVD tile_y(R0), R6
-	MOVD tile_ldy(R0), R7
+	BNE one59
+done60:
+	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 16(R6)
 	FMOVQ F2, 32(R6)
@@ -2341,4 +2445,8 @@ done48:
 	FMOVQ F13, 80(R6)
 	FMOVQ F14, 96(R6)
 	FMOVQ F15, 112(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel56
 	RET

@@ -1,0 +1,95 @@
+package main
+
+import "fmt"
+
+// The limits of a machine: loops that only read, and loops that only multiply in registers.
+
+func ceilingFiles() []*file {
+	x86 := newFile("ceiling", "amd64")
+	x86.dir = "ceiling"
+	stream86(x86, "512", "Z", 64, "VPORD")
+	stream86(x86, "256", "Y", 32, "VPOR")
+	multiply86(x86, "512", 16, func(i int) []string {
+		return []string{fmt.Sprintf("VPDPBUSD Z31, Z30, Z%d", i)}
+	})
+	multiply86(x86, "VNNI256", 14, func(i int) []string { return []string{vpdpbusd(i, 14, 15)} })
+	multiply86(x86, "256", 8, func(i int) []string {
+		return []string{fmt.Sprintf("VPMADDUBSW Y15, Y14, Y%d", 8+i%4), fmt.Sprintf("VPADDW Y%d, Y%d, Y%d", 8+i%4, i, i)}
+	})
+	arm := newFile("ceiling", "arm64")
+	arm.dir = "ceiling"
+	streamARM(arm)
+	multiplyARM(arm)
+	return []*file{x86, arm}
+}
+
+const streamBlock = 512 // bytes per turn
+
+func stream86(f *file, suffix, r string, width int, or string) {
+	f.declare("stream"+suffix, fmt.Sprintf("reads n·%d bytes.", streamBlock), "p *byte, n int", 2)
+	f.p("MOVQ p+0(FP), SI")
+	f.p("MOVQ n+8(FP), CX")
+	loop := f.newLabel("loop")
+	f.p("PCALIGN $64")
+	f.at(loop)
+	for off := 0; off < streamBlock; off += 64 {
+		f.p("PREFETCHT0 %d(SI)", distance+off)
+	}
+	for off := 0; off < streamBlock; off += width {
+		f.p("%s %d(SI), %s%d, %s%d", or, off, r, off/width%8, r, off/width%8)
+	}
+	f.p("ADDQ $%d, SI", streamBlock)
+	f.p("DECQ CX")
+	f.p("JNZ %s", loop)
+	f.p("VZEROUPPER")
+	f.p("RET")
+}
+
+func multiply86(f *file, suffix string, chains int, step func(i int) []string) {
+	f.declare("multiply"+suffix, fmt.Sprintf("multiplies and adds n·%d registers.", 4*chains), "n int", 1)
+	f.p("MOVQ n+0(FP), CX")
+	loop := f.newLabel("loop")
+	f.p("PCALIGN $64")
+	f.at(loop)
+	for i := range 4 * chains {
+		for _, s := range step(i % chains) {
+			f.p("%s", s)
+		}
+	}
+	f.p("DECQ CX")
+	f.p("JNZ %s", loop)
+	f.p("VZEROUPPER")
+	f.p("RET")
+}
+
+func streamARM(f *file) {
+	f.declare("streamNEON", fmt.Sprintf("reads n·%d bytes.", streamBlock), "p *byte, n int", 2)
+	f.p("MOVD p+0(FP), R0")
+	f.p("MOVD n+8(FP), R1")
+	loop := f.newLabel("loop")
+	f.at(loop)
+	for off := 0; off < streamBlock; off += 64 {
+		f.p("PRFM %d(R0), PLDL1KEEP", distance+off)
+	}
+	for off := 0; off < streamBlock; off += 16 {
+		f.p("FMOVQ %d(R0), F%d", off, off/16%16)
+	}
+	f.p("ADD $%d, R0, R0", streamBlock)
+	f.p("SUBS $1, R1, R1")
+	f.p("BNE %s", loop)
+	f.p("RET")
+}
+
+func multiplyARM(f *file) {
+	const chains = 16
+	f.declare("multiplyNEON", fmt.Sprintf("multiplies and adds n·%d registers.", 4*chains), "n int", 1)
+	f.p("MOVD n+0(FP), R1")
+	loop := f.newLabel("loop")
+	f.at(loop)
+	for i := range 4 * chains {
+		f.p("%s", sdot(i%chains, 30, 31, 0))
+	}
+	f.p("SUBS $1, R1, R1")
+	f.p("BNE %s", loop)
+	f.p("RET")
+}

@@ -1,0 +1,67 @@
+// Package ceiling measures the limits of a machine: how fast its cores read memory, and how fast they multiply small
+// integers. The speed of a kernel means something as a fraction of such a limit, measured in the same run, in turns with
+// it: clocks, neighbours and memory change from minute to minute.
+package ceiling
+
+import (
+	"time"
+
+	"github.com/lowpack/lowpack/runtime/kernel"
+)
+
+// Fastest runs each function in turn, again and again, for about the given time and three times at least, and returns
+// the shortest time that each took. What disturbs a run makes it longer and never shorter, so the shortest is what the
+// machine can do.
+func Fastest(d time.Duration, functions ...func()) []time.Duration {
+	best := make([]time.Duration, len(functions))
+	start := time.Now()
+	for round := 0; round < 3 || time.Since(start) < d; round++ {
+		for i, f := range functions {
+			t := time.Now()
+			f()
+			if took := max(time.Since(t), 1); round == 0 || took < best[i] {
+				best[i] = took
+			}
+		}
+	}
+	return best
+}
+
+// Reader reads memory and does nothing with it. It is a Task of len(Memory)/ReadBlock parts.
+type Reader struct{ Memory []byte }
+
+// ReadBlock is the number of bytes of one part.
+const ReadBlock = 32 << 10
+
+// Parts is the number of parts; what is left over is not read.
+func (r *Reader) Parts() int { return len(r.Memory) / ReadBlock }
+
+// Bytes is the number of bytes that all parts read.
+func (r *Reader) Bytes() int { return r.Parts() * ReadBlock }
+
+// Do reads parts [from, to).
+func (r *Reader) Do(from, to int) { stream(r.Memory[from*ReadBlock : to*ReadBlock]) }
+
+// Run reads all of it with the workers of a pool, in chunks of 128 KiB as kernels do.
+func (r *Reader) Run(p *kernel.Pool) { p.Run(r.Parts(), 4, r) }
+
+// Multiplier multiplies and adds in registers, with the instructions of one instruction set. It is a Task: a part is
+// about a microsecond of work.
+type Multiplier struct{ ISA kernel.ISA }
+
+// multiplyTurns is the number of turns of the loops in one part.
+const multiplyTurns = 64
+
+// Operations is the number of integer operations of a part: a multiplication and an addition are two.
+func (m *Multiplier) Operations() int { return 2 * multiplyTurns * perTurn(m.ISA) }
+
+// Do multiplies parts [from, to).
+func (m *Multiplier) Do(from, to int) { multiply(m.ISA, (to-from)*multiplyTurns) }
+
+// GBs is billions of bytes per second.
+func GBs(bytes int, d time.Duration) float64 { return float64(bytes) / float64(d.Nanoseconds()) }
+
+// GOPS is billions of operations per second.
+func GOPS(operations int, d time.Duration) float64 {
+	return float64(operations) / float64(d.Nanoseconds())
+}

@@ -1,0 +1,56 @@
+package ceiling
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lowpack/lowpack/runtime/kernel"
+)
+
+func TestFastest(t *testing.T) {
+	calls := 0
+	got := Fastest(0, func() { calls++; time.Sleep(time.Duration(calls) * time.Millisecond) }, func() {})
+	if calls != 3 {
+		t.Errorf("%d rounds instead of 3", calls)
+	}
+	if got[0] < time.Millisecond || got[0] > 100*time.Millisecond || got[1] >= got[0] || got[1] <= 0 {
+		t.Errorf("fastest times %v", got)
+	}
+}
+
+// TestLimits holds the loops to what no machine of this decade falls short of or exceeds, so that a loop that skips its
+// work or counts it wrongly is found.
+func TestLimits(t *testing.T) {
+	p := kernel.NewPool(1)
+	defer p.Close()
+	r := &Reader{Memory: make([]byte, 1<<20+1)}
+	if r.Bytes() != 1<<20 {
+		t.Errorf("%d bytes", r.Bytes())
+	}
+	for _, isa := range kernel.Available() {
+		m := &Multiplier{ISA: isa}
+		best := Fastest(20*time.Millisecond, func() { r.Run(p) }, func() { m.Do(0, 10) })
+		if v := GBs(r.Bytes(), best[0]); v < 0.5 || v > 1000 {
+			t.Errorf("%s: %.1f GB/s", isa, v)
+		}
+		if v := GOPS(10*m.Operations(), best[1]); v < 0.1 || v > 10000 {
+			t.Errorf("%s: %.1f GOPS", isa, v)
+		}
+	}
+}
+
+func BenchmarkLimits(b *testing.B) {
+	p := kernel.NewPool(1)
+	defer p.Close()
+	for _, size := range []int{32 << 10, 512 << 10, 256 << 20} {
+		r := &Reader{Memory: make([]byte, size)}
+		for i := 0; i < size; i += 4096 {
+			r.Memory[i] = 1
+		}
+		b.Logf("%d KiB: %.1f GB/s", size>>10, GBs(r.Bytes(), Fastest(300*time.Millisecond, func() { r.Run(p) })[0]))
+	}
+	for _, isa := range kernel.Available() {
+		m := &Multiplier{ISA: isa}
+		b.Logf("%s: %.0f GOPS", isa, GOPS(100*m.Operations(), Fastest(100*time.Millisecond, func() { m.Do(0, 100) })[0]))
+	}
+}
