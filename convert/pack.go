@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"math"
+	"runtime"
 	"time"
 
 	"github.com/lowpack/lowpack/convert/quantize"
@@ -145,6 +146,8 @@ func (r *run) packAll(ctx context.Context) error {
 			return err
 		}
 		s.probed = nil
+		// The buffers make up most of the heap, and the collector would let garbage grow to as much again.
+		runtime.GC()
 	}
 	return nil
 }
