@@ -1,76 +1,13 @@
 package pack
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strconv"
 	"testing"
 )
-
-// floats of a vector of an exchange format.
-func (v *vector) floats() []float32 {
-	var x []float32
-	for _, row := range v.X {
-		x = append(x, row...)
-	}
-	if v.Gen == "" {
-		return x
-	}
-	for i := range v.M * v.K {
-		f := float32(generate(v.Gen, v.Seed, uint64(i)))
-		if v.Gen == "int8" {
-			f /= 64
-		}
-		x = append(x, f)
-	}
-	return x
-}
-
-// TestBlockVectors quantizes the floats of ggml's vectors, and reads its blocks back into its floats.
-func TestBlockVectors(t *testing.T) {
-	cases := 0
-	for _, file := range []string{"ggml_blocks.json", "goldens_sha256.json"} {
-		for i, v := range loadVectors(t, file) {
-			b, err := OpenBlocks(v.Layout)
-			if err != nil {
-				continue
-			}
-			cases++
-			t.Run(fmt.Sprintf("%s/%s-%d", file, v.Layout, i), func(t *testing.T) { checkBlockVector(t, b, &v) })
-		}
-	}
-	if cases != 26 {
-		t.Errorf("%d vectors of exchange formats, want 26", cases)
-	}
-}
-
-func checkBlockVector(t *testing.T, b Blocks, v *vector) {
-	s := Shape{v.M, v.K}
-	n, err := b.PackedSize(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := make([]byte, n)
-	if err := b.Quantize(got, s, v.floats()); err != nil {
-		t.Fatal(err)
-	}
-	v.check(t, got)
-	back := make([]float32, s.M*s.K)
-	if err := Dequantize(b, back, s, got); err != nil {
-		t.Fatal(err)
-	}
-	if v.Dequant != nil && !slices.Equal(back, v.Dequant) {
-		t.Errorf("dequantized:\n got %v\nwant %v", back, v.Dequant)
-	}
-	if again := repackBlocks(t, b, s, got); !bytes.Equal(again, got) {
-		t.Error("codes and scales pack to other bytes than they came from")
-	}
-}
 
 func repackBlocks(t *testing.T, b Blocks, s Shape, src []byte) []byte {
 	t.Helper()

@@ -13,6 +13,19 @@ import (
 	"github.com/lowpack/lowpack/internal/fence"
 )
 
+func packed(t testing.TB, l Layout, m *Matrix) []byte {
+	t.Helper()
+	n, err := l.PackedSize(m.Shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dst := make([]byte, n)
+	if err := l.Pack(dst, m); err != nil {
+		t.Fatal(err)
+	}
+	return dst
+}
+
 // everyLayout opens each layout of codes with each of its alphabets, and with unusual parameters where it has any.
 func everyLayout(t testing.TB) []Layout {
 	t.Helper()
