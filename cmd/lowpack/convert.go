@@ -36,7 +36,7 @@ The packed file appears whole or not at all, and is the same byte for byte where
 }
 
 func convertFlags() []cli.Flag {
-	return []cli.Flag{
+	flags := []cli.Flag{
 		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "the packed file to write", TakesFile: true},
 		&cli.StringFlag{Name: "layout", Value: convert.DefaultLayout, Usage: "how codes become bytes; `lowpack layouts` lists them"},
 		&cli.StringSliceFlag{Name: "param", Usage: "block factor of the layout, as bm=64; may be repeated"},
@@ -49,8 +49,8 @@ func convertFlags() []cli.Flag {
 		&cli.StringFlag{Name: "golden", Value: string(golden.Full), Usage: "golden outputs to record: none, kernel or full"},
 		&cli.IntFlag{Name: "jobs", Usage: "goroutines that quantize; 0 = one per CPU"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and write nothing"},
-		jsonFlag(),
 	}
+	return append(append(flags, besideFlags()...), jsonFlag())
 }
 
 func quantizerNames() []string {
@@ -69,11 +69,16 @@ func runConvert(c *cli.Context) error {
 	if target == "" && !c.Bool("dry-run") {
 		return usagef("convert needs -o FILE, or --dry-run")
 	}
+	beside, err := besideOf(c, target)
+	if err != nil {
+		return err
+	}
 	recipe, err := recipeOf(c)
 	if err != nil {
 		return err
 	}
-	plan, err := convert.NewPlan(c.Context, c.Args().First(), convert.Options{Recipe: *recipe, Jobs: c.Int("jobs")})
+	options := convert.Options{Recipe: *recipe, Jobs: c.Int("jobs"), Report: beside.report != ""}
+	plan, err := convert.NewPlan(c.Context, c.Args().First(), options)
 	if err != nil {
 		return err
 	}
@@ -87,6 +92,9 @@ func runConvert(c *cli.Context) error {
 	bar := newProgress(c.App.ErrWriter, "convert")
 	summary, err := plan.Run(c.Context, target, barOf(bar))
 	bar.done()
+	if err == nil {
+		err = beside.write(plan, c.Args().First(), target)
+	}
 	return reportSummary(c, target, summary, err)
 }
 

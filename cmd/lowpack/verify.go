@@ -27,6 +27,7 @@ logits and tokens), source (it is what the checkpoint says). Exit code 0 only if
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "level", Usage: "stop after this level; default: all, source with --source"},
 			&cli.StringFlag{Name: "source", Usage: "the checkpoint to compare with", TakesFile: true},
+			&cli.StringFlag{Name: "provenance", Usage: "compare with the in-toto statement in `FILE`, as convert --provenance writes it", TakesFile: true},
 			&cli.StringFlag{Name: "report", Usage: "also write the report, as junit:`FILE` or json:FILE"},
 			&cli.StringFlag{Name: "dump-golden", Usage: "write the golden outputs to `FILE.arrow`, an Arrow IPC stream, and check nothing", TakesFile: true},
 			&cli.IntFlag{Name: "threads", Usage: "threads that check; 0 = one per CPU"},
@@ -54,9 +55,13 @@ func runVerify(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	statement, err := readStatement(c.String("provenance"))
+	if err != nil {
+		return err
+	}
 	bar := newProgress(c.App.ErrWriter, "verify")
 	report, err := verify.Run(c.Context, path, verify.Options{
-		Level: verify.Level(level), Source: c.String("source"), Threads: c.Int("threads"),
+		Level: verify.Level(level), Source: c.String("source"), Provenance: statement, Threads: c.Int("threads"),
 		Progress: func(what string, done, total int64) { bar.set(done, total, what) },
 	})
 	bar.done()

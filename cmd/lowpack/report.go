@@ -1,0 +1,146 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/convert/report"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/provenance"
+	"github.com/lowpack/lowpack/internal/version"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// beside are the files that convert writes beside the packed one; empty names are files that nobody asked for.
+type beside struct {
+	report     string
+	format     report.Format
+	provenance string
+}
+
+func besideFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "report", Usage: "tell what became of every tensor in `FILE`, which ends in .html, .arrow or .parquet", TakesFile: true},
+		&cli.StringFlag{Name: "provenance", Usage: "write an unsigned in-toto statement about the conversion to `FILE`", TakesFile: true},
+	}
+}
+
+// besideOf reads the flags, and refuses what could only fail once the conversion is done.
+func besideOf(c *cli.Context, target string) (b beside, err error) {
+	b.report, b.provenance = c.String("report"), c.String("provenance")
+	for _, path := range []string{b.report, b.provenance} {
+		if path == "" {
+			continue
+		}
+		if c.Bool("dry-run") {
+			return b, usagef("--dry-run converts nothing: there is nothing that %s could tell", path)
+		}
+		if filepath.Clean(path) == filepath.Clean(target) {
+			return b, usagef("%s is to be the packed file and another one", path)
+		}
+		if _, err := os.Stat(filepath.Dir(path)); err != nil {
+			return b, err
+		}
+	}
+	if b.report != "" {
+		if b.format, err = report.FormatOf(b.report); err != nil {
+			return b, usagef("%v", err)
+		}
+	}
+	return b, nil
+}
+
+// write writes what was asked for, after the conversion.
+func (b *beside) write(p *convert.Plan, checkpoint, target string) error {
+	if b.report != "" {
+		r := report.Report{Tool: version.Tool, Source: baseName(checkpoint), File: filepath.Base(target), Recipe: recipeText(&p.Recipe), Rows: p.Report()}
+		if err := writeFile(b.report, func(w io.Writer) error { return r.Write(w, b.format) }); err != nil {
+			return err
+		}
+	}
+	if b.provenance == "" {
+		return nil
+	}
+	text, err := statementOf(target)
+	if err != nil {
+		return err
+	}
+	return writeFile(b.provenance, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// baseName is the name of a checkpoint without its folder, also for "." and names that end in a slash.
+func baseName(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		return filepath.Base(whole)
+	}
+	return filepath.Base(path)
+}
+
+// statementOf is the provenance statement about a packed file.
+func statementOf(path string) ([]byte, error) {
+	f, err := packed.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f.Whole()); err != nil {
+		return nil, err
+	}
+	return provenance.Statement(filepath.Base(path), hex.EncodeToString(h.Sum(nil)), f.Manifest())
+}
+
+// readStatement reads a provenance statement; nil for no name.
+func readStatement(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, provenance.MaxSize+1))
+	if err == nil && len(text) > provenance.MaxSize {
+		err = fmt.Errorf("%w: %s has more than %d bytes", pack.ErrLimit, path, provenance.MaxSize)
+	}
+	return text, err
+}
+
+// recipeText writes the choices of a recipe as flags.
+func recipeText(r *packed.Recipe) string {
+	words := []string{"--layout " + r.Layout}
+	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
+		words = append(words, fmt.Sprintf("--param %s=%d", name, r.Params[name]))
+	}
+	for _, f := range []struct{ name, value, usual string }{
+		{"quant", r.Quant, convert.QuantAuto}, {"scale", r.Scale, ""}, {"head", r.Head, ""}, {"golden", r.Golden, "full"},
+	} {
+		if f.value != f.usual {
+			words = append(words, "--"+f.name+" "+f.value)
+		}
+	}
+	for _, pattern := range r.Include {
+		words = append(words, fmt.Sprintf("--include '%s'", pattern))
+	}
+	if r.AllowLossy {
+		words = append(words, "--allow-lossy")
+	}
+	if len(r.Rules) > 0 {
+		words = append(words, fmt.Sprintf("--recipe with %d rules", len(r.Rules)))
+	}
+	return strings.Join(words, " ")
+}
