@@ -11,7 +11,7 @@ run: build
 	bin/lowpack convert $(MODEL) --layout vnni4i -o $(PACKED)
 	bin/lowpack verify $(PACKED) --source $(MODEL)
 	bin/lowpack run $(PACKED) -n 60 -p "$(PROMPT)"
-	@printf '\n%s\n' \
+	@printf '%s\n' '' \
 	  'The program is bin/lowpack, the packed model is $(PACKED). To try next:' \
 	  '  bin/lowpack run $(PACKED) --chat' \
 	  '  bin/lowpack inspect $(PACKED)' \
