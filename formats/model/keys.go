@@ -47,6 +47,28 @@ func (k *keys) fail(class error, format string, args ...any) {
 
 func (k *keys) has(name string) bool { return k.v.Get(name) != nil }
 
+// mustHave refuses a file without these keys, or with null for one.
+func (k *keys) mustHave(names ...string) {
+	for _, name := range names {
+		if !k.has(name) {
+			k.fail(pack.ErrCorrupt, "%s is missing", name)
+		}
+	}
+}
+
+// mustName refuses a file that does not mention these keys; null is a mention.
+func (k *keys) mustName(names ...string) {
+	for _, name := range names {
+		found := false
+		for i := range k.v.Members {
+			found = found || k.v.Members[i].Key == name
+		}
+		if !found {
+			k.fail(pack.ErrCorrupt, "%s is missing", name)
+		}
+	}
+}
+
 // sub returns the object under a key; an absent one has no keys. Its errors must be taken back with k.take.
 func (k *keys) sub(name string) *keys {
 	v := k.v.Get(name)

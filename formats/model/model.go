@@ -32,7 +32,7 @@ type Config struct {
 	EOS                          []int
 }
 
-// Rope is the rotary embedding, half-split form.
+// Rope is the rotary embedding, half-split form. Scaling applies to Theta, not to LocalTheta.
 type Rope struct {
 	Theta      float64
 	LocalTheta float64 // 0 = Theta; base of blocks with Block.Local (Gemma 3)

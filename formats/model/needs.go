@@ -9,10 +9,9 @@ import (
 
 // Need is one tensor that a Description uses.
 type Need struct {
-	Name     string
-	Shape    []int // as floats, or as codes: [M, K] for a linear
-	Linear   bool  // a linear of a block, or the head: what may be quantized
-	Optional bool  // used when present
+	Name   string
+	Shape  []int // as floats, or as codes: [M, K] for a linear
+	Linear bool  // a linear of a block, or the head: what may be quantized
 }
 
 // Tensors lists every tensor that d uses, once each, in the order of evaluation.
@@ -77,7 +76,6 @@ func (d *Description) Check(has func(tensor string) (shape []int, ok bool)) erro
 	for _, n := range d.Tensors() {
 		shape, ok := has(n.Name)
 		switch {
-		case !ok && n.Optional:
 		case !ok:
 			return fmt.Errorf("%w: tensor %q is missing; the family %s needs it with shape %v", pack.ErrCorrupt, n.Name, d.Family, n.Shape)
 		case slices.Equal(shape, n.Shape):

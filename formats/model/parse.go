@@ -80,9 +80,7 @@ func sizes(k *keys) Config {
 		NormEps:      float32(k.positive("rms_norm_eps", 1, 0)),
 		BOS:          -1,
 	}
-	if !k.has("rms_norm_eps") {
-		k.fail(pack.ErrCorrupt, "rms_norm_eps is missing")
-	}
+	k.mustHave("rms_norm_eps")
 	c.KVHeads = k.countOr("num_key_value_heads", maxHeads, c.Heads)
 	c.HeadDim = k.countOr("head_dim", maxHeadDim, c.Hidden/c.Heads)
 	switch {

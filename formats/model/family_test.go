@@ -1,0 +1,278 @@
+package model
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// The keys and values of published config.json files, as far as they matter here.
+const (
+	bitnetXL = `{"architectures":["BitnetForCausalLM"],"model_type":"llama","hidden_size":2048,"intermediate_size":5460,"num_hidden_layers":24,
+"num_attention_heads":32,"num_key_value_heads":32,"vocab_size":32002,"max_position_embeddings":2048,"rms_norm_eps":1e-5,"hidden_act":"silu",
+"rope_theta":10000.0,"rope_scaling":null,"tie_word_embeddings":true,"weight_bits":1,"input_bits":8,"bos_token_id":1,"eos_token_id":2,"torch_dtype":"float32"}`
+	mistral01 = `{"architectures":["MistralForCausalLM"],"model_type":"mistral","hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,
+"num_attention_heads":32,"num_key_value_heads":8,"vocab_size":32000,"max_position_embeddings":32768,"rms_norm_eps":1e-5,"hidden_act":"silu",
+"rope_theta":10000.0,"sliding_window":4096,"tie_word_embeddings":false,"bos_token_id":1,"eos_token_id":2}`
+	mistralNemo = `{"architectures":["MistralForCausalLM"],"model_type":"mistral","hidden_size":5120,"head_dim":128,"intermediate_size":14336,"num_hidden_layers":40,
+"num_attention_heads":32,"num_key_value_heads":8,"vocab_size":131072,"max_position_embeddings":131072,"rms_norm_eps":1e-5,"hidden_act":"silu",
+"rope_theta":1000000.0,"sliding_window":null,"tie_word_embeddings":false}`
+	qwen25 = `{"architectures":["Qwen2ForCausalLM"],"model_type":"qwen2","hidden_size":896,"intermediate_size":4864,"num_hidden_layers":24,
+"num_attention_heads":14,"num_key_value_heads":2,"vocab_size":151936,"max_position_embeddings":32768,"rms_norm_eps":1e-6,"hidden_act":"silu",
+"rope_theta":1000000.0,"sliding_window":32768,"max_window_layers":21,"use_sliding_window":false,"tie_word_embeddings":true,"bos_token_id":151643,"eos_token_id":151645}`
+	qwen3Small = `{"architectures":["Qwen3ForCausalLM"],"model_type":"qwen3","attention_bias":false,"head_dim":128,"hidden_size":1024,"intermediate_size":3072,
+"num_hidden_layers":28,"num_attention_heads":16,"num_key_value_heads":8,"vocab_size":151936,"max_position_embeddings":40960,"rms_norm_eps":1e-6,"hidden_act":"silu",
+"rope_theta":1000000,"rope_scaling":null,"sliding_window":null,"max_window_layers":28,"use_sliding_window":false,"tie_word_embeddings":true}`
+	phi3Mini = `{"architectures":["Phi3ForCausalLM"],"model_type":"phi3","hidden_size":3072,"intermediate_size":8192,"num_hidden_layers":32,
+"num_attention_heads":32,"num_key_value_heads":32,"vocab_size":32064,"max_position_embeddings":4096,"original_max_position_embeddings":4096,"rms_norm_eps":1e-5,
+"hidden_act":"silu","rope_theta":10000.0,"rope_scaling":null,"sliding_window":2047,"tie_word_embeddings":false,"bos_token_id":1,"eos_token_id":32000}`
+	mobileLLM = `{"architectures":["MobileLLMForCausalLM"],"model_type":"mobilellm","head_dim":64,"hidden_size":576,"intermediate_size":1536,"num_hidden_layers":30,
+"num_attention_heads":9,"num_key_value_heads":3,"vocab_size":32000,"max_position_embeddings":2048,"rms_norm_eps":1e-5,"hidden_act":"silu",
+"rope_theta":10000.0,"rope_scaling":null,"layer_sharing":false,"share_embedding":true}`
+	gemma1 = `{"architectures":["GemmaForCausalLM"],"model_type":"gemma","head_dim":256,"hidden_size":2048,"intermediate_size":16384,"num_hidden_layers":18,
+"num_attention_heads":8,"num_key_value_heads":1,"vocab_size":256000,"max_position_embeddings":8192,"rms_norm_eps":1e-6,"hidden_act":"gelu","rope_theta":10000.0}`
+	gemma22B = `{"architectures":["Gemma2ForCausalLM"],"model_type":"gemma2","head_dim":256,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,
+"num_attention_heads":8,"num_key_value_heads":4,"vocab_size":256000,"max_position_embeddings":8192,"rms_norm_eps":1e-6,"hidden_act":"gelu_pytorch_tanh",
+"hidden_activation":"gelu_pytorch_tanh","rope_theta":10000.0,"query_pre_attn_scalar":256,"sliding_window":4096,"attn_logit_softcapping":50.0,
+"final_logit_softcapping":30.0,"bos_token_id":2,"eos_token_id":1}`
+	gemma31B = `{"architectures":["Gemma3ForCausalLM"],"model_type":"gemma3_text","head_dim":256,"hidden_size":1152,"intermediate_size":6912,"num_hidden_layers":26,
+"num_attention_heads":4,"num_key_value_heads":1,"vocab_size":262144,"max_position_embeddings":32768,"rms_norm_eps":1e-6,"hidden_activation":"gelu_pytorch_tanh",
+"rope_theta":1000000,"rope_local_base_freq":10000,"rope_scaling":null,"query_pre_attn_scalar":256,"sliding_window":512,"sliding_window_pattern":6,
+"attn_logit_softcapping":null,"final_logit_softcapping":null,"eos_token_id":[1,106]}`
+)
+
+// change sets one key of a configuration that is written as above.
+func change(config, key, value string) string {
+	i := strings.Index(config, `"`+key+`":`)
+	if i < 0 {
+		return strings.TrimSuffix(config, "}") + `,"` + key + `":` + value + "}"
+	}
+	from := i + len(key) + 3
+	end := from + strings.IndexAny(config[from:], ",}")
+	if config[from] == '[' {
+		end = from + strings.IndexByte(config[from:], ']') + 1
+	}
+	return config[:from] + value + config[end:]
+}
+
+func names(d *Description) []string {
+	var out []string
+	for _, n := range d.Tensors() {
+		out = append(out, n.Name)
+	}
+	return out
+}
+
+func TestBitnet158(t *testing.T) {
+	d := mustParse(t, bitnetXL)
+	if d.Family != "bitnet-1bitllm" || d.Quant.Declared != AbsMean || d.Head != d.Embed || d.Intermediate != 5460 || d.HeadDim != 64 {
+		t.Errorf("%+v", d)
+	}
+	b := d.Blocks[23]
+	if b.AttnSubNorm != "model.layers.23.self_attn.inner_attn_ln.weight" || b.FFNSubNorm != "model.layers.23.mlp.ffn_layernorm.weight" {
+		t.Errorf("%q %q", b.AttnSubNorm, b.FFNSubNorm)
+	}
+}
+
+func TestMistral(t *testing.T) {
+	d := mustParse(t, mistral01)
+	if d.SlidingWindow != 4096 || !d.Blocks[0].Local || !d.Blocks[31].Local {
+		t.Errorf("window %d", d.SlidingWindow)
+	}
+	if d = mustParse(t, mistralNemo); d.SlidingWindow != 0 || d.Blocks[0].Local || d.HeadDim != 128 || d.Blocks[0].Q.Out != 4096 || d.Blocks[0].O.In != 4096 {
+		t.Errorf("%+v", d.Blocks[0])
+	}
+}
+
+func TestQwen(t *testing.T) {
+	d := mustParse(t, qwen25)
+	b := d.Blocks[5]
+	if b.Q.Bias != "model.layers.5.self_attn.q_proj.bias" || b.V.Bias == "" || b.O.Bias != "" || b.Up.Bias != "" || b.Local || d.SlidingWindow != 0 {
+		t.Errorf("%+v", b)
+	}
+	windowed := mustParse(t, change(qwen25, "use_sliding_window", "true"))
+	if windowed.SlidingWindow != 32768 || windowed.Blocks[20].Local || !windowed.Blocks[21].Local {
+		t.Error("max_window_layers is not read")
+	}
+	d = mustParse(t, qwen3Small)
+	b = d.Blocks[27]
+	if d.HeadDim != 128 || b.Q.Out != 2048 || b.Q.In != 1024 || b.O.In != 2048 || b.KNorm != "model.layers.27.self_attn.k_norm.weight" || b.Q.Bias != "" {
+		t.Errorf("%+v", b)
+	}
+	for _, n := range d.Tensors() {
+		if n.Name == b.QNorm && !slices.Equal(n.Shape, []int{128}) {
+			t.Errorf("q_norm has shape %v", n.Shape)
+		}
+	}
+}
+
+func TestPhi3(t *testing.T) {
+	d := mustParse(t, change(phi3Mini, "num_key_value_heads", "8"))
+	b := d.Blocks[1]
+	const qkv = "model.layers.1.self_attn.qkv_proj.weight"
+	if b.Q.Weight != qkv || b.V.Weight != qkv || b.Q.Rows != (Rows{0, 3072}) || b.K.Rows != (Rows{3072, 3840}) || b.V.Rows != (Rows{3840, 4608}) {
+		t.Errorf("%+v %+v %+v", b.Q, b.K, b.V)
+	}
+	if b.Gate.Rows != (Rows{0, 8192}) || b.Up.Rows != (Rows{8192, 16384}) || d.SlidingWindow != 2047 || !b.Local {
+		t.Errorf("%+v %+v", b.Gate, b.Up)
+	}
+	seen := map[string]int{}
+	for _, n := range d.Tensors() {
+		seen[n.Name]++
+		if n.Name == qkv && !slices.Equal(n.Shape, []int{4608, 3072}) {
+			t.Errorf("qkv has shape %v", n.Shape)
+		}
+	}
+	if seen[qkv] != 1 || seen["model.layers.1.mlp.gate_up_proj.weight"] != 1 {
+		t.Errorf("fused tensors are listed %v times", seen)
+	}
+	if _, err := Parse([]byte(change(phi3Mini, "rope_scaling", `{"type":"longrope"}`)), nil, nil); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "longrope") {
+		t.Errorf("longrope: %v", err)
+	}
+	if d = mustParse(t, change(phi3Mini, "partial_rotary_factor", "0.75")); d.Rope.Dim != 72 {
+		t.Errorf("rotary dimension %d", d.Rope.Dim)
+	}
+}
+
+func TestMobileLLM(t *testing.T) {
+	d := mustParse(t, mobileLLM)
+	if d.Head != d.Embed {
+		t.Errorf("head %q", d.Head)
+	}
+	if d = mustParse(t, change(mobileLLM, "share_embedding", "false")); d.Head != "lm_head.weight" {
+		t.Errorf("head %q", d.Head)
+	}
+	if _, err := Parse([]byte(change(mobileLLM, "layer_sharing", "true")), nil, nil); !errors.Is(err, pack.ErrUnsupported) {
+		t.Errorf("layer_sharing: %v", err)
+	}
+}
+
+func TestGemma(t *testing.T) {
+	d := mustParse(t, gemma1)
+	if !d.NormPlusOne || d.EmbedScale != float32(math.Sqrt(2048)) || d.Activation != "gelu_tanh" || d.Head != d.Embed || d.AttnScale != 0 || d.Blocks[0].AttnPostNorm != "" {
+		t.Errorf("%+v", d.Config)
+	}
+	d = mustParse(t, gemma22B)
+	b := d.Blocks[2]
+	if b.AttnPostNorm != "model.layers.2.post_attention_layernorm.weight" || b.FFNNorm != "model.layers.2.pre_feedforward_layernorm.weight" ||
+		b.FFNPostNorm != "model.layers.2.post_feedforward_layernorm.weight" || b.AttnNorm != "model.layers.2.input_layernorm.weight" {
+		t.Errorf("%+v", b)
+	}
+	if d.AttnScale != 1.0/16 || d.AttnSoftcap != 50 || d.LogitSoftcap != 30 || !d.Blocks[0].Local || d.Blocks[1].Local || d.SlidingWindow != 4096 {
+		t.Errorf("%+v", d.Config)
+	}
+	if d = mustParse(t, change(gemma22B, "attn_logit_softcapping", "null")); d.AttnSoftcap != 0 {
+		t.Errorf("cap %v", d.AttnSoftcap)
+	}
+	if _, err := Parse([]byte(strings.Replace(gemma22B, "final_logit_softcapping", "x", 1)), nil, nil); err == nil {
+		t.Error("a Gemma 2 without final_logit_softcapping is accepted")
+	}
+	for _, config := range []string{
+		gemma31B,
+		change(change(gemma31B, "rope_theta", "null"), "rope_parameters", `{"full_attention":{"rope_type":"default","rope_theta":1000000.0},"sliding_attention":{"rope_type":"default","rope_theta":10000.0}}`),
+		strings.Replace(gemma31B, `"sliding_window_pattern"`, `"_sliding_window_pattern"`, 1),
+	} {
+		d = mustParse(t, config)
+		var global []int
+		for i := range d.Blocks {
+			if !d.Blocks[i].Local {
+				global = append(global, i)
+			}
+		}
+		if d.Rope != (Rope{Theta: 1e6, LocalTheta: 1e4, Dim: 256}) || !slices.Equal(global, []int{5, 11, 17, 23}) || d.AttnSoftcap != 0 || d.SlidingWindow != 512 {
+			t.Errorf("%+v, global %v", d.Config, global)
+		}
+	}
+	scaled := mustParse(t, change(gemma31B, "rope_scaling", `{"rope_type":"linear","factor":8.0}`))
+	if scaled.Rope.Linear != 8 {
+		t.Errorf("%+v", scaled.Rope)
+	}
+	if b = d.Blocks[0]; b.QNorm == "" || b.FFNPostNorm == "" {
+		t.Errorf("%+v", b)
+	}
+}
+
+func TestLayerTypes(t *testing.T) {
+	types := func(s string) string { return change(change(mistral01, "num_hidden_layers", "2"), "layer_types", s) }
+	d := mustParse(t, types(`["full_attention","sliding_attention"]`))
+	if d.Blocks[0].Local || !d.Blocks[1].Local {
+		t.Error("layer_types is not read")
+	}
+	for config, word := range map[string]string{
+		types(`["full_attention"]`):                                                              "1 entries for 2 layers",
+		types(`["full_attention","linear_attention"]`):                                           "linear_attention",
+		change(types(`["full_attention","sliding_attention"]`), "sliding_window", "null"):        "sliding_window is missing",
+		change(change(qwen25, "num_hidden_layers", "1"), "layer_types", `["sliding_attention"]`): "without use_sliding_window",
+	} {
+		if _, err := Parse([]byte(config), nil, nil); err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%s: %v", word, err)
+		}
+	}
+}
+
+// TestEveryFamilyChecks: whatever the family, a checkpoint with exactly the tensors it asks for passes, and one without
+// any of them is refused by the name of the tensor.
+func TestEveryFamilyChecks(t *testing.T) {
+	for _, config := range []string{bitnetXL, mistral01, mistralNemo, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama} {
+		config = change(config, "num_hidden_layers", "2")
+		d := mustParse(t, config)
+		if _, err := Parse([]byte(config), nil, has(lookup(d))); err != nil {
+			t.Errorf("%s: %v", d.Family, err)
+		}
+		all := names(d)
+		for _, name := range all {
+			m := lookup(d)
+			delete(m, name)
+			if _, err := Parse([]byte(config), nil, has(m)); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s without %s: %v", d.Family, name, err)
+			}
+		}
+		sorted := slices.Clone(all)
+		slices.Sort(sorted)
+		if len(slices.Compact(sorted)) != len(all) {
+			t.Errorf("%s lists a tensor twice: %v", d.Family, all)
+		}
+	}
+}
+
+// TestEveryFamilyIsTried: the configurations above cover the list, so that no family is added without a test.
+func TestEveryFamilyIsTried(t *testing.T) {
+	tried := map[string]bool{"bitnet": true} // TestTinyBitnet
+	for _, config := range []string{bitnetXL, mistral01, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama} {
+		tried[mustParse(t, config).Family] = true
+	}
+	for _, f := range Families() {
+		if !tried[f.Name] || f.Models == "" {
+			t.Errorf("family %s is not tried, or names no models", f.Name)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, config := range []string{bitnetXL, mistral01, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama} {
+		f.Add([]byte(change(config, "num_hidden_layers", "1")), []byte(`{"eos_token_id":[1,2]}`))
+	}
+	f.Fuzz(func(t *testing.T, config, generation []byte) {
+		d, err := Parse(config, generation, nil)
+		if err != nil {
+			if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrLimit) {
+				t.Errorf("an error of no class: %v", err)
+			}
+			return
+		}
+		if d.Heads%d.KVHeads != 0 || d.HeadDim%2 != 0 || len(d.Blocks) != d.Layers || !(d.NormEps > 0) || !(d.Rope.Theta > 0) || d.Rope.Dim > d.HeadDim {
+			t.Errorf("accepted %+v", d.Config)
+		}
+		for _, n := range d.Tensors() {
+			for _, s := range n.Shape {
+				if s < 1 || s > pack.MaxDim {
+					t.Fatalf("%s has shape %v", n.Name, n.Shape)
+				}
+			}
+		}
+	})
+}

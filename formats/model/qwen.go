@@ -1,0 +1,67 @@
+package model
+
+import "github.com/lowpack/lowpack/pack"
+
+// Qwen2 and 2.5: Llama blocks with a bias on q, k and v.
+var qwen2 = family{
+	Info: Info{
+		Name:          "qwen2",
+		Architectures: []string{"Qwen2ForCausalLM"},
+		Types:         []string{"qwen2"},
+		Models:        "Qwen2, Qwen2.5",
+	},
+	describe: func(k *keys, has shapes) *Description {
+		c := sizes(k)
+		c.Activation = activation(k, "hidden_act")
+		c.Rope = rope(k, c.HeadDim, 10000)
+		d := describe(k, c, has, false)
+		for i := range d.Blocks {
+			addBias(&d.Blocks[i].Q, &d.Blocks[i].K, &d.Blocks[i].V)
+		}
+		qwenWindows(k, d)
+		return d
+	},
+}
+
+// Qwen3: Llama blocks with RMSNorm over every head of q and k, and a head dimension of its own.
+var qwen3 = family{
+	Info: Info{
+		Name:          "qwen3",
+		Architectures: []string{"Qwen3ForCausalLM"},
+		Types:         []string{"qwen3"},
+		Models:        "Qwen3",
+	},
+	describe: func(k *keys, has shapes) *Description {
+		c := sizes(k)
+		k.mustHave("head_dim")
+		c.Activation = activation(k, "hidden_act")
+		c.Rope = rope(k, c.HeadDim, 10000)
+		d := describe(k, c, has, false)
+		llamaBiases(k, d)
+		headNorms(d)
+		qwenWindows(k, d)
+		return d
+	},
+}
+
+// headNorms adds the norms over the heads of q and k.
+func headNorms(d *Description) {
+	for i := range d.Blocks {
+		d.Blocks[i].QNorm = d.prefix(i) + "self_attn.q_norm.weight"
+		d.Blocks[i].KNorm = d.prefix(i) + "self_attn.k_norm.weight"
+	}
+}
+
+// qwenWindows: files name a sliding_window that counts only with use_sliding_window, and then from max_window_layers on.
+func qwenWindows(k *keys, d *Description) {
+	if !k.flag("use_sliding_window", false) {
+		for _, t := range k.texts("layer_types") {
+			if t != "full_attention" {
+				k.fail(pack.ErrCorrupt, "layer_types has %.40q without use_sliding_window", t)
+			}
+		}
+		return
+	}
+	from := k.countOr("max_window_layers", maxLayers, 0)
+	windows(k, d, func(i int) bool { return i >= from })
+}
