@@ -106,8 +106,8 @@ func TestEveryWriteFault(t *testing.T) {
 				if !errors.Is(err, cause) {
 					t.Errorf("%s: error %v", name, err)
 				}
-				if fs.Open() != 0 {
-					t.Errorf("%s: %d files stay open", name, fs.Open())
+				if fs.OpenFiles() != 0 {
+					t.Errorf("%s: %d files stay open", name, fs.OpenFiles())
 				}
 			}
 		}

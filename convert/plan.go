@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/checkpoint"
@@ -15,6 +14,7 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/atomicfile"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/version"
 )
 
@@ -76,7 +76,7 @@ func NewPlan(ctx context.Context, path string, o Options) (*Plan, error) {
 	}
 	source, err := checkpoint.Open(path)
 	if err != nil {
-		return nil, named(path, err)
+		return nil, filerr.Named(path, err)
 	}
 	p := &Plan{
 		Recipe: o.Recipe, Notes: append([]string{}, source.Warnings()...),
@@ -84,18 +84,11 @@ func NewPlan(ctx context.Context, path string, o Options) (*Plan, error) {
 	}
 	if err := p.decideAll(ctx); err != nil {
 		source.Close()
-		return nil, named(path, err)
+		return nil, filerr.Named(path, err)
 	}
 	return p, nil
 }
 
-// named adds the path to errors that do not tell it already.
-func named(path string, err error) error {
-	if strings.Contains(err.Error(), path) {
-		return err
-	}
-	return fmt.Errorf("%s: %w", path, err)
-}
 
 // Close closes the checkpoint.
 func (p *Plan) Close() error { return p.source.Close() }

@@ -20,11 +20,13 @@ const (
 )
 
 // Canonical is the one JSON form of a manifest (FORMAT F11).
-func (m *Manifest) Canonical() ([]byte, error) {
+func (m *Manifest) Canonical() ([]byte, error) { return canonical(m) }
+
+func canonical(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(m); err != nil {
+	if err := e.Encode(v); err != nil {
 		return nil, err
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
@@ -40,11 +42,9 @@ func ParseManifest(text []byte) (*Manifest, error) {
 	if version.Format != FormatVersion {
 		return nil, fmt.Errorf("%w: the file has format version %d, this program reads version %d (F11)", pack.ErrUnsupported, version.Format, FormatVersion)
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
 	var m Manifest
-	if err := d.Decode(&m); err != nil {
-		return nil, fmt.Errorf("%w: manifest: %v (F11)", pack.ErrCorrupt, err)
+	if err := decodeStrictly(text, &m); err != nil {
+		return nil, err
 	}
 	again, err := m.Canonical()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -35,20 +36,13 @@ type File struct {
 func Open(path string) (*File, error) {
 	f, err := open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, filerr.Named(path, err)
 	}
 	return f, nil
 }
 
 func open(path string) (*File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: not a regular file (%s)", pack.ErrUnsupported, info.Mode().Type())
-	}
-	file, err := os.Open(path)
+	file, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +52,18 @@ func open(path string) (*File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// openRegular opens a file unless it is a directory, a pipe or a device.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is not a regular file (%s)", pack.ErrUnsupported, path, info.Mode().Type())
+	}
+	return os.Open(path)
 }
 
 // load fills f from its open file.

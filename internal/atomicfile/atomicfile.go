@@ -23,6 +23,7 @@ type File struct {
 	fs        FS
 	dir, name string // of the target
 	temp      string // path of the hidden file; "" while it has no name
+	keep      bool   // Abort leaves the hidden file, for Resume
 	done      bool
 }
 
@@ -103,13 +104,14 @@ func (f *File) Commit() error {
 	return nil
 }
 
-// Abort removes what was written; the target stays as it was. After Commit or another Abort it does nothing.
+// Abort removes what was written, unless it is there to be resumed; the target stays as it was. After Commit or another
+// Abort it does nothing.
 func (f *File) Abort() {
 	if f.done {
 		return
 	}
 	f.done = true
-	if f.temp == "" {
+	if f.temp == "" || f.keep {
 		f.Close()
 		return
 	}

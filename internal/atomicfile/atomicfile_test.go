@@ -119,8 +119,8 @@ func fault(t *testing.T, fs *faultfs.FS, old, name string) (none bool) {
 	if n := len(names(t, dir)); n > 1 || n == 1 && got == "" {
 		t.Errorf("%s (%s): left behind: %v", name, failed, names(t, dir))
 	}
-	if fs.Open() != 0 {
-		t.Errorf("%s (%s): %d files stay open", name, failed, fs.Open())
+	if fs.OpenFiles() != 0 {
+		t.Errorf("%s (%s): %d files stay open", name, failed, fs.OpenFiles())
 	}
 	return false
 }

@@ -12,6 +12,8 @@ type FS interface {
 	CreateUnnamed(dir string) (Handle, error)
 	// CreateNamed creates and opens a file; it fails if the name is taken.
 	CreateNamed(path string) (Handle, error)
+	// Open opens a file for reading and writing; it makes an empty one if there is none.
+	Open(path string) (Handle, error)
 	// Lock marks the file as in use by a living process until it is closed; errors.ErrUnsupported where there are no locks.
 	Lock(h Handle) error
 	// Link gives a file of CreateUnnamed a name; it fails if the name is taken.
@@ -42,8 +44,11 @@ var errLocked = errors.New("another process uses the file")
 // mode of a new file, less the umask: what is written is an artefact for others, not a secret.
 const mode = 0o666
 
-func (osFS) CreateNamed(path string) (Handle, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+func (osFS) CreateNamed(path string) (Handle, error) { return open(path, os.O_EXCL) }
+func (osFS) Open(path string) (Handle, error)        { return open(path, 0) }
+
+func open(path string, flag int) (Handle, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|flag, mode)
 	if err != nil {
 		return nil, err
 	}

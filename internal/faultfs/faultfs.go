@@ -28,8 +28,8 @@ func (f *FS) Ops() []string {
 	return append([]string(nil), f.ops...)
 }
 
-// Open returns the number of files that are open.
-func (f *FS) Open() int {
+// OpenFiles is the number of files that are open.
+func (f *FS) OpenFiles() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.open
@@ -70,6 +70,14 @@ func (f *FS) CreateNamed(path string) (atomicfile.Handle, error) {
 		return nil, err
 	}
 	return f.opened(f.Below.CreateNamed(path))
+}
+
+// Open implements atomicfile.FS.
+func (f *FS) Open(path string) (atomicfile.Handle, error) {
+	if err := f.op("open"); err != nil {
+		return nil, err
+	}
+	return f.opened(f.Below.Open(path))
 }
 
 // Lock implements atomicfile.FS.

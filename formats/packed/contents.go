@@ -1,0 +1,60 @@
+package packed
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+)
+
+// Contents says what a packed file will hold: everything but data and digests. It fixes the place of every byte before
+// the first one is written.
+type Contents struct {
+	Manifest Manifest // without digests; Plain in any order, embedded files as lowpack/NAME
+	Golden   int64    // bytes of lowpack/golden before padding; 0 = none
+	Part     *Part    // what a part file holds of it; nil = everything
+}
+
+// placeholder has the length of every digest.
+var placeholder = hex.EncodeToString(make([]byte, sha256.Size))
+
+// plan completes the manifest with placeholders for digests and puts the tensors in order.
+func (c *Contents) plan() (*Manifest, *frame, error) {
+	m := c.Manifest
+	m.Format = FormatVersion
+	m.Packed, m.Plain, m.Sources = copied(m.Packed), copied(m.Plain), copied(m.Sources)
+	for i := range m.Packed {
+		e := &m.Packed[i]
+		e.SHA256, e.ScaleSHA, e.CodesSHA = placeholder, placeholder, placeholder
+	}
+	for i := range m.Plain {
+		m.Plain[i].SHA256 = placeholder
+		m.Plain[i].Shape = copied(m.Plain[i].Shape)
+	}
+	for i := range m.Sources {
+		m.Sources[i].SHA256 = placeholder
+	}
+	m.Golden = ""
+	if c.Golden > 0 {
+		m.Golden = placeholder
+	}
+	f, err := newFrame(&m, c.Golden)
+	if err != nil {
+		return nil, nil, err
+	}
+	slices.SortFunc(m.Plain, f.inFileOrder)
+	return &m, f, m.check()
+}
+
+// copied is a copy of a list that is never nil: canonical JSON knows empty lists and no null.
+func copied[T any](list []T) []T { return append([]T{}, list...) }
+
+// Size is the number of bytes of the file that Create will write. An error says which rule of the format the contents
+// would break.
+func (c *Contents) Size() (int64, error) {
+	m, f, err := c.plan()
+	if err != nil {
+		return 0, err
+	}
+	header, err := f.header(m)
+	return int64(len(header)) + f.dataSize(), err
+}

@@ -1,0 +1,220 @@
+package packed
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// PartFormat is the value of the metadata key `format` of part files.
+const (
+	PartFormat = "lowpack-part"
+	PartKey    = "lowpack.part"
+)
+
+// Part says which of Count parts a file is, and which tensors and digests of sources it holds. Together the parts of a
+// conversion hold all that a packed file holds but the golden outputs.
+type Part struct {
+	Index, Count int      // 1 … Count
+	Tensors      []string // stored names
+	Sources      []string
+}
+
+// PartInfo is the description of a part file: the plan of the packed file, and the digests of what is here.
+type PartInfo struct {
+	Index   int          `json:"index"`
+	Count   int          `json:"count"`
+	Plan    Manifest     `json:"plan"`   // with zeros for digests
+	Golden  int64        `json:"golden"` // bytes of the golden outputs to be added
+	Tensors []PartTensor `json:"tensors"`
+	Sources []PartTensor `json:"sources"`
+}
+
+// PartTensor is a stored tensor, or a source file.
+type PartTensor struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"`
+	Codes  string `json:"codes_sha256,omitempty"` // of packed codes
+}
+
+// part is the state of a Writer that writes a part file.
+type part struct {
+	info    PartInfo
+	entries map[string]*Entry  // in the manifest of the writer, by the name of the packed tensor
+	sources map[string]*Source // likewise
+}
+
+// restrict makes w a writer of the part that c names.
+func (w *Writer) restrict(c *Contents) error {
+	plan := *w.manifest
+	plan.Packed, plan.Sources = slices.Clone(plan.Packed), slices.Clone(plan.Sources)
+	p := &part{
+		info:    PartInfo{Index: c.Part.Index, Count: c.Part.Count, Plan: plan, Golden: c.Golden, Tensors: []PartTensor{}, Sources: []PartTensor{}},
+		entries: map[string]*Entry{}, sources: map[string]*Source{},
+	}
+	for i := range w.manifest.Packed {
+		e := &w.manifest.Packed[i]
+		p.entries[e.Name+PackedSuffix] = e
+	}
+	for i := range w.manifest.Sources {
+		p.sources[w.manifest.Sources[i].Name] = &w.manifest.Sources[i]
+	}
+	f := &frame{index: map[string]int{}}
+	for _, t := range w.frame.tensors { // in file order
+		if !slices.Contains(c.Part.Tensors, t.Name) {
+			continue
+		}
+		if _, ok := p.entries[t.Name]; ok {
+			f.packed++
+		}
+		f.index[t.Name] = len(f.tensors)
+		f.tensors = append(f.tensors, t)
+		p.info.Tensors = append(p.info.Tensors, PartTensor{Name: t.Name})
+	}
+	for _, name := range c.Part.Sources {
+		p.info.Sources = append(p.info.Sources, PartTensor{Name: name})
+	}
+	if len(f.tensors) != len(c.Part.Tensors) {
+		return fmt.Errorf("a part of %d tensors, of which %d are in the plan", len(c.Part.Tensors), len(f.tensors))
+	}
+	w.frame, w.part = f, p
+	return safetensors.Place(f.tensors)
+}
+
+// header of a part file, with what is known of the digests.
+func (p *part) header(w *Writer) ([]byte, error) {
+	for i := range p.info.Tensors {
+		t := &p.info.Tensors[i]
+		if t.SHA256 = w.Digest(t.Name); t.SHA256 == "" {
+			t.SHA256 = placeholder
+		}
+		if e, ok := p.entries[t.Name]; ok {
+			t.Codes = e.CodesSHA
+		}
+	}
+	for i := range p.info.Sources {
+		p.info.Sources[i].SHA256 = p.sources[p.info.Sources[i].Name].SHA256
+	}
+	text, err := p.info.canonical()
+	if err != nil {
+		return nil, err
+	}
+	return safetensors.AppendHeader(nil, []safetensors.KV{{Key: "format", Value: PartFormat}, {Key: PartKey, Value: string(text)}}, w.frame.tensors, Align)
+}
+
+// complete demands that no digest is missing.
+func (p *part) complete(w *Writer) error {
+	for _, t := range p.info.Tensors {
+		if e, ok := p.entries[t.Name]; ok && e.CodesSHA == placeholder {
+			return fmt.Errorf("tensor %q has no digest of its codes", e.Name)
+		}
+	}
+	for _, s := range p.info.Sources {
+		if p.sources[s.Name].SHA256 == placeholder {
+			return fmt.Errorf("source %q has no digest", s.Name)
+		}
+	}
+	return nil
+}
+
+func (i *PartInfo) canonical() ([]byte, error) { return canonical(i) }
+
+// PartFile is a part file that is open for reading.
+type PartFile struct {
+	PartInfo
+	file  *os.File
+	frame *frame
+	start int64
+}
+
+// OpenPart opens a part file and checks its frame. Digests of data are for the reader of the data to check.
+func OpenPart(path string) (*PartFile, error) {
+	file, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	p := &PartFile{file: file}
+	if err := p.load(); err != nil {
+		return nil, errors.Join(filerr.Named(path, err), file.Close())
+	}
+	return p, nil
+}
+
+func (p *PartFile) load() error {
+	info, err := p.file.Stat()
+	if err != nil {
+		return err
+	}
+	h, err := safetensors.Parse(p.file, info.Size())
+	if err != nil {
+		return err
+	}
+	if len(h.Metadata) != 2 || h.Metadata[0] != (safetensors.KV{Key: "format", Value: PartFormat}) || h.Metadata[1].Key != PartKey {
+		return fmt.Errorf("%w: not a part of a conversion", pack.ErrUnsupported)
+	}
+	text := []byte(h.Metadata[1].Value)
+	if err := decodeStrictly(text, &p.PartInfo); err != nil {
+		return err
+	}
+	again, err := p.canonical()
+	if err != nil || !bytes.Equal(again, text) {
+		return fmt.Errorf("%w: the description of the part is not in canonical form", pack.ErrCorrupt)
+	}
+	if err := p.Plan.check(); err != nil {
+		return err
+	}
+	p.start = h.DataStart
+	p.frame = &frame{tensors: h.Tensors, index: map[string]int{}}
+	for i, t := range h.Tensors {
+		p.frame.index[t.Name] = i
+	}
+	return p.checkTensors()
+}
+
+// checkTensors demands that the tensors of the file are those that the part lists.
+func (p *PartFile) checkTensors() error {
+	if len(p.Tensors) != len(p.frame.tensors) {
+		return fmt.Errorf("%w: the part lists %d tensors and holds %d", pack.ErrCorrupt, len(p.Tensors), len(p.frame.tensors))
+	}
+	for i, t := range p.Tensors {
+		if t.Name != p.frame.tensors[i].Name {
+			return fmt.Errorf("%w: the part lists tensor %q and holds %q", pack.ErrCorrupt, t.Name, p.frame.tensors[i].Name)
+		}
+		if err := checkDigest(t.Name, t.SHA256); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Section reads the bytes of a stored tensor.
+func (p *PartFile) Section(name string) (*io.SectionReader, error) {
+	t, err := p.frame.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	return io.NewSectionReader(p.file, p.start+t.Begin, t.Size()), nil
+}
+
+// Contents is the whole that the part belongs to.
+func (p *PartFile) Contents() Contents { return Contents{Manifest: p.Plan, Golden: p.Golden} }
+
+// Close closes the file.
+func (p *PartFile) Close() error { return p.file.Close() }
+
+func decodeStrictly(text []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("%w: manifest: %v (F11)", pack.ErrCorrupt, err)
+	}
+	return nil
+}

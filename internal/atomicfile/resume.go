@@ -1,0 +1,36 @@
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+)
+
+// Resume starts or continues a file that outlives Abort and crashes: hidden beside its target under a name of its own,
+// .NAME.resume, until Commit. What it holds after an interruption is for the caller to find out. Two processes cannot
+// work on the same one.
+func Resume(fs FS, target string) (*File, error) {
+	if err := checkTarget(target); err != nil {
+		return nil, err
+	}
+	f := &File{fs: fs, dir: filepath.Dir(target), name: filepath.Base(target), keep: true}
+	f.temp = ResumePath(target)
+	h, err := fs.Open(f.temp)
+	if err != nil {
+		return nil, err
+	}
+	f.Handle = h
+	if err := f.lock(h); err != nil {
+		h.Close()
+		if errors.Is(err, errLocked) {
+			return nil, fmt.Errorf("%s: another process is writing it (%s)", target, f.temp)
+		}
+		return nil, err
+	}
+	return f, nil
+}
+
+// ResumePath is where the unfinished file of a target is kept.
+func ResumePath(target string) string {
+	return filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+".resume")
+}
