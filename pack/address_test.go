@@ -51,7 +51,7 @@ func TestRulesAreTrue(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 200 {
+			for range 60 {
 				m, k := r.IntN(native.M), r.IntN(native.K)
 				want, err := l.Places(s, m, k)
 				if err != nil {
