@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -87,7 +88,7 @@ func (s *session) sweep(e *packed.Entry, do func(row int, codes []int8) error) e
 	src := make([]byte, min(size, e.Bytes))
 	m := pack.NewMatrix(pack.Shape{M: min(rows, e.Shape[0]), K: e.Shape[1]}, a)
 	for row, off := 0, 0; row < e.Shape[0]; row, off = row+rows, off+size {
-		if err := s.ctx.Err(); err != nil {
+		if err := context.Cause(s.ctx); err != nil {
 			return err
 		}
 		src = src[:min(size, e.Bytes-off)]

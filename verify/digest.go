@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -69,7 +70,7 @@ func (s *session) sha256(r *io.SectionReader) (string, error) {
 	h := sha256.New()
 	b := make([]byte, min(1<<18, max(1, r.Size())))
 	for off := int64(0); off < r.Size(); off += int64(len(b)) {
-		if err := s.ctx.Err(); err != nil {
+		if err := context.Cause(s.ctx); err != nil {
 			return "", err
 		}
 		b = b[:min(int64(len(b)), r.Size()-off)]

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 
@@ -99,7 +100,7 @@ func (k *kernels) tensor(e *packed.Entry, products []golden.Product) error {
 		return err
 	}
 	for _, kern := range kernel.For(l.Spec()) {
-		if err := k.ctx.Err(); err != nil {
+		if err := context.Cause(k.ctx); err != nil {
 			return err
 		}
 		c := Check{Level: Kernel, Group: kern.String(), Name: e.Name}

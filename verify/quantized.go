@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"encoding/binary"
 	"math"
 
@@ -155,7 +156,7 @@ func (w *source) extent() (*extent, error) {
 	x := &extent{}
 	n := max(1, pieceBytes/(w.k*w.size))
 	for row := 0; row < w.m; row += n {
-		if err := w.ctx.Err(); err != nil {
+		if err := context.Cause(w.ctx); err != nil {
 			return nil, err
 		}
 		rows, err := w.read(row, min(n, w.m-row))

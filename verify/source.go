@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -153,7 +154,7 @@ func (o *origin) sameTensor(t checkpoint.Tensor, want string) error {
 	h := sha256.New()
 	b := make([]byte, min(1<<18, t.Size))
 	for off := int64(0); off < t.Size; off += int64(len(b)) {
-		if err := o.ctx.Err(); err != nil {
+		if err := context.Cause(o.ctx); err != nil {
 			return err
 		}
 		b = b[:min(int64(len(b)), t.Size-off)]

@@ -1,0 +1,246 @@
+package verify
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/golden"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/verify/internal/sample"
+)
+
+// sealer changes packed files and gives them the digests that fit: what a careful forger would do.
+type sealer struct {
+	good    []byte
+	text    []byte // of the manifest, as it stands in the header
+	parsed  *packed.Manifest
+	tensors []place
+}
+
+func newSealer(t testing.TB, path string) *sealer {
+	t.Helper()
+	f, err := packed.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := read(t, path)
+	text, err := f.Manifest().Canonical()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &sealer{b, text, f.Manifest(), places(t, f, b)}
+}
+
+// tensor returns the stored tensor of that name.
+func (s *sealer) tensor(name string) place {
+	for _, p := range s.tensors {
+		if p.name == name {
+			return p
+		}
+	}
+	panic("no tensor " + name)
+}
+
+// seal returns changed data with every digest set right: of tensors, of codes where they still decode, of the manifest.
+func (s *sealer) seal(b []byte) []byte {
+	header := 8 + int(binary.LittleEndian.Uint64(b))
+	text := s.text
+	replace := func(old, new string) {
+		text = bytes.ReplaceAll(text, []byte(old), []byte(new))
+	}
+	for _, p := range s.tensors {
+		replace(p.digest, sum(b[p.begin:p.end]))
+	}
+	for i := range s.parsed.Packed {
+		e := &s.parsed.Packed[i]
+		p := s.tensor(e.Name + packed.PackedSuffix)
+		l, err := pack.Open(e.Layout)
+		if err != nil {
+			continue
+		}
+		a, err := pack.FindAlphabet(e.Layout.Alphabet)
+		if err != nil {
+			continue
+		}
+		m := pack.NewMatrix(e.MatrixShape(), a)
+		if l.Unpack(m, b[p.begin:p.begin+e.Bytes]) == nil {
+			replace(e.CodesSHA, packed.CodesDigest(m))
+		}
+	}
+	return s.sealManifest(b, header, text)
+}
+
+// sealManifest puts another manifest of the same length into the header.
+func (s *sealer) sealManifest(b []byte, header int, text []byte) []byte {
+	quote := func(text []byte) []byte {
+		q, err := json.Marshal(string(text))
+		if err != nil {
+			panic(err)
+		}
+		return q[1 : len(q)-1]
+	}
+	head := bytes.Replace(b[:header], quote(s.text), quote(text), 1)
+	head = bytes.Replace(head, []byte(sum(s.text)), []byte(sum(text)), 1)
+	return append(head, b[header:]...)
+}
+
+func sum(b []byte) string {
+	d := sha256.Sum256(b)
+	return hex.EncodeToString(d[:])
+}
+
+// bare writes a checkpoint of weights alone and returns its path.
+func bare(t testing.TB, dtype string, m, k int, weight func(i int) float32) string {
+	t.Helper()
+	size := map[string]int{"F32": 4, "F16": 2, "BF16": 2}[dtype]
+	data := make([]byte, 0, m*k*size)
+	for i := range m * k {
+		w := weight(i)
+		switch dtype {
+		case "F32":
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(w))
+		case "BF16":
+			data = binary.LittleEndian.AppendUint16(data, uint16(math.Float32bits(w)>>16))
+		case "F16":
+			data = binary.LittleEndian.AppendUint16(data, halfBits(toHalf(float32(math.Abs(float64(w)))), w < 0))
+		}
+	}
+	header, err := json.Marshal(map[string]any{"w": map[string]any{"dtype": dtype, "shape": []int{m, k}, "data_offsets": []int{0, len(data)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := t.TempDir() + "/weights.safetensors"
+	write(t, path, append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...), data...))
+	return path
+}
+
+// halfBits is the binary16 of a value that is one.
+func halfBits(v float32, negative bool) uint16 {
+	for h := range uint16(1 << 15) {
+		if half(h) == v {
+			if negative {
+				h |= 1 << 15
+			}
+			return h
+		}
+	}
+	panic("no binary16")
+}
+
+// TestForgery makes random edits of packed files and sets all digests right. The codes level refuses what no layout
+// writes, the source level sees every other change of a weight or scale: there is no silence.
+func TestForgery(t *testing.T) {
+	edits := 200
+	if os.Getenv("LOWPACK_LONG") != "" {
+		edits = 100_000
+	}
+	r := rand.New(rand.NewPCG(4, 2))
+	weights := make([]float32, 37*50)
+	for i := range weights {
+		weights[i] = float32(r.NormFloat64())
+	}
+	source := bare(t, "F32", 37, 50, func(i int) float32 { return weights[i] })
+	for _, layout := range []string{"vnni4i", "i1", "i2", "blocked"} {
+		path := converted(t, source, packed.Recipe{Quant: "absmean", Scale: "row", Layout: layout, Golden: "none", AllowLossy: true})
+		s := newSealer(t, path)
+		refused, reported := 0, 0
+		for range edits {
+			b := bytes.Clone(s.good)
+			p := s.tensor([]string{"w.packed", "w.packed", "w.scale"}[r.IntN(3)])
+			at := p.begin + r.IntN(p.end-p.begin)
+			b[at] ^= byte(1 + r.IntN(255))
+			write(t, path, s.seal(b))
+			bad := failed(run(t, path, Options{Source: source}))
+			switch {
+			case len(bad) == 0:
+				t.Fatalf("%s: byte %d of %s was changed unseen", layout, at-p.begin, p.name)
+			case bad[0].Level == Codes && (bad[0].Rule == "F15" || bad[0].Rule == "F9"):
+				refused++
+			case bad[0].Level == Source && bad[0].Group == "codes and scales" && bad[0].Name == "w":
+				reported++
+			default:
+				t.Fatalf("%s: byte %d of %s: %v", layout, at-p.begin, p.name, bad)
+			}
+		}
+		t.Logf("%s: %d edits refused, %d reported by the source", layout, refused, reported)
+		if refused == 0 || reported == 0 {
+			t.Errorf("%s: %d refused, %d reported: one of the ways was not tried", layout, refused, reported)
+		}
+	}
+}
+
+// TestForgedGolden: golden outputs that somebody made up do not pass, whatever their digest.
+func TestForgedGolden(t *testing.T) {
+	m := small(t)
+	honest := m.Golden(nil)
+	for _, c := range []struct {
+		name   string
+		change func(r *golden.Record)
+		level  Level
+		says   string
+	}{
+		{"value", func(r *golden.Record) { r.Products[2].Values[3]++ }, Kernel, "the reference agrees with the kernel"},
+		{"digest", func(r *golden.Record) { r.Products[5].Digest = sum(nil) }, Kernel, "the reference agrees with the kernel"},
+		{"missing tensor", func(r *golden.Record) { r.Products = r.Products[2:] }, File, `0 products of "a.weight"`},
+		{"unknown tensor", func(r *golden.Record) { r.Products[0].Tensor = "d.weight" }, File, "no packed tensor"},
+		{"repeated", func(r *golden.Record) {
+			for range 4 {
+				r.Products = append(r.Products, r.Products[0])
+			}
+		}, File, "there are 1 to 4"},
+		{"row outside", func(r *golden.Record) { r.Products[0].Rows[0] = 33 }, File, "row 33 of 33"},
+		{"too few values", func(r *golden.Record) { r.Products[0].Values = r.Products[0].Values[1:] }, File, "values for 1 vectors"},
+		{"too many vectors", func(r *golden.Record) { r.Products[0].Vectors = 1 << 30 }, File, "values for 1073741824 vectors"},
+		{"sequence out of order", func(r *golden.Record) {
+			r.Logits = []golden.Logits{{Position: 1, Given: true, TopTokens: []int32{1}, TopLogits: []float32{1}}}
+		}, File, "begins at position 1"},
+	} {
+		record, err := golden.Decode(honest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.change(record)
+		b, err := record.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.GoldenSize, m.Golden = len(b), func(packed.View) []byte { return b }
+		bad := failed(run(t, file(t, m), Options{}))
+		if len(bad) == 0 || bad[0].Level != c.level || bad[0].Rule != "F8" || !strings.Contains(bad[0].Reason, c.says) {
+			t.Errorf("%s: %v", c.name, bad)
+		}
+	}
+}
+
+// TestZeroScale: a scale of zero may cover zeros alone (F9), and no scale may be negative or infinite.
+func TestZeroScale(t *testing.T) {
+	for _, c := range []struct {
+		tensor, scale int
+		value         float32
+	}{{0, 0, 0}, {1, 20, 0}, {2, 56, 0}, {1, 3, -1}, {2, 0, float32(math.Inf(1))}, {0, 0, float32(math.NaN())}} {
+		m := small(t)
+		m.Quantized[c.tensor].Scales[c.scale] = c.value
+		bad := failed(run(t, file(t, m), Options{Level: Codes}))
+		if len(bad) != 1 || bad[0].Rule != "F9" || bad[0].Name != m.Quantized[c.tensor].Name+".scale" {
+			t.Errorf("%+v: %v", c, bad)
+		}
+	}
+	m := small(t)
+	q := &m.Quantized[2]
+	q.Scales[4*3+1] = 0 // row 4, columns 24 … 47
+	clear(q.Matrix.Codes[4*64+24 : 4*64+48])
+	m = withGolden(t, &sample.Model{Quantized: m.Quantized, Recipe: packed.Recipe{Golden: "kernel"}})
+	if bad := failed(run(t, file(t, m), Options{})); len(bad) != 0 {
+		t.Errorf("a scale of zero over zeros: %v", bad)
+	}
+}

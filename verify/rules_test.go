@@ -1,0 +1,178 @@
+package verify
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/formats/packed"
+)
+
+// TestDefinitions: every quantizer of convert has a second definition, and there are no others.
+func TestDefinitions(t *testing.T) {
+	names := []string{}
+	for _, r := range quantize.Rules() {
+		names = append(names, r.Name)
+		if _, ok := definitions[r.Name]; !ok {
+			t.Errorf("quantizer %s has no second definition", r.Name)
+		}
+	}
+	for name := range definitions {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s is no quantizer of convert", name)
+		}
+	}
+	if quantize.ImportU8 != importU8 {
+		t.Errorf("imported codes are called %q", quantize.ImportU8)
+	}
+}
+
+// awkward weights: normal ones, and rows of zeros, of ties, of denormals and with one large outlier. Exact rules get the
+// few values that they demand.
+func awkward(rule string, k int) func(i int) float32 {
+	r := rand.New(rand.NewPCG(7, 7))
+	return func(i int) float32 {
+		row, sign := i/k, float32(2*r.IntN(2)-1)
+		switch rule {
+		case "ternary-values":
+			return float32(r.IntN(3)-1) * []float32{0.375, 0.75}[row%2]
+		case "int2-values":
+			return sign * []float32{0.25, 0.75}[r.IntN(2)]
+		}
+		switch row % 6 {
+		case 1:
+			return 0
+		case 2:
+			return float32(r.IntN(9)-4) / 4
+		case 3:
+			return sign * float32(1+r.IntN(1000)) * 0x1p-140
+		case 4:
+			if i%k == 7 {
+				return 3000
+			}
+		}
+		return float32(r.NormFloat64()) / 8
+	}
+}
+
+// TestQuantizers converts weights with every quantizer, type and kind of scale; the second definitions give the same codes and
+// scales, and notice when a code is one step off or a scale one unit in the last place.
+func TestQuantizers(t *testing.T) {
+	const m, k = 14, 100
+	for _, rule := range quantize.Rules() {
+		for _, dtype := range []string{"F32", "BF16", "F16"} {
+			for _, kind := range rule.Kinds {
+				if rule.Name == "ternary-values" && kind == "tensor" {
+					continue // the rule takes one scale per row where rows differ
+				}
+				name := fmt.Sprintf("%s, %s, scale per %s", rule.Name, dtype, kind)
+				scale := kind
+				if kind == quantize.PerGroup {
+					scale = fmt.Sprintf("group:%d", cmp.Or(rule.Group, 32))
+				}
+				source := bare(t, dtype, m, k, awkward(rule.Name, k))
+				recipe := packed.Recipe{Quant: rule.Name, Scale: scale, Layout: layoutFor(rule.Alphabet.Name), Golden: "none", AllowLossy: true}
+				path := converted(t, source, recipe)
+				if bad := failed(run(t, path, Options{Source: source})); len(bad) > 0 {
+					t.Errorf("%s: %v", name, bad)
+					continue
+				}
+				checkSensitivity(t, name, path, source)
+			}
+		}
+	}
+}
+
+func layoutFor(alphabet string) string {
+	if alphabet == "int8" {
+		return "vnni4"
+	}
+	return "vnni4i"
+}
+
+// checkSensitivity changes one scale, and then one byte of codes so that it still decodes.
+func checkSensitivity(t *testing.T, name, path, source string) {
+	t.Helper()
+	s := newSealer(t, path)
+	p := s.tensor("w.scale")
+	b := bytes.Clone(s.good)
+	for b[p.begin] == 0 && b[p.begin+1] == 0 && b[p.begin+2] == 0 && b[p.begin+3] == 0 {
+		p.begin += 4
+	}
+	b[p.begin] ^= 1
+	write(t, path, s.seal(b))
+	if bad := failed(run(t, path, Options{Source: source})); len(bad) == 0 || bad[0].Level != Source {
+		t.Errorf("%s: a scale that is off by one unit: %v", name, bad)
+	}
+	p = s.tensor("w.packed")
+	for at := p.begin; at < p.end; at++ {
+		b = bytes.Clone(s.good)
+		b[at] ^= 1
+		write(t, path, s.seal(b))
+		if bad := failed(run(t, path, Options{Level: Codes})); len(bad) > 0 {
+			continue // this change is no code
+		}
+		if bad := failed(run(t, path, Options{Source: source})); len(bad) == 0 || bad[0].Level != Source {
+			t.Errorf("%s: byte %d of the codes was changed: %v", name, at-p.begin, bad)
+		}
+		return
+	}
+	t.Errorf("%s: no byte could be changed so that it decodes", name)
+}
+
+func TestHalf(t *testing.T) {
+	for h := range 1 << 15 {
+		v := half(uint16(h))
+		if h > 0x7c00 {
+			if !math.IsNaN(float64(v)) {
+				t.Fatalf("%#04x is %v", h, v)
+			}
+			continue
+		}
+		if got := toHalf(v); h < 0x7c00 && got != v {
+			t.Fatalf("%v rounds to %v", v, got)
+		}
+		if h > 0 && h < 0x7bff { // the middle between two values goes to the even one
+			next := half(uint16(h + 1))
+			want := v
+			if h%2 == 1 {
+				want = next
+			}
+			if got := toHalf((v + next) / 2); got != want {
+				t.Fatalf("the middle of %v and %v rounds to %v", v, next, got)
+			}
+		}
+	}
+	if v := toHalf(65520); !math.IsInf(float64(v), 1) {
+		t.Errorf("65520 rounds to %v", v)
+	}
+}
+
+// TestMeans: the sum is exact where a plain one is not.
+func TestMeans(t *testing.T) {
+	x := &extent{}
+	x.add([]float32{1 << 30, 0x1p-40, -0x1p-40, -(1 << 30)})
+	if x.sum+x.low != 0x1p31 || x.low != 0x1p-39 {
+		t.Errorf("sum %v and %v", x.sum, x.low)
+	}
+	if m := x.means(); len(m) != 1 || m[0] != 1<<29 {
+		t.Errorf("means %v", m)
+	}
+	tie := &extent{n: 1, sum: 1 + 0x1p-24} // exactly between two floats
+	if m := tie.means(); len(m) != 2 {
+		t.Errorf("means at a tie: %v", m)
+	}
+}
+
+func TestNearestE2M1(t *testing.T) {
+	for _, c := range [][2]float64{{0, 0}, {0.25, 0}, {0.26, 1}, {0.75, 2}, {1.25, 2}, {1.75, 4}, {2.5, 4}, {3.5, 8}, {5, 8}, {5.01, 12}, {100, 12}, {-0.75, -2}, {-5, -8}} {
+		if got := nearestE2M1(c[0]); float64(got) != c[1] {
+			t.Errorf("%v becomes %d, want %v", c[0], got, c[1])
+		}
+	}
+}
