@@ -89,7 +89,6 @@ func NewPlan(ctx context.Context, path string, o Options) (*Plan, error) {
 	return p, nil
 }
 
-
 // Close closes the checkpoint.
 func (p *Plan) Close() error { return p.source.Close() }
 
