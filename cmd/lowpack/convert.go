@@ -37,17 +37,17 @@ The packed file appears whole or not at all, and is the same byte for byte where
 
 func convertFlags() []cli.Flag {
 	flags := []cli.Flag{
-		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "the packed file to write", TakesFile: true},
-		&cli.StringFlag{Name: "layout", Value: convert.DefaultLayout, Usage: "how codes become bytes; `lowpack layouts` lists them"},
-		&cli.StringSliceFlag{Name: "param", Usage: "block factor of the layout, as bm=64; may be repeated"},
-		&cli.StringFlag{Name: "quant", Value: convert.QuantAuto, Usage: "auto (what the checkpoint declares), none, or a quantizer: " + strings.Join(quantizerNames(), ", ")},
-		&cli.StringFlag{Name: "scale", Usage: "tensor, row or group:N columns that share a scale; default: as the quantizer defines it"},
-		&cli.StringFlag{Name: "head", Value: convert.HeadKeep, Usage: "output head: keep (as in the checkpoint) or int8 (per row)"},
+		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the packed `FILE`", TakesFile: true},
+		&cli.StringFlag{Name: "layout", Value: convert.DefaultLayout, Usage: "how codes become bytes: a `NAME` that lowpack layouts lists"},
+		&cli.StringSliceFlag{Name: "param", Usage: "block factor of the layout, as bm=64 (`K=N`); may be repeated"},
+		&cli.StringFlag{Name: "quant", Value: convert.QuantAuto, Usage: "auto (what the checkpoint declares), none, or a quantizer `NAME`: " + strings.Join(quantizerNames(), ", ")},
+		&cli.StringFlag{Name: "scale", Usage: "what shares a scale, `KIND` tensor, row or group:N (columns); default: as the quantizer defines it"},
+		&cli.StringFlag{Name: "head", Value: convert.HeadKeep, Usage: "output head, `FORM` keep (as in the checkpoint) or int8 (per row)"},
 		&cli.StringFlag{Name: "recipe", Usage: "YAML `FILE` with rules by tensor name", TakesFile: true},
-		&cli.StringSliceFlag{Name: "include", Usage: "quantize only tensors that match this pattern; may be repeated"},
+		&cli.StringSliceFlag{Name: "include", Usage: "quantize only tensors that match this `PATTERN`; may be repeated"},
 		&cli.BoolFlag{Name: "allow-lossy", Usage: "quantize floats that nothing declares to be low-bit"},
-		&cli.StringFlag{Name: "golden", Value: string(golden.Full), Usage: "golden outputs to record: none, kernel or full"},
-		&cli.IntFlag{Name: "jobs", Usage: "goroutines that quantize; 0 = one per CPU"},
+		&cli.StringFlag{Name: "golden", Value: string(golden.Full), Usage: "golden outputs to record, `MODE` none, kernel or full"},
+		&cli.IntFlag{Name: "jobs", Usage: "quantize with `N` goroutines", DefaultText: "one per CPU"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and write nothing"},
 	}
 	return append(append(flags, besideFlags()...), jsonFlag())

@@ -45,6 +45,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 
 lowpack COMMAND --help explains a command. Flags may stand before or after the arguments.`,
 		HideVersion:               true,
+		HideHelpCommand:           true,
 		Reader:                    stdin,
 		Writer:                    stdout,
 		ErrWriter:                 stderr,
@@ -59,6 +60,11 @@ lowpack COMMAND --help explains a command. Flags may stand before or after the a
 		c.OnUsageError = onUsageError
 		c.CustomHelpTemplate = commandHelp
 		c.HideHelpCommand = true
+		for _, f := range c.Flags {
+			if b, ok := f.(*cli.BoolFlag); ok {
+				b.DisableDefaultText = true
+			}
+		}
 	}
 	return app
 }
@@ -100,7 +106,9 @@ func versionCommand() *cli.Command {
 			if c.Bool("json") {
 				return printJSON(c.App.Writer, v)
 			}
-			fmt.Fprintf(c.App.Writer, "%s\nrevision  %s\ngo        %s\nplatform  %s\n", version.Tool, v.Revision, v.Go, v.Platform)
+			table(c.App.Writer, nil, [][]string{
+				{version.Tool, ""}, {"revision", v.Revision}, {"go", v.Go}, {"platform", v.Platform}, {"kernels", fmt.Sprint(v.ISAs)},
+			})
 			return nil
 		},
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/internal/version"
+	"github.com/lowpack/lowpack/runtime/kernel"
 )
 
 func jsonFlag() cli.Flag {
@@ -31,10 +32,12 @@ type build struct {
 	Revision string `json:"revision"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+	// ISAs are the instruction sets that kernels of this binary can use on this CPU, the best first.
+	ISAs []kernel.ISA `json:"instruction_sets"`
 }
 
 func buildInfo() build {
-	b := build{Version: version.Version, Revision: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: version.Version, Revision: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, ISAs: kernel.Available()}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {

@@ -18,10 +18,10 @@ convert would have written for the other layout.
 
   lowpack repack model.safetensors --layout vnni4i-64 -o wide.safetensors`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "layout", Usage: "the layout to write; `lowpack layouts` lists them"},
-			&cli.StringSliceFlag{Name: "param", Usage: "block factor of the layout, as bm=64; may be repeated"},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "the packed file to write", TakesFile: true},
-			&cli.IntFlag{Name: "jobs", Usage: "goroutines that pack; 0 = one per CPU"},
+			&cli.StringFlag{Name: "layout", Usage: "the layout to write: a `NAME` that lowpack layouts lists"},
+			&cli.StringSliceFlag{Name: "param", Usage: "block factor of the layout, as bm=64 (`K=N`); may be repeated"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the packed `FILE`", TakesFile: true},
+			&cli.IntFlag{Name: "jobs", Usage: "pack with `N` goroutines", DefaultText: "one per CPU"},
 			jsonFlag(),
 		},
 		Action: runRepack,
@@ -60,9 +60,9 @@ func unpackCommand() *cli.Command {
   lowpack unpack model.safetensors -o model
   lowpack unpack model.safetensors --form u8 -o model-packed`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "the directory to write; it must not exist"},
-			&cli.StringFlag{Name: "form", Value: forms[0], Usage: "of the quantized weights: " + strings.Join(forms, ", ") + " (u8: four ternary codes per byte, BitNet)"},
-			&cli.IntFlag{Name: "jobs", Usage: "goroutines that unpack; 0 = one per CPU"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the directory `DIR`; it must not exist"},
+			&cli.StringFlag{Name: "form", Value: forms[0], Usage: "`FORM` of the quantized weights: " + strings.Join(forms, ", ") + " (u8: four ternary codes per byte, BitNet)"},
+			&cli.IntFlag{Name: "jobs", Usage: "unpack with `N` goroutines", DefaultText: "one per CPU"},
 			jsonFlag(),
 		},
 		Action: runUnpack,

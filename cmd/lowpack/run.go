@@ -36,23 +36,23 @@ file, prompt, flags and seed give the same text on every machine.
 
 func runFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the text to continue"},
+		&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the `TEXT` to continue"},
 		&cli.StringFlag{Name: "file", Usage: "read the prompt from `FILE`", TakesFile: true},
-		&cli.IntFlag{Name: "tokens", Aliases: []string{"n"}, Value: 128, Usage: "most tokens to generate; 0 = only the prompt is computed, -1 = until the context is full"},
-		&cli.Float64Flag{Name: "temperature", Usage: "0 = greedy; default: the model's"},
-		&cli.IntFlag{Name: "top-k", Usage: "choose among the `K` most likely tokens; 0 = all; default: the model's"},
-		&cli.Float64Flag{Name: "top-p", Usage: "choose among the most likely tokens that make up probability `P`; default: the model's"},
-		&cli.Float64Flag{Name: "min-p", Usage: "choose among tokens at least `P` times as likely as the first; default: the model's"},
-		&cli.Float64Flag{Name: "repetition-penalty", Usage: "make tokens of the text so far less likely; 1 = off; default: the model's"},
-		&cli.Uint64Flag{Name: "seed", Usage: "seed of the random numbers"},
+		&cli.IntFlag{Name: "tokens", Aliases: []string{"n"}, Value: 128, Usage: "generate at most `N` tokens; 0 = only the prompt is computed, -1 = until the context is full"},
+		&cli.Float64Flag{Name: "temperature", Usage: "flatten the choice by `T`; 0 = greedy", DefaultText: "the model's"},
+		&cli.IntFlag{Name: "top-k", Usage: "choose among the `K` most likely tokens; 0 = all", DefaultText: "the model's"},
+		&cli.Float64Flag{Name: "top-p", Usage: "choose among the most likely tokens that make up probability `P`", DefaultText: "the model's"},
+		&cli.Float64Flag{Name: "min-p", Usage: "choose among tokens at least `P` times as likely as the first", DefaultText: "the model's"},
+		&cli.Float64Flag{Name: "repetition-penalty", Usage: "make tokens of the text so far less likely by the factor `R`; 1 = off", DefaultText: "the model's"},
+		&cli.Uint64Flag{Name: "seed", Usage: "begin the random numbers at `N`"},
 		&cli.StringSliceFlag{Name: "stop", Usage: "end at this `TEXT`; may be repeated"},
 		&cli.BoolFlag{Name: "chat", Usage: "hold a conversation, one line of standard input per turn"},
-		&cli.StringFlag{Name: "system", Usage: "system message of the conversation"},
+		&cli.StringFlag{Name: "system", Usage: "begin the conversation with the system message `TEXT`"},
 		&cli.StringFlag{Name: "chat-template", Usage: "use this chat template: a Jinja `FILE`, or one of the model's own by name", TakesFile: true},
 		&cli.BoolFlag{Name: "ids", Usage: "print token ids instead of text"},
 		&cli.StringFlag{Name: "logits", Usage: "write the logits of the prompt positions to `FILE` (safetensors, F32)", TakesFile: true},
-		&cli.IntFlag{Name: "context", Usage: "most tokens of prompt and text; 0 = the model's, at most 4096"},
-		&cli.IntFlag{Name: "threads", Usage: "threads that compute; 0 = one per CPU"},
+		&cli.IntFlag{Name: "context", Usage: "hold at most `N` tokens of prompt and text", DefaultText: "the model's, at most 4096"},
+		&cli.IntFlag{Name: "threads", Usage: "compute with `N` threads", DefaultText: "one per CPU"},
 	}
 }
 

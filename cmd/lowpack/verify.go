@@ -25,12 +25,12 @@ logits and tokens), source (it is what the checkpoint says). Exit code 0 only if
   lowpack verify model.safetensors --source MODEL_DIR
   lowpack verify model.safetensors --level digest --report junit:report.xml`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "level", Usage: "stop after this level; default: all, source with --source"},
-			&cli.StringFlag{Name: "source", Usage: "the checkpoint to compare with", TakesFile: true},
+			&cli.StringFlag{Name: "level", Usage: "stop after this `LEVEL`; default: all, source with --source"},
+			&cli.StringFlag{Name: "source", Usage: "compare with the checkpoint `PATH`", TakesFile: true},
 			&cli.StringFlag{Name: "provenance", Usage: "compare with the in-toto statement in `FILE`, as convert --provenance writes it", TakesFile: true},
 			&cli.StringFlag{Name: "report", Usage: "also write the report, as junit:`FILE` or json:FILE"},
 			&cli.StringFlag{Name: "dump-golden", Usage: "write the golden outputs to `FILE.arrow`, an Arrow IPC stream, and check nothing", TakesFile: true},
-			&cli.IntFlag{Name: "threads", Usage: "threads that check; 0 = one per CPU"},
+			&cli.IntFlag{Name: "threads", Usage: "check with `N` threads", DefaultText: "one per CPU"},
 			jsonFlag(),
 		},
 		Action: runVerify,

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/lowpack/lowpack/internal/synth"
+)
+
+// TestContinuousIntegrationExamples runs what docs/CI.md tells people to run, on a small checkpoint.
+func TestContinuousIntegrationExamples(t *testing.T) {
+	blocks := codeBlocks(t, "../../docs/CI.md")
+	if len(blocks["sh"]) != 3 || len(blocks["make"]) != 1 || len(blocks["yaml"]) != 2 {
+		t.Fatalf("docs/CI.md has other examples than this test knows: %d sh, %d make, %d yaml", len(blocks["sh"]), len(blocks["make"]), len(blocks["yaml"]))
+	}
+	t.Run("shell", func(t *testing.T) {
+		j := newJob(t)
+		for _, script := range blocks["sh"] {
+			j.run(script)
+		}
+		j.made("model.safetensors", "report.html", "provenance.json", "verify.xml", "plan.json")
+		j.called("cosign verify-blob-attestation --bundle model.sigstore.json")
+	})
+	t.Run("make", func(t *testing.T) {
+		j := newJob(t)
+		j.write("Makefile", blocks["make"][0])
+		j.run("make model.safetensors.sha256")
+		j.made("model.safetensors", "report.html", "provenance.json", "verify.xml", "model.safetensors.sha256")
+		if out := j.run("make model.safetensors.sha256"); !strings.Contains(out, "up to date") {
+			t.Errorf("made twice: %s", out)
+		}
+	})
+	t.Run("GitHub", func(t *testing.T) { github(t, blocks["yaml"][0]) })
+	t.Run("GitLab", func(t *testing.T) { gitlab(t, blocks["yaml"][1]) })
+}
+
+func github(t *testing.T, text string) {
+	type step struct{ Name, Run, Uses string }
+	var workflow struct {
+		Jobs struct{ Pack, Reproduce struct{ Steps []step } }
+	}
+	if err := yaml.Unmarshal([]byte(text), &workflow); err != nil {
+		t.Fatal(err)
+	}
+	outputs := ""
+	for _, steps := range [][]step{workflow.Jobs.Pack.Steps, workflow.Jobs.Reproduce.Steps} {
+		j := newJob(t)
+		sha, _ := strings.CutPrefix(strings.TrimSpace(outputs), "sha256=")
+		j.env = append(j.env, "GITHUB_OUTPUT=output", "GITHUB_STEP_SUMMARY=summary", "SHA256="+sha)
+		runs := 0
+		for _, s := range steps {
+			if s.Run != "" {
+				j.run("set -e\n" + s.Run)
+				runs++
+			}
+		}
+		if runs < 3 {
+			t.Errorf("%d steps were run", runs)
+		}
+		j.called("pipx run --spec huggingface_hub hf download")
+		j.made("model.safetensors")
+		if outputs == "" {
+			j.made("report.html", "predicate.json", "verify.xml", "summary")
+			outputs = j.read("output")
+		}
+	}
+}
+
+func gitlab(t *testing.T, text string) {
+	var pipeline map[string]struct {
+		Script    []string
+		Artifacts struct {
+			Paths   []string
+			Reports map[string]string
+		}
+	}
+	if err := yaml.Unmarshal([]byte(text), &pipeline); err != nil {
+		t.Fatal(err)
+	}
+	job, ok := pipeline["packed-model"]
+	if !ok || len(job.Script) < 5 {
+		t.Fatalf("pipeline %+v", pipeline)
+	}
+	j := newJob(t)
+	j.env = append(j.env, "CI_JOB_TOKEN=token", "CI_API_V4_URL=https://gitlab.example/api/v4", "CI_PROJECT_ID=7", "CI_COMMIT_SHORT_SHA=abc")
+	for _, line := range job.Script {
+		j.run("set -e\n" + line)
+	}
+	j.made("provenance.json", "report.html", job.Artifacts.Reports["junit"])
+	j.called("cosign attest-blob --yes --statement provenance.json")
+	j.called("curl --fail --header JOB-TOKEN: token --upload-file model.safetensors https://gitlab.example/api/v4/projects/7/packages/generic/model/abc/model.safetensors")
+}
+
+// codeBlocks collects the fenced blocks of a page by language.
+func codeBlocks(t *testing.T, path string) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := map[string][]string{}
+	for _, m := range regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllSubmatch(text, -1) {
+		blocks[string(m[1])] = append(blocks[string(m[1])], string(m[2]))
+	}
+	return blocks
+}
+
+// job is a fresh directory with a checkpoint in it, and stand-ins for what a CI machine has and this one may lack.
+type job struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+func newJob(t *testing.T) *job {
+	t.Helper()
+	for _, tool := range []string{"sh", "jq", "make", "sha256sum"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("the examples need %s: %v", tool, err)
+		}
+	}
+	j := &job{t: t, dir: t.TempDir()}
+	o, err := synth.Find("bitnet-2b4t-bf16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Mini = true
+	c, err := synth.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Write(context.Background(), filepath.Join(j.dir, "checkpoint"), nil); err != nil {
+		t.Fatal(err)
+	}
+	stand := t.TempDir()
+	for _, tool := range []string{"go", "pipx", "apt-get", "cosign", "curl"} {
+		script := "#!/bin/sh\necho " + tool + ` "$@" >>calls` + "\n"
+		if err := os.WriteFile(filepath.Join(stand, tool), []byte(script), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.env = append(os.Environ(), "PATH="+stand+string(os.PathListSeparator)+os.Getenv("PATH"),
+		"MODEL=checkpoint", "SIGNER=ci@example.com", "ISSUER=https://issuer.example")
+	return j
+}
+
+// run runs a script, which must end well, and returns what it printed.
+func (j *job) run(script string) string {
+	j.t.Helper()
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir, cmd.Env = j.dir, j.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		j.t.Fatalf("%v\n%s\n%s", err, script, out)
+	}
+	return string(out)
+}
+
+func (j *job) write(name, text string) {
+	j.t.Helper()
+	if err := os.WriteFile(filepath.Join(j.dir, name), []byte(text), 0o666); err != nil {
+		j.t.Fatal(err)
+	}
+}
+
+func (j *job) read(name string) string {
+	j.t.Helper()
+	text, err := os.ReadFile(filepath.Join(j.dir, name))
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// made requires files that are not empty.
+func (j *job) made(names ...string) {
+	j.t.Helper()
+	for _, name := range names {
+		if len(bytes.TrimSpace([]byte(j.read(name)))) == 0 {
+			j.t.Errorf("%s is empty", name)
+		}
+	}
+}
+
+// called requires that a stand-in was called with these arguments.
+func (j *job) called(line string) {
+	j.t.Helper()
+	if calls := j.read("calls"); !strings.Contains(calls, line) {
+		j.t.Errorf("%q was not called, but\n%s", line, calls)
+	}
+}

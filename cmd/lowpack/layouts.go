@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/pack/explain"
+)
+
+// layoutsCommand explains layouts. kernels lists the instruction sets that have a kernel of their own for a layout.
+func layoutsCommand(kernels func(layout string) []string) *cli.Command {
+	return &cli.Command{
+		Name:      "layouts",
+		Usage:     "list the weight layouts, or explain one of them",
+		UsageText: "lowpack layouts [NAME] [--svg FILE] [--json]",
+		Description: `Without NAME, a table of all layouts. With NAME, a page about one: the address of every weight, the code
+table, and which weight sits in which bit of which byte.
+
+  lowpack layouts
+  lowpack layouts vnni4i
+  lowpack layouts vnni4t --svg vnni4t.svg`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "svg", Usage: "draw the layout NAME into `FILE`, as a slide"},
+			jsonFlag(),
+		},
+		Action: func(c *cli.Context) error { return layouts(c, kernels) },
+	}
+}
+
+func layouts(c *cli.Context, kernels func(string) []string) error {
+	if c.NArg() == 0 {
+		if c.IsSet("svg") {
+			return usagef("layouts --svg draws one layout: name it")
+		}
+		return listLayouts(c, kernels)
+	}
+	if err := wantArgs(c, 1, "NAME"); err != nil {
+		return err
+	}
+	l, err := explain.Of(c.Args().First())
+	if err != nil {
+		return usagef("%v", err)
+	}
+	if file := c.String("svg"); file != "" {
+		picture, err := l.SVG()
+		if err != nil {
+			return err
+		}
+		if err := writeFile(file, func(w io.Writer) error { _, err := io.WriteString(w, picture); return err }); err != nil {
+			return err
+		}
+	}
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, layoutJSON{l, kernels(l.Name)})
+	}
+	if c.IsSet("svg") {
+		return nil
+	}
+	text, err := l.Text()
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(c.App.Writer, text)
+	if sets := kernels(l.Name); l.Block == 0 {
+		fmt.Fprintf(c.App.Writer, "\nKernels of its own: %s. Every layout with scales apart runs everywhere, if need be by way of another layout.\n", orNone(sets))
+	}
+	return nil
+}
+
+// layoutJSON is an element of what `lowpack layouts --json` prints.
+type layoutJSON struct {
+	*explain.Layout
+	Kernels []string `json:"kernels"`
+}
+
+func listLayouts(c *cli.Context, kernels func(string) []string) error {
+	all, err := explain.All()
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		var list []layoutJSON
+		for _, l := range all {
+			list = append(list, layoutJSON{l, kernels(l.Name)})
+		}
+		return printJSON(c.App.Writer, list)
+	}
+	rows := [][]string{{"layout", "bits/weight", "alphabets", "padded", "panel", "parameters", "kernels", "from"}}
+	exchange := [][]string{{"exchange format", "bits/weight", "alphabet", "required", "from"}}
+	for _, l := range all {
+		if l.Block != 0 {
+			exchange = append(exchange, []string{l.Name, l.BitsPerWeight(), l.AlphabetNames(), l.Shape(), l.Source})
+			continue
+		}
+		panel := "-"
+		if l.Panel > 0 {
+			panel = fmt.Sprint(l.Panel)
+		}
+		rows = append(rows, []string{l.Name, l.BitsPerWeight(), strings.ReplaceAll(l.AlphabetNames(), ", ", " "), l.Shape(), panel,
+			orNone([]string{l.ParamsText()}), orNone(kernels(l.Name)), l.Source})
+	}
+	table(c.App.Writer, map[int]bool{4: true}, rows)
+	fmt.Fprintln(c.App.Writer)
+	table(c.App.Writer, nil, exchange)
+	fmt.Fprintf(c.App.Writer, "\nThe first alphabet is the default. `lowpack layouts %s` explains a layout.\n", pack.Layouts()[0].Name)
+	return nil
+}
+
+// orNone joins words; a dash stands for none.
+func orNone(words []string) string {
+	if s := strings.Join(words, " "); s != "" {
+		return s
+	}
+	return "-"
+}
