@@ -1,14 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/verify"
 )
 
@@ -105,20 +102,5 @@ func writeReport(w io.Writer, kind string, r *verify.Report) error {
 
 // dumpGolden writes the golden outputs of a packed file as a file of their own.
 func dumpGolden(path, target string) error {
-	f, err := packed.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if f.Manifest().Golden == "" {
-		return fmt.Errorf("%w: %s holds no golden outputs; convert with --golden full", pack.ErrUnsupported, path)
-	}
-	t, err := f.Tensor(packed.GoldenName)
-	if err != nil {
-		return err
-	}
-	return writeFile(target, func(w io.Writer) error {
-		_, err := w.Write(t.Data)
-		return err
-	})
+	return writeFile(target, func(w io.Writer) error { return verify.DumpGolden(path, w) })
 }
