@@ -17,6 +17,7 @@ type machine interface {
 	shift(d ptr, n int)               // d >>= n, or d <<= −n
 	addImm(d ptr, n int)              //
 	add(d, s ptr)                     //
+	times(d ptr, n int)               // n = 1 or 4
 	sub(d, s ptr)                     //
 	copy(d, s ptr)                    //
 	label(name string)                // unique in the function
@@ -27,7 +28,8 @@ type machine interface {
 	// Vectors.
 	load(d reg, p ptr, off int)
 	store(s reg, p ptr, off int)
-	loadWide(d reg, typ string, p ptr, off int) // width elements of "F32", "F16" or "BF16", as floats
+	prefetch(p, off ptr)                        // the line at p + off
+	loadWide(d reg, typ string, p ptr, off int) // width elements of "F32", "F16", "BF16" or "I8", as floats
 	splat(d reg, p param)                       // a float argument in every lane
 	splatAt(d reg, p ptr, off int)              // a float of memory in every lane
 	zero(d reg)
@@ -45,9 +47,13 @@ type machine interface {
 	pow2(d, a reg)                         // 2^a for floats with integer values −126 … 127
 	store8(s []reg, p ptr)                 // a block of 16 int32 as int8; destroys s
 
-	// sums adds the lanes of accumulators by N5 and stores the sums one after another at p. Each accumulator is a block
-	// of 16 lanes; there are 1 or 4. They and the registers tmp are destroyed.
-	sums(acc [][]reg, p ptr, tmp []reg)
+	// sums adds the lanes of accumulators, floats by N5 or integers, and stores the sums one after another at p. Each
+	// accumulator is a block of 16 lanes; there are 1 or 4. They and the registers tmp are destroyed.
+	sums(acc [][]reg, integers bool, p ptr, tmp []reg)
+
+	// dotI8 adds the products of register s of 32 columns of int8 rows with the same columns of x, in int32. Registers
+	// from 0 on that are no accumulators are free.
+	dotI8(acc [][]reg, rows []ptr, x ptr, s int)
 }
 
 type (

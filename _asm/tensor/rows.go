@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	mathbits "math/bits"
+)
 
 // newDot is the product of rows of a matrix with n vectors. Rows go through in tiles, as many as the registers hold sums
 // for, so that the additions of one row need not wait for each other; then one by one.
@@ -8,15 +11,14 @@ func newDot(typ string, n int) *op {
 	name := fmt.Sprintf("dot%sx%d", typ, n)
 	generic := fmt.Sprintf("dotsGo(%s, %d, y, ldy, w, ldw, x, ldx, cols, rows)", typ, n)
 	return newOp(name, "y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols, rows int", generic, func(f *function) {
-		d := &dot{function: f, typ: typ, n: n}
-		d.y, d.rows, d.k, d.tmp = f.pointer(), f.pointer(), f.pointer(), f.pointer()
-		for range n {
-			d.x = append(d.x, f.pointer())
-		}
-		for range f.tile(n) {
-			d.w = append(d.w, f.pointer())
-		}
-		d.write()
+		newDotOf(f, typ, n, 16, 4).write()
+	})
+}
+
+// newDotI8 is the product of rows of int8 with a vector of int8, in int32. cols is a multiple of 32.
+func newDotI8() *op {
+	return newOp("dotI8", "y []int32, ldy int, w []int8, ldw int, x []int8, ldx int, cols, rows int", "", func(f *function) {
+		newDotOf(f, "I8", 1, 32, 1).write()
 	})
 }
 
@@ -24,10 +26,27 @@ type dot struct {
 	*function
 	typ     string
 	n       int
+	elems   int // columns of one step
+	xBytes  int // of an element of the vectors
 	y, rows ptr
 	k, tmp  ptr
 	x, w    []ptr // w[0] is the row to come
 }
+
+func newDotOf(f *function, typ string, n, elems, xBytes int) *dot {
+	d := &dot{function: f, typ: typ, n: n, elems: elems, xBytes: xBytes}
+	d.y, d.rows, d.k, d.tmp = f.pointer(), f.pointer(), f.pointer(), f.pointer()
+	for range n {
+		d.x = append(d.x, f.pointer())
+	}
+	for range f.tile(n) {
+		d.w = append(d.w, f.pointer())
+	}
+	return d
+}
+
+// log2 of a power of two.
+func log2(n int) int { return mathbits.Len(uint(n)) - 1 }
 
 func (d *dot) write() {
 	d.arg(d.y, d.op.param("y"))
@@ -35,7 +54,7 @@ func (d *dot) write() {
 	d.arg(d.w[0], d.op.param("w"))
 	d.arg(d.x[0], d.op.param("x"))
 	d.arg(d.tmp, d.op.param("ldx"))
-	d.shift(d.tmp, -2)
+	d.shift(d.tmp, -log2(d.xBytes))
 	for t := 1; t < d.n; t++ {
 		d.copy(d.x[t], d.x[t-1])
 		d.add(d.x[t], d.tmp)
@@ -76,18 +95,22 @@ func (d *dot) rowsAtOnce(r int) {
 		d.copy(d.w[i], d.w[i-1])
 		d.add(d.w[i], d.tmp)
 	}
+	d.times(d.tmp, r)
 	d.arg(d.k, d.op.param("cols"))
-	d.shift(d.k, 4)
+	d.shift(d.k, log2(d.elems))
 	loop := fmt.Sprintf("columns%d", r)
 	d.label(loop)
 	for s := range subs(d) {
 		d.multiply(acc, r, s)
 	}
+	for _, p := range d.w[:r] { // into the second-level cache: hardware follows r short runs only after each has begun
+		d.prefetch(p, d.tmp)
+	}
 	for _, p := range d.x {
-		d.addImm(p, 64)
+		d.addImm(p, d.elems*d.xBytes)
 	}
 	for _, p := range d.w[:r] {
-		d.addImm(p, 16*bytesOf(d.typ))
+		d.addImm(p, d.elems*bytesOf(d.typ))
 	}
 	d.countDown(d.k, loop)
 	d.finish(acc, r)
@@ -97,6 +120,10 @@ func (d *dot) rowsAtOnce(r int) {
 func (d *dot) multiply(acc [][][]reg, r, s int) {
 	// Registers below the sums: the row, a product, and the vectors where there are several rows to multiply them by.
 	const w, product, x0 = reg(0), reg(1), reg(2)
+	if d.typ == "I8" {
+		d.dotI8(acc[0], d.w[:r], d.x[0], s)
+		return
+	}
 	off := 4 * d.width() * s
 	if r > 1 {
 		for t, p := range d.x {
@@ -123,20 +150,18 @@ func (d *dot) finish(acc [][][]reg, r int) {
 	d.shift(d.tmp, -2)
 	d.copy(d.k, d.y)
 	for t := range acc {
-		d.sums(acc[t], d.k, []reg{0, 1, 2, 3})
+		d.sums(acc[t], d.typ == "I8", d.k, []reg{0, 1, 2, 3})
 		if t < d.n-1 {
 			d.add(d.k, d.tmp)
 		}
 	}
 	d.addImm(d.y, 4*r)
 	d.arg(d.tmp, d.op.param("cols"))
-	d.shift(d.tmp, -2)
+	d.shift(d.tmp, -log2(d.xBytes))
 	for _, p := range d.x {
 		d.sub(p, d.tmp)
 	}
-	if bytesOf(d.typ) == 2 {
-		d.shift(d.tmp, 1)
-	}
+	d.shift(d.tmp, log2(d.xBytes)-log2(bytesOf(d.typ)))
 	last := d.w[r-1]
 	d.sub(last, d.tmp)
 	d.arg(d.tmp, d.op.param("ldw"))
@@ -147,16 +172,16 @@ func (d *dot) finish(acc [][][]reg, r int) {
 }
 
 func bytesOf(typ string) int {
-	if typ == "F32" {
-		return 4
-	}
-	return 2
+	return map[string]int{"F32": 4, "F16": 2, "BF16": 2, "I8": 1}[typ]
 }
 
 // newWeigh is the weighted sum of rows: columns stay in registers while the rows go by.
 func newWeigh(typ string) *op {
-	generic := fmt.Sprintf("weighGo(%s, o, e, v, ldv)", typ)
-	return newOp("weigh"+typ, "o, e []float32, v []byte, ldv int", generic, func(f *function) {
+	slice, generic := "[]byte", fmt.Sprintf("weighGo(%s, o, e, v, ldv)", typ)
+	if typ == "I8" {
+		slice, generic = "[]int8", ""
+	}
+	return newOp("weigh"+typ, "o, e []float32, v "+slice+", ldv int", generic, func(f *function) {
 		o, e, v, ldv, cols := f.pointer(), f.pointer(), f.pointer(), f.pointer(), f.pointer()
 		pv, k := f.pointer(), f.pointer()
 		f.arg(o, f.op.param("o"))

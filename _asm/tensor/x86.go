@@ -114,6 +114,14 @@ func (m *x86) countDown(r ptr, to string) {
 	m.line("JNZ %s", to)
 }
 
+func (m *x86) times(d ptr, n int) {
+	if n == 4 {
+		m.shift(d, -2)
+	}
+}
+
+func (m *x86) prefetch(p, off ptr) { m.line("PREFETCHT1 (%s)(%s*1)", p.x86(), off.x86()) }
+
 func (m *x86) load(d reg, p ptr, off int)  { m.line("VMOVUPS %s, %s", at(p, off), m.v(d)) }
 func (m *x86) store(s reg, p ptr, off int) { m.line("VMOVUPS %s, %s", m.v(s), at(p, off)) }
 
@@ -126,6 +134,20 @@ func (m *x86) loadWide(d reg, typ string, p ptr, off int) {
 	case "BF16":
 		m.line("VPMOVZXWD %s, %s", at(p, off), m.v(d))
 		m.line("VPSLLD $16, %s, %s", m.v(d), m.v(d))
+	case "I8":
+		m.line("VPMOVSXBD %s, %s", at(p, off), m.v(d))
+		m.line("VCVTDQ2PS %s, %s", m.v(d), m.v(d))
+	}
+}
+
+// dotI8 widens bytes to words, of which VPMADDWD adds two products at a time: at most 2·127², no overflow.
+func (m *x86) dotI8(acc [][]reg, rows []ptr, x ptr, s int) {
+	off := 2 * m.lanes * s
+	m.line("VPMOVSXBW %s, %s", at(x, off), m.v(0))
+	for i, p := range rows {
+		m.line("VPMOVSXBW %s, %s", at(p, off), m.v(1))
+		m.line("VPMADDWD %s, %s, %s", m.v(1), m.v(0), m.v(1))
+		m.do("iadd", acc[i][s], acc[i][s], 1)
 	}
 }
 
@@ -197,38 +219,41 @@ func (m *x86) store8(s []reg, p ptr) {
 	m.line("VMOVDQU X%d, %s", a, at(p, 0))
 }
 
-func (m *x86) sums(acc [][]reg, p ptr, tmp []reg) {
-	if len(acc) == 1 {
-		m.sum(acc[0], p, tmp)
-		return
+func (m *x86) sums(acc [][]reg, integers bool, p ptr, tmp []reg) {
+	add := "VADDPS"
+	if integers {
+		add = "VPADDD"
 	}
-	if m.lanes == 16 {
-		m.sums4AVX512(acc, p, tmp)
-	} else {
-		m.sums4AVX2(acc, p, tmp)
+	switch {
+	case len(acc) == 1:
+		m.sum(acc[0], add, p, tmp)
+	case m.lanes == 16:
+		m.sums4AVX512(acc, add, p, tmp)
+	default:
+		m.sums4AVX2(acc, add, p, tmp)
 	}
 }
 
-func (m *x86) sum(acc []reg, p ptr, tmp []reg) {
+func (m *x86) sum(acc []reg, add string, p ptr, tmp []reg) {
 	a, t := int(acc[0]), int(tmp[0])
 	if m.lanes == 16 {
 		m.line("VEXTRACTF64X4 $1, Z%d, Y%d", a, t)
 	} else {
 		t = int(acc[1])
 	}
-	m.line("VADDPS Y%d, Y%d, Y%d", t, a, t)
+	m.line(add+" Y%d, Y%d, Y%d", t, a, t)
 	a = int(tmp[1])
 	m.line("VEXTRACTF128 $1, Y%d, X%d", t, a)
-	m.line("VADDPS X%d, X%d, X%d", a, t, t)
+	m.line(add+" X%d, X%d, X%d", a, t, t)
 	m.line("VPERMILPS $0x4e, X%d, X%d", t, a)
-	m.line("VADDPS X%d, X%d, X%d", a, t, t)
+	m.line(add+" X%d, X%d, X%d", a, t, t)
 	m.line("VPERMILPS $0xb1, X%d, X%d", t, a)
-	m.line("VADDPS X%d, X%d, X%d", a, t, t)
+	m.line(add+" X%d, X%d, X%d", a, t, t)
 	m.line("VMOVSS X%d, %s", t, at(p, 0))
 }
 
 // sums4AVX512 halves four accumulators at once: one register ends up with the lanes of all four.
-func (m *x86) sums4AVX512(acc [][]reg, p ptr, tmp []reg) {
+func (m *x86) sums4AVX512(acc [][]reg, add string, p ptr, tmp []reg) {
 	a, b, c, d := acc[0][0], acc[1][0], acc[2][0], acc[3][0]
 	t0, t1, t2, t3 := int(tmp[0]), int(tmp[1]), int(tmp[2]), int(tmp[3])
 	// Lane + 8: [a|b] and [c|d], 8 lanes each.
@@ -236,17 +261,17 @@ func (m *x86) sums4AVX512(acc [][]reg, p ptr, tmp []reg) {
 	m.line("VSHUFF64X2 $0xee, Z%d, Z%d, Z%d", b, a, t1)
 	m.line("VSHUFF64X2 $0x44, Z%d, Z%d, Z%d", d, c, t2)
 	m.line("VSHUFF64X2 $0xee, Z%d, Z%d, Z%d", d, c, t3)
-	m.line("VADDPS Z%d, Z%d, Z%d", t1, t0, t0)
-	m.line("VADDPS Z%d, Z%d, Z%d", t3, t2, t2)
+	m.line(add+" Z%d, Z%d, Z%d", t1, t0, t0)
+	m.line(add+" Z%d, Z%d, Z%d", t3, t2, t2)
 	// Lane + 4: [a|b|c|d], 4 lanes each.
 	m.line("VSHUFF64X2 $0x88, Z%d, Z%d, Z%d", t2, t0, t1)
 	m.line("VSHUFF64X2 $0xdd, Z%d, Z%d, Z%d", t2, t0, t3)
-	m.line("VADDPS Z%d, Z%d, Z%d", t3, t1, t0)
+	m.line(add+" Z%d, Z%d, Z%d", t3, t1, t0)
 	// Lanes + 2 and + 1: every lane of a quarter becomes its sum.
 	m.line("VPERMILPS $0x4e, Z%d, Z%d", t0, t1)
-	m.line("VADDPS Z%d, Z%d, Z%d", t1, t0, t0)
+	m.line(add+" Z%d, Z%d, Z%d", t1, t0, t0)
 	m.line("VPERMILPS $0xb1, Z%d, Z%d", t0, t1)
-	m.line("VADDPS Z%d, Z%d, Z%d", t1, t0, t0)
+	m.line(add+" Z%d, Z%d, Z%d", t1, t0, t0)
 	m.line("VEXTRACTF64X4 $1, Z%d, Y%d", t0, t1)
 	m.line("VUNPCKLPS Y%d, Y%d, Y%d", t1, t0, t0) // a c a c | b d b d
 	m.line("VEXTRACTF128 $1, Y%d, X%d", t0, t1)
@@ -254,9 +279,9 @@ func (m *x86) sums4AVX512(acc [][]reg, p ptr, tmp []reg) {
 	m.line("VMOVUPS X%d, %s", t0, at(p, 0))
 }
 
-func (m *x86) sums4AVX2(acc [][]reg, p ptr, tmp []reg) {
+func (m *x86) sums4AVX2(acc [][]reg, add string, p ptr, tmp []reg) {
 	for _, a := range acc { // lane + 8
-		m.do("add", a[0], a[0], a[1])
+		m.line(add+" Y%d, Y%d, Y%d", a[1], a[0], a[0])
 	}
 	a, b, c, d := acc[0][0], acc[1][0], acc[2][0], acc[3][0]
 	t0, t1, t2, t3 := int(tmp[0]), int(tmp[1]), int(tmp[2]), int(tmp[3])
@@ -265,14 +290,14 @@ func (m *x86) sums4AVX2(acc [][]reg, p ptr, tmp []reg) {
 	m.line("VPERM2F128 $0x31, Y%d, Y%d, Y%d", b, a, t1)
 	m.line("VPERM2F128 $0x20, Y%d, Y%d, Y%d", d, c, t2)
 	m.line("VPERM2F128 $0x31, Y%d, Y%d, Y%d", d, c, t3)
-	m.line("VADDPS Y%d, Y%d, Y%d", t1, t0, t0)
-	m.line("VADDPS Y%d, Y%d, Y%d", t3, t2, t2)
+	m.line(add+" Y%d, Y%d, Y%d", t1, t0, t0)
+	m.line(add+" Y%d, Y%d, Y%d", t3, t2, t2)
 	// Lane + 2: [a a c c | b b d d], lane + 1: each of them the sum.
 	m.line("VSHUFPS $0x44, Y%d, Y%d, Y%d", t2, t0, t1)
 	m.line("VSHUFPS $0xee, Y%d, Y%d, Y%d", t2, t0, t3)
-	m.line("VADDPS Y%d, Y%d, Y%d", t3, t1, t0)
+	m.line(add+" Y%d, Y%d, Y%d", t3, t1, t0)
 	m.line("VPERMILPS $0xb1, Y%d, Y%d", t0, t1)
-	m.line("VADDPS Y%d, Y%d, Y%d", t1, t0, t0)
+	m.line(add+" Y%d, Y%d, Y%d", t1, t0, t0)
 	m.line("VEXTRACTF128 $1, Y%d, X%d", t0, t1)
 	m.line("VBLENDPS $0xa, X%d, X%d, X%d", t1, t0, t0)
 	m.line("VMOVUPS X%d, %s", t0, at(p, 0))

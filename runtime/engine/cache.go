@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/tensor"
 )
@@ -17,37 +16,34 @@ type Sequence struct {
 	kv   []layerCache
 }
 
-// layerCache holds keys and values of one layer: a matrix per key/value head, with one row per position. Rows are padded
-// with zeros to whole blocks of lanes, which changes no sum: a lane is never −0, and adding +0 to it leaves it.
-type layerCache struct{ keys, values []*tensor.Matrix }
+// layerCache holds keys and values of one layer, per key/value head, with a row per position.
+type layerCache struct{ keys, values []tensor.Cache }
 
 // cacheBytes is the size of the cache of one sequence. A float64 holds what overflows an int.
-func cacheBytes(d *model.Description, context int) float64 {
-	return 2 * float64(d.Layers) * float64(d.KVHeads) * float64(context) * float64(padded(d.HeadDim)*tensor.F32.Size())
+func (e *Engine) cacheBytes(context int) float64 {
+	d := e.desc
+	_, row := e.opt.Cache.Row(d.HeadDim)
+	return 2 * float64(d.Layers) * float64(d.KVHeads) * float64(context) * float64(row)
 }
 
-// padded is n rounded up to whole blocks of lanes.
-func padded(n int) int { return (n + tensor.Lanes - 1) / tensor.Lanes * tensor.Lanes }
+// width of queries and of the rows of the cache: heads, padded.
+func (e *Engine) width() int {
+	width, _ := e.opt.Cache.Row(e.desc.HeadDim)
+	return width
+}
 
 // newSequence allocates the cache of a sequence.
 func (e *Engine) newSequence() *Sequence {
 	s := &Sequence{e: e, kv: make([]layerCache, e.desc.Layers)}
-	rows, cols := e.opt.Context, padded(e.desc.HeadDim)
-	all := make([]byte, int(cacheBytes(e.desc, rows)))
-	size := rows * cols * tensor.F32.Size()
-	cut := func() []*tensor.Matrix {
-		list := make([]*tensor.Matrix, e.desc.KVHeads)
+	heads := func() []tensor.Cache {
+		list := make([]tensor.Cache, e.desc.KVHeads)
 		for i := range list {
-			m, err := tensor.NewMatrix(tensor.F32, rows, cols, all[:size])
-			if err != nil {
-				panic(err) // the sizes are computed from one another
-			}
-			list[i], all = m, all[size:]
+			list[i] = tensor.NewCache(e.opt.Cache, e.opt.Context, e.desc.HeadDim)
 		}
 		return list
 	}
 	for i := range s.kv {
-		s.kv[i] = layerCache{cut(), cut()}
+		s.kv[i] = layerCache{heads(), heads()}
 	}
 	return s
 }
@@ -58,13 +54,13 @@ const unknownMemory = math.MaxInt / 2
 
 // allocate gets the memory for sequences and passes, after a check that it is there.
 func (e *Engine) allocate() error {
-	d, o := e.desc, e.opt
+	o := e.opt
 	free, work := float64(availableMemory()), e.passBytes()
-	cache := cacheBytes(d, o.Context) * float64(o.Sequences)
+	cache := e.cacheBytes(o.Context) * float64(o.Sequences)
 	if cache+work > free {
 		const mib = 1 << 20
-		fits := max(0, int((free-work)/(cacheBytes(d, 1)*float64(o.Sequences))))
-		return fmt.Errorf("%w: %d sequences of %d tokens need %.0f MiB for keys and values and %.0f MiB to compute with, but %.0f MiB of memory are free; ask for a context of at most %d tokens, or for fewer sequences",
+		fits := max(0, int((free-work)/(e.cacheBytes(1)*float64(o.Sequences))))
+		return fmt.Errorf("%w: %d sequences of %d tokens need %.0f MiB for keys and values and %.0f MiB to compute with, but %.0f MiB of memory are free; ask for a context of at most %d tokens, for fewer sequences, or for a smaller cache format",
 			pack.ErrLimit, o.Sequences, o.Context, cache/mib, work/mib, free/mib, fits)
 	}
 	for range o.Sequences {

@@ -15,6 +15,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/kernel"
+	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 // Options of an engine. The zero value is a sensible choice for one conversation.
@@ -23,6 +24,9 @@ type Options struct {
 	Context   int // most tokens of a sequence; 0 = what the model was made for, at most DefaultContext
 	Sequences int // sequences that can be open at once, each with memory for Context tokens; 0 = 1
 	Batch     int // most tokens of one pass over the weights; 0 = DefaultBatch
+
+	// Cache is the format of keys and values; "" = tensor.CacheF32, the only one that gives the logits of the golden outputs.
+	Cache tensor.CacheType
 
 	// FloatActivations computes with floats throughout, activations not quantized and codes multiplied by their scales
 	// beforehand: for comparison with references that do so. It is slow and needs four bytes per weight.
@@ -120,6 +124,13 @@ func (o *Options) complete(d *model.Description) error {
 		o.Batch = DefaultBatch
 	}
 	o.Batch = min(o.Batch, o.Context*o.Sequences)
+	switch o.Cache {
+	case tensor.CacheF32, tensor.CacheF16, tensor.CacheI8:
+	case "":
+		o.Cache = tensor.CacheF32
+	default:
+		return fmt.Errorf("%w: cache format %q; there are f32, f16 and i8", pack.ErrUnsupported, o.Cache)
+	}
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	"github.com/lowpack/lowpack/internal/shared"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/kernel"
+	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 // texts are token sequences of different lengths: prompts of the golden record with their continuations.
@@ -37,24 +37,29 @@ func everything(t testing.TB, e *Engine) (rows [][][]float32) {
 	return rows
 }
 
-// TestLogitsDigest holds the logits of the bundled model to the digest in testdata. TestLogitsDigestElsewhere runs it with
-// every instruction set, without assembly and on another architecture: there is one digest for all.
+// caches are the formats of keys and values.
+var caches = []tensor.CacheType{tensor.CacheF32, tensor.CacheF16, tensor.CacheI8}
+
+// TestLogitsDigest holds the logits of the bundled model to the digests in testdata, one per format of the cache.
+// TestLogitsDigestElsewhere runs it with every instruction set, without assembly and on another architecture.
 func TestLogitsDigest(t *testing.T) {
-	e := engine(t, tiny(t), Options{})
 	t.Logf("instruction set %s", kernel.Best())
-	h := sha256.New()
-	for _, rows := range everything(t, e) {
-		for _, row := range rows {
-			h.Write(bytesOf(row))
+	got := ""
+	for _, cache := range caches {
+		h := sha256.New()
+		for _, rows := range everything(t, engine(t, tiny(t), Options{Cache: cache})) {
+			for _, row := range rows {
+				h.Write(bytesOf(row))
+			}
 		}
+		got += fmt.Sprintf("%x  %s\n", h.Sum(nil), cache)
 	}
-	got := hex.EncodeToString(h.Sum(nil))
 	want, err := os.ReadFile(filepath.Join("testdata", "tiny-bitnet.logits.sha256"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got != strings.TrimSpace(string(want)) {
-		t.Errorf("digest %s, want %s", got, want)
+	if got != string(want) {
+		t.Errorf("digests\n%swant\n%s", got, want)
 	}
 }
 
@@ -102,29 +107,35 @@ func digestOf(t *testing.T, command, env, line string) {
 	}
 }
 
-// TestLogitsAreTheSame: threads, chunks, batches, passes and layouts change no bit of any logit.
+// TestLogitsAreTheSame: threads, chunks, batches and passes change no bit of any logit, whatever the format of the cache.
 func TestLogitsAreTheSame(t *testing.T) {
-	want := everything(t, engine(t, tiny(t), Options{Threads: 1}))
-	for _, o := range []Options{
-		{Threads: 2}, {Threads: 7}, {Threads: 2, Batch: 1}, {Threads: 2, Batch: 5}, {Threads: 3, Batch: 17, Context: 100},
-	} {
-		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
+	for _, cache := range caches {
+		want := everything(t, engine(t, tiny(t), Options{Threads: 1, Cache: cache}))
+		for _, o := range []Options{
+			{Threads: 2}, {Threads: 7}, {Threads: 2, Batch: 1}, {Threads: 2, Batch: 5}, {Threads: 3, Batch: 17, Context: 100},
+		} {
+			o.Cache = cache
 			compareRows(t, everything(t, engine(t, tiny(t), o)), want)
-		})
-	}
-	for _, o := range []Options{{Threads: 1, Sequences: 4, Batch: 3}, {Threads: 7, Sequences: 4}, {Threads: 2, Sequences: 4, Batch: 64}} {
-		for _, chunk := range []int{1, 2, 7, 1000} {
-			t.Run(fmt.Sprintf("together %+v %d", o, chunk), func(t *testing.T) {
+		}
+		for _, o := range []Options{{Threads: 1, Batch: 3}, {Threads: 7}, {Threads: 2, Batch: 64}} {
+			o.Cache, o.Sequences = cache, 4
+			for _, chunk := range []int{1, 2, 7, 1000} {
 				compareRows(t, together(t, engine(t, tiny(t), o), chunk), want)
-			})
+			}
 		}
 	}
+}
+
+// TestLayoutsGiveTheSameLogits covers every layout that a model can run with.
+func TestLayoutsGiveTheSameLogits(t *testing.T) {
+	want := everything(t, engine(t, tiny(t), Options{}))
 	for _, info := range pack.Layouts() {
 		if info.Block != 0 || !slices.Contains(info.AlphabetNames(), pack.Ternary.Name) {
 			continue
 		}
 		t.Run(info.Name, func(t *testing.T) {
-			compareRows(t, everything(t, engine(t, fromCheckpoint(t, shared.Testdata(t, "tiny-bitnet"), info.Name, false), Options{})), want)
+			v := fromCheckpoint(t, shared.Testdata(t, "tiny-bitnet"), info.Name, false)
+			compareRows(t, everything(t, engine(t, v, Options{})), want)
 		})
 	}
 }
@@ -174,19 +185,21 @@ func compareRows(t *testing.T, got, want [][][]float32) {
 // TestDecodeAllocatesNothing covers a step of one sequence and of a batch, with one worker and with several.
 func TestDecodeAllocatesNothing(t *testing.T) {
 	for _, threads := range []int{1, 2} {
-		e := engine(t, tiny(t), Options{Threads: threads, Sequences: 3, Context: 256})
-		var batch []Chunk
-		for range 3 {
-			batch = append(batch, Chunk{sequence(t, e), []int{5}, make([]float32, e.Description().Vocab)})
-		}
-		for _, n := range []int{1, 3} {
-			step := func() {
-				if err := e.Forward(context.Background(), batch[:n]); err != nil {
-					t.Fatal(err)
-				}
+		for _, cache := range caches {
+			e := engine(t, tiny(t), Options{Threads: threads, Sequences: 3, Context: 256, Cache: cache})
+			var batch []Chunk
+			for range 3 {
+				batch = append(batch, Chunk{sequence(t, e), []int{5}, make([]float32, e.Description().Vocab)})
 			}
-			if a := testing.AllocsPerRun(50, step); a != 0 {
-				t.Errorf("%d threads: a step of %d sequences allocates %v times", threads, n, a)
+			for _, n := range []int{1, 3} {
+				step := func() {
+					if err := e.Forward(context.Background(), batch[:n]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if a := testing.AllocsPerRun(50, step); a != 0 {
+					t.Errorf("%d threads, cache %s: a step of %d sequences allocates %v times", threads, cache, n, a)
+				}
 			}
 		}
 	}

@@ -19,11 +19,11 @@ type pass struct {
 	step   []float32                   // [n]: its steps
 	y      []float32                   // [n][fan.out]: output of the last linears
 	sums   []int32                     // scratch of linears with scales per group
-	q      []float32                   // [n][Heads][padded]: queries
+	q      []float32                   // [n][Heads][width]: queries
 	o      []float32                   // [n][Heads·HeadDim]: output of attention
 
 	attention tensor.Attention
-	scores    []scores // one per worker
+	scratch   []scratch // one per worker
 	gate      tensor.Gate
 
 	headRows int       // tokens whose logits are computed at once
@@ -54,11 +54,11 @@ type token struct {
 // turns are the rotations of a position in global and in local blocks.
 type turns [2]tensor.Turn
 
-// scores is memory for the attention scores of one worker at a time.
-type scores struct {
-	taken  atomic.Bool
-	floats []float32
-	_      [64]byte // the flag of the neighbour belongs to another worker
+// scratch is memory for the attention of one worker at a time.
+type scratch struct {
+	taken atomic.Bool
+	*tensor.Scratch
+	_ [64]byte // the flag of the neighbour belongs to another worker
 }
 
 const (
@@ -88,7 +88,7 @@ func (e *Engine) passShape() passShape {
 	s.batch = max(1, min(s.batch, mostSums/4/max(1, perToken)))
 	s.headRows = max(1, min(s.headRows, mostSums/4/max(1, head)))
 	s.sums = max(s.batch*perToken, s.headRows*head)
-	s.scores = tensor.Scratch(d.Heads/d.KVHeads, padded(d.HeadDim), e.opt.Context)
+	s.scores = d.Heads / d.KVHeads * (e.opt.Context + e.width())
 	return s
 }
 
@@ -105,7 +105,7 @@ func (f *fan) sums() (n int) {
 // passBytes is the memory of a pass, up to what is small.
 func (e *Engine) passBytes() float64 {
 	s, d := e.passShape(), e.desc
-	perToken := d.Hidden + s.in*2 + s.out + 2*d.Heads*padded(d.HeadDim)
+	perToken := d.Hidden + s.in*2 + s.out + 2*d.Heads*e.width()
 	return 4 * (float64(s.batch)*float64(perToken) + float64(s.headRows)*float64(d.Vocab) + float64(s.sums) +
 		float64(e.opt.Threads)*float64(s.scores))
 }
@@ -117,14 +117,14 @@ func (e *Engine) newPass() {
 	floats := func(n int) []float32 { return make([]float32, s.batch*n) }
 	*p = pass{
 		tokens: make([]token, 0, s.batch), turns: make([]turns, s.batch), bad: make([]bool, s.batch),
-		h: floats(d.Hidden), x: floats(s.in), step: floats(1), y: floats(s.out), q: floats(d.Heads * padded(d.HeadDim)),
+		h: floats(d.Hidden), x: floats(s.in), step: floats(1), y: floats(s.out), q: floats(d.Heads * e.width()),
 		o: floats(d.Heads * d.HeadDim), sums: make([]int32, s.sums),
 		headRows: s.headRows, rows: make([]int, 0, s.headRows), logits: make([]float32, s.headRows*d.Vocab),
-		scores: make([]scores, e.opt.Threads), quant: map[int]*kernel.Activations{},
+		scratch: make([]scratch, e.opt.Threads), quant: map[int]*kernel.Activations{},
 		gate: tensor.Gates[d.Activation], attention: attention(e), rope: ropes(e),
 	}
-	for i := range p.scores {
-		p.scores[i].floats = make([]float32, s.scores)
+	for i := range p.scratch {
+		p.scratch[i].Scratch = tensor.NewScratch(d.Heads/d.KVHeads, e.width(), e.opt.Context)
 	}
 	for t := range p.turns {
 		for i, r := range p.rope {

@@ -92,7 +92,7 @@ type splitTask struct {
 
 func (k *splitTask) Do(from, to int) {
 	p, d, b := &k.pass, k.desc, &k.weights.blocks[k.layer]
-	width := padded(d.HeadDim)
+	width := k.width()
 	for t := from; t < to; t++ {
 		tok, turn := &p.tokens[t], k.turn(t, b.local)
 		y := p.y[t*b.qkv.out:][:b.qkv.out]
@@ -105,8 +105,8 @@ func (k *splitTask) Do(from, to int) {
 		for h := range d.KVHeads {
 			key := keys[h*d.HeadDim:][:d.HeadDim]
 			k.head(t, key, key, b.kNorm, turn)
-			cache.keys[h].SetRow(tok.pos, key)
-			cache.values[h].SetRow(tok.pos, values[h*d.HeadDim:][:d.HeadDim])
+			p.check(t, cache.keys[h].SetRow(tok.pos, key))
+			p.check(t, cache.values[h].SetRow(tok.pos, values[h*d.HeadDim:][:d.HeadDim]))
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (k *attendTask) Do(from, to int) {
 	p, d := &k.pass, k.desc
 	s := p.take()
 	defer s.taken.Store(false)
-	heads, width := d.Heads/d.KVHeads, padded(d.HeadDim)
+	heads, width := d.Heads/d.KVHeads, k.width()
 	window := 0
 	if k.weights.blocks[k.layer].local {
 		window = d.SlidingWindow
@@ -147,15 +147,15 @@ func (k *attendTask) Do(from, to int) {
 		at := t*d.Heads + kv*heads
 		cache := &tok.seq.kv[k.layer]
 		p.attention.Heads(p.o[at*d.HeadDim:][:heads*d.HeadDim], d.HeadDim, p.q[at*width:], heads,
-			cache.keys[kv], cache.values[kv], first, tok.pos+1, s.floats)
+			cache.keys[kv], cache.values[kv], first, tok.pos+1, s.Scratch)
 	}
 }
 
-// take finds free memory for scores. There is one per worker, and a worker takes one at a time.
-func (p *pass) take() *scores {
+// take finds free memory for attention. There is one per worker, and a worker takes one at a time.
+func (p *pass) take() *scratch {
 	for {
-		for i := range p.scores {
-			if s := &p.scores[i]; s.taken.CompareAndSwap(false, true) {
+		for i := range p.scratch {
+			if s := &p.scratch[i]; s.taken.CompareAndSwap(false, true) {
 				return s
 			}
 		}

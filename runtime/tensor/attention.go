@@ -6,37 +6,47 @@ type Attention struct {
 	Cap   float32 // soft cap of the scores; 0 = none
 }
 
-// positions is how many cached positions all query heads visit before the next ones: they stay in the first-level cache
-// meanwhile, so that grouped queries read keys and values from memory once.
-const positions = 64
+// Scratch is memory for the attention of some heads at a time.
+type Scratch struct {
+	scores []float32 // [heads][visible]
+	out    []float32 // [heads][width]
+	sums   []int32   // [CacheBlock]
+	query  []int8    // [width]
+	totals []float32 // [heads]
+}
 
-// Scratch is the size of the scratch memory that Heads needs for so many visible positions.
-func Scratch(heads, width, visible int) int { return heads * (visible + width + 1) }
+// NewScratch makes scratch memory for heads query heads that share a key/value head of the given width, and that many
+// visible positions.
+func NewScratch(heads, width, visible int) *Scratch {
+	return &Scratch{
+		scores: make([]float32, heads*visible), out: make([]float32, heads*width), totals: make([]float32, heads),
+		sums: make([]int32, CacheBlock), query: make([]int8, width),
+	}
+}
 
 // Heads computes the attention of the query heads that share one key/value head. The visible positions are the rows
-// [from, to) of keys and values, at least one. q is [heads][keys.Cols]; dst receives [heads][dim], dim ≤ values.Cols: the
-// columns beyond are padding. scratch has Scratch(heads, values.Cols, to − from) elements.
-func (a Attention) Heads(dst []float32, dim int, q []float32, heads int, keys, values *Matrix, from, to int, scratch []float32) {
-	n, width := to-from, values.Cols
-	scores, sums, out := scratch[:heads*n], scratch[heads*n:][:heads], scratch[heads*(n+1):][:heads*width]
-	for j := 0; j < n; j += positions {
-		keys.Mul(scores[j:], n, q, keys.Cols, heads, from+j, from+min(j+positions, n))
+// [from, to) of keys and values, at least one. q is [heads][Width] with zeros as padding; dst receives [heads][dim].
+func (a Attention) Heads(dst []float32, dim int, q []float32, heads int, keys, values Cache, from, to int, s *Scratch) {
+	n, width := to-from, values.Width()
+	for j := 0; j < n; j += CacheBlock {
+		keys.Scores(s.scores[j:], n, q, heads, from+j, from+min(j+CacheBlock, n), s)
 	}
 	for h := range heads {
-		z := scores[h*n:][:n]
+		z := s.scores[h*n:][:n]
 		Times(z, a.Scale)
 		if a.Cap != 0 {
 			SoftCaps(z, a.Cap)
 		}
-		sums[h] = Softmax(z)
+		s.totals[h] = Softmax(z)
 	}
+	out := s.out[:heads*width]
 	clear(out)
-	for j := 0; j < n; j += positions {
+	for j := 0; j < n; j += CacheBlock {
 		for h := range heads {
-			values.Weigh(out[h*width:][:width], scores[h*n:][j:min(j+positions, n)], from+j)
+			values.Weigh(out[h*width:][:width], s.scores[h*n:][j:min(j+CacheBlock, n)], from+j)
 		}
 	}
 	for h := range heads {
-		Divide(dst[h*dim:][:dim], out[h*width:], sums[h])
+		Divide(dst[h*dim:][:dim], out[h*width:], s.totals[h])
 	}
 }

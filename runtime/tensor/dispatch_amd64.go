@@ -428,3 +428,37 @@ func weighF16AVX512(o []float32, e []float32, v []byte, ldv int)
 
 //go:noescape
 func weighF16AVX2(o []float32, e []float32, v []byte, ldv int)
+
+func weighI8(o []float32, e []float32, v []int8, ldv int) {
+	switch level {
+	case levelAVX512:
+		weighI8AVX512(o, e, v, ldv)
+	case levelAVX2:
+		weighI8AVX2(o, e, v, ldv)
+	default:
+		weighI8Go(o, e, v, ldv)
+	}
+}
+
+//go:noescape
+func weighI8AVX512(o []float32, e []float32, v []int8, ldv int)
+
+//go:noescape
+func weighI8AVX2(o []float32, e []float32, v []int8, ldv int)
+
+func dotI8(y []int32, ldy int, w []int8, ldw int, x []int8, ldx int, cols int, rows int) {
+	switch level {
+	case levelAVX512:
+		dotI8AVX512(y, ldy, w, ldw, x, ldx, cols, rows)
+	case levelAVX2:
+		dotI8AVX2(y, ldy, w, ldw, x, ldx, cols, rows)
+	default:
+		dotI8Go(y, ldy, w, ldw, x, ldx, cols, rows)
+	}
+}
+
+//go:noescape
+func dotI8AVX512(y []int32, ldy int, w []int8, ldw int, x []int8, ldx int, cols int, rows int)
+
+//go:noescape
+func dotI8AVX2(y []int32, ldy int, w []int8, ldw int, x []int8, ldx int, cols int, rows int)

@@ -103,3 +103,11 @@ func weighF32(o []float32, e []float32, v []byte, ldv int) {
 func weighF16(o []float32, e []float32, v []byte, ldv int) {
 	weighGo(F16, o, e, v, ldv)
 }
+
+func weighI8(o []float32, e []float32, v []int8, ldv int) {
+	weighI8Go(o, e, v, ldv)
+}
+
+func dotI8(y []int32, ldy int, w []int8, ldw int, x []int8, ldx int, cols int, rows int) {
+	dotI8Go(y, ldy, w, ldw, x, ldx, cols, rows)
+}

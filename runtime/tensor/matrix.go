@@ -65,7 +65,7 @@ func (m *Matrix) bytes(from, to int) []byte {
 func (m *Matrix) Row(dst []float32, i int) { widen(dst[:m.Cols], m.Type, m.bytes(i, i+1)) }
 
 // SetRow stores x in the first columns of row i, rounded to the format of the matrix. What lies beyond stays.
-func (m *Matrix) SetRow(i int, x []float32) {
+func (m *Matrix) SetRow(i int, x []float32) bool {
 	row := m.bytes(i, i+1)
 	for j, v := range x {
 		switch m.Type {
@@ -77,6 +77,7 @@ func (m *Matrix) SetRow(i int, x []float32) {
 			panic("tensor: BF16 matrices are read only")
 		}
 	}
+	return true
 }
 
 // Mul multiplies rows [from, to) by n vectors (N6): y[t·ldy + i] = dot(row from+i, x[t·ldx : t·ldx+Cols]).
@@ -163,6 +164,26 @@ func weighGo(t Type, o, e []float32, v []byte, ldv int) {
 			for k := range ob {
 				ob[k] += float32(w * b[k])
 			}
+		}
+	}
+}
+
+// dotI8Go is the definition of the exact product of rows of int8, ldw apart, with x.
+func dotI8Go(y []int32, _ int, w []int8, ldw int, x []int8, _, cols, rows int) {
+	for r := range rows {
+		sum := int32(0)
+		for i, v := range w[r*ldw:][:cols] {
+			sum += int32(v) * int32(x[i])
+		}
+		y[r] = sum
+	}
+}
+
+// weighI8Go is weighGo for int8.
+func weighI8Go(o, e []float32, v []int8, ldv int) {
+	for i := range o {
+		for j, w := range e {
+			o[i] += float32(w * float32(v[j*ldv+i]))
 		}
 	}
 }

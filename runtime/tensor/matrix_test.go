@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/lowpack/lowpack/pack"
@@ -151,4 +152,38 @@ func TestNewMatrixRefuses(t *testing.T) {
 	if _, err := ParseType("I8"); !errors.Is(err, pack.ErrUnsupported) {
 		t.Error(err)
 	}
+}
+
+// TestI8 compares the integer products and the weighted sums of int8 rows with their definitions.
+func TestI8(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(17, 18))
+		for cols := 32; cols <= 512; cols += 32 {
+			for rows := range 12 {
+				w, x := make([]int8, rows*cols), make([]int8, cols)
+				for i := range w {
+					w[i] = int8(r.IntN(255) - 127)
+				}
+				for i := range x {
+					x[i] = int8(127 - 254*r.IntN(2))
+				}
+				got, want := make([]int32, rows+1), make([]int32, rows+1)
+				dotI8(got, 0, w, cols, x, 0, cols, rows)
+				dotI8Go(want, 0, w, cols, x, 0, cols, rows)
+				if !slices.Equal(got, want) {
+					t.Fatalf("%d × %d: %v, want %v", rows, cols, got, want)
+				}
+				if rows == 0 {
+					continue
+				}
+				o, e := numbers(r, cols), numbers(r, rows)
+				sums := clone(o)
+				weighI8(o, e, w, cols)
+				weighI8Go(sums, e, w, cols)
+				if d := differ(o, sums); d != "" {
+					t.Fatal(d)
+				}
+			}
+		}
+	})
 }
