@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestHeads compares attention with N18 and N22 as they are written, for head sizes with and without padding, windows, soft
+// TestHeads compares attention with N18 and N27 as they are written, for head sizes with and without padding, windows, soft
 // caps and all formats of the cache.
 func TestHeads(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {

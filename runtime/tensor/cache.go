@@ -22,7 +22,7 @@ const CacheBlock = 64
 // CacheType is the number format of a cache.
 type CacheType string
 
-// The formats (N22).
+// The formats (N27).
 const (
 	CacheF32 CacheType = "f32"
 	CacheF16 CacheType = "f16"
