@@ -283,7 +283,8 @@ func mini(t testing.TB, like string) *engine.Engine {
 }
 
 // TestSyntheticModelsRun: random weights of every family keep activations finite over a long text, and make some tokens
-// likelier than others, but do not predict anything.
+// likelier than others, but do not predict anything. (Gemma's scaled embeddings, seen through the same matrix again, make the
+// token that was just read the likeliest.)
 func TestSyntheticModelsRun(t *testing.T) {
 	ids := make([]int, 200)
 	for i := range ids {
@@ -298,7 +299,7 @@ func TestSyntheticModelsRun(t *testing.T) {
 		}
 		families[key] = true
 		r := run(t, e, nil, ids, Options{Window: 128})
-		if uniform := math.Log(320); r.MeanNLL < uniform || r.MeanNLL > uniform+8 {
+		if uniform := math.Log(320); r.MeanNLL < uniform || r.MeanNLL > uniform+12 {
 			t.Errorf("%s: a mean loss of %.2f nats; a uniform guess has %.2f", l.Name, r.MeanNLL, uniform)
 		}
 	}

@@ -110,9 +110,12 @@ func (c *config) ids(key string) []int {
 	return ids
 }
 
-// specialIDs are those of bos, end-of-text and pad tokens, ascending, each once.
+// specialIDs are those of bos, end-of-text and pad tokens in the vocabulary, ascending, each once. A pad token of −1 or
+// beyond it says in some files that there is none.
 func (c *config) specialIDs() []int {
+	vocab, _ := c.number("vocab_size")
 	ids := slices.Concat(c.ids("bos_token_id"), c.stop, c.ids("pad_token_id"))
+	ids = slices.DeleteFunc(ids, func(id int) bool { return id < 0 || id >= vocab })
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }

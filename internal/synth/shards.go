@@ -99,16 +99,18 @@ func (s *shard) place(tensors []tensor) error {
 
 // texts are all files but the weights.
 func texts(c *config, d *model.Description, shards []shard) []text {
-	list := []text{{"config.json", c.config}, {"generation_config.json", c.generation}}
-	if v := newVocabulary(d.Vocab, c.special); v != nil {
+	list := []text{{"config.json", func() []byte { return c.config }}, {"generation_config.json", func() []byte { return c.generation }}}
+	if hasVocabulary(d.Vocab, c.special) {
 		bos := d.BOS
 		if slices.Contains(d.EOS, bos) {
 			bos = -1 // a family whose one special token ends texts does not begin them with it
 		}
-		list = append(list, text{"tokenizer.json", v.json(bos)}, text{"tokenizer_config.json", v.config(bos, c.stop, d.MaxPositions)})
+		list = append(list,
+			text{"tokenizer.json", func() []byte { return newVocabulary(d.Vocab, c.special).json(bos) }},
+			text{"tokenizer_config.json", func() []byte { return newVocabulary(d.Vocab, c.special).config(bos, c.stop, d.MaxPositions) }})
 	}
 	if len(shards) > 1 {
-		list = append(list, text{"model.safetensors.index.json", index(shards)})
+		list = append(list, text{"model.safetensors.index.json", func() []byte { return index(shards) }})
 	}
 	return list
 }

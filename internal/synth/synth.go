@@ -35,10 +35,10 @@ type Checkpoint struct {
 	texts       []text // config.json, tokenizer.json, …
 }
 
-// text is a small file.
+// text is a small file, made when it is written.
 type text struct {
 	name string
-	data []byte
+	data func() []byte
 }
 
 const usualZeros = 0.422 // that of bitnet-b1.58-2B-4T

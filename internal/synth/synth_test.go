@@ -40,7 +40,7 @@ func (c *Checkpoint) digest() string {
 	h := sha256.New()
 	for _, t := range c.texts {
 		io.WriteString(h, t.name)
-		h.Write(t.data)
+		h.Write(t.data())
 	}
 	for _, s := range c.shards {
 		io.WriteString(h, s.name)
@@ -187,11 +187,25 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestOddTokens: a pad token of −1, and vocabularies without room for all bytes, are no obstacle.
+func TestOddTokens(t *testing.T) {
+	for _, vocab := range []string{"300", "255", "258", "4"} {
+		c, err := New(Options{Config: []byte(tiny(`"vocab_size": ` + vocab + `, "eos_token_id": [3, 2], "pad_token_id": -1`))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.digest()
+		if has := len(c.texts) == 4; has != (vocab == "300" || vocab == "258") {
+			t.Errorf("vocabulary of %s: files %v", vocab, c.Files())
+		}
+	}
+}
+
 // tiny is a Llama configuration with one more key.
 func tiny(extra string) string {
-	s := `{"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":64,"vocab_size":300,"max_position_embeddings":128,
-	"rms_norm_eps":1e-6,"hidden_act":"silu","pad_token_id":-1`
-	for key, value := range map[string]string{"num_attention_heads": "4", "num_hidden_layers": "2", "intermediate_size": "100"} {
+	s := `{"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":64,"max_position_embeddings":128,
+	"rms_norm_eps":1e-6,"hidden_act":"silu"`
+	for key, value := range map[string]string{"num_attention_heads": "4", "num_hidden_layers": "2", "intermediate_size": "100", "vocab_size": "300"} {
 		if !strings.Contains(extra, `"`+key+`"`) {
 			s += `,"` + key + `":` + value
 		}

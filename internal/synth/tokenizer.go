@@ -15,11 +15,13 @@ type vocabulary struct {
 	special []int
 }
 
-// newVocabulary returns nil when the vocabulary is too small for all bytes; such a model speaks in token ids only.
+// hasVocabulary says whether all bytes find room; a model with fewer tokens speaks in token ids only.
+func hasVocabulary(size int, special []int) bool { return size >= 256+len(special) && size <= maxVocab }
+
+// maxVocab is four times the largest vocabulary of a published model.
+const maxVocab = 1 << 20
+
 func newVocabulary(size int, special []int) *vocabulary {
-	if size < 256+len(special) {
-		return nil
-	}
 	v := &vocabulary{tokens: make([]string, size), special: special}
 	for i, id := range special {
 		v.tokens[id] = specialName(i)

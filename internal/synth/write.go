@@ -23,7 +23,7 @@ func (c *Checkpoint) Write(ctx context.Context, dir string, progress func(done, 
 	}
 	defer d.Abort()
 	for _, t := range c.texts {
-		if err := writeFile(filepath.Join(d.Path, t.name), t.data); err != nil {
+		if err := writeFile(filepath.Join(d.Path, t.name), t.data()); err != nil {
 			return err
 		}
 	}
