@@ -1,14 +1,11 @@
 package tokenizer
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
-
-	"github.com/lowpack/lowpack/pack"
 )
 
 // normalizer rewrites a text in front of everything else but the search for added tokens.
@@ -24,8 +21,8 @@ func (n normalizers) normalize(s string) (string, error) {
 		if s, err = one.normalize(s); err != nil {
 			return "", err
 		}
-		if len(s) > maxText {
-			return "", fmt.Errorf("%w: the normalized text has more than %d bytes", pack.ErrLimit, maxText)
+		if err := checkLength(len(s)); err != nil {
+			return "", err
 		}
 	}
 	return s, nil
@@ -54,8 +51,8 @@ type replace struct {
 
 func (r replace) normalize(s string) (string, error) {
 	if lit, ok := r.find.(literal); ok {
-		if grown := len(s) + strings.Count(s, string(lit))*max(0, len(r.content)-len(lit)); grown > maxText {
-			return "", fmt.Errorf("%w: the normalized text has more than %d bytes", pack.ErrLimit, maxText)
+		if err := checkLength(len(s) + strings.Count(s, string(lit))*max(0, len(r.content)-len(lit))); err != nil {
+			return "", err
 		}
 		return strings.ReplaceAll(s, string(lit), r.content), nil
 	}
@@ -64,8 +61,8 @@ func (r replace) normalize(s string) (string, error) {
 		if match {
 			part = r.content
 		}
-		if out.Len()+len(part) > maxText {
-			return fmt.Errorf("%w: the normalized text has more than %d bytes", pack.ErrLimit, maxText)
+		if err := checkLength(out.Len() + len(part)); err != nil {
+			return err
 		}
 		out.WriteString(part)
 		return nil

@@ -48,8 +48,8 @@ type wordModel interface {
 // becomes that token. Text that is not UTF-8 is encoded byte by byte where the vocabulary allows it. Errors: pack.ErrLimit
 // for a text beyond 256 MiB, or one on which a pattern of the tokenizer takes too many steps.
 func (t *Tokenizer) Encode(text string, special bool) ([]int, error) {
-	if len(text) > maxText {
-		return nil, fmt.Errorf("%w: a text of %d bytes, more than %d", pack.ErrLimit, len(text), maxText)
+	if err := checkLength(len(text)); err != nil {
+		return nil, err
 	}
 	w, _ := t.workspaces.Get().(*workspace)
 	if w == nil {
@@ -71,6 +71,13 @@ func (t *Tokenizer) Encode(text string, special bool) ([]int, error) {
 		e.ids = append(e.ids, t.after...)
 	}
 	return e.ids, nil
+}
+
+func checkLength(n int) error {
+	if n > maxText {
+		return fmt.Errorf("%w: a text of %d bytes, more than %d", pack.ErrLimit, n, maxText)
+	}
+	return nil
 }
 
 type encoder struct {

@@ -2,12 +2,17 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"errors"
+	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/pack"
 )
 
 func readFile(t testing.TB, path string) []byte {
@@ -94,33 +99,166 @@ func TestGoldenTinyBitnet(t *testing.T) {
 	}
 }
 
-func TestSpeed(t *testing.T) {
-	data := readFile(t, shared.Path(t, "data/tokenizers/llama3/tokenizer.json"))
-	for range 5 {
-		start := time.Now()
-		fromJSON(t, data)
-		t.Log("load", time.Since(start))
-	}
+// repeated is a text of n bytes made of s again and again.
+func repeated(s string, n int) string { return strings.Repeat(s, n/len(s)+1)[:n] }
+
+// TestHostileText: a mebibyte of anything is encoded soon, twice as much in about twice the time, and comes back.
+func TestHostileText(t *testing.T) {
+	const size = 1 << 20
 	for _, name := range []string{"llama3", "llama2-spm"} {
 		tok := fromJSON(t, readFile(t, shared.Path(t, "data/tokenizers/"+name+"/tokenizer.json")))
-		text := string(readFile(t, shared.Path(t, "data/text/wiki.test.raw")))
-		for range 3 {
-			start := time.Now()
+		for _, unit := range []string{"a", "A", " ", "1", "\n", "'", "▁", "é", "中", "\xff", " a", "aA", " \n", "a1 ", "the ", "<|eot_id|", "\u0300", "🏽\u200d", "\x00"} {
+			text := repeated(unit, size)
+			start := cpuTime()
 			ids := encode(t, tok, text, false)
-			d := time.Since(start)
-			t.Log(name, len(text), len(ids), d, float64(len(text))/1e6/d.Seconds(), "MB/s")
-			if tok.Decode(ids, true) != text {
-				t.Error("round trip")
+			if d := cpuTime() - start; d > 5*time.Second {
+				t.Errorf("%s: %d bytes of %q take %v", name, size, unit, d)
+			} else {
+				t.Logf("%s: %q: %d tokens, %v", name, unit, len(ids), d)
 			}
-		}
-		for _, hostile := range []string{"a", " ", "1", "\n", "é", "a1 ", "'", "▁", " a", "\xff", "A", "aA", " \n"} {
-			b := make([]byte, 0, 1<<20)
-			for len(b) < 1<<20 {
-				b = append(b, hostile...)
+			if back := string(tok.Bytes(ids)); back != text && !(name == "llama2-spm" && unit == "▁") { // which is how a space is written
+				t.Errorf("%s: %q does not come back", name, unit)
 			}
-			start := time.Now()
-			ids := encode(t, tok, string(b), false)
-			t.Logf("%s hostile %q %d %v", name, hostile, len(ids), time.Since(start))
 		}
 	}
+}
+
+// TestRoundTrip: a real text comes back from its tokens, whole and in pieces that are cut anywhere.
+func TestRoundTrip(t *testing.T) {
+	text := string(readFile(t, shared.Path(t, "data/text/wiki.test.raw")))
+	for _, name := range []string{"llama3", "llama2-spm"} {
+		tok := fromJSON(t, readFile(t, shared.Path(t, "data/tokenizers/"+name+"/tokenizer.json")))
+		if tok.Decode(encode(t, tok, text, false), true) != text {
+			t.Errorf("%s: the text does not come back", name)
+		}
+		rng := rand.New(rand.NewPCG(5, 6))
+		for range 2000 {
+			from := rng.IntN(len(text) - 100)
+			piece := text[from : from+rng.IntN(100)]
+			if got := string(tok.Bytes(encode(t, tok, piece, false))); got != piece {
+				t.Fatalf("%s: %q comes back as %q", name, piece, got)
+			}
+		}
+	}
+}
+
+// naive merges a word the obvious way: again and again the pair of smallest rank, the leftmost of those.
+func naive(b *bpe, word string) []int32 {
+	ids := b.symbols(nil, word)
+	for {
+		best, at, made := noRank, -1, int32(0)
+		for i := 0; i+1 < len(ids); i++ {
+			if rank, id := b.merges.rank(ids[i], ids[i+1]); rank < best {
+				best, at, made = rank, i, id
+			}
+		}
+		if at < 0 {
+			return ids
+		}
+		ids = append(append(ids[:at:at], made), ids[at+2:]...)
+	}
+}
+
+// TestMerging: the array for short words, the heap for long ones, cuts at marks and the cache change nothing.
+func TestMerging(t *testing.T) {
+	f := readPipelines(t)
+	alphabet := []rune("▁the litboawnrvsdc ▁éаб世'1")
+	rng := rand.New(rand.NewPCG(7, 8))
+	for i, p := range f.Pipelines {
+		b, ok := fromJSON(t, f.tokenizerJSON(t, i)).model.(*bpe)
+		if !ok || b.wholeWords {
+			continue
+		}
+		w := newWorkspace()
+		for range 300 {
+			var word strings.Builder
+			for range 1 + rng.IntN(3*shortWord) {
+				word.WriteRune(alphabet[rng.IntN(len(alphabet))])
+			}
+			var want []int
+			for _, id := range naive(b, word.String()) {
+				want = append(want, int(id))
+			}
+			for range 2 { // the second time from the cache
+				if got := b.encode(nil, word.String(), w); !slices.Equal(got, want) {
+					t.Fatalf("%s: %q\ngot  %v\nwant %v", p.Name, word.String(), got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestConcurrent: one tokenizer serves many at once.
+func TestConcurrent(t *testing.T) {
+	tok := fromJSON(t, readFile(t, shared.Testdata(t, "tiny-bitnet/tokenizer.json")))
+	text := strings.Repeat("Once upon a time there was a little girl. ", 50)
+	want := encode(t, tok, text, true)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for n := range 50 {
+				if got, err := tok.Encode(text[n:], true); err != nil || n == 0 && !slices.Equal(got, want) {
+					t.Error("different tokens", err)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestTextLimit(t *testing.T) {
+	if err := checkLength(maxText + 1); !errors.Is(err, pack.ErrLimit) {
+		t.Errorf("%v", err)
+	}
+	grow := fromJSON(t, small{norm: `{"type":"Replace","pattern":{"String":"a"},"content":"` + strings.Repeat("x", 1<<16) + `"}`}.json())
+	if _, err := grow.Encode(strings.Repeat("a", 1<<20), false); !errors.Is(err, pack.ErrLimit) {
+		t.Errorf("%v", err)
+	}
+}
+
+// FuzzLoad: no tokenizer.json makes the package fail or accept what it cannot use.
+func FuzzLoad(f *testing.F) {
+	pipelines := readPipelines(f)
+	for i := range pipelines.Pipelines {
+		f.Add(pipelines.tokenizerJSON(f, i), "the little boat went down")
+	}
+	f.Add(small{}.json(), "ab")
+	f.Fuzz(func(t *testing.T, data []byte, text string) {
+		tok, err := readJSON(data)
+		if err != nil {
+			if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrLimit) {
+				t.Errorf("an error of no class: %v", err)
+			}
+			return
+		}
+		ids, err := tok.Encode(text, true)
+		if err != nil {
+			return
+		}
+		for _, id := range ids {
+			if tok.vocab.bytes(id) == nil {
+				t.Fatalf("%q gives the id %d, which has no token", text, id)
+			}
+		}
+		if got, want := strings.Join(streamed(tok.NewStream(false), ids), ""), tok.Decode(ids, false); got != want {
+			t.Errorf("%v streams as %q, decodes as %q", ids, got, want)
+		}
+	})
+}
+
+// FuzzRoundTrip: what a byte-level tokenizer encodes comes back, whatever it is.
+func FuzzRoundTrip(f *testing.F) {
+	tok := fromJSON(f, readFile(f, shared.Testdata(f, "tiny-bitnet/tokenizer.json")))
+	for _, s := range []string{"", "Once upon a time", " \n\t", "<|eot_id|>", "é🦊\xff", interesting} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		ids, err := tok.Encode(s, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(tok.Bytes(ids)); got != s {
+			t.Errorf("%q comes back as %q", s, got)
+		}
+	})
 }
