@@ -66,7 +66,11 @@ func layouts(c *cli.Context, kernels func(string) []string) error {
 	}
 	fmt.Fprint(c.App.Writer, text)
 	if sets := kernels(l.Name); l.Block == 0 {
-		fmt.Fprintf(c.App.Writer, "\nKernels of its own: %s. Every layout with scales apart runs everywhere, if need be by way of another layout.\n", orNone(sets))
+		own := "none"
+		if len(sets) > 0 {
+			own = strings.Join(sets, ", ")
+		}
+		fmt.Fprintf(c.App.Writer, "\nKernels of its own: %s. Without one it runs all the same, by way of another layout.\n", own)
 	}
 	return nil
 }

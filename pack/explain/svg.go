@@ -229,7 +229,7 @@ func compact(clauses []clause, width int) []string {
 		}
 		for i, part := range strings.Split(strings.TrimSpace(wrap(text, width-2)), "\n") {
 			if i > 0 {
-				part = noBreak + noBreak + part
+				part = "\u00a0\u00a0" + part
 			}
 			lines = append(lines, part)
 		}
@@ -244,6 +244,7 @@ func (d *drawing) code(l *Layout, y *float64) {
 	*y += 12
 	x := float64(sideX)
 	for _, entry := range a.entries(" → ") {
+		entry = strings.ReplaceAll(entry, glue, " ")
 		w := 12 + 7.2*float64(utf8.RuneCountInString(entry))
 		if x+w > sideX+sideWidth {
 			x, *y = sideX, *y+28

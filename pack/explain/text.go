@@ -11,7 +11,7 @@ const (
 	textColumns = 16
 	textBytes   = 8
 	textWidth   = 100
-	noBreak     = "\u00a0"
+	glue        = "\uE000" // stands for a space at which no line may break
 )
 
 // Text is a page about the layout: facts, address formula, code tables, and the picture in text.
@@ -76,7 +76,7 @@ func (l *Layout) codes(b *strings.Builder) {
 	for _, a := range l.Alphabets {
 		text := wrap(strings.Join(a.entries(" → "), ", "), textWidth-indent)
 		text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n"+strings.Repeat(" ", indent))
-		fmt.Fprintf(b, "  %-8s %s\n", a.Name, strings.ReplaceAll(text, noBreak, " "))
+		fmt.Fprintf(b, "  %-8s %s\n", a.Name, strings.ReplaceAll(text, glue, " "))
 	}
 }
 
@@ -84,7 +84,7 @@ func (l *Layout) codes(b *strings.Builder) {
 func (a *Alphabet) entries(arrow string) []string {
 	var all []string
 	for _, d := range a.Code {
-		all = append(all, strings.ReplaceAll(fmt.Sprintf("%d%s%s", d.Digit, arrow, signed(d.Value)), " ", noBreak))
+		all = append(all, strings.ReplaceAll(fmt.Sprintf("%d%s%s", d.Digit, arrow, signed(d.Value)), " ", glue))
 	}
 	if len(all) > 16 {
 		all = append(append(all[:3:3], "…"), all[len(all)-3:]...)
