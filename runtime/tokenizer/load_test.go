@@ -112,7 +112,7 @@ func TestBrokenFiles(t *testing.T) {
 		"": "ends", "[]": "object", "{}": "model is missing", `{"model":{"type":"WordLevel","vocab":{"a":0}}}`: "WordLevel", `{"version":"2.0"}`: "version",
 		`{"model":{"type":"BPE","vocab":{"a":0}}}`: "merges", `{"model":{"type":"Unigram","vocab":[["a",1]]}}`: "unk_id", `{"model":{"type":"Unigram","unk_id":1,"vocab":[["a",1]]}}`: "unk_id",
 		`{"model":{"type":"Unigram","unk_id":0,"vocab":[["a"]]}}`: "score", `{"model":{"type":"Unigram","unk_id":0,"vocab":[["a",1,2]]}}`: "more than", `{"model":{"vocab":{"a":0}}}`: "model of type",
-		`{"model":{"type":"Unigram","unk_id":0,"vocab":[["` + strings.Repeat("x", 300) + `",1]]}}`: "more than 256",
+		`{"model":{"type":"Unigram","unk_id":0,"vocab":[["` + strings.Repeat("x", 300) + `",1]]}}`: "more than 128",
 	} {
 		if _, err := Load(files(tokenizerJSON, []byte(text))); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%.100s: %v does not say %q", text, err, word)
@@ -318,4 +318,28 @@ func TestVocabAndMerges(t *testing.T) {
 	if _, err := Load(files()); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "tokenizer.json") {
 		t.Errorf("no files: %v", err)
 	}
+}
+
+// FuzzModelFile: no tokenizer.model makes the package fail.
+func FuzzModelFile(f *testing.F) {
+	f.Add([]byte("YQ== 0\nYg== 1\n"))
+	var model []byte
+	for _, text := range []string{"<unk>", "▁", "a", "b", "ab", "▁a"} {
+		p := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), text)
+		model = protowire.AppendBytes(protowire.AppendTag(model, 1, protowire.BytesType), p)
+	}
+	identity := protowire.AppendVarint(protowire.AppendTag(nil, 4, protowire.VarintType), 0)
+	f.Add(protowire.AppendBytes(protowire.AppendTag(model, 3, protowire.BytesType), identity))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tok, err := Load(files(sentencePiece, data))
+		if err != nil {
+			if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrLimit) {
+				t.Errorf("an error of no class: %v", err)
+			}
+			return
+		}
+		if _, err := tok.Encode("a b ab", true); err != nil {
+			t.Error(err)
+		}
+	})
 }

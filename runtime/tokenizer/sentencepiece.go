@@ -74,8 +74,8 @@ func fields(data []byte, each func(number protowire.Number, varint uint64, bytes
 
 // parseSentencePiece reads the fields of ModelProto that matter (sentencepiece_model.proto).
 func parseSentencePiece(data []byte) (*spModel, error) {
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("%w: %d bytes, more than %d", pack.ErrLimit, len(data), maxFile)
+	if len(data) > maxUnruled {
+		return nil, fmt.Errorf("%w: %d bytes, more than %d", pack.ErrLimit, len(data), maxUnruled)
 	}
 	m := &spModel{kind: 1, dummyPrefix: true, collapseSpaces: true}
 	err := fields(data, func(number protowire.Number, _ uint64, bytes []byte) error {
@@ -262,5 +262,9 @@ func mergesOf(v *vocab, order []int, rank func(i int) int) (*merges, error) {
 	return out, nil
 }
 
-// maxDivided bounds, in bytes, the tokens that merges can make where a file does not list the merges.
-const maxDivided = 1 << 10
+// Limits of files that do not list the merges: their size in bytes (published ones have 5 million), and that of a token that
+// merges can make. Together they bound the number of ways to divide all tokens.
+const (
+	maxUnruled = 1 << 25
+	maxDivided = 1 << 7
+)

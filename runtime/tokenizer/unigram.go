@@ -123,7 +123,7 @@ type trieEdge struct {
 // Limits of a trie. The depth bounds the work per character of text.
 const (
 	maxTrieNodes = 1 << 25
-	maxTrieDepth = 256
+	maxTrieDepth = 128
 )
 
 func (t *trie) add(key []byte, value int32) error {
