@@ -10,13 +10,13 @@ import (
 
 // Sequence is the text so far: the keys and values of its positions.
 type Sequence struct {
-	n            int           // positions
-	keys, values [][][]float32 // [layer][position][KVHeads·HeadDim]
+	n            int          // positions
+	keys, values [][][]stored // [layer][position][head]
 }
 
 // NewSequence returns an empty sequence.
 func (m *Model) NewSequence() *Sequence {
-	return &Sequence{keys: make([][][]float32, len(m.blocks)), values: make([][][]float32, len(m.blocks))}
+	return &Sequence{keys: make([][][]stored, len(m.blocks)), values: make([][][]stored, len(m.blocks))}
 }
 
 // Chunk is a piece of a sequence: tokens that follow what the sequence holds already.
@@ -114,9 +114,18 @@ func (p *pass) attention(layer int, b *block) error {
 		if err != nil {
 			return err
 		}
-		at.seq.keys[layer] = append(at.seq.keys[layer], qkv[1][t])
-		at.seq.values[layer] = append(at.seq.values[layer], qkv[2][t])
-		o[t] = p.attendAll(layer, b, at, qkv[0][t])
+		var kv [2][]stored
+		for i := range kv {
+			var ok bool
+			if kv[i], ok = store(p.cache, qkv[1+i][t], p.d.HeadDim); !ok {
+				return p.notFinite(t, "a key or value")
+			}
+		}
+		at.seq.keys[layer] = append(at.seq.keys[layer], kv[0])
+		at.seq.values[layer] = append(at.seq.values[layer], kv[1])
+		if o[t], err = p.attendAll(t, layer, b, qkv[0][t]); err != nil {
+			return err
+		}
 	}
 	return p.residual(o, b.attnSubNorm, &b.o, b.attnPostNorm)
 }
@@ -139,23 +148,30 @@ func (p *pass) heads(t int, x, norm []float32, b *block) error {
 }
 
 // attendAll computes the attention of all heads of a token (N18).
-func (p *pass) attendAll(layer int, b *block, at place, q []float32) []float32 {
-	first := 0
+func (p *pass) attendAll(t, layer int, b *block, q []float32) ([]float32, error) {
+	at, first := p.at[t], 0
 	if b.window > 0 {
 		first = max(0, at.pos+1-b.window)
 	}
 	d, n := p.d.HeadDim, at.pos+1-first
-	keys, values := make([][]float32, n), make([][]float32, n)
+	keys, values := make([]*stored, n), make([]*stored, n)
 	o := make([]float32, 0, len(q))
 	for h := range p.d.Heads {
-		kv := h / (p.d.Heads / p.d.KVHeads) * d
-		for j := range n {
-			keys[j] = at.seq.keys[layer][first+j][kv : kv+d]
-			values[j] = at.seq.values[layer][first+j][kv : kv+d]
+		query := stored{x: q[h*d : (h+1)*d]}
+		if p.cache == CacheI8 {
+			var ok bool
+			if query.q, query.step, ok = quantize(query.x); !ok {
+				return nil, p.notFinite(t, "a query")
+			}
 		}
-		o = append(o, attend(q[h*d:(h+1)*d], keys, values, p.scale, p.d.AttnSoftcap)...)
+		kv := h / (p.d.Heads / p.d.KVHeads)
+		for j := range n {
+			keys[j] = &at.seq.keys[layer][first+j][kv]
+			values[j] = &at.seq.values[layer][first+j][kv]
+		}
+		o = append(o, attend(&query, keys, values, p.scale, p.d.AttnSoftcap)...)
 	}
-	return o
+	return o, nil
 }
 
 // mlp is step 4 of the forward pass.

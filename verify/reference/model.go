@@ -13,6 +13,7 @@ type Model struct {
 	d      *model.Description
 	act    func(float32) float32
 	scale  float32 // of attention scores
+	cache  string  // its format
 	embed  *floats
 	blocks []block
 	final  []float32
@@ -37,7 +38,7 @@ func New(v packed.View, d *model.Description) (*Model, error) {
 	if err := checkConfig(d); err != nil {
 		return nil, err
 	}
-	m := &Model{d: d, act: activations[d.Activation], scale: d.AttnScale, blocks: make([]block, len(d.Blocks))}
+	m := &Model{d: d, act: activations[d.Activation], scale: d.AttnScale, cache: CacheF32, blocks: make([]block, len(d.Blocks))}
 	if m.scale == 0 {
 		m.scale = 1 / sqrt(float32(d.HeadDim))
 	}

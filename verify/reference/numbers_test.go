@@ -262,3 +262,28 @@ func readJSON(t *testing.T, name string, v any) {
 		t.Fatalf("%s: %v", name, err)
 	}
 }
+
+// TestRoundHalf: binary16 values stay, the middle between two goes to the even one, and what is too large is infinite.
+func TestRoundHalf(t *testing.T) {
+	for h := range uint16(0x7c00) {
+		v := widenHalf(h)
+		if roundHalf(v) != v || roundHalf(-v) != -v {
+			t.Fatalf("%v rounds to %v and %v", v, roundHalf(v), roundHalf(-v))
+		}
+		if next := widenHalf(h + 1); finite(next) {
+			want := v
+			if h%2 == 1 {
+				want = next
+			}
+			if got := roundHalf((v + next) / 2); got != want {
+				t.Fatalf("the middle of %v and %v rounds to %v", v, next, got)
+			}
+		}
+	}
+	if v := roundHalf(-65520); !math.IsInf(float64(v), -1) {
+		t.Errorf("−65520 rounds to %v", v)
+	}
+	if v := roundHalf(float32(math.NaN())); v == v {
+		t.Errorf("NaN rounds to %v", v)
+	}
+}

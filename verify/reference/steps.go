@@ -29,10 +29,10 @@ func quantize(x []float32) (q []int8, step float32, ok bool) {
 }
 
 // attend is N18 for one head of one token: keys and values of the visible positions, in ascending order.
-func attend(q []float32, keys, values [][]float32, scale, limit float32) []float32 {
+func attend(q *stored, keys, values []*stored, scale, limit float32) []float32 {
 	z := make([]float32, len(keys))
 	for j, k := range keys {
-		z[j] = softcap(float32(dot(q, k)*scale), limit)
+		z[j] = softcap(float32(score(q, k)*scale), limit)
 	}
 	m := float32(math.Inf(-1))
 	for _, v := range z {
@@ -42,11 +42,9 @@ func attend(q []float32, keys, values [][]float32, scale, limit float32) []float
 		z[j] = exp(v - m)
 	}
 	s := sum(z)
-	o := make([]float32, len(q))
+	o := make([]float32, len(q.x))
 	for j, v := range values {
-		for i := range o {
-			o[i] += float32(z[j] * v[i])
-		}
+		v.addTo(o, z[j])
 	}
 	for i := range o {
 		o[i] = o[i] / s

@@ -1,0 +1,91 @@
+package reference
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Formats of the cache of keys and values (N27). Golden outputs use F32.
+const (
+	CacheF32 = "f32"
+	CacheF16 = "f16"
+	CacheI8  = "i8"
+)
+
+// WithCache returns the model with another format of its cache.
+func (m *Model) WithCache(format string) (*Model, error) {
+	if format != CacheF32 && format != CacheF16 && format != CacheI8 {
+		return nil, fmt.Errorf("%w: cache format %q", pack.ErrUnsupported, format)
+	}
+	other := *m
+	other.cache = format
+	return &other, nil
+}
+
+// stored is the key, value or query of a head at one position: floats, or codes and their step.
+type stored struct {
+	x    []float32
+	q    []int8 // nil: floats
+	step float32
+}
+
+// store brings the heads of a key or value into the format of the cache. It reports whether all of x is finite where that
+// matters (N4).
+func store(format string, x []float32, headDim int) (heads []stored, ok bool) {
+	for i := 0; i < len(x); i += headDim {
+		s := stored{x: x[i : i+headDim]}
+		switch format {
+		case CacheF16:
+			for j, v := range s.x {
+				s.x[j] = roundHalf(v)
+			}
+		case CacheI8:
+			if s.q, s.step, ok = quantize(s.x); !ok {
+				return nil, false
+			}
+		}
+		heads = append(heads, s)
+	}
+	return heads, true
+}
+
+// score is the product of a query and a key.
+func score(q, k *stored) float32 {
+	if q.q == nil {
+		return dot(q.x, k.x)
+	}
+	var acc int32
+	for i, c := range q.q {
+		acc += int32(c) * int32(k.q[i])
+	}
+	return float32(float32(float32(acc)*k.step) * q.step)
+}
+
+// addTo adds e times a value to o.
+func (v *stored) addTo(o []float32, e float32) {
+	if v.q == nil {
+		for i, x := range v.x {
+			o[i] += float32(e * x)
+		}
+		return
+	}
+	w := float32(e * v.step)
+	for i, c := range v.q {
+		o[i] += float32(w * float32(c))
+	}
+}
+
+// roundHalf rounds to the nearest binary16, ties to even; beyond 65519 that is infinity.
+func roundHalf(x float32) float32 {
+	v := math.Abs(float64(x))
+	if v == 0 || !(v <= math.MaxFloat32) {
+		return x
+	}
+	unit := math.Ldexp(1, max(math.Ilogb(v), -14)-10)
+	if v = math.RoundToEven(v/unit) * unit; v > 65504 {
+		v = math.Inf(1)
+	}
+	return float32(math.Copysign(v, float64(x)))
+}
