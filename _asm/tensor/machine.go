@@ -25,6 +25,9 @@ type machine interface {
 	jump(to string)                   //
 	countDown(r ptr, to string)       // r--; jump unless zero
 
+	// hoist may keep the constants that body uses in registers that take gives, from here to the end of the function.
+	hoist(take func() reg, body func())
+
 	// Vectors.
 	load(d reg, p ptr, off int)
 	store(s reg, p ptr, off int)
@@ -130,10 +133,14 @@ func (f *function) blocks(body func(sub int)) {
 		}
 	}
 	f.lane = func(s int) reg { return acc[s] }
-	f.label("loop")
-	for s := range subs(f) {
-		body(s)
+	step := func() {
+		for s := range subs(f) {
+			body(s)
+		}
 	}
+	f.hoist(func() reg { return f.take(1)[0] }, step)
+	f.label("loop")
+	step()
 	for _, p := range f.op.params {
 		if r, ok := f.ptrs[p.name]; ok {
 			f.addImm(r, 16*size(p.typ))

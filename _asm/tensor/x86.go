@@ -63,6 +63,9 @@ func (m *x86) text() string {
 	return b.String() + strings.TrimSuffix(m.String(), "\n")
 }
 
+// hoist does nothing: constants are memory operands.
+func (m *x86) hoist(func() reg, func()) {}
+
 // of is the memory that holds a constant in every lane.
 func (m *x86) of(c uint32) string {
 	if !slices.Contains(m.constants, c) {
@@ -92,7 +95,7 @@ func (m *x86) length(d ptr, p param) { m.line("MOVQ %s_len+%d(FP), %s", p.name, 
 func (m *x86) shift(d ptr, n int) {
 	if n < 0 {
 		m.line("SHLQ $%d, %s", -n, d.x86())
-	} else {
+	} else if n > 0 {
 		m.line("SHRQ $%d, %s", n, d.x86())
 	}
 }

@@ -102,8 +102,7 @@ func headReference(a Attention, typ CacheType, q []float32, k, v [][]float32) []
 			weight = e * step
 		}
 		for i := range o {
-			p := weight * value[i]
-			o[i] = o[i] + p
+			o[i] += float32(weight * value[i])
 		}
 	}
 	for i := range o {

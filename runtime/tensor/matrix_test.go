@@ -73,8 +73,7 @@ func TestMul(t *testing.T) {
 func dotReference(w, x []float32) float32 {
 	var lane [16]float32
 	for i := range w {
-		p := w[i] * x[i]
-		lane[i%16] = lane[i%16] + p
+		lane[i%16] += float32(w[i] * x[i])
 	}
 	for _, s := range []int{8, 4, 2, 1} {
 		for j := range s {
@@ -100,8 +99,7 @@ func TestWeigh(t *testing.T) {
 				want := clone(o)
 				for j, v := range e {
 					for i := range want {
-						p := v * w[(from+j)*cols+i]
-						want[i] = want[i] + p
+						want[i] += float32(v * w[(from+j)*cols+i])
 					}
 				}
 				m.Weigh(o, e, from)

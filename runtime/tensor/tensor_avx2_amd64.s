@@ -1270,7 +1270,6 @@ columns4:
 	MOVQ cols+96(FP), DX
 	SHLQ $2, DX
 	SUBQ DX, SI
-	SHRQ $0, DX
 	SUBQ DX, R10
 	MOVQ ldw+56(FP), DX
 	ADDQ DX, R10
@@ -1318,7 +1317,6 @@ columns1:
 	MOVQ cols+96(FP), DX
 	SHLQ $2, DX
 	SUBQ DX, SI
-	SHRQ $0, DX
 	SUBQ DX, DI
 	MOVQ ldw+56(FP), DX
 	ADDQ DX, DI
@@ -1438,7 +1436,6 @@ columns1:
 	SUBQ DX, DI
 	SUBQ DX, R8
 	SUBQ DX, R9
-	SHRQ $0, DX
 	SUBQ DX, R10
 	MOVQ ldw+56(FP), DX
 	ADDQ DX, R10
@@ -2333,7 +2330,6 @@ TEXT ·dotI8AVX2(SB), NOSPLIT, $0-112
 	MOVQ w_base+32(FP), DI
 	MOVQ x_base+64(FP), SI
 	MOVQ ldx+88(FP), DX
-	SHRQ $0, DX
 
 tiles:
 	CMPQ BX, $4
@@ -2418,9 +2414,7 @@ columns4:
 	VMOVUPS X0, 0(CX)
 	ADDQ $16, AX
 	MOVQ cols+96(FP), DX
-	SHRQ $0, DX
 	SUBQ DX, SI
-	SHRQ $0, DX
 	SUBQ DX, R10
 	MOVQ ldw+56(FP), DX
 	ADDQ DX, R10
@@ -2466,9 +2460,7 @@ columns1:
 	VMOVSS X15, 0(CX)
 	ADDQ $4, AX
 	MOVQ cols+96(FP), DX
-	SHRQ $0, DX
 	SUBQ DX, SI
-	SHRQ $0, DX
 	SUBQ DX, DI
 	MOVQ ldw+56(FP), DX
 	ADDQ DX, DI

@@ -1007,7 +1007,6 @@ columns4:
 	MOVQ cols+96(FP), DX
 	SHLQ $2, DX
 	SUBQ DX, SI
-	SHRQ $0, DX
 	SUBQ DX, R10
 	MOVQ ldw+56(FP), DX
 	ADDQ DX, R10
@@ -1051,7 +1050,6 @@ columns1:
 	MOVQ cols+96(FP), DX
 	SHLQ $2, DX
 	SUBQ DX, SI
-	SHRQ $0, DX
 	SUBQ DX, DI
 	MOVQ ldw+56(FP), DX
 	ADDQ DX, DI
@@ -1246,7 +1244,6 @@ columns4:
 	SUBQ DX, DI
 	SUBQ DX, R8
 	SUBQ DX, R9
-	SHRQ $0, DX
 	SUBQ DX, R13
 	MOVQ ldw+56(FP), DX
 	ADDQ DX, R13
@@ -1338,7 +1335,6 @@ columns1:
 	SUBQ DX, DI
 	SUBQ DX, R8
 	SUBQ DX, R9
-	SHRQ $0, DX
 	SUBQ DX, R10
 	MOVQ ldw+56(FP), DX
 	ADDQ DX, R10
@@ -2631,7 +2627,6 @@ TEXT ·dotI8AVX512(SB), NOSPLIT, $0-112
 	MOVQ w_base+32(FP), DI
 	MOVQ x_base+64(FP), SI
 	MOVQ ldx+88(FP), DX
-	SHRQ $0, DX
 
 tiles:
 	CMPQ BX, $4
@@ -2699,9 +2694,7 @@ columns4:
 	VMOVUPS X0, 0(CX)
 	ADDQ $16, AX
 	MOVQ cols+96(FP), DX
-	SHRQ $0, DX
 	SUBQ DX, SI
-	SHRQ $0, DX
 	SUBQ DX, R10
 	MOVQ ldw+56(FP), DX
 	ADDQ DX, R10
@@ -2743,9 +2736,7 @@ columns1:
 	VMOVSS X0, 0(CX)
 	ADDQ $4, AX
 	MOVQ cols+96(FP), DX
-	SHRQ $0, DX
 	SUBQ DX, SI
-	SHRQ $0, DX
 	SUBQ DX, DI
 	MOVQ ldw+56(FP), DX
 	ADDQ DX, DI
