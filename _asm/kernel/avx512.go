@@ -20,6 +20,7 @@ type stream struct {
 	bits      int      // of a field
 	regs      int      // 64-byte registers per step
 	split     int      // groups of four columns that share a register: lane l belongs to group l·split/16
+	pair      bool     // the upper half of a register belongs to the next panel, R11 bytes further on
 	most      int      // tokens at once
 	whole     bool     // open fills a register per field
 	fixed     []string // 64 bytes that open wants in register fixedReg
@@ -33,8 +34,16 @@ type stream struct {
 func (s *stream) fields() int   { return 8 / s.bits }
 func (s *stream) operands() int { return s.fields() * s.regs }
 
-// lanes is the number of rows that one field of all registers covers.
+// lanes is the number of rows that one field of all registers covers; of a pair, in both panels.
 func (s *stream) lanes() int { return 16 * s.regs / s.split }
+
+// stride is the number of bytes of a panel per step.
+func (s *stream) stride() int {
+	if s.pair {
+		return pace / 2
+	}
+	return pace * s.regs
+}
 
 // rows is the number of rows of a panel.
 func (s *stream) rows() int { return s.lanes() * s.fields() }
@@ -58,10 +67,13 @@ type vnni512 struct {
 
 const (
 	pace      = 64   // bytes of a register
-	distance  = 4096 // bytes that loads are announced ahead: hardware prefetchers stop at the end of a page
 	maskHalf  = "K1" // lanes 8 to 15
 	maskValid = "K2" // lanes of the last, incomplete step
 )
+
+// distance is how many bytes ahead memory is announced, into the second-level cache: hardware prefetchers stop at the end
+// of a page, and the buffers of the first level are too few for what a core can have in flight.
+const distance = 8192
 
 func avx512File() *file {
 	f := newFile("vnni_avx512vnni", "amd64")
@@ -129,6 +141,10 @@ func (g *vnni512) panel() {
 
 func (g *vnni512) begin(name string) {
 	beginTile512(g.file, name, g.tokens)
+	if g.pair {
+		g.p("MOVQ tile_panel(AX), R11")
+		g.p("SHLQ $1, tile_panel(AX)")
+	}
 	if g.split == 2 {
 		g.p("MOVL $0xFF00, BX")
 		g.p("KMOVW BX, %s", maskHalf)
@@ -221,10 +237,13 @@ func (g *vnni512) constant(c string) (operand, suffix string) {
 
 // step emits one step, u steps ahead of the pointers.
 func (g *vnni512) step(u, copy int, masked bool) {
-	woff, xoff := u*pace*g.regs, u*4*g.split
+	woff, xoff := u*g.stride(), u*4*g.split
 	for r := range g.regs {
-		if !masked {
-			g.p("PREFETCHT0 %d(DI)", distance+woff+pace*r)
+		if !masked && woff%pace == 0 {
+			g.p("PREFETCHT1 %d(DI)", distance+woff+pace*r)
+			if g.pair {
+				g.p("PREFETCHT1 %d(DI)(R11*1)", distance+woff)
+			}
 		}
 	}
 	if g.held {
@@ -286,7 +305,7 @@ func (g *vnni512) activations(t, i, off int, masked bool) int {
 }
 
 func (g *vnni512) advance(steps int) {
-	g.p("ADDQ $%d, DI", steps*pace*g.regs)
+	g.p("ADDQ $%d, DI", steps*g.stride())
 	g.p("ADDQ $%d, SI", steps*4*g.split)
 }
 
@@ -303,9 +322,13 @@ func (g *vnni512) tail() {
 
 // load emits the load of packed weights.
 func (g *vnni512) load(d, off int, masked bool) {
-	if masked {
+	switch {
+	case masked:
 		g.p("VMOVDQU32.Z %d(DI), %s, Z%d", off, maskValid, d)
-	} else {
+	case g.pair:
+		g.p("VMOVDQU32 %d(DI), Y%d", off, d)
+		g.p("VINSERTI64X4 $1, %d(DI)(R11*1), Z%d, Z%d", off, d, d)
+	default:
 		g.p("VMOVDQU64 %d(DI), Z%d", off, d)
 	}
 }
@@ -372,10 +395,22 @@ func (g *vnni512) fold(i int, first bool) {
 }
 
 func (g *vnni512) storeRows(t int) {
+	if g.pair {
+		g.storePair(t)
+		return
+	}
 	width := map[int]string{1: "Z", 2: "Y", 4: "X"}[g.split]
 	for r := range g.regs {
 		for f := range g.fields() {
 			g.p("VMOVDQU32 %s%d, %d(DX)", width, g.acc(t, r*g.fields()+f, 0), 4*(f*g.lanes()+16*r))
 		}
+	}
+}
+
+func (g *vnni512) storePair(t int) {
+	for f := range g.fields() {
+		a, y := g.acc(t, f, 0), 4*f*g.lanes()/2
+		g.p("VMOVDQU32 Y%d, %d(DX)", a, y)
+		g.p("VEXTRACTI64X4 $1, Z%d, %d(DX)", a, 4*g.rows()/2+y)
 	}
 }

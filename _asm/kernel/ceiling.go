@@ -33,7 +33,7 @@ func stream86(f *file, suffix, r string, width int, or string) {
 	f.p("PCALIGN $64")
 	f.at(loop)
 	for off := 0; off < streamBlock; off += 64 {
-		f.p("PREFETCHT0 %d(SI)", distance+off)
+		f.p("PREFETCHT1 %d(SI)", distance/2+off)
 	}
 	for off := 0; off < streamBlock; off += width {
 		f.p("%s %d(SI), %s%d, %s%d", or, off, r, off/width%8, r, off/width%8)
@@ -69,7 +69,7 @@ func streamARM(f *file) {
 	loop := f.newLabel("loop")
 	f.at(loop)
 	for off := 0; off < streamBlock; off += 64 {
-		f.p("PRFM %d(R0), PLDL1KEEP", distance+off)
+		f.p("PRFM %d(R0), PLDL1KEEP", distance/2+off)
 	}
 	for off := 0; off < streamBlock; off += 16 {
 		f.p("FMOVQ %d(R0), F%d", off, off/16%16)

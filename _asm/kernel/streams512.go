@@ -27,6 +27,13 @@ func streams512() []stream {
 			s.open = ternary512
 			list = append(list, s)
 		}
+		if panel.bits == 2 && panel.rows == 32 {
+			s.pair, s.split = true, 1
+			s.name, s.doc = "ternaryPairs512", "multiply pairs of 32-row panels of trits 0, +1, −1 = 0, 1, 2, 1 to 6 tokens at once."
+			list = append(list, s)
+			s.name, s.doc, s.open = "fields2Pairs512", "multiply pairs of 32-row panels of 2-bit fields, 1 to 6 tokens at once.", plain512
+			list = append(list, s)
+		}
 	}
 	for _, rows := range []int{32, 64} {
 		list = append(list, stream{

@@ -42,7 +42,7 @@ func (g *trits256) loopOf(count string, step func()) {
 	g.p("PCALIGN $32")
 	g.at(loop)
 	for off := 0; off < 32*tritRegs; off += 64 {
-		g.p("PREFETCHT0 %d(DI)", distance+off)
+		g.p("PREFETCHT1 %d(DI)", distance+off)
 	}
 	step()
 	g.p("ADDQ $256, DI")

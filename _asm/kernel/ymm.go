@@ -184,7 +184,7 @@ func (g *ymm) advance(steps int) {
 func (g *ymm) step(u, copy int) {
 	off := u * g.stride()
 	for r := 0; r < g.regs(); r += 2 {
-		g.p("PREFETCHT0 %d(DI)", distance+off+32*r)
+		g.p("PREFETCHT1 %d(DI)", distance+off+32*r)
 	}
 	for t := range g.tokens {
 		g.p("VPBROADCASTD %d%s, Y%d", 4*u, tokenAddress(t), g.xs[t])

@@ -64,6 +64,9 @@ type family struct {
 	// Where a call multiplies only some rows of a panel: the number of calls, and from one to the next the distance of
 	// the packed bytes and of the rows.
 	parts, partBytes, partRows int
+
+	// Functions that take two panels and four columns at a time; nil where there are none.
+	pairs []func(*tile)
 }
 
 // parts32 is the family of functions that multiply 32 rows of fields at a time, one group of four columns per step. Panels
@@ -123,7 +126,6 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
 	}
 	for g := range groups {
 		lo, hi := g*p.w.Group, min((g+1)*p.w.Group, s.K)
-		t.steps, t.tail = p.steps(hi - lo)
 		t.x = &c.x.rows[t0*c.x.Stride+lo]
 		if p.add != 0 {
 			for i := t0; i < t1; i++ {
@@ -133,9 +135,9 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
 		w := p.packed[p0*p.panel+lo/p.columns*p.bytes:]
 		y := c.y[(t0*groups+g)*c.ldy+p0*p.w.rows:]
 		if rows := s.M - p0*p.w.rows; rows >= p.w.rows {
-			p.run(t, t1-t0, w, y)
+			p.run(t, t1-t0, hi-lo, w, y)
 		} else {
-			p.runRows(t, t1-t0, w, y, rows)
+			p.runRows(t, t1-t0, hi-lo, w, y, rows)
 		}
 	}
 }
@@ -150,7 +152,17 @@ func (f *family) steps(columns int) (whole, tail int) {
 }
 
 // run multiplies the columns of panels that begin at w.
-func (p *tiled) run(t tile, tokens int, w []byte, y []int32) {
+func (p *tiled) run(t tile, tokens, columns int, w []byte, y []int32) {
+	if n := t.panels / 2; n > 0 && p.pairs != nil && tokens > 1 {
+		call := t
+		call.w, call.y, call.panels, call.steps = &w[0], &y[0], n, ceilDiv(columns, 4)
+		invoke(p.pairs[tokens-1], &call)
+		if t.panels -= 2 * n; t.panels == 0 {
+			return
+		}
+		w, y = w[2*n*t.panel:], y[2*n*p.w.rows:]
+	}
+	t.steps, t.tail = p.steps(columns)
 	for part := range p.parts {
 		call := t
 		call.w, call.y = &w[part*p.partBytes], &y[part*p.partRows]
@@ -159,11 +171,11 @@ func (p *tiled) run(t tile, tokens int, w []byte, y []int32) {
 }
 
 // runRows is run for a panel that has more rows than the matrix has left.
-func (p *tiled) runRows(t tile, tokens int, w []byte, y []int32, rows int) {
+func (p *tiled) runRows(t tile, tokens, columns int, w []byte, y []int32, rows int) {
 	var scratch [maxTokens * maxPanel]int32
 	ldy := t.ldy / 4
 	t.ldy = 4 * maxPanel
-	p.run(t, tokens, w, scratch[:])
+	p.run(t, tokens, columns, w, scratch[:])
 	for i := range tokens {
 		copy(y[i*ldy:][:rows], scratch[i*maxPanel:])
 	}

@@ -11,15 +11,15 @@ const mostScaled = 1 << 16
 // avx512Kernels lists the kernels on 512-bit VPDPBUSD.
 func avx512Kernels() []*Kernel {
 	int2 := []string{pack.Int2.Name, pack.Int2Odd.Name, pack.Int2Q.Name}
-	masks := func(layout string, alphabets []string, columns, lanes int, funcs []func(*tile)) *Kernel {
+	masks := func(layout string, alphabets []string, columns, lanes int, funcs []func(*tile), pairs ...func(*tile)) *Kernel {
 		return vnni512(&Kernel{
 			Layout: layout, Alphabets: alphabets, most: mostScaled, step: columns,
 			About: "fields cut out by masks, 512-bit dot products",
-		}, family{funcs: funcs, columns: columns, lanes: lanes})
+		}, family{funcs: funcs, columns: columns, lanes: lanes, pairs: pairs})
 	}
 	return []*Kernel{
-		masks("vnni4i", []string{pack.Ternary.Name}, 8, 8, ternaryRows32512),
-		masks("vnni4i", int2, 8, 8, fields2Rows32512),
+		masks("vnni4i", []string{pack.Ternary.Name}, 8, 8, ternaryRows32512, ternaryPairs512...),
+		masks("vnni4i", int2, 8, 8, fields2Rows32512, fields2Pairs512...),
 		masks("vnni4i", []string{pack.Int1.Name}, 16, 4, fields1Rows32512),
 		masks("vnni4i", []string{pack.Int4.Name}, 4, 16, fields4Rows32512),
 		masks("vnni4i-64", []string{pack.Ternary.Name}, 4, 16, ternaryRows64512),

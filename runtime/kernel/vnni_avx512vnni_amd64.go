@@ -71,6 +71,48 @@ func ternaryRows32512x6(t *tile)
 var ternaryRows32512 = []func(*tile){ternaryRows32512x1, ternaryRows32512x2, ternaryRows32512x3, ternaryRows32512x4, ternaryRows32512x5, ternaryRows32512x6}
 
 //go:noescape
+func ternaryPairs512x1(t *tile)
+
+//go:noescape
+func ternaryPairs512x2(t *tile)
+
+//go:noescape
+func ternaryPairs512x3(t *tile)
+
+//go:noescape
+func ternaryPairs512x4(t *tile)
+
+//go:noescape
+func ternaryPairs512x5(t *tile)
+
+//go:noescape
+func ternaryPairs512x6(t *tile)
+
+// ternaryPairs512 multiply pairs of 32-row panels of trits 0, +1, −1 = 0, 1, 2, 1 to 6 tokens at once.
+var ternaryPairs512 = []func(*tile){ternaryPairs512x1, ternaryPairs512x2, ternaryPairs512x3, ternaryPairs512x4, ternaryPairs512x5, ternaryPairs512x6}
+
+//go:noescape
+func fields2Pairs512x1(t *tile)
+
+//go:noescape
+func fields2Pairs512x2(t *tile)
+
+//go:noescape
+func fields2Pairs512x3(t *tile)
+
+//go:noescape
+func fields2Pairs512x4(t *tile)
+
+//go:noescape
+func fields2Pairs512x5(t *tile)
+
+//go:noescape
+func fields2Pairs512x6(t *tile)
+
+// fields2Pairs512 multiply pairs of 32-row panels of 2-bit fields, 1 to 6 tokens at once.
+var fields2Pairs512 = []func(*tile){fields2Pairs512x1, fields2Pairs512x2, fields2Pairs512x3, fields2Pairs512x4, fields2Pairs512x5, fields2Pairs512x6}
+
+//go:noescape
 func fields2Rows64512x1(t *tile)
 
 //go:noescape

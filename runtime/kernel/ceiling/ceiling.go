@@ -27,6 +27,9 @@ func Fastest(d time.Duration, functions ...func()) []time.Duration {
 	return best
 }
 
+// Read reads p, in runs of 512 bytes, and does nothing with it. What is left over is not read.
+func Read(p []byte) { stream(p) }
+
 // Reader reads memory and does nothing with it. It is a Task of len(Memory)/ReadBlock parts.
 type Reader struct{ Memory []byte }
 
@@ -40,7 +43,7 @@ func (r *Reader) Parts() int { return len(r.Memory) / ReadBlock }
 func (r *Reader) Bytes() int { return r.Parts() * ReadBlock }
 
 // Do reads parts [from, to).
-func (r *Reader) Do(from, to int) { stream(r.Memory[from*ReadBlock : to*ReadBlock]) }
+func (r *Reader) Do(from, to int) { Read(r.Memory[from*ReadBlock : to*ReadBlock]) }
 
 // Run reads all of it with the workers of a pool, in chunks of 128 KiB as kernels do.
 func (r *Reader) Run(p *kernel.Pool) { p.Run(r.Parts(), 4, r) }
