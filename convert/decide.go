@@ -132,14 +132,8 @@ func (d *decider) choose(m matrix) choice {
 
 // declared is what the checkpoint says about a matrix.
 func (d *decider) declared(m matrix) model.Declared {
-	if d.model == nil || m.head {
+	if d.model == nil || m.head || d.model.Quant.Keeps(m.name) {
 		return model.Nothing
-	}
-	module := strings.TrimSuffix(m.name, ".weight")
-	for _, float := range d.model.Quant.Float {
-		if module == float || strings.HasSuffix(module, "."+float) {
-			return model.Nothing
-		}
 	}
 	return d.model.Quant.Declared
 }

@@ -276,3 +276,16 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestKeeps: modules_to_not_convert names modules by their last or their whole name.
+func TestKeeps(t *testing.T) {
+	q := Quant{Float: []string{"lm_head", "model.layers.0.mlp"}}
+	for name, want := range map[string]bool{
+		"lm_head.weight": true, "model.lm_head.weight": true, "lm_head2.weight": false, "xlm_head.weight": false,
+		"model.layers.0.mlp.weight": true, "model.layers.0.mlp.up_proj.weight": false, "layers.0.mlp.weight": false, "": false,
+	} {
+		if q.Keeps(name) != want {
+			t.Errorf("%q is kept: %v", name, !want)
+		}
+	}
+}

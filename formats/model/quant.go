@@ -1,6 +1,11 @@
 package model
 
-import "github.com/lowpack/lowpack/pack"
+import (
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/pack"
+)
 
 // quant reads quantization_config. The meaning of a stored weight_scale follows from the linear class alone: `bitlinear`
 // (also when absent) stores 1/mean|W| and divides, `autobitlinear` stores mean|W| and multiplies. Magnitude decides nothing.
@@ -31,4 +36,12 @@ func quant(k *keys) Quant {
 		s.fail(pack.ErrUnsupported, "linear_class %q with quantization_mode %q; supported are bitlinear, and autobitlinear online or offline", class, mode)
 	}
 	return q
+}
+
+// Keeps says whether a linear stays in floats, by the last or the whole name of its module.
+func (q *Quant) Keeps(tensor string) bool {
+	module := strings.TrimSuffix(tensor, ".weight")
+	return slices.ContainsFunc(q.Float, func(name string) bool {
+		return module == name || strings.HasSuffix(module, "."+name)
+	})
 }

@@ -3,7 +3,6 @@ package synth
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/safetensors"
@@ -64,7 +63,7 @@ func (p *planner) tensors() []tensor {
 			p.floats(n, s, normal(), 0, 2/math.Sqrt(float64(p.d.Hidden)))
 		case n.Name == p.d.Embed:
 			p.floats(n, s, normal(), 0, 0.02)
-		case !n.Linear || p.kept(n.Name):
+		case !n.Linear || p.d.Quant.Keeps(n.Name):
 			p.floats(n, s, normal(), 0, p.deviation(n))
 		default:
 			p.linear(n, s)
@@ -130,15 +129,4 @@ func (p *planner) add(name string, d safetensors.DType, dims []int, f func() fil
 		t.Shape = append(t.Shape, int64(n))
 	}
 	p.list = append(p.list, t)
-}
-
-// kept says whether quantization_config leaves a linear in floats, by the last or the whole name of its module.
-func (p *planner) kept(name string) bool {
-	module := strings.TrimSuffix(name, ".weight")
-	for _, m := range p.d.Quant.Float {
-		if module == m || strings.HasSuffix(module, "."+m) {
-			return true
-		}
-	}
-	return false
 }
