@@ -19,14 +19,18 @@ import (
 func main() {
 	out := flag.String("o", "../runtime/kernel", "directory to write to")
 	flag.Parse()
-	files := []*file{avx512File(), trits512File(), avx2File(), avxvnniFile(), neonFile(), vecLUTFile()}
-	for _, f := range append(files, ceilingFiles()...) {
+	for _, f := range files() {
 		for name, text := range f.texts() {
 			if err := os.WriteFile(filepath.Join(*out, f.dir, name), []byte(text), 0o666); err != nil {
 				log.Fatal(err)
 			}
 		}
 	}
+}
+
+// files are all that this program writes.
+func files() []*file {
+	return append(ceilingFiles(), avx512File(), trits512File(), avx2File(), avxvnniFile(), vecLUTFile(), neonFile())
 }
 
 // file is one assembly file and its declarations.

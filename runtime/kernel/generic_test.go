@@ -7,7 +7,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// problem is one multiplication with its answer, computed from the codes by four loops and nothing of this package.
+// problem is one multiplication with its answer, computed from the codes by nested loops and nothing of this package.
 type problem struct {
 	layout pack.Layout
 	matrix *pack.Matrix
@@ -56,12 +56,15 @@ func (p *problem) pack(t testing.TB) {
 	if group == 0 {
 		group = p.matrix.K
 	}
-	groups := (p.matrix.K + group - 1) / group
-	p.want = make([]int32, p.x.N*groups*p.matrix.M)
+	p.want = p.want[:0]
 	for n := range p.x.N {
-		for k, v := range p.x.Row(n) {
+		for from := 0; from < p.matrix.K; from += group {
 			for m := range p.matrix.M {
-				p.want[(n*groups+k/group)*p.matrix.M+m] += int32(p.matrix.Codes[m*p.matrix.K+k]) * int32(v)
+				row, sum := p.matrix.Codes[m*p.matrix.K:], int32(0)
+				for k := from; k < min(from+group, p.matrix.K); k++ {
+					sum += int32(row[k]) * int32(p.x.Row(n)[k])
+				}
+				p.want = append(p.want, sum)
 			}
 		}
 	}
