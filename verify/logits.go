@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/lowpack/lowpack/formats/golden"
+	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/verify/reference"
 )
@@ -24,6 +25,9 @@ func (s *session) checkLogits() error {
 		s.skip(Logits, "logits", "the model has too few positions for a golden sequence")
 		return nil
 	}
+	if err := s.boundLogits(rows); err != nil {
+		return s.finding(Logits, "logits", packed.GoldenName, err)
+	}
 	texts := cutSequences(rows)
 	for _, way := range []struct {
 		group string
@@ -36,6 +40,25 @@ func (s *session) checkLogits() error {
 		if s.report.Failed() > 0 {
 			return nil // the second way would say the same again
 		}
+	}
+	return nil
+}
+
+// boundLogits refuses a record that asks for more logits at once than any plan does, which is six million or six times
+// the vocabulary.
+func (s *session) boundLogits(rows []golden.Logits) error {
+	d, err := packed.Describe(s.view)
+	if err != nil {
+		return err
+	}
+	given := 0
+	for i := range rows {
+		if rows[i].Given {
+			given++
+		}
+	}
+	if most := max(6, 6_000_000/d.Vocab); given > most {
+		return broken("F8", "%d given tokens with %d logits each; a plan has at most %d", given, d.Vocab, most)
 	}
 	return nil
 }

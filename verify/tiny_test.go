@@ -24,14 +24,16 @@ const tinyConfig = `{"architectures": ["LlamaForCausalLM"], "model_type": "llama
 "hidden_act": "silu", "tie_word_embeddings": true, "bos_token_id": 1, "eos_token_id": 2}`
 
 // tinyModel is a model of two layers with random weights, ternary linears and golden logits.
-func tinyModel(t testing.TB) *sample.Model {
+func tinyModel(t testing.TB) *sample.Model { return modelOf(t, tinyConfig) }
+
+func modelOf(t testing.TB, config string) *sample.Model {
 	t.Helper()
-	d, err := model.Parse([]byte(tinyConfig), nil, nil)
+	d, err := model.Parse([]byte(config), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(3, 3))
-	m := &sample.Model{Family: d.Family, Recipe: packed.Recipe{Golden: "full"}, Plain: []sample.Plain{sample.Embed("config.json", tinyConfig)}}
+	m := &sample.Model{Family: d.Family, Recipe: packed.Recipe{Golden: "full"}, Plain: []sample.Plain{sample.Embed("config.json", config)}}
 	for _, n := range d.Tensors() {
 		if n.Linear {
 			q := sample.Quantized{
@@ -95,6 +97,29 @@ func TestForgedLogits(t *testing.T) {
 		if len(bad) == 0 || bad[0].Level != c.level || !strings.Contains(bad[0].Reason, c.says) {
 			t.Errorf("%s: %v", c.name, bad)
 		}
+	}
+}
+
+// TestGreedyRecord: a record that asks for gigabytes of logits is refused.
+func TestGreedyRecord(t *testing.T) {
+	m := modelOf(t, strings.Replace(tinyConfig, `"vocab_size": 31`, `"vocab_size": 6000`, 1))
+	record, err := golden.Decode(m.Golden(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := record.Logits[0]
+	for i := range 1001 {
+		l.Position = int32(i)
+		record.Logits = append(record.Logits[:i], l)
+	}
+	b, err := record.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.GoldenSize, m.Golden = len(b), func(packed.View) []byte { return b }
+	bad := failed(run(t, file(t, m), Options{}))
+	if len(bad) != 1 || bad[0].Level != Logits || bad[0].Rule != "F8" || !strings.Contains(bad[0].Reason, "at most 1000") {
+		t.Errorf("%v", bad)
 	}
 }
 

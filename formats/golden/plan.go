@@ -28,6 +28,9 @@ const (
 	logitsBudget  = 40_000_000_000
 )
 
+// logitsHeld bounds the logits that are held at once, those of all given tokens: 24 MB.
+const logitsHeld = 6_000_000
+
 // sizes are the lengths of the three sequences and the number of tokens that continue each, from the largest plan down.
 // The last one is used whatever it costs: a model whose logits are never checked would be worth little.
 var sizes = []struct {
@@ -101,7 +104,8 @@ func (r *Record) planLogits(m *packed.Manifest, d *model.Description) {
 			continue
 		}
 		given := int64(s.lengths[0] + s.lengths[1] + s.lengths[2])
-		if pass(given)+int64(s.generated)*pass(int64(len(s.lengths))) > logitsBudget && i < len(sizes)-1 {
+		cost := pass(given) + int64(s.generated)*pass(int64(len(s.lengths)))
+		if i < len(sizes)-1 && (cost > logitsBudget || given*int64(d.Vocab) > logitsHeld) {
 			continue
 		}
 		for sequence, n := range s.lengths {

@@ -3,6 +3,7 @@ package reference
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/shared"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/verify/internal/sample"
 )
@@ -123,6 +125,25 @@ func checkLogits(t *testing.T, m *Model, rows []golden.Logits) {
 	}
 	if sequences != 3 || generated != 48 {
 		t.Errorf("%d sequences, %d generated tokens", sequences, generated)
+	}
+}
+
+// TestSameEverywhere fixes the golden outputs of a real model, logits included, to the bit: on every architecture, with and
+// without instructions that fuse a multiplication with an addition.
+func TestSameEverywhere(t *testing.T) {
+	const want = "2b769c38167b30307a21f8cbb11d39a72e97637ae7463ca8df71d4438e815ac7"
+	f := sample.FromCheckpoint(t, shared.Testdata(t, "tiny-bitnet"), pack.Spec{Name: "vnni4i"}).Open(t)
+	d := describe(t, f)
+	plan, err := golden.Plan(golden.Full, f.Manifest(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Record(context.Background(), f, d, plan, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprintf("%x", sha256.Sum256(b)); got != want {
+		t.Errorf("SHA-256 of the record is %s, want %s", got, want)
 	}
 }
 
