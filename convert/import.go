@@ -12,7 +12,7 @@ import (
 // block is read: all codes come first.
 func (r *run) importCodes(ctx context.Context, s *step, t *tensorPacker) error {
 	stored := pack.Shape{M: (t.matrix.M + 3) / 4, K: t.matrix.K}
-	in := newReader(r.read, s.from, newBlocks(stored, 1), r.jobs)
+	in := newReader(r.read, s.from, newBlocks(stored, 1), r.o.Jobs)
 	err := parallel(ctx, in.workers(), in.blocks.count(), func(worker, i int) error {
 		return in.block(worker, i, func(row int, data []byte) error {
 			return unpackU8(t.matrix, row, data)
@@ -21,7 +21,7 @@ func (r *run) importCodes(ctx context.Context, s *step, t *tensorPacker) error {
 	if err != nil {
 		return err
 	}
-	return t.finish(ctx, r.jobs, nil)
+	return t.finish(ctx, r.o.Jobs, nil)
 }
 
 // unpackU8 puts the codes of some rows of the stored tensor, from row on, in their four places.

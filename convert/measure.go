@@ -29,7 +29,7 @@ func relError(ctx context.Context, p *Plan, t checkpoint.Tensor, job quantize.Jo
 	if err != nil {
 		return 0, err
 	}
-	r := newReader(p.read, t, newBlocks(job.Shape, 1), p.jobs)
+	r := newReader(p.read, t, newBlocks(job.Shape, 1), p.o.Jobs)
 	if q.Passes() == 2 {
 		if err := measure(ctx, q, r); err != nil {
 			return 0, err

@@ -19,11 +19,11 @@ import (
 )
 
 // sparse writes a checkpoint whose weights are a hole in a file: it is as large as wanted and takes no space.
-func sparse(t *testing.T, layers, vocab int) (dir string, largest int) {
+func sparse(t *testing.T, layers, hidden, intermediate, vocab int) (dir string, largest int) {
 	t.Helper()
 	config := map[string]any{
-		"architectures": []string{"BitNetForCausalLM"}, "model_type": "bitnet", "hidden_act": "relu2", "hidden_size": 4096,
-		"intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": layers,
+		"architectures": []string{"BitNetForCausalLM"}, "model_type": "bitnet", "hidden_act": "relu2", "hidden_size": hidden,
+		"intermediate_size": intermediate, "num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": layers,
 		"vocab_size": vocab, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 500000, "tie_word_embeddings": true,
 		"quantization_config": map[string]any{"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "online"},
 	}
@@ -55,7 +55,7 @@ func sparse(t *testing.T, layers, vocab int) (dir string, largest int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir = filepath.Join(t.TempDir(), "sparse")
+	dir = filepath.Join(onDisk(t), "sparse")
 	weights := filepath.Join(dir, "model.safetensors")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -72,19 +72,19 @@ func sparse(t *testing.T, layers, vocab int) (dir string, largest int) {
 }
 
 // TestMemory converts checkpoints of different sizes, with different numbers of goroutines, in a process of its own and
-// looks at its anonymous memory every few milliseconds: it has a bound, and does not grow with the file. LOWPACK_LONG adds a checkpoint of 20 GB.
+// looks at its anonymous memory every few milliseconds: it has a bound, and does not grow with the file. LOWPACK_LONG takes one of 20 GB.
 func TestMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
 	}
-	type size struct{ layers, vocab, jobs int }
-	sizes := []size{{1, 1000, 2}, {2, 4000, 2}, {1, 1000, 64}}
+	type size struct{ layers, hidden, intermediate, vocab, jobs int }
+	sizes := []size{{1, 2048, 8192, 1000, 2}, {4, 2048, 8192, 8000, 2}, {1, 2048, 8192, 1000, 64}}
 	if os.Getenv("LOWPACK_LONG") != "" {
-		sizes = append(sizes, size{44, 128256, 2})
+		sizes = []size{{2, 4096, 14336, 1000, 2}, {44, 4096, 14336, 128256, 2}}
 	}
 	first := int64(0)
 	for _, s := range sizes {
-		dir, largest := sparse(t, s.layers, s.vocab)
+		dir, largest := sparse(t, s.layers, s.hidden, s.intermediate, s.vocab)
 		peak := peakAnonymous(t, dir, s.jobs)
 		bound := int64(64<<20 + 2*largest)
 		t.Logf("%d layers, %d jobs: %d MiB of at most %d MiB", s.layers, s.jobs, peak>>20, bound>>20)

@@ -18,7 +18,10 @@ import (
 type Options struct {
 	Recipe packed.Recipe // what determines the bytes; empty fields mean the default
 	Jobs   int           // goroutines that quantize; 0 = one per CPU. The bytes do not depend on it
-	Report bool          // collect what Plan.Report tells, at the cost of counting codes and measuring errors
+	Resume bool          // continue what an interrupted Run left, and leave what an interruption leaves
+	Part   int           // write only this part of Parts (counted from 1), for Merge; 0 of 0: everything
+	Parts  int
+	Report bool // collect what Plan.Report tells, at the cost of counting codes and measuring errors
 }
 
 // Values of Recipe.Quant that are no quantizer, and of Recipe.Head. Those of Recipe.Golden are golden.Mode.
@@ -65,6 +68,12 @@ func (o *Options) complete() error {
 		if err := checkRule(rule); err != nil {
 			return fmt.Errorf("rule %d of the recipe: %w", i+1, err)
 		}
+	}
+	if err := checkPart(o.Part, o.Parts); err != nil {
+		return err
+	}
+	if o.Report && (o.Resume || o.Parts > 0) {
+		return fmt.Errorf("%w: a report needs a conversion that goes through all tensors, not one that is resumed or in parts", pack.ErrUnsupported)
 	}
 	if o.Jobs < 1 {
 		o.Jobs = runtime.GOMAXPROCS(0)

@@ -34,7 +34,7 @@ func (p *Plan) Report() []report.Row {
 
 // tell notes the outcome of a tensor whose codes are all in place.
 func (r *run) tell(ctx context.Context, s *step, m *pack.Matrix, scales []float32) error {
-	counts, err := countCodes(ctx, m, r.jobs)
+	counts, err := countCodes(ctx, m, r.o.Jobs)
 	s.outcome.codes, s.outcome.scales = report.Codes(m.Alphabet, counts), report.ScalesOf(scales)
 	return err
 }

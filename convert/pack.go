@@ -7,29 +7,36 @@ import (
 	"fmt"
 	"hash"
 	"math"
-	"runtime"
 	"time"
 
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
 )
 
 // buffers hold the codes and the packed bytes of one tensor, and are used for one tensor after another: whatever the
 // number of tensors and goroutines, that is the memory that grows with the input.
 type buffers struct {
-	codes []int8
-	bytes []byte
+	memory *offheap.Buffer
+	codes  []int8
+	bytes  []byte
 }
 
 // newBuffers makes buffers for the largest of the tensors.
-func newBuffers(entries []packed.Entry) *buffers {
+func newBuffers(entries []packed.Entry) (*buffers, error) {
 	codes, bytes := 0, 0
 	for i := range entries {
 		codes, bytes = max(codes, entries[i].Shape[0]*entries[i].Shape[1]), max(bytes, entries[i].Bytes)
 	}
-	return &buffers{make([]int8, codes), make([]byte, bytes)}
+	m, err := offheap.New(codes + bytes)
+	if err != nil {
+		return nil, err
+	}
+	return &buffers{m, packed.BytesAsCodes(m.Bytes[:codes]), m.Bytes[codes:]}, nil
 }
+
+func (b *buffers) free() { b.memory.Free() }
 
 // matrix is an entry's matrix, whose codes are in the buffer.
 func (b *buffers) matrix(e *packed.Entry) (*pack.Matrix, error) {
@@ -137,24 +144,29 @@ func (t *tensorPacker) fail(err error) error { return fmt.Errorf("tensor %q: %w"
 
 // packAll makes codes and packed bytes of one tensor after another; the goroutines work on its rows.
 func (r *run) packAll(ctx context.Context) error {
-	b := newBuffers(r.w.Manifest().Packed)
-	for _, s := range r.order {
+	b, err := newBuffers(r.w.Manifest().Packed)
+	if err != nil {
+		return err
+	}
+	defer b.free()
+	for _, s := range r.todo.steps {
 		if s.entry == nil {
 			continue
 		}
 		if err := r.packOne(ctx, s, b); err != nil {
 			return err
 		}
+		if err := r.finished(s); err != nil {
+			return err
+		}
 		s.probed = nil
-		// The buffers make up most of the heap, and the collector would let garbage grow to as much again.
-		runtime.GC()
 	}
 	return nil
 }
 
 func (r *run) packOne(ctx context.Context, s *step, b *buffers) error {
 	start := time.Now()
-	t, err := newTensorPacker(r.w, s.row.Tensor, b, r.jobs, func(rows int) {
+	t, err := newTensorPacker(r.w, s.row.Tensor, b, r.o.Jobs, func(rows int) {
 		r.count.add(s.row.Tensor, s.row.BytesIn*int64(rows)/int64(s.row.Shape[0]))
 	})
 	if err != nil {
@@ -169,7 +181,7 @@ func (r *run) packOne(ctx context.Context, s *step, b *buffers) error {
 	if err == nil {
 		err = t.close(floatBytes(scales))
 	}
-	if err == nil && r.report {
+	if err == nil && r.o.Report {
 		err = r.tell(ctx, s, t.matrix, scales)
 	}
 	s.outcome.took = time.Since(start)
@@ -178,11 +190,11 @@ func (r *run) packOne(ctx context.Context, s *step, b *buffers) error {
 
 // quantize makes codes from floats; it returns the scales.
 func (r *run) quantize(ctx context.Context, s *step, t *tensorPacker) ([]float32, error) {
-	in := newReader(r.read, s.from, t.blocks, r.jobs)
+	in := newReader(r.read, s.from, t.blocks, r.o.Jobs)
 	q := s.probed
 	if q == nil {
 		var err error
-		s.job.Stats = r.report
+		s.job.Stats = r.o.Report
 		if q, err = quantize.New(s.job); err != nil {
 			return nil, inTensor(s.from, err)
 		}

@@ -34,8 +34,7 @@ type Plan struct {
 	steps    []*step            // one per row
 	contents packed.Contents
 	golden   *golden.Record // without results; nil: none
-	jobs     int
-	report   bool
+	o        Options
 	fs       atomicfile.FS
 }
 
@@ -80,7 +79,7 @@ func NewPlan(ctx context.Context, path string, o Options) (*Plan, error) {
 	}
 	p := &Plan{
 		Recipe: o.Recipe, Notes: append([]string{}, source.Warnings()...),
-		path: path, source: source, read: source.ReadAt, jobs: o.Jobs, report: o.Report, fs: atomicfile.OS,
+		path: path, source: source, read: source.ReadAt, o: o, fs: atomicfile.OS,
 	}
 	if err := p.decideAll(ctx); err != nil {
 		source.Close()

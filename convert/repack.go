@@ -106,7 +106,11 @@ func (r *repack) contents(o RepackOptions) (*packed.Contents, error) {
 
 // packAll unpacks and packs one tensor after another.
 func (r *repack) packAll(ctx context.Context) error {
-	b := newBuffers(r.out.Manifest().Packed)
+	b, err := newBuffers(r.out.Manifest().Packed)
+	if err != nil {
+		return err
+	}
+	defer b.free()
 	for i := range r.in.Manifest().Packed {
 		if err := r.packOne(ctx, &r.in.Manifest().Packed[i], b); err != nil {
 			return err

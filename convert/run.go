@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -24,25 +25,30 @@ type Summary struct {
 	Golden    time.Duration `json:"golden_ns"` // of that: computing the golden outputs
 }
 
-// Run writes the packed file to target. It appears whole or not at all: on an error, or when ctx is cancelled, the target
-// is as it was and nothing is left beside it. A plan is run once.
+// Run writes the packed file, or a part of it, to target. It appears whole or not at all: on an error, or when ctx is
+// cancelled, the target is as it was and nothing is left beside it but, with Options.Resume, what the next Run continues
+// from. A plan is run once.
 func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summary, error) {
 	start := time.Now()
 	if err := apart(target, p.path); err != nil {
 		return nil, err
 	}
-	w, err := packed.Create(p.fs, target, p.contents)
+	r, err := p.newRun(target, progress)
 	if err != nil {
 		return nil, err
 	}
-	defer w.Abort()
-	r := &run{Plan: p, w: w, count: newCounter(progress, p.bytesIn()), order: p.inFileOrder()}
+	defer r.close()
+	if err := r.restore(ctx); err != nil {
+		return nil, err
+	}
 	if err := together(ctx, r.packAll, r.keepAll, r.digestSources); err != nil {
 		return nil, err
 	}
 	tensors := time.Now()
-	if err := recordGolden(ctx, w, p.described(), p.golden, progress); err != nil {
-		return nil, err
+	if p.o.Parts == 0 {
+		if err := recordGolden(ctx, r.w, p.described(), p.golden, progress); err != nil {
+			return nil, err
+		}
 	}
 	golden := time.Since(tensors)
 	if err := p.source.Unchanged(); err != nil {
@@ -51,11 +57,11 @@ func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summ
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err := w.Commit(); err != nil {
+	if err := r.commit(target); err != nil {
 		return nil, err
 	}
 	return &Summary{
-		Tensors: len(p.steps), Quantized: len(w.Manifest().Packed), BytesIn: p.bytesIn(), BytesOut: w.Size(),
+		Tensors: r.tensors, Quantized: r.quantized, BytesIn: r.count.total, BytesOut: r.w.Size(),
 		Elapsed: time.Since(start), Golden: golden,
 	}, nil
 }
@@ -63,9 +69,56 @@ func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summ
 // run is the state of one Run.
 type run struct {
 	*Plan
-	w     *packed.Writer
-	count *counter // bytes of the tensors of the checkpoint
-	order []*step
+	todo               share
+	w                  *packed.Writer
+	journal            *journal // nil: nothing can be resumed
+	count              *counter // bytes of the tensors of the share
+	tensors, quantized int      // of the share
+}
+
+func (p *Plan) newRun(target string, progress Progress) (*run, error) {
+	r := &run{Plan: p, todo: p.whole()}
+	contents := p.contents
+	if p.o.Parts > 0 {
+		r.todo = p.share(p.o.Part, p.o.Parts)
+		contents.Part = r.todo.part()
+	}
+	r.count = newCounter(progress, r.todo.bytesIn())
+	r.tensors = len(r.todo.steps)
+	for _, s := range r.todo.steps {
+		if s.entry != nil {
+			r.quantized++
+		}
+	}
+	var err error
+	if p.o.Resume {
+		r.w, r.journal, err = p.resume(target, contents)
+	} else {
+		r.w, err = packed.Create(p.fs, target, contents)
+	}
+	return r, err
+}
+
+// commit puts the file at its target. What an earlier interrupted run left for the same target is then of no use.
+func (r *run) commit(target string) error {
+	if err := r.w.Commit(); err != nil {
+		return err
+	}
+	if r.journal != nil {
+		r.journal.remove()
+		r.journal = nil
+	} else if atomicfile.DropResume(target) {
+		r.fs.Remove(journalPath(target))
+	}
+	return nil
+}
+
+// close ends a run that has not come to its commit.
+func (r *run) close() {
+	r.w.Abort()
+	if r.journal != nil {
+		r.journal.file.Close()
+	}
 }
 
 // inFileOrder sorts the steps as the source files hold their tensors, so that they are read from front to back.
@@ -85,19 +138,21 @@ func (p *Plan) bytesIn() (n int64) {
 // keepAll copies the tensors that are kept, and the embedded files.
 func (r *run) keepAll(ctx context.Context) error {
 	buf := make([]byte, 1<<20)
-	for _, s := range r.order {
+	for _, s := range r.todo.steps {
 		if s.entry != nil {
 			continue
 		}
 		if err := r.keep(ctx, s, buf); err != nil {
 			return err
 		}
+		if err := r.finished(s); err != nil {
+			return err
+		}
 	}
-	for _, name := range embeddedFiles {
-		if b, ok := r.source.File(name); ok {
-			if err := r.w.WriteTensor(packed.FilePrefix+name, b); err != nil {
-				return err
-			}
+	for _, name := range r.todo.files {
+		b, _ := r.source.File(name)
+		if err := r.w.WriteTensor(packed.FilePrefix+name, b); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -133,21 +188,29 @@ func (r *run) keep(ctx context.Context, s *step, buf []byte) error {
 // digestSources computes the SHA-256 of every file of the checkpoint. They are read again, apart from the tensors: a
 // digest goes through a file from front to back, whatever the order of the tensors.
 func (r *run) digestSources(ctx context.Context) error {
-	sources := r.w.Manifest().Sources
-	return parallel(ctx, r.jobs, len(sources), func(_, i int) error {
-		f, err := r.source.OpenSource(sources[i].Name)
+	return parallel(ctx, r.o.Jobs, len(r.todo.sources), func(_, i int) error {
+		s := sourceOf(r.w.Manifest(), r.todo.sources[i])
+		f, err := r.source.OpenSource(s.Name)
 		if err != nil {
 			return err
 		}
 		h := sha256.New()
 		n, err := io.CopyBuffer(h, cancellable{ctx, f}, make([]byte, 1<<20))
 		if err != nil {
-			return fmt.Errorf("%s: %w", sources[i].Name, err)
+			return fmt.Errorf("%s: %w", s.Name, err)
 		}
-		if n != sources[i].Size {
-			return fmt.Errorf("%w: %s has %d bytes; it had %d", pack.ErrCorrupt, sources[i].Name, n, sources[i].Size)
+		if n != s.Size {
+			return fmt.Errorf("%w: %s has %d bytes; it had %d", pack.ErrCorrupt, s.Name, n, s.Size)
 		}
-		sources[i].SHA256 = hex.EncodeToString(h.Sum(nil))
-		return nil
+		s.SHA256 = hex.EncodeToString(h.Sum(nil))
+		if r.journal == nil {
+			return nil
+		}
+		return r.journal.add(note{Source: s.Name, SHA256: s.SHA256})
 	})
+}
+
+// sourceOf is the entry of a source file, which is there.
+func sourceOf(m *packed.Manifest, name string) *packed.Source {
+	return &m.Sources[slices.IndexFunc(m.Sources, func(s packed.Source) bool { return s.Name == name })]
 }

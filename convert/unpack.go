@@ -57,6 +57,10 @@ func Unpack(ctx context.Context, source, dir string, o UnpackOptions, progress P
 	if err := u.plan(); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
+	if u.buffers, err = newBuffers(in.Manifest().Packed); err != nil {
+		return nil, err
+	}
+	defer u.buffers.free()
 	d, err := atomicfile.CreateDir(dir)
 	if err != nil {
 		return nil, err
@@ -101,7 +105,7 @@ func (u *unpack) plan() error {
 		return err
 	}
 	m := u.in.Manifest()
-	u.buffers, u.write = newBuffers(m.Packed), map[string]writeFunc{}
+	u.write = map[string]writeFunc{}
 	for i := range m.Packed {
 		if err := u.planPacked(&m.Packed[i]); err != nil {
 			return fmt.Errorf("tensor %q: %w", m.Packed[i].Name, err)

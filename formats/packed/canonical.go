@@ -70,6 +70,11 @@ func NewCodesHash(alphabet string, s pack.Shape) hash.Hash {
 	return h
 }
 
+// BytesAsCodes is the inverse of CodeBytes.
+func BytesAsCodes(b []byte) []int8 {
+	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(b))), len(b))
+}
+
 // CodeBytes is the two's complement view of codes; the memory is shared.
 func CodeBytes(codes []int8) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(codes))), len(codes))

@@ -11,6 +11,10 @@ import (
 // checkpoint has no name for it.
 const HeadName = "lm_head.weight"
 
+// ScreenName is the entry of int8 rows that stand beside an output head of floats, so that the engine finds the largest
+// logits without reading all of the head (FORMAT F18).
+const ScreenName = "lm_head.screen"
+
 // Describe reads the embedded config.json and generation_config.json and checks that the tensors of v are those that
 // they ask for. A file of weights alone is pack.ErrUnsupported.
 func Describe(v View) (*model.Description, error) {

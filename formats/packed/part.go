@@ -2,6 +2,8 @@ package packed
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,10 +16,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// PartFormat is the value of the metadata key `format` of part files.
+// Metadata of part files: the value of `format`, and the keys of the description and its digest.
 const (
-	PartFormat = "lowpack-part"
-	PartKey    = "lowpack.part"
+	PartFormat    = "lowpack-part"
+	PartKey       = "lowpack.part"
+	PartDigestKey = "lowpack.part.sha256"
 )
 
 // Part says which of Count parts a file is, and which tensors and digests of sources it holds. Together the parts of a
@@ -107,7 +110,16 @@ func (p *part) header(w *Writer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return safetensors.AppendHeader(nil, []safetensors.KV{{Key: "format", Value: PartFormat}, {Key: PartKey, Value: string(text)}}, w.frame.tensors, Align)
+	return partHeader(text, w.frame.tensors)
+}
+
+func partHeader(info []byte, ts []safetensors.TensorInfo) ([]byte, error) {
+	digest := sha256.Sum256(info)
+	return safetensors.AppendHeader(nil, []safetensors.KV{
+		{Key: "format", Value: PartFormat},
+		{Key: PartKey, Value: string(info)},
+		{Key: PartDigestKey, Value: hex.EncodeToString(digest[:])},
+	}, ts, Align)
 }
 
 // complete demands that no digest is missing.
@@ -157,18 +169,11 @@ func (p *PartFile) load() error {
 	if err != nil {
 		return err
 	}
-	if len(h.Metadata) != 2 || h.Metadata[0] != (safetensors.KV{Key: "format", Value: PartFormat}) || h.Metadata[1].Key != PartKey {
+	if len(h.Metadata) != 3 || h.Metadata[0] != (safetensors.KV{Key: "format", Value: PartFormat}) || h.Metadata[1].Key != PartKey {
 		return fmt.Errorf("%w: not a part of a conversion", pack.ErrUnsupported)
 	}
 	text := []byte(h.Metadata[1].Value)
 	if err := decodeStrictly(text, &p.PartInfo); err != nil {
-		return err
-	}
-	again, err := p.canonical()
-	if err != nil || !bytes.Equal(again, text) {
-		return fmt.Errorf("%w: the description of the part is not in canonical form", pack.ErrCorrupt)
-	}
-	if err := p.Plan.check(); err != nil {
 		return err
 	}
 	p.start = h.DataStart
@@ -176,19 +181,63 @@ func (p *PartFile) load() error {
 	for i, t := range h.Tensors {
 		p.frame.index[t.Name] = i
 	}
-	return p.checkTensors()
+	if err := p.checkHeader(text); err != nil {
+		return err
+	}
+	return p.check()
 }
 
-// checkTensors demands that the tensors of the file are those that the part lists.
-func (p *PartFile) checkTensors() error {
+// checkHeader regenerates the header and compares it with the file, byte for byte.
+func (p *PartFile) checkHeader(text []byte) error {
+	again, err := p.canonical()
+	if err != nil {
+		return err
+	}
+	want, err := partHeader(again, p.frame.tensors)
+	if err != nil {
+		return err
+	}
+	got := make([]byte, p.start)
+	if _, err := p.file.ReadAt(got, 0); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, want) || !bytes.Equal(text, again) {
+		return fmt.Errorf("%w: the header of the part does not match its digest, or is not in canonical form", pack.ErrCorrupt)
+	}
+	return nil
+}
+
+// check demands that the plan is sound, and that all that the part lists is in the plan and, as planned, in the file.
+func (p *PartFile) check() error {
+	if err := p.Plan.check(); err != nil {
+		return err
+	}
+	plan, err := newFrame(&p.Plan, p.Golden)
+	if err != nil {
+		return err
+	}
 	if len(p.Tensors) != len(p.frame.tensors) {
 		return fmt.Errorf("%w: the part lists %d tensors and holds %d", pack.ErrCorrupt, len(p.Tensors), len(p.frame.tensors))
 	}
 	for i, t := range p.Tensors {
-		if t.Name != p.frame.tensors[i].Name {
-			return fmt.Errorf("%w: the part lists tensor %q and holds %q", pack.ErrCorrupt, t.Name, p.frame.tensors[i].Name)
+		stored := &p.frame.tensors[i]
+		want, err := plan.lookup(t.Name)
+		if err != nil {
+			return err
+		}
+		if stored.Name != t.Name || stored.DType != want.DType || !slices.Equal(stored.Shape, want.Shape) || t.Name == GoldenName {
+			return fmt.Errorf("%w: the part holds %q, %s %v, where %q, %s %v is planned", pack.ErrCorrupt,
+				stored.Name, stored.DType, stored.Shape, want.Name, want.DType, want.Shape)
 		}
 		if err := checkDigest(t.Name, t.SHA256); err != nil {
+			return err
+		}
+	}
+	for _, s := range p.Sources {
+		if !slices.ContainsFunc(p.Plan.Sources, func(x Source) bool { return x.Name == s.Name }) {
+			return fmt.Errorf("%w: source %q is not in the plan", pack.ErrCorrupt, s.Name)
+		}
+		if err := checkDigest(s.Name, s.SHA256); err != nil {
 			return err
 		}
 	}

@@ -60,7 +60,7 @@ func newWriter(c *Contents) (*Writer, error) {
 			return nil, err
 		}
 	}
-	header, err := w.header()
+	header, err := w.Header()
 	w.start = int64(len(header))
 	return w, err
 }
@@ -74,8 +74,8 @@ func (w *Writer) truncate() error {
 	return nil
 }
 
-// header with what is known of the digests.
-func (w *Writer) header() ([]byte, error) {
+// Header is the beginning of the file, up to the data, with what is known of the digests.
+func (w *Writer) Header() ([]byte, error) {
 	if w.part != nil {
 		return w.part.header(w)
 	}
@@ -124,7 +124,7 @@ func (w *Writer) Commit() error {
 	if err := w.fillDigests(); err != nil {
 		return err
 	}
-	header, err := w.header()
+	header, err := w.Header()
 	if err != nil {
 		return err
 	}

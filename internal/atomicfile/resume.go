@@ -3,6 +3,7 @@ package atomicfile
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 )
 
@@ -28,6 +29,17 @@ func Resume(fs FS, target string) (*File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// DropResume removes the unfinished file of a target, if there is one and nobody works on it, and says whether it did.
+func DropResume(target string) bool {
+	path := ResumePath(target)
+	if _, err := os.Lstat(path); err != nil {
+		return false
+	}
+	removeStale(path)
+	_, err := os.Lstat(path)
+	return errors.Is(err, os.ErrNotExist)
 }
 
 // ResumePath is where the unfinished file of a target is kept.

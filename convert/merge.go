@@ -1,0 +1,193 @@
+package convert
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/lowpack/lowpack/formats/golden"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/atomicfile"
+	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Merge joins all parts of a conversion (Options.Part) to the packed file that a conversion in one piece writes, byte for
+// byte. Golden outputs are computed here. The digests of the parts are checked on the way.
+func Merge(ctx context.Context, parts []string, target string, progress Progress) (*Summary, error) {
+	start := time.Now()
+	for _, path := range parts {
+		if err := apart(target, path); err != nil {
+			return nil, err
+		}
+	}
+	m, err := openParts(parts)
+	if err != nil {
+		return nil, err
+	}
+	defer m.close()
+	c := m.files[0].Contents()
+	if m.out, err = packed.Create(atomicfile.OS, target, c); err != nil {
+		return nil, err
+	}
+	defer m.out.Abort()
+	m.count = newCounter(progress, m.bytes())
+	if err := m.copyAll(ctx); err != nil {
+		return nil, err
+	}
+	copied := time.Now()
+	if err := m.golden(ctx, progress); err != nil {
+		return nil, err
+	}
+	s := &Summary{
+		Tensors: len(c.Manifest.Packed) + len(c.Manifest.Plain), Quantized: len(c.Manifest.Packed),
+		BytesIn: m.count.total, BytesOut: m.out.Size(), Golden: time.Since(copied),
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err := m.out.Commit(); err != nil {
+		return nil, err
+	}
+	s.Elapsed = time.Since(start)
+	return s, nil
+}
+
+// merge is the state of one Merge.
+type merge struct {
+	paths []string
+	files []*packed.PartFile
+	out   *packed.Writer
+	count *counter
+}
+
+// openParts opens the parts and demands that they are all parts of one plan, each of them once.
+func openParts(paths []string) (*merge, error) {
+	if len(paths) == 0 {
+		return nil, fmt.Errorf("%w: no parts to merge", pack.ErrUnsupported)
+	}
+	m := &merge{paths: paths}
+	if err := m.open(); err != nil {
+		m.close()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *merge) open() error {
+	var first []byte
+	seen := map[int]string{}
+	for _, path := range m.paths {
+		p, err := packed.OpenPart(path)
+		if err != nil {
+			return err
+		}
+		m.files = append(m.files, p)
+		plan, err := p.Plan.Canonical()
+		if err != nil {
+			return err
+		}
+		if first == nil {
+			first = plan
+		}
+		switch other, twice := seen[p.Index]; {
+		case string(plan) != string(first) || p.Count != m.files[0].Count || p.Golden != m.files[0].Golden:
+			return fmt.Errorf("%w: %s and %s are parts of different conversions", pack.ErrUnsupported, m.paths[0], path)
+		case twice:
+			return fmt.Errorf("%w: %s and %s are both part %d", pack.ErrUnsupported, other, path, p.Index)
+		}
+		seen[p.Index] = path
+	}
+	for i := 1; i <= m.files[0].Count; i++ {
+		if seen[i] == "" {
+			return fmt.Errorf("%w: part %d of %d is missing", pack.ErrUnsupported, i, m.files[0].Count)
+		}
+	}
+	return nil
+}
+
+func (m *merge) close() {
+	for _, f := range m.files {
+		f.Close()
+	}
+}
+
+func (m *merge) bytes() (n int64) {
+	for _, f := range m.files {
+		for _, t := range f.Tensors {
+			if s, err := f.Section(t.Name); err == nil {
+				n += s.Size()
+			}
+		}
+	}
+	return n
+}
+
+func (m *merge) copyAll(ctx context.Context) error {
+	for i, f := range m.files {
+		for _, t := range f.Tensors {
+			if err := m.copy(ctx, f, t); err != nil {
+				return filerr.Named(m.paths[i], err)
+			}
+		}
+		for _, s := range f.Sources {
+			sourceOf(m.out.Manifest(), s.Name).SHA256 = s.SHA256
+		}
+	}
+	return nil
+}
+
+// copy copies a tensor and compares its digest.
+func (m *merge) copy(ctx context.Context, f *packed.PartFile, t packed.PartTensor) error {
+	from, err := f.Section(t.Name)
+	if err != nil {
+		return err
+	}
+	to, err := m.out.Stream(t.Name)
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	if err := m.count.copy(ctx, io.MultiWriter(to, h), from, t.Name); err != nil {
+		return err
+	}
+	if err := to.Close(); err != nil {
+		return err
+	}
+	if hex.EncodeToString(h.Sum(nil)) != t.SHA256 {
+		return damaged(t.Name)
+	}
+	m.setCodes(t)
+	return nil
+}
+
+// setCodes notes the digest of the codes of a quantized tensor.
+func (m *merge) setCodes(t packed.PartTensor) {
+	if t.Codes == "" {
+		return
+	}
+	if e, ok := m.out.Manifest().Entry(t.Name[:max(0, len(t.Name)-len(packed.PackedSuffix))]); ok {
+		e.CodesSHA = t.Codes
+	}
+}
+
+// golden plans the golden outputs anew, which gives the plan of the conversion, and computes them.
+func (m *merge) golden(ctx context.Context, progress Progress) error {
+	manifest := m.out.Manifest()
+	if golden.Mode(manifest.Recipe.Golden) == golden.None {
+		return nil
+	}
+	d, err := packed.Describe(m.out)
+	if err != nil && !(errors.Is(err, pack.ErrUnsupported) && manifest.Family == "") {
+		return err
+	}
+	plan, err := golden.Plan(golden.Mode(manifest.Recipe.Golden), manifest, d)
+	if err != nil {
+		return err
+	}
+	return recordGolden(ctx, m.out, d, plan, progress)
+}

@@ -1,0 +1,82 @@
+package convert
+
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// share is what one of several workers does of a conversion.
+type share struct {
+	index, count int // 1 … count
+	steps        []*step
+	files        []string // embedded files
+	sources      []string // files of the checkpoint to digest
+}
+
+// whole is everything.
+func (p *Plan) whole() share { return p.share(1, 1) }
+
+// share divides the steps, in the order of the source files, into runs of about the same number of bytes. Which tensor
+// goes where depends on the plan alone, so that workers need not speak with one another.
+func (p *Plan) share(index, count int) share {
+	s := share{index: index, count: count}
+	total, at := p.bytesIn(), int64(0)
+	for _, step := range p.inFileOrder() {
+		middle := at + step.row.BytesIn/2
+		at += step.row.BytesIn
+		if int(float64(middle)/float64(total)*float64(count))+1 == index {
+			s.steps = append(s.steps, step)
+		}
+	}
+	for i, f := range p.source.Sources() {
+		if i%count+1 == index {
+			s.sources = append(s.sources, f.Name)
+		}
+	}
+	for _, name := range embeddedFiles {
+		if _, ok := p.source.File(name); ok && index == 1 {
+			s.files = append(s.files, name)
+		}
+	}
+	return s
+}
+
+// part lists what a file with the share holds.
+func (s *share) part() *packed.Part {
+	p := &packed.Part{Index: s.index, Count: s.count, Sources: s.sources}
+	for _, step := range s.steps {
+		p.Tensors = append(p.Tensors, step.stored()...)
+	}
+	for _, name := range s.files {
+		p.Tensors = append(p.Tensors, packed.FilePrefix+name)
+	}
+	return p
+}
+
+func (s *share) bytesIn() (n int64) {
+	for _, step := range s.steps {
+		n += step.row.BytesIn
+	}
+	return n
+}
+
+// stored names what a step writes.
+func (s *step) stored() []string {
+	if s.entry == nil {
+		return []string{s.from.Name}
+	}
+	return []string{s.entry.Name + packed.PackedSuffix, s.entry.Name + packed.ScaleSuffix}
+}
+
+// maxParts bounds the number of parts of a conversion.
+const maxParts = 4096
+
+// checkPart refuses a part that does not exist.
+func checkPart(part, parts int) error {
+	if parts < 0 || parts > maxParts || parts == 0 && part != 0 || parts > 0 && (part < 1 || part > parts) {
+		return fmt.Errorf("%w: part %d of %d; there are at most %d parts, counted from 1", pack.ErrUnsupported, part, parts, maxParts)
+	}
+	return nil
+}
