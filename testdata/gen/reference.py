@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""An independent forward pass in float64, and the golden logits that it gives for miniatures of every model family.
+
+It reads a checkpoint directory (config.json, *.safetensors) and knows the families from the definitions of their authors; it
+shares no code with the Go program and none of its formats. Only numpy is needed (Debian: python3-numpy).
+
+  reference.py CHECKPOINT TOKEN,TOKEN,…        prints the arg-max and the largest logits of every position
+  reference.py --golden PROGRAM OUT            writes miniatures with `PROGRAM synth`, and their golden logits to OUT
+
+Two kinds of logits: "float", where every linear layer multiplies its stored weights with float activations; and "int8", where
+the linear layers of the blocks first round their input to int8, one scale per token, as BitNet models do. Weights that a
+checkpoint declares as masters of ternary ones are made ternary in both.
+"""
+import glob
+import hashlib
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+
+# ---- files ---------------------------------------------------------------------------------------------------------------
+
+def read_safetensors(path):
+    with open(path, "rb") as f:
+        (n,) = struct.unpack("<Q", f.read(8))
+        header = json.loads(f.read(n))
+        data = f.read()
+    out = {}
+    for name, info in header.items():
+        if name == "__metadata__":
+            continue
+        raw = data[info["data_offsets"][0]:info["data_offsets"][1]]
+        kind = info["dtype"]
+        if kind == "BF16":
+            a = (np.frombuffer(raw, "<u2").astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        elif kind == "U8":
+            a = np.frombuffer(raw, np.uint8)
+        else:
+            a = np.frombuffer(raw, {"F16": "<f2", "F32": "<f4", "F64": "<f8"}[kind]).astype(np.float64)
+        out[name] = a.reshape(info["shape"])
+    return out
+
+
+def write_safetensors(path, tensors, metadata):
+    header, data = {"__metadata__": metadata}, b""
+    for name in sorted(tensors):
+        raw = tensors[name].astype("<f4").tobytes()
+        header[name] = {"dtype": "F32", "shape": list(tensors[name].shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+# ---- building blocks -----------------------------------------------------------------------------------------------------
+
+def rmsnorm(x, w, eps, plus_one):
+    return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps) * (1 + w if plus_one else w)
+
+
+def absmean(w):
+    """Ternary weights of masters: rounded in float32 as training does it."""
+    w = w.astype(np.float32)
+    mean = np.maximum(np.float32(np.mean(np.abs(w).astype(np.float64))), np.float32(1e-5))
+    return np.clip(np.rint(w * (np.float32(1) / mean)), -1, 1).astype(np.float64) * float(mean)
+
+
+def unpack(u8, rows):
+    """Codes of packed checkpoints: byte (r, k) holds rows r, r+R, r+2R, r+3R of column k, lowest bits first, code = weight + 1."""
+    parts = [((u8 >> (2 * i)) & 3).astype(np.float64) - 1 for i in range(4)]
+    return np.concatenate(parts)[:rows]
+
+
+def rounded(x):
+    """Activations rounded to int8, per token, and back."""
+    biggest = np.maximum(np.max(np.abs(x), axis=-1, keepdims=True), 1e-5)
+    return np.clip(np.rint(x * (127 / biggest)), -127, 127) * (biggest / 127)
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def relu2(x):
+    return np.maximum(x, 0) ** 2
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3)))
+
+
+def softmax(z):
+    e = np.exp(z - np.max(z, axis=-1, keepdims=True))
+    return e / np.sum(e, axis=-1, keepdims=True)
+
+
+def frequencies(theta, dim, scaling):
+    inv = theta ** (-np.arange(0, dim, 2, dtype=np.float64) / dim)
+    kind = (scaling or {}).get("rope_type", (scaling or {}).get("type", "default"))
+    if kind == "linear":
+        return inv / scaling["factor"]
+    if kind == "llama3":
+        low, high, old = scaling["low_freq_factor"], scaling["high_freq_factor"], scaling["original_max_position_embeddings"]
+        wave = 2 * np.pi / inv
+        smooth = (old / wave - low) / (high - low)
+        between = (1 - smooth) * inv / scaling["factor"] + smooth * inv
+        return np.where(wave < old / high, inv, np.where(wave > old / low, inv / scaling["factor"], between))
+    assert kind == "default", kind
+    return inv
+
+
+def rotate(x, inv):
+    """x: [positions, heads, dim]; pairs (i, i + dim/2) turn by position × inv[i]."""
+    angle = np.arange(x.shape[0])[:, None, None] * inv
+    half = x.shape[-1] // 2
+    a, b = x[..., :half], x[..., half:]
+    return np.concatenate([a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)], axis=-1)
+
+
+# ---- the model -----------------------------------------------------------------------------------------------------------
+
+class Model:
+    def __init__(self, directory):
+        self.c = c = json.load(open(os.path.join(directory, "config.json")))
+        self.t = {}
+        for path in sorted(glob.glob(os.path.join(directory, "*.safetensors"))):
+            self.t.update(read_safetensors(path))
+        self.arch = c["architectures"][0]
+        self.gemma = self.arch.startswith("Gemma")
+        self.heads = c["num_attention_heads"]
+        self.kv = c.get("num_key_value_heads") or self.heads
+        self.dim = c.get("head_dim") or c["hidden_size"] // self.heads
+        self.eps = c["rms_norm_eps"]
+        act = c.get("hidden_activation") or c["hidden_act"]
+        self.act = {"silu": silu, "relu2": relu2, "gelu_pytorch_tanh": gelu_tanh, "gelu": gelu_tanh if self.gemma else None}[act]
+        q = c.get("quantization_config") or {}
+        self.divides = q.get("linear_class", "bitlinear") == "bitlinear"
+        self.masters = q.get("quantization_mode") == "online" or (self.arch == "BitnetForCausalLM" and not q)
+        self.int8 = False
+
+    def weight(self, name):
+        w = self.t[name]
+        if w.dtype == np.uint8:
+            scale = float(self.t[name + "_scale"].reshape(-1)[0])
+            return unpack(w, 4 * w.shape[0]) * (1 / scale if self.divides else scale)
+        return absmean(w) if self.masters else w
+
+    def linear(self, prefix, x, rows=slice(None)):
+        y = (rounded(x) if self.int8 else x) @ self.weight(prefix + ".weight")[rows].T
+        bias = self.t.get(prefix + ".bias")
+        return y if bias is None else y + bias[rows]
+
+    def norm(self, name, x):
+        return rmsnorm(x, self.t[name + ".weight"], self.eps, self.gemma)
+
+    def is_local(self, i):
+        """Whether layer i sees a window of positions only."""
+        c = self.c
+        if not c.get("sliding_window"):
+            return False
+        if c.get("layer_types"):
+            return c["layer_types"][i] == "sliding_attention"
+        if self.arch.startswith("Qwen"):
+            return bool(c.get("use_sliding_window")) and i >= c["max_window_layers"]
+        if self.arch == "Gemma2ForCausalLM":
+            return i % 2 == 0
+        if self.arch == "Gemma3ForCausalLM":
+            return (i + 1) % c.get("sliding_window_pattern", c.get("_sliding_window_pattern", 6)) != 0
+        return self.arch in ("MistralForCausalLM", "Phi3ForCausalLM")
+
+    def rope(self, local):
+        c, params = self.c, self.c.get("rope_parameters") or {}
+        if "full_attention" in params:
+            params = params["sliding_attention" if local else "full_attention"]
+            return frequencies(params["rope_theta"], self.dim, params)
+        if local and self.arch == "Gemma3ForCausalLM":
+            return frequencies(c["rope_local_base_freq"], self.dim, None)
+        return frequencies(params.get("rope_theta", c.get("rope_theta", 10000.0)), self.dim, params or c.get("rope_scaling"))
+
+    def attention(self, i, prefix, x):
+        n, group = x.shape[0], self.heads // self.kv
+        q_rows, kv_rows = self.heads * self.dim, self.kv * self.dim
+        if prefix + "qkv_proj.weight" in self.t:
+            parts = [slice(0, q_rows), slice(q_rows, q_rows + kv_rows), slice(q_rows + kv_rows, q_rows + 2 * kv_rows)]
+            q, k, v = (self.linear(prefix + "qkv_proj", x, p) for p in parts)
+        else:
+            q, k, v = (self.linear(prefix + p, x) for p in ("q_proj", "k_proj", "v_proj"))
+        q, k, v = q.reshape(n, self.heads, self.dim), k.reshape(n, self.kv, self.dim), v.reshape(n, self.kv, self.dim)
+        if prefix + "q_norm.weight" in self.t:
+            q, k = self.norm(prefix + "q_norm", q), self.norm(prefix + "k_norm", k)
+        inv = self.rope(self.is_local(i))
+        q, k = rotate(q, inv), rotate(k, inv)
+        scale = self.c.get("query_pre_attn_scalar", self.dim) ** -0.5
+        z = np.einsum("qhd,khd->hqk", q, np.repeat(k, group, axis=1)) * scale
+        cap = self.c.get("attn_logit_softcapping")
+        if cap:
+            z = cap * np.tanh(z / cap)
+        at, to = np.arange(n)[:, None], np.arange(n)[None, :]
+        seen = to <= at
+        if self.is_local(i):
+            seen &= to > at - self.c["sliding_window"]
+        o = np.einsum("hqk,khd->qhd", softmax(np.where(seen, z, -np.inf)), np.repeat(v, group, axis=1)).reshape(n, q_rows)
+        for name in ("attn_sub_norm", "inner_attn_ln"):
+            if prefix + name + ".weight" in self.t:
+                o = self.norm(prefix + name, o)
+        return self.linear(prefix + "o_proj", o)
+
+    def mlp(self, prefix, x):
+        if prefix + "gate_up_proj.weight" in self.t:
+            n = self.c["intermediate_size"]
+            gate, up = self.linear(prefix + "gate_up_proj", x, slice(0, n)), self.linear(prefix + "gate_up_proj", x, slice(n, 2 * n))
+        else:
+            gate, up = self.linear(prefix + "gate_proj", x), self.linear(prefix + "up_proj", x)
+        f = self.act(gate) * up
+        for name in ("ffn_sub_norm", "ffn_layernorm"):
+            if prefix + name + ".weight" in self.t:
+                f = self.norm(prefix + name, f)
+        return self.linear(prefix + "down_proj", f)
+
+    def logits(self, tokens, int8=False):
+        self.int8 = int8
+        c = self.c
+        h = self.t["model.embed_tokens.weight"][tokens]
+        if self.gemma:
+            h = h * np.sqrt(c["hidden_size"])
+        two_norms = self.arch in ("Gemma2ForCausalLM", "Gemma3ForCausalLM")
+        for i in range(c["num_hidden_layers"]):
+            p = f"model.layers.{i}."
+            a = self.attention(i, p + "self_attn.", self.norm(p + "input_layernorm", h))
+            h = h + (self.norm(p + "post_attention_layernorm", a) if two_norms else a)
+            x = self.norm(p + ("pre_feedforward_layernorm" if two_norms else "post_attention_layernorm"), h)
+            f = self.mlp(p + "mlp.", x)
+            h = h + (self.norm(p + "post_feedforward_layernorm", f) if two_norms else f)
+        h = self.norm("model.norm", h)
+        tied = c.get("tie_word_embeddings", self.gemma) or c.get("share_embedding", False)
+        z = h @ self.t["model.embed_tokens.weight" if tied else "lm_head.weight"].T
+        cap = c.get("final_logit_softcapping")
+        return cap * np.tanh(z / cap) if cap else z
+
+
+# ---- golden logits -------------------------------------------------------------------------------------------------------
+
+# Miniatures: the name of a bundled configuration, and whether int8 logits are recorded too.
+GOLDEN = {
+    "bitnet-2b4t": True, "bitnet-2b4t-bf16": True, "bitnet-3b": True, "bitnet-xl": True, "llama3-8b-1.58": True, "falcon3-1b": True,
+    "trilm-99m": True, "paretoq-125m-1bit": True, "paretoq-125m-1.58bit": True, "paretoq-125m-2bit": True, "paretoq-125m-3bit": False, "paretoq-125m-4bit": False,
+    "llama-3-8b": False, "llama-3.1-8b": False, "llama-3.2-1b": False, "smollm2-135m": False, "mobilellm-125m": False,
+    "mistral-7b-v0.1": False, "mistral-7b-v0.3": False, "qwen2.5-0.5b": False, "qwen3-0.6b": False, "phi-3-mini-4k": False,
+    "gemma-2b": False, "gemma-2-2b": False, "gemma-3-270m": False, "gemma-3-1b": False,
+}
+TOKENS = [(i * i * 37 + i * 101 + 11) % 300 for i in range(48)]  # longer than the window of the miniatures, which is 32
+POSITIONS = [0, 1, 7, 31, 32, 47]
+
+
+def digest(directory):
+    """SHA-256 over the names and bytes of config.json and the weights: the golden logits belong to these files only."""
+    h = hashlib.sha256()
+    for path in [os.path.join(directory, "config.json")] + sorted(glob.glob(os.path.join(directory, "*.safetensors"))):
+        h.update(os.path.basename(path).encode() + b"\n")
+        h.update(open(path, "rb").read())
+    return h.hexdigest()
+
+
+def golden(program, out):
+    tensors, digests = {}, {}
+    for name, int8 in GOLDEN.items():
+        with tempfile.TemporaryDirectory() as tmp:
+            directory = os.path.join(tmp, "model")
+            subprocess.run([program, "synth", "--like", name, "--mini", "-o", directory], check=True, stderr=subprocess.DEVNULL)
+            model = Model(directory)
+            digests[name] = digest(directory)
+            tensors[name + "/float"] = model.logits(TOKENS)[POSITIONS]
+            if int8:
+                tensors[name + "/int8"] = model.logits(TOKENS, int8=True)[POSITIONS]
+    meta = {"tokens": json.dumps(TOKENS), "positions": json.dumps(POSITIONS), "digests": json.dumps(digests)}
+    write_safetensors(out, tensors, meta)
+    print(len(digests), "models,", len(tensors), "sets of logits,", os.path.getsize(out), "bytes")
+
+
+def main():
+    if len(sys.argv) == 4 and sys.argv[1] == "--golden":
+        return golden(sys.argv[2], sys.argv[3])
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    z = Model(sys.argv[1]).logits([int(t) for t in sys.argv[2].split(",")])
+    for i, row in enumerate(z):
+        top = np.argsort(-row)[:5]
+        print(i, " ".join(f"{t}:{row[t]:.6f}" for t in top))
+
+
+if __name__ == "__main__":
+    main()
