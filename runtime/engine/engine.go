@@ -48,8 +48,9 @@ type Engine struct {
 	sequences []*Sequence
 	close     []func()
 
-	mu   sync.Mutex // held by Forward and by what changes sequences
-	pass pass
+	mu           sync.Mutex // held by Forward and by what changes sequences
+	pass         pass
+	screenedRows int
 }
 
 // Open loads a packed file. The weights stay in the memory map of the file.
@@ -140,9 +141,16 @@ func (e *Engine) Description() *model.Description { return e.desc }
 // Options are those that the engine was made with, defaults filled in.
 func (e *Engine) Options() Options { return e.opt }
 
-// WeightBytes is the number of bytes of weights that a step of decoding reads, the head included and of the embedding
-// only one row.
-func (e *Engine) WeightBytes() int { return e.weights.bytes() }
+// WeightBytes is the number of bytes of weights that a step of decoding reads: all linears, one row of the embedding, and
+// the head, of which the screen stands for all when only the largest logits are wanted and there is one.
+func (e *Engine) WeightBytes(top bool) int { return e.weights.bytes(top) }
+
+// ScreenedRows counts the rows of the output head that were computed after screening, since the engine was made.
+func (e *Engine) ScreenedRows() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.screenedRows
+}
 
 // Close stops the workers and releases memory. No other method may be running or called afterwards.
 func (e *Engine) Close() {

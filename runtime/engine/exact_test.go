@@ -156,7 +156,7 @@ func together(t *testing.T, e *Engine, chunk int) [][][]float32 {
 			if at < len(tokens) {
 				next := tokens[at:min(at+chunk, len(tokens))]
 				flat := make([]float32, len(next)*vocab)
-				batch = append(batch, Chunk{seqs[i], next, flat})
+				batch = append(batch, Chunk{Seq: seqs[i], Tokens: next, Logits: flat})
 				for j := range next {
 					rows[i] = append(rows[i], flat[j*vocab:][:vocab])
 				}
@@ -189,7 +189,7 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 			e := engine(t, tiny(t), Options{Threads: threads, Sequences: 3, Context: 256, Cache: cache})
 			var batch []Chunk
 			for range 3 {
-				batch = append(batch, Chunk{sequence(t, e), []int{5}, make([]float32, e.Description().Vocab)})
+				batch = append(batch, Chunk{Seq: sequence(t, e), Tokens: []int{5}, Logits: make([]float32, e.Description().Vocab)})
 			}
 			for _, n := range []int{1, 3} {
 				step := func() {

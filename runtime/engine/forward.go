@@ -14,6 +14,12 @@ type Chunk struct {
 	Tokens []int
 	// Logits receives the logits after each of the last len(Logits)/Vocab tokens. Empty = none are wanted.
 	Logits []float32
+
+	// Top says that only the Top largest of these logits are of interest, in the order of NUMERICS N21, and those of the
+	// tokens Keep; the others may become −Inf. A file with a screen of its head (FORMAT F18) is then read faster; the
+	// logits that count are the same, bit for bit. 0 = all.
+	Top  int
+	Keep []int
 }
 
 // Forward appends the tokens of all chunks to their sequences, at most one chunk per sequence, and computes the logits
@@ -38,6 +44,7 @@ func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 			t := token{seq: c.Seq, pos: c.Seq.n + j, id: id}
 			if j >= silent {
 				t.logits = c.Logits[(j-silent)*e.desc.Vocab:][:e.desc.Vocab]
+				t.top, t.keep = c.Top, c.Keep
 			}
 			if p.tokens = append(p.tokens, t); len(p.tokens) == e.opt.Batch {
 				if err := e.flush(ctx); err != nil {
@@ -67,15 +74,27 @@ func (e *Engine) check(batch []Chunk, i int) error {
 		return fmt.Errorf("%w: %d tokens after %d; the context holds %d", pack.ErrLimit, len(c.Tokens), c.Seq.n, e.opt.Context)
 	case len(c.Logits)%e.desc.Vocab != 0 || len(c.Logits) > len(c.Tokens)*e.desc.Vocab:
 		return fmt.Errorf("%w: room for %d logits; %d tokens have %d each", pack.ErrUnsupported, len(c.Logits), len(c.Tokens), e.desc.Vocab)
+	case c.Top < 0:
+		return fmt.Errorf("%w: the top %d logits", pack.ErrUnsupported, c.Top)
 	}
-	for _, id := range c.Tokens {
-		if id < 0 || id >= e.desc.Vocab {
-			return fmt.Errorf("%w: token id %d; the vocabulary has %d", pack.ErrUnsupported, id, e.desc.Vocab)
-		}
+	if err := e.checkIDs(c.Tokens); err != nil {
+		return err
+	}
+	if err := e.checkIDs(c.Keep); err != nil {
+		return err
 	}
 	for j := range i {
 		if batch[j].Seq == c.Seq {
 			return fmt.Errorf("%w: chunks %d and %d are for the same sequence", pack.ErrUnsupported, j, i)
+		}
+	}
+	return nil
+}
+
+func (e *Engine) checkIDs(ids []int) error {
+	for _, id := range ids {
+		if id < 0 || id >= e.desc.Vocab {
+			return fmt.Errorf("%w: token id %d; the vocabulary has %d", pack.ErrUnsupported, id, e.desc.Vocab)
 		}
 	}
 	return nil
@@ -204,6 +223,9 @@ func (e *Engine) head() error {
 // logits computes those of the n tokens p.rows. Those of a single token go straight to their place.
 func (e *Engine) logits(n int) {
 	p, d := &e.pass, e.desc
+	if e.screened(n) && e.screenLogits(n) {
+		return
+	}
 	y := p.logits
 	if n == 1 {
 		y = p.tokens[p.rows[0]].logits

@@ -27,16 +27,16 @@ func TestForwardRefuses(t *testing.T) {
 		batch []Chunk
 		want  error
 	}{
-		"no sequence":         {[]Chunk{{nil, []int{1}, nil}}, pack.ErrUnsupported},
-		"closed sequence":     {[]Chunk{{closed, []int{1}, nil}}, pack.ErrUnsupported},
-		"of another engine":   {[]Chunk{{other, []int{1}, nil}}, pack.ErrUnsupported},
-		"no tokens":           {[]Chunk{{s, nil, nil}}, pack.ErrUnsupported},
-		"negative token":      {[]Chunk{{s, []int{-1}, nil}}, pack.ErrUnsupported},
-		"token too large":     {[]Chunk{{s, []int{vocab}, nil}}, pack.ErrUnsupported},
-		"context":             {[]Chunk{{s, make([]int, 9), nil}}, pack.ErrLimit},
-		"half a row":          {[]Chunk{{s, []int{1}, make([]float32, vocab/2)}}, pack.ErrUnsupported},
-		"more rows than text": {[]Chunk{{s, []int{1}, make([]float32, 2*vocab)}}, pack.ErrUnsupported},
-		"the same twice":      {[]Chunk{{s, []int{1}, nil}, {s, []int{1}, nil}}, pack.ErrUnsupported},
+		"no sequence":         {[]Chunk{{Seq: nil, Tokens: []int{1}, Logits: nil}}, pack.ErrUnsupported},
+		"closed sequence":     {[]Chunk{{Seq: closed, Tokens: []int{1}, Logits: nil}}, pack.ErrUnsupported},
+		"of another engine":   {[]Chunk{{Seq: other, Tokens: []int{1}, Logits: nil}}, pack.ErrUnsupported},
+		"no tokens":           {[]Chunk{{Seq: s, Tokens: nil, Logits: nil}}, pack.ErrUnsupported},
+		"negative token":      {[]Chunk{{Seq: s, Tokens: []int{-1}, Logits: nil}}, pack.ErrUnsupported},
+		"token too large":     {[]Chunk{{Seq: s, Tokens: []int{vocab}, Logits: nil}}, pack.ErrUnsupported},
+		"context":             {[]Chunk{{Seq: s, Tokens: make([]int, 9), Logits: nil}}, pack.ErrLimit},
+		"half a row":          {[]Chunk{{Seq: s, Tokens: []int{1}, Logits: make([]float32, vocab/2)}}, pack.ErrUnsupported},
+		"more rows than text": {[]Chunk{{Seq: s, Tokens: []int{1}, Logits: make([]float32, 2*vocab)}}, pack.ErrUnsupported},
+		"the same twice":      {[]Chunk{{Seq: s, Tokens: []int{1}, Logits: nil}, {Seq: s, Tokens: []int{1}, Logits: nil}}, pack.ErrUnsupported},
 	} {
 		if err := e.Forward(context.Background(), c.batch); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
@@ -44,7 +44,7 @@ func TestForwardRefuses(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := e.Forward(cancelled, []Chunk{{s, []int{1}, nil}}); !errors.Is(err, context.Canceled) {
+	if err := e.Forward(cancelled, []Chunk{{Seq: s, Tokens: []int{1}, Logits: nil}}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if s.Len() != 0 {
@@ -87,7 +87,7 @@ func TestTruncate(t *testing.T) {
 		if chunk[0] == tokens[5] {
 			s.Truncate(5)
 		}
-		if err := e.Forward(context.Background(), []Chunk{{s, chunk, got}}); err != nil {
+		if err := e.Forward(context.Background(), []Chunk{{Seq: s, Tokens: chunk, Logits: got}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -136,7 +136,7 @@ func TestNonFinite(t *testing.T) {
 			c.damage(v)
 			e := engine(t, v, Options{Threads: 2})
 			s := sequence(t, e)
-			err := e.Forward(context.Background(), []Chunk{{s, []int{7, 8, 9, 11}, make([]float32, e.desc.Vocab)}})
+			err := e.Forward(context.Background(), []Chunk{{Seq: s, Tokens: []int{7, 8, 9, 11}, Logits: make([]float32, e.desc.Vocab)}})
 			var n *NonFinite
 			if !errors.As(err, &n) || !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(n.Step, c.step) || n.Position != c.at {
 				t.Fatalf("%v; want position %d, %s", err, c.at, c.step)

@@ -65,14 +65,15 @@ func (e *Engine) Generate(ctx context.Context, seq *Sequence, r Request, yield f
 		return g.result, err
 	}
 	for _, list := range [][]int{r.History, r.Prompt} {
+		if err := e.checkIDs(list); err != nil {
+			return g.result, err
+		}
 		for _, id := range list {
-			if id < 0 || id >= e.desc.Vocab {
-				return g.result, fmt.Errorf("%w: token id %d; the vocabulary has %d", pack.ErrUnsupported, id, e.desc.Vocab)
-			}
 			g.sampler.Accept(id)
 		}
 	}
-	g.step = []Chunk{{seq, r.Prompt, make([]float32, e.desc.Vocab)}}
+	g.step = []Chunk{{Seq: seq, Tokens: r.Prompt, Logits: make([]float32, e.desc.Vocab), Top: g.sampler.Top()}}
+	g.step[0].Keep = g.sampler.Penalized()
 	err = g.run(ctx)
 	return g.result, err
 }
@@ -119,6 +120,7 @@ func (g *generation) run(ctx context.Context) error {
 			return g.end(EndContext)
 		}
 		g.step[0].Tokens[0] = next
+		g.step[0].Keep = g.sampler.Penalized()
 		if err := g.Forward(ctx, g.step); err != nil {
 			return err
 		}

@@ -91,7 +91,7 @@ func logits(t testing.TB, e *Engine, tokens []int, n int) [][]float32 {
 	defer s.Close()
 	vocab := e.Description().Vocab
 	flat := make([]float32, n*vocab)
-	if err := e.Forward(context.Background(), []Chunk{{s, tokens, flat}}); err != nil {
+	if err := e.Forward(context.Background(), []Chunk{{Seq: s, Tokens: tokens, Logits: flat}}); err != nil {
 		t.Fatal(err)
 	}
 	rows := make([][]float32, n)
@@ -443,7 +443,7 @@ func greedy(t *testing.T, e *Engine, prompt []int, n int) (ids []int) {
 	defer s.Close()
 	next, row := prompt, make([]float32, e.Description().Vocab)
 	for range n {
-		if err := e.Forward(context.Background(), []Chunk{{s, next, row}}); err != nil {
+		if err := e.Forward(context.Background(), []Chunk{{Seq: s, Tokens: next, Logits: row}}); err != nil {
 			t.Fatal(err)
 		}
 		next = []int{argmax(row)}

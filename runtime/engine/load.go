@@ -19,6 +19,7 @@ type weights struct {
 	blocks []block
 	norm   []float32
 	head   fan
+	screen *screen // nil = none
 }
 
 // block is one layer. A nil norm means that the step does not exist.
@@ -30,8 +31,13 @@ type block struct {
 	local                               bool
 }
 
-func (w *weights) bytes() int {
-	n := w.head.bytes() + w.embed.Cols*w.embed.Type.Size()
+func (w *weights) bytes(top bool) int {
+	n := w.embed.Cols * w.embed.Type.Size()
+	if top && w.screen != nil {
+		n += w.screen.codes.Bytes()
+	} else {
+		n += w.head.bytes()
+	}
 	for i := range w.blocks {
 		b := &w.blocks[i]
 		n += b.qkv.bytes() + b.o.bytes() + b.gateUp.bytes() + b.down.bytes()
@@ -46,6 +52,7 @@ func (e *Engine) load(v packed.View) error {
 	w.embed = l.floats(d.Embed, d.Vocab, d.Hidden)
 	w.norm = l.norm(d.FinalNorm, d.Hidden)
 	w.head = l.fan(&model.Linear{Weight: d.Head, In: d.Hidden, Out: d.Vocab})
+	w.screen = l.loadScreen()
 	w.blocks = make([]block, len(d.Blocks))
 	for i := range d.Blocks {
 		from := &d.Blocks[i]

@@ -30,6 +30,10 @@ type pass struct {
 	rows     []int     // these tokens
 	logits   []float32 // [headRows][Vocab]
 
+	kept       []bool    // [Vocab]: scratch of the screen
+	best       []float32 // the same
+	candidates []int32   // rows of the head that the screen leaves
+
 	wrong atomic.Bool // something is not finite
 	bad   []bool      // [n]: where
 
@@ -40,6 +44,8 @@ type pass struct {
 	split   splitTask
 	attend  attendTask
 	post    postTask
+	screen  screenTask
+	exact   exactTask
 	finish  finishTask
 }
 
@@ -49,6 +55,8 @@ type token struct {
 	pos    int
 	id     int
 	logits []float32 // where its logits go; nil = not wanted
+	top    int       // as in Chunk
+	keep   []int
 }
 
 // turns are the rotations of a position in global and in local blocks.
@@ -87,6 +95,9 @@ func (e *Engine) passShape() passShape {
 	head := e.weights.head.sums()
 	s.batch = max(1, min(s.batch, mostSums/4/max(1, perToken)))
 	s.headRows = max(1, min(s.headRows, mostSums/4/max(1, head)))
+	if e.weights.screen != nil {
+		s.headRows = max(s.headRows, screenSpace)
+	}
 	s.sums = max(s.batch*perToken, s.headRows*head)
 	s.scores = d.Heads / d.KVHeads * (e.opt.Context + e.width())
 	return s
@@ -138,6 +149,10 @@ func (e *Engine) newPass() {
 		}
 	}
 	p.quantizeFor(&e.weights.head, s.batch)
+	if e.weights.screen != nil {
+		p.kept, p.best = make([]bool, d.Vocab), make([]float32, 0, d.Vocab/screenMost+1)
+		p.candidates = make([]int32, 0, d.Vocab)
+	}
 }
 
 // quantizeFor makes room for the quantized input of a fan.

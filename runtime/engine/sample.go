@@ -53,6 +53,7 @@ type Sampler struct {
 	s     Sampling
 	state uint64 // of the random numbers
 	seen  []bool // tokens of the text so far
+	ids   []int  // the same, in the order of their appearance
 	order order
 	exps  []float32 // scratch
 }
@@ -63,11 +64,40 @@ func NewSampler(s Sampling, vocab int) (*Sampler, error) {
 		return nil, err
 	}
 	order := order{heap: make([]candidate, 0, vocab), taken: make([]weighted, 0, vocab)}
-	return &Sampler{s: s, state: s.Seed, seen: make([]bool, vocab), order: order, exps: make([]float32, vocab)}, nil
+	return &Sampler{s: s, state: s.Seed, seen: make([]bool, vocab), ids: make([]int, 0, vocab), order: order, exps: make([]float32, vocab)}, nil
 }
 
 // Accept counts a token as part of the text, for the repetition penalty. Next does not do so itself.
-func (s *Sampler) Accept(id int) { s.seen[id] = true }
+func (s *Sampler) Accept(id int) {
+	if !s.seen[id] {
+		s.seen[id] = true
+		s.ids = append(s.ids, id)
+	}
+}
+
+// Top is how many of the largest logits Next looks at, besides those of Penalized; 0 = all. See Chunk.
+func (s *Sampler) Top() int {
+	if s.s.Temperature == 0 {
+		return 1
+	}
+	return s.s.TopK
+}
+
+// Penalized are the tokens whose logits the repetition penalty changes.
+func (s *Sampler) Penalized() []int {
+	if s.penalty() == 1 {
+		return nil
+	}
+	return s.ids
+}
+
+// penalty is 1 where there is none.
+func (s *Sampler) penalty() float32 {
+	if s.s.RepetitionPenalty == 0 {
+		return 1
+	}
+	return s.s.RepetitionPenalty
+}
 
 // Next chooses a token. It changes the logits, which are finite.
 func (s *Sampler) Next(logits []float32) int {
@@ -96,16 +126,11 @@ func ArgMax(logits []float32) int {
 
 // penalize is step 1.
 func (s *Sampler) penalize(logits []float32) {
-	p := s.s.RepetitionPenalty
-	if p == 0 || p == 1 {
-		return
-	}
-	for id, seen := range s.seen {
-		switch {
-		case !seen:
-		case logits[id] > 0:
+	p := s.penalty()
+	for _, id := range s.Penalized() {
+		if logits[id] > 0 {
 			logits[id] /= p
-		default:
+		} else {
 			logits[id] *= p
 		}
 	}

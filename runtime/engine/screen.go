@@ -1,0 +1,203 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/kernel"
+	"github.com/lowpack/lowpack/runtime/tensor"
+)
+
+// screen finds the rows of the output head that can hold the largest logits, by int8 rows of half its size: exact
+// integers give every logit up to an error that is bounded, and only rows whose upper bound reaches the k-th largest
+// lower bound are computed from the head itself. So the k largest logits are the same, bit for bit, as those of the whole
+// head.
+//
+// The bound. Row m of the head is W, its code row c with scale s; K columns; x is the input. FORMAT F18 says
+// |W − s·c| ≤ 0.501·s. x is written as d·q + r with q = 255·hi + lo and hi, lo two int8 vectors, so that |r| ≤ 0.51·d
+// elementwise with d = max|x| / 32512. Then
+//
+//	|W·x − s·d·(c·q)| ≤ Σ|W − s·c||x| + s·Σ|c||r| ≤ s·(0.501·‖x‖₁ + 127·0.51·d·K)
+//
+// and the logit as N6 computes it differs from W·x by less than γ·Σ|W||x| ≤ γ·127.6·s·‖x‖₁, γ = (K/16 + 6)·2⁻²⁴: an element
+// is rounded once as a product, K/16 times in its lane, and four times in the tree. All that is s·C with a C that is the
+// same for all rows.
+type screen struct {
+	codes  *kernel.Weights
+	scales []float32
+	x      *kernel.Activations // [2·screenRows]: hi and lo of each input
+}
+
+const (
+	screenRows  = 4      // most inputs that are screened; more are better served by the whole head
+	screenSpace = 4      // rows of logits that the sums and bounds of one input take
+	screenSteps = 32512  // 127.5·255: the largest q
+	screenMost  = 1 << 2 // the part of the head that may be computed afterwards; beyond it all of it is
+	tinyWeight  = 1.5e-36
+)
+
+// loadScreen binds the screen of a file that has one and a head that can use it.
+func (l *loader) loadScreen() *screen {
+	d, head := l.desc, &l.weights.head
+	entry, ok := l.view.Manifest().Entry(packed.ScreenName)
+	if !ok || l.err != nil || l.opt.FloatActivations {
+		return nil
+	}
+	m, err := l.codes(entry, pack.Shape{M: d.Vocab, K: d.Hidden})
+	switch {
+	case err != nil:
+	case entry.Layout.Alphabet != pack.Int8.Name || len(m.scales) != d.Vocab || m.codes.Groups() != 1:
+		err = fmt.Errorf("%w: a screen has int8 codes and one scale per row (F18)", pack.ErrCorrupt)
+	case len(head.matrices) != 1 || head.matrices[0].floats == nil:
+		err = fmt.Errorf("%w: a screen stands beside a head of floats (F18)", pack.ErrCorrupt)
+	}
+	if err != nil {
+		l.fail(packed.ScreenName, err)
+		return nil
+	}
+	if d.LogitSoftcap != 0 {
+		return nil // a soft cap is not known to keep the order of neighbours
+	}
+	return &screen{codes: m.codes, scales: m.scales, x: kernel.NewActivations(2*screenRows, d.Hidden)}
+}
+
+// screened says whether the logits of the tokens p.rows can be screened.
+func (e *Engine) screened(n int) bool {
+	if e.weights.screen == nil || n > screenRows || n > e.pass.headRows/screenSpace {
+		return false
+	}
+	for _, t := range e.pass.rows {
+		if c := &e.pass.tokens[t]; c.top == 0 || c.top+len(c.keep) > e.desc.Vocab/screenMost {
+			return false
+		}
+	}
+	return true
+}
+
+// screenTask computes bounds of the logits of rows of the head: low and high are [n][Vocab].
+type screenTask struct {
+	*Engine
+	n         int
+	sums      []int32 // [2n][Vocab]
+	low, high []float32
+	step      [screenRows]float64 // d
+	bound     [screenRows]float64 // C
+	tiny      [screenRows]float64 // of rows without a scale
+}
+
+// split writes the input of row r as 255·hi + lo and returns d, C and the bound of tiny rows.
+func (s *screen) split(r int, x []float32) (d, bound, tiny float64) {
+	hi, lo := s.x.Row(2*r), s.x.Row(2*r+1)
+	d = math.Max(float64(tensor.MaxAbs(x)), 1e-30) / screenSteps
+	norm := 0.0
+	for k, v := range x {
+		norm += math.Abs(float64(v))
+		q := int(math.RoundToEven(float64(v) / d))
+		h := (q+127+255*128)/255 - 128 // q / 255 to the nearest integer
+		hi[k], lo[k] = int8(h), int8(q-255*h)
+	}
+	n := float64(len(x))
+	gamma := (n/16 + 6) * 0x1p-24
+	return d, 1.001 * ((0.501+127.6*gamma)*norm + 127*0.51*d*n), 1.001 * tinyWeight * norm
+}
+
+func (k *screenTask) Do(from, to int) {
+	s, vocab := k.weights.screen, k.desc.Vocab
+	s.codes.Mul(k.sums, vocab, s.x, from, to)
+	m0, m1 := from*s.codes.PanelRows(), min(to*s.codes.PanelRows(), vocab)
+	for r := range k.n {
+		hi, lo := k.sums[2*r*vocab:], k.sums[(2*r+1)*vocab:]
+		for m := m0; m < m1; m++ {
+			scale := float64(s.scales[m])
+			y := scale * k.step[r] * float64(255*int64(hi[m])+int64(lo[m]))
+			b := scale*k.bound[r] + k.tiny[r] + 1e-6*math.Abs(y) // the last for the rounding to float32
+			k.low[r*vocab+m], k.high[r*vocab+m] = float32(y-b), float32(y+b)
+		}
+	}
+}
+
+// exactTask computes the logits of some rows of the head.
+type exactTask struct {
+	*Engine
+	x, y []float32
+	rows []int32
+}
+
+func (k *exactTask) Do(from, to int) {
+	head := k.weights.head.matrices[0].floats
+	for _, m := range k.rows[from:to] {
+		head.Mul(k.y[m:], 1, k.x, head.Cols, 1, int(m), int(m)+1)
+	}
+}
+
+// screen computes the logits of the tokens p.rows that can be among the largest, and of those that are to be kept; the
+// others become −Inf. It reports false, having done nothing, when those are too many.
+func (e *Engine) screenLogits(n int) bool {
+	p, s, vocab := &e.pass, e.weights.screen, e.desc.Vocab
+	e.input(n, prepareTask{fan: &e.weights.head, src: p.h, stride: e.desc.Hidden, rows: p.rows, norm: e.weights.norm})
+	if p.wrong.Load() {
+		return true
+	}
+	k := &p.screen
+	*k = screenTask{Engine: e, n: n, sums: asInt32(p.logits), low: p.logits[2*n*vocab:], high: p.logits[3*n*vocab:]}
+	s.x.Reset(2 * n)
+	for r := range n {
+		k.step[r], k.bound[r], k.tiny[r] = s.split(r, p.x[r*e.desc.Hidden:][:e.desc.Hidden])
+	}
+	s.x.Finish()
+	units := s.codes.Panels()
+	e.pool.Run(units, max(1, chunkBytes*units/s.codes.Bytes()), k)
+	for r, t := range p.rows {
+		tok := &p.tokens[t]
+		p.choose(k.low[r*vocab:][:vocab], k.high[r*vocab:][:vocab], tok.top, tok.keep)
+		if len(p.candidates) > vocab/screenMost {
+			return false
+		}
+		e.exact(r, tok.logits)
+	}
+	return true
+}
+
+// choose sets candidates to the rows that may hold the top largest logits, and to those to keep. The latter do not count
+// among the former: what a sampler does to them may make them smaller.
+func (p *pass) choose(low, high []float32, top int, keep []int) {
+	for _, m := range keep {
+		p.kept[m] = true
+	}
+	best := p.best[:0] // the largest lower bounds, ascending
+	for m, v := range low {
+		if (len(best) < top || v > best[0]) && !p.kept[m] {
+			if len(best) == top {
+				best = best[:copy(best, best[1:])]
+			}
+			i, _ := slices.BinarySearch(best, v)
+			best = slices.Insert(best, i, v)
+		}
+	}
+	p.candidates = p.candidates[:0]
+	for m, v := range high {
+		if p.kept[m] || v >= best[0] {
+			p.candidates = append(p.candidates, int32(m))
+		}
+	}
+	for _, m := range keep {
+		p.kept[m] = false
+	}
+}
+
+// exact fills in the logits of p.candidates.
+func (e *Engine) exact(r int, logits []float32) {
+	p := &e.pass
+	for i := range logits {
+		logits[i] = float32(math.Inf(-1))
+	}
+	p.exact = exactTask{e, p.x[r*e.desc.Hidden:], logits, p.candidates}
+	e.run(len(p.candidates), 8, &p.exact)
+	for _, m := range p.candidates {
+		p.check(p.rows[r], tensor.IsFinite(logits[m]))
+	}
+	e.screenedRows += len(p.candidates)
+}

@@ -1,0 +1,265 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/tensor"
+)
+
+// addScreen adds the screen of a head, made as FORMAT F18 asks.
+func addScreen(t testing.TB, v *view, head string, rows, cols int) {
+	w := make([]float32, rows*cols)
+	x := v.tensors[head]
+	typ, err := tensor.ParseType(x.DType)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := tensor.NewMatrix(typ, rows, cols, x.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := pack.NewMatrix(pack.Shape{M: rows, K: cols}, pack.Int8)
+	scales := make([]float32, rows)
+	for i := range rows {
+		row := w[i*cols:][:cols]
+		m.Row(row, i)
+		scales[i] = tensor.MaxAbs(row) / 127
+		for k, x := range row {
+			if scales[i] > 0 {
+				c.Codes[i*cols+k] = int8(math.RoundToEven(min(max(float64(x)/float64(scales[i]), -127), 127)))
+			}
+			if d := math.Abs(float64(x) - float64(scales[i])*float64(c.Codes[i*cols+k])); d > 0.501*float64(scales[i]) && math.Abs(float64(x)) > tinyWeight {
+				t.Fatalf("row %d: %v is off by %v of a step of %v", i, x, d, scales[i])
+			}
+		}
+	}
+	v.quantized(t, packed.ScreenName, "vnni4", c, scales, 0)
+}
+
+// withHead gives the bundled model a head of its own, made of the rows of the embedding after fill has changed them, and
+// its screen.
+func withHead(t testing.TB, fill func(i int, row []float32)) *view {
+	v := tiny(t)
+	v.files["config.json"] = strings.Replace(v.files["config.json"], `"tie_word_embeddings": true`, `"tie_word_embeddings": false`, 1)
+	const name, rows, cols = "lm_head.weight", 2560, 256
+	data := slices.Clone(v.tensors["model.embed_tokens.weight"].Data)
+	row := make([]float32, cols)
+	for i := range rows {
+		m, _ := tensor.NewMatrix(tensor.BF16, 1, cols, data[2*i*cols:][:2*cols])
+		m.Row(row, 0)
+		fill(i, row)
+		for k, x := range row {
+			binary.LittleEndian.PutUint16(data[2*(i*cols+k):], uint16(math.Float32bits(x)>>16))
+		}
+	}
+	v.plain(name, "BF16", []int{rows, cols}, data)
+	addScreen(t, v, name, rows, cols)
+	return v
+}
+
+// TestScreenIsExact compares screened logits with those of the whole head, for heads that make it hard: rows that are
+// equal, that differ in one last bit of one element, whose codes mislead, and of very different size.
+func TestScreenIsExact(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	var first []float32
+	for name, fill := range map[string]func(i int, row []float32){
+		"as trained": func(int, []float32) {},
+		"all equal": func(i int, row []float32) {
+			if first == nil {
+				first = slices.Clone(row)
+			}
+			copy(row, first)
+		},
+		"one bit apart": func(i int, row []float32) {
+			if i%8 == 0 {
+				first = slices.Clone(row)
+			}
+			copy(row, first)
+			b := math.Float32bits(row[i%len(row)])
+			row[i%len(row)] = math.Float32frombits(b ^ 1<<16)
+		},
+		"one element swallows the scale": func(i int, row []float32) {
+			if i%5 == 0 {
+				row[r.IntN(len(row))] = float32(r.NormFloat64()) * 300
+			}
+		},
+		"sizes from 1e-38 to 1e30": func(i int, row []float32) {
+			scale := float32(math.Pow(10, r.Float64()*68-38))
+			for k := range row {
+				row[k] *= scale
+			}
+		},
+		"zeros and subnormals": func(i int, row []float32) {
+			for k := range row {
+				row[k] *= []float32{0, 1e-38, 1e-40}[i%3]
+			}
+		},
+		"a whole tail of near winners": func(i int, row []float32) {
+			if i > 2000 {
+				copy(row, first)
+				row[r.IntN(len(row))] += float32(r.NormFloat64()) * 1e-2
+			} else if i == 2000 {
+				first = slices.Clone(row)
+			}
+		},
+	} {
+		first = nil
+		v := withHead(t, fill)
+		plain := *v
+		plain.manifest.Packed = slices.DeleteFunc(slices.Clone(v.manifest.Packed), func(e packed.Entry) bool { return e.Name == packed.ScreenName })
+		e, whole := engine(t, v, Options{Threads: 2}), engine(t, &plain, Options{})
+		rows := 0
+		for _, tokens := range texts(t)[:2] {
+			want := logits(t, whole, tokens, len(tokens))
+			rows += compareScreened(t, name, e, tokens, want, r)
+		}
+		t.Logf("%s: %d of %d rows computed, %d per position", name, e.ScreenedRows(), rows*e.desc.Vocab, e.ScreenedRows()/rows)
+		if name == "as trained" && e.ScreenedRows() > rows*e.desc.Vocab/10 {
+			t.Error("the screen lets more than a tenth of a trained head through")
+		}
+	}
+}
+
+// TestScreenDistrustsItsCodes: rows built against one known input, whose codes say the opposite of their weights. All
+// rounding errors of the winner are lost, all of the others gained, so that the codes put them in the reverse order.
+func TestScreenDistrustsItsCodes(t *testing.T) {
+	tokens := []int{2552, 100, 7}
+	known := engine(t, tiny(t), Options{})
+	logits(t, known, tokens, 1)
+	x := slices.Clone(known.pass.x[:known.desc.Hidden])
+	smallest := 0
+	for k, v := range x {
+		if math.Abs(float64(v)) < math.Abs(float64(x[smallest])) {
+			smallest = k
+		}
+	}
+	const step, most = 1.0 / 64, 0.484375 // the largest part of a step that bf16 holds beside codes up to 3
+	sign := func(v float32) float32 { return float32(math.Copysign(1, float64(v))) }
+	for _, share := range []int{1, 2, 4, 8, 9} { // tenths of the elements by which the losers' codes are larger
+		v := withHead(t, func(i int, row []float32) {
+			for k := range row {
+				switch {
+				case i == 100: // the winner
+					row[k] = step * most * sign(x[k])
+				case i >= 200 && i < 210:
+					row[k] = -step * most * sign(x[k])
+					if k*7%10 < share {
+						row[k] += step * sign(x[k])
+					}
+				default:
+					row[k] = -step * sign(x[k])
+				}
+			}
+			row[smallest] = 127 * step
+		})
+		e := engine(t, v, Options{})
+		got := make([]float32, e.desc.Vocab)
+		if err := e.Forward(context.Background(), []Chunk{{Seq: sequence(t, e), Tokens: tokens, Logits: got, Top: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		if first := ArgMax(got); first != 100 || e.ScreenedRows() == 0 || e.ScreenedRows() > 100 {
+			t.Errorf("%d tenths: token %d comes first, %d rows computed; want token 100 of at most 100 rows", share, first, e.ScreenedRows())
+		}
+	}
+}
+
+// compareScreened feeds tokens one by one and asks for some of the largest logits each time. It returns how often.
+func compareScreened(t *testing.T, name string, e *Engine, tokens []int, want [][]float32, r *rand.Rand) int {
+	s := sequence(t, e)
+	defer s.Close()
+	got := make([]float32, e.desc.Vocab)
+	for i, id := range tokens {
+		c := Chunk{Seq: s, Tokens: []int{id}, Logits: got, Top: []int{1, 2, 40}[r.IntN(3)]}
+		for range r.IntN(5) {
+			c.Keep = append(c.Keep, r.IntN(e.desc.Vocab))
+		}
+		if err := e.Forward(context.Background(), []Chunk{c}); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for rank, m := range order21(want[i])[:c.Top+len(c.Keep)] {
+			if rank >= c.Top && !slices.Contains(c.Keep, m) {
+				continue
+			}
+			if got[m] != want[i][m] {
+				t.Fatalf("%s: position %d: logit %d, of rank %d, is %v, want %v", name, i, m, rank, got[m], want[i][m])
+			}
+		}
+		if g, w := order21(got)[:c.Top], order21(want[i])[:c.Top]; !slices.Equal(g, w) {
+			t.Fatalf("%s: position %d: the largest are %v, want %v", name, i, g, w)
+		}
+		for _, m := range c.Keep {
+			if got[m] != want[i][m] {
+				t.Fatalf("%s: position %d: kept logit %d is %v, want %v", name, i, m, got[m], want[i][m])
+			}
+		}
+	}
+	return len(tokens)
+}
+
+// order21 sorts token ids by NUMERICS N21.
+func order21(logits []float32) []int {
+	ids := make([]int, len(logits))
+	for i := range ids {
+		ids[i] = i
+	}
+	slices.SortStableFunc(ids, func(a, b int) int {
+		switch {
+		case logits[a] > logits[b]:
+			return -1
+		case logits[a] < logits[b]:
+			return 1
+		}
+		return 0
+	})
+	return ids
+}
+
+// TestScreenedTextIsTheSame: generation with a screen gives the tokens that it gives without one.
+func TestScreenedTextIsTheSame(t *testing.T) {
+	with := withHead(t, func(int, []float32) {})
+	e, whole := engine(t, with, Options{Threads: 2}), engine(t, tiny(t), Options{})
+	for _, s := range []Sampling{
+		{}, {RepetitionPenalty: 1.3}, {RepetitionPenalty: 0.7}, {Temperature: 0.8, TopK: 40, TopP: 0.9, RepetitionPenalty: 1.1, Seed: 3},
+		{Temperature: 1.5, TopK: 3, MinP: 0.1, Seed: 4}, {Temperature: 1, TopP: 0.9, Seed: 5},
+	} {
+		r := Request{Prompt: []int{2552, 2140, 392}, MaxTokens: 60, Sampling: s}
+		before := e.ScreenedRows()
+		got, _ := collect(t, e, r)
+		want, _ := collect(t, whole, r)
+		if !slices.Equal(got.Tokens, want.Tokens) {
+			t.Errorf("%+v: %v, want %v", s, got.Tokens, want.Tokens)
+		}
+		if used := e.ScreenedRows() > before; used != (s.Temperature == 0 || s.TopK > 0) {
+			t.Errorf("%+v: screened: %v", s, used)
+		}
+	}
+}
+
+// TestScreenOfBatches: several sequences at once, more than are screened, and some that want everything.
+func TestScreenOfBatches(t *testing.T) {
+	e, whole := engine(t, withHead(t, func(int, []float32) {}), Options{Sequences: 6}), engine(t, tiny(t), Options{})
+	for n := 1; n <= 6; n++ {
+		var batch []Chunk
+		for i := range n {
+			batch = append(batch, Chunk{Seq: sequence(t, e), Tokens: []int{10 * n, i}, Logits: make([]float32, e.desc.Vocab), Top: 5})
+		}
+		if err := e.Forward(context.Background(), batch); err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range batch {
+			want := logits(t, whole, c.Tokens, 1)[0]
+			if g, w := order21(c.Logits)[:5], order21(want)[:5]; !slices.Equal(g, w) || c.Logits[g[4]] != want[g[4]] {
+				t.Errorf("%d sequences: number %d: %v, want %v", n, i, g, w)
+			}
+			c.Seq.Close()
+		}
+	}
+}
