@@ -42,13 +42,24 @@ func (d *decider) all() error {
 			return err
 		}
 	}
-	if d.model.Head == d.model.Embed && d.Recipe.Head != "" {
-		t, _ := d.source.Lookup(d.model.Embed)
-		if err := d.matrix(matrix{packed.HeadName, t, pack.Shape{M: t.Shape[0], K: t.Shape[1]}, true}); err != nil {
+	if name := d.extraHead(); name != "" {
+		t, _ := d.source.Lookup(d.model.Head)
+		if err := d.matrix(matrix{name, t, pack.Shape{M: t.Shape[0], K: t.Shape[1]}, true}); err != nil {
 			return err
 		}
 	}
 	return d.unused()
+}
+
+// extraHead is the name of a quantized form of the head that stands beside the head itself, "" for none.
+func (d *decider) extraHead() string {
+	switch {
+	case d.Recipe.Head == HeadScreen:
+		return packed.ScreenName
+	case d.Recipe.Head == HeadInt8 && d.model.Head == d.model.Embed:
+		return packed.HeadName
+	}
+	return ""
 }
 
 // need decides about a tensor of the model.
@@ -119,7 +130,7 @@ func (d *decider) choose(m matrix) choice {
 	}
 	r := d.Recipe
 	r.Quant, r.Scale, r.Rules = QuantNone, "", nil
-	if r.Head == HeadInt8 {
+	if r.Head == HeadInt8 || m.name == packed.ScreenName {
 		r.Quant = "int8"
 	}
 	for _, rule := range d.Recipe.Rules {

@@ -31,6 +31,9 @@ const (
 
 	HeadKeep = "keep"
 	HeadInt8 = "int8"
+
+	// HeadScreen keeps the head and puts int8 rows beside it (FORMAT F18).
+	HeadScreen = "screen"
 )
 
 // DefaultLayout is used when the user names none.
@@ -50,8 +53,8 @@ func (o *Options) complete() error {
 	if r.Head == HeadKeep {
 		r.Head = ""
 	}
-	if r.Head != "" && r.Head != HeadInt8 {
-		return fmt.Errorf("%w: head %q; it is %s or %s", pack.ErrUnsupported, r.Head, HeadKeep, HeadInt8)
+	if r.Head != "" && r.Head != HeadInt8 && r.Head != HeadScreen {
+		return fmt.Errorf("%w: head %q; it is %s, %s or %s", pack.ErrUnsupported, r.Head, HeadKeep, HeadInt8, HeadScreen)
 	}
 	if _, err := golden.ParseMode(r.Golden); err != nil {
 		return err

@@ -190,6 +190,8 @@ func TestDecisions(t *testing.T) {
 		{"full precision to ternary", "llama-3.2-1b", "", packed.Recipe{Quant: "absmean", AllowLossy: true}, map[string]int{"absmean ternary tensor vnni4i": 14}},
 		{"tied head to int8", "llama-3.2-1b", "", packed.Recipe{Head: "int8"}, map[string]int{"int8 int8 row vnni4": 1}},
 		{"own head to int8", "llama-3-8b", "", packed.Recipe{Head: "int8"}, map[string]int{"int8 int8 row vnni4": 1}},
+		{"screen of a tied head", "llama-3.2-1b", "", packed.Recipe{Head: "screen"}, map[string]int{"int8 int8 row vnni4": 1}},
+		{"screen of an own head", "llama-3-8b", "", packed.Recipe{Head: "screen"}, map[string]int{"int8 int8 row vnni4": 1}},
 		{"some included", "bitnet-2b4t-bf16", "", packed.Recipe{Include: []string{"*.mlp.*", "*.q_proj.weight"}}, map[string]int{"absmean ternary tensor vnni4i": 8}},
 		{"rules", "bitnet-2b4t-bf16", "", packed.Recipe{Rules: []packed.Rule{
 			{Match: "model.layers.0.mlp.*", Keep: true},

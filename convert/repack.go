@@ -83,7 +83,7 @@ func (r *repack) contents(o RepackOptions) (*packed.Contents, error) {
 		if err != nil {
 			return nil, err
 		}
-		l, err := openLayout(o.Layout, o.Params, a, e.Name == packed.HeadName)
+		l, err := openLayout(o.Layout, o.Params, a, e.Name == packed.HeadName || e.Name == packed.ScreenName)
 		if err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", e.Name, err)
 		}

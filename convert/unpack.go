@@ -131,10 +131,13 @@ func (u *unpack) add(name string, d safetensors.DType, shape []int, write writeF
 	u.write[name] = write
 }
 
-// planPacked decides how a quantized tensor is written. A head that was made from the embedding is not: the embedding is.
+// planPacked decides how a quantized tensor is written. What stands beside its own source is not: a head that was made
+// from the embedding, and the screen of a head.
 func (u *unpack) planPacked(e *packed.Entry) error {
 	head := u.model != nil && e.Name == u.model.Head
 	switch {
+	case e.Name == packed.ScreenName:
+		return nil
 	case e.Name == packed.HeadName && u.model != nil && u.model.Head == u.model.Embed:
 		return nil
 	case u.form == FormU8 && !head:

@@ -86,7 +86,7 @@ func (u *unpack) declare(config []byte) ([]byte, error) {
 // allAbsmean reports whether all tensors but the head were made by absmean with one scale each.
 func (u *unpack) allAbsmean() bool {
 	for _, e := range u.in.Manifest().Packed {
-		if e.Name != u.model.Head && e.Name != packed.HeadName && (e.Quantizer != "absmean" || e.Scale.Kind != packed.ScaleTensor) {
+		if e.Name != u.model.Head && e.Name != packed.HeadName && e.Name != packed.ScreenName && (e.Quantizer != "absmean" || e.Scale.Kind != packed.ScaleTensor) {
 			return false
 		}
 	}

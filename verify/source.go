@@ -114,6 +114,9 @@ func (o *origin) checkPacked() error {
 // tensorOf is the tensor of the checkpoint that an entry was made from.
 func (o *origin) tensorOf(e *packed.Entry) (checkpoint.Tensor, error) {
 	name := e.Name
+	if name == packed.ScreenName && o.model != nil {
+		name = o.model.Head
+	}
 	if name == packed.HeadName && o.model != nil && o.model.Head == o.model.Embed {
 		name = o.model.Embed
 	}

@@ -42,7 +42,7 @@ func convertFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "param", Usage: "block factor of the layout, as bm=64 (`K=N`); may be repeated"},
 		&cli.StringFlag{Name: "quant", Value: convert.QuantAuto, Usage: "auto (what the checkpoint declares), none, or a quantizer `NAME`: " + strings.Join(quantizerNames(), ", ")},
 		&cli.StringFlag{Name: "scale", Usage: "what shares a scale, `KIND` tensor, row or group:N (columns); default: as the quantizer defines it"},
-		&cli.StringFlag{Name: "head", Value: convert.HeadKeep, Usage: "output head, `FORM` keep (as in the checkpoint) or int8 (per row)"},
+		&cli.StringFlag{Name: "head", Value: convert.HeadKeep, Usage: "output head, `FORM` keep (as in the checkpoint), int8 (per row) or screen (both: the int8 rows find the largest logits, which are then exact)"},
 		&cli.StringFlag{Name: "recipe", Usage: "YAML `FILE` with rules by tensor name", TakesFile: true},
 		&cli.StringSliceFlag{Name: "include", Usage: "quantize only tensors that match this `PATTERN`; may be repeated"},
 		&cli.BoolFlag{Name: "allow-lossy", Usage: "quantize floats that nothing declares to be low-bit"},

@@ -142,8 +142,12 @@ func (e *Engine) Description() *model.Description { return e.desc }
 func (e *Engine) Options() Options { return e.opt }
 
 // WeightBytes is the number of bytes of weights that a step of decoding reads: all linears, one row of the embedding, and
-// the head, of which the screen stands for all when only the largest logits are wanted and there is one.
-func (e *Engine) WeightBytes(top bool) int { return e.weights.bytes(top) }
+// the head.
+func (e *Engine) WeightBytes() int { return e.weights.bytes(false) }
+
+// WeightBytesTop is the same for a step of which only the largest logits are wanted (Chunk.Top): of the head it counts the
+// screen, if there is one.
+func (e *Engine) WeightBytesTop() int { return e.weights.bytes(true) }
 
 // ScreenedRows counts the rows of the output head that were computed after screening, since the engine was made.
 func (e *Engine) ScreenedRows() int {
