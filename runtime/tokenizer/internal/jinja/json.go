@@ -125,9 +125,9 @@ func (w *jsonWriter) order(d *Dict) []int {
 
 // name writes a key, which JSON wants to be a string.
 func (w *jsonWriter) name(k Value) {
-	switch k.(type) {
+	switch k := k.(type) {
 	case string:
-		w.text(k.(string))
+		w.text(k)
 	default:
 		w.out.WriteByte('"')
 		w.value(k, 0)
