@@ -248,25 +248,36 @@ func (r *Reader) Bytes() ([]byte, error) {
 		return nil, err
 	}
 	start := r.pos + 1
-	ascii := true
+	all := byte(0)
 	for i := start; i < len(r.data); i++ {
-		switch c := r.data[i]; {
-		case c == '"':
+		c := r.data[i]
+		all |= c
+		if !stops[c] {
+			continue
+		}
+		switch c {
+		case '"':
 			r.pos = i + 1
-			if !ascii && !utf8.Valid(r.data[start:i]) {
+			if all >= utf8.RuneSelf && !utf8.Valid(r.data[start:i]) {
 				return nil, r.errorAt(start, "the string is not UTF-8")
 			}
 			return r.data[start:i:i], nil
-		case c == '\\':
+		case '\\':
 			return r.escaped(start, i)
-		case c < 0x20:
-			return nil, r.errorAt(i, "control character %#02x inside a string", c)
-		case c >= 0x80:
-			ascii = false
 		}
+		return nil, r.errorAt(i, "control character %#02x inside a string", c)
 	}
 	return nil, r.errorAt(len(r.data), "the text ends inside a string")
 }
+
+// stops are the bytes at which the reader of strings has to look twice.
+var stops = func() (t [256]bool) {
+	for c := range 0x20 {
+		t[c] = true
+	}
+	t['"'], t['\\'] = true, true
+	return t
+}()
 
 // escaped reads the string that begins at start and whose first backslash is at i.
 func (r *Reader) escaped(start, i int) ([]byte, error) {

@@ -13,73 +13,52 @@ const maxMerges = 1 << 23
 // merges maps a pair of neighbouring tokens to the token they become and the rank of that rule; the smallest rank is
 // applied first. It is an open-addressing table, at most 3/5 full, whose hash is salted: ids come from strangers.
 type merges struct {
-	slots []mergeSlot
-	count int
+	slots []merge
 	salt  uint64
 	shift int
 }
 
-type mergeSlot struct {
-	pair uint64 // left << 32 | right + 1; 0 is empty
+// merge is one rule; as a slot of the table with pair 0 it is empty.
+type merge struct {
+	pair uint64 // left << 32 | right + 1
 	rank uint32
-	id   uint32
+	id   uint32 // what the pair becomes
 }
 
 const noRank = ^uint32(0)
 
-func newMerges(n int) *merges {
-	size := bits.Len(uint(max(n, 8) / 3 * 5))
-	return &merges{slots: make([]mergeSlot, 1<<size), salt: rand.Uint64() | 1, shift: 64 - size}
+func newMerge(left, right, rank, id int) merge {
+	return merge{uint64(left)<<32 | uint64(right) + 1, uint32(rank), uint32(id)}
 }
 
-func pairKey(left, right int) uint64 { return uint64(left)<<32 | uint64(right) + 1 }
-
-func (m *merges) add(left, right, rank, id int) error {
-	if m.count >= maxMerges {
-		return fmt.Errorf("%w: more than %d merges", pack.ErrLimit, maxMerges)
+// newMerges builds the table. Of several rules for one pair the last counts.
+func newMerges(rules []merge) (*merges, error) {
+	if len(rules) > maxMerges {
+		return nil, fmt.Errorf("%w: more than %d merges", pack.ErrLimit, maxMerges)
 	}
-	if 5*m.count >= 3*len(m.slots) {
-		m.grow()
+	size := bits.Len(uint(max(len(rules), 8) / 3 * 5))
+	m := &merges{slots: make([]merge, 1<<size), salt: rand.Uint64() | 1, shift: 64 - size}
+	for _, r := range rules {
+		*m.slot(r.pair) = r
 	}
-	m.insert(mergeSlot{pairKey(left, right), uint32(rank), uint32(id)})
-	return nil
+	return m, nil
 }
 
-// insert keeps the last rule of a pair that has several.
-func (m *merges) insert(s mergeSlot) {
-	mask := len(m.slots) - 1
-	i := int(s.pair*m.salt>>m.shift) & mask
-	for ; m.slots[i].pair != 0; i = (i + 1) & mask {
-		if m.slots[i].pair == s.pair {
-			m.slots[i] = s
-			return
-		}
-	}
-	m.slots[i] = s
-	m.count++
-}
-
-func (m *merges) grow() {
-	old := m.slots
-	m.slots, m.shift, m.count = make([]mergeSlot, 2*len(old)), m.shift-1, 0
-	for _, s := range old {
-		if s.pair != 0 {
-			m.insert(s)
+// slot of a pair: the one that holds it, or the free one where it would belong.
+func (m *merges) slot(pair uint64) *merge {
+	mask := uint64(len(m.slots) - 1)
+	for i := pair * m.salt >> m.shift; ; i++ {
+		if s := &m.slots[i&mask]; s.pair == pair || s.pair == 0 {
+			return s
 		}
 	}
 }
 
 // rank of the rule for a pair, and the token that it makes; noRank when there is no rule.
 func (m *merges) rank(left, right int32) (rank uint32, id int32) {
-	key := pairKey(int(left), int(right))
-	mask := len(m.slots) - 1
-	for i := int(key*m.salt>>m.shift) & mask; ; i = (i + 1) & mask {
-		s := &m.slots[i]
-		if s.pair == key {
-			return s.rank, int32(s.id)
-		}
-		if s.pair == 0 {
-			return noRank, 0
-		}
+	s := m.slot(uint64(left)<<32 | uint64(right) + 1)
+	if s.pair == 0 {
+		return noRank, 0
 	}
+	return s.rank, int32(s.id)
 }

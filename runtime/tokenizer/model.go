@@ -100,22 +100,30 @@ func (m *modelReader) readVocab(r *jsonread.Reader) error {
 	}
 	if kind == jsonread.Array {
 		m.sawScores = true
-		return r.Array(func(i int) error { return m.scored(r, i) })
+		err = r.Array(func(i int) error { return m.scored(r, i) })
+		if err != nil {
+			return err
+		}
+		return m.vocab.index()
 	}
-	return r.Members(func(token []byte) error {
+	err = r.Members(func(token []byte) error {
 		id, err := r.Int()
 		if err != nil {
 			return err
 		}
 		if !m.bytewise {
-			return m.vocab.add(token, id, true)
+			return m.vocab.add(token, id)
 		}
 		raw, ok := toBytes(m.scratch[:0], token)
 		if m.scratch = raw; !ok {
-			return m.vocab.add(token, id, false)
+			return m.vocab.addHidden(token, id)
 		}
-		return m.vocab.add(raw, id, true)
+		return m.vocab.add(raw, id)
 	})
+	if err != nil {
+		return err
+	}
+	return m.vocab.index()
 }
 
 func (m *modelReader) scored(r *jsonread.Reader, id int) error {
@@ -126,7 +134,7 @@ func (m *modelReader) scored(r *jsonread.Reader, id int) error {
 			if err != nil {
 				return err
 			}
-			return m.vocab.add(token, int64(id), true)
+			return m.vocab.add(token, int64(id))
 		case 1:
 			v, err := r.Value()
 			score, ok := v.Float()
@@ -142,8 +150,7 @@ func (m *modelReader) scored(r *jsonread.Reader, id int) error {
 
 // readMerges reads ["a b", …] or [["a", "b"], …]; the rank of a rule is its place in the list.
 func (m *modelReader) readMerges(r *jsonread.Reader) error {
-	m.merges = newMerges(m.guess / 24)
-	rules := ruleReader{vocab: m.vocab, merges: m.merges, bytewise: m.bytewise}
+	rules := ruleReader{vocab: m.vocab, bytewise: m.bytewise}
 	err := r.Array(func(int) error {
 		kind, err := r.Kind()
 		if err != nil {
@@ -162,10 +169,10 @@ func (m *modelReader) readMerges(r *jsonread.Reader) error {
 		}
 		return rules.addLine(rule)
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		m.merges, err = rules.finish()
 	}
-	return rules.flush()
+	return err
 }
 
 func pairOf(r *jsonread.Reader) (left, right []byte, err error) {

@@ -11,12 +11,11 @@ import (
 // are larger than the caches of a core, and look-ups that do not depend on each other wait for memory together.
 type ruleReader struct {
 	vocab    *vocab
-	merges   *merges
 	bytewise bool
 	text     []byte
-	rules    []rule
-	done     int // rules before this batch
-	last     int // the token that the last rule made
+	rules    []rule  // the batch
+	last     int     // the token that the last rule made
+	out      []merge // of the batches before
 }
 
 // rule is text[from:middle] + text[middle:to], and its ids.
@@ -31,7 +30,7 @@ const ruleBatch = 1024
 func (r *ruleReader) addLine(line []byte) error {
 	left, right, ok := bytes.Cut(line, []byte{' '})
 	if !ok || len(left) == 0 || len(right) == 0 || bytes.IndexByte(right, ' ') >= 0 {
-		return fmt.Errorf("%w: merge %d, %.80q, is not two tokens with one space between", pack.ErrCorrupt, r.done+len(r.rules), line)
+		return fmt.Errorf("%w: merge %d, %.80q, is not two tokens with one space between", pack.ErrCorrupt, len(r.out)+len(r.rules), line)
 	}
 	return r.add(left, right)
 }
@@ -44,7 +43,7 @@ func (r *ruleReader) add(left, right []byte) error {
 		r.text, ok1 = toBytes(r.text, left)
 		one.middle = len(r.text)
 		if r.text, ok2 = toBytes(r.text, right); !ok1 || !ok2 {
-			return fmt.Errorf("%w: merge %d of %.40q and %.40q is not written in the byte alphabet", pack.ErrCorrupt, r.done+len(r.rules), left, right)
+			return fmt.Errorf("%w: merge %d of %.40q and %.40q is not written in the byte alphabet", pack.ErrCorrupt, len(r.out)+len(r.rules), left, right)
 		}
 	} else {
 		r.text = append(r.text, left...)
@@ -58,7 +57,15 @@ func (r *ruleReader) add(left, right []byte) error {
 	return nil
 }
 
-// flush looks the rules of the batch up and enters them.
+// finish builds the table of all rules.
+func (r *ruleReader) finish() (*merges, error) {
+	if err := r.flush(); err != nil {
+		return nil, err
+	}
+	return newMerges(r.out)
+}
+
+// flush looks the rules of the batch up.
 func (r *ruleReader) flush() error {
 	for i := range r.rules {
 		one := &r.rules[i]
@@ -71,17 +78,17 @@ func (r *ruleReader) flush() error {
 	for i := range r.rules {
 		r.result(&r.rules[i])
 	}
+	if len(r.out) > maxMerges {
+		return fmt.Errorf("%w: more than %d merges", pack.ErrLimit, maxMerges)
+	}
 	for i := range r.rules {
 		one := &r.rules[i]
 		if one.left < 0 || one.right < 0 || one.id < 0 {
 			return fmt.Errorf("%w: merge %d of %.40q and %.40q: one of them, or what they make, is not a token", pack.ErrCorrupt,
-				r.done+i, r.text[one.from:one.middle], r.text[one.middle:one.to])
+				len(r.out), r.text[one.from:one.middle], r.text[one.middle:one.to])
 		}
-		if err := r.merges.add(one.left, one.right, r.done+i, one.id); err != nil {
-			return err
-		}
+		r.out = append(r.out, newMerge(one.left, one.right, len(r.out), one.id))
 	}
-	r.done += len(r.rules)
 	r.rules, r.text = r.rules[:0], r.text[:0]
 	return nil
 }

@@ -156,7 +156,7 @@ func readSentencePiece(data []byte, c *config) (*Tokenizer, error) {
 	t := &Tokenizer{vocab: newVocab(len(m.pieces), len(data))}
 	unk, user := -1, []addedToken(nil)
 	for id, p := range m.pieces {
-		if err := t.vocab.add([]byte(p.text), int64(id), true); err != nil {
+		if err := t.vocab.add([]byte(p.text), int64(id)); err != nil {
 			return nil, err
 		}
 		switch p.kind {
@@ -166,6 +166,9 @@ func readSentencePiece(data []byte, c *config) (*Tokenizer, error) {
 		case pieceControl, pieceUser:
 			user = append(user, addedToken{id: id, content: p.text, special: p.kind == pieceControl})
 		}
+	}
+	if err := t.vocab.index(); err != nil {
+		return nil, err
 	}
 	if t.model, err = m.model(t.vocab, unk); err != nil {
 		return nil, err
@@ -241,7 +244,7 @@ func (m *spModel) rulesByScore(v *vocab) (*merges, error) {
 
 // mergesOf makes a rule for every way to divide a token of order into two tokens; rank gives the rank of order[i].
 func mergesOf(v *vocab, order []int, rank func(i int) int) (*merges, error) {
-	out := newMerges(2 * len(order))
+	var out []merge
 	for i, id := range order {
 		at := rank(i)
 		token := v.bytes(id)
@@ -251,15 +254,15 @@ func mergesOf(v *vocab, order []int, rank func(i int) int) (*merges, error) {
 		for cut := 1; cut < len(token); cut++ {
 			left, ok1 := v.find(token[:cut])
 			right, ok2 := v.find(token[cut:])
-			if !ok1 || !ok2 {
-				continue
-			}
-			if err := out.add(left, right, at, id); err != nil {
-				return nil, err
+			if ok1 && ok2 {
+				out = append(out, newMerge(left, right, at, id))
 			}
 		}
+		if len(out) > maxMerges {
+			break
+		}
 	}
-	return out, nil
+	return newMerges(out)
 }
 
 // Limits of files that do not list the merges: their size in bytes (published ones have 5 million), and that of a token that

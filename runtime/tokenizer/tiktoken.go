@@ -54,7 +54,7 @@ func readTiktoken(data []byte, c *config) (*Tokenizer, error) {
 		}
 		token, rank, err := tiktokenLine(line)
 		if err == nil {
-			err = t.vocab.add(token, int64(rank), true)
+			err = t.vocab.add(token, int64(rank))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", number+1, err)
@@ -65,6 +65,9 @@ func readTiktoken(data []byte, c *config) (*Tokenizer, error) {
 	}
 	special, pattern, err := tiktokenFamily(t.vocab.size())
 	if err != nil {
+		return nil, err
+	}
+	if err := t.vocab.index(); err != nil {
 		return nil, err
 	}
 	order := make([]int, t.vocab.size())

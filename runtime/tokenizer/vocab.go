@@ -48,13 +48,12 @@ func newVocab(tokens, textBytes int) *vocab {
 	return &vocab{
 		text:  make([]byte, 0, textBytes),
 		spans: make([]span, 0, tokens),
-		slots: make([]slot, 1<<bits.Len(uint(max(tokens, 8)*8/5))),
 		salt:  [2]uint64{rand.Uint64(), rand.Uint64()},
 	}
 }
 
-// add enters a token. One that is not findable is hidden from the model.
-func (v *vocab) add(token []byte, id int64, findable bool) error {
+// add enters a token, which can be found after index.
+func (v *vocab) add(token []byte, id int64) error {
 	switch {
 	case len(token) == 0:
 		return fmt.Errorf("%w: token %d is empty", pack.ErrCorrupt, id)
@@ -75,30 +74,42 @@ func (v *vocab) add(token []byte, id int64, findable bool) error {
 	v.text = append(v.text, token...)
 	v.spans[id] = span{from, uint32(len(v.text))}
 	v.count++
-	old, unique := 0, true
-	if findable {
-		if 8*v.count > 5*len(v.slots) {
-			v.grow()
-		}
-		old, unique = v.insert(int(id))
-	} else {
-		old, unique = v.hide(string(token), int(id))
-	}
-	if !unique {
-		return fmt.Errorf("%w: token %.40q has the ids %d and %d", pack.ErrCorrupt, token, old, id)
-	}
 	return nil
 }
 
-func (v *vocab) hide(token string, id int) (old int, unique bool) {
-	if old, twice := v.hidden[token]; twice {
-		return old, false
+// addHidden enters a token that text does not become by itself.
+func (v *vocab) addHidden(token []byte, id int64) error {
+	if old, twice := v.hidden[string(token)]; twice {
+		return fmt.Errorf("%w: token %.40q has the ids %d and %d", pack.ErrCorrupt, token, old, id)
 	}
 	if v.hidden == nil {
 		v.hidden = map[string]int{}
 	}
-	v.hidden[token] = id
-	return 0, true
+	v.hidden[string(token)] = int(id)
+	return v.add(token, id)
+}
+
+// index builds the hash table of the tokens that are not hidden: all at once, so that it has the right size and the
+// processor can wait for the memory of several slots together.
+func (v *vocab) index() error {
+	hidden := map[int]bool{}
+	for _, id := range v.hidden {
+		hidden[id] = true
+	}
+	v.slots = make([]slot, 1<<bits.Len(uint(max(v.count, 8)*8/5)))
+	for id := range v.spans {
+		token := v.bytes(id)
+		if token == nil || hidden[id] {
+			continue
+		}
+		old, free := lookup(v, token)
+		if free < 0 {
+			return fmt.Errorf("%w: token %.40q has the ids %d and %d", pack.ErrCorrupt, token, old, id)
+		}
+		head, rest := key(token)
+		v.slots[free] = slot{head, rest | uint64(id+1)<<32}
+	}
+	return nil
 }
 
 // key of a token: head and the low half of rest of its slot.
@@ -170,28 +181,6 @@ func (v *vocab) find(token []byte) (int, bool) {
 func (v *vocab) findString(token string) (int, bool) {
 	id, _ := lookup(v, token)
 	return id, id >= 0
-}
-
-// insert enters the token of an id into the hash table, or returns the id that has the same token.
-func (v *vocab) insert(id int) (old int, unique bool) {
-	token := v.bytes(id)
-	old, free := lookup(v, token)
-	if free < 0 {
-		return old, false
-	}
-	head, rest := key(token)
-	v.slots[free] = slot{head, rest | uint64(id+1)<<32}
-	return 0, true
-}
-
-func (v *vocab) grow() {
-	old := v.slots
-	v.slots = make([]slot, 2*len(old))
-	for _, s := range old {
-		if id := int(s.rest >> 32); id != 0 {
-			v.insert(id - 1)
-		}
-	}
 }
 
 // bytes of a token; nil for an id that has none.

@@ -36,12 +36,12 @@ func readVocabAndMerges(vocabulary, rules []byte, c *config) (*Tokenizer, error)
 	if m.sawScores {
 		return nil, fmt.Errorf("%w: %s is a list", pack.ErrCorrupt, vocabJSON)
 	}
-	t.vocab, m.merges = m.vocab, newMerges(len(rules)/8)
-	if err := readMergesText(rules, &ruleReader{vocab: m.vocab, merges: m.merges, bytewise: true}); err != nil {
+	t.vocab = m.vocab
+	table, err := readMergesText(rules, &ruleReader{vocab: m.vocab, bytewise: true})
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	if t.model, err = newBPE(bpe{vocab: m.vocab, merges: m.merges, bytewise: true, unk: -1}, false); err != nil {
+	if t.model, err = newBPE(bpe{vocab: m.vocab, merges: table, bytewise: true, unk: -1}, false); err != nil {
 		return nil, err
 	}
 	if err := t.splitWith(pattern); err != nil {
@@ -51,7 +51,7 @@ func readVocabAndMerges(vocabulary, rules []byte, c *config) (*Tokenizer, error)
 }
 
 // readMergesText reads one rule per line; lines end in any system's way. The first line may be a comment with a version.
-func readMergesText(data []byte, rules *ruleReader) error {
+func readMergesText(data []byte, rules *ruleReader) (*merges, error) {
 	for first := true; len(data) > 0; first = false {
 		end := bytes.IndexAny(data, "\r\n")
 		if end < 0 {
@@ -63,8 +63,8 @@ func readMergesText(data []byte, rules *ruleReader) error {
 			continue
 		}
 		if err := rules.addLine(line); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return rules.flush()
+	return rules.finish()
 }
