@@ -42,18 +42,36 @@ func element(chart Chart, attributes, style string) string {
 		attributes, Width, num(height), escape(chart.summary()), style, Width, num(height), c.b.String())
 }
 
-// Style is the style sheet of all charts. Series colours are told apart by readers with any of the common kinds of
-// colour blindness, on both grounds.
-const Style = `.plot{--ground:#fcfcfb;--ink:#0b0b0b;--soft:#52514e;--grid:#e4e3df;--axis:#a8a79f;` +
-	`--s0:#2a78d6;--s1:#e34948;--s2:#1baf7a;--s3:#eda100;--s4:#4a3aa7;--s5:#e87ba4;--s6:#008300;--s7:#eb6834;` +
-	`font:12px system-ui,-apple-system,"Segoe UI",sans-serif;display:block;width:100%;max-width:960px;height:auto}` +
-	`@media(prefers-color-scheme:dark){.plot{--ground:#1a1a19;--ink:#fff;--soft:#c3c2b7;--grid:#33332f;--axis:#77766f;` +
-	`--s0:#3987e5;--s1:#e66767;--s2:#199e70;--s3:#c98500;--s4:#9085e9;--s5:#d55181;--s6:#3fa33f;--s7:#d95926}}` +
-	`.plot .ground{fill:var(--ground)}.plot text{fill:var(--soft)}.plot .title{fill:var(--ink);font-size:15px;font-weight:600}` +
-	`.plot .value{fill:var(--ink)}.plot .grid{stroke:var(--grid)}.plot .axis{stroke:var(--axis)}` +
-	`.plot .line{fill:none;stroke-width:2;stroke-linejoin:round}.plot .dot{stroke:var(--ground);stroke-width:1.5}.plot .mark{stroke:none}.plot .roof{stroke:var(--soft);stroke-width:1.5;fill:none}` +
-	`.plot .f0{fill:var(--s0)}.plot .f1{fill:var(--s1)}.plot .f2{fill:var(--s2)}.plot .f3{fill:var(--s3)}.plot .f4{fill:var(--s4)}.plot .f5{fill:var(--s5)}.plot .f6{fill:var(--s6)}.plot .f7{fill:var(--s7)}` +
-	`.plot .l0{stroke:var(--s0)}.plot .l1{stroke:var(--s1)}.plot .l2{stroke:var(--s2)}.plot .l3{stroke:var(--s3)}.plot .l4{stroke:var(--s4)}.plot .l5{stroke:var(--s5)}.plot .l6{stroke:var(--s6)}.plot .l7{stroke:var(--s7)}`
+// Style is the style sheet of all charts. It does without custom properties, which programs other than browsers do not
+// know: they would draw everything black.
+var Style = `.plot{font:12px system-ui,-apple-system,"Segoe UI",sans-serif;display:block;width:100%;max-width:960px;height:auto}` +
+	`.plot .title{font-size:15px;font-weight:600}.plot .line{fill:none;stroke-width:2;stroke-linejoin:round}` +
+	`.plot .dot{stroke-width:1.5}.plot .mark{stroke:none}.plot .roof{stroke-width:1.5;fill:none}` +
+	light.rules() + `@media(prefers-color-scheme:dark){` + dark.rules() + `}`
+
+// palette is the colours of a chart on one kind of ground.
+type palette struct {
+	ground, ink, soft, grid, axis string
+	series                        [Colours]string
+}
+
+// Series colours are told apart by readers with any of the common kinds of colour blindness, on both grounds.
+var (
+	light = palette{"#fcfcfb", "#0b0b0b", "#52514e", "#e4e3df", "#a8a79f",
+		[Colours]string{"#2a78d6", "#e34948", "#1baf7a", "#eda100", "#4a3aa7", "#e87ba4", "#008300", "#eb6834"}}
+	dark = palette{"#1a1a19", "#fff", "#c3c2b7", "#33332f", "#77766f",
+		[Colours]string{"#3987e5", "#e66767", "#199e70", "#c98500", "#9085e9", "#d55181", "#3fa33f", "#d95926"}}
+)
+
+// rules that colour a chart.
+func (p *palette) rules() string {
+	s := `.plot .ground{fill:` + p.ground + `}.plot text{fill:` + p.soft + `}.plot .title,.plot .value{fill:` + p.ink + `}` +
+		`.plot .grid{stroke:` + p.grid + `}.plot .axis{stroke:` + p.axis + `}.plot .dot{stroke:` + p.ground + `}.plot .roof{stroke:` + p.soft + `}`
+	for i, c := range p.series {
+		s += fmt.Sprintf(`.plot .f%d{fill:%s}.plot .l%d{stroke:%s}`, i, c, i, c)
+	}
+	return s
+}
 
 // Colours is the number of series that have a colour of their own.
 const Colours = 8
