@@ -131,6 +131,20 @@ func TestFloat16(t *testing.T) {
 			t.Errorf("float16 of %s is %#04x, want %s", c.F32, got, c.F16)
 		}
 	}
+	for h := range 0x7BFF { // half-way between neighbours goes to the even one, anything else to the nearer one
+		low := math.Float32bits(fromFloat16(uint16(h)))
+		high := math.Float32bits(fromFloat16(uint16(h + 1)))
+		middle := (math.Float32frombits(low) + math.Float32frombits(high)) / 2
+		for value, want := range map[float32]int{
+			middle:                        h + h%2,
+			math.Nextafter32(middle, 0):   h,
+			math.Nextafter32(middle, 1e6): h + 1,
+		} {
+			if got := toFloat16(value); got != uint16(want) {
+				t.Fatalf("float16 of %v is %#04x, want %#04x", value, got, want)
+			}
+		}
+	}
 	for h := range 1 << 16 {
 		if h&0x7C00 == 0x7C00 && h&0x3FF != 0 {
 			continue // not a number: comes back quiet

@@ -333,6 +333,39 @@ func TestAnyBitFlip(t *testing.T) {
 	}
 }
 
+// TestAnyByte tries all values of a few bytes, in matrices without padding.
+func TestAnyByte(t *testing.T) {
+	for _, l := range everyLayout(t) {
+		s, err := Padded(l, Shape{1, 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.M*s.K > 10_000 {
+			continue
+		}
+		src := packed(t, l, zeroLike(s, alphabetOf(t, l)))
+		for _, at := range []int{0, len(src) - 1} {
+			keep := src[at]
+			for b := range 256 {
+				src[at] = byte(b)
+				checkUnpackAny(t, l, s, src)
+			}
+			src[at] = keep
+		}
+	}
+}
+
+// zeroLike is a matrix of zeros, or of the lowest value where an alphabet has no zero.
+func zeroLike(s Shape, a Alphabet) *Matrix {
+	m := NewMatrix(s, a)
+	if !a.legal()[0] {
+		for i := range m.Codes {
+			m.Codes[i] = a.Values[0]
+		}
+	}
+	return m
+}
+
 // checkUnpackAny demands of any bytes that they are refused or are what Pack writes for the codes in them.
 func checkUnpackAny(t *testing.T, l Layout, s Shape, src []byte) {
 	t.Helper()

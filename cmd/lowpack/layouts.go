@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/pack/explain"
+	"github.com/lowpack/lowpack/runtime/kernel"
 )
 
 // layoutsCommand explains layouts. kernels lists the instruction sets that have a kernel of their own for a layout.
@@ -73,6 +75,17 @@ func layouts(c *cli.Context, kernels func(string) []string) error {
 		fmt.Fprintf(c.App.Writer, "\nKernels of its own: %s. Without one it runs all the same, by way of another layout.\n", own)
 	}
 	return nil
+}
+
+// kernelSets lists the instruction sets of this build's own kernels for a layout, best first.
+func kernelSets(layout string) []string {
+	var sets []string
+	for _, k := range kernel.Kernels() {
+		if set := string(k.ISA); k.Layout == layout && !slices.Contains(sets, set) {
+			sets = append(sets, set)
+		}
+	}
+	return sets
 }
 
 // layoutJSON is an element of what `lowpack layouts --json` prints.

@@ -17,6 +17,7 @@ import (
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/vectors"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/kernel"
 )
 
 // runCommandLine runs one command and returns its output.
@@ -203,6 +204,17 @@ func TestLayoutsCommand(t *testing.T) {
 		if _, err := runCommandLine(layoutsCommand(testKernels), args...); !errors.As(err, &usage) {
 			t.Errorf("%v: %v", args, err)
 		}
+	}
+}
+
+func TestKernelSets(t *testing.T) {
+	for _, k := range kernel.Kernels() {
+		if sets := kernelSets(k.Layout); !slices.Contains(sets, string(k.ISA)) {
+			t.Errorf("%s: %v lacks %s", k.Layout, sets, k.ISA)
+		}
+	}
+	if sets := kernelSets("hf-u8"); sets != nil {
+		t.Errorf("hf-u8 has no kernels, listed are %v", sets)
 	}
 }
 
