@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -59,7 +60,7 @@ func (v *vocab) add(token []byte, id int64) error {
 		return fmt.Errorf("%w: token %d is empty", pack.ErrCorrupt, id)
 	case len(token) > maxTokenBytes:
 		return fmt.Errorf("%w: token %d has %d bytes, more than %d", pack.ErrLimit, id, len(token), maxTokenBytes)
-	case v.count >= maxTokens || len(v.text)+len(token) >= 1<<31:
+	case v.count >= maxTokens || len(v.text)+len(token) > math.MaxInt32:
 		return fmt.Errorf("%w: more than %d tokens, or more than 2 GiB of them", pack.ErrLimit, maxTokens)
 	case id < 0 || id >= int64(v.count)+maxTokens:
 		return fmt.Errorf("%w: token %.40q has the id %d", pack.ErrCorrupt, token, id)

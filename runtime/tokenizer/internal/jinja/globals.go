@@ -34,7 +34,7 @@ func rangeFunc(r *run, args arguments) (Value, error) {
 		}
 	}
 	from, to, step := bounds[0], bounds[1], bounds[2]
-	if step == 0 || max(from, to, step, -from, -to, -step) > 1<<40 {
+	if step == 0 || max(from, to, step, -from, -to, -step) > 1<<30 {
 		return nil, r.fail("range(%d, %d, %d)", from, to, step)
 	}
 	var out []Value

@@ -35,7 +35,7 @@ type size struct{ weight, depth int }
 
 const (
 	itemWeight = 64      // bytes of memory, roughly
-	maxWeight  = 1 << 40 // keeps sums of weights far from overflow
+	maxWeight  = 1 << 29 // far above maxWork; keeps sums of weights far from overflow
 	maxNesting = 100
 )
 
