@@ -39,23 +39,34 @@ func (r *Roofline) draw(c *canvas) float64 {
 	f.axes(c)
 	top := highest(r.Compute)
 	for _, roof := range r.Bandwidth {
-		f.slanted(c, roof, top)
+		f.slanted(c, roof, top, len(r.Bandwidth) > 1 && roof.Rate == lowest(r.Bandwidth))
 	}
 	for _, roof := range r.Compute {
 		f.flat(c, roof, highest(r.Bandwidth))
 	}
 	taken := &labels{}
-	for i := range r.Series {
-		for _, p := range r.Series[i].Points {
-			if !f.x.drawable(p.X) || !f.y.drawable(p.Y) {
-				continue
+	for _, roof := range r.Compute {
+		taken.roof(f, roof)
+	}
+	f.points(r.Series, func(i int, p Point, x, y float64) {
+		c.dot(fmt.Sprintf("dot f%d", i%Colours), x, y, dotRadius, f.kernelTitle(p))
+		taken.add(x-dotRadius, y-dotRadius, x+dotRadius, y+dotRadius)
+	})
+	f.points(r.Series, func(_ int, p Point, x, y float64) { taken.place(c, f, x, y, p.Label) })
+	return f.bottom
+}
+
+const dotRadius = 4.5
+
+// points calls do for every point that can be drawn, with the number of its series and its place.
+func (f *frame) points(series []Series, do func(i int, p Point, x, y float64)) {
+	for i := range series {
+		for _, p := range series[i].Points {
+			if f.x.drawable(p.X) && f.y.drawable(p.Y) {
+				do(i, p, f.x.at(p.X), f.y.at(p.Y))
 			}
-			px, py := f.x.at(p.X), f.y.at(p.Y)
-			c.dot(fmt.Sprintf("dot f%d", i%Colours), px, py, 4.5, f.kernelTitle(p))
-			taken.place(c, f, px, py, p.Label)
 		}
 	}
-	return f.bottom
 }
 
 // corners are points that the axes must reach, so that both sides of the place where roofs meet can be seen.
@@ -80,8 +91,17 @@ func highest(roofs []Ceiling) float64 {
 	return top
 }
 
-// slanted draws rate·x from the left or lower edge up to the highest flat roof.
-func (f *frame) slanted(c *canvas, roof Ceiling, top float64) {
+func lowest(roofs []Ceiling) float64 {
+	low := math.Inf(1)
+	for _, r := range roofs {
+		low = min(low, r.Rate)
+	}
+	return low
+}
+
+// slanted draws rate·x from the left or lower edge up to the highest flat roof. Its name is above the line, or below it
+// where another line may be close above.
+func (f *frame) slanted(c *canvas, roof Ceiling, top float64, below bool) {
 	if !finite(roof.Rate) || roof.Rate <= 0 {
 		return
 	}
@@ -96,9 +116,13 @@ func (f *frame) slanted(c *canvas, roof Ceiling, top float64) {
 	px, py := f.x.at(x1), f.y.at(x1*roof.Rate)
 	qx, qy := f.x.at(x2), f.y.at(x2*roof.Rate)
 	c.line("roof", px, py, qx, qy)
+	dy := -6.0
+	if below {
+		dy = 15
+	}
 	angle := math.Atan2(qy-py, qx-px) * 180 / math.Pi
-	fmt.Fprintf(&c.b, `<text text-anchor="end" transform="translate(%s %s) rotate(%s)" x="-12" y="-6">%s</text>`,
-		num(qx), num(qy), num(angle), escape(fmt.Sprintf("%s %s/s", roof.Name, Bytes(roof.Rate))))
+	fmt.Fprintf(&c.b, `<text text-anchor="end" transform="translate(%s %s) rotate(%s)" x="-12" y="%s">%s</text>`,
+		num(qx), num(qy), num(angle), num(dy), escape(fmt.Sprintf("%s %s/s", roof.Name, Bytes(roof.Rate))))
 }
 
 // flat draws a horizontal roof from where the steepest slanted one meets it.
@@ -112,16 +136,28 @@ func (f *frame) flat(c *canvas, roof Ceiling, bandwidth float64) {
 	}
 	y := f.y.at(roof.Rate)
 	c.line("roof", from, y, f.right, y)
-	c.text("", "end", f.right, y-6, roof.Name+" "+Ops(roof.Rate))
+	c.text("", "end", f.right, y-6, roofName(roof))
 }
 
 func (f *frame) kernelTitle(p Point) string {
 	return fmt.Sprintf("%s: %s at %s op/byte", p.Label, Ops(p.Y), Short(p.X))
 }
 
-// labels keeps names of points apart: each goes right of its point, else left, else above or below; when all four
-// places are taken it is left to the pointer.
+// labels keeps names of points apart, from one another, from points and from the names of flat roofs: each goes right of
+// its point, else left, else above or below; when all four places are taken it is left to the pointer.
 type labels struct{ boxes [][4]float64 }
+
+func (l *labels) add(x0, y0, x1, y1 float64) { l.boxes = append(l.boxes, [4]float64{x0, y0, x1, y1}) }
+
+// roof keeps the name of a flat roof free.
+func (l *labels) roof(f *frame, roof Ceiling) {
+	if f.y.drawable(roof.Rate) {
+		y := f.y.at(roof.Rate)
+		l.add(f.right-textWidth(roofName(roof)), y-17, f.right, y-3)
+	}
+}
+
+func roofName(roof Ceiling) string { return roof.Name + " " + Ops(roof.Rate) }
 
 func (l *labels) place(c *canvas, f *frame, x, y float64, name string) {
 	w := textWidth(name)
@@ -130,7 +166,7 @@ func (l *labels) place(c *canvas, f *frame, x, y float64, name string) {
 		if box[0] < f.left || box[2] > f.right || box[1] < f.top || box[3] > f.ground || l.hits(box) {
 			continue
 		}
-		l.boxes = append(l.boxes, box, [4]float64{x - 5, y - 5, x + 5, y + 5})
+		l.boxes = append(l.boxes, box)
 		c.text("value", "start", at[0], at[1], name)
 		return
 	}
