@@ -6,8 +6,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// flagsFirst moves the flags of a command in front of its arguments. The flag library stops at the first argument and
-// would silently take a later flag for one more file name. Everything after "--" stays an argument.
+// flagsFirst moves the flags of a command in front of its arguments, and the name of a subcommand in front of both. The
+// flag library stops at the first argument and would silently take a later flag for one more file name. Everything after
+// "--" stays an argument.
 func flagsFirst(app *cli.App, args []string) ([]string, error) {
 	if len(args) < 2 {
 		return args, nil
@@ -16,14 +17,27 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 	if cmd == nil {
 		return args, nil
 	}
-	takesValue := valueFlags(cmd)
-	flags := append([]string(nil), args[:2]...)
-	var rest []string
-	for i := 2; i < len(args); i++ {
+	flags, rest, err := separate(args[2:], valueFlags(cmd))
+	if err != nil {
+		return nil, err
+	}
+	sorted := append([]string(nil), args[:2]...)
+	if len(rest) > 0 && cmd.Command(rest[0]) != nil {
+		sorted, rest = append(sorted, rest[0]), rest[1:]
+	}
+	sorted = append(sorted, flags...)
+	if len(rest) > 0 {
+		sorted = append(append(sorted, "--"), rest...)
+	}
+	return sorted, nil
+}
+
+// separate divides the words of a command line into flags, with their values, and the rest.
+func separate(args []string, takesValue map[string]bool) (flags, rest []string, err error) {
+	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if arg == "--" {
-			rest = append(rest, args[i+1:]...)
-			break
+			return flags, append(rest, args[i+1:]...), nil
 		}
 		if len(arg) < 2 || arg[0] != '-' {
 			rest = append(rest, arg)
@@ -35,23 +49,24 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 			continue
 		}
 		if i+1 == len(args) {
-			return nil, usagef("flag %s needs a value", arg)
+			return nil, nil, usagef("flag %s needs a value", arg)
 		}
 		i++
 		flags = append(flags, args[i])
 	}
-	if len(rest) > 0 {
-		flags = append(append(flags, "--"), rest...)
-	}
-	return flags, nil
+	return flags, rest, nil
 }
 
+// valueFlags names the flags of a command and of its subcommands that take a value. Where one does, a flag of the same
+// name takes one everywhere in that command.
 func valueFlags(cmd *cli.Command) map[string]bool {
 	takes := map[string]bool{}
-	for _, f := range cmd.Flags {
-		if d, ok := f.(cli.DocGenerationFlag); ok && d.TakesValue() {
-			for _, name := range f.Names() {
-				takes[name] = true
+	for _, c := range append([]*cli.Command{cmd}, cmd.Subcommands...) {
+		for _, f := range c.Flags {
+			if d, ok := f.(cli.DocGenerationFlag); ok && d.TakesValue() {
+				for _, name := range f.Names() {
+					takes[name] = true
+				}
 			}
 		}
 	}
@@ -60,14 +75,15 @@ func valueFlags(cmd *cli.Command) map[string]bool {
 
 // wantArgs refuses a wrong number of arguments, naming what is expected.
 func wantArgs(c *cli.Context, n int, what string) error {
+	name := strings.TrimPrefix(c.Command.HelpName, c.App.HelpName+" ")
 	switch got := c.NArg(); {
 	case got == n:
 		return nil
 	case n == 0:
-		return usagef("%s takes no arguments, got %q", c.Command.Name, c.Args().Slice())
+		return usagef("%s takes no arguments, got %q", name, c.Args().Slice())
 	case got < n:
-		return usagef("%s needs %s; see `lowpack %s --help`", c.Command.Name, what, c.Command.Name)
+		return usagef("%s needs %s; see `lowpack %s --help`", name, what, name)
 	default:
-		return usagef("%s takes only %s, got %q", c.Command.Name, what, c.Args().Slice())
+		return usagef("%s takes only %s, got %q", name, what, c.Args().Slice())
 	}
 }

@@ -94,7 +94,7 @@ func useTemplate(t *tokenizer.Tokenizer, name string) error {
 	if slices.Contains(t.ChatTemplates(), name) {
 		return t.UseTemplate(name)
 	}
-	text, err := os.ReadFile(name)
+	text, err := readSmall(name, 1<<20)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -154,15 +154,14 @@ const maxRecipe = 1 << 20
 
 // readRules reads a recipe: a YAML document with a list `rules`.
 func readRules(path string) ([]packed.Rule, error) {
-	f, err := os.Open(path)
+	text, err := readSmall(path, maxRecipe)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
 	var recipe struct {
 		Rules []packed.Rule `yaml:"rules"`
 	}
-	d := yaml.NewDecoder(io.LimitReader(f, maxRecipe))
+	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&recipe); err != nil {
 		return nil, fmt.Errorf("%w: recipe %s: %v", pack.ErrCorrupt, path, err)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/lowpack/lowpack/internal/bench"
 )
 
 // errReported says that a command has already told what failed: the exit code is 1, nothing more is printed.
@@ -64,7 +66,7 @@ func exitCode(err error) int {
 		return 2
 	case errors.As(err, &errno) && errno != syscall.ENOENT && errno != syscall.ENOTDIR:
 		return 3
-	case errors.Is(err, os.ErrPermission):
+	case errors.Is(err, os.ErrPermission), errors.Is(err, bench.ErrNoise):
 		return 3
 	default:
 		return 1

@@ -57,16 +57,24 @@ lowpack COMMAND --help explains a command. Flags may stand before or after the a
 		Commands:                  commands(),
 	}
 	for _, c := range app.Commands {
-		c.OnUsageError = onUsageError
-		c.CustomHelpTemplate = commandHelp
-		c.HideHelpCommand = true
-		for _, f := range c.Flags {
-			if b, ok := f.(*cli.BoolFlag); ok {
-				b.DisableDefaultText = true
-			}
+		setUp(c)
+		for _, sub := range c.Subcommands {
+			setUp(sub)
 		}
 	}
 	return app
+}
+
+// setUp makes a command report wrong usage and show its help as all others do.
+func setUp(c *cli.Command) {
+	c.OnUsageError = onUsageError
+	c.CustomHelpTemplate = commandHelp
+	c.HideHelpCommand = true
+	for _, f := range c.Flags {
+		if b, ok := f.(*cli.BoolFlag); ok {
+			b.DisableDefaultText = true
+		}
+	}
 }
 
 // commands in the order of a user's work; one file each.
@@ -78,8 +86,12 @@ func commands() []*cli.Command {
 		inspectCommand(),
 		repackCommand(),
 		unpackCommand(),
+		layoutsCommand(kernelSets),
+		packCommand(),
 		evalCommand(),
+		tokenizeCommand(),
 		synthCommand(),
+		benchCommand(),
 		versionCommand(),
 	}
 }

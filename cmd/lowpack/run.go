@@ -134,25 +134,43 @@ func readPrompt(c *cli.Context) (string, error) {
 	case c.IsSet("prompt"):
 		return c.String("prompt"), nil
 	case c.IsSet("file"):
-		f, err := os.Open(c.String("file"))
-		if err != nil {
-			return "", err
-		}
-		defer f.Close()
-		return readText(f, most)
+		text, err := readSmall(c.String("file"), most)
+		return string(text), err
 	}
 	if in, ok := c.App.Reader.(*os.File); ok && isTerminal(in) {
 		return "", usagef("run needs a prompt: -p TEXT, --file FILE or standard input; --chat holds a conversation")
 	}
-	return readText(c.App.Reader, most)
+	text, err := readAll(c.App.Reader, most)
+	return string(text), err
 }
 
-func readText(r io.Reader, most int64) (string, error) {
-	text, err := io.ReadAll(io.LimitReader(r, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%w: a prompt of more than %d bytes", pack.ErrLimit, most)
+// readSmall reads a regular file of at most most bytes.
+func readSmall(path string, most int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
 	}
-	return string(text), err
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is no regular file", pack.ErrUnsupported, path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := readAll(f, most)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return data, nil
+}
+
+func readAll(r io.Reader, most int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%w: more than %d bytes", pack.ErrLimit, most)
+	}
+	return data, err
 }
 
 // request is what the flags and the model's generation_config.json say about every text of this run.

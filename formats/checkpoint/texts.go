@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 
@@ -49,6 +50,19 @@ func (c *Checkpoint) readTexts() error {
 		c.sources = append(c.sources, Source{t.Name, int64(len(b))})
 	}
 	return nil
+}
+
+// ReadTexts reads the small files of a model directory, whatever weights lie beside them.
+func ReadTexts(path string) (map[string][]byte, error) {
+	p, err := resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	c := &Checkpoint{dir: p.dir, texts: map[string][]byte{}}
+	if p.bare == "" {
+		err = c.readTexts()
+	}
+	return c.texts, errors.Join(err, c.Close())
 }
 
 // readText reads a whole file of at most t.Limit bytes.

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/internal/bench"
+	"github.com/lowpack/lowpack/internal/plot"
+)
+
+func benchCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "bench",
+		Usage:     "measure a packed model, the kernels, or the limits of this machine",
+		UsageText: "lowpack bench FILE [flags]\n  lowpack bench kernels [flags]\n  lowpack bench machine [flags]",
+		Description: `FILE is a packed model: how fast it reads prompts and generates, with how many sequences at once and behind how long
+a text; and how long and how much memory the first token takes.
+
+` + benchMethod + `
+
+  lowpack bench model.safetensors
+  lowpack bench model.safetensors --threads 0 --batch 1 --json
+  lowpack bench model.safetensors --svg tokens-per-second.svg
+  lowpack bench kernels --layout vnni4i --tokens 1,128
+  lowpack bench machine`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "prompt", Value: "128,512", Usage: "tokens of the prompts to read, as a `LIST`"},
+			&cli.IntFlag{Name: "generate", Value: 128, Usage: "tokens to generate: `N` per sequence"},
+			&cli.StringFlag{Name: "batch", Value: "1,8,32", Usage: "sequences to generate at once, as a `LIST`"},
+			&cli.StringFlag{Name: "context", Value: "128,2048,8192", Usage: "tokens in front of those that are timed, as a `LIST`"},
+		}, benchFlags()...),
+		Action:      runBench,
+		Subcommands: []*cli.Command{benchKernelsCommand(), benchMachineCommand()},
+	}
+}
+
+// benchMethod is what is true of every measurement.
+const benchMethod = `Every figure is the median of repetitions after a warm-up, with the distance between their quartiles; a fraction of a
+limit is taken within one turn of measuring both. What spreads too much is noise: it is marked, left out of plots, and
+the exit code is 3. A kernel whose result is wrong has no figures, and the exit code is 1.`
+
+// benchFlags are those of all measurements.
+func benchFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "threads", Value: "1,0", Usage: "threads that compute, as a `LIST`; 0 = one per CPU"},
+		&cli.Float64Flag{Name: "max-spread", Value: 10, Usage: "more than `PERCENT` between the quartiles is noise"},
+		&cli.StringFlag{Name: "svg", Usage: "draw a chart of the results to `FILE`", TakesFile: true},
+		jsonFlag(),
+	}
+}
+
+// benchTime is the flag of measurements that can be repeated at will.
+func benchTime() cli.Flag {
+	return &cli.DurationFlag{Name: "time", Value: 250 * time.Millisecond, Usage: "repeat each measurement for this `DURATION`"}
+}
+
+func benchMeter(c *cli.Context, p *progress) bench.Meter {
+	return bench.Meter{Time: c.Duration("time"), MaxSpread: c.Float64("max-spread") / 100,
+		Progress: func(done, total int, at string) { p.set(int64(done), int64(total), at) }}
+}
+
+func runBench(c *cli.Context) error {
+	if err := wantArgs(c, 1, "FILE, or one of the words kernels and machine"); err != nil {
+		return err
+	}
+	p := newCounter(c.App.ErrWriter, "bench", "measurements")
+	o := bench.ModelOptions{Meter: benchMeter(c, p), Generate: c.Int("generate"), Peak: peakMemory}
+	for name, list := range map[string]*[]int{"prompt": &o.Prompts, "batch": &o.Batches, "context": &o.Contexts, "threads": &o.Threads} {
+		var err error
+		if *list, err = intList(c, name); err != nil {
+			return err
+		}
+	}
+	if o.Generate < 1 {
+		return usagef("--generate %d: it is a number of tokens, 1 or more", o.Generate)
+	}
+	r, err := bench.Model(c.Context, c.Args().First(), o)
+	p.done()
+	return showBench(c, r, err, printModelBench)
+}
+
+// measured is a report of package bench; nil where there is none.
+type measured interface {
+	comparable
+	Plot() plot.Chart
+}
+
+// showBench prints and draws a report, if there is one, and returns the error that came with it.
+func showBench[R measured](c *cli.Context, r R, failed error, show func(io.Writer, R)) error {
+	var none R
+	if r == none {
+		return failed
+	}
+	if svg := c.String("svg"); svg != "" {
+		if err := writeFile(svg, func(w io.Writer) error { return plot.SVG(w, r.Plot()) }); err != nil {
+			return err
+		}
+	}
+	if c.Bool("json") {
+		if err := printJSON(c.App.Writer, r); err != nil {
+			return err
+		}
+	} else {
+		show(c.App.Writer, r)
+	}
+	if errors.Is(failed, bench.ErrNoise) {
+		return fmt.Errorf("%w (--max-spread)", failed)
+	}
+	return failed
+}
+
+// intList reads a flag that is a list of numbers, such as 1,8,32.
+func intList(c *cli.Context, name string) (list []int, err error) {
+	for _, s := range strings.Split(c.String(name), ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		least := 1
+		if name == "threads" {
+			least = 0
+		}
+		if err != nil || n < least {
+			return nil, usagef("--%s %q: it is a list of numbers of %d or more, such as 1,8", name, c.String(name), least)
+		}
+		list = append(list, n)
+	}
+	return list, nil
+}
+
+// printModelBench prints the report for people.
+func printModelBench(w io.Writer, r *bench.ModelReport) {
+	fmt.Fprintf(w, "%s: %s model in layout %s, %s; a step reads %s of weights\n", r.File, r.Family, strings.Join(r.Layouts, ", "), size(r.FileBytes), size(int64(r.WeightBytes)))
+	printHost(w, &r.Host)
+	line := fmt.Sprintf("first token after %.0f ms %s", 1e3*r.FirstToken.Seconds.Median, spreadText(r.FirstToken.Seconds.Spread, r.FirstToken.Noise))
+	if peak := r.FirstToken.PeakBytes; peak > 0 {
+		line += fmt.Sprintf(", with a peak of %s of memory: the file and %s", size(peak), size(max(0, peak-r.FileBytes)))
+	}
+	fmt.Fprintf(w, "%s\n\n", strings.TrimSpace(line))
+	rows := [][]string{{"", "threads", "tokens/s", "spread", "ms/pass", "bytes/token", "limit", "of limit"}}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Refused != "" {
+			continue
+		}
+		rows = append(rows, []string{row.Label(), strconv.Itoa(row.Threads), digits(row.TokensPerSec), spreadText(spreadOf(&row.Figures), row.Noise),
+			digits(1e3 * row.Seconds.Median), size(int64(row.BytesPerToken)), limitText(&row.Figures), percentText(row.Fraction.Median)})
+	}
+	table(w, map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 7: true}, rows)
+	told := map[string]bool{}
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.Refused != "" && !told[row.Label()] {
+			told[row.Label()] = true
+			fmt.Fprintf(w, "%s: not measured: %s\n", row.Label(), row.Refused)
+		}
+	}
+}
+
+func printHost(w io.Writer, h *bench.Host) {
+	name := h.CPU
+	if name == "" {
+		name = "CPU"
+	}
+	isas := make([]string, len(h.ISAs))
+	for i, isa := range h.ISAs {
+		isas[i] = string(isa)
+	}
+	fmt.Fprintf(w, "%s, %s, %s; %s\n", name, bench.Threads(h.Threads), strings.Join(isas, " "), h.Platform)
+}
+
+func spreadOf(f *bench.Figures) float64 { return max(f.Seconds.Spread, f.Fraction.Spread) }
+
+func spreadText(spread float64, noise bool) string {
+	text := "± " + percentText(spread)
+	if noise {
+		text = "NOISE " + text
+	}
+	return text
+}
+
+func percentText(x float64) string { return fmt.Sprintf("%.0f %%", 100*x) }
+
+// limitText names the nearer limit and its speed.
+func limitText(f *bench.Figures) string {
+	if f.Bound == bench.Multiply {
+		return "multiply " + digits(f.PeakGOPS) + " GOPS"
+	}
+	return "memory " + digits(f.ReadGBs) + " GB/s"
+}
+
+// digits prints three digits, or those before the point.
+func digits(x float64) string {
+	switch {
+	case x >= 100:
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	case x >= 10:
+		return strconv.FormatFloat(x, 'f', 1, 64)
+	case x >= 1:
+		return strconv.FormatFloat(x, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(x, 'g', 3, 64)
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/internal/bench"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/kernel"
+)
+
+func benchKernelsCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "kernels",
+		Usage:     "measure the kernels, check their results, and tell which ones the runtime chooses",
+		UsageText: "lowpack bench kernels [flags]",
+		Description: `Each kernel multiplies random matrices, whose weights come from memory, by random activations, and every product is
+compared with that of the definition. Without --layout, every kernel is measured once, on the layout that it was written
+for; a star marks those that the runtime chooses for these codes. Vec-LUT adds where others multiply, and may pass the
+limit of multiplication.
+
+` + benchMethod + `
+
+  lowpack bench kernels
+  lowpack bench kernels --layout vnni4i --layout i2-t4 --isa avx2 --tokens 1,32,128
+  lowpack bench kernels --layout vnni4i --shape 6912x2560 --threads 0 --svg roofline.svg`,
+		Flags: append([]cli.Flag{
+			&cli.StringSliceFlag{Name: "layout", Usage: "measure all kernels that serve the layout `NAME`; may be repeated"},
+			&cli.StringFlag{Name: "isa", Usage: "measure kernels of these instruction sets only, a `LIST`"},
+			&cli.StringSliceFlag{Name: "shape", Value: cli.NewStringSlice("2560x2560"), Usage: "multiply matrices of `MxK`: M output and K input features; may be repeated"},
+			&cli.StringFlag{Name: "tokens", Value: "1,8,128", Usage: "vectors to multiply by at once, as a `LIST`"},
+			benchTime(),
+		}, benchFlags()...),
+		Action: runBenchKernels,
+	}
+}
+
+func runBenchKernels(c *cli.Context) error {
+	if err := wantArgs(c, 0, ""); err != nil {
+		return err
+	}
+	p := newCounter(c.App.ErrWriter, "bench", "measurements")
+	o := bench.KernelOptions{Meter: benchMeter(c, p), Layouts: c.StringSlice("layout")}
+	var err error
+	if o.Threads, err = intList(c, "threads"); err != nil {
+		return err
+	}
+	if o.Tokens, err = intList(c, "tokens"); err != nil {
+		return err
+	}
+	for _, s := range c.StringSlice("shape") {
+		shape, err := parseShape(s)
+		if err != nil {
+			return err
+		}
+		o.Shapes = append(o.Shapes, shape)
+	}
+	if list := c.String("isa"); list != "" {
+		for _, name := range strings.Split(list, ",") {
+			isa := kernel.ISA(strings.TrimSpace(name))
+			if !kernel.Have(isa) {
+				return usagef("--isa %s: this CPU or build has %v", isa, kernel.Available())
+			}
+			o.ISAs = append(o.ISAs, isa)
+		}
+	}
+	r, err := bench.Kernels(c.Context, o)
+	p.done()
+	return showBench(c, r, err, printKernels)
+}
+
+func parseShape(s string) (shape pack.Shape, err error) {
+	m, k, _ := strings.Cut(s, "x")
+	var errM, errK error
+	shape.M, errM = strconv.Atoi(m)
+	shape.K, errK = strconv.Atoi(k)
+	if errM != nil || errK != nil || shape.Check() != nil {
+		return shape, usagef("--shape %q: it is two numbers from 1 to %d, such as 2560x6912", s, pack.MaxDim)
+	}
+	return shape, nil
+}
+
+func printKernels(w io.Writer, r *bench.KernelReport) {
+	printHost(w, &r.Host)
+	fmt.Fprintln(w)
+	rows := [][]string{{"layout", "codes", "kernel", "", "shape", "tokens", "threads", "time", "spread", "GB/s", "GOPS", "limit", "of limit"}}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Refused != "" {
+			continue
+		}
+		star := ""
+		if row.Chosen {
+			star = "*"
+		}
+		line := []string{row.Layout, row.Alphabet, row.Kernel, star, fmt.Sprintf("%dx%d", row.M, row.K), strconv.Itoa(row.Tokens), strconv.Itoa(row.Threads)}
+		if row.Wrong != "" {
+			line = append(line, "WRONG: "+row.Wrong)
+		} else {
+			line = append(line, digits(1e6*row.Seconds.Median)+" µs", spreadText(spreadOf(&row.Figures), row.Noise),
+				digits(row.GBs), digits(row.GOPS), limitText(&row.Figures), percentText(row.Fraction.Median))
+		}
+		rows = append(rows, line)
+	}
+	table(w, map[int]bool{5: true, 6: true, 7: true, 8: true, 9: true, 10: true, 12: true}, rows)
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.Refused != "" {
+			fmt.Fprintf(w, "%s, %s, %dx%d: not measured: %s\n", row.Layout, row.ISA, row.M, row.K, row.Refused)
+		}
+	}
+	for _, f := range r.Faster() {
+		fmt.Fprintf(w, "%s, %d tokens, %s: %s was %.2f times as fast as %s, which the runtime chooses\n", f.Row.Layout, f.Row.Tokens,
+			bench.Threads(f.Row.Threads), f.Row.Kernel, f.Chosen.Seconds.Median/f.Row.Seconds.Median, f.Chosen.Kernel)
+	}
+	printChoices(w, r.Choices)
+}
+
+// printChoices prints which kernel the runtime takes for what: alphabets of a layout that share one are a row, and so are
+// layouts that share all.
+func printChoices(w io.Writer, choices []bench.Choice) {
+	fmt.Fprint(w, "\nThe runtime chooses on this CPU:\n")
+	type row struct{ layouts, codes, isa, about string }
+	var rows []row
+	for i, c := range choices {
+		r := row{c.Layout, c.Alphabet, string(c.ISA), c.About}
+		if i > 0 {
+			if last := &rows[len(rows)-1]; last.layouts == r.layouts && last.isa == r.isa && last.about == r.about {
+				last.codes += ", " + r.codes
+				continue
+			}
+		}
+		rows = append(rows, r)
+	}
+	var lines [][]string
+	for i, r := range rows {
+		same := func(o row) bool { return o.codes == r.codes && o.isa == r.isa && o.about == r.about }
+		if slices.ContainsFunc(rows[:i], same) {
+			continue
+		}
+		var layouts []string
+		for _, o := range rows[i:] {
+			if same(o) {
+				layouts = append(layouts, o.layouts)
+			}
+		}
+		lines = append(lines, []string{strings.Join(layouts, " "), r.codes, r.isa, r.about})
+	}
+	table(w, nil, lines)
+}

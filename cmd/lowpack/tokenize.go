@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
+)
+
+func tokenizeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "tokenize",
+		Usage:     "turn text into token ids, or back",
+		UsageText: "lowpack tokenize PATH -p TEXT [flags]",
+		Description: `PATH is a packed file, a model directory or a tokenizer.json. Without -p or --file the text is read from standard
+input as it is. Ids are separated by spaces; no end of line is added to what --decode writes.
+
+  lowpack tokenize model.safetensors -p "Once upon a time"
+  lowpack tokenize MODEL_DIR --file book.txt > ids.txt
+  lowpack tokenize MODEL_DIR --decode --file ids.txt`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the `TEXT`, or with --decode the ids"},
+			&cli.StringFlag{Name: "file", Usage: "read from `FILE`", TakesFile: true},
+			&cli.BoolFlag{Name: "decode", Usage: "from ids to text"},
+			&cli.BoolFlag{Name: "special", Usage: "add the tokens around a text (begin of text, for most); with --decode show control tokens"},
+		},
+		Action: runTokenize,
+	}
+}
+
+func runTokenize(c *cli.Context) error {
+	if err := wantArgs(c, 1, "PATH"); err != nil {
+		return err
+	}
+	text, err := readPrompt(c)
+	if err != nil {
+		return err
+	}
+	t, err := loadTokenizer(c.Args().First())
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(c.App.Writer, 1<<16)
+	if c.Bool("decode") {
+		err = decodeIDs(out, t, text, c.Bool("special"))
+	} else {
+		err = printIDs(out, t, text, c.Bool("special"))
+	}
+	return errors.Join(err, out.Flush())
+}
+
+func printIDs(w io.Writer, t *tokenizer.Tokenizer, text string, special bool) error {
+	ids, err := t.Encode(text, special)
+	if err != nil {
+		return err
+	}
+	for i, id := range ids {
+		if i > 0 {
+			fmt.Fprint(w, " ")
+		}
+		fmt.Fprint(w, id)
+	}
+	_, err = fmt.Fprintln(w)
+	return err
+}
+
+func decodeIDs(w io.Writer, t *tokenizer.Tokenizer, text string, special bool) error {
+	var ids []int
+	for _, field := range strings.Fields(text) {
+		id, err := strconv.Atoi(field)
+		if err != nil || id < 0 || id >= t.Size() {
+			return fmt.Errorf("%w: %q is no token id; they run from 0 to %d", pack.ErrCorrupt, field, t.Size()-1)
+		}
+		ids = append(ids, id)
+	}
+	_, err := io.WriteString(w, t.Decode(ids, special))
+	return err
+}
+
+// maxTokenizer is what a tokenizer.json may have in bytes, as in a checkpoint.
+const maxTokenizer = 64 << 20
+
+// loadTokenizer reads the tokenizer of a packed file, of a model directory, or a tokenizer.json.
+func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		files, err := checkpoint.ReadTexts(path)
+		if err != nil {
+			return nil, err
+		}
+		return load(path, func(name string) ([]byte, bool) { b, ok := files[name]; return b, ok })
+	}
+	if filepath.Ext(path) == ".json" {
+		data, err := readSmall(path, maxTokenizer)
+		if err != nil {
+			return nil, err
+		}
+		return load(path, func(name string) ([]byte, bool) { return data, name == "tokenizer.json" })
+	}
+	f, err := packed.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return load(path, f.Embedded)
+}
+
+func load(path string, files tokenizer.Files) (*tokenizer.Tokenizer, error) {
+	t, err := tokenizer.Load(files)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}

@@ -1,0 +1,188 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/lowpack/lowpack/runtime/kernel"
+	"github.com/lowpack/lowpack/runtime/kernel/ceiling"
+)
+
+// quick is a meter for tests: nothing is noise, and little memory stands for much.
+func quick() Meter { return Meter{Time: time.Millisecond, MaxSpread: math.Inf(1), memory: 8 << 20} }
+
+func TestQuantity(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   Quantity
+	}{
+		{nil, Quantity{}},
+		{[]float64{3}, Quantity{3, 0}},
+		{[]float64{4, 1, 3, 2, 5}, Quantity{3, 2.0 / 3}},
+		{[]float64{2, 4}, Quantity{3, 1.0 / 3}},
+		{[]float64{1, 1, 1, 1, 100}, Quantity{1, 0}}, // one disturbed repetition changes nothing
+	} {
+		if got := quantity(slices.Clone(c.values)); math.Abs(got.Median-c.want.Median) > 1e-12 || math.Abs(got.Spread-c.want.Spread) > 1e-12 {
+			t.Errorf("%v: %v instead of %v", c.values, got, c.want)
+		}
+	}
+}
+
+func TestSteady(t *testing.T) {
+	m := Meter{MaxSpread: 0.1}
+	for _, c := range []struct {
+		spreads []float64 // of one attempt after another
+		want    float64
+		calls   int
+	}{
+		{[]float64{0.05, 9, 9}, 0.05, 1},
+		{[]float64{0.5, 0.1, 9}, 0.1, 2},
+		{[]float64{0.5, 0.3, 0.4}, 0.3, 3},
+	} {
+		calls := 0
+		got, err := steady(&m, func() (float64, error) { calls++; return c.spreads[calls-1], nil }, func(s float64) float64 { return s })
+		if err != nil || got != c.want || calls != c.calls {
+			t.Errorf("%v: %v after %d attempts, %v", c.spreads, got, calls, err)
+		}
+	}
+	failure := errors.New("failure")
+	if _, err := steady(&m, func() (int, error) { return 0, failure }, func(int) float64 { return 0 }); err != failure {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestJudge holds the arithmetic of figures to numbers worked out by hand.
+func TestJudge(t *testing.T) {
+	l := newLimits(make([]byte, 4<<20), 1)
+	defer l.close()
+	mul := &ceiling.Multiplier{ISA: kernel.Generic}
+	// Memory gives readBytes in 100 µs, the multiplier its operations in 50 µs.
+	turns := func(work time.Duration) []turn {
+		return slices.Repeat([]turn{{work, 100 * time.Microsecond, 50 * time.Microsecond}}, 5)
+	}
+	m := Meter{MaxSpread: 0.1}
+	memory := l.judge(&m, work{kernel.Generic, l.readBytes(), l.multiplyOps(mul), 1}, turns(200*time.Microsecond))
+	if memory.Bound != Memory || math.Abs(memory.Fraction.Median-0.5) > 1e-9 || memory.Noise || memory.Turns != 5 {
+		t.Errorf("bound by memory: %+v", memory)
+	}
+	if want := ceiling.GBs(l.readBytes(), 200*time.Microsecond); math.Abs(memory.GBs-want) > 1e-9*want || math.Abs(memory.ReadGBs-2*want) > 1e-9*want {
+		t.Errorf("%v GB/s of %v; %v of %v expected", memory.GBs, memory.ReadGBs, want, 2*want)
+	}
+	// A quarter of the work takes 100 µs, all of it would take 200 at the limit: half of the speed.
+	multiply := l.judge(&m, work{kernel.Generic, l.readBytes(), 4 * l.multiplyOps(mul), 4}, turns(100*time.Microsecond))
+	if multiply.Bound != Multiply || math.Abs(multiply.Fraction.Median-0.5) > 1e-9 || math.Abs(multiply.Seconds.Median-400e-6) > 1e-12 {
+		t.Errorf("bound by multiplication: %+v", multiply)
+	}
+	mixed := turns(200 * time.Microsecond)
+	for i := range 2 {
+		mixed[i].work *= 3
+	}
+	if f := l.judge(&m, work{kernel.Generic, l.readBytes(), 1, 1}, mixed); !f.Noise {
+		t.Errorf("not noise: %+v", f)
+	}
+}
+
+func TestNoiseIsAnError(t *testing.T) {
+	m := Meter{MaxSpread: 0.1}
+	if err := m.noise(0, 7); err != nil {
+		t.Error(err)
+	}
+	if err := m.noise(2, 7); !errors.Is(err, ErrNoise) || !strings.Contains(err.Error(), "2 of 7") || !strings.Contains(err.Error(), "10 %") {
+		t.Errorf("error %v", err)
+	}
+	for _, bad := range []Meter{{Time: -1, MaxSpread: 1}, {MaxSpread: 0}, {MaxSpread: -1}, {MaxSpread: math.NaN()}} {
+		if bad.Check() == nil {
+			t.Errorf("%+v was accepted", bad)
+		}
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	calls := 0
+	m := Meter{Time: time.Hour, MaxSpread: 1}
+	_, err := m.sample(ctx, func() {
+		if calls++; calls == 3 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || calls != 3 {
+		t.Errorf("%v after %d calls", err, calls)
+	}
+}
+
+func TestLevels(t *testing.T) {
+	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s + "\n")} }
+	sys := fstest.MapFS{}
+	for i, c := range [][4]string{{"1", "Data", "48K", "0,64"}, {"1", "Instruction", "32K", "0"}, {"2", "Unified", "1024K", "0"}, {"3", "Unified", "32768K", "0-7,64-71"}} {
+		dir := "cpu0/cache/index" + string(rune('0'+i)) + "/"
+		for j, name := range []string{"level", "type", "size", "shared_cpu_list"} {
+			sys[dir+name] = file(c[j])
+		}
+	}
+	want := []level{{"L1", 48 << 10, 2}, {"L2", 1 << 20, 1}, {"L3", 32 << 20, 16}}
+	got := levelsIn(sys)
+	if !slices.Equal(got, want) {
+		t.Fatalf("%v instead of %v", got, want)
+	}
+	for _, c := range []struct{ level, threads, share int }{{0, 1, 36 << 10}, {0, 2, 18 << 10}, {1, 8, 768 << 10}, {2, 4, 6 << 20}, {2, 64, 1536 << 10}} {
+		if s := want[c.level].share(c.threads); s != c.share {
+			t.Errorf("%s of %d threads: %d bytes each instead of %d", want[c.level].name, c.threads, s, c.share)
+		}
+	}
+	for threads, size := range map[int]int{1: 256 << 20, 16: 256 << 20, 48: 384 << 20, 1024: mostMemory} {
+		if n := memorySize(want, threads); n != size {
+			t.Errorf("%d threads read %d bytes of memory instead of %d", threads, n, size)
+		}
+	}
+	for _, bad := range []string{"", "a", "3-1", "0-", "0,,1"} {
+		if n := countCPUs(bad); n != 0 {
+			t.Errorf("%q: %d CPUs", bad, n)
+		}
+	}
+	if levelsIn(fstest.MapFS{}) != nil || len(cacheLevels()) == 0 {
+		t.Error("levels where there are none, or none at all")
+	}
+}
+
+func TestCPUName(t *testing.T) {
+	if got := cpuNameIn(strings.NewReader("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nmodel name\t: other\n")); got != "Some CPU @ 2 GHz" {
+		t.Errorf("%q", got)
+	}
+	if got := cpuNameIn(strings.NewReader("processor\t: 0\n")); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestMachine(t *testing.T) {
+	m, lines := quick(), 0
+	m.Progress = func(done, total int, at string) {
+		if done != lines || total < lines || at == "" {
+			t.Errorf("progress %d of %d: %q", done, total, at)
+		}
+		lines++
+	}
+	r, err := Machine(context.Background(), m, []int{1, 2, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	per := len(cacheLevels()) + 1 + len(kernel.Available())
+	if len(r.Rows) != 2*per || lines != 2*per {
+		t.Errorf("%d rows, %d reports of progress; %d expected", len(r.Rows), lines, 2*per)
+	}
+	for _, row := range r.Rows {
+		if row.Rate <= 0 || row.Seconds.Median <= 0 || row.Noise || row.What == Read && row.Bytes == 0 {
+			t.Errorf("%+v", row)
+		}
+	}
+	// Reading is fast or slow, but no loop that does its work beats a terabyte per second and thread.
+	if rate := r.Rows[0].Rate; rate < 1e9 || rate > 1e12 {
+		t.Errorf("%g bytes per second out of %s", rate, r.Rows[0].Where)
+	}
+}

@@ -1,0 +1,62 @@
+package bench
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/lowpack/lowpack/internal/version"
+	"github.com/lowpack/lowpack/runtime/kernel"
+)
+
+// Host says where a report comes from.
+type Host struct {
+	Tool     string       `json:"tool"`
+	Go       string       `json:"go"`
+	Platform string       `json:"platform"`
+	CPU      string       `json:"cpu"`     // "" where the system does not tell
+	Threads  int          `json:"threads"` // that this process may run at once
+	ISAs     []kernel.ISA `json:"isas"`    // that may be used, the best first
+}
+
+func host() Host {
+	return Host{
+		Tool: version.Tool, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		CPU: cpuName(), Threads: runtime.GOMAXPROCS(0), ISAs: kernel.Available(),
+	}
+}
+
+func cpuName() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	return cpuNameIn(f)
+}
+
+// cpuNameIn finds the name of the first CPU in what Linux tells.
+func cpuNameIn(r io.Reader) string {
+	for s := bufio.NewScanner(r); s.Scan(); {
+		if name, value, ok := strings.Cut(s.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// threadCounts replaces 0 by the number of threads that this process may run at once, and drops what comes twice.
+func threadCounts(list []int) (counts []int) {
+	seen := map[int]bool{}
+	for _, n := range list {
+		if n == 0 {
+			n = runtime.GOMAXPROCS(0)
+		}
+		if !seen[n] {
+			seen[n], counts = true, append(counts, n)
+		}
+	}
+	return counts
+}

@@ -1,0 +1,288 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/kernel"
+)
+
+// KernelsSchema names the form of a KernelReport in JSON. It changes when a field changes its meaning.
+const KernelsSchema = "lowpack.bench.kernels/1"
+
+// KernelOptions choose what Kernels measures.
+type KernelOptions struct {
+	Meter
+	Layouts []string     // nil = every kernel once, on the layout that it was written for
+	ISAs    []kernel.ISA // nil = all that this CPU offers
+	Shapes  []pack.Shape
+	Tokens  []int
+	Threads []int // 0 = all
+}
+
+// KernelReport is the speed of kernels.
+type KernelReport struct {
+	Schema  string      `json:"schema"`
+	Host    Host        `json:"host"`
+	Rows    []KernelRow `json:"rows"`
+	Choices []Choice    `json:"choices"`
+}
+
+// KernelRow is one kernel on one matrix.
+type KernelRow struct {
+	Layout   string     `json:"layout"`
+	Alphabet string     `json:"alphabet"`
+	Kernel   string     `json:"kernel"` // as Kernel.String
+	ISA      kernel.ISA `json:"isa"`
+	M        int        `json:"m"`
+	K        int        `json:"k"`
+	Tokens   int        `json:"tokens"`
+	Threads  int        `json:"threads"`
+	Bytes    int        `json:"bytes"`  // of weights that one product reads
+	Chosen   bool       `json:"chosen"` // by the runtime, for this layout, alphabet and shape
+	// Refused says why the layout or the kernel does not serve this shape, and Wrong where its result differs from the
+	// definition. Either way there are no figures.
+	Refused string `json:"refused,omitempty"`
+	Wrong   string `json:"wrong,omitempty"`
+	Figures
+}
+
+// check refuses options that have no meaning.
+func (o *KernelOptions) check() error {
+	if err := o.Meter.Check(); err != nil {
+		return err
+	}
+	if err := kernel.Check(); err != nil {
+		return err
+	}
+	for _, isa := range o.ISAs {
+		if !kernel.Have(isa) {
+			return fmt.Errorf("%w: instruction set %q; there are %v", pack.ErrUnsupported, isa, kernel.Available())
+		}
+	}
+	for _, s := range o.Shapes {
+		if err := s.Check(); err != nil {
+			return err
+		}
+	}
+	if len(o.Shapes) == 0 || len(o.Tokens) == 0 || len(o.Threads) == 0 {
+		return fmt.Errorf("%w: without a shape, a number of tokens and a number of threads nothing is measured", pack.ErrUnsupported)
+	}
+	for _, n := range o.Tokens {
+		if n < 1 {
+			return fmt.Errorf("%w: a product with %d tokens", pack.ErrUnsupported, n)
+		}
+	}
+	return nil
+}
+
+// Kernels measures kernels on random matrices and activations, with weights that come from memory, and compares every
+// result with the definition. Its error is ErrWrong if some differ, or else ErrNoise if some figures are noise; there is
+// a report with both.
+func Kernels(ctx context.Context, o KernelOptions) (*KernelReport, error) {
+	return runKernels(ctx, o, bindKernel)
+}
+
+func runKernels(ctx context.Context, o KernelOptions, bind binder) (*KernelReport, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	cases, err := o.cases()
+	if err != nil {
+		return nil, err
+	}
+	r := newKernelRun(&o, bind)
+	defer r.close()
+	for _, c := range cases {
+		r.total += len(c.kernels) * len(o.Shapes) * len(o.Tokens) * len(r.limits)
+	}
+	for _, s := range o.Shapes {
+		for _, c := range cases {
+			if err := r.layout(ctx, c, s); err != nil {
+				return nil, err
+			}
+		}
+	}
+	r.Choices = choices()
+	return &r.KernelReport, r.verdict()
+}
+
+// kernelCase is the kernels to be measured on one layout.
+type kernelCase struct {
+	spec    pack.Spec
+	kernels []*kernel.Kernel
+}
+
+// anyLayout is the layout on which kernels that serve every layout are measured, unless another is asked for. It holds
+// every alphabet.
+const anyLayout = "blocked"
+
+// cases lists what to measure: every kernel with the first of its alphabets.
+func (o *KernelOptions) cases() (list []*kernelCase, err error) {
+	layouts := o.Layouts
+	if layouts == nil {
+		for _, info := range pack.Layouts() {
+			if info.Block == 0 {
+				layouts = append(layouts, info.Name)
+			}
+		}
+	}
+	for _, name := range layouts {
+		l, err := pack.Open(pack.Spec{Name: name})
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range kernel.Kernels() {
+			every := k.Layout == "*" && (o.Layouts != nil || name == anyLayout)
+			if k.Layout != name && !every || o.ISAs != nil && !slices.Contains(o.ISAs, k.ISA) {
+				continue
+			}
+			spec := l.Spec()
+			if k.Alphabets != nil {
+				spec.Alphabet = k.Alphabets[0]
+			}
+			if slices.Contains(kernel.For(spec), k) {
+				list = addCase(list, spec, k)
+			}
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%w: no kernel of %v serves %v on this CPU", pack.ErrUnsupported, o.ISAs, o.Layouts)
+	}
+	return list, nil
+}
+
+// addCase puts kernels of the same layout and alphabet together.
+func addCase(list []*kernelCase, spec pack.Spec, k *kernel.Kernel) []*kernelCase {
+	for _, c := range list {
+		if c.spec.Name == spec.Name && c.spec.Alphabet == spec.Alphabet {
+			c.kernels = append(c.kernels, k)
+			return list
+		}
+	}
+	return append(list, &kernelCase{spec, []*kernel.Kernel{k}})
+}
+
+type kernelRun struct {
+	*KernelOptions
+	KernelReport
+	limits []*limits
+	total  int
+	want   references
+	arena  []byte // packed copies of the matrix at hand
+	bind   binder
+}
+
+// binder makes the product of a matrix. Tests put wrong kernels in the place of bindKernel.
+type binder func(k *kernel.Kernel, l pack.Layout, s pack.Shape, packed []byte) (product, error)
+
+// product is what is measured of kernel.Weights.
+type product interface {
+	Panels() int
+	Bytes() int
+	Mul(y []int32, ldy int, x *kernel.Activations, p0, p1 int)
+	Close()
+}
+
+func newKernelRun(o *KernelOptions, bind binder) *kernelRun {
+	r := &kernelRun{KernelOptions: o, KernelReport: KernelReport{Schema: KernelsSchema, Host: host()}, bind: bind}
+	threads := threadCounts(o.Threads)
+	memory := o.newMemory(slices.Max(threads))
+	for _, n := range threads {
+		r.limits = append(r.limits, newLimits(memory, n))
+	}
+	return r
+}
+
+func bindKernel(k *kernel.Kernel, l pack.Layout, s pack.Shape, packed []byte) (product, error) {
+	return kernel.BindWith(k, l, s, packed, 0)
+}
+
+func (r *kernelRun) close() {
+	for _, l := range r.limits {
+		l.close()
+	}
+}
+
+// layout measures the kernels of a case on matrices of shape s.
+func (r *kernelRun) layout(ctx context.Context, c *kernelCase, s pack.Shape) error {
+	m, err := packRandom(c.spec, s)
+	if err != nil && !errors.Is(err, pack.ErrUnsupported) {
+		return err
+	}
+	var choice *kernel.Kernel
+	if err == nil {
+		choice = chosen(m)
+	}
+	for _, k := range c.kernels {
+		row := KernelRow{Layout: c.spec.Name, Alphabet: c.spec.Alphabet, Kernel: k.String(), ISA: k.ISA, M: s.M, K: s.K}
+		if err != nil {
+			row.Refused = err.Error()
+			r.Rows = append(r.Rows, row)
+			continue
+		}
+		row.Chosen = k == choice
+		if err := r.kernel(ctx, k, m, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kernel measures one kernel with all numbers of tokens and threads.
+func (r *kernelRun) kernel(ctx context.Context, k *kernel.Kernel, m *matrix, row KernelRow) error {
+	copies, err := r.copies(k, m)
+	if err != nil {
+		if !errors.Is(err, pack.ErrUnsupported) {
+			return err
+		}
+		row.Refused = err.Error()
+		r.Rows = append(r.Rows, row)
+		return nil
+	}
+	defer copies.close()
+	row.Bytes = copies.list[0].Bytes()
+	want, err := r.want.of(ctx, r.limits[len(r.limits)-1].pool, m, slices.Max(r.Tokens))
+	if err != nil {
+		return err
+	}
+	for _, l := range r.limits {
+		for _, n := range r.Tokens {
+			row.Tokens, row.Threads = n, l.pool.Threads()
+			r.progress(len(r.Rows), r.total, fmt.Sprintf("%s, %s, %d tokens, %s", row.Layout, row.ISA, n, Threads(row.Threads)))
+			if row.Wrong, err = copies.compare(ctx, l.pool, want, n); err != nil {
+				return err
+			}
+			row.Figures = Figures{}
+			if row.Wrong == "" {
+				if row.Figures, err = copies.measure(ctx, &r.Meter, l, k.ISA, want, n); err != nil {
+					return err
+				}
+			}
+			r.Rows = append(r.Rows, row)
+		}
+	}
+	return nil
+}
+
+// verdict says whether the report can be relied on.
+func (r *kernelRun) verdict() error {
+	var wrong []string
+	noisy := 0
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Wrong != "" {
+			wrong = append(wrong, fmt.Sprintf("kernel %s, alphabet %s, shape [%d, %d], %s: %s", row.Kernel, row.Alphabet, row.M, row.K, Threads(row.Threads), row.Wrong))
+		}
+		if row.Noise {
+			noisy++
+		}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("%w: %d of %d measurements; the first: %s", ErrWrong, len(wrong), len(r.Rows), wrong[0])
+	}
+	return r.noise(noisy, len(r.Rows))
+}

@@ -1,0 +1,145 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/lowpack/lowpack/runtime/kernel"
+	"github.com/lowpack/lowpack/runtime/kernel/ceiling"
+)
+
+// limits are what bounds the work of some threads: how fast they read memory, and how fast they multiply.
+type limits struct {
+	pool   *kernel.Pool
+	read   *stretch
+	buffer *ceiling.Reader
+}
+
+// newMemory makes memory for limits to read, as much as no cache of that many threads holds.
+func (m *Meter) newMemory(threads int) []byte {
+	b := make([]byte, cmp.Or(m.memory, memorySize(cacheLevels(), threads)))
+	touch(b)
+	return b
+}
+
+// touch writes to every page: memory that nobody has written is one page of zeros, read from the nearest cache.
+func touch(b []byte) {
+	for i := 0; i < len(b); i += 4096 {
+		b[i] = 1
+	}
+}
+
+// newLimits of a number of threads. Each turn reads another stretch of the memory: short enough for most to be
+// undisturbed on a machine that does something else now and then, all of them together too large for a cache.
+func newLimits(memory []byte, threads int) *limits {
+	const perThread = 2 << 20
+	r := &ceiling.Reader{Memory: memory}
+	of := max(1, r.Bytes()/(perThread*threads))
+	return &limits{kernel.NewPool(threads), &stretch{task: r, parts: r.Parts() / of, of: of}, r}
+}
+
+func (l *limits) close() { l.pool.Close() }
+
+// readOnce reads readBytes of memory.
+func (l *limits) readOnce() {
+	const chunk = 4 // 128 KiB, as kernels do
+	l.pool.Run(l.read.parts, chunk, l.read)
+	l.read.at = (l.read.at + 1) % l.read.of
+}
+
+func (l *limits) readBytes() int { return l.read.parts * ceiling.ReadBlock }
+
+// stretch is the part of a task that the next turn carries out.
+type stretch struct {
+	task      kernel.Task
+	parts, of int // of one stretch; number of stretches
+	at        int
+}
+
+func (s *stretch) Do(from, to int) { s.task.Do(s.at*s.parts+from, s.at*s.parts+to) }
+
+// multiplyParts of a turn of multiplication, per thread: some tenths of a millisecond.
+const multiplyParts = 200
+
+// multiplyOnce multiplies with one instruction set.
+func (l *limits) multiplyOnce(m *ceiling.Multiplier) {
+	l.pool.Run(multiplyParts*l.pool.Threads(), multiplyParts/10, m)
+}
+
+func (l *limits) multiplyOps(m *ceiling.Multiplier) int {
+	return multiplyParts * l.pool.Threads() * m.Operations()
+}
+
+// Figures of some work, and of the limits that were measured in turns with it.
+type Figures struct {
+	Turns    int      `json:"turns"`
+	Seconds  Quantity `json:"seconds"`
+	GBs      float64  `json:"gb_per_second"`      // weights
+	GOPS     float64  `json:"gops"`               // a multiplication and an addition are two operations
+	ReadGBs  float64  `json:"read_gb_per_second"` // limit: a loop that only reads memory
+	PeakGOPS float64  `json:"multiply_gops"`      // limit: a loop that only multiplies and adds registers
+	Bound    Bound    `json:"bound"`              // the nearer limit
+	Fraction Quantity `json:"fraction"`           // of the speed at which the work would meet this limit
+	Noise    bool     `json:"noise"`              // true: the rest is no result
+}
+
+// Bound names a limit.
+type Bound string
+
+// The limits.
+const (
+	Memory   Bound = "memory"
+	Multiply Bound = "multiply"
+)
+
+// work is something to hold against the limits.
+type work struct {
+	isa   kernel.ISA // whose multiplications count
+	bytes int        // of weights read
+	ops   int        // integer operations
+	scale float64    // times that one call is of the whole that bytes and ops are about
+}
+
+// turn is how long each took once.
+type turn struct{ work, read, multiply time.Duration }
+
+// measure holds do against the limits for some time.
+func (l *limits) measure(ctx context.Context, m *Meter, w work, do func()) (Figures, error) {
+	mul := &ceiling.Multiplier{ISA: w.isa}
+	return steady(m, func() (Figures, error) {
+		t, err := m.sample(ctx, do, l.readOnce, func() { l.multiplyOnce(mul) })
+		if err != nil {
+			return Figures{}, err
+		}
+		list := make([]turn, len(t[0]))
+		for i := range list {
+			list[i] = turn{t[0][i], t[1][i], t[2][i]}
+		}
+		return l.judge(m, w, list), nil
+	}, Figures.spread)
+}
+
+// judge makes figures of turns. The fraction of a turn is the time that the work would take at the nearer limit, as
+// measured in this turn, over the time that it took (the roofline of Williams, Waterman and Patterson, 2009).
+func (l *limits) judge(m *Meter, w work, list []turn) Figures {
+	mul := &ceiling.Multiplier{ISA: w.isa}
+	var took, read, multiply, fraction []float64
+	for _, t := range list {
+		perByte := t.read.Seconds() / float64(l.readBytes())
+		perOp := t.multiply.Seconds() / float64(l.multiplyOps(mul))
+		seconds := t.work.Seconds() * w.scale
+		took, read, multiply = append(took, seconds), append(read, 1e-9/perByte), append(multiply, 1e-9/perOp)
+		fraction = append(fraction, max(perByte*float64(w.bytes), perOp*float64(w.ops))/seconds)
+	}
+	f := Figures{Turns: len(list), Seconds: quantity(took), ReadGBs: quantity(read).Median, PeakGOPS: quantity(multiply).Median, Fraction: quantity(fraction)}
+	f.GBs, f.GOPS = float64(w.bytes)/f.Seconds.Median/1e9, float64(w.ops)/f.Seconds.Median/1e9
+	f.Bound = Memory
+	if float64(w.ops)/f.PeakGOPS > float64(w.bytes)/f.ReadGBs {
+		f.Bound = Multiply
+	}
+	f.Noise = f.spread() > m.MaxSpread
+	return f
+}
+
+func (f Figures) spread() float64 { return max(f.Seconds.Spread, f.Fraction.Spread) }

@@ -1,0 +1,122 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/plot"
+	"github.com/lowpack/lowpack/internal/shared"
+)
+
+// tiny converts the bundled model.
+func tiny(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tiny.safetensors")
+	plan, err := convert.NewPlan(context.Background(), shared.Testdata(t, "tiny-bitnet-packed"), convert.Options{Recipe: packed.Recipe{Golden: "none"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plan.Close()
+	if _, err := plan.Run(context.Background(), path, nil); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func quickModel() ModelOptions {
+	return ModelOptions{Meter: quick(), Prompts: []int{9, 100_000}, Generate: 6, Batches: []int{1, 3}, Threads: []int{1, 2}, Contexts: []int{20},
+		Peak: func() int64 { return 12345 }}
+}
+
+func TestModel(t *testing.T) {
+	path := tiny(t)
+	r, err := Model(context.Background(), path, quickModel())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Family != "bitnet" || r.FileBytes == 0 || r.WeightBytes == 0 || len(r.Layouts) != 1 || r.FirstToken.PeakBytes != 12345 || r.FirstToken.Seconds.Median <= 0 {
+		t.Errorf("%+v", r)
+	}
+	var got []string
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		label := row.Label() + ", " + Threads(row.Threads)
+		if row.Refused != "" {
+			label += ": refused"
+			if !strings.Contains(row.Refused, "positions") || row.Turns != 0 {
+				t.Errorf("%s: %+v", label, row)
+			}
+		} else if row.TokensPerSec <= 0 || row.Fraction.Median <= 0 || row.Turns < fewestTurns {
+			t.Errorf("%s: %+v", label, row)
+		}
+		got = append(got, label)
+	}
+	want := `prompt of 9, 1 thread
+prompt of 100000, 1 thread: refused
+generate 6, 1 thread
+generate 3 × 6, 1 thread
+prompt of 9, 2 threads
+prompt of 100000, 2 threads: refused
+generate 6, 2 threads
+generate 3 × 6, 2 threads
+generate after 20, 2 threads`
+	if strings.Join(got, "\n") != want {
+		t.Errorf("rows\n%s\ninstead of\n%s", strings.Join(got, "\n"), want)
+	}
+	// Three sequences share the weights that one step reads.
+	if one, three := r.Rows[2].BytesPerToken, r.Rows[3].BytesPerToken; one != float64(r.WeightBytes) || three != one/3 {
+		t.Errorf("%v and %v bytes per token; a step reads %d", one, three, r.WeightBytes)
+	}
+	var svg strings.Builder
+	if err := plot.SVG(&svg, r.Plot()); err != nil || !strings.Contains(svg.String(), "generate 3 × 6") || !strings.Contains(svg.String(), "1 thread") {
+		t.Errorf("%v: %.300s", err, svg.String())
+	}
+}
+
+// TestOperations counts those of a model by hand.
+func TestOperations(t *testing.T) {
+	f, err := packed.Open(tiny(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d, err := packed.Describe(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, kv := d.Heads*d.HeadDim, d.KVHeads*d.HeadDim
+	want := 2 * d.Layers * (2*d.Hidden*q + 2*d.Hidden*kv + 3*d.Hidden*d.Intermediate)
+	if got := operations(d, f.Manifest()); got != want {
+		t.Errorf("%d operations per token instead of %d", got, want)
+	}
+}
+
+func TestModelRefuses(t *testing.T) {
+	path := tiny(t)
+	for name, change := range map[string]func(*ModelOptions){
+		"batch":    func(o *ModelOptions) { o.Batches = []int{0} },
+		"prompt":   func(o *ModelOptions) { o.Prompts = []int{-1} },
+		"generate": func(o *ModelOptions) { o.Generate = 0 },
+		"spread":   func(o *ModelOptions) { o.MaxSpread = 0 },
+		"threads":  func(o *ModelOptions) { o.Threads = nil },
+	} {
+		o := quickModel()
+		change(&o)
+		if r, err := Model(context.Background(), path, o); err == nil || r != nil {
+			t.Errorf("%s: %v, %v", name, r, err)
+		}
+	}
+	if _, err := Model(context.Background(), filepath.Join(t.TempDir(), "none"), quickModel()); err == nil {
+		t.Error("a file that does not exist was measured")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if r, err := Model(ctx, path, quickModel()); !errors.Is(err, context.Canceled) || r != nil {
+		t.Errorf("cancelled: %v, %v", r, err)
+	}
+}

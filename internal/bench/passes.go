@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/kernel"
+	"github.com/lowpack/lowpack/runtime/kernel/ceiling"
+)
+
+// contextSteps is the number of tokens whose time is taken behind a context.
+const contextSteps = 32
+
+// threads measures prompts and generation with n threads.
+func (r *modelRun) threads(ctx context.Context, n int) error {
+	l := newLimits(r.memory, n)
+	defer l.close()
+	for _, tokens := range r.Prompts {
+		row := ModelRow{What: Prompt, Tokens: tokens, Batch: 1, Threads: n}
+		if err := r.row(ctx, l, row, engine.Options{Context: tokens}, (*stage).prompt); err != nil {
+			return err
+		}
+	}
+	for _, b := range r.Batches {
+		row := ModelRow{What: Generate, Tokens: r.Generate, Batch: b, Threads: n}
+		if err := r.row(ctx, l, row, engine.Options{Context: r.Generate + 1, Sequences: b}, (*stage).generate); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// contexts measures generation behind texts of several lengths, with n threads.
+func (r *modelRun) contexts(ctx context.Context, n int) error {
+	l := newLimits(r.memory, n)
+	defer l.close()
+	for _, tokens := range r.Contexts {
+		row := ModelRow{What: Context, Tokens: tokens, Batch: 1, Threads: n}
+		if err := r.row(ctx, l, row, engine.Options{Context: tokens + contextSteps}, (*stage).behind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// row measures what one row asks for and adds it to the report. What the model or the memory has no room for is refused
+// there.
+func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow, o engine.Options, measure func(*stage, context.Context, int, func()) ([]time.Duration, error)) error {
+	r.progress(len(r.Rows)+1, r.total, fmt.Sprintf("%s %d, batch %d, %s", row.What, row.Tokens, row.Batch, Threads(row.Threads)))
+	o.Threads = row.Threads
+	s, err := newStage(r.file, o)
+	if errors.Is(err, pack.ErrLimit) {
+		row.Refused = err.Error()
+		r.Rows = append(r.Rows, row)
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer s.engine.Close()
+	mul := &ceiling.Multiplier{ISA: kernel.Best()}
+	var list []turn
+	took, err := measure(s, ctx, row.Tokens, func() {
+		t := time.Now()
+		l.readOnce()
+		read := time.Since(t)
+		l.multiplyOnce(mul)
+		list = append(list, turn{read: read, multiply: time.Since(t) - read})
+	})
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		list[i].work = took[i]
+	}
+	tokens, passes := row.Batch, 1 // of a step of generation
+	if row.What == Prompt {
+		batch := s.engine.Options().Batch
+		tokens, passes = row.Tokens, (row.Tokens+batch-1)/batch
+	}
+	w := work{isa: mul.ISA, bytes: passes * s.engine.WeightBytes(), ops: r.ops * tokens, scale: 1}
+	row.Figures = l.judge(&r.Meter, w, list)
+	row.TokensPerSec = float64(tokens) / row.Seconds.Median
+	row.BytesPerToken = float64(w.bytes) / float64(tokens)
+	r.Rows = append(r.Rows, row)
+	return nil
+}
+
+// stage is an engine at work.
+type stage struct {
+	engine *engine.Engine
+	chunks []engine.Chunk // one per sequence
+	vocab  int
+}
+
+// newStage makes an engine with all its sequences open.
+func newStage(f *packed.File, o engine.Options) (*stage, error) {
+	e, err := engine.New(f, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{engine: e, vocab: e.Description().Vocab}
+	for range e.Options().Sequences {
+		seq, err := e.NewSequence()
+		if err != nil {
+			e.Close()
+			return nil, err
+		}
+		s.chunks = append(s.chunks, engine.Chunk{Seq: seq, Logits: make([]float32, s.vocab)})
+	}
+	return s, nil
+}
+
+// prompt computes a prompt from an empty sequence, again and again.
+func (s *stage) prompt(ctx context.Context, tokens int, limits func()) ([]time.Duration, error) {
+	c := s.chunks[:1]
+	c[0].Tokens = text(tokens, s.vocab)
+	if err := s.engine.Forward(ctx, c); err != nil { // warm-up
+		return nil, err
+	}
+	return repeat(fewestTurns, limits, func() error {
+		c[0].Seq.Truncate(0)
+		return s.engine.Forward(ctx, c)
+	})
+}
+
+// generate lets all sequences generate.
+func (s *stage) generate(ctx context.Context, tokens int, limits func()) ([]time.Duration, error) {
+	for i := range s.chunks {
+		s.chunks[i].Tokens = []int{i % s.vocab}
+	}
+	if err := s.engine.Forward(ctx, s.chunks); err != nil {
+		return nil, err
+	}
+	return repeat(tokens, limits, func() error { return s.step(ctx) })
+}
+
+// behind generates some tokens behind a text.
+func (s *stage) behind(ctx context.Context, tokens int, limits func()) ([]time.Duration, error) {
+	s.chunks[0].Tokens = text(tokens, s.vocab)
+	if err := s.engine.Forward(ctx, s.chunks); err != nil {
+		return nil, err
+	}
+	s.chunks[0].Tokens = []int{0}
+	return repeat(contextSteps, limits, func() error { return s.step(ctx) })
+}
+
+// step appends to every sequence the token that is likeliest there.
+func (s *stage) step(ctx context.Context) error {
+	for i := range s.chunks {
+		s.chunks[i].Tokens[0] = engine.ArgMax(s.chunks[i].Logits)
+	}
+	return s.engine.Forward(ctx, s.chunks)
+}
+
+// repeat does something n times, each time followed by a look at the limits, and returns how long it took each time.
+func repeat(n int, limits func(), do func() error) (took []time.Duration, err error) {
+	for range n {
+		t := time.Now()
+		if err := do(); err != nil {
+			return nil, err
+		}
+		took = append(took, max(time.Since(t), 1))
+		limits()
+	}
+	return took, nil
+}
+
+// text is some tokens; what they say does not change the time that they take.
+func text(n, vocab int) []int {
+	ids := make([]int, n)
+	for i := range ids {
+		ids[i] = i * 7919 % vocab
+	}
+	return ids
+}

@@ -1,0 +1,145 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/lowpack/lowpack/internal/plot"
+	"github.com/lowpack/lowpack/runtime/kernel"
+)
+
+// title joins what is shown and the machine that it was measured on.
+func (h *Host) title(what string) string { return what + ", " + cmp.Or(h.CPU, h.Platform) }
+
+// leftOut tells of what is missing in a chart because it is noise.
+func leftOut(note string, noisy int) string {
+	if noisy > 0 {
+		note += fmt.Sprintf("; %d measurements that are noise are left out", noisy)
+	}
+	return note
+}
+
+// Plot shows the limits of the largest number of threads as the roofs that kernels stay below.
+func (r *MachineReport) Plot() plot.Chart {
+	most, noisy := 0, 0
+	for _, row := range r.Rows {
+		most = max(most, row.Threads)
+	}
+	chart := &plot.Roofline{Title: r.Host.title("Limits")}
+	for _, row := range r.Rows {
+		if row.Threads != most {
+			continue
+		}
+		roof := plot.Ceiling{Name: row.Where, Rate: row.Rate}
+		switch {
+		case row.Noise:
+			noisy++
+		case row.What == Read:
+			chart.Bandwidth = append(chart.Bandwidth, roof)
+		case row.What == Operate && kernel.ISA(row.Where) != kernel.Generic: // which would push all else into a corner
+			chart.Compute = append(chart.Compute, roof)
+		}
+	}
+	chart.Note = leftOut(Threads(most), noisy)
+	return chart
+}
+
+// Plot shows the kernels of the largest number of threads below the limits that were measured in turns with them.
+func (r *KernelReport) Plot() plot.Chart {
+	most, noisy := 0, 0
+	for i := range r.Rows {
+		most = max(most, r.Rows[i].Threads)
+	}
+	chart := &plot.Roofline{Title: r.Host.title("Kernels")}
+	var read []float64
+	peak := map[kernel.ISA][]float64{}
+	series := map[kernel.ISA]int{}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Threads != most || !row.result() {
+			if row.Threads == most && row.Noise {
+				noisy++
+			}
+			continue
+		}
+		read, peak[row.ISA] = append(read, row.ReadGBs*1e9), append(peak[row.ISA], row.PeakGOPS*1e9)
+		at, known := series[row.ISA]
+		if !known {
+			at = len(chart.Series)
+			series[row.ISA], chart.Series = at, append(chart.Series, plot.Series{Name: string(row.ISA)})
+		}
+		s := &chart.Series[at]
+		s.Points = append(s.Points, plot.Point{X: row.GOPS / row.GBs, Y: row.GOPS * 1e9, Label: row.label()})
+	}
+	if len(read) > 0 {
+		chart.Bandwidth = []plot.Ceiling{{Name: memoryLevel, Rate: quantity(read).Median}}
+	}
+	for _, s := range chart.Series {
+		chart.Compute = append(chart.Compute, plot.Ceiling{Name: s.Name, Rate: quantity(peak[kernel.ISA(s.Name)]).Median})
+	}
+	chart.Note = leftOut(Threads(most), noisy)
+	return chart
+}
+
+// label names a point of the plot: layout, alphabet unless it is the usual one, and tokens.
+func (r *KernelRow) label() string {
+	name := r.Layout
+	if strings.HasPrefix(r.Kernel, "*") {
+		name = "any" // the kernel that serves every layout
+	} else if r.Alphabet != "ternary" {
+		name += " " + r.Alphabet
+	}
+	return name + " ×" + strconv.Itoa(r.Tokens)
+}
+
+// Plot shows tokens per second: a group of bars per kind of work, a bar per number of threads.
+func (r *ModelReport) Plot() plot.Chart {
+	chart := &plot.Bars{Title: r.Host.title(filepath.Base(r.File)), Value: plot.Axis{Label: "tokens per second"}}
+	groups, series := map[string]int{}, map[int]int{}
+	noisy := 0
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Refused != "" {
+			continue
+		}
+		if row.Noise {
+			noisy++
+			continue
+		}
+		g, known := groups[row.Label()]
+		if !known {
+			g = len(chart.Groups)
+			groups[row.Label()], chart.Groups = g, append(chart.Groups, row.Label())
+		}
+		s, known := series[row.Threads]
+		if !known {
+			s = len(chart.Series)
+			series[row.Threads], chart.Series = s, append(chart.Series, plot.BarSeries{Name: Threads(row.Threads)})
+		}
+		values := &chart.Series[s].Values
+		for len(*values) <= g {
+			*values = append(*values, math.NaN())
+		}
+		(*values)[g] = row.TokensPerSec
+	}
+	chart.Note = leftOut(fmt.Sprintf("%s model, %s of weights per step", r.Family, plot.Bytes(float64(r.WeightBytes))), noisy)
+	return chart
+}
+
+// Label says what the row measures, but for the threads.
+func (r *ModelRow) Label() string {
+	switch r.What {
+	case Prompt:
+		return fmt.Sprintf("prompt of %d", r.Tokens)
+	case Generate:
+		if r.Batch > 1 {
+			return fmt.Sprintf("generate %d × %d", r.Batch, r.Tokens)
+		}
+		return fmt.Sprintf("generate %d", r.Tokens)
+	}
+	return fmt.Sprintf("generate after %d", r.Tokens)
+}
