@@ -58,11 +58,12 @@ func (p *problem) pack(t testing.TB) {
 	}
 	p.want = p.want[:0]
 	for n := range p.x.N {
+		x := p.x.Row(n)
 		for from := 0; from < p.matrix.K; from += group {
 			for m := range p.matrix.M {
 				row, sum := p.matrix.Codes[m*p.matrix.K:], int32(0)
 				for k := from; k < min(from+group, p.matrix.K); k++ {
-					sum += int32(row[k]) * int32(p.x.Row(n)[k])
+					sum += int32(row[k]) * int32(x[k])
 				}
 				p.want = append(p.want, sum)
 			}

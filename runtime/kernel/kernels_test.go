@@ -1,11 +1,14 @@
 package kernel
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 
+	"github.com/lowpack/lowpack/internal/fence"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -34,6 +37,9 @@ func specs(t testing.TB) (list []pack.Spec) {
 	}
 	return list
 }
+
+// onlyUnpacked reports whether no kernel reads the bytes of the layout themselves.
+func onlyUnpacked(s pack.Spec) bool { return For(s)[0].Layout == "*" }
 
 // check compares every kernel for the layout with the answer.
 func (p *problem) check(t testing.TB) {
@@ -83,27 +89,218 @@ func (p *problem) compare(t testing.TB, w *Weights) {
 }
 
 // TestKernels compares every kernel that this CPU can run with the definition, for every number of columns up to a
-// bound. What is only multiplied after unpacking takes a sample.
+// bound and 1 to 17 tokens. What is only multiplied after unpacking takes a sample. LOWPACK_LONG=1 goes to 2048 columns
+// with three seeds.
 func TestKernels(t *testing.T) {
+	most, seeds := 300, uint64(1)
+	if os.Getenv("LOWPACK_LONG") != "" {
+		most, seeds = 2048, 3
+	}
 	for _, spec := range specs(t) {
 		t.Run(spec.Name+"/"+spec.Alphabet, func(t *testing.T) {
 			t.Parallel()
-			r := rand.New(rand.NewPCG(7, 8))
-			most, step := 300, 1
-			if For(spec)[0].Layout == "*" {
+			step := 1
+			if onlyUnpacked(spec) || testing.Short() {
 				step = 37
 			}
-			for k := 1; k <= most; k += step {
-				newProblem(t, spec, pack.Shape{M: 1 + r.IntN(100), K: k}, 1+r.IntN(17), 0, r).check(t)
-			}
-			for range 6 { // large enough for tables of Vec-LUT
-				s, n := pack.Shape{M: 256 + r.IntN(200), K: 1 + r.IntN(600)}, 20+r.IntN(50)
-				newProblem(t, spec, s, n, 0, r).check(t)
-			}
-			for range 4 {
-				newProblem(t, spec, pack.Shape{M: 1 + r.IntN(140), K: 300 + r.IntN(1749)}, 1+r.IntN(17), 0, r).check(t)
+			for seed := range seeds {
+				r := rand.New(rand.NewPCG(7, seed))
+				for k := 1; k <= most; k += step {
+					newProblem(t, spec, pack.Shape{M: 1 + r.IntN(100), K: k}, 1+r.IntN(17), 0, r).check(t)
+				}
+				for range 6 { // large enough for tables of Vec-LUT
+					s, n := pack.Shape{M: 256 + r.IntN(200), K: 1 + r.IntN(600)}, 20+r.IntN(50)
+					newProblem(t, spec, s, n, 0, r).check(t)
+				}
+				for range 4 {
+					newProblem(t, spec, pack.Shape{M: 1 + r.IntN(140), K: 300 + r.IntN(1749)}, 1+r.IntN(17), 0, r).check(t)
+				}
 			}
 		})
+	}
+}
+
+// TestGroups is the same with scales per group of columns.
+func TestGroups(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	for _, spec := range specs(t) {
+		for _, group := range []int{4, 16, 20, 32, 64, 100, 128, 160, 256} {
+			newProblem(t, spec, pack.Shape{M: 1 + r.IntN(140), K: group + 1 + r.IntN(3*group)}, 1+r.IntN(9), group, r).check(t)
+		}
+		for _, group := range []int{32, 128, 160} {
+			newProblem(t, spec, pack.Shape{M: 256 + r.IntN(100), K: group + 1 + r.IntN(400)}, 20+r.IntN(50), group, r).check(t)
+		}
+	}
+}
+
+// TestExtremes fills matrices with the largest and smallest weights and vectors with the largest and smallest
+// activations, over as many columns as models have and more: no sum inside a kernel may overflow.
+func TestExtremes(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	shapes := []struct {
+		pack.Shape
+		tokens int
+	}{{pack.Shape{M: 9, K: 65536}, 2}, {pack.Shape{M: 33, K: 16384 + 20}, 1}, {pack.Shape{M: 256, K: 780}, 24}}
+	for _, spec := range specs(t) {
+		if onlyUnpacked(spec) && spec.Name != "blocked" {
+			continue // the universal kernel sees the same int8 weights
+		}
+		a, err := pack.FindAlphabet(spec.Alphabet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		weights := []int8{a.Values[0], a.Values[len(a.Values)-1]}
+		for _, s := range shapes {
+			p := newProblem(t, spec, pack.Shape{M: 1, K: 1}, 1, 0, r)
+			p.matrix, p.x = pack.NewMatrix(s.Shape, a), NewActivations(s.tokens, s.K)
+			for pattern := range 3 {
+				for i := range p.matrix.Codes {
+					p.matrix.Codes[i] = weights[pattern&i&1|pattern>>1]
+				}
+				for n := range s.tokens {
+					for k := range p.x.Row(n) {
+						p.x.Row(n)[k] = int8(MaxActivation * (1 - 2*((k&pattern|n)&1)))
+					}
+				}
+				p.pack(t)
+				p.check(t)
+			}
+		}
+	}
+}
+
+// TestFences puts packed bytes, results and activations at the end and at the beginning of memory whose neighbour may
+// not be touched, and packed bytes at every alignment.
+func TestFences(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	packed, results, rows := fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10)
+	for _, spec := range specs(t) {
+		count := 24
+		if onlyUnpacked(spec) {
+			count = 4
+		}
+		for i := range count {
+			s, n := pack.Shape{M: 1 + r.IntN(140), K: 1 + r.IntN(150)}, 1+r.IntN(9)
+			if i%8 == 7 {
+				s.M, n = 256+r.IntN(70), 20+r.IntN(20)
+			}
+			p := newProblem(t, spec, s, n, 0, r)
+			place, off := fence.Tail[byte], 0
+			placeRows, placeResults := fence.Tail[int8], fence.Tail[int32]
+			if i%2 == 1 {
+				place, off = fence.Head[byte], r.IntN(64)
+				placeRows, placeResults = fence.Head[int8], fence.Head[int32]
+			}
+			here := place(packed, len(p.packed)+off)[off:]
+			copy(here, p.packed)
+			x := placeRows(rows, len(p.x.rows))
+			copy(x, p.x.rows)
+			p.x.rows = x
+			for _, k := range For(spec) {
+				w, err := BindWith(k, p.layout, s, here, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := placeResults(results, n*s.M)
+				w.Mul(got, s.M, p.x, 0, w.Panels())
+				if !slices.Equal(got, p.want) {
+					t.Fatalf("%v, alphabet %s, shape %v, %d tokens: wrong results", k, spec.Alphabet, s, n)
+				}
+				w.Close()
+				packed.Check(t)
+				results.Check(t)
+				rows.Check(t)
+			}
+		}
+	}
+}
+
+func TestMulRefuses(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	p := newProblem(t, pack.Spec{Name: "vnni4i"}, pack.Shape{M: 40, K: 30}, 2, 0, r)
+	w, err := Bind(p.layout, p.matrix.Shape, p.packed, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	y := make([]int32, 80)
+	for name, f := range map[string]func(){
+		"panel too many":     func() { w.Mul(y, 40, p.x, 0, w.Panels()+1) },
+		"negative panel":     func() { w.Mul(y, 40, p.x, -1, 1) },
+		"results too short":  func() { w.Mul(y[:79], 40, p.x, 0, 1) },
+		"rows overlap":       func() { w.Mul(y, 39, p.x, 0, 1) },
+		"columns of another": func() { w.Mul(y, 40, NewActivations(1, 31), 0, 1) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+	for i, v := range y {
+		if v != 0 {
+			t.Fatalf("result %d was written by a call that was refused", i)
+		}
+	}
+}
+
+func TestBindRefuses(t *testing.T) {
+	l, err := pack.Open(pack.Spec{Name: "vnni4i"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := pack.Shape{M: 32, K: 4}
+	if _, err := Bind(l, s, make([]byte, 31), 0); !errors.Is(err, pack.ErrCorrupt) {
+		t.Errorf("short bytes: %v", err)
+	}
+	if _, err := Bind(l, pack.Shape{M: 0, K: 4}, nil, 0); !errors.Is(err, pack.ErrLimit) {
+		t.Errorf("empty shape: %v", err)
+	}
+	for _, k := range Kernels() {
+		if k.Layout == "vnni4" {
+			if _, err := BindWith(k, l, s, make([]byte, 32), 0); !errors.Is(err, pack.ErrUnsupported) {
+				t.Errorf("%v for layout vnni4i: %v", k, err)
+			}
+		}
+	}
+	wide, err := pack.Open(pack.Spec{Name: "vnni4", Alphabet: pack.Int8.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = pack.Shape{M: 1, K: 1 << 18}
+	size, err := wide.PackedSize(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Bind(wide, s, make([]byte, size), 0); !errors.Is(err, pack.ErrLimit) {
+		t.Errorf("sums beyond int32: %v", err)
+	}
+	if w, err := Bind(wide, s, make([]byte, size), 1<<16); err != nil {
+		t.Errorf("sums within int32: %v", err)
+	} else {
+		w.Close()
+	}
+}
+
+// TestMulAllocatesNothing: a decode step must not.
+func TestMulAllocatesNothing(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 18))
+	for _, spec := range specs(t) {
+		p := newProblem(t, spec, pack.Shape{M: 300, K: 100}, 40, 0, r)
+		for _, k := range For(spec) {
+			w, err := BindWith(k, p.layout, p.matrix.Shape, p.packed, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			y := make([]int32, len(p.want))
+			if n := testing.AllocsPerRun(5, func() { w.Mul(y, 300, p.x, 0, w.Panels()) }); n != 0 {
+				t.Errorf("%v: Mul allocates %v times", k, n)
+			}
+			w.Close()
+		}
 	}
 }
 
