@@ -114,7 +114,7 @@ func printKernels(w io.Writer, r *bench.KernelReport) {
 		}
 	}
 	for _, f := range r.Faster() {
-		fmt.Fprintf(w, "%s, %d tokens, %s: %s was %.2f times as fast as %s, which the runtime chooses\n", f.Row.Layout, f.Row.Tokens,
+		fmt.Fprintf(w, "%s ×%d, %s: %s was %.2f times as fast as %s, which the runtime chooses\n", f.Row.Layout, f.Row.Tokens,
 			bench.Threads(f.Row.Threads), f.Row.Kernel, f.Chosen.Seconds.Median/f.Row.Seconds.Median, f.Chosen.Kernel)
 	}
 	printChoices(w, r.Choices)

@@ -252,7 +252,7 @@ func (r *kernelRun) kernel(ctx context.Context, k *kernel.Kernel, m *matrix, row
 	for _, l := range r.limits {
 		for _, n := range r.Tokens {
 			row.Tokens, row.Threads = n, l.pool.Threads()
-			r.progress(len(r.Rows), r.total, fmt.Sprintf("%s, %s, %d tokens, %s", row.Layout, row.ISA, n, Threads(row.Threads)))
+			r.progress(len(r.Rows), r.total, fmt.Sprintf("%s ×%d, %s", row.Kernel, n, Threads(row.Threads)))
 			if row.Wrong, err = copies.compare(ctx, l.pool, want, n); err != nil {
 				return err
 			}

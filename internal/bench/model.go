@@ -37,7 +37,7 @@ type ModelReport struct {
 	FileBytes   int64      `json:"file_bytes"`
 	Family      string     `json:"family"`
 	Layouts     []string   `json:"layouts"`      // of the packed tensors
-	WeightBytes int        `json:"weight_bytes"` // that one step of decoding reads
+	WeightBytes int        `json:"weight_bytes"` // that one step of one sequence reads
 	FirstToken  FirstToken `json:"first_token"`
 	Rows        []ModelRow `json:"rows"`
 }
@@ -202,7 +202,7 @@ func (r *modelRun) start(ctx context.Context) error {
 		return err
 	}
 	defer e.Close()
-	r.WeightBytes = e.WeightBytes()
+	r.WeightBytes = e.WeightBytesTop()
 	seq, err := e.NewSequence()
 	if err != nil {
 		return err

@@ -13,11 +13,11 @@ import (
 	"github.com/lowpack/lowpack/internal/shared"
 )
 
-// tiny converts the bundled model.
-func tiny(t *testing.T) string {
+// tiny converts the bundled model, with the output head as asked.
+func tiny(t *testing.T, head string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tiny.safetensors")
-	plan, err := convert.NewPlan(context.Background(), shared.Testdata(t, "tiny-bitnet-packed"), convert.Options{Recipe: packed.Recipe{Golden: "none"}})
+	plan, err := convert.NewPlan(context.Background(), shared.Testdata(t, "tiny-bitnet-packed"), convert.Options{Recipe: packed.Recipe{Golden: "none", Head: head}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func quickModel() ModelOptions {
 }
 
 func TestModel(t *testing.T) {
-	path := tiny(t)
+	path := tiny(t, "")
 	r, err := Model(context.Background(), path, quickModel())
 	if err != nil {
 		t.Fatal(err)
@@ -78,9 +78,26 @@ generate after 20, 2 threads`
 	}
 }
 
+// TestScreenedHead holds a model whose head is screened to fewer bytes per token, where few sequences are generated.
+func TestScreenedHead(t *testing.T) {
+	o := quickModel()
+	o.Prompts, o.Batches, o.Threads = []int{4}, []int{1, 32}, []int{1}
+	screened, err := Model(context.Background(), tiny(t, "screen"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := Model(context.Background(), tiny(t, ""), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if screened.WeightBytes >= plain.WeightBytes || screened.Rows[1].BytesPerToken != float64(screened.WeightBytes) || screened.Rows[2].BytesPerToken != plain.Rows[2].BytesPerToken {
+		t.Errorf("screened: %d bytes per step, rows %+v; plain: %d, %+v", screened.WeightBytes, screened.Rows, plain.WeightBytes, plain.Rows)
+	}
+}
+
 // TestOperations counts those of a model by hand.
 func TestOperations(t *testing.T) {
-	f, err := packed.Open(tiny(t))
+	f, err := packed.Open(tiny(t, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +114,7 @@ func TestOperations(t *testing.T) {
 }
 
 func TestModelRefuses(t *testing.T) {
-	path := tiny(t)
+	path := tiny(t, "")
 	for name, change := range map[string]func(*ModelOptions){
 		"batch":    func(o *ModelOptions) { o.Batches = []int{0} },
 		"prompt":   func(o *ModelOptions) { o.Prompts = []int{-1} },

@@ -82,7 +82,11 @@ func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow, o engine.Op
 		batch := s.engine.Options().Batch
 		tokens, passes = row.Tokens, (row.Tokens+batch-1)/batch
 	}
-	w := work{isa: mul.ISA, bytes: passes * s.engine.WeightBytes(), ops: r.ops * tokens, scale: 1}
+	bytes := s.engine.WeightBytes()
+	if s.engine.ScreenedRows() > 0 {
+		bytes = s.engine.WeightBytesTop()
+	}
+	w := work{isa: mul.ISA, bytes: passes * bytes, ops: r.ops * tokens, scale: 1}
 	row.Figures = l.judge(&r.Meter, w, list)
 	row.TokensPerSec = float64(tokens) / row.Seconds.Median
 	row.BytesPerToken = float64(w.bytes) / float64(tokens)
@@ -110,7 +114,7 @@ func newStage(f *packed.File, o engine.Options) (*stage, error) {
 			e.Close()
 			return nil, err
 		}
-		s.chunks = append(s.chunks, engine.Chunk{Seq: seq, Logits: make([]float32, s.vocab)})
+		s.chunks = append(s.chunks, engine.Chunk{Seq: seq, Logits: make([]float32, s.vocab), Top: 1})
 	}
 	return s, nil
 }
