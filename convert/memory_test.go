@@ -94,7 +94,9 @@ func TestMemory(t *testing.T) {
 		if first == 0 {
 			first = peak
 		}
-		if s.jobs == sizes[0].jobs && peak > first+first/10 {
+		// When the collector runs moves the peak by some MiB; growth with the file, even by one byte in ten, would be more.
+		const moment = 16 << 20
+		if s.jobs == sizes[0].jobs && peak > first+moment {
 			t.Errorf("%d layers, %d jobs: %d MiB; the smallest checkpoint takes %d", s.layers, s.jobs, peak>>20, first>>20)
 		}
 		if peak < int64(largest) {

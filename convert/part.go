@@ -35,10 +35,8 @@ func (p *Plan) share(index, count int) share {
 			s.sources = append(s.sources, f.Name)
 		}
 	}
-	for _, name := range embeddedFiles {
-		if _, ok := p.source.File(name); ok && index == 1 {
-			s.files = append(s.files, name)
-		}
+	if index == 1 {
+		s.files = embeddedFiles(p.source)
 	}
 	return s
 }

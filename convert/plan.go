@@ -128,9 +128,15 @@ func (p *Plan) describe() (err error) {
 	return err
 }
 
-// embeddedFiles travel in the packed file, when the checkpoint has them (FORMAT F7).
-var embeddedFiles = []string{
-	"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
+// embeddedFiles are the small files of the checkpoint, which travel in the packed file (FORMAT F7): the tokenizer may be
+// in any of them.
+func embeddedFiles(c *checkpoint.Checkpoint) (names []string) {
+	for _, t := range checkpoint.Texts() {
+		if _, ok := c.File(t.Name); ok {
+			names = append(names, t.Name)
+		}
+	}
+	return names
 }
 
 // fillContents lists what the packed file will hold.
@@ -146,10 +152,9 @@ func (p *Plan) fillContents() error {
 			m.Plain = append(m.Plain, packed.Plain{Name: s.from.Name, DType: string(s.from.DType), Shape: s.from.Shape})
 		}
 	}
-	for _, name := range embeddedFiles {
-		if b, ok := p.source.File(name); ok {
-			m.Plain = append(m.Plain, packed.Plain{Name: packed.FilePrefix + name, DType: "U8", Shape: []int{len(b)}})
-		}
+	for _, name := range embeddedFiles(p.source) {
+		b, _ := p.source.File(name)
+		m.Plain = append(m.Plain, packed.Plain{Name: packed.FilePrefix + name, DType: "U8", Shape: []int{len(b)}})
 	}
 	p.contents = packed.Contents{Manifest: m}
 	var err error
