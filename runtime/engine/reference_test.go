@@ -1,3 +1,8 @@
+//go:build amd64 && !purego
+
+// The other builds of TestLogitsDigestElsewhere do without this file: the reference draws Arrow in, which takes long to
+// compile.
+
 package engine
 
 import (
