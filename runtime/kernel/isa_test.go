@@ -64,6 +64,33 @@ func TestEveryISAHasUniversal(t *testing.T) {
 	}
 }
 
+// TestUniversalIsNarrow: matrices without a kernel of their own take as many bits as their codes need.
+func TestUniversalIsNarrow(t *testing.T) {
+	if Best() == Generic {
+		t.Skip("plain Go unpacks to bytes")
+	}
+	s := pack.Shape{M: 64, K: 256}
+	for alphabet, bits := range map[string]int{pack.Ternary.Name: 2, pack.Int4.Name: 4} {
+		l, err := pack.Open(pack.Spec{Name: "blocked", Alphabet: alphabet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := l.PackedSize(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packed := make([]byte, size)
+		w, err := Bind(l, s, packed, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Bytes() != s.M*s.K*bits/8 {
+			t.Errorf("%s: %v reads %d bytes for %v", alphabet, w.Kernel, w.Bytes(), s)
+		}
+		w.Close()
+	}
+}
+
 // TestKernelsNameLayouts: no kernel is for a layout or alphabet that does not exist.
 func TestKernelsNameLayouts(t *testing.T) {
 	for _, k := range Kernels() {

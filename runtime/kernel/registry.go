@@ -8,7 +8,9 @@ import (
 //go:generate go run -C ../../_asm ./kernel
 
 // kernels in order of preference: those of one layout before those of every layout, better instruction sets first.
-var kernels = sorted(append(nativeKernels(), generic))
+var kernels []*Kernel
+
+func init() { kernels = sorted(append(nativeKernels(), generic)) }
 
 func sorted(list []*Kernel) []*Kernel {
 	rank := func(k *Kernel) int {

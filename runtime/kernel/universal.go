@@ -6,29 +6,51 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// universal makes the kernel that serves every layout: Bind turns the matrix into int8 panels of layout vnni4-64, which
-// the given functions multiply.
-func universal(isa ISA, f family, o operands) *Kernel {
+// universal makes the kernel that serves every layout: Bind turns the matrix into panels of 64 rows, of the narrowest
+// layout that the instruction set has a kernel for, and leaves multiplying to that.
+func universal(isa ISA) *Kernel {
 	return &Kernel{
-		Layout: "*", ISA: isa, step: 4, About: "unpacked once into int8 panels",
+		Layout: "*", ISA: isa, step: 4, About: "packed again into panels of 64 rows",
 		bind: func(w *Weights) (product, error) {
-			l, err := pack.Open(pack.Spec{Name: "vnni4-64", Alphabet: pack.Int8.Name})
+			k, l, err := panelsFor(isa, w)
 			if err != nil {
 				return nil, err
 			}
-			wide := l.(pack.Paneled)
-			if err := repack(w, wide); err != nil {
+			if err := repack(w, l); err != nil {
 				return nil, err
 			}
-			return newTiled(w, wide, w.own.bytes, f, o)
+			inner := &Weights{Kernel: k, Layout: l, Shape: w.Shape, Group: w.Group, packed: w.own.bytes}
+			p, err := k.bind(inner)
+			w.rows, w.bytes = inner.rows, len(w.own.bytes)
+			return p, err
 		},
 	}
 }
 
-// repack fills w.own with the matrix in layout l for int8. It works on some rows at a time where the layout of w has row
-// panels, so that the codes of the whole matrix are not held.
+// panelsFor finds the layout for the codes of w and its kernel. Int8 holds whatever no narrower layout does.
+func panelsFor(isa ISA, w *Weights) (*Kernel, pack.Paneled, error) {
+	for _, spec := range []pack.Spec{
+		{Name: "vnni4i-64", Alphabet: w.Layout.Spec().Alphabet},
+		{Name: "vnni4-64", Alphabet: w.Layout.Spec().Alphabet},
+		{Name: "vnni4-64", Alphabet: pack.Int8.Name},
+	} {
+		l, err := pack.Open(spec)
+		if err != nil {
+			continue // not an alphabet of that layout
+		}
+		for _, k := range kernels {
+			if k.ISA == isa && k.Layout == spec.Name && k.serves(l.Spec()) && k.checkGroup(w.Shape.K, w.Group) == nil {
+				return k, l.(pack.Paneled), nil
+			}
+		}
+	}
+	return nil, nil, fmt.Errorf("%w: no %s kernel for groups of %d columns", pack.ErrUnsupported, isa, w.Group)
+}
+
+// repack fills w.own with the matrix in layout l. It works on some rows at a time where the layout of w has row panels,
+// so that the codes of the whole matrix are not held.
 func repack(w *Weights, l pack.Paneled) error {
-	alphabet, err := pack.FindAlphabet(w.Layout.Spec().Alphabet)
+	from, err := pack.FindAlphabet(w.Layout.Spec().Alphabet)
 	if err != nil {
 		return err
 	}
@@ -39,10 +61,9 @@ func repack(w *Weights, l pack.Paneled) error {
 	if err := w.own.alloc(size); err != nil {
 		return err
 	}
-	w.bytes = size
 	rows := w.Shape.M
-	if from, ok := w.Layout.(pack.Paneled); ok {
-		rows = min(rows, lcm(from.PanelRows(), l.PanelRows()))
+	if p, ok := w.Layout.(pack.Paneled); ok {
+		rows = min(rows, lcm(p.PanelRows(), l.PanelRows()))
 	}
 	var codes memory
 	if err := codes.alloc(rows * w.Shape.K); err != nil {
@@ -52,7 +73,7 @@ func repack(w *Weights, l pack.Paneled) error {
 	in, out := w.packed, w.own.bytes
 	for m := 0; m < w.Shape.M; m += rows {
 		part := pack.Shape{M: min(rows, w.Shape.M-m), K: w.Shape.K}
-		matrix := &pack.Matrix{Shape: part, Alphabet: alphabet, Codes: asInt8(codes.bytes[:part.M*part.K])}
+		matrix := &pack.Matrix{Shape: part, Alphabet: from, Codes: asInt8(codes.bytes[:part.M*part.K])}
 		if in, err = cut(in, w.Layout, part, func(b []byte) error { return w.Layout.Unpack(matrix, b) }); err != nil {
 			return fmt.Errorf("rows from %d: %w", m, err)
 		}

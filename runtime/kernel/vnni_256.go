@@ -38,7 +38,7 @@ func kernels256() (list []*Kernel) {
 		trits: trits256Funcs,
 		about: "products of two columns summed in 16 bits",
 	}} {
-		all := universal(p.isa, parts32(8, 1, p.int8s[1]), p.int8)
+		all := universal(p.isa)
 		list = append(list, all,
 			p.lookup("vnni4i", 2, 0, []string{pack.Ternary.Name}).withTables(func(w *Weights) ([]lutPhase, error) {
 				return panelPhases(w, 32, lutFieldsRows32)

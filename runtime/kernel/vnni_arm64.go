@@ -20,7 +20,7 @@ func neonKernels() (list []*Kernel) {
 				},
 			})
 	}
-	return append(list, universal(NEON, parts32(8, 1, int8s[1]), operands{}))
+	return append(list, universal(NEON))
 }
 
 func lookupNEON(layout string, bits, wide int, alphabets []string, funcs []func(*tile)) *Kernel {

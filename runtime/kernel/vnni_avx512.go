@@ -33,7 +33,7 @@ func avx512Kernels() []*Kernel {
 		bits512("vnni4", 16, 4, bitsRows32512),
 		bits512("vnni4-64", 8, 8, bitsRows64512),
 		trits512Kernel(),
-		universal(AVX512VNNI, family{funcs: bytesRows64512, columns: 4}, digits[pack.Int8.Name]),
+		universal(AVX512VNNI),
 	}
 }
 
