@@ -210,7 +210,13 @@ func (r *run) digestSources(ctx context.Context) error {
 	})
 }
 
-// sourceOf is the entry of a source file, which is there.
+// sourceOf is the entry of a source file; nil when there is none. It looks at names alone: digests of other files may be
+// written at the same time.
 func sourceOf(m *packed.Manifest, name string) *packed.Source {
-	return &m.Sources[slices.IndexFunc(m.Sources, func(s packed.Source) bool { return s.Name == name })]
+	for i := range m.Sources {
+		if m.Sources[i].Name == name {
+			return &m.Sources[i]
+		}
+	}
+	return nil
 }
