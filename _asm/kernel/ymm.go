@@ -65,6 +65,9 @@ func ymmFile(isa, suffix string, vnni bool) *file {
 			f.table(table, fmt.Sprintf("multiply %d lanes of %d-row panels of %d-bit fields, 1 or 2 tokens at once.", 8*operandsY*bits/8, rows, bits), funcs)
 		}
 	}
+	if !vnni {
+		bits256Functions(f) // the same for both: it needs no products
+	}
 	trits := &trits256{f, "trits" + suffix, vnni}
 	trits.function()
 	f.table(trits.name+"Funcs", "multiply 32 rows of 64-row panels of base-3 bytes, one token at a time.", []string{trits.name})

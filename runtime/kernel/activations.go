@@ -22,10 +22,11 @@ type Activations struct {
 	N, K   int
 	Stride int
 
-	rows []int8  // [maxN][Stride], 64-byte aligned
-	sums []int32 // [maxN][K/sumBlock + 2]: sum of the columns before i·sumBlock
-	maxN int
-	columns
+	rows    []int8  // [maxN][Stride], 64-byte aligned
+	sums    []int32 // [maxN][K/sumBlock + 2]: sum of the columns before i·sumBlock
+	maxN    int
+	columns columns
+	nibbles nibbles
 }
 
 // NewActivations allocates room for maxN tokens of k columns and selects all of them, with every element zero.
@@ -50,7 +51,8 @@ func (x *Activations) Row(t int) []int8 { return x.rows[t*x.Stride:][:x.K:x.K] }
 
 // Finish derives what kernels need of the rows. It must follow every change of them.
 func (x *Activations) Finish() {
-	x.forget()
+	clear(x.columns.ready)
+	clear(x.nibbles.ready)
 	for t := range x.N {
 		row, sums := x.rows[t*x.Stride:][:x.Stride], x.sums[t*x.sumStride():][:x.sumStride()]
 		total := int32(0)

@@ -16,9 +16,6 @@ type columns struct {
 	ready []bool
 }
 
-// forget makes all tiles invalid.
-func (c *columns) forget() { clear(c.ready) }
-
 // columnTile returns tokens 32·tile … of x, [Stride][columnTokens]. Columns beyond K are zero; tokens beyond x.N hold
 // something.
 func (x *Activations) columnTile(tile int) []int8 {

@@ -61,6 +61,10 @@ type family struct {
 	columns int           // of a step, a multiple of 4
 	lanes   int           // 32-bit lanes that four columns fill in a step; 0: the last step may run into the padding
 
+	// The kernel reads tables of nibbles in place of activations, eight columns per step; tail is 1 for a group of four
+	// columns left over.
+	nibbles bool
+
 	// Where a call multiplies only some rows of a panel: the number of calls, and from one to the next the distance of
 	// the packed bytes and of the rows.
 	parts, partBytes, partRows int
@@ -126,7 +130,11 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
 	}
 	for g := range groups {
 		lo, hi := g*p.w.Group, min((g+1)*p.w.Group, s.K)
-		t.x = &c.x.rows[t0*c.x.Stride+lo]
+		if p.nibbles {
+			t.x = &asInt8(c.x.nibbleTable(t0))[lo/8*64]
+		} else {
+			t.x = &c.x.rows[t0*c.x.Stride+lo]
+		}
 		if p.add != 0 {
 			for i := t0; i < t1; i++ {
 				t.add[i-t0] = p.add * c.x.Sum(i, lo, hi)
@@ -144,6 +152,9 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
 
 // steps is the number of whole steps of some columns, and the lanes of an incomplete one.
 func (f *family) steps(columns int) (whole, tail int) {
+	if f.nibbles {
+		return ceilDiv(columns, 4) / 2, ceilDiv(columns, 4) % 2
+	}
 	if f.lanes == 0 {
 		return ceilDiv(columns, f.columns), 0
 	}

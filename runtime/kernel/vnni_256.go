@@ -51,7 +51,8 @@ func kernels256() (list []*Kernel) {
 			list = append(list,
 				p.lookup("vnni4i"+rows, 2, i, []string{pack.Int2.Name, pack.Int2Odd.Name, pack.Int2Q.Name}),
 				p.lookup("vnni4i"+rows, 4, i, []string{pack.Int4.Name, pack.E2M1.Name}),
-				p.bytes("vnni4"+rows, i))
+				p.bytes("vnni4"+rows, i),
+				p.bits("vnni4"+rows, [][]func(*tile){bitsRows32256Funcs, bitsRows64256Funcs}[i]))
 		}
 		for _, l := range []struct {
 			name       string
@@ -85,6 +86,16 @@ func (p *panels256) bytes(layout string, wide int) *Kernel {
 		Layout: layout, Alphabets: []string{pack.Int8.Name}, ISA: p.isa, step: 4, About: p.about,
 		bind: func(w *Weights) (product, error) {
 			return newTiled(w, w.Layout.(pack.Paneled), w.packed, parts32(8, wide, p.int8s[wide]), p.int8)
+		},
+	}
+}
+
+// bits makes the kernel for sign weights, which is the same with and without VPDPBUSD.
+func (p *panels256) bits(layout string, funcs []func(*tile)) *Kernel {
+	return &Kernel{
+		Layout: layout, Alphabets: []string{pack.Int1.Name}, ISA: p.isa, step: 8, About: "sums of four columns looked up by byte shuffles",
+		bind: func(w *Weights) (product, error) {
+			return newTiled(w, w.Layout.(pack.Paneled), w.packed, family{funcs: funcs, columns: 8, nibbles: true}, operands{})
 		},
 	}
 }

@@ -58,6 +58,23 @@ func fields8Rows64256x2(t *tile)
 // fields8Rows64256 multiply 32 lanes of 64-row panels of 8-bit fields, 1 or 2 tokens at once.
 var fields8Rows64256 = []func(*tile){fields8Rows64256x1, fields8Rows64256x2}
 
+// nibbleTables makes the tables of n pairs of groups of four activations, 64 bytes per pair.
+//
+//go:noescape
+func nibbleTables(tables *byte, x *int8, n int)
+
+//go:noescape
+func bitsRows32256(t *tile)
+
+// bitsRows32256Funcs multiply 32-row panels of bits in VNNI4 order by tables, one token at a time.
+var bitsRows32256Funcs = []func(*tile){bitsRows32256}
+
+//go:noescape
+func bitsRows64256(t *tile)
+
+// bitsRows64256Funcs multiply 64-row panels of bits in VNNI4 order by tables, one token at a time.
+var bitsRows64256Funcs = []func(*tile){bitsRows64256}
+
 //go:noescape
 func trits256(t *tile)
 
