@@ -165,6 +165,16 @@ func (w *Weights) Mul(y []int32, ldy int, x *Activations, p0, p1 int) {
 	}
 }
 
+// BatchPanels is the number of panels that a call of Mul should be given at least for that many tokens, where there are as
+// many: with fewer, tables that a kernel makes for a batch would not pay, and it takes another way. It is 1 for kernels
+// without tables.
+func (w *Weights) BatchPanels(tokens int) int {
+	if b, ok := w.product.(interface{ batchRows(tokens int) int }); ok {
+		return ceilDiv(b.batchRows(tokens), w.rows)
+	}
+	return 1
+}
+
 // Close releases memory that Bind allocated. The weights must not be used afterwards.
 func (w *Weights) Close() {
 	w.own.free()

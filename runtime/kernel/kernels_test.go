@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/fence"
@@ -141,6 +142,9 @@ func TestExtremes(t *testing.T) {
 		pack.Shape
 		tokens int
 	}{{pack.Shape{M: 9, K: 65536}, 2}, {pack.Shape{M: 33, K: 16384 + 20}, 1}, {pack.Shape{M: 256, K: 780}, 24}}
+	if testing.Short() {
+		shapes = shapes[1:]
+	}
 	for _, spec := range specs(t) {
 		if onlyUnpacked(spec) && spec.Name != "blocked" {
 			continue // the universal kernel sees the same int8 weights
@@ -176,7 +180,7 @@ func TestFences(t *testing.T) {
 	packed, results, rows := fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10)
 	for _, spec := range specs(t) {
 		count := 24
-		if onlyUnpacked(spec) {
+		if onlyUnpacked(spec) || testing.Short() {
 			count = 4
 		}
 		for i := range count {
@@ -281,6 +285,29 @@ func TestBindRefuses(t *testing.T) {
 	if w, err := Bind(wide, s, make([]byte, size), 1<<16); err != nil {
 		t.Errorf("sums within int32: %v", err)
 	} else {
+		w.Close()
+	}
+}
+
+// TestBatchPanels: only kernels with tables ask for many rows at a time, and only for batches.
+func TestBatchPanels(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	p := newProblem(t, pack.Spec{Name: "vnni4i"}, pack.Shape{M: 70, K: 40}, 1, 0, r)
+	for _, k := range For(p.layout.Spec()) {
+		w, err := BindWith(k, p.layout, p.matrix.Shape, p.packed, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := w.BatchPanels(1); n != 1 {
+			t.Errorf("%v: %d panels for one token", k, n)
+		}
+		tables := strings.Contains(k.About, "Vec-LUT")
+		if k.Layout == "*" {
+			tables = w.BatchPanels(64) > 1 // what it packed the matrix into decides
+		}
+		if n := w.BatchPanels(64); tables != (n*w.PanelRows() >= 1000) {
+			t.Errorf("%v: %d panels of %d rows for 64 tokens", k, n, w.PanelRows())
+		}
 		w.Close()
 	}
 }

@@ -15,10 +15,11 @@ import (
 // those rows, 64 bytes each, wait in the next level. Making tables costs as much as adding 81 rows, hence the number of
 // rows that a call needs for this to be worth it.
 const (
-	lutRows    = 2048 // rows of weights that pass by at a time
-	lutFewRows = 256  // with fewer rows the tables cost too much
-	lutFew     = 20   // with fewer tokens too much of the 32 is waste
-	lutBlock   = 64   // rows whose indices are made at a time
+	lutRows     = 2048 // rows of weights that pass by at a time
+	lutFewRows  = 256  // with fewer rows the tables cost too much
+	lutGoodRows = 1024 // with so many they cost about a tenth
+	lutFew      = 20   // with fewer tokens too much of the 32 is waste
+	lutBlock    = 64   // rows whose indices are made at a time
 )
 
 // lutBound is the number of columns that a sum of 16 bits holds: an entry of g columns is at most 127·g in magnitude,
@@ -87,6 +88,14 @@ func (v *vecLUT) mul(c call) {
 	if c.t0 < c.t1 {
 		v.few.mul(c)
 	}
+}
+
+// batchRows is the number of rows with which tables cost about a tenth.
+func (v *vecLUT) batchRows(tokens int) int {
+	if tokens < lutFew {
+		return 1
+	}
+	return lutGoodRows
 }
 
 // useful reports whether tables pay, and groups of scales are whole tiles.
