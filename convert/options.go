@@ -32,7 +32,7 @@ const (
 	HeadKeep = "keep"
 	HeadInt8 = "int8"
 
-	// HeadScreen keeps the head and puts int8 rows beside it (FORMAT F18).
+	// HeadScreen keeps the head and puts int8 rows beside it (FORMAT F21).
 	HeadScreen = "screen"
 )
 

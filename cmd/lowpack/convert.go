@@ -48,6 +48,8 @@ func convertFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "allow-lossy", Usage: "quantize floats that nothing declares to be low-bit"},
 		&cli.StringFlag{Name: "golden", Value: string(golden.Full), Usage: "golden outputs to record, `MODE` none, kernel or full"},
 		&cli.IntFlag{Name: "jobs", Usage: "quantize with `N` goroutines", DefaultText: "one per CPU"},
+		&cli.BoolFlag{Name: "resume", Usage: "continue what an interrupted conversion left, and leave what an interruption leaves"},
+		&cli.StringFlag{Name: "part", Usage: "write only part `I/N` of the packed file, for lowpack merge"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and write nothing"},
 	}
 	return append(append(flags, besideFlags()...), jsonFlag())
@@ -77,7 +79,10 @@ func runConvert(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	options := convert.Options{Recipe: *recipe, Jobs: c.Int("jobs"), Report: beside.report != ""}
+	options := convert.Options{Recipe: *recipe, Jobs: c.Int("jobs"), Report: beside.report != "", Resume: c.Bool("resume")}
+	if options.Part, options.Parts, err = partOf(c); err != nil {
+		return err
+	}
 	plan, err := convert.NewPlan(c.Context, c.Args().First(), options)
 	if err != nil {
 		return err
@@ -96,6 +101,24 @@ func runConvert(c *cli.Context) error {
 		err = beside.write(plan, c.Args().First(), target)
 	}
 	return reportSummary(c, target, summary, err)
+}
+
+// partOf reads --part I/N.
+func partOf(c *cli.Context) (part, parts int, err error) {
+	text := c.String("part")
+	if text == "" {
+		return 0, 0, nil
+	}
+	if c.IsSet("report") || c.IsSet("provenance") {
+		return 0, 0, usagef("--report and --provenance are about a whole packed file, not about a part")
+	}
+	i, n, ok := strings.Cut(text, "/")
+	part, err1 := strconv.Atoi(i)
+	parts, err2 := strconv.Atoi(n)
+	if !ok || err1 != nil || err2 != nil || part < 1 || part > parts {
+		return 0, 0, usagef("--part %q is not of the form I/N with I from 1 to N", text)
+	}
+	return part, parts, nil
 }
 
 func printSummary(w io.Writer, target string, s *convert.Summary) {

@@ -22,7 +22,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(fo
 
 type signalError struct{ os.Signal }
 
-func (e signalError) Error() string { return "interrupted; nothing was left behind" }
+func (e signalError) Error() string { return "interrupted" }
 
 // notify returns a context that the first SIGINT or SIGTERM cancels. A second one ends the process at once.
 func notify(parent context.Context) (context.Context, func()) {

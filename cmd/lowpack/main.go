@@ -84,6 +84,7 @@ func commands() []*cli.Command {
 		verifyCommand(),
 		runCommand(),
 		inspectCommand(),
+		mergeCommand(),
 		repackCommand(),
 		unpackCommand(),
 		layoutsCommand(kernelSets),

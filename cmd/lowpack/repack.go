@@ -83,6 +83,34 @@ func runUnpack(c *cli.Context) error {
 	return reportSummary(c, c.String("output"), s, err)
 }
 
+func mergeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "merge",
+		Usage:     "join the parts of a conversion to one packed file",
+		UsageText: "lowpack merge PART... -o FILE",
+		Description: `The parts come from lowpack convert --part, with the same checkpoint and flags. The result is the file that a
+conversion in one piece writes, byte for byte.
+
+  lowpack convert MODEL_DIR --part 1/2 -o part1; lowpack convert MODEL_DIR --part 2/2 -o part2
+  lowpack merge part1 part2 -o model.safetensors`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the packed `FILE`", TakesFile: true},
+			jsonFlag(),
+		},
+		Action: runMerge,
+	}
+}
+
+func runMerge(c *cli.Context) error {
+	if c.NArg() == 0 || c.String("output") == "" {
+		return usagef("merge needs the PARTs and -o FILE")
+	}
+	bar := newProgress(c.App.ErrWriter, "merge")
+	s, err := convert.Merge(c.Context, c.Args().Slice(), c.String("output"), barOf(bar))
+	bar.done()
+	return reportSummary(c, c.String("output"), s, err)
+}
+
 // barOf lets a bar show the progress of package convert.
 func barOf(p *progress) convert.Progress {
 	return func(tensor string, done, total int64) { p.set(done, total, tensor) }

@@ -13,6 +13,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/tensor"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
@@ -52,6 +53,7 @@ func runFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "ids", Usage: "print token ids instead of text"},
 		&cli.StringFlag{Name: "logits", Usage: "write the logits of the prompt positions to `FILE` (safetensors, F32)", TakesFile: true},
 		&cli.IntFlag{Name: "context", Usage: "hold at most `N` tokens of prompt and text", DefaultText: "the model's, at most 4096"},
+		&cli.StringFlag{Name: "cache", Usage: "keep keys and values as `FORMAT` f32, f16 or i8; other than f32, the logits differ from the golden ones", DefaultText: "f32"},
 		&cli.IntFlag{Name: "threads", Usage: "compute with `N` threads", DefaultText: "one per CPU"},
 	}
 }
@@ -84,7 +86,7 @@ func (s *session) open(c *cli.Context) (err error) {
 	if s.tok, err = tokenizer.Load(s.file.Embedded); err != nil {
 		return err
 	}
-	if s.engine, err = engine.New(s.file, engine.Options{Threads: c.Int("threads"), Context: c.Int("context")}); err != nil {
+	if s.engine, err = engine.New(s.file, engine.Options{Threads: c.Int("threads"), Context: c.Int("context"), Cache: tensor.CacheType(c.String("cache"))}); err != nil {
 		return err
 	}
 	s.seq, err = s.engine.NewSequence()

@@ -12,7 +12,7 @@ import (
 const HeadName = "lm_head.weight"
 
 // ScreenName is the entry of int8 rows that stand beside an output head of floats, so that the engine finds the largest
-// logits without reading all of the head (FORMAT F18).
+// logits without reading all of the head (FORMAT F21).
 const ScreenName = "lm_head.screen"
 
 // Describe reads the embedded config.json and generation_config.json and checks that the tensors of v are those that

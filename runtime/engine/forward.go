@@ -16,7 +16,7 @@ type Chunk struct {
 	Logits []float32
 
 	// Top says that only the Top largest of these logits are of interest, in the order of NUMERICS N21, and those of the
-	// tokens Keep; the others may become −Inf. A file with a screen of its head (FORMAT F18) is then read faster; the
+	// tokens Keep; the others may become −Inf. A file with a screen of its head (FORMAT F21) is then read faster; the
 	// logits that count are the same, bit for bit. 0 = all.
 	Top  int
 	Keep []int

@@ -16,7 +16,7 @@ import (
 // lower bound are computed from the head itself. So the k largest logits are the same, bit for bit, as those of the whole
 // head.
 //
-// The bound. Row m of the head is W, its code row c with scale s; K columns; x is the input. FORMAT F18 says
+// The bound. Row m of the head is W, its code row c with scale s; K columns; x is the input. FORMAT F21 says
 // |W − s·c| ≤ 0.501·s. x is written as d·q + r with q = 255·hi + lo and hi, lo two int8 vectors, so that |r| ≤ 0.51·d
 // elementwise with d = max|x| / 32512. Then
 //
@@ -50,9 +50,9 @@ func (l *loader) loadScreen() *screen {
 	switch {
 	case err != nil:
 	case entry.Layout.Alphabet != pack.Int8.Name || len(m.scales) != d.Vocab || m.codes.Groups() != 1:
-		err = fmt.Errorf("%w: a screen has int8 codes and one scale per row (F18)", pack.ErrCorrupt)
+		err = fmt.Errorf("%w: a screen has int8 codes and one scale per row (F21)", pack.ErrCorrupt)
 	case len(head.matrices) != 1 || head.matrices[0].floats == nil:
-		err = fmt.Errorf("%w: a screen stands beside a head of floats (F18)", pack.ErrCorrupt)
+		err = fmt.Errorf("%w: a screen stands beside a head of floats (F21)", pack.ErrCorrupt)
 	}
 	if err != nil {
 		l.fail(packed.ScreenName, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
-// addScreen adds the screen of a head, made as FORMAT F18 asks.
+// addScreen adds the screen of a head, made as FORMAT F21 asks.
 func addScreen(t testing.TB, v *view, head string, rows, cols int) {
 	w := make([]float32, rows*cols)
 	x := v.tensors[head]
