@@ -142,10 +142,7 @@ func inspectCheckpoint(path string, ck *checkpoint.Checkpoint) (*inspection, err
 }
 
 func (v *inspection) add(name string, shape []int, kind, scale string, bytes int64) {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
+	n := weights(shape)
 	t := tensorLine{Name: name, Shape: shape, Kind: kind, Scale: scale, Bytes: bytes}
 	if n > 0 {
 		t.Bits = float64(bytes) * 8 / float64(n)
@@ -200,7 +197,7 @@ func printModel(w io.Writer, d *model.Description) {
 func (v *inspection) groups() [][]string {
 	type key struct{ kind, scale string }
 	var order []key
-	count, weights, bytes := map[key]int{}, map[key]int64{}, map[key]int64{}
+	count, total, bytes := map[key]int{}, map[key]int64{}, map[key]int64{}
 	for _, t := range v.Tensors {
 		k := key{t.Kind, t.Scale}
 		if strings.HasPrefix(t.Name, packed.FilePrefix) {
@@ -209,23 +206,28 @@ func (v *inspection) groups() [][]string {
 		if count[k] == 0 {
 			order = append(order, k)
 		}
-		n := int64(1)
-		for _, d := range t.Shape {
-			n *= int64(d)
-		}
 		count[k]++
-		weights[k] += n
+		total[k] += weights(t.Shape)
 		bytes[k] += t.Bytes
 	}
 	var rows [][]string
 	for _, k := range order {
 		bits := ""
-		if weights[k] > 0 {
-			bits = fmt.Sprintf("%.2f", float64(bytes[k])*8/float64(weights[k]))
+		if total[k] > 0 {
+			bits = fmt.Sprintf("%.2f", float64(bytes[k])*8/float64(total[k]))
 		}
-		rows = append(rows, []string{strconv.Itoa(count[k]), k.kind, k.scale, strconv.FormatInt(weights[k], 10), strconv.FormatInt(bytes[k], 10), bits})
+		rows = append(rows, []string{strconv.Itoa(count[k]), k.kind, k.scale, strconv.FormatInt(total[k], 10), strconv.FormatInt(bytes[k], 10), bits})
 	}
 	return rows
+}
+
+// weights is the number of elements of a tensor.
+func weights(shape []int) int64 {
+	n := int64(1)
+	for _, d := range shape {
+		n *= int64(d)
+	}
+	return n
 }
 
 func shapeText(shape []int) string { return strings.ReplaceAll(fmt.Sprint(shape), " ", "×") }
