@@ -183,6 +183,7 @@ type binder func(k *kernel.Kernel, l pack.Layout, s pack.Shape, packed []byte) (
 type product interface {
 	Panels() int
 	Bytes() int
+	Chunk(tokens, threads int) int
 	Mul(y []int32, ldy int, x *kernel.Activations, p0, p1 int)
 	Close()
 }

@@ -119,12 +119,6 @@ type multiplication struct {
 
 func (m *multiplication) Do(from, to int) { m.Mul(m.y, m.ldy, m.x, from, to) }
 
-// chunk is the number of panels that a worker takes at once. It is what the engine gives to workers.
-func chunk(p product) int {
-	const bytes = 128 << 10
-	return max(1, bytes*p.Panels()/p.Bytes())
-}
-
 // compare multiplies by n tokens with one copy after another, as measure does, until the result of each was looked at, or
 // those of some and the whole has taken a while. It says where a result differs.
 func (c *copies) compare(ctx context.Context, pool *kernel.Pool, want *reference, n int) (wrong string, err error) {
@@ -139,7 +133,7 @@ func (c *copies) compare(ctx context.Context, pool *kernel.Pool, want *reference
 			y[j] = -1 << 31 // no sum is
 		}
 		p := c.list[i]
-		pool.Run(p.Panels(), chunk(p), &multiplication{p, y, c.shape.M, want.x})
+		pool.Run(p.Panels(), p.Chunk(n, pool.Threads()), &multiplication{p, y, c.shape.M, want.x})
 		if wrong := want.compare(y); wrong != "" {
 			return fmt.Sprintf("%d tokens: %s", n, wrong), nil
 		}
@@ -153,17 +147,18 @@ func (c *copies) measure(ctx context.Context, m *Meter, l *limits, isa kernel.IS
 	panels, first := c.list[0].Panels(), c.list[0]
 	task := &multiplication{first, make([]int32, n*c.shape.M), c.shape.M, want.x}
 	want.use(n)
+	chunk := first.Chunk(n, l.pool.Threads())
 	start := time.Now()
-	l.pool.Run(panels, chunk(first), task)
+	l.pool.Run(panels, chunk, task)
 	part := panels
 	if took := time.Since(start); took > 2*long {
-		part = min(panels, max(int(long*time.Duration(panels)/took), 2*chunk(first)*l.pool.Threads()))
+		part = min(panels, max(int(long*time.Duration(panels)/took), 2*chunk*l.pool.Threads()))
 	}
 	w := work{isa: isa, bytes: first.Bytes(), ops: 2 * c.shape.M * c.shape.K * n, scale: float64(panels) / float64(part)}
 	return l.measure(ctx, m, w, func() {
 		c.at = (c.at + 1) % len(c.list)
 		task.product = c.list[c.at]
-		l.pool.Run(part, chunk(first), task)
+		l.pool.Run(part, chunk, task)
 	})
 }
 

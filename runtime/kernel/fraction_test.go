@@ -97,10 +97,7 @@ func bind(b *testing.B, k *kernel.Kernel, alphabet string, bytes, tokens int) (*
 func vector(b *testing.B, k *kernel.Kernel, alphabet string, pool *kernel.Pool, bytes int, d time.Duration) {
 	p, done := bind(b, k, alphabet, bytes, 1)
 	defer done()
-	chunk := max(1, 128<<10*p.w.Panels()/p.w.Bytes())
-	if bytes < 1<<20 {
-		chunk = max(1, p.w.Panels()/4)
-	}
+	chunk := p.w.Chunk(1, pool.Threads())
 	r := &ceiling.Reader{Memory: make([]byte, p.w.Bytes())}
 	for i := range r.Memory {
 		r.Memory[i] = byte(i)
@@ -139,7 +136,7 @@ func batch(b *testing.B, k *kernel.Kernel, alphabet string, pool *kernel.Pool, t
 	const parts = 200
 	for b.Loop() {
 		best := ceiling.Fastest(150*time.Millisecond, func() { pool.Run(parts, 10, m) },
-			func() { pool.Run(p.w.Panels(), max(1, p.w.Panels()/pool.Threads()), p) })
+			func() { pool.Run(p.w.Panels(), p.w.Chunk(tokens, pool.Threads()), p) })
 		limit := ceiling.GOPS(parts*m.Operations(), best[0])
 		got := ceiling.GOPS(2*p.w.Shape.M*p.w.Shape.K*tokens, best[1])
 		b.ReportMetric(limit, "limitGOPS")

@@ -175,6 +175,23 @@ func (w *Weights) BatchPanels(tokens int) int {
 	return 1
 }
 
+// Chunk is the number of panels that a worker should take at once when some threads share a product with that many tokens:
+// enough for a call to be long against the counter that hands chunks out, and for tables that a kernel makes for a batch to
+// pay; few enough for all threads to have work, and to end together.
+func (w *Weights) Chunk(tokens, threads int) int {
+	parts := w.bytes / chunkBytes
+	if b := w.BatchPanels(tokens); b > 1 {
+		parts = w.Panels() / b
+	}
+	threads = max(threads, 1)
+	parts = ceilDiv(max(parts, 1), threads) * threads
+	return ceilDiv(w.Panels(), parts)
+}
+
+// chunkBytes are the weights that a worker takes at once: 3 to 6 % dearer than fixed shares on idle cores, and robust on
+// busy ones.
+const chunkBytes = 128 << 10
+
 // Close releases memory that Bind allocated. The weights must not be used afterwards.
 func (w *Weights) Close() {
 	w.own.free()

@@ -312,6 +312,39 @@ func TestBatchPanels(t *testing.T) {
 	}
 }
 
+// TestChunk: chunks leave work for every thread, and tables of Vec-LUT rows to pay for.
+func TestChunk(t *testing.T) {
+	l, err := pack.Open(pack.Spec{Name: "vnni4i"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := pack.Shape{M: 2560, K: 2560}
+	size, err := l.PackedSize(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed := make([]byte, size)
+	for _, k := range For(l.Spec()) {
+		w, err := BindWith(k, l, s, packed, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for threads := range 9 {
+			for _, tokens := range []int{1, 8, 64} {
+				chunk := w.Chunk(tokens, threads)
+				if chunks := ceilDiv(w.Panels(), chunk); chunk < 1 || chunks < threads {
+					t.Errorf("%v: %d panels at once for %d threads", k, chunk, threads)
+				}
+				rows, tables := chunk*w.PanelRows(), w.BatchPanels(tokens) > 1
+				if tables && rows < 256 || !tables && w.Bytes()/w.Panels()*chunk > 2*chunkBytes {
+					t.Errorf("%v: %d rows at once for %d tokens, %d threads", k, rows, tokens, threads)
+				}
+			}
+		}
+		w.Close()
+	}
+}
+
 // TestMulAllocatesNothing: a decode step must not.
 func TestMulAllocatesNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
