@@ -1,0 +1,116 @@
+//go:build amd64 && !purego
+
+package kernel
+
+import "github.com/lowpack/lowpack/pack"
+
+// panelFuncs is the functions of one instruction set that multiply 32 rows at a time, in panels of 32 and of 64 rows, and
+// what they multiply in place of weights.
+type panelFuncs struct {
+	isa              ISA
+	two, four, eight [2][]func(*tile) // fields of so many bits
+	lookup           func(values []int8, bits int) operands
+	int8             operands
+	bits             [2]family // sign weights in VNNI4 order
+	trits            []func(*tile)
+	base3            operands
+	mostTrits        int // columns that a sum of base-3 bytes holds; 0 = any number
+	about            string
+}
+
+// kernels lists the kernels made of p, those for ternary weights with Vec-LUT for large batches.
+func (p *panelFuncs) kernels() []*Kernel {
+	all := universal(p.isa)
+	list := []*Kernel{
+		all,
+		p.fields("vnni4i", 2, 0, pack.Ternary.Name).withTables(func(w *Weights) ([]lutPhase, error) {
+			return panelPhases(w, 32, lutFieldsRows32)
+		}),
+		p.fields("vnni4i-64", 2, 1, pack.Ternary.Name).withTables(func(w *Weights) ([]lutPhase, error) {
+			return panelPhases(w, 64, lutFieldsRows64)
+		}),
+		p.trit().withTables(tritPhases),
+	}
+	for i, rows := range []string{"", "-64"} {
+		list = append(list,
+			p.fields("vnni4i"+rows, 2, i, pack.Int2.Name, pack.Int2Odd.Name, pack.Int2Q.Name),
+			p.fields("vnni4i"+rows, 4, i, pack.Int4.Name, pack.E2M1.Name),
+			p.bytes("vnni4"+rows, i),
+			p.signs("vnni4"+rows, i))
+	}
+	for _, l := range []struct {
+		name       string
+		group, run int
+	}{{"i1", 5, 1}, {"i1-t2", 5, 2}, {"i2", 4, 1}, {"i2-t4", 4, 4}, {"i2-t8", 4, 8}} {
+		list = append(list, all.forLayout(l.name).withTables(func(w *Weights) ([]lutPhase, error) {
+			return vecLUTPhases(w, l.group, l.run)
+		}))
+	}
+	return list
+}
+
+// fields makes the kernel for fields of two or four bits in panels of 32 rows, or 64 (wide).
+func (p *panelFuncs) fields(layout string, bits, wide int, alphabets ...string) *Kernel {
+	funcs := p.two[wide]
+	if bits == 4 {
+		funcs = p.four[wide]
+	}
+	return &Kernel{
+		Layout: layout, Alphabets: alphabets, ISA: p.isa, step: 4, About: "codes looked up by byte shuffles, " + p.about,
+		bind: func(w *Weights) (product, error) {
+			values := stored[w.Layout.Spec().Alphabet]
+			return newTiled(w, w.Layout.(pack.Paneled), w.packed, parts32(bits, wide, funcs), p.lookup(values, bits))
+		},
+	}
+}
+
+func (p *panelFuncs) bytes(layout string, wide int) *Kernel {
+	return &Kernel{
+		Layout: layout, Alphabets: []string{pack.Int8.Name}, ISA: p.isa, step: 4, About: p.about,
+		bind: func(w *Weights) (product, error) {
+			return newTiled(w, w.Layout.(pack.Paneled), w.packed, parts32(8, wide, p.eight[wide]), p.int8)
+		},
+	}
+}
+
+// signs makes the kernel for sign weights in VNNI4 order, which needs no dot products.
+func (p *panelFuncs) signs(layout string, wide int) *Kernel {
+	return &Kernel{
+		Layout: layout, Alphabets: []string{pack.Int1.Name}, ISA: p.isa, step: 8, About: "sums of four columns looked up by byte shuffles",
+		bind: func(w *Weights) (product, error) {
+			return newTiled(w, w.Layout.(pack.Paneled), w.packed, p.bits[wide], operands{})
+		},
+	}
+}
+
+// trit makes the kernel for base-3 bytes, whose operands are digits.
+func (p *panelFuncs) trit() *Kernel {
+	return &Kernel{
+		Layout: "vnni4t", Alphabets: []string{pack.Ternary.Name}, ISA: p.isa, step: 20, most: p.mostTrits, About: "digits found by multiplying by three, " + p.about,
+		bind: func(w *Weights) (product, error) {
+			f := family{funcs: p.trits, columns: 20, parts: 2, partBytes: 128, partRows: 32}
+			return newTiled(w, w.Layout.(pack.Paneled), w.packed, f, p.base3)
+		},
+	}
+}
+
+// forLayout is a copy of the universal kernel for one layout.
+func (k Kernel) forLayout(name string) *Kernel {
+	k.Layout = name
+	return &k
+}
+
+// withTables adds Vec-LUT for large batches to a kernel.
+func (k Kernel) withTables(phases func(*Weights) ([]lutPhase, error)) *Kernel {
+	few := k.bind
+	k.About += "; large batches by Vec-LUT"
+	k.bind = func(w *Weights) (product, error) {
+		p, err := few(w)
+		if err != nil {
+			return nil, err
+		}
+		ph, err := phases(w)
+		return &vecLUT{w, p, ph}, err
+	}
+	return &k
+}
