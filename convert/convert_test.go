@@ -271,3 +271,22 @@ func TestSameBytes(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptyTensors: tensors of no bytes are kept like others, wherever they lie and however the work is divided (hostile
+// case S25).
+func TestEmptyTensors(t *testing.T) {
+	for _, weights := range []map[string]raw{
+		{"a": bf16([]int64{0, 3})},
+		{"a": bf16([]int64{0}), "v": bf16([]int64{2}, 1, 2), "z": bf16([]int64{3, 0})},
+	} {
+		path := filepath.Join(t.TempDir(), "weights.safetensors")
+		writeWeights(t, path, weights)
+		if f := convertTo(t, path, plain(packed.Recipe{})); len(f.Manifest().Plain) != len(weights) {
+			t.Errorf("%d of %d tensors are kept", len(f.Manifest().Plain), len(weights))
+		}
+		at := newPlace(t, "")
+		if _, err := Merge(context.Background(), parts(t, path, plain(packed.Recipe{}), 3), at.target, nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
