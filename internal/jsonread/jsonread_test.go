@@ -133,6 +133,24 @@ func TestLimit(t *testing.T) {
 	if _, err := Parse([]byte(strings.Repeat("[", MaxDepth+1)), 1<<20); !errors.Is(err, pack.ErrLimit) {
 		t.Errorf("%v", err)
 	}
+	zeros, keys := strings.Repeat("0,", MaxValues-2), new(strings.Builder)
+	for i := range MaxValues {
+		fmt.Fprintf(keys, "\"%d\":0,", i)
+	}
+	for text, want := range map[string]error{
+		"[" + zeros + "0]":                  nil,
+		"[" + zeros + "0,0]":                pack.ErrLimit,
+		"[[[" + zeros + "0]]]":              pack.ErrLimit,
+		"{" + keys.String() + "\"last\":0}": pack.ErrLimit,
+	} {
+		if _, err := Parse([]byte(text), 1<<30); !errors.Is(err, want) {
+			t.Errorf("%.10s…: %v, want %v", text, err, want)
+		}
+	}
+	r := NewReader([]byte("{" + keys.String() + "\"last\":0}"))
+	if err := r.Skip(); !errors.Is(err, pack.ErrLimit) {
+		t.Errorf("skipped keys: %v", err)
+	}
 	deep := strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth)
 	if _, err := Parse([]byte(deep), 1<<20); err != nil {
 		t.Errorf("%v", err)

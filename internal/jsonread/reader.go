@@ -15,8 +15,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// MaxDepth bounds the nesting of arrays and objects.
-const MaxDepth = 64
+// Bounds of a text.
+const (
+	MaxDepth  = 64      // of arrays and objects in one another
+	MaxValues = 1 << 17 // in one tree, or keys in one object: some 30 MiB of memory
+)
 
 // Kind of a JSON value.
 type Kind byte
@@ -41,6 +44,7 @@ type Reader struct {
 	data    []byte
 	pos     int
 	depth   int
+	values  int // in the tree that is being read
 	scratch []byte
 }
 

@@ -38,8 +38,16 @@ func Parse(data []byte, limit int) (*Value, error) {
 	return &v, nil
 }
 
-// Value reads a value of any kind as a tree.
-func (r *Reader) Value() (v Value, err error) {
+// Value reads a value of any kind as a tree of at most MaxValues values.
+func (r *Reader) Value() (Value, error) {
+	r.values = 0
+	return r.value()
+}
+
+func (r *Reader) value() (v Value, err error) {
+	if r.values++; r.values > MaxValues {
+		return v, fmt.Errorf("%w: byte %d: more than %d values", pack.ErrLimit, r.pos, MaxValues)
+	}
 	if v.Kind, err = r.Kind(); err != nil {
 		return v, err
 	}
@@ -54,13 +62,13 @@ func (r *Reader) Value() (v Value, err error) {
 		v.Text, err = r.String()
 	case Array:
 		err = r.Array(func(int) error {
-			item, err := r.Value()
+			item, err := r.value()
 			v.Items = append(v.Items, item)
 			return err
 		})
 	case Object:
 		err = r.Object(func(key string) error {
-			value, err := r.Value()
+			value, err := r.value()
 			v.Members = append(v.Members, Member{key, value})
 			return err
 		})

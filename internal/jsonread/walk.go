@@ -22,13 +22,17 @@ func (r *Reader) Array(each func(index int) error) error {
 	}
 }
 
-// Object reads an object and calls each for every key; each must read the value. A key that occurs twice is refused.
+// Object reads an object and calls each for every key; each must read the value. A key that occurs twice is refused,
+// and so are more than MaxValues of them.
 func (r *Reader) Object(each func(key string) error) error {
 	seen := map[string]bool{}
 	return r.Members(func(raw []byte) error {
 		key := string(raw)
 		if seen[key] {
 			return r.Errorf("the key %.80q occurs twice", key)
+		}
+		if len(seen) == MaxValues {
+			return fmt.Errorf("%w: byte %d: more than %d keys", pack.ErrLimit, r.pos, MaxValues)
 		}
 		seen[key] = true
 		return each(key)

@@ -37,12 +37,13 @@ func readJSON(data []byte) (*Tokenizer, error) {
 // fileReader collects the parts of a tokenizer.json. The vocabulary is read as it streams by; everything that says how to
 // read it comes before it in the files that the usual library writes, and where it does not, the model waits for the end.
 type fileReader struct {
-	data                                                         []byte
-	addedTokens, normalizer, preTokenizer, postProcessor, decode jsonread.Value
-	told                                                         int // how many of normalizer, pre_tokenizer and decoder have been read
-	sawModel                                                     bool
-	model                                                        jsonread.Reader // at the model, when it had to wait
-	tok                                                          *Tokenizer
+	data                                            []byte
+	normalizer, preTokenizer, postProcessor, decode jsonread.Value
+	added                                           []addedToken
+	told                                            int // how many of normalizer, pre_tokenizer and decoder have been read
+	sawModel                                        bool
+	model                                           jsonread.Reader // at the model, when it had to wait
+	tok                                             *Tokenizer
 }
 
 func (f *fileReader) field(r *jsonread.Reader, key string) (err error) {
@@ -56,7 +57,7 @@ func (f *fileReader) field(r *jsonread.Reader, key string) (err error) {
 	case "truncation", "padding": // what to do with batches; nothing here has batches
 		return r.Skip()
 	case "added_tokens":
-		f.addedTokens, err = r.Value()
+		f.added, err = readAdded(r)
 	case "normalizer":
 		f.told++
 		f.normalizer, err = r.Value()
@@ -105,11 +106,7 @@ func (f *fileReader) readModel(r *jsonread.Reader) error {
 // finish adds the tokens of added_tokens and the special tokens around a text.
 func (f *fileReader) finish() (*Tokenizer, error) {
 	t := f.tok
-	tokens, err := readAdded(&f.addedTokens)
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range tokens {
+	for _, a := range f.added {
 		if err := t.addToken(a); err != nil {
 			return nil, err
 		}
@@ -120,31 +117,33 @@ func (f *fileReader) finish() (*Tokenizer, error) {
 	return t, t.readPost(&f.postProcessor)
 }
 
-// readAdded reads the list of added tokens.
-func readAdded(v *jsonread.Value) (out []addedToken, err error) {
-	if v.Kind == jsonread.Null {
-		return nil, nil
+// readAdded reads the list of added tokens, one after another.
+func readAdded(r *jsonread.Reader) (out []addedToken, err error) {
+	if none, err := r.Null(); none || err != nil {
+		return nil, err
 	}
-	if v.Kind != jsonread.Array {
-		return nil, fmt.Errorf("%w: added_tokens is %s, not a list", pack.ErrCorrupt, v.Kind)
-	}
-	if len(v.Items) > maxAdded {
-		return nil, fmt.Errorf("%w: %d added tokens, more than %d", pack.ErrLimit, len(v.Items), maxAdded)
-	}
-	for i := range v.Items {
-		where := fmt.Sprintf("added_tokens[%d]", i)
-		a, err := readAddedToken(where, &v.Items[i])
-		if err != nil {
-			return nil, err
+	err = r.Array(func(i int) error {
+		if i == maxAdded {
+			return fmt.Errorf("%w: added_tokens has more than %d elements", pack.ErrLimit, maxAdded)
 		}
-		id, ok := v.Items[i].Get("id").Int()
+		v, err := r.Value()
+		if err != nil {
+			return err
+		}
+		where := fmt.Sprintf("added_tokens[%d]", i)
+		a, err := readAddedToken(where, &v)
+		if err != nil {
+			return err
+		}
+		id, ok := v.Get("id").Int()
 		if !ok || id < 0 || id > maxTokens+maxAdded {
-			return nil, fmt.Errorf("%w: %s: id is not a number from 0 to %d", pack.ErrCorrupt, where, maxTokens+maxAdded)
+			return fmt.Errorf("%w: %s: id is not a number from 0 to %d", pack.ErrCorrupt, where, maxTokens+maxAdded)
 		}
 		a.id = int(id)
 		out = append(out, a)
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }
 
 // readAddedToken reads an added token without its id.

@@ -66,8 +66,9 @@ func TestBrokenFiles(t *testing.T) {
 		{small{pre: `{"type":"Split","pattern":{"Regex":"(?<=a)b"},"behavior":"Isolated"}`}, pack.ErrUnsupported, "this kind of group"}, // T06
 		{small{pre: `{"type":"Split","pattern":{},"behavior":"Isolated"}`}, pack.ErrCorrupt, "pattern"},
 		{small{pre: `{"type":"Split","pattern":{"String":"a"},"behavior":"Sideways"}`}, pack.ErrUnsupported, "Sideways"},
-		{small{norm: `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 1_000_000) + `{"type":"NFC"}]}`}, pack.ErrLimit, "elements"}, // T07
-		{small{norm: strings.Repeat(`{"type":"Sequence","normalizers":[`, 1000)}, pack.ErrLimit, "nested"},                                                 // T07
+		{small{norm: `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 1_000_000) + `{"type":"NFC"}]}`}, pack.ErrLimit, "more than 131072 values"}, // T07
+		{small{norm: `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 64) + `{"type":"NFC"}]}`}, pack.ErrLimit, "elements"},
+		{small{norm: strings.Repeat(`{"type":"Sequence","normalizers":[`, 1000)}, pack.ErrLimit, "nested"}, // T07
 		{small{norm: strings.Repeat(`{"type":"Sequence","normalizers":[{"type":"NFC"},`, 20) + `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 63) + `{"type":"NFC"}]}` + strings.Repeat(`]}`, 20)}, pack.ErrLimit, "parts"}, // T07
 		{small{added: `[{"id":3,"content":""}]`}, pack.ErrCorrupt, "empty"},                     // T08
 		{small{added: `[{"id":-3,"content":"x"}]`}, pack.ErrCorrupt, "id"},                      // T02
@@ -75,7 +76,7 @@ func TestBrokenFiles(t *testing.T) {
 		{small{added: `[{"id":7,"content":"ab"}]`}, pack.ErrCorrupt, "in the vocabulary 2"},     // T02
 		{small{added: `[{"id":3,"content":"x"},{"id":4,"content":"x"}]`}, pack.ErrCorrupt, "x"}, // T02
 		{small{added: `[{"id":3,"content":"x","colour":true}]`}, pack.ErrUnsupported, "colour"},
-		{small{added: `{}`}, pack.ErrCorrupt, "list"},
+		{small{added: `{}`}, pack.ErrCorrupt, "array"},
 		{small{added: `[{"id":4000000,"content":"x"}]`}, pack.ErrCorrupt, "largest id"}, // T01
 		{small{model: `,"byte_fallback":true`}, pack.ErrCorrupt, "<0x00>"},
 		{small{vocab: bytesVocab("<0x-1>"), merges: `[]`, model: `,"byte_fallback":true`}, pack.ErrCorrupt, "<0x-1>"}, // T09
