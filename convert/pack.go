@@ -58,6 +58,9 @@ type tensorPacker struct {
 	blocks blocks
 	stored *packed.Stream // of the packed bytes
 	hash   hash.Hash      // of the codes
+
+	numbers *packed.Numbers // of the codes, as they are hashed
+	scratch []byte          // for those of a block
 }
 
 func newTensorPacker(w *packed.Writer, name string, b *buffers, jobs int, rows func(n int)) (*tensorPacker, error) {
@@ -78,6 +81,8 @@ func newTensorPacker(w *packed.Writer, name string, b *buffers, jobs int, rows f
 		return nil, err
 	}
 	t.blocks = newBlocks(t.matrix.Shape, t.panel.rowsOf())
+	t.numbers = packed.NewNumbers(t.matrix.Alphabet, t.matrix.K)
+	t.scratch = make([]byte, min(t.blocks.rows, t.matrix.M)*t.numbers.Row())
 	t.stored, err = w.Stream(name + packed.PackedSuffix)
 	return t, err
 }
@@ -122,7 +127,7 @@ func (t *tensorPacker) packBlock(i int) error {
 // writeBlock digests the codes of block i and writes its packed bytes, if it has any of its own.
 func (t *tensorPacker) writeBlock(i int) error {
 	from, to := t.blocks.at(i)
-	t.hash.Write(packed.CodeBytes(t.matrix.Codes[from*t.matrix.K : to*t.matrix.K]))
+	t.hash.Write(t.numbers.Write(t.scratch, t.matrix.Codes[from*t.matrix.K:to*t.matrix.K]))
 	t.rows(to - from)
 	if t.panel == nil {
 		return nil

@@ -39,9 +39,12 @@ func (s *session) checkEntry(e *packed.Entry) (scaleErr, err error) {
 	if err != nil {
 		return nil, err
 	}
-	hash := packed.NewCodesHash(e.Layout.Alphabet, e.MatrixShape())
+	numbers, err := newNumbered(e)
+	if err != nil {
+		return nil, err
+	}
 	err = s.sweep(e, func(row int, codes []int8) error {
-		hash.Write(packed.CodeBytes(codes))
+		numbers.rows(codes)
 		if scaleErr == nil {
 			scaleErr = unused.check(row, codes)
 		}
@@ -50,7 +53,7 @@ func (s *session) checkEntry(e *packed.Entry) (scaleErr, err error) {
 	if err != nil {
 		return scaleErr, err
 	}
-	if got := hex.EncodeToString(hash.Sum(nil)); got != e.CodesSHA {
+	if got := hex.EncodeToString(numbers.Sum(nil)); got != e.CodesSHA {
 		return scaleErr, broken("F12", "SHA-256 of the codes is %s, the manifest says %s", got, e.CodesSHA)
 	}
 	return scaleErr, nil

@@ -2,12 +2,8 @@ package packed
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"hash"
-	"unsafe"
 
 	"github.com/lowpack/lowpack/pack"
 )
@@ -54,28 +50,4 @@ func ParseManifest(text []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("%w: the manifest is not in canonical form (F11)", pack.ErrCorrupt)
 	}
 	return &m, nil
-}
-
-// CodesDigest is the digest of a matrix that does not depend on its layout (FORMAT F12), in hex.
-func CodesDigest(m *pack.Matrix) string {
-	h := NewCodesHash(m.Alphabet.Name, m.Shape)
-	h.Write(CodeBytes(m.Codes))
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// NewCodesHash returns the hash of FORMAT F12 with its prefix written; the codes follow, row-major, in pieces of any size.
-func NewCodesHash(alphabet string, s pack.Shape) hash.Hash {
-	h := sha256.New()
-	fmt.Fprintf(h, "lowpack codes v1\n%s %d %d\n", alphabet, s.M, s.K)
-	return h
-}
-
-// BytesAsCodes is the inverse of CodeBytes.
-func BytesAsCodes(b []byte) []int8 {
-	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(b))), len(b))
-}
-
-// CodeBytes is the two's complement view of codes; the memory is shared.
-func CodeBytes(codes []int8) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(codes))), len(codes))
 }

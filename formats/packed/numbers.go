@@ -1,0 +1,125 @@
+package packed
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"unsafe"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Numbers writes rows of codes in the form whose digest does not depend on a layout (FORMAT F12): each code as its number
+// in the alphabet, in as few bits as these numbers take.
+//
+// Fields of a byte belong to columns that lie Row() apart, so that eight bytes are made of eight consecutive columns per
+// field, by operations on 64-bit words.
+type Numbers struct {
+	columns int
+	bits    int // of a number: 1, 2, 4 or 8
+
+	number [256]uint8 // by two's complement byte of a code
+	// Of alphabets that are arithmetic progressions, which all but e2m1 are:
+	words  bool
+	lowest uint64 // lowest value + 128, in each byte
+	shift  int    // the step of the progression is 1 << shift
+}
+
+const eachByte = 0x0101010101010101
+
+// NewNumbers is for rows of k codes.
+func NewNumbers(a pack.Alphabet, k int) *Numbers {
+	n := &Numbers{columns: k, bits: 1, words: true}
+	for len(a.Values) > 1<<n.bits {
+		n.bits *= 2
+	}
+	step := int(a.Values[1]) - int(a.Values[0])
+	for i, v := range a.Values {
+		n.number[uint8(v)] = uint8(i)
+		n.words = n.words && step <= 2 && int(v) == int(a.Values[0])+i*step
+	}
+	n.lowest, n.shift = uint64(int(a.Values[0])+128)*eachByte, step-1
+	return n
+}
+
+// Row is the number of bytes of a row.
+func (n *Numbers) Row() int { return (n.columns*n.bits + 7) / 8 }
+
+// Write turns whole rows of codes, all of them in the alphabet, into Row() bytes each, and returns these. They are put
+// where dst begins, which may be the memory of the codes.
+func (n *Numbers) Write(dst []byte, codes []int8) []byte {
+	row, rows := n.Row(), len(codes)/n.columns
+	for r := range rows {
+		n.row(dst[r*row:][:row], CodeBytes(codes[r*n.columns:][:n.columns]))
+	}
+	return dst[:rows*row]
+}
+
+// row adds one field of all bytes after the other. No byte is written before the column of its own number is read.
+func (n *Numbers) row(dst, codes []byte) {
+	for bit := 0; bit < 8; bit += n.bits {
+		column := bit / n.bits * len(dst)
+		from := codes[min(column, len(codes)):min(column+len(dst), len(codes))]
+		if bit == 0 {
+			n.first(dst, from)
+		} else {
+			n.add(dst, from, bit)
+		}
+	}
+}
+
+// first sets the lowest field, whose columns are as many as there are bytes.
+func (n *Numbers) first(dst, codes []byte) {
+	k := 0
+	for ; n.words && k+8 <= len(codes); k += 8 {
+		binary.LittleEndian.PutUint64(dst[k:], n.word(codes[k:]))
+	}
+	for ; k < len(codes); k++ {
+		dst[k] = n.number[codes[k]]
+	}
+}
+
+func (n *Numbers) add(dst, codes []byte, bit int) {
+	k := 0
+	for ; n.words && k+8 <= len(codes); k += 8 {
+		d := dst[k : k+8 : k+8]
+		binary.LittleEndian.PutUint64(d, binary.LittleEndian.Uint64(d)|n.word(codes[k:])<<(bit&63))
+	}
+	for ; k < len(codes); k++ {
+		dst[k] |= n.number[codes[k]] << bit
+	}
+}
+
+// word is the numbers of eight codes. Nothing borrows from the next byte, as no code is below the lowest.
+func (n *Numbers) word(codes []byte) uint64 {
+	return (binary.LittleEndian.Uint64(codes) ^ 0x80*eachByte - n.lowest) >> (n.shift & 63)
+}
+
+// NewCodesHash returns the hash of FORMAT F12 with its prefix written; the bytes of Numbers follow, row after row.
+func NewCodesHash(alphabet string, s pack.Shape) hash.Hash {
+	h := sha256.New()
+	fmt.Fprintf(h, "lowpack codes v2\n%s %d %d\n", alphabet, s.M, s.K)
+	return h
+}
+
+// CodesDigest is the digest of a matrix that does not depend on its layout (FORMAT F12), in hex.
+func CodesDigest(m *pack.Matrix) string {
+	h, n := NewCodesHash(m.Alphabet.Name, m.Shape), NewNumbers(m.Alphabet, m.K)
+	row := make([]byte, n.Row())
+	for r := range m.M {
+		h.Write(n.Write(row, m.Codes[r*m.K:(r+1)*m.K]))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// BytesAsCodes is the inverse of CodeBytes.
+func BytesAsCodes(b []byte) []int8 {
+	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(b))), len(b))
+}
+
+// CodeBytes is the two's complement view of codes; the memory is shared.
+func CodeBytes(codes []int8) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(codes))), len(codes))
+}

@@ -1,0 +1,73 @@
+package packed
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// numbersByDefinition is FORMAT F12, one code after the other.
+func numbersByDefinition(m *pack.Matrix) []byte {
+	bits := 1
+	for 1<<bits < len(m.Alphabet.Values) {
+		bits *= 2
+	}
+	q := (m.K*bits + 7) / 8
+	out := make([]byte, m.M*q)
+	for i, c := range m.Codes {
+		row, column := i/m.K, i%m.K
+		out[row*q+column%q] |= byte(slices.Index(m.Alphabet.Values, c) << (column / q * bits))
+	}
+	return out
+}
+
+func TestNumbers(t *testing.T) {
+	random := rand.New(rand.NewPCG(12, 12))
+	for _, a := range pack.Alphabets() {
+		for k := 1; k <= 150; k++ {
+			m := pack.NewMatrix(pack.Shape{M: 3, K: k}, a)
+			for i := range m.Codes {
+				m.Codes[i] = a.Values[random.IntN(len(a.Values))]
+			}
+			want := numbersByDefinition(m)
+			n := NewNumbers(a, k)
+			if got := n.Write(make([]byte, len(want)), m.Codes); !bytes.Equal(got, want) {
+				t.Fatalf("%s, %d columns: %x instead of %x", a.Name, k, got, want)
+			}
+			h := sha256.New()
+			fmt.Fprintf(h, "lowpack codes v2\n%s 3 %d\n", a.Name, k)
+			h.Write(want)
+			if got := CodesDigest(m); got != hex.EncodeToString(h.Sum(nil)) {
+				t.Fatalf("%s, %d columns: digest %s", a.Name, k, got)
+			}
+			if got := n.Write(CodeBytes(m.Codes), m.Codes); !bytes.Equal(got, want) {
+				t.Fatalf("%s, %d columns, in place: %x instead of %x", a.Name, k, got, want)
+			}
+		}
+	}
+}
+
+// TestNumbersByHand is a row of FORMAT F12 that was packed on paper.
+func TestNumbersByHand(t *testing.T) {
+	for _, c := range []struct {
+		alphabet pack.Alphabet
+		codes    []int8
+		want     string
+	}{
+		{pack.Ternary, []int8{-1, 0, 1, 1, 0, -1}, "18" + "09"}, // Q = 2: columns 0, 2, 4 and 1, 3, 5
+		{pack.Int1, []int8{1, -1, -1, 1, 1, -1, -1, -1, 1}, "15" + "02"},
+		{pack.Int4, []int8{-8, 7, 0}, "80" + "0f"},
+		{pack.Int8, []int8{-127, 0, 127}, "007ffe"},
+	} {
+		n := NewNumbers(c.alphabet, len(c.codes))
+		if got := hex.EncodeToString(n.Write(make([]byte, n.Row()), c.codes)); got != c.want {
+			t.Errorf("%s %v: %s, not %s", c.alphabet.Name, c.codes, got, c.want)
+		}
+	}
+}
