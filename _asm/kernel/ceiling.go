@@ -19,7 +19,11 @@ func ceilingFiles() []*file {
 	arm := newFile("ceiling", "arm64")
 	arm.dir = "ceiling"
 	streamARM(arm)
-	multiplyARM(arm)
+	multiplyARM(arm, "Dot", 16, func(i int) { arm.sdot(i, 30, 31, 0) })
+	multiplyARM(arm, "NEON", 16, func(i int) {
+		arm.w("smlal", i, 30, 31)
+		arm.w("smlal2", i, 30, 31)
+	})
 	return []*file{x86, arm}
 }
 
@@ -80,14 +84,13 @@ func streamARM(f *file) {
 	f.p("RET")
 }
 
-func multiplyARM(f *file) {
-	const chains = 16
-	f.declare("multiplyNEON", fmt.Sprintf("multiplies and adds n·%d registers.", 4*chains), "n int", 1)
+func multiplyARM(f *file, suffix string, chains int, step func(i int)) {
+	f.declare("multiply"+suffix, fmt.Sprintf("multiplies and adds n·%d registers.", 4*chains), "n int", 1)
 	f.p("MOVD n+0(FP), R1")
 	loop := f.newLabel("loop")
 	f.at(loop)
 	for i := range 4 * chains {
-		f.p("%s", sdot(i%chains, 30, 31, 0))
+		step(i % chains)
 	}
 	f.p("SUBS $1, R1, R1")
 	f.p("BNE %s", loop)

@@ -2,69 +2,127 @@ package main
 
 import "fmt"
 
-// Products with the dot product extension of ARMv8.2. As in the 256-bit kernels a step multiplies 32 rows of a panel by
-// one group of four columns, here in eight operands of four lanes. Operands are signed: tables hold the weights
-// themselves, and nothing is left to put right.
+// Products of fields with the dot product extension of ARMv8.2, and without it. As in the 256-bit kernels a step
+// multiplies 32 rows of a panel by one group of four columns, here in eight operands of four lanes. Operands are signed:
+// tables hold the weights themselves, and nothing is left to put right. Only a sign weight becomes −1 or 0, by a test of
+// its bit, and sums of those are doubled and put right at the end.
 //
-// A register of activations holds four groups of four columns, of which SDOT selects one.
-//
-// General registers: R1 weights, R4 and R5 activations of two tokens, R3 steps; R8 panels, R10 weights and R11 results of
-// the panel.
+// With dot products a register of activations holds four groups of four columns, of which SDOT selects one. Without them
+// every operand has two sums of products in 16 bits, one for each byte of eight, for as many steps as the bound that
+// comes with the tile allows, and they are added by pairs to sums of 32 bits on the stack. Products of int8 go there, in
+// registers, at once.
 type neon struct {
 	*file
+	dot    bool
 	bits   int
 	rows   int // of a panel
 	tokens int
 
-	v, index, operand int
-	xs, table         []int
-	mask              int
+	v, index, operand, mask int
+	xs, table               []int
+	bit                     []int // masks
 }
 
 const operandsNEON = 8
 
-func (g *neon) fields() int             { return 8 / g.bits }
-func (g *neon) regs() int               { return operandsNEON / g.fields() }
-func (g *neon) stride() int             { return g.rows * g.bits / 2 }
-func (g *neon) acc(t, r, field int) int { return (t*g.regs()+r)*g.fields() + field }
+func (g *neon) fields() int { return 8 / g.bits }
+func (g *neon) regs() int   { return operandsNEON / g.fields() }
+func (g *neon) stride() int { return g.rows * g.bits / 2 }
 
-func neonFile() *file {
-	f := newFile("vnni_neon", "arm64")
-	for _, bits := range []int{2, 4, 8} {
+// sums is the number of registers of sums of a token.
+func (g *neon) sums() int {
+	if g.dot {
+		return operandsNEON
+	}
+	return 2 * operandsNEON
+}
+
+// onStack reports whether sums are widened on the stack.
+func (g *neon) onStack() bool { return !g.dot && g.bits < 8 }
+
+func dotFile() *file  { return neonFile("vnni_dotprod", "Dot", true) }
+func baseFile() *file { return neonFile("vnni_neon", "NEON", false) }
+
+func neonFile(name, suffix string, dot bool) *file {
+	f := newFile(name, "arm64")
+	tokens, doc := 1, "one token at a time."
+	if dot {
+		tokens, doc = 2, "1 or 2 tokens at once."
+	}
+	for _, bits := range []int{1, 2, 4, 8} {
 		for _, rows := range []int{32, 64} {
-			table := fmt.Sprintf("fields%dRows%dNEON", bits, rows)
+			table := fmt.Sprintf("fields%dRows%d%s", bits, rows, suffix)
 			var funcs []string
-			for t := 1; t <= 2; t++ {
-				g := &neon{file: f, bits: bits, rows: rows, tokens: t}
+			for t := 1; t <= tokens; t++ {
+				g := &neon{file: f, dot: dot, bits: bits, rows: rows, tokens: t}
 				name := fmt.Sprintf("%sx%d", table, t)
 				g.function(name)
 				funcs = append(funcs, name)
 			}
-			f.table(table, fmt.Sprintf("multiply 32 rows of %d-row panels of %d-bit fields, 1 or 2 tokens at once.", rows, bits), funcs)
+			f.table(table, fmt.Sprintf("multiply 32 rows of %d-row panels of %d-bit fields, %s", rows, bits, doc), funcs)
 		}
+	}
+	tritsNEON(f, "trits"+suffix, dot)
+	if !dot {
+		bitsNEON(f) // the same for both: it needs no products
 	}
 	return f
 }
 
 func (g *neon) function(name string) {
-	fmt.Fprintf(&g.body, "\n// func %s(t *tile)\nTEXT ·%s(SB), NOSPLIT, $0-8\n", name, name)
-	g.p("MOVD t+0(FP), R0")
-	g.allocate()
-	g.p("MOVD tile_panels(R0), R8")
-	g.p("MOVD tile_panel(R0), R9")
-	g.p("MOVD tile_ldy(R0), R7")
-	g.p("MOVD tile_w(R0), R10")
-	g.p("MOVD tile_y(R0), R11")
-	panel := g.newLabel("panel")
-	g.at(panel)
-	g.p("MOVD R10, R1")
-	g.p("MOVD tile_steps(R0), R3")
-	g.p("MOVD tile_x(R0), R4")
-	g.p("MOVD tile_ldx(R0), R5")
-	g.p("ADD R4, R5, R5")
-	for i := range g.tokens * operandsNEON {
-		g.p("VEOR V%d.B16, V%d.B16, V%d.B16", i, i, i)
+	frame := 0
+	if g.onStack() {
+		frame = 16 * g.sums()
 	}
+	panelsARM(g.file, name, g.rows, frame, g.allocate, func() {
+		g.zero(0, g.tokens*g.sums())
+		switch {
+		case g.onStack():
+			storeSums(g.file, g.sums())
+			blocksARM(g.file, g.single, func() { widenSums(g.file, g.sums(), g.operand) })
+		case g.dot:
+			g.fours()
+		default:
+			loop := g.newLabel("loop")
+			g.at(loop)
+			g.single()
+			g.p("SUBS $1, R3, R3")
+			g.p("BNE %s", loop)
+		}
+		g.finish()
+	})
+}
+
+// allocate hands out the registers above the sums, and fills those that do not change.
+func (g *neon) allocate() {
+	free := g.tokens * g.sums()
+	take := func() int { free++; return free - 1 }
+	g.v, g.index, g.operand = take(), take(), take()
+	g.xs, g.table, g.bit = nil, nil, nil
+	for range g.tokens {
+		g.xs = append(g.xs, take())
+	}
+	switch g.bits {
+	case 1:
+		for i := range 8 {
+			g.bit = append(g.bit, take())
+			g.p("VMOVI $%d, V%d.B16", 1<<i, g.bit[i])
+		}
+	case 2, 4:
+		for i := range g.fields() / 2 {
+			g.table = append(g.table, take())
+			g.p("FMOVQ (tile_table+%d)(R0), F%d", 16*i, g.table[i])
+		}
+		g.mask = take()
+		g.p("VMOVI $15, V%d.B16", g.mask)
+	}
+	if free > 32 {
+		panic("neon: out of registers")
+	}
+}
+
+// fours emits all steps, four at a time as long as there are so many.
+func (g *neon) fours() {
 	loop, rest, one, done := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("one"), g.newLabel("done")
 	g.p("SUBS $4, R3, R3")
 	g.p("BLT %s", rest)
@@ -90,32 +148,13 @@ func (g *neon) function(name string) {
 	g.p("SUBS $1, R3, R3")
 	g.p("BNE %s", one)
 	g.at(done)
-	g.finish()
-	g.p("ADD R9, R10, R10")
-	g.p("ADD $%d, R11, R11", 4*g.rows)
-	g.p("SUBS $1, R8, R8")
-	g.p("BNE %s", panel)
-	g.p("RET")
 }
 
-// allocate hands out the registers above the sums.
-func (g *neon) allocate() {
-	free := g.tokens * operandsNEON
-	take := func() int { free++; return free - 1 }
-	g.v, g.index, g.operand, g.mask = take(), take(), take(), take()
-	for range g.tokens {
-		g.xs = append(g.xs, take())
-	}
-	for i := range g.fields() / 2 {
-		g.table = append(g.table, take())
-		g.p("FMOVQ (tile_table+%d)(R0), F%d", 16*i, g.table[i])
-	}
-	if g.bits < 8 {
-		g.p("VMOVI $15, V%d.B16", g.mask)
-	}
-	if free > 32 {
-		panic("neon: out of registers")
-	}
+// single emits one step without dot products: the four activations are in every lane.
+func (g *neon) single() {
+	g.p("VLD1R (R4), [V%d.S4]", g.xs[0])
+	g.step(0)
+	g.advance(1)
 }
 
 func (g *neon) advance(steps int) {
@@ -132,28 +171,46 @@ func (g *neon) step(u int) {
 	}
 	for r := range g.regs() {
 		g.p("FMOVQ %d(R1), F%d", u*g.stride()+16*r, g.v)
-		if g.bits == 8 {
-			g.dot(g.v, r, 0, u)
-			continue
+		switch g.bits {
+		case 1:
+			for field, bit := range g.bit {
+				g.p("VCMTST V%d.B16, V%d.B16, V%d.B16", bit, g.v, g.operand)
+				g.multiply(g.operand, field, u)
+			}
+		case 8:
+			g.multiply(g.v, r, u)
+		default:
+			g.p("VAND V%d.B16, V%d.B16, V%d.B16", g.mask, g.v, g.index)
+			g.nibble(r*g.fields(), u)
+			g.p("VUSHR $4, V%d.B16, V%d.B16", g.v, g.index)
+			g.nibble(r*g.fields()+len(g.table), u)
 		}
-		g.p("VAND V%d.B16, V%d.B16, V%d.B16", g.mask, g.v, g.index)
-		g.nibble(r, 0, u)
-		g.p("VUSHR $4, V%d.B16, V%d.B16", g.v, g.index)
-		g.nibble(r, len(g.table), u)
 	}
 }
 
-// nibble multiplies the one or two fields that four bits stand for.
-func (g *neon) nibble(r, field, u int) {
-	for i, t := range g.table {
+// nibble multiplies the one or two fields that four bits stand for, operands i and i+1.
+func (g *neon) nibble(i, u int) {
+	for j, t := range g.table {
 		g.p("VTBL V%d.B16, [V%d.B16], V%d.B16", g.index, t, g.operand)
-		g.dot(g.operand, r, field+i, u)
+		g.multiply(g.operand, i+j, u)
 	}
 }
 
-func (g *neon) dot(operand, r, field, u int) {
+// multiply adds the products of the bytes of a register to the sums of operand i.
+func (g *neon) multiply(v, i, u int) {
 	for t, x := range g.xs {
-		g.p("%s", sdot(g.acc(t, r, field), operand, x, u))
+		switch {
+		case g.dot:
+			g.sdot(t*operandsNEON+i, v, x, u)
+		case g.bits < 8:
+			g.w("smlal", 2*i, v, x)
+			g.w("smlal2", 2*i+1, v, x)
+		default:
+			g.w("smull", g.index, v, x)
+			g.w("smull2", g.operand, v, x)
+			g.w("sadalp", 2*i, g.index)
+			g.w("sadalp", 2*i+1, g.operand)
+		}
 	}
 }
 
@@ -162,10 +219,17 @@ func (g *neon) finish() {
 	g.p("MOVD R11, R6")
 	lanes := g.stride() / 4
 	for t := range g.tokens {
-		for r := range g.regs() {
-			for f := range g.fields() {
-				g.p("FMOVQ F%d, %d(R6)", g.acc(t, r, f), 4*(f*lanes+4*r))
+		if g.bits == 1 {
+			g.p("MOVW (tile_add+%d)(R0), R2", 4*t)
+			g.p("VDUP R2, V%d.S4", g.v)
+		}
+		for i := range operandsNEON {
+			sum := g.sum(t, i)
+			if g.bits == 1 {
+				g.p("VADD V%d.S4, V%d.S4, V%d.S4", sum, sum, sum)
+				g.p("VADD V%d.S4, V%d.S4, V%d.S4", g.v, sum, sum)
 			}
+			g.p("FMOVQ F%d, %d(R6)", sum, 4*(i%g.fields()*lanes+i/g.fields()*4))
 		}
 		if t < g.tokens-1 {
 			g.p("ADD R7, R6, R6")
@@ -173,8 +237,32 @@ func (g *neon) finish() {
 	}
 }
 
-// sdot is SDOT Vd.4S, Vn.16B, Vm.4B[i], which Go's assembler does not know: products of each four bytes of n with bytes
-// 4·i to 4·i+3 of m are added to the lanes of d.
-func sdot(d, n, m, i int) string {
-	return fmt.Sprintf("WORD $%#08x // SDOT V%d.S4, V%d.B16, V%d.4B[%d]", 0x4F80E000|i&1<<21|m<<16|i>>1<<11|n<<5|d, d, n, m, i)
+// sum is the register with the sums of operand i, one per lane.
+func (g *neon) sum(t, i int) int {
+	if g.dot {
+		return t*operandsNEON + i
+	}
+	if g.onStack() {
+		g.p("FMOVQ %d(RSP), F%d", 16+32*i, 2*i)
+		g.p("FMOVQ %d(RSP), F%d", 32+32*i, 2*i+1)
+	}
+	g.p("VADDP V%d.S4, V%d.S4, V%d.S4", 2*i+1, 2*i, 2*i)
+	return 2 * i
+}
+
+// storeSums writes registers 0 to n−1 to the stack.
+func storeSums(f *file, n int) {
+	for i := range n {
+		f.p("FMOVQ F%d, %d(RSP)", i, 16+16*i)
+	}
+}
+
+// widenSums adds pairs of the 16-bit sums 0 to n−1 to those of 32 bits on the stack, and clears them.
+func widenSums(f *file, n, free int) {
+	for i := range n {
+		f.p("FMOVQ %d(RSP), F%d", 16+16*i, free)
+		f.w("sadalp", free, i)
+		f.p("FMOVQ F%d, %d(RSP)", free, 16+16*i)
+	}
+	f.zero(0, n)
 }

@@ -12,15 +12,18 @@ const (
 	lutBlock = 64 // rows of weights whose indices are kept at a time
 )
 
+// lutAdds are the kinds of tables and indices: columns and number of tables, indices of a row that lie together.
+var lutAdds = []struct{ digits, groups, tile int }{
+	{4, 8, 1}, {4, 8, 4}, {4, 8, 8},
+	{5, 4, 1}, {5, 4, 2}, {5, 4, 4},
+}
+
 func vecLUTFile() *file {
 	f := newFile("veclut_avx2", "amd64")
 	for _, digits := range []int{4, 5} {
 		lutBuild(f, digits)
 	}
-	for _, v := range []struct{ digits, groups, tile int }{
-		{4, 8, 1}, {4, 8, 4}, {4, 8, 8},
-		{5, 4, 1}, {5, 4, 2}, {5, 4, 4},
-	} {
+	for _, v := range lutAdds {
 		lutAdd(f, v.digits, v.groups, v.tile)
 	}
 	lutWiden(f)
@@ -38,6 +41,42 @@ func (f *file) declare(name, doc, params string, words int) {
 	fmt.Fprintf(&f.body, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, params, name, 8*words)
 }
 
+// The declarations are the same for every architecture.
+
+func declareBuild(f *file, digits int) {
+	name := fmt.Sprintf("lutBuild%d", digits)
+	f.declare(name, fmt.Sprintf("makes tables for groups of %d columns. x holds the 32 activations of the first column of the first group; columns lie column bytes apart, groups lie group bytes apart.", digits),
+		"lut *int16, x *int8, groups, group, column int", 5)
+}
+
+func declareAdd(f *file, digits, groups, tile int) {
+	name := fmt.Sprintf("lutAdd%dTile%d", digits, tile)
+	f.declare(name, fmt.Sprintf("adds entries of %d tables for %d columns each to the sums of some rows. Indices, in bytes, lie %d of a row next to each other.", groups, digits, tile),
+		"sums *int16, index *uint16, lut *int16, rows int", 4)
+}
+
+func declareWiden(f *file) {
+	f.declare("lutWiden", "adds 16-bit sums to 32-bit sums and clears them; 32 per row.", "wide *int32, sums *int16, rows int", 3)
+}
+
+func declareTranspose(f *file) {
+	f.declare("lutTranspose", "stores 8 tokens of 8 rows of wide sums, of which a row is 32 tokens. Results of tokens lie ldy bytes apart.",
+		"y *int32, ldy int, wide *int32", 3)
+}
+
+func declareIndex(f *file) {
+	f.declare("lutIndex", "turns 16·n bytes into offsets of table entries.", "index *uint16, packed *byte, n int", 3)
+}
+
+func declareTrits(f *file) {
+	f.declare("lutTrits", "turns 16·n bytes ⌈256·v/243⌉ into offsets of table entries v.", "index *uint16, packed *byte, n int", 3)
+}
+
+func declareFields(f *file, rows int) {
+	f.declare(fmt.Sprintf("lutFieldsRows%d", rows), fmt.Sprintf("turns the trits of a %d-row panel into offsets of table entries, for n groups of four columns.", rows),
+		"index *uint16, packed *byte, n int", 3)
+}
+
 func entries(digits int) int {
 	n := 1
 	for range digits {
@@ -49,9 +88,7 @@ func entries(digits int) int {
 // lutBuild makes tables: entry Σ dᵢ·3ⁱ is Σ (dᵢ−1)·xᵢ. Entry 0 takes all away; then, digit by digit, entry e + 3ⁱ is
 // entry e with one more xᵢ.
 func lutBuild(f *file, digits int) {
-	name := fmt.Sprintf("lutBuild%d", digits)
-	f.declare(name, fmt.Sprintf("makes tables for groups of %d columns. x holds the 32 activations of the first column of the first group; columns lie column bytes apart, groups lie group bytes apart.", digits),
-		"lut *int16, x *int8, groups, group, column int", 5)
+	declareBuild(f, digits)
 	f.p("MOVQ lut+0(FP), DI")
 	f.p("MOVQ x+8(FP), SI")
 	f.p("MOVQ groups+16(FP), CX")
@@ -96,9 +133,7 @@ func lutBuild(f *file, digits int) {
 
 // lutAdd adds the entries that the indices of a row of weights select to the sums of that row.
 func lutAdd(f *file, digits, groups, tile int) {
-	name := fmt.Sprintf("lutAdd%dTile%d", digits, tile)
-	f.declare(name, fmt.Sprintf("adds entries of %d tables for %d columns each to the sums of some rows. Indices, in bytes, lie %d of a row next to each other.", groups, digits, tile),
-		"sums *int16, index *uint16, lut *int16, rows int", 4)
+	declareAdd(f, digits, groups, tile)
 	f.p("MOVQ sums+0(FP), AX")
 	f.p("MOVQ index+8(FP), R9")
 	f.p("MOVQ lut+16(FP), R8")
@@ -128,7 +163,7 @@ func lutAdd(f *file, digits, groups, tile int) {
 }
 
 func lutWiden(f *file) {
-	f.declare("lutWiden", "adds 16-bit sums to 32-bit sums and clears them; 32 per row.", "wide *int32, sums *int16, rows int", 3)
+	declareWiden(f)
 	f.p("MOVQ wide+0(FP), DI")
 	f.p("MOVQ sums+8(FP), SI")
 	f.p("MOVQ rows+16(FP), CX")
@@ -152,8 +187,7 @@ func lutWiden(f *file) {
 
 // lutTranspose turns 8 rows of 8 tokens into 8 tokens of 8 rows, in three rounds of interleaving.
 func lutTranspose(f *file) {
-	f.declare("lutTranspose", "stores 8 tokens of 8 rows of wide sums, of which a row is 32 tokens. Results of tokens lie ldy bytes apart.",
-		"y *int32, ldy int, wide *int32", 3)
+	declareTranspose(f)
 	f.p("MOVQ y+0(FP), DI")
 	f.p("MOVQ ldy+8(FP), R8")
 	f.p("MOVQ wide+16(FP), SI")
@@ -187,13 +221,13 @@ func lutTranspose(f *file) {
 
 // lutIndex turns bytes into offsets of entries.
 func lutIndex(f *file) {
-	f.declare("lutIndex", "turns 16·n bytes into offsets of table entries.", "index *uint16, packed *byte, n int", 3)
+	declareIndex(f)
 	lutBytes(f, func() {})
 }
 
 // lutTrits turns bytes ⌈256·v/243⌉ into offsets of entries v = ⌊243·b/256⌋.
 func lutTrits(f *file) {
-	f.declare("lutTrits", "turns 16·n bytes ⌈256·v/243⌉ into offsets of table entries v.", "index *uint16, packed *byte, n int", 3)
+	declareTrits(f)
 	f.p("VPBROADCASTW %s, Y1", f.rodata("lut243", []string{"0x00f300f3"}))
 	lutBytes(f, func() {
 		f.p("VPMULLW Y1, Y0, Y0")
@@ -222,8 +256,7 @@ func lutBytes(f *file, decode func()) {
 // lutFields turns the fields of 2-bit panels into offsets of entries: digits by byte shuffles, then
 // 64·(d₀ + 3·d₁ + 9·d₂ + 27·d₃) by two rounds of multiplying and adding neighbours, then 32-bit lanes into 16 bits.
 func lutFields(f *file, rows int) {
-	f.declare(fmt.Sprintf("lutFieldsRows%d", rows), fmt.Sprintf("turns the trits of a %d-row panel into offsets of table entries, for n groups of four columns.", rows),
-		"index *uint16, packed *byte, n int", 3)
+	declareFields(f, rows)
 	f.p("MOVQ index+0(FP), DI")
 	f.p("MOVQ packed+8(FP), SI")
 	f.p("MOVQ n+16(FP), CX")

@@ -18,7 +18,8 @@ const (
 	AVX2       ISA = "avx2"       // 256-bit integers
 	AVXVNNI    ISA = "avxvnni"    // and VEX-encoded VPDPBUSD, for CPUs without AVX-512
 	AVX512VNNI ISA = "avx512vnni" // AVX-512 F, BW, DQ, VL and VNNI
-	NEON       ISA = "neon"       // ARMv8.2 with the dot product extension
+	NEON       ISA = "neon"       // Advanced SIMD of ARMv8.0
+	DotProd    ISA = "dotprod"    // and the dot product extension of ARMv8.2
 )
 
 // EnvISA is the environment variable that forces an instruction set: kernels of it, or of those that it contains, are
@@ -33,6 +34,7 @@ var ladder = []struct {
 	{AVX512VNNI, []ISA{AVX2}},
 	{AVXVNNI, []ISA{AVX2}},
 	{AVX2, nil},
+	{DotProd, []ISA{NEON}},
 	{NEON, nil},
 	{Generic, nil},
 }

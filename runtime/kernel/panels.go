@@ -1,4 +1,4 @@
-//go:build amd64 && !purego
+//go:build (amd64 || arm64) && !purego
 
 package kernel
 
@@ -7,15 +7,15 @@ import "github.com/lowpack/lowpack/pack"
 // panelFuncs is the functions of one instruction set that multiply 32 rows at a time, in panels of 32 and of 64 rows, and
 // what they multiply in place of weights.
 type panelFuncs struct {
-	isa              ISA
-	two, four, eight [2][]func(*tile) // fields of so many bits
-	lookup           func(values []int8, bits int) operands
-	int8             operands
-	bits             [2]family // sign weights in VNNI4 order
-	trits            []func(*tile)
-	base3            operands
-	mostTrits        int // columns that a sum of base-3 bytes holds; 0 = any number
-	about            string
+	isa                   ISA
+	one, two, four, eight [2][]func(*tile) // fields of so many bits; without one, sign weights are packed again
+	lookup                func(values []int8, bits int) operands
+	int1, int8            operands
+	bits                  [2]family // sign weights in VNNI4 order
+	trits                 []func(*tile)
+	base3                 operands
+	mostTrits             int // columns that a sum of base-3 bytes holds; 0 = any number
+	about                 string
 }
 
 // kernels lists the kernels made of p, those for ternary weights with Vec-LUT for large batches.
@@ -35,8 +35,11 @@ func (p *panelFuncs) kernels() []*Kernel {
 		list = append(list,
 			p.fields("vnni4i"+rows, 2, i, pack.Int2.Name, pack.Int2Odd.Name, pack.Int2Q.Name),
 			p.fields("vnni4i"+rows, 4, i, pack.Int4.Name, pack.E2M1.Name),
-			p.bytes("vnni4"+rows, i),
+			p.whole("vnni4"+rows, pack.Int8.Name, 8, i, p.eight[i], p.int8),
 			p.signs("vnni4"+rows, i))
+		if p.one[i] != nil {
+			list = append(list, p.whole("vnni4i"+rows, pack.Int1.Name, 1, i, p.one[i], p.int1))
+		}
 	}
 	for _, l := range []struct {
 		name       string
@@ -64,11 +67,12 @@ func (p *panelFuncs) fields(layout string, bits, wide int, alphabets ...string) 
 	}
 }
 
-func (p *panelFuncs) bytes(layout string, wide int) *Kernel {
+// whole makes the kernel for fields of eight bits or one, whose operands are not looked up.
+func (p *panelFuncs) whole(layout, alphabet string, bits, wide int, funcs []func(*tile), o operands) *Kernel {
 	return &Kernel{
-		Layout: layout, Alphabets: []string{pack.Int8.Name}, ISA: p.isa, step: 4, About: p.about,
+		Layout: layout, Alphabets: []string{alphabet}, ISA: p.isa, step: 4, About: p.about,
 		bind: func(w *Weights) (product, error) {
-			return newTiled(w, w.Layout.(pack.Paneled), w.packed, parts32(8, wide, p.eight[wide]), p.int8)
+			return newTiled(w, w.Layout.(pack.Paneled), w.packed, parts32(bits, wide, funcs), o)
 		},
 	}
 }

@@ -2,33 +2,47 @@
 
 package kernel
 
-import "github.com/lowpack/lowpack/pack"
+import (
+	"math"
+	"slices"
+)
 
-// neonKernels lists the kernels on the dot product extension of ARMv8.2.
-func neonKernels() (list []*Kernel) {
-	two := [2][]func(*tile){fields2Rows32NEON, fields2Rows64NEON}
-	four := [2][]func(*tile){fields4Rows32NEON, fields4Rows64NEON}
-	int8s := [2][]func(*tile){fields8Rows32NEON, fields8Rows64NEON}
-	for i, rows := range []string{"", "-64"} {
-		list = append(list,
-			lookupNEON("vnni4i"+rows, 2, i, []string{pack.Ternary.Name, pack.Int2.Name, pack.Int2Odd.Name, pack.Int2Q.Name}, two[i]),
-			lookupNEON("vnni4i"+rows, 4, i, []string{pack.Int4.Name, pack.E2M1.Name}, four[i]),
-			&Kernel{
-				Layout: "vnni4" + rows, Alphabets: []string{pack.Int8.Name}, ISA: NEON, step: 4, About: "dot products",
-				bind: func(w *Weights) (product, error) {
-					return newTiled(w, w.Layout.(pack.Paneled), w.packed, parts32(8, i, int8s[i]), operands{})
-				},
-			})
+// neonKernels lists the kernels on 128-bit registers, with the dot product extension of ARMv8.2 and without it.
+func neonKernels() []*Kernel {
+	bits := [2]family{
+		{funcs: bitsRows32NEONFuncs, columns: 8, nibbles: true},
+		{funcs: bitsRows64NEONFuncs, columns: 8, nibbles: true},
 	}
-	return append(list, universal(NEON))
+	one := operands{mul: 2, add: 1, block: columns16(1)} // +1, −1 = 0, 1 are multiplied as 0, −1
+	dot := panelFuncs{
+		isa:    DotProd,
+		one:    [2][]func(*tile){fields1Rows32Dot, fields1Rows64Dot},
+		two:    [2][]func(*tile){fields2Rows32Dot, fields2Rows64Dot},
+		four:   [2][]func(*tile){fields4Rows32Dot, fields4Rows64Dot},
+		eight:  [2][]func(*tile){fields8Rows32Dot, fields8Rows64Dot},
+		lookup: signed, int1: one, int8: operands{mul: 1}, bits: bits,
+		trits: tritsDotFuncs, base3: operands{mul: 1}, mostTrits: math.MaxInt32 / (256 * MaxActivation),
+		about: "dot products",
+	}
+	base := panelFuncs{
+		isa:    NEON,
+		one:    [2][]func(*tile){fields1Rows32NEON, fields1Rows64NEON},
+		two:    [2][]func(*tile){fields2Rows32NEON, fields2Rows64NEON},
+		four:   [2][]func(*tile){fields4Rows32NEON, fields4Rows64NEON},
+		eight:  [2][]func(*tile){fields8Rows32NEON, fields8Rows64NEON},
+		lookup: signed, int1: one, int8: operands{mul: 1}, bits: bits,
+		trits: tritsNEONFuncs, base3: operands{mul: 1, block: columns16(1) / 5}, // five digits per step
+		about: "products summed in 16 bits",
+	}
+	return append(dot.kernels(), base.kernels()...)
 }
 
-func lookupNEON(layout string, bits, wide int, alphabets []string, funcs []func(*tile)) *Kernel {
-	return &Kernel{
-		Layout: layout, Alphabets: alphabets, ISA: NEON, step: 4, About: "codes looked up by byte shuffles, dot products",
-		bind: func(w *Weights) (product, error) {
-			values := stored[w.Layout.Spec().Alphabet]
-			return newTiled(w, w.Layout.(pack.Paneled), w.packed, parts32(bits, wide, funcs), lookedUp(values, bits, 0))
-		},
-	}
+// signed looks up the weights themselves.
+func signed(values []int8, bits int) operands {
+	o := lookedUp(values, bits, 0)
+	o.block = columns16(max(slices.Max(values), -slices.Min(values)))
+	return o
 }
+
+// columns16 is the number of products of weights of at most that magnitude whose sum fits into 16 bits.
+func columns16(most int8) int { return math.MaxInt16 / (int(most) * MaxActivation) }

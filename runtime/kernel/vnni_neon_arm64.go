@@ -5,55 +5,72 @@
 package kernel
 
 //go:noescape
-func fields2Rows32NEONx1(t *tile)
+func fields1Rows32NEONx1(t *tile)
+
+// fields1Rows32NEON multiply 32 rows of 32-row panels of 1-bit fields, one token at a time.
+var fields1Rows32NEON = []func(*tile){fields1Rows32NEONx1}
 
 //go:noescape
-func fields2Rows32NEONx2(t *tile)
+func fields1Rows64NEONx1(t *tile)
 
-// fields2Rows32NEON multiply 32 rows of 32-row panels of 2-bit fields, 1 or 2 tokens at once.
-var fields2Rows32NEON = []func(*tile){fields2Rows32NEONx1, fields2Rows32NEONx2}
+// fields1Rows64NEON multiply 32 rows of 64-row panels of 1-bit fields, one token at a time.
+var fields1Rows64NEON = []func(*tile){fields1Rows64NEONx1}
+
+//go:noescape
+func fields2Rows32NEONx1(t *tile)
+
+// fields2Rows32NEON multiply 32 rows of 32-row panels of 2-bit fields, one token at a time.
+var fields2Rows32NEON = []func(*tile){fields2Rows32NEONx1}
 
 //go:noescape
 func fields2Rows64NEONx1(t *tile)
 
-//go:noescape
-func fields2Rows64NEONx2(t *tile)
-
-// fields2Rows64NEON multiply 32 rows of 64-row panels of 2-bit fields, 1 or 2 tokens at once.
-var fields2Rows64NEON = []func(*tile){fields2Rows64NEONx1, fields2Rows64NEONx2}
+// fields2Rows64NEON multiply 32 rows of 64-row panels of 2-bit fields, one token at a time.
+var fields2Rows64NEON = []func(*tile){fields2Rows64NEONx1}
 
 //go:noescape
 func fields4Rows32NEONx1(t *tile)
 
-//go:noescape
-func fields4Rows32NEONx2(t *tile)
-
-// fields4Rows32NEON multiply 32 rows of 32-row panels of 4-bit fields, 1 or 2 tokens at once.
-var fields4Rows32NEON = []func(*tile){fields4Rows32NEONx1, fields4Rows32NEONx2}
+// fields4Rows32NEON multiply 32 rows of 32-row panels of 4-bit fields, one token at a time.
+var fields4Rows32NEON = []func(*tile){fields4Rows32NEONx1}
 
 //go:noescape
 func fields4Rows64NEONx1(t *tile)
 
-//go:noescape
-func fields4Rows64NEONx2(t *tile)
-
-// fields4Rows64NEON multiply 32 rows of 64-row panels of 4-bit fields, 1 or 2 tokens at once.
-var fields4Rows64NEON = []func(*tile){fields4Rows64NEONx1, fields4Rows64NEONx2}
+// fields4Rows64NEON multiply 32 rows of 64-row panels of 4-bit fields, one token at a time.
+var fields4Rows64NEON = []func(*tile){fields4Rows64NEONx1}
 
 //go:noescape
 func fields8Rows32NEONx1(t *tile)
 
-//go:noescape
-func fields8Rows32NEONx2(t *tile)
-
-// fields8Rows32NEON multiply 32 rows of 32-row panels of 8-bit fields, 1 or 2 tokens at once.
-var fields8Rows32NEON = []func(*tile){fields8Rows32NEONx1, fields8Rows32NEONx2}
+// fields8Rows32NEON multiply 32 rows of 32-row panels of 8-bit fields, one token at a time.
+var fields8Rows32NEON = []func(*tile){fields8Rows32NEONx1}
 
 //go:noescape
 func fields8Rows64NEONx1(t *tile)
 
-//go:noescape
-func fields8Rows64NEONx2(t *tile)
+// fields8Rows64NEON multiply 32 rows of 64-row panels of 8-bit fields, one token at a time.
+var fields8Rows64NEON = []func(*tile){fields8Rows64NEONx1}
 
-// fields8Rows64NEON multiply 32 rows of 64-row panels of 8-bit fields, 1 or 2 tokens at once.
-var fields8Rows64NEON = []func(*tile){fields8Rows64NEONx1, fields8Rows64NEONx2}
+//go:noescape
+func tritsNEON(t *tile)
+
+// tritsNEONFuncs multiply 32 rows of 64-row panels of base-3 bytes, one token at a time.
+var tritsNEONFuncs = []func(*tile){tritsNEON}
+
+// nibbleTables makes the tables of n pairs of groups of four activations, 64 bytes per pair.
+//
+//go:noescape
+func nibbleTables(tables *byte, x *int8, n int)
+
+//go:noescape
+func bitsRows32NEON(t *tile)
+
+// bitsRows32NEONFuncs multiply 32-row panels of bits in VNNI4 order by tables, one token at a time.
+var bitsRows32NEONFuncs = []func(*tile){bitsRows32NEON}
+
+//go:noescape
+func bitsRows64NEON(t *tile)
+
+// bitsRows64NEONFuncs multiply 64-row panels of bits in VNNI4 order by tables, one token at a time.
+var bitsRows64NEONFuncs = []func(*tile){bitsRows64NEON}

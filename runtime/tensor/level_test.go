@@ -14,7 +14,7 @@ import (
 func eachLevel(t *testing.T, f func(t *testing.T)) {
 	before := level
 	t.Cleanup(func() { level = before })
-	required := map[string]isa{"avx2": levelAVX2, "avxvnni": levelAVX2, "avx512vnni": levelAVX512, "neon": levelNEON}
+	required := map[string]isa{"avx2": levelAVX2, "avxvnni": levelAVX2, "avx512vnni": levelAVX512, "dotprod": levelNEON}
 	for _, name := range strings.FieldsFunc(os.Getenv("LOWPACK_REQUIRE_ISA"), func(r rune) bool { return r == ',' }) {
 		if l := required[name]; !slices.Contains(levels(), l) {
 			t.Errorf("%s is required and not used here", name)

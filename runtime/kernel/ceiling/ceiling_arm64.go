@@ -9,6 +9,11 @@ package ceiling
 //go:noescape
 func streamNEON(p *byte, n int)
 
+// multiplyDot multiplies and adds n·64 registers.
+//
+//go:noescape
+func multiplyDot(n int)
+
 // multiplyNEON multiplies and adds n·64 registers.
 //
 //go:noescape

@@ -15,16 +15,19 @@ func stream(p []byte) {
 }
 
 func multiply(isa kernel.ISA, n int) {
-	if isa == kernel.NEON {
+	switch isa {
+	case kernel.DotProd:
+		multiplyDot(n)
+	case kernel.NEON:
 		multiplyNEON(n)
-		return
+	default:
+		multiplyGeneric(n)
 	}
-	multiplyGeneric(n)
 }
 
 // perTurn is the number of products of a turn of the loop.
 func perTurn(isa kernel.ISA) int {
-	if isa == kernel.NEON {
+	if isa != kernel.Generic {
 		return 64 * 16
 	}
 	return 8

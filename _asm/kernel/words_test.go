@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/binary"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestWords compares every instruction that is written as a word, with all registers that kernels use, with what the
+// disassembler of GNU binutils makes of it. LOWPACK_REQUIRE_OBJDUMP=1 makes its absence a failure.
+func TestWords(t *testing.T) {
+	var want []string
+	var code []byte
+	word := regexp.MustCompile(`WORD \$(0x[0-9a-f]{8}) // (.*)`)
+	for _, f := range files() {
+		if f.arch != "arm64" {
+			continue
+		}
+		for _, m := range word.FindAllStringSubmatch(f.body.String(), -1) {
+			v, err := strconv.ParseUint(m[1], 0, 32)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code = binary.LittleEndian.AppendUint32(code, uint32(v))
+			want = append(want, m[2])
+		}
+		if n := strings.Count(f.body.String(), "WORD"); n != len(word.FindAllString(f.body.String(), -1)) {
+			t.Errorf("%s: a word without a comment", f.name)
+		}
+	}
+	const objdump = "aarch64-linux-gnu-objdump"
+	if _, err := exec.LookPath(objdump); err != nil {
+		if os.Getenv("LOWPACK_REQUIRE_OBJDUMP") != "" {
+			t.Fatal(err)
+		}
+		t.Skipf("%s is not installed", objdump)
+	}
+	path := filepath.Join(t.TempDir(), "code")
+	if err := os.WriteFile(path, code, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(objdump, "-D", "-z", "-b", "binary", "-m", "aarch64", path).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := regexp.MustCompile(`(?m)^ *[0-9a-f]+:\t[0-9a-f]{8} \t(.*)$`).FindAllStringSubmatch(string(out), -1)
+	if len(lines) != len(want) || len(want) < 1000 {
+		t.Fatalf("%d lines for %d instructions", len(lines), len(want))
+	}
+	for i, l := range lines {
+		if got := strings.ReplaceAll(l[1], "\t", " "); got != want[i] {
+			t.Errorf("%x is %s, not %s", binary.LittleEndian.Uint32(code[4*i:]), got, want[i])
+		}
+	}
+}
+
+// TestBaseKnowsNoDotProducts: kernels for ARMv8.0 hold no instruction of an extension. All that this generator writes is
+// the dot product.
+func TestBaseKnowsNoDotProducts(t *testing.T) {
+	for _, f := range []*file{baseFile(), vecLUTNEONFile()} {
+		if strings.Contains(f.body.String(), "dot v") {
+			t.Errorf("%s uses dot products", f.name)
+		}
+	}
+	if !strings.Contains(dotFile().body.String(), "sdot v") {
+		t.Error("there is none to be found")
+	}
+}
