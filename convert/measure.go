@@ -29,18 +29,19 @@ func relError(ctx context.Context, p *Plan, t checkpoint.Tensor, job quantize.Jo
 	if err != nil {
 		return 0, err
 	}
-	r := newReader(p.read, t, newBlocks(job.Shape, 1), p.o.Jobs)
+	r := newReader(p.read, t, newBlocks(job.Shape, 1))
+	bufs := r.buffers(p.o.Jobs)
 	if q.Passes() == 2 {
-		if err := measure(ctx, q, r); err != nil {
+		if err := measure(ctx, newCores(p.o.Jobs), q, r, bufs); err != nil {
 			return 0, err
 		}
 	}
-	codes := make([][]int8, r.workers())
+	codes := make([][]int8, len(bufs))
 	for i := range codes {
 		codes[i] = make([]int8, r.chunk*job.Shape.K)
 	}
-	err = parallel(ctx, r.workers(), r.blocks.count(), func(worker, i int) error {
-		return r.block(worker, i, func(row int, data []byte) error {
+	err = parallel(ctx, len(bufs), r.blocks.count(), func(worker, i int) error {
+		return r.block(bufs[worker], i, func(row int, data []byte) error {
 			return q.Quantize(codes[worker][:len(data)/job.DType.Size()], row, data)
 		})
 	})

@@ -106,30 +106,35 @@ func (r *repack) contents(o RepackOptions) (*packed.Contents, error) {
 
 // packAll unpacks and packs one tensor after another.
 func (r *repack) packAll(ctx context.Context) error {
-	b, err := newBuffers(r.out.Manifest().Packed)
-	if err != nil {
-		return err
-	}
-	defer b.free()
+	m := &memory{}
+	defer m.free()
 	for i := range r.in.Manifest().Packed {
-		if err := r.packOne(ctx, &r.in.Manifest().Packed[i], b); err != nil {
+		if err := r.packOne(ctx, &r.in.Manifest().Packed[i], m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *repack) packOne(ctx context.Context, e *packed.Entry, b *buffers) error {
-	t, err := newTensorPacker(r.out, e.Name, b, r.jobs, func(rows int) {
-		r.count.add(e.Name, int64(e.StoredBytes())*int64(rows)/int64(e.Shape[0]))
-	})
+func (r *repack) packOne(ctx context.Context, e *packed.Entry, m *memory) error {
+	u, err := newUnpacker(r.in, e)
 	if err != nil {
 		return err
 	}
-	if err := unpackCodes(ctx, r.in, e, t.matrix, r.jobs); err != nil {
+	t, err := newTensorPacker(r.out, e.Name, m, r.jobs, needs{panel: u.panel.rowsOf(), whole: u.panel == nil})
+	if err != nil {
 		return err
 	}
-	if err := t.finish(ctx, r.jobs, nil); err != nil {
+	t.cores = newCores(r.jobs)
+	t.rows = func(rows int) { r.count.add(e.Name, int64(e.StoredBytes())*int64(rows)/int64(e.Shape[0])) }
+	fill := func(_ *slot, codes []int8, _, from int) error { return u.rows(codes, from) }
+	if u.panel == nil {
+		if err := u.rows(t.matrix.Codes, 0); err != nil {
+			return err
+		}
+		fill = nil
+	}
+	if err := t.finish(ctx, fill); err != nil {
 		return err
 	}
 	scales, err := r.in.Tensor(e.Name + packed.ScaleSuffix)
@@ -145,35 +150,44 @@ func (r *repack) packOne(ctx context.Context, e *packed.Entry, b *buffers) error
 	return r.same(e.Name+packed.ScaleSuffix, e.ScaleSHA)
 }
 
-// unpackCodes fills m from the packed bytes of an entry, panel by panel where the layout allows.
-func unpackCodes(ctx context.Context, v packed.View, e *packed.Entry, m *pack.Matrix, jobs int) error {
-	src, err := packed.PackedBytes(v, e)
-	if err != nil {
-		return err
+// unpacker reads codes back from the packed bytes of an entry.
+type unpacker struct {
+	entry    *packed.Entry
+	layout   pack.Layout
+	alphabet pack.Alphabet
+	panel    *panels // nil: all rows at once
+	bytes    []byte
+}
+
+func newUnpacker(v packed.View, e *packed.Entry) (*unpacker, error) {
+	u := &unpacker{entry: e}
+	var err error
+	if u.bytes, err = packed.PackedBytes(v, e); err != nil {
+		return nil, err
 	}
-	l, err := pack.Open(e.Layout)
-	if err != nil {
-		return err
+	if u.layout, err = pack.Open(e.Layout); err != nil {
+		return nil, err
 	}
-	p, err := panelsOf(l, m.Shape)
-	if err != nil {
-		return err
+	if u.alphabet, err = pack.FindAlphabet(e.Layout.Alphabet); err != nil {
+		return nil, err
 	}
-	if p == nil {
-		if err := l.Unpack(m, src); err != nil {
-			return fmt.Errorf("tensor %q: %w", e.Name, err)
-		}
-		return nil
+	u.panel, err = panelsOf(u.layout, e.MatrixShape())
+	return u, err
+}
+
+// rows unpacks the rows from row from on, which are whole panels.
+func (u *unpacker) rows(codes []int8, from int) error {
+	k := u.entry.Shape[1]
+	part := &pack.Matrix{Shape: pack.Shape{M: len(codes) / k, K: k}, Alphabet: u.alphabet, Codes: codes}
+	bytes := u.bytes
+	if u.panel != nil {
+		begin, end := u.panel.span(from, from+part.M)
+		bytes = bytes[begin:end]
 	}
-	b := newBlocks(m.Shape, p.rows)
-	return parallel(ctx, jobs, b.count(), func(_, i int) error {
-		from, to := b.at(i)
-		part := &pack.Matrix{Shape: pack.Shape{M: to - from, K: m.K}, Alphabet: m.Alphabet, Codes: m.Codes[from*m.K : to*m.K]}
-		if err := l.Unpack(part, p.cut(src, from, to)); err != nil {
-			return fmt.Errorf("tensor %q, rows from %d on: %w", e.Name, from, err)
-		}
-		return nil
-	})
+	if err := u.layout.Unpack(part, bytes); err != nil {
+		return fmt.Errorf("tensor %q, rows from %d on: %w", u.entry.Name, from, err)
+	}
+	return nil
 }
 
 // copyAll copies everything that has no layout, and the digests of the sources.

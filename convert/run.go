@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/pack"
@@ -72,12 +73,13 @@ type run struct {
 	todo               share
 	w                  *packed.Writer
 	journal            *journal // nil: nothing can be resumed
+	cores              cores
 	count              *counter // bytes of the tensors of the share
 	tensors, quantized int      // of the share
 }
 
 func (p *Plan) newRun(target string, progress Progress) (*run, error) {
-	r := &run{Plan: p, todo: p.whole()}
+	r := &run{Plan: p, todo: p.whole(), cores: newCores(p.o.Jobs)}
 	contents := p.contents
 	if p.o.Parts > 0 {
 		r.todo = p.share(p.o.Part, p.o.Parts)
@@ -171,13 +173,7 @@ func (r *run) keep(ctx context.Context, s *step, buf []byte) error {
 			return context.Cause(ctx)
 		}
 		part := buf[:min(int64(len(buf)), s.from.Size-off)]
-		if err := r.read(s.from, part, off); err != nil {
-			return err
-		}
-		if i := notFinite(s.from.DType, part); r.model != nil && i >= 0 {
-			return inTensor(s.from, fmt.Errorf("%w: element %d is NaN or infinite", pack.ErrCorrupt, off/s.from.DType.Size()+int64(i)))
-		}
-		if _, err := out.Write(part); err != nil {
+		if err := r.cores.run(ctx, func() error { return r.keepPart(s.from, out, part, off) }); err != nil {
 			return err
 		}
 		r.count.add(s.from.Name, int64(len(part)))
@@ -185,29 +181,48 @@ func (r *run) keep(ctx context.Context, s *step, buf []byte) error {
 	return out.Close()
 }
 
+func (r *run) keepPart(t checkpoint.Tensor, out *packed.Stream, part []byte, off int64) error {
+	if err := r.read(t, part, off); err != nil {
+		return err
+	}
+	if i := notFinite(t.DType, part); r.model != nil && i >= 0 {
+		return inTensor(t, fmt.Errorf("%w: element %d is NaN or infinite", pack.ErrCorrupt, off/t.DType.Size()+int64(i)))
+	}
+	_, err := out.Write(part)
+	return err
+}
+
 // digestSources computes the SHA-256 of every file of the checkpoint. They are read again, apart from the tensors: a
-// digest goes through a file from front to back, whatever the order of the tensors.
+// digest goes through a file from front to back, whatever the order of the tensors. Half of the cores at most are busy
+// with that, as what becomes of the tensors takes about as long.
 func (r *run) digestSources(ctx context.Context) error {
-	return parallel(ctx, r.o.Jobs, len(r.todo.sources), func(_, i int) error {
+	return parallel(ctx, max(1, r.o.Jobs/2), len(r.todo.sources), func(_, i int) error {
 		s := sourceOf(r.w.Manifest(), r.todo.sources[i])
-		f, err := r.source.OpenSource(s.Name)
-		if err != nil {
+		if err := r.cores.run(ctx, func() error { return r.digestSource(ctx, s) }); err != nil {
 			return err
 		}
-		h := sha256.New()
-		n, err := io.CopyBuffer(h, cancellable{ctx, f}, make([]byte, 1<<20))
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.Name, err)
-		}
-		if n != s.Size {
-			return fmt.Errorf("%w: %s has %d bytes; it had %d", pack.ErrCorrupt, s.Name, n, s.Size)
-		}
-		s.SHA256 = hex.EncodeToString(h.Sum(nil))
 		if r.journal == nil {
 			return nil
 		}
 		return r.journal.add(note{Source: s.Name, SHA256: s.SHA256})
 	})
+}
+
+func (r *run) digestSource(ctx context.Context, s *packed.Source) error {
+	f, err := r.source.OpenSource(s.Name)
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	n, err := io.CopyBuffer(h, cancellable{ctx, f}, make([]byte, 1<<20))
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.Name, err)
+	}
+	if n != s.Size {
+		return fmt.Errorf("%w: %s has %d bytes; it had %d", pack.ErrCorrupt, s.Name, n, s.Size)
+	}
+	s.SHA256 = hex.EncodeToString(h.Sum(nil))
+	return nil
 }
 
 // sourceOf is the entry of a source file; nil when there is none. It looks at names alone: digests of other files may be

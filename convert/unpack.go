@@ -57,10 +57,7 @@ func Unpack(ctx context.Context, source, dir string, o UnpackOptions, progress P
 	if err := u.plan(); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	if u.buffers, err = newBuffers(in.Manifest().Packed); err != nil {
-		return nil, err
-	}
-	defer u.buffers.free()
+	defer u.memory.free()
 	d, err := atomicfile.CreateDir(dir)
 	if err != nil {
 		return nil, err
@@ -85,7 +82,7 @@ type unpack struct {
 	form    Form
 	masters bool // floats are written such that absmean makes codes and scales of them
 	jobs    int
-	buffers *buffers
+	memory  memory
 	count   *counter
 
 	files   map[string][]byte

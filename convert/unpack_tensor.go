@@ -15,13 +15,27 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// codes unpacks a tensor into the buffer and reads its scales; both must match their digests.
+// codes unpacks a tensor into the memory and reads its scales; both must match their digests.
 func (u *unpack) codes(ctx context.Context, e *packed.Entry) (*pack.Matrix, []float32, error) {
-	m, err := u.buffers.matrix(e)
+	from, err := newUnpacker(u.in, e)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := unpackCodes(ctx, u.in, e, m, u.jobs); err != nil {
+	s := e.MatrixShape()
+	cut, err := u.memory.cut([]int{s.M * s.K})
+	if err != nil {
+		return nil, nil, err
+	}
+	m := &pack.Matrix{Shape: s, Alphabet: from.alphabet, Codes: packed.BytesAsCodes(cut[0])}
+	b := newBlocks(s, from.panel.rowsOf())
+	if from.panel == nil {
+		b.rows = s.M
+	}
+	err = parallel(ctx, u.jobs, b.count(), func(_, i int) error {
+		first, end := b.at(i)
+		return from.rows(m.Codes[first*s.K:end*s.K], first)
+	})
+	if err != nil {
 		return nil, nil, err
 	}
 	if packed.CodesDigest(m) != e.CodesSHA {

@@ -1,8 +1,10 @@
 package quantize
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/lowpack/lowpack/pack"
 )
@@ -12,7 +14,7 @@ const ImportU8 = "import-u8"
 
 // UnpackU8 writes the codes of rows [from, to) of a packed BitNet tensor to dst. packed is the whole tensor, U8 [R][K]
 // with R = ⌈M/4⌉: row m is in bits 2·(m/R) of byte row m mod R, as code + 1 (Hugging Face transformers). Code 3 is
-// refused, and so are codes in rows past M.
+// refused, and so are, with the last row, codes in rows past M.
 func UnpackU8(dst []int8, s pack.Shape, packed []byte, from, to int) error {
 	r := (s.M + 3) / 4
 	if len(packed) != r*s.K || len(dst) != (to-from)*s.K || from < 0 || to > s.M {
@@ -20,18 +22,40 @@ func UnpackU8(dst []int8, s pack.Shape, packed []byte, from, to int) error {
 	}
 	for m := from; m < to; m++ {
 		src, shift := packed[m%r*s.K:][:s.K], 2*(m/r)
-		row := dst[(m-from)*s.K:][:s.K]
-		var all int8
-		for k, b := range src {
-			c := int8(b >> shift & 3)
-			row[k] = c - 1
-			all |= c & (c >> 1)
-		}
-		if all&1 != 0 {
+		if !unpackRow(dst[(m-from)*s.K:][:s.K], src, shift) {
 			return code3(src, shift, m)
 		}
 	}
+	if to < s.M {
+		return nil
+	}
+	for m := s.M; m < 4*r; m++ {
+		for k, b := range packed[m%r*s.K:][:s.K] {
+			if b>>(2*(m/r))&3 != 0 {
+				return fmt.Errorf("%w: row %d of the matrix does not exist, but column %d holds a code for it", pack.ErrCorrupt, m, k)
+			}
+		}
+	}
 	return nil
+}
+
+// unpackRow opens one field of all bytes of a row, eight at a time, and reports whether all codes are below 3. With the
+// sign bit set nothing borrows from the next byte when 1 is taken off.
+func unpackRow(dst []int8, src []byte, shift int) bool {
+	const ones, signs = 0x0101010101010101, 0x8080808080808080
+	out := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(dst))), len(src))
+	k, three := 0, uint64(0)
+	for ; k+8 <= len(src); k += 8 {
+		c := binary.LittleEndian.Uint64(src[k:]) >> (shift & 63) & (3 * ones)
+		three |= c & (c >> 1)
+		binary.LittleEndian.PutUint64(out[k:], (c|signs)-ones^signs)
+	}
+	for ; k < len(src); k++ {
+		c := src[k] >> shift & 3
+		three |= uint64(c & (c >> 1))
+		out[k] = c - 1
+	}
+	return three&ones == 0
 }
 
 func code3(src []byte, shift, m int) error {

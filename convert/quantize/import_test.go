@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -60,6 +61,13 @@ func TestUnpackU8Refuses(t *testing.T) {
 	if err := UnpackU8(dst[:9], s, packed, 0, 3); err != nil {
 		t.Errorf("rows before the fault: %v", err)
 	}
+	packed[4] = 0x05 | 1<<6 // column 1 of row 7
+	if err := UnpackU8(dst[:15], s, packed, 0, 5); err != nil {
+		t.Errorf("rows before the last one: %v", err)
+	}
+	if err := UnpackU8(dst, s, packed, 0, 6); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "row 7 of the matrix does not exist, but column 1") {
+		t.Errorf("a row past the last one: %v", err)
+	}
 	for name, e := range map[string]error{
 		"short": UnpackU8(dst, s, packed[:5], 0, 6),
 		"dst":   UnpackU8(dst[:17], s, packed, 0, 6),
@@ -67,6 +75,32 @@ func TestUnpackU8Refuses(t *testing.T) {
 	} {
 		if !errors.Is(e, pack.ErrCorrupt) {
 			t.Errorf("%s: %v", name, e)
+		}
+	}
+}
+
+// TestUnpackU8Words compares rows of every length with one code after the other.
+func TestUnpackU8Words(t *testing.T) {
+	for k := 1; k < 40; k++ {
+		s := pack.Shape{M: 4, K: k}
+		packed, dst := make([]byte, k), make([]int8, 4*k)
+		for i := range packed {
+			packed[i] = byte(i%3) | byte(i/3%3)<<2 | byte(i/9%3)<<4 | byte((i+1)%3)<<6
+		}
+		if err := UnpackU8(dst, s, packed, 0, 4); err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range dst {
+			if want := int8(packed[i%k]>>(2*(i/k))&3) - 1; c != want {
+				t.Fatalf("%d columns, row %d, column %d: %d, not %d", k, i/k, i%k, c, want)
+			}
+		}
+		for i := range packed { // the only fault, in each place
+			packed[i] |= 0x30
+			if err := UnpackU8(dst, s, packed, 0, 4); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprintf("row 2, column %d ", i)) {
+				t.Fatalf("%d columns, code 3 in column %d: %v", k, i, err)
+			}
+			packed[i] &^= 0x30
 		}
 	}
 }
