@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,23 +150,64 @@ func (d *decider) declared(m matrix) model.Declared {
 	return d.model.Quant.Declared
 }
 
-// auto does what the checkpoint declares, else takes over what the values are already, else keeps floats.
+// auto does what the checkpoint declares, else takes over what the values are already, by the narrowest codes that give all
+// of them back and that the layout holds, else keeps floats.
 func (d *decider) auto(m matrix, c choice) error {
 	if d.declared(m) == model.AbsMean {
 		c.quant = "absmean"
 		return d.quantize(m, c)
 	}
-	exact := c
-	exact.quant = "ternary-values"
-	var other notExact
-	if err := d.quantize(m, exact); !errors.As(err, &other) {
+	rules, err := d.likely(m)
+	if err != nil {
 		return err
+	}
+	var other notExact
+	var unheld error
+	for _, r := range rules {
+		exact := c
+		exact.quant = r.Name
+		err := d.quantize(m, exact)
+		switch {
+		case errors.As(err, &other):
+		case errors.As(err, new(notHeld)): // wider codes may still be held
+			unheld = cmp.Or(unheld, err)
+		default:
+			return err
+		}
+	}
+	if unheld != nil {
+		return unheld
+	}
+	if len(rules) > 0 {
+		d.note("%v; so its floats are floats, although row 0 looks quantized", other)
 	}
 	if d.model == nil { // a file of matrices alone is converted to have them packed
 		c.quant = "absmean"
 		return d.quantize(m, c)
 	}
 	return d.keep(m.from, "floats, for which the checkpoint declares no quantization")
+}
+
+// likely are the exact rules that hold for the first row of a tensor, the narrowest first. Ordinary floats have none.
+func (d *decider) likely(m matrix) (rules []quantize.Rule, err error) {
+	dtype := quantize.DType(m.from.DType)
+	row := make([]byte, m.shape.K*dtype.Size())
+	if err := d.read(m.from, row, 0); err != nil {
+		return nil, err
+	}
+	for _, r := range quantize.Rules() {
+		if !r.Exact() {
+			continue
+		}
+		err := r.Try(dtype, 0, row)
+		if errors.Is(err, pack.ErrCorrupt) {
+			return nil, inTensor(m.from, err)
+		}
+		if err == nil {
+			rules = append(rules, r)
+		}
+	}
+	return rules, nil
 }
 
 // keep stores a tensor as it is.

@@ -39,6 +39,13 @@ func bf16(shape []int64, values ...float32) raw {
 // edit changes the tensors of a checkpoint with one weight file.
 func edit(t testing.TB, dir string, change func(tensors map[string]raw)) {
 	t.Helper()
+	tensors := readWeights(t, dir)
+	change(tensors)
+	writeWeights(t, filepath.Join(dir, "model.safetensors"), tensors)
+}
+
+func readWeights(t testing.TB, dir string) map[string]raw {
+	t.Helper()
 	c, err := checkpoint.Open(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -55,8 +62,7 @@ func edit(t testing.TB, dir string, change func(tensors map[string]raw)) {
 		tensors[x.Name] = r
 	}
 	c.Close()
-	change(tensors)
-	writeWeights(t, filepath.Join(dir, "model.safetensors"), tensors)
+	return tensors
 }
 
 func writeWeights(t testing.TB, path string, tensors map[string]raw) {
@@ -184,7 +190,13 @@ func TestDecisions(t *testing.T) {
 		{"masters, lossy per group", "bitnet-2b4t-bf16", "", packed.Recipe{Quant: "absmean", Scale: "group:16", AllowLossy: true}, map[string]int{"absmean ternary group:16 vnni4i": 14}},
 		{"ternary values", "trilm-99m", "", packed.Recipe{}, map[string]int{"ternary-values ternary tensor vnni4i": 14}},
 		{"ternary values per shard", "trilm-99m", synth.TernaryShards, packed.Recipe{}, map[string]int{"ternary-values ternary row vnni4i": 14}},
-		{"four levels", "paretoq-125m-2bit", "", packed.Recipe{Quant: "int2-values"}, map[string]int{"int2-values int2odd row vnni4i": 14}},
+		{"signs", "paretoq-125m-1bit", "", packed.Recipe{}, map[string]int{"sign-values int1 row vnni4i": 14}},
+		{"signs in a layout of ternary codes", "paretoq-125m-1bit", "", packed.Recipe{Layout: "i2"}, map[string]int{"ternary-values ternary row i2": 14}},
+		{"three levels per row", "paretoq-125m-1.58bit", "", packed.Recipe{}, map[string]int{"ternary-values ternary row vnni4i": 14}},
+		{"four levels", "paretoq-125m-2bit", "", packed.Recipe{}, map[string]int{"int2-values int2odd row vnni4i": 14}},
+		{"four levels, asked for", "paretoq-125m-2bit", "", packed.Recipe{Quant: "int2-values"}, map[string]int{"int2-values int2odd row vnni4i": 14}},
+		{"eight levels", "paretoq-125m-3bit", "", packed.Recipe{}, map[string]int{"int4-values int4 row vnni4i": 14}},
+		{"sixteen levels", "paretoq-125m-4bit", "", packed.Recipe{}, map[string]int{"int4-values int4 row vnni4i": 14}},
 		{"full precision", "llama-3.2-1b", "", packed.Recipe{}, map[string]int{}},
 		{"full precision to int8", "llama-3.2-1b", "", packed.Recipe{Quant: "int8", Layout: "vnni4"}, map[string]int{"int8 int8 row vnni4": 14}},
 		{"full precision to ternary", "llama-3.2-1b", "", packed.Recipe{Quant: "absmean", AllowLossy: true}, map[string]int{"absmean ternary tensor vnni4i": 14}},
@@ -261,7 +273,7 @@ func TestBare(t *testing.T) {
 	writeWeights(t, path, map[string]raw{
 		"ternary": bf16([]int64{2, 3}, 0.5, 0, -0.5, 0.5, 0.5, 0),
 		"rows":    bf16([]int64{2, 3}, 0.5, 0, -0.5, 2, 2, 0),
-		"floats":  bf16([]int64{2, 3}, 1, 2, 3, 4, 5, 6),
+		"floats":  bf16([]int64{2, 3}, 1, 2, 3, 4, 5, 6.5),
 		"vector":  bf16([]int64{3}, 1, 2, float32(math.Inf(1))),
 		"none":    bf16([]int64{0, 3}),
 		"bytes":   {dtype: "U8", shape: []int64{2, 2}, data: []byte{1, 2, 3, 4}},

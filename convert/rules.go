@@ -16,6 +16,11 @@ type notExact struct{ error }
 
 func (e notExact) Unwrap() error { return e.error }
 
+// notHeld says that the chosen layout does not hold the codes of a quantizer.
+type notHeld struct{ error }
+
+func (e notHeld) Unwrap() error { return e.error }
+
 // quantize plans codes and scales made from floats.
 func (d *decider) quantize(m matrix, c choice) error {
 	kind, group, err := parseScale(c.scale)
@@ -28,17 +33,22 @@ func (d *decider) quantize(m matrix, c choice) error {
 		return inTensor(m.from, err)
 	}
 	s := &step{from: m.from, job: job}
-	l, err := openLayout(c.layout, c.params, q.Rule().Alphabet, m.head)
-	if err != nil {
-		return inTensor(m.from, err)
-	}
 	exact := q.Rule().Exact()
 	if exact {
 		if err := d.probe(q, m); err != nil {
 			return err
 		}
 		s.probed = q
-	} else if !d.accepted(m, q) {
+		if n := q.Replaced(); n > 0 {
+			exact = false
+			s.row.Note = fmt.Sprintf("weights that are 0 and become +1 times the scale of their row: %d", n)
+		}
+	}
+	l, err := openLayout(c.layout, c.params, q.Rule().Alphabet, m.head)
+	if err != nil {
+		return notHeld{inTensor(m.from, err)}
+	}
+	if !q.Rule().Exact() && !d.accepted(m, q) {
 		return d.lossy(m, job)
 	}
 	kind, group = q.Kind()

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,9 +25,8 @@ func TestUnpack(t *testing.T) {
 	for _, c := range []struct {
 		path    string
 		recipe  packed.Recipe
-		again   string // quantizer of the way back; "" = auto
-		u8      bool   // the form is possible
-		masters bool   // floats are masters: their scale is a mean, and not exact even from F32
+		u8      bool // the form is possible
+		masters bool // floats are masters: their scale is a mean, and not exact even from F32
 	}{
 		{path: shared.Testdata(t, "tiny-bitnet"), masters: true, u8: true},
 		{path: shared.Testdata(t, "tiny-bitnet-packed"), u8: true},
@@ -36,7 +36,11 @@ func TestUnpack(t *testing.T) {
 		{path: mini(t, "trilm-99m", nil), recipe: packed.Recipe{Head: "int8"}, u8: true},
 		{path: mini(t, "trilm-190m", shards)},
 		{path: mini(t, "llama-3.2-1b", nil), u8: true},
-		{path: mini(t, "paretoq-125m-2bit", nil), recipe: packed.Recipe{Quant: "int2-values"}, again: "int2-values"},
+		{path: mini(t, "paretoq-125m-1bit", nil)},
+		{path: mini(t, "paretoq-125m-1.58bit", nil)},
+		{path: mini(t, "paretoq-125m-2bit", nil)},
+		{path: mini(t, "paretoq-125m-3bit", nil)},
+		{path: mini(t, "paretoq-125m-4bit", nil)},
 	} {
 		c.recipe.Golden = "none"
 		path := converted(t, c.path, c.recipe)
@@ -61,7 +65,7 @@ func TestUnpack(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			second := convertTo(t, dir, plain(packed.Recipe{Quant: c.again, Head: c.recipe.Head}))
+			second := convertTo(t, dir, plain(packed.Recipe{Head: c.recipe.Head}))
 			tolerance := 0.0
 			if form == FormBF16 || c.masters && form == FormF32 {
 				tolerance = 0x1p-8
@@ -94,6 +98,22 @@ func sameWeights(t *testing.T, name string, a, b *packed.File, tolerance float64
 		q := b.Manifest().Plain[i]
 		if p.Name != q.Name || p.SHA256 != q.SHA256 && p.Name != packed.FilePrefix+configFile {
 			t.Errorf("%s: %s differs", name, p.Name)
+		}
+	}
+}
+
+// TestUnpackGivesBack: floats that were taken over as codes are the same floats again, bit for bit.
+func TestUnpackGivesBack(t *testing.T) {
+	for _, like := range []string{"paretoq-125m-1bit", "paretoq-125m-1.58bit", "paretoq-125m-2bit", "paretoq-125m-3bit", "paretoq-125m-4bit"} {
+		dir, from := filepath.Join(t.TempDir(), "unpacked"), mini(t, like, nil)
+		if _, err := Unpack(context.Background(), converted(t, from, packed.Recipe{Golden: "none"}), dir, UnpackOptions{Form: FormBF16}, nil); err != nil {
+			t.Fatal(err)
+		}
+		want, got := readWeights(t, from), readWeights(t, dir)
+		for name, w := range want {
+			if !bytes.Equal(got[name].data, w.data) {
+				t.Errorf("%s: %s differs", like, name)
+			}
 		}
 	}
 }

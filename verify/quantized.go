@@ -34,11 +34,13 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 		return err
 	}
 	u := units{def: d, dtype: string(t.DType), k: e.Shape[1], group: e.Shape[1], perRow: 1, scales: scales}
-	switch e.Scale.Kind {
-	case packed.ScaleGroup:
+	switch {
+	case d.row != nil && e.Scale.Kind != packed.ScaleRow:
+		return broken("F9", "quantizer %s has a scale per row, not per %s", e.Quantizer, e.Scale.Kind)
+	case e.Scale.Kind == packed.ScaleGroup:
 		u.group = e.Scale.Group
 		u.perRow = (u.k + u.group - 1) / u.group
-	case packed.ScaleTensor:
+	case e.Scale.Kind == packed.ScaleTensor:
 		if u.whole, err = w.extent(); err != nil {
 			return err
 		}
@@ -69,6 +71,12 @@ type units struct {
 // compare compares whole rows, from row on.
 func (u *units) compare(row int, codes []int8, w []float32) error {
 	for ; len(codes) > 0; row, codes, w = row+1, codes[u.k:], w[u.k:] {
+		if u.def.row != nil {
+			if err := u.def.row(w[:u.k], codes[:u.k], u.scales[row], u.dtype); err != nil {
+				return broken("", "row %d: %v", row, err)
+			}
+			continue
+		}
 		for g := range u.perRow {
 			from, to := g*u.group, min((g+1)*u.group, u.k)
 			at, x := row*u.perRow+g, u.whole

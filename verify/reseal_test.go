@@ -110,7 +110,7 @@ func bare(t testing.TB, dtype string, m, k int, weight func(i int) float32) stri
 		case "F32":
 			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(w))
 		case "BF16":
-			data = binary.LittleEndian.AppendUint16(data, uint16(math.Float32bits(w)>>16))
+			data = binary.LittleEndian.AppendUint16(data, uint16(math.Float32bits(nearest(float64(w), dtype))>>16))
 		case "F16":
 			data = binary.LittleEndian.AppendUint16(data, halfBits(toHalf(float32(math.Abs(float64(w)))), w < 0))
 		}

@@ -6,8 +6,9 @@ import (
 )
 
 // definition is a quantizer as its authors and docs/NUMERICS.md (N23, N24) define it, for weights that share a scale. It
-// decides the code of a weight from the weight and a parameter of the unit.
+// decides the code of a weight from the weight and a parameter of the unit; or about a whole row and its scale at once.
 type definition struct {
+	row  func(w []float32, codes []int8, scale float32, dtype string) error // nil: fit and code decide
 	fit  func(x *extent, dtype string) ([]fit, error)
 	code func(w, a float32) int8
 }
@@ -90,30 +91,10 @@ var definitions = map[string]definition{
 		},
 		code: func(w, a float32) int8 { return 2*rounded(float32(stretched(w, a)*2)-0.5, -2, 1) + 1 },
 	},
-	// Weights that are ±a or ±b, b = 3a but for the rounding of both to their type.
-	"int2-values": {
-		fit: func(x *extent, dtype string) ([]fit, error) {
-			a, b := float64(x.least()), float64(x.most())
-			slack := map[string]float64{"BF16": 0x1p-8, "F16": 0x1p-11, "F32": 0x1p-24}[dtype]
-			if a != b && math.Abs(b-3*a) > b*slack {
-				return nil, fmt.Errorf("the magnitudes %v and %v are not as 1 to 3", a, b)
-			}
-			return []fit{{x.least(), x.least()}}, nil
-		},
-		code: func(w, a float32) int8 {
-			c := int8(3)
-			switch m := float32(math.Abs(float64(w))); {
-			case m == a:
-				c = 1
-			case !(m > a):
-				return noCode
-			}
-			if w < 0 {
-				return -c
-			}
-			return c
-		},
-	},
+	// Weights that are codes times a scale, rounded to their type (ParetoQ): signs, ±1 and ±3, −8 to 7.
+	"sign-values": {row: latticeRow{zero: 1}.check},
+	"int2-values": {row: latticeRow{zero: 1}.check},
+	"int4-values": {row: latticeRow{zero: 0}.check},
 	// ggml Q2_0: d = max|w|, code = round half away(w·(1/d)), the scale is d as a binary16.
 	"q2_0": {
 		fit: func(x *extent, _ string) ([]fit, error) {

@@ -42,7 +42,12 @@ func awkward(rule string, k int) func(i int) float32 {
 		case "ternary-values":
 			return float32(r.IntN(3)-1) * []float32{0.375, 0.75}[row%2]
 		case "int2-values":
-			return sign * []float32{0.25, 0.75}[r.IntN(2)]
+			a := float32(0.0371)
+			return sign * []float32{a, 3 * a}[r.IntN(2)]
+		case "sign-values":
+			return sign * []float32{0.375, 0, 0.7}[row%3]
+		case "int4-values":
+			return 0.0123 * float32(r.IntN(16)-8)
 		}
 		switch row % 6 {
 		case 1:

@@ -2,6 +2,7 @@ package quantize
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -20,11 +21,11 @@ func BenchmarkQuantize(b *testing.B) {
 		best(b, fmt.Sprintf("copy/%s", d), src, func() error { copy(dst, src); return nil })
 		for _, l := range levels() {
 			level = l
-			for _, j := range []Job{{Rule: "absmean"}, {Rule: "absmax"}, {Rule: "absmax", Kind: PerGroup, Group: 256}, {Rule: "ternary-values"}, {Rule: "int2-elastic"}, {Rule: "int8"}, {Rule: "mxfp4"}} {
+			for _, j := range []Job{{Rule: "absmean"}, {Rule: "absmax"}, {Rule: "absmax", Kind: PerGroup, Group: 256}, {Rule: "sign-values"}, {Rule: "ternary-values"}, {Rule: "int2-values"}, {Rule: "int4-values"}, {Rule: "int2-elastic"}, {Rule: "int8"}, {Rule: "mxfp4"}} {
 				j.DType, j.Shape = d, s
 				in := src
-				if j.Rule == "ternary-values" {
-					in = make([]byte, len(src))
+				if values, exact := exactAlphabets[j.Rule]; exact {
+					in = d.encode(dequantized(d, mixed(values, s.M*s.K), 0.0625))
 				}
 				q, err := New(j)
 				if err != nil {
@@ -41,6 +42,16 @@ func BenchmarkQuantize(b *testing.B) {
 			}
 		}
 	}
+}
+
+// mixed is n random codes, none of them zero where zero has no code.
+func mixed(values []int8, n int) []int8 {
+	r := rand.New(rand.NewPCG(9, 9))
+	codes := make([]int8, n)
+	for i := range codes {
+		codes[i] = values[r.IntN(len(values))]
+	}
+	return codes
 }
 
 func best(b *testing.B, name string, src []byte, work func() error) {

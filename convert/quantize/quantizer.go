@@ -38,10 +38,10 @@ type Job struct {
 type Quantizer struct {
 	job    Job
 	rule   Rule
-	rows   []rowStat // of pass 1
-	values []rowValues
-	whole  unit      // PerTensor: set by Fix
-	scales []float32 // row-major; PerRow and PerGroup: filled by Quantize
+	rows   []rowStat  // of pass 1
+	found  []rowScale // of pass 1 of exact rules
+	whole  unit       // PerTensor: set by Fix
+	scales []float32  // row-major; PerRow and PerGroup: filled by Quantize
 	fixed  bool
 
 	// for Stats
@@ -67,8 +67,8 @@ func New(j Job) (*Quantizer, error) {
 		q.hasZero = slices.Contains(rule.Alphabet.Values, 0)
 	}
 	switch {
-	case rule.exact:
-		q.values = make([]rowValues, j.Shape.M)
+	case rule.Exact():
+		q.found = make([]rowScale, j.Shape.M)
 	case j.Kind == PerTensor:
 		q.rows = make([]rowStat, j.Shape.M)
 	default:
@@ -89,7 +89,7 @@ func (j *Job) complete(r Rule) error {
 	if j.Shape.M > MaxRows {
 		return fmt.Errorf("%w: %d rows; at most %d are quantized", pack.ErrLimit, j.Shape.M, MaxRows)
 	}
-	if j.Kind == "" && !r.exact {
+	if j.Kind == "" && !r.Exact() {
 		j.Kind = r.Kinds[0]
 	}
 	if j.Kind != "" && !slices.Contains(r.Kinds, j.Kind) {
@@ -118,7 +118,7 @@ func (q *Quantizer) groups() int {
 
 // Passes is 2 when Measure must see all rows before Quantize does, else 1.
 func (q *Quantizer) Passes() int {
-	if q.rows != nil || q.values != nil {
+	if q.rows != nil || q.found != nil {
 		return 2
 	}
 	return 1
@@ -127,9 +127,10 @@ func (q *Quantizer) Passes() int {
 // Measure takes in rows from row on, in pass 1. It refuses NaN and infinity, naming row and column; exact rules refuse
 // the first row that is not theirs.
 func (q *Quantizer) Measure(row int, src []byte) error {
-	return q.eachRow(row, src, func(m int, src []byte) error {
-		if q.rule.exact {
-			return q.values[m].measure(&q.rule, q.job.DType, m, src)
+	return q.eachRow(row, src, func(m int, src []byte) (err error) {
+		if q.rule.Exact() {
+			q.found[m], err = q.rule.measure(q.job.DType, m, src)
+			return err
 		}
 		q.rows[m] = measureRow(q.job.DType, src)
 		return q.rows[m].finite(q.job.DType, m, 0, src)
@@ -142,7 +143,7 @@ func (q *Quantizer) Fix() error {
 		return nil
 	}
 	q.fixed = true
-	if q.rule.exact {
+	if q.rule.Exact() {
 		return q.fixValues()
 	}
 	t, weights := total(q.rows), q.job.Shape.M*q.job.Shape.K
@@ -182,10 +183,10 @@ func (q *Quantizer) Quantize(dst []int8, row int, src []byte) error {
 
 func (q *Quantizer) quantizeRow(dst []int8, m int, src []byte) error {
 	switch {
-	case q.rule.exact:
-		l := q.values[m].ladder(&q.rule)
-		l.codes(dst, q.job.DType, src)
-		q.note(m, dst, src, q.scales[min(m, len(q.scales)-1)])
+	case q.rule.Exact():
+		scale := q.scales[min(m, len(q.scales)-1)]
+		q.rule.codesOf(dst, q.job.DType, src, scale)
+		q.note(m, dst, src, scale)
 		return nil
 	case q.job.Kind == PerTensor:
 		q.rule.codes(dst, q.job.DType, src, &q.whole)

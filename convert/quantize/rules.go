@@ -28,12 +28,12 @@ type Rule struct {
 	// code of a weight. It never decreases when w grows, and it is the same for −0 and +0.
 	code    func(w, a float32) int8
 	divides bool // code is clip(rne(w/a)) to the ends of the alphabet
-	// exact rules find their scale in the values (values.go) and have no fit.
-	exact bool
+	// exact rules find the scale of a row, whose largest magnitude is most > 0, in its values (values.go) and have neither fit nor code.
+	exact func(r *Rule, d DType, src []byte, most float32) (rowScale, error)
 }
 
 // Exact rules take over what the values are already; they refuse others.
-func (r Rule) Exact() bool { return r.exact }
+func (r Rule) Exact() bool { return r.exact != nil }
 
 // Rules that make codes from floats, in the order of their width.
 func Rules() []Rule { return rules }
@@ -50,6 +50,9 @@ var rules = []Rule{
 			return -1
 		},
 	}, {
+		Name: "sign-values", Alphabet: pack.Int1, Kinds: []string{PerRow}, exact: oneMagnitude,
+		Doc: "weights that are ±s already: code = sign(w), scale s; a row may hold one zero in 256, which counts as + and is told (ParetoQ 1-bit, stored as floats)",
+	}, {
 		Name: "absmean", Alphabet: pack.Ternary, Kinds: []string{PerTensor, PerRow, PerGroup},
 		Doc: "s = 1/max(mean|w|, 1e-5); code = clip(rne(w·s), −1, 1); scale 1/s (BitNet b1.58)",
 		fit: func(s stat) (float32, float32) {
@@ -63,7 +66,7 @@ var rules = []Rule{
 		fit:  func(s stat) (float32, float32) { return step(max(s.maxAbs(), 1e-8)) },
 		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -1, 1)) },
 	}, {
-		Name: "ternary-values", Alphabet: pack.Ternary, Kinds: []string{PerTensor, PerRow}, exact: true,
+		Name: "ternary-values", Alphabet: pack.Ternary, Kinds: []string{PerTensor, PerRow}, exact: oneMagnitude,
 		Doc: "weights that are 0 or ±s already: code = sign(w), scale s; one s per tensor, else per row",
 	}, {
 		Name: "ternary-elastic", Alphabet: pack.Ternary, Kinds: []string{PerRow},
@@ -87,8 +90,8 @@ var rules = []Rule{
 		},
 		code: func(w, a float32) int8 { return int8(2*rne(float32(clip(w/a, -0.99, 0.99)*2)-0.5) + 1) },
 	}, {
-		Name: "int2-values", Alphabet: pack.Int2Odd, Kinds: []string{PerRow}, exact: true,
-		Doc: "weights that are ±a or ±b already, b = 3a up to the rounding of their type: codes ±1, ±3, scale a",
+		Name: "int2-values", Alphabet: pack.Int2Odd, Kinds: []string{PerRow}, exact: lattice,
+		Doc: "weights that are ±s or ±3s already, rounded to their type: codes ±1, ±3, and an s that gives them back bit for bit (ParetoQ 2-bit, stored as floats)",
 	}, {
 		Name: "q2_0", Alphabet: pack.Int2Q, Kinds: []string{PerGroup}, Group: 64,
 		Doc: "d = max|w|; code = clip(round half away(w·(1/d)), −1, 2); scale d as float16 (ggml Q2_0)",
@@ -105,6 +108,9 @@ var rules = []Rule{
 		Doc:  "s = max|w|/7; code = clip(rne(w/s), −8, 7)",
 		fit:  func(s stat) (float32, float32) { return step(s.maxAbs() / 7) },
 		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -8, 7)) }, divides: true,
+	}, {
+		Name: "int4-values", Alphabet: pack.Int4, Kinds: []string{PerRow}, exact: lattice, divides: true,
+		Doc: "weights that are integers from −8 to 7 times s already, rounded to their type: those codes, and an s that gives them back bit for bit (ParetoQ 3- and 4-bit, stored as floats)",
 	}, {
 		Name: "mxfp4", Alphabet: pack.E2M1, Kinds: []string{PerGroup}, Group: 32,
 		Doc: "E = floor(log2 max|w|) − 2; element = w/2^E rounded to E2M1, ties to even, saturating; scale 2^E/2, as codes are twice the elements (OCP MX 1.0)",

@@ -58,7 +58,7 @@ func jobs(s pack.Shape, d DType) (all []Job) {
 			if kind == PerGroup && r.Group == 0 {
 				j.Group = 24
 			}
-			if !r.exact {
+			if !r.Exact() {
 				all = append(all, j)
 			}
 		}
@@ -74,7 +74,7 @@ func (j Job) String() string {
 // alphabet, and −0 is +0.
 func TestCodesAreMonotone(t *testing.T) {
 	for _, r := range Rules() {
-		if r.exact {
+		if r.Exact() {
 			continue
 		}
 		for _, top := range []float32{0, 1e-40, 3e-38, 1e-8, 0.0123, 1, 1.5, 127, 6e4} {
@@ -105,7 +105,7 @@ func TestCodesAreMonotone(t *testing.T) {
 // TestTables: the table of a unit is the rule, for every finite pattern of both 16-bit types.
 func TestTables(t *testing.T) {
 	for _, r := range Rules() {
-		if r.exact {
+		if r.Exact() {
 			continue
 		}
 		scale, a := r.fit(stat{mean: 0.013, pos: 0.09, neg: 0.11})

@@ -3,106 +3,127 @@ package quantize
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/lowpack/lowpack/pack"
 )
 
-// rowValues are the magnitudes that a row of few-valued weights holds, as float32 bits without sign.
-type rowValues struct {
-	small, large uint32 // besides zero; large = 0: there is one at most; both 0: all weights are zero
+// rowScale is what an exact rule finds in a row.
+type rowScale struct {
+	scale float32 // 0: all weights are zero
+	zeros int32   // weights that are zero, although the alphabet has no zero, in a row whose scale is not
 }
 
-// levels of the exact rules: how many magnitudes a row may hold, and whether zero is a value too.
-func (r *Rule) levels() (magnitudes int, zero bool) {
-	if r.Alphabet.Name == pack.Ternary.Name {
-		return 1, true
-	}
-	return 2, false
+// Try reports why one row of weights is none of an exact rule, nil if it is one.
+func (r Rule) Try(d DType, row int, src []byte) error {
+	_, err := r.measure(d, row, src)
+	return err
 }
 
-// measure finds the magnitudes of a row and refuses a row that does not fit the rule.
-func (v *rowValues) measure(r *Rule, d DType, row int, src []byte) error {
-	*v = rowValues{}
+// measure finds the scale of a row and refuses a row that does not fit the rule.
+func (r *Rule) measure(d DType, row int, src []byte) (rowScale, error) {
 	stat := measureRow(d, src)
 	if err := stat.finite(d, row, 0, src); err != nil {
-		return err
+		return rowScale{}, err
 	}
-	if most := max(stat.pos, stat.neg); r.Alphabet.Name == pack.Ternary.Name && signsOf(d, src, most) {
-		v.small = most
-		return nil
+	if stat.pos == 0 && stat.neg == 0 {
+		return rowScale{}, nil
 	}
-	return v.search(r, d, row, src)
+	s, err := r.exact(r, d, src, math.Float32frombits(max(stat.pos, stat.neg)))
+	if err != nil {
+		err = fmt.Errorf("%w: %s: row %d: %w", pack.ErrUnsupported, r.Name, row, err)
+	}
+	return s, err
 }
 
-// signsOf reports whether all weights are 0 or ± the float with the given bits: whether signs and that scale miss nothing.
-func signsOf(d DType, src []byte, magnitude uint32) bool {
+// maxZeros of a row of signs, as a share of its weights: more than one in 256 are a level of their own. (A weight that
+// training leaves at exactly zero is rarer by far; a ternary row has a third of zeros.)
+const maxZeros = 256
+
+// oneMagnitude is a row of signs, or of signs and zeros, times a scale, which is the largest magnitude.
+func oneMagnitude(r *Rule, d DType, src []byte, most float32) (rowScale, error) {
+	zeros, n := 0, len(src)/d.Size()
+	count := &zeros
+	if r.Alphabet.Name == pack.Ternary.Name {
+		count = nil
+	}
+	switch {
+	case !signsOf(d, src, most, count):
+		return rowScale{}, more(r, d, src, 1)
+	case zeros > n/maxZeros:
+		return rowScale{}, fmt.Errorf("%d of %d weights are zero, which is neither +%v nor −%v", zeros, n, most, most)
+	}
+	return rowScale{most, int32(zeros)}, nil
+}
+
+// signsOf reports whether all weights are 0 or ± magnitude, that is, whether signs and that scale miss nothing. It adds the
+// number of zeros to zeros unless that is nil.
+func signsOf(d DType, src []byte, magnitude float32, zeros *int) bool {
 	var codes [1024]int8
 	signs := signs()
 	for size := d.Size(); len(src) > 0; {
 		n := min(len(codes), len(src)/size)
 		signs.codes(codes[:n], d, src[:n*size])
-		if measureError(codes[:n], d, src[:n*size], math.Float32frombits(magnitude)).miss != 0 {
+		if measureError(codes[:n], d, src[:n*size], magnitude).miss != 0 {
 			return false
+		}
+		if zeros != nil {
+			for _, c := range codes[:n] {
+				*zeros += 1 - int(c&1)
+			}
 		}
 		src = src[n*size:]
 	}
 	return true
 }
 
-// search looks at one weight after the other.
-func (v *rowValues) search(r *Rule, d DType, row int, src []byte) error {
-	most, zero := r.levels()
+// more says which weight of a row is the one magnitude too many.
+func more(r *Rule, d DType, src []byte, most int) error {
+	var seen []float32
 	var w [1]float32
 	for col := range len(src) / d.Size() {
 		d.Widen(w[:], src[col*d.Size():])
-		mag := math.Float32bits(w[0]) &^ (1 << 31)
-		switch {
-		case mag == 0 && !zero:
-			return fmt.Errorf("%w: %s: the weight in row %d, column %d is zero, which is none of four levels", pack.ErrUnsupported, r.Name, row, col)
-		case mag != 0 && !v.add(mag, most):
-			return fmt.Errorf("%w: %s: row %d holds more than %d magnitudes: %v was found before %v in column %d",
-				pack.ErrUnsupported, r.Name, row, most, math.Float32frombits(v.small), math.Float32frombits(mag), col)
+		m := max(w[0], -w[0])
+		known := m == 0
+		for _, s := range seen {
+			known = known || s == m
 		}
-	}
-	return v.ratio(r, d, row)
-}
-
-// add enters a magnitude and reports whether there are still at most most of them.
-func (v *rowValues) add(mag uint32, most int) bool {
-	switch {
-	case mag == v.small || mag == v.large:
-	case v.small == 0:
-		v.small = mag
-	case v.large == 0 && most == 2:
-		v.small, v.large = min(v.small, mag), max(v.small, mag)
-	default:
-		return false
-	}
-	return true
-}
-
-// ratio demands that the larger of two levels is three times the smaller one, up to the rounding of both to the type of
-// the checkpoint: half a unit each, which is up to 2⁻⁸ (BF16), 2⁻¹¹ (F16), 2⁻²⁴ (F32) of the value (just above a power of two).
-func (v *rowValues) ratio(r *Rule, d DType, row int) error {
-	if v.large == 0 {
-		return nil
-	}
-	tolerance := map[DType]float64{BF16: 0x1p-7, F16: 0x1p-10, F32: 0x1p-23}[d]
-	a, b := float64(math.Float32frombits(v.small)), float64(math.Float32frombits(v.large))
-	if math.Abs(b-3*a) > b*tolerance {
-		return fmt.Errorf("%w: %s: row %d holds the magnitudes %v and %v; four levels lie at ±a and ±3a", pack.ErrUnsupported, r.Name, row, a, b)
+		if known {
+			continue
+		}
+		if len(seen) == most {
+			return fmt.Errorf("more than %d magnitudes: %v and, in column %d, %v", most, seen[0], col, m)
+		}
+		seen = append(seen, m)
 	}
 	return nil
 }
 
+// lattice is a row of codes times a scale, rounded to the type of the checkpoint.
+func lattice(r *Rule, d DType, src []byte, _ float32) (rowScale, error) {
+	s := levelSet{dtype: d}
+	values := r.Alphabet.Values
+	if col := s.scan(src, len(values)); col >= 0 {
+		return rowScale{}, fmt.Errorf("column %d holds one more than %d different values but zero", col, len(values))
+	}
+	if s.zero && !slices.Contains(values, 0) {
+		return rowScale{}, fmt.Errorf("zero is a weight beside %v, and none of the codes", s.least())
+	}
+	scale, ok := s.onLattice(values)
+	if !ok {
+		return rowScale{}, fmt.Errorf("no scale gives back all of its %d values as codes %d to %d, not even up to their rounding to %s", s.n, values[0], values[len(values)-1], d)
+	}
+	return rowScale{scale: scale}, nil
+}
+
 // fixValues settles the scales: one per tensor where all rows agree and the job leaves it open, else one per row.
 func (q *Quantizer) fixValues() error {
-	common, one := uint32(0), true
-	for _, v := range q.values {
-		if v.small != 0 && common == 0 {
-			common = v.small
+	common, one := float32(0), true
+	for _, v := range q.found {
+		if v.scale != 0 && common == 0 {
+			common = v.scale
 		}
-		one = one && (v.small == 0 || v.small == common)
+		one = one && (v.scale == 0 || v.scale == common)
 	}
 	switch kinds := q.rule.Kinds; {
 	case q.job.Kind == PerTensor && !one:
@@ -113,29 +134,48 @@ func (q *Quantizer) fixValues() error {
 		q.job.Kind = PerRow
 	}
 	if q.job.Kind == PerTensor {
-		q.scales = []float32{math.Float32frombits(common)}
+		q.scales = []float32{common}
 		return nil
 	}
-	q.scales = make([]float32, len(q.values))
-	for m, v := range q.values {
-		q.scales[m] = math.Float32frombits(v.small)
+	q.scales = make([]float32, len(q.found))
+	for m, v := range q.found {
+		q.scales[m] = v.scale
 	}
 	return nil
 }
 
-// ladder gives the codes of a row that measure has accepted: its magnitudes lie between the thresholds.
-func (v *rowValues) ladder(r *Rule) ladder {
-	if r.Alphabet.Name == pack.Ternary.Name {
-		return signs()
+// Replaced is the number of zeros that an exact rule has made +1, for want of a zero in its alphabet. It is known after Fix.
+func (q *Quantizer) Replaced() (n int) {
+	for _, v := range q.found {
+		n += int(v.zeros)
 	}
-	between := float32(math.Inf(1))
-	if v.large != 0 {
-		between = (math.Float32frombits(v.small) + math.Float32frombits(v.large)) / 2
+	return n
+}
+
+// codesOf writes the codes of a row that an exact rule has accepted.
+func (r *Rule) codesOf(dst []int8, d DType, src []byte, scale float32) {
+	u := unit{scale: scale}
+	switch r.Alphabet.Name {
+	case pack.Ternary.Name:
+		u.ladder = signs()
+	case pack.Int1.Name, pack.Int2Odd.Name:
+		u.ladder = oddLadder(r.Alphabet.Values, scale)
+	default:
+		_, u.a = step(scale)
 	}
-	return ladder{at: [3]float32{-min(between, math.MaxFloat32), 0, between}, first: -3, stride: 2}
+	r.codes(dst, d, src, &u)
 }
 
 // signs is the ladder of sign(w).
 func signs() ladder {
 	return ladder{at: [3]float32{0, math.SmallestNonzeroFloat32, float32(math.Inf(1))}, first: -1, stride: 1}
+}
+
+// oddLadder is that of codes ±1, or ±1 and ±3, whose middle is zero. Zero counts as +1.
+func oddLadder(values []int8, scale float32) ladder {
+	if len(values) == 2 {
+		return ladder{at: [3]float32{0, float32(math.Inf(1)), float32(math.Inf(1))}, first: -1, stride: 2}
+	}
+	between := max(2*scale, math.SmallestNonzeroFloat32)
+	return ladder{at: [3]float32{-min(between, math.MaxFloat32), 0, between}, first: -3, stride: 2}
 }

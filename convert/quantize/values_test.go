@@ -47,36 +47,6 @@ func TestTernaryValues(t *testing.T) {
 	}
 }
 
-// TestFourLevels: levels ±a and ±3a that were rounded to bf16, as exports of ParetoQ models hold them.
-func TestFourLevels(t *testing.T) {
-	s := pack.Shape{M: 2, K: 4}
-	alpha := [2]float32{0.0371, 1.75}
-	var w []float32
-	for _, a := range alpha {
-		w = append(w, a/4, -3*a/4, 3*a/4, -a/4)
-	}
-	src := BF16.encode(w)
-	rounded := make([]float32, len(w))
-	BF16.Widen(rounded, src)
-	q, codes := run(t, Job{Rule: "int2-values", DType: BF16, Shape: s, Stats: true}, src)
-	if !slices.Equal(codes, []int8{1, -3, 3, -1, 1, -3, 3, -1}) || !slices.Equal(q.Scales(), []float32{rounded[0], rounded[4]}) {
-		t.Errorf("%v × %v", codes, q.Scales())
-	}
-	if e := q.Stats().RelError; e == 0 || e > 0x1p-8 {
-		t.Errorf("relative error %v, want the rounding of bf16", e)
-	}
-	for name, c := range map[string][]float32{
-		"zero":         {1, 0, 3, -1},
-		"third level":  {1, 2, 3, 1},
-		"wrong ratio":  {1, 2, -2, -1},
-		"almost three": {1, 3.03, -1, 3.03},
-	} {
-		if _, _, err := try(Job{Rule: "int2-values", DType: F32, Shape: pack.Shape{M: 1, K: 4}}, f32(c...)); !errors.Is(err, pack.ErrUnsupported) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // TestBitllama reads a model that exists in two forms: packed codes, and the same weights as floats.
 func TestBitllama(t *testing.T) {
 	floats, names := readModel(t, shared.Path(t, "data/models/bitllama2-3m/fake-f32/model.safetensors"))

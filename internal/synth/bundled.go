@@ -20,6 +20,8 @@ type Like struct {
 	Weights Weights // where config.json does not say it
 	Zeros   float64 // share of zeros in its ternary weights, where it is known and differs from the usual one
 	Stop    []int   // end-of-text tokens that only its generation_config.json names
+
+	EqualHead bool // its head is stored beside the embedding and equal to it
 }
 
 // Likes lists the bundled configurations.
@@ -36,7 +38,7 @@ func Likes() []Like {
 	}
 	for _, w := range []Weights{Levels1, Levels158, Levels2, Levels3, Levels4} {
 		name := "paretoq-125m-" + strings.TrimPrefix(string(w), "levels-") + "bit"
-		list = append(list, Like{Name: name, File: "paretoq-125m", Weights: w})
+		list = append(list, Like{Name: name, File: "paretoq-125m", Weights: w, EqualHead: true})
 	}
 	for _, name := range []string{
 		"llama-3-8b", "llama-3.1-8b", "llama-3.2-1b", "llama-3.2-3b", "smollm2-135m", "mobilellm-125m", "mistral-7b-v0.1", "mistral-7b-v0.3",
@@ -65,5 +67,5 @@ func (l Like) options() (Options, error) {
 		l.File = l.Name
 	}
 	config, err := configs.ReadFile(path.Join("configs", l.File+".json"))
-	return Options{Config: config, Stop: l.Stop, Weights: l.Weights, Zeros: l.Zeros}, err
+	return Options{Config: config, Stop: l.Stop, Weights: l.Weights, Zeros: l.Zeros, EqualHead: l.EqualHead}, err
 }

@@ -22,6 +22,7 @@ type planner struct {
 	weights Weights
 	seed    uint64
 	zeros   float64
+	equal   bool // head and embedding
 	trained *shape
 	bias    map[string]bool
 	out     map[string]bool // linears that write to the residual stream
@@ -29,7 +30,7 @@ type planner struct {
 }
 
 func newPlanner(d *model.Description, o *Options, dtype safetensors.DType) (*planner, error) {
-	p := &planner{d: d, dtype: dtype, weights: o.Weights, seed: o.Seed, zeros: o.Zeros, bias: map[string]bool{}, out: map[string]bool{}}
+	p := &planner{d: d, dtype: dtype, weights: o.Weights, seed: o.Seed, zeros: o.Zeros, equal: o.EqualHead, bias: map[string]bool{}, out: map[string]bool{}}
 	declared := map[model.Declared]Weights{model.Packed: Codes, model.AbsMean: AbsMean, model.Nothing: Normal}[d.Quant.Declared]
 	if p.weights == ByConfig {
 		p.weights = declared
@@ -58,7 +59,10 @@ func (p *planner) tensors() []tensor {
 			p.floats(n, s, normal(), 0, 0.05)
 		case len(n.Shape) == 1:
 			p.norm(n, s)
-		case n.Name == p.d.Head:
+		case n.Name == p.d.Head || n.Name == p.d.Embed && p.equal:
+			if p.equal {
+				s = newStream(p.seed, p.d.Embed)
+			}
 			// Logits of a normalized state with a standard deviation of 2: some tokens clearly likelier than others.
 			p.floats(n, s, normal(), 0, 2/math.Sqrt(float64(p.d.Hidden)))
 		case n.Name == p.d.Embed:

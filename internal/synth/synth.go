@@ -21,6 +21,7 @@ type Options struct {
 	Weights   Weights // what the linears look like
 	Zeros     float64 // share of zeros in ternary weights; 0 = that of bitnet-b1.58-2B-4T
 	Seed      uint64
+	EqualHead bool  // an output head that is not tied holds the embedding all the same
 	Mini      bool  // shrink the configuration to a miniature of its family
 	Shards    int   // number of weight files; 0 = 1, or what ShardSize asks for
 	ShardSize int64 // most bytes of data per weight file; 0 = no bound

@@ -77,11 +77,11 @@ func TestSameBytesForEver(t *testing.T) {
 		"bitnet-2b4t":          "e0bfbacd38168455dd6acb6a336320cea0fdb08fabb33e93c48f6bbbdf420f2f",
 		"bitnet-2b4t-bf16":     "372d722d807e315b87aca2330d3bf706cc2f1ca80ee1c36e50b989ebfa661fa1",
 		"trilm-99m":            "5d1ed4c9fc48b1bccbd1f0e07399f74931dedd0ca263c69290ac9dc7565d2f06",
-		"paretoq-125m-2bit":    "c4fed16c17e554f76c4a00bc47cd4da8ca94770c51cc3299ae746d40012aca18",
-		"paretoq-125m-3bit":    "2926996f7e94fc8bf923d350d964507fb28999ff0cad6690ad1279a6e8819b4a",
+		"paretoq-125m-2bit":    "e35360e5801a210e482ab08bbf4008ae32c72b249c503d4d03e0080b8c3a8a70",
+		"paretoq-125m-3bit":    "aec691977efb5941add40a4b1eb556dad858498e0d1719d631a0521165ffc482",
 		"llama-3.2-1b":         "a082c205512ea7a8d2889bdeff8672c16a578e2ae9623730dca7368253001f46",
 		"falcon3-1b":           "e5fec59e6e35632e6d8b77adb3b49b01267d6b53fbe8329012f082e244a38618",
-		"paretoq-125m-1.58bit": "e40b52fca2da1fdbcc54d134eb177c973194eeea9ce3d930534e64984eacae3d",
+		"paretoq-125m-1.58bit": "4295ae094ca88259c25142adc941246ddd53e13cb5b2afae904d5da8d9c78dac",
 	} {
 		got := plan(t, like, mini).digest()
 		if got != want {

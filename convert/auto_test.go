@@ -1,0 +1,73 @@
+package convert
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/packed"
+)
+
+// fewValues is a matrix whose rows hold the given values times a scale of their own, in bf16.
+func fewValues(rows, k int, values ...float32) raw {
+	var w []float32
+	for row := range rows {
+		for col := range k {
+			w = append(w, values[(row+col)%len(values)]*(0.0625+0.03125*float32(row)))
+		}
+	}
+	return bf16([]int64{int64(rows), int64(k)}, w...)
+}
+
+// TestAuto: what --quant auto makes of floats with few values, whatever their rows look like one by one: the narrowest codes
+// that give all of them back.
+func TestAuto(t *testing.T) {
+	set := func(r raw, row int, values ...float32) raw {
+		x := bf16(nil, values...)
+		copy(r.data[row*int(r.shape[1])*2:], x.data)
+		return r
+	}
+	signs, four, eight := []float32{1, -1}, []float32{-3, -1, 1, 3}, []float32{-4, -3, -2, -1, 0, 1, 2, 3}
+	zeros := make([]float32, 300)
+	for _, c := range []struct {
+		what string
+		w    raw
+		rule string // "" = refused as floats
+		note string
+	}{
+		{"signs", fewValues(8, 300, signs...), "sign-values int1 row", ""},
+		{"signs and a zero", set(fewValues(8, 300, signs...), 5, 0), "sign-values int1 row", "weights that are 0 and become +1 times the scale of their row: 1"},
+		{"signs and a row of zeros", set(fewValues(8, 300, signs...), 5, zeros...), "sign-values int1 row", ""},
+		{"signs and a few zeros", set(fewValues(8, 300, signs...), 5, 0, 0, 0), "ternary-values ternary row", ""},
+		{"zeros alone", fewValues(8, 300, 0), "sign-values int1 row", ""},
+		{"signs, then four levels", set(fewValues(8, 300, signs...), 7, 0.5, 1.5, -1.5, -0.5, 0.5, 1.5, -0.5, 1.5), "", "row 7"},
+		{"four levels and a row of signs", set(fewValues(8, 300, four...), 0, slices.Repeat([]float32{2, -2}, 150)...), "int2-values int2odd row", ""},
+		{"four levels and a row of eight", set(fewValues(8, 8, four...), 0, eight...), "int4-values int4 row", ""},
+		{"eight levels", fewValues(8, 300, eight...), "int4-values int4 row", ""},
+		{"eight levels but for one weight", set(fewValues(8, 300, eight...), 3, 0.3), "", "row 3"},
+		{"floats", set(fewValues(8, 5, 1, 1.1, 1.7, 4.3, 9.7), 0, 1, 1.1, 1.7, 4.3, 9.7), "", ""},
+	} {
+		path := filepath.Join(t.TempDir(), "weights.safetensors")
+		writeWeights(t, path, map[string]raw{"w": c.w})
+		p, err := NewPlan(context.Background(), path, plain(packed.Recipe{AllowLossy: true}))
+		if err != nil {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		row, notes := p.Tensors[0], strings.Join(p.Notes, "; ")
+		p.Close()
+		if c.rule == "" {
+			if row.Rule != "absmean" || (c.note == "") != (notes == "") || !strings.Contains(notes, c.note) {
+				t.Errorf("%s: rule %s, notes %q", c.what, row.Rule, notes)
+			}
+			continue
+		}
+		if got := row.Rule + " " + row.Alphabet + " " + row.Scale; got != c.rule || row.Note != c.note || notes != "" {
+			t.Errorf("%s: %s with note %q and notes %q; want %s, %q", c.what, got, row.Note, notes, c.rule, c.note)
+		}
+		if exact := row.RelError != nil; exact != (c.note == "") {
+			t.Errorf("%s: relative error %v", c.what, row.RelError)
+		}
+	}
+}
