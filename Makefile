@@ -4,7 +4,7 @@ MODEL  := testdata/tiny-bitnet
 PACKED := out/tiny-bitnet.vnni4i.safetensors
 PROMPT := Once upon a time there was a little girl
 
-.PHONY: run build test generate fuzz bench clean
+.PHONY: run build install uninstall dist test generate fuzz clean
 
 run: build
 	@mkdir -p out
@@ -18,8 +18,44 @@ run: build
 	  '  bin/lowpack layouts vnni4i' \
 	  '  bin/lowpack convert YOUR_MODEL_DIR --dry-run'
 
+# The same source, revision and Go version give the same bytes, in whatever folder and with whatever settings of the go
+# command. The revision is noted by the linker, because go build itself fails where git does not trust the folder.
+REVISION ?= $(if $(wildcard .git),$(shell git rev-parse HEAD 2>/dev/null)$(if $(shell git status --porcelain 2>/dev/null),+dirty))
+GO_BUILD := GOFLAGS=-mod=readonly GOEXPERIMENT= GOAMD64=v1 GOARM64=v8.0 \
+  go build -trimpath -buildvcs=false -ldflags '-X github.com/lowpack/lowpack/internal/version.Revision=$(REVISION)'
+
 build:
-	go build -trimpath -o bin/lowpack ./cmd/lowpack
+	$(GO_BUILD) -o bin/lowpack ./cmd/lowpack
+
+# make install PREFIX=$HOME/.local: the program, its manual pages and the completions of bash, zsh and fish.
+PREFIX ?= /usr/local
+SHARE   = $(DESTDIR)$(PREFIX)/share
+install: build
+	mkdir -p '$(DESTDIR)$(PREFIX)/bin' '$(SHARE)/man/man1' '$(SHARE)/bash-completion/completions' \
+	  '$(SHARE)/zsh/site-functions' '$(SHARE)/fish/vendor_completions.d'
+	cp bin/lowpack '$(DESTDIR)$(PREFIX)/bin/lowpack'
+	bin/lowpack man -o '$(SHARE)/man/man1'
+	bin/lowpack completion bash >'$(SHARE)/bash-completion/completions/lowpack'
+	bin/lowpack completion zsh >'$(SHARE)/zsh/site-functions/_lowpack'
+	bin/lowpack completion fish >'$(SHARE)/fish/vendor_completions.d/lowpack.fish'
+
+uninstall:
+	rm -f '$(DESTDIR)$(PREFIX)/bin/lowpack' '$(SHARE)'/man/man1/lowpack.1 '$(SHARE)'/man/man1/lowpack-*.1 \
+	  '$(SHARE)/bash-completion/completions/lowpack' '$(SHARE)/zsh/site-functions/_lowpack' '$(SHARE)/fish/vendor_completions.d/lowpack.fish'
+
+# What a release publishes: the program for every platform, the licences of what it contains, and digests of all.
+DIST := dist
+dist:
+	rm -rf $(DIST) && mkdir -p $(DIST)
+	@for os in linux darwin windows; do for arch in amd64 arm64; do \
+	  exe=lowpack-$$os-$$arch; test $$os != windows || exe=$$exe.exe; \
+	  echo $(DIST)/$$exe; GOOS=$$os GOARCH=$$arch $(GO_BUILD) -o $(DIST)/$$exe ./cmd/lowpack || exit 1; \
+	done; done
+	cp LICENSE $(DIST)/LICENSE
+	@{ printf '== Go\n\n'; cat "$$(go env GOROOT)/LICENSE"; echo; } >$(DIST)/THIRD-PARTY.txt
+	@GOOS=linux GOARCH=amd64 go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/lowpack | sort -u | \
+	  while read -r path version dir; do printf '== %s %s\n\n' $$path $$version; cat "$$dir"/LICENSE* "$$dir"/NOTICE* 2>/dev/null; echo; done >>$(DIST)/THIRD-PARTY.txt
+	cd $(DIST) && { command -v sha256sum >/dev/null && sha256sum * || shasum -a 256 *; } >.sums && mv .sums SHA256SUMS
 
 test:
 	go vet ./...
@@ -40,4 +76,4 @@ fuzz:
 	done
 
 clean:
-	rm -rf bin out
+	rm -rf bin out $(DIST)

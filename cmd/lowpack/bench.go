@@ -18,6 +18,7 @@ func benchCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "bench",
 		Usage:     "measure a packed model, the kernels, or the limits of this machine",
+		ArgsUsage: "FILE",
 		UsageText: "lowpack bench FILE [flags]\n  lowpack bench kernels [flags]\n  lowpack bench machine [flags]",
 		Description: `FILE is a packed model: how fast it reads prompts and generates, with how many sequences at once and behind how long
 a text; and how long and how much memory the first token takes.

@@ -30,8 +30,8 @@ limit of multiplication.
   lowpack bench kernels --layout vnni4i --layout i2-t4 --isa avx2 --tokens 1,32,128
   lowpack bench kernels --layout vnni4i --shape 6912x2560 --threads 0 --svg roofline.svg`,
 		Flags: append([]cli.Flag{
-			&cli.StringSliceFlag{Name: "layout", Usage: "measure all kernels that serve the layout `NAME`; may be repeated"},
-			&cli.StringFlag{Name: "isa", Usage: "measure kernels of these instruction sets only, a `LIST`"},
+			someOf(&cli.StringSliceFlag{Name: "layout", Usage: "measure all kernels that serve the layout `NAME`; may be repeated"}, layoutNames()...),
+			like(&cli.StringFlag{Name: "isa", Usage: "measure kernels of these instruction sets only, a `LIST` such as avx2,generic", DefaultText: "all of this CPU"}, words(kernel.Available())...),
 			&cli.StringSliceFlag{Name: "shape", Value: cli.NewStringSlice("2560x2560"), Usage: "multiply matrices of `MxK`: M output and K input features; may be repeated"},
 			&cli.StringFlag{Name: "tokens", Value: "1,8,128", Usage: "vectors to multiply by at once, as a `LIST`"},
 			benchTime(),

@@ -22,14 +22,21 @@ func convertCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "convert",
 		Usage:     "turn a checkpoint into a packed file",
+		ArgsUsage: "CHECKPOINT",
 		UsageText: "lowpack convert CHECKPOINT -o FILE [flags]",
 		Description: `CHECKPOINT is a model directory in Hugging Face layout, a download-cache snapshot, or a bare safetensors file.
 The packed file appears whole or not at all, and is the same byte for byte wherever and with however many jobs it is made.
 
+A recipe (--recipe) has rules; the first whose pattern matches the name of a tensor decides about it:
+  rules:
+    - {match: '*down_proj*', quant: int2, scale: 'group:64', layout: vnni4i-64}
+    - {match: '*', keep: true}
+
   lowpack convert MODEL_DIR --layout vnni4i -o model.safetensors
-  lowpack convert MODEL_DIR --dry-run                 what would be done, tensor by tensor
+  lowpack convert MODEL_DIR --dry-run                 # what would be done, tensor by tensor
   lowpack convert MODEL_DIR --head int8 -o m.safetensors
-  lowpack convert layer.safetensors --include '*up*' --quant absmean --allow-lossy -o up.safetensors`,
+  lowpack convert layer.safetensors --include '*up*' --quant absmean --allow-lossy -o up.safetensors
+  lowpack convert MODEL_DIR --part 3/8 -o part3       # one of eight, for lowpack merge`,
 		Flags:  convertFlags(),
 		Action: runConvert,
 	}
@@ -37,22 +44,37 @@ The packed file appears whole or not at all, and is the same byte for byte where
 
 func convertFlags() []cli.Flag {
 	flags := []cli.Flag{
-		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the packed `FILE`", TakesFile: true},
-		&cli.StringFlag{Name: "layout", Value: convert.DefaultLayout, Usage: "how codes become bytes: a `NAME` that lowpack layouts lists"},
-		&cli.StringSliceFlag{Name: "param", Usage: "block factor of the layout, as bm=64 (`K=N`); may be repeated"},
-		&cli.StringFlag{Name: "quant", Value: convert.QuantAuto, Usage: "auto (what the checkpoint declares), none, or a quantizer `NAME`: " + strings.Join(quantizerNames(), ", ")},
-		&cli.StringFlag{Name: "scale", Usage: "what shares a scale, `KIND` tensor, row or group:N (columns); default: as the quantizer defines it"},
-		&cli.StringFlag{Name: "head", Value: convert.HeadKeep, Usage: "output head, `FORM` keep (as in the checkpoint), int8 (per row) or screen (both: the int8 rows find the largest logits, which are then exact)"},
+		outputFlag("write the packed `FILE`"),
+		oneOf(&cli.StringFlag{Name: "layout", Value: convert.DefaultLayout, Usage: "how codes become bytes: a `NAME` that lowpack layouts lists"}, layoutNames()...),
+		paramFlag(),
+		oneOf(&cli.StringFlag{Name: "quant", Value: convert.QuantAuto, Usage: "auto (what the checkpoint declares), none, or a quantizer `NAME`: " + strings.Join(quantizerNames(), ", ")},
+			append([]string{convert.QuantAuto, convert.QuantNone}, quantizerNames()...)...),
+		like(&cli.StringFlag{Name: "scale", Usage: "what shares a scale, `KIND` tensor, row or group:N (columns)", DefaultText: "as the quantizer defines it"},
+			packed.ScaleTensor, packed.ScaleRow, packed.ScaleGroup+":"),
+		oneOf(&cli.StringFlag{Name: "head", Value: convert.HeadKeep, Usage: "output head, `FORM` keep (as in the checkpoint), int8 (per row) or screen (both: the int8 rows find the largest logits, which are then exact)"},
+			convert.HeadKeep, convert.HeadInt8, convert.HeadScreen),
 		&cli.StringFlag{Name: "recipe", Usage: "YAML `FILE` with rules by tensor name", TakesFile: true},
 		&cli.StringSliceFlag{Name: "include", Usage: "quantize only tensors that match this `PATTERN`; may be repeated"},
 		&cli.BoolFlag{Name: "allow-lossy", Usage: "quantize floats that nothing declares to be low-bit"},
-		&cli.StringFlag{Name: "golden", Value: string(golden.Full), Usage: "golden outputs to record, `MODE` none, kernel or full"},
-		&cli.IntFlag{Name: "jobs", Usage: "quantize with `N` goroutines", DefaultText: "one per CPU"},
+		oneOf(&cli.StringFlag{Name: "golden", Value: string(golden.Full), Usage: "golden outputs to record, `MODE` none, kernel or full"},
+			words([]golden.Mode{golden.None, golden.Kernel, golden.Full})...),
+		jobsFlag("quantize"),
 		&cli.BoolFlag{Name: "resume", Usage: "continue what an interrupted conversion left, and leave what an interruption leaves"},
 		&cli.StringFlag{Name: "part", Usage: "write only part `I/N` of the packed file, for lowpack merge"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and write nothing"},
 	}
 	return append(append(flags, besideFlags()...), jsonFlag())
+}
+
+// layoutNames are the layouts of packed files; exchange formats are none.
+func layoutNames() []string {
+	var names []string
+	for _, l := range pack.Layouts() {
+		if l.Block == 0 {
+			names = append(names, l.Name)
+		}
+	}
+	return names
 }
 
 func quantizerNames() []string {

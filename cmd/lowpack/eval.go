@@ -21,6 +21,7 @@ func evalCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "eval",
 		Usage:     "measure how well a packed model predicts a text",
+		ArgsUsage: "FILE",
 		UsageText: "lowpack eval FILE --text FILE [flags]",
 		Description: `The text is cut into windows of tokens; in each, the model reads the begin-of-text token and the window, and every
 token is scored once. With --against, the predictions are compared with those of another packed file of the same
@@ -32,10 +33,10 @@ same on every machine.
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "text", Usage: "the `FILE` to predict, in UTF-8", TakesFile: true},
 			&cli.StringFlag{Name: "against", Usage: "compare with this packed `FILE`", TakesFile: true},
-			&cli.IntFlag{Name: "window", Usage: "`N` tokens per window; 0 = 2048, or what the model was made for"},
-			&cli.IntFlag{Name: "stride", Usage: "a window begins every `N` tokens; 0 = no overlap"},
-			&cli.IntFlag{Name: "tokens", Usage: "evaluate only the first `N` tokens of the text; 0 = all"},
-			&cli.IntFlag{Name: "threads", Usage: "threads that compute; 0 = one per CPU"},
+			counting(&cli.IntFlag{Name: "window", Usage: "`N` tokens per window", DefaultText: "2048, or what the model was made for"}),
+			counting(&cli.IntFlag{Name: "stride", Usage: "a window begins every `N` tokens", DefaultText: "no overlap"}),
+			counting(&cli.IntFlag{Name: "tokens", Usage: "evaluate only the first `N` tokens of the text", DefaultText: "all"}),
+			threadsFlag("compute"),
 			&cli.StringFlag{Name: "svg", Usage: "draw the loss, or the divergence, by position to `FILE`", TakesFile: true},
 			jsonFlag(),
 		},
@@ -49,11 +50,6 @@ func runEval(c *cli.Context) error {
 	}
 	if c.String("text") == "" {
 		return usagef("eval needs --text FILE")
-	}
-	for _, name := range []string{"window", "stride", "tokens", "threads"} {
-		if c.Int(name) < 0 {
-			return usagef("--%s %d: it cannot be negative", name, c.Int(name))
-		}
 	}
 	text, err := readEvalText(c.String("text"))
 	if err != nil {

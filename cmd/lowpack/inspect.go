@@ -20,6 +20,7 @@ func inspectCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "inspect",
 		Usage:     "show what a packed file or a checkpoint holds",
+		ArgsUsage: "PATH",
 		UsageText: "lowpack inspect PATH [--tensors] [--json]",
 		Description: `PATH is a packed file, a model directory or a bare safetensors file. Only headers and small files are read;
 use verify to check the data.

@@ -18,6 +18,7 @@ func layoutsCommand(kernels func(layout string) []string) *cli.Command {
 	return &cli.Command{
 		Name:      "layouts",
 		Usage:     "list the weight layouts, or explain one of them",
+		ArgsUsage: "NAME",
 		UsageText: "lowpack layouts [NAME] [--svg FILE] [--json]",
 		Description: `Without NAME, a table of all layouts. With NAME, a page about one: the address of every weight, the code
 table, and which weight sits in which bit of which byte.
@@ -26,7 +27,7 @@ table, and which weight sits in which bit of which byte.
   lowpack layouts vnni4i
   lowpack layouts vnni4t --svg vnni4t.svg`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "svg", Usage: "draw the layout NAME into `FILE`, as a slide"},
+			&cli.StringFlag{Name: "svg", Usage: "draw the layout NAME into `FILE`, as a slide", TakesFile: true},
 			jsonFlag(),
 		},
 		Action: func(c *cli.Context) error { return layouts(c, kernels) },

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/internal/version"
+	"github.com/lowpack/lowpack/runtime/kernel"
 )
 
 func main() { os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) }
@@ -20,7 +22,11 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := notify(context.Background())
 	defer stop()
 	app := newApp(stdin, stdout, stderr)
-	args, err := flagsFirst(app, args)
+	if len(args) > 1 && args[1] == completeWord {
+		complete(stdout, app, args[2:])
+		return 0
+	}
+	args, err := flagsFirst(app, helpLast(args))
 	if err == nil {
 		err = app.RunContext(ctx, args)
 	}
@@ -38,12 +44,17 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Name:      "lowpack",
 		Usage:     "pack ultra-low-bit language models for CPUs, prove the bytes, run them",
 		UsageText: "lowpack COMMAND [flags] [arguments]",
-		Description: `Examples:
+		Description: `lowpack takes a checkpoint of an ultra-low-bit language model (ternary, 2-bit, 1-bit), repacks its weights into the bytes
+that CPU kernels stream, proves that those bytes compute what the checkpoint says, and runs them.
+
+lowpack COMMAND --help explains a command, with examples. Flags may stand before or after the arguments. Results are
+written to standard output, notes and progress to standard error.
+
   lowpack convert MODEL_DIR --layout vnni4i -o model.safetensors
   lowpack verify model.safetensors
-  lowpack run model.safetensors -p "Once upon a time"
-
-lowpack COMMAND --help explains a command. Flags may stand before or after the arguments.`,
+  lowpack run model.safetensors -p "Once upon a time"`,
+		Flags:                     []cli.Flag{&cli.BoolFlag{Name: "version", Usage: "print the version", DisableDefaultText: true}},
+		CustomAppHelpTemplate:     appHelp,
 		HideVersion:               true,
 		HideHelpCommand:           true,
 		Reader:                    stdin,
@@ -93,36 +104,41 @@ func commands() []*cli.Command {
 		tokenizeCommand(),
 		synthCommand(),
 		benchCommand(),
+		completionCommand(),
+		manCommand(),
 		versionCommand(),
 	}
 }
-
-func noCommand(c *cli.Context) error {
-	if name := c.Args().First(); name != "" {
-		return usagef("%q is no command; `lowpack --help` lists them", name)
-	}
-	return cli.ShowAppHelp(c)
-}
-
-func onUsageError(_ *cli.Context, err error, _ bool) error { return usagef("%v", err) }
 
 func versionCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "version",
 		Usage: "print the version and what this CPU offers",
-		Flags: []cli.Flag{jsonFlag()},
+		Description: `Revision is the commit that the program was built from, with +dirty if files had changed since. Of the instruction sets
+that kernels of this build can use on this CPU, the first is chosen.
+
+  lowpack version --json`,
+		UsageText: "lowpack version [--json]",
+		Flags:     []cli.Flag{jsonFlag()},
 		Action: func(c *cli.Context) error {
 			if err := wantArgs(c, 0, ""); err != nil {
 				return err
 			}
-			v := buildInfo()
-			if c.Bool("json") {
-				return printJSON(c.App.Writer, v)
-			}
-			table(c.App.Writer, nil, [][]string{
-				{version.Tool, ""}, {"revision", v.Revision}, {"go", v.Go}, {"platform", v.Platform}, {"kernels", fmt.Sprint(v.ISAs)},
-			})
-			return nil
+			return printVersion(c)
 		},
 	}
+}
+
+func printVersion(c *cli.Context) error {
+	v := buildInfo()
+	if c.Bool("json") {
+		if err := printJSON(c.App.Writer, v); err != nil {
+			return err
+		}
+	} else {
+		table(c.App.Writer, nil, [][]string{
+			{version.Tool, ""}, {"revision", v.Revision}, {"go", v.Go}, {"platform", v.Platform}, {"kernels", strings.Join(words(v.ISAs), " ")},
+		})
+	}
+	return kernel.Check()
 }

@@ -34,18 +34,36 @@ type build struct {
 	Platform string `json:"platform"`
 	// ISAs are the instruction sets that kernels of this binary can use on this CPU, the best first.
 	ISAs []kernel.ISA `json:"instruction_sets"`
+	// ISA is the one that is chosen.
+	ISA kernel.ISA `json:"instruction_set"`
 }
 
 func buildInfo() build {
-	b := build{Version: version.Version, Revision: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, ISAs: kernel.Available()}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				b.Revision = s.Value
-			}
-		}
+	return build{Version: version.Version, Revision: revision(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		ISAs: kernel.Available(), ISA: kernel.Best()}
+}
+
+// revision is the commit of the source: as make build notes it, or else as go build does.
+func revision() string {
+	if version.Revision != "" {
+		return version.Revision
 	}
-	return b
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	switch commit := settings["vcs.revision"]; {
+	case commit == "":
+		return "unknown"
+	case settings["vcs.modified"] == "true":
+		return commit + "+dirty"
+	default:
+		return commit
+	}
 }
 
 // table prints rows as aligned columns, two spaces apart. Columns whose index is in right are aligned to the right.
@@ -86,6 +104,23 @@ func size(n int64) string {
 	}
 	return fmt.Sprintf("%.2f GB", float64(n)/1e9)
 }
+
+const appHelp = `{{.Name}} - {{.Usage}}
+
+Usage:
+  {{.UsageText}}
+
+{{.Description}}
+
+Commands:
+{{range .VisibleCommands}}  {{printf "%-10s" .Name}}  {{.Usage}}
+{{end}}
+Flags:
+{{range .VisibleFlags}}  {{.}}
+{{end}}
+Exit codes: 0 good, 1 the input is bad or a check failed, 2 wrong usage, 3 the environment failed, 130 and 143 interrupted.
+LOWPACK_ISA=NAME forces an instruction set that lowpack version lists.
+`
 
 const commandHelp = `{{.HelpName}} - {{.Usage}}
 

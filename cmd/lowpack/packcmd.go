@@ -27,16 +27,30 @@ Exchange formats, which keep scales inside, get and must have a scale of 1 in ev
   lowpack pack --layout tl2 --param BM=128 --param BK=96 --in codes.safetensors -o packed.safetensors
   lowpack pack --reverse --layout i2s --shape 2560x6912 --in packed.safetensors -o codes.safetensors`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "layout", Aliases: []string{"l"}, Usage: "layout or exchange format `NAME`; see lowpack layouts"},
-			&cli.StringFlag{Name: "alphabet", Usage: "values of the codes: `NAME` of an alphabet of the layout; default its first"},
-			&cli.StringSliceFlag{Name: "param", Usage: "parameter of the layout, `NAME=NUMBER`; may be given several times"},
-			&cli.StringFlag{Name: "in", Aliases: []string{"i"}, Usage: "`FILE` to read"},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FILE` to write"},
+			oneOf(&cli.StringFlag{Name: "layout", Aliases: []string{"l"}, Usage: "layout or exchange format: a `NAME` that lowpack layouts lists"}, allLayoutNames()...),
+			like(&cli.StringFlag{Name: "alphabet", Usage: "values of the codes: `NAME` of an alphabet of the layout", DefaultText: "its first"}, alphabetNames()...),
+			paramFlag(),
+			&cli.StringFlag{Name: "in", Aliases: []string{"i"}, Usage: "read `FILE`", TakesFile: true},
+			outputFlag("write `FILE`"),
 			&cli.BoolFlag{Name: "reverse", Usage: "unpack bytes to codes"},
 			&cli.StringFlag{Name: "shape", Usage: "with --reverse: rows and columns, `MxK`"},
 		},
 		Action: packMatrix,
 	}
+}
+
+func allLayoutNames() (names []string) {
+	for _, l := range pack.Layouts() {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+func alphabetNames() (names []string) {
+	for _, a := range pack.Alphabets() {
+		names = append(names, a.Name)
+	}
+	return names
 }
 
 func packMatrix(c *cli.Context) error {

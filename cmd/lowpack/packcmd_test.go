@@ -125,7 +125,7 @@ func TestPackRefusals(t *testing.T) {
 	}{
 		{"--in codes -o out", "needs --layout", true},
 		{"--layout vnni4i --in codes", "needs --output", true},
-		{"--layout vnni5 --in codes -o out", "there are vnni4i", true},
+		{"--layout vnni5 --in codes -o out", "it is one of vnni4i", true},
 		{"--layout vnni4i --alphabet int3 --in codes -o out", `holds no "int3" codes; it holds ternary`, true},
 		{"--layout blocked --param bm --in codes -o out", "NAME=NUMBER", true},
 		{"--layout blocked --param bk=12 --in codes -o out", "must be a multiple of 8", true},

@@ -12,16 +12,17 @@ func repackCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "repack",
 		Usage:     "move a packed file to another layout, without loss",
+		ArgsUsage: "FILE",
 		UsageText: "lowpack repack FILE --layout NAME -o FILE",
 		Description: `Codes, scales and golden outputs stay what they are; the digests of the codes prove it. The result is the file that
 convert would have written for the other layout.
 
   lowpack repack model.safetensors --layout vnni4i-64 -o wide.safetensors`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "layout", Usage: "the layout to write: a `NAME` that lowpack layouts lists"},
-			&cli.StringSliceFlag{Name: "param", Usage: "block factor of the layout, as bm=64 (`K=N`); may be repeated"},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the packed `FILE`", TakesFile: true},
-			&cli.IntFlag{Name: "jobs", Usage: "pack with `N` goroutines", DefaultText: "one per CPU"},
+			oneOf(&cli.StringFlag{Name: "layout", Usage: "the layout to write: a `NAME` that lowpack layouts lists"}, layoutNames()...),
+			paramFlag(),
+			outputFlag("write the packed `FILE`"),
+			jobsFlag("pack"),
 			jsonFlag(),
 		},
 		Action: runRepack,
@@ -47,22 +48,20 @@ func runRepack(c *cli.Context) error {
 }
 
 func unpackCommand() *cli.Command {
-	var forms []string
-	for _, f := range convert.Forms() {
-		forms = append(forms, string(f))
-	}
+	forms := words(convert.Forms())
 	return &cli.Command{
 		Name:      "unpack",
 		Usage:     "turn a packed file back into a checkpoint",
+		ArgsUsage: "FILE",
 		UsageText: "lowpack unpack FILE -o DIR [--form FORM]",
 		Description: `The directory is in Hugging Face layout and converts again to the same codes.
 
   lowpack unpack model.safetensors -o model
   lowpack unpack model.safetensors --form u8 -o model-packed`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the directory `DIR`; it must not exist"},
-			&cli.StringFlag{Name: "form", Value: forms[0], Usage: "`FORM` of the quantized weights: " + strings.Join(forms, ", ") + " (u8: four ternary codes per byte, BitNet)"},
-			&cli.IntFlag{Name: "jobs", Usage: "unpack with `N` goroutines", DefaultText: "one per CPU"},
+			outputFlag("write the directory `DIR`; it must not exist"),
+			oneOf(&cli.StringFlag{Name: "form", Value: forms[0], Usage: "`FORM` of the quantized weights: " + strings.Join(forms, ", ") + " (u8: four ternary codes per byte, BitNet)"}, forms...),
+			jobsFlag("unpack"),
 			jsonFlag(),
 		},
 		Action: runUnpack,
@@ -87,14 +86,16 @@ func mergeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "merge",
 		Usage:     "join the parts of a conversion to one packed file",
+		ArgsUsage: "PART",
 		UsageText: "lowpack merge PART... -o FILE",
 		Description: `The parts come from lowpack convert --part, with the same checkpoint and flags. The result is the file that a
 conversion in one piece writes, byte for byte.
 
-  lowpack convert MODEL_DIR --part 1/2 -o part1; lowpack convert MODEL_DIR --part 2/2 -o part2
+  lowpack convert MODEL_DIR --part 1/2 -o part1
+  lowpack convert MODEL_DIR --part 2/2 -o part2
   lowpack merge part1 part2 -o model.safetensors`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the packed `FILE`", TakesFile: true},
+			outputFlag("write the packed `FILE`"),
 			jsonFlag(),
 		},
 		Action: runMerge,
@@ -103,7 +104,7 @@ conversion in one piece writes, byte for byte.
 
 func runMerge(c *cli.Context) error {
 	if c.NArg() == 0 || c.String("output") == "" {
-		return usagef("merge needs the PARTs and -o FILE")
+		return usagef("merge needs the PARTs and -o FILE; see `lowpack merge --help`")
 	}
 	bar := newProgress(c.App.ErrWriter, "merge")
 	s, err := convert.Merge(c.Context, c.Args().Slice(), c.String("output"), barOf(bar))

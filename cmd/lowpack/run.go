@@ -21,13 +21,14 @@ func runCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "run",
 		Usage:     "generate text with a packed model",
+		ArgsUsage: "FILE",
 		UsageText: "lowpack run FILE -p TEXT [flags]\n  lowpack run FILE --chat",
 		Description: `The text streams to standard output, statistics go to standard error. Without -p or --file the prompt is read
 from standard input. Sampling follows the model's generation_config.json unless flags say otherwise; the same
 file, prompt, flags and seed give the same text on every machine.
 
   lowpack run model.safetensors -p "Once upon a time" -n 100
-  lowpack run model.safetensors -p "The answer is" --temperature 0      greedy
+  lowpack run model.safetensors -p "The answer is" --temperature 0      # greedy
   lowpack run model.safetensors --chat
   lowpack run model.safetensors --file prompt.txt -n 0 --logits logits.safetensors`,
 		Flags:  runFlags(),
@@ -41,7 +42,7 @@ func runFlags() []cli.Flag {
 		&cli.StringFlag{Name: "file", Usage: "read the prompt from `FILE`", TakesFile: true},
 		&cli.IntFlag{Name: "tokens", Aliases: []string{"n"}, Value: 128, Usage: "generate at most `N` tokens; 0 = only the prompt is computed, -1 = until the context is full"},
 		&cli.Float64Flag{Name: "temperature", Usage: "flatten the choice by `T`; 0 = greedy", DefaultText: "the model's"},
-		&cli.IntFlag{Name: "top-k", Usage: "choose among the `K` most likely tokens; 0 = all", DefaultText: "the model's"},
+		counting(&cli.IntFlag{Name: "top-k", Usage: "choose among the `K` most likely tokens; 0 = all", DefaultText: "the model's"}),
 		&cli.Float64Flag{Name: "top-p", Usage: "choose among the most likely tokens that make up probability `P`", DefaultText: "the model's"},
 		&cli.Float64Flag{Name: "min-p", Usage: "choose among tokens at least `P` times as likely as the first", DefaultText: "the model's"},
 		&cli.Float64Flag{Name: "repetition-penalty", Usage: "make tokens of the text so far less likely by the factor `R`; 1 = off", DefaultText: "the model's"},
@@ -52,9 +53,10 @@ func runFlags() []cli.Flag {
 		&cli.StringFlag{Name: "chat-template", Usage: "use this chat template: a Jinja `FILE`, or one of the model's own by name", TakesFile: true},
 		&cli.BoolFlag{Name: "ids", Usage: "print token ids instead of text"},
 		&cli.StringFlag{Name: "logits", Usage: "write the logits of the prompt positions to `FILE` (safetensors, F32)", TakesFile: true},
-		&cli.IntFlag{Name: "context", Usage: "hold at most `N` tokens of prompt and text", DefaultText: "the model's, at most 4096"},
-		&cli.StringFlag{Name: "cache", Usage: "keep keys and values as `FORMAT` f32, f16 or i8; other than f32, the logits differ from the golden ones", DefaultText: "f32"},
-		&cli.IntFlag{Name: "threads", Usage: "compute with `N` threads", DefaultText: "one per CPU"},
+		counting(&cli.IntFlag{Name: "context", Usage: "hold at most `N` tokens of prompt and text", DefaultText: "the model's, at most 4096"}),
+		oneOf(&cli.StringFlag{Name: "cache", Usage: "keep keys and values as `FORMAT` f32, f16 or i8; other than f32, the logits differ from the golden ones", DefaultText: "f32"},
+			words([]tensor.CacheType{tensor.CacheF32, tensor.CacheF16, tensor.CacheI8})...),
+		threadsFlag("compute"),
 	}
 }
 

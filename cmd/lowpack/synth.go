@@ -17,21 +17,26 @@ func synthCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "synth",
 		Usage:     "write a checkpoint with random weights, of any size and family",
+		ArgsUsage: "CONFIG.json",
 		UsageText: "lowpack synth CONFIG.json -o DIR [flags]\n  lowpack synth --like NAME -o DIR [flags]",
 		Description: `The checkpoint has the tensors, files and sizes of a real one, and weights that keep activations
 finite; what it writes means nothing. It is for measuring and testing. The same configuration, flags
 and seed give the same bytes.
 
 Bundled configurations (--like):
-` + columns(likeNames(), 76),
+` + columns(likeNames(), 76) + `
+
+  lowpack synth --like bitnet-2b4t -o 2b4t
+  lowpack synth --like llama-3-8b --mini -o small
+  lowpack synth config.json --shard-size 5GB -o big`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`DIR` to write; it must not exist"},
-			&cli.StringFlag{Name: "like", Usage: "use the bundled configuration of the model `NAME`"},
+			outputFlag("write the directory `DIR`; it must not exist"),
+			oneOf(&cli.StringFlag{Name: "like", Usage: "use the bundled configuration of the model `NAME`"}, likeNames()...),
 			&cli.BoolFlag{Name: "packed", Usage: "write the linears as packed ternary codes, four to a byte"},
-			&cli.StringFlag{Name: "weights", Usage: "what the linears look like: `KIND` is " + strings.Join(synth.Kinds(), ", ") + "; default as the configuration declares"},
+			oneOf(&cli.StringFlag{Name: "weights", Usage: "what the linears look like: `KIND` is " + strings.Join(synth.Kinds(), ", "), DefaultText: "as the configuration declares"}, synth.Kinds()...),
 			&cli.BoolFlag{Name: "mini", Usage: "shrink the configuration to a miniature of its family, of less than a megabyte"},
 			&cli.Uint64Flag{Name: "seed", Usage: "choose other random weights by the number `N`"},
-			&cli.IntFlag{Name: "shards", Usage: "write `N` weight files of about the same size"},
+			counting(&cli.IntFlag{Name: "shards", Usage: "write `N` weight files of about the same size", DefaultText: "1"}),
 			&cli.StringFlag{Name: "shard-size", Usage: "write weight files of at most `SIZE` bytes, such as 5GB or 512MiB"},
 			jsonFlag(),
 		},

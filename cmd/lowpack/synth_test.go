@@ -69,7 +69,7 @@ func TestSynthRefuses(t *testing.T) {
 		{"-o OUT --like bitnet-2b4t --shards 2 --shard-size 1GB", 2, "exclude"},
 		{"-o OUT --like bitnet-2b4t --shard-size big", 2, "big"},
 		{"-o OUT --like bitnet-2b4t --weights normal", 1, "declares"},
-		{"-o OUT --like bitnet-2b4t --weights fp4", 1, "ternary-shards"},
+		{"-o OUT --like bitnet-2b4t --weights fp4", 2, "ternary-shards"},
 		{"-o OUT --like smollm2-135m --packed --weights normal", 2, "exclude"},
 		{"-o DIR --like smollm2-135m --mini", 1, "exists"},
 		{"-o OUT DIR/none.json", 1, "none.json"},

@@ -22,6 +22,7 @@ func tokenizeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "tokenize",
 		Usage:     "turn text into token ids, or back",
+		ArgsUsage: "PATH",
 		UsageText: "lowpack tokenize PATH -p TEXT [flags]",
 		Description: `PATH is a packed file, a model directory or a tokenizer.json. Without -p or --file the text is read from standard
 input as it is. Ids are separated by spaces; no end of line is added to what --decode writes.

@@ -13,6 +13,7 @@ func verifyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "verify",
 		Usage:     "prove that a packed file is what it says",
+		ArgsUsage: "FILE",
 		UsageText: "lowpack verify FILE [--source CHECKPOINT] [flags]",
 		Description: `Levels, each with all before it: file (well-formed), digest (the bytes that convert wrote), codes (they decode to
 legal weights), kernel (every kernel of this CPU gives the golden integers), logits (the model gives the golden
@@ -22,12 +23,12 @@ logits and tokens), source (it is what the checkpoint says). Exit code 0 only if
   lowpack verify model.safetensors --source MODEL_DIR
   lowpack verify model.safetensors --level digest --report junit:report.xml`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "level", Usage: "stop after this `LEVEL`; default: all, source with --source"},
+			oneOf(&cli.StringFlag{Name: "level", Usage: "stop after this `LEVEL`", DefaultText: "all of them, source with --source"}, words(verify.Levels())...),
 			&cli.StringFlag{Name: "source", Usage: "compare with the checkpoint `PATH`", TakesFile: true},
 			&cli.StringFlag{Name: "provenance", Usage: "compare with the in-toto statement in `FILE`, as convert --provenance writes it", TakesFile: true},
-			&cli.StringFlag{Name: "report", Usage: "also write the report, as junit:`FILE` or json:FILE"},
+			like(&cli.StringFlag{Name: "report", Usage: "also write the report, as junit:`FILE` or json:FILE"}, "junit:", "json:"),
 			&cli.StringFlag{Name: "dump-golden", Usage: "write the golden outputs to `FILE.arrow`, an Arrow IPC stream, and check nothing", TakesFile: true},
-			&cli.IntFlag{Name: "threads", Usage: "check with `N` threads", DefaultText: "one per CPU"},
+			threadsFlag("check"),
 			jsonFlag(),
 		},
 		Action: runVerify,
@@ -42,12 +43,6 @@ func runVerify(c *cli.Context) error {
 	if target := c.String("dump-golden"); target != "" {
 		return dumpGolden(path, target)
 	}
-	level := c.String("level")
-	if level != "" {
-		if _, err := verify.ParseLevel(level); err != nil {
-			return usagef("%v", err)
-		}
-	}
 	kind, file, err := reportTo(c.String("report"))
 	if err != nil {
 		return err
@@ -58,7 +53,7 @@ func runVerify(c *cli.Context) error {
 	}
 	bar := newProgress(c.App.ErrWriter, "verify")
 	report, err := verify.Run(c.Context, path, verify.Options{
-		Level: verify.Level(level), Source: c.String("source"), Provenance: statement, Threads: c.Int("threads"),
+		Level: verify.Level(c.String("level")), Source: c.String("source"), Provenance: statement, Threads: c.Int("threads"),
 		Progress: func(what string, done, total int64) { bar.set(done, total, what) },
 	})
 	bar.done()
