@@ -58,8 +58,8 @@ func (f *file) byElement(name string, d, n, m, i int) {
 // panelsARM emits a kernel of one *tile: what body multiplies is done for each panel in turn. frame is the number of
 // bytes of the stack that it uses, from 16(RSP) on; begin is done once.
 //
-// General registers: R0 the tile, R1 weights, R3 steps, R4 and R5 activations of two tokens; R7 bytes between tokens of
-// results, R8 panels, R9 bytes of a panel, R10 weights and R11 results of the panel. R2, R6 and those above are free.
+// General registers: R0 the tile, R1 weights, R3 steps, R4 activations of the first token; R7 bytes between tokens of
+// results, R8 panels, R9 bytes of a panel, R10 weights and R11 results of the panel. The others are free.
 func panelsARM(f *file, name string, rows, frame int, begin, body func()) {
 	if frame > 0 {
 		frame += 16
@@ -77,8 +77,6 @@ func panelsARM(f *file, name string, rows, frame int, begin, body func()) {
 	f.p("MOVD R10, R1")
 	f.p("MOVD tile_steps(R0), R3")
 	f.p("MOVD tile_x(R0), R4")
-	f.p("MOVD tile_ldx(R0), R5")
-	f.p("ADD R4, R5, R5")
 	body()
 	f.p("ADD R9, R10, R10")
 	f.p("ADD $%d, R11, R11", 4*rows)

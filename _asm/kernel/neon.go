@@ -7,7 +7,8 @@ import "fmt"
 // tables hold the weights themselves, and nothing is left to put right. Only a sign weight becomes −1 or 0, by a test of
 // its bit, and sums of those are doubled and put right at the end.
 //
-// With dot products a register of activations holds four groups of four columns, of which SDOT selects one. Without them
+// With dot products a register of activations holds four groups of four columns, of which SDOT selects one. Sums of more
+// than two tokens leave room for half of the operands, and a panel is passed through twice. Without dot products
 // every operand has two sums of products in 16 bits, one for each byte of eight, for as many steps as the bound that
 // comes with the tile allows, and they are added by pairs to sums of 32 bits on the stack. Products of int8 go there, in
 // registers, at once.
@@ -17,6 +18,7 @@ type neon struct {
 	bits   int
 	rows   int // of a panel
 	tokens int
+	first  int // operand of this pass
 
 	v, index, operand, mask int
 	xs, table               []int
@@ -29,13 +31,27 @@ func (g *neon) fields() int { return 8 / g.bits }
 func (g *neon) regs() int   { return operandsNEON / g.fields() }
 func (g *neon) stride() int { return g.rows * g.bits / 2 }
 
+// operands is the number of operands of a pass.
+func (g *neon) operands() int {
+	if g.tokens > 2 {
+		return operandsNEON / 2
+	}
+	return operandsNEON
+}
+
+// inPass reports whether operands from i to i+n−1 belong to this pass.
+func (g *neon) inPass(i, n int) bool { return i >= g.first && i+n <= g.first+g.operands() }
+
 // sums is the number of registers of sums of a token.
 func (g *neon) sums() int {
 	if g.dot {
-		return operandsNEON
+		return g.operands()
 	}
 	return 2 * operandsNEON
 }
+
+// pointersNEON are the general registers that point at the activations of a token.
+var pointersNEON = []int{4, 5, 12, 13, 14}
 
 // onStack reports whether sums are widened on the stack.
 func (g *neon) onStack() bool { return !g.dot && g.bits < 8 }
@@ -47,7 +63,7 @@ func neonFile(name, suffix string, dot bool) *file {
 	f := newFile(name, "arm64")
 	tokens, doc := 1, "one token at a time."
 	if dot {
-		tokens, doc = 2, "1 or 2 tokens at once."
+		tokens, doc = len(pointersNEON), "1 to 5 tokens at once."
 	}
 	for _, bits := range []int{1, 2, 4, 8} {
 		for _, rows := range []int{32, 64} {
@@ -75,22 +91,43 @@ func (g *neon) function(name string) {
 		frame = 16 * g.sums()
 	}
 	panelsARM(g.file, name, g.rows, frame, g.allocate, func() {
-		g.zero(0, g.tokens*g.sums())
-		switch {
-		case g.onStack():
-			storeSums(g.file, g.sums())
-			blocksARM(g.file, g.single, func() { widenSums(g.file, g.sums(), g.operand) })
-		case g.dot:
-			g.fours()
-		default:
-			loop := g.newLabel("loop")
-			g.at(loop)
-			g.single()
-			g.p("SUBS $1, R3, R3")
-			g.p("BNE %s", loop)
+		for g.first = 0; g.first < operandsNEON; g.first += g.operands() {
+			g.pass()
 		}
-		g.finish()
 	})
+}
+
+// pass multiplies a panel, or the operands of it that this pass is for.
+func (g *neon) pass() {
+	if g.first > 0 {
+		g.p("MOVD R10, R1")
+		g.p("MOVD tile_steps(R0), R3")
+		g.p("MOVD tile_x(R0), R4")
+	}
+	if g.tokens > 1 {
+		g.p("MOVD tile_ldx(R0), R6")
+		for t := range g.tokens - 1 {
+			g.p("ADD R6, R%d, R%d", pointersNEON[t], pointersNEON[t+1])
+		}
+	}
+	for i, bit := range g.bit {
+		g.p("VMOVI $%d, V%d.B16", 1<<(g.first+i), bit)
+	}
+	g.zero(0, g.tokens*g.sums())
+	switch {
+	case g.onStack():
+		storeSums(g.file, g.sums())
+		blocksARM(g.file, g.single, func() { widenSums(g.file, g.sums(), g.operand) })
+	case g.dot:
+		g.fours()
+	default:
+		loop := g.newLabel("loop")
+		g.at(loop)
+		g.single()
+		g.p("SUBS $1, R3, R3")
+		g.p("BNE %s", loop)
+	}
+	g.finish()
 }
 
 // allocate hands out the registers above the sums, and fills those that do not change.
@@ -98,15 +135,13 @@ func (g *neon) allocate() {
 	free := g.tokens * g.sums()
 	take := func() int { free++; return free - 1 }
 	g.v, g.index, g.operand = take(), take(), take()
-	g.xs, g.table, g.bit = nil, nil, nil
 	for range g.tokens {
 		g.xs = append(g.xs, take())
 	}
 	switch g.bits {
 	case 1:
-		for i := range 8 {
+		for range g.operands() {
 			g.bit = append(g.bit, take())
-			g.p("VMOVI $%d, V%d.B16", 1<<i, g.bit[i])
 		}
 	case 2, 4:
 		for i := range g.fields() / 2 {
@@ -128,7 +163,7 @@ func (g *neon) fours() {
 	g.p("BLT %s", rest)
 	g.at(loop)
 	for t, x := range g.xs {
-		g.p("FMOVQ (R%d), F%d", 4+t, x)
+		g.p("FMOVQ (R%d), F%d", pointersNEON[t], x)
 	}
 	for u := range 4 {
 		g.step(u)
@@ -141,7 +176,7 @@ func (g *neon) fours() {
 	g.p("BEQ %s", done)
 	g.at(one)
 	for t, x := range g.xs {
-		g.p("FMOVS (R%d), F%d", 4+t, x)
+		g.p("FMOVS (R%d), F%d", pointersNEON[t], x)
 	}
 	g.step(0)
 	g.advance(1)
@@ -160,22 +195,25 @@ func (g *neon) single() {
 func (g *neon) advance(steps int) {
 	g.p("ADD $%d, R1, R1", steps*g.stride())
 	for t := range g.tokens {
-		g.p("ADD $%d, R%d, R%d", 4*steps, 4+t, 4+t)
+		g.p("ADD $%d, R%d, R%d", 4*steps, pointersNEON[t], pointersNEON[t])
 	}
 }
 
 // step emits one step, u steps ahead of the weights, with group u of the activations.
 func (g *neon) step(u int) {
-	for off := 0; off < 16*g.regs(); off += 64 {
+	for off := 0; off < 16*g.regs() && g.first == 0; off += 64 {
 		g.p("PRFM %d(R1), PLDL1KEEP", distance+u*g.stride()+off)
 	}
 	for r := range g.regs() {
+		if g.bits > 1 && !g.inPass(r*g.fields(), g.fields()) {
+			continue
+		}
 		g.p("FMOVQ %d(R1), F%d", u*g.stride()+16*r, g.v)
 		switch g.bits {
 		case 1:
-			for field, bit := range g.bit {
+			for i, bit := range g.bit {
 				g.p("VCMTST V%d.B16, V%d.B16, V%d.B16", bit, g.v, g.operand)
-				g.multiply(g.operand, field, u)
+				g.multiply(g.operand, g.first+i, u)
 			}
 		case 8:
 			g.multiply(g.v, r, u)
@@ -201,7 +239,7 @@ func (g *neon) multiply(v, i, u int) {
 	for t, x := range g.xs {
 		switch {
 		case g.dot:
-			g.sdot(t*operandsNEON+i, v, x, u)
+			g.sdot(t*g.operands()+i-g.first, v, x, u)
 		case g.bits < 8:
 			g.w("smlal", 2*i, v, x)
 			g.w("smlal2", 2*i+1, v, x)
@@ -223,7 +261,7 @@ func (g *neon) finish() {
 			g.p("MOVW (tile_add+%d)(R0), R2", 4*t)
 			g.p("VDUP R2, V%d.S4", g.v)
 		}
-		for i := range operandsNEON {
+		for i := g.first; i < g.first+g.operands(); i++ {
 			sum := g.sum(t, i)
 			if g.bits == 1 {
 				g.p("VADD V%d.S4, V%d.S4, V%d.S4", sum, sum, sum)
@@ -240,7 +278,7 @@ func (g *neon) finish() {
 // sum is the register with the sums of operand i, one per lane.
 func (g *neon) sum(t, i int) int {
 	if g.dot {
-		return t*operandsNEON + i
+		return t*g.operands() + i - g.first
 	}
 	if g.onStack() {
 		g.p("FMOVQ %d(RSP), F%d", 16+32*i, 2*i)

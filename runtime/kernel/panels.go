@@ -15,6 +15,7 @@ type panelFuncs struct {
 	trits                 []func(*tile)
 	base3                 operands
 	mostTrits             int // columns that a sum of base-3 bytes holds; 0 = any number
+	batch                 int // tokens from which on Vec-LUT is better than multiplying
 	about                 string
 }
 
@@ -23,13 +24,13 @@ func (p *panelFuncs) kernels() []*Kernel {
 	all := universal(p.isa)
 	list := []*Kernel{
 		all,
-		p.fields("vnni4i", 2, 0, pack.Ternary.Name).withTables(func(w *Weights) ([]lutPhase, error) {
+		p.fields("vnni4i", 2, 0, pack.Ternary.Name).withTables(p.batch, func(w *Weights) ([]lutPhase, error) {
 			return panelPhases(w, 32, lutFieldsRows32)
 		}),
-		p.fields("vnni4i-64", 2, 1, pack.Ternary.Name).withTables(func(w *Weights) ([]lutPhase, error) {
+		p.fields("vnni4i-64", 2, 1, pack.Ternary.Name).withTables(p.batch, func(w *Weights) ([]lutPhase, error) {
 			return panelPhases(w, 64, lutFieldsRows64)
 		}),
-		p.trit().withTables(tritPhases),
+		p.trit().withTables(p.batch, tritPhases),
 	}
 	for i, rows := range []string{"", "-64"} {
 		list = append(list,
@@ -45,7 +46,7 @@ func (p *panelFuncs) kernels() []*Kernel {
 		name       string
 		group, run int
 	}{{"i1", 5, 1}, {"i1-t2", 5, 2}, {"i2", 4, 1}, {"i2-t4", 4, 4}, {"i2-t8", 4, 8}} {
-		list = append(list, all.forLayout(l.name).withTables(func(w *Weights) ([]lutPhase, error) {
+		list = append(list, all.forLayout(l.name).withTables(p.batch, func(w *Weights) ([]lutPhase, error) {
 			return vecLUTPhases(w, l.group, l.run)
 		}))
 	}
@@ -104,8 +105,8 @@ func (k Kernel) forLayout(name string) *Kernel {
 	return &k
 }
 
-// withTables adds Vec-LUT for large batches to a kernel.
-func (k Kernel) withTables(phases func(*Weights) ([]lutPhase, error)) *Kernel {
+// withTables adds Vec-LUT for batches of that many tokens to a kernel.
+func (k Kernel) withTables(tokens int, phases func(*Weights) ([]lutPhase, error)) *Kernel {
 	few := k.bind
 	k.About += "; large batches by Vec-LUT"
 	k.bind = func(w *Weights) (product, error) {
@@ -114,7 +115,7 @@ func (k Kernel) withTables(phases func(*Weights) ([]lutPhase, error)) *Kernel {
 			return nil, err
 		}
 		ph, err := phases(w)
-		return &vecLUT{w, p, ph}, err
+		return &vecLUT{w, p, tokens, ph}, err
 	}
 	return &k
 }

@@ -18,7 +18,6 @@ const (
 	lutRows     = 2048 // rows of weights that pass by at a time
 	lutFewRows  = 256  // with fewer rows the tables cost too much
 	lutGoodRows = 1024 // with so many they cost about a tenth
-	lutFew      = 20   // with fewer tokens too much of the 32 is waste
 	lutBlock    = 64   // rows whose indices are made at a time
 )
 
@@ -30,6 +29,7 @@ const lutBound = math.MaxInt16 / MaxActivation
 type vecLUT struct {
 	w      *Weights
 	few    product
+	tokens int // at least; with fewer too much of the 32 is waste
 	phases []lutPhase
 }
 
@@ -80,7 +80,7 @@ var lutMemories = sync.Pool{New: func() any {
 func (v *vecLUT) mul(c call) {
 	if v.useful(c) {
 		mem := lutMemories.Get().(*lutMemory)
-		for ; c.t0+lutFew <= c.t1; c.t0 = min(c.t0+columnTokens, c.t1) {
+		for ; c.t0+v.tokens <= c.t1; c.t0 = min(c.t0+columnTokens, c.t1) {
 			v.tile(c, mem, c.t0)
 		}
 		lutMemories.Put(mem)
@@ -92,7 +92,7 @@ func (v *vecLUT) mul(c call) {
 
 // batchRows is the number of rows with which tables cost about a tenth.
 func (v *vecLUT) batchRows(tokens int) int {
-	if tokens < lutFew {
+	if tokens < v.tokens {
 		return 1
 	}
 	return lutGoodRows
@@ -100,7 +100,7 @@ func (v *vecLUT) batchRows(tokens int) int {
 
 // useful reports whether tables pay, and groups of scales are whole tiles.
 func (v *vecLUT) useful(c call) bool {
-	return c.t0%columnTokens == 0 && c.t0+lutFew <= c.t1 && (c.p1-c.p0)*v.w.rows >= lutFewRows &&
+	return c.t0%columnTokens == 0 && c.t0+v.tokens <= c.t1 && (c.p1-c.p0)*v.w.rows >= lutFewRows &&
 		(v.w.Groups() == 1 || len(v.phases) == 1 && v.w.Group%v.phases[0].columns() == 0)
 }
 

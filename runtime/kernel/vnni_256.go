@@ -23,7 +23,7 @@ func kernels256() []*Kernel {
 		eight:  [2][]func(*tile){fields8Rows32VNNI256, fields8Rows64VNNI256},
 		lookup: unsigned256, int8: digits[pack.Int8.Name], bits: bits,
 		trits: tritsVNNI256Funcs, base3: base3, mostTrits: math.MaxInt32 / (256 * 2 * MaxActivation),
-		about: "256-bit dot products",
+		batch: 20, about: "256-bit dot products",
 	}
 	avx2 := panelFuncs{
 		isa:    AVX2,
@@ -32,7 +32,7 @@ func kernels256() []*Kernel {
 		eight:  [2][]func(*tile){fields8Rows32256, fields8Rows64256},
 		lookup: unsigned256, int8: operands{mul: 1}, bits: bits,
 		trits: trits256Funcs, base3: base3,
-		about: "products of two columns summed in 16 bits",
+		batch: 20, about: "products of two columns summed in 16 bits",
 	}
 	return append(vnni.kernels(), avx2.kernels()...)
 }

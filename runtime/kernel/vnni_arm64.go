@@ -22,7 +22,7 @@ func neonKernels() []*Kernel {
 		eight:  [2][]func(*tile){fields8Rows32Dot, fields8Rows64Dot},
 		lookup: signed, int1: one, int8: operands{mul: 1}, bits: bits,
 		trits: tritsDotFuncs, base3: operands{mul: 1}, mostTrits: math.MaxInt32 / (256 * MaxActivation),
-		about: "dot products",
+		batch: 28, about: "dot products",
 	}
 	base := panelFuncs{
 		isa:    NEON,
@@ -32,7 +32,7 @@ func neonKernels() []*Kernel {
 		eight:  [2][]func(*tile){fields8Rows32NEON, fields8Rows64NEON},
 		lookup: signed, int1: one, int8: operands{mul: 1}, bits: bits,
 		trits: tritsNEONFuncs, base3: operands{mul: 1, block: columns16(1) / 5}, // five digits per step
-		about: "products summed in 16 bits",
+		batch: 12, about: "products summed in 16 bits",
 	}
 	return append(dot.kernels(), base.kernels()...)
 }

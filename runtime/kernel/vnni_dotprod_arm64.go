@@ -10,8 +10,17 @@ func fields1Rows32Dotx1(t *tile)
 //go:noescape
 func fields1Rows32Dotx2(t *tile)
 
-// fields1Rows32Dot multiply 32 rows of 32-row panels of 1-bit fields, 1 or 2 tokens at once.
-var fields1Rows32Dot = []func(*tile){fields1Rows32Dotx1, fields1Rows32Dotx2}
+//go:noescape
+func fields1Rows32Dotx3(t *tile)
+
+//go:noescape
+func fields1Rows32Dotx4(t *tile)
+
+//go:noescape
+func fields1Rows32Dotx5(t *tile)
+
+// fields1Rows32Dot multiply 32 rows of 32-row panels of 1-bit fields, 1 to 5 tokens at once.
+var fields1Rows32Dot = []func(*tile){fields1Rows32Dotx1, fields1Rows32Dotx2, fields1Rows32Dotx3, fields1Rows32Dotx4, fields1Rows32Dotx5}
 
 //go:noescape
 func fields1Rows64Dotx1(t *tile)
@@ -19,8 +28,17 @@ func fields1Rows64Dotx1(t *tile)
 //go:noescape
 func fields1Rows64Dotx2(t *tile)
 
-// fields1Rows64Dot multiply 32 rows of 64-row panels of 1-bit fields, 1 or 2 tokens at once.
-var fields1Rows64Dot = []func(*tile){fields1Rows64Dotx1, fields1Rows64Dotx2}
+//go:noescape
+func fields1Rows64Dotx3(t *tile)
+
+//go:noescape
+func fields1Rows64Dotx4(t *tile)
+
+//go:noescape
+func fields1Rows64Dotx5(t *tile)
+
+// fields1Rows64Dot multiply 32 rows of 64-row panels of 1-bit fields, 1 to 5 tokens at once.
+var fields1Rows64Dot = []func(*tile){fields1Rows64Dotx1, fields1Rows64Dotx2, fields1Rows64Dotx3, fields1Rows64Dotx4, fields1Rows64Dotx5}
 
 //go:noescape
 func fields2Rows32Dotx1(t *tile)
@@ -28,8 +46,17 @@ func fields2Rows32Dotx1(t *tile)
 //go:noescape
 func fields2Rows32Dotx2(t *tile)
 
-// fields2Rows32Dot multiply 32 rows of 32-row panels of 2-bit fields, 1 or 2 tokens at once.
-var fields2Rows32Dot = []func(*tile){fields2Rows32Dotx1, fields2Rows32Dotx2}
+//go:noescape
+func fields2Rows32Dotx3(t *tile)
+
+//go:noescape
+func fields2Rows32Dotx4(t *tile)
+
+//go:noescape
+func fields2Rows32Dotx5(t *tile)
+
+// fields2Rows32Dot multiply 32 rows of 32-row panels of 2-bit fields, 1 to 5 tokens at once.
+var fields2Rows32Dot = []func(*tile){fields2Rows32Dotx1, fields2Rows32Dotx2, fields2Rows32Dotx3, fields2Rows32Dotx4, fields2Rows32Dotx5}
 
 //go:noescape
 func fields2Rows64Dotx1(t *tile)
@@ -37,8 +64,17 @@ func fields2Rows64Dotx1(t *tile)
 //go:noescape
 func fields2Rows64Dotx2(t *tile)
 
-// fields2Rows64Dot multiply 32 rows of 64-row panels of 2-bit fields, 1 or 2 tokens at once.
-var fields2Rows64Dot = []func(*tile){fields2Rows64Dotx1, fields2Rows64Dotx2}
+//go:noescape
+func fields2Rows64Dotx3(t *tile)
+
+//go:noescape
+func fields2Rows64Dotx4(t *tile)
+
+//go:noescape
+func fields2Rows64Dotx5(t *tile)
+
+// fields2Rows64Dot multiply 32 rows of 64-row panels of 2-bit fields, 1 to 5 tokens at once.
+var fields2Rows64Dot = []func(*tile){fields2Rows64Dotx1, fields2Rows64Dotx2, fields2Rows64Dotx3, fields2Rows64Dotx4, fields2Rows64Dotx5}
 
 //go:noescape
 func fields4Rows32Dotx1(t *tile)
@@ -46,8 +82,17 @@ func fields4Rows32Dotx1(t *tile)
 //go:noescape
 func fields4Rows32Dotx2(t *tile)
 
-// fields4Rows32Dot multiply 32 rows of 32-row panels of 4-bit fields, 1 or 2 tokens at once.
-var fields4Rows32Dot = []func(*tile){fields4Rows32Dotx1, fields4Rows32Dotx2}
+//go:noescape
+func fields4Rows32Dotx3(t *tile)
+
+//go:noescape
+func fields4Rows32Dotx4(t *tile)
+
+//go:noescape
+func fields4Rows32Dotx5(t *tile)
+
+// fields4Rows32Dot multiply 32 rows of 32-row panels of 4-bit fields, 1 to 5 tokens at once.
+var fields4Rows32Dot = []func(*tile){fields4Rows32Dotx1, fields4Rows32Dotx2, fields4Rows32Dotx3, fields4Rows32Dotx4, fields4Rows32Dotx5}
 
 //go:noescape
 func fields4Rows64Dotx1(t *tile)
@@ -55,8 +100,17 @@ func fields4Rows64Dotx1(t *tile)
 //go:noescape
 func fields4Rows64Dotx2(t *tile)
 
-// fields4Rows64Dot multiply 32 rows of 64-row panels of 4-bit fields, 1 or 2 tokens at once.
-var fields4Rows64Dot = []func(*tile){fields4Rows64Dotx1, fields4Rows64Dotx2}
+//go:noescape
+func fields4Rows64Dotx3(t *tile)
+
+//go:noescape
+func fields4Rows64Dotx4(t *tile)
+
+//go:noescape
+func fields4Rows64Dotx5(t *tile)
+
+// fields4Rows64Dot multiply 32 rows of 64-row panels of 4-bit fields, 1 to 5 tokens at once.
+var fields4Rows64Dot = []func(*tile){fields4Rows64Dotx1, fields4Rows64Dotx2, fields4Rows64Dotx3, fields4Rows64Dotx4, fields4Rows64Dotx5}
 
 //go:noescape
 func fields8Rows32Dotx1(t *tile)
@@ -64,8 +118,17 @@ func fields8Rows32Dotx1(t *tile)
 //go:noescape
 func fields8Rows32Dotx2(t *tile)
 
-// fields8Rows32Dot multiply 32 rows of 32-row panels of 8-bit fields, 1 or 2 tokens at once.
-var fields8Rows32Dot = []func(*tile){fields8Rows32Dotx1, fields8Rows32Dotx2}
+//go:noescape
+func fields8Rows32Dotx3(t *tile)
+
+//go:noescape
+func fields8Rows32Dotx4(t *tile)
+
+//go:noescape
+func fields8Rows32Dotx5(t *tile)
+
+// fields8Rows32Dot multiply 32 rows of 32-row panels of 8-bit fields, 1 to 5 tokens at once.
+var fields8Rows32Dot = []func(*tile){fields8Rows32Dotx1, fields8Rows32Dotx2, fields8Rows32Dotx3, fields8Rows32Dotx4, fields8Rows32Dotx5}
 
 //go:noescape
 func fields8Rows64Dotx1(t *tile)
@@ -73,8 +136,17 @@ func fields8Rows64Dotx1(t *tile)
 //go:noescape
 func fields8Rows64Dotx2(t *tile)
 
-// fields8Rows64Dot multiply 32 rows of 64-row panels of 8-bit fields, 1 or 2 tokens at once.
-var fields8Rows64Dot = []func(*tile){fields8Rows64Dotx1, fields8Rows64Dotx2}
+//go:noescape
+func fields8Rows64Dotx3(t *tile)
+
+//go:noescape
+func fields8Rows64Dotx4(t *tile)
+
+//go:noescape
+func fields8Rows64Dotx5(t *tile)
+
+// fields8Rows64Dot multiply 32 rows of 64-row panels of 8-bit fields, 1 to 5 tokens at once.
+var fields8Rows64Dot = []func(*tile){fields8Rows64Dotx1, fields8Rows64Dotx2, fields8Rows64Dotx3, fields8Rows64Dotx4, fields8Rows64Dotx5}
 
 //go:noescape
 func tritsDot(t *tile)

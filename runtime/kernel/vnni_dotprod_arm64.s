@@ -8,14 +8,6 @@
 // func fields1Rows32Dotx1(t *tile)
 TEXT ·fields1Rows32Dotx1(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
-	VMOVI $1, V12.B16
-	VMOVI $2, V13.B16
-	VMOVI $4, V14.B16
-	VMOVI $8, V15.B16
-	VMOVI $16, V16.B16
-	VMOVI $32, V17.B16
-	VMOVI $64, V18.B16
-	VMOVI $128, V19.B16
 	MOVD tile_panels(R0), R8
 	MOVD tile_panel(R0), R9
 	MOVD tile_ldy(R0), R7
@@ -25,8 +17,14 @@ panel1:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
+	VMOVI $1, V12.B16
+	VMOVI $2, V13.B16
+	VMOVI $4, V14.B16
+	VMOVI $8, V15.B16
+	VMOVI $16, V16.B16
+	VMOVI $32, V17.B16
+	VMOVI $64, V18.B16
+	VMOVI $128, V19.B16
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -179,14 +177,6 @@ done5:
 // func fields1Rows32Dotx2(t *tile)
 TEXT ·fields1Rows32Dotx2(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
-	VMOVI $1, V21.B16
-	VMOVI $2, V22.B16
-	VMOVI $4, V23.B16
-	VMOVI $8, V24.B16
-	VMOVI $16, V25.B16
-	VMOVI $32, V26.B16
-	VMOVI $64, V27.B16
-	VMOVI $128, V28.B16
 	MOVD tile_panels(R0), R8
 	MOVD tile_panel(R0), R9
 	MOVD tile_ldy(R0), R7
@@ -196,8 +186,16 @@ panel6:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	VMOVI $1, V21.B16
+	VMOVI $2, V22.B16
+	VMOVI $4, V23.B16
+	VMOVI $8, V24.B16
+	VMOVI $16, V25.B16
+	VMOVI $32, V26.B16
+	VMOVI $64, V27.B16
+	VMOVI $128, V28.B16
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -426,17 +424,9 @@ done10:
 	BNE panel6
 	RET
 
-// func fields1Rows64Dotx1(t *tile)
-TEXT ·fields1Rows64Dotx1(SB), NOSPLIT, $0-8
+// func fields1Rows32Dotx3(t *tile)
+TEXT ·fields1Rows32Dotx3(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
-	VMOVI $1, V12.B16
-	VMOVI $2, V13.B16
-	VMOVI $4, V14.B16
-	VMOVI $8, V15.B16
-	VMOVI $16, V16.B16
-	VMOVI $32, V17.B16
-	VMOVI $64, V18.B16
-	VMOVI $128, V19.B16
 	MOVD tile_panels(R0), R8
 	MOVD tile_panel(R0), R9
 	MOVD tile_ldy(R0), R7
@@ -446,8 +436,1406 @@ panel11:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VMOVI $1, V18.B16
+	VMOVI $2, V19.B16
+	VMOVI $4, V20.B16
+	VMOVI $8, V21.B16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest13
+loop12:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	PRFM 8208(R1), PLDL1KEEP
+	FMOVQ 16(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c0 // sdot v0.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c4 // sdot v4.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c8 // sdot v8.4s, v14.16b, v17.4b[1]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c1 // sdot v1.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c5 // sdot v5.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c9 // sdot v9.4s, v14.16b, v17.4b[1]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c2 // sdot v2.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c6 // sdot v6.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1ca // sdot v10.4s, v14.16b, v17.4b[1]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c3 // sdot v3.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c7 // sdot v7.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1cb // sdot v11.4s, v14.16b, v17.4b[1]
+	PRFM 8224(R1), PLDL1KEEP
+	FMOVQ 32(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c0 // sdot v0.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c4 // sdot v4.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c8 // sdot v8.4s, v14.16b, v17.4b[2]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c1 // sdot v1.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c5 // sdot v5.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c9 // sdot v9.4s, v14.16b, v17.4b[2]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c2 // sdot v2.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c6 // sdot v6.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9ca // sdot v10.4s, v14.16b, v17.4b[2]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c3 // sdot v3.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c7 // sdot v7.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9cb // sdot v11.4s, v14.16b, v17.4b[2]
+	PRFM 8240(R1), PLDL1KEEP
+	FMOVQ 48(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c0 // sdot v0.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c4 // sdot v4.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c8 // sdot v8.4s, v14.16b, v17.4b[3]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c1 // sdot v1.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c5 // sdot v5.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c9 // sdot v9.4s, v14.16b, v17.4b[3]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c2 // sdot v2.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c6 // sdot v6.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9ca // sdot v10.4s, v14.16b, v17.4b[3]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c3 // sdot v3.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c7 // sdot v7.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9cb // sdot v11.4s, v14.16b, v17.4b[3]
+	ADD $64, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop12
+rest13:
+	ADDS $4, R3, R3
+	BEQ done15
+one14:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	ADD $16, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one14
+done15:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V12.S4
+	VADD V0.S4, V0.S4, V0.S4
+	VADD V12.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	VADD V1.S4, V1.S4, V1.S4
+	VADD V12.S4, V1.S4, V1.S4
+	FMOVQ F1, 16(R6)
+	VADD V2.S4, V2.S4, V2.S4
+	VADD V12.S4, V2.S4, V2.S4
+	FMOVQ F2, 32(R6)
+	VADD V3.S4, V3.S4, V3.S4
+	VADD V12.S4, V3.S4, V3.S4
+	FMOVQ F3, 48(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V12.S4
+	VADD V4.S4, V4.S4, V4.S4
+	VADD V12.S4, V4.S4, V4.S4
+	FMOVQ F4, 0(R6)
+	VADD V5.S4, V5.S4, V5.S4
+	VADD V12.S4, V5.S4, V5.S4
+	FMOVQ F5, 16(R6)
+	VADD V6.S4, V6.S4, V6.S4
+	VADD V12.S4, V6.S4, V6.S4
+	FMOVQ F6, 32(R6)
+	VADD V7.S4, V7.S4, V7.S4
+	VADD V12.S4, V7.S4, V7.S4
+	FMOVQ F7, 48(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V12.S4
+	VADD V8.S4, V8.S4, V8.S4
+	VADD V12.S4, V8.S4, V8.S4
+	FMOVQ F8, 0(R6)
+	VADD V9.S4, V9.S4, V9.S4
+	VADD V12.S4, V9.S4, V9.S4
+	FMOVQ F9, 16(R6)
+	VADD V10.S4, V10.S4, V10.S4
+	VADD V12.S4, V10.S4, V10.S4
+	FMOVQ F10, 32(R6)
+	VADD V11.S4, V11.S4, V11.S4
+	VADD V12.S4, V11.S4, V11.S4
+	FMOVQ F11, 48(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VMOVI $16, V18.B16
+	VMOVI $32, V19.B16
+	VMOVI $64, V20.B16
+	VMOVI $128, V21.B16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest17
+loop16:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	FMOVQ 0(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	FMOVQ 16(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c0 // sdot v0.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c4 // sdot v4.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c8 // sdot v8.4s, v14.16b, v17.4b[1]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c1 // sdot v1.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c5 // sdot v5.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c9 // sdot v9.4s, v14.16b, v17.4b[1]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c2 // sdot v2.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c6 // sdot v6.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1ca // sdot v10.4s, v14.16b, v17.4b[1]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c3 // sdot v3.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c7 // sdot v7.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1cb // sdot v11.4s, v14.16b, v17.4b[1]
+	FMOVQ 32(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c0 // sdot v0.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c4 // sdot v4.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c8 // sdot v8.4s, v14.16b, v17.4b[2]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c1 // sdot v1.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c5 // sdot v5.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c9 // sdot v9.4s, v14.16b, v17.4b[2]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c2 // sdot v2.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c6 // sdot v6.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9ca // sdot v10.4s, v14.16b, v17.4b[2]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c3 // sdot v3.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c7 // sdot v7.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9cb // sdot v11.4s, v14.16b, v17.4b[2]
+	FMOVQ 48(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c0 // sdot v0.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c4 // sdot v4.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c8 // sdot v8.4s, v14.16b, v17.4b[3]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c1 // sdot v1.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c5 // sdot v5.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c9 // sdot v9.4s, v14.16b, v17.4b[3]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c2 // sdot v2.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c6 // sdot v6.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9ca // sdot v10.4s, v14.16b, v17.4b[3]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c3 // sdot v3.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c7 // sdot v7.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9cb // sdot v11.4s, v14.16b, v17.4b[3]
+	ADD $64, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop16
+rest17:
+	ADDS $4, R3, R3
+	BEQ done19
+one18:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	FMOVQ 0(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	ADD $16, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one18
+done19:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V12.S4
+	VADD V0.S4, V0.S4, V0.S4
+	VADD V12.S4, V0.S4, V0.S4
+	FMOVQ F0, 64(R6)
+	VADD V1.S4, V1.S4, V1.S4
+	VADD V12.S4, V1.S4, V1.S4
+	FMOVQ F1, 80(R6)
+	VADD V2.S4, V2.S4, V2.S4
+	VADD V12.S4, V2.S4, V2.S4
+	FMOVQ F2, 96(R6)
+	VADD V3.S4, V3.S4, V3.S4
+	VADD V12.S4, V3.S4, V3.S4
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V12.S4
+	VADD V4.S4, V4.S4, V4.S4
+	VADD V12.S4, V4.S4, V4.S4
+	FMOVQ F4, 64(R6)
+	VADD V5.S4, V5.S4, V5.S4
+	VADD V12.S4, V5.S4, V5.S4
+	FMOVQ F5, 80(R6)
+	VADD V6.S4, V6.S4, V6.S4
+	VADD V12.S4, V6.S4, V6.S4
+	FMOVQ F6, 96(R6)
+	VADD V7.S4, V7.S4, V7.S4
+	VADD V12.S4, V7.S4, V7.S4
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V12.S4
+	VADD V8.S4, V8.S4, V8.S4
+	VADD V12.S4, V8.S4, V8.S4
+	FMOVQ F8, 64(R6)
+	VADD V9.S4, V9.S4, V9.S4
+	VADD V12.S4, V9.S4, V9.S4
+	FMOVQ F9, 80(R6)
+	VADD V10.S4, V10.S4, V10.S4
+	VADD V12.S4, V10.S4, V10.S4
+	FMOVQ F10, 96(R6)
+	VADD V11.S4, V11.S4, V11.S4
+	VADD V12.S4, V11.S4, V11.S4
+	FMOVQ F11, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel11
+	RET
+
+// func fields1Rows32Dotx4(t *tile)
+TEXT ·fields1Rows32Dotx4(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel20:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VMOVI $1, V23.B16
+	VMOVI $2, V24.B16
+	VMOVI $4, V25.B16
+	VMOVI $8, V26.B16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest22
+loop21:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	PRFM 8208(R1), PLDL1KEEP
+	FMOVQ 16(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3e240 // sdot v0.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e244 // sdot v4.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e248 // sdot v8.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24c // sdot v12.4s, v18.16b, v22.4b[1]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e245 // sdot v5.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e249 // sdot v9.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24d // sdot v13.4s, v18.16b, v22.4b[1]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4fb3e242 // sdot v2.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e246 // sdot v6.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24a // sdot v10.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24e // sdot v14.4s, v18.16b, v22.4b[1]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e247 // sdot v7.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24b // sdot v11.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24f // sdot v15.4s, v18.16b, v22.4b[1]
+	PRFM 8224(R1), PLDL1KEEP
+	FMOVQ 32(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4f93ea40 // sdot v0.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea44 // sdot v4.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea48 // sdot v8.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4c // sdot v12.4s, v18.16b, v22.4b[2]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea45 // sdot v5.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea49 // sdot v9.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4d // sdot v13.4s, v18.16b, v22.4b[2]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4f93ea42 // sdot v2.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea46 // sdot v6.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4a // sdot v10.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4e // sdot v14.4s, v18.16b, v22.4b[2]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea47 // sdot v7.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4b // sdot v11.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4f // sdot v15.4s, v18.16b, v22.4b[2]
+	PRFM 8240(R1), PLDL1KEEP
+	FMOVQ 48(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea40 // sdot v0.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea44 // sdot v4.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea48 // sdot v8.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4c // sdot v12.4s, v18.16b, v22.4b[3]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea45 // sdot v5.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea49 // sdot v9.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4d // sdot v13.4s, v18.16b, v22.4b[3]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea42 // sdot v2.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea46 // sdot v6.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4a // sdot v10.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4e // sdot v14.4s, v18.16b, v22.4b[3]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea47 // sdot v7.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4b // sdot v11.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4f // sdot v15.4s, v18.16b, v22.4b[3]
+	ADD $64, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop21
+rest22:
+	ADDS $4, R3, R3
+	BEQ done24
+one23:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	ADD $16, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one23
+done24:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V16.S4
+	VADD V0.S4, V0.S4, V0.S4
+	VADD V16.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	VADD V1.S4, V1.S4, V1.S4
+	VADD V16.S4, V1.S4, V1.S4
+	FMOVQ F1, 16(R6)
+	VADD V2.S4, V2.S4, V2.S4
+	VADD V16.S4, V2.S4, V2.S4
+	FMOVQ F2, 32(R6)
+	VADD V3.S4, V3.S4, V3.S4
+	VADD V16.S4, V3.S4, V3.S4
+	FMOVQ F3, 48(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V16.S4
+	VADD V4.S4, V4.S4, V4.S4
+	VADD V16.S4, V4.S4, V4.S4
+	FMOVQ F4, 0(R6)
+	VADD V5.S4, V5.S4, V5.S4
+	VADD V16.S4, V5.S4, V5.S4
+	FMOVQ F5, 16(R6)
+	VADD V6.S4, V6.S4, V6.S4
+	VADD V16.S4, V6.S4, V6.S4
+	FMOVQ F6, 32(R6)
+	VADD V7.S4, V7.S4, V7.S4
+	VADD V16.S4, V7.S4, V7.S4
+	FMOVQ F7, 48(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V16.S4
+	VADD V8.S4, V8.S4, V8.S4
+	VADD V16.S4, V8.S4, V8.S4
+	FMOVQ F8, 0(R6)
+	VADD V9.S4, V9.S4, V9.S4
+	VADD V16.S4, V9.S4, V9.S4
+	FMOVQ F9, 16(R6)
+	VADD V10.S4, V10.S4, V10.S4
+	VADD V16.S4, V10.S4, V10.S4
+	FMOVQ F10, 32(R6)
+	VADD V11.S4, V11.S4, V11.S4
+	VADD V16.S4, V11.S4, V11.S4
+	FMOVQ F11, 48(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+12)(R0), R2
+	VDUP R2, V16.S4
+	VADD V12.S4, V12.S4, V12.S4
+	VADD V16.S4, V12.S4, V12.S4
+	FMOVQ F12, 0(R6)
+	VADD V13.S4, V13.S4, V13.S4
+	VADD V16.S4, V13.S4, V13.S4
+	FMOVQ F13, 16(R6)
+	VADD V14.S4, V14.S4, V14.S4
+	VADD V16.S4, V14.S4, V14.S4
+	FMOVQ F14, 32(R6)
+	VADD V15.S4, V15.S4, V15.S4
+	VADD V16.S4, V15.S4, V15.S4
+	FMOVQ F15, 48(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VMOVI $16, V23.B16
+	VMOVI $32, V24.B16
+	VMOVI $64, V25.B16
+	VMOVI $128, V26.B16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest26
+loop25:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	FMOVQ 0(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	FMOVQ 16(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3e240 // sdot v0.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e244 // sdot v4.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e248 // sdot v8.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24c // sdot v12.4s, v18.16b, v22.4b[1]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e245 // sdot v5.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e249 // sdot v9.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24d // sdot v13.4s, v18.16b, v22.4b[1]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4fb3e242 // sdot v2.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e246 // sdot v6.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24a // sdot v10.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24e // sdot v14.4s, v18.16b, v22.4b[1]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e247 // sdot v7.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24b // sdot v11.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24f // sdot v15.4s, v18.16b, v22.4b[1]
+	FMOVQ 32(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4f93ea40 // sdot v0.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea44 // sdot v4.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea48 // sdot v8.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4c // sdot v12.4s, v18.16b, v22.4b[2]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea45 // sdot v5.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea49 // sdot v9.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4d // sdot v13.4s, v18.16b, v22.4b[2]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4f93ea42 // sdot v2.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea46 // sdot v6.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4a // sdot v10.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4e // sdot v14.4s, v18.16b, v22.4b[2]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea47 // sdot v7.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4b // sdot v11.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4f // sdot v15.4s, v18.16b, v22.4b[2]
+	FMOVQ 48(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea40 // sdot v0.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea44 // sdot v4.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea48 // sdot v8.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4c // sdot v12.4s, v18.16b, v22.4b[3]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea45 // sdot v5.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea49 // sdot v9.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4d // sdot v13.4s, v18.16b, v22.4b[3]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea42 // sdot v2.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea46 // sdot v6.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4a // sdot v10.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4e // sdot v14.4s, v18.16b, v22.4b[3]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea47 // sdot v7.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4b // sdot v11.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4f // sdot v15.4s, v18.16b, v22.4b[3]
+	ADD $64, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop25
+rest26:
+	ADDS $4, R3, R3
+	BEQ done28
+one27:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	FMOVQ 0(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	ADD $16, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one27
+done28:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V16.S4
+	VADD V0.S4, V0.S4, V0.S4
+	VADD V16.S4, V0.S4, V0.S4
+	FMOVQ F0, 64(R6)
+	VADD V1.S4, V1.S4, V1.S4
+	VADD V16.S4, V1.S4, V1.S4
+	FMOVQ F1, 80(R6)
+	VADD V2.S4, V2.S4, V2.S4
+	VADD V16.S4, V2.S4, V2.S4
+	FMOVQ F2, 96(R6)
+	VADD V3.S4, V3.S4, V3.S4
+	VADD V16.S4, V3.S4, V3.S4
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V16.S4
+	VADD V4.S4, V4.S4, V4.S4
+	VADD V16.S4, V4.S4, V4.S4
+	FMOVQ F4, 64(R6)
+	VADD V5.S4, V5.S4, V5.S4
+	VADD V16.S4, V5.S4, V5.S4
+	FMOVQ F5, 80(R6)
+	VADD V6.S4, V6.S4, V6.S4
+	VADD V16.S4, V6.S4, V6.S4
+	FMOVQ F6, 96(R6)
+	VADD V7.S4, V7.S4, V7.S4
+	VADD V16.S4, V7.S4, V7.S4
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V16.S4
+	VADD V8.S4, V8.S4, V8.S4
+	VADD V16.S4, V8.S4, V8.S4
+	FMOVQ F8, 64(R6)
+	VADD V9.S4, V9.S4, V9.S4
+	VADD V16.S4, V9.S4, V9.S4
+	FMOVQ F9, 80(R6)
+	VADD V10.S4, V10.S4, V10.S4
+	VADD V16.S4, V10.S4, V10.S4
+	FMOVQ F10, 96(R6)
+	VADD V11.S4, V11.S4, V11.S4
+	VADD V16.S4, V11.S4, V11.S4
+	FMOVQ F11, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+12)(R0), R2
+	VDUP R2, V16.S4
+	VADD V12.S4, V12.S4, V12.S4
+	VADD V16.S4, V12.S4, V12.S4
+	FMOVQ F12, 64(R6)
+	VADD V13.S4, V13.S4, V13.S4
+	VADD V16.S4, V13.S4, V13.S4
+	FMOVQ F13, 80(R6)
+	VADD V14.S4, V14.S4, V14.S4
+	VADD V16.S4, V14.S4, V14.S4
+	FMOVQ F14, 96(R6)
+	VADD V15.S4, V15.S4, V15.S4
+	VADD V16.S4, V15.S4, V15.S4
+	FMOVQ F15, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel20
+	RET
+
+// func fields1Rows32Dotx5(t *tile)
+TEXT ·fields1Rows32Dotx5(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel29:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VMOVI $1, V28.B16
+	VMOVI $2, V29.B16
+	VMOVI $4, V30.B16
+	VMOVI $8, V31.B16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest31
+loop30:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	PRFM 8208(R1), PLDL1KEEP
+	FMOVQ 16(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c0 // sdot v0.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c4 // sdot v4.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c8 // sdot v8.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cc // sdot v12.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d0 // sdot v16.4s, v22.16b, v27.4b[1]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c1 // sdot v1.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c5 // sdot v5.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c9 // sdot v9.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cd // sdot v13.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d1 // sdot v17.4s, v22.16b, v27.4b[1]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c2 // sdot v2.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c6 // sdot v6.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2ca // sdot v10.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2ce // sdot v14.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d2 // sdot v18.4s, v22.16b, v27.4b[1]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c3 // sdot v3.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c7 // sdot v7.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2cb // sdot v11.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cf // sdot v15.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d3 // sdot v19.4s, v22.16b, v27.4b[1]
+	PRFM 8224(R1), PLDL1KEEP
+	FMOVQ 32(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4f97eac0 // sdot v0.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac4 // sdot v4.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac8 // sdot v8.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacc // sdot v12.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead0 // sdot v16.4s, v22.16b, v27.4b[2]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4f97eac1 // sdot v1.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac5 // sdot v5.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac9 // sdot v9.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacd // sdot v13.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead1 // sdot v17.4s, v22.16b, v27.4b[2]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4f97eac2 // sdot v2.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac6 // sdot v6.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eaca // sdot v10.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeace // sdot v14.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead2 // sdot v18.4s, v22.16b, v27.4b[2]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4f97eac3 // sdot v3.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac7 // sdot v7.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eacb // sdot v11.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacf // sdot v15.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead3 // sdot v19.4s, v22.16b, v27.4b[2]
+	PRFM 8240(R1), PLDL1KEEP
+	FMOVQ 48(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac0 // sdot v0.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac4 // sdot v4.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac8 // sdot v8.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacc // sdot v12.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead0 // sdot v16.4s, v22.16b, v27.4b[3]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac1 // sdot v1.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac5 // sdot v5.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac9 // sdot v9.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacd // sdot v13.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead1 // sdot v17.4s, v22.16b, v27.4b[3]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac2 // sdot v2.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac6 // sdot v6.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eaca // sdot v10.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeace // sdot v14.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead2 // sdot v18.4s, v22.16b, v27.4b[3]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac3 // sdot v3.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac7 // sdot v7.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eacb // sdot v11.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacf // sdot v15.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead3 // sdot v19.4s, v22.16b, v27.4b[3]
+	ADD $64, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop30
+rest31:
+	ADDS $4, R3, R3
+	BEQ done33
+one32:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	ADD $16, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one32
+done33:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V20.S4
+	VADD V0.S4, V0.S4, V0.S4
+	VADD V20.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	VADD V1.S4, V1.S4, V1.S4
+	VADD V20.S4, V1.S4, V1.S4
+	FMOVQ F1, 16(R6)
+	VADD V2.S4, V2.S4, V2.S4
+	VADD V20.S4, V2.S4, V2.S4
+	FMOVQ F2, 32(R6)
+	VADD V3.S4, V3.S4, V3.S4
+	VADD V20.S4, V3.S4, V3.S4
+	FMOVQ F3, 48(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V20.S4
+	VADD V4.S4, V4.S4, V4.S4
+	VADD V20.S4, V4.S4, V4.S4
+	FMOVQ F4, 0(R6)
+	VADD V5.S4, V5.S4, V5.S4
+	VADD V20.S4, V5.S4, V5.S4
+	FMOVQ F5, 16(R6)
+	VADD V6.S4, V6.S4, V6.S4
+	VADD V20.S4, V6.S4, V6.S4
+	FMOVQ F6, 32(R6)
+	VADD V7.S4, V7.S4, V7.S4
+	VADD V20.S4, V7.S4, V7.S4
+	FMOVQ F7, 48(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V20.S4
+	VADD V8.S4, V8.S4, V8.S4
+	VADD V20.S4, V8.S4, V8.S4
+	FMOVQ F8, 0(R6)
+	VADD V9.S4, V9.S4, V9.S4
+	VADD V20.S4, V9.S4, V9.S4
+	FMOVQ F9, 16(R6)
+	VADD V10.S4, V10.S4, V10.S4
+	VADD V20.S4, V10.S4, V10.S4
+	FMOVQ F10, 32(R6)
+	VADD V11.S4, V11.S4, V11.S4
+	VADD V20.S4, V11.S4, V11.S4
+	FMOVQ F11, 48(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+12)(R0), R2
+	VDUP R2, V20.S4
+	VADD V12.S4, V12.S4, V12.S4
+	VADD V20.S4, V12.S4, V12.S4
+	FMOVQ F12, 0(R6)
+	VADD V13.S4, V13.S4, V13.S4
+	VADD V20.S4, V13.S4, V13.S4
+	FMOVQ F13, 16(R6)
+	VADD V14.S4, V14.S4, V14.S4
+	VADD V20.S4, V14.S4, V14.S4
+	FMOVQ F14, 32(R6)
+	VADD V15.S4, V15.S4, V15.S4
+	VADD V20.S4, V15.S4, V15.S4
+	FMOVQ F15, 48(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+16)(R0), R2
+	VDUP R2, V20.S4
+	VADD V16.S4, V16.S4, V16.S4
+	VADD V20.S4, V16.S4, V16.S4
+	FMOVQ F16, 0(R6)
+	VADD V17.S4, V17.S4, V17.S4
+	VADD V20.S4, V17.S4, V17.S4
+	FMOVQ F17, 16(R6)
+	VADD V18.S4, V18.S4, V18.S4
+	VADD V20.S4, V18.S4, V18.S4
+	FMOVQ F18, 32(R6)
+	VADD V19.S4, V19.S4, V19.S4
+	VADD V20.S4, V19.S4, V19.S4
+	FMOVQ F19, 48(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VMOVI $16, V28.B16
+	VMOVI $32, V29.B16
+	VMOVI $64, V30.B16
+	VMOVI $128, V31.B16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest35
+loop34:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	FMOVQ 0(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	FMOVQ 16(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c0 // sdot v0.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c4 // sdot v4.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c8 // sdot v8.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cc // sdot v12.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d0 // sdot v16.4s, v22.16b, v27.4b[1]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c1 // sdot v1.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c5 // sdot v5.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c9 // sdot v9.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cd // sdot v13.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d1 // sdot v17.4s, v22.16b, v27.4b[1]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c2 // sdot v2.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c6 // sdot v6.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2ca // sdot v10.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2ce // sdot v14.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d2 // sdot v18.4s, v22.16b, v27.4b[1]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c3 // sdot v3.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c7 // sdot v7.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2cb // sdot v11.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cf // sdot v15.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d3 // sdot v19.4s, v22.16b, v27.4b[1]
+	FMOVQ 32(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4f97eac0 // sdot v0.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac4 // sdot v4.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac8 // sdot v8.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacc // sdot v12.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead0 // sdot v16.4s, v22.16b, v27.4b[2]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4f97eac1 // sdot v1.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac5 // sdot v5.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac9 // sdot v9.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacd // sdot v13.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead1 // sdot v17.4s, v22.16b, v27.4b[2]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4f97eac2 // sdot v2.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac6 // sdot v6.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eaca // sdot v10.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeace // sdot v14.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead2 // sdot v18.4s, v22.16b, v27.4b[2]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4f97eac3 // sdot v3.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac7 // sdot v7.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eacb // sdot v11.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacf // sdot v15.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead3 // sdot v19.4s, v22.16b, v27.4b[2]
+	FMOVQ 48(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac0 // sdot v0.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac4 // sdot v4.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac8 // sdot v8.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacc // sdot v12.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead0 // sdot v16.4s, v22.16b, v27.4b[3]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac1 // sdot v1.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac5 // sdot v5.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac9 // sdot v9.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacd // sdot v13.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead1 // sdot v17.4s, v22.16b, v27.4b[3]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac2 // sdot v2.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac6 // sdot v6.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eaca // sdot v10.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeace // sdot v14.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead2 // sdot v18.4s, v22.16b, v27.4b[3]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac3 // sdot v3.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac7 // sdot v7.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eacb // sdot v11.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacf // sdot v15.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead3 // sdot v19.4s, v22.16b, v27.4b[3]
+	ADD $64, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop34
+rest35:
+	ADDS $4, R3, R3
+	BEQ done37
+one36:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	FMOVQ 0(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	ADD $16, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one36
+done37:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V20.S4
+	VADD V0.S4, V0.S4, V0.S4
+	VADD V20.S4, V0.S4, V0.S4
+	FMOVQ F0, 64(R6)
+	VADD V1.S4, V1.S4, V1.S4
+	VADD V20.S4, V1.S4, V1.S4
+	FMOVQ F1, 80(R6)
+	VADD V2.S4, V2.S4, V2.S4
+	VADD V20.S4, V2.S4, V2.S4
+	FMOVQ F2, 96(R6)
+	VADD V3.S4, V3.S4, V3.S4
+	VADD V20.S4, V3.S4, V3.S4
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V20.S4
+	VADD V4.S4, V4.S4, V4.S4
+	VADD V20.S4, V4.S4, V4.S4
+	FMOVQ F4, 64(R6)
+	VADD V5.S4, V5.S4, V5.S4
+	VADD V20.S4, V5.S4, V5.S4
+	FMOVQ F5, 80(R6)
+	VADD V6.S4, V6.S4, V6.S4
+	VADD V20.S4, V6.S4, V6.S4
+	FMOVQ F6, 96(R6)
+	VADD V7.S4, V7.S4, V7.S4
+	VADD V20.S4, V7.S4, V7.S4
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V20.S4
+	VADD V8.S4, V8.S4, V8.S4
+	VADD V20.S4, V8.S4, V8.S4
+	FMOVQ F8, 64(R6)
+	VADD V9.S4, V9.S4, V9.S4
+	VADD V20.S4, V9.S4, V9.S4
+	FMOVQ F9, 80(R6)
+	VADD V10.S4, V10.S4, V10.S4
+	VADD V20.S4, V10.S4, V10.S4
+	FMOVQ F10, 96(R6)
+	VADD V11.S4, V11.S4, V11.S4
+	VADD V20.S4, V11.S4, V11.S4
+	FMOVQ F11, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+12)(R0), R2
+	VDUP R2, V20.S4
+	VADD V12.S4, V12.S4, V12.S4
+	VADD V20.S4, V12.S4, V12.S4
+	FMOVQ F12, 64(R6)
+	VADD V13.S4, V13.S4, V13.S4
+	VADD V20.S4, V13.S4, V13.S4
+	FMOVQ F13, 80(R6)
+	VADD V14.S4, V14.S4, V14.S4
+	VADD V20.S4, V14.S4, V14.S4
+	FMOVQ F14, 96(R6)
+	VADD V15.S4, V15.S4, V15.S4
+	VADD V20.S4, V15.S4, V15.S4
+	FMOVQ F15, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+16)(R0), R2
+	VDUP R2, V20.S4
+	VADD V16.S4, V16.S4, V16.S4
+	VADD V20.S4, V16.S4, V16.S4
+	FMOVQ F16, 64(R6)
+	VADD V17.S4, V17.S4, V17.S4
+	VADD V20.S4, V17.S4, V17.S4
+	FMOVQ F17, 80(R6)
+	VADD V18.S4, V18.S4, V18.S4
+	VADD V20.S4, V18.S4, V18.S4
+	FMOVQ F18, 96(R6)
+	VADD V19.S4, V19.S4, V19.S4
+	VADD V20.S4, V19.S4, V19.S4
+	FMOVQ F19, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel29
+	RET
+
+// func fields1Rows64Dotx1(t *tile)
+TEXT ·fields1Rows64Dotx1(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel38:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	VMOVI $1, V12.B16
+	VMOVI $2, V13.B16
+	VMOVI $4, V14.B16
+	VMOVI $8, V15.B16
+	VMOVI $16, V16.B16
+	VMOVI $32, V17.B16
+	VMOVI $64, V18.B16
+	VMOVI $128, V19.B16
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -457,8 +1845,8 @@ panel11:
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 	SUBS $4, R3, R3
-	BLT rest13
-loop12:
+	BLT rest40
+loop39:
 	FMOVQ (R4), F11
 	PRFM 8192(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -535,11 +1923,11 @@ loop12:
 	ADD $128, R1, R1
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BGE loop12
-rest13:
+	BGE loop39
+rest40:
 	ADDS $4, R3, R3
-	BEQ done15
-one14:
+	BEQ done42
+one41:
 	FMOVS (R4), F11
 	PRFM 8192(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -562,8 +1950,8 @@ one14:
 	ADD $32, R1, R1
 	ADD $4, R4, R4
 	SUBS $1, R3, R3
-	BNE one14
-done15:
+	BNE one41
+done42:
 	MOVD R11, R6
 	MOVW (tile_add+0)(R0), R2
 	VDUP R2, V8.S4
@@ -594,12 +1982,23 @@ done15:
 	ADD R9, R10, R10
 	ADD $256, R11, R11
 	SUBS $1, R8, R8
-	BNE panel11
+	BNE panel38
 	RET
 
 // func fields1Rows64Dotx2(t *tile)
 TEXT ·fields1Rows64Dotx2(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel43:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
 	VMOVI $1, V21.B16
 	VMOVI $2, V22.B16
 	VMOVI $4, V23.B16
@@ -608,17 +2007,6 @@ TEXT ·fields1Rows64Dotx2(SB), NOSPLIT, $0-8
 	VMOVI $32, V26.B16
 	VMOVI $64, V27.B16
 	VMOVI $128, V28.B16
-	MOVD tile_panels(R0), R8
-	MOVD tile_panel(R0), R9
-	MOVD tile_ldy(R0), R7
-	MOVD tile_w(R0), R10
-	MOVD tile_y(R0), R11
-panel16:
-	MOVD R10, R1
-	MOVD tile_steps(R0), R3
-	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -636,8 +2024,8 @@ panel16:
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 	SUBS $4, R3, R3
-	BLT rest18
-loop17:
+	BLT rest45
+loop44:
 	FMOVQ (R4), F19
 	FMOVQ (R5), F20
 	PRFM 8192(R1), PLDL1KEEP
@@ -748,11 +2136,11 @@ loop17:
 	ADD $16, R4, R4
 	ADD $16, R5, R5
 	SUBS $4, R3, R3
-	BGE loop17
-rest18:
+	BGE loop44
+rest45:
 	ADDS $4, R3, R3
-	BEQ done20
-one19:
+	BEQ done47
+one46:
 	FMOVS (R4), F19
 	FMOVS (R5), F20
 	PRFM 8192(R1), PLDL1KEEP
@@ -785,8 +2173,8 @@ one19:
 	ADD $4, R4, R4
 	ADD $4, R5, R5
 	SUBS $1, R3, R3
-	BNE one19
-done20:
+	BNE one46
+done47:
 	MOVD R11, R6
 	MOVW (tile_add+0)(R0), R2
 	VDUP R2, V16.S4
@@ -844,7 +2232,1399 @@ done20:
 	ADD R9, R10, R10
 	ADD $256, R11, R11
 	SUBS $1, R8, R8
-	BNE panel16
+	BNE panel43
+	RET
+
+// func fields1Rows64Dotx3(t *tile)
+TEXT ·fields1Rows64Dotx3(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel48:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VMOVI $1, V18.B16
+	VMOVI $2, V19.B16
+	VMOVI $4, V20.B16
+	VMOVI $8, V21.B16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest50
+loop49:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	PRFM 8224(R1), PLDL1KEEP
+	FMOVQ 32(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c0 // sdot v0.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c4 // sdot v4.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c8 // sdot v8.4s, v14.16b, v17.4b[1]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c1 // sdot v1.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c5 // sdot v5.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c9 // sdot v9.4s, v14.16b, v17.4b[1]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c2 // sdot v2.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c6 // sdot v6.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1ca // sdot v10.4s, v14.16b, v17.4b[1]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c3 // sdot v3.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c7 // sdot v7.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1cb // sdot v11.4s, v14.16b, v17.4b[1]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c0 // sdot v0.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c4 // sdot v4.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c8 // sdot v8.4s, v14.16b, v17.4b[2]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c1 // sdot v1.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c5 // sdot v5.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c9 // sdot v9.4s, v14.16b, v17.4b[2]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c2 // sdot v2.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c6 // sdot v6.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9ca // sdot v10.4s, v14.16b, v17.4b[2]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c3 // sdot v3.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c7 // sdot v7.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9cb // sdot v11.4s, v14.16b, v17.4b[2]
+	PRFM 8288(R1), PLDL1KEEP
+	FMOVQ 96(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c0 // sdot v0.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c4 // sdot v4.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c8 // sdot v8.4s, v14.16b, v17.4b[3]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c1 // sdot v1.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c5 // sdot v5.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c9 // sdot v9.4s, v14.16b, v17.4b[3]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c2 // sdot v2.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c6 // sdot v6.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9ca // sdot v10.4s, v14.16b, v17.4b[3]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c3 // sdot v3.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c7 // sdot v7.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9cb // sdot v11.4s, v14.16b, v17.4b[3]
+	ADD $128, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop49
+rest50:
+	ADDS $4, R3, R3
+	BEQ done52
+one51:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	ADD $32, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one51
+done52:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V12.S4
+	VADD V0.S4, V0.S4, V0.S4
+	VADD V12.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	VADD V1.S4, V1.S4, V1.S4
+	VADD V12.S4, V1.S4, V1.S4
+	FMOVQ F1, 32(R6)
+	VADD V2.S4, V2.S4, V2.S4
+	VADD V12.S4, V2.S4, V2.S4
+	FMOVQ F2, 64(R6)
+	VADD V3.S4, V3.S4, V3.S4
+	VADD V12.S4, V3.S4, V3.S4
+	FMOVQ F3, 96(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V12.S4
+	VADD V4.S4, V4.S4, V4.S4
+	VADD V12.S4, V4.S4, V4.S4
+	FMOVQ F4, 0(R6)
+	VADD V5.S4, V5.S4, V5.S4
+	VADD V12.S4, V5.S4, V5.S4
+	FMOVQ F5, 32(R6)
+	VADD V6.S4, V6.S4, V6.S4
+	VADD V12.S4, V6.S4, V6.S4
+	FMOVQ F6, 64(R6)
+	VADD V7.S4, V7.S4, V7.S4
+	VADD V12.S4, V7.S4, V7.S4
+	FMOVQ F7, 96(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V12.S4
+	VADD V8.S4, V8.S4, V8.S4
+	VADD V12.S4, V8.S4, V8.S4
+	FMOVQ F8, 0(R6)
+	VADD V9.S4, V9.S4, V9.S4
+	VADD V12.S4, V9.S4, V9.S4
+	FMOVQ F9, 32(R6)
+	VADD V10.S4, V10.S4, V10.S4
+	VADD V12.S4, V10.S4, V10.S4
+	FMOVQ F10, 64(R6)
+	VADD V11.S4, V11.S4, V11.S4
+	VADD V12.S4, V11.S4, V11.S4
+	FMOVQ F11, 96(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VMOVI $16, V18.B16
+	VMOVI $32, V19.B16
+	VMOVI $64, V20.B16
+	VMOVI $128, V21.B16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest54
+loop53:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	FMOVQ 0(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	FMOVQ 32(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c0 // sdot v0.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c4 // sdot v4.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c8 // sdot v8.4s, v14.16b, v17.4b[1]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c1 // sdot v1.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c5 // sdot v5.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c9 // sdot v9.4s, v14.16b, v17.4b[1]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c2 // sdot v2.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c6 // sdot v6.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1ca // sdot v10.4s, v14.16b, v17.4b[1]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c3 // sdot v3.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c7 // sdot v7.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1cb // sdot v11.4s, v14.16b, v17.4b[1]
+	FMOVQ 64(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c0 // sdot v0.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c4 // sdot v4.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c8 // sdot v8.4s, v14.16b, v17.4b[2]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c1 // sdot v1.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c5 // sdot v5.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c9 // sdot v9.4s, v14.16b, v17.4b[2]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c2 // sdot v2.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c6 // sdot v6.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9ca // sdot v10.4s, v14.16b, v17.4b[2]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c3 // sdot v3.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c7 // sdot v7.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9cb // sdot v11.4s, v14.16b, v17.4b[2]
+	FMOVQ 96(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c0 // sdot v0.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c4 // sdot v4.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c8 // sdot v8.4s, v14.16b, v17.4b[3]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c1 // sdot v1.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c5 // sdot v5.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c9 // sdot v9.4s, v14.16b, v17.4b[3]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c2 // sdot v2.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c6 // sdot v6.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9ca // sdot v10.4s, v14.16b, v17.4b[3]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c3 // sdot v3.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c7 // sdot v7.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9cb // sdot v11.4s, v14.16b, v17.4b[3]
+	ADD $128, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop53
+rest54:
+	ADDS $4, R3, R3
+	BEQ done56
+one55:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	FMOVQ 0(R1), F12
+	VCMTST V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VCMTST V19.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	VCMTST V20.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VCMTST V21.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	ADD $32, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one55
+done56:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V12.S4
+	VADD V0.S4, V0.S4, V0.S4
+	VADD V12.S4, V0.S4, V0.S4
+	FMOVQ F0, 128(R6)
+	VADD V1.S4, V1.S4, V1.S4
+	VADD V12.S4, V1.S4, V1.S4
+	FMOVQ F1, 160(R6)
+	VADD V2.S4, V2.S4, V2.S4
+	VADD V12.S4, V2.S4, V2.S4
+	FMOVQ F2, 192(R6)
+	VADD V3.S4, V3.S4, V3.S4
+	VADD V12.S4, V3.S4, V3.S4
+	FMOVQ F3, 224(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V12.S4
+	VADD V4.S4, V4.S4, V4.S4
+	VADD V12.S4, V4.S4, V4.S4
+	FMOVQ F4, 128(R6)
+	VADD V5.S4, V5.S4, V5.S4
+	VADD V12.S4, V5.S4, V5.S4
+	FMOVQ F5, 160(R6)
+	VADD V6.S4, V6.S4, V6.S4
+	VADD V12.S4, V6.S4, V6.S4
+	FMOVQ F6, 192(R6)
+	VADD V7.S4, V7.S4, V7.S4
+	VADD V12.S4, V7.S4, V7.S4
+	FMOVQ F7, 224(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V12.S4
+	VADD V8.S4, V8.S4, V8.S4
+	VADD V12.S4, V8.S4, V8.S4
+	FMOVQ F8, 128(R6)
+	VADD V9.S4, V9.S4, V9.S4
+	VADD V12.S4, V9.S4, V9.S4
+	FMOVQ F9, 160(R6)
+	VADD V10.S4, V10.S4, V10.S4
+	VADD V12.S4, V10.S4, V10.S4
+	FMOVQ F10, 192(R6)
+	VADD V11.S4, V11.S4, V11.S4
+	VADD V12.S4, V11.S4, V11.S4
+	FMOVQ F11, 224(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel48
+	RET
+
+// func fields1Rows64Dotx4(t *tile)
+TEXT ·fields1Rows64Dotx4(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel57:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VMOVI $1, V23.B16
+	VMOVI $2, V24.B16
+	VMOVI $4, V25.B16
+	VMOVI $8, V26.B16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest59
+loop58:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	PRFM 8224(R1), PLDL1KEEP
+	FMOVQ 32(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3e240 // sdot v0.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e244 // sdot v4.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e248 // sdot v8.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24c // sdot v12.4s, v18.16b, v22.4b[1]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e245 // sdot v5.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e249 // sdot v9.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24d // sdot v13.4s, v18.16b, v22.4b[1]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4fb3e242 // sdot v2.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e246 // sdot v6.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24a // sdot v10.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24e // sdot v14.4s, v18.16b, v22.4b[1]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e247 // sdot v7.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24b // sdot v11.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24f // sdot v15.4s, v18.16b, v22.4b[1]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4f93ea40 // sdot v0.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea44 // sdot v4.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea48 // sdot v8.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4c // sdot v12.4s, v18.16b, v22.4b[2]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea45 // sdot v5.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea49 // sdot v9.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4d // sdot v13.4s, v18.16b, v22.4b[2]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4f93ea42 // sdot v2.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea46 // sdot v6.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4a // sdot v10.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4e // sdot v14.4s, v18.16b, v22.4b[2]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea47 // sdot v7.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4b // sdot v11.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4f // sdot v15.4s, v18.16b, v22.4b[2]
+	PRFM 8288(R1), PLDL1KEEP
+	FMOVQ 96(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea40 // sdot v0.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea44 // sdot v4.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea48 // sdot v8.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4c // sdot v12.4s, v18.16b, v22.4b[3]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea45 // sdot v5.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea49 // sdot v9.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4d // sdot v13.4s, v18.16b, v22.4b[3]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea42 // sdot v2.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea46 // sdot v6.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4a // sdot v10.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4e // sdot v14.4s, v18.16b, v22.4b[3]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea47 // sdot v7.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4b // sdot v11.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4f // sdot v15.4s, v18.16b, v22.4b[3]
+	ADD $128, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop58
+rest59:
+	ADDS $4, R3, R3
+	BEQ done61
+one60:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	ADD $32, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one60
+done61:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V16.S4
+	VADD V0.S4, V0.S4, V0.S4
+	VADD V16.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	VADD V1.S4, V1.S4, V1.S4
+	VADD V16.S4, V1.S4, V1.S4
+	FMOVQ F1, 32(R6)
+	VADD V2.S4, V2.S4, V2.S4
+	VADD V16.S4, V2.S4, V2.S4
+	FMOVQ F2, 64(R6)
+	VADD V3.S4, V3.S4, V3.S4
+	VADD V16.S4, V3.S4, V3.S4
+	FMOVQ F3, 96(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V16.S4
+	VADD V4.S4, V4.S4, V4.S4
+	VADD V16.S4, V4.S4, V4.S4
+	FMOVQ F4, 0(R6)
+	VADD V5.S4, V5.S4, V5.S4
+	VADD V16.S4, V5.S4, V5.S4
+	FMOVQ F5, 32(R6)
+	VADD V6.S4, V6.S4, V6.S4
+	VADD V16.S4, V6.S4, V6.S4
+	FMOVQ F6, 64(R6)
+	VADD V7.S4, V7.S4, V7.S4
+	VADD V16.S4, V7.S4, V7.S4
+	FMOVQ F7, 96(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V16.S4
+	VADD V8.S4, V8.S4, V8.S4
+	VADD V16.S4, V8.S4, V8.S4
+	FMOVQ F8, 0(R6)
+	VADD V9.S4, V9.S4, V9.S4
+	VADD V16.S4, V9.S4, V9.S4
+	FMOVQ F9, 32(R6)
+	VADD V10.S4, V10.S4, V10.S4
+	VADD V16.S4, V10.S4, V10.S4
+	FMOVQ F10, 64(R6)
+	VADD V11.S4, V11.S4, V11.S4
+	VADD V16.S4, V11.S4, V11.S4
+	FMOVQ F11, 96(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+12)(R0), R2
+	VDUP R2, V16.S4
+	VADD V12.S4, V12.S4, V12.S4
+	VADD V16.S4, V12.S4, V12.S4
+	FMOVQ F12, 0(R6)
+	VADD V13.S4, V13.S4, V13.S4
+	VADD V16.S4, V13.S4, V13.S4
+	FMOVQ F13, 32(R6)
+	VADD V14.S4, V14.S4, V14.S4
+	VADD V16.S4, V14.S4, V14.S4
+	FMOVQ F14, 64(R6)
+	VADD V15.S4, V15.S4, V15.S4
+	VADD V16.S4, V15.S4, V15.S4
+	FMOVQ F15, 96(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VMOVI $16, V23.B16
+	VMOVI $32, V24.B16
+	VMOVI $64, V25.B16
+	VMOVI $128, V26.B16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest63
+loop62:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	FMOVQ 0(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	FMOVQ 32(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3e240 // sdot v0.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e244 // sdot v4.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e248 // sdot v8.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24c // sdot v12.4s, v18.16b, v22.4b[1]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e245 // sdot v5.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e249 // sdot v9.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24d // sdot v13.4s, v18.16b, v22.4b[1]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4fb3e242 // sdot v2.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e246 // sdot v6.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24a // sdot v10.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24e // sdot v14.4s, v18.16b, v22.4b[1]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e247 // sdot v7.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24b // sdot v11.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24f // sdot v15.4s, v18.16b, v22.4b[1]
+	FMOVQ 64(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4f93ea40 // sdot v0.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea44 // sdot v4.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea48 // sdot v8.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4c // sdot v12.4s, v18.16b, v22.4b[2]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea45 // sdot v5.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea49 // sdot v9.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4d // sdot v13.4s, v18.16b, v22.4b[2]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4f93ea42 // sdot v2.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea46 // sdot v6.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4a // sdot v10.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4e // sdot v14.4s, v18.16b, v22.4b[2]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea47 // sdot v7.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4b // sdot v11.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4f // sdot v15.4s, v18.16b, v22.4b[2]
+	FMOVQ 96(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea40 // sdot v0.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea44 // sdot v4.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea48 // sdot v8.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4c // sdot v12.4s, v18.16b, v22.4b[3]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea45 // sdot v5.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea49 // sdot v9.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4d // sdot v13.4s, v18.16b, v22.4b[3]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea42 // sdot v2.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea46 // sdot v6.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4a // sdot v10.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4e // sdot v14.4s, v18.16b, v22.4b[3]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea47 // sdot v7.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4b // sdot v11.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4f // sdot v15.4s, v18.16b, v22.4b[3]
+	ADD $128, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop62
+rest63:
+	ADDS $4, R3, R3
+	BEQ done65
+one64:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	FMOVQ 0(R1), F16
+	VCMTST V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VCMTST V24.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	VCMTST V25.B16, V16.B16, V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VCMTST V26.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	ADD $32, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one64
+done65:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V16.S4
+	VADD V0.S4, V0.S4, V0.S4
+	VADD V16.S4, V0.S4, V0.S4
+	FMOVQ F0, 128(R6)
+	VADD V1.S4, V1.S4, V1.S4
+	VADD V16.S4, V1.S4, V1.S4
+	FMOVQ F1, 160(R6)
+	VADD V2.S4, V2.S4, V2.S4
+	VADD V16.S4, V2.S4, V2.S4
+	FMOVQ F2, 192(R6)
+	VADD V3.S4, V3.S4, V3.S4
+	VADD V16.S4, V3.S4, V3.S4
+	FMOVQ F3, 224(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V16.S4
+	VADD V4.S4, V4.S4, V4.S4
+	VADD V16.S4, V4.S4, V4.S4
+	FMOVQ F4, 128(R6)
+	VADD V5.S4, V5.S4, V5.S4
+	VADD V16.S4, V5.S4, V5.S4
+	FMOVQ F5, 160(R6)
+	VADD V6.S4, V6.S4, V6.S4
+	VADD V16.S4, V6.S4, V6.S4
+	FMOVQ F6, 192(R6)
+	VADD V7.S4, V7.S4, V7.S4
+	VADD V16.S4, V7.S4, V7.S4
+	FMOVQ F7, 224(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V16.S4
+	VADD V8.S4, V8.S4, V8.S4
+	VADD V16.S4, V8.S4, V8.S4
+	FMOVQ F8, 128(R6)
+	VADD V9.S4, V9.S4, V9.S4
+	VADD V16.S4, V9.S4, V9.S4
+	FMOVQ F9, 160(R6)
+	VADD V10.S4, V10.S4, V10.S4
+	VADD V16.S4, V10.S4, V10.S4
+	FMOVQ F10, 192(R6)
+	VADD V11.S4, V11.S4, V11.S4
+	VADD V16.S4, V11.S4, V11.S4
+	FMOVQ F11, 224(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+12)(R0), R2
+	VDUP R2, V16.S4
+	VADD V12.S4, V12.S4, V12.S4
+	VADD V16.S4, V12.S4, V12.S4
+	FMOVQ F12, 128(R6)
+	VADD V13.S4, V13.S4, V13.S4
+	VADD V16.S4, V13.S4, V13.S4
+	FMOVQ F13, 160(R6)
+	VADD V14.S4, V14.S4, V14.S4
+	VADD V16.S4, V14.S4, V14.S4
+	FMOVQ F14, 192(R6)
+	VADD V15.S4, V15.S4, V15.S4
+	VADD V16.S4, V15.S4, V15.S4
+	FMOVQ F15, 224(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel57
+	RET
+
+// func fields1Rows64Dotx5(t *tile)
+TEXT ·fields1Rows64Dotx5(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel66:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VMOVI $1, V28.B16
+	VMOVI $2, V29.B16
+	VMOVI $4, V30.B16
+	VMOVI $8, V31.B16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest68
+loop67:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	PRFM 8224(R1), PLDL1KEEP
+	FMOVQ 32(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c0 // sdot v0.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c4 // sdot v4.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c8 // sdot v8.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cc // sdot v12.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d0 // sdot v16.4s, v22.16b, v27.4b[1]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c1 // sdot v1.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c5 // sdot v5.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c9 // sdot v9.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cd // sdot v13.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d1 // sdot v17.4s, v22.16b, v27.4b[1]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c2 // sdot v2.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c6 // sdot v6.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2ca // sdot v10.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2ce // sdot v14.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d2 // sdot v18.4s, v22.16b, v27.4b[1]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c3 // sdot v3.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c7 // sdot v7.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2cb // sdot v11.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cf // sdot v15.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d3 // sdot v19.4s, v22.16b, v27.4b[1]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4f97eac0 // sdot v0.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac4 // sdot v4.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac8 // sdot v8.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacc // sdot v12.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead0 // sdot v16.4s, v22.16b, v27.4b[2]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4f97eac1 // sdot v1.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac5 // sdot v5.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac9 // sdot v9.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacd // sdot v13.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead1 // sdot v17.4s, v22.16b, v27.4b[2]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4f97eac2 // sdot v2.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac6 // sdot v6.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eaca // sdot v10.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeace // sdot v14.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead2 // sdot v18.4s, v22.16b, v27.4b[2]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4f97eac3 // sdot v3.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac7 // sdot v7.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eacb // sdot v11.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacf // sdot v15.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead3 // sdot v19.4s, v22.16b, v27.4b[2]
+	PRFM 8288(R1), PLDL1KEEP
+	FMOVQ 96(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac0 // sdot v0.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac4 // sdot v4.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac8 // sdot v8.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacc // sdot v12.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead0 // sdot v16.4s, v22.16b, v27.4b[3]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac1 // sdot v1.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac5 // sdot v5.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac9 // sdot v9.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacd // sdot v13.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead1 // sdot v17.4s, v22.16b, v27.4b[3]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac2 // sdot v2.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac6 // sdot v6.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eaca // sdot v10.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeace // sdot v14.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead2 // sdot v18.4s, v22.16b, v27.4b[3]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac3 // sdot v3.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac7 // sdot v7.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eacb // sdot v11.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacf // sdot v15.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead3 // sdot v19.4s, v22.16b, v27.4b[3]
+	ADD $128, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop67
+rest68:
+	ADDS $4, R3, R3
+	BEQ done70
+one69:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	ADD $32, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one69
+done70:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V20.S4
+	VADD V0.S4, V0.S4, V0.S4
+	VADD V20.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	VADD V1.S4, V1.S4, V1.S4
+	VADD V20.S4, V1.S4, V1.S4
+	FMOVQ F1, 32(R6)
+	VADD V2.S4, V2.S4, V2.S4
+	VADD V20.S4, V2.S4, V2.S4
+	FMOVQ F2, 64(R6)
+	VADD V3.S4, V3.S4, V3.S4
+	VADD V20.S4, V3.S4, V3.S4
+	FMOVQ F3, 96(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V20.S4
+	VADD V4.S4, V4.S4, V4.S4
+	VADD V20.S4, V4.S4, V4.S4
+	FMOVQ F4, 0(R6)
+	VADD V5.S4, V5.S4, V5.S4
+	VADD V20.S4, V5.S4, V5.S4
+	FMOVQ F5, 32(R6)
+	VADD V6.S4, V6.S4, V6.S4
+	VADD V20.S4, V6.S4, V6.S4
+	FMOVQ F6, 64(R6)
+	VADD V7.S4, V7.S4, V7.S4
+	VADD V20.S4, V7.S4, V7.S4
+	FMOVQ F7, 96(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V20.S4
+	VADD V8.S4, V8.S4, V8.S4
+	VADD V20.S4, V8.S4, V8.S4
+	FMOVQ F8, 0(R6)
+	VADD V9.S4, V9.S4, V9.S4
+	VADD V20.S4, V9.S4, V9.S4
+	FMOVQ F9, 32(R6)
+	VADD V10.S4, V10.S4, V10.S4
+	VADD V20.S4, V10.S4, V10.S4
+	FMOVQ F10, 64(R6)
+	VADD V11.S4, V11.S4, V11.S4
+	VADD V20.S4, V11.S4, V11.S4
+	FMOVQ F11, 96(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+12)(R0), R2
+	VDUP R2, V20.S4
+	VADD V12.S4, V12.S4, V12.S4
+	VADD V20.S4, V12.S4, V12.S4
+	FMOVQ F12, 0(R6)
+	VADD V13.S4, V13.S4, V13.S4
+	VADD V20.S4, V13.S4, V13.S4
+	FMOVQ F13, 32(R6)
+	VADD V14.S4, V14.S4, V14.S4
+	VADD V20.S4, V14.S4, V14.S4
+	FMOVQ F14, 64(R6)
+	VADD V15.S4, V15.S4, V15.S4
+	VADD V20.S4, V15.S4, V15.S4
+	FMOVQ F15, 96(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+16)(R0), R2
+	VDUP R2, V20.S4
+	VADD V16.S4, V16.S4, V16.S4
+	VADD V20.S4, V16.S4, V16.S4
+	FMOVQ F16, 0(R6)
+	VADD V17.S4, V17.S4, V17.S4
+	VADD V20.S4, V17.S4, V17.S4
+	FMOVQ F17, 32(R6)
+	VADD V18.S4, V18.S4, V18.S4
+	VADD V20.S4, V18.S4, V18.S4
+	FMOVQ F18, 64(R6)
+	VADD V19.S4, V19.S4, V19.S4
+	VADD V20.S4, V19.S4, V19.S4
+	FMOVQ F19, 96(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VMOVI $16, V28.B16
+	VMOVI $32, V29.B16
+	VMOVI $64, V30.B16
+	VMOVI $128, V31.B16
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest72
+loop71:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	FMOVQ 0(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	FMOVQ 32(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c0 // sdot v0.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c4 // sdot v4.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c8 // sdot v8.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cc // sdot v12.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d0 // sdot v16.4s, v22.16b, v27.4b[1]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c1 // sdot v1.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c5 // sdot v5.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c9 // sdot v9.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cd // sdot v13.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d1 // sdot v17.4s, v22.16b, v27.4b[1]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c2 // sdot v2.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c6 // sdot v6.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2ca // sdot v10.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2ce // sdot v14.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d2 // sdot v18.4s, v22.16b, v27.4b[1]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c3 // sdot v3.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c7 // sdot v7.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2cb // sdot v11.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cf // sdot v15.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d3 // sdot v19.4s, v22.16b, v27.4b[1]
+	FMOVQ 64(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4f97eac0 // sdot v0.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac4 // sdot v4.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac8 // sdot v8.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacc // sdot v12.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead0 // sdot v16.4s, v22.16b, v27.4b[2]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4f97eac1 // sdot v1.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac5 // sdot v5.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac9 // sdot v9.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacd // sdot v13.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead1 // sdot v17.4s, v22.16b, v27.4b[2]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4f97eac2 // sdot v2.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac6 // sdot v6.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eaca // sdot v10.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeace // sdot v14.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead2 // sdot v18.4s, v22.16b, v27.4b[2]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4f97eac3 // sdot v3.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac7 // sdot v7.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eacb // sdot v11.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacf // sdot v15.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead3 // sdot v19.4s, v22.16b, v27.4b[2]
+	FMOVQ 96(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac0 // sdot v0.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac4 // sdot v4.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac8 // sdot v8.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacc // sdot v12.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead0 // sdot v16.4s, v22.16b, v27.4b[3]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac1 // sdot v1.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac5 // sdot v5.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac9 // sdot v9.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacd // sdot v13.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead1 // sdot v17.4s, v22.16b, v27.4b[3]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac2 // sdot v2.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac6 // sdot v6.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eaca // sdot v10.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeace // sdot v14.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead2 // sdot v18.4s, v22.16b, v27.4b[3]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac3 // sdot v3.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac7 // sdot v7.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eacb // sdot v11.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacf // sdot v15.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead3 // sdot v19.4s, v22.16b, v27.4b[3]
+	ADD $128, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop71
+rest72:
+	ADDS $4, R3, R3
+	BEQ done74
+one73:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	FMOVQ 0(R1), F20
+	VCMTST V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VCMTST V29.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	VCMTST V30.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VCMTST V31.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	ADD $32, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one73
+done74:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V20.S4
+	VADD V0.S4, V0.S4, V0.S4
+	VADD V20.S4, V0.S4, V0.S4
+	FMOVQ F0, 128(R6)
+	VADD V1.S4, V1.S4, V1.S4
+	VADD V20.S4, V1.S4, V1.S4
+	FMOVQ F1, 160(R6)
+	VADD V2.S4, V2.S4, V2.S4
+	VADD V20.S4, V2.S4, V2.S4
+	FMOVQ F2, 192(R6)
+	VADD V3.S4, V3.S4, V3.S4
+	VADD V20.S4, V3.S4, V3.S4
+	FMOVQ F3, 224(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V20.S4
+	VADD V4.S4, V4.S4, V4.S4
+	VADD V20.S4, V4.S4, V4.S4
+	FMOVQ F4, 128(R6)
+	VADD V5.S4, V5.S4, V5.S4
+	VADD V20.S4, V5.S4, V5.S4
+	FMOVQ F5, 160(R6)
+	VADD V6.S4, V6.S4, V6.S4
+	VADD V20.S4, V6.S4, V6.S4
+	FMOVQ F6, 192(R6)
+	VADD V7.S4, V7.S4, V7.S4
+	VADD V20.S4, V7.S4, V7.S4
+	FMOVQ F7, 224(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V20.S4
+	VADD V8.S4, V8.S4, V8.S4
+	VADD V20.S4, V8.S4, V8.S4
+	FMOVQ F8, 128(R6)
+	VADD V9.S4, V9.S4, V9.S4
+	VADD V20.S4, V9.S4, V9.S4
+	FMOVQ F9, 160(R6)
+	VADD V10.S4, V10.S4, V10.S4
+	VADD V20.S4, V10.S4, V10.S4
+	FMOVQ F10, 192(R6)
+	VADD V11.S4, V11.S4, V11.S4
+	VADD V20.S4, V11.S4, V11.S4
+	FMOVQ F11, 224(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+12)(R0), R2
+	VDUP R2, V20.S4
+	VADD V12.S4, V12.S4, V12.S4
+	VADD V20.S4, V12.S4, V12.S4
+	FMOVQ F12, 128(R6)
+	VADD V13.S4, V13.S4, V13.S4
+	VADD V20.S4, V13.S4, V13.S4
+	FMOVQ F13, 160(R6)
+	VADD V14.S4, V14.S4, V14.S4
+	VADD V20.S4, V14.S4, V14.S4
+	FMOVQ F14, 192(R6)
+	VADD V15.S4, V15.S4, V15.S4
+	VADD V20.S4, V15.S4, V15.S4
+	FMOVQ F15, 224(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+16)(R0), R2
+	VDUP R2, V20.S4
+	VADD V16.S4, V16.S4, V16.S4
+	VADD V20.S4, V16.S4, V16.S4
+	FMOVQ F16, 128(R6)
+	VADD V17.S4, V17.S4, V17.S4
+	VADD V20.S4, V17.S4, V17.S4
+	FMOVQ F17, 160(R6)
+	VADD V18.S4, V18.S4, V18.S4
+	VADD V20.S4, V18.S4, V18.S4
+	FMOVQ F18, 192(R6)
+	VADD V19.S4, V19.S4, V19.S4
+	VADD V20.S4, V19.S4, V19.S4
+	FMOVQ F19, 224(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel66
 	RET
 
 // func fields2Rows32Dotx1(t *tile)
@@ -858,12 +3638,10 @@ TEXT ·fields2Rows32Dotx1(SB), NOSPLIT, $0-8
 	MOVD tile_ldy(R0), R7
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
-panel21:
+panel75:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -873,8 +3651,8 @@ panel21:
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 	SUBS $4, R3, R3
-	BLT rest23
-loop22:
+	BLT rest77
+loop76:
 	FMOVQ (R4), F11
 	PRFM 8192(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -971,11 +3749,11 @@ loop22:
 	ADD $128, R1, R1
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BGE loop22
-rest23:
+	BGE loop76
+rest77:
 	ADDS $4, R3, R3
-	BEQ done25
-one24:
+	BEQ done79
+one78:
 	FMOVS (R4), F11
 	PRFM 8192(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -1003,8 +3781,8 @@ one24:
 	ADD $32, R1, R1
 	ADD $4, R4, R4
 	SUBS $1, R3, R3
-	BNE one24
-done25:
+	BNE one78
+done79:
 	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 32(R6)
@@ -1017,7 +3795,7 @@ done25:
 	ADD R9, R10, R10
 	ADD $128, R11, R11
 	SUBS $1, R8, R8
-	BNE panel21
+	BNE panel75
 	RET
 
 // func fields2Rows32Dotx2(t *tile)
@@ -1031,12 +3809,12 @@ TEXT ·fields2Rows32Dotx2(SB), NOSPLIT, $0-8
 	MOVD tile_ldy(R0), R7
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
-panel26:
+panel80:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1054,8 +3832,8 @@ panel26:
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 	SUBS $4, R3, R3
-	BLT rest28
-loop27:
+	BLT rest82
+loop81:
 	FMOVQ (R4), F19
 	FMOVQ (R5), F20
 	PRFM 8192(R1), PLDL1KEEP
@@ -1186,11 +3964,11 @@ loop27:
 	ADD $16, R4, R4
 	ADD $16, R5, R5
 	SUBS $4, R3, R3
-	BGE loop27
-rest28:
+	BGE loop81
+rest82:
 	ADDS $4, R3, R3
-	BEQ done30
-one29:
+	BEQ done84
+one83:
 	FMOVS (R4), F19
 	FMOVS (R5), F20
 	PRFM 8192(R1), PLDL1KEEP
@@ -1228,8 +4006,8 @@ one29:
 	ADD $4, R4, R4
 	ADD $4, R5, R5
 	SUBS $1, R3, R3
-	BNE one29
-done30:
+	BNE one83
+done84:
 	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 32(R6)
@@ -1251,7 +4029,1204 @@ done30:
 	ADD R9, R10, R10
 	ADD $128, R11, R11
 	SUBS $1, R8, R8
-	BNE panel26
+	BNE panel80
+	RET
+
+// func fields2Rows32Dotx3(t *tile)
+TEXT ·fields2Rows32Dotx3(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	FMOVQ (tile_table+0)(R0), F18
+	FMOVQ (tile_table+16)(R0), F19
+	VMOVI $15, V20.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel85:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest87
+loop86:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	PRFM 8224(R1), PLDL1KEEP
+	FMOVQ 32(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c0 // sdot v0.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c4 // sdot v4.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c8 // sdot v8.4s, v14.16b, v17.4b[1]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4fafe1c1 // sdot v1.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c5 // sdot v5.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c9 // sdot v9.4s, v14.16b, v17.4b[1]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c2 // sdot v2.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c6 // sdot v6.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1ca // sdot v10.4s, v14.16b, v17.4b[1]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4fafe1c3 // sdot v3.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c7 // sdot v7.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1cb // sdot v11.4s, v14.16b, v17.4b[1]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c0 // sdot v0.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c4 // sdot v4.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c8 // sdot v8.4s, v14.16b, v17.4b[2]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe9c1 // sdot v1.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c5 // sdot v5.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c9 // sdot v9.4s, v14.16b, v17.4b[2]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c2 // sdot v2.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c6 // sdot v6.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9ca // sdot v10.4s, v14.16b, v17.4b[2]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe9c3 // sdot v3.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c7 // sdot v7.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9cb // sdot v11.4s, v14.16b, v17.4b[2]
+	PRFM 8288(R1), PLDL1KEEP
+	FMOVQ 96(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c0 // sdot v0.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c4 // sdot v4.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c8 // sdot v8.4s, v14.16b, v17.4b[3]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4fafe9c1 // sdot v1.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c5 // sdot v5.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c9 // sdot v9.4s, v14.16b, v17.4b[3]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c2 // sdot v2.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c6 // sdot v6.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9ca // sdot v10.4s, v14.16b, v17.4b[3]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4fafe9c3 // sdot v3.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c7 // sdot v7.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9cb // sdot v11.4s, v14.16b, v17.4b[3]
+	ADD $128, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop86
+rest87:
+	ADDS $4, R3, R3
+	BEQ done89
+one88:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	ADD $32, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one88
+done89:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 32(R6)
+	FMOVQ F2, 64(R6)
+	FMOVQ F3, 96(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 32(R6)
+	FMOVQ F6, 64(R6)
+	FMOVQ F7, 96(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 32(R6)
+	FMOVQ F10, 64(R6)
+	FMOVQ F11, 96(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest91
+loop90:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	FMOVQ 16(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	FMOVQ 48(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c0 // sdot v0.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c4 // sdot v4.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c8 // sdot v8.4s, v14.16b, v17.4b[1]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4fafe1c1 // sdot v1.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c5 // sdot v5.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c9 // sdot v9.4s, v14.16b, v17.4b[1]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c2 // sdot v2.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c6 // sdot v6.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1ca // sdot v10.4s, v14.16b, v17.4b[1]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4fafe1c3 // sdot v3.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c7 // sdot v7.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1cb // sdot v11.4s, v14.16b, v17.4b[1]
+	FMOVQ 80(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c0 // sdot v0.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c4 // sdot v4.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c8 // sdot v8.4s, v14.16b, v17.4b[2]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe9c1 // sdot v1.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c5 // sdot v5.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c9 // sdot v9.4s, v14.16b, v17.4b[2]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c2 // sdot v2.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c6 // sdot v6.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9ca // sdot v10.4s, v14.16b, v17.4b[2]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe9c3 // sdot v3.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c7 // sdot v7.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9cb // sdot v11.4s, v14.16b, v17.4b[2]
+	FMOVQ 112(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c0 // sdot v0.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c4 // sdot v4.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c8 // sdot v8.4s, v14.16b, v17.4b[3]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4fafe9c1 // sdot v1.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c5 // sdot v5.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c9 // sdot v9.4s, v14.16b, v17.4b[3]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c2 // sdot v2.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c6 // sdot v6.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9ca // sdot v10.4s, v14.16b, v17.4b[3]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4fafe9c3 // sdot v3.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c7 // sdot v7.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9cb // sdot v11.4s, v14.16b, v17.4b[3]
+	ADD $128, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop90
+rest91:
+	ADDS $4, R3, R3
+	BEQ done93
+one92:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	FMOVQ 16(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	ADD $32, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one92
+done93:
+	MOVD R11, R6
+	FMOVQ F0, 16(R6)
+	FMOVQ F1, 48(R6)
+	FMOVQ F2, 80(R6)
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 16(R6)
+	FMOVQ F5, 48(R6)
+	FMOVQ F6, 80(R6)
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 16(R6)
+	FMOVQ F9, 48(R6)
+	FMOVQ F10, 80(R6)
+	FMOVQ F11, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel85
+	RET
+
+// func fields2Rows32Dotx4(t *tile)
+TEXT ·fields2Rows32Dotx4(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	FMOVQ (tile_table+0)(R0), F23
+	FMOVQ (tile_table+16)(R0), F24
+	VMOVI $15, V25.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel94:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest96
+loop95:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	PRFM 8224(R1), PLDL1KEEP
+	FMOVQ 32(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e240 // sdot v0.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e244 // sdot v4.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e248 // sdot v8.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24c // sdot v12.4s, v18.16b, v22.4b[1]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e245 // sdot v5.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e249 // sdot v9.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24d // sdot v13.4s, v18.16b, v22.4b[1]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e242 // sdot v2.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e246 // sdot v6.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24a // sdot v10.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24e // sdot v14.4s, v18.16b, v22.4b[1]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e247 // sdot v7.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24b // sdot v11.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24f // sdot v15.4s, v18.16b, v22.4b[1]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea40 // sdot v0.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea44 // sdot v4.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea48 // sdot v8.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4c // sdot v12.4s, v18.16b, v22.4b[2]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea45 // sdot v5.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea49 // sdot v9.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4d // sdot v13.4s, v18.16b, v22.4b[2]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea42 // sdot v2.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea46 // sdot v6.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4a // sdot v10.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4e // sdot v14.4s, v18.16b, v22.4b[2]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea47 // sdot v7.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4b // sdot v11.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4f // sdot v15.4s, v18.16b, v22.4b[2]
+	PRFM 8288(R1), PLDL1KEEP
+	FMOVQ 96(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea40 // sdot v0.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea44 // sdot v4.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea48 // sdot v8.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4c // sdot v12.4s, v18.16b, v22.4b[3]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea45 // sdot v5.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea49 // sdot v9.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4d // sdot v13.4s, v18.16b, v22.4b[3]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea42 // sdot v2.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea46 // sdot v6.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4a // sdot v10.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4e // sdot v14.4s, v18.16b, v22.4b[3]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea47 // sdot v7.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4b // sdot v11.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4f // sdot v15.4s, v18.16b, v22.4b[3]
+	ADD $128, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop95
+rest96:
+	ADDS $4, R3, R3
+	BEQ done98
+one97:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	ADD $32, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one97
+done98:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 32(R6)
+	FMOVQ F2, 64(R6)
+	FMOVQ F3, 96(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 32(R6)
+	FMOVQ F6, 64(R6)
+	FMOVQ F7, 96(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 32(R6)
+	FMOVQ F10, 64(R6)
+	FMOVQ F11, 96(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 0(R6)
+	FMOVQ F13, 32(R6)
+	FMOVQ F14, 64(R6)
+	FMOVQ F15, 96(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest100
+loop99:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	FMOVQ 16(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	FMOVQ 48(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e240 // sdot v0.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e244 // sdot v4.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e248 // sdot v8.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24c // sdot v12.4s, v18.16b, v22.4b[1]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e245 // sdot v5.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e249 // sdot v9.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24d // sdot v13.4s, v18.16b, v22.4b[1]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e242 // sdot v2.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e246 // sdot v6.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24a // sdot v10.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24e // sdot v14.4s, v18.16b, v22.4b[1]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e247 // sdot v7.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24b // sdot v11.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24f // sdot v15.4s, v18.16b, v22.4b[1]
+	FMOVQ 80(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea40 // sdot v0.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea44 // sdot v4.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea48 // sdot v8.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4c // sdot v12.4s, v18.16b, v22.4b[2]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea45 // sdot v5.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea49 // sdot v9.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4d // sdot v13.4s, v18.16b, v22.4b[2]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea42 // sdot v2.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea46 // sdot v6.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4a // sdot v10.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4e // sdot v14.4s, v18.16b, v22.4b[2]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea47 // sdot v7.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4b // sdot v11.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4f // sdot v15.4s, v18.16b, v22.4b[2]
+	FMOVQ 112(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea40 // sdot v0.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea44 // sdot v4.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea48 // sdot v8.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4c // sdot v12.4s, v18.16b, v22.4b[3]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea45 // sdot v5.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea49 // sdot v9.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4d // sdot v13.4s, v18.16b, v22.4b[3]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea42 // sdot v2.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea46 // sdot v6.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4a // sdot v10.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4e // sdot v14.4s, v18.16b, v22.4b[3]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea47 // sdot v7.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4b // sdot v11.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4f // sdot v15.4s, v18.16b, v22.4b[3]
+	ADD $128, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop99
+rest100:
+	ADDS $4, R3, R3
+	BEQ done102
+one101:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	FMOVQ 16(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	ADD $32, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one101
+done102:
+	MOVD R11, R6
+	FMOVQ F0, 16(R6)
+	FMOVQ F1, 48(R6)
+	FMOVQ F2, 80(R6)
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 16(R6)
+	FMOVQ F5, 48(R6)
+	FMOVQ F6, 80(R6)
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 16(R6)
+	FMOVQ F9, 48(R6)
+	FMOVQ F10, 80(R6)
+	FMOVQ F11, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 16(R6)
+	FMOVQ F13, 48(R6)
+	FMOVQ F14, 80(R6)
+	FMOVQ F15, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel94
+	RET
+
+// func fields2Rows32Dotx5(t *tile)
+TEXT ·fields2Rows32Dotx5(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	FMOVQ (tile_table+0)(R0), F28
+	FMOVQ (tile_table+16)(R0), F29
+	VMOVI $15, V30.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel103:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest105
+loop104:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	PRFM 8224(R1), PLDL1KEEP
+	FMOVQ 32(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c0 // sdot v0.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c4 // sdot v4.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c8 // sdot v8.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cc // sdot v12.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d0 // sdot v16.4s, v22.16b, v27.4b[1]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4fb7e2c1 // sdot v1.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c5 // sdot v5.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c9 // sdot v9.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cd // sdot v13.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d1 // sdot v17.4s, v22.16b, v27.4b[1]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c2 // sdot v2.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c6 // sdot v6.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2ca // sdot v10.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2ce // sdot v14.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d2 // sdot v18.4s, v22.16b, v27.4b[1]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4fb7e2c3 // sdot v3.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c7 // sdot v7.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2cb // sdot v11.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cf // sdot v15.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d3 // sdot v19.4s, v22.16b, v27.4b[1]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac0 // sdot v0.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac4 // sdot v4.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac8 // sdot v8.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacc // sdot v12.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead0 // sdot v16.4s, v22.16b, v27.4b[2]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97eac1 // sdot v1.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac5 // sdot v5.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac9 // sdot v9.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacd // sdot v13.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead1 // sdot v17.4s, v22.16b, v27.4b[2]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac2 // sdot v2.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac6 // sdot v6.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eaca // sdot v10.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeace // sdot v14.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead2 // sdot v18.4s, v22.16b, v27.4b[2]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97eac3 // sdot v3.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac7 // sdot v7.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eacb // sdot v11.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacf // sdot v15.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead3 // sdot v19.4s, v22.16b, v27.4b[2]
+	PRFM 8288(R1), PLDL1KEEP
+	FMOVQ 96(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac0 // sdot v0.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac4 // sdot v4.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac8 // sdot v8.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacc // sdot v12.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead0 // sdot v16.4s, v22.16b, v27.4b[3]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4fb7eac1 // sdot v1.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac5 // sdot v5.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac9 // sdot v9.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacd // sdot v13.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead1 // sdot v17.4s, v22.16b, v27.4b[3]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac2 // sdot v2.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac6 // sdot v6.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eaca // sdot v10.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeace // sdot v14.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead2 // sdot v18.4s, v22.16b, v27.4b[3]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4fb7eac3 // sdot v3.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac7 // sdot v7.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eacb // sdot v11.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacf // sdot v15.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead3 // sdot v19.4s, v22.16b, v27.4b[3]
+	ADD $128, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop104
+rest105:
+	ADDS $4, R3, R3
+	BEQ done107
+one106:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	ADD $32, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one106
+done107:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 32(R6)
+	FMOVQ F2, 64(R6)
+	FMOVQ F3, 96(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 32(R6)
+	FMOVQ F6, 64(R6)
+	FMOVQ F7, 96(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 32(R6)
+	FMOVQ F10, 64(R6)
+	FMOVQ F11, 96(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 0(R6)
+	FMOVQ F13, 32(R6)
+	FMOVQ F14, 64(R6)
+	FMOVQ F15, 96(R6)
+	ADD R7, R6, R6
+	FMOVQ F16, 0(R6)
+	FMOVQ F17, 32(R6)
+	FMOVQ F18, 64(R6)
+	FMOVQ F19, 96(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest109
+loop108:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	FMOVQ 16(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	FMOVQ 48(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c0 // sdot v0.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c4 // sdot v4.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c8 // sdot v8.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cc // sdot v12.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d0 // sdot v16.4s, v22.16b, v27.4b[1]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4fb7e2c1 // sdot v1.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c5 // sdot v5.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c9 // sdot v9.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cd // sdot v13.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d1 // sdot v17.4s, v22.16b, v27.4b[1]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c2 // sdot v2.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c6 // sdot v6.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2ca // sdot v10.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2ce // sdot v14.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d2 // sdot v18.4s, v22.16b, v27.4b[1]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4fb7e2c3 // sdot v3.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c7 // sdot v7.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2cb // sdot v11.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cf // sdot v15.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d3 // sdot v19.4s, v22.16b, v27.4b[1]
+	FMOVQ 80(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac0 // sdot v0.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac4 // sdot v4.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac8 // sdot v8.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacc // sdot v12.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead0 // sdot v16.4s, v22.16b, v27.4b[2]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97eac1 // sdot v1.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac5 // sdot v5.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac9 // sdot v9.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacd // sdot v13.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead1 // sdot v17.4s, v22.16b, v27.4b[2]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac2 // sdot v2.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac6 // sdot v6.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eaca // sdot v10.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeace // sdot v14.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead2 // sdot v18.4s, v22.16b, v27.4b[2]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97eac3 // sdot v3.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac7 // sdot v7.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eacb // sdot v11.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacf // sdot v15.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead3 // sdot v19.4s, v22.16b, v27.4b[2]
+	FMOVQ 112(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac0 // sdot v0.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac4 // sdot v4.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac8 // sdot v8.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacc // sdot v12.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead0 // sdot v16.4s, v22.16b, v27.4b[3]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4fb7eac1 // sdot v1.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac5 // sdot v5.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac9 // sdot v9.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacd // sdot v13.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead1 // sdot v17.4s, v22.16b, v27.4b[3]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac2 // sdot v2.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac6 // sdot v6.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eaca // sdot v10.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeace // sdot v14.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead2 // sdot v18.4s, v22.16b, v27.4b[3]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4fb7eac3 // sdot v3.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac7 // sdot v7.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eacb // sdot v11.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacf // sdot v15.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead3 // sdot v19.4s, v22.16b, v27.4b[3]
+	ADD $128, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop108
+rest109:
+	ADDS $4, R3, R3
+	BEQ done111
+one110:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	FMOVQ 16(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	ADD $32, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one110
+done111:
+	MOVD R11, R6
+	FMOVQ F0, 16(R6)
+	FMOVQ F1, 48(R6)
+	FMOVQ F2, 80(R6)
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 16(R6)
+	FMOVQ F5, 48(R6)
+	FMOVQ F6, 80(R6)
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 16(R6)
+	FMOVQ F9, 48(R6)
+	FMOVQ F10, 80(R6)
+	FMOVQ F11, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 16(R6)
+	FMOVQ F13, 48(R6)
+	FMOVQ F14, 80(R6)
+	FMOVQ F15, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F16, 16(R6)
+	FMOVQ F17, 48(R6)
+	FMOVQ F18, 80(R6)
+	FMOVQ F19, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel103
 	RET
 
 // func fields2Rows64Dotx1(t *tile)
@@ -1265,12 +5240,10 @@ TEXT ·fields2Rows64Dotx1(SB), NOSPLIT, $0-8
 	MOVD tile_ldy(R0), R7
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
-panel31:
+panel112:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1280,8 +5253,8 @@ panel31:
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 	SUBS $4, R3, R3
-	BLT rest33
-loop32:
+	BLT rest114
+loop113:
 	FMOVQ (R4), F11
 	PRFM 8192(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -1378,11 +5351,11 @@ loop32:
 	ADD $256, R1, R1
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BGE loop32
-rest33:
+	BGE loop113
+rest114:
 	ADDS $4, R3, R3
-	BEQ done35
-one34:
+	BEQ done116
+one115:
 	FMOVS (R4), F11
 	PRFM 8192(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -1410,8 +5383,8 @@ one34:
 	ADD $64, R1, R1
 	ADD $4, R4, R4
 	SUBS $1, R3, R3
-	BNE one34
-done35:
+	BNE one115
+done116:
 	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 64(R6)
@@ -1424,7 +5397,7 @@ done35:
 	ADD R9, R10, R10
 	ADD $256, R11, R11
 	SUBS $1, R8, R8
-	BNE panel31
+	BNE panel112
 	RET
 
 // func fields2Rows64Dotx2(t *tile)
@@ -1438,12 +5411,12 @@ TEXT ·fields2Rows64Dotx2(SB), NOSPLIT, $0-8
 	MOVD tile_ldy(R0), R7
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
-panel36:
+panel117:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1461,8 +5434,8 @@ panel36:
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 	SUBS $4, R3, R3
-	BLT rest38
-loop37:
+	BLT rest119
+loop118:
 	FMOVQ (R4), F19
 	FMOVQ (R5), F20
 	PRFM 8192(R1), PLDL1KEEP
@@ -1593,11 +5566,11 @@ loop37:
 	ADD $16, R4, R4
 	ADD $16, R5, R5
 	SUBS $4, R3, R3
-	BGE loop37
-rest38:
+	BGE loop118
+rest119:
 	ADDS $4, R3, R3
-	BEQ done40
-one39:
+	BEQ done121
+one120:
 	FMOVS (R4), F19
 	FMOVS (R5), F20
 	PRFM 8192(R1), PLDL1KEEP
@@ -1635,8 +5608,8 @@ one39:
 	ADD $4, R4, R4
 	ADD $4, R5, R5
 	SUBS $1, R3, R3
-	BNE one39
-done40:
+	BNE one120
+done121:
 	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 64(R6)
@@ -1658,7 +5631,1204 @@ done40:
 	ADD R9, R10, R10
 	ADD $256, R11, R11
 	SUBS $1, R8, R8
-	BNE panel36
+	BNE panel117
+	RET
+
+// func fields2Rows64Dotx3(t *tile)
+TEXT ·fields2Rows64Dotx3(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	FMOVQ (tile_table+0)(R0), F18
+	FMOVQ (tile_table+16)(R0), F19
+	VMOVI $15, V20.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel122:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest124
+loop123:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c0 // sdot v0.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c4 // sdot v4.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c8 // sdot v8.4s, v14.16b, v17.4b[1]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4fafe1c1 // sdot v1.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c5 // sdot v5.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c9 // sdot v9.4s, v14.16b, v17.4b[1]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c2 // sdot v2.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c6 // sdot v6.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1ca // sdot v10.4s, v14.16b, v17.4b[1]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4fafe1c3 // sdot v3.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c7 // sdot v7.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1cb // sdot v11.4s, v14.16b, v17.4b[1]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c0 // sdot v0.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c4 // sdot v4.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c8 // sdot v8.4s, v14.16b, v17.4b[2]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe9c1 // sdot v1.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c5 // sdot v5.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c9 // sdot v9.4s, v14.16b, v17.4b[2]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c2 // sdot v2.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c6 // sdot v6.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9ca // sdot v10.4s, v14.16b, v17.4b[2]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe9c3 // sdot v3.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c7 // sdot v7.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9cb // sdot v11.4s, v14.16b, v17.4b[2]
+	PRFM 8384(R1), PLDL1KEEP
+	FMOVQ 192(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c0 // sdot v0.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c4 // sdot v4.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c8 // sdot v8.4s, v14.16b, v17.4b[3]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4fafe9c1 // sdot v1.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c5 // sdot v5.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c9 // sdot v9.4s, v14.16b, v17.4b[3]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c2 // sdot v2.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c6 // sdot v6.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9ca // sdot v10.4s, v14.16b, v17.4b[3]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4fafe9c3 // sdot v3.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c7 // sdot v7.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9cb // sdot v11.4s, v14.16b, v17.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop123
+rest124:
+	ADDS $4, R3, R3
+	BEQ done126
+one125:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one125
+done126:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 64(R6)
+	FMOVQ F2, 128(R6)
+	FMOVQ F3, 192(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 64(R6)
+	FMOVQ F6, 128(R6)
+	FMOVQ F7, 192(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 64(R6)
+	FMOVQ F10, 128(R6)
+	FMOVQ F11, 192(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest128
+loop127:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	FMOVQ 16(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	FMOVQ 80(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c0 // sdot v0.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c4 // sdot v4.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c8 // sdot v8.4s, v14.16b, v17.4b[1]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4fafe1c1 // sdot v1.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c5 // sdot v5.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c9 // sdot v9.4s, v14.16b, v17.4b[1]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c2 // sdot v2.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c6 // sdot v6.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1ca // sdot v10.4s, v14.16b, v17.4b[1]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4fafe1c3 // sdot v3.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c7 // sdot v7.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1cb // sdot v11.4s, v14.16b, v17.4b[1]
+	FMOVQ 144(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c0 // sdot v0.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c4 // sdot v4.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c8 // sdot v8.4s, v14.16b, v17.4b[2]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe9c1 // sdot v1.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c5 // sdot v5.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c9 // sdot v9.4s, v14.16b, v17.4b[2]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c2 // sdot v2.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c6 // sdot v6.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9ca // sdot v10.4s, v14.16b, v17.4b[2]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe9c3 // sdot v3.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c7 // sdot v7.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9cb // sdot v11.4s, v14.16b, v17.4b[2]
+	FMOVQ 208(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c0 // sdot v0.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c4 // sdot v4.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c8 // sdot v8.4s, v14.16b, v17.4b[3]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4fafe9c1 // sdot v1.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c5 // sdot v5.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c9 // sdot v9.4s, v14.16b, v17.4b[3]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c2 // sdot v2.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c6 // sdot v6.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9ca // sdot v10.4s, v14.16b, v17.4b[3]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4fafe9c3 // sdot v3.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c7 // sdot v7.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9cb // sdot v11.4s, v14.16b, v17.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop127
+rest128:
+	ADDS $4, R3, R3
+	BEQ done130
+one129:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	FMOVQ 16(R1), F12
+	VAND V20.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VTBL V13.B16, [V19.B16], V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one129
+done130:
+	MOVD R11, R6
+	FMOVQ F0, 16(R6)
+	FMOVQ F1, 80(R6)
+	FMOVQ F2, 144(R6)
+	FMOVQ F3, 208(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 16(R6)
+	FMOVQ F5, 80(R6)
+	FMOVQ F6, 144(R6)
+	FMOVQ F7, 208(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 16(R6)
+	FMOVQ F9, 80(R6)
+	FMOVQ F10, 144(R6)
+	FMOVQ F11, 208(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel122
+	RET
+
+// func fields2Rows64Dotx4(t *tile)
+TEXT ·fields2Rows64Dotx4(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	FMOVQ (tile_table+0)(R0), F23
+	FMOVQ (tile_table+16)(R0), F24
+	VMOVI $15, V25.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel131:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest133
+loop132:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e240 // sdot v0.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e244 // sdot v4.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e248 // sdot v8.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24c // sdot v12.4s, v18.16b, v22.4b[1]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e245 // sdot v5.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e249 // sdot v9.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24d // sdot v13.4s, v18.16b, v22.4b[1]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e242 // sdot v2.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e246 // sdot v6.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24a // sdot v10.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24e // sdot v14.4s, v18.16b, v22.4b[1]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e247 // sdot v7.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24b // sdot v11.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24f // sdot v15.4s, v18.16b, v22.4b[1]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea40 // sdot v0.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea44 // sdot v4.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea48 // sdot v8.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4c // sdot v12.4s, v18.16b, v22.4b[2]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea45 // sdot v5.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea49 // sdot v9.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4d // sdot v13.4s, v18.16b, v22.4b[2]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea42 // sdot v2.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea46 // sdot v6.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4a // sdot v10.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4e // sdot v14.4s, v18.16b, v22.4b[2]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea47 // sdot v7.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4b // sdot v11.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4f // sdot v15.4s, v18.16b, v22.4b[2]
+	PRFM 8384(R1), PLDL1KEEP
+	FMOVQ 192(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea40 // sdot v0.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea44 // sdot v4.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea48 // sdot v8.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4c // sdot v12.4s, v18.16b, v22.4b[3]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea45 // sdot v5.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea49 // sdot v9.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4d // sdot v13.4s, v18.16b, v22.4b[3]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea42 // sdot v2.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea46 // sdot v6.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4a // sdot v10.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4e // sdot v14.4s, v18.16b, v22.4b[3]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea47 // sdot v7.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4b // sdot v11.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4f // sdot v15.4s, v18.16b, v22.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop132
+rest133:
+	ADDS $4, R3, R3
+	BEQ done135
+one134:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one134
+done135:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 64(R6)
+	FMOVQ F2, 128(R6)
+	FMOVQ F3, 192(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 64(R6)
+	FMOVQ F6, 128(R6)
+	FMOVQ F7, 192(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 64(R6)
+	FMOVQ F10, 128(R6)
+	FMOVQ F11, 192(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 0(R6)
+	FMOVQ F13, 64(R6)
+	FMOVQ F14, 128(R6)
+	FMOVQ F15, 192(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest137
+loop136:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	FMOVQ 16(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	FMOVQ 80(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e240 // sdot v0.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e244 // sdot v4.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e248 // sdot v8.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24c // sdot v12.4s, v18.16b, v22.4b[1]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e245 // sdot v5.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e249 // sdot v9.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24d // sdot v13.4s, v18.16b, v22.4b[1]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e242 // sdot v2.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e246 // sdot v6.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24a // sdot v10.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24e // sdot v14.4s, v18.16b, v22.4b[1]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e247 // sdot v7.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24b // sdot v11.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24f // sdot v15.4s, v18.16b, v22.4b[1]
+	FMOVQ 144(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea40 // sdot v0.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea44 // sdot v4.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea48 // sdot v8.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4c // sdot v12.4s, v18.16b, v22.4b[2]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea45 // sdot v5.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea49 // sdot v9.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4d // sdot v13.4s, v18.16b, v22.4b[2]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea42 // sdot v2.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea46 // sdot v6.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4a // sdot v10.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4e // sdot v14.4s, v18.16b, v22.4b[2]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea47 // sdot v7.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4b // sdot v11.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4f // sdot v15.4s, v18.16b, v22.4b[2]
+	FMOVQ 208(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea40 // sdot v0.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea44 // sdot v4.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea48 // sdot v8.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4c // sdot v12.4s, v18.16b, v22.4b[3]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea45 // sdot v5.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea49 // sdot v9.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4d // sdot v13.4s, v18.16b, v22.4b[3]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea42 // sdot v2.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea46 // sdot v6.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4a // sdot v10.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4e // sdot v14.4s, v18.16b, v22.4b[3]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea47 // sdot v7.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4b // sdot v11.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4f // sdot v15.4s, v18.16b, v22.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop136
+rest137:
+	ADDS $4, R3, R3
+	BEQ done139
+one138:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	FMOVQ 16(R1), F16
+	VAND V25.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VTBL V17.B16, [V24.B16], V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one138
+done139:
+	MOVD R11, R6
+	FMOVQ F0, 16(R6)
+	FMOVQ F1, 80(R6)
+	FMOVQ F2, 144(R6)
+	FMOVQ F3, 208(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 16(R6)
+	FMOVQ F5, 80(R6)
+	FMOVQ F6, 144(R6)
+	FMOVQ F7, 208(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 16(R6)
+	FMOVQ F9, 80(R6)
+	FMOVQ F10, 144(R6)
+	FMOVQ F11, 208(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 16(R6)
+	FMOVQ F13, 80(R6)
+	FMOVQ F14, 144(R6)
+	FMOVQ F15, 208(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel131
+	RET
+
+// func fields2Rows64Dotx5(t *tile)
+TEXT ·fields2Rows64Dotx5(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	FMOVQ (tile_table+0)(R0), F28
+	FMOVQ (tile_table+16)(R0), F29
+	VMOVI $15, V30.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel140:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest142
+loop141:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c0 // sdot v0.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c4 // sdot v4.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c8 // sdot v8.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cc // sdot v12.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d0 // sdot v16.4s, v22.16b, v27.4b[1]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4fb7e2c1 // sdot v1.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c5 // sdot v5.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c9 // sdot v9.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cd // sdot v13.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d1 // sdot v17.4s, v22.16b, v27.4b[1]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c2 // sdot v2.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c6 // sdot v6.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2ca // sdot v10.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2ce // sdot v14.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d2 // sdot v18.4s, v22.16b, v27.4b[1]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4fb7e2c3 // sdot v3.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c7 // sdot v7.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2cb // sdot v11.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cf // sdot v15.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d3 // sdot v19.4s, v22.16b, v27.4b[1]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac0 // sdot v0.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac4 // sdot v4.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac8 // sdot v8.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacc // sdot v12.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead0 // sdot v16.4s, v22.16b, v27.4b[2]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97eac1 // sdot v1.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac5 // sdot v5.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac9 // sdot v9.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacd // sdot v13.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead1 // sdot v17.4s, v22.16b, v27.4b[2]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac2 // sdot v2.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac6 // sdot v6.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eaca // sdot v10.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeace // sdot v14.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead2 // sdot v18.4s, v22.16b, v27.4b[2]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97eac3 // sdot v3.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac7 // sdot v7.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eacb // sdot v11.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacf // sdot v15.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead3 // sdot v19.4s, v22.16b, v27.4b[2]
+	PRFM 8384(R1), PLDL1KEEP
+	FMOVQ 192(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac0 // sdot v0.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac4 // sdot v4.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac8 // sdot v8.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacc // sdot v12.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead0 // sdot v16.4s, v22.16b, v27.4b[3]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4fb7eac1 // sdot v1.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac5 // sdot v5.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac9 // sdot v9.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacd // sdot v13.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead1 // sdot v17.4s, v22.16b, v27.4b[3]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac2 // sdot v2.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac6 // sdot v6.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eaca // sdot v10.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeace // sdot v14.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead2 // sdot v18.4s, v22.16b, v27.4b[3]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4fb7eac3 // sdot v3.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac7 // sdot v7.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eacb // sdot v11.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacf // sdot v15.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead3 // sdot v19.4s, v22.16b, v27.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop141
+rest142:
+	ADDS $4, R3, R3
+	BEQ done144
+one143:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one143
+done144:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 64(R6)
+	FMOVQ F2, 128(R6)
+	FMOVQ F3, 192(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 64(R6)
+	FMOVQ F6, 128(R6)
+	FMOVQ F7, 192(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 64(R6)
+	FMOVQ F10, 128(R6)
+	FMOVQ F11, 192(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 0(R6)
+	FMOVQ F13, 64(R6)
+	FMOVQ F14, 128(R6)
+	FMOVQ F15, 192(R6)
+	ADD R7, R6, R6
+	FMOVQ F16, 0(R6)
+	FMOVQ F17, 64(R6)
+	FMOVQ F18, 128(R6)
+	FMOVQ F19, 192(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest146
+loop145:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	FMOVQ 16(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	FMOVQ 80(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c0 // sdot v0.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c4 // sdot v4.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c8 // sdot v8.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cc // sdot v12.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d0 // sdot v16.4s, v22.16b, v27.4b[1]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4fb7e2c1 // sdot v1.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c5 // sdot v5.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c9 // sdot v9.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cd // sdot v13.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d1 // sdot v17.4s, v22.16b, v27.4b[1]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c2 // sdot v2.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c6 // sdot v6.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2ca // sdot v10.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2ce // sdot v14.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d2 // sdot v18.4s, v22.16b, v27.4b[1]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4fb7e2c3 // sdot v3.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c7 // sdot v7.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2cb // sdot v11.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cf // sdot v15.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d3 // sdot v19.4s, v22.16b, v27.4b[1]
+	FMOVQ 144(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac0 // sdot v0.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac4 // sdot v4.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac8 // sdot v8.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacc // sdot v12.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead0 // sdot v16.4s, v22.16b, v27.4b[2]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97eac1 // sdot v1.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac5 // sdot v5.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac9 // sdot v9.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacd // sdot v13.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead1 // sdot v17.4s, v22.16b, v27.4b[2]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac2 // sdot v2.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac6 // sdot v6.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eaca // sdot v10.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeace // sdot v14.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead2 // sdot v18.4s, v22.16b, v27.4b[2]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97eac3 // sdot v3.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac7 // sdot v7.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eacb // sdot v11.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacf // sdot v15.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead3 // sdot v19.4s, v22.16b, v27.4b[2]
+	FMOVQ 208(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac0 // sdot v0.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac4 // sdot v4.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac8 // sdot v8.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacc // sdot v12.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead0 // sdot v16.4s, v22.16b, v27.4b[3]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4fb7eac1 // sdot v1.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac5 // sdot v5.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac9 // sdot v9.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacd // sdot v13.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead1 // sdot v17.4s, v22.16b, v27.4b[3]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac2 // sdot v2.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac6 // sdot v6.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eaca // sdot v10.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeace // sdot v14.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead2 // sdot v18.4s, v22.16b, v27.4b[3]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4fb7eac3 // sdot v3.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac7 // sdot v7.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eacb // sdot v11.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacf // sdot v15.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead3 // sdot v19.4s, v22.16b, v27.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop145
+rest146:
+	ADDS $4, R3, R3
+	BEQ done148
+one147:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	FMOVQ 16(R1), F20
+	VAND V30.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VTBL V21.B16, [V29.B16], V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one147
+done148:
+	MOVD R11, R6
+	FMOVQ F0, 16(R6)
+	FMOVQ F1, 80(R6)
+	FMOVQ F2, 144(R6)
+	FMOVQ F3, 208(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 16(R6)
+	FMOVQ F5, 80(R6)
+	FMOVQ F6, 144(R6)
+	FMOVQ F7, 208(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 16(R6)
+	FMOVQ F9, 80(R6)
+	FMOVQ F10, 144(R6)
+	FMOVQ F11, 208(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 16(R6)
+	FMOVQ F13, 80(R6)
+	FMOVQ F14, 144(R6)
+	FMOVQ F15, 208(R6)
+	ADD R7, R6, R6
+	FMOVQ F16, 16(R6)
+	FMOVQ F17, 80(R6)
+	FMOVQ F18, 144(R6)
+	FMOVQ F19, 208(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel140
 	RET
 
 // func fields4Rows32Dotx1(t *tile)
@@ -1671,12 +6841,10 @@ TEXT ·fields4Rows32Dotx1(SB), NOSPLIT, $0-8
 	MOVD tile_ldy(R0), R7
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
-panel41:
+panel149:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1686,8 +6854,8 @@ panel41:
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 	SUBS $4, R3, R3
-	BLT rest43
-loop42:
+	BLT rest151
+loop150:
 	FMOVQ (R4), F11
 	PRFM 8192(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -1808,11 +6976,11 @@ loop42:
 	ADD $256, R1, R1
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BGE loop42
-rest43:
+	BGE loop150
+rest151:
 	ADDS $4, R3, R3
-	BEQ done45
-one44:
+	BEQ done153
+one152:
 	FMOVS (R4), F11
 	PRFM 8192(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -1846,8 +7014,8 @@ one44:
 	ADD $64, R1, R1
 	ADD $4, R4, R4
 	SUBS $1, R3, R3
-	BNE one44
-done45:
+	BNE one152
+done153:
 	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 64(R6)
@@ -1860,7 +7028,7 @@ done45:
 	ADD R9, R10, R10
 	ADD $128, R11, R11
 	SUBS $1, R8, R8
-	BNE panel41
+	BNE panel149
 	RET
 
 // func fields4Rows32Dotx2(t *tile)
@@ -1873,12 +7041,12 @@ TEXT ·fields4Rows32Dotx2(SB), NOSPLIT, $0-8
 	MOVD tile_ldy(R0), R7
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
-panel46:
+panel154:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1896,8 +7064,8 @@ panel46:
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 	SUBS $4, R3, R3
-	BLT rest48
-loop47:
+	BLT rest156
+loop155:
 	FMOVQ (R4), F19
 	FMOVQ (R5), F20
 	PRFM 8192(R1), PLDL1KEEP
@@ -2052,11 +7220,11 @@ loop47:
 	ADD $16, R4, R4
 	ADD $16, R5, R5
 	SUBS $4, R3, R3
-	BGE loop47
-rest48:
+	BGE loop155
+rest156:
 	ADDS $4, R3, R3
-	BEQ done50
-one49:
+	BEQ done158
+one157:
 	FMOVS (R4), F19
 	FMOVS (R5), F20
 	PRFM 8192(R1), PLDL1KEEP
@@ -2100,8 +7268,8 @@ one49:
 	ADD $4, R4, R4
 	ADD $4, R5, R5
 	SUBS $1, R3, R3
-	BNE one49
-done50:
+	BNE one157
+done158:
 	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 64(R6)
@@ -2123,7 +7291,1291 @@ done50:
 	ADD R9, R10, R10
 	ADD $128, R11, R11
 	SUBS $1, R8, R8
-	BNE panel46
+	BNE panel154
+	RET
+
+// func fields4Rows32Dotx3(t *tile)
+TEXT ·fields4Rows32Dotx3(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	FMOVQ (tile_table+0)(R0), F18
+	VMOVI $15, V19.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel159:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest161
+loop160:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	FMOVQ 16(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c0 // sdot v0.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c4 // sdot v4.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c8 // sdot v8.4s, v14.16b, v17.4b[1]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c1 // sdot v1.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c5 // sdot v5.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c9 // sdot v9.4s, v14.16b, v17.4b[1]
+	FMOVQ 80(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c2 // sdot v2.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c6 // sdot v6.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1ca // sdot v10.4s, v14.16b, v17.4b[1]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c3 // sdot v3.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c7 // sdot v7.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1cb // sdot v11.4s, v14.16b, v17.4b[1]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c0 // sdot v0.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c4 // sdot v4.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c8 // sdot v8.4s, v14.16b, v17.4b[2]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c1 // sdot v1.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c5 // sdot v5.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c9 // sdot v9.4s, v14.16b, v17.4b[2]
+	FMOVQ 144(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c2 // sdot v2.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c6 // sdot v6.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9ca // sdot v10.4s, v14.16b, v17.4b[2]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c3 // sdot v3.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c7 // sdot v7.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9cb // sdot v11.4s, v14.16b, v17.4b[2]
+	PRFM 8384(R1), PLDL1KEEP
+	FMOVQ 192(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c0 // sdot v0.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c4 // sdot v4.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c8 // sdot v8.4s, v14.16b, v17.4b[3]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c1 // sdot v1.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c5 // sdot v5.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c9 // sdot v9.4s, v14.16b, v17.4b[3]
+	FMOVQ 208(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c2 // sdot v2.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c6 // sdot v6.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9ca // sdot v10.4s, v14.16b, v17.4b[3]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c3 // sdot v3.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c7 // sdot v7.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9cb // sdot v11.4s, v14.16b, v17.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop160
+rest161:
+	ADDS $4, R3, R3
+	BEQ done163
+one162:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	FMOVQ 16(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one162
+done163:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 64(R6)
+	FMOVQ F2, 16(R6)
+	FMOVQ F3, 80(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 64(R6)
+	FMOVQ F6, 16(R6)
+	FMOVQ F7, 80(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 64(R6)
+	FMOVQ F10, 16(R6)
+	FMOVQ F11, 80(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest165
+loop164:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	FMOVQ 32(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	FMOVQ 48(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	FMOVQ 96(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c0 // sdot v0.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c4 // sdot v4.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c8 // sdot v8.4s, v14.16b, v17.4b[1]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c1 // sdot v1.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c5 // sdot v5.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c9 // sdot v9.4s, v14.16b, v17.4b[1]
+	FMOVQ 112(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c2 // sdot v2.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c6 // sdot v6.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1ca // sdot v10.4s, v14.16b, v17.4b[1]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c3 // sdot v3.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c7 // sdot v7.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1cb // sdot v11.4s, v14.16b, v17.4b[1]
+	FMOVQ 160(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c0 // sdot v0.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c4 // sdot v4.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c8 // sdot v8.4s, v14.16b, v17.4b[2]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c1 // sdot v1.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c5 // sdot v5.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c9 // sdot v9.4s, v14.16b, v17.4b[2]
+	FMOVQ 176(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c2 // sdot v2.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c6 // sdot v6.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9ca // sdot v10.4s, v14.16b, v17.4b[2]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c3 // sdot v3.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c7 // sdot v7.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9cb // sdot v11.4s, v14.16b, v17.4b[2]
+	FMOVQ 224(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c0 // sdot v0.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c4 // sdot v4.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c8 // sdot v8.4s, v14.16b, v17.4b[3]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c1 // sdot v1.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c5 // sdot v5.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c9 // sdot v9.4s, v14.16b, v17.4b[3]
+	FMOVQ 240(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c2 // sdot v2.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c6 // sdot v6.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9ca // sdot v10.4s, v14.16b, v17.4b[3]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c3 // sdot v3.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c7 // sdot v7.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9cb // sdot v11.4s, v14.16b, v17.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop164
+rest165:
+	ADDS $4, R3, R3
+	BEQ done167
+one166:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	FMOVQ 32(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	FMOVQ 48(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one166
+done167:
+	MOVD R11, R6
+	FMOVQ F0, 32(R6)
+	FMOVQ F1, 96(R6)
+	FMOVQ F2, 48(R6)
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 32(R6)
+	FMOVQ F5, 96(R6)
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 32(R6)
+	FMOVQ F9, 96(R6)
+	FMOVQ F10, 48(R6)
+	FMOVQ F11, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel159
+	RET
+
+// func fields4Rows32Dotx4(t *tile)
+TEXT ·fields4Rows32Dotx4(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	FMOVQ (tile_table+0)(R0), F23
+	VMOVI $15, V24.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel168:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest170
+loop169:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	FMOVQ 16(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e240 // sdot v0.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e244 // sdot v4.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e248 // sdot v8.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24c // sdot v12.4s, v18.16b, v22.4b[1]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e245 // sdot v5.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e249 // sdot v9.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24d // sdot v13.4s, v18.16b, v22.4b[1]
+	FMOVQ 80(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e242 // sdot v2.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e246 // sdot v6.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24a // sdot v10.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24e // sdot v14.4s, v18.16b, v22.4b[1]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e247 // sdot v7.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24b // sdot v11.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24f // sdot v15.4s, v18.16b, v22.4b[1]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea40 // sdot v0.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea44 // sdot v4.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea48 // sdot v8.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4c // sdot v12.4s, v18.16b, v22.4b[2]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea45 // sdot v5.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea49 // sdot v9.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4d // sdot v13.4s, v18.16b, v22.4b[2]
+	FMOVQ 144(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea42 // sdot v2.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea46 // sdot v6.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4a // sdot v10.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4e // sdot v14.4s, v18.16b, v22.4b[2]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea47 // sdot v7.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4b // sdot v11.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4f // sdot v15.4s, v18.16b, v22.4b[2]
+	PRFM 8384(R1), PLDL1KEEP
+	FMOVQ 192(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea40 // sdot v0.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea44 // sdot v4.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea48 // sdot v8.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4c // sdot v12.4s, v18.16b, v22.4b[3]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea45 // sdot v5.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea49 // sdot v9.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4d // sdot v13.4s, v18.16b, v22.4b[3]
+	FMOVQ 208(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea42 // sdot v2.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea46 // sdot v6.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4a // sdot v10.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4e // sdot v14.4s, v18.16b, v22.4b[3]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea47 // sdot v7.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4b // sdot v11.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4f // sdot v15.4s, v18.16b, v22.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop169
+rest170:
+	ADDS $4, R3, R3
+	BEQ done172
+one171:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	FMOVQ 16(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one171
+done172:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 64(R6)
+	FMOVQ F2, 16(R6)
+	FMOVQ F3, 80(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 64(R6)
+	FMOVQ F6, 16(R6)
+	FMOVQ F7, 80(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 64(R6)
+	FMOVQ F10, 16(R6)
+	FMOVQ F11, 80(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 0(R6)
+	FMOVQ F13, 64(R6)
+	FMOVQ F14, 16(R6)
+	FMOVQ F15, 80(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest174
+loop173:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	FMOVQ 32(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	FMOVQ 48(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	FMOVQ 96(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e240 // sdot v0.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e244 // sdot v4.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e248 // sdot v8.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24c // sdot v12.4s, v18.16b, v22.4b[1]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e245 // sdot v5.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e249 // sdot v9.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24d // sdot v13.4s, v18.16b, v22.4b[1]
+	FMOVQ 112(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e242 // sdot v2.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e246 // sdot v6.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24a // sdot v10.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24e // sdot v14.4s, v18.16b, v22.4b[1]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e247 // sdot v7.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24b // sdot v11.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24f // sdot v15.4s, v18.16b, v22.4b[1]
+	FMOVQ 160(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea40 // sdot v0.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea44 // sdot v4.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea48 // sdot v8.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4c // sdot v12.4s, v18.16b, v22.4b[2]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea45 // sdot v5.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea49 // sdot v9.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4d // sdot v13.4s, v18.16b, v22.4b[2]
+	FMOVQ 176(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea42 // sdot v2.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea46 // sdot v6.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4a // sdot v10.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4e // sdot v14.4s, v18.16b, v22.4b[2]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea47 // sdot v7.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4b // sdot v11.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4f // sdot v15.4s, v18.16b, v22.4b[2]
+	FMOVQ 224(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea40 // sdot v0.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea44 // sdot v4.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea48 // sdot v8.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4c // sdot v12.4s, v18.16b, v22.4b[3]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea45 // sdot v5.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea49 // sdot v9.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4d // sdot v13.4s, v18.16b, v22.4b[3]
+	FMOVQ 240(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea42 // sdot v2.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea46 // sdot v6.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4a // sdot v10.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4e // sdot v14.4s, v18.16b, v22.4b[3]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea47 // sdot v7.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4b // sdot v11.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4f // sdot v15.4s, v18.16b, v22.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop173
+rest174:
+	ADDS $4, R3, R3
+	BEQ done176
+one175:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	FMOVQ 32(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	FMOVQ 48(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one175
+done176:
+	MOVD R11, R6
+	FMOVQ F0, 32(R6)
+	FMOVQ F1, 96(R6)
+	FMOVQ F2, 48(R6)
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 32(R6)
+	FMOVQ F5, 96(R6)
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 32(R6)
+	FMOVQ F9, 96(R6)
+	FMOVQ F10, 48(R6)
+	FMOVQ F11, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 32(R6)
+	FMOVQ F13, 96(R6)
+	FMOVQ F14, 48(R6)
+	FMOVQ F15, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel168
+	RET
+
+// func fields4Rows32Dotx5(t *tile)
+TEXT ·fields4Rows32Dotx5(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	FMOVQ (tile_table+0)(R0), F28
+	VMOVI $15, V29.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel177:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest179
+loop178:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	FMOVQ 16(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c0 // sdot v0.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c4 // sdot v4.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c8 // sdot v8.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cc // sdot v12.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d0 // sdot v16.4s, v22.16b, v27.4b[1]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c1 // sdot v1.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c5 // sdot v5.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c9 // sdot v9.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cd // sdot v13.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d1 // sdot v17.4s, v22.16b, v27.4b[1]
+	FMOVQ 80(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c2 // sdot v2.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c6 // sdot v6.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2ca // sdot v10.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2ce // sdot v14.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d2 // sdot v18.4s, v22.16b, v27.4b[1]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c3 // sdot v3.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c7 // sdot v7.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2cb // sdot v11.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cf // sdot v15.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d3 // sdot v19.4s, v22.16b, v27.4b[1]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac0 // sdot v0.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac4 // sdot v4.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac8 // sdot v8.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacc // sdot v12.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead0 // sdot v16.4s, v22.16b, v27.4b[2]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac1 // sdot v1.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac5 // sdot v5.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac9 // sdot v9.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacd // sdot v13.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead1 // sdot v17.4s, v22.16b, v27.4b[2]
+	FMOVQ 144(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac2 // sdot v2.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac6 // sdot v6.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eaca // sdot v10.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeace // sdot v14.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead2 // sdot v18.4s, v22.16b, v27.4b[2]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac3 // sdot v3.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac7 // sdot v7.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eacb // sdot v11.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacf // sdot v15.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead3 // sdot v19.4s, v22.16b, v27.4b[2]
+	PRFM 8384(R1), PLDL1KEEP
+	FMOVQ 192(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac0 // sdot v0.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac4 // sdot v4.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac8 // sdot v8.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacc // sdot v12.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead0 // sdot v16.4s, v22.16b, v27.4b[3]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac1 // sdot v1.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac5 // sdot v5.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac9 // sdot v9.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacd // sdot v13.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead1 // sdot v17.4s, v22.16b, v27.4b[3]
+	FMOVQ 208(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac2 // sdot v2.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac6 // sdot v6.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eaca // sdot v10.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeace // sdot v14.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead2 // sdot v18.4s, v22.16b, v27.4b[3]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac3 // sdot v3.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac7 // sdot v7.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eacb // sdot v11.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacf // sdot v15.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead3 // sdot v19.4s, v22.16b, v27.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop178
+rest179:
+	ADDS $4, R3, R3
+	BEQ done181
+one180:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	FMOVQ 16(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one180
+done181:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 64(R6)
+	FMOVQ F2, 16(R6)
+	FMOVQ F3, 80(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 64(R6)
+	FMOVQ F6, 16(R6)
+	FMOVQ F7, 80(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 64(R6)
+	FMOVQ F10, 16(R6)
+	FMOVQ F11, 80(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 0(R6)
+	FMOVQ F13, 64(R6)
+	FMOVQ F14, 16(R6)
+	FMOVQ F15, 80(R6)
+	ADD R7, R6, R6
+	FMOVQ F16, 0(R6)
+	FMOVQ F17, 64(R6)
+	FMOVQ F18, 16(R6)
+	FMOVQ F19, 80(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest183
+loop182:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	FMOVQ 32(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	FMOVQ 48(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	FMOVQ 96(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c0 // sdot v0.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c4 // sdot v4.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c8 // sdot v8.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cc // sdot v12.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d0 // sdot v16.4s, v22.16b, v27.4b[1]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c1 // sdot v1.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c5 // sdot v5.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c9 // sdot v9.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cd // sdot v13.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d1 // sdot v17.4s, v22.16b, v27.4b[1]
+	FMOVQ 112(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c2 // sdot v2.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c6 // sdot v6.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2ca // sdot v10.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2ce // sdot v14.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d2 // sdot v18.4s, v22.16b, v27.4b[1]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c3 // sdot v3.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c7 // sdot v7.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2cb // sdot v11.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cf // sdot v15.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d3 // sdot v19.4s, v22.16b, v27.4b[1]
+	FMOVQ 160(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac0 // sdot v0.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac4 // sdot v4.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac8 // sdot v8.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacc // sdot v12.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead0 // sdot v16.4s, v22.16b, v27.4b[2]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac1 // sdot v1.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac5 // sdot v5.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac9 // sdot v9.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacd // sdot v13.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead1 // sdot v17.4s, v22.16b, v27.4b[2]
+	FMOVQ 176(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac2 // sdot v2.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac6 // sdot v6.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eaca // sdot v10.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeace // sdot v14.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead2 // sdot v18.4s, v22.16b, v27.4b[2]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac3 // sdot v3.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac7 // sdot v7.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eacb // sdot v11.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacf // sdot v15.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead3 // sdot v19.4s, v22.16b, v27.4b[2]
+	FMOVQ 224(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac0 // sdot v0.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac4 // sdot v4.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac8 // sdot v8.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacc // sdot v12.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead0 // sdot v16.4s, v22.16b, v27.4b[3]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac1 // sdot v1.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac5 // sdot v5.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac9 // sdot v9.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacd // sdot v13.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead1 // sdot v17.4s, v22.16b, v27.4b[3]
+	FMOVQ 240(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac2 // sdot v2.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac6 // sdot v6.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eaca // sdot v10.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeace // sdot v14.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead2 // sdot v18.4s, v22.16b, v27.4b[3]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac3 // sdot v3.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac7 // sdot v7.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eacb // sdot v11.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacf // sdot v15.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead3 // sdot v19.4s, v22.16b, v27.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop182
+rest183:
+	ADDS $4, R3, R3
+	BEQ done185
+one184:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	FMOVQ 32(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	FMOVQ 48(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one184
+done185:
+	MOVD R11, R6
+	FMOVQ F0, 32(R6)
+	FMOVQ F1, 96(R6)
+	FMOVQ F2, 48(R6)
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 32(R6)
+	FMOVQ F5, 96(R6)
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 32(R6)
+	FMOVQ F9, 96(R6)
+	FMOVQ F10, 48(R6)
+	FMOVQ F11, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 32(R6)
+	FMOVQ F13, 96(R6)
+	FMOVQ F14, 48(R6)
+	FMOVQ F15, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F16, 32(R6)
+	FMOVQ F17, 96(R6)
+	FMOVQ F18, 48(R6)
+	FMOVQ F19, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel177
 	RET
 
 // func fields4Rows64Dotx1(t *tile)
@@ -2136,12 +8588,10 @@ TEXT ·fields4Rows64Dotx1(SB), NOSPLIT, $0-8
 	MOVD tile_ldy(R0), R7
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
-panel51:
+panel186:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -2151,8 +8601,8 @@ panel51:
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 	SUBS $4, R3, R3
-	BLT rest53
-loop52:
+	BLT rest188
+loop187:
 	FMOVQ (R4), F11
 	PRFM 8192(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -2273,11 +8723,11 @@ loop52:
 	ADD $512, R1, R1
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BGE loop52
-rest53:
+	BGE loop187
+rest188:
 	ADDS $4, R3, R3
-	BEQ done55
-one54:
+	BEQ done190
+one189:
 	FMOVS (R4), F11
 	PRFM 8192(R1), PLDL1KEEP
 	FMOVQ 0(R1), F8
@@ -2311,8 +8761,8 @@ one54:
 	ADD $128, R1, R1
 	ADD $4, R4, R4
 	SUBS $1, R3, R3
-	BNE one54
-done55:
+	BNE one189
+done190:
 	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 128(R6)
@@ -2325,7 +8775,7 @@ done55:
 	ADD R9, R10, R10
 	ADD $256, R11, R11
 	SUBS $1, R8, R8
-	BNE panel51
+	BNE panel186
 	RET
 
 // func fields4Rows64Dotx2(t *tile)
@@ -2338,12 +8788,12 @@ TEXT ·fields4Rows64Dotx2(SB), NOSPLIT, $0-8
 	MOVD tile_ldy(R0), R7
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
-panel56:
+panel191:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -2361,8 +8811,8 @@ panel56:
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 	SUBS $4, R3, R3
-	BLT rest58
-loop57:
+	BLT rest193
+loop192:
 	FMOVQ (R4), F19
 	FMOVQ (R5), F20
 	PRFM 8192(R1), PLDL1KEEP
@@ -2517,11 +8967,11 @@ loop57:
 	ADD $16, R4, R4
 	ADD $16, R5, R5
 	SUBS $4, R3, R3
-	BGE loop57
-rest58:
+	BGE loop192
+rest193:
 	ADDS $4, R3, R3
-	BEQ done60
-one59:
+	BEQ done195
+one194:
 	FMOVS (R4), F19
 	FMOVS (R5), F20
 	PRFM 8192(R1), PLDL1KEEP
@@ -2565,8 +9015,8 @@ one59:
 	ADD $4, R4, R4
 	ADD $4, R5, R5
 	SUBS $1, R3, R3
-	BNE one59
-done60:
+	BNE one194
+done195:
 	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 128(R6)
@@ -2588,7 +9038,1291 @@ done60:
 	ADD R9, R10, R10
 	ADD $256, R11, R11
 	SUBS $1, R8, R8
-	BNE panel56
+	BNE panel191
+	RET
+
+// func fields4Rows64Dotx3(t *tile)
+TEXT ·fields4Rows64Dotx3(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	FMOVQ (tile_table+0)(R0), F18
+	VMOVI $15, V19.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel196:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest198
+loop197:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	FMOVQ 16(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c0 // sdot v0.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c4 // sdot v4.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c8 // sdot v8.4s, v14.16b, v17.4b[1]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c1 // sdot v1.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c5 // sdot v5.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c9 // sdot v9.4s, v14.16b, v17.4b[1]
+	FMOVQ 144(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c2 // sdot v2.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c6 // sdot v6.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1ca // sdot v10.4s, v14.16b, v17.4b[1]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c3 // sdot v3.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c7 // sdot v7.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1cb // sdot v11.4s, v14.16b, v17.4b[1]
+	PRFM 8448(R1), PLDL1KEEP
+	FMOVQ 256(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c0 // sdot v0.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c4 // sdot v4.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c8 // sdot v8.4s, v14.16b, v17.4b[2]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c1 // sdot v1.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c5 // sdot v5.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c9 // sdot v9.4s, v14.16b, v17.4b[2]
+	FMOVQ 272(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c2 // sdot v2.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c6 // sdot v6.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9ca // sdot v10.4s, v14.16b, v17.4b[2]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c3 // sdot v3.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c7 // sdot v7.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9cb // sdot v11.4s, v14.16b, v17.4b[2]
+	PRFM 8576(R1), PLDL1KEEP
+	FMOVQ 384(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c0 // sdot v0.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c4 // sdot v4.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c8 // sdot v8.4s, v14.16b, v17.4b[3]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c1 // sdot v1.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c5 // sdot v5.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c9 // sdot v9.4s, v14.16b, v17.4b[3]
+	FMOVQ 400(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c2 // sdot v2.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c6 // sdot v6.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9ca // sdot v10.4s, v14.16b, v17.4b[3]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c3 // sdot v3.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c7 // sdot v7.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9cb // sdot v11.4s, v14.16b, v17.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop197
+rest198:
+	ADDS $4, R3, R3
+	BEQ done200
+one199:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	FMOVQ 16(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one199
+done200:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 128(R6)
+	FMOVQ F2, 16(R6)
+	FMOVQ F3, 144(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 128(R6)
+	FMOVQ F6, 16(R6)
+	FMOVQ F7, 144(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 128(R6)
+	FMOVQ F10, 16(R6)
+	FMOVQ F11, 144(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest202
+loop201:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	FMOVQ 32(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	FMOVQ 48(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	FMOVQ 160(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c0 // sdot v0.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c4 // sdot v4.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c8 // sdot v8.4s, v14.16b, v17.4b[1]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c1 // sdot v1.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c5 // sdot v5.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c9 // sdot v9.4s, v14.16b, v17.4b[1]
+	FMOVQ 176(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c2 // sdot v2.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c6 // sdot v6.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1ca // sdot v10.4s, v14.16b, v17.4b[1]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe1c3 // sdot v3.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c7 // sdot v7.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1cb // sdot v11.4s, v14.16b, v17.4b[1]
+	FMOVQ 288(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c0 // sdot v0.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c4 // sdot v4.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c8 // sdot v8.4s, v14.16b, v17.4b[2]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c1 // sdot v1.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c5 // sdot v5.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c9 // sdot v9.4s, v14.16b, v17.4b[2]
+	FMOVQ 304(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c2 // sdot v2.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c6 // sdot v6.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9ca // sdot v10.4s, v14.16b, v17.4b[2]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe9c3 // sdot v3.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c7 // sdot v7.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9cb // sdot v11.4s, v14.16b, v17.4b[2]
+	FMOVQ 416(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c0 // sdot v0.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c4 // sdot v4.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c8 // sdot v8.4s, v14.16b, v17.4b[3]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c1 // sdot v1.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c5 // sdot v5.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c9 // sdot v9.4s, v14.16b, v17.4b[3]
+	FMOVQ 432(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c2 // sdot v2.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c6 // sdot v6.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9ca // sdot v10.4s, v14.16b, v17.4b[3]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4fafe9c3 // sdot v3.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c7 // sdot v7.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9cb // sdot v11.4s, v14.16b, v17.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop201
+rest202:
+	ADDS $4, R3, R3
+	BEQ done204
+one203:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	FMOVQ 32(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c0 // sdot v0.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c4 // sdot v4.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c8 // sdot v8.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	FMOVQ 48(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c2 // sdot v2.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c6 // sdot v6.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1ca // sdot v10.4s, v14.16b, v17.4b[0]
+	VUSHR $4, V12.B16, V13.B16
+	VTBL V13.B16, [V18.B16], V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one203
+done204:
+	MOVD R11, R6
+	FMOVQ F0, 32(R6)
+	FMOVQ F1, 160(R6)
+	FMOVQ F2, 48(R6)
+	FMOVQ F3, 176(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 32(R6)
+	FMOVQ F5, 160(R6)
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 176(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 32(R6)
+	FMOVQ F9, 160(R6)
+	FMOVQ F10, 48(R6)
+	FMOVQ F11, 176(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel196
+	RET
+
+// func fields4Rows64Dotx4(t *tile)
+TEXT ·fields4Rows64Dotx4(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	FMOVQ (tile_table+0)(R0), F23
+	VMOVI $15, V24.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel205:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest207
+loop206:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	FMOVQ 16(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e240 // sdot v0.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e244 // sdot v4.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e248 // sdot v8.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24c // sdot v12.4s, v18.16b, v22.4b[1]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e245 // sdot v5.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e249 // sdot v9.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24d // sdot v13.4s, v18.16b, v22.4b[1]
+	FMOVQ 144(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e242 // sdot v2.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e246 // sdot v6.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24a // sdot v10.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24e // sdot v14.4s, v18.16b, v22.4b[1]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e247 // sdot v7.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24b // sdot v11.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24f // sdot v15.4s, v18.16b, v22.4b[1]
+	PRFM 8448(R1), PLDL1KEEP
+	FMOVQ 256(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea40 // sdot v0.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea44 // sdot v4.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea48 // sdot v8.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4c // sdot v12.4s, v18.16b, v22.4b[2]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea45 // sdot v5.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea49 // sdot v9.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4d // sdot v13.4s, v18.16b, v22.4b[2]
+	FMOVQ 272(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea42 // sdot v2.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea46 // sdot v6.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4a // sdot v10.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4e // sdot v14.4s, v18.16b, v22.4b[2]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea47 // sdot v7.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4b // sdot v11.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4f // sdot v15.4s, v18.16b, v22.4b[2]
+	PRFM 8576(R1), PLDL1KEEP
+	FMOVQ 384(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea40 // sdot v0.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea44 // sdot v4.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea48 // sdot v8.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4c // sdot v12.4s, v18.16b, v22.4b[3]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea45 // sdot v5.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea49 // sdot v9.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4d // sdot v13.4s, v18.16b, v22.4b[3]
+	FMOVQ 400(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea42 // sdot v2.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea46 // sdot v6.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4a // sdot v10.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4e // sdot v14.4s, v18.16b, v22.4b[3]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea47 // sdot v7.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4b // sdot v11.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4f // sdot v15.4s, v18.16b, v22.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop206
+rest207:
+	ADDS $4, R3, R3
+	BEQ done209
+one208:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	FMOVQ 16(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one208
+done209:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 128(R6)
+	FMOVQ F2, 16(R6)
+	FMOVQ F3, 144(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 128(R6)
+	FMOVQ F6, 16(R6)
+	FMOVQ F7, 144(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 128(R6)
+	FMOVQ F10, 16(R6)
+	FMOVQ F11, 144(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 0(R6)
+	FMOVQ F13, 128(R6)
+	FMOVQ F14, 16(R6)
+	FMOVQ F15, 144(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest211
+loop210:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	FMOVQ 32(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	FMOVQ 48(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	FMOVQ 160(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e240 // sdot v0.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e244 // sdot v4.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e248 // sdot v8.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24c // sdot v12.4s, v18.16b, v22.4b[1]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e245 // sdot v5.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e249 // sdot v9.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24d // sdot v13.4s, v18.16b, v22.4b[1]
+	FMOVQ 176(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e242 // sdot v2.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e246 // sdot v6.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24a // sdot v10.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24e // sdot v14.4s, v18.16b, v22.4b[1]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e247 // sdot v7.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24b // sdot v11.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24f // sdot v15.4s, v18.16b, v22.4b[1]
+	FMOVQ 288(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea40 // sdot v0.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea44 // sdot v4.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea48 // sdot v8.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4c // sdot v12.4s, v18.16b, v22.4b[2]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea45 // sdot v5.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea49 // sdot v9.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4d // sdot v13.4s, v18.16b, v22.4b[2]
+	FMOVQ 304(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea42 // sdot v2.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea46 // sdot v6.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4a // sdot v10.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4e // sdot v14.4s, v18.16b, v22.4b[2]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea47 // sdot v7.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4b // sdot v11.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4f // sdot v15.4s, v18.16b, v22.4b[2]
+	FMOVQ 416(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea40 // sdot v0.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea44 // sdot v4.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea48 // sdot v8.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4c // sdot v12.4s, v18.16b, v22.4b[3]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea45 // sdot v5.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea49 // sdot v9.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4d // sdot v13.4s, v18.16b, v22.4b[3]
+	FMOVQ 432(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea42 // sdot v2.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea46 // sdot v6.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4a // sdot v10.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4e // sdot v14.4s, v18.16b, v22.4b[3]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea47 // sdot v7.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4b // sdot v11.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4f // sdot v15.4s, v18.16b, v22.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop210
+rest211:
+	ADDS $4, R3, R3
+	BEQ done213
+one212:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	FMOVQ 32(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e240 // sdot v0.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e244 // sdot v4.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e248 // sdot v8.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24c // sdot v12.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	FMOVQ 48(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e242 // sdot v2.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e246 // sdot v6.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24a // sdot v10.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24e // sdot v14.4s, v18.16b, v22.4b[0]
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V23.B16], V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one212
+done213:
+	MOVD R11, R6
+	FMOVQ F0, 32(R6)
+	FMOVQ F1, 160(R6)
+	FMOVQ F2, 48(R6)
+	FMOVQ F3, 176(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 32(R6)
+	FMOVQ F5, 160(R6)
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 176(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 32(R6)
+	FMOVQ F9, 160(R6)
+	FMOVQ F10, 48(R6)
+	FMOVQ F11, 176(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 32(R6)
+	FMOVQ F13, 160(R6)
+	FMOVQ F14, 48(R6)
+	FMOVQ F15, 176(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel205
+	RET
+
+// func fields4Rows64Dotx5(t *tile)
+TEXT ·fields4Rows64Dotx5(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	FMOVQ (tile_table+0)(R0), F28
+	VMOVI $15, V29.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel214:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest216
+loop215:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	FMOVQ 16(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c0 // sdot v0.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c4 // sdot v4.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c8 // sdot v8.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cc // sdot v12.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d0 // sdot v16.4s, v22.16b, v27.4b[1]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c1 // sdot v1.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c5 // sdot v5.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c9 // sdot v9.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cd // sdot v13.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d1 // sdot v17.4s, v22.16b, v27.4b[1]
+	FMOVQ 144(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c2 // sdot v2.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c6 // sdot v6.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2ca // sdot v10.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2ce // sdot v14.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d2 // sdot v18.4s, v22.16b, v27.4b[1]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c3 // sdot v3.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c7 // sdot v7.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2cb // sdot v11.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cf // sdot v15.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d3 // sdot v19.4s, v22.16b, v27.4b[1]
+	PRFM 8448(R1), PLDL1KEEP
+	FMOVQ 256(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac0 // sdot v0.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac4 // sdot v4.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac8 // sdot v8.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacc // sdot v12.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead0 // sdot v16.4s, v22.16b, v27.4b[2]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac1 // sdot v1.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac5 // sdot v5.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac9 // sdot v9.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacd // sdot v13.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead1 // sdot v17.4s, v22.16b, v27.4b[2]
+	FMOVQ 272(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac2 // sdot v2.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac6 // sdot v6.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eaca // sdot v10.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeace // sdot v14.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead2 // sdot v18.4s, v22.16b, v27.4b[2]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac3 // sdot v3.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac7 // sdot v7.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eacb // sdot v11.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacf // sdot v15.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead3 // sdot v19.4s, v22.16b, v27.4b[2]
+	PRFM 8576(R1), PLDL1KEEP
+	FMOVQ 384(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac0 // sdot v0.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac4 // sdot v4.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac8 // sdot v8.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacc // sdot v12.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead0 // sdot v16.4s, v22.16b, v27.4b[3]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac1 // sdot v1.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac5 // sdot v5.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac9 // sdot v9.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacd // sdot v13.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead1 // sdot v17.4s, v22.16b, v27.4b[3]
+	FMOVQ 400(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac2 // sdot v2.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac6 // sdot v6.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eaca // sdot v10.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeace // sdot v14.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead2 // sdot v18.4s, v22.16b, v27.4b[3]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac3 // sdot v3.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac7 // sdot v7.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eacb // sdot v11.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacf // sdot v15.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead3 // sdot v19.4s, v22.16b, v27.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop215
+rest216:
+	ADDS $4, R3, R3
+	BEQ done218
+one217:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	FMOVQ 16(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one217
+done218:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 128(R6)
+	FMOVQ F2, 16(R6)
+	FMOVQ F3, 144(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 128(R6)
+	FMOVQ F6, 16(R6)
+	FMOVQ F7, 144(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 128(R6)
+	FMOVQ F10, 16(R6)
+	FMOVQ F11, 144(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 0(R6)
+	FMOVQ F13, 128(R6)
+	FMOVQ F14, 16(R6)
+	FMOVQ F15, 144(R6)
+	ADD R7, R6, R6
+	FMOVQ F16, 0(R6)
+	FMOVQ F17, 128(R6)
+	FMOVQ F18, 16(R6)
+	FMOVQ F19, 144(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest220
+loop219:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	FMOVQ 32(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	FMOVQ 48(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	FMOVQ 160(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c0 // sdot v0.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c4 // sdot v4.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c8 // sdot v8.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cc // sdot v12.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d0 // sdot v16.4s, v22.16b, v27.4b[1]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c1 // sdot v1.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c5 // sdot v5.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c9 // sdot v9.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cd // sdot v13.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d1 // sdot v17.4s, v22.16b, v27.4b[1]
+	FMOVQ 176(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c2 // sdot v2.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c6 // sdot v6.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2ca // sdot v10.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2ce // sdot v14.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d2 // sdot v18.4s, v22.16b, v27.4b[1]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7e2c3 // sdot v3.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c7 // sdot v7.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2cb // sdot v11.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cf // sdot v15.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d3 // sdot v19.4s, v22.16b, v27.4b[1]
+	FMOVQ 288(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac0 // sdot v0.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac4 // sdot v4.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac8 // sdot v8.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacc // sdot v12.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead0 // sdot v16.4s, v22.16b, v27.4b[2]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac1 // sdot v1.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac5 // sdot v5.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac9 // sdot v9.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacd // sdot v13.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead1 // sdot v17.4s, v22.16b, v27.4b[2]
+	FMOVQ 304(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac2 // sdot v2.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac6 // sdot v6.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eaca // sdot v10.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeace // sdot v14.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead2 // sdot v18.4s, v22.16b, v27.4b[2]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97eac3 // sdot v3.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac7 // sdot v7.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eacb // sdot v11.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacf // sdot v15.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead3 // sdot v19.4s, v22.16b, v27.4b[2]
+	FMOVQ 416(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac0 // sdot v0.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac4 // sdot v4.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac8 // sdot v8.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacc // sdot v12.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead0 // sdot v16.4s, v22.16b, v27.4b[3]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac1 // sdot v1.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac5 // sdot v5.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac9 // sdot v9.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacd // sdot v13.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead1 // sdot v17.4s, v22.16b, v27.4b[3]
+	FMOVQ 432(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac2 // sdot v2.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac6 // sdot v6.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eaca // sdot v10.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeace // sdot v14.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead2 // sdot v18.4s, v22.16b, v27.4b[3]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4fb7eac3 // sdot v3.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac7 // sdot v7.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eacb // sdot v11.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacf // sdot v15.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead3 // sdot v19.4s, v22.16b, v27.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop219
+rest220:
+	ADDS $4, R3, R3
+	BEQ done222
+one221:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	FMOVQ 32(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c0 // sdot v0.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c4 // sdot v4.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c8 // sdot v8.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cc // sdot v12.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d0 // sdot v16.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	FMOVQ 48(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c2 // sdot v2.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c6 // sdot v6.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2ca // sdot v10.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2ce // sdot v14.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d2 // sdot v18.4s, v22.16b, v27.4b[0]
+	VUSHR $4, V20.B16, V21.B16
+	VTBL V21.B16, [V28.B16], V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one221
+done222:
+	MOVD R11, R6
+	FMOVQ F0, 32(R6)
+	FMOVQ F1, 160(R6)
+	FMOVQ F2, 48(R6)
+	FMOVQ F3, 176(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 32(R6)
+	FMOVQ F5, 160(R6)
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 176(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 32(R6)
+	FMOVQ F9, 160(R6)
+	FMOVQ F10, 48(R6)
+	FMOVQ F11, 176(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 32(R6)
+	FMOVQ F13, 160(R6)
+	FMOVQ F14, 48(R6)
+	FMOVQ F15, 176(R6)
+	ADD R7, R6, R6
+	FMOVQ F16, 32(R6)
+	FMOVQ F17, 160(R6)
+	FMOVQ F18, 48(R6)
+	FMOVQ F19, 176(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel214
 	RET
 
 // func fields8Rows32Dotx1(t *tile)
@@ -2599,12 +10333,10 @@ TEXT ·fields8Rows32Dotx1(SB), NOSPLIT, $0-8
 	MOVD tile_ldy(R0), R7
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
-panel61:
+panel223:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -2614,8 +10346,8 @@ panel61:
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 	SUBS $4, R3, R3
-	BLT rest63
-loop62:
+	BLT rest225
+loop224:
 	FMOVQ (R4), F11
 	PRFM 8192(R1), PLDL1KEEP
 	PRFM 8256(R1), PLDL1KEEP
@@ -2692,11 +10424,11 @@ loop62:
 	ADD $512, R1, R1
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BGE loop62
-rest63:
+	BGE loop224
+rest225:
 	ADDS $4, R3, R3
-	BEQ done65
-one64:
+	BEQ done227
+one226:
 	FMOVS (R4), F11
 	PRFM 8192(R1), PLDL1KEEP
 	PRFM 8256(R1), PLDL1KEEP
@@ -2719,8 +10451,8 @@ one64:
 	ADD $128, R1, R1
 	ADD $4, R4, R4
 	SUBS $1, R3, R3
-	BNE one64
-done65:
+	BNE one226
+done227:
 	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 16(R6)
@@ -2733,7 +10465,7 @@ done65:
 	ADD R9, R10, R10
 	ADD $128, R11, R11
 	SUBS $1, R8, R8
-	BNE panel61
+	BNE panel223
 	RET
 
 // func fields8Rows32Dotx2(t *tile)
@@ -2744,12 +10476,12 @@ TEXT ·fields8Rows32Dotx2(SB), NOSPLIT, $0-8
 	MOVD tile_ldy(R0), R7
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
-panel66:
+panel228:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -2767,8 +10499,8 @@ panel66:
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 	SUBS $4, R3, R3
-	BLT rest68
-loop67:
+	BLT rest230
+loop229:
 	FMOVQ (R4), F19
 	FMOVQ (R5), F20
 	PRFM 8192(R1), PLDL1KEEP
@@ -2879,11 +10611,11 @@ loop67:
 	ADD $16, R4, R4
 	ADD $16, R5, R5
 	SUBS $4, R3, R3
-	BGE loop67
-rest68:
+	BGE loop229
+rest230:
 	ADDS $4, R3, R3
-	BEQ done70
-one69:
+	BEQ done232
+one231:
 	FMOVS (R4), F19
 	FMOVS (R5), F20
 	PRFM 8192(R1), PLDL1KEEP
@@ -2916,8 +10648,8 @@ one69:
 	ADD $4, R4, R4
 	ADD $4, R5, R5
 	SUBS $1, R3, R3
-	BNE one69
-done70:
+	BNE one231
+done232:
 	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 16(R6)
@@ -2939,7 +10671,1120 @@ done70:
 	ADD R9, R10, R10
 	ADD $128, R11, R11
 	SUBS $1, R8, R8
-	BNE panel66
+	BNE panel228
+	RET
+
+// func fields8Rows32Dotx3(t *tile)
+TEXT ·fields8Rows32Dotx3(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel233:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest235
+loop234:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	WORD $0x4f8fe180 // sdot v0.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e184 // sdot v4.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e188 // sdot v8.4s, v12.16b, v17.4b[0]
+	FMOVQ 16(R1), F12
+	WORD $0x4f8fe181 // sdot v1.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e185 // sdot v5.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e189 // sdot v9.4s, v12.16b, v17.4b[0]
+	FMOVQ 32(R1), F12
+	WORD $0x4f8fe182 // sdot v2.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e186 // sdot v6.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e18a // sdot v10.4s, v12.16b, v17.4b[0]
+	FMOVQ 48(R1), F12
+	WORD $0x4f8fe183 // sdot v3.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e187 // sdot v7.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e18b // sdot v11.4s, v12.16b, v17.4b[0]
+	PRFM 8320(R1), PLDL1KEEP
+	PRFM 8384(R1), PLDL1KEEP
+	FMOVQ 128(R1), F12
+	WORD $0x4fafe180 // sdot v0.4s, v12.16b, v15.4b[1]
+	WORD $0x4fb0e184 // sdot v4.4s, v12.16b, v16.4b[1]
+	WORD $0x4fb1e188 // sdot v8.4s, v12.16b, v17.4b[1]
+	FMOVQ 144(R1), F12
+	WORD $0x4fafe181 // sdot v1.4s, v12.16b, v15.4b[1]
+	WORD $0x4fb0e185 // sdot v5.4s, v12.16b, v16.4b[1]
+	WORD $0x4fb1e189 // sdot v9.4s, v12.16b, v17.4b[1]
+	FMOVQ 160(R1), F12
+	WORD $0x4fafe182 // sdot v2.4s, v12.16b, v15.4b[1]
+	WORD $0x4fb0e186 // sdot v6.4s, v12.16b, v16.4b[1]
+	WORD $0x4fb1e18a // sdot v10.4s, v12.16b, v17.4b[1]
+	FMOVQ 176(R1), F12
+	WORD $0x4fafe183 // sdot v3.4s, v12.16b, v15.4b[1]
+	WORD $0x4fb0e187 // sdot v7.4s, v12.16b, v16.4b[1]
+	WORD $0x4fb1e18b // sdot v11.4s, v12.16b, v17.4b[1]
+	PRFM 8448(R1), PLDL1KEEP
+	PRFM 8512(R1), PLDL1KEEP
+	FMOVQ 256(R1), F12
+	WORD $0x4f8fe980 // sdot v0.4s, v12.16b, v15.4b[2]
+	WORD $0x4f90e984 // sdot v4.4s, v12.16b, v16.4b[2]
+	WORD $0x4f91e988 // sdot v8.4s, v12.16b, v17.4b[2]
+	FMOVQ 272(R1), F12
+	WORD $0x4f8fe981 // sdot v1.4s, v12.16b, v15.4b[2]
+	WORD $0x4f90e985 // sdot v5.4s, v12.16b, v16.4b[2]
+	WORD $0x4f91e989 // sdot v9.4s, v12.16b, v17.4b[2]
+	FMOVQ 288(R1), F12
+	WORD $0x4f8fe982 // sdot v2.4s, v12.16b, v15.4b[2]
+	WORD $0x4f90e986 // sdot v6.4s, v12.16b, v16.4b[2]
+	WORD $0x4f91e98a // sdot v10.4s, v12.16b, v17.4b[2]
+	FMOVQ 304(R1), F12
+	WORD $0x4f8fe983 // sdot v3.4s, v12.16b, v15.4b[2]
+	WORD $0x4f90e987 // sdot v7.4s, v12.16b, v16.4b[2]
+	WORD $0x4f91e98b // sdot v11.4s, v12.16b, v17.4b[2]
+	PRFM 8576(R1), PLDL1KEEP
+	PRFM 8640(R1), PLDL1KEEP
+	FMOVQ 384(R1), F12
+	WORD $0x4fafe980 // sdot v0.4s, v12.16b, v15.4b[3]
+	WORD $0x4fb0e984 // sdot v4.4s, v12.16b, v16.4b[3]
+	WORD $0x4fb1e988 // sdot v8.4s, v12.16b, v17.4b[3]
+	FMOVQ 400(R1), F12
+	WORD $0x4fafe981 // sdot v1.4s, v12.16b, v15.4b[3]
+	WORD $0x4fb0e985 // sdot v5.4s, v12.16b, v16.4b[3]
+	WORD $0x4fb1e989 // sdot v9.4s, v12.16b, v17.4b[3]
+	FMOVQ 416(R1), F12
+	WORD $0x4fafe982 // sdot v2.4s, v12.16b, v15.4b[3]
+	WORD $0x4fb0e986 // sdot v6.4s, v12.16b, v16.4b[3]
+	WORD $0x4fb1e98a // sdot v10.4s, v12.16b, v17.4b[3]
+	FMOVQ 432(R1), F12
+	WORD $0x4fafe983 // sdot v3.4s, v12.16b, v15.4b[3]
+	WORD $0x4fb0e987 // sdot v7.4s, v12.16b, v16.4b[3]
+	WORD $0x4fb1e98b // sdot v11.4s, v12.16b, v17.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop234
+rest235:
+	ADDS $4, R3, R3
+	BEQ done237
+one236:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	WORD $0x4f8fe180 // sdot v0.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e184 // sdot v4.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e188 // sdot v8.4s, v12.16b, v17.4b[0]
+	FMOVQ 16(R1), F12
+	WORD $0x4f8fe181 // sdot v1.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e185 // sdot v5.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e189 // sdot v9.4s, v12.16b, v17.4b[0]
+	FMOVQ 32(R1), F12
+	WORD $0x4f8fe182 // sdot v2.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e186 // sdot v6.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e18a // sdot v10.4s, v12.16b, v17.4b[0]
+	FMOVQ 48(R1), F12
+	WORD $0x4f8fe183 // sdot v3.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e187 // sdot v7.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e18b // sdot v11.4s, v12.16b, v17.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one236
+done237:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 16(R6)
+	FMOVQ F2, 32(R6)
+	FMOVQ F3, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 16(R6)
+	FMOVQ F6, 32(R6)
+	FMOVQ F7, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 16(R6)
+	FMOVQ F10, 32(R6)
+	FMOVQ F11, 48(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest239
+loop238:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	FMOVQ 64(R1), F12
+	WORD $0x4f8fe180 // sdot v0.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e184 // sdot v4.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e188 // sdot v8.4s, v12.16b, v17.4b[0]
+	FMOVQ 80(R1), F12
+	WORD $0x4f8fe181 // sdot v1.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e185 // sdot v5.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e189 // sdot v9.4s, v12.16b, v17.4b[0]
+	FMOVQ 96(R1), F12
+	WORD $0x4f8fe182 // sdot v2.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e186 // sdot v6.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e18a // sdot v10.4s, v12.16b, v17.4b[0]
+	FMOVQ 112(R1), F12
+	WORD $0x4f8fe183 // sdot v3.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e187 // sdot v7.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e18b // sdot v11.4s, v12.16b, v17.4b[0]
+	FMOVQ 192(R1), F12
+	WORD $0x4fafe180 // sdot v0.4s, v12.16b, v15.4b[1]
+	WORD $0x4fb0e184 // sdot v4.4s, v12.16b, v16.4b[1]
+	WORD $0x4fb1e188 // sdot v8.4s, v12.16b, v17.4b[1]
+	FMOVQ 208(R1), F12
+	WORD $0x4fafe181 // sdot v1.4s, v12.16b, v15.4b[1]
+	WORD $0x4fb0e185 // sdot v5.4s, v12.16b, v16.4b[1]
+	WORD $0x4fb1e189 // sdot v9.4s, v12.16b, v17.4b[1]
+	FMOVQ 224(R1), F12
+	WORD $0x4fafe182 // sdot v2.4s, v12.16b, v15.4b[1]
+	WORD $0x4fb0e186 // sdot v6.4s, v12.16b, v16.4b[1]
+	WORD $0x4fb1e18a // sdot v10.4s, v12.16b, v17.4b[1]
+	FMOVQ 240(R1), F12
+	WORD $0x4fafe183 // sdot v3.4s, v12.16b, v15.4b[1]
+	WORD $0x4fb0e187 // sdot v7.4s, v12.16b, v16.4b[1]
+	WORD $0x4fb1e18b // sdot v11.4s, v12.16b, v17.4b[1]
+	FMOVQ 320(R1), F12
+	WORD $0x4f8fe980 // sdot v0.4s, v12.16b, v15.4b[2]
+	WORD $0x4f90e984 // sdot v4.4s, v12.16b, v16.4b[2]
+	WORD $0x4f91e988 // sdot v8.4s, v12.16b, v17.4b[2]
+	FMOVQ 336(R1), F12
+	WORD $0x4f8fe981 // sdot v1.4s, v12.16b, v15.4b[2]
+	WORD $0x4f90e985 // sdot v5.4s, v12.16b, v16.4b[2]
+	WORD $0x4f91e989 // sdot v9.4s, v12.16b, v17.4b[2]
+	FMOVQ 352(R1), F12
+	WORD $0x4f8fe982 // sdot v2.4s, v12.16b, v15.4b[2]
+	WORD $0x4f90e986 // sdot v6.4s, v12.16b, v16.4b[2]
+	WORD $0x4f91e98a // sdot v10.4s, v12.16b, v17.4b[2]
+	FMOVQ 368(R1), F12
+	WORD $0x4f8fe983 // sdot v3.4s, v12.16b, v15.4b[2]
+	WORD $0x4f90e987 // sdot v7.4s, v12.16b, v16.4b[2]
+	WORD $0x4f91e98b // sdot v11.4s, v12.16b, v17.4b[2]
+	FMOVQ 448(R1), F12
+	WORD $0x4fafe980 // sdot v0.4s, v12.16b, v15.4b[3]
+	WORD $0x4fb0e984 // sdot v4.4s, v12.16b, v16.4b[3]
+	WORD $0x4fb1e988 // sdot v8.4s, v12.16b, v17.4b[3]
+	FMOVQ 464(R1), F12
+	WORD $0x4fafe981 // sdot v1.4s, v12.16b, v15.4b[3]
+	WORD $0x4fb0e985 // sdot v5.4s, v12.16b, v16.4b[3]
+	WORD $0x4fb1e989 // sdot v9.4s, v12.16b, v17.4b[3]
+	FMOVQ 480(R1), F12
+	WORD $0x4fafe982 // sdot v2.4s, v12.16b, v15.4b[3]
+	WORD $0x4fb0e986 // sdot v6.4s, v12.16b, v16.4b[3]
+	WORD $0x4fb1e98a // sdot v10.4s, v12.16b, v17.4b[3]
+	FMOVQ 496(R1), F12
+	WORD $0x4fafe983 // sdot v3.4s, v12.16b, v15.4b[3]
+	WORD $0x4fb0e987 // sdot v7.4s, v12.16b, v16.4b[3]
+	WORD $0x4fb1e98b // sdot v11.4s, v12.16b, v17.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop238
+rest239:
+	ADDS $4, R3, R3
+	BEQ done241
+one240:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	FMOVQ 64(R1), F12
+	WORD $0x4f8fe180 // sdot v0.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e184 // sdot v4.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e188 // sdot v8.4s, v12.16b, v17.4b[0]
+	FMOVQ 80(R1), F12
+	WORD $0x4f8fe181 // sdot v1.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e185 // sdot v5.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e189 // sdot v9.4s, v12.16b, v17.4b[0]
+	FMOVQ 96(R1), F12
+	WORD $0x4f8fe182 // sdot v2.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e186 // sdot v6.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e18a // sdot v10.4s, v12.16b, v17.4b[0]
+	FMOVQ 112(R1), F12
+	WORD $0x4f8fe183 // sdot v3.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e187 // sdot v7.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e18b // sdot v11.4s, v12.16b, v17.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one240
+done241:
+	MOVD R11, R6
+	FMOVQ F0, 64(R6)
+	FMOVQ F1, 80(R6)
+	FMOVQ F2, 96(R6)
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 64(R6)
+	FMOVQ F5, 80(R6)
+	FMOVQ F6, 96(R6)
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 64(R6)
+	FMOVQ F9, 80(R6)
+	FMOVQ F10, 96(R6)
+	FMOVQ F11, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel233
+	RET
+
+// func fields8Rows32Dotx4(t *tile)
+TEXT ·fields8Rows32Dotx4(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel242:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest244
+loop243:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	WORD $0x4f93e200 // sdot v0.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e204 // sdot v4.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e208 // sdot v8.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20c // sdot v12.4s, v16.16b, v22.4b[0]
+	FMOVQ 16(R1), F16
+	WORD $0x4f93e201 // sdot v1.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e205 // sdot v5.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e209 // sdot v9.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20d // sdot v13.4s, v16.16b, v22.4b[0]
+	FMOVQ 32(R1), F16
+	WORD $0x4f93e202 // sdot v2.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e206 // sdot v6.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e20a // sdot v10.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20e // sdot v14.4s, v16.16b, v22.4b[0]
+	FMOVQ 48(R1), F16
+	WORD $0x4f93e203 // sdot v3.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e207 // sdot v7.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e20b // sdot v11.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20f // sdot v15.4s, v16.16b, v22.4b[0]
+	PRFM 8320(R1), PLDL1KEEP
+	PRFM 8384(R1), PLDL1KEEP
+	FMOVQ 128(R1), F16
+	WORD $0x4fb3e200 // sdot v0.4s, v16.16b, v19.4b[1]
+	WORD $0x4fb4e204 // sdot v4.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb5e208 // sdot v8.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb6e20c // sdot v12.4s, v16.16b, v22.4b[1]
+	FMOVQ 144(R1), F16
+	WORD $0x4fb3e201 // sdot v1.4s, v16.16b, v19.4b[1]
+	WORD $0x4fb4e205 // sdot v5.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb5e209 // sdot v9.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb6e20d // sdot v13.4s, v16.16b, v22.4b[1]
+	FMOVQ 160(R1), F16
+	WORD $0x4fb3e202 // sdot v2.4s, v16.16b, v19.4b[1]
+	WORD $0x4fb4e206 // sdot v6.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb5e20a // sdot v10.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb6e20e // sdot v14.4s, v16.16b, v22.4b[1]
+	FMOVQ 176(R1), F16
+	WORD $0x4fb3e203 // sdot v3.4s, v16.16b, v19.4b[1]
+	WORD $0x4fb4e207 // sdot v7.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb5e20b // sdot v11.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb6e20f // sdot v15.4s, v16.16b, v22.4b[1]
+	PRFM 8448(R1), PLDL1KEEP
+	PRFM 8512(R1), PLDL1KEEP
+	FMOVQ 256(R1), F16
+	WORD $0x4f93ea00 // sdot v0.4s, v16.16b, v19.4b[2]
+	WORD $0x4f94ea04 // sdot v4.4s, v16.16b, v20.4b[2]
+	WORD $0x4f95ea08 // sdot v8.4s, v16.16b, v21.4b[2]
+	WORD $0x4f96ea0c // sdot v12.4s, v16.16b, v22.4b[2]
+	FMOVQ 272(R1), F16
+	WORD $0x4f93ea01 // sdot v1.4s, v16.16b, v19.4b[2]
+	WORD $0x4f94ea05 // sdot v5.4s, v16.16b, v20.4b[2]
+	WORD $0x4f95ea09 // sdot v9.4s, v16.16b, v21.4b[2]
+	WORD $0x4f96ea0d // sdot v13.4s, v16.16b, v22.4b[2]
+	FMOVQ 288(R1), F16
+	WORD $0x4f93ea02 // sdot v2.4s, v16.16b, v19.4b[2]
+	WORD $0x4f94ea06 // sdot v6.4s, v16.16b, v20.4b[2]
+	WORD $0x4f95ea0a // sdot v10.4s, v16.16b, v21.4b[2]
+	WORD $0x4f96ea0e // sdot v14.4s, v16.16b, v22.4b[2]
+	FMOVQ 304(R1), F16
+	WORD $0x4f93ea03 // sdot v3.4s, v16.16b, v19.4b[2]
+	WORD $0x4f94ea07 // sdot v7.4s, v16.16b, v20.4b[2]
+	WORD $0x4f95ea0b // sdot v11.4s, v16.16b, v21.4b[2]
+	WORD $0x4f96ea0f // sdot v15.4s, v16.16b, v22.4b[2]
+	PRFM 8576(R1), PLDL1KEEP
+	PRFM 8640(R1), PLDL1KEEP
+	FMOVQ 384(R1), F16
+	WORD $0x4fb3ea00 // sdot v0.4s, v16.16b, v19.4b[3]
+	WORD $0x4fb4ea04 // sdot v4.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb5ea08 // sdot v8.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb6ea0c // sdot v12.4s, v16.16b, v22.4b[3]
+	FMOVQ 400(R1), F16
+	WORD $0x4fb3ea01 // sdot v1.4s, v16.16b, v19.4b[3]
+	WORD $0x4fb4ea05 // sdot v5.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb5ea09 // sdot v9.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb6ea0d // sdot v13.4s, v16.16b, v22.4b[3]
+	FMOVQ 416(R1), F16
+	WORD $0x4fb3ea02 // sdot v2.4s, v16.16b, v19.4b[3]
+	WORD $0x4fb4ea06 // sdot v6.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb5ea0a // sdot v10.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb6ea0e // sdot v14.4s, v16.16b, v22.4b[3]
+	FMOVQ 432(R1), F16
+	WORD $0x4fb3ea03 // sdot v3.4s, v16.16b, v19.4b[3]
+	WORD $0x4fb4ea07 // sdot v7.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb5ea0b // sdot v11.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb6ea0f // sdot v15.4s, v16.16b, v22.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop243
+rest244:
+	ADDS $4, R3, R3
+	BEQ done246
+one245:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	WORD $0x4f93e200 // sdot v0.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e204 // sdot v4.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e208 // sdot v8.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20c // sdot v12.4s, v16.16b, v22.4b[0]
+	FMOVQ 16(R1), F16
+	WORD $0x4f93e201 // sdot v1.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e205 // sdot v5.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e209 // sdot v9.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20d // sdot v13.4s, v16.16b, v22.4b[0]
+	FMOVQ 32(R1), F16
+	WORD $0x4f93e202 // sdot v2.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e206 // sdot v6.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e20a // sdot v10.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20e // sdot v14.4s, v16.16b, v22.4b[0]
+	FMOVQ 48(R1), F16
+	WORD $0x4f93e203 // sdot v3.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e207 // sdot v7.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e20b // sdot v11.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20f // sdot v15.4s, v16.16b, v22.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one245
+done246:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 16(R6)
+	FMOVQ F2, 32(R6)
+	FMOVQ F3, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 16(R6)
+	FMOVQ F6, 32(R6)
+	FMOVQ F7, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 16(R6)
+	FMOVQ F10, 32(R6)
+	FMOVQ F11, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 0(R6)
+	FMOVQ F13, 16(R6)
+	FMOVQ F14, 32(R6)
+	FMOVQ F15, 48(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest248
+loop247:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	FMOVQ 64(R1), F16
+	WORD $0x4f93e200 // sdot v0.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e204 // sdot v4.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e208 // sdot v8.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20c // sdot v12.4s, v16.16b, v22.4b[0]
+	FMOVQ 80(R1), F16
+	WORD $0x4f93e201 // sdot v1.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e205 // sdot v5.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e209 // sdot v9.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20d // sdot v13.4s, v16.16b, v22.4b[0]
+	FMOVQ 96(R1), F16
+	WORD $0x4f93e202 // sdot v2.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e206 // sdot v6.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e20a // sdot v10.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20e // sdot v14.4s, v16.16b, v22.4b[0]
+	FMOVQ 112(R1), F16
+	WORD $0x4f93e203 // sdot v3.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e207 // sdot v7.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e20b // sdot v11.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20f // sdot v15.4s, v16.16b, v22.4b[0]
+	FMOVQ 192(R1), F16
+	WORD $0x4fb3e200 // sdot v0.4s, v16.16b, v19.4b[1]
+	WORD $0x4fb4e204 // sdot v4.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb5e208 // sdot v8.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb6e20c // sdot v12.4s, v16.16b, v22.4b[1]
+	FMOVQ 208(R1), F16
+	WORD $0x4fb3e201 // sdot v1.4s, v16.16b, v19.4b[1]
+	WORD $0x4fb4e205 // sdot v5.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb5e209 // sdot v9.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb6e20d // sdot v13.4s, v16.16b, v22.4b[1]
+	FMOVQ 224(R1), F16
+	WORD $0x4fb3e202 // sdot v2.4s, v16.16b, v19.4b[1]
+	WORD $0x4fb4e206 // sdot v6.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb5e20a // sdot v10.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb6e20e // sdot v14.4s, v16.16b, v22.4b[1]
+	FMOVQ 240(R1), F16
+	WORD $0x4fb3e203 // sdot v3.4s, v16.16b, v19.4b[1]
+	WORD $0x4fb4e207 // sdot v7.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb5e20b // sdot v11.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb6e20f // sdot v15.4s, v16.16b, v22.4b[1]
+	FMOVQ 320(R1), F16
+	WORD $0x4f93ea00 // sdot v0.4s, v16.16b, v19.4b[2]
+	WORD $0x4f94ea04 // sdot v4.4s, v16.16b, v20.4b[2]
+	WORD $0x4f95ea08 // sdot v8.4s, v16.16b, v21.4b[2]
+	WORD $0x4f96ea0c // sdot v12.4s, v16.16b, v22.4b[2]
+	FMOVQ 336(R1), F16
+	WORD $0x4f93ea01 // sdot v1.4s, v16.16b, v19.4b[2]
+	WORD $0x4f94ea05 // sdot v5.4s, v16.16b, v20.4b[2]
+	WORD $0x4f95ea09 // sdot v9.4s, v16.16b, v21.4b[2]
+	WORD $0x4f96ea0d // sdot v13.4s, v16.16b, v22.4b[2]
+	FMOVQ 352(R1), F16
+	WORD $0x4f93ea02 // sdot v2.4s, v16.16b, v19.4b[2]
+	WORD $0x4f94ea06 // sdot v6.4s, v16.16b, v20.4b[2]
+	WORD $0x4f95ea0a // sdot v10.4s, v16.16b, v21.4b[2]
+	WORD $0x4f96ea0e // sdot v14.4s, v16.16b, v22.4b[2]
+	FMOVQ 368(R1), F16
+	WORD $0x4f93ea03 // sdot v3.4s, v16.16b, v19.4b[2]
+	WORD $0x4f94ea07 // sdot v7.4s, v16.16b, v20.4b[2]
+	WORD $0x4f95ea0b // sdot v11.4s, v16.16b, v21.4b[2]
+	WORD $0x4f96ea0f // sdot v15.4s, v16.16b, v22.4b[2]
+	FMOVQ 448(R1), F16
+	WORD $0x4fb3ea00 // sdot v0.4s, v16.16b, v19.4b[3]
+	WORD $0x4fb4ea04 // sdot v4.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb5ea08 // sdot v8.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb6ea0c // sdot v12.4s, v16.16b, v22.4b[3]
+	FMOVQ 464(R1), F16
+	WORD $0x4fb3ea01 // sdot v1.4s, v16.16b, v19.4b[3]
+	WORD $0x4fb4ea05 // sdot v5.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb5ea09 // sdot v9.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb6ea0d // sdot v13.4s, v16.16b, v22.4b[3]
+	FMOVQ 480(R1), F16
+	WORD $0x4fb3ea02 // sdot v2.4s, v16.16b, v19.4b[3]
+	WORD $0x4fb4ea06 // sdot v6.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb5ea0a // sdot v10.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb6ea0e // sdot v14.4s, v16.16b, v22.4b[3]
+	FMOVQ 496(R1), F16
+	WORD $0x4fb3ea03 // sdot v3.4s, v16.16b, v19.4b[3]
+	WORD $0x4fb4ea07 // sdot v7.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb5ea0b // sdot v11.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb6ea0f // sdot v15.4s, v16.16b, v22.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop247
+rest248:
+	ADDS $4, R3, R3
+	BEQ done250
+one249:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	FMOVQ 64(R1), F16
+	WORD $0x4f93e200 // sdot v0.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e204 // sdot v4.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e208 // sdot v8.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20c // sdot v12.4s, v16.16b, v22.4b[0]
+	FMOVQ 80(R1), F16
+	WORD $0x4f93e201 // sdot v1.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e205 // sdot v5.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e209 // sdot v9.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20d // sdot v13.4s, v16.16b, v22.4b[0]
+	FMOVQ 96(R1), F16
+	WORD $0x4f93e202 // sdot v2.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e206 // sdot v6.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e20a // sdot v10.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20e // sdot v14.4s, v16.16b, v22.4b[0]
+	FMOVQ 112(R1), F16
+	WORD $0x4f93e203 // sdot v3.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e207 // sdot v7.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e20b // sdot v11.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20f // sdot v15.4s, v16.16b, v22.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one249
+done250:
+	MOVD R11, R6
+	FMOVQ F0, 64(R6)
+	FMOVQ F1, 80(R6)
+	FMOVQ F2, 96(R6)
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 64(R6)
+	FMOVQ F5, 80(R6)
+	FMOVQ F6, 96(R6)
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 64(R6)
+	FMOVQ F9, 80(R6)
+	FMOVQ F10, 96(R6)
+	FMOVQ F11, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 64(R6)
+	FMOVQ F13, 80(R6)
+	FMOVQ F14, 96(R6)
+	FMOVQ F15, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel242
+	RET
+
+// func fields8Rows32Dotx5(t *tile)
+TEXT ·fields8Rows32Dotx5(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel251:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest253
+loop252:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	WORD $0x4f97e280 // sdot v0.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e284 // sdot v4.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e288 // sdot v8.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28c // sdot v12.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be290 // sdot v16.4s, v20.16b, v27.4b[0]
+	FMOVQ 16(R1), F20
+	WORD $0x4f97e281 // sdot v1.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e285 // sdot v5.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e289 // sdot v9.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28d // sdot v13.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be291 // sdot v17.4s, v20.16b, v27.4b[0]
+	FMOVQ 32(R1), F20
+	WORD $0x4f97e282 // sdot v2.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e286 // sdot v6.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e28a // sdot v10.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28e // sdot v14.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be292 // sdot v18.4s, v20.16b, v27.4b[0]
+	FMOVQ 48(R1), F20
+	WORD $0x4f97e283 // sdot v3.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e287 // sdot v7.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e28b // sdot v11.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28f // sdot v15.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be293 // sdot v19.4s, v20.16b, v27.4b[0]
+	PRFM 8320(R1), PLDL1KEEP
+	PRFM 8384(R1), PLDL1KEEP
+	FMOVQ 128(R1), F20
+	WORD $0x4fb7e280 // sdot v0.4s, v20.16b, v23.4b[1]
+	WORD $0x4fb8e284 // sdot v4.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb9e288 // sdot v8.4s, v20.16b, v25.4b[1]
+	WORD $0x4fbae28c // sdot v12.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbbe290 // sdot v16.4s, v20.16b, v27.4b[1]
+	FMOVQ 144(R1), F20
+	WORD $0x4fb7e281 // sdot v1.4s, v20.16b, v23.4b[1]
+	WORD $0x4fb8e285 // sdot v5.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb9e289 // sdot v9.4s, v20.16b, v25.4b[1]
+	WORD $0x4fbae28d // sdot v13.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbbe291 // sdot v17.4s, v20.16b, v27.4b[1]
+	FMOVQ 160(R1), F20
+	WORD $0x4fb7e282 // sdot v2.4s, v20.16b, v23.4b[1]
+	WORD $0x4fb8e286 // sdot v6.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb9e28a // sdot v10.4s, v20.16b, v25.4b[1]
+	WORD $0x4fbae28e // sdot v14.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbbe292 // sdot v18.4s, v20.16b, v27.4b[1]
+	FMOVQ 176(R1), F20
+	WORD $0x4fb7e283 // sdot v3.4s, v20.16b, v23.4b[1]
+	WORD $0x4fb8e287 // sdot v7.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb9e28b // sdot v11.4s, v20.16b, v25.4b[1]
+	WORD $0x4fbae28f // sdot v15.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbbe293 // sdot v19.4s, v20.16b, v27.4b[1]
+	PRFM 8448(R1), PLDL1KEEP
+	PRFM 8512(R1), PLDL1KEEP
+	FMOVQ 256(R1), F20
+	WORD $0x4f97ea80 // sdot v0.4s, v20.16b, v23.4b[2]
+	WORD $0x4f98ea84 // sdot v4.4s, v20.16b, v24.4b[2]
+	WORD $0x4f99ea88 // sdot v8.4s, v20.16b, v25.4b[2]
+	WORD $0x4f9aea8c // sdot v12.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9bea90 // sdot v16.4s, v20.16b, v27.4b[2]
+	FMOVQ 272(R1), F20
+	WORD $0x4f97ea81 // sdot v1.4s, v20.16b, v23.4b[2]
+	WORD $0x4f98ea85 // sdot v5.4s, v20.16b, v24.4b[2]
+	WORD $0x4f99ea89 // sdot v9.4s, v20.16b, v25.4b[2]
+	WORD $0x4f9aea8d // sdot v13.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9bea91 // sdot v17.4s, v20.16b, v27.4b[2]
+	FMOVQ 288(R1), F20
+	WORD $0x4f97ea82 // sdot v2.4s, v20.16b, v23.4b[2]
+	WORD $0x4f98ea86 // sdot v6.4s, v20.16b, v24.4b[2]
+	WORD $0x4f99ea8a // sdot v10.4s, v20.16b, v25.4b[2]
+	WORD $0x4f9aea8e // sdot v14.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9bea92 // sdot v18.4s, v20.16b, v27.4b[2]
+	FMOVQ 304(R1), F20
+	WORD $0x4f97ea83 // sdot v3.4s, v20.16b, v23.4b[2]
+	WORD $0x4f98ea87 // sdot v7.4s, v20.16b, v24.4b[2]
+	WORD $0x4f99ea8b // sdot v11.4s, v20.16b, v25.4b[2]
+	WORD $0x4f9aea8f // sdot v15.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9bea93 // sdot v19.4s, v20.16b, v27.4b[2]
+	PRFM 8576(R1), PLDL1KEEP
+	PRFM 8640(R1), PLDL1KEEP
+	FMOVQ 384(R1), F20
+	WORD $0x4fb7ea80 // sdot v0.4s, v20.16b, v23.4b[3]
+	WORD $0x4fb8ea84 // sdot v4.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb9ea88 // sdot v8.4s, v20.16b, v25.4b[3]
+	WORD $0x4fbaea8c // sdot v12.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbbea90 // sdot v16.4s, v20.16b, v27.4b[3]
+	FMOVQ 400(R1), F20
+	WORD $0x4fb7ea81 // sdot v1.4s, v20.16b, v23.4b[3]
+	WORD $0x4fb8ea85 // sdot v5.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb9ea89 // sdot v9.4s, v20.16b, v25.4b[3]
+	WORD $0x4fbaea8d // sdot v13.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbbea91 // sdot v17.4s, v20.16b, v27.4b[3]
+	FMOVQ 416(R1), F20
+	WORD $0x4fb7ea82 // sdot v2.4s, v20.16b, v23.4b[3]
+	WORD $0x4fb8ea86 // sdot v6.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb9ea8a // sdot v10.4s, v20.16b, v25.4b[3]
+	WORD $0x4fbaea8e // sdot v14.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbbea92 // sdot v18.4s, v20.16b, v27.4b[3]
+	FMOVQ 432(R1), F20
+	WORD $0x4fb7ea83 // sdot v3.4s, v20.16b, v23.4b[3]
+	WORD $0x4fb8ea87 // sdot v7.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb9ea8b // sdot v11.4s, v20.16b, v25.4b[3]
+	WORD $0x4fbaea8f // sdot v15.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbbea93 // sdot v19.4s, v20.16b, v27.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop252
+rest253:
+	ADDS $4, R3, R3
+	BEQ done255
+one254:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	WORD $0x4f97e280 // sdot v0.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e284 // sdot v4.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e288 // sdot v8.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28c // sdot v12.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be290 // sdot v16.4s, v20.16b, v27.4b[0]
+	FMOVQ 16(R1), F20
+	WORD $0x4f97e281 // sdot v1.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e285 // sdot v5.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e289 // sdot v9.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28d // sdot v13.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be291 // sdot v17.4s, v20.16b, v27.4b[0]
+	FMOVQ 32(R1), F20
+	WORD $0x4f97e282 // sdot v2.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e286 // sdot v6.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e28a // sdot v10.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28e // sdot v14.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be292 // sdot v18.4s, v20.16b, v27.4b[0]
+	FMOVQ 48(R1), F20
+	WORD $0x4f97e283 // sdot v3.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e287 // sdot v7.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e28b // sdot v11.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28f // sdot v15.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be293 // sdot v19.4s, v20.16b, v27.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one254
+done255:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 16(R6)
+	FMOVQ F2, 32(R6)
+	FMOVQ F3, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 16(R6)
+	FMOVQ F6, 32(R6)
+	FMOVQ F7, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 16(R6)
+	FMOVQ F10, 32(R6)
+	FMOVQ F11, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 0(R6)
+	FMOVQ F13, 16(R6)
+	FMOVQ F14, 32(R6)
+	FMOVQ F15, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F16, 0(R6)
+	FMOVQ F17, 16(R6)
+	FMOVQ F18, 32(R6)
+	FMOVQ F19, 48(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest257
+loop256:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	FMOVQ 64(R1), F20
+	WORD $0x4f97e280 // sdot v0.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e284 // sdot v4.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e288 // sdot v8.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28c // sdot v12.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be290 // sdot v16.4s, v20.16b, v27.4b[0]
+	FMOVQ 80(R1), F20
+	WORD $0x4f97e281 // sdot v1.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e285 // sdot v5.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e289 // sdot v9.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28d // sdot v13.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be291 // sdot v17.4s, v20.16b, v27.4b[0]
+	FMOVQ 96(R1), F20
+	WORD $0x4f97e282 // sdot v2.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e286 // sdot v6.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e28a // sdot v10.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28e // sdot v14.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be292 // sdot v18.4s, v20.16b, v27.4b[0]
+	FMOVQ 112(R1), F20
+	WORD $0x4f97e283 // sdot v3.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e287 // sdot v7.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e28b // sdot v11.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28f // sdot v15.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be293 // sdot v19.4s, v20.16b, v27.4b[0]
+	FMOVQ 192(R1), F20
+	WORD $0x4fb7e280 // sdot v0.4s, v20.16b, v23.4b[1]
+	WORD $0x4fb8e284 // sdot v4.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb9e288 // sdot v8.4s, v20.16b, v25.4b[1]
+	WORD $0x4fbae28c // sdot v12.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbbe290 // sdot v16.4s, v20.16b, v27.4b[1]
+	FMOVQ 208(R1), F20
+	WORD $0x4fb7e281 // sdot v1.4s, v20.16b, v23.4b[1]
+	WORD $0x4fb8e285 // sdot v5.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb9e289 // sdot v9.4s, v20.16b, v25.4b[1]
+	WORD $0x4fbae28d // sdot v13.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbbe291 // sdot v17.4s, v20.16b, v27.4b[1]
+	FMOVQ 224(R1), F20
+	WORD $0x4fb7e282 // sdot v2.4s, v20.16b, v23.4b[1]
+	WORD $0x4fb8e286 // sdot v6.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb9e28a // sdot v10.4s, v20.16b, v25.4b[1]
+	WORD $0x4fbae28e // sdot v14.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbbe292 // sdot v18.4s, v20.16b, v27.4b[1]
+	FMOVQ 240(R1), F20
+	WORD $0x4fb7e283 // sdot v3.4s, v20.16b, v23.4b[1]
+	WORD $0x4fb8e287 // sdot v7.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb9e28b // sdot v11.4s, v20.16b, v25.4b[1]
+	WORD $0x4fbae28f // sdot v15.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbbe293 // sdot v19.4s, v20.16b, v27.4b[1]
+	FMOVQ 320(R1), F20
+	WORD $0x4f97ea80 // sdot v0.4s, v20.16b, v23.4b[2]
+	WORD $0x4f98ea84 // sdot v4.4s, v20.16b, v24.4b[2]
+	WORD $0x4f99ea88 // sdot v8.4s, v20.16b, v25.4b[2]
+	WORD $0x4f9aea8c // sdot v12.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9bea90 // sdot v16.4s, v20.16b, v27.4b[2]
+	FMOVQ 336(R1), F20
+	WORD $0x4f97ea81 // sdot v1.4s, v20.16b, v23.4b[2]
+	WORD $0x4f98ea85 // sdot v5.4s, v20.16b, v24.4b[2]
+	WORD $0x4f99ea89 // sdot v9.4s, v20.16b, v25.4b[2]
+	WORD $0x4f9aea8d // sdot v13.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9bea91 // sdot v17.4s, v20.16b, v27.4b[2]
+	FMOVQ 352(R1), F20
+	WORD $0x4f97ea82 // sdot v2.4s, v20.16b, v23.4b[2]
+	WORD $0x4f98ea86 // sdot v6.4s, v20.16b, v24.4b[2]
+	WORD $0x4f99ea8a // sdot v10.4s, v20.16b, v25.4b[2]
+	WORD $0x4f9aea8e // sdot v14.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9bea92 // sdot v18.4s, v20.16b, v27.4b[2]
+	FMOVQ 368(R1), F20
+	WORD $0x4f97ea83 // sdot v3.4s, v20.16b, v23.4b[2]
+	WORD $0x4f98ea87 // sdot v7.4s, v20.16b, v24.4b[2]
+	WORD $0x4f99ea8b // sdot v11.4s, v20.16b, v25.4b[2]
+	WORD $0x4f9aea8f // sdot v15.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9bea93 // sdot v19.4s, v20.16b, v27.4b[2]
+	FMOVQ 448(R1), F20
+	WORD $0x4fb7ea80 // sdot v0.4s, v20.16b, v23.4b[3]
+	WORD $0x4fb8ea84 // sdot v4.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb9ea88 // sdot v8.4s, v20.16b, v25.4b[3]
+	WORD $0x4fbaea8c // sdot v12.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbbea90 // sdot v16.4s, v20.16b, v27.4b[3]
+	FMOVQ 464(R1), F20
+	WORD $0x4fb7ea81 // sdot v1.4s, v20.16b, v23.4b[3]
+	WORD $0x4fb8ea85 // sdot v5.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb9ea89 // sdot v9.4s, v20.16b, v25.4b[3]
+	WORD $0x4fbaea8d // sdot v13.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbbea91 // sdot v17.4s, v20.16b, v27.4b[3]
+	FMOVQ 480(R1), F20
+	WORD $0x4fb7ea82 // sdot v2.4s, v20.16b, v23.4b[3]
+	WORD $0x4fb8ea86 // sdot v6.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb9ea8a // sdot v10.4s, v20.16b, v25.4b[3]
+	WORD $0x4fbaea8e // sdot v14.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbbea92 // sdot v18.4s, v20.16b, v27.4b[3]
+	FMOVQ 496(R1), F20
+	WORD $0x4fb7ea83 // sdot v3.4s, v20.16b, v23.4b[3]
+	WORD $0x4fb8ea87 // sdot v7.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb9ea8b // sdot v11.4s, v20.16b, v25.4b[3]
+	WORD $0x4fbaea8f // sdot v15.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbbea93 // sdot v19.4s, v20.16b, v27.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop256
+rest257:
+	ADDS $4, R3, R3
+	BEQ done259
+one258:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	FMOVQ 64(R1), F20
+	WORD $0x4f97e280 // sdot v0.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e284 // sdot v4.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e288 // sdot v8.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28c // sdot v12.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be290 // sdot v16.4s, v20.16b, v27.4b[0]
+	FMOVQ 80(R1), F20
+	WORD $0x4f97e281 // sdot v1.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e285 // sdot v5.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e289 // sdot v9.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28d // sdot v13.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be291 // sdot v17.4s, v20.16b, v27.4b[0]
+	FMOVQ 96(R1), F20
+	WORD $0x4f97e282 // sdot v2.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e286 // sdot v6.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e28a // sdot v10.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28e // sdot v14.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be292 // sdot v18.4s, v20.16b, v27.4b[0]
+	FMOVQ 112(R1), F20
+	WORD $0x4f97e283 // sdot v3.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e287 // sdot v7.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e28b // sdot v11.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28f // sdot v15.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be293 // sdot v19.4s, v20.16b, v27.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one258
+done259:
+	MOVD R11, R6
+	FMOVQ F0, 64(R6)
+	FMOVQ F1, 80(R6)
+	FMOVQ F2, 96(R6)
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 64(R6)
+	FMOVQ F5, 80(R6)
+	FMOVQ F6, 96(R6)
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 64(R6)
+	FMOVQ F9, 80(R6)
+	FMOVQ F10, 96(R6)
+	FMOVQ F11, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 64(R6)
+	FMOVQ F13, 80(R6)
+	FMOVQ F14, 96(R6)
+	FMOVQ F15, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F16, 64(R6)
+	FMOVQ F17, 80(R6)
+	FMOVQ F18, 96(R6)
+	FMOVQ F19, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel251
 	RET
 
 // func fields8Rows64Dotx1(t *tile)
@@ -2950,12 +11795,10 @@ TEXT ·fields8Rows64Dotx1(SB), NOSPLIT, $0-8
 	MOVD tile_ldy(R0), R7
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
-panel71:
+panel260:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -2965,8 +11808,8 @@ panel71:
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
 	SUBS $4, R3, R3
-	BLT rest73
-loop72:
+	BLT rest262
+loop261:
 	FMOVQ (R4), F11
 	PRFM 8192(R1), PLDL1KEEP
 	PRFM 8256(R1), PLDL1KEEP
@@ -3043,11 +11886,11 @@ loop72:
 	ADD $1024, R1, R1
 	ADD $16, R4, R4
 	SUBS $4, R3, R3
-	BGE loop72
-rest73:
+	BGE loop261
+rest262:
 	ADDS $4, R3, R3
-	BEQ done75
-one74:
+	BEQ done264
+one263:
 	FMOVS (R4), F11
 	PRFM 8192(R1), PLDL1KEEP
 	PRFM 8256(R1), PLDL1KEEP
@@ -3070,8 +11913,8 @@ one74:
 	ADD $256, R1, R1
 	ADD $4, R4, R4
 	SUBS $1, R3, R3
-	BNE one74
-done75:
+	BNE one263
+done264:
 	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 16(R6)
@@ -3084,7 +11927,7 @@ done75:
 	ADD R9, R10, R10
 	ADD $256, R11, R11
 	SUBS $1, R8, R8
-	BNE panel71
+	BNE panel260
 	RET
 
 // func fields8Rows64Dotx2(t *tile)
@@ -3095,12 +11938,12 @@ TEXT ·fields8Rows64Dotx2(SB), NOSPLIT, $0-8
 	MOVD tile_ldy(R0), R7
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
-panel76:
+panel265:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -3118,8 +11961,8 @@ panel76:
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 	SUBS $4, R3, R3
-	BLT rest78
-loop77:
+	BLT rest267
+loop266:
 	FMOVQ (R4), F19
 	FMOVQ (R5), F20
 	PRFM 8192(R1), PLDL1KEEP
@@ -3230,11 +12073,11 @@ loop77:
 	ADD $16, R4, R4
 	ADD $16, R5, R5
 	SUBS $4, R3, R3
-	BGE loop77
-rest78:
+	BGE loop266
+rest267:
 	ADDS $4, R3, R3
-	BEQ done80
-one79:
+	BEQ done269
+one268:
 	FMOVS (R4), F19
 	FMOVS (R5), F20
 	PRFM 8192(R1), PLDL1KEEP
@@ -3267,8 +12110,8 @@ one79:
 	ADD $4, R4, R4
 	ADD $4, R5, R5
 	SUBS $1, R3, R3
-	BNE one79
-done80:
+	BNE one268
+done269:
 	MOVD R11, R6
 	FMOVQ F0, 0(R6)
 	FMOVQ F1, 16(R6)
@@ -3290,24 +12133,328 @@ done80:
 	ADD R9, R10, R10
 	ADD $256, R11, R11
 	SUBS $1, R8, R8
-	BNE panel76
+	BNE panel265
 	RET
 
-// func tritsDot(t *tile)
-TEXT ·tritsDot(SB), NOSPLIT, $0-8
+// func fields8Rows64Dotx3(t *tile)
+TEXT ·fields8Rows64Dotx3(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
-	VMOVI $128, V24.B16
 	MOVD tile_panels(R0), R8
 	MOVD tile_panel(R0), R9
 	MOVD tile_ldy(R0), R7
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
-panel81:
+panel270:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest272
+loop271:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	WORD $0x4f8fe180 // sdot v0.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e184 // sdot v4.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e188 // sdot v8.4s, v12.16b, v17.4b[0]
+	FMOVQ 16(R1), F12
+	WORD $0x4f8fe181 // sdot v1.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e185 // sdot v5.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e189 // sdot v9.4s, v12.16b, v17.4b[0]
+	FMOVQ 32(R1), F12
+	WORD $0x4f8fe182 // sdot v2.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e186 // sdot v6.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e18a // sdot v10.4s, v12.16b, v17.4b[0]
+	FMOVQ 48(R1), F12
+	WORD $0x4f8fe183 // sdot v3.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e187 // sdot v7.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e18b // sdot v11.4s, v12.16b, v17.4b[0]
+	PRFM 8448(R1), PLDL1KEEP
+	PRFM 8512(R1), PLDL1KEEP
+	FMOVQ 256(R1), F12
+	WORD $0x4fafe180 // sdot v0.4s, v12.16b, v15.4b[1]
+	WORD $0x4fb0e184 // sdot v4.4s, v12.16b, v16.4b[1]
+	WORD $0x4fb1e188 // sdot v8.4s, v12.16b, v17.4b[1]
+	FMOVQ 272(R1), F12
+	WORD $0x4fafe181 // sdot v1.4s, v12.16b, v15.4b[1]
+	WORD $0x4fb0e185 // sdot v5.4s, v12.16b, v16.4b[1]
+	WORD $0x4fb1e189 // sdot v9.4s, v12.16b, v17.4b[1]
+	FMOVQ 288(R1), F12
+	WORD $0x4fafe182 // sdot v2.4s, v12.16b, v15.4b[1]
+	WORD $0x4fb0e186 // sdot v6.4s, v12.16b, v16.4b[1]
+	WORD $0x4fb1e18a // sdot v10.4s, v12.16b, v17.4b[1]
+	FMOVQ 304(R1), F12
+	WORD $0x4fafe183 // sdot v3.4s, v12.16b, v15.4b[1]
+	WORD $0x4fb0e187 // sdot v7.4s, v12.16b, v16.4b[1]
+	WORD $0x4fb1e18b // sdot v11.4s, v12.16b, v17.4b[1]
+	PRFM 8704(R1), PLDL1KEEP
+	PRFM 8768(R1), PLDL1KEEP
+	FMOVQ 512(R1), F12
+	WORD $0x4f8fe980 // sdot v0.4s, v12.16b, v15.4b[2]
+	WORD $0x4f90e984 // sdot v4.4s, v12.16b, v16.4b[2]
+	WORD $0x4f91e988 // sdot v8.4s, v12.16b, v17.4b[2]
+	FMOVQ 528(R1), F12
+	WORD $0x4f8fe981 // sdot v1.4s, v12.16b, v15.4b[2]
+	WORD $0x4f90e985 // sdot v5.4s, v12.16b, v16.4b[2]
+	WORD $0x4f91e989 // sdot v9.4s, v12.16b, v17.4b[2]
+	FMOVQ 544(R1), F12
+	WORD $0x4f8fe982 // sdot v2.4s, v12.16b, v15.4b[2]
+	WORD $0x4f90e986 // sdot v6.4s, v12.16b, v16.4b[2]
+	WORD $0x4f91e98a // sdot v10.4s, v12.16b, v17.4b[2]
+	FMOVQ 560(R1), F12
+	WORD $0x4f8fe983 // sdot v3.4s, v12.16b, v15.4b[2]
+	WORD $0x4f90e987 // sdot v7.4s, v12.16b, v16.4b[2]
+	WORD $0x4f91e98b // sdot v11.4s, v12.16b, v17.4b[2]
+	PRFM 8960(R1), PLDL1KEEP
+	PRFM 9024(R1), PLDL1KEEP
+	FMOVQ 768(R1), F12
+	WORD $0x4fafe980 // sdot v0.4s, v12.16b, v15.4b[3]
+	WORD $0x4fb0e984 // sdot v4.4s, v12.16b, v16.4b[3]
+	WORD $0x4fb1e988 // sdot v8.4s, v12.16b, v17.4b[3]
+	FMOVQ 784(R1), F12
+	WORD $0x4fafe981 // sdot v1.4s, v12.16b, v15.4b[3]
+	WORD $0x4fb0e985 // sdot v5.4s, v12.16b, v16.4b[3]
+	WORD $0x4fb1e989 // sdot v9.4s, v12.16b, v17.4b[3]
+	FMOVQ 800(R1), F12
+	WORD $0x4fafe982 // sdot v2.4s, v12.16b, v15.4b[3]
+	WORD $0x4fb0e986 // sdot v6.4s, v12.16b, v16.4b[3]
+	WORD $0x4fb1e98a // sdot v10.4s, v12.16b, v17.4b[3]
+	FMOVQ 816(R1), F12
+	WORD $0x4fafe983 // sdot v3.4s, v12.16b, v15.4b[3]
+	WORD $0x4fb0e987 // sdot v7.4s, v12.16b, v16.4b[3]
+	WORD $0x4fb1e98b // sdot v11.4s, v12.16b, v17.4b[3]
+	ADD $1024, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop271
+rest272:
+	ADDS $4, R3, R3
+	BEQ done274
+one273:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	WORD $0x4f8fe180 // sdot v0.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e184 // sdot v4.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e188 // sdot v8.4s, v12.16b, v17.4b[0]
+	FMOVQ 16(R1), F12
+	WORD $0x4f8fe181 // sdot v1.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e185 // sdot v5.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e189 // sdot v9.4s, v12.16b, v17.4b[0]
+	FMOVQ 32(R1), F12
+	WORD $0x4f8fe182 // sdot v2.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e186 // sdot v6.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e18a // sdot v10.4s, v12.16b, v17.4b[0]
+	FMOVQ 48(R1), F12
+	WORD $0x4f8fe183 // sdot v3.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e187 // sdot v7.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e18b // sdot v11.4s, v12.16b, v17.4b[0]
+	ADD $256, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one273
+done274:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 16(R6)
+	FMOVQ F2, 32(R6)
+	FMOVQ F3, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 16(R6)
+	FMOVQ F6, 32(R6)
+	FMOVQ F7, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 16(R6)
+	FMOVQ F10, 32(R6)
+	FMOVQ F11, 48(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest276
+loop275:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	FMOVQ 64(R1), F12
+	WORD $0x4f8fe180 // sdot v0.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e184 // sdot v4.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e188 // sdot v8.4s, v12.16b, v17.4b[0]
+	FMOVQ 80(R1), F12
+	WORD $0x4f8fe181 // sdot v1.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e185 // sdot v5.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e189 // sdot v9.4s, v12.16b, v17.4b[0]
+	FMOVQ 96(R1), F12
+	WORD $0x4f8fe182 // sdot v2.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e186 // sdot v6.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e18a // sdot v10.4s, v12.16b, v17.4b[0]
+	FMOVQ 112(R1), F12
+	WORD $0x4f8fe183 // sdot v3.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e187 // sdot v7.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e18b // sdot v11.4s, v12.16b, v17.4b[0]
+	FMOVQ 320(R1), F12
+	WORD $0x4fafe180 // sdot v0.4s, v12.16b, v15.4b[1]
+	WORD $0x4fb0e184 // sdot v4.4s, v12.16b, v16.4b[1]
+	WORD $0x4fb1e188 // sdot v8.4s, v12.16b, v17.4b[1]
+	FMOVQ 336(R1), F12
+	WORD $0x4fafe181 // sdot v1.4s, v12.16b, v15.4b[1]
+	WORD $0x4fb0e185 // sdot v5.4s, v12.16b, v16.4b[1]
+	WORD $0x4fb1e189 // sdot v9.4s, v12.16b, v17.4b[1]
+	FMOVQ 352(R1), F12
+	WORD $0x4fafe182 // sdot v2.4s, v12.16b, v15.4b[1]
+	WORD $0x4fb0e186 // sdot v6.4s, v12.16b, v16.4b[1]
+	WORD $0x4fb1e18a // sdot v10.4s, v12.16b, v17.4b[1]
+	FMOVQ 368(R1), F12
+	WORD $0x4fafe183 // sdot v3.4s, v12.16b, v15.4b[1]
+	WORD $0x4fb0e187 // sdot v7.4s, v12.16b, v16.4b[1]
+	WORD $0x4fb1e18b // sdot v11.4s, v12.16b, v17.4b[1]
+	FMOVQ 576(R1), F12
+	WORD $0x4f8fe980 // sdot v0.4s, v12.16b, v15.4b[2]
+	WORD $0x4f90e984 // sdot v4.4s, v12.16b, v16.4b[2]
+	WORD $0x4f91e988 // sdot v8.4s, v12.16b, v17.4b[2]
+	FMOVQ 592(R1), F12
+	WORD $0x4f8fe981 // sdot v1.4s, v12.16b, v15.4b[2]
+	WORD $0x4f90e985 // sdot v5.4s, v12.16b, v16.4b[2]
+	WORD $0x4f91e989 // sdot v9.4s, v12.16b, v17.4b[2]
+	FMOVQ 608(R1), F12
+	WORD $0x4f8fe982 // sdot v2.4s, v12.16b, v15.4b[2]
+	WORD $0x4f90e986 // sdot v6.4s, v12.16b, v16.4b[2]
+	WORD $0x4f91e98a // sdot v10.4s, v12.16b, v17.4b[2]
+	FMOVQ 624(R1), F12
+	WORD $0x4f8fe983 // sdot v3.4s, v12.16b, v15.4b[2]
+	WORD $0x4f90e987 // sdot v7.4s, v12.16b, v16.4b[2]
+	WORD $0x4f91e98b // sdot v11.4s, v12.16b, v17.4b[2]
+	FMOVQ 832(R1), F12
+	WORD $0x4fafe980 // sdot v0.4s, v12.16b, v15.4b[3]
+	WORD $0x4fb0e984 // sdot v4.4s, v12.16b, v16.4b[3]
+	WORD $0x4fb1e988 // sdot v8.4s, v12.16b, v17.4b[3]
+	FMOVQ 848(R1), F12
+	WORD $0x4fafe981 // sdot v1.4s, v12.16b, v15.4b[3]
+	WORD $0x4fb0e985 // sdot v5.4s, v12.16b, v16.4b[3]
+	WORD $0x4fb1e989 // sdot v9.4s, v12.16b, v17.4b[3]
+	FMOVQ 864(R1), F12
+	WORD $0x4fafe982 // sdot v2.4s, v12.16b, v15.4b[3]
+	WORD $0x4fb0e986 // sdot v6.4s, v12.16b, v16.4b[3]
+	WORD $0x4fb1e98a // sdot v10.4s, v12.16b, v17.4b[3]
+	FMOVQ 880(R1), F12
+	WORD $0x4fafe983 // sdot v3.4s, v12.16b, v15.4b[3]
+	WORD $0x4fb0e987 // sdot v7.4s, v12.16b, v16.4b[3]
+	WORD $0x4fb1e98b // sdot v11.4s, v12.16b, v17.4b[3]
+	ADD $1024, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop275
+rest276:
+	ADDS $4, R3, R3
+	BEQ done278
+one277:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	FMOVQ 64(R1), F12
+	WORD $0x4f8fe180 // sdot v0.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e184 // sdot v4.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e188 // sdot v8.4s, v12.16b, v17.4b[0]
+	FMOVQ 80(R1), F12
+	WORD $0x4f8fe181 // sdot v1.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e185 // sdot v5.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e189 // sdot v9.4s, v12.16b, v17.4b[0]
+	FMOVQ 96(R1), F12
+	WORD $0x4f8fe182 // sdot v2.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e186 // sdot v6.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e18a // sdot v10.4s, v12.16b, v17.4b[0]
+	FMOVQ 112(R1), F12
+	WORD $0x4f8fe183 // sdot v3.4s, v12.16b, v15.4b[0]
+	WORD $0x4f90e187 // sdot v7.4s, v12.16b, v16.4b[0]
+	WORD $0x4f91e18b // sdot v11.4s, v12.16b, v17.4b[0]
+	ADD $256, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one277
+done278:
+	MOVD R11, R6
+	FMOVQ F0, 64(R6)
+	FMOVQ F1, 80(R6)
+	FMOVQ F2, 96(R6)
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 64(R6)
+	FMOVQ F5, 80(R6)
+	FMOVQ F6, 96(R6)
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 64(R6)
+	FMOVQ F9, 80(R6)
+	FMOVQ F10, 96(R6)
+	FMOVQ F11, 112(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel270
+	RET
+
+// func fields8Rows64Dotx4(t *tile)
+TEXT ·fields8Rows64Dotx4(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel279:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -3324,7 +12471,814 @@ panel81:
 	VEOR V13.B16, V13.B16, V13.B16
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
-loop82:
+	SUBS $4, R3, R3
+	BLT rest281
+loop280:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	WORD $0x4f93e200 // sdot v0.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e204 // sdot v4.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e208 // sdot v8.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20c // sdot v12.4s, v16.16b, v22.4b[0]
+	FMOVQ 16(R1), F16
+	WORD $0x4f93e201 // sdot v1.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e205 // sdot v5.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e209 // sdot v9.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20d // sdot v13.4s, v16.16b, v22.4b[0]
+	FMOVQ 32(R1), F16
+	WORD $0x4f93e202 // sdot v2.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e206 // sdot v6.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e20a // sdot v10.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20e // sdot v14.4s, v16.16b, v22.4b[0]
+	FMOVQ 48(R1), F16
+	WORD $0x4f93e203 // sdot v3.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e207 // sdot v7.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e20b // sdot v11.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20f // sdot v15.4s, v16.16b, v22.4b[0]
+	PRFM 8448(R1), PLDL1KEEP
+	PRFM 8512(R1), PLDL1KEEP
+	FMOVQ 256(R1), F16
+	WORD $0x4fb3e200 // sdot v0.4s, v16.16b, v19.4b[1]
+	WORD $0x4fb4e204 // sdot v4.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb5e208 // sdot v8.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb6e20c // sdot v12.4s, v16.16b, v22.4b[1]
+	FMOVQ 272(R1), F16
+	WORD $0x4fb3e201 // sdot v1.4s, v16.16b, v19.4b[1]
+	WORD $0x4fb4e205 // sdot v5.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb5e209 // sdot v9.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb6e20d // sdot v13.4s, v16.16b, v22.4b[1]
+	FMOVQ 288(R1), F16
+	WORD $0x4fb3e202 // sdot v2.4s, v16.16b, v19.4b[1]
+	WORD $0x4fb4e206 // sdot v6.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb5e20a // sdot v10.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb6e20e // sdot v14.4s, v16.16b, v22.4b[1]
+	FMOVQ 304(R1), F16
+	WORD $0x4fb3e203 // sdot v3.4s, v16.16b, v19.4b[1]
+	WORD $0x4fb4e207 // sdot v7.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb5e20b // sdot v11.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb6e20f // sdot v15.4s, v16.16b, v22.4b[1]
+	PRFM 8704(R1), PLDL1KEEP
+	PRFM 8768(R1), PLDL1KEEP
+	FMOVQ 512(R1), F16
+	WORD $0x4f93ea00 // sdot v0.4s, v16.16b, v19.4b[2]
+	WORD $0x4f94ea04 // sdot v4.4s, v16.16b, v20.4b[2]
+	WORD $0x4f95ea08 // sdot v8.4s, v16.16b, v21.4b[2]
+	WORD $0x4f96ea0c // sdot v12.4s, v16.16b, v22.4b[2]
+	FMOVQ 528(R1), F16
+	WORD $0x4f93ea01 // sdot v1.4s, v16.16b, v19.4b[2]
+	WORD $0x4f94ea05 // sdot v5.4s, v16.16b, v20.4b[2]
+	WORD $0x4f95ea09 // sdot v9.4s, v16.16b, v21.4b[2]
+	WORD $0x4f96ea0d // sdot v13.4s, v16.16b, v22.4b[2]
+	FMOVQ 544(R1), F16
+	WORD $0x4f93ea02 // sdot v2.4s, v16.16b, v19.4b[2]
+	WORD $0x4f94ea06 // sdot v6.4s, v16.16b, v20.4b[2]
+	WORD $0x4f95ea0a // sdot v10.4s, v16.16b, v21.4b[2]
+	WORD $0x4f96ea0e // sdot v14.4s, v16.16b, v22.4b[2]
+	FMOVQ 560(R1), F16
+	WORD $0x4f93ea03 // sdot v3.4s, v16.16b, v19.4b[2]
+	WORD $0x4f94ea07 // sdot v7.4s, v16.16b, v20.4b[2]
+	WORD $0x4f95ea0b // sdot v11.4s, v16.16b, v21.4b[2]
+	WORD $0x4f96ea0f // sdot v15.4s, v16.16b, v22.4b[2]
+	PRFM 8960(R1), PLDL1KEEP
+	PRFM 9024(R1), PLDL1KEEP
+	FMOVQ 768(R1), F16
+	WORD $0x4fb3ea00 // sdot v0.4s, v16.16b, v19.4b[3]
+	WORD $0x4fb4ea04 // sdot v4.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb5ea08 // sdot v8.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb6ea0c // sdot v12.4s, v16.16b, v22.4b[3]
+	FMOVQ 784(R1), F16
+	WORD $0x4fb3ea01 // sdot v1.4s, v16.16b, v19.4b[3]
+	WORD $0x4fb4ea05 // sdot v5.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb5ea09 // sdot v9.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb6ea0d // sdot v13.4s, v16.16b, v22.4b[3]
+	FMOVQ 800(R1), F16
+	WORD $0x4fb3ea02 // sdot v2.4s, v16.16b, v19.4b[3]
+	WORD $0x4fb4ea06 // sdot v6.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb5ea0a // sdot v10.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb6ea0e // sdot v14.4s, v16.16b, v22.4b[3]
+	FMOVQ 816(R1), F16
+	WORD $0x4fb3ea03 // sdot v3.4s, v16.16b, v19.4b[3]
+	WORD $0x4fb4ea07 // sdot v7.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb5ea0b // sdot v11.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb6ea0f // sdot v15.4s, v16.16b, v22.4b[3]
+	ADD $1024, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop280
+rest281:
+	ADDS $4, R3, R3
+	BEQ done283
+one282:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	WORD $0x4f93e200 // sdot v0.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e204 // sdot v4.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e208 // sdot v8.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20c // sdot v12.4s, v16.16b, v22.4b[0]
+	FMOVQ 16(R1), F16
+	WORD $0x4f93e201 // sdot v1.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e205 // sdot v5.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e209 // sdot v9.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20d // sdot v13.4s, v16.16b, v22.4b[0]
+	FMOVQ 32(R1), F16
+	WORD $0x4f93e202 // sdot v2.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e206 // sdot v6.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e20a // sdot v10.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20e // sdot v14.4s, v16.16b, v22.4b[0]
+	FMOVQ 48(R1), F16
+	WORD $0x4f93e203 // sdot v3.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e207 // sdot v7.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e20b // sdot v11.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20f // sdot v15.4s, v16.16b, v22.4b[0]
+	ADD $256, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one282
+done283:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 16(R6)
+	FMOVQ F2, 32(R6)
+	FMOVQ F3, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 16(R6)
+	FMOVQ F6, 32(R6)
+	FMOVQ F7, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 16(R6)
+	FMOVQ F10, 32(R6)
+	FMOVQ F11, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 0(R6)
+	FMOVQ F13, 16(R6)
+	FMOVQ F14, 32(R6)
+	FMOVQ F15, 48(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest285
+loop284:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	FMOVQ 64(R1), F16
+	WORD $0x4f93e200 // sdot v0.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e204 // sdot v4.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e208 // sdot v8.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20c // sdot v12.4s, v16.16b, v22.4b[0]
+	FMOVQ 80(R1), F16
+	WORD $0x4f93e201 // sdot v1.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e205 // sdot v5.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e209 // sdot v9.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20d // sdot v13.4s, v16.16b, v22.4b[0]
+	FMOVQ 96(R1), F16
+	WORD $0x4f93e202 // sdot v2.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e206 // sdot v6.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e20a // sdot v10.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20e // sdot v14.4s, v16.16b, v22.4b[0]
+	FMOVQ 112(R1), F16
+	WORD $0x4f93e203 // sdot v3.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e207 // sdot v7.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e20b // sdot v11.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20f // sdot v15.4s, v16.16b, v22.4b[0]
+	FMOVQ 320(R1), F16
+	WORD $0x4fb3e200 // sdot v0.4s, v16.16b, v19.4b[1]
+	WORD $0x4fb4e204 // sdot v4.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb5e208 // sdot v8.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb6e20c // sdot v12.4s, v16.16b, v22.4b[1]
+	FMOVQ 336(R1), F16
+	WORD $0x4fb3e201 // sdot v1.4s, v16.16b, v19.4b[1]
+	WORD $0x4fb4e205 // sdot v5.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb5e209 // sdot v9.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb6e20d // sdot v13.4s, v16.16b, v22.4b[1]
+	FMOVQ 352(R1), F16
+	WORD $0x4fb3e202 // sdot v2.4s, v16.16b, v19.4b[1]
+	WORD $0x4fb4e206 // sdot v6.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb5e20a // sdot v10.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb6e20e // sdot v14.4s, v16.16b, v22.4b[1]
+	FMOVQ 368(R1), F16
+	WORD $0x4fb3e203 // sdot v3.4s, v16.16b, v19.4b[1]
+	WORD $0x4fb4e207 // sdot v7.4s, v16.16b, v20.4b[1]
+	WORD $0x4fb5e20b // sdot v11.4s, v16.16b, v21.4b[1]
+	WORD $0x4fb6e20f // sdot v15.4s, v16.16b, v22.4b[1]
+	FMOVQ 576(R1), F16
+	WORD $0x4f93ea00 // sdot v0.4s, v16.16b, v19.4b[2]
+	WORD $0x4f94ea04 // sdot v4.4s, v16.16b, v20.4b[2]
+	WORD $0x4f95ea08 // sdot v8.4s, v16.16b, v21.4b[2]
+	WORD $0x4f96ea0c // sdot v12.4s, v16.16b, v22.4b[2]
+	FMOVQ 592(R1), F16
+	WORD $0x4f93ea01 // sdot v1.4s, v16.16b, v19.4b[2]
+	WORD $0x4f94ea05 // sdot v5.4s, v16.16b, v20.4b[2]
+	WORD $0x4f95ea09 // sdot v9.4s, v16.16b, v21.4b[2]
+	WORD $0x4f96ea0d // sdot v13.4s, v16.16b, v22.4b[2]
+	FMOVQ 608(R1), F16
+	WORD $0x4f93ea02 // sdot v2.4s, v16.16b, v19.4b[2]
+	WORD $0x4f94ea06 // sdot v6.4s, v16.16b, v20.4b[2]
+	WORD $0x4f95ea0a // sdot v10.4s, v16.16b, v21.4b[2]
+	WORD $0x4f96ea0e // sdot v14.4s, v16.16b, v22.4b[2]
+	FMOVQ 624(R1), F16
+	WORD $0x4f93ea03 // sdot v3.4s, v16.16b, v19.4b[2]
+	WORD $0x4f94ea07 // sdot v7.4s, v16.16b, v20.4b[2]
+	WORD $0x4f95ea0b // sdot v11.4s, v16.16b, v21.4b[2]
+	WORD $0x4f96ea0f // sdot v15.4s, v16.16b, v22.4b[2]
+	FMOVQ 832(R1), F16
+	WORD $0x4fb3ea00 // sdot v0.4s, v16.16b, v19.4b[3]
+	WORD $0x4fb4ea04 // sdot v4.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb5ea08 // sdot v8.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb6ea0c // sdot v12.4s, v16.16b, v22.4b[3]
+	FMOVQ 848(R1), F16
+	WORD $0x4fb3ea01 // sdot v1.4s, v16.16b, v19.4b[3]
+	WORD $0x4fb4ea05 // sdot v5.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb5ea09 // sdot v9.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb6ea0d // sdot v13.4s, v16.16b, v22.4b[3]
+	FMOVQ 864(R1), F16
+	WORD $0x4fb3ea02 // sdot v2.4s, v16.16b, v19.4b[3]
+	WORD $0x4fb4ea06 // sdot v6.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb5ea0a // sdot v10.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb6ea0e // sdot v14.4s, v16.16b, v22.4b[3]
+	FMOVQ 880(R1), F16
+	WORD $0x4fb3ea03 // sdot v3.4s, v16.16b, v19.4b[3]
+	WORD $0x4fb4ea07 // sdot v7.4s, v16.16b, v20.4b[3]
+	WORD $0x4fb5ea0b // sdot v11.4s, v16.16b, v21.4b[3]
+	WORD $0x4fb6ea0f // sdot v15.4s, v16.16b, v22.4b[3]
+	ADD $1024, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop284
+rest285:
+	ADDS $4, R3, R3
+	BEQ done287
+one286:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	FMOVQ 64(R1), F16
+	WORD $0x4f93e200 // sdot v0.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e204 // sdot v4.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e208 // sdot v8.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20c // sdot v12.4s, v16.16b, v22.4b[0]
+	FMOVQ 80(R1), F16
+	WORD $0x4f93e201 // sdot v1.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e205 // sdot v5.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e209 // sdot v9.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20d // sdot v13.4s, v16.16b, v22.4b[0]
+	FMOVQ 96(R1), F16
+	WORD $0x4f93e202 // sdot v2.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e206 // sdot v6.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e20a // sdot v10.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20e // sdot v14.4s, v16.16b, v22.4b[0]
+	FMOVQ 112(R1), F16
+	WORD $0x4f93e203 // sdot v3.4s, v16.16b, v19.4b[0]
+	WORD $0x4f94e207 // sdot v7.4s, v16.16b, v20.4b[0]
+	WORD $0x4f95e20b // sdot v11.4s, v16.16b, v21.4b[0]
+	WORD $0x4f96e20f // sdot v15.4s, v16.16b, v22.4b[0]
+	ADD $256, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one286
+done287:
+	MOVD R11, R6
+	FMOVQ F0, 64(R6)
+	FMOVQ F1, 80(R6)
+	FMOVQ F2, 96(R6)
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 64(R6)
+	FMOVQ F5, 80(R6)
+	FMOVQ F6, 96(R6)
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 64(R6)
+	FMOVQ F9, 80(R6)
+	FMOVQ F10, 96(R6)
+	FMOVQ F11, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 64(R6)
+	FMOVQ F13, 80(R6)
+	FMOVQ F14, 96(R6)
+	FMOVQ F15, 112(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel279
+	RET
+
+// func fields8Rows64Dotx5(t *tile)
+TEXT ·fields8Rows64Dotx5(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel288:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest290
+loop289:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	WORD $0x4f97e280 // sdot v0.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e284 // sdot v4.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e288 // sdot v8.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28c // sdot v12.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be290 // sdot v16.4s, v20.16b, v27.4b[0]
+	FMOVQ 16(R1), F20
+	WORD $0x4f97e281 // sdot v1.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e285 // sdot v5.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e289 // sdot v9.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28d // sdot v13.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be291 // sdot v17.4s, v20.16b, v27.4b[0]
+	FMOVQ 32(R1), F20
+	WORD $0x4f97e282 // sdot v2.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e286 // sdot v6.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e28a // sdot v10.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28e // sdot v14.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be292 // sdot v18.4s, v20.16b, v27.4b[0]
+	FMOVQ 48(R1), F20
+	WORD $0x4f97e283 // sdot v3.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e287 // sdot v7.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e28b // sdot v11.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28f // sdot v15.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be293 // sdot v19.4s, v20.16b, v27.4b[0]
+	PRFM 8448(R1), PLDL1KEEP
+	PRFM 8512(R1), PLDL1KEEP
+	FMOVQ 256(R1), F20
+	WORD $0x4fb7e280 // sdot v0.4s, v20.16b, v23.4b[1]
+	WORD $0x4fb8e284 // sdot v4.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb9e288 // sdot v8.4s, v20.16b, v25.4b[1]
+	WORD $0x4fbae28c // sdot v12.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbbe290 // sdot v16.4s, v20.16b, v27.4b[1]
+	FMOVQ 272(R1), F20
+	WORD $0x4fb7e281 // sdot v1.4s, v20.16b, v23.4b[1]
+	WORD $0x4fb8e285 // sdot v5.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb9e289 // sdot v9.4s, v20.16b, v25.4b[1]
+	WORD $0x4fbae28d // sdot v13.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbbe291 // sdot v17.4s, v20.16b, v27.4b[1]
+	FMOVQ 288(R1), F20
+	WORD $0x4fb7e282 // sdot v2.4s, v20.16b, v23.4b[1]
+	WORD $0x4fb8e286 // sdot v6.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb9e28a // sdot v10.4s, v20.16b, v25.4b[1]
+	WORD $0x4fbae28e // sdot v14.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbbe292 // sdot v18.4s, v20.16b, v27.4b[1]
+	FMOVQ 304(R1), F20
+	WORD $0x4fb7e283 // sdot v3.4s, v20.16b, v23.4b[1]
+	WORD $0x4fb8e287 // sdot v7.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb9e28b // sdot v11.4s, v20.16b, v25.4b[1]
+	WORD $0x4fbae28f // sdot v15.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbbe293 // sdot v19.4s, v20.16b, v27.4b[1]
+	PRFM 8704(R1), PLDL1KEEP
+	PRFM 8768(R1), PLDL1KEEP
+	FMOVQ 512(R1), F20
+	WORD $0x4f97ea80 // sdot v0.4s, v20.16b, v23.4b[2]
+	WORD $0x4f98ea84 // sdot v4.4s, v20.16b, v24.4b[2]
+	WORD $0x4f99ea88 // sdot v8.4s, v20.16b, v25.4b[2]
+	WORD $0x4f9aea8c // sdot v12.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9bea90 // sdot v16.4s, v20.16b, v27.4b[2]
+	FMOVQ 528(R1), F20
+	WORD $0x4f97ea81 // sdot v1.4s, v20.16b, v23.4b[2]
+	WORD $0x4f98ea85 // sdot v5.4s, v20.16b, v24.4b[2]
+	WORD $0x4f99ea89 // sdot v9.4s, v20.16b, v25.4b[2]
+	WORD $0x4f9aea8d // sdot v13.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9bea91 // sdot v17.4s, v20.16b, v27.4b[2]
+	FMOVQ 544(R1), F20
+	WORD $0x4f97ea82 // sdot v2.4s, v20.16b, v23.4b[2]
+	WORD $0x4f98ea86 // sdot v6.4s, v20.16b, v24.4b[2]
+	WORD $0x4f99ea8a // sdot v10.4s, v20.16b, v25.4b[2]
+	WORD $0x4f9aea8e // sdot v14.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9bea92 // sdot v18.4s, v20.16b, v27.4b[2]
+	FMOVQ 560(R1), F20
+	WORD $0x4f97ea83 // sdot v3.4s, v20.16b, v23.4b[2]
+	WORD $0x4f98ea87 // sdot v7.4s, v20.16b, v24.4b[2]
+	WORD $0x4f99ea8b // sdot v11.4s, v20.16b, v25.4b[2]
+	WORD $0x4f9aea8f // sdot v15.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9bea93 // sdot v19.4s, v20.16b, v27.4b[2]
+	PRFM 8960(R1), PLDL1KEEP
+	PRFM 9024(R1), PLDL1KEEP
+	FMOVQ 768(R1), F20
+	WORD $0x4fb7ea80 // sdot v0.4s, v20.16b, v23.4b[3]
+	WORD $0x4fb8ea84 // sdot v4.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb9ea88 // sdot v8.4s, v20.16b, v25.4b[3]
+	WORD $0x4fbaea8c // sdot v12.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbbea90 // sdot v16.4s, v20.16b, v27.4b[3]
+	FMOVQ 784(R1), F20
+	WORD $0x4fb7ea81 // sdot v1.4s, v20.16b, v23.4b[3]
+	WORD $0x4fb8ea85 // sdot v5.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb9ea89 // sdot v9.4s, v20.16b, v25.4b[3]
+	WORD $0x4fbaea8d // sdot v13.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbbea91 // sdot v17.4s, v20.16b, v27.4b[3]
+	FMOVQ 800(R1), F20
+	WORD $0x4fb7ea82 // sdot v2.4s, v20.16b, v23.4b[3]
+	WORD $0x4fb8ea86 // sdot v6.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb9ea8a // sdot v10.4s, v20.16b, v25.4b[3]
+	WORD $0x4fbaea8e // sdot v14.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbbea92 // sdot v18.4s, v20.16b, v27.4b[3]
+	FMOVQ 816(R1), F20
+	WORD $0x4fb7ea83 // sdot v3.4s, v20.16b, v23.4b[3]
+	WORD $0x4fb8ea87 // sdot v7.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb9ea8b // sdot v11.4s, v20.16b, v25.4b[3]
+	WORD $0x4fbaea8f // sdot v15.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbbea93 // sdot v19.4s, v20.16b, v27.4b[3]
+	ADD $1024, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop289
+rest290:
+	ADDS $4, R3, R3
+	BEQ done292
+one291:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	WORD $0x4f97e280 // sdot v0.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e284 // sdot v4.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e288 // sdot v8.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28c // sdot v12.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be290 // sdot v16.4s, v20.16b, v27.4b[0]
+	FMOVQ 16(R1), F20
+	WORD $0x4f97e281 // sdot v1.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e285 // sdot v5.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e289 // sdot v9.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28d // sdot v13.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be291 // sdot v17.4s, v20.16b, v27.4b[0]
+	FMOVQ 32(R1), F20
+	WORD $0x4f97e282 // sdot v2.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e286 // sdot v6.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e28a // sdot v10.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28e // sdot v14.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be292 // sdot v18.4s, v20.16b, v27.4b[0]
+	FMOVQ 48(R1), F20
+	WORD $0x4f97e283 // sdot v3.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e287 // sdot v7.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e28b // sdot v11.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28f // sdot v15.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be293 // sdot v19.4s, v20.16b, v27.4b[0]
+	ADD $256, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one291
+done292:
+	MOVD R11, R6
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 16(R6)
+	FMOVQ F2, 32(R6)
+	FMOVQ F3, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 16(R6)
+	FMOVQ F6, 32(R6)
+	FMOVQ F7, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 16(R6)
+	FMOVQ F10, 32(R6)
+	FMOVQ F11, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 0(R6)
+	FMOVQ F13, 16(R6)
+	FMOVQ F14, 32(R6)
+	FMOVQ F15, 48(R6)
+	ADD R7, R6, R6
+	FMOVQ F16, 0(R6)
+	FMOVQ F17, 16(R6)
+	FMOVQ F18, 32(R6)
+	FMOVQ F19, 48(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest294
+loop293:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	FMOVQ 64(R1), F20
+	WORD $0x4f97e280 // sdot v0.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e284 // sdot v4.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e288 // sdot v8.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28c // sdot v12.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be290 // sdot v16.4s, v20.16b, v27.4b[0]
+	FMOVQ 80(R1), F20
+	WORD $0x4f97e281 // sdot v1.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e285 // sdot v5.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e289 // sdot v9.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28d // sdot v13.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be291 // sdot v17.4s, v20.16b, v27.4b[0]
+	FMOVQ 96(R1), F20
+	WORD $0x4f97e282 // sdot v2.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e286 // sdot v6.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e28a // sdot v10.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28e // sdot v14.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be292 // sdot v18.4s, v20.16b, v27.4b[0]
+	FMOVQ 112(R1), F20
+	WORD $0x4f97e283 // sdot v3.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e287 // sdot v7.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e28b // sdot v11.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28f // sdot v15.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be293 // sdot v19.4s, v20.16b, v27.4b[0]
+	FMOVQ 320(R1), F20
+	WORD $0x4fb7e280 // sdot v0.4s, v20.16b, v23.4b[1]
+	WORD $0x4fb8e284 // sdot v4.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb9e288 // sdot v8.4s, v20.16b, v25.4b[1]
+	WORD $0x4fbae28c // sdot v12.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbbe290 // sdot v16.4s, v20.16b, v27.4b[1]
+	FMOVQ 336(R1), F20
+	WORD $0x4fb7e281 // sdot v1.4s, v20.16b, v23.4b[1]
+	WORD $0x4fb8e285 // sdot v5.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb9e289 // sdot v9.4s, v20.16b, v25.4b[1]
+	WORD $0x4fbae28d // sdot v13.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbbe291 // sdot v17.4s, v20.16b, v27.4b[1]
+	FMOVQ 352(R1), F20
+	WORD $0x4fb7e282 // sdot v2.4s, v20.16b, v23.4b[1]
+	WORD $0x4fb8e286 // sdot v6.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb9e28a // sdot v10.4s, v20.16b, v25.4b[1]
+	WORD $0x4fbae28e // sdot v14.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbbe292 // sdot v18.4s, v20.16b, v27.4b[1]
+	FMOVQ 368(R1), F20
+	WORD $0x4fb7e283 // sdot v3.4s, v20.16b, v23.4b[1]
+	WORD $0x4fb8e287 // sdot v7.4s, v20.16b, v24.4b[1]
+	WORD $0x4fb9e28b // sdot v11.4s, v20.16b, v25.4b[1]
+	WORD $0x4fbae28f // sdot v15.4s, v20.16b, v26.4b[1]
+	WORD $0x4fbbe293 // sdot v19.4s, v20.16b, v27.4b[1]
+	FMOVQ 576(R1), F20
+	WORD $0x4f97ea80 // sdot v0.4s, v20.16b, v23.4b[2]
+	WORD $0x4f98ea84 // sdot v4.4s, v20.16b, v24.4b[2]
+	WORD $0x4f99ea88 // sdot v8.4s, v20.16b, v25.4b[2]
+	WORD $0x4f9aea8c // sdot v12.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9bea90 // sdot v16.4s, v20.16b, v27.4b[2]
+	FMOVQ 592(R1), F20
+	WORD $0x4f97ea81 // sdot v1.4s, v20.16b, v23.4b[2]
+	WORD $0x4f98ea85 // sdot v5.4s, v20.16b, v24.4b[2]
+	WORD $0x4f99ea89 // sdot v9.4s, v20.16b, v25.4b[2]
+	WORD $0x4f9aea8d // sdot v13.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9bea91 // sdot v17.4s, v20.16b, v27.4b[2]
+	FMOVQ 608(R1), F20
+	WORD $0x4f97ea82 // sdot v2.4s, v20.16b, v23.4b[2]
+	WORD $0x4f98ea86 // sdot v6.4s, v20.16b, v24.4b[2]
+	WORD $0x4f99ea8a // sdot v10.4s, v20.16b, v25.4b[2]
+	WORD $0x4f9aea8e // sdot v14.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9bea92 // sdot v18.4s, v20.16b, v27.4b[2]
+	FMOVQ 624(R1), F20
+	WORD $0x4f97ea83 // sdot v3.4s, v20.16b, v23.4b[2]
+	WORD $0x4f98ea87 // sdot v7.4s, v20.16b, v24.4b[2]
+	WORD $0x4f99ea8b // sdot v11.4s, v20.16b, v25.4b[2]
+	WORD $0x4f9aea8f // sdot v15.4s, v20.16b, v26.4b[2]
+	WORD $0x4f9bea93 // sdot v19.4s, v20.16b, v27.4b[2]
+	FMOVQ 832(R1), F20
+	WORD $0x4fb7ea80 // sdot v0.4s, v20.16b, v23.4b[3]
+	WORD $0x4fb8ea84 // sdot v4.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb9ea88 // sdot v8.4s, v20.16b, v25.4b[3]
+	WORD $0x4fbaea8c // sdot v12.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbbea90 // sdot v16.4s, v20.16b, v27.4b[3]
+	FMOVQ 848(R1), F20
+	WORD $0x4fb7ea81 // sdot v1.4s, v20.16b, v23.4b[3]
+	WORD $0x4fb8ea85 // sdot v5.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb9ea89 // sdot v9.4s, v20.16b, v25.4b[3]
+	WORD $0x4fbaea8d // sdot v13.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbbea91 // sdot v17.4s, v20.16b, v27.4b[3]
+	FMOVQ 864(R1), F20
+	WORD $0x4fb7ea82 // sdot v2.4s, v20.16b, v23.4b[3]
+	WORD $0x4fb8ea86 // sdot v6.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb9ea8a // sdot v10.4s, v20.16b, v25.4b[3]
+	WORD $0x4fbaea8e // sdot v14.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbbea92 // sdot v18.4s, v20.16b, v27.4b[3]
+	FMOVQ 880(R1), F20
+	WORD $0x4fb7ea83 // sdot v3.4s, v20.16b, v23.4b[3]
+	WORD $0x4fb8ea87 // sdot v7.4s, v20.16b, v24.4b[3]
+	WORD $0x4fb9ea8b // sdot v11.4s, v20.16b, v25.4b[3]
+	WORD $0x4fbaea8f // sdot v15.4s, v20.16b, v26.4b[3]
+	WORD $0x4fbbea93 // sdot v19.4s, v20.16b, v27.4b[3]
+	ADD $1024, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop293
+rest294:
+	ADDS $4, R3, R3
+	BEQ done296
+one295:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	FMOVQ 64(R1), F20
+	WORD $0x4f97e280 // sdot v0.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e284 // sdot v4.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e288 // sdot v8.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28c // sdot v12.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be290 // sdot v16.4s, v20.16b, v27.4b[0]
+	FMOVQ 80(R1), F20
+	WORD $0x4f97e281 // sdot v1.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e285 // sdot v5.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e289 // sdot v9.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28d // sdot v13.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be291 // sdot v17.4s, v20.16b, v27.4b[0]
+	FMOVQ 96(R1), F20
+	WORD $0x4f97e282 // sdot v2.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e286 // sdot v6.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e28a // sdot v10.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28e // sdot v14.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be292 // sdot v18.4s, v20.16b, v27.4b[0]
+	FMOVQ 112(R1), F20
+	WORD $0x4f97e283 // sdot v3.4s, v20.16b, v23.4b[0]
+	WORD $0x4f98e287 // sdot v7.4s, v20.16b, v24.4b[0]
+	WORD $0x4f99e28b // sdot v11.4s, v20.16b, v25.4b[0]
+	WORD $0x4f9ae28f // sdot v15.4s, v20.16b, v26.4b[0]
+	WORD $0x4f9be293 // sdot v19.4s, v20.16b, v27.4b[0]
+	ADD $256, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one295
+done296:
+	MOVD R11, R6
+	FMOVQ F0, 64(R6)
+	FMOVQ F1, 80(R6)
+	FMOVQ F2, 96(R6)
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F4, 64(R6)
+	FMOVQ F5, 80(R6)
+	FMOVQ F6, 96(R6)
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F8, 64(R6)
+	FMOVQ F9, 80(R6)
+	FMOVQ F10, 96(R6)
+	FMOVQ F11, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F12, 64(R6)
+	FMOVQ F13, 80(R6)
+	FMOVQ F14, 96(R6)
+	FMOVQ F15, 112(R6)
+	ADD R7, R6, R6
+	FMOVQ F16, 64(R6)
+	FMOVQ F17, 80(R6)
+	FMOVQ F18, 96(R6)
+	FMOVQ F19, 112(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel288
+	RET
+
+// func tritsDot(t *tile)
+TEXT ·tritsDot(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	VMOVI $128, V24.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel297:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+loop298:
 	PRFM 8192(R1), PLDL1KEEP
 	PRFM 8256(R1), PLDL1KEEP
 	FMOVQ 0(R1), F16
@@ -3508,7 +13462,7 @@ loop82:
 	ADD $256, R1, R1
 	ADD $20, R4, R4
 	SUBS $1, R3, R3
-	BNE loop82
+	BNE loop298
 	VADD V0.S4, V0.S4, V25.S4
 	VADD V25.S4, V0.S4, V0.S4
 	VSUB V8.S4, V0.S4, V0.S4
@@ -3552,5 +13506,5 @@ loop82:
 	ADD R9, R10, R10
 	ADD $256, R11, R11
 	SUBS $1, R8, R8
-	BNE panel81
+	BNE panel297
 	RET

@@ -26,14 +26,6 @@ GLOBL nibbleSigns2<>(SB), RODATA|NOPTR, $16
 // func fields1Rows32NEONx1(t *tile)
 TEXT ·fields1Rows32NEONx1(SB), NOSPLIT, $272-8
 	MOVD t+0(FP), R0
-	VMOVI $1, V20.B16
-	VMOVI $2, V21.B16
-	VMOVI $4, V22.B16
-	VMOVI $8, V23.B16
-	VMOVI $16, V24.B16
-	VMOVI $32, V25.B16
-	VMOVI $64, V26.B16
-	VMOVI $128, V27.B16
 	MOVD tile_panels(R0), R8
 	MOVD tile_panel(R0), R9
 	MOVD tile_ldy(R0), R7
@@ -43,8 +35,14 @@ panel1:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
+	VMOVI $1, V20.B16
+	VMOVI $2, V21.B16
+	VMOVI $4, V22.B16
+	VMOVI $8, V23.B16
+	VMOVI $16, V24.B16
+	VMOVI $32, V25.B16
+	VMOVI $64, V26.B16
+	VMOVI $128, V27.B16
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -241,14 +239,6 @@ loop4:
 // func fields1Rows64NEONx1(t *tile)
 TEXT ·fields1Rows64NEONx1(SB), NOSPLIT, $272-8
 	MOVD t+0(FP), R0
-	VMOVI $1, V20.B16
-	VMOVI $2, V21.B16
-	VMOVI $4, V22.B16
-	VMOVI $8, V23.B16
-	VMOVI $16, V24.B16
-	VMOVI $32, V25.B16
-	VMOVI $64, V26.B16
-	VMOVI $128, V27.B16
 	MOVD tile_panels(R0), R8
 	MOVD tile_panel(R0), R9
 	MOVD tile_ldy(R0), R7
@@ -258,8 +248,14 @@ panel5:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
+	VMOVI $1, V20.B16
+	VMOVI $2, V21.B16
+	VMOVI $4, V22.B16
+	VMOVI $8, V23.B16
+	VMOVI $16, V24.B16
+	VMOVI $32, V25.B16
+	VMOVI $64, V26.B16
+	VMOVI $128, V27.B16
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -468,8 +464,6 @@ panel9:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -665,8 +659,6 @@ panel13:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -861,8 +853,6 @@ panel17:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1063,8 +1053,6 @@ panel21:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1263,8 +1251,6 @@ panel25:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1364,8 +1350,6 @@ panel27:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1468,8 +1452,6 @@ panel29:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -1962,8 +1944,6 @@ panel34:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -2162,8 +2142,6 @@ panel40:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
-	MOVD tile_ldx(R0), R5
-	ADD R4, R5, R5
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16

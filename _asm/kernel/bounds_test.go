@@ -1,0 +1,175 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// pipes is what an instruction, or a loop, asks of the pipelines of a Neoverse N1: two for vectors, of which V0 alone
+// multiplies and V1 alone shifts, two for loads and stores, and a front end of four instructions per cycle. After
+// LLVM's AArch64SchedNeoverseN1.td, which follows Arm's Neoverse N1 Software Optimization Guide.
+type pipes struct{ instructions, v, v0, v1, l float64 }
+
+func (p *pipes) add(q pipes, n float64) {
+	p.instructions += n * q.instructions
+	p.v += n * q.v
+	p.v0 += n * q.v0
+	p.v1 += n * q.v1
+	p.l += n * q.l
+}
+
+// cycles is a lower bound: no latency, no cache, no memory.
+func (p pipes) cycles() float64 {
+	return max(p.instructions/4, p.v/2, p.v0, p.v1, p.l/2)
+}
+
+var costs = map[string]pipes{
+	"V":      {1, 1, 0, 0, 0},
+	"V0":     {1, 1, 1, 0, 0},
+	"V0 V0":  {1, 2, 2, 0, 0},
+	"V1":     {1, 1, 0, 1, 0},
+	"L":      {1, 0, 0, 0, 1},
+	"L V":    {1, 1, 0, 0, 1},
+	"LL":     {1, 0, 0, 0, 2},
+	"LL VV":  {1, 2, 0, 0, 2},
+	"LLLL V": {1, 2, 0, 0, 4},
+	"-":      {1, 0, 0, 0, 0},
+}
+
+// cost finds the pipelines of an instruction.
+func cost(t *testing.T, line string) pipes {
+	line = strings.TrimSpace(regexp.MustCompile(`^\s*WORD \S+ //`).ReplaceAllString(line, ""))
+	name, rest, _ := strings.Cut(line, " ")
+	kind := map[string]string{
+		"ADD": "-", "SUBS": "-", "SUB": "-", "BNE": "-", "BGE": "-", "CBNZ": "-", "MOVD": "-",
+		"VAND": "V", "VEOR": "V", "VADD": "V", "VSUB": "V", "VTBL": "V", "VCMTST": "V", "VADDP": "V", "VUADDW": "V", "VUADDW2": "V",
+		"sdot": "V", "cmgt": "V", "uaddlp": "V", "saddw": "V", "saddw2": "V",
+		"smlal": "V0", "smlal2": "V0", "smull": "V0", "smull2": "V0", "umull": "V0", "umull2": "V0", "mul": "V0 V0",
+		"VUSHR": "V1", "VSHL": "V1", "VUSHLL": "V1", "VUSHLL2": "V1", "sxtl": "V1", "sxtl2": "V1", "sadalp": "V1",
+		"PRFM": "L", "FMOVS": "L", "MOVHU": "L", "VLD1R": "L V", "FLDPQ": "LL", "FSTPQ": "LLLL V",
+	}[name]
+	if name == "FMOVQ" {
+		kind = "L"
+		if strings.HasPrefix(rest, "F") {
+			kind = "LL VV"
+		}
+	}
+	p, ok := costs[kind]
+	if !ok {
+		t.Fatalf("cost of %q?", line)
+	}
+	return p
+}
+
+// loops finds the innermost loops of a function: their instructions.
+func loops(t *testing.T, f *file, function string) (list [][]string) {
+	_, text, ok := strings.Cut(f.body.String(), "TEXT ·"+function+"(SB)")
+	if !ok {
+		t.Fatalf("no function %s", function)
+	}
+	text, _, _ = strings.Cut(text, "\nTEXT ")
+	lines, labels, last := strings.Split(text, "\n"), map[string]int{}, -1
+	for i, line := range lines {
+		if label, ok := strings.CutSuffix(line, ":"); ok {
+			labels[label] = i
+			continue
+		}
+		m := regexp.MustCompile(`^\t(?:BNE|BGE|CBNZ R\d+,) (\w+)$`).FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		if start, ok := labels[m[1]]; ok && start > last {
+			list = append(list, lines[start+1:i+1])
+			last = i
+		}
+	}
+	return list
+}
+
+// longest is the loop with the most instructions, and the bytes of weights that it reads.
+func longest(t *testing.T, f *file, function string) (p pipes, bytes float64) {
+	var loop []string
+	for _, l := range loops(t, f, function) {
+		if len(l) > len(loop) {
+			loop = l
+		}
+	}
+	for _, line := range loop {
+		p.add(cost(t, line), 1)
+		if regexp.MustCompile(`FMOVQ \d+\(R1\)`).MatchString(line) {
+			bytes += 16
+		}
+	}
+	return p, bytes
+}
+
+// TestBounds: the estimates in docs/KERNELS.md are those of the loops as they are.
+func TestBounds(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/KERNELS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := func(text string) {
+		if !strings.Contains(string(doc), text+"\n") {
+			t.Errorf("docs/KERNELS.md lacks\n%s", text)
+		}
+	}
+	dot, base := dotFile(), baseFile()
+	for _, k := range []struct {
+		what    string
+		f       *file
+		name    string
+		weights float64 // per byte
+		tokens  float64
+	}{
+		{"`vnni4i` ternary, int2 dotprod", dot, "fields2Rows32Dotx1", 4, 1},
+		{"the same, five tokens", dot, "fields2Rows32Dotx5", 4, 5},
+		{"`vnni4i` int4 dotprod", dot, "fields4Rows32Dotx1", 2, 1},
+		{"the same, five tokens", dot, "fields4Rows32Dotx5", 2, 5},
+		{"`vnni4i` int1 dotprod", dot, "fields1Rows32Dotx1", 8, 1},
+		{"`vnni4` int8 dotprod", dot, "fields8Rows32Dotx1", 1, 1},
+		{"`vnni4t` dotprod", dot, "tritsDot", 5, 1},
+		{"`vnni4` int1 neon, dotprod", base, "bitsRows32NEON", 8, 1},
+		{"`vnni4i` ternary, int2 neon", base, "fields2Rows32NEONx1", 4, 1},
+		{"`vnni4i` int4 neon", base, "fields4Rows32NEONx1", 2, 1},
+		{"`vnni4i` int1 neon", base, "fields1Rows32NEONx1", 8, 1},
+		{"`vnni4` int8 neon", base, "fields8Rows32NEONx1", 1, 1},
+		{"`vnni4t` neon", base, "tritsNEON", 5, 1},
+	} {
+		p, bytes := longest(t, k.f, k.name)
+		n := bytes / 64 * k.tokens
+		row(fmt.Sprintf("| %s | %.0f | %.1f | %.0f |", k.what, p.instructions/n, p.cycles()/n, k.weights*64/(p.cycles()/n)))
+	}
+	for _, rows := range []float64{256, 1024} {
+		p := vecLUTBound(t, rows)
+		products := rows * 32 * 32
+		row(fmt.Sprintf("| Vec-LUT, `vnni4i` ternary, %.0f rows, 32 tokens | %.0f | %.1f | %.0f |", rows, p.instructions*256/products, p.cycles()*256/products, products/p.cycles()))
+	}
+}
+
+// vecLUTBound is the pipelines that a tile of 32 columns takes for 32 tokens: tables, indices, additions, and widening
+// once in eight tiles.
+func vecLUTBound(t *testing.T, rows float64) (p pipes) {
+	f := vecLUTNEONFile()
+	const groups = 8
+	third := 1.0
+	for _, entry := range loops(t, f, "lutBuild4") {
+		for _, line := range entry {
+			p.add(cost(t, line), groups*2*third)
+		}
+		third *= 3
+	}
+	if third != 81 {
+		t.Fatalf("tables of %.0f entries", third)
+	}
+	index, _ := longest(t, f, "lutFieldsRows32")
+	add, _ := longest(t, f, "lutAdd4Tile1")
+	widen, _ := longest(t, f, "lutWiden")
+	p.add(index, groups*rows/32)
+	p.add(add, rows)
+	p.add(widen, rows/8)
+	return p
+}
