@@ -15,6 +15,8 @@ type code struct {
 	pad      uint8      // digit of padding: weight zero, or digit 0 where the alphabet has no zero
 	words    *words     // the same table for eight codes at once; nil where there is no such form
 	identity bool       // a digit is the byte of its value
+
+	encoding, decoding *translation // the same table for 32 codes at once; nil where there is no such form
 }
 
 // newCode makes the table in which digit i stands for values[i].
@@ -35,6 +37,7 @@ func newCode(values ...int8) code {
 		}
 	}
 	c.words = newWords(&c)
+	c.encoding, c.decoding = newTranslations(&c)
 	return c
 }
 

@@ -1,6 +1,9 @@
 package pack
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"unsafe"
+)
 
 // Codes become digits, and digits codes, eight at a time in the bytes of 64-bit words.
 //
@@ -73,8 +76,9 @@ func (c *code) ascending() []int8 {
 // encode writes the digits of codes and reports whether all of them are in the alphabet.
 func (c *code) encode(digits []byte, codes []int8) bool {
 	digits = digits[:len(codes)]
-	n, ok := 0, true
+	n, ok := c.encoding.apply(digits, codeBytes(codes))
 	switch {
+	case n > 0:
 	case c.words != nil:
 		n, ok = c.words.encode(digits, codes)
 	case c.identity:
@@ -91,8 +95,9 @@ func (c *code) encode(digits []byte, codes []int8) bool {
 // decode writes the codes of digits and reports whether all of the digits are used. It may change the digits.
 func (c *code) decode(codes []int8, digits []byte) bool {
 	digits = digits[:len(codes)]
-	n, ok := 0, true
+	n, ok := c.decoding.apply(codeBytes(codes), digits)
 	switch {
+	case n > 0:
 	case c.words != nil:
 		n, ok = c.words.decode(codes, digits)
 	case c.identity:
@@ -184,6 +189,11 @@ func (a affine) apply(digits []byte) {
 		binary.LittleEndian.PutUint64(d[0:], a.of(w0))
 		binary.LittleEndian.PutUint64(d[8:], a.of(w1))
 	}
+}
+
+// codeBytes is the two's complement view of codes; the memory is shared.
+func codeBytes(codes []int8) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(codes))), len(codes))
 }
 
 func load8(p []int8) uint64 {

@@ -95,7 +95,6 @@ func foldWords(dst []byte, t *strip, bits, stride int) {
 }
 
 func unfoldWords(t *strip, src []byte, bits, stride int) {
-	mask := uint64(1<<bits-1) * ones
 	n := min(t.n, maxChunk)
 	for k := 0; k < n; k += 8 {
 		w := uint64(binary.LittleEndian.Uint32(src))
@@ -103,8 +102,24 @@ func unfoldWords(t *strip, src []byte, bits, stride int) {
 			w |= uint64(binary.LittleEndian.Uint32(src[stride:])) << 32
 			src = src[min(2*stride, len(src)):]
 		}
-		for i := range 8 / bits {
-			t.setWord(i, k, w>>(bits*i&63)&mask)
+		switch bits {
+		case 1:
+			t.setWord(0, k, w&ones)
+			t.setWord(1, k, w>>1&ones)
+			t.setWord(2, k, w>>2&ones)
+			t.setWord(3, k, w>>3&ones)
+			t.setWord(4, k, w>>4&ones)
+			t.setWord(5, k, w>>5&ones)
+			t.setWord(6, k, w>>6&ones)
+			t.setWord(7, k, w>>7&ones)
+		case 2:
+			t.setWord(0, k, w&(3*ones))
+			t.setWord(1, k, w>>2&(3*ones))
+			t.setWord(2, k, w>>4&(3*ones))
+			t.setWord(3, k, w>>6&(3*ones))
+		case 4:
+			t.setWord(0, k, w&(15*ones))
+			t.setWord(1, k, w>>4&(15*ones))
 		}
 	}
 }

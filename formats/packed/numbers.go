@@ -72,9 +72,9 @@ func (n *Numbers) row(dst, codes []byte) {
 
 // first sets the lowest field, whose columns are as many as there are bytes.
 func (n *Numbers) first(dst, codes []byte) {
-	k := 0
+	k, lowest, shift := 0, n.lowest, n.shift
 	for ; n.words && k+8 <= len(codes); k += 8 {
-		binary.LittleEndian.PutUint64(dst[k:], n.word(codes[k:]))
+		binary.LittleEndian.PutUint64(dst[k:k+8], numbersOf(codes[k:k+8], lowest, shift))
 	}
 	for ; k < len(codes); k++ {
 		dst[k] = n.number[codes[k]]
@@ -82,19 +82,19 @@ func (n *Numbers) first(dst, codes []byte) {
 }
 
 func (n *Numbers) add(dst, codes []byte, bit int) {
-	k := 0
+	k, lowest, shift := 0, n.lowest, n.shift
 	for ; n.words && k+8 <= len(codes); k += 8 {
 		d := dst[k : k+8 : k+8]
-		binary.LittleEndian.PutUint64(d, binary.LittleEndian.Uint64(d)|n.word(codes[k:])<<(bit&63))
+		binary.LittleEndian.PutUint64(d, binary.LittleEndian.Uint64(d)|numbersOf(codes[k:k+8], lowest, shift)<<(bit&63))
 	}
 	for ; k < len(codes); k++ {
 		dst[k] |= n.number[codes[k]] << bit
 	}
 }
 
-// word is the numbers of eight codes. Nothing borrows from the next byte, as no code is below the lowest.
-func (n *Numbers) word(codes []byte) uint64 {
-	return (binary.LittleEndian.Uint64(codes) ^ 0x80*eachByte - n.lowest) >> (n.shift & 63)
+// numbersOf eight codes. Nothing borrows from the next byte, as no code is below the lowest.
+func numbersOf(codes []byte, lowest uint64, shift int) uint64 {
+	return (binary.LittleEndian.Uint64(codes) ^ 0x80*eachByte - lowest) >> (shift & 63)
 }
 
 // NewCodesHash returns the hash of FORMAT F12 with its prefix written; the bytes of Numbers follow, row after row.
