@@ -9,6 +9,7 @@ import (
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/synth"
 )
 
 func converted(t testing.TB, dir string, recipe packed.Recipe) string {
@@ -47,6 +48,36 @@ func TestModels(t *testing.T) {
 			t.Logf("\n%s", text.String())
 			if !r.OK {
 				t.Error("a good file fails")
+			}
+		})
+	}
+}
+
+// TestFamilies does the same with a miniature of every family, of every kind of weights and of every rotary embedding, as they
+// come: --quant auto.
+func TestFamilies(t *testing.T) {
+	for _, name := range []string{
+		"bitnet-2b4t", "bitnet-2b4t-bf16", "bitnet-xl", "llama3-8b-1.58", "trilm-190m",
+		"paretoq-125m-1bit", "paretoq-125m-1.58bit", "paretoq-125m-2bit", "paretoq-125m-3bit", "paretoq-125m-4bit",
+		"llama-3.1-8b", "mobilellm-125m", "mobilellm-125m-layer-share", "mistral-7b-v0.1", "qwen2.5-1.5b-yarn", "qwen3-0.6b",
+		"phi-3-mini-4k", "phi-3-mini-128k", "gemma-2b", "gemma-2-2b", "gemma-3-1b",
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := synth.Find(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Mini = true
+			c, err := synth.New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := filepath.Join(t.TempDir(), name)
+			if err := c.Write(t.Context(), dir, nil); err != nil {
+				t.Fatal(err)
+			}
+			if bad := failed(run(t, converted(t, dir, packed.Recipe{}), Options{Source: dir})); len(bad) > 0 {
+				t.Errorf("%v", bad)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ var bitnet = family{
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")
-		c.Rope = rope(k, c.HeadDim, 500000)
+		setRope(k, &c, 500000)
 		d := describe(k, c, has, false)
 		llamaBiases(k, d)
 		subNorms(d, "self_attn.attn_sub_norm.weight", "mlp.ffn_sub_norm.weight")
@@ -29,7 +29,7 @@ var bitnet158 = family{
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")
-		c.Rope = rope(k, c.HeadDim, 10000)
+		setRope(k, &c, 10000)
 		d := describe(k, c, has, true)
 		llamaBiases(k, d)
 		subNorms(d, "self_attn.inner_attn_ln.weight", "mlp.ffn_layernorm.weight")

@@ -130,9 +130,6 @@ func TestPhi3(t *testing.T) {
 	if seen[qkv] != 1 || seen["model.layers.1.mlp.gate_up_proj.weight"] != 1 {
 		t.Errorf("fused tensors are listed %v times", seen)
 	}
-	if _, err := Parse([]byte(change(phi3Mini, "rope_scaling", `{"type":"longrope"}`)), nil, nil); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "longrope") {
-		t.Errorf("longrope: %v", err)
-	}
 	if d = mustParse(t, change(phi3Mini, "partial_rotary_factor", "0.75")); d.Rope.Dim != 72 {
 		t.Errorf("rotary dimension %d", d.Rope.Dim)
 	}
@@ -146,8 +143,56 @@ func TestMobileLLM(t *testing.T) {
 	if d = mustParse(t, change(mobileLLM, "share_embedding", "false")); d.Head != "lm_head.weight" {
 		t.Errorf("head %q", d.Head)
 	}
-	if _, err := Parse([]byte(change(mobileLLM, "layer_sharing", "true")), nil, nil); !errors.Is(err, pack.ErrUnsupported) {
-		t.Errorf("layer_sharing: %v", err)
+	once := len(d.Blocks)
+	d = mustParse(t, change(mobileLLM, "layer_sharing", "true"))
+	if d.Layers != 2*once || len(d.Blocks) != 2*once || d.Blocks[1].Q.Weight != d.Blocks[0].Q.Weight || d.Blocks[2].Q.Weight != "model.layers.1.self_attn.q_proj.weight" {
+		t.Errorf("layer_sharing: %d blocks, %+v", len(d.Blocks), d.Blocks[1])
+	}
+	if n := len(d.Tensors()); n != 9*once+2 {
+		t.Errorf("layer_sharing: %d tensors", n)
+	}
+}
+
+// TestScaledRope: yarn and longrope, under old keys and new ones, and what is wrong with them.
+func TestScaledRope(t *testing.T) {
+	small := change(change(phi3Mini, "head_dim", "6"), "max_position_embeddings", "131072")
+	const factors = `"short_factor":[1.5,2,2.5],"long_factor":[3,4,5]`
+	for _, config := range []string{
+		change(small, "rope_scaling", `{"type":"longrope",`+factors+`}`),
+		change(small, "rope_scaling", `{"type":"su",`+factors+`}`),
+		change(change(small, "original_max_position_embeddings", "null"), "rope_parameters", `{"rope_type":"longrope","rope_theta":10000.0,"original_max_position_embeddings":4096,`+factors+`}`),
+	} {
+		d := mustParse(t, config)
+		l := d.Rope.LongRope
+		if l == nil || !slices.Equal(l.Short, []float64{1.5, 2, 2.5}) || l.Extension != 32 || l.Attention != 0 || d.MaxPositions != 4096 || d.Rope.OriginalMaxPositions != 4096 {
+			t.Errorf("%+v, %d positions", l, d.MaxPositions)
+		}
+	}
+	d := mustParse(t, change(qwen25, "rope_scaling", `{"type":"yarn","factor":4.0,"original_max_position_embeddings":32768}`))
+	if y := d.Rope.Yarn; y == nil || *y != (Yarn{Factor: 4, BetaFast: 32, BetaSlow: 1, Whole: true}) || d.Rope.OriginalMaxPositions != 32768 || d.MaxPositions != 131072 {
+		t.Errorf("%+v, %d positions", d.Rope.Yarn, d.MaxPositions)
+	}
+	d = mustParse(t, change(qwen25, "rope_scaling", `{"rope_type":"yarn","factor":2,"beta_fast":16,"beta_slow":2,"truncate":false,"attention_factor":1.5}`))
+	if y := d.Rope.Yarn; *y != (Yarn{Factor: 2, BetaFast: 16, BetaSlow: 2, Attention: 1.5}) || d.Rope.OriginalMaxPositions != 32768 {
+		t.Errorf("%+v", y)
+	}
+	for scaling, word := range map[string]string{
+		`{"type":"longrope"}`: "short_factor is missing",
+		`{"type":"longrope","short_factor":[1,2],"long_factor":[1,2,3]}`:     "list of 3 numbers",
+		`{"type":"longrope","short_factor":[1,2,3],"long_factor":[1,2,-3]}`:  "long_factor[2]",
+		`{"type":"longrope","short_factor":[1,"2",3],"long_factor":[1,2,3]}`: "short_factor[1]",
+		`{"type":"yarn"}`: "factor is missing",
+		`{"type":"yarn","factor":4,"beta_fast":1,"beta_slow":32}`:      "beta_fast",
+		`{"type":"yarn","factor":4,"mscale":1.0,"mscale_all_dim":1.0}`: "mscale",
+		`{"type":"dynamic","factor":4}`:                                "supported are default, linear, llama3, yarn and longrope",
+	} {
+		if _, err := Parse([]byte(change(small, "rope_scaling", scaling)), nil, nil); err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%s: %v", scaling, err)
+		}
+	}
+	original := change(change(small, "original_max_position_embeddings", "null"), "rope_scaling", `{"type":"longrope",`+factors+`}`)
+	if _, err := Parse([]byte(original), nil, nil); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "original_max_position_embeddings") {
+		t.Errorf("%v", err)
 	}
 }
 

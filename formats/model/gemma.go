@@ -16,7 +16,7 @@ var gemma = family{
 	},
 	describe: func(k *keys, has shapes) *Description {
 		c := gemmaSizes(k)
-		c.Rope = rope(k, c.HeadDim, 10000)
+		setRope(k, &c, 10000)
 		d := describe(k, c, has, true)
 		llamaBiases(k, d)
 		return d
@@ -33,7 +33,7 @@ var gemma2 = family{
 	},
 	describe: func(k *keys, has shapes) *Description {
 		c := gemmaSizes(k)
-		c.Rope = rope(k, c.HeadDim, 10000)
+		setRope(k, &c, 10000)
 		c.AttnScale = queryScale(k)
 		// The library would put 50 and 30 in the place of keys that are absent, and none in that of null.
 		k.mustName("attn_logit_softcapping", "final_logit_softcapping")

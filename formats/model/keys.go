@@ -177,6 +177,24 @@ func (k *keys) texts(name string) []string {
 	return out
 }
 
+// numbers reads a list of n numbers in (0, limit].
+func (k *keys) numbers(name string, n int, limit float64) []float64 {
+	v := k.v.Get(name)
+	if v == nil || v.Kind != jsonread.Array || len(v.Items) != n {
+		k.fail(pack.ErrCorrupt, "%s is missing, or no list of %d numbers", name, n)
+		return nil
+	}
+	out := make([]float64, n)
+	for i := range out {
+		f, ok := v.Items[i].Float()
+		if !ok || !(f > 0 && f <= limit) || float32(f) == 0 {
+			k.fail(pack.ErrCorrupt, "%s[%d] is %s, not a number above 0, at most %v", name, i, show(&v.Items[i]), limit)
+		}
+		out[i] = f
+	}
+	return out
+}
+
 // tokens reads token ids below vocab: one integer, a list of them, or nothing.
 func (k *keys) tokens(name string, vocab int) []int {
 	v := k.v.Get(name)

@@ -11,7 +11,7 @@ var llama = family{
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")
-		c.Rope = rope(k, c.HeadDim, 10000)
+		setRope(k, &c, 10000)
 		d := describe(k, c, has, false)
 		llamaBiases(k, d)
 		return d

@@ -6,15 +6,27 @@ var mobilellm = family{
 		Name:          "mobilellm",
 		Architectures: []string{"MobileLLMForCausalLM"},
 		Types:         []string{"mobilellm"},
-		Models:        "MobileLLM, MobileLLM-ParetoQ (as safetensors)",
+		Models:        "MobileLLM and its layer-share variants, MobileLLM-ParetoQ (as safetensors)",
 	},
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")
-		c.Rope = rope(k, c.HeadDim, 10000)
-		k.refuse("layer_sharing", false, "layers that are evaluated twice are not supported")
+		setRope(k, &c, 10000)
 		d := describe(k, c, has, k.flag("share_embedding", false))
 		llamaBiases(k, d)
+		if k.flag("layer_sharing", false) {
+			d.repeat()
+		}
 		return d
 	},
+}
+
+// repeat evaluates every block twice in a row, with the same weights and keys and values of its own: what the authors call
+// immediate block-wise sharing.
+func (d *Description) repeat() {
+	var twice []Block
+	for _, b := range d.Blocks {
+		twice = append(twice, b, b)
+	}
+	d.Blocks, d.Layers = twice, len(twice)
 }

@@ -41,7 +41,25 @@ type Rope struct {
 	Factor, LowFreqFactor, HighFreqFactor float64
 	OriginalMaxPositions                  int
 	// linear scaling of positions; 0 = none
-	Linear float64
+	Linear   float64
+	Yarn     *Yarn     // nil = none
+	LongRope *LongRope // nil = none
+}
+
+// Yarn stretches slow pairs by Factor, leaves fast ones alone, and blends between (arXiv 2309.00071).
+type Yarn struct {
+	Factor             float64
+	BetaFast, BetaSlow float64 // turns within OriginalMaxPositions at which the blend begins and ends
+	Whole              bool    // the ends of the blend are whole pairs
+	Attention          float64 // cosines and sines are multiplied by it; 0 = 1 + ln(Factor)/10
+}
+
+// LongRope divides each frequency by a factor of its own (arXiv 2402.13753). Those for short texts apply here, so
+// MaxPositions is OriginalMaxPositions: with those for long ones, all keys that came before would have to turn anew.
+type LongRope struct {
+	Short     []float64 // one per pair
+	Extension float64   // positions that the long factors reach, over OriginalMaxPositions
+	Attention float64   // as in Yarn; 0 = sqrt(1 + ln(Extension)/ln(OriginalMaxPositions))
 }
 
 // Linear names one matrix of a block and its optional bias.

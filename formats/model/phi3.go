@@ -8,12 +8,12 @@ var phi3 = family{
 		Name:          "phi3",
 		Architectures: []string{"Phi3ForCausalLM"},
 		Types:         []string{"phi3"},
-		Models:        "Phi-3-mini-4k, Phi-3-medium-4k, Phi-4",
+		Models:        "Phi-3-mini, Phi-3-medium, Phi-3.5-mini, Phi-4, Phi-4-mini",
 	},
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")
-		c.Rope = rope(k, c.HeadDim, 10000)
+		setRope(k, &c, 10000)
 		d := describe(k, c, has, false)
 		for i := range d.Blocks {
 			b := &d.Blocks[i]

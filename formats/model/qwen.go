@@ -13,7 +13,7 @@ var qwen2 = family{
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")
-		c.Rope = rope(k, c.HeadDim, 10000)
+		setRope(k, &c, 10000)
 		d := describe(k, c, has, false)
 		for i := range d.Blocks {
 			addBias(&d.Blocks[i].Q, &d.Blocks[i].K, &d.Blocks[i].V)
@@ -35,7 +35,7 @@ var qwen3 = family{
 		c := sizes(k)
 		k.mustHave("head_dim")
 		c.Activation = activation(k, "hidden_act")
-		c.Rope = rope(k, c.HeadDim, 10000)
+		setRope(k, &c, 10000)
 		d := describe(k, c, has, false)
 		llamaBiases(k, d)
 		headNorms(d)

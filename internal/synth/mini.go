@@ -74,7 +74,7 @@ func (c *config) shrinkLayers() {
 
 // shrinkPositions makes windows and scaled positions short enough for tests to pass them.
 func (c *config) shrinkPositions() {
-	const positions = 1024
+	const positions, leastOriginal = 1024, 64
 	before, ok := c.number("max_position_embeddings")
 	if !ok || before <= positions {
 		return
@@ -83,13 +83,32 @@ func (c *config) shrinkPositions() {
 	if window, ok := c.number("sliding_window"); ok && window > 0 {
 		c.set("sliding_window", 32)
 	}
-	for _, key := range []string{"rope_scaling", "rope_parameters"} {
-		scaling, _ := c.keys[key].(map[string]any)
-		sub := config{keys: scaling}
+	for _, key := range []string{"", "rope_scaling", "rope_parameters"} {
+		sub := *c
+		if key != "" {
+			scaling, _ := c.keys[key].(map[string]any)
+			sub = config{keys: scaling}
+		}
 		if original, ok := sub.number("original_max_position_embeddings"); ok {
-			sub.set("original_max_position_embeddings", max(1, original*positions/before))
+			sub.set("original_max_position_embeddings", max(leastOriginal, original*positions/before))
+		}
+		for _, factors := range []string{"short_factor", "long_factor"} {
+			sub.thin(factors, miniHidden/miniHeads/2)
 		}
 	}
+}
+
+// thin keeps n values of a longer list, evenly spaced.
+func (c *config) thin(key string, n int) {
+	list, _ := c.keys[key].([]any)
+	if len(list) <= n {
+		return
+	}
+	var kept []any
+	for i := range n {
+		kept = append(kept, list[i*len(list)/n])
+	}
+	c.keys[key] = kept
 }
 
 // shrinkVocab moves the special tokens to the end of the small vocabulary, in the order of their ids.

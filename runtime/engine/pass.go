@@ -139,7 +139,7 @@ func (e *Engine) newPass() {
 	}
 	for t := range p.turns {
 		for i, r := range p.rope {
-			p.turns[t][i] = tensor.Turn{Cos: make([]float32, len(r)), Sin: make([]float32, len(r))}
+			p.turns[t][i] = tensor.Turn{Cos: make([]float32, len(r.Inv)), Sin: make([]float32, len(r.Inv))}
 		}
 	}
 	for i := range e.weights.blocks {

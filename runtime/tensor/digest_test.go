@@ -100,7 +100,7 @@ func everything() string {
 	}
 	r := NewRope(500000, 64)
 	r.Llama3(32, 1, 4, 8192)
-	binary.Write(h, binary.LittleEndian, []float64(r))
+	binary.Write(h, binary.LittleEndian, r.Inv)
 	return hex.EncodeToString(h.Sum(nil))
 }
 

@@ -1,38 +1,73 @@
 package tensor
 
-// Rope holds the frequencies of a rotary embedding: pair i of a head turns by position · Rope[i] radians (N17).
-type Rope []float64
+import "math"
+
+// Rope is a rotary embedding: pair i of a head turns by position · Inv[i] radians, and grows by Amplitude (N17).
+type Rope struct {
+	Inv       []float64
+	Amplitude float64
+}
 
 // NewRope returns the dim/2 frequencies theta^(−2i/dim).
 func NewRope(theta float64, dim int) Rope {
-	inv := make(Rope, dim/2)
+	inv := make([]float64, dim/2)
 	for i := range inv {
 		inv[i] = power(theta, float64(2*i)/float64(dim))
 	}
-	return inv
+	return Rope{inv, 1}
 }
 
 // Linear divides all frequencies by factor: positions are interpolated.
 func (r Rope) Linear(factor float64) {
-	for i := range r {
-		r[i] /= factor
+	for i := range r.Inv {
+		r.Inv[i] /= factor
+	}
+}
+
+// Divide divides each frequency by a factor of its own.
+func (r Rope) Divide(factors []float64) {
+	for i := range r.Inv {
+		r.Inv[i] /= factors[i]
 	}
 }
 
 // Llama3 stretches the long waves by factor, leaves the short ones alone and blends between (N17; Llama 3.1). old is
 // the number of positions of the original training.
 func (r Rope) Llama3(factor, low, high, old float64) {
-	for i, inv := range r {
+	for i, inv := range r.Inv {
 		w := 6.283185307179586 / inv
 		switch {
 		case w < old/high:
 		case w > old/low:
-			r[i] = inv / factor
+			r.Inv[i] = inv / factor
 		default:
 			t := (old/w - low) / (high - low)
-			r[i] = inv * ((1-t)/factor + t)
+			r.Inv[i] = inv * ((1-t)/factor + t)
 		}
 	}
+}
+
+// Yarn divides by factor the frequencies of pairs that turn less than slow times within old positions, leaves those alone that
+// turn more than fast times, and blends between (N17). whole rounds the ends of the blend outwards.
+func (r Rope) Yarn(theta, factor, fast, slow, old float64, whole bool) {
+	dim := float64(2 * len(r.Inv))
+	low, high := pairOf(fast, dim, theta, old), pairOf(slow, dim, theta, old)
+	if whole {
+		low, high = math.Floor(low), math.Ceil(high)
+	}
+	low, high = max(low, 0), min(high, dim-1)
+	if low == high {
+		high += 0.001
+	}
+	for i, inv := range r.Inv {
+		t := min(max((float64(i)-low)/(high-low), 0), 1)
+		r.Inv[i] = float64(inv/factor*t) + float64(inv*(1-t))
+	}
+}
+
+// pairOf is the pair, with a fraction, that turns so many times within old positions.
+func pairOf(turns, dim, theta, old float64) float64 {
+	return dim * Ln64(old/(turns*6.283185307179586)) / (2 * Ln64(theta))
 }
 
 // Turn is the rotation of one position: the cosine and sine of each pair.
@@ -40,9 +75,9 @@ type Turn struct{ Cos, Sin []float32 }
 
 // At fills t with the rotation of a position.
 func (r Rope) At(position int, t Turn) {
-	for i, inv := range r {
+	for i, inv := range r.Inv {
 		s, c := SinCos(float64(position) * inv)
-		t.Cos[i], t.Sin[i] = float32(c), float32(s)
+		t.Cos[i], t.Sin[i] = float32(c*r.Amplitude), float32(s*r.Amplitude)
 	}
 }
 

@@ -100,27 +100,39 @@ def softmax(z):
     return e / np.sum(e, axis=-1, keepdims=True)
 
 
-def frequencies(theta, dim, scaling):
+def frequencies(theta, dim, scaling, config):
+    """The angle per position of each pair, and what its cosine and sine are multiplied by."""
     inv = theta ** (-np.arange(0, dim, 2, dtype=np.float64) / dim)
     kind = (scaling or {}).get("rope_type", (scaling or {}).get("type", "default"))
     if kind == "linear":
-        return inv / scaling["factor"]
+        return inv / scaling["factor"], 1
     if kind == "llama3":
         low, high, old = scaling["low_freq_factor"], scaling["high_freq_factor"], scaling["original_max_position_embeddings"]
         wave = 2 * np.pi / inv
         smooth = (old / wave - low) / (high - low)
         between = (1 - smooth) * inv / scaling["factor"] + smooth * inv
-        return np.where(wave < old / high, inv, np.where(wave > old / low, inv / scaling["factor"], between))
+        return np.where(wave < old / high, inv, np.where(wave > old / low, inv / scaling["factor"], between)), 1
+    if kind == "yarn":
+        factor, old = scaling["factor"], scaling.get("original_max_position_embeddings", config["max_position_embeddings"])
+        pair = lambda turns: dim * np.log(old / (turns * 2 * np.pi)) / (2 * np.log(theta))
+        low = max(np.floor(pair(scaling.get("beta_fast", 32))), 0)
+        high = min(np.ceil(pair(scaling.get("beta_slow", 1))), dim - 1)
+        stretched = np.clip((np.arange(dim // 2) - low) / (high - low), 0, 1)
+        return inv / factor * stretched + inv * (1 - stretched), scaling.get("attention_factor", 0.1 * np.log(factor) + 1)
+    if kind == "longrope":  # the text is shorter than the original length, so the short factors apply
+        old = config["original_max_position_embeddings"]
+        wider = config["max_position_embeddings"] / old
+        return inv / np.array(scaling["short_factor"]), scaling.get("attention_factor", np.sqrt(1 + np.log(wider) / np.log(old)))
     assert kind == "default", kind
-    return inv
+    return inv, 1
 
 
-def rotate(x, inv):
+def rotate(x, inv, amplitude):
     """x: [positions, heads, dim]; pairs (i, i + dim/2) turn by position × inv[i]."""
     angle = np.arange(x.shape[0])[:, None, None] * inv
     half = x.shape[-1] // 2
-    a, b = x[..., :half], x[..., half:]
-    return np.concatenate([a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)], axis=-1)
+    a, b, c, s = x[..., :half], x[..., half:], amplitude * np.cos(angle), amplitude * np.sin(angle)
+    return np.concatenate([a * c - b * s, b * c + a * s], axis=-1)
 
 
 # ---- the model -----------------------------------------------------------------------------------------------------------
@@ -178,10 +190,10 @@ class Model:
         c, params = self.c, self.c.get("rope_parameters") or {}
         if "full_attention" in params:
             params = params["sliding_attention" if local else "full_attention"]
-            return frequencies(params["rope_theta"], self.dim, params)
+            return frequencies(params["rope_theta"], self.dim, params, c)
         if local and self.arch == "Gemma3ForCausalLM":
-            return frequencies(c["rope_local_base_freq"], self.dim, None)
-        return frequencies(params.get("rope_theta", c.get("rope_theta", 10000.0)), self.dim, params or c.get("rope_scaling"))
+            return frequencies(c["rope_local_base_freq"], self.dim, None, c)
+        return frequencies(params.get("rope_theta", c.get("rope_theta", 10000.0)), self.dim, params or c.get("rope_scaling"), c)
 
     def attention(self, i, prefix, x):
         n, group = x.shape[0], self.heads // self.kv
@@ -194,8 +206,8 @@ class Model:
         q, k, v = q.reshape(n, self.heads, self.dim), k.reshape(n, self.kv, self.dim), v.reshape(n, self.kv, self.dim)
         if prefix + "q_norm.weight" in self.t:
             q, k = self.norm(prefix + "q_norm", q), self.norm(prefix + "k_norm", k)
-        inv = self.rope(self.is_local(i))
-        q, k = rotate(q, inv), rotate(k, inv)
+        turn = self.rope(self.is_local(i))
+        q, k = rotate(q, *turn), rotate(k, *turn)
         scale = self.c.get("query_pre_attn_scalar", self.dim) ** -0.5
         z = np.einsum("qhd,khd->hqk", q, np.repeat(k, group, axis=1)) * scale
         cap = self.c.get("attn_logit_softcapping")
@@ -230,7 +242,7 @@ class Model:
         if self.gemma:
             h = h * np.sqrt(c["hidden_size"])
         two_norms = self.arch in ("Gemma2ForCausalLM", "Gemma3ForCausalLM")
-        for i in range(c["num_hidden_layers"]):
+        for i in np.repeat(np.arange(c["num_hidden_layers"]), 2 if c.get("layer_sharing") else 1):
             p = f"model.layers.{i}."
             a = self.attention(i, p + "self_attn.", self.norm(p + "input_layernorm", h))
             h = h + (self.norm(p + "post_attention_layernorm", a) if two_norms else a)
@@ -250,8 +262,8 @@ class Model:
 GOLDEN = {
     "bitnet-2b4t": True, "bitnet-2b4t-bf16": True, "bitnet-3b": True, "bitnet-xl": True, "llama3-8b-1.58": True, "falcon3-1b": True,
     "trilm-99m": True, "paretoq-125m-1bit": True, "paretoq-125m-1.58bit": True, "paretoq-125m-2bit": True, "paretoq-125m-3bit": True, "paretoq-125m-4bit": True,
-    "llama-3-8b": False, "llama-3.1-8b": False, "llama-3.2-1b": False, "smollm2-135m": False, "mobilellm-125m": False,
-    "mistral-7b-v0.1": False, "mistral-7b-v0.3": False, "qwen2.5-0.5b": False, "qwen3-0.6b": False, "phi-3-mini-4k": False,
+    "llama-3-8b": False, "llama-3.1-8b": False, "llama-3.2-1b": False, "smollm2-135m": False, "mobilellm-125m": False, "mobilellm-125m-layer-share": False,
+    "mistral-7b-v0.1": False, "mistral-7b-v0.3": False, "qwen2.5-0.5b": False, "qwen2.5-1.5b-yarn": False, "qwen3-0.6b": False, "phi-3-mini-4k": False, "phi-3-mini-128k": False,
     "gemma-2b": False, "gemma-2-2b": False, "gemma-3-270m": False, "gemma-3-1b": False,
 }
 TOKENS = [(i * i * 37 + i * 101 + 11) % 300 for i in range(48)]  # longer than the window of the miniatures, which is 32

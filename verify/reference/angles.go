@@ -73,8 +73,9 @@ func expWide(x float64) float64 {
 
 // rope holds the rotary frequencies of a block and the number of rotated values per head (N17).
 type rope struct {
-	dim int
-	inv []float64
+	dim       int
+	inv       []float64
+	amplitude float64
 }
 
 func newRope(r model.Rope, local bool) rope {
@@ -82,19 +83,29 @@ func newRope(r model.Rope, local bool) rope {
 	if local && r.LocalTheta != 0 {
 		theta, scaled = r.LocalTheta, false
 	}
-	out := rope{dim: r.Dim, inv: make([]float64, r.Dim/2)}
+	out := rope{dim: r.Dim, inv: make([]float64, r.Dim/2), amplitude: 1}
+	if scaled {
+		out.amplitude = amplitude(r)
+	}
 	for i := range out.inv {
 		a := float64(2*i) / float64(r.Dim)
 		out.inv[i] = expWide(-float64(a * ln(theta)))
 		if scaled {
-			out.inv[i] = scaleFrequency(out.inv[i], r)
+			out.inv[i] = scaleFrequency(out.inv[i], i, r)
 		}
 	}
 	return out
 }
 
 // scaleFrequency stretches a frequency for contexts beyond those of the training (N17).
-func scaleFrequency(inv float64, r model.Rope) float64 {
+func scaleFrequency(inv float64, i int, r model.Rope) float64 {
+	if r.Yarn != nil {
+		t := yarnShare(float64(i), r)
+		return float64(inv/r.Yarn.Factor*t) + float64(inv*(1-t))
+	}
+	if r.LongRope != nil {
+		return inv / r.LongRope.Short[i]
+	}
 	if r.Linear != 0 {
 		inv = inv / r.Linear
 	}
@@ -112,12 +123,43 @@ func scaleFrequency(inv float64, r model.Rope) float64 {
 	return float64(inv * (float64((1-t)/r.Factor) + t))
 }
 
+// yarnShare is how much of pair i is stretched: 0 for fast pairs, 1 for slow ones (N17).
+func yarnShare(i float64, r model.Rope) float64 {
+	pair := func(turns float64) float64 {
+		return float64(float64(r.Dim)*ln(float64(r.OriginalMaxPositions)/float64(turns*6.283185307179586))) / float64(2*ln(r.Theta))
+	}
+	low, high := pair(r.Yarn.BetaFast), pair(r.Yarn.BetaSlow)
+	if r.Yarn.Whole {
+		low, high = math.Floor(low), math.Ceil(high)
+	}
+	low, high = max(low, 0), min(high, float64(r.Dim-1))
+	if low == high {
+		high = low + 0.001
+	}
+	return max(0, min(1, (i-low)/(high-low)))
+}
+
+// amplitude multiplies cosines and sines (N17).
+func amplitude(r model.Rope) float64 {
+	switch {
+	case r.Yarn != nil && r.Yarn.Attention != 0:
+		return r.Yarn.Attention
+	case r.Yarn != nil && r.Yarn.Factor > 1:
+		return float64(0.1*ln(r.Yarn.Factor)) + 1
+	case r.LongRope != nil && r.LongRope.Attention != 0:
+		return r.LongRope.Attention
+	case r.LongRope != nil && r.LongRope.Extension > 1:
+		return math.Sqrt(1 + ln(r.LongRope.Extension)/ln(float64(r.OriginalMaxPositions)))
+	}
+	return 1
+}
+
 // rotate turns the pairs of one head, in place, by the angles of position p (N17).
 func (r *rope) rotate(x []float32, p int) {
 	half := r.dim / 2
 	for i, inv := range r.inv {
 		sin, cos := sincos(float64(float64(p) * inv))
-		s, c := float32(sin), float32(cos)
+		s, c := float32(float64(sin*r.amplitude)), float32(float64(cos*r.amplitude))
 		a, b := x[i], x[i+half]
 		x[i] = float32(a*c) - float32(b*s)
 		x[i+half] = float32(b*c) + float32(a*s)
