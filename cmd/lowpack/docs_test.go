@@ -17,6 +17,7 @@ import (
 
 // TestContinuousIntegrationExamples runs what docs/CI.md tells people to run, on a small checkpoint.
 func TestContinuousIntegrationExamples(t *testing.T) {
+	t.Parallel()
 	blocks := codeBlocks(t, "../../docs/CI.md")
 	if len(blocks["sh"]) != 3 || len(blocks["make"]) != 1 || len(blocks["yaml"]) != 2 {
 		t.Fatalf("docs/CI.md has other examples than this test knows: %d sh, %d make, %d yaml", len(blocks["sh"]), len(blocks["make"]), len(blocks["yaml"]))

@@ -18,6 +18,7 @@ import (
 
 // TestShells types command lines with tabs into interactive shells, as a user does, and compares what the shells run.
 func TestShells(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		shell string
 		args  []string

@@ -1,0 +1,182 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSlurm submits the scripts of docs/examples/slurm to the daemons of slurm-wlm, on this machine alone. A task is stopped
+// in the middle of its part, a second worker takes the same part, and the first is requeued.
+func TestSlurm(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	j := newJob(t)
+	c := startSlurm(t, j)
+	// A checkpoint that takes long enough to stop a task in the middle.
+	j.run("lowpack synth --like trilm-99m -o big && lowpack convert big --golden kernel -o whole.safetensors && lowpack convert big --golden kernel --part 2/4 -o whole-2")
+	real := strings.TrimSpace(j.run("command -v lowpack"))
+	j.run("mkdir bin")
+	j.write("bin/lowpack", fmt.Sprintf(`#!/bin/sh
+case "$*" in *"--part 2/4"*)
+  if mkdir %[1]s/first 2>/dev/null; then
+    %[2]s "$@" &
+    until [ "$(wc -l 2>/dev/null <%[1]s/out.parts/.part-2.resume.journal)" -ge 3 ] 2>/dev/null; do :; done
+    kill -STOP $! && touch %[1]s/stopped
+    wait
+  fi ;;
+esac
+exec %[2]s "$@"
+`, j.dir, real))
+	j.run("chmod +x bin/lowpack")
+	j.env = append(j.env, "PATH="+filepath.Join(j.dir, "bin")+":"+filepath.Dir(real)+":"+os.Getenv("PATH"))
+
+	ids := strings.Fields(c.run(`"$EXAMPLES/slurm/submit.sh" big out 4 --golden kernel`))
+	if len(ids) != 2 {
+		t.Fatalf("submit.sh printed %q", ids)
+	}
+	c.wait("task 2 to be stopped in its part", func() bool { return exists(j, "stopped") })
+	j.run("ln out.parts/.part-2.resume half") // to see that the same file is continued
+	again := `"$EXAMPLES/slurm/convert.sbatch" "$PWD/big" "$PWD/out.parts" 4 --golden kernel`
+	c.run("! sbatch --parsable --wait --array=2 --output=second.log " + again)
+	if log := j.read("second.log"); !strings.Contains(log, "another process is writing") {
+		t.Errorf("the second worker of a part was not refused: %s", log)
+	}
+	c.run("scontrol requeue " + ids[0] + "_2")
+	c.wait("task 2 to wait again", func() bool {
+		return strings.Contains(c.run("squeue -h -r -o '%i %t'"), ids[0]+"_2 PD")
+	})
+	c.run("scontrol update jobid=" + ids[0] + "_2 starttime=now") // Slurm waits two minutes otherwise
+	c.wait("all to be merged and verified", func() bool { return c.run("squeue -h") == "" })
+	if j.read("out") != j.read("whole.safetensors") {
+		t.Error("the merged file is not what one conversion writes")
+	}
+	if j.read("half") != j.read("whole-2") {
+		t.Error("the requeued task did not continue the file that the stopped one left")
+	}
+	j.made("out.xml")
+	if left := j.run("ls -A out.parts | grep -v log || true"); left != "" {
+		t.Errorf("left behind: %s", left)
+	}
+
+	// A task that fails takes the merge with it.
+	c.run(`"$EXAMPLES/slurm/submit.sh" big other 2 --layout nonsense`)
+	c.wait("the merge job to be cancelled", func() bool { return c.run("squeue -h") == "" })
+	if exists(j, "other") || !strings.Contains(j.read("other.parts/convert-1.log"), "nonsense") {
+		t.Error("tasks of wrong usage did not fail as they should")
+	}
+}
+
+func exists(j *job, name string) bool {
+	_, err := os.Stat(filepath.Join(j.dir, name))
+	return err == nil
+}
+
+// cluster is one node with daemons of its own.
+type cluster struct {
+	*job
+	state string
+}
+
+func startSlurm(t *testing.T, j *job) *cluster {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("the daemons of Slurm need root")
+	}
+	j.env = append(j.env, "PATH="+os.Getenv("PATH")+":/usr/sbin")
+	for _, tool := range []string{"munged", "slurmctld", "slurmd"} {
+		if _, err := exec.LookPath("/usr/sbin/" + tool); err != nil {
+			t.Skipf("%s is not installed (Debian: slurm-wlm, munge)", tool)
+		}
+	}
+	examples, err := filepath.Abs("../../docs/examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, _, _ = strings.Cut(host, ".")
+	c := &cluster{j, t.TempDir()}
+	if err := os.WriteFile(filepath.Join(c.state, "key"), []byte(strings.Repeat("no secret, one node ", 16)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	conf := filepath.Join(c.state, "slurm.conf")
+	text := fmt.Sprintf(`ClusterName=test
+SlurmctldHost=%[1]s(127.0.0.1)
+SlurmctldPort=%[3]d
+SlurmdPort=%[4]d
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket=%[2]s/munge
+CredType=cred/munge
+StateSaveLocation=%[2]s
+SlurmdSpoolDir=%[2]s/spool
+SlurmctldPidFile=%[2]s/slurmctld.pid
+SlurmdPidFile=%[2]s/slurmd.pid
+SlurmctldLogFile=%[2]s/slurmctld.log
+SlurmdLogFile=%[2]s/slurmd.log
+SlurmdParameters=config_overrides
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerParameters=batch_sched_delay=0,sched_interval=1
+MailProg=/bin/true
+KillWait=5
+NodeName=%[1]s NodeAddr=127.0.0.1 CPUs=16 RealMemory=65536
+PartitionName=all Nodes=%[1]s Default=YES State=UP
+`, host, c.state, freePort(t), freePort(t))
+	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	j.env = append(j.env, "SLURM_CONF="+conf, "EXAMPLES="+examples)
+	c.daemon("munged", "--foreground", "--force", "--key-file="+c.state+"/key", "--socket="+c.state+"/munge", "--pid-file="+c.state+"/munged.pid",
+		"--log-file="+c.state+"/munged.log", "--seed-file="+c.state+"/seed")
+	c.wait("munged", func() bool { _, err := os.Stat(c.state + "/munge"); return err == nil })
+	c.daemon("slurmctld", "-D")
+	c.daemon("slurmd", "-D")
+	c.wait("an idle node", func() bool { return strings.TrimSpace(c.run("sinfo -h -o %T || true")) == "idle" })
+	return c
+}
+
+// daemon starts a daemon that ends with the test.
+func (c *cluster) daemon(name string, args ...string) {
+	c.t.Helper()
+	cmd := exec.Command("/usr/sbin/"+name, args...)
+	cmd.Env = c.env
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt) // one that has ended is no failure
+		_ = cmd.Wait()
+	})
+}
+
+func (c *cluster) wait(what string, done func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(2 * time.Minute); !done(); time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(end) {
+			logs := c.job.run("squeue -l; sinfo; tail -n 20 " + c.state + "/*.log; tail -n 20 *.parts/*.log second.log || true")
+			c.t.Fatalf("waited in vain for %s\n%s", what, logs)
+		}
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
