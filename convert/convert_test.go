@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"math"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/pack"
 )
 
 // newPlan makes a plan that is closed at the end of the test.
@@ -287,6 +289,29 @@ func TestEmptyTensors(t *testing.T) {
 		at := newPlace(t, "")
 		if _, err := Merge(context.Background(), parts(t, path, plain(packed.Recipe{}), 3), at.target, nil); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestEmbeddable: every small file of a checkpoint may be embedded, and nothing else: unpack writes files by these names
+// (hostile cases P17).
+func TestEmbeddable(t *testing.T) {
+	size := func(name, dtype string, shape ...int) error {
+		c := packed.Contents{Manifest: packed.Manifest{Plain: []packed.Plain{{Name: packed.FilePrefix + name, DType: dtype, Shape: shape}}}}
+		_, err := c.Size()
+		return err
+	}
+	for _, text := range checkpoint.Texts() {
+		if err := size(text.Name, "U8", 9); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, err := range []error{
+		size("../config.json", "U8", 9), size("/config.json", "U8", 9), size("", "U8", 9), size("x/../config.json", "U8", 9), size("golden", "U8", 9),
+		size("model.safetensors", "U8", 9), size("config.json", "F32", 9), size("config.json", "U8", 3, 3),
+	} {
+		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "F7") {
+			t.Errorf("accepted, or another error: %v", err)
 		}
 	}
 }

@@ -21,8 +21,8 @@ func (m *Manifest) check() error {
 			return err
 		}
 	}
-	for _, p := range m.Plain {
-		if err := checkDigest(p.Name, p.SHA256); err != nil {
+	for i := range m.Plain {
+		if err := m.Plain[i].check(); err != nil {
 			return err
 		}
 	}
@@ -80,6 +80,22 @@ func (e *Entry) check() error {
 		return fmt.Errorf("%w: %q: %d bytes recorded, layout %s needs %d for %v (F14)", pack.ErrCorrupt, e.Name, e.Bytes, e.Layout.Name, size, e.MatrixShape())
 	}
 	return nil
+}
+
+// embeddable are the names of the files that may be embedded (F7). Whoever unpacks them may use these names as they are.
+var embeddable = []string{
+	"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt",
+	"chat_template.jinja", "chat_template.json", "special_tokens_map.json", "added_tokens.json",
+}
+
+// check looks at the name of an embedded file, and at the digest.
+func (p *Plain) check() error {
+	file, embedded := strings.CutPrefix(p.Name, FilePrefix)
+	if embedded && (!slices.Contains(embeddable, file) || p.DType != string(safetensors.U8) || len(p.Shape) != 1) {
+		return fmt.Errorf("%w: tensor %q, %s %v: what is stored under %s are the bytes of %s (F7)",
+			pack.ErrCorrupt, p.Name, p.DType, p.Shape, FilePrefix, strings.Join(embeddable, ", "))
+	}
+	return checkDigest(p.Name, p.SHA256)
 }
 
 // checkDigest demands 64 lower-case hexadecimal digits.
