@@ -11,10 +11,11 @@ import (
 // Limits of one rendering.
 const (
 	// maxWork bounds everything a template does: a step costs stepWork, a byte or list item that is looked at or copied
-	// costs 1 or itemWeight. 2²⁶ is about a second, and bounds the memory too: whatever is built has been paid for.
-	maxWork   = 1 << 26
+	// costs 1 or itemWeight. 2²⁵ is half a second at most, and bounds the memory too: whatever is built, up
+	// to 32 MiB, has been paid for.
+	maxWork   = 1 << 25
 	stepWork  = 16
-	maxOutput = 1 << 24 // bytes
+	maxOutput = 1 << 23 // bytes
 	maxCalls  = 64      // macros and recursive loops inside each other
 )
 
