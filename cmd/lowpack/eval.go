@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -51,19 +50,19 @@ func runEval(c *cli.Context) error {
 	if c.String("text") == "" {
 		return usagef("eval needs --text FILE")
 	}
-	text, err := readEvalText(c.String("text"))
+	text, err := readSmall(c.String("text"), maxText)
 	if err != nil {
 		return err
 	}
 	path := c.Args().First()
-	m, err := openEvaluated(c, path, text)
+	m, err := openEvaluated(c, path, string(text))
 	if err != nil {
 		return err
 	}
 	defer m.close()
 	other := &evaluated{}
 	if path := c.String("against"); path != "" {
-		if other, err = openEvaluated(c, path, text); err != nil {
+		if other, err = openEvaluated(c, path, string(text)); err != nil {
 			return err
 		}
 		defer other.close()
@@ -132,21 +131,6 @@ func (m *evaluated) close() {
 		m.engine.Close()
 	}
 	m.file.Close()
-}
-
-// readEvalText reads a text of at most the size that the tokenizer takes.
-func readEvalText(path string) (string, error) {
-	const most = 256 << 20
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && len(text) > most {
-		err = fmt.Errorf("%w: %s has more than %d bytes", pack.ErrLimit, path, most)
-	}
-	return string(text), err
 }
 
 func evalTitle(path, against string) string {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/lowpack/lowpack/internal/bench"
 )
@@ -24,18 +26,32 @@ type signalError struct{ os.Signal }
 
 func (e signalError) Error() string { return "interrupted" }
 
-// notify returns a context that the first SIGINT or SIGTERM cancels. A second one ends the process at once.
-func notify(parent context.Context) (context.Context, func()) {
+// grace is the time that a command has to clean up after a signal. What cannot be cancelled, like a read from a
+// terminal, does not keep the process longer; unfinished files have no name where the system allows it, and are swept
+// by the next command elsewhere.
+const grace = 1500 * time.Millisecond
+
+// notify returns a context that the first SIGINT or SIGTERM cancels. A second one ends the process at once, and so does
+// the end of grace.
+func notify(parent context.Context, stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 1)
+	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		if s, ok := <-signals; ok {
+		select {
+		case s := <-signals:
 			signal.Stop(signals)
 			cancel(signalError{s})
+			select {
+			case <-time.After(grace):
+				fmt.Fprintf(stderr, "lowpack: %v\n", signalError{s})
+				os.Exit(exitCode(signalError{s}))
+			case <-done:
+			}
+		case <-done:
 		}
 	}()
-	return ctx, func() { signal.Stop(signals); close(signals); cancel(nil) }
+	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
 }
 
 // interrupted returns the signal that ended ctx, if one did.

@@ -2,10 +2,50 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"os"
 
 	"github.com/lowpack/lowpack/internal/atomicfile"
+	"github.com/lowpack/lowpack/pack"
 )
+
+// maxText is what the tokenizer takes, in bytes.
+const maxText = 1 << 28
+
+// openRegular opens a file unless it is a directory, a device or a pipe, which might never answer.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is no regular file", pack.ErrUnsupported, path)
+	}
+	return os.Open(path)
+}
+
+// readSmall reads a regular file of at most most bytes.
+func readSmall(path string, most int64) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := readAll(f, most)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return data, nil
+}
+
+func readAll(r io.Reader, most int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%w: more than %d bytes", pack.ErrLimit, most)
+	}
+	return data, err
+}
 
 // writeFile writes a small file that appears whole or not at all.
 func writeFile(path string, write func(io.Writer) error) error {

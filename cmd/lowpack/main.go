@@ -19,7 +19,7 @@ func main() { os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) }
 // Main runs one command line and returns its exit code: 0 good, 1 bad input or a failed check, 2 wrong usage, 3 the
 // environment failed, 130 and 143 interrupted.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := notify(context.Background())
+	ctx, stop := notify(context.Background(), stderr)
 	defer stop()
 	app := newApp(stdin, stdout, stderr)
 	if len(args) > 1 && args[1] == completeWord {

@@ -232,7 +232,7 @@ func (p *packer) matrix(m, k int) (*pack.Matrix, error) {
 
 // readOnly reads the only tensor of a file, which must have the given type.
 func readOnly(path string, want safetensors.DType) (*safetensors.TensorInfo, []byte, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/provenance"
 	"github.com/lowpack/lowpack/internal/version"
-	"github.com/lowpack/lowpack/pack"
 )
 
 // beside are the files that convert writes beside the packed one; empty names are files that nobody asked for.
@@ -108,16 +107,7 @@ func readStatement(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, provenance.MaxSize+1))
-	if err == nil && len(text) > provenance.MaxSize {
-		err = fmt.Errorf("%w: %s has more than %d bytes", pack.ErrLimit, path, provenance.MaxSize)
-	}
-	return text, err
+	return readSmall(path, provenance.MaxSize)
 }
 
 // recipeText writes the choices of a recipe as flags.

@@ -131,50 +131,20 @@ func runRun(c *cli.Context) error {
 
 // readPrompt takes the prompt from -p, --file or standard input.
 func readPrompt(c *cli.Context) (string, error) {
-	const most = 1 << 28 // what the tokenizer accepts
 	switch {
 	case c.IsSet("prompt") && c.IsSet("file"):
 		return "", usagef("-p and --file exclude each other")
 	case c.IsSet("prompt"):
 		return c.String("prompt"), nil
 	case c.IsSet("file"):
-		text, err := readSmall(c.String("file"), most)
+		text, err := readSmall(c.String("file"), maxText)
 		return string(text), err
 	}
 	if in, ok := c.App.Reader.(*os.File); ok && isTerminal(in) {
 		return "", usagef("run needs a prompt: -p TEXT, --file FILE or standard input; --chat holds a conversation")
 	}
-	text, err := readAll(c.App.Reader, most)
+	text, err := readAll(c.App.Reader, maxText)
 	return string(text), err
-}
-
-// readSmall reads a regular file of at most most bytes.
-func readSmall(path string, most int64) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is no regular file", pack.ErrUnsupported, path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := readAll(f, most)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return data, nil
-}
-
-func readAll(r io.Reader, most int64) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("%w: more than %d bytes", pack.ErrLimit, most)
-	}
-	return data, err
 }
 
 // request is what the flags and the model's generation_config.json say about every text of this run.
