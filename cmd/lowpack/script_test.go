@@ -8,13 +8,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-func TestMain(m *testing.M) {
-	if os.Getenv("LOWPACK_MAIN") != "" { // the test program stands for lowpack where a shell calls it
-		main()
-	}
-	testscript.Main(m, map[string]func(){"lowpack": main})
-}
-
 // TestScripts runs every command line of testdata/script as a user would type it.
 func TestScripts(t *testing.T) {
 	root, err := filepath.Abs("../../testdata")

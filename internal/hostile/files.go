@@ -24,7 +24,7 @@ func Files(work string) (map[string][]byte, error) {
 			files[name] = data
 			name = "[" + filepath.Base(name) + "](" + name + ")"
 		}
-		fmt.Fprintf(&list, "| %s | %s | %s | %s | %s |\n", c.ID, c.Group, c.Class, c.Note, name)
+		fmt.Fprintf(&list, "| %s | %s | %s | %s | %s |\n", c.ID, c.Group, strings.TrimSpace(string(c.Class)+" "+c.Rule), c.Note, name)
 	}
 	files["README.md"] = []byte(list.String())
 	files[".gitattributes"] = []byte("* -text\n") // a changed line end is another file
@@ -38,6 +38,7 @@ func (c *Case) fault(dir string) (name string, data []byte, err error) {
 		Directory: {"index", indexName, ".json"},
 		Config:    {"config", "config.json", ".json"},
 		Tokenizer: {"tokenizer", "tokenizer.json", ".json"},
+		Packed:    {"packed", "model.safetensors", ".safetensors"},
 	}[c.Group]
 	if c.Big {
 		return "", nil, nil
@@ -69,7 +70,7 @@ run every case through every command. What is accepted is as important as what i
 | unsupported | refuse it and say what is not supported |
 
 Files of config, tokenizer and index belong into the directory of a model of one BitNet block, which internal/hostile builds
-around them. Cases without a file here are too large, or consist of links, pipes and directories: they are built when tested.
+around them. The rule of a packed file is the one of docs/FORMAT.md that it breaks. Cases without a file here are too large, or consist of links, pipes and directories: they are built when tested.
 
 | ID | Reader | Class | What is wrong | File |
 |---|---|---|---|---|

@@ -39,6 +39,7 @@ const (
 	Directory Group = "directory"   // a model directory whose files are at fault
 	Config    Group = "config"      // a model directory whose config.json is at fault
 	Tokenizer Group = "tokenizer"   // a model directory whose tokenizer.json is at fault
+	Packed    Group = "packed"      // a packed file
 )
 
 // Case is one failure.
@@ -48,6 +49,7 @@ type Case struct {
 	Class Class
 	Note  string   // what is wrong, or why it is right
 	Table []string // of an accepted Container: "name dtype [shape] [begin, end)" per tensor, by offset
+	Rule  string   // of docs/FORMAT.md, which a Packed breaks; "" = it breaks none, what it holds is at fault
 	Big   bool     // too large to be kept as a file
 
 	// build writes the case below dir, which exists and is empty, and returns the path to hand to a command.
@@ -61,7 +63,7 @@ func (c *Case) Build(dir string) (string, error) { return c.build(dir) }
 
 // Cases returns all cases by ID.
 func Cases() []Case {
-	all := slices.Concat(containers(), directories(), configs(), tokenizers())
+	all := slices.Concat(containers(), directories(), configs(), tokenizers(), packedFiles())
 	slices.SortFunc(all, func(a, b Case) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }

@@ -15,7 +15,7 @@ import (
 
 // TestCases builds every case once: the IDs are unique and well formed, and every case says what it is about.
 func TestCases(t *testing.T) {
-	id := regexp.MustCompile(`^[SDCT]\d\d[a-z]?$`)
+	id := regexp.MustCompile(`^[SDCTP]\d\d[a-z]?$`)
 	seen := map[string]bool{}
 	groups := map[hostile.Group]int{}
 	for _, c := range hostile.Cases() {
@@ -32,7 +32,7 @@ func TestCases(t *testing.T) {
 			t.Errorf("%s: %q, %v", c.ID, path, err)
 		}
 	}
-	for g, least := range map[hostile.Group]int{hostile.Container: 34, hostile.Directory: 9, hostile.Config: 8, hostile.Tokenizer: 9} {
+	for g, least := range map[hostile.Group]int{hostile.Container: 34, hostile.Directory: 9, hostile.Config: 8, hostile.Tokenizer: 9, hostile.Packed: 13} {
 		if groups[g] < least {
 			t.Errorf("%d cases of %s, want %d or more", groups[g], g, least)
 		}

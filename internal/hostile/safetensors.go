@@ -68,13 +68,18 @@ func containers() []Case {
 	for _, c := range containerTable {
 		cases = append(cases, Case{
 			ID: c.id, Group: Container, Class: c.class, Note: c.note, Table: c.table,
-			Big: c.id == "S20" || c.id == "S30b" || c.id == "S31",
-			build: func(dir string) (string, error) {
-				return filepath.Join(dir, "model.safetensors"), write(dir, "model.safetensors", c.file())
-			},
+			Big:   c.id == "S20" || c.id == "S30b" || c.id == "S31",
+			build: asFile(c.file),
 		})
 	}
 	return cases
+}
+
+// asFile is a case that consists of one file.
+func asFile(file func() []byte) func(dir string) (string, error) {
+	return func(dir string) (string, error) {
+		return filepath.Join(dir, "model.safetensors"), write(dir, "model.safetensors", file())
+	}
 }
 
 // sparseHeader is one byte over the limit, all of it a hole.

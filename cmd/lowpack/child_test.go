@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// probe is the program; it also tells file descriptor 3 how much memory it needed at most.
+const probe = "lowpack-measured"
+
+func TestMain(m *testing.M) {
+	if os.Getenv("LOWPACK_MAIN") != "" { // the test program stands for lowpack where a shell calls it
+		main()
+	}
+	testscript.Main(m, map[string]func(){
+		"lowpack": main,
+		probe: func() {
+			code := Main(os.Args, os.Stdin, os.Stdout, os.Stderr)
+			if report := os.NewFile(3, "report"); report != nil {
+				fmt.Fprint(report, peakMemory())
+			}
+			os.Exit(code)
+		},
+	})
+}
+
+// outcome of a command in a process of its own.
+type outcome struct {
+	code   int
+	out    string // standard output and standard error
+	memory int64  // peak in bytes; 0 = unknown
+	cpu    time.Duration
+	killed bool // it did not end by itself
+}
+
+// hangs is the time after which a command on a small file is taken to hang, with room for a busy machine.
+const hangs = 30 * time.Second
+
+// command runs the program in a process of its own. Nothing comes from standard input.
+func command(t testing.TB, args ...string) outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), hangs)
+	defer cancel()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, probe, args...)
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &out, &out, []*os.File{write}
+	err = cmd.Start()
+	write.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, _ := io.ReadAll(read)
+	cmd.Wait()
+	o := outcome{code: cmd.ProcessState.ExitCode(), out: out.String(), killed: ctx.Err() != nil}
+	o.memory, _ = strconv.ParseInt(string(report), 10, 64)
+	o.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return o
+}
+
+// tree lists everything below a directory, files with sizes and times: equal texts, nothing changed.
+func tree(t testing.TB, dir string) string {
+	t.Helper()
+	var list strings.Builder
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		switch {
+		case err != nil:
+		case d.IsDir(): // its time changes with what is written and removed again
+			fmt.Fprintln(&list, path, info.Mode())
+		default:
+			fmt.Fprintln(&list, path, info.Mode(), info.Size(), info.ModTime().UnixNano())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.String()
+}
