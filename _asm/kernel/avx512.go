@@ -71,9 +71,14 @@ const (
 	maskValid = "K2" // lanes of the last, incomplete step
 )
 
-// distance is how many bytes ahead memory is announced, into the second-level cache: hardware prefetchers stop at the end
-// of a page, and the buffers of the first level are too few for what a core can have in flight.
-const distance = 8192
+// announce emits the announcement of the next page of the weights at DI. Hardware prefetchers follow a stream by themselves
+// and stop at the end of a page: the first line of the next one brings it and its address in. To name every line holds
+// them up (docs/KERNELS.md has the figures). Loops say it again every few hundred bytes, which is cheaper than to count.
+func announce(f *file) {
+	f.p("LEAQ 4096(DI), R12")
+	f.p("ANDQ $-4096, R12")
+	f.p("PREFETCHT1 (R12)")
+}
 
 func avx512File() *file {
 	f := newFile("vnni_avx512vnni", "amd64")
@@ -113,11 +118,15 @@ func (g *vnni512) function(name string) {
 // panel emits the loops over the columns of a panel, and what follows them.
 func (g *vnni512) panel() {
 	unroll := max(g.copies, 2)
+	if g.tokens == 1 {
+		unroll = max(unroll, 4/g.regs)
+	}
 	loop, rest, one, done := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("one"), g.newLabel("done")
 	g.p("SUBQ $%d, CX", unroll)
 	g.p("JLT %s", rest)
 	g.p("PCALIGN $64")
 	g.at(loop)
+	announce(g.file)
 	for u := range unroll {
 		g.step(u, u%g.copies, false)
 	}
@@ -238,14 +247,6 @@ func (g *vnni512) constant(c string) (operand, suffix string) {
 // step emits one step, u steps ahead of the pointers.
 func (g *vnni512) step(u, copy int, masked bool) {
 	woff, xoff := u*g.stride(), u*4*g.split
-	for r := range g.regs {
-		if !masked && woff%pace == 0 {
-			g.p("PREFETCHT1 %d(DI)", distance+woff+pace*r)
-			if g.pair {
-				g.p("PREFETCHT1 %d(DI)(R11*1)", distance+woff)
-			}
-		}
-	}
 	if g.held {
 		for r := range g.regs {
 			d := g.ops[r*g.fields():][:g.fields()]
@@ -293,7 +294,7 @@ func (g *vnni512) activations(t, i, off int, masked bool) int {
 		g.p("VPBROADCASTD "+at+", Z%d", off, x)
 	case 2:
 		g.p("VPBROADCASTD "+at+", Z%d", off, x)
-		g.p("VPBROADCASTD "+at+", "+maskHalf+", Z%d", off+4, x)
+		g.p("VPBLENDMD.BCST "+at+", Z%d, "+maskHalf+", Z%d", off+4, x, x)
 	case 4:
 		g.p("VBROADCASTI32X4 "+at+", Z%d", off, x)
 		g.p("VPSHUFB Z%d, Z%d, Z%d", g.spread, x, x)

@@ -76,7 +76,7 @@ func (g *bits256) pairs() {
 	g.p("SUBQ BX, CX")
 	g.p("PCALIGN $32")
 	g.at(loop)
-	g.p("PREFETCHT1 %d(DI)", distance)
+	announce(g.file)
 	g.p("VMOVDQU (DI), Y%d", bitsV)
 	if g.rows == 32 {
 		g.p("VMOVDQU (SI), Y%d", bitsLow)

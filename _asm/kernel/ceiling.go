@@ -27,7 +27,10 @@ func ceilingFiles() []*file {
 	return []*file{x86, arm}
 }
 
-const streamBlock = 512 // bytes per turn
+const (
+	streamBlock = 512  // bytes per turn
+	readAhead   = 4096 // bytes
+)
 
 func stream86(f *file, suffix, r string, width int, or string) {
 	f.declare("stream"+suffix, fmt.Sprintf("reads n·%d bytes.", streamBlock), "p *byte, n int", 2)
@@ -37,7 +40,7 @@ func stream86(f *file, suffix, r string, width int, or string) {
 	f.p("PCALIGN $64")
 	f.at(loop)
 	for off := 0; off < streamBlock; off += 64 {
-		f.p("PREFETCHT1 %d(SI)", distance/2+off)
+		f.p("PREFETCHT1 %d(SI)", readAhead+off)
 	}
 	for off := 0; off < streamBlock; off += width {
 		f.p("%s %d(SI), %s%d, %s%d", or, off, r, off/width%8, r, off/width%8)
@@ -73,7 +76,7 @@ func streamARM(f *file) {
 	loop := f.newLabel("loop")
 	f.at(loop)
 	for off := 0; off < streamBlock; off += 64 {
-		f.p("PRFM %d(R0), PLDL1KEEP", distance/2+off)
+		f.p("PRFM %d(R0), PLDL1KEEP", readAhead+off)
 	}
 	for off := 0; off < streamBlock; off += 16 {
 		f.p("FMOVQ %d(R0), F%d", off, off/16%16)

@@ -27,6 +27,9 @@ type neon struct {
 
 const operandsNEON = 8
 
+// distance is how many bytes ahead NEON kernels announce memory.
+const distance = 8192
+
 func (g *neon) fields() int { return 8 / g.bits }
 func (g *neon) regs() int   { return operandsNEON / g.fields() }
 func (g *neon) stride() int { return g.rows * g.bits / 2 }

@@ -96,9 +96,7 @@ func (g *trits512) panel() {
 	loop := g.newLabel("loop")
 	g.p("PCALIGN $64")
 	g.at(loop)
-	for r := range tritRegs {
-		g.p("PREFETCHT1 %d(DI)", distance+pace*r)
-	}
+	announce(g.file)
 	for r, v := range g.fields {
 		g.p("VMOVDQU64 %d(DI), Z%d", pace*r, v)
 		g.p("VPMOVB2M Z%d, K%d", v, 1+r)

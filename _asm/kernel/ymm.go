@@ -165,6 +165,7 @@ func (g *ymm) block() {
 	g.p("JLT %s", rest)
 	g.p("PCALIGN $32")
 	g.at(loop)
+	announce(g.file)
 	g.step(0, 0)
 	g.step(1, g.copies()-1)
 	g.advance(2)
@@ -186,9 +187,6 @@ func (g *ymm) advance(steps int) {
 // step emits one step, u steps ahead of the pointers.
 func (g *ymm) step(u, copy int) {
 	off := u * g.stride()
-	for r := 0; r < g.regs(); r += 2 {
-		g.p("PREFETCHT1 %d(DI)", distance+off+32*r)
-	}
 	for t := range g.tokens {
 		g.p("VPBROADCASTD %d%s, Y%d", 4*u, tokenAddress(t), g.xs[t])
 	}

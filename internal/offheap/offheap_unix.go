@@ -13,6 +13,7 @@ func alloc(n int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%d bytes of memory: %w", n, err)
 	}
+	huge(b)
 	return b, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/kernel"
 	"github.com/lowpack/lowpack/runtime/kernel/ceiling"
@@ -80,7 +81,11 @@ func bind(b *testing.B, k *kernel.Kernel, alphabet string, bytes, tokens int) (*
 	if size, err = l.PackedSize(s); err != nil {
 		b.Fatal(err)
 	}
-	packed := make([]byte, size)
+	buffer, err := offheap.New(size)
+	if err != nil {
+		b.Fatal(err)
+	}
+	packed := buffer.Bytes
 	for i := range packed {
 		packed[i] = byte(i * 37 % 81) // a legal byte of every layout of four columns; what a kernel reads does not change its speed
 	}
@@ -91,42 +96,60 @@ func bind(b *testing.B, k *kernel.Kernel, alphabet string, bytes, tokens int) (*
 	if err != nil {
 		b.Skip(err)
 	}
-	return &product{w, make([]int32, tokens*s.M), s.M, kernel.NewActivations(tokens, columns)}, w.Close
+	return &product{w, make([]int32, tokens*s.M), s.M, kernel.NewActivations(tokens, columns)}, func() { w.Close(); buffer.Free() }
 }
 
 func vector(b *testing.B, k *kernel.Kernel, alphabet string, pool *kernel.Pool, bytes int, d time.Duration) {
 	p, done := bind(b, k, alphabet, bytes, 1)
 	defer done()
 	chunk := p.w.Chunk(1, pool.Threads())
-	r := &ceiling.Reader{Memory: make([]byte, p.w.Bytes())}
-	for i := range r.Memory {
-		r.Memory[i] = byte(i)
-	}
-	// Slices of 8 MB, one after another: short enough for some to be undisturbed, all together too large for a cache.
-	slices := max(1, bytes>>23)
-	reads, muls := &slice{task: r, parts: r.Parts(), chunk: 4, of: slices}, &slice{task: p, parts: p.w.Panels(), chunk: chunk, of: slices}
+	r := &ceiling.Reader{Memory: p.w.Memory()} // the same bytes: the place in memory makes a difference of a fifth
+	const part = 8 << 20                       // short enough for some runs to be undisturbed, all together too large for a cache
+	n := max(1, bytes/part)
+	reads, muls := newSlices(r, r.Parts(), 4, n), newSlices(p, p.w.Panels(), chunk, n)
 	for b.Loop() {
-		best := ceiling.Fastest(d, func() { reads.next(pool) }, func() { muls.next(pool) })
-		read := ceiling.GBs(r.Bytes()/slices, best[0])
-		mul := ceiling.GBs(p.w.Bytes()/slices, best[1])
+		for start := time.Now(); time.Since(start) < d; {
+			for i := range n {
+				reads.run(pool, i)
+				muls.run(pool, (i+n/2)%n)
+			}
+		}
+		read, mul := ceiling.GBs(r.Bytes(), reads.total()), ceiling.GBs(p.w.Bytes(), muls.total())
 		b.ReportMetric(read, "readGB/s")
 		b.ReportMetric(mul, "GB/s")
 		b.ReportMetric(mul/read, "fraction")
 	}
 }
 
-// slice carries a task out one part after another.
-type slice struct {
-	task             kernel.Task
-	parts, chunk, of int
-	at               int
+// slices carry a task out in parts and keep the shortest time that each took.
+type slices struct {
+	task     kernel.Task
+	n, chunk int
+	best     []time.Duration
+	first    int
 }
 
-func (s *slice) Do(from, to int) { s.task.Do(s.at*s.parts/s.of+from, s.at*s.parts/s.of+to) }
+func newSlices(task kernel.Task, n, chunk, parts int) *slices {
+	return &slices{task: task, n: n, chunk: chunk, best: make([]time.Duration, parts)}
+}
 
-func (s *slice) next(pool *kernel.Pool) {
-	pool.Run(s.parts/s.of, s.chunk, s)
-	s.at = (s.at + 1) % s.of
+func (s *slices) Do(from, to int) { s.task.Do(s.first+from, s.first+to) }
+
+func (s *slices) run(pool *kernel.Pool, i int) {
+	s.first = s.n * i / len(s.best)
+	start := time.Now()
+	pool.Run(s.n*(i+1)/len(s.best)-s.first, s.chunk, s)
+	if took := time.Since(start); s.best[i] == 0 || took < s.best[i] {
+		s.best[i] = took
+	}
+}
+
+// total is the time of all parts when each is at its best.
+func (s *slices) total() (d time.Duration) {
+	for _, t := range s.best {
+		d += t
+	}
+	return d
 }
 
 func batch(b *testing.B, k *kernel.Kernel, alphabet string, pool *kernel.Pool, tokens int) {

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -30,10 +31,10 @@ func (w *Weights) unpack() ([]int8, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.own.alloc(w.Shape.M * w.Shape.K); err != nil {
+	if w.own, err = offheap.New(w.Shape.M * w.Shape.K); err != nil {
 		return nil, err
 	}
-	m := &pack.Matrix{Shape: w.Shape, Alphabet: alphabet, Codes: asInt8(w.own.bytes)}
+	m := &pack.Matrix{Shape: w.Shape, Alphabet: alphabet, Codes: asInt8(w.own.Bytes)}
 	return m.Codes, w.Layout.Unpack(m, w.packed)
 }
 

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -50,10 +51,10 @@ type Weights struct {
 	Shape  pack.Shape
 	Group  int // columns per group of scales; K when there is one group
 
-	packed  []byte // as given to Bind, PackedSize bytes
-	rows    int    // rows of a panel
-	bytes   int    // bytes of weights that all panels read; set by the kernel where they are not packed
-	own     memory // where the kernel unpacked something
+	packed  []byte          // as given to Bind, PackedSize bytes
+	rows    int             // rows of a panel
+	bytes   int             // bytes of weights that all panels read; set by the kernel where they are not packed
+	own     *offheap.Buffer // where the kernel unpacked something; nil = nowhere
 	product product
 }
 
@@ -194,7 +195,7 @@ const chunkBytes = 128 << 10
 
 // Close releases memory that Bind allocated. The weights must not be used afterwards.
 func (w *Weights) Close() {
-	w.own.free()
+	w.own.Free()
 	*w = Weights{}
 }
 

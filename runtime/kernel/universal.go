@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 
+	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -19,9 +20,9 @@ func universal(isa ISA) *Kernel {
 			if err := repack(w, l); err != nil {
 				return nil, err
 			}
-			inner := &Weights{Kernel: k, Layout: l, Shape: w.Shape, Group: w.Group, packed: w.own.bytes}
+			inner := &Weights{Kernel: k, Layout: l, Shape: w.Shape, Group: w.Group, packed: w.own.Bytes}
 			p, err := k.bind(inner)
-			w.rows, w.bytes = inner.rows, len(w.own.bytes)
+			w.rows, w.bytes = inner.rows, len(w.own.Bytes)
 			return p, err
 		},
 	}
@@ -58,22 +59,22 @@ func repack(w *Weights, l pack.Paneled) error {
 	if err != nil {
 		return err
 	}
-	if err := w.own.alloc(size); err != nil {
+	if w.own, err = offheap.New(size); err != nil {
 		return err
 	}
 	rows := w.Shape.M
 	if p, ok := w.Layout.(pack.Paneled); ok {
 		rows = min(rows, lcm(p.PanelRows(), l.PanelRows()))
 	}
-	var codes memory
-	if err := codes.alloc(rows * w.Shape.K); err != nil {
+	codes, err := offheap.New(rows * w.Shape.K)
+	if err != nil {
 		return err
 	}
-	defer codes.free()
-	in, out := w.packed, w.own.bytes
+	defer codes.Free()
+	in, out := w.packed, w.own.Bytes
 	for m := 0; m < w.Shape.M; m += rows {
 		part := pack.Shape{M: min(rows, w.Shape.M-m), K: w.Shape.K}
-		matrix := &pack.Matrix{Shape: part, Alphabet: from, Codes: asInt8(codes.bytes[:part.M*part.K])}
+		matrix := &pack.Matrix{Shape: part, Alphabet: from, Codes: asInt8(codes.Bytes[:part.M*part.K])}
 		if in, err = cut(in, w.Layout, part, func(b []byte) error { return w.Layout.Unpack(matrix, b) }); err != nil {
 			return fmt.Errorf("rows from %d: %w", m, err)
 		}
