@@ -1,10 +1,12 @@
 package verify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 
 	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/pack"
@@ -49,24 +51,32 @@ func (c *Check) judge(rule string, err error) error {
 	return nil
 }
 
-// item is one thing that a group of checks looks at.
+// item is one check that is to be made.
 type item struct {
-	name string
-	size int64 // of the work, in bytes or weights
+	group, name string
+	rule        string // that a failing check breaks if its error does not say
+	size        int64  // of the work, in bytes or weights
+	check       func() error
 }
 
-// each runs the checks of a group, one per item, several at a time, and reports them in order. rule is the one that a
-// failing check breaks if its error does not say.
-func (s *session) each(l Level, group, rule string, items []item, check func(i int) error) error {
-	checks := make([]Check, len(items))
+// each makes checks, several at a time, the largest first so that none is left alone at the end, and reports them in order.
+func (s *session) each(l Level, what string, items []item) error {
+	checks, order := make([]Check, len(items)), make([]*item, len(items))
 	var done, total int64
-	for _, it := range items {
-		total += it.size
+	for i := range items {
+		order[i] = &items[i]
+		total += items[i].size
 	}
-	err := parallel.Do(s.ctx, s.Threads, len(items), 1, func(i, _ int) error {
-		checks[i] = Check{Level: l, Group: group, Name: items[i].name}
-		err := checks[i].judge(rule, check(i))
-		s.advance(string(l)+": "+group, &done, items[i].size, total)
+	slices.SortStableFunc(order, func(a, b *item) int { return cmp.Compare(b.size, a.size) })
+	verdicts := map[*item]*Check{}
+	for i := range items {
+		checks[i] = Check{Level: l, Group: items[i].group, Name: items[i].name}
+		verdicts[&items[i]] = &checks[i]
+	}
+	err := parallel.Do(s.ctx, s.Threads, len(order), 1, func(i, _ int) error {
+		it := order[i]
+		err := verdicts[it].judge(it.rule, it.check())
+		s.advance(string(l)+": "+what, &done, it.size, total)
 		return err
 	})
 	if err != nil {
@@ -76,9 +86,9 @@ func (s *session) each(l Level, group, rule string, items []item, check func(i i
 	return nil
 }
 
-// one runs a single check.
+// one makes a single check.
 func (s *session) one(l Level, group, rule, name string, check func() error) error {
-	return s.each(l, group, rule, []item{{name, 1}}, func(int) error { return check() })
+	return s.each(l, group, []item{{group, name, rule, 1, check}})
 }
 
 // finding reports an error that came up outside of a check. No error is no check.

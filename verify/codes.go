@@ -19,17 +19,16 @@ func (s *session) checkCodes() error {
 	scaleErrors := make([]error, len(m.Packed))
 	for i := range m.Packed {
 		e := &m.Packed[i]
-		items[i] = item{e.Name + packed.PackedSuffix, int64(e.Shape[0]) * int64(e.Shape[1])}
-		scales[i] = item{e.Name + packed.ScaleSuffix, 1}
+		items[i] = item{"codes", e.Name + packed.PackedSuffix, "F15", int64(e.Shape[0]) * int64(e.Shape[1]), func() (err error) {
+			scaleErrors[i], err = s.checkEntry(e)
+			return err
+		}}
+		scales[i] = item{"scales", e.Name + packed.ScaleSuffix, "F9", 1, func() error { return scaleErrors[i] }}
 	}
-	err := s.each(Codes, "codes", "F15", items, func(i int) (err error) {
-		scaleErrors[i], err = s.checkEntry(&m.Packed[i])
-		return err
-	})
-	if err != nil {
+	if err := s.each(Codes, "codes", items); err != nil {
 		return err
 	}
-	return s.each(Codes, "scales", "F9", scales, func(i int) error { return scaleErrors[i] })
+	return s.each(Codes, "scales", scales)
 }
 
 // checkEntry sweeps over a tensor. scaleErr is what is wrong with its scales.

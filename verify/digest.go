@@ -5,55 +5,39 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"slices"
 
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
-// stored is a tensor of the file and the digest that the manifest gives it.
-type stored struct{ name, digest string }
-
 // checkDigests is level digest: SHA-256 of every tensor (F17).
 func (s *session) checkDigests() error {
 	m := s.file.Manifest()
-	var codes, scales, plain, gold []stored
+	var codes, scales, plain []item
 	for i := range m.Packed {
 		e := &m.Packed[i]
-		codes = append(codes, stored{e.Name + packed.PackedSuffix, e.SHA256})
-		scales = append(scales, stored{e.Name + packed.ScaleSuffix, e.ScaleSHA})
+		codes = append(codes, s.stored("packed tensors", e.Name+packed.PackedSuffix, e.SHA256))
+		scales = append(scales, s.stored("scales", e.Name+packed.ScaleSuffix, e.ScaleSHA))
 	}
 	for _, p := range m.Plain {
-		plain = append(plain, stored{p.Name, p.SHA256})
+		plain = append(plain, s.stored("kept tensors and files", p.Name, p.SHA256))
 	}
 	if m.Golden != "" {
-		gold = append(gold, stored{packed.GoldenName, m.Golden})
+		plain = append(plain, s.stored("golden outputs", packed.GoldenName, m.Golden))
 	}
-	for _, g := range []struct {
-		group string
-		list  []stored
-	}{{"packed tensors", codes}, {"scales", scales}, {"kept tensors and files", plain}, {"golden outputs", gold}} {
-		if err := s.checkStored(g.group, g.list); err != nil {
-			return err
-		}
+	if err := s.each(Digest, "tensors", slices.Concat(codes, scales, plain)); err != nil {
+		return err
 	}
 	return s.checkProvenance()
 }
 
-func (s *session) checkStored(group string, list []stored) error {
-	items := make([]item, len(list))
-	for i, t := range list {
-		r, err := s.file.Section(t.name)
-		if err != nil {
-			return err
-		}
-		items[i] = item{t.name, r.Size()}
+// stored checks the digest of a tensor of the file.
+func (s *session) stored(group, name, digest string) item {
+	r, err := s.file.Section(name)
+	if err != nil {
+		return item{group, name, "F17", 0, func() error { return err }}
 	}
-	return s.each(Digest, group, "F17", items, func(i int) error {
-		r, err := s.file.Section(list[i].name)
-		if err != nil {
-			return err
-		}
-		return s.sameDigest(r, list[i].digest)
-	})
+	return item{group, name, "F17", r.Size(), func() error { return s.sameDigest(r, digest) }}
 }
 
 // sameDigest reads r to its end and compares its SHA-256.

@@ -56,14 +56,18 @@ func (n *numbered) rows(codes []int8) {
 // fill makes the bytes of one row: eight at a time as long as all of their columns exist.
 func (n *numbered) fill(codes []byte) {
 	q, width := len(n.row), 8/n.fields
-	j := 0
-	for last := q * (n.fields - 1); !n.list && last+j+8 <= n.k; j += 8 {
+	j, last := 0, len(n.row)*(n.fields-1)
+	if n.list {
+		last = n.k // no word is whole
+	}
+	first, even, row := n.first, n.even&63, n.row
+	for ; last+j+8 <= n.k; j += 8 {
 		w := uint64(0)
 		for at := last + j; at >= 0; at -= q {
-			c := binary.LittleEndian.Uint64(codes[at:]) ^ 0x8080808080808080
-			w = w<<(width&63) | (c-n.first)>>(n.even&63)
+			c := binary.LittleEndian.Uint64(codes[at:at+8]) ^ 0x8080808080808080
+			w = w<<(width&63) | (c-first)>>even
 		}
-		binary.LittleEndian.PutUint64(n.row[j:], w)
+		binary.LittleEndian.PutUint64(row[j:j+8], w)
 	}
 	for ; j < q; j++ {
 		b := byte(0)

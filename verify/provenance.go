@@ -16,7 +16,7 @@ func (s *session) checkProvenance() error {
 		return nil
 	}
 	whole := s.file.Whole()
-	return s.each(Digest, "provenance statement", "", []item{{filepath.Base(s.path), whole.Size()}}, func(int) error {
+	return s.one(Digest, "provenance statement", "", filepath.Base(s.path), func() error {
 		digest, err := s.sha256(whole)
 		if err != nil {
 			return err

@@ -28,10 +28,14 @@ func (s *session) checkSource() error {
 	}
 	defer c.Close()
 	o := &origin{session: s, from: c}
-	for _, check := range []func() error{o.checkConfig, o.checkFiles, o.checkPacked, o.checkKept, o.checkEmbedded, o.checkComplete} {
-		if err := check(); err != nil {
-			return err
-		}
+	if err := o.checkConfig(); err != nil {
+		return err
+	}
+	if err := o.each(Source, "checkpoint", slices.Concat(o.files(), o.quantized(), o.kept(), o.embedded())); err != nil {
+		return err
+	}
+	if err := o.checkComplete(); err != nil {
+		return err
 	}
 	return s.one(Source, "checkpoint", "", "unchanged while it was read", c.Unchanged)
 }
@@ -57,8 +61,8 @@ func (o *origin) checkConfig() error {
 	})
 }
 
-// checkFiles compares the files of the checkpoint with the digests in the manifest.
-func (o *origin) checkFiles() error {
+// files compares the files of the checkpoint with the digests in the manifest.
+func (o *origin) files() []item {
 	type source struct{ want, have *packed.Source }
 	byName := map[string]*source{}
 	for _, f := range o.from.Sources() {
@@ -79,36 +83,38 @@ func (o *origin) checkFiles() error {
 		if f.have != nil {
 			size = f.have.Size
 		}
-		items = append(items, item{name, size})
+		items = append(items, item{"source files", name, "", size, func() error { return o.sameFile(name, f.want, f.have) }})
 	}
 	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.name, b.name) })
-	return o.each(Source, "source files", "", items, func(i int) error {
-		name := items[i].name
-		f := byName[name]
-		switch {
-		case f.have == nil:
-			return broken("", "convert read this file; the checkpoint has it no more")
-		case f.want == nil:
-			return broken("", "convert did not read this file: it is new")
-		case f.have.Size != f.want.Size:
-			return broken("", "%d bytes; convert read %d", f.have.Size, f.want.Size)
-		}
-		r, err := o.from.OpenSource(name)
-		if err != nil {
-			return err
-		}
-		return o.sameDigest(r, f.want.SHA256)
-	})
+	return items
 }
 
-// checkPacked computes codes and scales of every packed tensor again.
-func (o *origin) checkPacked() error {
+// sameFile compares a file of the checkpoint with its entry in the manifest; nil stands for none.
+func (o *origin) sameFile(name string, want, have *packed.Source) error {
+	switch {
+	case have == nil:
+		return broken("", "convert read this file; the checkpoint has it no more")
+	case want == nil:
+		return broken("", "convert did not read this file: it is new")
+	case have.Size != want.Size:
+		return broken("", "%d bytes; convert read %d", have.Size, want.Size)
+	}
+	r, err := o.from.OpenSource(name)
+	if err != nil {
+		return err
+	}
+	return o.sameDigest(r, want.SHA256)
+}
+
+// quantized computes codes and scales of every packed tensor again.
+func (o *origin) quantized() []item {
 	m := o.file.Manifest()
 	items := make([]item, len(m.Packed))
 	for i := range m.Packed {
-		items[i] = item{m.Packed[i].Name, int64(m.Packed[i].Shape[0]) * int64(m.Packed[i].Shape[1])}
+		e := &m.Packed[i]
+		items[i] = item{"codes and scales", e.Name, "", int64(e.Shape[0]) * int64(e.Shape[1]), func() error { return o.checkQuantized(e) }}
 	}
-	return o.each(Source, "codes and scales", "", items, func(i int) error { return o.checkQuantized(&m.Packed[i]) })
+	return items
 }
 
 // tensorOf is the tensor of the checkpoint that an entry was made from.
@@ -127,29 +133,25 @@ func (o *origin) tensorOf(e *packed.Entry) (checkpoint.Tensor, error) {
 	return t, nil
 }
 
-// checkKept compares the tensors that were kept as they are.
-func (o *origin) checkKept() error {
+// kept compares the tensors that were kept as they are.
+func (o *origin) kept() []item {
 	var items []item
-	kept := map[string]*packed.Plain{}
-	m := o.file.Manifest()
-	for i := range m.Plain {
-		if p := &m.Plain[i]; !strings.HasPrefix(p.Name, packed.FilePrefix) {
-			t, _ := o.from.Lookup(p.Name)
-			items = append(items, item{p.Name, t.Size})
-			kept[p.Name] = p
+	for _, p := range o.file.Manifest().Plain {
+		if strings.HasPrefix(p.Name, packed.FilePrefix) {
+			continue
 		}
-	}
-	return o.each(Source, "kept tensors", "F7", items, func(i int) error {
-		p := kept[items[i].name]
 		t, ok := o.from.Lookup(p.Name)
-		if !ok {
-			return broken("F7", "the checkpoint has no such tensor")
-		}
-		if string(t.DType) != p.DType || !slices.Equal(t.Shape, p.Shape) {
-			return broken("F7", "%s %v; in the checkpoint %s %v", p.DType, p.Shape, t.DType, t.Shape)
-		}
-		return o.sameTensor(t, p.SHA256)
-	})
+		items = append(items, item{"kept tensors", p.Name, "F7", t.Size, func() error {
+			if !ok {
+				return broken("F7", "the checkpoint has no such tensor")
+			}
+			if string(t.DType) != p.DType || !slices.Equal(t.Shape, p.Shape) {
+				return broken("F7", "%s %v; in the checkpoint %s %v", p.DType, p.Shape, t.DType, t.Shape)
+			}
+			return o.sameTensor(t, p.SHA256)
+		}})
+	}
+	return items
 }
 
 // sameTensor compares the digest of a tensor of the checkpoint.
@@ -172,25 +174,26 @@ func (o *origin) sameTensor(t checkpoint.Tensor, want string) error {
 	return nil
 }
 
-// checkEmbedded compares the small files that travel in the packed file.
-func (o *origin) checkEmbedded() error {
+// embedded compares the small files that travel in the packed file.
+func (o *origin) embedded() []item {
 	var items []item
-	var digests []string
 	for _, p := range o.file.Manifest().Plain {
-		if name, ok := strings.CutPrefix(p.Name, packed.FilePrefix); ok {
-			items, digests = append(items, item{name, 1}), append(digests, p.SHA256)
-		}
-	}
-	return o.each(Source, "embedded files", "F7", items, func(i int) error {
-		b, ok := o.from.File(items[i].name)
+		name, ok := strings.CutPrefix(p.Name, packed.FilePrefix)
 		if !ok {
-			return broken("F7", "the checkpoint has no such file")
+			continue
 		}
-		if d := sha256.Sum256(b); hex.EncodeToString(d[:]) != digests[i] {
-			return broken("F7", "the file in the checkpoint is another one")
-		}
-		return nil
-	})
+		items = append(items, item{"embedded files", name, "F7", 1, func() error {
+			b, ok := o.from.File(name)
+			if !ok {
+				return broken("F7", "the checkpoint has no such file")
+			}
+			if d := sha256.Sum256(b); hex.EncodeToString(d[:]) != p.SHA256 {
+				return broken("F7", "the file in the checkpoint is another one")
+			}
+			return nil
+		}})
+	}
+	return items
 }
 
 // checkComplete demands that every tensor of the checkpoint has found its way into the file, but for those that say nothing.

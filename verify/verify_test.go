@@ -191,7 +191,7 @@ func TestProgress(t *testing.T) {
 			t.Errorf("%s did not come to its end", what)
 		}
 	}
-	if len(ends) < 8 {
+	if len(ends) < 6 {
 		t.Errorf("progress of %v", ends)
 	}
 }
