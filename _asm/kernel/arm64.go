@@ -18,6 +18,7 @@ var words64 = map[string]word64{
 	"sadalp": {0x4E606800, "4s", "8h", "", ""},
 	"saddw":  {0x0E601000, "4s", "4s", "4h", ""},
 	"saddw2": {0x4E601000, "4s", "4s", "8h", ""},
+	"sdot":   {0x4E809400, "4s", "16b", "16b", ""},
 	"shll":   {0x2E213800, "8h", "8b", "", ", #8"},
 	"shll2":  {0x6E213800, "8h", "16b", "", ", #8"},
 	"smlal":  {0x0E208000, "8h", "8b", "8b", ""},
@@ -84,6 +85,12 @@ func panelsARM(f *file, name string, rows, frame int, begin, body func()) {
 	f.p("BNE %s", panel)
 	f.p("RET")
 }
+
+// distanceARM is how many bytes ahead memory is announced. Not measured.
+const distanceARM = 8192
+
+// announceARM announces weights.
+func (f *file) announceARM(off int) { f.p("PRFM %d(R1), PLDL1KEEP", distanceARM+off) }
 
 // zero clears registers.
 func (f *file) zero(from, n int) {

@@ -54,7 +54,7 @@ func (g *bits128) panel() {
 	g.at(few)
 	g.p("SUB R2, R3, R3")
 	g.at(loop)
-	g.p("PRFM %d(R1), PLDL1KEEP", distance)
+	g.announceARM(0)
 	g.group(0)
 	g.group(1)
 	g.p("ADD $%d, R1, R1", g.rows)

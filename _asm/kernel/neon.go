@@ -27,9 +27,6 @@ type neon struct {
 
 const operandsNEON = 8
 
-// distance is how many bytes ahead NEON kernels announce memory.
-const distance = 8192
-
 func (g *neon) fields() int { return 8 / g.bits }
 func (g *neon) regs() int   { return operandsNEON / g.fields() }
 func (g *neon) stride() int { return g.rows * g.bits / 2 }
@@ -82,6 +79,7 @@ func neonFile(name, suffix string, dot bool) *file {
 		}
 	}
 	tritsNEON(f, "trits"+suffix, dot)
+	rowsNEON(f, suffix, dot)
 	if !dot {
 		bitsNEON(f) // the same for both: it needs no products
 	}
@@ -205,7 +203,7 @@ func (g *neon) advance(steps int) {
 // step emits one step, u steps ahead of the weights, with group u of the activations.
 func (g *neon) step(u int) {
 	for off := 0; off < 16*g.regs() && g.first == 0; off += 64 {
-		g.p("PRFM %d(R1), PLDL1KEEP", distance+u*g.stride()+off)
+		g.announceARM(u*g.stride() + off)
 	}
 	for r := range g.regs() {
 		if g.bits > 1 && !g.inPass(r*g.fields(), g.fields()) {

@@ -55,7 +55,7 @@ func tritsNEON(f *file, name string, dot bool) {
 // load reads the bytes of a step.
 func (g *trit128) load() {
 	for off := 0; off < 16*tritsARM; off += 64 {
-		g.p("PRFM %d(R1), PLDL1KEEP", distance+off)
+		g.announceARM(off)
 	}
 	for r := range tritsARM {
 		g.p("FMOVQ %d(R1), F%d", 16*r, tritBytes+r)

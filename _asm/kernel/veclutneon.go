@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // Vec-LUT with 128-bit registers: a row of a table, 32 sums of 16 bits, is four of them. The functions are those of
 // veclut.go, and need nothing beyond ARMv8.0.
 
@@ -17,6 +19,8 @@ func vecLUTNEONFile() *file {
 	lutTritsNEON(f)
 	lutFieldsNEON(f, 32)
 	lutFieldsNEON(f, 64)
+	lutRowsNEON(f, 0)
+	lutRowsNEON(f, 2)
 	return f
 }
 
@@ -235,5 +239,37 @@ func lutFieldsNEON(f *file, rows int) {
 		}
 		f.p("ADD $%d, R1, R1", rows)
 		f.p("ADD $%d, R0, R0", 2*lutBlock)
+	})
+}
+
+// lutRowsNEON turns two fields of 16 bytes of a row, 16 columns each, into offsets of entries.
+func lutRowsNEON(f *file, field int) {
+	f.declare(fmt.Sprintf("lutRows%d", field), fmt.Sprintf("turns fields %d and %d of 16 bytes of a row, which lie stride bytes apart, into offsets of entries of eight tables.", field, field+1),
+		"index *uint16, packed *byte, stride, rows int", 4)
+	const mask, powers, digit = 31, 28, 1
+	var power [16]byte
+	for i := range 16 {
+		power[i] = []byte{1, 3, 9, 27}[i%4]
+	}
+	f.p("VMOVI $3, V%d.B16", mask)
+	f.loadConst("lutPowers", power, powers)
+	f.arguments("index", "packed", "stride", "rows")
+	f.loopARM(3, func() {
+		f.p("FMOVQ (R1), F0")
+		for i := range 2 {
+			from := 0
+			if shift := 6 - 2*(field+i); shift > 0 {
+				f.p("VUSHR $%d, V0.B16, V%d.B16", shift, digit+i)
+				from = digit + i
+			}
+			f.p("VAND V%d.B16, V%d.B16, V%d.B16", mask, from, digit+i)
+			f.w("mul", digit+i, digit+i, powers)
+			f.w("uaddlp", digit+i, digit+i)
+		}
+		f.p("VADDP V%d.H8, V%d.H8, V%d.H8", digit+1, digit, digit)
+		f.p("VSHL $6, V%d.H8, V%d.H8", digit, digit)
+		f.p("FMOVQ F%d, (R0)", digit)
+		f.p("ADD R2, R1, R1")
+		f.p("ADD $16, R0, R0")
 	})
 }

@@ -73,3 +73,13 @@ func lutFieldsRows32(index *uint16, packed *byte, n int)
 //
 //go:noescape
 func lutFieldsRows64(index *uint16, packed *byte, n int)
+
+// lutRows0 turns fields 0 and 1 of 16 bytes of a row, which lie stride bytes apart, into offsets of entries of eight tables.
+//
+//go:noescape
+func lutRows0(index *uint16, packed *byte, stride, rows int)
+
+// lutRows2 turns fields 2 and 3 of 16 bytes of a row, which lie stride bytes apart, into offsets of entries of eight tables.
+//
+//go:noescape
+func lutRows2(index *uint16, packed *byte, stride, rows int)

@@ -1026,3 +1026,58 @@ loop22:
 	SUBS $1, R2, R2
 	BNE loop22
 	RET
+
+// func lutRows0(index *uint16, packed *byte, stride, rows int)
+TEXT ·lutRows0(SB), NOSPLIT, $0-32
+	VMOVI $3, V31.B16
+	MOVD $lutPowers<>(SB), R6
+	FMOVQ (R6), F28
+	MOVD index+0(FP), R0
+	MOVD packed+8(FP), R1
+	MOVD stride+16(FP), R2
+	MOVD rows+24(FP), R3
+loop23:
+	FMOVQ (R1), F0
+	VUSHR $6, V0.B16, V1.B16
+	VAND V31.B16, V1.B16, V1.B16
+	WORD $0x4e3c9c21 // mul v1.16b, v1.16b, v28.16b
+	WORD $0x6e202821 // uaddlp v1.8h, v1.16b
+	VUSHR $4, V0.B16, V2.B16
+	VAND V31.B16, V2.B16, V2.B16
+	WORD $0x4e3c9c42 // mul v2.16b, v2.16b, v28.16b
+	WORD $0x6e202842 // uaddlp v2.8h, v2.16b
+	VADDP V2.H8, V1.H8, V1.H8
+	VSHL $6, V1.H8, V1.H8
+	FMOVQ F1, (R0)
+	ADD R2, R1, R1
+	ADD $16, R0, R0
+	SUBS $1, R3, R3
+	BNE loop23
+	RET
+
+// func lutRows2(index *uint16, packed *byte, stride, rows int)
+TEXT ·lutRows2(SB), NOSPLIT, $0-32
+	VMOVI $3, V31.B16
+	MOVD $lutPowers<>(SB), R6
+	FMOVQ (R6), F28
+	MOVD index+0(FP), R0
+	MOVD packed+8(FP), R1
+	MOVD stride+16(FP), R2
+	MOVD rows+24(FP), R3
+loop24:
+	FMOVQ (R1), F0
+	VUSHR $2, V0.B16, V1.B16
+	VAND V31.B16, V1.B16, V1.B16
+	WORD $0x4e3c9c21 // mul v1.16b, v1.16b, v28.16b
+	WORD $0x6e202821 // uaddlp v1.8h, v1.16b
+	VAND V31.B16, V0.B16, V2.B16
+	WORD $0x4e3c9c42 // mul v2.16b, v2.16b, v28.16b
+	WORD $0x6e202842 // uaddlp v2.8h, v2.16b
+	VADDP V2.H8, V1.H8, V1.H8
+	VSHL $6, V1.H8, V1.H8
+	FMOVQ F1, (R0)
+	ADD R2, R1, R1
+	ADD $16, R0, R0
+	SUBS $1, R3, R3
+	BNE loop24
+	RET

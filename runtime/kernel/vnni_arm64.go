@@ -34,7 +34,8 @@ func neonKernels() []*Kernel {
 		trits: tritsNEONFuncs, base3: operands{mul: 1, block: columns16(1) / 5}, // five digits per step
 		batch: 12, about: "products summed in 16 bits",
 	}
-	return append(dot.kernels(), base.kernels()...)
+	list := append(dot.kernels(), base.kernels()...)
+	return append(list, rowDots(DotProd, rowDotsDot, dot.batch), rowDots(NEON, rowDotsNEON, base.batch))
 }
 
 // signed looks up the weights themselves.

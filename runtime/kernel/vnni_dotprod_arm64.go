@@ -153,3 +153,18 @@ func tritsDot(t *tile)
 
 // tritsDotFuncs multiply 32 rows of 64-row panels of base-3 bytes, one token at a time.
 var tritsDotFuncs = []func(*tile){tritsDot}
+
+//go:noescape
+func rowDotsDotx1(t *tile)
+
+//go:noescape
+func rowDotsDotx2(t *tile)
+
+//go:noescape
+func rowDotsDotx3(t *tile)
+
+//go:noescape
+func rowDotsDotx4(t *tile)
+
+// rowDotsDot multiply rows of 2-bit fields, 64 columns in 16 bytes; by tokens − 1.
+var rowDotsDot = []func(*tile){rowDotsDotx1, rowDotsDotx2, rowDotsDotx3, rowDotsDotx4}

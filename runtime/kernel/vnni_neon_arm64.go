@@ -58,6 +58,12 @@ func tritsNEON(t *tile)
 // tritsNEONFuncs multiply 32 rows of 64-row panels of base-3 bytes, one token at a time.
 var tritsNEONFuncs = []func(*tile){tritsNEON}
 
+//go:noescape
+func rowDotsNEONx1(t *tile)
+
+// rowDotsNEON multiply rows of 2-bit fields, 64 columns in 16 bytes; by tokens − 1.
+var rowDotsNEON = []func(*tile){rowDotsNEONx1}
+
 // nibbleTables makes the tables of n pairs of groups of four activations, 64 bytes per pair.
 //
 //go:noescape

@@ -1891,6 +1891,170 @@ loop32:
 	BNE panel29
 	RET
 
+// func rowDotsNEONx1(t *tile)
+TEXT ·rowDotsNEONx1(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	VMOVI $3, V29.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+	SUBS $4, R8, R8
+	BLT rest34
+four33:
+	MOVD R10, R1
+	ADD R9, R1, R15
+	ADD R9, R15, R16
+	ADD R9, R16, R17
+	ADD R9, R17, R10
+	ADD $8192, R1, R2
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	MOVD tile_steps(R0), R3
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+loop37:
+	PRFM (R2), PLDL1KEEP
+	ADD $64, R2, R2
+	FMOVQ (R1), F16
+	ADD $16, R1, R1
+	FMOVQ (R15), F17
+	ADD $16, R15, R15
+	FMOVQ (R16), F18
+	ADD $16, R16, R16
+	FMOVQ (R17), F19
+	ADD $16, R17, R17
+	FMOVQ 0(R4), F21
+	VUSHR $6, V16.B16, V20.B16
+	WORD $0x0e35c299 // smull v25.8h, v20.8b, v21.8b
+	WORD $0x4e358299 // smlal2 v25.8h, v20.16b, v21.16b
+	VUSHR $6, V17.B16, V20.B16
+	WORD $0x0e35c29a // smull v26.8h, v20.8b, v21.8b
+	WORD $0x4e35829a // smlal2 v26.8h, v20.16b, v21.16b
+	VUSHR $6, V18.B16, V20.B16
+	WORD $0x0e35c29b // smull v27.8h, v20.8b, v21.8b
+	WORD $0x4e35829b // smlal2 v27.8h, v20.16b, v21.16b
+	VUSHR $6, V19.B16, V20.B16
+	WORD $0x0e35c29c // smull v28.8h, v20.8b, v21.8b
+	WORD $0x4e35829c // smlal2 v28.8h, v20.16b, v21.16b
+	FMOVQ 16(R4), F21
+	VUSHR $4, V16.B16, V20.B16
+	VAND V29.B16, V20.B16, V20.B16
+	WORD $0x0e358299 // smlal v25.8h, v20.8b, v21.8b
+	WORD $0x4e358299 // smlal2 v25.8h, v20.16b, v21.16b
+	VUSHR $4, V17.B16, V20.B16
+	VAND V29.B16, V20.B16, V20.B16
+	WORD $0x0e35829a // smlal v26.8h, v20.8b, v21.8b
+	WORD $0x4e35829a // smlal2 v26.8h, v20.16b, v21.16b
+	VUSHR $4, V18.B16, V20.B16
+	VAND V29.B16, V20.B16, V20.B16
+	WORD $0x0e35829b // smlal v27.8h, v20.8b, v21.8b
+	WORD $0x4e35829b // smlal2 v27.8h, v20.16b, v21.16b
+	VUSHR $4, V19.B16, V20.B16
+	VAND V29.B16, V20.B16, V20.B16
+	WORD $0x0e35829c // smlal v28.8h, v20.8b, v21.8b
+	WORD $0x4e35829c // smlal2 v28.8h, v20.16b, v21.16b
+	FMOVQ 32(R4), F21
+	VUSHR $2, V16.B16, V20.B16
+	VAND V29.B16, V20.B16, V20.B16
+	WORD $0x0e358299 // smlal v25.8h, v20.8b, v21.8b
+	WORD $0x4e358299 // smlal2 v25.8h, v20.16b, v21.16b
+	VUSHR $2, V17.B16, V20.B16
+	VAND V29.B16, V20.B16, V20.B16
+	WORD $0x0e35829a // smlal v26.8h, v20.8b, v21.8b
+	WORD $0x4e35829a // smlal2 v26.8h, v20.16b, v21.16b
+	VUSHR $2, V18.B16, V20.B16
+	VAND V29.B16, V20.B16, V20.B16
+	WORD $0x0e35829b // smlal v27.8h, v20.8b, v21.8b
+	WORD $0x4e35829b // smlal2 v27.8h, v20.16b, v21.16b
+	VUSHR $2, V19.B16, V20.B16
+	VAND V29.B16, V20.B16, V20.B16
+	WORD $0x0e35829c // smlal v28.8h, v20.8b, v21.8b
+	WORD $0x4e35829c // smlal2 v28.8h, v20.16b, v21.16b
+	FMOVQ 48(R4), F21
+	VAND V29.B16, V16.B16, V20.B16
+	WORD $0x0e358299 // smlal v25.8h, v20.8b, v21.8b
+	WORD $0x4e358299 // smlal2 v25.8h, v20.16b, v21.16b
+	VAND V29.B16, V17.B16, V20.B16
+	WORD $0x0e35829a // smlal v26.8h, v20.8b, v21.8b
+	WORD $0x4e35829a // smlal2 v26.8h, v20.16b, v21.16b
+	VAND V29.B16, V18.B16, V20.B16
+	WORD $0x0e35829b // smlal v27.8h, v20.8b, v21.8b
+	WORD $0x4e35829b // smlal2 v27.8h, v20.16b, v21.16b
+	VAND V29.B16, V19.B16, V20.B16
+	WORD $0x0e35829c // smlal v28.8h, v20.8b, v21.8b
+	WORD $0x4e35829c // smlal2 v28.8h, v20.16b, v21.16b
+	WORD $0x4e606b20 // sadalp v0.4s, v25.8h
+	WORD $0x4e606b41 // sadalp v1.4s, v26.8h
+	WORD $0x4e606b62 // sadalp v2.4s, v27.8h
+	WORD $0x4e606b83 // sadalp v3.4s, v28.8h
+	ADD $64, R4, R4
+	SUBS $1, R3, R3
+	BNE loop37
+	MOVD R11, R6
+	VADDP V1.S4, V0.S4, V0.S4
+	VADDP V3.S4, V2.S4, V2.S4
+	VADDP V2.S4, V0.S4, V0.S4
+	MOVW (tile_add+0)(R0), R4
+	VDUP R4, V20.S4
+	VADD V20.S4, V0.S4, V0.S4
+	FMOVQ F0, (R6)
+	ADD $16, R11, R11
+	SUBS $4, R8, R8
+	BGE four33
+rest34:
+	ADDS $4, R8, R8
+	BEQ done36
+one35:
+	MOVD R10, R1
+	ADD R9, R1, R10
+	ADD $8192, R1, R2
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	MOVD tile_steps(R0), R3
+	VEOR V0.B16, V0.B16, V0.B16
+loop38:
+	PRFM (R2), PLDL1KEEP
+	ADD $16, R2, R2
+	FMOVQ (R1), F16
+	ADD $16, R1, R1
+	FMOVQ 0(R4), F21
+	VUSHR $6, V16.B16, V20.B16
+	WORD $0x0e35c299 // smull v25.8h, v20.8b, v21.8b
+	WORD $0x4e358299 // smlal2 v25.8h, v20.16b, v21.16b
+	FMOVQ 16(R4), F21
+	VUSHR $4, V16.B16, V20.B16
+	VAND V29.B16, V20.B16, V20.B16
+	WORD $0x0e358299 // smlal v25.8h, v20.8b, v21.8b
+	WORD $0x4e358299 // smlal2 v25.8h, v20.16b, v21.16b
+	FMOVQ 32(R4), F21
+	VUSHR $2, V16.B16, V20.B16
+	VAND V29.B16, V20.B16, V20.B16
+	WORD $0x0e358299 // smlal v25.8h, v20.8b, v21.8b
+	WORD $0x4e358299 // smlal2 v25.8h, v20.16b, v21.16b
+	FMOVQ 48(R4), F21
+	VAND V29.B16, V16.B16, V20.B16
+	WORD $0x0e358299 // smlal v25.8h, v20.8b, v21.8b
+	WORD $0x4e358299 // smlal2 v25.8h, v20.16b, v21.16b
+	WORD $0x4e606b20 // sadalp v0.4s, v25.8h
+	ADD $64, R4, R4
+	SUBS $1, R3, R3
+	BNE loop38
+	MOVD R11, R6
+	VADDV V0.S4, V0
+	MOVW (tile_add+0)(R0), R4
+	VDUP R4, V20.S4
+	VADD V20.S4, V0.S4, V0.S4
+	FMOVS F0, (R6)
+	ADD $4, R11, R11
+	SUBS $1, R8, R8
+	BNE one35
+done36:
+	RET
+
 // func nibbleTables(tables *byte, x *int8, n int)
 TEXT ·nibbleTables(SB), NOSPLIT, $0-24
 	MOVD $nibbleSigns0<>(SB), R6
@@ -1902,7 +2066,7 @@ TEXT ·nibbleTables(SB), NOSPLIT, $0-24
 	MOVD tables+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R3
-pair33:
+pair39:
 	FMOVD (R1), F0
 	WORD $0x0f08a400 // sxtl v0.8h, v0.8b
 	WORD $0x4f408024 // mul v4.8h, v1.8h, v0.h[0]
@@ -1928,7 +2092,7 @@ pair33:
 	ADD $8, R1, R1
 	ADD $64, R0, R0
 	SUBS $1, R3, R3
-	BNE pair33
+	BNE pair39
 	RET
 
 // func bitsRows32NEON(t *tile)
@@ -1940,7 +2104,7 @@ TEXT ·bitsRows32NEON(SB), NOSPLIT, $144-8
 	MOVD tile_ldy(R0), R7
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
-panel34:
+panel40:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
@@ -1958,15 +2122,15 @@ panel34:
 	FMOVQ F0, 96(RSP)
 	FMOVQ F0, 112(RSP)
 	FMOVQ F0, 128(RSP)
-next35:
-	CBZ R3, none38
+next41:
+	CBZ R3, none44
 	MOVD $31, R2
 	CMP R2, R3
-	BGE few36
+	BGE few42
 	MOVD R3, R2
-few36:
+few42:
 	SUB R2, R3, R3
-loop37:
+loop43:
 	PRFM 8192(R1), PLDL1KEEP
 	FMOVQ 0(R4), F24
 	FMOVQ 32(R4), F25
@@ -2001,8 +2165,8 @@ loop37:
 	ADD $32, R1, R1
 	ADD $64, R4, R4
 	SUBS $1, R2, R2
-	BNE loop37
-	CBZ R3, none38
+	BNE loop43
+	CBZ R3, none44
 	WORD $0x2e21389a // shll v26.8h, v4.8b, #8
 	VADD V26.H8, V0.H8, V0.H8
 	WORD $0x6e21389a // shll2 v26.8h, v4.16b, #8
@@ -2045,10 +2209,10 @@ loop37:
 	VEOR V3.B16, V3.B16, V3.B16
 	VEOR V4.B16, V4.B16, V4.B16
 	VEOR V5.B16, V5.B16, V5.B16
-	B next35
-none38:
+	B next41
+none44:
 	MOVD tile_tail(R0), R2
-	CBZ R2, whole39
+	CBZ R2, whole45
 	FMOVQ 0(R4), F24
 	FMOVQ 32(R4), F25
 	FMOVQ 0(R1), F26
@@ -2064,7 +2228,7 @@ none38:
 	VUADDW2 V28.B16, V3.H8, V3.H8
 	VTBL V27.B16, [V25.B16], V28.B16
 	VADD V28.B16, V5.B16, V5.B16
-whole39:
+whole45:
 	WORD $0x2e21389a // shll v26.8h, v4.8b, #8
 	VADD V26.H8, V0.H8, V0.H8
 	WORD $0x6e21389a // shll2 v26.8h, v4.16b, #8
@@ -2126,7 +2290,7 @@ whole39:
 	ADD R9, R10, R10
 	ADD $128, R11, R11
 	SUBS $1, R8, R8
-	BNE panel34
+	BNE panel40
 	RET
 
 // func bitsRows64NEON(t *tile)
@@ -2138,7 +2302,7 @@ TEXT ·bitsRows64NEON(SB), NOSPLIT, $272-8
 	MOVD tile_ldy(R0), R7
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
-panel40:
+panel46:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
@@ -2170,15 +2334,15 @@ panel40:
 	FMOVQ F0, 224(RSP)
 	FMOVQ F0, 240(RSP)
 	FMOVQ F0, 256(RSP)
-next41:
-	CBZ R3, none44
+next47:
+	CBZ R3, none50
 	MOVD $31, R2
 	CMP R2, R3
-	BGE few42
+	BGE few48
 	MOVD R3, R2
-few42:
+few48:
 	SUB R2, R3, R3
-loop43:
+loop49:
 	PRFM 8192(R1), PLDL1KEEP
 	FMOVQ 0(R4), F24
 	FMOVQ 32(R4), F25
@@ -2239,8 +2403,8 @@ loop43:
 	ADD $64, R1, R1
 	ADD $64, R4, R4
 	SUBS $1, R2, R2
-	BNE loop43
-	CBZ R3, none44
+	BNE loop49
+	CBZ R3, none50
 	WORD $0x2e21389a // shll v26.8h, v4.8b, #8
 	VADD V26.H8, V0.H8, V0.H8
 	WORD $0x6e21389a // shll2 v26.8h, v4.16b, #8
@@ -2325,10 +2489,10 @@ loop43:
 	VEOR V9.B16, V9.B16, V9.B16
 	VEOR V10.B16, V10.B16, V10.B16
 	VEOR V11.B16, V11.B16, V11.B16
-	B next41
-none44:
+	B next47
+none50:
 	MOVD tile_tail(R0), R2
-	CBZ R2, whole45
+	CBZ R2, whole51
 	FMOVQ 0(R4), F24
 	FMOVQ 32(R4), F25
 	FMOVQ 0(R1), F26
@@ -2357,7 +2521,7 @@ none44:
 	VUADDW2 V28.B16, V9.H8, V9.H8
 	VTBL V27.B16, [V25.B16], V28.B16
 	VADD V28.B16, V11.B16, V11.B16
-whole45:
+whole51:
 	WORD $0x2e21389a // shll v26.8h, v4.8b, #8
 	VADD V26.H8, V0.H8, V0.H8
 	WORD $0x6e21389a // shll2 v26.8h, v4.16b, #8
@@ -2477,5 +2641,5 @@ whole45:
 	ADD R9, R10, R10
 	ADD $256, R11, R11
 	SUBS $1, R8, R8
-	BNE panel40
+	BNE panel46
 	RET

@@ -1,0 +1,46 @@
+//go:build !purego
+
+package kernel
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/fence"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// TestRowDots: row dots want whole blocks of columns, which the random shapes of other tests seldom have. Packed bytes end
+// where memory may not be touched.
+func TestRowDots(t *testing.T) {
+	if Best() == Generic {
+		t.Skip("plain Go is all there is")
+	}
+	r := rand.New(rand.NewPCG(23, 24))
+	memory := fence.New(t, 1<<20)
+	spec := pack.Spec{Name: "i2s-arm", Alphabet: pack.Ternary.Name}
+	check := func(m, k, tokens, group int) {
+		p := newProblem(t, spec, pack.Shape{M: m, K: k}, tokens, group, r)
+		here := fence.Tail[byte](memory, len(p.packed))
+		copy(here, p.packed)
+		p.packed = here
+		p.check(t)
+		memory.Check(t)
+		w, err := Bind(p.layout, p.matrix.Shape, p.packed, group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.own != nil {
+			t.Errorf("%v packs the matrix again", w.Kernel)
+		}
+		w.Close()
+	}
+	for tokens := 1; tokens <= 17; tokens++ {
+		check(1+r.IntN(40), rowColumns*(1+r.IntN(12)), tokens, 0)
+		check(1+r.IntN(40), rowColumns*(1+r.IntN(12)), tokens, rowColumns*(1+r.IntN(3)))
+	}
+	for range 8 {
+		check(256+r.IntN(150), rowColumns*(1+r.IntN(9)), 12+r.IntN(59), 0)
+		check(256+r.IntN(150), rowColumns*(1+r.IntN(9)), 12+r.IntN(59), rowColumns)
+	}
+}
