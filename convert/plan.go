@@ -99,6 +99,7 @@ func (p *Plan) decideAll(ctx context.Context) error {
 	if err := d.all(); err != nil {
 		return err
 	}
+	p.noteMissing()
 	slices.SortFunc(p.steps, func(a, b *step) int { return cmp.Compare(a.row.Tensor, b.row.Tensor) })
 	if err := p.fillContents(); err != nil {
 		return err
@@ -109,6 +110,24 @@ func (p *Plan) decideAll(ctx context.Context) error {
 	var err error
 	p.Bytes, err = p.contents.Size()
 	return err
+}
+
+// noteMissing says what the packed file will lack for want of it in the checkpoint.
+func (p *Plan) noteMissing() {
+	file := func(name string) bool {
+		_, ok := p.source.File(name)
+		return ok
+	}
+	switch {
+	case p.model == nil:
+		p.note("there is no config.json: weights alone, which are verified but not run")
+	case !file("tokenizer.json") && !file("tokenizer.model") && !(file("vocab.json") && file("merges.txt")):
+		p.note("there is no tokenizer.json, tokenizer.model, or vocab.json with merges.txt: the packed file will not run text. Put the tokenizer of the model beside its config.json")
+	}
+	packs := func(s *step) bool { return s.entry != nil }
+	if p.model != nil && p.Recipe.Quant == QuantAuto && !slices.ContainsFunc(p.steps, packs) {
+		p.note("nothing is packed: the weights are floats of full precision, and nothing says that they were trained to be fewer bits; --quant int8 --layout vnni4 makes them smaller")
+	}
 }
 
 // describe reads config.json, if there is one, and checks names and shapes of all tensors.

@@ -322,6 +322,15 @@ func TestNotes(t *testing.T) {
 	if !strings.Contains(notes, inv) || !strings.Contains(notes, "lm_head.weight") {
 		t.Errorf("notes: %s", notes)
 	}
+	if !strings.Contains(notes, "nothing is packed") || strings.Contains(notes, "tokenizer") {
+		t.Errorf("notes: %s", notes)
+	}
+	if err := os.Remove(filepath.Join(path, "tokenizer.json")); err != nil {
+		t.Fatal(err)
+	}
+	if p = newPlan(t, path, plain(packed.Recipe{Quant: "int8", Layout: "vnni4"})); strings.Contains(strings.Join(p.Notes, "\n"), "nothing is packed") || !strings.Contains(strings.Join(p.Notes, "\n"), "no tokenizer.json") {
+		t.Errorf("notes: %s", p.Notes)
+	}
 	for like, want := range map[string]string{"bitnet-2b4t": "multiplies", "llama3-8b-1.58": "divides"} {
 		p := newPlan(t, mini(t, like, nil), plain(packed.Recipe{}))
 		i := slices.IndexFunc(p.Tensors, func(r Row) bool { return r.Tensor == qProj })

@@ -23,24 +23,24 @@ func (c *Checkpoint) onlyWeights() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var found, pickles []string
+	var found, others []string
 	for _, name := range names {
 		switch {
 		case strings.HasSuffix(name, suffix):
 			found = append(found, name)
-		case isPickle(name):
-			pickles = append(pickles, name)
+		case advice(name) != "":
+			others = append(others, name)
 		}
 	}
 	slices.Sort(found)
-	slices.Sort(pickles)
+	slices.Sort(others)
 	switch {
 	case len(found) == 1 && !part.MatchString(found[0]):
 		return found[0], nil
 	case len(found) > 0:
 		return "", fmt.Errorf("%w: %s is missing; without it nobody knows whether %s and its like are complete", pack.ErrCorrupt, indexFile, found[0])
-	case len(pickles) > 0:
-		return "", fmt.Errorf("%w: the weights are in %s only%s", pack.ErrUnsupported, pickles[0], pickleAdvice(pickles[0]))
+	case len(others) > 0:
+		return "", fmt.Errorf("%w: the weights are in %s only%s", pack.ErrUnsupported, others[0], advice(others[0]))
 	case len(names) == 0:
 		return "", fmt.Errorf("%w: the directory is empty; a checkpoint has config.json and %s", pack.ErrUnsupported, single)
 	}
@@ -56,9 +56,12 @@ func isPickle(name string) bool {
 	return false
 }
 
-// pickleAdvice says why a pickle is not read, and what to do.
-func pickleAdvice(name string) string {
-	if !isPickle(name) {
+// advice says why weights in a format that its name tells are not read, and what to do. It is empty for other files.
+func advice(name string) string {
+	switch {
+	case strings.HasSuffix(name, ".gguf"):
+		return ", a GGUF file, which is not read: take the safetensors model that it was made from"
+	case !isPickle(name):
 		return ""
 	}
 	return ", a Python pickle, which runs code when it is loaded and is never read here: take a safetensors revision of the model, or save it with save_pretrained(safe_serialization=True)"

@@ -28,6 +28,9 @@ type place struct {
 // resolve opens the directory of a checkpoint. Symbolic links in the path itself are the user's own and are followed.
 func resolve(path string) (place, error) {
 	real, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return place{}, fmt.Errorf("%w: a checkpoint is a directory or a .safetensors file on this machine; nothing is downloaded", err)
+	}
 	if err != nil {
 		return place{}, err
 	}
@@ -40,7 +43,7 @@ func resolve(path string) (place, error) {
 		return place{dir: d}, err
 	}
 	if !strings.HasSuffix(path, ".safetensors") {
-		return place{}, fmt.Errorf("%w: %s: a checkpoint is a directory or a .safetensors file%s", pack.ErrUnsupported, path, pickleAdvice(path))
+		return place{}, fmt.Errorf("%w: %s: a checkpoint is a directory or a .safetensors file%s", pack.ErrUnsupported, path, advice(path))
 	}
 	d, err := openDir(filepath.Dir(real))
 	return place{dir: d, bare: filepath.Base(real)}, err

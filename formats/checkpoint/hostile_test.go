@@ -150,6 +150,19 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestOtherFormats: what is no checkpoint says what it is, and what would be one.
+func TestOtherFormats(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "model.gguf"), []byte("GGUF"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, word := range map[string]string{dir: "take the safetensors model", filepath.Join(dir, "model.gguf"): "take the safetensors model", filepath.Join(dir, "org/name"): "nothing is downloaded"} {
+		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
 // TestCaseFolding warns of shards that only some file systems can tell apart.
 func TestCaseFolding(t *testing.T) {
 	c, err := readAll(build(t, caseOf(t, "D07")), nil)

@@ -60,6 +60,9 @@ func openRegular(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%w: %s is a directory; a packed file is one file, which lowpack convert makes from a checkpoint", pack.ErrUnsupported, path)
+	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%w: %s is not a regular file (%s)", pack.ErrUnsupported, path, info.Mode().Type())
 	}

@@ -17,6 +17,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/lowpack/lowpack/internal/strictjson"
 	"github.com/lowpack/lowpack/pack"
@@ -109,6 +110,9 @@ func headerLength(r io.ReaderAt, size int64) (int64, error) {
 		return 0, err
 	}
 	n := binary.LittleEndian.Uint64(b[:])
+	if what := lookalike(b[:]); what != "" {
+		return 0, fmt.Errorf("%w: no safetensors file, but %s", pack.ErrUnsupported, what)
+	}
 	if n > MaxHeader {
 		return 0, fmt.Errorf("%w: header of %d bytes; at most %d are read", pack.ErrLimit, n, MaxHeader)
 	}
@@ -116,6 +120,21 @@ func headerLength(r io.ReaderAt, size int64) (int64, error) {
 		return 0, fmt.Errorf("%w: header of %d bytes in a file of %d: truncated, or no safetensors file", pack.ErrCorrupt, n, size)
 	}
 	return int64(n), nil
+}
+
+// lookalike says what a file is that is often met in the place of safetensors, by its first bytes; none of them would be a
+// header length that is read.
+func lookalike(first []byte) string {
+	for _, f := range []struct{ magic, what string }{
+		{"GGUF", "GGUF, which is not read: take the safetensors model that it was made from"},
+		{"version ", "a Git LFS pointer: fetch the file that it stands for (git lfs pull)"},
+		{"PK\x03\x04", "an archive of Python pickles, which run code when they are loaded and are never read here: take a safetensors revision of the model"},
+	} {
+		if strings.HasPrefix(string(first), f.magic) && binary.LittleEndian.Uint64(first) > MaxHeader {
+			return f.what
+		}
+	}
+	return ""
 }
 
 // parser fills a Header while it reads.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/shared"
@@ -51,6 +52,18 @@ func TestVectors(t *testing.T) {
 		}
 		if (err == nil) != c.Valid {
 			t.Errorf("%s: %v, want valid = %v", c.Name, err, c.Valid)
+		}
+	}
+}
+
+// TestForeign: files that are often met in the place of safetensors are called by their name, with what to do.
+func TestForeign(t *testing.T) {
+	for start, word := range map[string]string{
+		"GGUF\x03\x00\x00\x00": "GGUF", "version https://git-lfs.github.com/spec/v1": "git lfs pull", "PK\x03\x04\x00\x00\x08\x08": "pickles",
+	} {
+		b := append([]byte(start), make([]byte, 64)...)
+		if _, err := Parse(bytes.NewReader(b), int64(len(b))); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), word) {
+			t.Errorf("%q: %v", start, err)
 		}
 	}
 }

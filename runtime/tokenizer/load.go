@@ -73,7 +73,7 @@ func readVocabulary(files Files, c *config) (t *Tokenizer, file string, err erro
 		t, err = readVocabAndMerges(vocabulary, merges, c)
 		return t, vocabJSON + " and " + mergesText, err
 	}
-	return nil, "tokenizer", fmt.Errorf("%w: there is no %s, no %s, and no %s with %s",
+	return nil, "tokenizer", fmt.Errorf("%w: there is no %s, no %s, and no %s with %s; put the tokenizer of the model beside its config.json, and convert again",
 		pack.ErrUnsupported, tokenizerJSON, sentencePiece, vocabJSON, mergesText)
 }
 
