@@ -11,6 +11,10 @@ func newDot(typ string, n int) *op {
 	name := fmt.Sprintf("dot%sx%d", typ, n)
 	generic := fmt.Sprintf("dotsGo(%s, %d, y, ldy, w, ldw, x, ldx, cols, rows)", typ, n)
 	return newOp(name, "y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols, rows int", generic, func(f *function) {
+		if m, ok := f.machine.(pairs); ok && typ == "BF16" && n == 1 {
+			newDotPairs(f, m).write()
+			return
+		}
 		newDotOf(f, typ, n, 16, 4).write()
 	})
 }

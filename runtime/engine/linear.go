@@ -36,7 +36,11 @@ type fan struct {
 // workers finish together.
 const (
 	unitBytes  = 32 << 10  // of a matrix of floats
-	chunkBytes = 128 << 10 // KERNEL_FACTS: 3–6 % dearer than fixed halves on idle cores, and robust on busy ones
+	chunkBytes = 128 << 10 // 3–6 % dearer than fixed halves on idle cores, and robust on busy ones
+
+	// Chunks of large matrices, such as the head, grow to this size: long runs are read faster (_asm/tensor, dotPairs).
+	mostChunkBytes = 512 << 10
+	fewestChunks   = 256 // of these
 )
 
 // add appends a matrix.
@@ -51,7 +55,8 @@ func (f *fan) add(m matrix) {
 	f.out += m.rows
 	f.units += m.units
 	f.matrices = append(f.matrices, m)
-	f.chunk = max(1, chunkBytes*f.units/max(1, f.bytes()))
+	bytes := max(1, f.bytes())
+	f.chunk = max(1, min(max(chunkBytes, bytes/fewestChunks), mostChunkBytes)*f.units/bytes)
 }
 
 // bytes of weights in the fan.
