@@ -167,7 +167,8 @@ var ops = []*op{
 	newDot("F32", 1), newDot("F32", 4),
 	newDot("F16", 1), newDot("F16", 4),
 	newDot("BF16", 1), newDot("BF16", 4),
-	newWeigh("F32"), newWeigh("F16"), newWeigh("I8"), newDotI8(),
+	newWeigh("F32", 1), newWeigh("F32", 4), newWeigh("F16", 1), newWeigh("F16", 4), newWeigh("I8", 1), newWeigh("I8", 4),
+	newDotI8(),
 }
 
 // gated loads the gate into register 0, has act change it there with registers from 1 on, and multiplies by up.

@@ -179,53 +179,109 @@ func bytesOf(typ string) int {
 	return map[string]int{"F32": 4, "F16": 2, "BF16": 2, "I8": 1}[typ]
 }
 
-// newWeigh is the weighted sum of rows: columns stay in registers while the rows go by.
-func newWeigh(typ string) *op {
-	slice, generic := "[]byte", fmt.Sprintf("weighGo(%s, o, e, v, ldv)", typ)
+// newWeigh adds weighted sums of rows to n outputs: columns of these stay in registers while the rows go by, and a row is
+// widened once for all of them.
+func newWeigh(typ string, n int) *op {
+	slice, generic := "[]byte", fmt.Sprintf("weighGo(%s, %d, o, ldo, e, lde, v, ldv, cols, rows)", typ, n)
 	if typ == "I8" {
-		slice, generic = "[]int8", ""
+		slice, generic = "[]int8", fmt.Sprintf("weighI8Go(%d, o, ldo, e, lde, v, ldv, cols, rows)", n)
 	}
-	return newOp("weigh"+typ, "o, e []float32, v "+slice+", ldv int", generic, func(f *function) {
-		o, e, v, ldv, cols := f.pointer(), f.pointer(), f.pointer(), f.pointer(), f.pointer()
-		pv, k := f.pointer(), f.pointer()
-		f.arg(o, f.op.param("o"))
-		f.arg(v, f.op.param("v"))
-		f.arg(ldv, f.op.param("ldv"))
-		f.length(cols, f.op.param("o"))
-		f.shift(cols, 4)
-		f.length(k, f.op.param("e"))
-		f.jumpLess(k, 1, "done")
-		for _, blocks := range f.columns() {
-			tile, next, rows := fmt.Sprint("tile", blocks), fmt.Sprint("next", blocks), fmt.Sprint("rows", blocks)
-			f.top = 0
-			acc := f.take(blocks * subs(f))
-			f.label(tile)
-			f.jumpLess(cols, blocks, next)
-			for i, a := range acc {
-				f.load(a, o, 4*f.width()*i)
-			}
-			f.arg(e, f.op.param("e"))
-			f.length(k, f.op.param("e"))
-			f.copy(pv, v)
-			f.label(rows)
-			f.splatAt(0, e, 0)
-			for i, a := range acc {
-				f.loadWide(1, typ, pv, bytesOf(typ)*f.width()*i)
-				f.do("mul", 1, 0, 1)
-				f.do("add", a, a, 1)
-			}
-			f.addImm(e, 4)
-			f.add(pv, ldv)
-			f.countDown(k, rows)
-			for i, a := range acc {
-				f.store(a, o, 4*f.width()*i)
-			}
-			f.addImm(o, 64*blocks)
-			f.addImm(v, 16*bytesOf(typ)*blocks)
-			f.addImm(cols, -blocks)
-			f.jump(tile)
-			f.label(next)
+	signature := "o []float32, ldo int, e []float32, lde int, v " + slice + ", ldv int, cols, rows int"
+	return newOp(fmt.Sprintf("weigh%sx%d", typ, n), signature, generic, func(f *function) {
+		w := &weigh{function: f, typ: typ, o: f.pointer(), v: f.pointer(), pv: f.pointer(), ldv: f.pointer(), cols: f.pointer(), k: f.pointer(), tmp: f.pointer()}
+		for range n {
+			w.e = append(w.e, f.pointer())
 		}
-		f.label("done")
+		w.write()
 	})
+}
+
+type weigh struct {
+	*function
+	typ                         string
+	o, v, pv, ldv, cols, k, tmp ptr
+	e                           []ptr // one per output
+}
+
+func (w *weigh) write() {
+	w.arg(w.o, w.op.param("o"))
+	w.arg(w.v, w.op.param("v"))
+	w.arg(w.ldv, w.op.param("ldv"))
+	w.arg(w.cols, w.op.param("cols"))
+	w.shift(w.cols, 4)
+	w.arg(w.k, w.op.param("rows"))
+	w.jumpLess(w.k, 1, "done")
+	for _, blocks := range w.tiles() {
+		w.through(blocks)
+	}
+	w.label("done")
+}
+
+// tiles are the blocks of columns that are taken at once: as many as leave half of the registers to the rest, then one.
+func (w *weigh) tiles() []int {
+	if len(w.e) == 1 {
+		return w.machine.columns()
+	}
+	if most := w.registers() / 2 / len(w.e) / subs(w); most > 1 {
+		return []int{most, 1}
+	}
+	return []int{1}
+}
+
+// through goes through all rows for so many blocks of columns, again and again until there are not as many left.
+func (w *weigh) through(blocks int) {
+	tile, next, rows := fmt.Sprint("tile", blocks), fmt.Sprint("next", blocks), fmt.Sprint("rows", blocks)
+	w.top = 0
+	acc := make([][]reg, len(w.e))
+	for i := range acc {
+		acc[i] = w.take(blocks * subs(w))
+	}
+	w.label(tile)
+	w.jumpLess(w.cols, blocks, next)
+	w.outputs(acc, w.load)
+	w.arg(w.tmp, w.op.param("lde"))
+	w.shift(w.tmp, -2)
+	w.arg(w.e[0], w.op.param("e"))
+	for i := 1; i < len(w.e); i++ {
+		w.copy(w.e[i], w.e[i-1])
+		w.add(w.e[i], w.tmp)
+	}
+	w.arg(w.k, w.op.param("rows"))
+	w.copy(w.pv, w.v)
+	w.label(rows)
+	weight, row, product := func(i int) reg { return reg(i) }, reg(len(w.e)), reg(len(w.e)+1)
+	for i, p := range w.e {
+		w.splatAt(weight(i), p, 0)
+		w.addImm(p, 4)
+	}
+	for b := range blocks * subs(w) {
+		w.loadWide(row, w.typ, w.pv, bytesOf(w.typ)*w.width()*b)
+		for i := range acc {
+			w.do("mul", product, weight(i), row)
+			w.do("add", acc[i][b], acc[i][b], product)
+		}
+	}
+	w.add(w.pv, w.ldv)
+	w.countDown(w.k, rows)
+	w.outputs(acc, w.store)
+	w.addImm(w.o, 64*blocks)
+	w.addImm(w.v, 16*bytesOf(w.typ)*blocks)
+	w.addImm(w.cols, -blocks)
+	w.jump(tile)
+	w.label(next)
+}
+
+// outputs loads or stores the sums of the columns at o.
+func (w *weigh) outputs(acc [][]reg, move func(r reg, p ptr, off int)) {
+	w.arg(w.tmp, w.op.param("ldo"))
+	w.shift(w.tmp, -2)
+	w.copy(w.k, w.o)
+	for i := range acc {
+		for b, r := range acc[i] {
+			move(r, w.k, 4*w.width()*b)
+		}
+		if i < len(acc)-1 {
+			w.add(w.k, w.tmp)
+		}
+	}
 }

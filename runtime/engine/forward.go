@@ -112,6 +112,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	}
 	clear(p.bad)
 	p.wrong.Store(false)
+	p.attention.group(p.tokens)
 	p.enter = enterTask{e}
 	e.run(len(p.tokens), 1, &p.enter)
 	for i := range e.weights.blocks {
@@ -140,8 +141,7 @@ func (e *Engine) block(layer int) error {
 	e.multiply(&b.qkv, n, p.y, nil)
 	p.split = splitTask{e, layer}
 	e.run(n, 1, &p.split)
-	p.attend = attendTask{e, layer}
-	e.run(n*d.KVHeads, e.attendChunk(), &p.attend)
+	e.attend(layer)
 	e.input(n, prepareTask{fan: &b.o, src: p.o, stride: d.Heads * d.HeadDim, norm: b.attnSubNorm})
 	if p.wrong.Load() {
 		return e.notFinite(layer, "attention")
@@ -189,17 +189,6 @@ func (e *Engine) residual(f *fan, n int, norm []float32) {
 	e.multiply(f, n, p.y, nil)
 	p.post = postTask{e, norm}
 	e.run(n, 1, &p.post)
-}
-
-// attendChunk is the number of heads that a worker takes at once: all of them where attention is so short that sharing
-// it costs more than it gains.
-func (e *Engine) attendChunk() int {
-	const short = 1 << 15 // products of a float with a float, some microseconds
-	p, d := &e.pass, e.desc
-	if len(p.tokens) == 1 && (p.tokens[0].pos+1)*d.Heads*d.HeadDim < short {
-		return d.KVHeads
-	}
-	return 1
 }
 
 // head computes the logits of the tokens that want them, some at a time.

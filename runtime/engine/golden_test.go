@@ -262,6 +262,7 @@ func TestTinyTrace(t *testing.T) {
 			}
 		}
 	}
+	p.attention.group(p.tokens)
 	p.enter = enterTask{e}
 	p.enter.Do(0, n)
 	e.input(n, prepareTask{fan: &e.weights.blocks[0].qkv, src: p.h, stride: d.Hidden, norm: e.weights.blocks[0].attnNorm})

@@ -22,8 +22,7 @@ type pass struct {
 	q      []float32                   // [n][Heads][width]: queries
 	o      []float32                   // [n][Heads·HeadDim]: output of attention
 
-	attention tensor.Attention
-	scratch   []scratch // one per worker
+	attention attention
 	gate      tensor.Gate
 
 	headRows int       // tokens whose logits are computed at once
@@ -42,7 +41,6 @@ type pass struct {
 	prepare prepareTask
 	product product
 	split   splitTask
-	attend  attendTask
 	post    postTask
 	screen  screenTask
 	exact   exactTask
@@ -62,13 +60,6 @@ type token struct {
 // turns are the rotations of a position in global and in local blocks.
 type turns [2]tensor.Turn
 
-// scratch is memory for the attention of one worker at a time.
-type scratch struct {
-	taken atomic.Bool
-	*tensor.Scratch
-	_ [64]byte // the flag of the neighbour belongs to another worker
-}
-
 const (
 	mostHeadRows = 16       // more tokens gain nothing: the head is then bound by arithmetic
 	mostSums     = 64 << 20 // bytes of scratch for linears with scales per group
@@ -76,8 +67,8 @@ const (
 
 // shape of the memory of a pass.
 type passShape struct {
-	batch, headRows       int
-	in, out, sums, scores int // elements: per token, per token, in all, per worker
+	batch, headRows int
+	in, out, sums   int // elements: per token, per token, in all
 }
 
 // passShape derives it from the weights. Linears with scales per group need scratch for every group: there the batch
@@ -99,7 +90,6 @@ func (e *Engine) passShape() passShape {
 		s.headRows = max(s.headRows, screenSpace)
 	}
 	s.sums = max(s.batch*perToken, s.headRows*head)
-	s.scores = d.Heads / d.KVHeads * (e.opt.Context + e.width())
 	return s
 }
 
@@ -118,7 +108,7 @@ func (e *Engine) passBytes() float64 {
 	s, d := e.passShape(), e.desc
 	perToken := d.Hidden + s.in*2 + s.out + 2*d.Heads*e.width()
 	return 4 * (float64(s.batch)*float64(perToken) + float64(s.headRows)*float64(d.Vocab) + float64(s.sums) +
-		float64(e.opt.Threads)*float64(s.scores))
+		float64(e.opt.Threads)*float64(e.attentionScores()))
 }
 
 // newPass allocates the pass.
@@ -131,11 +121,7 @@ func (e *Engine) newPass() {
 		h: floats(d.Hidden), x: floats(s.in), step: floats(1), y: floats(s.out), q: floats(d.Heads * e.width()),
 		o: floats(d.Heads * d.HeadDim), sums: make([]int32, s.sums),
 		headRows: s.headRows, rows: make([]int, 0, s.headRows), logits: make([]float32, s.headRows*d.Vocab),
-		scratch: make([]scratch, e.opt.Threads), quant: map[int]*kernel.Activations{},
-		gate: tensor.Gates[d.Activation], attention: attention(e), rope: ropes(e),
-	}
-	for i := range p.scratch {
-		p.scratch[i].Scratch = tensor.NewScratch(d.Heads/d.KVHeads, e.width(), e.opt.Context)
+		quant: map[int]*kernel.Activations{}, gate: tensor.Gates[d.Activation], attention: e.newAttention(), rope: ropes(e),
 	}
 	for t := range p.turns {
 		for i, r := range p.rope {

@@ -7,11 +7,11 @@ import (
 	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
-// attention gives the numbers of N18.
-func attention(e *Engine) tensor.Attention {
-	a := tensor.Attention{Scale: e.desc.AttnScale, Cap: e.desc.AttnSoftcap}
+// attentionOf gives the numbers of N18.
+func attentionOf(d *model.Description) tensor.Attention {
+	a := tensor.Attention{Scale: d.AttnScale, Cap: d.AttnSoftcap}
 	if a.Scale == 0 {
-		a.Scale = 1 / float32(math.Sqrt(float64(e.desc.HeadDim)))
+		a.Scale = 1 / float32(math.Sqrt(float64(d.HeadDim)))
 	}
 	return a
 }

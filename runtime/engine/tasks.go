@@ -122,46 +122,6 @@ func (k *splitTask) head(t int, dst, src, norm []float32, turn tensor.Turn) {
 	turn.Apply(dst)
 }
 
-// attendTask computes attention; item i is token i / KVHeads and key/value head i mod KVHeads.
-type attendTask struct {
-	*Engine
-	layer int
-}
-
-func (k *attendTask) Do(from, to int) {
-	p, d := &k.pass, k.desc
-	s := p.take()
-	defer s.taken.Store(false)
-	heads, width := d.Heads/d.KVHeads, k.width()
-	window := 0
-	if k.weights.blocks[k.layer].local {
-		window = d.SlidingWindow
-	}
-	for i := from; i < to; i++ {
-		t, kv := i/d.KVHeads, i%d.KVHeads
-		tok := &p.tokens[t]
-		first := 0
-		if window > 0 {
-			first = max(0, tok.pos+1-window)
-		}
-		at := t*d.Heads + kv*heads
-		cache := &tok.seq.kv[k.layer]
-		p.attention.Heads(p.o[at*d.HeadDim:][:heads*d.HeadDim], d.HeadDim, p.q[at*width:], heads,
-			cache.keys[kv], cache.values[kv], first, tok.pos+1, s.Scratch)
-	}
-}
-
-// take finds free memory for attention. There is one per worker, and a worker takes one at a time.
-func (p *pass) take() *scratch {
-	for {
-		for i := range p.scratch {
-			if s := &p.scratch[i]; s.taken.CompareAndSwap(false, true) {
-				return s
-			}
-		}
-	}
-}
-
 // postTask adds the norm of the output of a block's half to the residual stream.
 type postTask struct {
 	*Engine

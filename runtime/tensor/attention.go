@@ -6,47 +6,123 @@ type Attention struct {
 	Cap   float32 // soft cap of the scores; 0 = none
 }
 
-// Scratch is memory for the attention of some heads at a time.
+// Query is a token with the query heads that share one key/value head.
+type Query struct {
+	Q    []float32 // [heads][Width], zeros as padding
+	Dst  []float32 // [heads][dim]: receives the attention
+	Sees Range     // visible positions, at least one
+}
+
+// MostQueries is the number of tokens whose attention Heads computes at once: while a block of the cache is in the
+// first-level cache of the processor, all of them visit it.
+const MostQueries = 4
+
+// Scratch is memory for the attention of MostQueries tokens at a time.
 type Scratch struct {
-	scores []float32 // [heads][visible]
-	out    []float32 // [heads][width]
-	sums   []int32   // [CacheBlock]
-	query  []int8    // [width]
-	totals []float32 // [heads]
+	visible int
+	scores  []float32 // [MostQueries · heads][visible]
+	out     []float32 // [MostQueries · heads][width]
+	totals  []float32 // [MostQueries · heads]
+	query   []int8    // [MostQueries · heads][width]
+	steps   []float32 // [MostQueries · heads]
+	sums    []int32   // [CacheBlock]
 }
 
-// NewScratch makes scratch memory for heads query heads that share a key/value head of the given width, and that many
-// visible positions.
-func NewScratch(heads, width, visible int) *Scratch {
+// NewScratch makes scratch memory for heads query heads that share a key/value head of the given width. scores has room
+// for MostQueries · heads times the positions that are visible at most.
+func NewScratch(heads, width int, scores []float32) *Scratch {
+	n := MostQueries * heads
 	return &Scratch{
-		scores: make([]float32, heads*visible), out: make([]float32, heads*width), totals: make([]float32, heads),
-		sums: make([]int32, CacheBlock), query: make([]int8, width),
+		visible: len(scores) / n, scores: scores, out: make([]float32, n*width), totals: make([]float32, n),
+		query: make([]int8, n*width), steps: make([]float32, n), sums: make([]int32, CacheBlock),
 	}
 }
 
-// Heads computes the attention of the query heads that share one key/value head. The visible positions are the rows
-// [from, to) of keys and values, at least one. q is [heads][Width] with zeros as padding; dst receives [heads][dim].
-func (a Attention) Heads(dst []float32, dim int, q []float32, heads int, keys, values Cache, from, to int, s *Scratch) {
-	n, width := to-from, values.Width()
-	for j := 0; j < n; j += CacheBlock {
-		keys.Scores(s.scores[j:], n, q, heads, from+j, from+min(j+CacheBlock, n), s)
+// Heads computes the attention of at most MostQueries tokens to one key/value head.
+func (a Attention) Heads(queries []Query, heads, dim int, keys, values Cache, s *Scratch) {
+	ldz, width := s.visible, values.Width()
+	all := queries[0].Sees
+	for i, q := range queries {
+		all = Range{min(all.From, q.Sees.From), max(all.To, q.Sees.To)}
+		keys.Prepare(q.Q, i*heads, heads, s)
 	}
-	for h := range heads {
-		z := s.scores[h*n:][:n]
-		Times(z, a.Scale)
-		if a.Cap != 0 {
-			SoftCaps(z, a.Cap)
+	for rows := range all.blocks {
+		for i, q := range queries {
+			if r := rows.and(q.Sees); r.Len() > 0 {
+				keys.Scores(s.scores[i*heads*ldz+r.From-q.Sees.From:], ldz, q.Q, i*heads, heads, r, s)
+			}
 		}
-		s.totals[h] = Softmax(z)
 	}
-	out := s.out[:heads*width]
+	for i, q := range queries {
+		for h := i * heads; h < (i+1)*heads; h++ {
+			s.totals[h] = a.Weights(s.scores[h*ldz:][:q.Sees.Len()])
+		}
+	}
+	out := s.out[:len(queries)*heads*width]
 	clear(out)
-	for j := 0; j < n; j += CacheBlock {
-		for h := range heads {
-			values.Weigh(out[h*width:][:width], s.scores[h*n:][j:min(j+CacheBlock, n)], from+j)
+	for rows := range all.blocks {
+		for i, q := range queries {
+			if r := rows.and(q.Sees); r.Len() > 0 {
+				values.Weigh(out[i*heads*width:], width, s.scores[i*heads*ldz+r.From-q.Sees.From:], ldz, heads, r, Range{0, width})
+			}
 		}
 	}
-	for h := range heads {
-		Divide(dst[h*dim:][:dim], out[h*width:], s.totals[h])
+	for i, q := range queries {
+		for h := range heads {
+			Divide(q.Dst[h*dim:][:dim], out[(i*heads+h)*width:], s.totals[i*heads+h])
+		}
+	}
+}
+
+// The steps of Heads for one token, for who shares the work on a long text among many: Scores some rows at a time, then
+// Weights, then Values some columns at a time. Their results are those of Heads.
+
+// Scores sets z[h·ldz + j] to the product of query head h with row rows.From+j of the keys.
+func (a Attention) Scores(z []float32, ldz int, q []float32, heads int, keys Cache, rows Range, s *Scratch) {
+	keys.Prepare(q, 0, heads, s)
+	for r := range rows.blocks {
+		keys.Scores(z[r.From-rows.From:], ldz, q, 0, heads, r, s)
+	}
+}
+
+// Weights turns the scores of one head into weights and returns their sum.
+func (a Attention) Weights(z []float32) (sum float32) {
+	Times(z, a.Scale)
+	if a.Cap != 0 {
+		SoftCaps(z, a.Cap)
+	}
+	return Softmax(z)
+}
+
+// Values sets columns of dst[h·dim + i] to the sums of the rows of values, weighted by z[h·ldz + j] and divided by
+// totals[h]. Columns from dim on, which are padding, are left out.
+func (a Attention) Values(dst []float32, dim int, z []float32, ldz int, totals []float32, values Cache, rows, cols Range, s *Scratch) {
+	n, heads := cols.Len(), len(totals)
+	out := s.out[:heads*n]
+	clear(out)
+	for r := range rows.blocks {
+		values.Weigh(out, n, z[r.From-rows.From:], ldz, heads, r, cols)
+	}
+	for h, total := range totals {
+		if end := min(cols.To, dim); cols.From < end {
+			Divide(dst[h*dim+cols.From:h*dim+end], out[h*n:], total)
+		}
+	}
+}
+
+// Range is the rows or columns From … To−1.
+type Range struct{ From, To int }
+
+// Len is their number.
+func (r Range) Len() int { return r.To - r.From }
+
+func (r Range) and(other Range) Range { return Range{max(r.From, other.From), min(r.To, other.To)} }
+
+// blocks cuts rows of a cache into blocks that fit a first-level cache.
+func (r Range) blocks(yield func(Range) bool) {
+	for from := r.From; from < r.To; from += CacheBlock {
+		if !yield(Range{from, min(from+CacheBlock, r.To)}) {
+			return
+		}
 	}
 }

@@ -36,17 +36,50 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 		values.SetRow(i, v[i])
 	}
 	width := keys.Width()
-	q := make([]float32, heads*width)
-	for h := range heads {
-		copy(q[h*width:], ordinary(r, dim))
-	}
-	got := make([]float32, heads*dim)
-	a.Heads(got, dim, q, heads, keys, values, from, from+visible, NewScratch(heads, width, visible))
-	for h := range heads {
-		want := headReference(a, typ, q[h*width:][:dim], k[from:][:visible], v[from:][:visible])
-		if d := differ(got[h*dim:][:dim], want); d != "" {
-			t.Fatalf("%s, dim %d, %d heads, %d visible from %d: head %d: %s", typ, dim, heads, visible, from, h, d)
+	queries := make([]Query, 1+r.IntN(MostQueries))
+	for i := range queries { // some see less, from either side
+		sees := Range{from + r.IntN(visible), from + visible - r.IntN(visible)}
+		if i == 0 || sees.Len() < 1 {
+			sees = Range{from, from + visible}
 		}
+		queries[i] = Query{make([]float32, heads*width), make([]float32, heads*dim), sees}
+		for h := range heads {
+			copy(queries[i].Q[h*width:], ordinary(r, dim))
+		}
+	}
+	s := NewScratch(heads, width, make([]float32, MostQueries*heads*visible))
+	a.Heads(queries, heads, dim, keys, values, s)
+	for i, q := range queries {
+		stepwise := make([]float32, heads*dim)
+		inSteps(r, a, stepwise, q, heads, dim, keys, values, s)
+		if d := differ(stepwise, q.Dst); d != "" {
+			t.Fatalf("%s, dim %d, %d heads, query %d: shared among several: %s", typ, dim, heads, i, d)
+		}
+		for h := range heads {
+			want := headReference(a, typ, q.Q[h*width:][:dim], k[q.Sees.From:q.Sees.To], v[q.Sees.From:q.Sees.To])
+			if d := differ(q.Dst[h*dim:][:dim], want); d != "" {
+				t.Fatalf("%s, dim %d, %d heads, query %d sees %v: head %d: %s", typ, dim, heads, i, q.Sees, h, d)
+			}
+		}
+	}
+}
+
+// inSteps computes the attention of one token in steps, some rows and some columns at a time.
+func inSteps(r *rand.Rand, a Attention, dst []float32, q Query, heads, dim int, keys, values Cache, s *Scratch) {
+	n, width := q.Sees.Len(), keys.Width()
+	z, totals := make([]float32, heads*n), make([]float32, heads)
+	for at := 0; at < n; {
+		next := min(n, at+1+r.IntN(99))
+		a.Scores(z[at:], n, q.Q, heads, keys, Range{q.Sees.From + at, q.Sees.From + next}, s)
+		at = next
+	}
+	for h := range heads {
+		totals[h] = a.Weights(z[h*n:][:n])
+	}
+	for at := 0; at < width; {
+		next := min(width, at+Lanes*(1+r.IntN(4)))
+		a.Values(dst, dim, z, n, totals, values, q.Sees, Range{at, next}, s)
+		at = next
 	}
 }
 

@@ -9,15 +9,18 @@ type Cache interface {
 	Width() int
 	// SetRow stores x, at most Width elements, in row i. It returns false if x is not finite and the format cannot say so.
 	SetRow(i int, x []float32) bool
-	// Scores sets z[h·ldz + j] to the product of row from+j with query h, for rows [from, to). q is [heads][Width].
-	Scores(z []float32, ldz int, q []float32, heads, from, to int, s *Scratch)
-	// Weigh adds Σ e[j] · row(from+j) to o, in ascending j; at most CacheBlock rows.
-	Weigh(o, e []float32, from int)
+	// Prepare makes the queries q, [heads][Width], ready for Scores as queries at, at+1 … of the scratch memory.
+	Prepare(q []float32, at, heads int, s *Scratch)
+	// Scores sets z[h·ldz + j] to the product of row rows.From+j with query h, for at most CacheBlock rows.
+	Scores(z []float32, ldz int, q []float32, at, heads int, rows Range, s *Scratch)
+	// Weigh adds Σ e[h·lde + j] · row(rows.From+j) to o[h·ldo:], in ascending j, for some columns, a multiple of Lanes, and at
+	// most CacheBlock rows.
+	Weigh(o []float32, ldo int, e []float32, lde, heads int, rows, cols Range)
 }
 
-// CacheBlock is how many cached positions all query heads visit before the next ones: they stay in the first-level
-// cache meanwhile, so that grouped queries read keys and values from memory once.
-const CacheBlock = 64
+// CacheBlock is how many cached positions all queries visit before the next ones: they stay in the first-level cache
+// meanwhile, so that grouped queries read keys and values from memory once. 32 rows of 128 floats take half of 32 KiB.
+const CacheBlock = 32
 
 // CacheType is the number format of a cache.
 type CacheType string
@@ -60,9 +63,12 @@ func NewCache(t CacheType, rows, dim int) Cache {
 // Width is Cols.
 func (m *Matrix) Width() int { return m.Cols }
 
+// Prepare does nothing.
+func (m *Matrix) Prepare([]float32, int, int, *Scratch) {}
+
 // Scores is Mul.
-func (m *Matrix) Scores(z []float32, ldz int, q []float32, heads, from, to int, _ *Scratch) {
-	m.Mul(z, ldz, q, m.Cols, heads, from, to)
+func (m *Matrix) Scores(z []float32, ldz int, q []float32, _, heads int, rows Range, _ *Scratch) {
+	m.Mul(z, ldz, q, m.Cols, heads, rows.From, rows.To)
 }
 
 // codes is a cache of int8 codes, quantized by N14 with a step per row.
@@ -79,23 +85,39 @@ func (c *codes) SetRow(i int, x []float32) (finite bool) {
 	return finite
 }
 
-// Scores quantizes the queries as well: the sums are exact integers.
-func (c *codes) Scores(z []float32, ldz int, q []float32, heads, from, to int, s *Scratch) {
-	sums, query := s.sums[:to-from], s.query[:c.width]
+// Prepare quantizes the queries as well: the sums are exact integers.
+func (c *codes) Prepare(q []float32, at, heads int, s *Scratch) {
 	for h := range heads {
 		x := q[h*c.width:][:c.width]
-		step, _ := Quantize(query, x, MaxAbs(x))
-		dotI8(sums, 0, c.codes[from*c.width:to*c.width], c.width, query, 0, c.width, to-from)
-		ScaleRows(z[h*ldz:][:to-from], sums, c.steps[from:to], step)
+		s.steps[at+h], _ = Quantize(s.query[(at+h)*c.width:][:c.width], x, MaxAbs(x))
 	}
 }
 
-func (c *codes) Weigh(o, e []float32, from int) {
-	var scaled [CacheBlock]float32
-	for j, w := range e {
-		scaled[j] = w * c.steps[from+j]
+func (c *codes) Scores(z []float32, ldz int, _ []float32, at, heads int, rows Range, s *Scratch) {
+	n := rows.Len()
+	for h := range heads {
+		dotI8(s.sums, 0, c.codes[rows.From*c.width:rows.To*c.width], c.width, s.query[(at+h)*c.width:][:c.width], 0, c.width, n)
+		ScaleRows(z[h*ldz:][:n], s.sums, c.steps[rows.From:rows.To], s.steps[at+h])
 	}
-	if len(e) > 0 {
-		weighI8(o[:c.width], scaled[:len(e)], c.codes[from*c.width:(from+len(e))*c.width], c.width)
+}
+
+func (c *codes) Weigh(o []float32, ldo int, e []float32, lde, heads int, rows, cols Range) {
+	var scaled [tile * CacheBlock]float32
+	n, width := rows.Len(), cols.Len()
+	v := c.codes[rows.From*c.width+cols.From : rows.To*c.width]
+	for h, step := 0, 1; h < heads; h += step {
+		if step = 1; heads-h >= tile {
+			step = tile
+		}
+		for i := range step {
+			for j, w := range e[(h+i)*lde:][:n] {
+				scaled[i*CacheBlock+j] = w * c.steps[rows.From+j]
+			}
+		}
+		if step == 1 {
+			weighI8x1(o[h*ldo:], ldo, scaled[:], CacheBlock, v, c.width, width, n)
+		} else {
+			weighI8x4(o[h*ldo:], ldo, scaled[:], CacheBlock, v, c.width, width, n)
+		}
 	}
 }

@@ -395,56 +395,107 @@ func dotBF16x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx i
 //go:noescape
 func dotBF16x4AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
 
-func weighF32(o []float32, e []float32, v []byte, ldv int) {
+func weighF32x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
 	switch level {
 	case levelAVX512:
-		weighF32AVX512(o, e, v, ldv)
+		weighF32x1AVX512(o, ldo, e, lde, v, ldv, cols, rows)
 	case levelAVX2:
-		weighF32AVX2(o, e, v, ldv)
+		weighF32x1AVX2(o, ldo, e, lde, v, ldv, cols, rows)
 	default:
-		weighGo(F32, o, e, v, ldv)
+		weighGo(F32, 1, o, ldo, e, lde, v, ldv, cols, rows)
 	}
 }
 
 //go:noescape
-func weighF32AVX512(o []float32, e []float32, v []byte, ldv int)
+func weighF32x1AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
 
 //go:noescape
-func weighF32AVX2(o []float32, e []float32, v []byte, ldv int)
+func weighF32x1AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
 
-func weighF16(o []float32, e []float32, v []byte, ldv int) {
+func weighF32x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
 	switch level {
 	case levelAVX512:
-		weighF16AVX512(o, e, v, ldv)
+		weighF32x4AVX512(o, ldo, e, lde, v, ldv, cols, rows)
 	case levelAVX2:
-		weighF16AVX2(o, e, v, ldv)
+		weighF32x4AVX2(o, ldo, e, lde, v, ldv, cols, rows)
 	default:
-		weighGo(F16, o, e, v, ldv)
+		weighGo(F32, 4, o, ldo, e, lde, v, ldv, cols, rows)
 	}
 }
 
 //go:noescape
-func weighF16AVX512(o []float32, e []float32, v []byte, ldv int)
+func weighF32x4AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
 
 //go:noescape
-func weighF16AVX2(o []float32, e []float32, v []byte, ldv int)
+func weighF32x4AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
 
-func weighI8(o []float32, e []float32, v []int8, ldv int) {
+func weighF16x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
 	switch level {
 	case levelAVX512:
-		weighI8AVX512(o, e, v, ldv)
+		weighF16x1AVX512(o, ldo, e, lde, v, ldv, cols, rows)
 	case levelAVX2:
-		weighI8AVX2(o, e, v, ldv)
+		weighF16x1AVX2(o, ldo, e, lde, v, ldv, cols, rows)
 	default:
-		weighI8Go(o, e, v, ldv)
+		weighGo(F16, 1, o, ldo, e, lde, v, ldv, cols, rows)
 	}
 }
 
 //go:noescape
-func weighI8AVX512(o []float32, e []float32, v []int8, ldv int)
+func weighF16x1AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
 
 //go:noescape
-func weighI8AVX2(o []float32, e []float32, v []int8, ldv int)
+func weighF16x1AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
+
+func weighF16x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
+	switch level {
+	case levelAVX512:
+		weighF16x4AVX512(o, ldo, e, lde, v, ldv, cols, rows)
+	case levelAVX2:
+		weighF16x4AVX2(o, ldo, e, lde, v, ldv, cols, rows)
+	default:
+		weighGo(F16, 4, o, ldo, e, lde, v, ldv, cols, rows)
+	}
+}
+
+//go:noescape
+func weighF16x4AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
+
+//go:noescape
+func weighF16x4AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
+
+func weighI8x1(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int) {
+	switch level {
+	case levelAVX512:
+		weighI8x1AVX512(o, ldo, e, lde, v, ldv, cols, rows)
+	case levelAVX2:
+		weighI8x1AVX2(o, ldo, e, lde, v, ldv, cols, rows)
+	default:
+		weighI8Go(1, o, ldo, e, lde, v, ldv, cols, rows)
+	}
+}
+
+//go:noescape
+func weighI8x1AVX512(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int)
+
+//go:noescape
+func weighI8x1AVX2(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int)
+
+func weighI8x4(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int) {
+	switch level {
+	case levelAVX512:
+		weighI8x4AVX512(o, ldo, e, lde, v, ldv, cols, rows)
+	case levelAVX2:
+		weighI8x4AVX2(o, ldo, e, lde, v, ldv, cols, rows)
+	default:
+		weighI8Go(4, o, ldo, e, lde, v, ldv, cols, rows)
+	}
+}
+
+//go:noescape
+func weighI8x4AVX512(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int)
+
+//go:noescape
+func weighI8x4AVX2(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int)
 
 func dotI8(y []int32, ldy int, w []int8, ldw int, x []int8, ldx int, cols int, rows int) {
 	switch level {

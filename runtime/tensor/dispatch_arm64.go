@@ -280,41 +280,77 @@ func dotBF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, co
 //go:noescape
 func dotBF16x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
 
-func weighF32(o []float32, e []float32, v []byte, ldv int) {
+func weighF32x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
 	switch level {
 	case levelNEON:
-		weighF32NEON(o, e, v, ldv)
+		weighF32x1NEON(o, ldo, e, lde, v, ldv, cols, rows)
 	default:
-		weighGo(F32, o, e, v, ldv)
+		weighGo(F32, 1, o, ldo, e, lde, v, ldv, cols, rows)
 	}
 }
 
 //go:noescape
-func weighF32NEON(o []float32, e []float32, v []byte, ldv int)
+func weighF32x1NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
 
-func weighF16(o []float32, e []float32, v []byte, ldv int) {
+func weighF32x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
 	switch level {
 	case levelNEON:
-		weighF16NEON(o, e, v, ldv)
+		weighF32x4NEON(o, ldo, e, lde, v, ldv, cols, rows)
 	default:
-		weighGo(F16, o, e, v, ldv)
+		weighGo(F32, 4, o, ldo, e, lde, v, ldv, cols, rows)
 	}
 }
 
 //go:noescape
-func weighF16NEON(o []float32, e []float32, v []byte, ldv int)
+func weighF32x4NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
 
-func weighI8(o []float32, e []float32, v []int8, ldv int) {
+func weighF16x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
 	switch level {
 	case levelNEON:
-		weighI8NEON(o, e, v, ldv)
+		weighF16x1NEON(o, ldo, e, lde, v, ldv, cols, rows)
 	default:
-		weighI8Go(o, e, v, ldv)
+		weighGo(F16, 1, o, ldo, e, lde, v, ldv, cols, rows)
 	}
 }
 
 //go:noescape
-func weighI8NEON(o []float32, e []float32, v []int8, ldv int)
+func weighF16x1NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
+
+func weighF16x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
+	switch level {
+	case levelNEON:
+		weighF16x4NEON(o, ldo, e, lde, v, ldv, cols, rows)
+	default:
+		weighGo(F16, 4, o, ldo, e, lde, v, ldv, cols, rows)
+	}
+}
+
+//go:noescape
+func weighF16x4NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
+
+func weighI8x1(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int) {
+	switch level {
+	case levelNEON:
+		weighI8x1NEON(o, ldo, e, lde, v, ldv, cols, rows)
+	default:
+		weighI8Go(1, o, ldo, e, lde, v, ldv, cols, rows)
+	}
+}
+
+//go:noescape
+func weighI8x1NEON(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int)
+
+func weighI8x4(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int) {
+	switch level {
+	case levelNEON:
+		weighI8x4NEON(o, ldo, e, lde, v, ldv, cols, rows)
+	default:
+		weighI8Go(4, o, ldo, e, lde, v, ldv, cols, rows)
+	}
+}
+
+//go:noescape
+func weighI8x4NEON(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int)
 
 func dotI8(y []int32, ldy int, w []int8, ldw int, x []int8, ldx int, cols int, rows int) {
 	switch level {

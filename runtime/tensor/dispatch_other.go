@@ -96,16 +96,28 @@ func dotBF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, co
 	dotsGo(BF16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
 }
 
-func weighF32(o []float32, e []float32, v []byte, ldv int) {
-	weighGo(F32, o, e, v, ldv)
+func weighF32x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
+	weighGo(F32, 1, o, ldo, e, lde, v, ldv, cols, rows)
 }
 
-func weighF16(o []float32, e []float32, v []byte, ldv int) {
-	weighGo(F16, o, e, v, ldv)
+func weighF32x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
+	weighGo(F32, 4, o, ldo, e, lde, v, ldv, cols, rows)
 }
 
-func weighI8(o []float32, e []float32, v []int8, ldv int) {
-	weighI8Go(o, e, v, ldv)
+func weighF16x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
+	weighGo(F16, 1, o, ldo, e, lde, v, ldv, cols, rows)
+}
+
+func weighF16x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
+	weighGo(F16, 4, o, ldo, e, lde, v, ldv, cols, rows)
+}
+
+func weighI8x1(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int) {
+	weighI8Go(1, o, ldo, e, lde, v, ldv, cols, rows)
+}
+
+func weighI8x4(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int) {
+	weighI8Go(4, o, ldo, e, lde, v, ldv, cols, rows)
 }
 
 func dotI8(y []int32, ldy int, w []int8, ldw int, x []int8, ldx int, cols int, rows int) {

@@ -96,7 +96,7 @@ func (m *Matrix) Mul(y []float32, ldy int, x []float32, ldx, n, from, to int) {
 	}
 }
 
-// tile is the number of vectors that the assembly multiplies at once.
+// tile is the number of vectors that the assembly multiplies at once, or of sums that it makes.
 const tile = 4
 
 // dots multiplies rows by n vectors, n = 1 or tile.
@@ -140,29 +140,52 @@ func dotsGo(t Type, n int, y []float32, ldy int, w []byte, ldw int, x []float32,
 	}
 }
 
-// Weigh adds Σ e[j] · row(from+j) to o, in ascending j, each product rounded (N18). o has Cols elements.
-func (m *Matrix) Weigh(o, e []float32, from int) {
-	v, ldv := m.bytes(from, from+len(e)), m.Cols*m.Type.Size()
-	switch {
-	case m.Cols%Lanes != 0 || m.Type == BF16:
-		weighGo(m.Type, o[:m.Cols], e, v, ldv)
-	case m.Type == F32:
-		weighF32(o[:m.Cols], e, v, ldv)
-	default:
-		weighF16(o[:m.Cols], e, v, ldv)
+// Weigh adds Σ e[h·lde + j] · row(rows.From+j) to o[h·ldo:], for the given columns, in ascending j, each product rounded
+// (N18).
+func (m *Matrix) Weigh(o []float32, ldo int, e []float32, lde, heads int, rows, cols Range) {
+	n, width := rows.Len(), cols.Len()
+	if n < 1 {
+		return
+	}
+	size := m.Type.Size()
+	v, ldv := m.bytes(rows.From, rows.To)[cols.From*size:], m.Cols*size
+	_, _ = o[(heads-1)*ldo+width-1], e[(heads-1)*lde+n-1]
+	for h, step := 0, 1; h < heads; h += step {
+		if step = 1; heads-h >= tile {
+			step = tile
+		}
+		m.weigh(step, o[h*ldo:], ldo, e[h*lde:], lde, v, ldv, width, n)
 	}
 }
 
-// weighGo is the definition, for rows ldv bytes apart.
-func weighGo(t Type, o, e []float32, v []byte, ldv int) {
+// weigh is Weigh for n outputs, n = 1 or tile.
+func (m *Matrix) weigh(n int, o []float32, ldo int, e []float32, lde int, v []byte, ldv, cols, rows int) {
+	switch {
+	case cols%Lanes != 0 || m.Type == BF16:
+		weighGo(m.Type, n, o, ldo, e, lde, v, ldv, cols, rows)
+	case m.Type == F32 && n == 1:
+		weighF32x1(o, ldo, e, lde, v, ldv, cols, rows)
+	case m.Type == F32:
+		weighF32x4(o, ldo, e, lde, v, ldv, cols, rows)
+	case n == 1:
+		weighF16x1(o, ldo, e, lde, v, ldv, cols, rows)
+	default:
+		weighF16x4(o, ldo, e, lde, v, ldv, cols, rows)
+	}
+}
+
+// weighGo is the definition, for rows ldv bytes apart and n outputs.
+func weighGo(t Type, n int, o []float32, ldo int, e []float32, lde int, v []byte, ldv, cols, rows int) {
 	var block [Lanes]float32
-	for i := 0; i < len(o); i += Lanes {
-		ob := o[i:min(i+Lanes, len(o))]
-		for j, w := range e {
-			b := block[:len(ob)]
+	for i := 0; i < cols; i += Lanes {
+		b := block[:min(Lanes, cols-i)]
+		for j := range rows {
 			widen(b, t, v[j*ldv+i*t.Size():])
-			for k := range ob {
-				ob[k] += float32(w * b[k])
+			for h := range n {
+				ob, w := o[h*ldo+i:][:len(b)], e[h*lde+j]
+				for k := range ob {
+					ob[k] += float32(w * b[k])
+				}
 			}
 		}
 	}
@@ -180,10 +203,12 @@ func dotI8Go(y []int32, _ int, w []int8, ldw int, x []int8, _, cols, rows int) {
 }
 
 // weighI8Go is weighGo for int8.
-func weighI8Go(o, e []float32, v []int8, ldv int) {
-	for i := range o {
-		for j, w := range e {
-			o[i] += float32(w * float32(v[j*ldv+i]))
+func weighI8Go(n int, o []float32, ldo int, e []float32, lde int, v []int8, ldv, cols, rows int) {
+	for h := range n {
+		for i := range cols {
+			for j, w := range e[h*lde:][:rows] {
+				o[h*ldo+i] += float32(w * float32(v[j*ldv+i]))
+			}
 		}
 	}
 }

@@ -95,16 +95,20 @@ func TestWeigh(t *testing.T) {
 					t.Fatal(err)
 				}
 				from := r.IntN(rows)
-				e, o := numbers(r, r.IntN(rows-from+1)), numbers(r, cols)
+				n, heads, first := r.IntN(rows-from+1), 1+r.IntN(9), r.IntN(cols+1)&^(Lanes-1)
+				lde, ldo := n+r.IntN(3), cols-first+r.IntN(3)
+				e, o := numbers(r, heads*lde), numbers(r, heads*ldo)
 				want := clone(o)
-				for j, v := range e {
-					for i := range want {
-						want[i] += float32(v * w[(from+j)*cols+i])
+				for h := range heads {
+					for j, v := range e[h*lde:][:n] {
+						for i := first; i < cols; i++ {
+							want[h*ldo+i-first] += float32(v * w[(from+j)*cols+i])
+						}
 					}
 				}
-				m.Weigh(o, e, from)
+				m.Weigh(o, ldo, e, lde, heads, Range{from, from + n}, Range{first, cols})
 				if d := differ(o, want); d != "" {
-					t.Fatalf("%v, %d columns, %d rows: %s", typ, cols, len(e), d)
+					t.Fatalf("%v, %d columns from %d on, %d rows, %d outputs: %s", typ, cols, first, n, heads, d)
 				}
 			}
 		}
@@ -174,10 +178,12 @@ func TestI8(t *testing.T) {
 				if rows == 0 {
 					continue
 				}
-				o, e := numbers(r, cols), numbers(r, rows)
+				o, e := numbers(r, 4*cols), numbers(r, 4*rows)
 				sums := clone(o)
-				weighI8(o, e, w, cols)
-				weighI8Go(sums, e, w, cols)
+				weighI8x1(o, 0, e, 0, w, cols, cols, rows)
+				weighI8Go(1, sums, 0, e, 0, w, cols, cols, rows)
+				weighI8x4(o, cols, e, rows, w, cols, cols, rows)
+				weighI8Go(4, sums, cols, e, rows, w, cols, cols, rows)
 				if d := differ(o, sums); d != "" {
 					t.Fatal(d)
 				}

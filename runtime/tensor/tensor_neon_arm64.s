@@ -2546,112 +2546,120 @@ columns1:
 done:
 	RET
 
-TEXT ·weighF32NEON(SB), NOSPLIT, $0-80
+TEXT ·weighF32x1NEON(SB), NOSPLIT, $0-112
 	MOVD o_base+0(FP), R0
-	MOVD v_base+48(FP), R2
-	MOVD ldv+72(FP), R3
-	MOVD o_len+8(FP), R4
+	MOVD v_base+64(FP), R1
+	MOVD ldv+88(FP), R3
+	MOVD cols+96(FP), R4
 	LSR $4, R4
-	MOVD e_len+32(FP), R6
-	CMP $1, R6
+	MOVD rows+104(FP), R5
+	CMP $1, R5
 	BLT done
 
 tile4:
 	CMP $4, R4
 	BLT next4
-	FMOVQ 0(R0), F15
-	FMOVQ 16(R0), F16
-	FMOVQ 32(R0), F17
-	FMOVQ 48(R0), F18
-	FMOVQ 64(R0), F19
-	FMOVQ 80(R0), F20
-	FMOVQ 96(R0), F21
-	FMOVQ 112(R0), F22
-	FMOVQ 128(R0), F23
-	FMOVQ 144(R0), F24
-	FMOVQ 160(R0), F25
-	FMOVQ 176(R0), F26
-	FMOVQ 192(R0), F27
-	FMOVQ 208(R0), F28
-	FMOVQ 224(R0), F29
-	FMOVQ 240(R0), F30
-	MOVD e_base+24(FP), R1
-	MOVD e_len+32(FP), R6
-	MOVD R2, R5
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ 0(R5), F15
+	FMOVQ 16(R5), F16
+	FMOVQ 32(R5), F17
+	FMOVQ 48(R5), F18
+	FMOVQ 64(R5), F19
+	FMOVQ 80(R5), F20
+	FMOVQ 96(R5), F21
+	FMOVQ 112(R5), F22
+	FMOVQ 128(R5), F23
+	FMOVQ 144(R5), F24
+	FMOVQ 160(R5), F25
+	FMOVQ 176(R5), F26
+	FMOVQ 192(R5), F27
+	FMOVQ 208(R5), F28
+	FMOVQ 224(R5), F29
+	FMOVQ 240(R5), F30
+	MOVD lde+56(FP), R6
+	LSL $2, R6
+	MOVD e_base+32(FP), R7
+	MOVD rows+104(FP), R5
+	MOVD R1, R2
 
 rows4:
-	FMOVS 0(R1), F0
+	FMOVS 0(R7), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVQ 0(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVQ 16(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVQ 32(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVQ 48(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	FMOVQ 64(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 80(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 96(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 112(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 128(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 144(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 160(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 176(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 192(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 208(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 224(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 240(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	ADD $4, R1
-	ADD R3, R5
-	SUB $1, R6
-	CBNZ R6, rows4
-	FMOVQ F15, 0(R0)
-	FMOVQ F16, 16(R0)
-	FMOVQ F17, 32(R0)
-	FMOVQ F18, 48(R0)
-	FMOVQ F19, 64(R0)
-	FMOVQ F20, 80(R0)
-	FMOVQ F21, 96(R0)
-	FMOVQ F22, 112(R0)
-	FMOVQ F23, 128(R0)
-	FMOVQ F24, 144(R0)
-	FMOVQ F25, 160(R0)
-	FMOVQ F26, 176(R0)
-	FMOVQ F27, 192(R0)
-	FMOVQ F28, 208(R0)
-	FMOVQ F29, 224(R0)
-	FMOVQ F30, 240(R0)
+	ADD $4, R7
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVQ 64(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVQ 80(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVQ 96(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVQ 112(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVQ 128(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVQ 144(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVQ 160(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVQ 176(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVQ 192(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 208(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 224(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 240(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	SUB $1, R5
+	CBNZ R5, rows4
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ F15, 0(R5)
+	FMOVQ F16, 16(R5)
+	FMOVQ F17, 32(R5)
+	FMOVQ F18, 48(R5)
+	FMOVQ F19, 64(R5)
+	FMOVQ F20, 80(R5)
+	FMOVQ F21, 96(R5)
+	FMOVQ F22, 112(R5)
+	FMOVQ F23, 128(R5)
+	FMOVQ F24, 144(R5)
+	FMOVQ F25, 160(R5)
+	FMOVQ F26, 176(R5)
+	FMOVQ F27, 192(R5)
+	FMOVQ F28, 208(R5)
+	FMOVQ F29, 224(R5)
+	FMOVQ F30, 240(R5)
 	ADD $256, R0
-	ADD $256, R2
+	ADD $256, R1
 	SUB $4, R4
 	B tile4
 
@@ -2660,39 +2668,47 @@ next4:
 tile1:
 	CMP $1, R4
 	BLT next1
-	FMOVQ 0(R0), F27
-	FMOVQ 16(R0), F28
-	FMOVQ 32(R0), F29
-	FMOVQ 48(R0), F30
-	MOVD e_base+24(FP), R1
-	MOVD e_len+32(FP), R6
-	MOVD R2, R5
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ 0(R5), F27
+	FMOVQ 16(R5), F28
+	FMOVQ 32(R5), F29
+	FMOVQ 48(R5), F30
+	MOVD lde+56(FP), R6
+	LSL $2, R6
+	MOVD e_base+32(FP), R7
+	MOVD rows+104(FP), R5
+	MOVD R1, R2
 
 rows1:
-	FMOVS 0(R1), F0
+	FMOVS 0(R7), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVQ 0(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 16(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 32(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 48(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	ADD $4, R1
-	ADD R3, R5
-	SUB $1, R6
-	CBNZ R6, rows1
-	FMOVQ F27, 0(R0)
-	FMOVQ F28, 16(R0)
-	FMOVQ F29, 32(R0)
-	FMOVQ F30, 48(R0)
+	ADD $4, R7
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	SUB $1, R5
+	CBNZ R5, rows1
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ F27, 0(R5)
+	FMOVQ F28, 16(R5)
+	FMOVQ F29, 32(R5)
+	FMOVQ F30, 48(R5)
 	ADD $64, R0
-	ADD $64, R2
+	ADD $64, R1
 	SUB $1, R4
 	B tile1
 
@@ -2701,173 +2717,129 @@ next1:
 done:
 	RET
 
-TEXT ·weighF16NEON(SB), NOSPLIT, $0-80
+TEXT ·weighF32x4NEON(SB), NOSPLIT, $0-112
 	MOVD o_base+0(FP), R0
-	MOVD v_base+48(FP), R2
-	MOVD ldv+72(FP), R3
-	MOVD o_len+8(FP), R4
+	MOVD v_base+64(FP), R1
+	MOVD ldv+88(FP), R3
+	MOVD cols+96(FP), R4
 	LSR $4, R4
-	MOVD e_len+32(FP), R6
-	CMP $1, R6
+	MOVD rows+104(FP), R5
+	CMP $1, R5
 	BLT done
-
-tile4:
-	CMP $4, R4
-	BLT next4
-	FMOVQ 0(R0), F15
-	FMOVQ 16(R0), F16
-	FMOVQ 32(R0), F17
-	FMOVQ 48(R0), F18
-	FMOVQ 64(R0), F19
-	FMOVQ 80(R0), F20
-	FMOVQ 96(R0), F21
-	FMOVQ 112(R0), F22
-	FMOVQ 128(R0), F23
-	FMOVQ 144(R0), F24
-	FMOVQ 160(R0), F25
-	FMOVQ 176(R0), F26
-	FMOVQ 192(R0), F27
-	FMOVQ 208(R0), F28
-	FMOVQ 224(R0), F29
-	FMOVQ 240(R0), F30
-	MOVD e_base+24(FP), R1
-	MOVD e_len+32(FP), R6
-	MOVD R2, R5
-
-rows4:
-	FMOVS 0(R1), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVD 0(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVD 8(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVD 16(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVD 24(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	FMOVD 32(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVD 40(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVD 48(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVD 56(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVD 64(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVD 72(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVD 80(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVD 88(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVD 96(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVD 104(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVD 112(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVD 120(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	ADD $4, R1
-	ADD R3, R5
-	SUB $1, R6
-	CBNZ R6, rows4
-	FMOVQ F15, 0(R0)
-	FMOVQ F16, 16(R0)
-	FMOVQ F17, 32(R0)
-	FMOVQ F18, 48(R0)
-	FMOVQ F19, 64(R0)
-	FMOVQ F20, 80(R0)
-	FMOVQ F21, 96(R0)
-	FMOVQ F22, 112(R0)
-	FMOVQ F23, 128(R0)
-	FMOVQ F24, 144(R0)
-	FMOVQ F25, 160(R0)
-	FMOVQ F26, 176(R0)
-	FMOVQ F27, 192(R0)
-	FMOVQ F28, 208(R0)
-	FMOVQ F29, 224(R0)
-	FMOVQ F30, 240(R0)
-	ADD $256, R0
-	ADD $128, R2
-	SUB $4, R4
-	B tile4
-
-next4:
 
 tile1:
 	CMP $1, R4
 	BLT next1
-	FMOVQ 0(R0), F27
-	FMOVQ 16(R0), F28
-	FMOVQ 32(R0), F29
-	FMOVQ 48(R0), F30
-	MOVD e_base+24(FP), R1
-	MOVD e_len+32(FP), R6
-	MOVD R2, R5
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ 0(R5), F27
+	FMOVQ 16(R5), F28
+	FMOVQ 32(R5), F29
+	FMOVQ 48(R5), F30
+	ADD R6, R5
+	FMOVQ 0(R5), F23
+	FMOVQ 16(R5), F24
+	FMOVQ 32(R5), F25
+	FMOVQ 48(R5), F26
+	ADD R6, R5
+	FMOVQ 0(R5), F19
+	FMOVQ 16(R5), F20
+	FMOVQ 32(R5), F21
+	FMOVQ 48(R5), F22
+	ADD R6, R5
+	FMOVQ 0(R5), F15
+	FMOVQ 16(R5), F16
+	FMOVQ 32(R5), F17
+	FMOVQ 48(R5), F18
+	MOVD lde+56(FP), R6
+	LSL $2, R6
+	MOVD e_base+32(FP), R7
+	MOVD R7, R8
+	ADD R6, R8
+	MOVD R8, R9
+	ADD R6, R9
+	MOVD R9, R10
+	ADD R6, R10
+	MOVD rows+104(FP), R5
+	MOVD R1, R2
 
 rows1:
-	FMOVS 0(R1), F0
+	FMOVS 0(R7), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVD 0(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVD 8(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVD 16(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVD 24(R5), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	ADD $4, R1
-	ADD R3, R5
-	SUB $1, R6
-	CBNZ R6, rows1
-	FMOVQ F27, 0(R0)
-	FMOVQ F28, 16(R0)
-	FMOVQ F29, 32(R0)
-	FMOVQ F30, 48(R0)
+	ADD $4, R7
+	FMOVS 0(R8), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	ADD $4, R8
+	FMOVS 0(R9), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	ADD $4, R9
+	FMOVS 0(R10), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	ADD $4, R10
+	FMOVQ 0(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVQ 16(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVQ 32(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVQ 48(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R3, R2
+	SUB $1, R5
+	CBNZ R5, rows1
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ F27, 0(R5)
+	FMOVQ F28, 16(R5)
+	FMOVQ F29, 32(R5)
+	FMOVQ F30, 48(R5)
+	ADD R6, R5
+	FMOVQ F23, 0(R5)
+	FMOVQ F24, 16(R5)
+	FMOVQ F25, 32(R5)
+	FMOVQ F26, 48(R5)
+	ADD R6, R5
+	FMOVQ F19, 0(R5)
+	FMOVQ F20, 16(R5)
+	FMOVQ F21, 32(R5)
+	FMOVQ F22, 48(R5)
+	ADD R6, R5
+	FMOVQ F15, 0(R5)
+	FMOVQ F16, 16(R5)
+	FMOVQ F17, 32(R5)
+	FMOVQ F18, 48(R5)
 	ADD $64, R0
-	ADD $32, R2
+	ADD $64, R1
 	SUB $1, R4
 	B tile1
 
@@ -2876,160 +2848,136 @@ next1:
 done:
 	RET
 
-TEXT ·weighI8NEON(SB), NOSPLIT, $0-80
+TEXT ·weighF16x1NEON(SB), NOSPLIT, $0-112
 	MOVD o_base+0(FP), R0
-	MOVD v_base+48(FP), R2
-	MOVD ldv+72(FP), R3
-	MOVD o_len+8(FP), R4
+	MOVD v_base+64(FP), R1
+	MOVD ldv+88(FP), R3
+	MOVD cols+96(FP), R4
 	LSR $4, R4
-	MOVD e_len+32(FP), R6
-	CMP $1, R6
+	MOVD rows+104(FP), R5
+	CMP $1, R5
 	BLT done
 
 tile4:
 	CMP $4, R4
 	BLT next4
-	FMOVQ 0(R0), F15
-	FMOVQ 16(R0), F16
-	FMOVQ 32(R0), F17
-	FMOVQ 48(R0), F18
-	FMOVQ 64(R0), F19
-	FMOVQ 80(R0), F20
-	FMOVQ 96(R0), F21
-	FMOVQ 112(R0), F22
-	FMOVQ 128(R0), F23
-	FMOVQ 144(R0), F24
-	FMOVQ 160(R0), F25
-	FMOVQ 176(R0), F26
-	FMOVQ 192(R0), F27
-	FMOVQ 208(R0), F28
-	FMOVQ 224(R0), F29
-	FMOVQ 240(R0), F30
-	MOVD e_base+24(FP), R1
-	MOVD e_len+32(FP), R6
-	MOVD R2, R5
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ 0(R5), F15
+	FMOVQ 16(R5), F16
+	FMOVQ 32(R5), F17
+	FMOVQ 48(R5), F18
+	FMOVQ 64(R5), F19
+	FMOVQ 80(R5), F20
+	FMOVQ 96(R5), F21
+	FMOVQ 112(R5), F22
+	FMOVQ 128(R5), F23
+	FMOVQ 144(R5), F24
+	FMOVQ 160(R5), F25
+	FMOVQ 176(R5), F26
+	FMOVQ 192(R5), F27
+	FMOVQ 208(R5), F28
+	FMOVQ 224(R5), F29
+	FMOVQ 240(R5), F30
+	MOVD lde+56(FP), R6
+	LSL $2, R6
+	MOVD e_base+32(FP), R7
+	MOVD rows+104(FP), R5
+	MOVD R1, R2
 
 rows4:
-	FMOVS 0(R1), F0
+	FMOVS 0(R7), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVS 4(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVS 8(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVS 12(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	FMOVS 16(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVS 20(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVS 24(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVS 28(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVS 32(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVS 36(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVS 40(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVS 44(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVS 48(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVS 52(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVS 56(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVS 60(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	ADD $4, R1
-	ADD R3, R5
-	SUB $1, R6
-	CBNZ R6, rows4
-	FMOVQ F15, 0(R0)
-	FMOVQ F16, 16(R0)
-	FMOVQ F17, 32(R0)
-	FMOVQ F18, 48(R0)
-	FMOVQ F19, 64(R0)
-	FMOVQ F20, 80(R0)
-	FMOVQ F21, 96(R0)
-	FMOVQ F22, 112(R0)
-	FMOVQ F23, 128(R0)
-	FMOVQ F24, 144(R0)
-	FMOVQ F25, 160(R0)
-	FMOVQ F26, 176(R0)
-	FMOVQ F27, 192(R0)
-	FMOVQ F28, 208(R0)
-	FMOVQ F29, 224(R0)
-	FMOVQ F30, 240(R0)
+	ADD $4, R7
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVD 32(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVD 40(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVD 48(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVD 56(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVD 64(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVD 72(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVD 80(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVD 88(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVD 96(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 104(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 112(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 120(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	SUB $1, R5
+	CBNZ R5, rows4
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ F15, 0(R5)
+	FMOVQ F16, 16(R5)
+	FMOVQ F17, 32(R5)
+	FMOVQ F18, 48(R5)
+	FMOVQ F19, 64(R5)
+	FMOVQ F20, 80(R5)
+	FMOVQ F21, 96(R5)
+	FMOVQ F22, 112(R5)
+	FMOVQ F23, 128(R5)
+	FMOVQ F24, 144(R5)
+	FMOVQ F25, 160(R5)
+	FMOVQ F26, 176(R5)
+	FMOVQ F27, 192(R5)
+	FMOVQ F28, 208(R5)
+	FMOVQ F29, 224(R5)
+	FMOVQ F30, 240(R5)
 	ADD $256, R0
-	ADD $64, R2
+	ADD $128, R1
 	SUB $4, R4
 	B tile4
 
@@ -3038,51 +2986,560 @@ next4:
 tile1:
 	CMP $1, R4
 	BLT next1
-	FMOVQ 0(R0), F27
-	FMOVQ 16(R0), F28
-	FMOVQ 32(R0), F29
-	FMOVQ 48(R0), F30
-	MOVD e_base+24(FP), R1
-	MOVD e_len+32(FP), R6
-	MOVD R2, R5
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ 0(R5), F27
+	FMOVQ 16(R5), F28
+	FMOVQ 32(R5), F29
+	FMOVQ 48(R5), F30
+	MOVD lde+56(FP), R6
+	LSL $2, R6
+	MOVD e_base+32(FP), R7
+	MOVD rows+104(FP), R5
+	MOVD R1, R2
 
 rows1:
-	FMOVS 0(R1), F0
+	FMOVS 0(R7), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVS 4(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVS 8(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVS 12(R5), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	ADD $4, R1
-	ADD R3, R5
-	SUB $1, R6
-	CBNZ R6, rows1
-	FMOVQ F27, 0(R0)
-	FMOVQ F28, 16(R0)
-	FMOVQ F29, 32(R0)
-	FMOVQ F30, 48(R0)
+	ADD $4, R7
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	SUB $1, R5
+	CBNZ R5, rows1
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ F27, 0(R5)
+	FMOVQ F28, 16(R5)
+	FMOVQ F29, 32(R5)
+	FMOVQ F30, 48(R5)
 	ADD $64, R0
-	ADD $16, R2
+	ADD $32, R1
+	SUB $1, R4
+	B tile1
+
+next1:
+
+done:
+	RET
+
+TEXT ·weighF16x4NEON(SB), NOSPLIT, $0-112
+	MOVD o_base+0(FP), R0
+	MOVD v_base+64(FP), R1
+	MOVD ldv+88(FP), R3
+	MOVD cols+96(FP), R4
+	LSR $4, R4
+	MOVD rows+104(FP), R5
+	CMP $1, R5
+	BLT done
+
+tile1:
+	CMP $1, R4
+	BLT next1
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ 0(R5), F27
+	FMOVQ 16(R5), F28
+	FMOVQ 32(R5), F29
+	FMOVQ 48(R5), F30
+	ADD R6, R5
+	FMOVQ 0(R5), F23
+	FMOVQ 16(R5), F24
+	FMOVQ 32(R5), F25
+	FMOVQ 48(R5), F26
+	ADD R6, R5
+	FMOVQ 0(R5), F19
+	FMOVQ 16(R5), F20
+	FMOVQ 32(R5), F21
+	FMOVQ 48(R5), F22
+	ADD R6, R5
+	FMOVQ 0(R5), F15
+	FMOVQ 16(R5), F16
+	FMOVQ 32(R5), F17
+	FMOVQ 48(R5), F18
+	MOVD lde+56(FP), R6
+	LSL $2, R6
+	MOVD e_base+32(FP), R7
+	MOVD R7, R8
+	ADD R6, R8
+	MOVD R8, R9
+	ADD R6, R9
+	MOVD R9, R10
+	ADD R6, R10
+	MOVD rows+104(FP), R5
+	MOVD R1, R2
+
+rows1:
+	FMOVS 0(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	ADD $4, R7
+	FMOVS 0(R8), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	ADD $4, R8
+	FMOVS 0(R9), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	ADD $4, R9
+	FMOVS 0(R10), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	ADD $4, R10
+	FMOVD 0(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVD 8(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVD 16(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVD 24(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R3, R2
+	SUB $1, R5
+	CBNZ R5, rows1
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ F27, 0(R5)
+	FMOVQ F28, 16(R5)
+	FMOVQ F29, 32(R5)
+	FMOVQ F30, 48(R5)
+	ADD R6, R5
+	FMOVQ F23, 0(R5)
+	FMOVQ F24, 16(R5)
+	FMOVQ F25, 32(R5)
+	FMOVQ F26, 48(R5)
+	ADD R6, R5
+	FMOVQ F19, 0(R5)
+	FMOVQ F20, 16(R5)
+	FMOVQ F21, 32(R5)
+	FMOVQ F22, 48(R5)
+	ADD R6, R5
+	FMOVQ F15, 0(R5)
+	FMOVQ F16, 16(R5)
+	FMOVQ F17, 32(R5)
+	FMOVQ F18, 48(R5)
+	ADD $64, R0
+	ADD $32, R1
+	SUB $1, R4
+	B tile1
+
+next1:
+
+done:
+	RET
+
+TEXT ·weighI8x1NEON(SB), NOSPLIT, $0-112
+	MOVD o_base+0(FP), R0
+	MOVD v_base+64(FP), R1
+	MOVD ldv+88(FP), R3
+	MOVD cols+96(FP), R4
+	LSR $4, R4
+	MOVD rows+104(FP), R5
+	CMP $1, R5
+	BLT done
+
+tile4:
+	CMP $4, R4
+	BLT next4
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ 0(R5), F15
+	FMOVQ 16(R5), F16
+	FMOVQ 32(R5), F17
+	FMOVQ 48(R5), F18
+	FMOVQ 64(R5), F19
+	FMOVQ 80(R5), F20
+	FMOVQ 96(R5), F21
+	FMOVQ 112(R5), F22
+	FMOVQ 128(R5), F23
+	FMOVQ 144(R5), F24
+	FMOVQ 160(R5), F25
+	FMOVQ 176(R5), F26
+	FMOVQ 192(R5), F27
+	FMOVQ 208(R5), F28
+	FMOVQ 224(R5), F29
+	FMOVQ 240(R5), F30
+	MOVD lde+56(FP), R6
+	LSL $2, R6
+	MOVD e_base+32(FP), R7
+	MOVD rows+104(FP), R5
+	MOVD R1, R2
+
+rows4:
+	FMOVS 0(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	ADD $4, R7
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVS 16(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVS 20(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVS 24(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVS 28(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVS 32(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVS 36(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVS 40(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVS 44(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVS 48(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 52(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 56(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 60(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	SUB $1, R5
+	CBNZ R5, rows4
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ F15, 0(R5)
+	FMOVQ F16, 16(R5)
+	FMOVQ F17, 32(R5)
+	FMOVQ F18, 48(R5)
+	FMOVQ F19, 64(R5)
+	FMOVQ F20, 80(R5)
+	FMOVQ F21, 96(R5)
+	FMOVQ F22, 112(R5)
+	FMOVQ F23, 128(R5)
+	FMOVQ F24, 144(R5)
+	FMOVQ F25, 160(R5)
+	FMOVQ F26, 176(R5)
+	FMOVQ F27, 192(R5)
+	FMOVQ F28, 208(R5)
+	FMOVQ F29, 224(R5)
+	FMOVQ F30, 240(R5)
+	ADD $256, R0
+	ADD $64, R1
+	SUB $4, R4
+	B tile4
+
+next4:
+
+tile1:
+	CMP $1, R4
+	BLT next1
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ 0(R5), F27
+	FMOVQ 16(R5), F28
+	FMOVQ 32(R5), F29
+	FMOVQ 48(R5), F30
+	MOVD lde+56(FP), R6
+	LSL $2, R6
+	MOVD e_base+32(FP), R7
+	MOVD rows+104(FP), R5
+	MOVD R1, R2
+
+rows1:
+	FMOVS 0(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	ADD $4, R7
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	SUB $1, R5
+	CBNZ R5, rows1
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ F27, 0(R5)
+	FMOVQ F28, 16(R5)
+	FMOVQ F29, 32(R5)
+	FMOVQ F30, 48(R5)
+	ADD $64, R0
+	ADD $16, R1
+	SUB $1, R4
+	B tile1
+
+next1:
+
+done:
+	RET
+
+TEXT ·weighI8x4NEON(SB), NOSPLIT, $0-112
+	MOVD o_base+0(FP), R0
+	MOVD v_base+64(FP), R1
+	MOVD ldv+88(FP), R3
+	MOVD cols+96(FP), R4
+	LSR $4, R4
+	MOVD rows+104(FP), R5
+	CMP $1, R5
+	BLT done
+
+tile1:
+	CMP $1, R4
+	BLT next1
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ 0(R5), F27
+	FMOVQ 16(R5), F28
+	FMOVQ 32(R5), F29
+	FMOVQ 48(R5), F30
+	ADD R6, R5
+	FMOVQ 0(R5), F23
+	FMOVQ 16(R5), F24
+	FMOVQ 32(R5), F25
+	FMOVQ 48(R5), F26
+	ADD R6, R5
+	FMOVQ 0(R5), F19
+	FMOVQ 16(R5), F20
+	FMOVQ 32(R5), F21
+	FMOVQ 48(R5), F22
+	ADD R6, R5
+	FMOVQ 0(R5), F15
+	FMOVQ 16(R5), F16
+	FMOVQ 32(R5), F17
+	FMOVQ 48(R5), F18
+	MOVD lde+56(FP), R6
+	LSL $2, R6
+	MOVD e_base+32(FP), R7
+	MOVD R7, R8
+	ADD R6, R8
+	MOVD R8, R9
+	ADD R6, R9
+	MOVD R9, R10
+	ADD R6, R10
+	MOVD rows+104(FP), R5
+	MOVD R1, R2
+
+rows1:
+	FMOVS 0(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	ADD $4, R7
+	FMOVS 0(R8), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	ADD $4, R8
+	FMOVS 0(R9), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	ADD $4, R9
+	FMOVS 0(R10), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	ADD $4, R10
+	FMOVS 0(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVS 4(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVS 8(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVS 12(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R3, R2
+	SUB $1, R5
+	CBNZ R5, rows1
+	MOVD ldo+24(FP), R6
+	LSL $2, R6
+	MOVD R0, R5
+	FMOVQ F27, 0(R5)
+	FMOVQ F28, 16(R5)
+	FMOVQ F29, 32(R5)
+	FMOVQ F30, 48(R5)
+	ADD R6, R5
+	FMOVQ F23, 0(R5)
+	FMOVQ F24, 16(R5)
+	FMOVQ F25, 32(R5)
+	FMOVQ F26, 48(R5)
+	ADD R6, R5
+	FMOVQ F19, 0(R5)
+	FMOVQ F20, 16(R5)
+	FMOVQ F21, 32(R5)
+	FMOVQ F22, 48(R5)
+	ADD R6, R5
+	FMOVQ F15, 0(R5)
+	FMOVQ F16, 16(R5)
+	FMOVQ F17, 32(R5)
+	FMOVQ F18, 48(R5)
+	ADD $64, R0
+	ADD $16, R1
 	SUB $1, R4
 	B tile1
 
