@@ -56,18 +56,20 @@ func (n *numbered) rows(codes []int8) {
 // fill makes the bytes of one row: eight at a time as long as all of their columns exist.
 func (n *numbered) fill(codes []byte) {
 	q, width := len(n.row), 8/n.fields
-	j, last := 0, len(n.row)*(n.fields-1)
-	if n.list {
-		last = n.k // no word is whole
-	}
-	first, even, row := n.first, n.even&63, n.row
-	for ; last+j+8 <= n.k; j += 8 {
-		w := uint64(0)
-		for at := last + j; at >= 0; at -= q {
-			c := binary.LittleEndian.Uint64(codes[at:at+8]) ^ 0x8080808080808080
-			w = w<<(width&63) | (c-first)>>even
+	last := q * (n.fields - 1) // the first column of the last field
+	j := 0
+	switch {
+	case n.list || last >= n.k:
+	case n.fields == 4:
+		j = n.fours(codes[:q], codes[q:2*q], codes[2*q:last], codes[last:])
+	default:
+		for ; last+j+8 <= n.k; j += 8 {
+			w := uint64(0)
+			for at := last + j; at >= 0; at -= q {
+				w = w<<(width&63) | (eight(codes[at:])-n.first)>>(n.even&63)
+			}
+			binary.LittleEndian.PutUint64(n.row[j:], w)
 		}
-		binary.LittleEndian.PutUint64(row[j:j+8], w)
 	}
 	for ; j < q; j++ {
 		b := byte(0)
@@ -79,3 +81,18 @@ func (n *numbered) fill(codes []byte) {
 		n.row[j] = b
 	}
 }
+
+// fours does the same for the four fields of two bits, which nearly all files have, and returns the bytes done.
+func (n *numbered) fours(a, b, c, d []byte) int {
+	least, even, row := n.first, n.even&63, n.row
+	j := 0
+	for ; j+8 <= len(d); j += 8 {
+		w := (eight(a[j:j+8])-least)>>even | (eight(b[j:j+8])-least)>>even<<2 |
+			(eight(c[j:j+8])-least)>>even<<4 | (eight(d[j:j+8])-least)>>even<<6
+		binary.LittleEndian.PutUint64(row[j:j+8], w)
+	}
+	return j
+}
+
+// eight codes, each 128 more than it is.
+func eight(codes []byte) uint64 { return binary.LittleEndian.Uint64(codes) ^ 0x8080808080808080 }

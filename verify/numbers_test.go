@@ -1,0 +1,55 @@
+package verify
+
+import (
+	"encoding/hex"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// TestNumbered: the two programs that know FORMAT F12 agree, for every alphabet and number of columns.
+func TestNumbered(t *testing.T) {
+	random := rand.New(rand.NewPCG(12, 34))
+	for _, a := range pack.Alphabets() {
+		for k := 1; k <= 150; k++ {
+			m := randomMatrix(random, a, k)
+			n, err := newNumbered(entryOf(m))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.rows(m.Codes[:k])
+			n.rows(m.Codes[k:])
+			if got, want := hex.EncodeToString(n.Sum(nil)), packed.CodesDigest(m); got != want {
+				t.Fatalf("%s, %d columns: %s instead of %s", a.Name, k, got, want)
+			}
+		}
+	}
+}
+
+func randomMatrix(r *rand.Rand, a pack.Alphabet, k int) *pack.Matrix {
+	m := pack.NewMatrix(pack.Shape{M: 3, K: k}, a)
+	for i := range m.Codes {
+		m.Codes[i] = a.Values[r.IntN(len(a.Values))]
+	}
+	return m
+}
+
+func entryOf(m *pack.Matrix) *packed.Entry {
+	return &packed.Entry{Shape: [2]int{m.M, m.K}, Layout: pack.Spec{Alphabet: m.Alphabet.Name}}
+}
+
+// BenchmarkNumbered reports codes per second of one core, without their digest.
+func BenchmarkNumbered(b *testing.B) {
+	m := randomMatrix(rand.New(rand.NewPCG(1, 2)), pack.Ternary, 2560)
+	n, err := newNumbered(entryOf(m))
+	if err != nil {
+		b.Fatal(err)
+	}
+	codes := packed.CodeBytes(m.Codes[:m.K])
+	for b.Loop() {
+		n.fill(codes)
+	}
+	b.ReportMetric(float64(m.K)*float64(b.N)/1e9/b.Elapsed().Seconds(), "Gcodes/s")
+}
