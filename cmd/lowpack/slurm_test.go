@@ -20,14 +20,14 @@ func TestSlurm(t *testing.T) {
 	j := newJob(t)
 	c := startSlurm(t, j)
 	// A checkpoint that takes long enough to stop a task in the middle.
-	j.run("lowpack synth --like trilm-99m -o big && lowpack convert big --golden kernel -o whole.safetensors && lowpack convert big --golden kernel --part 2/4 -o whole-2")
+	j.run("lowpack synth --like trilm-99m -o big && lowpack convert big --golden kernel -o whole.safetensors && lowpack convert big --golden kernel --part 3/4 -o whole-3")
 	real := strings.TrimSpace(j.run("command -v lowpack"))
 	j.run("mkdir bin")
 	j.write("bin/lowpack", fmt.Sprintf(`#!/bin/sh
-case "$*" in *"--part 2/4"*)
+case "$*" in *"--part 3/4"*)
   if mkdir %[1]s/first 2>/dev/null; then
     %[2]s "$@" &
-    until [ "$(wc -l 2>/dev/null <%[1]s/out.parts/.part-2.resume.journal)" -ge 3 ] 2>/dev/null; do :; done
+    until [ "$(wc -l 2>/dev/null <%[1]s/out.parts/.part-3.resume.journal)" -ge 3 ] 2>/dev/null; do :; done
     kill -STOP $! && touch %[1]s/stopped
     wait
   fi ;;
@@ -41,23 +41,27 @@ exec %[2]s "$@"
 	if len(ids) != 2 {
 		t.Fatalf("submit.sh printed %q", ids)
 	}
-	c.wait("task 2 to be stopped in its part", func() bool { return exists(j, "stopped") })
-	j.run("ln out.parts/.part-2.resume half") // to see that the same file is continued
+	c.wait("task 3 to be stopped in its part", func() bool { return exists(j, "stopped") })
+	j.run("ln out.parts/.part-3.resume half") // to see that the same file is continued
 	again := `"$EXAMPLES/slurm/convert.sbatch" "$PWD/big" "$PWD/out.parts" 4 --golden kernel`
-	c.run("! sbatch --parsable --wait --array=2 --output=second.log " + again)
+	c.run("! sbatch --parsable --wait --array=3 --output=second.log " + again)
 	if log := j.read("second.log"); !strings.Contains(log, "another process is writing") {
 		t.Errorf("the second worker of a part was not refused: %s", log)
 	}
-	c.run("scontrol requeue " + ids[0] + "_2")
-	c.wait("task 2 to wait again", func() bool {
-		return strings.Contains(c.run("squeue -h -r -o '%i %t'"), ids[0]+"_2 PD")
+	c.run("scontrol requeue " + ids[0] + "_3")
+	c.wait("task 3 to wait again", func() bool {
+		return strings.Contains(c.run("squeue -h -r -o '%i %t'"), ids[0]+"_3 PD")
 	})
-	c.run("scontrol update jobid=" + ids[0] + "_2 starttime=now") // Slurm waits two minutes otherwise
+	time.Sleep(3 * time.Second)                                   // slurmd refuses a job for as long as its last end is the present second
+	c.run("scontrol update jobid=" + ids[0] + "_3 starttime=now") // Slurm waits two minutes otherwise
 	c.wait("all to be merged and verified", func() bool { return c.run("squeue -h") == "" })
+	if !exists(j, "out") {
+		t.Fatalf("nothing was merged:\n%s", c.logs())
+	}
 	if j.read("out") != j.read("whole.safetensors") {
 		t.Error("the merged file is not what one conversion writes")
 	}
-	if j.read("half") != j.read("whole-2") {
+	if j.read("half") != j.read("whole-3") {
 		t.Error("the requeued task did not continue the file that the stopped one left")
 	}
 	j.made("out.xml")
@@ -165,10 +169,14 @@ func (c *cluster) wait(what string, done func() bool) {
 	c.t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !done(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
-			logs := c.job.run("squeue -l; sinfo; tail -n 20 " + c.state + "/*.log; tail -n 20 *.parts/*.log second.log || true")
-			c.t.Fatalf("waited in vain for %s\n%s", what, logs)
+			c.t.Fatalf("waited in vain for %s\n%s", what, c.logs())
 		}
 	}
+}
+
+// logs is what the daemons and the jobs have written.
+func (c *cluster) logs() string {
+	return c.run("squeue -l; sinfo; tail -n 30 " + c.state + "/*.log *.parts/*.log second.log || true")
 }
 
 func freePort(t *testing.T) int {
