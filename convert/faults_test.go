@@ -15,8 +15,6 @@ import (
 
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/internal/atomicfile"
-	"github.com/lowpack/lowpack/internal/faultfs"
 	"github.com/lowpack/lowpack/internal/synth"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -80,49 +78,6 @@ func (p place) untouched(t testing.TB, name string) {
 	entries, _ := os.ReadDir(p.dir)
 	if len(entries) > 1 || len(entries) == 1 && p.old == "" {
 		t.Errorf("%s: left behind: %v", name, entries)
-	}
-}
-
-// TestEveryWriteFault fails every operation on the target in turn.
-func TestEveryWriteFault(t *testing.T) {
-	path := fewTensors(t)
-	for _, below := range []atomicfile.FS{atomicfile.OS, faultfs.Named{FS: atomicfile.OS}} {
-		for i, cause := range []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EDQUOT} {
-			for k := 0; ; k++ {
-				fs := &faultfs.FS{Below: below, At: k, Err: cause, Short: i == 1}
-				at := newPlace(t, []string{"", "old"}[k%2])
-				p := newPlan(t, path, plain(packed.Recipe{}))
-				p.fs = fs
-				_, err := p.Run(context.Background(), at.target, nil)
-				ops := fs.Ops()
-				if len(ops) <= k {
-					if err != nil || k < 15 {
-						t.Fatalf("%d operations without a fault: %v", len(ops), err)
-					}
-					break
-				}
-				name := fmt.Sprintf("%v at operation %d (%s)", cause, k, ops[k])
-				switch ops[k] {
-				case "close": // the data are synced by then
-					if err != nil {
-						t.Errorf("%s: %v", name, err)
-					}
-					continue
-				case "sync directory":
-					if _, e := packed.Open(at.target); e != nil {
-						t.Errorf("%s: no complete file: %v", name, e)
-					}
-				default:
-					at.untouched(t, name)
-				}
-				if !errors.Is(err, cause) {
-					t.Errorf("%s: error %v", name, err)
-				}
-				if fs.OpenFiles() != 0 {
-					t.Errorf("%s: %d files stay open", name, fs.OpenFiles())
-				}
-			}
-		}
 	}
 }
 

@@ -19,6 +19,10 @@ import (
 // Merge joins all parts of a conversion (Options.Part) to the packed file that a conversion in one piece writes, byte for
 // byte. Golden outputs are computed here. The digests of the parts are checked on the way.
 func Merge(ctx context.Context, parts []string, target string, progress Progress) (*Summary, error) {
+	return mergeOn(ctx, atomicfile.OS, parts, target, progress)
+}
+
+func mergeOn(ctx context.Context, fs atomicfile.FS, parts []string, target string, progress Progress) (*Summary, error) {
 	start := time.Now()
 	for _, path := range parts {
 		if err := apart(target, path); err != nil {
@@ -31,7 +35,7 @@ func Merge(ctx context.Context, parts []string, target string, progress Progress
 	}
 	defer m.close()
 	c := m.files[0].Contents()
-	if m.out, err = packed.Create(atomicfile.OS, target, c); err != nil {
+	if m.out, err = packed.Create(fs, target, c); err != nil {
 		return nil, err
 	}
 	defer m.out.Abort()

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -17,6 +18,8 @@ type RepackOptions struct {
 	Layout string
 	Params map[string]int
 	Jobs   int // goroutines; 0 = one per CPU
+
+	fs atomicfile.FS // nil: that of the operating system
 }
 
 // Repack writes the packed file source to target with all tensors in another layout. Codes, scales, kept tensors and
@@ -40,7 +43,7 @@ func Repack(ctx context.Context, source, target string, o RepackOptions, progres
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	if r.out, err = packed.Create(atomicfile.OS, target, *contents); err != nil {
+	if r.out, err = packed.Create(cmp.Or(o.fs, atomicfile.OS), target, *contents); err != nil {
 		return nil, err
 	}
 	defer r.out.Abort()

@@ -10,13 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/atomicfile"
-	"github.com/lowpack/lowpack/internal/faultfs"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -69,37 +67,6 @@ func TestResume(t *testing.T) {
 		}
 		if digestAlone(t, at) != want {
 			t.Errorf("call %d: other bytes after it was resumed", k)
-		}
-	}
-}
-
-// TestResumeFaults fails every operation of a conversion that can be resumed, and continues it.
-func TestResumeFaults(t *testing.T) {
-	path := fewTensors(t)
-	o := plain(packed.Recipe{})
-	want := once(t, path, o)
-	o.Resume, o.Jobs = true, 1
-	for k := 0; ; k++ {
-		at := newPlace(t, "")
-		fs := &faultfs.FS{Below: atomicfile.OS, At: k, Err: syscall.EIO, Short: k%2 == 0}
-		p := newPlan(t, path, o)
-		p.fs = fs
-		_, err := p.Run(context.Background(), at.target, nil)
-		ops := fs.Ops()
-		if len(ops) <= k {
-			if err != nil || k < 20 {
-				t.Fatalf("%d operations without a fault: %v", len(ops), err)
-			}
-			return
-		}
-		if fs.OpenFiles() != 0 {
-			t.Errorf("operation %d (%s): %d files stay open", k, ops[k], fs.OpenFiles())
-		}
-		if _, err := newPlan(t, path, o).Run(context.Background(), at.target, nil); err != nil {
-			t.Fatalf("operation %d (%s): resumed: %v", k, ops[k], err)
-		}
-		if digestAlone(t, at) != want {
-			t.Errorf("operation %d (%s): other bytes after it was resumed", k, ops[k])
 		}
 	}
 }

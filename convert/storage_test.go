@@ -1,0 +1,236 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/atomicfile"
+	"github.com/lowpack/lowpack/internal/faultfs"
+)
+
+// work is something that writes a target.
+type work struct {
+	name    string
+	resumes bool // it leaves what the next run continues from
+	do      func(fs atomicfile.FS, target string) error
+}
+
+// works are all that write packed files, on inputs of a few tensors.
+func works(t testing.TB) []work {
+	t.Helper()
+	path := fewTensors(t)
+	run := func(o Options) func(fs atomicfile.FS, target string) error {
+		return func(fs atomicfile.FS, target string) error {
+			p, err := NewPlan(context.Background(), path, o)
+			if err != nil {
+				return err
+			}
+			defer p.Close()
+			p.fs = fs
+			_, err = p.Run(context.Background(), target, nil)
+			return err
+		}
+	}
+	o := plain(packed.Recipe{})
+	o.Jobs = 1 // the same operations in the same order every time
+	resumed, part := o, o
+	resumed.Resume = true
+	part.Part, part.Parts = 1, 2
+	source := filepath.Join(t.TempDir(), "source.safetensors")
+	if err := run(o)(atomicfile.OS, source); err != nil {
+		t.Fatal(err)
+	}
+	all := parts(t, path, o, 2)
+	return []work{
+		{"convert", false, run(o)},
+		{"resume", true, run(resumed)},
+		{"part", false, run(part)},
+		{"merge", false, func(fs atomicfile.FS, target string) error {
+			_, err := mergeOn(context.Background(), fs, all, target, nil)
+			return err
+		}},
+		{"repack", false, func(fs atomicfile.FS, target string) error {
+			_, err := Repack(context.Background(), source, target, RepackOptions{Layout: "i2", Jobs: 1, fs: fs}, nil)
+			return err
+		}},
+	}
+}
+
+// result is what a work writes.
+func (w *work) result(t testing.TB) string {
+	t.Helper()
+	at := newPlace(t, "")
+	if err := w.do(atomicfile.OS, at.target); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(at.target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// ends runs the work where it was interrupted: the result is right, and nothing is left beside it.
+func (w *work) ends(t testing.TB, at place, want, name string) {
+	t.Helper()
+	if err := w.do(atomicfile.OS, at.target); err != nil {
+		t.Errorf("%s: afterwards: %v", name, err)
+	}
+	b, _ := os.ReadFile(at.target)
+	if entries, _ := os.ReadDir(at.dir); string(b) != want || len(entries) != 1 {
+		t.Errorf("%s: afterwards the target has %d bytes, of %d, right: %v; in the directory are %v", name, len(b), len(want), string(b) == want, entries)
+	}
+}
+
+// stray lists what lies beside the target and was not left there to be continued from.
+func (w *work) stray(at place) (names []string) {
+	entries, _ := os.ReadDir(at.dir)
+	for _, e := range entries {
+		path := filepath.Join(at.dir, e.Name())
+		if path != at.target && !(w.resumes && (path == atomicfile.ResumePath(at.target) || path == journalPath(at.target))) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// TestEveryWriteFault fails every operation on the file system in turn, with every error that disks give. The target is as
+// it was, nothing is left behind, no file stays open, and the error says why; then the work succeeds.
+func TestEveryWriteFault(t *testing.T) {
+	faults := []struct {
+		cause syscall.Errno
+		short bool
+	}{{syscall.EIO, false}, {syscall.ENOSPC, false}, {syscall.EDQUOT, false}, {syscall.ENOSPC, true}}
+	for _, w := range works(t) {
+		want := w.result(t)
+		for _, below := range []atomicfile.FS{atomicfile.OS, faultfs.Named{FS: atomicfile.OS}} {
+			for _, f := range faults {
+				for k := 0; ; k++ {
+					fs := &faultfs.FS{Below: below, At: k, Err: f.cause, Short: f.short}
+					at := newPlace(t, []string{"", "old"}[k%2])
+					err := w.do(fs, at.target)
+					ops := fs.Ops()
+					if len(ops) <= k {
+						if err != nil || k < 12 {
+							t.Fatalf("%s: %d operations without a fault: %v", w.name, len(ops), err)
+						}
+						break
+					}
+					name := fmt.Sprintf("%s: %v at operation %d (%s)", w.name, f.cause, k, ops[k])
+					if fs.OpenFiles() != 0 {
+						t.Errorf("%s: %d files stay open", name, fs.OpenFiles())
+					}
+					w.fails(t, at, ops[k], err, f.cause, name)
+					w.ends(t, at, want, name)
+				}
+			}
+		}
+	}
+}
+
+// fails looks at what a fault at the operation op has left.
+func (w *work) fails(t testing.TB, at place, op string, err error, cause error, name string) {
+	t.Helper()
+	b, _ := os.ReadFile(at.target)
+	committed := string(b) != at.old
+	switch {
+	case op == "close" || op == "remove": // the data are synced by then, or given up
+		if err != nil && !errors.Is(err, cause) {
+			t.Errorf("%s: %v", name, err)
+		}
+		return
+	case !errors.Is(err, cause):
+		t.Errorf("%s: error %v", name, err)
+	case op == "sync directory":
+		if _, e := os.Stat(at.target); e != nil || !strings.Contains(err.Error(), "complete") {
+			t.Errorf("%s: no complete file (%v), or it does not say so: %v", name, e, err)
+		}
+		return
+	case committed:
+		t.Errorf("%s: the target became %.40q", name, b)
+	}
+	if stray := w.stray(at); len(stray) > 0 {
+		t.Errorf("%s: left behind: %v", name, stray)
+	}
+}
+
+// TestPowerFailure ends the power at every operation and looks at what disks may hold then: the target is absent, old or
+// complete, whatever was lost; and the next run succeeds and sweeps away what lies around.
+func TestPowerFailure(t *testing.T) {
+	seeds := 3
+	if os.Getenv("LOWPACK_LONG") != "" {
+		seeds = 30
+	}
+	for _, w := range works(t) {
+		want := w.result(t)
+		seen := map[string]int{}
+		for i, below := range []atomicfile.FS{atomicfile.OS, faultfs.Named{FS: atomicfile.OS}} {
+			for k := 0; ; k++ {
+				at := newPlace(t, []string{"", "old"}[(k+i)%2])
+				fs, err := faultfs.NewVolatile(below, at.dir, k)
+				if err != nil {
+					t.Fatal(err)
+				}
+				failed := w.do(fs, at.target)
+				done := fs.Ops() <= k // before the power failed
+				if done && (failed != nil || k < 12) {
+					t.Fatalf("%s: %d operations, and the power did not fail: %v", w.name, fs.Ops(), failed)
+				}
+				for seed := range seeds + 2 {
+					kept := 0.5
+					if seed < 2 {
+						kept = float64(seed)
+					}
+					name := fmt.Sprintf("%s, power failure at operation %d, %.0f %% kept, seed %d", w.name, k, 100*kept, seed)
+					state := w.afterPower(t, fs, at, kept, uint64(seed), want, name)
+					if done && state != "complete" {
+						t.Errorf("%s: the work was done, but the target is %s", name, state)
+					}
+					seen[state]++
+				}
+				if done {
+					break
+				}
+			}
+		}
+		t.Log(w.name, seen)
+		if len(seen) != 3 {
+			t.Errorf("%s: only %v were seen", w.name, seen)
+		}
+	}
+}
+
+// afterPower looks at one disk and returns what the target is on it.
+func (w *work) afterPower(t *testing.T, fs *faultfs.Volatile, was place, kept float64, seed uint64, want, name string) (state string) {
+	t.Helper()
+	dir, err := os.MkdirTemp(os.TempDir(), "disk-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := fs.After(dir, kept, rand.New(rand.NewPCG(seed, uint64(fs.At)))); err != nil {
+		t.Fatal(err)
+	}
+	at := place{dir: dir, target: filepath.Join(dir, filepath.Base(was.target))}
+	b, err := os.ReadFile(at.target)
+	switch {
+	case err == nil && string(b) == want:
+		state = "complete"
+	case err == nil && string(b) == was.old:
+		state = "old"
+	case errors.Is(err, os.ErrNotExist) && was.old == "":
+		state = "absent"
+	default:
+		t.Errorf("%s: the target has %d bytes and is neither old nor complete (%v)", name, len(b), err)
+	}
+	w.ends(t, at, want, name)
+	return state
+}
