@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Instructions that Go's assembler for arm64 lacks are written as words. A comment behind each says what it is, in the
 // words of GNU's disassembler, with which TestWords compares it.
@@ -9,40 +12,45 @@ import "fmt"
 type word64 struct {
 	code    int
 	d, n, m string // arrangements; m is empty where there is one source
-	rest    string // what is constant
 }
 
+// words64 are such instructions by name, and what is constant behind a comma.
 var words64 = map[string]word64{
-	"cmgt":   {0x4E203400, "16b", "16b", "16b", ""},
-	"mul":    {0x4E209C00, "16b", "16b", "16b", ""},
-	"sadalp": {0x4E606800, "4s", "8h", "", ""},
-	"saddw":  {0x0E601000, "4s", "4s", "4h", ""},
-	"saddw2": {0x4E601000, "4s", "4s", "8h", ""},
-	"sdot":   {0x4E809400, "4s", "16b", "16b", ""},
-	"shll":   {0x2E213800, "8h", "8b", "", ", #8"},
-	"shll2":  {0x6E213800, "8h", "16b", "", ", #8"},
-	"smlal":  {0x0E208000, "8h", "8b", "8b", ""},
-	"smlal2": {0x4E208000, "8h", "16b", "16b", ""},
-	"smull":  {0x0E20C000, "8h", "8b", "8b", ""},
-	"smull2": {0x4E20C000, "8h", "16b", "16b", ""},
-	"sshr":   {0x4F380400, "4s", "4s", "", ", #8"},
-	"sxtl":   {0x0F08A400, "8h", "8b", "", ""},
-	"sxtl2":  {0x4F08A400, "8h", "16b", "", ""},
-	"uaddlp": {0x6E202800, "8h", "16b", "", ""},
-	"umull":  {0x2E20C000, "8h", "8b", "8b", ""},
-	"umull2": {0x6E20C000, "8h", "16b", "16b", ""},
+	"cmgt":      {0x4E203400, "16b", "16b", "16b"},
+	"mul":       {0x4E209C00, "16b", "16b", "16b"},
+	"sadalp":    {0x4E606800, "4s", "8h", ""},
+	"saddw":     {0x0E601000, "4s", "4s", "4h"},
+	"saddw2":    {0x4E601000, "4s", "4s", "8h"},
+	"sdot":      {0x4E809400, "4s", "16b", "16b"},
+	"shll, #8":  {0x2E213800, "8h", "8b", ""},
+	"shll2, #8": {0x6E213800, "8h", "16b", ""},
+	"smlal":     {0x0E208000, "8h", "8b", "8b"},
+	"smlal2":    {0x4E208000, "8h", "16b", "16b"},
+	"smull":     {0x0E20C000, "8h", "8b", "8b"},
+	"smull2":    {0x4E20C000, "8h", "16b", "16b"},
+	"sshr, #8":  {0x4F380400, "4s", "4s", ""},
+	"sshr, #4":  {0x4F3C0400, "4s", "4s", ""},
+	"sxtl":      {0x0F08A400, "8h", "8b", ""},
+	"sxtl2":     {0x4F08A400, "8h", "16b", ""},
+	"uaddlp":    {0x6E202800, "8h", "16b", ""},
+	"umull":     {0x2E20C000, "8h", "8b", "8b"},
+	"umull2":    {0x6E20C000, "8h", "16b", "16b"},
 }
 
 // w writes such an instruction on registers d, n and m.
 func (f *file) w(name string, regs ...int) {
 	i := words64[name]
 	code := i.code | regs[1]<<5 | regs[0]
-	text := fmt.Sprintf("%s v%d.%s, v%d.%s", name, regs[0], i.d, regs[1], i.n)
+	mnemonic, constant, _ := strings.Cut(name, ",")
+	text := fmt.Sprintf("%s v%d.%s, v%d.%s", mnemonic, regs[0], i.d, regs[1], i.n)
 	if i.m != "" {
 		code |= regs[2] << 16
 		text += fmt.Sprintf(", v%d.%s", regs[2], i.m)
 	}
-	f.p("WORD $%#08x // %s%s", code, text, i.rest)
+	if constant != "" {
+		text += "," + constant
+	}
+	f.p("WORD $%#08x // %s", code, text)
 }
 
 // sdot is products of each four bytes of n with bytes 4·i to 4·i+3 of m, added to the lanes of d.

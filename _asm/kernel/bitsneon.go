@@ -104,7 +104,7 @@ func (g *bits128) widen() {
 	for half := range g.halves() {
 		sums := bitsARM * half
 		for odd := range 2 {
-			for part, shll := range []string{"shll", "shll2"} {
+			for part, shll := range []string{"shll, #8", "shll2, #8"} {
 				lower := sums + 2*odd + part
 				g.w(shll, bitsARMV, sums+4+odd)
 				g.p("VADD V%d.H8, V%d.H8, V%d.H8", bitsARMV, lower, lower)

@@ -127,8 +127,9 @@ func TestBounds(t *testing.T) {
 	}{
 		{"`vnni4i` ternary, int2 dotprod", dot, "fields2Rows32Dotx1", 4, 1},
 		{"the same, five tokens", dot, "fields2Rows32Dotx5", 4, 5},
-		{"`vnni4i` int4 dotprod", dot, "fields4Rows32Dotx1", 2, 1},
-		{"the same, five tokens", dot, "fields4Rows32Dotx5", 2, 5},
+		{"`vnni4i` int4 dotprod", dot, "int4Rows32Dotx1", 2, 1},
+		{"the same, five tokens", dot, "int4Rows32Dotx5", 2, 5},
+		{"`vnni4i` e2m1 dotprod", dot, "fields4Rows32Dotx1", 2, 1},
 		{"`vnni4i` int1 dotprod", dot, "fields1Rows32Dotx1", 8, 1},
 		{"`vnni4` int8 dotprod", dot, "fields8Rows32Dotx1", 1, 1},
 		{"`vnni4t` dotprod", dot, "tritsDot", 5, 1},

@@ -12,9 +12,14 @@ import "fmt"
 // every operand has two sums of products in 16 bits, one for each byte of eight, for as many steps as the bound that
 // comes with the tile allows, and they are added by pairs to sums of 32 bits on the stack. Products of int8 go there, in
 // registers, at once.
+//
+// With dot products int4 is not looked up either (scaled). A byte with its highest bit changed is 16·h + l, signed, where h
+// is the weight of the upper field and l that of the lower one plus 8: sums of whole bytes, less those of lower fields,
+// are 16 times what is wanted.
 type neon struct {
 	*file
 	dot    bool
+	scaled bool
 	bits   int
 	rows   int // of a panel
 	tokens int
@@ -23,6 +28,7 @@ type neon struct {
 	v, index, operand, mask int
 	xs, table               []int
 	bit                     []int // masks
+	flip                    int
 }
 
 const operandsNEON = 8
@@ -37,6 +43,14 @@ func (g *neon) operands() int {
 		return operandsNEON / 2
 	}
 	return operandsNEON
+}
+
+// tables is the number of tables that fields are looked up in.
+func (g *neon) tables() int {
+	if g.scaled {
+		return 0
+	}
+	return g.fields() / 2
 }
 
 // inPass reports whether operands from i to i+n−1 belong to this pass.
@@ -61,22 +75,13 @@ func baseFile() *file { return neonFile("vnni_neon", "NEON", false) }
 
 func neonFile(name, suffix string, dot bool) *file {
 	f := newFile(name, "arm64")
-	tokens, doc := 1, "one token at a time."
-	if dot {
-		tokens, doc = len(pointersNEON), "1 to 5 tokens at once."
-	}
 	for _, bits := range []int{1, 2, 4, 8} {
-		for _, rows := range []int{32, 64} {
-			table := fmt.Sprintf("fields%dRows%d%s", bits, rows, suffix)
-			var funcs []string
-			for t := 1; t <= tokens; t++ {
-				g := &neon{file: f, dot: dot, bits: bits, rows: rows, tokens: t}
-				name := fmt.Sprintf("%sx%d", table, t)
-				g.function(name)
-				funcs = append(funcs, name)
-			}
-			f.table(table, fmt.Sprintf("multiply 32 rows of %d-row panels of %d-bit fields, %s", rows, bits, doc), funcs)
-		}
+		g := neon{file: f, dot: dot, bits: bits}
+		g.functions(fmt.Sprintf("fields%dRows%%d%s", bits, suffix), fmt.Sprintf("%d-bit fields", bits))
+	}
+	if dot {
+		g := neon{file: f, dot: dot, bits: 4, scaled: true}
+		g.functions("int4Rows%d"+suffix, "int4")
 	}
 	tritsNEON(f, "trits"+suffix, dot)
 	rowsNEON(f, suffix, dot)
@@ -84,6 +89,24 @@ func neonFile(name, suffix string, dot bool) *file {
 		bitsNEON(f) // the same for both: it needs no products
 	}
 	return f
+}
+
+// functions writes the functions of a kernel: for panels of both heights, and for every number of tokens at once. name
+// has a place for the rows.
+func (g neon) functions(name, what string) {
+	most, doc := 1, "one token at a time."
+	if g.dot {
+		most, doc = len(pointersNEON), "1 to 5 tokens at once."
+	}
+	for _, g.rows = range []int{32, 64} {
+		table, funcs := fmt.Sprintf(name, g.rows), []string{}
+		for g.tokens = 1; g.tokens <= most; g.tokens++ {
+			one, name := g, fmt.Sprintf("%sx%d", table, g.tokens)
+			one.function(name)
+			funcs = append(funcs, name)
+		}
+		g.file.table(table, fmt.Sprintf("multiply 32 rows of %d-row panels of %s, %s", g.rows, what, doc), funcs)
+	}
 }
 
 func (g *neon) function(name string) {
@@ -145,7 +168,11 @@ func (g *neon) allocate() {
 			g.bit = append(g.bit, take())
 		}
 	case 2, 4:
-		for i := range g.fields() / 2 {
+		if g.scaled {
+			g.flip = take()
+			g.p("VMOVI $128, V%d.B16", g.flip)
+		}
+		for i := range g.tables() {
 			g.table = append(g.table, take())
 			g.p("FMOVQ (tile_table+%d)(R0), F%d", 16*i, g.table[i])
 		}
@@ -210,13 +237,18 @@ func (g *neon) step(u int) {
 			continue
 		}
 		g.p("FMOVQ %d(R1), F%d", u*g.stride()+16*r, g.v)
-		switch g.bits {
-		case 1:
+		switch {
+		case g.scaled:
+			g.p("VAND V%d.B16, V%d.B16, V%d.B16", g.mask, g.v, g.index)
+			g.multiply(g.index, 2*r, u)
+			g.p("VEOR V%d.B16, V%d.B16, V%d.B16", g.flip, g.v, g.operand)
+			g.multiply(g.operand, 2*r+1, u)
+		case g.bits == 1:
 			for i, bit := range g.bit {
 				g.p("VCMTST V%d.B16, V%d.B16, V%d.B16", bit, g.v, g.operand)
 				g.multiply(g.operand, g.first+i, u)
 			}
-		case 8:
+		case g.bits == 8:
 			g.multiply(g.v, r, u)
 		default:
 			g.p("VAND V%d.B16, V%d.B16, V%d.B16", g.mask, g.v, g.index)
@@ -258,21 +290,31 @@ func (g *neon) finish() {
 	g.p("MOVD R11, R6")
 	lanes := g.stride() / 4
 	for t := range g.tokens {
-		if g.bits == 1 {
+		if g.bits == 1 || g.scaled {
 			g.p("MOVW (tile_add+%d)(R0), R2", 4*t)
 			g.p("VDUP R2, V%d.S4", g.v)
 		}
 		for i := g.first; i < g.first+g.operands(); i++ {
 			sum := g.sum(t, i)
-			if g.bits == 1 {
-				g.p("VADD V%d.S4, V%d.S4, V%d.S4", sum, sum, sum)
-				g.p("VADD V%d.S4, V%d.S4, V%d.S4", g.v, sum, sum)
-			}
+			g.putRight(sum, i)
 			g.p("FMOVQ F%d, %d(R6)", sum, 4*(i%g.fields()*lanes+i/g.fields()*4))
 		}
 		if t < g.tokens-1 {
 			g.p("ADD R7, R6, R6")
 		}
+	}
+}
+
+// putRight makes results of the sums of operand i, those of a lower field together with the upper one.
+func (g *neon) putRight(sum, i int) {
+	switch {
+	case g.bits == 1:
+		g.p("VADD V%d.S4, V%d.S4, V%d.S4", sum, sum, sum)
+		g.p("VADD V%d.S4, V%d.S4, V%d.S4", g.v, sum, sum)
+	case g.scaled && i%2 == 0:
+		g.p("VSUB V%d.S4, V%d.S4, V%d.S4", sum, sum+1, sum+1)
+		g.w("sshr, #4", sum+1, sum+1)
+		g.p("VADD V%d.S4, V%d.S4, V%d.S4", g.v, sum, sum)
 	}
 }
 

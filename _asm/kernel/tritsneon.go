@@ -122,7 +122,7 @@ func (g *trit128) finish() {
 			g.p("VADD V%d.S4, V%d.S4, V%d.S4", r, r, tritTemp)
 			g.p("VADD V%d.S4, V%d.S4, V%d.S4", tritTemp, r, r)
 			g.p("VSUB V%d.S4, V%d.S4, V%d.S4", tritsARM+r, r, r)
-			g.w("sshr", r, r)
+			g.w("sshr, #8", r, r)
 		} else {
 			g.p("FMOVQ %d(RSP), F%d", 16+32*r, tritTemp)
 			g.p("FMOVQ %d(RSP), F%d", 32+32*r, tritOther)

@@ -9,6 +9,7 @@ import "github.com/lowpack/lowpack/pack"
 type panelFuncs struct {
 	isa                   ISA
 	one, two, four, eight [2][]func(*tile) // fields of so many bits; without one, sign weights are packed again
+	int4s                 [2][]func(*tile) // int4 that is not looked up; without them it is
 	lookup                func(values []int8, bits int) operands
 	int1, int8            operands
 	bits                  [2]family // sign weights in VNNI4 order
@@ -35,7 +36,8 @@ func (p *panelFuncs) kernels() []*Kernel {
 	for i, rows := range []string{"", "-64"} {
 		list = append(list,
 			p.fields("vnni4i"+rows, 2, i, pack.Int2.Name, pack.Int2Odd.Name, pack.Int2Q.Name),
-			p.fields("vnni4i"+rows, 4, i, pack.Int4.Name, pack.E2M1.Name),
+			p.fields("vnni4i"+rows, 4, i, pack.E2M1.Name),
+			p.int4("vnni4i"+rows, i),
 			p.whole("vnni4"+rows, pack.Int8.Name, 8, i, p.eight[i], p.int8),
 			p.signs("vnni4"+rows, i))
 		if p.one[i] != nil {
@@ -68,7 +70,18 @@ func (p *panelFuncs) fields(layout string, bits, wide int, alphabets ...string) 
 	}
 }
 
-// whole makes the kernel for fields of eight bits or one, whose operands are not looked up.
+// int4 makes the kernel for int4, whose lower and upper fields are summed together where there are functions for that: 16
+// times the largest weight by the columns stays below 2³¹ for 2¹⁶ columns.
+func (p *panelFuncs) int4(layout string, wide int) *Kernel {
+	if p.int4s[wide] == nil {
+		return p.fields(layout, 4, wide, pack.Int4.Name)
+	}
+	k := p.whole(layout, pack.Int4.Name, 4, wide, p.int4s[wide], digits[pack.Int4.Name])
+	k.most = 1 << 16
+	return k
+}
+
+// whole makes the kernel for fields whose operands are not looked up.
 func (p *panelFuncs) whole(layout, alphabet string, bits, wide int, funcs []func(*tile), o operands) *Kernel {
 	return &Kernel{
 		Layout: layout, Alphabets: []string{alphabet}, ISA: p.isa, step: 4, About: p.about,

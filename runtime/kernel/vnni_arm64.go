@@ -19,6 +19,7 @@ func neonKernels() []*Kernel {
 		one:    [2][]func(*tile){fields1Rows32Dot, fields1Rows64Dot},
 		two:    [2][]func(*tile){fields2Rows32Dot, fields2Rows64Dot},
 		four:   [2][]func(*tile){fields4Rows32Dot, fields4Rows64Dot},
+		int4s:  [2][]func(*tile){int4Rows32Dot, int4Rows64Dot},
 		eight:  [2][]func(*tile){fields8Rows32Dot, fields8Rows64Dot},
 		lookup: signed, int1: one, int8: operands{mul: 1}, bits: bits,
 		trits: tritsDotFuncs, base3: operands{mul: 1}, mostTrits: math.MaxInt32 / (256 * MaxActivation),

@@ -149,6 +149,42 @@ func fields8Rows64Dotx5(t *tile)
 var fields8Rows64Dot = []func(*tile){fields8Rows64Dotx1, fields8Rows64Dotx2, fields8Rows64Dotx3, fields8Rows64Dotx4, fields8Rows64Dotx5}
 
 //go:noescape
+func int4Rows32Dotx1(t *tile)
+
+//go:noescape
+func int4Rows32Dotx2(t *tile)
+
+//go:noescape
+func int4Rows32Dotx3(t *tile)
+
+//go:noescape
+func int4Rows32Dotx4(t *tile)
+
+//go:noescape
+func int4Rows32Dotx5(t *tile)
+
+// int4Rows32Dot multiply 32 rows of 32-row panels of int4, 1 to 5 tokens at once.
+var int4Rows32Dot = []func(*tile){int4Rows32Dotx1, int4Rows32Dotx2, int4Rows32Dotx3, int4Rows32Dotx4, int4Rows32Dotx5}
+
+//go:noescape
+func int4Rows64Dotx1(t *tile)
+
+//go:noescape
+func int4Rows64Dotx2(t *tile)
+
+//go:noescape
+func int4Rows64Dotx3(t *tile)
+
+//go:noescape
+func int4Rows64Dotx4(t *tile)
+
+//go:noescape
+func int4Rows64Dotx5(t *tile)
+
+// int4Rows64Dot multiply 32 rows of 64-row panels of int4, 1 to 5 tokens at once.
+var int4Rows64Dot = []func(*tile){int4Rows64Dotx1, int4Rows64Dotx2, int4Rows64Dotx3, int4Rows64Dotx4, int4Rows64Dotx5}
+
+//go:noescape
 func tritsDot(t *tile)
 
 // tritsDotFuncs multiply 32 rows of 64-row panels of base-3 bytes, one token at a time.

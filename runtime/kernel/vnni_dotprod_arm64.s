@@ -13249,6 +13249,3568 @@ done296:
 	BNE panel288
 	RET
 
+// func int4Rows32Dotx1(t *tile)
+TEXT ·int4Rows32Dotx1(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	VMOVI $128, V12.B16
+	VMOVI $15, V13.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel297:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	SUBS $4, R3, R3
+	BLT rest299
+loop298:
+	FMOVQ (R4), F11
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be120 // sdot v0.4s, v9.16b, v11.4b[0]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be141 // sdot v1.4s, v10.16b, v11.4b[0]
+	FMOVQ 16(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be122 // sdot v2.4s, v9.16b, v11.4b[0]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be143 // sdot v3.4s, v10.16b, v11.4b[0]
+	FMOVQ 32(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be124 // sdot v4.4s, v9.16b, v11.4b[0]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be145 // sdot v5.4s, v10.16b, v11.4b[0]
+	FMOVQ 48(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be126 // sdot v6.4s, v9.16b, v11.4b[0]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be147 // sdot v7.4s, v10.16b, v11.4b[0]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4fabe120 // sdot v0.4s, v9.16b, v11.4b[1]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4fabe141 // sdot v1.4s, v10.16b, v11.4b[1]
+	FMOVQ 80(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4fabe122 // sdot v2.4s, v9.16b, v11.4b[1]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4fabe143 // sdot v3.4s, v10.16b, v11.4b[1]
+	FMOVQ 96(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4fabe124 // sdot v4.4s, v9.16b, v11.4b[1]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4fabe145 // sdot v5.4s, v10.16b, v11.4b[1]
+	FMOVQ 112(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4fabe126 // sdot v6.4s, v9.16b, v11.4b[1]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4fabe147 // sdot v7.4s, v10.16b, v11.4b[1]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be920 // sdot v0.4s, v9.16b, v11.4b[2]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be941 // sdot v1.4s, v10.16b, v11.4b[2]
+	FMOVQ 144(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be922 // sdot v2.4s, v9.16b, v11.4b[2]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be943 // sdot v3.4s, v10.16b, v11.4b[2]
+	FMOVQ 160(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be924 // sdot v4.4s, v9.16b, v11.4b[2]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be945 // sdot v5.4s, v10.16b, v11.4b[2]
+	FMOVQ 176(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be926 // sdot v6.4s, v9.16b, v11.4b[2]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be947 // sdot v7.4s, v10.16b, v11.4b[2]
+	PRFM 8384(R1), PLDL1KEEP
+	FMOVQ 192(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4fabe920 // sdot v0.4s, v9.16b, v11.4b[3]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4fabe941 // sdot v1.4s, v10.16b, v11.4b[3]
+	FMOVQ 208(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4fabe922 // sdot v2.4s, v9.16b, v11.4b[3]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4fabe943 // sdot v3.4s, v10.16b, v11.4b[3]
+	FMOVQ 224(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4fabe924 // sdot v4.4s, v9.16b, v11.4b[3]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4fabe945 // sdot v5.4s, v10.16b, v11.4b[3]
+	FMOVQ 240(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4fabe926 // sdot v6.4s, v9.16b, v11.4b[3]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4fabe947 // sdot v7.4s, v10.16b, v11.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	SUBS $4, R3, R3
+	BGE loop298
+rest299:
+	ADDS $4, R3, R3
+	BEQ done301
+one300:
+	FMOVS (R4), F11
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be120 // sdot v0.4s, v9.16b, v11.4b[0]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be141 // sdot v1.4s, v10.16b, v11.4b[0]
+	FMOVQ 16(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be122 // sdot v2.4s, v9.16b, v11.4b[0]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be143 // sdot v3.4s, v10.16b, v11.4b[0]
+	FMOVQ 32(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be124 // sdot v4.4s, v9.16b, v11.4b[0]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be145 // sdot v5.4s, v10.16b, v11.4b[0]
+	FMOVQ 48(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be126 // sdot v6.4s, v9.16b, v11.4b[0]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be147 // sdot v7.4s, v10.16b, v11.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	SUBS $1, R3, R3
+	BNE one300
+done301:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V8.S4
+	VSUB V0.S4, V1.S4, V1.S4
+	WORD $0x4f3c0421 // sshr v1.4s, v1.4s, #4
+	VADD V8.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 64(R6)
+	VSUB V2.S4, V3.S4, V3.S4
+	WORD $0x4f3c0463 // sshr v3.4s, v3.4s, #4
+	VADD V8.S4, V2.S4, V2.S4
+	FMOVQ F2, 16(R6)
+	FMOVQ F3, 80(R6)
+	VSUB V4.S4, V5.S4, V5.S4
+	WORD $0x4f3c04a5 // sshr v5.4s, v5.4s, #4
+	VADD V8.S4, V4.S4, V4.S4
+	FMOVQ F4, 32(R6)
+	FMOVQ F5, 96(R6)
+	VSUB V6.S4, V7.S4, V7.S4
+	WORD $0x4f3c04e7 // sshr v7.4s, v7.4s, #4
+	VADD V8.S4, V6.S4, V6.S4
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel297
+	RET
+
+// func int4Rows32Dotx2(t *tile)
+TEXT ·int4Rows32Dotx2(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	VMOVI $128, V21.B16
+	VMOVI $15, V22.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel302:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest304
+loop303:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93e220 // sdot v0.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e228 // sdot v8.4s, v17.16b, v20.4b[0]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e249 // sdot v9.4s, v18.16b, v20.4b[0]
+	FMOVQ 16(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93e222 // sdot v2.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e22a // sdot v10.4s, v17.16b, v20.4b[0]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e24b // sdot v11.4s, v18.16b, v20.4b[0]
+	FMOVQ 32(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93e224 // sdot v4.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e22c // sdot v12.4s, v17.16b, v20.4b[0]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93e245 // sdot v5.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e24d // sdot v13.4s, v18.16b, v20.4b[0]
+	FMOVQ 48(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93e226 // sdot v6.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e22e // sdot v14.4s, v17.16b, v20.4b[0]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93e247 // sdot v7.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e24f // sdot v15.4s, v18.16b, v20.4b[0]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4fb3e220 // sdot v0.4s, v17.16b, v19.4b[1]
+	WORD $0x4fb4e228 // sdot v8.4s, v17.16b, v20.4b[1]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e249 // sdot v9.4s, v18.16b, v20.4b[1]
+	FMOVQ 80(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4fb3e222 // sdot v2.4s, v17.16b, v19.4b[1]
+	WORD $0x4fb4e22a // sdot v10.4s, v17.16b, v20.4b[1]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e24b // sdot v11.4s, v18.16b, v20.4b[1]
+	FMOVQ 96(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4fb3e224 // sdot v4.4s, v17.16b, v19.4b[1]
+	WORD $0x4fb4e22c // sdot v12.4s, v17.16b, v20.4b[1]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4fb3e245 // sdot v5.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e24d // sdot v13.4s, v18.16b, v20.4b[1]
+	FMOVQ 112(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4fb3e226 // sdot v6.4s, v17.16b, v19.4b[1]
+	WORD $0x4fb4e22e // sdot v14.4s, v17.16b, v20.4b[1]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4fb3e247 // sdot v7.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e24f // sdot v15.4s, v18.16b, v20.4b[1]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93ea20 // sdot v0.4s, v17.16b, v19.4b[2]
+	WORD $0x4f94ea28 // sdot v8.4s, v17.16b, v20.4b[2]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea49 // sdot v9.4s, v18.16b, v20.4b[2]
+	FMOVQ 144(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93ea22 // sdot v2.4s, v17.16b, v19.4b[2]
+	WORD $0x4f94ea2a // sdot v10.4s, v17.16b, v20.4b[2]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea4b // sdot v11.4s, v18.16b, v20.4b[2]
+	FMOVQ 160(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93ea24 // sdot v4.4s, v17.16b, v19.4b[2]
+	WORD $0x4f94ea2c // sdot v12.4s, v17.16b, v20.4b[2]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93ea45 // sdot v5.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea4d // sdot v13.4s, v18.16b, v20.4b[2]
+	FMOVQ 176(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93ea26 // sdot v6.4s, v17.16b, v19.4b[2]
+	WORD $0x4f94ea2e // sdot v14.4s, v17.16b, v20.4b[2]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93ea47 // sdot v7.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea4f // sdot v15.4s, v18.16b, v20.4b[2]
+	PRFM 8384(R1), PLDL1KEEP
+	FMOVQ 192(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4fb3ea20 // sdot v0.4s, v17.16b, v19.4b[3]
+	WORD $0x4fb4ea28 // sdot v8.4s, v17.16b, v20.4b[3]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea49 // sdot v9.4s, v18.16b, v20.4b[3]
+	FMOVQ 208(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4fb3ea22 // sdot v2.4s, v17.16b, v19.4b[3]
+	WORD $0x4fb4ea2a // sdot v10.4s, v17.16b, v20.4b[3]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea4b // sdot v11.4s, v18.16b, v20.4b[3]
+	FMOVQ 224(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4fb3ea24 // sdot v4.4s, v17.16b, v19.4b[3]
+	WORD $0x4fb4ea2c // sdot v12.4s, v17.16b, v20.4b[3]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea45 // sdot v5.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea4d // sdot v13.4s, v18.16b, v20.4b[3]
+	FMOVQ 240(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4fb3ea26 // sdot v6.4s, v17.16b, v19.4b[3]
+	WORD $0x4fb4ea2e // sdot v14.4s, v17.16b, v20.4b[3]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea47 // sdot v7.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea4f // sdot v15.4s, v18.16b, v20.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	SUBS $4, R3, R3
+	BGE loop303
+rest304:
+	ADDS $4, R3, R3
+	BEQ done306
+one305:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93e220 // sdot v0.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e228 // sdot v8.4s, v17.16b, v20.4b[0]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e249 // sdot v9.4s, v18.16b, v20.4b[0]
+	FMOVQ 16(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93e222 // sdot v2.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e22a // sdot v10.4s, v17.16b, v20.4b[0]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e24b // sdot v11.4s, v18.16b, v20.4b[0]
+	FMOVQ 32(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93e224 // sdot v4.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e22c // sdot v12.4s, v17.16b, v20.4b[0]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93e245 // sdot v5.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e24d // sdot v13.4s, v18.16b, v20.4b[0]
+	FMOVQ 48(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93e226 // sdot v6.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e22e // sdot v14.4s, v17.16b, v20.4b[0]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93e247 // sdot v7.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e24f // sdot v15.4s, v18.16b, v20.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	SUBS $1, R3, R3
+	BNE one305
+done306:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V0.S4, V1.S4, V1.S4
+	WORD $0x4f3c0421 // sshr v1.4s, v1.4s, #4
+	VADD V16.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 64(R6)
+	VSUB V2.S4, V3.S4, V3.S4
+	WORD $0x4f3c0463 // sshr v3.4s, v3.4s, #4
+	VADD V16.S4, V2.S4, V2.S4
+	FMOVQ F2, 16(R6)
+	FMOVQ F3, 80(R6)
+	VSUB V4.S4, V5.S4, V5.S4
+	WORD $0x4f3c04a5 // sshr v5.4s, v5.4s, #4
+	VADD V16.S4, V4.S4, V4.S4
+	FMOVQ F4, 32(R6)
+	FMOVQ F5, 96(R6)
+	VSUB V6.S4, V7.S4, V7.S4
+	WORD $0x4f3c04e7 // sshr v7.4s, v7.4s, #4
+	VADD V16.S4, V6.S4, V6.S4
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V8.S4, V9.S4, V9.S4
+	WORD $0x4f3c0529 // sshr v9.4s, v9.4s, #4
+	VADD V16.S4, V8.S4, V8.S4
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 64(R6)
+	VSUB V10.S4, V11.S4, V11.S4
+	WORD $0x4f3c056b // sshr v11.4s, v11.4s, #4
+	VADD V16.S4, V10.S4, V10.S4
+	FMOVQ F10, 16(R6)
+	FMOVQ F11, 80(R6)
+	VSUB V12.S4, V13.S4, V13.S4
+	WORD $0x4f3c05ad // sshr v13.4s, v13.4s, #4
+	VADD V16.S4, V12.S4, V12.S4
+	FMOVQ F12, 32(R6)
+	FMOVQ F13, 96(R6)
+	VSUB V14.S4, V15.S4, V15.S4
+	WORD $0x4f3c05ef // sshr v15.4s, v15.4s, #4
+	VADD V16.S4, V14.S4, V14.S4
+	FMOVQ F14, 48(R6)
+	FMOVQ F15, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel302
+	RET
+
+// func int4Rows32Dotx3(t *tile)
+TEXT ·int4Rows32Dotx3(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	VMOVI $128, V18.B16
+	VMOVI $15, V19.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel307:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest309
+loop308:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe1a0 // sdot v0.4s, v13.16b, v15.4b[0]
+	WORD $0x4f90e1a4 // sdot v4.4s, v13.16b, v16.4b[0]
+	WORD $0x4f91e1a8 // sdot v8.4s, v13.16b, v17.4b[0]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	FMOVQ 16(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe1a2 // sdot v2.4s, v13.16b, v15.4b[0]
+	WORD $0x4f90e1a6 // sdot v6.4s, v13.16b, v16.4b[0]
+	WORD $0x4f91e1aa // sdot v10.4s, v13.16b, v17.4b[0]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4fafe1a0 // sdot v0.4s, v13.16b, v15.4b[1]
+	WORD $0x4fb0e1a4 // sdot v4.4s, v13.16b, v16.4b[1]
+	WORD $0x4fb1e1a8 // sdot v8.4s, v13.16b, v17.4b[1]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c1 // sdot v1.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c5 // sdot v5.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c9 // sdot v9.4s, v14.16b, v17.4b[1]
+	FMOVQ 80(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4fafe1a2 // sdot v2.4s, v13.16b, v15.4b[1]
+	WORD $0x4fb0e1a6 // sdot v6.4s, v13.16b, v16.4b[1]
+	WORD $0x4fb1e1aa // sdot v10.4s, v13.16b, v17.4b[1]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c3 // sdot v3.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c7 // sdot v7.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1cb // sdot v11.4s, v14.16b, v17.4b[1]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe9a0 // sdot v0.4s, v13.16b, v15.4b[2]
+	WORD $0x4f90e9a4 // sdot v4.4s, v13.16b, v16.4b[2]
+	WORD $0x4f91e9a8 // sdot v8.4s, v13.16b, v17.4b[2]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c1 // sdot v1.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c5 // sdot v5.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c9 // sdot v9.4s, v14.16b, v17.4b[2]
+	FMOVQ 144(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe9a2 // sdot v2.4s, v13.16b, v15.4b[2]
+	WORD $0x4f90e9a6 // sdot v6.4s, v13.16b, v16.4b[2]
+	WORD $0x4f91e9aa // sdot v10.4s, v13.16b, v17.4b[2]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c3 // sdot v3.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c7 // sdot v7.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9cb // sdot v11.4s, v14.16b, v17.4b[2]
+	PRFM 8384(R1), PLDL1KEEP
+	FMOVQ 192(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4fafe9a0 // sdot v0.4s, v13.16b, v15.4b[3]
+	WORD $0x4fb0e9a4 // sdot v4.4s, v13.16b, v16.4b[3]
+	WORD $0x4fb1e9a8 // sdot v8.4s, v13.16b, v17.4b[3]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c1 // sdot v1.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c5 // sdot v5.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c9 // sdot v9.4s, v14.16b, v17.4b[3]
+	FMOVQ 208(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4fafe9a2 // sdot v2.4s, v13.16b, v15.4b[3]
+	WORD $0x4fb0e9a6 // sdot v6.4s, v13.16b, v16.4b[3]
+	WORD $0x4fb1e9aa // sdot v10.4s, v13.16b, v17.4b[3]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c3 // sdot v3.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c7 // sdot v7.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9cb // sdot v11.4s, v14.16b, v17.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop308
+rest309:
+	ADDS $4, R3, R3
+	BEQ done311
+one310:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe1a0 // sdot v0.4s, v13.16b, v15.4b[0]
+	WORD $0x4f90e1a4 // sdot v4.4s, v13.16b, v16.4b[0]
+	WORD $0x4f91e1a8 // sdot v8.4s, v13.16b, v17.4b[0]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	FMOVQ 16(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe1a2 // sdot v2.4s, v13.16b, v15.4b[0]
+	WORD $0x4f90e1a6 // sdot v6.4s, v13.16b, v16.4b[0]
+	WORD $0x4f91e1aa // sdot v10.4s, v13.16b, v17.4b[0]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one310
+done311:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V12.S4
+	VSUB V0.S4, V1.S4, V1.S4
+	WORD $0x4f3c0421 // sshr v1.4s, v1.4s, #4
+	VADD V12.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 64(R6)
+	VSUB V2.S4, V3.S4, V3.S4
+	WORD $0x4f3c0463 // sshr v3.4s, v3.4s, #4
+	VADD V12.S4, V2.S4, V2.S4
+	FMOVQ F2, 16(R6)
+	FMOVQ F3, 80(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V12.S4
+	VSUB V4.S4, V5.S4, V5.S4
+	WORD $0x4f3c04a5 // sshr v5.4s, v5.4s, #4
+	VADD V12.S4, V4.S4, V4.S4
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 64(R6)
+	VSUB V6.S4, V7.S4, V7.S4
+	WORD $0x4f3c04e7 // sshr v7.4s, v7.4s, #4
+	VADD V12.S4, V6.S4, V6.S4
+	FMOVQ F6, 16(R6)
+	FMOVQ F7, 80(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V12.S4
+	VSUB V8.S4, V9.S4, V9.S4
+	WORD $0x4f3c0529 // sshr v9.4s, v9.4s, #4
+	VADD V12.S4, V8.S4, V8.S4
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 64(R6)
+	VSUB V10.S4, V11.S4, V11.S4
+	WORD $0x4f3c056b // sshr v11.4s, v11.4s, #4
+	VADD V12.S4, V10.S4, V10.S4
+	FMOVQ F10, 16(R6)
+	FMOVQ F11, 80(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest313
+loop312:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	FMOVQ 32(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe1a0 // sdot v0.4s, v13.16b, v15.4b[0]
+	WORD $0x4f90e1a4 // sdot v4.4s, v13.16b, v16.4b[0]
+	WORD $0x4f91e1a8 // sdot v8.4s, v13.16b, v17.4b[0]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	FMOVQ 48(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe1a2 // sdot v2.4s, v13.16b, v15.4b[0]
+	WORD $0x4f90e1a6 // sdot v6.4s, v13.16b, v16.4b[0]
+	WORD $0x4f91e1aa // sdot v10.4s, v13.16b, v17.4b[0]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	FMOVQ 96(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4fafe1a0 // sdot v0.4s, v13.16b, v15.4b[1]
+	WORD $0x4fb0e1a4 // sdot v4.4s, v13.16b, v16.4b[1]
+	WORD $0x4fb1e1a8 // sdot v8.4s, v13.16b, v17.4b[1]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c1 // sdot v1.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c5 // sdot v5.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c9 // sdot v9.4s, v14.16b, v17.4b[1]
+	FMOVQ 112(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4fafe1a2 // sdot v2.4s, v13.16b, v15.4b[1]
+	WORD $0x4fb0e1a6 // sdot v6.4s, v13.16b, v16.4b[1]
+	WORD $0x4fb1e1aa // sdot v10.4s, v13.16b, v17.4b[1]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c3 // sdot v3.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c7 // sdot v7.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1cb // sdot v11.4s, v14.16b, v17.4b[1]
+	FMOVQ 160(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe9a0 // sdot v0.4s, v13.16b, v15.4b[2]
+	WORD $0x4f90e9a4 // sdot v4.4s, v13.16b, v16.4b[2]
+	WORD $0x4f91e9a8 // sdot v8.4s, v13.16b, v17.4b[2]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c1 // sdot v1.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c5 // sdot v5.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c9 // sdot v9.4s, v14.16b, v17.4b[2]
+	FMOVQ 176(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe9a2 // sdot v2.4s, v13.16b, v15.4b[2]
+	WORD $0x4f90e9a6 // sdot v6.4s, v13.16b, v16.4b[2]
+	WORD $0x4f91e9aa // sdot v10.4s, v13.16b, v17.4b[2]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c3 // sdot v3.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c7 // sdot v7.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9cb // sdot v11.4s, v14.16b, v17.4b[2]
+	FMOVQ 224(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4fafe9a0 // sdot v0.4s, v13.16b, v15.4b[3]
+	WORD $0x4fb0e9a4 // sdot v4.4s, v13.16b, v16.4b[3]
+	WORD $0x4fb1e9a8 // sdot v8.4s, v13.16b, v17.4b[3]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c1 // sdot v1.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c5 // sdot v5.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c9 // sdot v9.4s, v14.16b, v17.4b[3]
+	FMOVQ 240(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4fafe9a2 // sdot v2.4s, v13.16b, v15.4b[3]
+	WORD $0x4fb0e9a6 // sdot v6.4s, v13.16b, v16.4b[3]
+	WORD $0x4fb1e9aa // sdot v10.4s, v13.16b, v17.4b[3]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c3 // sdot v3.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c7 // sdot v7.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9cb // sdot v11.4s, v14.16b, v17.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop312
+rest313:
+	ADDS $4, R3, R3
+	BEQ done315
+one314:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	FMOVQ 32(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe1a0 // sdot v0.4s, v13.16b, v15.4b[0]
+	WORD $0x4f90e1a4 // sdot v4.4s, v13.16b, v16.4b[0]
+	WORD $0x4f91e1a8 // sdot v8.4s, v13.16b, v17.4b[0]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	FMOVQ 48(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe1a2 // sdot v2.4s, v13.16b, v15.4b[0]
+	WORD $0x4f90e1a6 // sdot v6.4s, v13.16b, v16.4b[0]
+	WORD $0x4f91e1aa // sdot v10.4s, v13.16b, v17.4b[0]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one314
+done315:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V12.S4
+	VSUB V0.S4, V1.S4, V1.S4
+	WORD $0x4f3c0421 // sshr v1.4s, v1.4s, #4
+	VADD V12.S4, V0.S4, V0.S4
+	FMOVQ F0, 32(R6)
+	FMOVQ F1, 96(R6)
+	VSUB V2.S4, V3.S4, V3.S4
+	WORD $0x4f3c0463 // sshr v3.4s, v3.4s, #4
+	VADD V12.S4, V2.S4, V2.S4
+	FMOVQ F2, 48(R6)
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V12.S4
+	VSUB V4.S4, V5.S4, V5.S4
+	WORD $0x4f3c04a5 // sshr v5.4s, v5.4s, #4
+	VADD V12.S4, V4.S4, V4.S4
+	FMOVQ F4, 32(R6)
+	FMOVQ F5, 96(R6)
+	VSUB V6.S4, V7.S4, V7.S4
+	WORD $0x4f3c04e7 // sshr v7.4s, v7.4s, #4
+	VADD V12.S4, V6.S4, V6.S4
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V12.S4
+	VSUB V8.S4, V9.S4, V9.S4
+	WORD $0x4f3c0529 // sshr v9.4s, v9.4s, #4
+	VADD V12.S4, V8.S4, V8.S4
+	FMOVQ F8, 32(R6)
+	FMOVQ F9, 96(R6)
+	VSUB V10.S4, V11.S4, V11.S4
+	WORD $0x4f3c056b // sshr v11.4s, v11.4s, #4
+	VADD V12.S4, V10.S4, V10.S4
+	FMOVQ F10, 48(R6)
+	FMOVQ F11, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel307
+	RET
+
+// func int4Rows32Dotx4(t *tile)
+TEXT ·int4Rows32Dotx4(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	VMOVI $128, V23.B16
+	VMOVI $15, V24.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel316:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest318
+loop317:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93e220 // sdot v0.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e224 // sdot v4.4s, v17.16b, v20.4b[0]
+	WORD $0x4f95e228 // sdot v8.4s, v17.16b, v21.4b[0]
+	WORD $0x4f96e22c // sdot v12.4s, v17.16b, v22.4b[0]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	FMOVQ 16(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93e222 // sdot v2.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e226 // sdot v6.4s, v17.16b, v20.4b[0]
+	WORD $0x4f95e22a // sdot v10.4s, v17.16b, v21.4b[0]
+	WORD $0x4f96e22e // sdot v14.4s, v17.16b, v22.4b[0]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4fb3e220 // sdot v0.4s, v17.16b, v19.4b[1]
+	WORD $0x4fb4e224 // sdot v4.4s, v17.16b, v20.4b[1]
+	WORD $0x4fb5e228 // sdot v8.4s, v17.16b, v21.4b[1]
+	WORD $0x4fb6e22c // sdot v12.4s, v17.16b, v22.4b[1]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e245 // sdot v5.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e249 // sdot v9.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24d // sdot v13.4s, v18.16b, v22.4b[1]
+	FMOVQ 80(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4fb3e222 // sdot v2.4s, v17.16b, v19.4b[1]
+	WORD $0x4fb4e226 // sdot v6.4s, v17.16b, v20.4b[1]
+	WORD $0x4fb5e22a // sdot v10.4s, v17.16b, v21.4b[1]
+	WORD $0x4fb6e22e // sdot v14.4s, v17.16b, v22.4b[1]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e247 // sdot v7.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24b // sdot v11.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24f // sdot v15.4s, v18.16b, v22.4b[1]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93ea20 // sdot v0.4s, v17.16b, v19.4b[2]
+	WORD $0x4f94ea24 // sdot v4.4s, v17.16b, v20.4b[2]
+	WORD $0x4f95ea28 // sdot v8.4s, v17.16b, v21.4b[2]
+	WORD $0x4f96ea2c // sdot v12.4s, v17.16b, v22.4b[2]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea45 // sdot v5.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea49 // sdot v9.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4d // sdot v13.4s, v18.16b, v22.4b[2]
+	FMOVQ 144(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93ea22 // sdot v2.4s, v17.16b, v19.4b[2]
+	WORD $0x4f94ea26 // sdot v6.4s, v17.16b, v20.4b[2]
+	WORD $0x4f95ea2a // sdot v10.4s, v17.16b, v21.4b[2]
+	WORD $0x4f96ea2e // sdot v14.4s, v17.16b, v22.4b[2]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea47 // sdot v7.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4b // sdot v11.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4f // sdot v15.4s, v18.16b, v22.4b[2]
+	PRFM 8384(R1), PLDL1KEEP
+	FMOVQ 192(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4fb3ea20 // sdot v0.4s, v17.16b, v19.4b[3]
+	WORD $0x4fb4ea24 // sdot v4.4s, v17.16b, v20.4b[3]
+	WORD $0x4fb5ea28 // sdot v8.4s, v17.16b, v21.4b[3]
+	WORD $0x4fb6ea2c // sdot v12.4s, v17.16b, v22.4b[3]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea45 // sdot v5.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea49 // sdot v9.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4d // sdot v13.4s, v18.16b, v22.4b[3]
+	FMOVQ 208(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4fb3ea22 // sdot v2.4s, v17.16b, v19.4b[3]
+	WORD $0x4fb4ea26 // sdot v6.4s, v17.16b, v20.4b[3]
+	WORD $0x4fb5ea2a // sdot v10.4s, v17.16b, v21.4b[3]
+	WORD $0x4fb6ea2e // sdot v14.4s, v17.16b, v22.4b[3]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea47 // sdot v7.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4b // sdot v11.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4f // sdot v15.4s, v18.16b, v22.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop317
+rest318:
+	ADDS $4, R3, R3
+	BEQ done320
+one319:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93e220 // sdot v0.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e224 // sdot v4.4s, v17.16b, v20.4b[0]
+	WORD $0x4f95e228 // sdot v8.4s, v17.16b, v21.4b[0]
+	WORD $0x4f96e22c // sdot v12.4s, v17.16b, v22.4b[0]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	FMOVQ 16(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93e222 // sdot v2.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e226 // sdot v6.4s, v17.16b, v20.4b[0]
+	WORD $0x4f95e22a // sdot v10.4s, v17.16b, v21.4b[0]
+	WORD $0x4f96e22e // sdot v14.4s, v17.16b, v22.4b[0]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one319
+done320:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V0.S4, V1.S4, V1.S4
+	WORD $0x4f3c0421 // sshr v1.4s, v1.4s, #4
+	VADD V16.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 64(R6)
+	VSUB V2.S4, V3.S4, V3.S4
+	WORD $0x4f3c0463 // sshr v3.4s, v3.4s, #4
+	VADD V16.S4, V2.S4, V2.S4
+	FMOVQ F2, 16(R6)
+	FMOVQ F3, 80(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V4.S4, V5.S4, V5.S4
+	WORD $0x4f3c04a5 // sshr v5.4s, v5.4s, #4
+	VADD V16.S4, V4.S4, V4.S4
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 64(R6)
+	VSUB V6.S4, V7.S4, V7.S4
+	WORD $0x4f3c04e7 // sshr v7.4s, v7.4s, #4
+	VADD V16.S4, V6.S4, V6.S4
+	FMOVQ F6, 16(R6)
+	FMOVQ F7, 80(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V8.S4, V9.S4, V9.S4
+	WORD $0x4f3c0529 // sshr v9.4s, v9.4s, #4
+	VADD V16.S4, V8.S4, V8.S4
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 64(R6)
+	VSUB V10.S4, V11.S4, V11.S4
+	WORD $0x4f3c056b // sshr v11.4s, v11.4s, #4
+	VADD V16.S4, V10.S4, V10.S4
+	FMOVQ F10, 16(R6)
+	FMOVQ F11, 80(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+12)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V12.S4, V13.S4, V13.S4
+	WORD $0x4f3c05ad // sshr v13.4s, v13.4s, #4
+	VADD V16.S4, V12.S4, V12.S4
+	FMOVQ F12, 0(R6)
+	FMOVQ F13, 64(R6)
+	VSUB V14.S4, V15.S4, V15.S4
+	WORD $0x4f3c05ef // sshr v15.4s, v15.4s, #4
+	VADD V16.S4, V14.S4, V14.S4
+	FMOVQ F14, 16(R6)
+	FMOVQ F15, 80(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest322
+loop321:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	FMOVQ 32(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93e220 // sdot v0.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e224 // sdot v4.4s, v17.16b, v20.4b[0]
+	WORD $0x4f95e228 // sdot v8.4s, v17.16b, v21.4b[0]
+	WORD $0x4f96e22c // sdot v12.4s, v17.16b, v22.4b[0]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	FMOVQ 48(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93e222 // sdot v2.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e226 // sdot v6.4s, v17.16b, v20.4b[0]
+	WORD $0x4f95e22a // sdot v10.4s, v17.16b, v21.4b[0]
+	WORD $0x4f96e22e // sdot v14.4s, v17.16b, v22.4b[0]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	FMOVQ 96(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4fb3e220 // sdot v0.4s, v17.16b, v19.4b[1]
+	WORD $0x4fb4e224 // sdot v4.4s, v17.16b, v20.4b[1]
+	WORD $0x4fb5e228 // sdot v8.4s, v17.16b, v21.4b[1]
+	WORD $0x4fb6e22c // sdot v12.4s, v17.16b, v22.4b[1]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e245 // sdot v5.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e249 // sdot v9.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24d // sdot v13.4s, v18.16b, v22.4b[1]
+	FMOVQ 112(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4fb3e222 // sdot v2.4s, v17.16b, v19.4b[1]
+	WORD $0x4fb4e226 // sdot v6.4s, v17.16b, v20.4b[1]
+	WORD $0x4fb5e22a // sdot v10.4s, v17.16b, v21.4b[1]
+	WORD $0x4fb6e22e // sdot v14.4s, v17.16b, v22.4b[1]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e247 // sdot v7.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24b // sdot v11.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24f // sdot v15.4s, v18.16b, v22.4b[1]
+	FMOVQ 160(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93ea20 // sdot v0.4s, v17.16b, v19.4b[2]
+	WORD $0x4f94ea24 // sdot v4.4s, v17.16b, v20.4b[2]
+	WORD $0x4f95ea28 // sdot v8.4s, v17.16b, v21.4b[2]
+	WORD $0x4f96ea2c // sdot v12.4s, v17.16b, v22.4b[2]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea45 // sdot v5.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea49 // sdot v9.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4d // sdot v13.4s, v18.16b, v22.4b[2]
+	FMOVQ 176(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93ea22 // sdot v2.4s, v17.16b, v19.4b[2]
+	WORD $0x4f94ea26 // sdot v6.4s, v17.16b, v20.4b[2]
+	WORD $0x4f95ea2a // sdot v10.4s, v17.16b, v21.4b[2]
+	WORD $0x4f96ea2e // sdot v14.4s, v17.16b, v22.4b[2]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea47 // sdot v7.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4b // sdot v11.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4f // sdot v15.4s, v18.16b, v22.4b[2]
+	FMOVQ 224(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4fb3ea20 // sdot v0.4s, v17.16b, v19.4b[3]
+	WORD $0x4fb4ea24 // sdot v4.4s, v17.16b, v20.4b[3]
+	WORD $0x4fb5ea28 // sdot v8.4s, v17.16b, v21.4b[3]
+	WORD $0x4fb6ea2c // sdot v12.4s, v17.16b, v22.4b[3]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea45 // sdot v5.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea49 // sdot v9.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4d // sdot v13.4s, v18.16b, v22.4b[3]
+	FMOVQ 240(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4fb3ea22 // sdot v2.4s, v17.16b, v19.4b[3]
+	WORD $0x4fb4ea26 // sdot v6.4s, v17.16b, v20.4b[3]
+	WORD $0x4fb5ea2a // sdot v10.4s, v17.16b, v21.4b[3]
+	WORD $0x4fb6ea2e // sdot v14.4s, v17.16b, v22.4b[3]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea47 // sdot v7.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4b // sdot v11.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4f // sdot v15.4s, v18.16b, v22.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop321
+rest322:
+	ADDS $4, R3, R3
+	BEQ done324
+one323:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	FMOVQ 32(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93e220 // sdot v0.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e224 // sdot v4.4s, v17.16b, v20.4b[0]
+	WORD $0x4f95e228 // sdot v8.4s, v17.16b, v21.4b[0]
+	WORD $0x4f96e22c // sdot v12.4s, v17.16b, v22.4b[0]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	FMOVQ 48(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93e222 // sdot v2.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e226 // sdot v6.4s, v17.16b, v20.4b[0]
+	WORD $0x4f95e22a // sdot v10.4s, v17.16b, v21.4b[0]
+	WORD $0x4f96e22e // sdot v14.4s, v17.16b, v22.4b[0]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one323
+done324:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V0.S4, V1.S4, V1.S4
+	WORD $0x4f3c0421 // sshr v1.4s, v1.4s, #4
+	VADD V16.S4, V0.S4, V0.S4
+	FMOVQ F0, 32(R6)
+	FMOVQ F1, 96(R6)
+	VSUB V2.S4, V3.S4, V3.S4
+	WORD $0x4f3c0463 // sshr v3.4s, v3.4s, #4
+	VADD V16.S4, V2.S4, V2.S4
+	FMOVQ F2, 48(R6)
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V4.S4, V5.S4, V5.S4
+	WORD $0x4f3c04a5 // sshr v5.4s, v5.4s, #4
+	VADD V16.S4, V4.S4, V4.S4
+	FMOVQ F4, 32(R6)
+	FMOVQ F5, 96(R6)
+	VSUB V6.S4, V7.S4, V7.S4
+	WORD $0x4f3c04e7 // sshr v7.4s, v7.4s, #4
+	VADD V16.S4, V6.S4, V6.S4
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V8.S4, V9.S4, V9.S4
+	WORD $0x4f3c0529 // sshr v9.4s, v9.4s, #4
+	VADD V16.S4, V8.S4, V8.S4
+	FMOVQ F8, 32(R6)
+	FMOVQ F9, 96(R6)
+	VSUB V10.S4, V11.S4, V11.S4
+	WORD $0x4f3c056b // sshr v11.4s, v11.4s, #4
+	VADD V16.S4, V10.S4, V10.S4
+	FMOVQ F10, 48(R6)
+	FMOVQ F11, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+12)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V12.S4, V13.S4, V13.S4
+	WORD $0x4f3c05ad // sshr v13.4s, v13.4s, #4
+	VADD V16.S4, V12.S4, V12.S4
+	FMOVQ F12, 32(R6)
+	FMOVQ F13, 96(R6)
+	VSUB V14.S4, V15.S4, V15.S4
+	WORD $0x4f3c05ef // sshr v15.4s, v15.4s, #4
+	VADD V16.S4, V14.S4, V14.S4
+	FMOVQ F14, 48(R6)
+	FMOVQ F15, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel316
+	RET
+
+// func int4Rows32Dotx5(t *tile)
+TEXT ·int4Rows32Dotx5(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	VMOVI $128, V28.B16
+	VMOVI $15, V29.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel325:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest327
+loop326:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97e2a0 // sdot v0.4s, v21.16b, v23.4b[0]
+	WORD $0x4f98e2a4 // sdot v4.4s, v21.16b, v24.4b[0]
+	WORD $0x4f99e2a8 // sdot v8.4s, v21.16b, v25.4b[0]
+	WORD $0x4f9ae2ac // sdot v12.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9be2b0 // sdot v16.4s, v21.16b, v27.4b[0]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	FMOVQ 16(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97e2a2 // sdot v2.4s, v21.16b, v23.4b[0]
+	WORD $0x4f98e2a6 // sdot v6.4s, v21.16b, v24.4b[0]
+	WORD $0x4f99e2aa // sdot v10.4s, v21.16b, v25.4b[0]
+	WORD $0x4f9ae2ae // sdot v14.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9be2b2 // sdot v18.4s, v21.16b, v27.4b[0]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	PRFM 8256(R1), PLDL1KEEP
+	FMOVQ 64(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4fb7e2a0 // sdot v0.4s, v21.16b, v23.4b[1]
+	WORD $0x4fb8e2a4 // sdot v4.4s, v21.16b, v24.4b[1]
+	WORD $0x4fb9e2a8 // sdot v8.4s, v21.16b, v25.4b[1]
+	WORD $0x4fbae2ac // sdot v12.4s, v21.16b, v26.4b[1]
+	WORD $0x4fbbe2b0 // sdot v16.4s, v21.16b, v27.4b[1]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c1 // sdot v1.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c5 // sdot v5.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c9 // sdot v9.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cd // sdot v13.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d1 // sdot v17.4s, v22.16b, v27.4b[1]
+	FMOVQ 80(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4fb7e2a2 // sdot v2.4s, v21.16b, v23.4b[1]
+	WORD $0x4fb8e2a6 // sdot v6.4s, v21.16b, v24.4b[1]
+	WORD $0x4fb9e2aa // sdot v10.4s, v21.16b, v25.4b[1]
+	WORD $0x4fbae2ae // sdot v14.4s, v21.16b, v26.4b[1]
+	WORD $0x4fbbe2b2 // sdot v18.4s, v21.16b, v27.4b[1]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c3 // sdot v3.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c7 // sdot v7.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2cb // sdot v11.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cf // sdot v15.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d3 // sdot v19.4s, v22.16b, v27.4b[1]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97eaa0 // sdot v0.4s, v21.16b, v23.4b[2]
+	WORD $0x4f98eaa4 // sdot v4.4s, v21.16b, v24.4b[2]
+	WORD $0x4f99eaa8 // sdot v8.4s, v21.16b, v25.4b[2]
+	WORD $0x4f9aeaac // sdot v12.4s, v21.16b, v26.4b[2]
+	WORD $0x4f9beab0 // sdot v16.4s, v21.16b, v27.4b[2]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97eac1 // sdot v1.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac5 // sdot v5.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac9 // sdot v9.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacd // sdot v13.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead1 // sdot v17.4s, v22.16b, v27.4b[2]
+	FMOVQ 144(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97eaa2 // sdot v2.4s, v21.16b, v23.4b[2]
+	WORD $0x4f98eaa6 // sdot v6.4s, v21.16b, v24.4b[2]
+	WORD $0x4f99eaaa // sdot v10.4s, v21.16b, v25.4b[2]
+	WORD $0x4f9aeaae // sdot v14.4s, v21.16b, v26.4b[2]
+	WORD $0x4f9beab2 // sdot v18.4s, v21.16b, v27.4b[2]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97eac3 // sdot v3.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac7 // sdot v7.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eacb // sdot v11.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacf // sdot v15.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead3 // sdot v19.4s, v22.16b, v27.4b[2]
+	PRFM 8384(R1), PLDL1KEEP
+	FMOVQ 192(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4fb7eaa0 // sdot v0.4s, v21.16b, v23.4b[3]
+	WORD $0x4fb8eaa4 // sdot v4.4s, v21.16b, v24.4b[3]
+	WORD $0x4fb9eaa8 // sdot v8.4s, v21.16b, v25.4b[3]
+	WORD $0x4fbaeaac // sdot v12.4s, v21.16b, v26.4b[3]
+	WORD $0x4fbbeab0 // sdot v16.4s, v21.16b, v27.4b[3]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac1 // sdot v1.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac5 // sdot v5.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac9 // sdot v9.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacd // sdot v13.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead1 // sdot v17.4s, v22.16b, v27.4b[3]
+	FMOVQ 208(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4fb7eaa2 // sdot v2.4s, v21.16b, v23.4b[3]
+	WORD $0x4fb8eaa6 // sdot v6.4s, v21.16b, v24.4b[3]
+	WORD $0x4fb9eaaa // sdot v10.4s, v21.16b, v25.4b[3]
+	WORD $0x4fbaeaae // sdot v14.4s, v21.16b, v26.4b[3]
+	WORD $0x4fbbeab2 // sdot v18.4s, v21.16b, v27.4b[3]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac3 // sdot v3.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac7 // sdot v7.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eacb // sdot v11.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacf // sdot v15.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead3 // sdot v19.4s, v22.16b, v27.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop326
+rest327:
+	ADDS $4, R3, R3
+	BEQ done329
+one328:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97e2a0 // sdot v0.4s, v21.16b, v23.4b[0]
+	WORD $0x4f98e2a4 // sdot v4.4s, v21.16b, v24.4b[0]
+	WORD $0x4f99e2a8 // sdot v8.4s, v21.16b, v25.4b[0]
+	WORD $0x4f9ae2ac // sdot v12.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9be2b0 // sdot v16.4s, v21.16b, v27.4b[0]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	FMOVQ 16(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97e2a2 // sdot v2.4s, v21.16b, v23.4b[0]
+	WORD $0x4f98e2a6 // sdot v6.4s, v21.16b, v24.4b[0]
+	WORD $0x4f99e2aa // sdot v10.4s, v21.16b, v25.4b[0]
+	WORD $0x4f9ae2ae // sdot v14.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9be2b2 // sdot v18.4s, v21.16b, v27.4b[0]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one328
+done329:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V0.S4, V1.S4, V1.S4
+	WORD $0x4f3c0421 // sshr v1.4s, v1.4s, #4
+	VADD V20.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 64(R6)
+	VSUB V2.S4, V3.S4, V3.S4
+	WORD $0x4f3c0463 // sshr v3.4s, v3.4s, #4
+	VADD V20.S4, V2.S4, V2.S4
+	FMOVQ F2, 16(R6)
+	FMOVQ F3, 80(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V4.S4, V5.S4, V5.S4
+	WORD $0x4f3c04a5 // sshr v5.4s, v5.4s, #4
+	VADD V20.S4, V4.S4, V4.S4
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 64(R6)
+	VSUB V6.S4, V7.S4, V7.S4
+	WORD $0x4f3c04e7 // sshr v7.4s, v7.4s, #4
+	VADD V20.S4, V6.S4, V6.S4
+	FMOVQ F6, 16(R6)
+	FMOVQ F7, 80(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V8.S4, V9.S4, V9.S4
+	WORD $0x4f3c0529 // sshr v9.4s, v9.4s, #4
+	VADD V20.S4, V8.S4, V8.S4
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 64(R6)
+	VSUB V10.S4, V11.S4, V11.S4
+	WORD $0x4f3c056b // sshr v11.4s, v11.4s, #4
+	VADD V20.S4, V10.S4, V10.S4
+	FMOVQ F10, 16(R6)
+	FMOVQ F11, 80(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+12)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V12.S4, V13.S4, V13.S4
+	WORD $0x4f3c05ad // sshr v13.4s, v13.4s, #4
+	VADD V20.S4, V12.S4, V12.S4
+	FMOVQ F12, 0(R6)
+	FMOVQ F13, 64(R6)
+	VSUB V14.S4, V15.S4, V15.S4
+	WORD $0x4f3c05ef // sshr v15.4s, v15.4s, #4
+	VADD V20.S4, V14.S4, V14.S4
+	FMOVQ F14, 16(R6)
+	FMOVQ F15, 80(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+16)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V16.S4, V17.S4, V17.S4
+	WORD $0x4f3c0631 // sshr v17.4s, v17.4s, #4
+	VADD V20.S4, V16.S4, V16.S4
+	FMOVQ F16, 0(R6)
+	FMOVQ F17, 64(R6)
+	VSUB V18.S4, V19.S4, V19.S4
+	WORD $0x4f3c0673 // sshr v19.4s, v19.4s, #4
+	VADD V20.S4, V18.S4, V18.S4
+	FMOVQ F18, 16(R6)
+	FMOVQ F19, 80(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest331
+loop330:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	FMOVQ 32(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97e2a0 // sdot v0.4s, v21.16b, v23.4b[0]
+	WORD $0x4f98e2a4 // sdot v4.4s, v21.16b, v24.4b[0]
+	WORD $0x4f99e2a8 // sdot v8.4s, v21.16b, v25.4b[0]
+	WORD $0x4f9ae2ac // sdot v12.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9be2b0 // sdot v16.4s, v21.16b, v27.4b[0]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	FMOVQ 48(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97e2a2 // sdot v2.4s, v21.16b, v23.4b[0]
+	WORD $0x4f98e2a6 // sdot v6.4s, v21.16b, v24.4b[0]
+	WORD $0x4f99e2aa // sdot v10.4s, v21.16b, v25.4b[0]
+	WORD $0x4f9ae2ae // sdot v14.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9be2b2 // sdot v18.4s, v21.16b, v27.4b[0]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	FMOVQ 96(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4fb7e2a0 // sdot v0.4s, v21.16b, v23.4b[1]
+	WORD $0x4fb8e2a4 // sdot v4.4s, v21.16b, v24.4b[1]
+	WORD $0x4fb9e2a8 // sdot v8.4s, v21.16b, v25.4b[1]
+	WORD $0x4fbae2ac // sdot v12.4s, v21.16b, v26.4b[1]
+	WORD $0x4fbbe2b0 // sdot v16.4s, v21.16b, v27.4b[1]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c1 // sdot v1.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c5 // sdot v5.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c9 // sdot v9.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cd // sdot v13.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d1 // sdot v17.4s, v22.16b, v27.4b[1]
+	FMOVQ 112(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4fb7e2a2 // sdot v2.4s, v21.16b, v23.4b[1]
+	WORD $0x4fb8e2a6 // sdot v6.4s, v21.16b, v24.4b[1]
+	WORD $0x4fb9e2aa // sdot v10.4s, v21.16b, v25.4b[1]
+	WORD $0x4fbae2ae // sdot v14.4s, v21.16b, v26.4b[1]
+	WORD $0x4fbbe2b2 // sdot v18.4s, v21.16b, v27.4b[1]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c3 // sdot v3.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c7 // sdot v7.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2cb // sdot v11.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cf // sdot v15.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d3 // sdot v19.4s, v22.16b, v27.4b[1]
+	FMOVQ 160(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97eaa0 // sdot v0.4s, v21.16b, v23.4b[2]
+	WORD $0x4f98eaa4 // sdot v4.4s, v21.16b, v24.4b[2]
+	WORD $0x4f99eaa8 // sdot v8.4s, v21.16b, v25.4b[2]
+	WORD $0x4f9aeaac // sdot v12.4s, v21.16b, v26.4b[2]
+	WORD $0x4f9beab0 // sdot v16.4s, v21.16b, v27.4b[2]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97eac1 // sdot v1.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac5 // sdot v5.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac9 // sdot v9.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacd // sdot v13.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead1 // sdot v17.4s, v22.16b, v27.4b[2]
+	FMOVQ 176(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97eaa2 // sdot v2.4s, v21.16b, v23.4b[2]
+	WORD $0x4f98eaa6 // sdot v6.4s, v21.16b, v24.4b[2]
+	WORD $0x4f99eaaa // sdot v10.4s, v21.16b, v25.4b[2]
+	WORD $0x4f9aeaae // sdot v14.4s, v21.16b, v26.4b[2]
+	WORD $0x4f9beab2 // sdot v18.4s, v21.16b, v27.4b[2]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97eac3 // sdot v3.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac7 // sdot v7.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eacb // sdot v11.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacf // sdot v15.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead3 // sdot v19.4s, v22.16b, v27.4b[2]
+	FMOVQ 224(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4fb7eaa0 // sdot v0.4s, v21.16b, v23.4b[3]
+	WORD $0x4fb8eaa4 // sdot v4.4s, v21.16b, v24.4b[3]
+	WORD $0x4fb9eaa8 // sdot v8.4s, v21.16b, v25.4b[3]
+	WORD $0x4fbaeaac // sdot v12.4s, v21.16b, v26.4b[3]
+	WORD $0x4fbbeab0 // sdot v16.4s, v21.16b, v27.4b[3]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac1 // sdot v1.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac5 // sdot v5.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac9 // sdot v9.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacd // sdot v13.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead1 // sdot v17.4s, v22.16b, v27.4b[3]
+	FMOVQ 240(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4fb7eaa2 // sdot v2.4s, v21.16b, v23.4b[3]
+	WORD $0x4fb8eaa6 // sdot v6.4s, v21.16b, v24.4b[3]
+	WORD $0x4fb9eaaa // sdot v10.4s, v21.16b, v25.4b[3]
+	WORD $0x4fbaeaae // sdot v14.4s, v21.16b, v26.4b[3]
+	WORD $0x4fbbeab2 // sdot v18.4s, v21.16b, v27.4b[3]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac3 // sdot v3.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac7 // sdot v7.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eacb // sdot v11.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacf // sdot v15.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead3 // sdot v19.4s, v22.16b, v27.4b[3]
+	ADD $256, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop330
+rest331:
+	ADDS $4, R3, R3
+	BEQ done333
+one332:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	FMOVQ 32(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97e2a0 // sdot v0.4s, v21.16b, v23.4b[0]
+	WORD $0x4f98e2a4 // sdot v4.4s, v21.16b, v24.4b[0]
+	WORD $0x4f99e2a8 // sdot v8.4s, v21.16b, v25.4b[0]
+	WORD $0x4f9ae2ac // sdot v12.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9be2b0 // sdot v16.4s, v21.16b, v27.4b[0]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	FMOVQ 48(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97e2a2 // sdot v2.4s, v21.16b, v23.4b[0]
+	WORD $0x4f98e2a6 // sdot v6.4s, v21.16b, v24.4b[0]
+	WORD $0x4f99e2aa // sdot v10.4s, v21.16b, v25.4b[0]
+	WORD $0x4f9ae2ae // sdot v14.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9be2b2 // sdot v18.4s, v21.16b, v27.4b[0]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one332
+done333:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V0.S4, V1.S4, V1.S4
+	WORD $0x4f3c0421 // sshr v1.4s, v1.4s, #4
+	VADD V20.S4, V0.S4, V0.S4
+	FMOVQ F0, 32(R6)
+	FMOVQ F1, 96(R6)
+	VSUB V2.S4, V3.S4, V3.S4
+	WORD $0x4f3c0463 // sshr v3.4s, v3.4s, #4
+	VADD V20.S4, V2.S4, V2.S4
+	FMOVQ F2, 48(R6)
+	FMOVQ F3, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V4.S4, V5.S4, V5.S4
+	WORD $0x4f3c04a5 // sshr v5.4s, v5.4s, #4
+	VADD V20.S4, V4.S4, V4.S4
+	FMOVQ F4, 32(R6)
+	FMOVQ F5, 96(R6)
+	VSUB V6.S4, V7.S4, V7.S4
+	WORD $0x4f3c04e7 // sshr v7.4s, v7.4s, #4
+	VADD V20.S4, V6.S4, V6.S4
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V8.S4, V9.S4, V9.S4
+	WORD $0x4f3c0529 // sshr v9.4s, v9.4s, #4
+	VADD V20.S4, V8.S4, V8.S4
+	FMOVQ F8, 32(R6)
+	FMOVQ F9, 96(R6)
+	VSUB V10.S4, V11.S4, V11.S4
+	WORD $0x4f3c056b // sshr v11.4s, v11.4s, #4
+	VADD V20.S4, V10.S4, V10.S4
+	FMOVQ F10, 48(R6)
+	FMOVQ F11, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+12)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V12.S4, V13.S4, V13.S4
+	WORD $0x4f3c05ad // sshr v13.4s, v13.4s, #4
+	VADD V20.S4, V12.S4, V12.S4
+	FMOVQ F12, 32(R6)
+	FMOVQ F13, 96(R6)
+	VSUB V14.S4, V15.S4, V15.S4
+	WORD $0x4f3c05ef // sshr v15.4s, v15.4s, #4
+	VADD V20.S4, V14.S4, V14.S4
+	FMOVQ F14, 48(R6)
+	FMOVQ F15, 112(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+16)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V16.S4, V17.S4, V17.S4
+	WORD $0x4f3c0631 // sshr v17.4s, v17.4s, #4
+	VADD V20.S4, V16.S4, V16.S4
+	FMOVQ F16, 32(R6)
+	FMOVQ F17, 96(R6)
+	VSUB V18.S4, V19.S4, V19.S4
+	WORD $0x4f3c0673 // sshr v19.4s, v19.4s, #4
+	VADD V20.S4, V18.S4, V18.S4
+	FMOVQ F18, 48(R6)
+	FMOVQ F19, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel325
+	RET
+
+// func int4Rows64Dotx1(t *tile)
+TEXT ·int4Rows64Dotx1(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	VMOVI $128, V12.B16
+	VMOVI $15, V13.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel334:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	SUBS $4, R3, R3
+	BLT rest336
+loop335:
+	FMOVQ (R4), F11
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be120 // sdot v0.4s, v9.16b, v11.4b[0]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be141 // sdot v1.4s, v10.16b, v11.4b[0]
+	FMOVQ 16(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be122 // sdot v2.4s, v9.16b, v11.4b[0]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be143 // sdot v3.4s, v10.16b, v11.4b[0]
+	FMOVQ 32(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be124 // sdot v4.4s, v9.16b, v11.4b[0]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be145 // sdot v5.4s, v10.16b, v11.4b[0]
+	FMOVQ 48(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be126 // sdot v6.4s, v9.16b, v11.4b[0]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be147 // sdot v7.4s, v10.16b, v11.4b[0]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4fabe120 // sdot v0.4s, v9.16b, v11.4b[1]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4fabe141 // sdot v1.4s, v10.16b, v11.4b[1]
+	FMOVQ 144(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4fabe122 // sdot v2.4s, v9.16b, v11.4b[1]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4fabe143 // sdot v3.4s, v10.16b, v11.4b[1]
+	FMOVQ 160(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4fabe124 // sdot v4.4s, v9.16b, v11.4b[1]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4fabe145 // sdot v5.4s, v10.16b, v11.4b[1]
+	FMOVQ 176(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4fabe126 // sdot v6.4s, v9.16b, v11.4b[1]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4fabe147 // sdot v7.4s, v10.16b, v11.4b[1]
+	PRFM 8448(R1), PLDL1KEEP
+	FMOVQ 256(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be920 // sdot v0.4s, v9.16b, v11.4b[2]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be941 // sdot v1.4s, v10.16b, v11.4b[2]
+	FMOVQ 272(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be922 // sdot v2.4s, v9.16b, v11.4b[2]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be943 // sdot v3.4s, v10.16b, v11.4b[2]
+	FMOVQ 288(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be924 // sdot v4.4s, v9.16b, v11.4b[2]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be945 // sdot v5.4s, v10.16b, v11.4b[2]
+	FMOVQ 304(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be926 // sdot v6.4s, v9.16b, v11.4b[2]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be947 // sdot v7.4s, v10.16b, v11.4b[2]
+	PRFM 8576(R1), PLDL1KEEP
+	FMOVQ 384(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4fabe920 // sdot v0.4s, v9.16b, v11.4b[3]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4fabe941 // sdot v1.4s, v10.16b, v11.4b[3]
+	FMOVQ 400(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4fabe922 // sdot v2.4s, v9.16b, v11.4b[3]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4fabe943 // sdot v3.4s, v10.16b, v11.4b[3]
+	FMOVQ 416(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4fabe924 // sdot v4.4s, v9.16b, v11.4b[3]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4fabe945 // sdot v5.4s, v10.16b, v11.4b[3]
+	FMOVQ 432(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4fabe926 // sdot v6.4s, v9.16b, v11.4b[3]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4fabe947 // sdot v7.4s, v10.16b, v11.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	SUBS $4, R3, R3
+	BGE loop335
+rest336:
+	ADDS $4, R3, R3
+	BEQ done338
+one337:
+	FMOVS (R4), F11
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be120 // sdot v0.4s, v9.16b, v11.4b[0]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be141 // sdot v1.4s, v10.16b, v11.4b[0]
+	FMOVQ 16(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be122 // sdot v2.4s, v9.16b, v11.4b[0]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be143 // sdot v3.4s, v10.16b, v11.4b[0]
+	FMOVQ 32(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be124 // sdot v4.4s, v9.16b, v11.4b[0]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be145 // sdot v5.4s, v10.16b, v11.4b[0]
+	FMOVQ 48(R1), F8
+	VAND V13.B16, V8.B16, V9.B16
+	WORD $0x4f8be126 // sdot v6.4s, v9.16b, v11.4b[0]
+	VEOR V12.B16, V8.B16, V10.B16
+	WORD $0x4f8be147 // sdot v7.4s, v10.16b, v11.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	SUBS $1, R3, R3
+	BNE one337
+done338:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V8.S4
+	VSUB V0.S4, V1.S4, V1.S4
+	WORD $0x4f3c0421 // sshr v1.4s, v1.4s, #4
+	VADD V8.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 128(R6)
+	VSUB V2.S4, V3.S4, V3.S4
+	WORD $0x4f3c0463 // sshr v3.4s, v3.4s, #4
+	VADD V8.S4, V2.S4, V2.S4
+	FMOVQ F2, 16(R6)
+	FMOVQ F3, 144(R6)
+	VSUB V4.S4, V5.S4, V5.S4
+	WORD $0x4f3c04a5 // sshr v5.4s, v5.4s, #4
+	VADD V8.S4, V4.S4, V4.S4
+	FMOVQ F4, 32(R6)
+	FMOVQ F5, 160(R6)
+	VSUB V6.S4, V7.S4, V7.S4
+	WORD $0x4f3c04e7 // sshr v7.4s, v7.4s, #4
+	VADD V8.S4, V6.S4, V6.S4
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 176(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel334
+	RET
+
+// func int4Rows64Dotx2(t *tile)
+TEXT ·int4Rows64Dotx2(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	VMOVI $128, V21.B16
+	VMOVI $15, V22.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel339:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest341
+loop340:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93e220 // sdot v0.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e228 // sdot v8.4s, v17.16b, v20.4b[0]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e249 // sdot v9.4s, v18.16b, v20.4b[0]
+	FMOVQ 16(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93e222 // sdot v2.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e22a // sdot v10.4s, v17.16b, v20.4b[0]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e24b // sdot v11.4s, v18.16b, v20.4b[0]
+	FMOVQ 32(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93e224 // sdot v4.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e22c // sdot v12.4s, v17.16b, v20.4b[0]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93e245 // sdot v5.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e24d // sdot v13.4s, v18.16b, v20.4b[0]
+	FMOVQ 48(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93e226 // sdot v6.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e22e // sdot v14.4s, v17.16b, v20.4b[0]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93e247 // sdot v7.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e24f // sdot v15.4s, v18.16b, v20.4b[0]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4fb3e220 // sdot v0.4s, v17.16b, v19.4b[1]
+	WORD $0x4fb4e228 // sdot v8.4s, v17.16b, v20.4b[1]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e249 // sdot v9.4s, v18.16b, v20.4b[1]
+	FMOVQ 144(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4fb3e222 // sdot v2.4s, v17.16b, v19.4b[1]
+	WORD $0x4fb4e22a // sdot v10.4s, v17.16b, v20.4b[1]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e24b // sdot v11.4s, v18.16b, v20.4b[1]
+	FMOVQ 160(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4fb3e224 // sdot v4.4s, v17.16b, v19.4b[1]
+	WORD $0x4fb4e22c // sdot v12.4s, v17.16b, v20.4b[1]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4fb3e245 // sdot v5.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e24d // sdot v13.4s, v18.16b, v20.4b[1]
+	FMOVQ 176(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4fb3e226 // sdot v6.4s, v17.16b, v19.4b[1]
+	WORD $0x4fb4e22e // sdot v14.4s, v17.16b, v20.4b[1]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4fb3e247 // sdot v7.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e24f // sdot v15.4s, v18.16b, v20.4b[1]
+	PRFM 8448(R1), PLDL1KEEP
+	FMOVQ 256(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93ea20 // sdot v0.4s, v17.16b, v19.4b[2]
+	WORD $0x4f94ea28 // sdot v8.4s, v17.16b, v20.4b[2]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea49 // sdot v9.4s, v18.16b, v20.4b[2]
+	FMOVQ 272(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93ea22 // sdot v2.4s, v17.16b, v19.4b[2]
+	WORD $0x4f94ea2a // sdot v10.4s, v17.16b, v20.4b[2]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea4b // sdot v11.4s, v18.16b, v20.4b[2]
+	FMOVQ 288(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93ea24 // sdot v4.4s, v17.16b, v19.4b[2]
+	WORD $0x4f94ea2c // sdot v12.4s, v17.16b, v20.4b[2]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93ea45 // sdot v5.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea4d // sdot v13.4s, v18.16b, v20.4b[2]
+	FMOVQ 304(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93ea26 // sdot v6.4s, v17.16b, v19.4b[2]
+	WORD $0x4f94ea2e // sdot v14.4s, v17.16b, v20.4b[2]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93ea47 // sdot v7.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea4f // sdot v15.4s, v18.16b, v20.4b[2]
+	PRFM 8576(R1), PLDL1KEEP
+	FMOVQ 384(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4fb3ea20 // sdot v0.4s, v17.16b, v19.4b[3]
+	WORD $0x4fb4ea28 // sdot v8.4s, v17.16b, v20.4b[3]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea49 // sdot v9.4s, v18.16b, v20.4b[3]
+	FMOVQ 400(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4fb3ea22 // sdot v2.4s, v17.16b, v19.4b[3]
+	WORD $0x4fb4ea2a // sdot v10.4s, v17.16b, v20.4b[3]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea4b // sdot v11.4s, v18.16b, v20.4b[3]
+	FMOVQ 416(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4fb3ea24 // sdot v4.4s, v17.16b, v19.4b[3]
+	WORD $0x4fb4ea2c // sdot v12.4s, v17.16b, v20.4b[3]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea45 // sdot v5.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea4d // sdot v13.4s, v18.16b, v20.4b[3]
+	FMOVQ 432(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4fb3ea26 // sdot v6.4s, v17.16b, v19.4b[3]
+	WORD $0x4fb4ea2e // sdot v14.4s, v17.16b, v20.4b[3]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea47 // sdot v7.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea4f // sdot v15.4s, v18.16b, v20.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	SUBS $4, R3, R3
+	BGE loop340
+rest341:
+	ADDS $4, R3, R3
+	BEQ done343
+one342:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93e220 // sdot v0.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e228 // sdot v8.4s, v17.16b, v20.4b[0]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e249 // sdot v9.4s, v18.16b, v20.4b[0]
+	FMOVQ 16(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93e222 // sdot v2.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e22a // sdot v10.4s, v17.16b, v20.4b[0]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e24b // sdot v11.4s, v18.16b, v20.4b[0]
+	FMOVQ 32(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93e224 // sdot v4.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e22c // sdot v12.4s, v17.16b, v20.4b[0]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93e245 // sdot v5.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e24d // sdot v13.4s, v18.16b, v20.4b[0]
+	FMOVQ 48(R1), F16
+	VAND V22.B16, V16.B16, V17.B16
+	WORD $0x4f93e226 // sdot v6.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e22e // sdot v14.4s, v17.16b, v20.4b[0]
+	VEOR V21.B16, V16.B16, V18.B16
+	WORD $0x4f93e247 // sdot v7.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e24f // sdot v15.4s, v18.16b, v20.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	SUBS $1, R3, R3
+	BNE one342
+done343:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V0.S4, V1.S4, V1.S4
+	WORD $0x4f3c0421 // sshr v1.4s, v1.4s, #4
+	VADD V16.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 128(R6)
+	VSUB V2.S4, V3.S4, V3.S4
+	WORD $0x4f3c0463 // sshr v3.4s, v3.4s, #4
+	VADD V16.S4, V2.S4, V2.S4
+	FMOVQ F2, 16(R6)
+	FMOVQ F3, 144(R6)
+	VSUB V4.S4, V5.S4, V5.S4
+	WORD $0x4f3c04a5 // sshr v5.4s, v5.4s, #4
+	VADD V16.S4, V4.S4, V4.S4
+	FMOVQ F4, 32(R6)
+	FMOVQ F5, 160(R6)
+	VSUB V6.S4, V7.S4, V7.S4
+	WORD $0x4f3c04e7 // sshr v7.4s, v7.4s, #4
+	VADD V16.S4, V6.S4, V6.S4
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 176(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V8.S4, V9.S4, V9.S4
+	WORD $0x4f3c0529 // sshr v9.4s, v9.4s, #4
+	VADD V16.S4, V8.S4, V8.S4
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 128(R6)
+	VSUB V10.S4, V11.S4, V11.S4
+	WORD $0x4f3c056b // sshr v11.4s, v11.4s, #4
+	VADD V16.S4, V10.S4, V10.S4
+	FMOVQ F10, 16(R6)
+	FMOVQ F11, 144(R6)
+	VSUB V12.S4, V13.S4, V13.S4
+	WORD $0x4f3c05ad // sshr v13.4s, v13.4s, #4
+	VADD V16.S4, V12.S4, V12.S4
+	FMOVQ F12, 32(R6)
+	FMOVQ F13, 160(R6)
+	VSUB V14.S4, V15.S4, V15.S4
+	WORD $0x4f3c05ef // sshr v15.4s, v15.4s, #4
+	VADD V16.S4, V14.S4, V14.S4
+	FMOVQ F14, 48(R6)
+	FMOVQ F15, 176(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel339
+	RET
+
+// func int4Rows64Dotx3(t *tile)
+TEXT ·int4Rows64Dotx3(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	VMOVI $128, V18.B16
+	VMOVI $15, V19.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel344:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest346
+loop345:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe1a0 // sdot v0.4s, v13.16b, v15.4b[0]
+	WORD $0x4f90e1a4 // sdot v4.4s, v13.16b, v16.4b[0]
+	WORD $0x4f91e1a8 // sdot v8.4s, v13.16b, v17.4b[0]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	FMOVQ 16(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe1a2 // sdot v2.4s, v13.16b, v15.4b[0]
+	WORD $0x4f90e1a6 // sdot v6.4s, v13.16b, v16.4b[0]
+	WORD $0x4f91e1aa // sdot v10.4s, v13.16b, v17.4b[0]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4fafe1a0 // sdot v0.4s, v13.16b, v15.4b[1]
+	WORD $0x4fb0e1a4 // sdot v4.4s, v13.16b, v16.4b[1]
+	WORD $0x4fb1e1a8 // sdot v8.4s, v13.16b, v17.4b[1]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c1 // sdot v1.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c5 // sdot v5.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c9 // sdot v9.4s, v14.16b, v17.4b[1]
+	FMOVQ 144(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4fafe1a2 // sdot v2.4s, v13.16b, v15.4b[1]
+	WORD $0x4fb0e1a6 // sdot v6.4s, v13.16b, v16.4b[1]
+	WORD $0x4fb1e1aa // sdot v10.4s, v13.16b, v17.4b[1]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c3 // sdot v3.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c7 // sdot v7.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1cb // sdot v11.4s, v14.16b, v17.4b[1]
+	PRFM 8448(R1), PLDL1KEEP
+	FMOVQ 256(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe9a0 // sdot v0.4s, v13.16b, v15.4b[2]
+	WORD $0x4f90e9a4 // sdot v4.4s, v13.16b, v16.4b[2]
+	WORD $0x4f91e9a8 // sdot v8.4s, v13.16b, v17.4b[2]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c1 // sdot v1.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c5 // sdot v5.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c9 // sdot v9.4s, v14.16b, v17.4b[2]
+	FMOVQ 272(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe9a2 // sdot v2.4s, v13.16b, v15.4b[2]
+	WORD $0x4f90e9a6 // sdot v6.4s, v13.16b, v16.4b[2]
+	WORD $0x4f91e9aa // sdot v10.4s, v13.16b, v17.4b[2]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c3 // sdot v3.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c7 // sdot v7.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9cb // sdot v11.4s, v14.16b, v17.4b[2]
+	PRFM 8576(R1), PLDL1KEEP
+	FMOVQ 384(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4fafe9a0 // sdot v0.4s, v13.16b, v15.4b[3]
+	WORD $0x4fb0e9a4 // sdot v4.4s, v13.16b, v16.4b[3]
+	WORD $0x4fb1e9a8 // sdot v8.4s, v13.16b, v17.4b[3]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c1 // sdot v1.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c5 // sdot v5.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c9 // sdot v9.4s, v14.16b, v17.4b[3]
+	FMOVQ 400(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4fafe9a2 // sdot v2.4s, v13.16b, v15.4b[3]
+	WORD $0x4fb0e9a6 // sdot v6.4s, v13.16b, v16.4b[3]
+	WORD $0x4fb1e9aa // sdot v10.4s, v13.16b, v17.4b[3]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c3 // sdot v3.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c7 // sdot v7.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9cb // sdot v11.4s, v14.16b, v17.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop345
+rest346:
+	ADDS $4, R3, R3
+	BEQ done348
+one347:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe1a0 // sdot v0.4s, v13.16b, v15.4b[0]
+	WORD $0x4f90e1a4 // sdot v4.4s, v13.16b, v16.4b[0]
+	WORD $0x4f91e1a8 // sdot v8.4s, v13.16b, v17.4b[0]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	FMOVQ 16(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe1a2 // sdot v2.4s, v13.16b, v15.4b[0]
+	WORD $0x4f90e1a6 // sdot v6.4s, v13.16b, v16.4b[0]
+	WORD $0x4f91e1aa // sdot v10.4s, v13.16b, v17.4b[0]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one347
+done348:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V12.S4
+	VSUB V0.S4, V1.S4, V1.S4
+	WORD $0x4f3c0421 // sshr v1.4s, v1.4s, #4
+	VADD V12.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 128(R6)
+	VSUB V2.S4, V3.S4, V3.S4
+	WORD $0x4f3c0463 // sshr v3.4s, v3.4s, #4
+	VADD V12.S4, V2.S4, V2.S4
+	FMOVQ F2, 16(R6)
+	FMOVQ F3, 144(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V12.S4
+	VSUB V4.S4, V5.S4, V5.S4
+	WORD $0x4f3c04a5 // sshr v5.4s, v5.4s, #4
+	VADD V12.S4, V4.S4, V4.S4
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 128(R6)
+	VSUB V6.S4, V7.S4, V7.S4
+	WORD $0x4f3c04e7 // sshr v7.4s, v7.4s, #4
+	VADD V12.S4, V6.S4, V6.S4
+	FMOVQ F6, 16(R6)
+	FMOVQ F7, 144(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V12.S4
+	VSUB V8.S4, V9.S4, V9.S4
+	WORD $0x4f3c0529 // sshr v9.4s, v9.4s, #4
+	VADD V12.S4, V8.S4, V8.S4
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 128(R6)
+	VSUB V10.S4, V11.S4, V11.S4
+	WORD $0x4f3c056b // sshr v11.4s, v11.4s, #4
+	VADD V12.S4, V10.S4, V10.S4
+	FMOVQ F10, 16(R6)
+	FMOVQ F11, 144(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	SUBS $4, R3, R3
+	BLT rest350
+loop349:
+	FMOVQ (R4), F15
+	FMOVQ (R5), F16
+	FMOVQ (R12), F17
+	FMOVQ 32(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe1a0 // sdot v0.4s, v13.16b, v15.4b[0]
+	WORD $0x4f90e1a4 // sdot v4.4s, v13.16b, v16.4b[0]
+	WORD $0x4f91e1a8 // sdot v8.4s, v13.16b, v17.4b[0]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	FMOVQ 48(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe1a2 // sdot v2.4s, v13.16b, v15.4b[0]
+	WORD $0x4f90e1a6 // sdot v6.4s, v13.16b, v16.4b[0]
+	WORD $0x4f91e1aa // sdot v10.4s, v13.16b, v17.4b[0]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	FMOVQ 160(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4fafe1a0 // sdot v0.4s, v13.16b, v15.4b[1]
+	WORD $0x4fb0e1a4 // sdot v4.4s, v13.16b, v16.4b[1]
+	WORD $0x4fb1e1a8 // sdot v8.4s, v13.16b, v17.4b[1]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c1 // sdot v1.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c5 // sdot v5.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1c9 // sdot v9.4s, v14.16b, v17.4b[1]
+	FMOVQ 176(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4fafe1a2 // sdot v2.4s, v13.16b, v15.4b[1]
+	WORD $0x4fb0e1a6 // sdot v6.4s, v13.16b, v16.4b[1]
+	WORD $0x4fb1e1aa // sdot v10.4s, v13.16b, v17.4b[1]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe1c3 // sdot v3.4s, v14.16b, v15.4b[1]
+	WORD $0x4fb0e1c7 // sdot v7.4s, v14.16b, v16.4b[1]
+	WORD $0x4fb1e1cb // sdot v11.4s, v14.16b, v17.4b[1]
+	FMOVQ 288(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe9a0 // sdot v0.4s, v13.16b, v15.4b[2]
+	WORD $0x4f90e9a4 // sdot v4.4s, v13.16b, v16.4b[2]
+	WORD $0x4f91e9a8 // sdot v8.4s, v13.16b, v17.4b[2]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c1 // sdot v1.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c5 // sdot v5.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9c9 // sdot v9.4s, v14.16b, v17.4b[2]
+	FMOVQ 304(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe9a2 // sdot v2.4s, v13.16b, v15.4b[2]
+	WORD $0x4f90e9a6 // sdot v6.4s, v13.16b, v16.4b[2]
+	WORD $0x4f91e9aa // sdot v10.4s, v13.16b, v17.4b[2]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe9c3 // sdot v3.4s, v14.16b, v15.4b[2]
+	WORD $0x4f90e9c7 // sdot v7.4s, v14.16b, v16.4b[2]
+	WORD $0x4f91e9cb // sdot v11.4s, v14.16b, v17.4b[2]
+	FMOVQ 416(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4fafe9a0 // sdot v0.4s, v13.16b, v15.4b[3]
+	WORD $0x4fb0e9a4 // sdot v4.4s, v13.16b, v16.4b[3]
+	WORD $0x4fb1e9a8 // sdot v8.4s, v13.16b, v17.4b[3]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c1 // sdot v1.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c5 // sdot v5.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9c9 // sdot v9.4s, v14.16b, v17.4b[3]
+	FMOVQ 432(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4fafe9a2 // sdot v2.4s, v13.16b, v15.4b[3]
+	WORD $0x4fb0e9a6 // sdot v6.4s, v13.16b, v16.4b[3]
+	WORD $0x4fb1e9aa // sdot v10.4s, v13.16b, v17.4b[3]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4fafe9c3 // sdot v3.4s, v14.16b, v15.4b[3]
+	WORD $0x4fb0e9c7 // sdot v7.4s, v14.16b, v16.4b[3]
+	WORD $0x4fb1e9cb // sdot v11.4s, v14.16b, v17.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	SUBS $4, R3, R3
+	BGE loop349
+rest350:
+	ADDS $4, R3, R3
+	BEQ done352
+one351:
+	FMOVS (R4), F15
+	FMOVS (R5), F16
+	FMOVS (R12), F17
+	FMOVQ 32(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe1a0 // sdot v0.4s, v13.16b, v15.4b[0]
+	WORD $0x4f90e1a4 // sdot v4.4s, v13.16b, v16.4b[0]
+	WORD $0x4f91e1a8 // sdot v8.4s, v13.16b, v17.4b[0]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c1 // sdot v1.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c5 // sdot v5.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1c9 // sdot v9.4s, v14.16b, v17.4b[0]
+	FMOVQ 48(R1), F12
+	VAND V19.B16, V12.B16, V13.B16
+	WORD $0x4f8fe1a2 // sdot v2.4s, v13.16b, v15.4b[0]
+	WORD $0x4f90e1a6 // sdot v6.4s, v13.16b, v16.4b[0]
+	WORD $0x4f91e1aa // sdot v10.4s, v13.16b, v17.4b[0]
+	VEOR V18.B16, V12.B16, V14.B16
+	WORD $0x4f8fe1c3 // sdot v3.4s, v14.16b, v15.4b[0]
+	WORD $0x4f90e1c7 // sdot v7.4s, v14.16b, v16.4b[0]
+	WORD $0x4f91e1cb // sdot v11.4s, v14.16b, v17.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	SUBS $1, R3, R3
+	BNE one351
+done352:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V12.S4
+	VSUB V0.S4, V1.S4, V1.S4
+	WORD $0x4f3c0421 // sshr v1.4s, v1.4s, #4
+	VADD V12.S4, V0.S4, V0.S4
+	FMOVQ F0, 32(R6)
+	FMOVQ F1, 160(R6)
+	VSUB V2.S4, V3.S4, V3.S4
+	WORD $0x4f3c0463 // sshr v3.4s, v3.4s, #4
+	VADD V12.S4, V2.S4, V2.S4
+	FMOVQ F2, 48(R6)
+	FMOVQ F3, 176(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V12.S4
+	VSUB V4.S4, V5.S4, V5.S4
+	WORD $0x4f3c04a5 // sshr v5.4s, v5.4s, #4
+	VADD V12.S4, V4.S4, V4.S4
+	FMOVQ F4, 32(R6)
+	FMOVQ F5, 160(R6)
+	VSUB V6.S4, V7.S4, V7.S4
+	WORD $0x4f3c04e7 // sshr v7.4s, v7.4s, #4
+	VADD V12.S4, V6.S4, V6.S4
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 176(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V12.S4
+	VSUB V8.S4, V9.S4, V9.S4
+	WORD $0x4f3c0529 // sshr v9.4s, v9.4s, #4
+	VADD V12.S4, V8.S4, V8.S4
+	FMOVQ F8, 32(R6)
+	FMOVQ F9, 160(R6)
+	VSUB V10.S4, V11.S4, V11.S4
+	WORD $0x4f3c056b // sshr v11.4s, v11.4s, #4
+	VADD V12.S4, V10.S4, V10.S4
+	FMOVQ F10, 48(R6)
+	FMOVQ F11, 176(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel344
+	RET
+
+// func int4Rows64Dotx4(t *tile)
+TEXT ·int4Rows64Dotx4(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	VMOVI $128, V23.B16
+	VMOVI $15, V24.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel353:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest355
+loop354:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93e220 // sdot v0.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e224 // sdot v4.4s, v17.16b, v20.4b[0]
+	WORD $0x4f95e228 // sdot v8.4s, v17.16b, v21.4b[0]
+	WORD $0x4f96e22c // sdot v12.4s, v17.16b, v22.4b[0]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	FMOVQ 16(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93e222 // sdot v2.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e226 // sdot v6.4s, v17.16b, v20.4b[0]
+	WORD $0x4f95e22a // sdot v10.4s, v17.16b, v21.4b[0]
+	WORD $0x4f96e22e // sdot v14.4s, v17.16b, v22.4b[0]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4fb3e220 // sdot v0.4s, v17.16b, v19.4b[1]
+	WORD $0x4fb4e224 // sdot v4.4s, v17.16b, v20.4b[1]
+	WORD $0x4fb5e228 // sdot v8.4s, v17.16b, v21.4b[1]
+	WORD $0x4fb6e22c // sdot v12.4s, v17.16b, v22.4b[1]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e245 // sdot v5.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e249 // sdot v9.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24d // sdot v13.4s, v18.16b, v22.4b[1]
+	FMOVQ 144(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4fb3e222 // sdot v2.4s, v17.16b, v19.4b[1]
+	WORD $0x4fb4e226 // sdot v6.4s, v17.16b, v20.4b[1]
+	WORD $0x4fb5e22a // sdot v10.4s, v17.16b, v21.4b[1]
+	WORD $0x4fb6e22e // sdot v14.4s, v17.16b, v22.4b[1]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e247 // sdot v7.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24b // sdot v11.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24f // sdot v15.4s, v18.16b, v22.4b[1]
+	PRFM 8448(R1), PLDL1KEEP
+	FMOVQ 256(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93ea20 // sdot v0.4s, v17.16b, v19.4b[2]
+	WORD $0x4f94ea24 // sdot v4.4s, v17.16b, v20.4b[2]
+	WORD $0x4f95ea28 // sdot v8.4s, v17.16b, v21.4b[2]
+	WORD $0x4f96ea2c // sdot v12.4s, v17.16b, v22.4b[2]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea45 // sdot v5.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea49 // sdot v9.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4d // sdot v13.4s, v18.16b, v22.4b[2]
+	FMOVQ 272(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93ea22 // sdot v2.4s, v17.16b, v19.4b[2]
+	WORD $0x4f94ea26 // sdot v6.4s, v17.16b, v20.4b[2]
+	WORD $0x4f95ea2a // sdot v10.4s, v17.16b, v21.4b[2]
+	WORD $0x4f96ea2e // sdot v14.4s, v17.16b, v22.4b[2]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea47 // sdot v7.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4b // sdot v11.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4f // sdot v15.4s, v18.16b, v22.4b[2]
+	PRFM 8576(R1), PLDL1KEEP
+	FMOVQ 384(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4fb3ea20 // sdot v0.4s, v17.16b, v19.4b[3]
+	WORD $0x4fb4ea24 // sdot v4.4s, v17.16b, v20.4b[3]
+	WORD $0x4fb5ea28 // sdot v8.4s, v17.16b, v21.4b[3]
+	WORD $0x4fb6ea2c // sdot v12.4s, v17.16b, v22.4b[3]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea45 // sdot v5.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea49 // sdot v9.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4d // sdot v13.4s, v18.16b, v22.4b[3]
+	FMOVQ 400(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4fb3ea22 // sdot v2.4s, v17.16b, v19.4b[3]
+	WORD $0x4fb4ea26 // sdot v6.4s, v17.16b, v20.4b[3]
+	WORD $0x4fb5ea2a // sdot v10.4s, v17.16b, v21.4b[3]
+	WORD $0x4fb6ea2e // sdot v14.4s, v17.16b, v22.4b[3]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea47 // sdot v7.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4b // sdot v11.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4f // sdot v15.4s, v18.16b, v22.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop354
+rest355:
+	ADDS $4, R3, R3
+	BEQ done357
+one356:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93e220 // sdot v0.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e224 // sdot v4.4s, v17.16b, v20.4b[0]
+	WORD $0x4f95e228 // sdot v8.4s, v17.16b, v21.4b[0]
+	WORD $0x4f96e22c // sdot v12.4s, v17.16b, v22.4b[0]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	FMOVQ 16(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93e222 // sdot v2.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e226 // sdot v6.4s, v17.16b, v20.4b[0]
+	WORD $0x4f95e22a // sdot v10.4s, v17.16b, v21.4b[0]
+	WORD $0x4f96e22e // sdot v14.4s, v17.16b, v22.4b[0]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one356
+done357:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V0.S4, V1.S4, V1.S4
+	WORD $0x4f3c0421 // sshr v1.4s, v1.4s, #4
+	VADD V16.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 128(R6)
+	VSUB V2.S4, V3.S4, V3.S4
+	WORD $0x4f3c0463 // sshr v3.4s, v3.4s, #4
+	VADD V16.S4, V2.S4, V2.S4
+	FMOVQ F2, 16(R6)
+	FMOVQ F3, 144(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V4.S4, V5.S4, V5.S4
+	WORD $0x4f3c04a5 // sshr v5.4s, v5.4s, #4
+	VADD V16.S4, V4.S4, V4.S4
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 128(R6)
+	VSUB V6.S4, V7.S4, V7.S4
+	WORD $0x4f3c04e7 // sshr v7.4s, v7.4s, #4
+	VADD V16.S4, V6.S4, V6.S4
+	FMOVQ F6, 16(R6)
+	FMOVQ F7, 144(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V8.S4, V9.S4, V9.S4
+	WORD $0x4f3c0529 // sshr v9.4s, v9.4s, #4
+	VADD V16.S4, V8.S4, V8.S4
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 128(R6)
+	VSUB V10.S4, V11.S4, V11.S4
+	WORD $0x4f3c056b // sshr v11.4s, v11.4s, #4
+	VADD V16.S4, V10.S4, V10.S4
+	FMOVQ F10, 16(R6)
+	FMOVQ F11, 144(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+12)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V12.S4, V13.S4, V13.S4
+	WORD $0x4f3c05ad // sshr v13.4s, v13.4s, #4
+	VADD V16.S4, V12.S4, V12.S4
+	FMOVQ F12, 0(R6)
+	FMOVQ F13, 128(R6)
+	VSUB V14.S4, V15.S4, V15.S4
+	WORD $0x4f3c05ef // sshr v15.4s, v15.4s, #4
+	VADD V16.S4, V14.S4, V14.S4
+	FMOVQ F14, 16(R6)
+	FMOVQ F15, 144(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	SUBS $4, R3, R3
+	BLT rest359
+loop358:
+	FMOVQ (R4), F19
+	FMOVQ (R5), F20
+	FMOVQ (R12), F21
+	FMOVQ (R13), F22
+	FMOVQ 32(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93e220 // sdot v0.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e224 // sdot v4.4s, v17.16b, v20.4b[0]
+	WORD $0x4f95e228 // sdot v8.4s, v17.16b, v21.4b[0]
+	WORD $0x4f96e22c // sdot v12.4s, v17.16b, v22.4b[0]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	FMOVQ 48(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93e222 // sdot v2.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e226 // sdot v6.4s, v17.16b, v20.4b[0]
+	WORD $0x4f95e22a // sdot v10.4s, v17.16b, v21.4b[0]
+	WORD $0x4f96e22e // sdot v14.4s, v17.16b, v22.4b[0]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	FMOVQ 160(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4fb3e220 // sdot v0.4s, v17.16b, v19.4b[1]
+	WORD $0x4fb4e224 // sdot v4.4s, v17.16b, v20.4b[1]
+	WORD $0x4fb5e228 // sdot v8.4s, v17.16b, v21.4b[1]
+	WORD $0x4fb6e22c // sdot v12.4s, v17.16b, v22.4b[1]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3e241 // sdot v1.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e245 // sdot v5.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e249 // sdot v9.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24d // sdot v13.4s, v18.16b, v22.4b[1]
+	FMOVQ 176(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4fb3e222 // sdot v2.4s, v17.16b, v19.4b[1]
+	WORD $0x4fb4e226 // sdot v6.4s, v17.16b, v20.4b[1]
+	WORD $0x4fb5e22a // sdot v10.4s, v17.16b, v21.4b[1]
+	WORD $0x4fb6e22e // sdot v14.4s, v17.16b, v22.4b[1]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3e243 // sdot v3.4s, v18.16b, v19.4b[1]
+	WORD $0x4fb4e247 // sdot v7.4s, v18.16b, v20.4b[1]
+	WORD $0x4fb5e24b // sdot v11.4s, v18.16b, v21.4b[1]
+	WORD $0x4fb6e24f // sdot v15.4s, v18.16b, v22.4b[1]
+	FMOVQ 288(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93ea20 // sdot v0.4s, v17.16b, v19.4b[2]
+	WORD $0x4f94ea24 // sdot v4.4s, v17.16b, v20.4b[2]
+	WORD $0x4f95ea28 // sdot v8.4s, v17.16b, v21.4b[2]
+	WORD $0x4f96ea2c // sdot v12.4s, v17.16b, v22.4b[2]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93ea41 // sdot v1.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea45 // sdot v5.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea49 // sdot v9.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4d // sdot v13.4s, v18.16b, v22.4b[2]
+	FMOVQ 304(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93ea22 // sdot v2.4s, v17.16b, v19.4b[2]
+	WORD $0x4f94ea26 // sdot v6.4s, v17.16b, v20.4b[2]
+	WORD $0x4f95ea2a // sdot v10.4s, v17.16b, v21.4b[2]
+	WORD $0x4f96ea2e // sdot v14.4s, v17.16b, v22.4b[2]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93ea43 // sdot v3.4s, v18.16b, v19.4b[2]
+	WORD $0x4f94ea47 // sdot v7.4s, v18.16b, v20.4b[2]
+	WORD $0x4f95ea4b // sdot v11.4s, v18.16b, v21.4b[2]
+	WORD $0x4f96ea4f // sdot v15.4s, v18.16b, v22.4b[2]
+	FMOVQ 416(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4fb3ea20 // sdot v0.4s, v17.16b, v19.4b[3]
+	WORD $0x4fb4ea24 // sdot v4.4s, v17.16b, v20.4b[3]
+	WORD $0x4fb5ea28 // sdot v8.4s, v17.16b, v21.4b[3]
+	WORD $0x4fb6ea2c // sdot v12.4s, v17.16b, v22.4b[3]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea41 // sdot v1.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea45 // sdot v5.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea49 // sdot v9.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4d // sdot v13.4s, v18.16b, v22.4b[3]
+	FMOVQ 432(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4fb3ea22 // sdot v2.4s, v17.16b, v19.4b[3]
+	WORD $0x4fb4ea26 // sdot v6.4s, v17.16b, v20.4b[3]
+	WORD $0x4fb5ea2a // sdot v10.4s, v17.16b, v21.4b[3]
+	WORD $0x4fb6ea2e // sdot v14.4s, v17.16b, v22.4b[3]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4fb3ea43 // sdot v3.4s, v18.16b, v19.4b[3]
+	WORD $0x4fb4ea47 // sdot v7.4s, v18.16b, v20.4b[3]
+	WORD $0x4fb5ea4b // sdot v11.4s, v18.16b, v21.4b[3]
+	WORD $0x4fb6ea4f // sdot v15.4s, v18.16b, v22.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	SUBS $4, R3, R3
+	BGE loop358
+rest359:
+	ADDS $4, R3, R3
+	BEQ done361
+one360:
+	FMOVS (R4), F19
+	FMOVS (R5), F20
+	FMOVS (R12), F21
+	FMOVS (R13), F22
+	FMOVQ 32(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93e220 // sdot v0.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e224 // sdot v4.4s, v17.16b, v20.4b[0]
+	WORD $0x4f95e228 // sdot v8.4s, v17.16b, v21.4b[0]
+	WORD $0x4f96e22c // sdot v12.4s, v17.16b, v22.4b[0]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e241 // sdot v1.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e245 // sdot v5.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e249 // sdot v9.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24d // sdot v13.4s, v18.16b, v22.4b[0]
+	FMOVQ 48(R1), F16
+	VAND V24.B16, V16.B16, V17.B16
+	WORD $0x4f93e222 // sdot v2.4s, v17.16b, v19.4b[0]
+	WORD $0x4f94e226 // sdot v6.4s, v17.16b, v20.4b[0]
+	WORD $0x4f95e22a // sdot v10.4s, v17.16b, v21.4b[0]
+	WORD $0x4f96e22e // sdot v14.4s, v17.16b, v22.4b[0]
+	VEOR V23.B16, V16.B16, V18.B16
+	WORD $0x4f93e243 // sdot v3.4s, v18.16b, v19.4b[0]
+	WORD $0x4f94e247 // sdot v7.4s, v18.16b, v20.4b[0]
+	WORD $0x4f95e24b // sdot v11.4s, v18.16b, v21.4b[0]
+	WORD $0x4f96e24f // sdot v15.4s, v18.16b, v22.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	SUBS $1, R3, R3
+	BNE one360
+done361:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V0.S4, V1.S4, V1.S4
+	WORD $0x4f3c0421 // sshr v1.4s, v1.4s, #4
+	VADD V16.S4, V0.S4, V0.S4
+	FMOVQ F0, 32(R6)
+	FMOVQ F1, 160(R6)
+	VSUB V2.S4, V3.S4, V3.S4
+	WORD $0x4f3c0463 // sshr v3.4s, v3.4s, #4
+	VADD V16.S4, V2.S4, V2.S4
+	FMOVQ F2, 48(R6)
+	FMOVQ F3, 176(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V4.S4, V5.S4, V5.S4
+	WORD $0x4f3c04a5 // sshr v5.4s, v5.4s, #4
+	VADD V16.S4, V4.S4, V4.S4
+	FMOVQ F4, 32(R6)
+	FMOVQ F5, 160(R6)
+	VSUB V6.S4, V7.S4, V7.S4
+	WORD $0x4f3c04e7 // sshr v7.4s, v7.4s, #4
+	VADD V16.S4, V6.S4, V6.S4
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 176(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V8.S4, V9.S4, V9.S4
+	WORD $0x4f3c0529 // sshr v9.4s, v9.4s, #4
+	VADD V16.S4, V8.S4, V8.S4
+	FMOVQ F8, 32(R6)
+	FMOVQ F9, 160(R6)
+	VSUB V10.S4, V11.S4, V11.S4
+	WORD $0x4f3c056b // sshr v11.4s, v11.4s, #4
+	VADD V16.S4, V10.S4, V10.S4
+	FMOVQ F10, 48(R6)
+	FMOVQ F11, 176(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+12)(R0), R2
+	VDUP R2, V16.S4
+	VSUB V12.S4, V13.S4, V13.S4
+	WORD $0x4f3c05ad // sshr v13.4s, v13.4s, #4
+	VADD V16.S4, V12.S4, V12.S4
+	FMOVQ F12, 32(R6)
+	FMOVQ F13, 160(R6)
+	VSUB V14.S4, V15.S4, V15.S4
+	WORD $0x4f3c05ef // sshr v15.4s, v15.4s, #4
+	VADD V16.S4, V14.S4, V14.S4
+	FMOVQ F14, 48(R6)
+	FMOVQ F15, 176(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel353
+	RET
+
+// func int4Rows64Dotx5(t *tile)
+TEXT ·int4Rows64Dotx5(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	VMOVI $128, V28.B16
+	VMOVI $15, V29.B16
+	MOVD tile_panels(R0), R8
+	MOVD tile_panel(R0), R9
+	MOVD tile_ldy(R0), R7
+	MOVD tile_w(R0), R10
+	MOVD tile_y(R0), R11
+panel362:
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest364
+loop363:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97e2a0 // sdot v0.4s, v21.16b, v23.4b[0]
+	WORD $0x4f98e2a4 // sdot v4.4s, v21.16b, v24.4b[0]
+	WORD $0x4f99e2a8 // sdot v8.4s, v21.16b, v25.4b[0]
+	WORD $0x4f9ae2ac // sdot v12.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9be2b0 // sdot v16.4s, v21.16b, v27.4b[0]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	FMOVQ 16(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97e2a2 // sdot v2.4s, v21.16b, v23.4b[0]
+	WORD $0x4f98e2a6 // sdot v6.4s, v21.16b, v24.4b[0]
+	WORD $0x4f99e2aa // sdot v10.4s, v21.16b, v25.4b[0]
+	WORD $0x4f9ae2ae // sdot v14.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9be2b2 // sdot v18.4s, v21.16b, v27.4b[0]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	PRFM 8320(R1), PLDL1KEEP
+	FMOVQ 128(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4fb7e2a0 // sdot v0.4s, v21.16b, v23.4b[1]
+	WORD $0x4fb8e2a4 // sdot v4.4s, v21.16b, v24.4b[1]
+	WORD $0x4fb9e2a8 // sdot v8.4s, v21.16b, v25.4b[1]
+	WORD $0x4fbae2ac // sdot v12.4s, v21.16b, v26.4b[1]
+	WORD $0x4fbbe2b0 // sdot v16.4s, v21.16b, v27.4b[1]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c1 // sdot v1.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c5 // sdot v5.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c9 // sdot v9.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cd // sdot v13.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d1 // sdot v17.4s, v22.16b, v27.4b[1]
+	FMOVQ 144(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4fb7e2a2 // sdot v2.4s, v21.16b, v23.4b[1]
+	WORD $0x4fb8e2a6 // sdot v6.4s, v21.16b, v24.4b[1]
+	WORD $0x4fb9e2aa // sdot v10.4s, v21.16b, v25.4b[1]
+	WORD $0x4fbae2ae // sdot v14.4s, v21.16b, v26.4b[1]
+	WORD $0x4fbbe2b2 // sdot v18.4s, v21.16b, v27.4b[1]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c3 // sdot v3.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c7 // sdot v7.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2cb // sdot v11.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cf // sdot v15.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d3 // sdot v19.4s, v22.16b, v27.4b[1]
+	PRFM 8448(R1), PLDL1KEEP
+	FMOVQ 256(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97eaa0 // sdot v0.4s, v21.16b, v23.4b[2]
+	WORD $0x4f98eaa4 // sdot v4.4s, v21.16b, v24.4b[2]
+	WORD $0x4f99eaa8 // sdot v8.4s, v21.16b, v25.4b[2]
+	WORD $0x4f9aeaac // sdot v12.4s, v21.16b, v26.4b[2]
+	WORD $0x4f9beab0 // sdot v16.4s, v21.16b, v27.4b[2]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97eac1 // sdot v1.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac5 // sdot v5.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac9 // sdot v9.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacd // sdot v13.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead1 // sdot v17.4s, v22.16b, v27.4b[2]
+	FMOVQ 272(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97eaa2 // sdot v2.4s, v21.16b, v23.4b[2]
+	WORD $0x4f98eaa6 // sdot v6.4s, v21.16b, v24.4b[2]
+	WORD $0x4f99eaaa // sdot v10.4s, v21.16b, v25.4b[2]
+	WORD $0x4f9aeaae // sdot v14.4s, v21.16b, v26.4b[2]
+	WORD $0x4f9beab2 // sdot v18.4s, v21.16b, v27.4b[2]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97eac3 // sdot v3.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac7 // sdot v7.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eacb // sdot v11.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacf // sdot v15.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead3 // sdot v19.4s, v22.16b, v27.4b[2]
+	PRFM 8576(R1), PLDL1KEEP
+	FMOVQ 384(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4fb7eaa0 // sdot v0.4s, v21.16b, v23.4b[3]
+	WORD $0x4fb8eaa4 // sdot v4.4s, v21.16b, v24.4b[3]
+	WORD $0x4fb9eaa8 // sdot v8.4s, v21.16b, v25.4b[3]
+	WORD $0x4fbaeaac // sdot v12.4s, v21.16b, v26.4b[3]
+	WORD $0x4fbbeab0 // sdot v16.4s, v21.16b, v27.4b[3]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac1 // sdot v1.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac5 // sdot v5.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac9 // sdot v9.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacd // sdot v13.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead1 // sdot v17.4s, v22.16b, v27.4b[3]
+	FMOVQ 400(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4fb7eaa2 // sdot v2.4s, v21.16b, v23.4b[3]
+	WORD $0x4fb8eaa6 // sdot v6.4s, v21.16b, v24.4b[3]
+	WORD $0x4fb9eaaa // sdot v10.4s, v21.16b, v25.4b[3]
+	WORD $0x4fbaeaae // sdot v14.4s, v21.16b, v26.4b[3]
+	WORD $0x4fbbeab2 // sdot v18.4s, v21.16b, v27.4b[3]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac3 // sdot v3.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac7 // sdot v7.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eacb // sdot v11.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacf // sdot v15.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead3 // sdot v19.4s, v22.16b, v27.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop363
+rest364:
+	ADDS $4, R3, R3
+	BEQ done366
+one365:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97e2a0 // sdot v0.4s, v21.16b, v23.4b[0]
+	WORD $0x4f98e2a4 // sdot v4.4s, v21.16b, v24.4b[0]
+	WORD $0x4f99e2a8 // sdot v8.4s, v21.16b, v25.4b[0]
+	WORD $0x4f9ae2ac // sdot v12.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9be2b0 // sdot v16.4s, v21.16b, v27.4b[0]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	FMOVQ 16(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97e2a2 // sdot v2.4s, v21.16b, v23.4b[0]
+	WORD $0x4f98e2a6 // sdot v6.4s, v21.16b, v24.4b[0]
+	WORD $0x4f99e2aa // sdot v10.4s, v21.16b, v25.4b[0]
+	WORD $0x4f9ae2ae // sdot v14.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9be2b2 // sdot v18.4s, v21.16b, v27.4b[0]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one365
+done366:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V0.S4, V1.S4, V1.S4
+	WORD $0x4f3c0421 // sshr v1.4s, v1.4s, #4
+	VADD V20.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	FMOVQ F1, 128(R6)
+	VSUB V2.S4, V3.S4, V3.S4
+	WORD $0x4f3c0463 // sshr v3.4s, v3.4s, #4
+	VADD V20.S4, V2.S4, V2.S4
+	FMOVQ F2, 16(R6)
+	FMOVQ F3, 144(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V4.S4, V5.S4, V5.S4
+	WORD $0x4f3c04a5 // sshr v5.4s, v5.4s, #4
+	VADD V20.S4, V4.S4, V4.S4
+	FMOVQ F4, 0(R6)
+	FMOVQ F5, 128(R6)
+	VSUB V6.S4, V7.S4, V7.S4
+	WORD $0x4f3c04e7 // sshr v7.4s, v7.4s, #4
+	VADD V20.S4, V6.S4, V6.S4
+	FMOVQ F6, 16(R6)
+	FMOVQ F7, 144(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V8.S4, V9.S4, V9.S4
+	WORD $0x4f3c0529 // sshr v9.4s, v9.4s, #4
+	VADD V20.S4, V8.S4, V8.S4
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 128(R6)
+	VSUB V10.S4, V11.S4, V11.S4
+	WORD $0x4f3c056b // sshr v11.4s, v11.4s, #4
+	VADD V20.S4, V10.S4, V10.S4
+	FMOVQ F10, 16(R6)
+	FMOVQ F11, 144(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+12)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V12.S4, V13.S4, V13.S4
+	WORD $0x4f3c05ad // sshr v13.4s, v13.4s, #4
+	VADD V20.S4, V12.S4, V12.S4
+	FMOVQ F12, 0(R6)
+	FMOVQ F13, 128(R6)
+	VSUB V14.S4, V15.S4, V15.S4
+	WORD $0x4f3c05ef // sshr v15.4s, v15.4s, #4
+	VADD V20.S4, V14.S4, V14.S4
+	FMOVQ F14, 16(R6)
+	FMOVQ F15, 144(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+16)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V16.S4, V17.S4, V17.S4
+	WORD $0x4f3c0631 // sshr v17.4s, v17.4s, #4
+	VADD V20.S4, V16.S4, V16.S4
+	FMOVQ F16, 0(R6)
+	FMOVQ F17, 128(R6)
+	VSUB V18.S4, V19.S4, V19.S4
+	WORD $0x4f3c0673 // sshr v19.4s, v19.4s, #4
+	VADD V20.S4, V18.S4, V18.S4
+	FMOVQ F18, 16(R6)
+	FMOVQ F19, 144(R6)
+	MOVD R10, R1
+	MOVD tile_steps(R0), R3
+	MOVD tile_x(R0), R4
+	MOVD tile_ldx(R0), R6
+	ADD R6, R4, R5
+	ADD R6, R5, R12
+	ADD R6, R12, R13
+	ADD R6, R13, R14
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	SUBS $4, R3, R3
+	BLT rest368
+loop367:
+	FMOVQ (R4), F23
+	FMOVQ (R5), F24
+	FMOVQ (R12), F25
+	FMOVQ (R13), F26
+	FMOVQ (R14), F27
+	FMOVQ 32(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97e2a0 // sdot v0.4s, v21.16b, v23.4b[0]
+	WORD $0x4f98e2a4 // sdot v4.4s, v21.16b, v24.4b[0]
+	WORD $0x4f99e2a8 // sdot v8.4s, v21.16b, v25.4b[0]
+	WORD $0x4f9ae2ac // sdot v12.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9be2b0 // sdot v16.4s, v21.16b, v27.4b[0]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	FMOVQ 48(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97e2a2 // sdot v2.4s, v21.16b, v23.4b[0]
+	WORD $0x4f98e2a6 // sdot v6.4s, v21.16b, v24.4b[0]
+	WORD $0x4f99e2aa // sdot v10.4s, v21.16b, v25.4b[0]
+	WORD $0x4f9ae2ae // sdot v14.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9be2b2 // sdot v18.4s, v21.16b, v27.4b[0]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	FMOVQ 160(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4fb7e2a0 // sdot v0.4s, v21.16b, v23.4b[1]
+	WORD $0x4fb8e2a4 // sdot v4.4s, v21.16b, v24.4b[1]
+	WORD $0x4fb9e2a8 // sdot v8.4s, v21.16b, v25.4b[1]
+	WORD $0x4fbae2ac // sdot v12.4s, v21.16b, v26.4b[1]
+	WORD $0x4fbbe2b0 // sdot v16.4s, v21.16b, v27.4b[1]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c1 // sdot v1.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c5 // sdot v5.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2c9 // sdot v9.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cd // sdot v13.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d1 // sdot v17.4s, v22.16b, v27.4b[1]
+	FMOVQ 176(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4fb7e2a2 // sdot v2.4s, v21.16b, v23.4b[1]
+	WORD $0x4fb8e2a6 // sdot v6.4s, v21.16b, v24.4b[1]
+	WORD $0x4fb9e2aa // sdot v10.4s, v21.16b, v25.4b[1]
+	WORD $0x4fbae2ae // sdot v14.4s, v21.16b, v26.4b[1]
+	WORD $0x4fbbe2b2 // sdot v18.4s, v21.16b, v27.4b[1]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7e2c3 // sdot v3.4s, v22.16b, v23.4b[1]
+	WORD $0x4fb8e2c7 // sdot v7.4s, v22.16b, v24.4b[1]
+	WORD $0x4fb9e2cb // sdot v11.4s, v22.16b, v25.4b[1]
+	WORD $0x4fbae2cf // sdot v15.4s, v22.16b, v26.4b[1]
+	WORD $0x4fbbe2d3 // sdot v19.4s, v22.16b, v27.4b[1]
+	FMOVQ 288(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97eaa0 // sdot v0.4s, v21.16b, v23.4b[2]
+	WORD $0x4f98eaa4 // sdot v4.4s, v21.16b, v24.4b[2]
+	WORD $0x4f99eaa8 // sdot v8.4s, v21.16b, v25.4b[2]
+	WORD $0x4f9aeaac // sdot v12.4s, v21.16b, v26.4b[2]
+	WORD $0x4f9beab0 // sdot v16.4s, v21.16b, v27.4b[2]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97eac1 // sdot v1.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac5 // sdot v5.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eac9 // sdot v9.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacd // sdot v13.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead1 // sdot v17.4s, v22.16b, v27.4b[2]
+	FMOVQ 304(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97eaa2 // sdot v2.4s, v21.16b, v23.4b[2]
+	WORD $0x4f98eaa6 // sdot v6.4s, v21.16b, v24.4b[2]
+	WORD $0x4f99eaaa // sdot v10.4s, v21.16b, v25.4b[2]
+	WORD $0x4f9aeaae // sdot v14.4s, v21.16b, v26.4b[2]
+	WORD $0x4f9beab2 // sdot v18.4s, v21.16b, v27.4b[2]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97eac3 // sdot v3.4s, v22.16b, v23.4b[2]
+	WORD $0x4f98eac7 // sdot v7.4s, v22.16b, v24.4b[2]
+	WORD $0x4f99eacb // sdot v11.4s, v22.16b, v25.4b[2]
+	WORD $0x4f9aeacf // sdot v15.4s, v22.16b, v26.4b[2]
+	WORD $0x4f9bead3 // sdot v19.4s, v22.16b, v27.4b[2]
+	FMOVQ 416(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4fb7eaa0 // sdot v0.4s, v21.16b, v23.4b[3]
+	WORD $0x4fb8eaa4 // sdot v4.4s, v21.16b, v24.4b[3]
+	WORD $0x4fb9eaa8 // sdot v8.4s, v21.16b, v25.4b[3]
+	WORD $0x4fbaeaac // sdot v12.4s, v21.16b, v26.4b[3]
+	WORD $0x4fbbeab0 // sdot v16.4s, v21.16b, v27.4b[3]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac1 // sdot v1.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac5 // sdot v5.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eac9 // sdot v9.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacd // sdot v13.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead1 // sdot v17.4s, v22.16b, v27.4b[3]
+	FMOVQ 432(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4fb7eaa2 // sdot v2.4s, v21.16b, v23.4b[3]
+	WORD $0x4fb8eaa6 // sdot v6.4s, v21.16b, v24.4b[3]
+	WORD $0x4fb9eaaa // sdot v10.4s, v21.16b, v25.4b[3]
+	WORD $0x4fbaeaae // sdot v14.4s, v21.16b, v26.4b[3]
+	WORD $0x4fbbeab2 // sdot v18.4s, v21.16b, v27.4b[3]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4fb7eac3 // sdot v3.4s, v22.16b, v23.4b[3]
+	WORD $0x4fb8eac7 // sdot v7.4s, v22.16b, v24.4b[3]
+	WORD $0x4fb9eacb // sdot v11.4s, v22.16b, v25.4b[3]
+	WORD $0x4fbaeacf // sdot v15.4s, v22.16b, v26.4b[3]
+	WORD $0x4fbbead3 // sdot v19.4s, v22.16b, v27.4b[3]
+	ADD $512, R1, R1
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R12, R12
+	ADD $16, R13, R13
+	ADD $16, R14, R14
+	SUBS $4, R3, R3
+	BGE loop367
+rest368:
+	ADDS $4, R3, R3
+	BEQ done370
+one369:
+	FMOVS (R4), F23
+	FMOVS (R5), F24
+	FMOVS (R12), F25
+	FMOVS (R13), F26
+	FMOVS (R14), F27
+	FMOVQ 32(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97e2a0 // sdot v0.4s, v21.16b, v23.4b[0]
+	WORD $0x4f98e2a4 // sdot v4.4s, v21.16b, v24.4b[0]
+	WORD $0x4f99e2a8 // sdot v8.4s, v21.16b, v25.4b[0]
+	WORD $0x4f9ae2ac // sdot v12.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9be2b0 // sdot v16.4s, v21.16b, v27.4b[0]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c1 // sdot v1.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c5 // sdot v5.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2c9 // sdot v9.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cd // sdot v13.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d1 // sdot v17.4s, v22.16b, v27.4b[0]
+	FMOVQ 48(R1), F20
+	VAND V29.B16, V20.B16, V21.B16
+	WORD $0x4f97e2a2 // sdot v2.4s, v21.16b, v23.4b[0]
+	WORD $0x4f98e2a6 // sdot v6.4s, v21.16b, v24.4b[0]
+	WORD $0x4f99e2aa // sdot v10.4s, v21.16b, v25.4b[0]
+	WORD $0x4f9ae2ae // sdot v14.4s, v21.16b, v26.4b[0]
+	WORD $0x4f9be2b2 // sdot v18.4s, v21.16b, v27.4b[0]
+	VEOR V28.B16, V20.B16, V22.B16
+	WORD $0x4f97e2c3 // sdot v3.4s, v22.16b, v23.4b[0]
+	WORD $0x4f98e2c7 // sdot v7.4s, v22.16b, v24.4b[0]
+	WORD $0x4f99e2cb // sdot v11.4s, v22.16b, v25.4b[0]
+	WORD $0x4f9ae2cf // sdot v15.4s, v22.16b, v26.4b[0]
+	WORD $0x4f9be2d3 // sdot v19.4s, v22.16b, v27.4b[0]
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	ADD $4, R5, R5
+	ADD $4, R12, R12
+	ADD $4, R13, R13
+	ADD $4, R14, R14
+	SUBS $1, R3, R3
+	BNE one369
+done370:
+	MOVD R11, R6
+	MOVW (tile_add+0)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V0.S4, V1.S4, V1.S4
+	WORD $0x4f3c0421 // sshr v1.4s, v1.4s, #4
+	VADD V20.S4, V0.S4, V0.S4
+	FMOVQ F0, 32(R6)
+	FMOVQ F1, 160(R6)
+	VSUB V2.S4, V3.S4, V3.S4
+	WORD $0x4f3c0463 // sshr v3.4s, v3.4s, #4
+	VADD V20.S4, V2.S4, V2.S4
+	FMOVQ F2, 48(R6)
+	FMOVQ F3, 176(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+4)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V4.S4, V5.S4, V5.S4
+	WORD $0x4f3c04a5 // sshr v5.4s, v5.4s, #4
+	VADD V20.S4, V4.S4, V4.S4
+	FMOVQ F4, 32(R6)
+	FMOVQ F5, 160(R6)
+	VSUB V6.S4, V7.S4, V7.S4
+	WORD $0x4f3c04e7 // sshr v7.4s, v7.4s, #4
+	VADD V20.S4, V6.S4, V6.S4
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 176(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+8)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V8.S4, V9.S4, V9.S4
+	WORD $0x4f3c0529 // sshr v9.4s, v9.4s, #4
+	VADD V20.S4, V8.S4, V8.S4
+	FMOVQ F8, 32(R6)
+	FMOVQ F9, 160(R6)
+	VSUB V10.S4, V11.S4, V11.S4
+	WORD $0x4f3c056b // sshr v11.4s, v11.4s, #4
+	VADD V20.S4, V10.S4, V10.S4
+	FMOVQ F10, 48(R6)
+	FMOVQ F11, 176(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+12)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V12.S4, V13.S4, V13.S4
+	WORD $0x4f3c05ad // sshr v13.4s, v13.4s, #4
+	VADD V20.S4, V12.S4, V12.S4
+	FMOVQ F12, 32(R6)
+	FMOVQ F13, 160(R6)
+	VSUB V14.S4, V15.S4, V15.S4
+	WORD $0x4f3c05ef // sshr v15.4s, v15.4s, #4
+	VADD V20.S4, V14.S4, V14.S4
+	FMOVQ F14, 48(R6)
+	FMOVQ F15, 176(R6)
+	ADD R7, R6, R6
+	MOVW (tile_add+16)(R0), R2
+	VDUP R2, V20.S4
+	VSUB V16.S4, V17.S4, V17.S4
+	WORD $0x4f3c0631 // sshr v17.4s, v17.4s, #4
+	VADD V20.S4, V16.S4, V16.S4
+	FMOVQ F16, 32(R6)
+	FMOVQ F17, 160(R6)
+	VSUB V18.S4, V19.S4, V19.S4
+	WORD $0x4f3c0673 // sshr v19.4s, v19.4s, #4
+	VADD V20.S4, V18.S4, V18.S4
+	FMOVQ F18, 48(R6)
+	FMOVQ F19, 176(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel362
+	RET
+
 // func tritsDot(t *tile)
 TEXT ·tritsDot(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0
@@ -13258,7 +16820,7 @@ TEXT ·tritsDot(SB), NOSPLIT, $0-8
 	MOVD tile_ldy(R0), R7
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
-panel297:
+panel371:
 	MOVD R10, R1
 	MOVD tile_steps(R0), R3
 	MOVD tile_x(R0), R4
@@ -13278,7 +16840,7 @@ panel297:
 	VEOR V13.B16, V13.B16, V13.B16
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
-loop298:
+loop372:
 	PRFM 8192(R1), PLDL1KEEP
 	PRFM 8256(R1), PLDL1KEEP
 	FMOVQ 0(R1), F16
@@ -13462,7 +17024,7 @@ loop298:
 	ADD $256, R1, R1
 	ADD $20, R4, R4
 	SUBS $1, R3, R3
-	BNE loop298
+	BNE loop372
 	VADD V0.S4, V0.S4, V25.S4
 	VADD V25.S4, V0.S4, V0.S4
 	VSUB V8.S4, V0.S4, V0.S4
@@ -13506,7 +17068,7 @@ loop298:
 	ADD R9, R10, R10
 	ADD $256, R11, R11
 	SUBS $1, R8, R8
-	BNE panel297
+	BNE panel371
 	RET
 
 // func rowDotsDotx1(t *tile)
@@ -13519,8 +17081,8 @@ TEXT ·rowDotsDotx1(SB), NOSPLIT, $0-8
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
 	SUBS $4, R8, R8
-	BLT rest300
-four299:
+	BLT rest374
+four373:
 	MOVD R10, R1
 	ADD R9, R1, R15
 	ADD R9, R15, R16
@@ -13534,7 +17096,7 @@ four299:
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
-loop303:
+loop377:
 	PRFM (R2), PLDL1KEEP
 	ADD $64, R2, R2
 	FMOVQ (R1), F16
@@ -13591,7 +17153,7 @@ loop303:
 	WORD $0x4e959683 // sdot v3.4s, v20.16b, v21.16b
 	ADD $64, R4, R4
 	SUBS $1, R3, R3
-	BNE loop303
+	BNE loop377
 	MOVD R11, R6
 	VADDP V1.S4, V0.S4, V0.S4
 	VADDP V3.S4, V2.S4, V2.S4
@@ -13602,11 +17164,11 @@ loop303:
 	FMOVQ F0, (R6)
 	ADD $16, R11, R11
 	SUBS $4, R8, R8
-	BGE four299
-rest300:
+	BGE four373
+rest374:
 	ADDS $4, R8, R8
-	BEQ done302
-one301:
+	BEQ done376
+one375:
 	MOVD R10, R1
 	ADD R9, R1, R10
 	ADD $8192, R1, R2
@@ -13614,7 +17176,7 @@ one301:
 	MOVD tile_ldx(R0), R6
 	MOVD tile_steps(R0), R3
 	VEOR V0.B16, V0.B16, V0.B16
-loop304:
+loop378:
 	PRFM (R2), PLDL1KEEP
 	ADD $16, R2, R2
 	FMOVQ (R1), F16
@@ -13635,7 +17197,7 @@ loop304:
 	WORD $0x4e959680 // sdot v0.4s, v20.16b, v21.16b
 	ADD $64, R4, R4
 	SUBS $1, R3, R3
-	BNE loop304
+	BNE loop378
 	MOVD R11, R6
 	VADDV V0.S4, V0
 	MOVW (tile_add+0)(R0), R4
@@ -13644,8 +17206,8 @@ loop304:
 	FMOVS F0, (R6)
 	ADD $4, R11, R11
 	SUBS $1, R8, R8
-	BNE one301
-done302:
+	BNE one375
+done376:
 	RET
 
 // func rowDotsDotx2(t *tile)
@@ -13658,8 +17220,8 @@ TEXT ·rowDotsDotx2(SB), NOSPLIT, $0-8
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
 	SUBS $4, R8, R8
-	BLT rest306
-four305:
+	BLT rest380
+four379:
 	MOVD R10, R1
 	ADD R9, R1, R15
 	ADD R9, R15, R16
@@ -13678,7 +17240,7 @@ four305:
 	VEOR V5.B16, V5.B16, V5.B16
 	VEOR V6.B16, V6.B16, V6.B16
 	VEOR V7.B16, V7.B16, V7.B16
-loop309:
+loop383:
 	PRFM (R2), PLDL1KEEP
 	ADD $64, R2, R2
 	FMOVQ (R1), F16
@@ -13756,7 +17318,7 @@ loop309:
 	ADD $64, R4, R4
 	ADD $64, R5, R5
 	SUBS $1, R3, R3
-	BNE loop309
+	BNE loop383
 	MOVD R11, R6
 	VADDP V2.S4, V0.S4, V0.S4
 	VADDP V6.S4, V4.S4, V4.S4
@@ -13775,11 +17337,11 @@ loop309:
 	FMOVQ F1, (R6)
 	ADD $16, R11, R11
 	SUBS $4, R8, R8
-	BGE four305
-rest306:
+	BGE four379
+rest380:
 	ADDS $4, R8, R8
-	BEQ done308
-one307:
+	BEQ done382
+one381:
 	MOVD R10, R1
 	ADD R9, R1, R10
 	ADD $8192, R1, R2
@@ -13789,7 +17351,7 @@ one307:
 	MOVD tile_steps(R0), R3
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
-loop310:
+loop384:
 	PRFM (R2), PLDL1KEEP
 	ADD $16, R2, R2
 	FMOVQ (R1), F16
@@ -13819,7 +17381,7 @@ loop310:
 	ADD $64, R4, R4
 	ADD $64, R5, R5
 	SUBS $1, R3, R3
-	BNE loop310
+	BNE loop384
 	MOVD R11, R6
 	VADDV V0.S4, V0
 	MOVW (tile_add+0)(R0), R4
@@ -13834,8 +17396,8 @@ loop310:
 	FMOVS F1, (R6)
 	ADD $4, R11, R11
 	SUBS $1, R8, R8
-	BNE one307
-done308:
+	BNE one381
+done382:
 	RET
 
 // func rowDotsDotx3(t *tile)
@@ -13848,8 +17410,8 @@ TEXT ·rowDotsDotx3(SB), NOSPLIT, $0-8
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
 	SUBS $4, R8, R8
-	BLT rest312
-four311:
+	BLT rest386
+four385:
 	MOVD R10, R1
 	ADD R9, R1, R15
 	ADD R9, R15, R16
@@ -13873,7 +17435,7 @@ four311:
 	VEOR V9.B16, V9.B16, V9.B16
 	VEOR V10.B16, V10.B16, V10.B16
 	VEOR V11.B16, V11.B16, V11.B16
-loop315:
+loop389:
 	PRFM (R2), PLDL1KEEP
 	ADD $64, R2, R2
 	FMOVQ (R1), F16
@@ -13972,7 +17534,7 @@ loop315:
 	ADD $64, R5, R5
 	ADD $64, R12, R12
 	SUBS $1, R3, R3
-	BNE loop315
+	BNE loop389
 	MOVD R11, R6
 	VADDP V3.S4, V0.S4, V0.S4
 	VADDP V9.S4, V6.S4, V6.S4
@@ -13999,11 +17561,11 @@ loop315:
 	FMOVQ F2, (R6)
 	ADD $16, R11, R11
 	SUBS $4, R8, R8
-	BGE four311
-rest312:
+	BGE four385
+rest386:
 	ADDS $4, R8, R8
-	BEQ done314
-one313:
+	BEQ done388
+one387:
 	MOVD R10, R1
 	ADD R9, R1, R10
 	ADD $8192, R1, R2
@@ -14015,7 +17577,7 @@ one313:
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
-loop316:
+loop390:
 	PRFM (R2), PLDL1KEEP
 	ADD $16, R2, R2
 	FMOVQ (R1), F16
@@ -14054,7 +17616,7 @@ loop316:
 	ADD $64, R5, R5
 	ADD $64, R12, R12
 	SUBS $1, R3, R3
-	BNE loop316
+	BNE loop390
 	MOVD R11, R6
 	VADDV V0.S4, V0
 	MOVW (tile_add+0)(R0), R4
@@ -14075,8 +17637,8 @@ loop316:
 	FMOVS F2, (R6)
 	ADD $4, R11, R11
 	SUBS $1, R8, R8
-	BNE one313
-done314:
+	BNE one387
+done388:
 	RET
 
 // func rowDotsDotx4(t *tile)
@@ -14089,8 +17651,8 @@ TEXT ·rowDotsDotx4(SB), NOSPLIT, $0-8
 	MOVD tile_w(R0), R10
 	MOVD tile_y(R0), R11
 	SUBS $4, R8, R8
-	BLT rest318
-four317:
+	BLT rest392
+four391:
 	MOVD R10, R1
 	ADD R9, R1, R15
 	ADD R9, R15, R16
@@ -14119,7 +17681,7 @@ four317:
 	VEOR V13.B16, V13.B16, V13.B16
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
-loop321:
+loop395:
 	PRFM (R2), PLDL1KEEP
 	ADD $64, R2, R2
 	FMOVQ (R1), F16
@@ -14239,7 +17801,7 @@ loop321:
 	ADD $64, R12, R12
 	ADD $64, R13, R13
 	SUBS $1, R3, R3
-	BNE loop321
+	BNE loop395
 	MOVD R11, R6
 	VADDP V4.S4, V0.S4, V0.S4
 	VADDP V12.S4, V8.S4, V8.S4
@@ -14274,11 +17836,11 @@ loop321:
 	FMOVQ F3, (R6)
 	ADD $16, R11, R11
 	SUBS $4, R8, R8
-	BGE four317
-rest318:
+	BGE four391
+rest392:
 	ADDS $4, R8, R8
-	BEQ done320
-one319:
+	BEQ done394
+one393:
 	MOVD R10, R1
 	ADD R9, R1, R10
 	ADD $8192, R1, R2
@@ -14292,7 +17854,7 @@ one319:
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
-loop322:
+loop396:
 	PRFM (R2), PLDL1KEEP
 	ADD $16, R2, R2
 	FMOVQ (R1), F16
@@ -14340,7 +17902,7 @@ loop322:
 	ADD $64, R12, R12
 	ADD $64, R13, R13
 	SUBS $1, R3, R3
-	BNE loop322
+	BNE loop396
 	MOVD R11, R6
 	VADDV V0.S4, V0
 	MOVW (tile_add+0)(R0), R4
@@ -14367,6 +17929,6 @@ loop322:
 	FMOVS F3, (R6)
 	ADD $4, R11, R11
 	SUBS $1, R8, R8
-	BNE one319
-done320:
+	BNE one393
+done394:
 	RET
