@@ -1,6 +1,9 @@
 package pack
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // TL1 (bitnet.cpp, ARM): a nibble is a pair of columns, 3·w₀ + w₁ + 4, the index into a table of nine sums. Blocks of
 // BM rows by BK columns, cut into tiles of bm rows; inside, 16 rows by 4 columns are 16 consecutive bytes.
@@ -57,5 +60,51 @@ func openTL1(s Spec) (Layout, error) {
 				Unit: 3 - k%2*2,
 			}
 		},
+		fast: tl1Strips(bigM, bigK, bm),
 	}}, nil
 }
+
+// tl1Strips walks one row of a block at a time. A byte is four columns of it, which a product collects: digit i
+// meets its unit there, and what other products leave in the bytes below is less than 256.
+func tl1Strips(bigM, bigK, bm int) *strips {
+	by := 256 / bm
+	step := by / 4 * (bm / 16) * 16 // bytes from by columns to the next ones
+	start := func(t *strip) int {
+		m, k := t.row, t.col
+		tile := (m/bigM*(t.s.K/bigK)+k/bigK)*(bigM/bm) + m%bigM/bm
+		return (tile*(bigK/by)+k%bigK/by)*step + m%bm/16*(by/4)*16 + m%16
+	}
+	return &strips{
+		panel: bigM, rows: 1, chunk: maxChunk, block: bigK,
+		fold: func(dst []byte, t *strip) {
+			for at, k := start(t), 0; k < t.n; at, k = at+step, k+by {
+				w := t.word(0, k) * (48<<24 | 16<<16 | 3<<8 | 1)
+				dst[at] = byte(w >> 24)
+				if by == 8 {
+					dst[at+16] = byte(w >> 56)
+				}
+			}
+		},
+		unfold: func(t *strip, src []byte) {
+			for at, k := start(t), 0; k < t.n; at, k = at+step, k+by {
+				binary.LittleEndian.PutUint32(t.d[0][k:], pairDigits[src[at]])
+				if by == 8 {
+					binary.LittleEndian.PutUint32(t.d[0][k+4:], pairDigits[src[at+16]])
+				}
+			}
+		},
+	}
+}
+
+// pairDigits are the four digits of two pairs, the pair of the first columns in the upper nibble; noDigit in all bytes
+// where a nibble is no pair.
+var pairDigits = func() *[256]uint32 {
+	var t [256]uint32
+	for b := range t {
+		t[b] = noDigit * (ones & 0xFFFFFFFF)
+		if p, q := b>>4, b&15; p < 9 && q < 9 {
+			t[b] = uint32(p/3 | p%3<<8 | q/3<<16 | q%3<<24)
+		}
+	}
+	return &t
+}()

@@ -1,5 +1,7 @@
 package pack
 
+import "encoding/binary"
+
 // TL2 (bitnet.cpp, x86): a nibble and a sign bit are a triple of columns, v = 9·w₀ + 3·w₁ + w₂, |v| ≤ 13. Columns that
 // fill no block of BK are stored as pairs, 3·w₀ + w₁ + 4, one nibble each. Three streams follow each other: the
 // magnitudes of all triples (A), their signs (B), the pairs (C), and zeros up to a size that the original computes.
@@ -80,26 +82,17 @@ func (l *tl2) Pack(dst []byte, m *Matrix) error {
 func (l *tl2) write(dst []byte, m *Matrix, s Shape) {
 	clear(dst)
 	t := l.streams(s)
-	code := func(row, col int) int {
-		if row < m.M && col < m.K {
-			return int(m.Codes[row*m.K+col])
-		}
-		return 0
-	}
+	line := make([]int8, s.K) // of a row, with the columns of padding
 	for row := range s.M {
-		for i := range t.k3 / 3 {
-			v := 9*code(row, 3*i) + 3*code(row, 3*i+1) + code(row, 3*i+2)
-			at, shift := t.magnitude(row, i)
-			if v < 0 {
-				v = -v
-				sign, bit := t.sign(row, i)
-				dst[sign] |= 1 << bit
-			}
-			dst[at] |= uint8(v << shift)
+		clear(line)
+		if row < m.M {
+			copy(line, m.Codes[row*m.K:][:m.K])
 		}
-		for i := range t.k2 / 2 {
-			at, shift := t.pair(row, i)
-			dst[at] |= uint8((3*code(row, t.k3+2*i) + code(row, t.k3+2*i+1) + 4) << shift)
+		for first := 0; first < t.k3; first += t.bk {
+			t.putTriples(dst, row, first, line[first:first+t.bk])
+		}
+		for first := t.k3; first < s.K; first += 32 {
+			t.putPairs(dst, row, first, line[first:first+32])
 		}
 	}
 }
@@ -110,35 +103,21 @@ func (l *tl2) Unpack(m *Matrix, src []byte) error {
 		return err
 	}
 	t := l.streams(s)
-	set := func(row, col, w int) {
-		if row < m.M && col < m.K {
-			m.Codes[row*m.K+col] = int8(w)
-		}
-	}
-	for row := range s.M {
-		for i := range t.k3 / 3 {
-			at, shift := t.magnitude(row, i)
-			v := int(src[at] >> shift & 15)
-			if v > 13 {
-				return l.corrupt("byte %d: the magnitude %d of row %d, columns %d to %d, exceeds 13", at, v, row, 3*i, 3*i+2)
+	line := make([]int8, s.K)
+	for row := range m.M {
+		for first := 0; first < t.k3; first += t.bk {
+			if i := t.getTriples(line[first:first+t.bk], row, first, src); i >= 0 {
+				col := first + 3*i
+				return l.corrupt("the magnitude of row %d, columns %d to %d, exceeds 13", row, col, col+2)
 			}
-			if sign, bit := t.sign(row, i); src[sign]>>bit&1 != 0 {
-				v = -v
-			}
-			v += 13 // three digits of base 3, the first column most significant
-			set(row, 3*i, v/9-1)
-			set(row, 3*i+1, v/3%3-1)
-			set(row, 3*i+2, v%3-1)
 		}
-		for i := range t.k2 / 2 {
-			at, shift := t.pair(row, i)
-			v := int(src[at] >> shift & 15)
-			if v > 8 {
-				return l.corrupt("byte %d: the pair %d of row %d, columns %d and %d, exceeds 8", at, v, row, t.k3+2*i, t.k3+2*i+1)
+		for first := t.k3; first < s.K; first += 32 {
+			if i := t.getPairs(line[first:first+32], row, first, src); i >= 0 {
+				col := first + 2*i
+				return l.corrupt("the pair of row %d, columns %d and %d, exceeds 8", row, col, col+1)
 			}
-			set(row, t.k3+2*i, v/3-1)
-			set(row, t.k3+2*i+1, v%3-1)
 		}
+		copy(m.Codes[row*m.K:], line[:m.K])
 	}
 	return l.checkSame(m, s, src, l.write)
 }
@@ -183,3 +162,78 @@ func (t *tl2Streams) pair(m, pair int) (at, shift int) {
 	tile := t.tile(m, pair/16, t.k2/32)
 	return t.c + (tile*8+pair%16/2)*32 + swapped(m), 4 - 4*(pair%2)
 }
+
+// putTriples packs the triples of a row in one block. Each second magnitude is 32 bytes further; the signs of eight are in
+// a 16-bit word, those of the first in its upper byte, and the next word is 32 bytes further.
+func (t *tl2Streams) putTriples(dst []byte, row, first int, codes []int8) {
+	magnitude, _ := t.magnitude(row, first/3)
+	sign, bit := t.sign(row, first/3)
+	for sign--; len(codes) > 0; codes, magnitude, sign = codes[24:], magnitude+4*32, sign+32 {
+		signs := uint16(0)
+		for i := range 8 {
+			v := int(tripleOf(codes[3*i : 3*i+3 : 3*i+3]))
+			negative := v >> 63
+			dst[magnitude+i/2*32] |= uint8((v^negative)-negative) << (4 - 4*(i%2))
+			signs |= uint16(-negative) << (8 + bit - 2*i)
+		}
+		word := dst[sign : sign+2]
+		binary.LittleEndian.PutUint16(word, binary.LittleEndian.Uint16(word)|signs)
+	}
+}
+
+func tripleOf(w []int8) int8 { return 9*w[0] + 3*w[1] + w[2] }
+
+// getTriples returns the first triple whose magnitude is none, −1 if there is no such triple.
+func (t *tl2Streams) getTriples(codes []int8, row, first int, src []byte) int {
+	magnitude, _ := t.magnitude(row, first/3)
+	sign, bit := t.sign(row, first/3)
+	sign--
+	for n := 0; len(codes) > 0; n, codes, magnitude, sign = n+8, codes[24:], magnitude+4*32, sign+32 {
+		signs := binary.LittleEndian.Uint16(src[sign:])
+		for i := range 8 {
+			v := src[magnitude+i/2*32] >> (4 - 4*(i%2)) & 15
+			if v > 13 {
+				return n + i
+			}
+			copy(codes[3*i:3*i+3], tripleCodes[signs>>(8+bit-2*i)&1][v][:])
+		}
+	}
+	return -1
+}
+
+// putPairs packs the pairs of a row in 32 columns. Each second one is 32 bytes further.
+func (t *tl2Streams) putPairs(dst []byte, row, first int, codes []int8) {
+	at, _ := t.pair(row, (first-t.k3)/2)
+	for i := range 16 {
+		dst[at+i/2*32] |= uint8(3*codes[2*i]+codes[2*i+1]+4) << (4 - 4*(i%2))
+	}
+}
+
+// getPairs returns the first pair that is none, −1 if there is no such pair.
+func (t *tl2Streams) getPairs(codes []int8, row, first int, src []byte) int {
+	at, _ := t.pair(row, (first-t.k3)/2)
+	for i := range 16 {
+		v := src[at+i/2*32] >> (4 - 4*(i%2)) & 15
+		if v > 8 {
+			return i
+		}
+		codes[2*i], codes[2*i+1] = int8(v/3)-1, int8(v%3)-1
+	}
+	return -1
+}
+
+// tripleCodes are the codes of a triple by its sign bit and its magnitude.
+var tripleCodes = func() *[2][14][3]int8 {
+	var t [2][14][3]int8
+	for v := -13; v <= 13; v++ {
+		rest := v + 13 // three digits of base 3, the first column most significant
+		codes := [3]int8{int8(rest/9) - 1, int8(rest/3%3) - 1, int8(rest%3) - 1}
+		if v >= 0 {
+			t[0][v] = codes
+		}
+		if v <= 0 {
+			t[1][-v] = codes
+		}
+	}
+	return &t
+}()

@@ -56,7 +56,77 @@ func openTMAC(s Spec, bits int) (Layout, error) {
 				Unit: 1,
 			}
 		},
+		fast: tmacStrips(bits, bm, kf),
 	}}, nil
+}
+
+// tmacStrips walks the rows whose bit rows share bytes: two rows for one or two planes, of which the second is in the
+// upper nibbles, and one row for four planes, of which the last two are.
+func tmacStrips(bits, bm, kf int) *strips {
+	n := tmacNibbles{bits: bits, bm: bm, kf: kf}
+	w := &strips{panel: 32 / bits, rows: 2, apart: true, chunk: maxChunk, fold: n.fold, unfold: n.unfold}
+	if bits == 4 {
+		w.rows, w.apart = 1, false
+	}
+	return w
+}
+
+type tmacNibbles struct{ bits, bm, kf int }
+
+// start is the byte of plane i of the first row, in the first nibble of the strip.
+func (n *tmacNibbles) start(t *strip, i int) int {
+	row := t.row/8*8*n.bits + i*8 + t.row%8
+	return ((row/n.bm*(t.s.K/4/n.kf)+t.col/4/n.kf)*(n.bm/32)+row%n.bm/32)*n.kf*16 + row%16
+}
+
+// next is the distance to the nibble after nibble k.
+func (n *tmacNibbles) next(k int) int {
+	if (k+1)%n.kf == 0 {
+		return (n.bm/32*n.kf - n.kf + 1) * 16
+	}
+	return 16
+}
+
+// upper is the row of the strip, and its plane, in the upper nibbles beside plane i of the first row.
+func (n *tmacNibbles) upper(i int) (row, plane int) {
+	if n.bits == 4 {
+		return 0, i + 2
+	}
+	return 1, i
+}
+
+func (n *tmacNibbles) fold(dst []byte, t *strip) {
+	for i := range min(n.bits, 2) {
+		row, plane := n.upper(i)
+		at := n.start(t, i)
+		for k := 0; k < t.n; k += 8 {
+			low := gather8(t.word(0, k) >> i & ones)
+			high := gather8(t.word(row, k) >> plane & ones)
+			dst[at] = low&15 | high<<4
+			at += n.next(k / 4)
+			dst[at] = low>>4 | high&0xF0
+			at += n.next(k/4 + 1)
+		}
+	}
+}
+
+func (n *tmacNibbles) unfold(t *strip, src []byte) {
+	for i := range min(n.bits, 2) {
+		row, plane := n.upper(i)
+		at := n.start(t, i)
+		for k := 0; k < t.n; k += 8 {
+			a := src[at]
+			at += n.next(k / 4)
+			b := src[at]
+			at += n.next(k/4 + 1)
+			if i == 0 {
+				t.setWord(0, k, 0)
+				t.setWord(1, k, 0)
+			}
+			t.setWord(0, k, t.word(0, k)|scatter8(a&15|b<<4)<<i)
+			t.setWord(row, k, t.word(row, k)|scatter8(a>>4|b&0xF0)<<plane)
+		}
+	}
 }
 
 func tmacCode(alphabet string) code {
