@@ -57,7 +57,7 @@ func (d *decider) extraHead() string {
 	switch {
 	case d.Recipe.Head == HeadScreen:
 		return packed.ScreenName
-	case d.Recipe.Head == HeadInt8 && d.model.Head == d.model.Embed:
+	case d.Recipe.Head != "" && d.model.Head == d.model.Embed:
 		return packed.HeadName
 	}
 	return ""
@@ -131,8 +131,11 @@ func (d *decider) choose(m matrix) choice {
 	}
 	r := d.Recipe
 	r.Quant, r.Scale, r.Rules = QuantNone, "", nil
-	if r.Head == HeadInt8 || m.name == packed.ScreenName {
-		r.Quant = "int8"
+	switch {
+	case m.name == packed.ScreenName:
+		r.Quant = HeadInt8
+	case r.Head == HeadInt8 || r.Head == HeadInt4:
+		r.Quant = r.Head // the quantizers have these names
 	}
 	for _, rule := range d.Recipe.Rules {
 		if rule.Match == m.name {

@@ -29,12 +29,16 @@ const (
 	QuantAuto = "auto" // what the checkpoint declares, or what its values are already
 	QuantNone = "none" // floats stay floats
 
-	HeadKeep = "keep"
-	HeadInt8 = "int8"
+	HeadBF16 = "bf16" // as in the checkpoint, whatever its type
+	HeadInt8 = "int8" // codes with a scale per row, and so is HeadInt4
+	HeadInt4 = "int4"
 
 	// HeadScreen keeps the head and puts int8 rows beside it (FORMAT F21).
 	HeadScreen = "screen"
 )
+
+// Heads are the values of Recipe.Head; the first is the default.
+var Heads = []string{HeadBF16, HeadInt8, HeadInt4, HeadScreen}
 
 // DefaultLayout is used when the user names none.
 const DefaultLayout = "vnni4i"
@@ -50,11 +54,11 @@ func (o *Options) complete() error {
 			*d.field = d.value
 		}
 	}
-	if r.Head == HeadKeep {
+	if r.Head == HeadBF16 {
 		r.Head = ""
 	}
-	if r.Head != "" && r.Head != HeadInt8 && r.Head != HeadScreen {
-		return fmt.Errorf("%w: head %q; it is %s, %s or %s", pack.ErrUnsupported, r.Head, HeadKeep, HeadInt8, HeadScreen)
+	if r.Head != "" && !slices.Contains(Heads, r.Head) {
+		return fmt.Errorf("%w: head %q; it is one of %s", pack.ErrUnsupported, r.Head, strings.Join(Heads, ", "))
 	}
 	if _, err := golden.ParseMode(r.Golden); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 // TestReport: what a conversion tells about its tensors is what is in the file, and asking for it changes no byte.
 func TestReport(t *testing.T) {
 	dir := shared.Testdata(t, "tiny-bitnet")
-	for _, r := range []packed.Recipe{{}, {Head: HeadInt8, Layout: "i2s"}} {
+	for _, r := range []packed.Recipe{{}, {Head: HeadInt8, Layout: "i2s"}, {Head: HeadInt4, Layout: "i2"}} {
 		o := plain(r)
 		o.Report = true
 		p, target := newPlan(t, dir, o), filepath.Join(t.TempDir(), "told.safetensors")

@@ -56,11 +56,12 @@ func (d *decider) quantize(m matrix, c choice) error {
 }
 
 // accepted reports whether a quantizer that changes the weights may be used: where the checkpoint was trained for just
-// that, where nothing narrower than 8 bits is made, and where the user says so.
+// that, where nothing narrower than 8 bits is made, and where the user says so: for all tensors, or for the head.
 func (d *decider) accepted(m matrix, q *quantize.Quantizer) bool {
 	kind, _ := q.Kind()
 	trained := q.Rule().Name == "absmean" && kind == packed.ScaleTensor && d.declared(m) == model.AbsMean
-	return trained || q.Rule().Alphabet.Name == pack.Int8.Name || d.Recipe.AllowLossy
+	asked := m.head && d.Recipe.Head == q.Rule().Name
+	return trained || asked || q.Rule().Alphabet.Name == pack.Int8.Name || d.Recipe.AllowLossy
 }
 
 // probe is pass 1 of an exact quantizer. The first block shows nearly always whether the values fit.
@@ -154,16 +155,16 @@ func (d *decider) pack(m matrix, s *step, l pack.Layout, scale packed.Scale, qua
 	return nil
 }
 
-// openLayout opens the chosen layout for codes of an alphabet. Where the head is the only tensor with 8-bit codes, the
-// chosen layout is likely to hold none: then it goes to one that does.
+// openLayout opens the chosen layout for codes of an alphabet. Where the head is the only tensor with 8-bit or 4-bit codes,
+// the chosen layout is likely to hold none: then it goes to one that does.
 func openLayout(name string, params map[string]int, a pack.Alphabet, head bool) (pack.Layout, error) {
 	spec := pack.Spec{Name: name, Alphabet: a.Name, Params: params}
 	l, err := pack.Open(spec)
-	if err != nil && head && a.Name == pack.Int8.Name {
-		return pack.Open(pack.Spec{Name: headLayout, Alphabet: a.Name})
+	if other := headLayouts[a.Name]; err != nil && head && other != "" {
+		return pack.Open(pack.Spec{Name: other, Alphabet: a.Name})
 	}
 	return l, err
 }
 
-// headLayout holds int8 codes and has kernels of its own.
-const headLayout = "vnni4"
+// headLayouts hold codes of an alphabet and have kernels of their own.
+var headLayouts = map[string]string{pack.Int8.Name: "vnni4", pack.Int4.Name: "vnni4i"}

@@ -34,7 +34,7 @@ func TestShells(t *testing.T) {
 			}
 			s := startShell(t, c.shell, c.args, c.load)
 			for _, line := range []struct{ typed, want string }{
-				{"lowpack conv\tche\t --lay\tvnni4i-\t-o out --hea\ti\t", "convert|checkpoint/|--layout|vnni4i-64|-o|out|--head|int8"},
+				{"lowpack conv\tche\t --lay\tvnni4i-\t-o out --hea\tint8\t", "convert|checkpoint/|--layout|vnni4i-64|-o|out|--head|int8"},
 				{"lowpack convert checkpoint --head=sc\t--res\t", "convert|checkpoint|--head=screen|--resume"},
 				{"lowpack verify mod\t--report ju\tver\t", "verify|model file.safetensors|--report|junit:verify.xml"},
 				{"lowpack unpack mod\t-o che\t --form u\t", "unpack|model file.safetensors|-o|checkpoint/|--form|u8"},

@@ -176,7 +176,7 @@ func (e *Engine) input(n int, k prepareTask) {
 func (e *Engine) multiply(f *fan, n int, y, add []float32) {
 	p := &e.pass
 	p.product = product{fan: f, n: n, x: p.x, q: p.quant[f.in], step: p.step, y: y, ldy: f.out, sums: p.sums, add: add}
-	e.pool.Run(f.units, f.chunk, &p.product)
+	e.pool.Run(f.units, f.chunk(n, e.opt.Threads), &p.product)
 }
 
 // residual computes the outputs of a fan and adds them, after their norm if there is one, to the residual stream.

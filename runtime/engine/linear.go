@@ -29,18 +29,16 @@ type fan struct {
 	matrices []matrix
 	units    int
 	codes    bool // some matrix has codes and wants quantized vectors
-	chunk    int  // units that a worker takes at once
 }
 
 // Sizes of the units of work. A chunk must be long against the shared counter, and short against the whole, so that the
 // workers finish together.
 const (
-	unitBytes  = 32 << 10  // of a matrix of floats
-	chunkBytes = 128 << 10 // 3–6 % dearer than fixed halves on idle cores, and robust on busy ones
-
-	// Chunks of large matrices, such as the head, grow to this size: long runs are read faster (_asm/tensor, dotPairs).
+	unitBytes = 32 << 10 // of a matrix of floats
+	// Chunks of floats. Those of large matrices, such as the head, grow: long runs are read faster (_asm/tensor, dotPairs).
+	chunkBytes     = 128 << 10
 	mostChunkBytes = 512 << 10
-	fewestChunks   = 256 // of these
+	fewestChunks   = 256 // before they grow
 )
 
 // add appends a matrix.
@@ -55,21 +53,35 @@ func (f *fan) add(m matrix) {
 	f.out += m.rows
 	f.units += m.units
 	f.matrices = append(f.matrices, m)
-	bytes := max(1, f.bytes())
-	f.chunk = max(1, min(max(chunkBytes, bytes/fewestChunks), mostChunkBytes)*f.units/bytes)
+}
+
+// chunk is the number of units that a worker takes at once of a product with n vectors: what suits the largest matrix.
+func (f *fan) chunk(n, threads int) int {
+	m := &f.matrices[0]
+	for i := range f.matrices {
+		if f.matrices[i].bytes() > m.bytes() {
+			m = &f.matrices[i]
+		}
+	}
+	if m.codes != nil {
+		return m.codes.Chunk(n, threads)
+	}
+	return max(1, min(max(chunkBytes, m.bytes()/fewestChunks), mostChunkBytes)*m.units/m.bytes())
 }
 
 // bytes of weights in the fan.
 func (f *fan) bytes() (n int) {
 	for i := range f.matrices {
-		m := &f.matrices[i]
-		if m.codes != nil {
-			n += m.codes.Bytes()
-		} else {
-			n += m.floats.Cols * m.floats.Rows * m.floats.Type.Size()
-		}
+		n += f.matrices[i].bytes()
 	}
 	return n
+}
+
+func (m *matrix) bytes() int {
+	if m.codes != nil {
+		return m.codes.Bytes()
+	}
+	return m.floats.Cols * m.floats.Rows * m.floats.Type.Size()
 }
 
 // product is the task of multiplying the vectors of a pass by a fan: y[t·ldy + i], plus the residual where there is one.

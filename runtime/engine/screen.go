@@ -148,8 +148,7 @@ func (e *Engine) screenLogits(n int) bool {
 		k.step[r], k.bound[r], k.tiny[r] = s.split(r, p.x[r*e.desc.Hidden:][:e.desc.Hidden])
 	}
 	s.x.Finish()
-	units := s.codes.Panels()
-	e.pool.Run(units, max(1, chunkBytes*units/s.codes.Bytes()), k)
+	e.pool.Run(s.codes.Panels(), s.codes.Chunk(2*n, e.opt.Threads), k)
 	for r, t := range p.rows {
 		tok := &p.tokens[t]
 		p.choose(k.low[r*vocab:][:vocab], k.high[r*vocab:][:vocab], tok.top, tok.keep)

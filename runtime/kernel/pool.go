@@ -18,7 +18,8 @@ type Task interface {
 // Parts are handed out a chunk at a time from a shared counter, so that a fast core takes more of them than a slow or
 // busy one. A worker that finds no task watches for the next one for a while, since a decode step hands out hundreds
 // that take microseconds each, and then sleeps. A task never waits for a worker that has not begun: on a machine with
-// more busy threads than cores, the caller does the work itself. Run allocates nothing.
+// more busy threads than cores, the caller does the work itself. Run allocates nothing. A panic of a task in the caller
+// leaves Run when the workers have come to rest; in a worker it ends the process, as in every goroutine.
 type Pool struct {
 	one     sync.Mutex // one Run at a time
 	workers []worker
@@ -90,17 +91,23 @@ func (p *Pool) Run(n, chunk int, task Task) {
 		return
 	}
 	p.one.Lock()
-	defer p.one.Unlock()
+	defer p.rest()
 	p.task, p.n, p.chunk = task, n, chunk
 	p.next.Store(0)
 	for i := range min(len(p.workers), ceilDiv(n, chunk)-1) {
 		p.workers[i].invite()
 	}
 	p.share()
+}
+
+// rest ends a Run. Where its task has panicked, parts are left that nobody shall begin.
+func (p *Pool) rest() {
+	p.next.Store(int64(p.n))
 	for i := range p.workers {
 		p.workers[i].dismiss()
 	}
 	p.task = nil
+	p.one.Unlock()
 }
 
 // share takes chunks until there are none.

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -144,4 +145,38 @@ func BenchmarkPool(b *testing.B) {
 	for b.Loop() {
 		p.Run(2, 1, task)
 	}
+}
+
+// TestPoolAfterPanic: a task that panics leaves a pool that works, and that closes.
+func TestPoolAfterPanic(t *testing.T) {
+	p := NewPool(3)
+	task := &tally{counts: make([]atomic.Int32, 50)}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic got lost")
+			}
+		}()
+		p.Run(50, 1, callerPanics{goroutine()})
+	}()
+	p.Run(len(task.counts), 1, task)
+	task.check(t)
+	p.Close()
+}
+
+// callerPanics is a task that panics in one goroutine.
+type callerPanics struct{ where string }
+
+func (k callerPanics) Do(from, to int) {
+	if goroutine() == k.where {
+		panic("in the caller")
+	}
+	time.Sleep(10 * time.Millisecond) // the caller gets a part
+}
+
+// goroutine is the first line of a stack: the number of the goroutine.
+func goroutine() string {
+	b := make([]byte, 64)
+	line, _, _ := strings.Cut(string(b[:runtime.Stack(b, false)]), "[")
+	return line
 }
