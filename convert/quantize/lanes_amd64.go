@@ -2,7 +2,11 @@
 
 package quantize
 
-import "golang.org/x/sys/cpu"
+import (
+	"slices"
+
+	"golang.org/x/sys/cpu"
+)
 
 //go:generate go run -C ../../_asm ./quantize
 
@@ -35,6 +39,8 @@ func (d DType) number() int {
 func measureLanes(s *sums, d DType, src []byte) {
 	switch n := len(src) / d.Size(); {
 	case n == 0:
+	case level != generic && d == BF16:
+		measureWords(s, src)
 	case level == avx512:
 		measureAVX512(s, &src[0], n, d.number())
 	case level == avx2:
@@ -46,8 +52,22 @@ func measureLanes(s *sums, d DType, src []byte) {
 	}
 }
 
+// measureWords is measureBF16 for sums that are zero. What it adds up where there is NaN or infinity is something else.
+func measureWords(s *sums, src []byte) {
+	measureBF16AVX2(s, &src[0], len(src)/2)
+	if most := BF16.maxKey() << 16; slices.Max(s.pos[:]) > most || int32(slices.Max(s.neg[:])&^(1<<31)) > most {
+		*s = sums{}
+		measureBF16(s, src)
+	}
+}
+
 // climbLanes is climbGo for whole blocks.
 func (l *ladder) climbLanes(dst []int8, d DType, src []byte) {
+	if n := len(dst) &^ 31; level != generic && d != F32 && n >= longRow {
+		w := l.words(d)
+		climbWordsAVX2(&dst[0], &src[0], n, &w)
+		dst, src = dst[n:], src[2*n:]
+	}
 	switch {
 	case len(dst) == 0:
 	case level == avx512:
@@ -84,6 +104,16 @@ func missLanes(s *errorSums, codes []int8, d DType, src []byte, scale float32) {
 		missGo(s, codes, d, src, scale)
 	}
 }
+
+// measureBF16AVX2 is for n elements, a positive multiple of 16.
+//
+//go:noescape
+func measureBF16AVX2(s *sums, src *byte, n int)
+
+// climbWordsAVX2 is for n elements, a positive multiple of 32.
+//
+//go:noescape
+func climbWordsAVX2(dst *int8, src *byte, n int, l *wordLadder)
 
 //go:noescape
 func measureAVX512(s *sums, src *byte, n, d int)
