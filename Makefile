@@ -4,7 +4,7 @@ MODEL  := testdata/tiny-bitnet
 PACKED := out/tiny-bitnet.vnni4i.safetensors
 PROMPT := Once upon a time there was a little girl
 
-.PHONY: run build install uninstall dist test generate fuzz clean
+.PHONY: run build install uninstall dist test generate fuzz soak clean
 
 run: build
 	@mkdir -p out
@@ -74,6 +74,13 @@ fuzz:
 	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg || exit 1; \
 	  done; \
 	done
+
+# Ends conversions at random moments: KILLS times by SIGKILL, TERMS times by SIGTERM or SIGINT.
+KILLS ?= 10000
+TERMS ?= 500
+soak:
+	LOWPACK_KILLS=$(KILLS) go test -count=1 -timeout 0 -v -run '^TestKilled$$' ./convert
+	LOWPACK_TERMS=$(TERMS) go test -count=1 -timeout 0 -v -run '^TestSignals$$' ./cmd/lowpack
 
 clean:
 	rm -rf bin out $(DIST)

@@ -60,12 +60,16 @@ func TestConvertProcess(t *testing.T) {
 }
 
 // TestKilled kills conversions at random moments: the target is old or complete, and the next conversion cleans up
-// whatever the moment between a hidden name and the rename left. LOWPACK_LONG kills 1,000 of them.
+// whatever the moment between a hidden name and the rename left. LOWPACK_LONG kills 1,000 of them, LOWPACK_KILLS as many
+// as it says (`make soak`).
 func TestKilled(t *testing.T) {
 	path, at := mini(t, "bitnet-2b4t", nil), newPlace(t, "old")
 	rounds := 40
 	if os.Getenv("LOWPACK_LONG") != "" {
 		rounds = 1000
+	}
+	if n, err := strconv.Atoi(os.Getenv("LOWPACK_KILLS")); err == nil {
+		rounds = n
 	}
 	start := time.Now()
 	if err := <-startProcess(t, path, at.target, 2).done; err != nil {

@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"lowpack": main,
 		probe: func() {
+			limitFiles(os.Getenv("LOWPACK_TEST_FSIZE"))
 			code := Main(os.Args, os.Stdin, os.Stdout, os.Stderr)
 			if report := os.NewFile(3, "report"); report != nil {
 				fmt.Fprint(report, peakMemory())

@@ -1,0 +1,264 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lowpack/lowpack/internal/shared"
+)
+
+// soak is the number of rounds of a test of random moments, larger where `make soak` says so.
+func soak(t testing.TB, variable string, usual int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s=%q", variable, text)
+	}
+	return n
+}
+
+// task is a command that writes a target.
+type task struct {
+	args   []string // and "-o", target
+	target string
+	old    string // what lies at the target before; "" = nothing
+}
+
+// tasks are one of each kind, each with an empty directory for its target. A target of unpack must not exist.
+func tasks(t testing.TB) []task {
+	t.Helper()
+	model, dir := shared.Testdata(t, "tiny-bitnet"), t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	for _, args := range [][]string{
+		{"convert", model, "--golden", "kernel", "-o", in("packed")},
+		{"convert", model, "--golden", "kernel", "--part", "1/2", "-o", in("part1")},
+		{"convert", model, "--golden", "kernel", "--part", "2/2", "-o", in("part2")},
+	} {
+		if o := command(t, args...); o.code != 0 {
+			t.Fatal(o.out)
+		}
+	}
+	list := []task{
+		{args: []string{"convert", model, "--golden", "kernel"}, old: "old"},
+		{args: []string{"repack", in("packed"), "--layout", "i2"}, old: "old"},
+		{args: []string{"merge", in("part1"), in("part2")}, old: "old"},
+		{args: []string{"unpack", in("packed")}},
+	}
+	for i := range list {
+		list[i].target = filepath.Join(t.TempDir(), "target")
+	}
+	return list
+}
+
+// reset puts the old state at the target.
+func (j *task) reset(t testing.TB) {
+	t.Helper()
+	if err := os.RemoveAll(j.target); err != nil {
+		t.Fatal(err)
+	}
+	if j.old != "" {
+		if err := os.WriteFile(j.target, []byte(j.old), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (j *task) command(args ...string) []string {
+	return append(append(append([]string(nil), j.args...), args...), "-o", j.target)
+}
+
+// state is "old", "complete" or what else lies in the directory of the target.
+func (j *task) state(t testing.TB, complete string) string {
+	t.Helper()
+	entries, _ := os.ReadDir(filepath.Dir(j.target))
+	for _, e := range entries {
+		if e.Name() != filepath.Base(j.target) {
+			return fmt.Sprint("left behind: ", entries)
+		}
+	}
+	switch now := j.contents(t); now {
+	case j.old:
+		return "old"
+	case complete:
+		return "complete"
+	default:
+		return fmt.Sprintf("%d bytes, neither old nor complete", len(now))
+	}
+}
+
+// contents of the target, a file or a directory, as one text; "" if there is nothing.
+func (j *task) contents(t testing.TB) string {
+	t.Helper()
+	if info, err := os.Stat(j.target); err == nil && info.IsDir() {
+		entries, _ := os.ReadDir(j.target)
+		var all strings.Builder
+		for _, e := range entries {
+			b, _ := os.ReadFile(filepath.Join(j.target, e.Name()))
+			fmt.Fprintln(&all, e.Name(), len(b), string(b))
+		}
+		return all.String()
+	}
+	b, _ := os.ReadFile(j.target)
+	return string(b)
+}
+
+// TestSignals interrupts commands at random moments: they end within two seconds with the exit code of the signal, the
+// target is old or complete, and nothing is left behind. `make soak` does it more often.
+func TestSignals(t *testing.T) {
+	rounds := soak(t, "LOWPACK_TERMS", 24)
+	counts := map[string]int{}
+	list := tasks(t)
+	whole, complete := make([]time.Duration, len(list)), make([]string, len(list))
+	for i := range list {
+		list[i].reset(t)
+		start := time.Now()
+		if o := command(t, list[i].command()...); o.code != 0 {
+			t.Fatal(o.out)
+		}
+		whole[i], complete[i] = time.Since(start), list[i].contents(t)
+	}
+	for round := range rounds {
+		i := round % len(list)
+		j := &list[i]
+		signal, code := syscall.SIGTERM, 143
+		if round/len(list)%2 == 1 {
+			signal, code = syscall.SIGINT, 130
+		}
+		j.reset(t)
+		var out bytes.Buffer
+		cmd := exec.Command("lowpack", j.command()...)
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// Before main has asked for signals, the system ends the process by itself: then it has written nothing.
+		time.Sleep(time.Duration(rand.Int64N(int64(whole[i] * 11 / 10))))
+		sent := time.Now()
+		cmd.Process.Signal(signal)
+		cmd.Wait()
+		took := time.Since(sent)
+		status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+		state := j.state(t, complete[i])
+		switch {
+		case state == "complete", state == "old" && (cmd.ProcessState.ExitCode() == code || status.Signaled()):
+			counts[state]++
+		default:
+			t.Errorf("%v after a signal to %q: %v, %s\n%s", cmd.ProcessState, j.args, took, state, out.String())
+		}
+		if took > 2*time.Second {
+			t.Errorf("%q took %v to end", j.args, took)
+		}
+	}
+	t.Log(counts)
+	if counts["old"] == 0 {
+		t.Error("no command was interrupted")
+	}
+}
+
+// TestSignalWhileWaiting: a command that reads from a pipe nobody writes to ends as quickly.
+func TestSignalWhileWaiting(t *testing.T) {
+	packed := filepath.Join(t.TempDir(), "packed")
+	if o := command(t, "convert", shared.Testdata(t, "tiny-bitnet"), "--golden", "none", "-o", packed); o.code != 0 {
+		t.Fatal(o.out)
+	}
+	for signal, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("lowpack", "run", packed, "--chat")
+		cmd.Stdin = read
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(500 * time.Millisecond)
+		sent := time.Now()
+		cmd.Process.Signal(signal)
+		cmd.Wait()
+		if took := time.Since(sent); cmd.ProcessState.ExitCode() != code || took > 2*time.Second {
+			t.Errorf("%v after %v, want exit code %d within 2 s", cmd.ProcessState, took, code)
+		}
+		read.Close()
+		write.Close()
+	}
+}
+
+// TestTwoCommands lets four conversions to two layouts write one target at once: each ends well, and the target is one of
+// the results.
+func TestTwoCommands(t *testing.T) {
+	j := tasks(t)[0]
+	layouts := []string{"vnni4i", "i2"}
+	var results []string
+	for _, l := range layouts {
+		j.reset(t)
+		if o := command(t, j.command("--layout", l)...); o.code != 0 {
+			t.Fatal(o.out)
+		}
+		results = append(results, j.contents(t))
+	}
+	j.reset(t)
+	done := make(chan outcome)
+	for i := range 4 {
+		go func() { done <- command(t, j.command("--layout", layouts[i%2])...) }()
+	}
+	for range 4 {
+		if o := <-done; o.code != 0 {
+			t.Errorf("exit code %d\n%s", o.code, o.out)
+		}
+	}
+	if a, b := j.state(t, results[0]), j.state(t, results[1]); a != "complete" && b != "complete" {
+		t.Error(a, b)
+	}
+}
+
+// TestVanishingDirectory removes the directory of the target, or puts a directory in the place of the target, while it is
+// written: the command fails and says where, or was done before.
+func TestVanishingDirectory(t *testing.T) {
+	for _, j := range tasks(t) {
+		dir := filepath.Join(filepath.Dir(j.target), "inner")
+		j.target = filepath.Join(dir, "target")
+		for what, change := range map[string]func() error{
+			"removed":  func() error { return os.RemoveAll(dir) },
+			"occupied": func() error { return os.Mkdir(j.target, 0o755) },
+		} {
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("lowpack", j.command()...)
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(30 * time.Millisecond)
+			change() // fails if the target is there already
+			cmd.Wait()
+			code := cmd.ProcessState.ExitCode()
+			if code != 0 && (code != 1 && code != 3 || !strings.Contains(out.String(), dir) || strings.Contains(out.String(), "goroutine ")) {
+				t.Errorf("%q, directory %s: exit code %d\n%s", j.args, what, code, out.String())
+			}
+			entries, _ := os.ReadDir(dir)
+			if len(entries) > 1 || len(entries) == 1 && entries[0].Name() != "target" {
+				t.Errorf("%q, directory %s: left behind: %v", j.args, what, entries)
+			}
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
