@@ -71,3 +71,19 @@ func TestAuto(t *testing.T) {
 		}
 	}
 }
+
+// TestReplacedZerosAreReported: the error that they make is in the report, and the packed file holds them as +1.
+func TestReplacedZerosAreReported(t *testing.T) {
+	w := fewValues(8, 300, 1, -1)
+	copy(w.data[600*5:], []byte{0, 0})
+	path := filepath.Join(t.TempDir(), "weights.safetensors")
+	writeWeights(t, path, map[string]raw{"w": w})
+	p := newPlan(t, path, Options{Report: true})
+	if _, err := p.Run(context.Background(), filepath.Join(t.TempDir(), "packed.safetensors"), nil); err != nil {
+		t.Fatal(err)
+	}
+	r := p.Report()[0]
+	if r.RelError == nil || *r.RelError <= 0 || *r.RelError > 0.1 || len(r.Codes) != 2 || r.Codes[0].Count+r.Codes[1].Count != 2400 {
+		t.Errorf("%+v", r)
+	}
+}

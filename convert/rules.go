@@ -40,7 +40,7 @@ func (d *decider) quantize(m matrix, c choice) error {
 		}
 		s.probed = q
 		if n := q.Replaced(); n > 0 {
-			exact = false
+			exact, s.probed = false, nil // the error is measured
 			s.row.Note = fmt.Sprintf("weights that are 0 and become +1 times the scale of their row: %d", n)
 		}
 	}

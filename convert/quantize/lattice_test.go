@@ -111,6 +111,7 @@ func TestLatticeRefuses(t *testing.T) {
 		w     []float32
 		words string
 	}{
+		"a tiny scale":      {"sign-values", []float32{0x1p-127, -0x1p-127}, "too small"},
 		"two magnitudes":    {"sign-values", []float32{1, -1, 2, 1}, "more than 1 magnitudes: 1 and, in column 2, 2"},
 		"a zero in four":    {"sign-values", []float32{1, -1, 0, 1}, "1 of 4 weights are zero"},
 		"zero of four":      {"int2-values", []float32{1, 0, 3, -1}, "zero is a weight beside 1"},
@@ -199,6 +200,47 @@ func TestSimplest(t *testing.T) {
 		}
 		if got := simplest(math.Float32frombits(a), math.Float32frombits(b)); math.Float32bits(got) != best {
 			t.Fatalf("%#x … %#x: %#x, want %#x", a, b, math.Float32bits(got), best)
+		}
+	}
+}
+
+// TestLatticeOfAnyPatterns: whatever a row holds, subnormals and the largest numbers included, it is refused or given back.
+func TestLatticeOfAnyPatterns(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	accepted := map[string]int{}
+	for range 60000 {
+		d := dtypes[r.IntN(3)]
+		base, spread := []uint32{0, 0x380, 0x3f0, 0x7bf0, 0x7f70, 0x3f80}[r.IntN(6)], 1+r.Uint32N(40)
+		b := make([]byte, 0, 64)
+		for range 1 + r.IntN(8) {
+			p := base + r.Uint32N(spread)
+			if r.IntN(2) == 0 {
+				p |= 0x8000
+			}
+			if d == F32 {
+				b = append(b, byte(r.Uint32N(2)), 0)
+			}
+			b = append(b, byte(p), byte(p>>8))
+		}
+		k := len(b) / d.Size()
+		w := make([]float32, k)
+		d.Widen(w, b)
+		for name := range exactAlphabets {
+			q, codes, err := try(Job{Rule: name, DType: d, Shape: pack.Shape{M: 1, K: k}}, b)
+			if err != nil {
+				continue
+			}
+			accepted[name]++
+			for i, c := range codes {
+				if got := d.rounded(float64(c) * float64(q.Scales()[0])); got != w[i] {
+					t.Fatalf("%s, %s of %v: code %d × %v is %v", name, d, w, c, q.Scales()[0], got)
+				}
+			}
+		}
+	}
+	for name := range exactAlphabets {
+		if accepted[name] < 500 {
+			t.Errorf("%s: only %d rows were accepted", name, accepted[name])
 		}
 	}
 }

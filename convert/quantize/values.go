@@ -50,6 +50,8 @@ func oneMagnitude(r *Rule, d DType, src []byte, most float32) (rowScale, error) 
 	switch {
 	case !signsOf(d, src, most, count):
 		return rowScale{}, more(r, d, src, 1)
+	case count != nil && most < 0x1p-126:
+		return rowScale{}, fmt.Errorf("a scale of %v is too small", most)
 	case zeros > n/maxZeros:
 		return rowScale{}, fmt.Errorf("%d of %d weights are zero, which is neither +%v nor −%v", zeros, n, most, most)
 	}
