@@ -46,7 +46,7 @@ func layouts(c *cli.Context, kernels func(string) []string) error {
 	}
 	l, err := explain.Of(c.Args().First())
 	if err != nil {
-		return usagef("%v", err)
+		return usagef("%v%s", err, didYouMean(c.Args().First(), allLayoutNames()))
 	}
 	if file := c.String("svg"); file != "" {
 		picture, err := l.SVG()

@@ -59,8 +59,34 @@ func (p *progress) draw(done, total int64, at string) {
 			progressbar.OptionThrottle(80*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth(),
 			progressbar.OptionSetPredictTime(true))
 	}
-	p.bar.Describe(fmt.Sprintf("%s %s of %s %s", p.what, p.show(done), p.show(total), shorten(at, 40)))
+	p.bar.Describe(p.label(done, total, at, width(p.out)))
 	_ = p.bar.Set64(done) // drawing is best effort
+}
+
+// barColumns is what a bar takes beside its label: percentage, bar and times.
+const barColumns = 40
+
+// label says as much as fits into a terminal of this width beside a bar; a line that wraps would stay when the next is drawn.
+func (p *progress) label(done, total int64, at string, width int) string {
+	text := fmt.Sprintf("%s %s of %s", p.what, p.show(done), p.show(total))
+	room := width - barColumns - len(text) - 1
+	switch {
+	case room < 0:
+		return p.what
+	case room < 12 || at == "":
+		return text
+	}
+	return text + " " + shorten(at, min(room, 40))
+}
+
+// width is the number of columns of a terminal.
+func width(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+			return columns
+		}
+	}
+	return 80
 }
 
 // done removes the bar, so that what follows starts on a clean line.

@@ -20,15 +20,16 @@ import (
 func TestShells(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		shell string
-		args  []string
-		load  string
+		name, shell string
+		args        []string
+		load        string
 	}{
-		{"bash", []string{"--norc", "--noprofile", "-i"}, `bind 'set bell-style none' 'set enable-bracketed-paste off'; source <(lowpack completion bash)`},
-		{"zsh", []string{"-f", "-i"}, `unsetopt PROMPT_SP; unset zle_bracketed_paste; autoload -Uz compinit; compinit -u -D; source <(lowpack completion zsh)`},
-		{"fish", []string{"--no-config", "-i"}, `lowpack completion fish | source`},
+		{"bash", "bash", []string{"--norc", "--noprofile", "-i"}, `bind 'set bell-style none' 'set enable-bracketed-paste off'; source <(lowpack completion bash)`},
+		{"zsh", "zsh", []string{"-f", "-i"}, `unsetopt PROMPT_SP; unset zle_bracketed_paste; autoload -Uz compinit; compinit -u -D; source <(lowpack completion zsh)`},
+		{"zsh from a folder", "zsh", []string{"-f", "-i"}, `unsetopt PROMPT_SP; unset zle_bracketed_paste; lowpack completion zsh >$HOME/_lowpack; fpath=($HOME $fpath); autoload -Uz compinit; compinit -u -D`},
+		{"fish", "fish", []string{"--no-config", "-i"}, `lowpack completion fish | source`},
 	} {
-		t.Run(c.shell, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			if _, err := exec.LookPath(c.shell); err != nil {
 				t.Skipf("%s is not installed", c.shell)
 			}

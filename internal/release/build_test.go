@@ -12,7 +12,7 @@ import (
 )
 
 // TestReproducible builds copies of the tree in folders of different names, with different settings of the go command: with
-// and without a repository, with one that cannot be read, and with changed files. LOWPACK_LONG compiles everything anew.
+// and without a repository, with one that cannot be read, and with changed files. On the way it installs what it built. LOWPACK_LONG compiles everything anew.
 func TestReproducible(t *testing.T) {
 	for _, tool := range []string{"git", "make"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -41,6 +41,8 @@ func TestReproducible(t *testing.T) {
 		t.Errorf("the revision is %q; %q expected", got, commit)
 	}
 
+	install(t, repository)
+
 	write(t, filepath.Join(repository, "changed"), "")
 	run(t, repository, nil, "make", "build")
 	if got := revision(t, repository); got != commit+"+dirty" {
@@ -50,6 +52,29 @@ func TestReproducible(t *testing.T) {
 	run(t, bare, nil, "make", "build")
 	if got := revision(t, bare); got != "unknown" {
 		t.Errorf("with a broken repository, the revision is %q", got)
+	}
+}
+
+// install puts everything in place and takes it away again.
+func install(t *testing.T, dir string) {
+	t.Helper()
+	prefix := filepath.Join(t.TempDir(), "usr local")
+	run(t, dir, nil, "make", "install", "PREFIX="+prefix)
+	for _, name := range []string{"bin/lowpack", "share/man/man1/lowpack.1", "share/man/man1/lowpack-convert.1", "share/bash-completion/completions/lowpack",
+		"share/zsh/site-functions/_lowpack", "share/fish/vendor_completions.d/lowpack.fish"} {
+		if info, err := os.Stat(filepath.Join(prefix, name)); err != nil || info.Size() == 0 {
+			t.Errorf("make install: %s: %v", name, err)
+		}
+	}
+	run(t, dir, nil, "make", "uninstall", "PREFIX="+prefix)
+	err := filepath.WalkDir(prefix, func(path string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			t.Errorf("make uninstall leaves %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
