@@ -118,6 +118,7 @@ func printKernels(w io.Writer, r *bench.KernelReport) {
 			bench.Threads(f.Row.Threads), f.Row.Kernel, f.Chosen.Seconds.Median/f.Row.Seconds.Median, f.Chosen.Kernel)
 	}
 	printChoices(w, r.Choices)
+	printMeasured(w, r.Measured)
 }
 
 // printChoices prints which kernel the runtime takes for what: alphabets of a layout that share one are a row, and so are
@@ -151,4 +152,14 @@ func printChoices(w io.Writer, choices []bench.Choice) {
 		lines = append(lines, []string{strings.Join(layouts, " "), r.codes, r.isa, r.about})
 	}
 	table(w, nil, lines)
+}
+
+// printMeasured prints the table that the choices rest on.
+func printMeasured(w io.Writer, list []kernel.Measurement) {
+	fmt.Fprint(w, "\nIt chooses by instruction set, then by what one core of a Zen 4 server reached, in GOPS:\n")
+	rows := [][]string{{"kernel", "codes", "1 token", "128 tokens"}}
+	for _, m := range list {
+		rows = append(rows, []string{m.Kernel, m.Alphabet, digits(m.Vector), digits(m.Batch)})
+	}
+	table(w, map[int]bool{2: true, 3: true}, rows)
 }

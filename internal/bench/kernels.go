@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/kernel"
 )
@@ -29,6 +30,8 @@ type KernelReport struct {
 	Host    Host        `json:"host"`
 	Rows    []KernelRow `json:"rows"`
 	Choices []Choice    `json:"choices"`
+	// Measured is the table that the choices rest on, of another machine.
+	Measured []kernel.Measurement `json:"measured"`
 }
 
 // KernelRow is one kernel on one matrix.
@@ -106,7 +109,7 @@ func runKernels(ctx context.Context, o KernelOptions, bind binder) (*KernelRepor
 			}
 		}
 	}
-	r.Choices = choices()
+	r.Choices, r.Measured = choices(), kernel.Measured()
 	return &r.KernelReport, r.verdict()
 }
 
@@ -172,7 +175,7 @@ type kernelRun struct {
 	limits []*limits
 	total  int
 	want   references
-	arena  []byte // packed copies of the matrix at hand
+	arena  *offheap.Buffer // packed copies of the matrix at hand
 	bind   binder
 }
 
@@ -206,6 +209,7 @@ func (r *kernelRun) close() {
 	for _, l := range r.limits {
 		l.close()
 	}
+	r.arena.Free()
 }
 
 // layout measures the kernels of a case on matrices of shape s.

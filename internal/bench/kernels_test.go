@@ -206,7 +206,7 @@ func TestSchemas(t *testing.T) {
 		{Quantity{}, "median spread"},
 		{MachineReport{}, "schema host rows"},
 		{MachineRow{}, "what where bytes threads seconds rate noise"},
-		{KernelReport{}, "schema host rows choices"},
+		{KernelReport{}, "schema host rows choices measured"},
 		{KernelRow{Refused: "x", Wrong: "x"}, "layout alphabet kernel isa m k tokens threads bytes chosen refused wrong " + figures},
 		{Choice{}, "layout alphabet kernel isa about"},
 		{ModelReport{}, "schema host file file_bytes family layouts weight_bytes first_token rows"},

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
-	"unsafe"
 
+	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/kernel"
 )
@@ -86,10 +86,14 @@ func (r *kernelRun) copies(k *kernel.Kernel, m *matrix) (*copies, error) {
 	size := (len(m.packed) + line - 1) / line * line
 	room := r.limits[0].buffer.Bytes()
 	n := min(room/size+1, mostCopies)
-	if len(r.arena) < n*size+line {
-		r.arena = make([]byte, n*size+line)
+	var err error
+	if r.arena == nil || len(r.arena.Bytes) < n*size+line {
+		r.arena.Free()
+		if r.arena, err = offheap.New(n*size + line); err != nil {
+			return nil, err
+		}
 	}
-	free := r.arena[-uintptr(unsafe.Pointer(unsafe.SliceData(r.arena)))%line:]
+	free := r.arena.Bytes
 	c := &copies{shape: m.shape}
 	for read := 0; read < room && len(c.list) < n; {
 		copy(free, m.packed)

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -31,7 +30,7 @@ func (w *Weights) unpack() ([]int8, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.own, err = offheap.New(w.Shape.M * w.Shape.K); err != nil {
+	if w.own, err = packedAgain.New(w.Shape.M * w.Shape.K); err != nil {
 		return nil, err
 	}
 	m := &pack.Matrix{Shape: w.Shape, Alphabet: alphabet, Codes: asInt8(w.own.Bytes)}

@@ -117,5 +117,6 @@ func For(s pack.Spec) []*Kernel {
 			list = append(list, k)
 		}
 	}
+	prefer(list, s.Alphabet)
 	return list
 }

@@ -51,10 +51,10 @@ type Weights struct {
 	Shape  pack.Shape
 	Group  int // columns per group of scales; K when there is one group
 
-	packed  []byte          // as given to Bind, PackedSize bytes
-	rows    int             // rows of a panel
-	bytes   int             // bytes of weights that all panels read; set by the kernel where they are not packed
-	own     *offheap.Buffer // where the kernel unpacked something; nil = nowhere
+	packed  []byte        // as given to Bind, PackedSize bytes
+	rows    int           // rows of a panel
+	bytes   int           // bytes of weights that all panels read; set by the kernel where they are not packed
+	own     *offheap.Part // where the kernel unpacked something; nil = nowhere
 	product product
 }
 
@@ -192,6 +192,9 @@ func (w *Weights) Chunk(tokens, threads int) int {
 // chunkBytes are the weights that a worker takes at once: 3 to 6 % dearer than fixed shares on idle cores, and robust on
 // busy ones.
 const chunkBytes = 128 << 10
+
+// packedAgain holds what kernels make of weights.
+var packedAgain offheap.Arena
 
 // Close releases memory that Bind allocated. The weights must not be used afterwards.
 func (w *Weights) Close() {

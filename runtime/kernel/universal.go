@@ -7,11 +7,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// universal makes the kernel that serves every layout: Bind turns the matrix into panels of 64 rows, of the narrowest
+// universal makes the kernel that serves every layout: Bind turns the matrix into panels of 32 rows, of the narrowest
 // layout that the instruction set has a kernel for, and leaves multiplying to that.
 func universal(isa ISA) *Kernel {
 	return &Kernel{
-		Layout: "*", ISA: isa, step: 4, About: "packed again into panels of 64 rows",
+		Layout: "*", ISA: isa, step: 4, About: "packed again into panels of 32 rows",
 		bind: func(w *Weights) (product, error) {
 			k, l, err := panelsFor(isa, w)
 			if err != nil {
@@ -31,9 +31,9 @@ func universal(isa ISA) *Kernel {
 // panelsFor finds the layout for the codes of w and its kernel. Int8 holds whatever no narrower layout does.
 func panelsFor(isa ISA, w *Weights) (*Kernel, pack.Paneled, error) {
 	for _, spec := range []pack.Spec{
-		{Name: "vnni4i-64", Alphabet: w.Layout.Spec().Alphabet},
-		{Name: "vnni4-64", Alphabet: w.Layout.Spec().Alphabet},
-		{Name: "vnni4-64", Alphabet: pack.Int8.Name},
+		{Name: "vnni4i", Alphabet: w.Layout.Spec().Alphabet},
+		{Name: "vnni4", Alphabet: w.Layout.Spec().Alphabet},
+		{Name: "vnni4", Alphabet: pack.Int8.Name},
 	} {
 		l, err := pack.Open(spec)
 		if err != nil {
@@ -59,7 +59,7 @@ func repack(w *Weights, l pack.Paneled) error {
 	if err != nil {
 		return err
 	}
-	if w.own, err = offheap.New(size); err != nil {
+	if w.own, err = packedAgain.New(size); err != nil {
 		return err
 	}
 	rows := w.Shape.M
