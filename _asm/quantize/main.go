@@ -5,7 +5,8 @@
 // There are four functions, each over blocks of 16 elements of type F32, F16 or BF16: measure adds the lanes of a row,
 // climb counts thresholds, divide rounds quotients, and miss adds squares of
 // weights and of errors. A block is one register of AVX-512 or
-// two of AVX2; lane i is element i of the block in both, and so in Go. Two more are for types of 16 bits (words.go).
+// two of AVX2; lane i is element i of the block in both, and so in Go. Two more are for types of 16 bits, one for packed
+// codes (words.go).
 package main
 
 import (
@@ -20,7 +21,7 @@ import (
 func main() {
 	out := flag.String("o", "../convert/quantize", "directory to write to")
 	flag.Parse()
-	files := map[string]string{"words_amd64.s": wordsHead + measureWords() + climbWords()}
+	files := map[string]string{"words_amd64.s": wordsHead + measureWords() + climbWords() + unpackU8()}
 	for name, m := range map[string]machine{"avx512": &avx512{}, "avx2": &avx2{}} {
 		files["lanes_"+name+"_amd64.s"] = assemble(strings.ToUpper(name), m)
 	}

@@ -54,6 +54,16 @@ func mixed(values []int8, n int) []int8 {
 	return codes
 }
 
+// BenchmarkUnpackU8 reports GB/s of packed codes for one core.
+func BenchmarkUnpackU8(b *testing.B) {
+	s := pack.Shape{M: 128, K: 2560}
+	packed, codes := make([]byte, 32*2560), make([]int8, s.M*s.K)
+	for i := range packed {
+		packed[i] = byte(i%3) | byte(i/3%3)<<2 | byte(i/9%3)<<4
+	}
+	best(b, "rows", packed, func() error { return UnpackU8(codes, s, packed, 0, s.M) })
+}
+
 func best(b *testing.B, name string, src []byte, work func() error) {
 	b.Run(name, func(b *testing.B) {
 		least := time.Hour

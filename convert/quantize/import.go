@@ -39,9 +39,14 @@ func UnpackU8(dst []int8, s pack.Shape, packed []byte, from, to int) error {
 	return nil
 }
 
-// unpackRow opens one field of all bytes of a row, eight at a time, and reports whether all codes are below 3. With the
-// sign bit set nothing borrows from the next byte when 1 is taken off.
+// unpackRow opens one field of all bytes of a row and reports whether all codes are below 3.
 func unpackRow(dst []int8, src []byte, shift int) bool {
+	n, ok := unpackLanes(dst, src, shift)
+	return unpackGo(dst[n:], src[n:], shift) && ok
+}
+
+// unpackGo does eight at a time. With the sign bit set nothing borrows from the next byte when 1 is taken off.
+func unpackGo(dst []int8, src []byte, shift int) bool {
 	const ones, signs = 0x0101010101010101, 0x8080808080808080
 	out := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(dst))), len(src))
 	k, three := 0, uint64(0)

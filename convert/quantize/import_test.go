@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/internal/fence"
 	"github.com/lowpack/lowpack/internal/shared"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -81,27 +82,34 @@ func TestUnpackU8Refuses(t *testing.T) {
 
 // TestUnpackU8Words compares rows of every length with one code after the other.
 func TestUnpackU8Words(t *testing.T) {
-	for k := 1; k < 40; k++ {
-		s := pack.Shape{M: 4, K: k}
-		packed, dst := make([]byte, k), make([]int8, 4*k)
-		for i := range packed {
-			packed[i] = byte(i%3) | byte(i/3%3)<<2 | byte(i/9%3)<<4 | byte((i+1)%3)<<6
+	eachLevel(t, func(t *testing.T) {
+		for k := 1; k < 100; k++ {
+			unpackRowsOf(t, k)
 		}
-		if err := UnpackU8(dst, s, packed, 0, 4); err != nil {
-			t.Fatal(err)
+	})
+}
+
+func unpackRowsOf(t *testing.T, k int) {
+	s := pack.Shape{M: 4, K: k}
+	packed, dst := fence.Tail[byte](fence.New(t, k), k), make([]int8, 4*k)
+	for i := range packed {
+		packed[i] = byte(i%3) | byte(i/3%3)<<2 | byte(i/9%3)<<4 | byte((i+1)%3)<<6
+	}
+	if err := UnpackU8(dst, s, packed, 0, 4); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range dst {
+		if want := int8(packed[i%k]>>(2*(i/k))&3) - 1; c != want {
+			t.Fatalf("%d columns, row %d, column %d: %d, not %d", k, i/k, i%k, c, want)
 		}
-		for i, c := range dst {
-			if want := int8(packed[i%k]>>(2*(i/k))&3) - 1; c != want {
-				t.Fatalf("%d columns, row %d, column %d: %d, not %d", k, i/k, i%k, c, want)
-			}
+	}
+	for i := range packed { // the only fault, in each place
+		before := packed[i]
+		packed[i] |= 0x30
+		if err := UnpackU8(dst, s, packed, 0, 4); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprintf("row 2, column %d ", i)) {
+			t.Fatalf("%d columns, code 3 in column %d: %v", k, i, err)
 		}
-		for i := range packed { // the only fault, in each place
-			packed[i] |= 0x30
-			if err := UnpackU8(dst, s, packed, 0, 4); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprintf("row 2, column %d ", i)) {
-				t.Fatalf("%d columns, code 3 in column %d: %v", k, i, err)
-			}
-			packed[i] &^= 0x30
-		}
+		packed[i] = before
 	}
 }
 

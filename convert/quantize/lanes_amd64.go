@@ -115,6 +115,20 @@ func measureBF16AVX2(s *sums, src *byte, n int)
 //go:noescape
 func climbWordsAVX2(dst *int8, src *byte, n int, l *wordLadder)
 
+// unpackLanes is unpackGo for as many codes as it says.
+func unpackLanes(dst []int8, src []byte, shift int) (n int, ok bool) {
+	n = len(src) &^ 31
+	if n == 0 || level == generic {
+		return 0, true
+	}
+	return n, unpackU8AVX2(&dst[0], &src[0], n, uint64(shift))
+}
+
+// unpackU8AVX2 is for n bytes, a positive multiple of 32, and reports whether no code is 3.
+//
+//go:noescape
+func unpackU8AVX2(dst *int8, src *byte, n int, shift uint64) bool
+
 //go:noescape
 func measureAVX512(s *sums, src *byte, n, d int)
 
