@@ -47,7 +47,7 @@ func convertFlags() []cli.Flag {
 		outputFlag("write the packed `FILE`"),
 		oneOf(&cli.StringFlag{Name: "layout", Value: convert.DefaultLayout, Usage: "how codes become bytes: a `NAME` that lowpack layouts lists"}, layoutNames()...),
 		paramFlag(),
-		oneOf(&cli.StringFlag{Name: "quant", Value: convert.QuantAuto, Usage: "auto (what the checkpoint declares), none, or a quantizer `NAME`: " + strings.Join(quantizerNames(), ", ")},
+		oneOf(&cli.StringFlag{Name: "quant", Value: convert.QuantAuto, Usage: "auto (what the checkpoint declares, or what its values are already), none, or a quantizer `NAME`: " + strings.Join(quantizerNames(), ", ")},
 			append([]string{convert.QuantAuto, convert.QuantNone}, quantizerNames()...)...),
 		like(&cli.StringFlag{Name: "scale", Usage: "what shares a scale, `KIND` tensor, row or group:N (columns)", DefaultText: "as the quantizer defines it"},
 			packed.ScaleTensor, packed.ScaleRow, packed.ScaleGroup+":"),

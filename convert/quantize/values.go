@@ -106,7 +106,7 @@ func lattice(r *Rule, d DType, src []byte, _ float32) (rowScale, error) {
 	s := levelSet{dtype: d}
 	values := r.Alphabet.Values
 	if col := s.scan(src, len(values)); col >= 0 {
-		return rowScale{}, fmt.Errorf("column %d holds one more than %d different values but zero", col, len(values))
+		return rowScale{}, fmt.Errorf("more than %d different values besides zero, the last of them in column %d", len(values), col)
 	}
 	if s.zero && !slices.Contains(values, 0) {
 		return rowScale{}, fmt.Errorf("zero is a weight beside %v, and none of the codes", s.least())
