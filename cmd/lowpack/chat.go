@@ -18,7 +18,7 @@ import (
 // chat holds a conversation: one line of standard input is one message of the user. It ends with the input.
 func (s *session) chat(c *cli.Context, r engine.Request) error {
 	if name := c.String("chat-template"); name != "" {
-		if err := useTemplate(s.tok, name); err != nil {
+		if err := useTemplate(s.Tokenizer, name); err != nil {
 			return err
 		}
 	}
@@ -57,11 +57,11 @@ func (s *session) chat(c *cli.Context, r engine.Request) error {
 
 // answer renders the conversation, computes what the sequence does not hold yet and streams the reply.
 func (s *session) answer(c *cli.Context, r engine.Request, messages []tokenizer.Message, past []int) (string, []int, error) {
-	text, err := s.tok.Chat(messages, tokenizer.ChatOptions{AddGenerationPrompt: true})
+	text, err := s.Tokenizer.Chat(messages, tokenizer.ChatOptions{AddGenerationPrompt: true})
 	if err != nil {
 		return "", nil, err
 	}
-	all, err := s.tok.Encode(text, false)
+	all, err := s.Tokenizer.Encode(text, false)
 	if err != nil {
 		return "", nil, err
 	}
@@ -70,15 +70,15 @@ func (s *session) answer(c *cli.Context, r engine.Request, messages []tokenizer.
 	if keep < 0 {
 		return "", nil, fmt.Errorf("%w: the chat template gives an empty text", pack.ErrUnsupported)
 	}
-	if limit := s.engine.Options().Context; len(all) >= limit {
+	if limit := s.Engine.Options().Context; len(all) >= limit {
 		return "", nil, fmt.Errorf("%w: the conversation has %d tokens, the context holds %d; begin a new one, or use a larger --context", pack.ErrLimit, len(all), limit)
 	}
 	s.seq.Truncate(keep)
 	r.History, r.Prompt = all[:keep], all[keep:]
-	r.Decoder = s.tok.NewStream(true)
+	r.Decoder = s.Tokenizer.NewStream(true)
 	out := &writer{w: c.App.Writer, ids: c.Bool("ids")}
 	var reply strings.Builder
-	result, err := s.engine.Generate(c.Context, s.seq, r, func(p engine.Piece) bool {
+	result, err := s.Engine.Generate(c.Context, s.seq, r, func(p engine.Piece) bool {
 		reply.WriteString(p.Text)
 		return out.piece(p)
 	})

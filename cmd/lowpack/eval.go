@@ -8,12 +8,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/eval"
+	"github.com/lowpack/lowpack/internal/loaded"
 	"github.com/lowpack/lowpack/internal/plot"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
 func evalCommand() *cli.Command {
@@ -59,19 +58,21 @@ func runEval(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	defer m.close()
-	other := &evaluated{}
+	defer m.Close()
+	var other *evaluated
+	var against *engine.Engine
 	if path := c.String("against"); path != "" {
 		if other, err = openEvaluated(c, path, string(text)); err != nil {
 			return err
 		}
-		defer other.close()
+		defer other.Close()
+		against = other.Engine
 		if !slices.Equal(m.ids, other.ids) {
 			return fmt.Errorf("%w: %s and %s cut the text into different tokens: their predictions cannot be compared", pack.ErrUnsupported, c.Args().First(), path)
 		}
 	}
 	p := newCounter(c.App.ErrWriter, "eval", "tokens")
-	r, err := eval.Run(c.Context, m.engine, other.engine, m.ids, eval.Options{
+	r, err := eval.Run(c.Context, m.Engine, against, m.ids, eval.Options{
 		Window: c.Int("window"), Stride: c.Int("stride"), Progress: func(done, total int) { p.set(int64(done), int64(total), "") },
 	})
 	p.done()
@@ -93,44 +94,24 @@ func runEval(c *cli.Context) error {
 
 // evaluated is a model with the tokens that it sees in the text.
 type evaluated struct {
-	file   *packed.File
-	engine *engine.Engine
-	ids    []int
+	*loaded.Model
+	ids []int
 }
 
 func openEvaluated(c *cli.Context, path, text string) (*evaluated, error) {
-	f, err := packed.Open(path)
+	m, err := loaded.Open(path, engine.Options{Threads: c.Int("threads"), Context: c.Int("window")})
 	if err != nil {
 		return nil, err
 	}
-	m := &evaluated{file: f}
-	if err := m.open(c, text); err != nil {
-		m.close()
+	ids, err := m.Tokenizer.Encode(text, false)
+	if err != nil {
+		m.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return m, nil
-}
-
-func (m *evaluated) open(c *cli.Context, text string) error {
-	tok, err := tokenizer.Load(m.file.Embedded)
-	if err != nil {
-		return err
+	if n := c.Int("tokens"); n > 0 && n < len(ids) {
+		ids = ids[:n]
 	}
-	if m.ids, err = tok.Encode(text, false); err != nil {
-		return err
-	}
-	if n := c.Int("tokens"); n > 0 && n < len(m.ids) {
-		m.ids = m.ids[:n]
-	}
-	m.engine, err = engine.New(m.file, engine.Options{Threads: c.Int("threads"), Context: c.Int("window")})
-	return err
-}
-
-func (m *evaluated) close() {
-	if m.engine != nil {
-		m.engine.Close()
-	}
-	m.file.Close()
+	return &evaluated{m, ids}, nil
 }
 
 func evalTitle(path, against string) string {

@@ -10,11 +10,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/loaded"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/tensor"
-	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
 func runCommand() *cli.Command {
@@ -62,44 +61,24 @@ func runFlags() []cli.Flag {
 
 // session is a loaded model at work.
 type session struct {
-	file   *packed.File
-	engine *engine.Engine
-	tok    *tokenizer.Tokenizer
-	seq    *engine.Sequence
-	load   time.Duration
+	*loaded.Model
+	seq  *engine.Sequence
+	load time.Duration
 }
 
 func openSession(c *cli.Context, path string) (*session, error) {
 	start := time.Now()
-	f, err := packed.Open(path)
+	m, err := loaded.Open(path, engine.Options{Threads: c.Int("threads"), Context: c.Int("context"), Cache: tensor.CacheType(c.String("cache"))})
 	if err != nil {
 		return nil, err
 	}
-	s := &session{file: f}
-	if err := s.open(c); err != nil {
-		s.close()
+	s := &session{Model: m}
+	if s.seq, err = m.Engine.NewSequence(); err != nil {
+		m.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	s.load = time.Since(start)
 	return s, nil
-}
-
-func (s *session) open(c *cli.Context) (err error) {
-	if s.tok, err = tokenizer.Load(s.file.Embedded); err != nil {
-		return err
-	}
-	if s.engine, err = engine.New(s.file, engine.Options{Threads: c.Int("threads"), Context: c.Int("context"), Cache: tensor.CacheType(c.String("cache"))}); err != nil {
-		return err
-	}
-	s.seq, err = s.engine.NewSequence()
-	return err
-}
-
-func (s *session) close() {
-	if s.engine != nil {
-		s.engine.Close()
-	}
-	s.file.Close()
 }
 
 func runRun(c *cli.Context) error {
@@ -118,7 +97,7 @@ func runRun(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	request, err := s.request(c)
 	if err != nil {
 		return err
@@ -149,7 +128,7 @@ func readPrompt(c *cli.Context) (string, error) {
 
 // request is what the flags and the model's generation_config.json say about every text of this run.
 func (s *session) request(c *cli.Context) (engine.Request, error) {
-	generation, _ := s.file.Embedded("generation_config.json")
+	generation, _ := s.File.Embedded("generation_config.json")
 	sampling, err := engine.SamplingOf(generation)
 	if err != nil {
 		return engine.Request{}, err
@@ -172,13 +151,13 @@ func (s *session) request(c *cli.Context) (engine.Request, error) {
 
 // stopTokens joins those of the configuration and those that the tokenizer's files name.
 func (s *session) stopTokens() []int {
-	return append(s.tok.StopIDs(), s.engine.Description().EOS...)
+	return append(s.Tokenizer.StopIDs(), s.Engine.Description().EOS...)
 }
 
 // complete continues one prompt.
 func (s *session) complete(c *cli.Context, r engine.Request, prompt string) error {
 	var err error
-	if r.Prompt, err = s.tok.Encode(prompt, true); err != nil {
+	if r.Prompt, err = s.Tokenizer.Encode(prompt, true); err != nil {
 		return err
 	}
 	if len(r.Prompt) == 0 {
@@ -192,9 +171,9 @@ func (s *session) complete(c *cli.Context, r engine.Request, prompt string) erro
 	if c.Int("tokens") == 0 {
 		return nil
 	}
-	r.Decoder = s.tok.NewStream(true)
+	r.Decoder = s.Tokenizer.NewStream(true)
 	out := &writer{w: c.App.Writer, ids: c.Bool("ids")}
-	result, err := s.engine.Generate(c.Context, s.seq, r, out.piece)
+	result, err := s.Engine.Generate(c.Context, s.seq, r, out.piece)
 	out.end()
 	if err == nil {
 		err = out.err
@@ -247,9 +226,9 @@ func (s *session) statistics(w io.Writer, prompt int, r engine.Result) {
 
 // writeLogits computes the prompt in a sequence of its own and writes the logits after each of its tokens.
 func (s *session) writeLogits(ctx context.Context, path string, prompt []int) error {
-	vocab := s.engine.Description().Vocab
+	vocab := s.Engine.Description().Vocab
 	logits := make([]float32, len(prompt)*vocab)
-	err := s.engine.Forward(ctx, []engine.Chunk{{Seq: s.seq, Tokens: prompt, Logits: logits}})
+	err := s.Engine.Forward(ctx, []engine.Chunk{{Seq: s.seq, Tokens: prompt, Logits: logits}})
 	s.seq.Truncate(0)
 	if err != nil {
 		return err

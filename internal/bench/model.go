@@ -8,10 +8,10 @@ import (
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/loaded"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/kernel"
-	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
 // ModelSchema names the form of a ModelReport in JSON. It changes when a field changes its meaning.
@@ -188,20 +188,12 @@ func (r *modelRun) firstToken(ctx context.Context) error {
 
 // start opens the file, and generates a token after a short prompt.
 func (r *modelRun) start(ctx context.Context) error {
-	f, err := packed.Open(r.File)
+	m, err := loaded.Open(r.File, engine.Options{})
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	tok, err := tokenizer.Load(f.Embedded)
-	if err != nil {
-		return err
-	}
-	e, err := engine.New(f, engine.Options{})
-	if err != nil {
-		return err
-	}
-	defer e.Close()
+	defer m.Close()
+	e, tok := m.Engine, m.Tokenizer
 	r.WeightBytes = e.WeightBytesTop()
 	seq, err := e.NewSequence()
 	if err != nil {

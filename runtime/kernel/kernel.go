@@ -186,7 +186,11 @@ func (w *Weights) Chunk(tokens, threads int) int {
 	}
 	threads = max(threads, 1)
 	parts = ceilDiv(max(parts, 1), threads) * threads
-	return ceilDiv(w.Panels(), parts)
+	chunk := ceilDiv(w.Panels(), parts)
+	if tokens > 1 && chunk > 1 {
+		chunk += chunk & 1 // kernels that take two panels at once leave none over
+	}
+	return chunk
 }
 
 // chunkBytes are the weights that a worker takes at once: 3 to 6 % dearer than fixed shares on idle cores, and robust on
