@@ -91,9 +91,9 @@ func (p *problem) compare(t testing.TB, w *Weights) {
 	}
 }
 
-// TestKernels compares every kernel that this CPU can run with the definition, for every number of columns up to a
-// bound and 1 to 17 tokens. What is only multiplied after unpacking takes a sample. LOWPACK_LONG=1 goes to 2048 columns
-// with three seeds.
+// TestKernels compares every kernel that this CPU can run with the definition: for every number of columns up to a bound,
+// a sample of those up to 2048, and 1 to 17 tokens. What is only multiplied after unpacking takes a sample of all.
+// LOWPACK_LONG=1 takes every number of columns up to 2048, with three seeds.
 func TestKernels(t *testing.T) {
 	most, seeds := 300, uint64(1)
 	if os.Getenv("LOWPACK_LONG") != "" {
@@ -109,14 +109,14 @@ func TestKernels(t *testing.T) {
 			for seed := range seeds {
 				r := rand.New(rand.NewPCG(7, seed))
 				for k := 1; k <= most; k += step {
-					newProblem(t, spec, pack.Shape{M: 1 + r.IntN(100), K: k}, 1+r.IntN(17), 0, r).check(t)
+					newProblem(t, spec, pack.Shape{M: 1 + r.IntN(100), K: k}, 1+(k+int(seed))%17, 0, r).check(t)
+				}
+				for k := most + 1; k <= 2048; k += 4*step + 64 { // every number of tokens, with more columns
+					newProblem(t, spec, pack.Shape{M: 1 + r.IntN(70), K: k + r.IntN(64)}, 1+k/68%17, 0, r).check(t)
 				}
 				for range 6 { // large enough for tables of Vec-LUT
 					s, n := pack.Shape{M: 256 + r.IntN(200), K: 1 + r.IntN(600)}, 20+r.IntN(50)
 					newProblem(t, spec, s, n, 0, r).check(t)
-				}
-				for range 4 {
-					newProblem(t, spec, pack.Shape{M: 1 + r.IntN(140), K: 300 + r.IntN(1749)}, 1+r.IntN(17), 0, r).check(t)
 				}
 			}
 		})
