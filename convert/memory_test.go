@@ -5,6 +5,7 @@ package convert
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -103,6 +104,43 @@ func TestMemory(t *testing.T) {
 			t.Errorf("%d KiB are less than the codes of a block: this measures nothing", peak>>10)
 		}
 	}
+}
+
+// TestMemoryLimit converts 0.7 GB of weights where the kernel grants 256 MiB, page cache included. It needs the right to
+// make a control group.
+func TestMemoryLimit(t *testing.T) {
+	group := memoryGroup(t, 256<<20)
+	dir, _ := sparse(t, 4, 2048, 8192, 8000)
+	p := startProcess(t, dir, filepath.Join(filepath.Dir(dir), "out.safetensors"), 2)
+	if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(p.cmd.Process.Pid)), 0o644); err != nil {
+		p.cmd.Process.Kill()
+		t.Fatal(err)
+	}
+	if err := <-p.done; err != nil {
+		t.Fatalf("%v\n%s", err, p.out.String())
+	}
+}
+
+// memoryGroup makes a control group with that limit, of version 2 or 1.
+func memoryGroup(t *testing.T, limit int) string {
+	t.Helper()
+	for _, g := range []struct{ root, file string }{{"/sys/fs/cgroup", "memory.max"}, {"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}} {
+		dir := filepath.Join(g.root, fmt.Sprintf("lowpack-test-%d", os.Getpid()))
+		if os.Mkdir(dir, 0o755) != nil {
+			continue
+		}
+		t.Cleanup(func() { os.Remove(dir) })
+		file, err := os.OpenFile(filepath.Join(dir, g.file), os.O_WRONLY, 0)
+		if err != nil {
+			continue
+		}
+		_, err = fmt.Fprint(file, limit)
+		if errors.Join(err, file.Close()) == nil {
+			return dir
+		}
+	}
+	t.Skip("no control group with a limit of memory can be made here")
+	return ""
 }
 
 // peakAnonymous converts in a new process and returns the largest RssAnon seen.
