@@ -21,12 +21,14 @@ func FuzzIndex(f *testing.F) {
 			continue // no pipes on this system
 		}
 		if text, err := os.ReadFile(filepath.Join(path, indexFile)); err == nil {
-			f.Add(text)
+			f.Add(text, uint64(0))
+			f.Add(text, uint64(1))
 		}
 	}
-	f.Add([]byte(`{"metadata":{"total_size":1.5e3,"x":[{"y":[null,true,-0.1e+5]}]},"weight_map":{"\ud83d\ude00":"a.safetensors"},"z":false}` + "\n"))
-	f.Add([]byte(`{"weight_map":{"a":"COM1.safetensors","b":"..","c":"/x","d":"x\\y","e":".safetensors"}}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
+	f.Add([]byte(`{"metadata":{"total_size":1.5e3,"x":[{"y":[null,true,-0.1e+5]}]},"weight_map":{"\ud83d\ude00":"a.safetensors"},"z":false}`+"\n"), uint64(0))
+	f.Add([]byte(`{"weight_map":{"a":"COM1.safetensors","b":"..","c":"/x","d":"x\\y","e":".safetensors"}}`), uint64(0))
+	f.Fuzz(func(t *testing.T, text []byte, seed uint64) {
+		text = hostile.Mutate(seed, text, `"weight_map":`, `"../x.safetensors"`, `"a.safetensors"`)
 		x, err := parseIndex(text)
 		if err != nil {
 			if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrLimit) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/internal/hostile"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -299,10 +300,11 @@ func TestEveryFamilyIsTried(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, config := range []string{bitnetXL, mistral01, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama} {
-		f.Add([]byte(change(config, "num_hidden_layers", "1")), []byte(`{"eos_token_id":[1,2]}`))
+		f.Add([]byte(change(config, "num_hidden_layers", "1")), []byte(`{"eos_token_id":[1,2]}`), uint64(0))
+		f.Add([]byte(change(config, "num_hidden_layers", "1")), []byte(`{"eos_token_id":[1,2]}`), uint64(1))
 	}
-	f.Fuzz(func(t *testing.T, config, generation []byte) {
-		d, err := Parse(config, generation, nil)
+	f.Fuzz(func(t *testing.T, config, generation []byte, seed uint64) {
+		d, err := Parse(hostile.Mutate(seed, config), hostile.Mutate(seed/2, generation), nil)
 		if err != nil {
 			if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrLimit) {
 				t.Errorf("an error of no class: %v", err)

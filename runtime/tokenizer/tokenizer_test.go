@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/hostile"
 	"github.com/lowpack/lowpack/internal/shared"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -220,11 +221,12 @@ func TestTextLimit(t *testing.T) {
 func FuzzLoad(f *testing.F) {
 	pipelines := readPipelines(f)
 	for i := range pipelines.Pipelines {
-		f.Add(pipelines.tokenizerJSON(f, i), "the little boat went down")
+		f.Add(pipelines.tokenizerJSON(f, i), "the little boat went down", uint64(0))
+		f.Add(pipelines.tokenizerJSON(f, i), "the little boat went down", uint64(1))
 	}
-	f.Add(small{}.json(), "ab")
-	f.Fuzz(func(t *testing.T, data []byte, text string) {
-		tok, err := readJSON(data)
+	f.Add(small{}.json(), "ab", uint64(0))
+	f.Fuzz(func(t *testing.T, data []byte, text string, seed uint64) {
+		tok, err := readJSON(hostile.Mutate(seed, data, `"type":`, `"Sequence"`, `"Regex":`, `"(a+)+"`))
 		if err != nil {
 			if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrLimit) {
 				t.Errorf("an error of no class: %v", err)
