@@ -137,6 +137,12 @@ func TestCancel(t *testing.T) {
 		}
 		at.untouched(t, fmt.Sprintf("call %d", k))
 	}
+	noMoreGoroutines(t, before)
+}
+
+// noMoreGoroutines waits until there are no more goroutines than before.
+func noMoreGoroutines(t testing.TB, before int) {
+	t.Helper()
 	for range 100 {
 		if runtime.NumGoroutine() <= before {
 			return

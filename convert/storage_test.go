@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -111,6 +112,7 @@ func TestEveryWriteFault(t *testing.T) {
 	}{{syscall.EIO, false}, {syscall.ENOSPC, false}, {syscall.EDQUOT, false}, {syscall.ENOSPC, true}}
 	for _, w := range works(t) {
 		want := w.result(t)
+		goroutines, files := runtime.NumGoroutine(), descriptors()
 		for _, below := range []atomicfile.FS{atomicfile.OS, faultfs.Named{FS: atomicfile.OS}} {
 			for _, f := range faults {
 				for k := 0; ; k++ {
@@ -125,15 +127,22 @@ func TestEveryWriteFault(t *testing.T) {
 						break
 					}
 					name := fmt.Sprintf("%s: %v at operation %d (%s)", w.name, f.cause, k, ops[k])
-					if fs.OpenFiles() != 0 {
-						t.Errorf("%s: %d files stay open", name, fs.OpenFiles())
+					if now := descriptors(); fs.OpenFiles() != 0 || now != files {
+						t.Errorf("%s: %d files stay open, %d descriptors of %d", name, fs.OpenFiles(), now, files)
 					}
 					w.fails(t, at, ops[k], err, f.cause, name)
 					w.ends(t, at, want, name)
 				}
 			}
 		}
+		noMoreGoroutines(t, goroutines)
 	}
+}
+
+// descriptors is the number of open files of this process, where the system tells.
+func descriptors() int {
+	names, _ := os.ReadDir("/proc/self/fd")
+	return len(names)
 }
 
 // fails looks at what a fault at the operation op has left.
