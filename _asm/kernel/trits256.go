@@ -41,7 +41,9 @@ func (g *trits256) loopOf(count string, step func()) {
 	loop := g.newLabel("loop")
 	g.p("PCALIGN $32")
 	g.at(loop)
-	announce(g.file)
+	for off := 0; off < 32*tritRegs; off += 64 {
+		g.p("PREFETCHT1 %d(DI)", distance+off)
+	}
 	step()
 	g.p("ADDQ $256, DI")
 	g.p("ADDQ $20, SI")

@@ -28,6 +28,10 @@ type ymm struct {
 
 const operandsY = 4
 
+// distance is how many bytes ahead every line is announced where a kernel steps over a part of the bytes, which hardware
+// prefetchers do not follow.
+const distance = 8192
+
 func (g *ymm) fields() int { return 8 / g.bits }
 func (g *ymm) regs() int   { return operandsY / g.fields() }
 
@@ -165,7 +169,9 @@ func (g *ymm) block() {
 	g.p("JLT %s", rest)
 	g.p("PCALIGN $32")
 	g.at(loop)
-	announce(g.file)
+	if g.rows == 32 {
+		announce(g.file)
+	}
 	g.step(0, 0)
 	g.step(1, g.copies()-1)
 	g.advance(2)
@@ -187,6 +193,9 @@ func (g *ymm) advance(steps int) {
 // step emits one step, u steps ahead of the pointers.
 func (g *ymm) step(u, copy int) {
 	off := u * g.stride()
+	for r := 0; r < g.regs() && g.rows > 32; r += 2 {
+		g.p("PREFETCHT1 %d(DI)", distance+off+32*r)
+	}
 	for t := range g.tokens {
 		g.p("VPBROADCASTD %d%s, Y%d", 4*u, tokenAddress(t), g.xs[t])
 	}
