@@ -86,6 +86,9 @@ func (c *Checkpoint) addShards(files []*file) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
+		if format, _ := h.Meta("format"); format == "lowpack" {
+			return fmt.Errorf("%w: %s is a packed file, not a checkpoint: lowpack repack changes its layout, lowpack unpack makes a checkpoint of it", pack.ErrUnsupported, f.name)
+		}
 		if headers += h.DataStart; headers > maxHeaders || len(c.tensors)+len(h.Tensors) > MaxTensors {
 			return fmt.Errorf("%w: %s: the shards hold more than %d tensors or %d bytes of headers", pack.ErrLimit, f.name, MaxTensors, maxHeaders)
 		}
