@@ -26,7 +26,7 @@ func TestMeasured(t *testing.T) {
 }
 
 // TestChoice: the kernel that comes first is of the best instruction set, and no other of that set was measured to be
-// faster.
+// faster; weights that have a kernel of their own are not packed again for a few percent.
 func TestChoice(t *testing.T) {
 	for _, spec := range specs(t) {
 		list := For(spec)
@@ -46,5 +46,12 @@ func TestChoice(t *testing.T) {
 	spec := pack.Spec{Name: "i2-t4", Alphabet: pack.Ternary.Name}
 	if Have(AVX512VNNI) && For(spec)[0].ISA != AVX512VNNI {
 		t.Errorf("%s: %v", spec.Name, For(spec)[0])
+	}
+	for _, isa := range []ISA{AVX512VNNI, AVX2} {
+		spec := pack.Spec{Name: "vnni4", Alphabet: pack.Int8.Name}
+		i := slices.IndexFunc(For(spec), func(k *Kernel) bool { return k.ISA == isa })
+		if Have(isa) && For(spec)[i].Layout != spec.Name {
+			t.Errorf("%s: %v", spec.Name, For(spec)[i])
+		}
 	}
 }
