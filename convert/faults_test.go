@@ -83,7 +83,7 @@ func (p place) untouched(t testing.TB, name string) {
 
 // TestEveryReadFault fails every read of weights in turn, in the plan and in the run.
 func TestEveryReadFault(t *testing.T) {
-	for _, path := range []string{mini(t, "bitnet-2b4t", nil), mini(t, "llama3-8b-1.58", nil)} {
+	for _, path := range []string{mini(t, "bitnet-2b4t", nil), mini(t, "llama3-8b", nil)} {
 		for k := int64(0); ; k++ {
 			at := newPlace(t, "old")
 			p := newPlan(t, path, plain(packed.Recipe{}))

@@ -125,7 +125,7 @@ func TestRefusals(t *testing.T) {
 		{"code 3", "bitnet-2b4t", packed.Recipe{}, func(m map[string]raw) { r := m[down]; r.data = bytes.Clone(r.data); r.data[7] = 0xc0; m[down] = r }, pack.ErrCorrupt, []string{down, "code 3"}},
 		{"no scale", "bitnet-2b4t", packed.Recipe{}, func(m map[string]raw) { delete(m, down+"_scale") }, pack.ErrCorrupt, []string{down + "_scale"}},
 		{"two scales", "bitnet-2b4t", packed.Recipe{}, func(m map[string]raw) { m[down+"_scale"] = bf16([]int64{2}, 1, 1) }, pack.ErrCorrupt, []string{down + "_scale"}},
-		{"scale of zero", "llama3-8b-1.58", packed.Recipe{}, func(m map[string]raw) { m[down+"_scale"] = bf16([]int64{1}, 0) }, pack.ErrCorrupt, []string{down}},
+		{"scale of zero", "llama3-8b", packed.Recipe{}, func(m map[string]raw) { m[down+"_scale"] = bf16([]int64{1}, 0) }, pack.ErrCorrupt, []string{down}},
 		{"packed codes quantized anew", "bitnet-2b4t", packed.Recipe{Quant: "absmean"}, nil, pack.ErrUnsupported, []string{qProj, "--quant auto"}},
 		{"packed codes kept", "bitnet-2b4t", packed.Recipe{Quant: "none"}, nil, pack.ErrUnsupported, []string{qProj}},
 		{"floats made ternary", "llama-3.2-1b", packed.Recipe{Quant: "absmean"}, nil, pack.ErrUnsupported, []string{qProj, "--allow-lossy", "relative error 0."}},
@@ -182,7 +182,7 @@ func TestDecisions(t *testing.T) {
 		want       map[string]int // besides what is kept
 	}{
 		{"packed", "bitnet-2b4t", "", packed.Recipe{}, map[string]int{"import-u8 ternary tensor vnni4i": 14}},
-		{"packed that divides", "llama3-8b-1.58", "", packed.Recipe{Layout: "i1"}, map[string]int{"import-u8 ternary tensor i1": 14}},
+		{"packed that divides", "llama3-8b", "", packed.Recipe{Layout: "i1"}, map[string]int{"import-u8 ternary tensor i1": 14}},
 		{"masters", "bitnet-2b4t-bf16", "", packed.Recipe{}, map[string]int{"absmean ternary tensor vnni4i": 14}},
 		{"masters of a family that is always ternary", "bitnet-large", "", packed.Recipe{}, map[string]int{"absmean ternary tensor vnni4i": 14}},
 		{"masters kept", "bitnet-2b4t-bf16", "", packed.Recipe{Quant: "none"}, map[string]int{}},
@@ -331,7 +331,7 @@ func TestNotes(t *testing.T) {
 	if p = newPlan(t, path, plain(packed.Recipe{Quant: "int8", Layout: "vnni4"})); strings.Contains(strings.Join(p.Notes, "\n"), "nothing is packed") || !strings.Contains(strings.Join(p.Notes, "\n"), "no tokenizer.json") {
 		t.Errorf("notes: %s", p.Notes)
 	}
-	for like, want := range map[string]string{"bitnet-2b4t": "multiplies", "llama3-8b-1.58": "divides"} {
+	for like, want := range map[string]string{"bitnet-2b4t": "multiplies", "llama3-8b": "divides"} {
 		p := newPlan(t, mini(t, like, nil), plain(packed.Recipe{}))
 		i := slices.IndexFunc(p.Tensors, func(r Row) bool { return r.Tensor == qProj })
 		if !strings.Contains(p.Tensors[i].Note, want) {

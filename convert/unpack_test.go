@@ -30,7 +30,7 @@ func TestUnpack(t *testing.T) {
 	}{
 		{path: shared.Testdata(t, "tiny-bitnet"), masters: true, u8: true},
 		{path: shared.Testdata(t, "tiny-bitnet-packed"), u8: true},
-		{path: mini(t, "llama3-8b-1.58", nil), u8: true},
+		{path: mini(t, "llama3-8b", nil), u8: true},
 		{path: mini(t, "bitnet-large", nil), masters: true, u8: true},
 		{path: mini(t, "trilm-99m", nil), u8: true},
 		{path: mini(t, "trilm-99m", nil), recipe: packed.Recipe{Head: "int8"}, u8: true},
@@ -129,7 +129,7 @@ func TestUnpackConfig(t *testing.T) {
 		{"bitnet-2b4t", FormBF16, ""},
 		{"bitnet-2b4t-bf16", FormU8, "offline"},
 		{"bitnet-2b4t-bf16", FormF32, "online"},
-		{"llama3-8b-1.58", FormU8, "autobitlinear"},
+		{"llama3-8b", FormU8, "autobitlinear"},
 		{"trilm-99m", FormU8, "offline"},
 		{"trilm-99m", FormBF16, ""},
 	} {

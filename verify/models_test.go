@@ -57,7 +57,7 @@ func TestModels(t *testing.T) {
 // come: --quant auto.
 func TestFamilies(t *testing.T) {
 	for _, name := range []string{
-		"bitnet-2b4t", "bitnet-2b4t-bf16", "bitnet-xl", "llama3-8b-1.58", "trilm-190m",
+		"bitnet-2b4t", "bitnet-2b4t-bf16", "bitnet-xl", "llama3-8b", "trilm-190m",
 		"paretoq-125m-1bit", "paretoq-125m-1.58bit", "paretoq-125m-2bit", "paretoq-125m-3bit", "paretoq-125m-4bit",
 		"llama-3.1-8b", "mobilellm-125m", "mobilellm-125m-layer-share", "mistral-7b-v0.1", "qwen2.5-1.5b-yarn", "qwen3-0.6b",
 		"phi-3-mini-4k", "phi-3-mini-128k", "gemma-2b", "gemma-2-2b", "gemma-3-1b",

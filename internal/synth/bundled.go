@@ -30,7 +30,7 @@ func Likes() []Like {
 		{Name: "bitnet-2b4t", Stop: []int{128009}},
 		{Name: "bitnet-2b4t-bf16", Stop: []int{128009}},
 		{Name: "bitnet-large"}, {Name: "bitnet-xl"}, {Name: "bitnet-3b"},
-		{Name: "llama3-8b-1.58", Zeros: 0.357},
+		{Name: "llama3-8b", Zeros: 0.357},
 		{Name: "falcon3-1b", Zeros: 0.297}, {Name: "falcon3-3b"}, {Name: "falcon3-7b"}, {Name: "falcon3-10b"},
 	}
 	for _, size := range []string{"99m", "190m", "390m", "560m", "830m", "1.1b", "1.5b", "2.4b", "3.9b"} {

@@ -260,7 +260,7 @@ class Model:
 
 # Miniatures: the name of a bundled configuration, and whether int8 logits are recorded too.
 GOLDEN = {
-    "bitnet-2b4t": True, "bitnet-2b4t-bf16": True, "bitnet-3b": True, "bitnet-xl": True, "llama3-8b-1.58": True, "falcon3-1b": True,
+    "bitnet-2b4t": True, "bitnet-2b4t-bf16": True, "bitnet-3b": True, "bitnet-xl": True, "llama3-8b": True, "falcon3-1b": True,
     "trilm-99m": True, "paretoq-125m-1bit": True, "paretoq-125m-1.58bit": True, "paretoq-125m-2bit": True, "paretoq-125m-3bit": True, "paretoq-125m-4bit": True,
     "llama-3-8b": False, "llama-3.1-8b": False, "llama-3.2-1b": False, "smollm2-135m": False, "mobilellm-125m": False, "mobilellm-125m-layer-share": False,
     "mistral-7b-v0.1": False, "mistral-7b-v0.3": False, "qwen2.5-0.5b": False, "qwen2.5-1.5b-yarn": False, "qwen3-0.6b": False, "phi-3-mini-4k": False, "phi-3-mini-128k": False,
