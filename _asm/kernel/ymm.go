@@ -4,11 +4,14 @@ import "fmt"
 
 // Products with 256-bit registers, for CPUs with VPDPBUSD in its VEX form (AVX-VNNI) and for those without (AVX2).
 //
-// Packed weights are fields of 2, 4 or 8 bits. A step is four operands of 8 lanes of four bytes, for one group of four
-// columns: four fields of a register, two fields of two, or four registers. Where a panel has more lanes than that, a
-// call multiplies a part of them and steps over the rest.
+// Packed weights are fields of 1, 2, 4 or 8 bits. A step is four operands of 8 lanes of four bytes, for one group of four
+// columns: eight fields of half a register, four of a register, two of two, or four registers. Where a panel has more
+// lanes than that, a call multiplies a part of them and steps over the rest.
 //
 // Fields are looked up by byte shuffles in tables that come with the tile, so that one function serves every alphabet.
+// Single bits are cut out by masks and stay at their place, which a shift of the sum makes up for: half a register is
+// loaded into both lanes, the upper one shifted by four.
+//
 // Without VPDPBUSD the products of two columns are summed in 16 bits, as far as the bound that comes with the tile
 // allows, then in 32 bits on the stack; int8 goes to 32 bits at once.
 //
@@ -24,6 +27,8 @@ type ymm struct {
 	xs                         []int
 	table                      []int  // for the lower and the upper field of four bits
 	constant                   string // 15 in every byte, for int8 what its product needs; a register or memory
+	shift                      string // of the lanes, for single bits, and the mask of each operand
+	masks                      []string
 }
 
 const operandsY = 4
@@ -33,7 +38,7 @@ const operandsY = 4
 const distance = 8192
 
 func (g *ymm) fields() int { return 8 / g.bits }
-func (g *ymm) regs() int   { return operandsY / g.fields() }
+func (g *ymm) regs() int   { return max(1, operandsY/g.fields()) }
 
 // stride is the number of bytes of a panel per group of four columns.
 func (g *ymm) stride() int { return g.rows * g.bits / 2 }
@@ -56,7 +61,7 @@ func avxvnniFile() *file { return ymmFile("avxvnni", "VNNI256", true) }
 
 func ymmFile(isa, suffix string, vnni bool) *file {
 	f := newFile("vnni_"+isa, "amd64")
-	for _, bits := range []int{2, 4, 8} {
+	for _, bits := range []int{1, 2, 4, 8} {
 		for _, rows := range []int{32, 64} {
 			table := fmt.Sprintf("fields%dRows%d%s", bits, rows, suffix)
 			var funcs []string
@@ -121,6 +126,23 @@ func (g *ymm) allocate() {
 	for range g.tokens {
 		g.xs = append(g.xs, take())
 	}
+	held := func(name string, words []string) string {
+		at := g.rodata(name, words)
+		if free == 16 {
+			return at
+		}
+		register := take()
+		g.p("VMOVDQU %s, Y%d", at, register)
+		return fmt.Sprintf("Y%d", register)
+	}
+	if g.bits == 1 {
+		g.shift = held("yShiftUpper", append(repeat("0", 4), repeat("4", 4)...))
+		for i := range operandsY {
+			words := bytesOf(1 << i)
+			g.masks = append(g.masks, held("y"+words[2:], repeat(words, 8)))
+		}
+		return
+	}
 	for i := range g.fields() / 2 {
 		t := take()
 		g.table = append(g.table, t)
@@ -132,15 +154,10 @@ func (g *ymm) allocate() {
 	} else if g.bits == 8 {
 		words = "0x00010001"
 	}
-	g.constant = g.rodata("y"+words[2:], repeat(words, 8))
-	if free < 16 {
-		r := take()
-		g.p("VMOVDQU %s, Y%d", g.constant, r)
-		g.constant = fmt.Sprintf("Y%d", r)
-	}
 	if free > 16 {
 		panic("ymm: out of registers")
 	}
+	g.constant = held("y"+words[2:], repeat(words, 8))
 }
 
 // blocks emits all steps, in blocks after which 16-bit sums are widened.
@@ -210,6 +227,10 @@ func (g *ymm) register(off, i, copy int) {
 		g.bytes(off, i, copy)
 		return
 	}
+	if g.bits == 1 {
+		g.single(off, copy)
+		return
+	}
 	g.p("VMOVDQU %d(DI), Y%d", off, g.v)
 	g.p("VPAND %s, Y%d, Y%d", g.constant, g.v, g.index)
 	g.nibble(i, copy)
@@ -222,14 +243,29 @@ func (g *ymm) register(off, i, copy int) {
 func (g *ymm) nibble(i, copy int) {
 	for f, table := range g.table {
 		g.p("VPSHUFB Y%d, Y%d, Y%d", g.index, table, g.operand)
-		for t := range g.tokens {
-			a := g.acc(t, i+f, copy)
-			if g.vnni {
-				g.p("%s", vpdpbusd(a, g.operand, g.xs[t]))
-			} else {
-				g.p("VPMADDUBSW Y%d, Y%d, Y%d", g.xs[t], g.operand, g.product)
-				g.p("VPADDW Y%d, Y%d, Y%d", g.product, a, a)
-			}
+		g.multiply(i+f, copy)
+	}
+}
+
+// single multiplies the bits of half a register.
+func (g *ymm) single(off, copy int) {
+	g.p("VBROADCASTI128 %d(DI), Y%d", off, g.v)
+	g.p("VPSRLVD %s, Y%d, Y%d", g.shift, g.v, g.v)
+	for i, mask := range g.masks {
+		g.p("VPAND %s, Y%d, Y%d", mask, g.v, g.operand)
+		g.multiply(i, copy)
+	}
+}
+
+// multiply adds the products of operand i with all tokens.
+func (g *ymm) multiply(i, copy int) {
+	for t := range g.tokens {
+		a := g.acc(t, i, copy)
+		if g.vnni {
+			g.p("%s", vpdpbusd(a, g.operand, g.xs[t]))
+		} else {
+			g.p("VPMADDUBSW Y%d, Y%d, Y%d", g.xs[t], g.operand, g.product)
+			g.p("VPADDW Y%d, Y%d, Y%d", g.product, a, a)
 		}
 	}
 }
@@ -256,7 +292,8 @@ func (g *ymm) bytes(off, i, copy int) {
 	}
 }
 
-// finish applies mul and add and stores the sums: those of operand f of register r are rows f·lanes+8·r … of the part.
+// finish applies mul and add and stores the sums: those of operand f of register r are rows f·lanes+8·r … of the part,
+// of single bits f·lanes … and (4+f)·lanes ….
 func (g *ymm) finish() {
 	g.p("MOVQ tile_y(AX), DX")
 	g.p("MOVQ tile_ldy(AX), R9")
@@ -273,8 +310,16 @@ func (g *ymm) finish() {
 			if g.copies() > 1 {
 				g.p("VPADDD Y%d, Y%d, Y%d", g.acc(t, i, 1), a, a)
 			}
+			if g.bits == 1 {
+				g.p("VPSRAD $%d, Y%d, Y%d", i, a, a)
+			}
 			g.p("VPMULLD Y%d, Y%d, Y%d", mul, a, a)
 			g.p("VPADDD Y%d, Y%d, Y%d", add, a, a)
+			if g.bits == 1 {
+				g.p("VMOVDQU X%d, %d(DX)", a, 4*i*lanes)
+				g.p("VEXTRACTI128 $1, Y%d, %d(DX)", a, 4*(operandsY+i)*lanes)
+				continue
+			}
 			g.p("VMOVDQU Y%d, %d(DX)", a, 4*(i%g.fields()*lanes+i/g.fields()*8))
 		}
 		if t < g.tokens-1 {

@@ -8,8 +8,9 @@ import (
 // Choice. Better instruction sets come first: nothing measured contradicts that. Of the kernels of one instruction set
 // for a layout, the layout's own and the one that packs every layout again, the better one in the table Measured comes
 // first, or the layout's own where it was not measured. What counts is the product with one token, of which decoding is
-// made; batches would choose the same. Who packs again must be better by a quarter: that costs a second copy of the
-// weights in memory, and the time to make it whenever a file is opened (328 MB and 0.4 s for an int8 head of 128,256 rows).
+// made; batches would choose the same, but for sign weights of VNNI4I on AVX2. Who packs again must be better by a quarter:
+// that costs a second copy of the weights in memory, and the time to make it whenever a file is opened (328 MB and 0.4 s for an
+// int8 head of 128,256 rows).
 const packAgainGain = 1.25
 
 // Measurement is what one core of a Zen 4 server reached with a kernel.

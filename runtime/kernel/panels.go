@@ -8,10 +8,11 @@ import "github.com/lowpack/lowpack/pack"
 // what they multiply in place of weights.
 type panelFuncs struct {
 	isa                   ISA
-	one, two, four, eight [2][]func(*tile) // fields of so many bits; without one, sign weights are packed again
+	one, two, four, eight [2][]func(*tile) // fields of so many bits
 	int4s                 [2][]func(*tile) // int4 that is not looked up; without them it is
 	lookup                func(values []int8, bits int) operands
 	int1, int8            operands
+	mostOnes              int       // columns that a sum of single bits holds; 0 = any number
 	bits                  [2]family // sign weights in VNNI4 order
 	trits                 []func(*tile)
 	base3                 operands
@@ -39,10 +40,8 @@ func (p *panelFuncs) kernels() []*Kernel {
 			p.fields("vnni4i"+rows, 4, i, pack.E2M1.Name),
 			p.int4("vnni4i"+rows, i),
 			p.whole("vnni4"+rows, pack.Int8.Name, 8, i, p.eight[i], p.int8),
-			p.signs("vnni4"+rows, i))
-		if p.one[i] != nil {
-			list = append(list, p.whole("vnni4i"+rows, pack.Int1.Name, 1, i, p.one[i], p.int1))
-		}
+			p.signs("vnni4"+rows, i),
+			p.ones("vnni4i"+rows, i))
 	}
 	for _, l := range []struct {
 		name       string
@@ -78,6 +77,13 @@ func (p *panelFuncs) int4(layout string, wide int) *Kernel {
 	}
 	k := p.whole(layout, pack.Int4.Name, 4, wide, p.int4s[wide], digits[pack.Int4.Name])
 	k.most = 1 << 16
+	return k
+}
+
+// ones makes the kernel for sign weights in fields of one bit.
+func (p *panelFuncs) ones(layout string, wide int) *Kernel {
+	k := p.whole(layout, pack.Int1.Name, 1, wide, p.one[wide], p.int1)
+	k.most = p.mostOnes
 	return k
 }
 

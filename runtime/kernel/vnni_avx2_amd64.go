@@ -5,6 +5,24 @@
 package kernel
 
 //go:noescape
+func fields1Rows32256x1(t *tile)
+
+//go:noescape
+func fields1Rows32256x2(t *tile)
+
+// fields1Rows32256 multiply 4 lanes of 32-row panels of 1-bit fields, 1 or 2 tokens at once.
+var fields1Rows32256 = []func(*tile){fields1Rows32256x1, fields1Rows32256x2}
+
+//go:noescape
+func fields1Rows64256x1(t *tile)
+
+//go:noescape
+func fields1Rows64256x2(t *tile)
+
+// fields1Rows64256 multiply 4 lanes of 64-row panels of 1-bit fields, 1 or 2 tokens at once.
+var fields1Rows64256 = []func(*tile){fields1Rows64256x1, fields1Rows64256x2}
+
+//go:noescape
 func fields2Rows32256x1(t *tile)
 
 //go:noescape
