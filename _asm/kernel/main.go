@@ -71,6 +71,9 @@ func (f *file) at(label string) { fmt.Fprintf(&f.body, "%s:\n", label) }
 // table declares a Go variable that holds the functions of a kernel by number of tokens.
 func (f *file) table(name, doc string, funcs []string) {
 	for _, fn := range funcs {
+		if fn == "nil" {
+			continue
+		}
 		fmt.Fprintf(&f.decls, "\n//go:noescape\nfunc %s(t *tile)\n", fn)
 	}
 	fmt.Fprintf(&f.decls, "\n// %s %s\nvar %s = []func(*tile){%s}\n", name, doc, name, strings.Join(funcs, ", "))

@@ -32,6 +32,7 @@ func vecLUTFile() *file {
 	lutTrits(f)
 	lutFields(f, 32)
 	lutFields(f, 64)
+	lutField(f)
 	return f
 }
 
@@ -292,6 +293,36 @@ func lutFields(f *file, rows int) {
 	}
 	f.p("ADDQ $%d, SI", rows)
 	f.p("ADDQ $%d, DI", 2*lutBlock)
+	f.p("DECQ CX")
+	f.p("JNZ %s", loop)
+	f.p("VZEROUPPER")
+	f.p("RET")
+}
+
+// lutField turns a field of 32 bytes of a row, 32 columns, into offsets of entries.
+func lutField(f *file) {
+	f.declare("lutField", "turns the fields at a bit of 32 bytes of a row, which lie stride bytes apart, into offsets of entries of eight tables.",
+		"index *uint16, packed *byte, stride, rows, bit int", 5)
+	f.p("MOVQ index+0(FP), DI")
+	f.p("MOVQ packed+8(FP), SI")
+	f.p("MOVQ stride+16(FP), R8")
+	f.p("MOVQ rows+24(FP), CX")
+	f.p("VMOVQ bit+32(FP), X4")
+	f.p("VMOVDQU %s, Y3", f.rodata("lutDigit", repeat(bytesOf(3), 8)))
+	f.p("VPBROADCASTD %s, Y2", f.rodata("lutPowers", dwords([]byte{1, 3, 9, 27})))
+	f.p("VPBROADCASTD %s, Y1", f.rodata("lutEntry", []string{"0x00400040"}))
+	loop := f.newLabel("row")
+	f.at(loop)
+	f.p("VMOVDQU (SI), Y0")
+	f.p("VPSRLW X4, Y0, Y0")
+	f.p("VPAND Y3, Y0, Y0")
+	f.p("VPMADDUBSW Y2, Y0, Y0")
+	f.p("VPMADDWD Y1, Y0, Y0")
+	f.p("VEXTRACTI128 $1, Y0, X5")
+	f.p("VPACKUSDW X5, X0, X0")
+	f.p("VMOVDQU X0, (DI)")
+	f.p("ADDQ R8, SI")
+	f.p("ADDQ $16, DI")
 	f.p("DECQ CX")
 	f.p("JNZ %s", loop)
 	f.p("VZEROUPPER")

@@ -76,6 +76,7 @@ func ymmFile(isa, suffix string, vnni bool) *file {
 	}
 	if !vnni {
 		bits256Functions(f) // the same for both: it needs no products
+		rows256Functions(f) // the same for both: see docs/KERNELS.md
 	}
 	trits := &trits256{f, "trits" + suffix, vnni}
 	trits.function()

@@ -33,6 +33,7 @@ var measured = []Measurement{
 	{"i2/avx2", "ternary", 191, 375},
 	{"i2-t4/avx2", "ternary", 192, 396},
 	{"i2-t8/avx2", "ternary", 192, 407},
+	{"i2s/avx2", "ternary", 210, 363},
 	{"*/avx512vnni", "ternary", 247, 437},
 	{"*/avx2", "ternary", 193, 384},
 	{"*/avx512vnni", "int8", 67, 424},

@@ -73,3 +73,8 @@ func lutFieldsRows32(index *uint16, packed *byte, n int)
 //
 //go:noescape
 func lutFieldsRows64(index *uint16, packed *byte, n int)
+
+// lutField turns the fields at a bit of 32 bytes of a row, which lie stride bytes apart, into offsets of entries of eight tables.
+//
+//go:noescape
+func lutField(index *uint16, packed *byte, stride, rows, bit int)

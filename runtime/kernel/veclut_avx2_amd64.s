@@ -36,6 +36,16 @@ GLOBL lutPowers<>(SB), RODATA|NOPTR, $4
 DATA lutEntry<>+0(SB)/4, $0x00400040
 GLOBL lutEntry<>(SB), RODATA|NOPTR, $4
 
+DATA lutDigit<>+0(SB)/4, $0x03030303
+DATA lutDigit<>+4(SB)/4, $0x03030303
+DATA lutDigit<>+8(SB)/4, $0x03030303
+DATA lutDigit<>+12(SB)/4, $0x03030303
+DATA lutDigit<>+16(SB)/4, $0x03030303
+DATA lutDigit<>+20(SB)/4, $0x03030303
+DATA lutDigit<>+24(SB)/4, $0x03030303
+DATA lutDigit<>+28(SB)/4, $0x03030303
+GLOBL lutDigit<>(SB), RODATA|NOPTR, $32
+
 // func lutBuild4(lut *int16, x *int8, groups, group, column int)
 TEXT ·lutBuild4(SB), NOSPLIT, $0-40
 	MOVQ lut+0(FP), DI
@@ -686,5 +696,31 @@ quad22:
 	ADDQ $128, DI
 	DECQ CX
 	JNZ quad22
+	VZEROUPPER
+	RET
+
+// func lutField(index *uint16, packed *byte, stride, rows, bit int)
+TEXT ·lutField(SB), NOSPLIT, $0-40
+	MOVQ index+0(FP), DI
+	MOVQ packed+8(FP), SI
+	MOVQ stride+16(FP), R8
+	MOVQ rows+24(FP), CX
+	VMOVQ bit+32(FP), X4
+	VMOVDQU lutDigit<>(SB), Y3
+	VPBROADCASTD lutPowers<>(SB), Y2
+	VPBROADCASTD lutEntry<>(SB), Y1
+row23:
+	VMOVDQU (SI), Y0
+	VPSRLW X4, Y0, Y0
+	VPAND Y3, Y0, Y0
+	VPMADDUBSW Y2, Y0, Y0
+	VPMADDWD Y1, Y0, Y0
+	VEXTRACTI128 $1, Y0, X5
+	VPACKUSDW X5, X0, X0
+	VMOVDQU X0, (DI)
+	ADDQ R8, SI
+	ADDQ $16, DI
+	DECQ CX
+	JNZ row23
 	VZEROUPPER
 	RET

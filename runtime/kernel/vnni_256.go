@@ -40,7 +40,8 @@ func kernels256() []*Kernel {
 		trits: trits256Funcs, base3: base3,
 		batch: 20, about: "products of two columns summed in 16 bits",
 	}
-	return append(vnni.kernels(), avx2.kernels()...)
+	list := append(vnni.kernels(), avx2.kernels()...)
+	return append(list, rowDots(AVXVNNI, rowDots256, vnni.batch), rowDots(AVX2, rowDots256, avx2.batch))
 }
 
 // unsigned256 looks weights up as what they exceed the smallest one by.

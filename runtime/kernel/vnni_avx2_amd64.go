@@ -94,6 +94,18 @@ func bitsRows64256(t *tile)
 var bitsRows64256Funcs = []func(*tile){bitsRows64256}
 
 //go:noescape
+func rowDots256x1(t *tile)
+
+//go:noescape
+func rowDots256x3(t *tile)
+
+//go:noescape
+func rowDots256x4(t *tile)
+
+// rowDots256 multiply rows of 2-bit fields, 128 columns in 32 bytes; by tokens − 1, nil where one by one is faster.
+var rowDots256 = []func(*tile){rowDots256x1, nil, rowDots256x3, rowDots256x4}
+
+//go:noescape
 func trits256(t *tile)
 
 // trits256Funcs multiply 32 rows of 64-row panels of base-3 bytes, one token at a time.
