@@ -166,10 +166,10 @@ func (w *Weights) Mul(y []int32, ldy int, x *Activations, p0, p1 int) {
 	}
 }
 
-// BatchPanels is the number of panels that a call of Mul should be given at least for that many tokens, where there are as
+// batchPanels is the number of panels that a call of Mul should be given at least for that many tokens, where there are as
 // many: with fewer, tables that a kernel makes for a batch would not pay, and it takes another way. It is 1 for kernels
 // without tables.
-func (w *Weights) BatchPanels(tokens int) int {
+func (w *Weights) batchPanels(tokens int) int {
 	if b, ok := w.product.(interface{ batchRows(tokens int) int }); ok {
 		return ceilDiv(b.batchRows(tokens), w.rows)
 	}
@@ -181,7 +181,7 @@ func (w *Weights) BatchPanels(tokens int) int {
 // pay; few enough for all threads to have work, and to end together.
 func (w *Weights) Chunk(tokens, threads int) int {
 	parts := w.bytes / chunkBytes
-	if b := w.BatchPanels(tokens); b > 1 {
+	if b := w.batchPanels(tokens); b > 1 {
 		parts = w.Panels() / b
 	}
 	threads = max(threads, 1)

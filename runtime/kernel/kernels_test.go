@@ -300,14 +300,14 @@ func TestBatchPanels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := w.BatchPanels(1); n != 1 {
+		if n := w.batchPanels(1); n != 1 {
 			t.Errorf("%v: %d panels for one token", k, n)
 		}
 		tables := strings.Contains(k.About, "Vec-LUT")
 		if k.Layout == "*" {
-			tables = w.BatchPanels(64) > 1 // what it packed the matrix into decides
+			tables = w.batchPanels(64) > 1 // what it packed the matrix into decides
 		}
-		if n := w.BatchPanels(64); tables != (n*w.PanelRows() >= 1000) {
+		if n := w.batchPanels(64); tables != (n*w.PanelRows() >= 1000) {
 			t.Errorf("%v: %d panels of %d rows for 64 tokens", k, n, w.PanelRows())
 		}
 		w.Close()
@@ -337,7 +337,7 @@ func TestChunk(t *testing.T) {
 				if chunks := ceilDiv(w.Panels(), chunk); chunk < 1 || chunks < threads {
 					t.Errorf("%v: %d panels at once for %d threads", k, chunk, threads)
 				}
-				rows, tables := chunk*w.PanelRows(), w.BatchPanels(tokens) > 1
+				rows, tables := chunk*w.PanelRows(), w.batchPanels(tokens) > 1
 				if tables && rows < 256 || !tables && w.Bytes()/w.Panels()*chunk > 2*chunkBytes {
 					t.Errorf("%v: %d rows at once for %d tokens, %d threads", k, rows, tokens, threads)
 				}
