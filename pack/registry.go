@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Info describes a layout for people and for programs that offer a choice.
@@ -40,11 +41,12 @@ type definition struct {
 
 //go:generate go run ./internal/layoutdocs ../docs
 
-// definitions is the list of all layouts, in the order in which people read about them.
-func definitions() []definition {
+// definitions is the list of all layouts, in the order in which people read about them. It is made once: whoever opens
+// many small tensors would otherwise spend his time on it.
+var definitions = sync.OnceValue(func() []definition {
 	return slices.Concat(vnni4iLayouts(), vnni4tLayouts(), vnni4Layouts(), blockedLayouts(), vecLUTLayouts(),
 		i2sLayouts(), tl1Layouts(), tl2Layouts(), w2a8Layouts(), tmacLayouts(), hfLayouts(), ggmlLayouts())
-}
+})
 
 // Layouts lists all layouts.
 func Layouts() []Info {
