@@ -4,7 +4,7 @@ import "sync"
 
 // Arena hands out parts of large mappings, one behind another: memory comes in large pages only where a mapping covers
 // them whole, which a mapping per matrix rarely does. A mapping goes back when its last part has been freed; until then a
-// freed part keeps its pages.
+// freed part keeps its pages. A mapping of which little was used stays for the parts to come.
 type Arena struct {
 	mu   sync.Mutex
 	last *mapping
@@ -19,6 +19,7 @@ type mapping struct {
 const (
 	mappingSize = 256 << 20 // of addresses; pages are taken when they are written
 	partAlign   = 64
+	keep        = 2 << 20 // what costs less to clear than to get from the system again: one large page
 )
 
 // Part is zeroed memory of an arena.
@@ -55,11 +56,18 @@ func (p *Part) Free() {
 	}
 	p.arena.mu.Lock()
 	defer p.arena.mu.Unlock()
-	if p.from.parts--; p.from.parts == 0 {
-		p.from.Free()
-		if p.arena.last == p.from {
-			p.arena.last = nil
-		}
-	}
+	m := p.from
 	p.Bytes, p.from = nil, nil
+	if m.parts--; m.parts > 0 {
+		return
+	}
+	if m == p.arena.last {
+		if m.used <= keep {
+			clear(m.Bytes[:m.used])
+			m.used = 0
+			return
+		}
+		p.arena.last = nil
+	}
+	m.Free()
 }

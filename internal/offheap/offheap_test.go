@@ -43,6 +43,32 @@ func TestArena(t *testing.T) {
 	}
 }
 
+// TestArenaAgain: what was little is handed out again, and is zero again.
+func TestArenaAgain(t *testing.T) {
+	var a Arena
+	for range 3 {
+		p, err := a.New(100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := a.New(keep - 200)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range [][]byte{p.Bytes, q.Bytes} {
+			if len(bytes.Trim(b, "\x00")) != 0 {
+				t.Error("not zero")
+			}
+			b[0], b[len(b)-1] = 1, 1
+		}
+		if &p.Bytes[0] != &a.last.Bytes[0] {
+			t.Error("a part does not begin the mapping")
+		}
+		p.Free()
+		q.Free()
+	}
+}
+
 func TestBuffer(t *testing.T) {
 	for _, n := range []int{0, 1, 4096, 5 << 20} {
 		b, err := New(n)
