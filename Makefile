@@ -65,18 +65,11 @@ test:
 generate:
 	go generate ./...
 
-# One fuzz target after another, each for FUZZTIME (a number of executions, or a duration as in 60s).
-# Those that verify whole files are ten to a hundred times slower than parsers; they take FUZZSLOW.
+# One fuzz target after another, each for FUZZTIME (a number of executions, or a duration as in 60s); then a table of what
+# each got.
 FUZZTIME ?= 1000000x
-FUZZSLOW ?= $(FUZZTIME)
 fuzz:
-	@for pkg in $$(go list ./...); do \
-	  for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
-	    echo "== $$pkg $$target"; \
-	    case $$target in FuzzVerify|FuzzForged) n=$(FUZZSLOW);; *) n=$(FUZZTIME);; esac; \
-	    go test -run '^$$' -fuzz "^$$target$$" -fuzztime $$n -fuzzminimizetime 10x $$pkg || exit 1; \
-	  done; \
-	done
+	.ci/fuzz $(FUZZTIME)
 
 # Ends conversions at random moments: KILLS times by SIGKILL, TERMS times by SIGTERM or SIGINT.
 KILLS ?= 10000

@@ -384,62 +384,6 @@ func checkUnpackAny(t *testing.T, l Layout, s Shape, src []byte) {
 	}
 }
 
-func FuzzUnpack(f *testing.F) {
-	layouts := everyLayout(f)
-	for i, l := range layouts {
-		m := NewMatrix(Shape{5, 23}, alphabetOf(f, l))
-		randomize(rand.New(rand.NewPCG(9, uint64(i))), m.Codes, m.Alphabet)
-		f.Add(uint8(i), uint8(4), uint8(22), packed(f, l, m))
-	}
-	f.Fuzz(func(t *testing.T, which, rows, columns uint8, data []byte) {
-		l := layouts[int(which)%len(layouts)]
-		s := Shape{1 + int(rows)%70, 1 + int(columns)}
-		n, err := l.PackedSize(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		src := make([]byte, n)
-		if copied := copy(src, data); copied < n && copied > 0 {
-			for i := copied; i < n; i++ {
-				src[i] = src[i-copied]
-			}
-		}
-		checkUnpackAny(t, l, s, src)
-	})
-}
-
-func FuzzUnpackBlocks(f *testing.F) {
-	var formats []Blocks
-	for _, info := range Layouts() {
-		if info.Block != 0 {
-			b, err := OpenBlocks(info.Name)
-			if err != nil {
-				f.Fatal(err)
-			}
-			formats = append(formats, b)
-			f.Add(uint8(len(formats)-1), []byte{0x55, 0x3C, 0x80})
-		}
-	}
-	f.Fuzz(func(t *testing.T, which uint8, data []byte) {
-		b := formats[int(which)%len(formats)]
-		s := Shape{1, b.BlockSize()}
-		n, err := b.PackedSize(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		src := make([]byte, n)
-		copy(src, data)
-		m := NewMatrix(s, alphabetOfBlocks(t, b))
-		scales := make([]float32, 1)
-		if err := b.UnpackBlocks(m, scales, src); err != nil {
-			return
-		}
-		if again := repackBlocks(t, b, s, src); !bytes.Equal(again, src) {
-			t.Fatalf("%s: codes and scale pack to other bytes, first at %d", b.Spec().Name, firstDifference(again, src))
-		}
-	})
-}
-
 func alphabetOfBlocks(t testing.TB, b Blocks) Alphabet {
 	t.Helper()
 	a, err := FindAlphabet(b.Spec().Alphabet)

@@ -58,12 +58,18 @@ func (s *sealer) seal(b []byte) []byte {
 	replace := func(old, new string) {
 		text = bytes.ReplaceAll(text, []byte(old), []byte(new))
 	}
+	changed := func(p place) bool { return !bytes.Equal(b[p.begin:p.end], s.good[p.begin:p.end]) }
 	for _, p := range s.tensors {
-		replace(p.digest, sum(b[p.begin:p.end]))
+		if changed(p) {
+			replace(p.digest, sum(b[p.begin:p.end]))
+		}
 	}
 	for i := range s.parsed.Packed {
 		e := &s.parsed.Packed[i]
 		p := s.tensor(e.Name + packed.PackedSuffix)
+		if !changed(p) {
+			continue
+		}
 		l, err := pack.Open(e.Layout)
 		if err != nil {
 			continue

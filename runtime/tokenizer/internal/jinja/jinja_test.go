@@ -158,25 +158,3 @@ func TestRefusal(t *testing.T) {
 		t.Errorf("%v is no *Raised", err)
 	}
 }
-
-func FuzzTemplate(f *testing.F) {
-	data, err := os.ReadFile("testdata/cases.json")
-	if err != nil {
-		f.Fatal(err)
-	}
-	v, err := jsonread.Parse(data, 1<<20)
-	if err != nil {
-		f.Fatal(err)
-	}
-	vars := FromJSON(v.Get("variables")).(*Dict)
-	for _, c := range v.Get("cases").Items {
-		f.Add(c.Get("template").Text)
-	}
-	f.Fuzz(func(t *testing.T, source string) {
-		first, err := render(source, vars)
-		second, again := render(source, vars)
-		if first != second || (err == nil) != (again == nil) {
-			t.Errorf("rendered %q, then %q: %v, then %v", first, second, err, again)
-		}
-	})
-}
