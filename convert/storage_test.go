@@ -21,10 +21,11 @@ import (
 type work struct {
 	name    string
 	resumes bool // it leaves what the next run continues from
+	dir     bool // it writes a directory, where there must be none
 	do      func(fs atomicfile.FS, target string) error
 }
 
-// works are all that write packed files, on inputs of a few tensors.
+// works are all that write packed files or checkpoints, on inputs of a few tensors.
 func works(t testing.TB) []work {
 	t.Helper()
 	path := fewTensors(t)
@@ -50,19 +51,32 @@ func works(t testing.TB) []work {
 		t.Fatal(err)
 	}
 	all := parts(t, path, o, 2)
+	model := converted(t, mini(t, "trilm-99m", nil), packed.Recipe{Golden: "none"}) // with files beside the weights
 	return []work{
-		{"convert", false, run(o)},
-		{"resume", true, run(resumed)},
-		{"part", false, run(part)},
-		{"merge", false, func(fs atomicfile.FS, target string) error {
+		{"convert", false, false, run(o)},
+		{"resume", true, false, run(resumed)},
+		{"part", false, false, run(part)},
+		{"merge", false, false, func(fs atomicfile.FS, target string) error {
 			_, err := mergeOn(context.Background(), fs, all, target, nil)
 			return err
 		}},
-		{"repack", false, func(fs atomicfile.FS, target string) error {
+		{"repack", false, false, func(fs atomicfile.FS, target string) error {
 			_, err := Repack(context.Background(), source, target, RepackOptions{Layout: "i2", Jobs: 1, fs: fs}, nil)
 			return err
 		}},
+		{"unpack", false, true, func(fs atomicfile.FS, target string) error {
+			_, err := Unpack(context.Background(), model, target, UnpackOptions{Form: FormBF16, Jobs: 1, fs: fs}, nil)
+			return err
+		}},
 	}
+}
+
+// systems are those whose operations differ for the work.
+func (w *work) systems() []atomicfile.FS {
+	if w.dir { // all its files have names
+		return []atomicfile.FS{atomicfile.OS}
+	}
+	return []atomicfile.FS{atomicfile.OS, faultfs.Named{FS: atomicfile.OS}}
 }
 
 // result is what a work writes.
@@ -72,22 +86,43 @@ func (w *work) result(t testing.TB) string {
 	if err := w.do(atomicfile.OS, at.target); err != nil {
 		t.Fatal(err)
 	}
-	b, err := os.ReadFile(at.target)
+	return written(at.target)
+}
+
+// written is what lies at a path: of a file the content, of a directory names and contents.
+func written(path string) string {
+	entries, err := os.ReadDir(path)
 	if err != nil {
-		t.Fatal(err)
+		b, _ := os.ReadFile(path)
+		return string(b)
 	}
-	return string(b)
+	var s strings.Builder
+	for _, e := range entries {
+		fmt.Fprintf(&s, "%s: %q\n", e.Name(), written(filepath.Join(path, e.Name())))
+	}
+	return s.String()
+}
+
+// place is an empty directory or, every other time where the work replaces a file, one with an old file.
+func (w *work) place(t testing.TB, k int) place {
+	t.Helper()
+	if w.dir {
+		return newPlace(t, "")
+	}
+	return newPlace(t, []string{"", "old"}[k%2])
 }
 
 // ends runs the work where it was interrupted: the result is right, and nothing is left beside it.
 func (w *work) ends(t testing.TB, at place, want, name string) {
 	t.Helper()
-	if err := w.do(atomicfile.OS, at.target); err != nil {
-		t.Errorf("%s: afterwards: %v", name, err)
+	if done := w.dir && written(at.target) == want; !done { // a directory is never written over
+		if err := w.do(atomicfile.OS, at.target); err != nil {
+			t.Errorf("%s: afterwards: %v", name, err)
+		}
 	}
-	b, _ := os.ReadFile(at.target)
-	if entries, _ := os.ReadDir(at.dir); string(b) != want || len(entries) != 1 {
-		t.Errorf("%s: afterwards the target has %d bytes, of %d, right: %v; in the directory are %v", name, len(b), len(want), string(b) == want, entries)
+	got := written(at.target)
+	if entries, _ := os.ReadDir(at.dir); got != want || len(entries) != 1 {
+		t.Errorf("%s: afterwards the target has %d bytes, of %d, right: %v; in the directory are %v", name, len(got), len(want), got == want, entries)
 	}
 }
 
@@ -113,11 +148,11 @@ func TestEveryWriteFault(t *testing.T) {
 	for _, w := range works(t) {
 		want := w.result(t)
 		goroutines, files := runtime.NumGoroutine(), descriptors()
-		for _, below := range []atomicfile.FS{atomicfile.OS, faultfs.Named{FS: atomicfile.OS}} {
+		for _, below := range w.systems() {
 			for _, f := range faults {
 				for k := 0; ; k++ {
 					fs := &faultfs.FS{Below: below, At: k, Err: f.cause, Short: f.short}
-					at := newPlace(t, []string{"", "old"}[k%2])
+					at := w.place(t, k)
 					err := w.do(fs, at.target)
 					ops := fs.Ops()
 					if len(ops) <= k {
@@ -148,23 +183,23 @@ func descriptors() int {
 // fails looks at what a fault at the operation op has left.
 func (w *work) fails(t testing.TB, at place, op string, err error, cause error, name string) {
 	t.Helper()
-	b, _ := os.ReadFile(at.target)
-	committed := string(b) != at.old
+	got := written(at.target)
+	committed := got != at.old
 	switch {
-	case op == "close" || op == "remove": // the data are synced by then, or given up
+	case op == "remove" || op == "remove all" || op == "close" && !w.dir || committed && op == "close": // the data are synced by then, or given up
 		if err != nil && !errors.Is(err, cause) {
 			t.Errorf("%s: %v", name, err)
 		}
 		return
 	case !errors.Is(err, cause):
 		t.Errorf("%s: error %v", name, err)
-	case op == "sync directory":
-		if _, e := os.Stat(at.target); e != nil || !strings.Contains(err.Error(), "complete") {
-			t.Errorf("%s: no complete file (%v), or it does not say so: %v", name, e, err)
+	case op == "sync directory" && (committed || !w.dir):
+		if !committed || !strings.Contains(err.Error(), "complete") {
+			t.Errorf("%s: the target is %.40q, or it does not say that it is complete: %v", name, got, err)
 		}
 		return
 	case committed:
-		t.Errorf("%s: the target became %.40q", name, b)
+		t.Errorf("%s: the target became %.40q", name, got)
 	}
 	if stray := w.stray(at); len(stray) > 0 {
 		t.Errorf("%s: left behind: %v", name, stray)
@@ -181,9 +216,9 @@ func TestPowerFailure(t *testing.T) {
 	for _, w := range works(t) {
 		want := w.result(t)
 		seen := map[string]int{}
-		for i, below := range []atomicfile.FS{atomicfile.OS, faultfs.Named{FS: atomicfile.OS}} {
+		for i, below := range w.systems() {
 			for k := 0; ; k++ {
-				at := newPlace(t, []string{"", "old"}[(k+i)%2])
+				at := w.place(t, k+i)
 				fs, err := faultfs.NewVolatile(below, at.dir, k)
 				if err != nil {
 					t.Fatal(err)
@@ -211,7 +246,7 @@ func TestPowerFailure(t *testing.T) {
 			}
 		}
 		t.Log(w.name, seen)
-		if len(seen) != 3 {
+		if seen["complete"] == 0 || seen["absent"] == 0 || seen["old"] == 0 != w.dir {
 			t.Errorf("%s: only %v were seen", w.name, seen)
 		}
 	}
@@ -229,16 +264,17 @@ func (w *work) afterPower(t *testing.T, fs *faultfs.Volatile, was place, kept fl
 		t.Fatal(err)
 	}
 	at := place{dir: dir, target: filepath.Join(dir, filepath.Base(was.target))}
-	b, err := os.ReadFile(at.target)
+	_, err = os.Stat(at.target)
+	got := written(at.target)
 	switch {
-	case err == nil && string(b) == want:
+	case err == nil && got == want:
 		state = "complete"
-	case err == nil && string(b) == was.old:
+	case err == nil && got == was.old:
 		state = "old"
 	case errors.Is(err, os.ErrNotExist) && was.old == "":
 		state = "absent"
 	default:
-		t.Errorf("%s: the target has %d bytes and is neither old nor complete (%v)", name, len(b), err)
+		t.Errorf("%s: the target has %d bytes and is neither old nor complete (%v)", name, len(got), err)
 	}
 	w.ends(t, at, want, name)
 	return state

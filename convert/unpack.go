@@ -1,14 +1,13 @@
 package convert
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"os"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -39,6 +38,8 @@ func Forms() []Form { return []Form{FormBF16, FormF32, FormU8} }
 type UnpackOptions struct {
 	Form Form
 	Jobs int // goroutines; 0 = one per CPU
+
+	fs atomicfile.FS // nil: that of the operating system
 }
 
 // Unpack writes the packed file source as a checkpoint in Hugging Face layout to the directory dir, which must not exist
@@ -58,12 +59,12 @@ func Unpack(ctx context.Context, source, dir string, o UnpackOptions, progress P
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	defer u.memory.free()
-	d, err := atomicfile.CreateDir(dir)
+	d, err := atomicfile.CreateDir(cmp.Or(o.fs, atomicfile.OS), dir)
 	if err != nil {
 		return nil, err
 	}
 	defer d.Abort()
-	if err := u.writeAll(ctx, d.Path); err != nil {
+	if err := u.writeAll(ctx, d); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	if err := d.Commit(); err != nil {
@@ -167,20 +168,20 @@ func (u *unpack) copy(ctx context.Context, p packed.Plain, to io.Writer) error {
 }
 
 // writeAll writes all files.
-func (u *unpack) writeAll(ctx context.Context, dir string) error {
-	for name, b := range u.files {
-		if err := writeFile(filepath.Join(dir, name), func(to io.Writer) error {
-			_, err := to.Write(b)
+func (u *unpack) writeAll(ctx context.Context, d *atomicfile.Dir) error {
+	for _, name := range slices.Sorted(maps.Keys(u.files)) {
+		if err := d.WriteFile(name, func(to io.Writer) error {
+			_, err := to.Write(u.files[name])
 			return err
 		}); err != nil {
 			return err
 		}
 	}
-	weights := filepath.Join(dir, "model.safetensors")
-	if err := atomicfile.CheckSpace(weights, u.bytes()); err != nil {
+	const weights = "model.safetensors"
+	if err := atomicfile.CheckSpace(filepath.Join(d.Path, weights), u.bytes()); err != nil {
 		return err
 	}
-	return writeFile(weights, func(to io.Writer) error { return u.writeWeights(ctx, to) })
+	return d.WriteFile(weights, func(to io.Writer) error { return u.writeWeights(ctx, to) })
 }
 
 func (u *unpack) bytes() (n int64) {
@@ -210,19 +211,3 @@ type namedWriter struct {
 }
 
 func (n namedWriter) Write(p []byte) (int, error) { return len(p), n.w.Write(n.name, p) }
-
-// writeFile creates a file and makes it durable.
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	b := bufio.NewWriterSize(f, 1<<20)
-	if err = write(b); err == nil {
-		err = b.Flush()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}

@@ -99,9 +99,14 @@ func (f *File) Commit() error {
 	f.temp, f.done = "", true
 	f.Close() // the data are synced: nothing is left that closing could lose
 	if err := f.fs.SyncDir(f.dir); err != nil {
-		return fmt.Errorf("%s is complete, but a power failure may still undo it: sync %s: %w", f.Target(), f.dir, err)
+		return undoable(f.Target(), err)
 	}
 	return nil
+}
+
+// undoable is the error of a target that is there, and whose name is not durable.
+func undoable(target string, err error) error {
+	return fmt.Errorf("%s is complete, but a power failure may still undo it: sync %s: %w", target, filepath.Dir(target), err)
 }
 
 // Abort removes what was written, unless it is there to be resumed; the target stays as it was. After Commit or another

@@ -1,8 +1,10 @@
 package atomicfile
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,22 +13,23 @@ import (
 // Dir is a directory that is being written: hidden beside its target until Commit renames it.
 type Dir struct {
 	Path   string // where its files are written
+	fs     FS
 	target string
-	lock   *os.File // the directory itself
+	lock   Handle // the directory itself
 	done   bool
 }
 
 // CreateDir makes the hidden directory. The target must not exist. What a crashed process left behind for it is removed
 // first; if a living process writes the same target, that is an error.
-func CreateDir(target string) (*Dir, error) {
+func CreateDir(fs FS, target string) (*Dir, error) {
 	if _, err := os.Lstat(target); err == nil {
 		return nil, fmt.Errorf("%s exists already; remove it or name another directory", target)
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	d := &Dir{target: target, Path: filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+suffix)}
+	d := &Dir{fs: fs, target: target, Path: filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+suffix)}
 	for {
-		err := os.Mkdir(d.Path, 0o777)
+		err := fs.Mkdir(d.Path)
 		if err == nil {
 			switch err = d.hold(); {
 			case err == nil:
@@ -34,7 +37,7 @@ func CreateDir(target string) (*Dir, error) {
 			case errors.Is(err, errLocked), errors.Is(err, os.ErrNotExist):
 				continue // another process took the new directory for a stale one
 			}
-			os.Remove(d.Path)
+			fs.Remove(d.Path)
 			return nil, err
 		}
 		if !errors.Is(err, os.ErrExist) {
@@ -48,11 +51,11 @@ func CreateDir(target string) (*Dir, error) {
 
 // hold locks the directory that now has the path.
 func (d *Dir) hold() error {
-	dir, err := os.Open(d.Path)
+	dir, err := d.fs.OpenDir(d.Path)
 	if err != nil {
 		return err
 	}
-	if err := OS.Lock(dir); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	if err := d.fs.Lock(dir); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		dir.Close()
 		return err
 	}
@@ -83,27 +86,52 @@ func (d *Dir) clear() error {
 		return err
 	}
 	defer d.lock.Close()
-	return os.RemoveAll(d.Path)
+	return d.fs.RemoveAll(d.Path)
 }
 
-// Commit gives the directory its name, durably. The files in it must have been synced.
+// Create creates a file in the directory.
+func (d *Dir) Create(name string) (Handle, error) {
+	return d.fs.CreateNamed(filepath.Join(d.Path, name))
+}
+
+// WriteFile creates a file in the directory and makes its data durable.
+func (d *Dir) WriteFile(name string, write func(io.Writer) error) error {
+	f, err := d.Create(name)
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriterSize(io.NewOffsetWriter(f, 0), 1<<20)
+	if err = write(b); err == nil {
+		err = b.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Commit gives the directory its name, durably. The files in it must have been synced. An error after the rename says so:
+// then the complete directory is at the target.
 func (d *Dir) Commit() error {
 	if d.done {
 		return os.ErrClosed
 	}
 	defer d.Abort()
-	if err := OS.SyncDir(d.Path); err != nil {
-		return err
+	if err := d.fs.SyncDir(d.Path); err != nil {
+		return fmt.Errorf("write %s: %w", d.target, err)
 	}
 	if runtime.GOOS == "windows" { // no open directory can be renamed there; elsewhere the lock is held to the end
 		d.lock.Close()
 	}
-	if err := os.Rename(d.Path, d.target); err != nil {
+	if err := d.fs.Rename(d.Path, d.target); err != nil {
 		return err
 	}
 	d.done = true
 	d.lock.Close()
-	return OS.SyncDir(filepath.Dir(d.target))
+	if err := d.fs.SyncDir(filepath.Dir(d.target)); err != nil {
+		return undoable(d.target, err)
+	}
+	return nil
 }
 
 // Abort removes everything. After Commit or another Abort it does nothing.
@@ -112,6 +140,6 @@ func (d *Dir) Abort() {
 		return
 	}
 	d.done = true
-	os.RemoveAll(d.Path) // while locked, so that no other process takes it for stale
+	d.fs.RemoveAll(d.Path) // while locked, so that no other process takes it for stale
 	d.lock.Close()
 }

@@ -2,6 +2,7 @@ package atomicfile
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,12 +11,16 @@ import (
 
 // put writes a file in the directory and commits it.
 func put(target, text string) error {
-	d, err := CreateDir(target)
+	d, err := CreateDir(OS, target)
 	if err != nil {
 		return err
 	}
 	defer d.Abort()
-	if err := os.WriteFile(filepath.Join(d.Path, "file"), []byte(text), 0o666); err != nil {
+	err = d.WriteFile("file", func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	return d.Commit()
@@ -23,7 +28,7 @@ func put(target, text string) error {
 
 func TestDir(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "model")
-	d, err := CreateDir(target)
+	d, err := CreateDir(OS, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +60,7 @@ func TestDir(t *testing.T) {
 // TestStaleDir leaves a directory behind as a killed process does.
 func TestStaleDir(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "model")
-	d, err := CreateDir(target)
+	d, err := CreateDir(OS, target)
 	if err != nil {
 		t.Fatal(err)
 	}

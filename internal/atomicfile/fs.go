@@ -22,6 +22,12 @@ type FS interface {
 	Remove(path string) error
 	// SyncDir makes the names in dir durable.
 	SyncDir(dir string) error
+	// Mkdir makes a directory; it fails if the name is taken.
+	Mkdir(path string) error
+	// OpenDir opens a directory, to lock it.
+	OpenDir(path string) (Handle, error)
+	// RemoveAll removes a directory with all that is in it.
+	RemoveAll(path string) error
 }
 
 // Handle is an open file.
@@ -31,6 +37,7 @@ type Handle interface {
 	io.Closer
 	Truncate(size int64) error
 	Sync() error
+	Stat() (os.FileInfo, error)
 	Fd() uintptr
 }
 
@@ -55,5 +62,15 @@ func open(path string, flag int) (Handle, error) {
 	return f, nil
 }
 
+func (osFS) OpenDir(path string) (Handle, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
 func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
 func (osFS) Remove(path string) error     { return os.Remove(path) }
+func (osFS) RemoveAll(path string) error  { return os.RemoveAll(path) }
+func (osFS) Mkdir(path string) error      { return os.Mkdir(path, 0o777) }

@@ -120,6 +120,30 @@ func (f *FS) SyncDir(dir string) error {
 	return f.Below.SyncDir(dir)
 }
 
+// Mkdir implements atomicfile.FS.
+func (f *FS) Mkdir(path string) error {
+	if err := f.op("make directory"); err != nil {
+		return err
+	}
+	return f.Below.Mkdir(path)
+}
+
+// OpenDir implements atomicfile.FS.
+func (f *FS) OpenDir(path string) (atomicfile.Handle, error) {
+	if err := f.op("open directory"); err != nil {
+		return nil, err
+	}
+	return f.opened(f.Below.OpenDir(path))
+}
+
+// RemoveAll implements atomicfile.FS.
+func (f *FS) RemoveAll(path string) error {
+	if err := f.op("remove all"); err != nil {
+		return err
+	}
+	return f.Below.RemoveAll(path)
+}
+
 type handle struct {
 	atomicfile.Handle
 	fs *FS

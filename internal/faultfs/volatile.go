@@ -2,9 +2,11 @@ package faultfs
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/lowpack/lowpack/internal/atomicfile"
@@ -15,31 +17,41 @@ var ErrPower = errors.New("the power failed")
 
 // Volatile is a file system whose power fails: from operation number At (from 0) on, nothing happens any more. It notes
 // what was done before, and After puts down what a disk may hold then. Data reach the disk when their file is synced, names
-// when their directory is; before that they may or may not. Names change in order, as in a journal; data do not.
+// when their directory is; before that they may or may not. Names of a directory change in order, as in a journal; data do not.
 type Volatile struct {
 	Below atomicfile.FS
 	At    int // −1: the power never fails
 
-	mu     sync.Mutex
-	n      int
-	inodes map[string]int // files by the names that they have now
-	names  []event        // of files and directories, oldest first; begins with what was there
-	data   [][]event      // of each file
+	root  string
+	mu    sync.Mutex
+	n     int
+	nodes []node // the first is the root
+}
+
+// node is a file or a directory.
+type node struct {
+	names  map[string]int // of a directory, now
+	events []event        // oldest first; begins with what was there
 }
 
 // event is one change. Durable ones are synced.
 type event struct {
-	durable  bool
+	durable bool
+
+	// Of a file.
 	write    []byte
 	off      int64
 	truncate int64 // −1: it is a write
+
+	// Of a directory.
 	from, to string
-	inode    int // linked to the name to; −1: from is renamed to it, or removed if there is no to
+	node     int // linked to the name to; −1: from is renamed to it, or removed if there is no to
 }
 
-// NewVolatile is the file system with what lies in dir now.
+// NewVolatile is the file system with what lies in dir now: files alone.
 func NewVolatile(below atomicfile.FS, dir string, at int) (*Volatile, error) {
-	v := &Volatile{Below: below, At: at, inodes: map[string]int{}}
+	v := &Volatile{Below: below, At: at, root: dir}
+	v.node(true)
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -50,11 +62,11 @@ func NewVolatile(below atomicfile.FS, dir string, at int) (*Volatile, error) {
 		if err != nil {
 			return nil, err
 		}
-		i := v.file()
-		v.data[i] = []event{{durable: true, write: b, truncate: -1}}
+		i := v.node(false)
+		v.nodes[i].events = []event{{durable: true, write: b, truncate: -1}}
 		v.link(path, i)
-		v.names[len(v.names)-1].durable = true
 	}
+	durable(v.nodes[0].events)
 	return v, nil
 }
 
@@ -80,15 +92,44 @@ func (v *Volatile) do(op func() error, note func()) error {
 	return err
 }
 
-// file is a new file without a name.
-func (v *Volatile) file() int {
-	v.data = append(v.data, nil)
-	return len(v.data) - 1
+// node is a new file or directory without a name.
+func (v *Volatile) node(dir bool) int {
+	var n node
+	if dir {
+		n.names = map[string]int{}
+	}
+	v.nodes = append(v.nodes, n)
+	return len(v.nodes) - 1
 }
 
-func (v *Volatile) link(path string, inode int) {
-	v.inodes[path] = inode
-	v.names = append(v.names, event{to: path, inode: inode})
+// dir is the directory that now has the path.
+func (v *Volatile) dir(path string) *node {
+	if path == v.root {
+		return &v.nodes[0]
+	}
+	return &v.nodes[v.dir(filepath.Dir(path)).names[filepath.Base(path)]]
+}
+
+// change notes an event of the directory of a path.
+func (v *Volatile) change(path string, e event) {
+	d := v.dir(filepath.Dir(path))
+	d.events = append(d.events, e)
+	apply(d.names, e)
+}
+
+func apply(names map[string]int, e event) {
+	switch {
+	case e.node >= 0:
+		names[e.to] = e.node
+		return
+	case e.to != "":
+		names[e.to] = names[e.from]
+	}
+	delete(names, e.from)
+}
+
+func (v *Volatile) link(path string, n int) {
+	v.change(path, event{to: filepath.Base(path), node: n})
 }
 
 func (v *Volatile) open(op func() (atomicfile.Handle, error), path string) (atomicfile.Handle, error) {
@@ -97,14 +138,16 @@ func (v *Volatile) open(op func() (atomicfile.Handle, error), path string) (atom
 		h.Handle, err = op()
 		return err
 	}, func() {
-		i, ok := v.inodes[path]
-		if !ok {
-			i = v.file()
-			if path != "" {
-				v.link(path, i)
-			}
+		if path == "" {
+			h.node = v.node(false)
+			return
 		}
-		h.inode = i
+		i, ok := v.dir(filepath.Dir(path)).names[filepath.Base(path)]
+		if !ok {
+			i = v.node(false)
+			v.link(path, i)
+		}
+		h.node = i
 	})
 	if err != nil {
 		return nil, err
@@ -127,6 +170,16 @@ func (v *Volatile) Open(path string) (atomicfile.Handle, error) {
 	return v.open(func() (atomicfile.Handle, error) { return v.Below.Open(path) }, path)
 }
 
+// OpenDir implements atomicfile.FS.
+func (v *Volatile) OpenDir(path string) (atomicfile.Handle, error) {
+	return v.open(func() (atomicfile.Handle, error) { return v.Below.OpenDir(path) }, path)
+}
+
+// Mkdir implements atomicfile.FS.
+func (v *Volatile) Mkdir(path string) error {
+	return v.do(func() error { return v.Below.Mkdir(path) }, func() { v.link(path, v.node(true)) })
+}
+
 // Lock implements atomicfile.FS.
 func (v *Volatile) Lock(h atomicfile.Handle) error {
 	return v.do(func() error { return v.Below.Lock(h.(*volatileHandle).Handle) }, func() {})
@@ -135,29 +188,38 @@ func (v *Volatile) Lock(h atomicfile.Handle) error {
 // Link implements atomicfile.FS.
 func (v *Volatile) Link(h atomicfile.Handle, path string) error {
 	file := h.(*volatileHandle)
-	return v.do(func() error { return v.Below.Link(file.Handle, path) }, func() { v.link(path, file.inode) })
+	return v.do(func() error { return v.Below.Link(file.Handle, path) }, func() { v.link(path, file.node) })
 }
 
-// Rename implements atomicfile.FS.
+// Rename implements atomicfile.FS, within a directory.
 func (v *Volatile) Rename(from, to string) error {
 	return v.do(func() error { return v.Below.Rename(from, to) }, func() {
-		v.inodes[to] = v.inodes[from]
-		delete(v.inodes, from)
-		v.names = append(v.names, event{from: from, to: to, inode: -1})
+		v.change(to, event{from: filepath.Base(from), to: filepath.Base(to), node: -1})
 	})
 }
 
 // Remove implements atomicfile.FS.
 func (v *Volatile) Remove(path string) error {
-	return v.do(func() error { return v.Below.Remove(path) }, func() {
-		delete(v.inodes, path)
-		v.names = append(v.names, event{from: path, inode: -1})
+	return v.do(func() error { return v.Below.Remove(path) }, func() { v.unlink(path) })
+}
+
+// RemoveAll implements atomicfile.FS. What is in the directory goes before the directory itself.
+func (v *Volatile) RemoveAll(path string) error {
+	return v.do(func() error { return v.Below.RemoveAll(path) }, func() {
+		for _, name := range slices.Sorted(maps.Keys(v.dir(path).names)) {
+			v.unlink(filepath.Join(path, name))
+		}
+		v.unlink(path)
 	})
 }
 
-// SyncDir implements atomicfile.FS. There is one directory.
+func (v *Volatile) unlink(path string) {
+	v.change(path, event{from: filepath.Base(path), node: -1})
+}
+
+// SyncDir implements atomicfile.FS.
 func (v *Volatile) SyncDir(dir string) error {
-	return v.do(func() error { return v.Below.SyncDir(dir) }, func() { durable(v.names) })
+	return v.do(func() error { return v.Below.SyncDir(dir) }, func() { durable(v.dir(dir).events) })
 }
 
 func durable(events []event) {
@@ -168,13 +230,14 @@ func durable(events []event) {
 
 type volatileHandle struct {
 	atomicfile.Handle
-	fs    *Volatile
-	inode int
+	fs   *Volatile
+	node int
 }
 
 // note adds an event to the file.
 func (h *volatileHandle) note(e event) {
-	h.fs.data[h.inode] = append(h.fs.data[h.inode], e)
+	n := &h.fs.nodes[h.node]
+	n.events = append(n.events, e)
 }
 
 func (h *volatileHandle) WriteAt(p []byte, off int64) (n int, err error) {
@@ -190,7 +253,7 @@ func (h *volatileHandle) Truncate(size int64) error {
 }
 
 func (h *volatileHandle) Sync() error {
-	return h.fs.do(h.Handle.Sync, func() { durable(h.fs.data[h.inode]) })
+	return h.fs.do(h.Handle.Sync, func() { durable(h.fs.nodes[h.node].events) })
 }
 
 // Close closes the file in any case: descriptors end with the machine.
@@ -200,41 +263,53 @@ func (h *volatileHandle) Close() error {
 }
 
 // After writes into dir, which is empty, what the disk holds after the power failed. Of what was not synced, the share
-// kept (0 … 1) is there: of the names the first ones, of the data any, and a part of a write where only some are kept.
+// kept (0 … 1) is there: of the names of a directory the first ones, of the data any, and a part of a write where only some
+// are kept.
 func (v *Volatile) After(dir string, kept float64, r *rand.Rand) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	return v.restore(dir, 0, kept, r)
+}
+
+// restore writes what the disk holds of a directory.
+func (v *Volatile) restore(dir string, i int, kept float64, r *rand.Rand) error {
 	names := map[string]int{}
-	unsynced := 0
-	for _, e := range v.names {
-		if !e.durable {
-			unsynced++
-		}
+	for _, e := range surviving(v.nodes[i].events, kept, r) {
+		apply(names, e)
 	}
-	survive := len(v.names) - unsynced
-	if kept > 0 && unsynced > 0 {
-		survive += unsynced
-		if kept < 1 {
-			survive -= r.IntN(unsynced + 1)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		path, n := filepath.Join(dir, name), &v.nodes[names[name]]
+		if n.names == nil {
+			if err := os.WriteFile(path, content(n.events, kept, r), 0o644); err != nil {
+				return err
+			}
+			continue
 		}
-	}
-	for _, e := range v.names[:survive] {
-		switch {
-		case e.inode >= 0:
-			names[e.to] = e.inode
-		case e.to != "":
-			names[e.to] = names[e.from]
-			delete(names, e.from)
-		default:
-			delete(names, e.from)
+		if err := os.Mkdir(path, 0o755); err != nil {
+			return err
 		}
-	}
-	for path, inode := range names {
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(path)), content(v.data[inode], kept, r), 0o644); err != nil {
+		if err := v.restore(path, names[name], kept, r); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// surviving are the changes of a directory that are on the disk.
+func surviving(events []event, kept float64, r *rand.Rand) []event {
+	unsynced := 0
+	for _, e := range events {
+		if !e.durable {
+			unsynced++
+		}
+	}
+	if kept >= 1 || unsynced == 0 {
+		return events
+	}
+	if kept > 0 {
+		unsynced = r.IntN(unsynced + 1)
+	}
+	return events[:len(events)-unsynced]
 }
 
 // content is what a file holds after some of its changes.

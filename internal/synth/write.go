@@ -3,8 +3,7 @@ package synth
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"runtime"
 	"sync"
 
@@ -17,37 +16,27 @@ const piece = 4 << 20
 // Write makes the checkpoint at dir, which must not exist: whole, or not at all. progress, when not nil, is told the bytes
 // written so far and the tensor at hand; it is called from several goroutines.
 func (c *Checkpoint) Write(ctx context.Context, dir string, progress func(done, total int64, at string)) error {
-	d, err := atomicfile.CreateDir(dir)
+	d, err := atomicfile.CreateDir(atomicfile.OS, dir)
 	if err != nil {
 		return err
 	}
 	defer d.Abort()
 	for _, t := range c.texts {
-		if err := writeFile(filepath.Join(d.Path, t.name), t.data()); err != nil {
+		err := d.WriteFile(t.name, func(to io.Writer) error {
+			_, err := to.Write(t.data())
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
 	w := &writer{ctx: ctx, total: c.Bytes(), progress: progress}
 	for i := range c.shards {
-		if err := w.shard(filepath.Join(d.Path, c.shards[i].name), &c.shards[i]); err != nil {
+		if err := w.shard(d, &c.shards[i]); err != nil {
 			return err
 		}
 	}
 	return d.Commit()
-}
-
-func writeFile(path string, data []byte) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(data); err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	return err
 }
 
 // writer fills weight files from several goroutines.
@@ -61,8 +50,8 @@ type writer struct {
 	err  error // the first one
 }
 
-func (w *writer) shard(path string, s *shard) error {
-	f, err := os.Create(path)
+func (w *writer) shard(d *atomicfile.Dir, s *shard) error {
+	f, err := d.Create(s.name)
 	if err != nil {
 		return err
 	}
@@ -112,7 +101,7 @@ func (w *writer) hand(s *shard, jobs chan<- job) {
 	}
 }
 
-func (w *writer) work(f *os.File, start int64, jobs <-chan job) {
+func (w *writer) work(f io.WriterAt, start int64, jobs <-chan job) {
 	buffer := make([]byte, piece)
 	for j := range jobs {
 		p := buffer[:j.to-j.from]
