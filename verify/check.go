@@ -1,14 +1,11 @@
 package verify
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 
-	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -51,44 +48,9 @@ func (c *Check) judge(rule string, err error) error {
 	return nil
 }
 
-// item is one check that is to be made.
-type item struct {
-	group, name string
-	rule        string // that a failing check breaks if its error does not say
-	size        int64  // of the work, in bytes or weights
-	check       func() error
-}
-
-// each makes checks, several at a time, the largest first so that none is left alone at the end, and reports them in order.
-func (s *session) each(l Level, what string, items []item) error {
-	checks, order := make([]Check, len(items)), make([]*item, len(items))
-	var done, total int64
-	for i := range items {
-		order[i] = &items[i]
-		total += items[i].size
-	}
-	slices.SortStableFunc(order, func(a, b *item) int { return cmp.Compare(b.size, a.size) })
-	verdicts := map[*item]*Check{}
-	for i := range items {
-		checks[i] = Check{Level: l, Group: items[i].group, Name: items[i].name}
-		verdicts[&items[i]] = &checks[i]
-	}
-	err := parallel.Do(s.ctx, s.Threads, len(order), 1, func(i, _ int) error {
-		it := order[i]
-		err := verdicts[it].judge(it.rule, it.check())
-		s.advance(string(l)+": "+what, &done, it.size, total)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	s.report.add(checks...)
-	return nil
-}
-
 // one makes a single check.
 func (s *session) one(l Level, group, rule, name string, check func() error) error {
-	return s.each(l, group, []item{{group, name, rule, 1, check}})
+	return s.each(l, group, []item{{group: group, name: name, rule: rule, size: 1, check: check}})
 }
 
 // finding reports an error that came up outside of a check. No error is no check.

@@ -11,56 +11,54 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// checkCodes is level codes: every packed tensor is decoded. One sweep over a tensor checks its bytes (F15), the digest of
-// its codes (F12) and its scales (F9).
+// checkCodes is level codes: every packed tensor decodes (F15), to codes of the digest in the manifest (F12) and under
+// scales that fit them (F9). Level digest has found that out, in the same sweep over the bytes.
 func (s *session) checkCodes() error {
 	m := s.file.Manifest()
 	items, scales := make([]item, len(m.Packed)), make([]item, len(m.Packed))
-	scaleErrors := make([]error, len(m.Packed))
 	for i := range m.Packed {
-		e := &m.Packed[i]
-		items[i] = item{"codes", e.Name + packed.PackedSuffix, "F15", int64(e.Shape[0]) * int64(e.Shape[1]), func() (err error) {
-			scaleErrors[i], err = s.checkEntry(e)
-			return err
-		}}
-		scales[i] = item{"scales", e.Name + packed.ScaleSuffix, "F9", 1, func() error { return scaleErrors[i] }}
+		e, d := &m.Packed[i], &s.decoded[i]
+		items[i] = item{group: "codes", name: e.Name + packed.PackedSuffix, rule: "F15", size: 1, check: func() error { return d.codes }}
+		scales[i] = item{group: "scales", name: e.Name + packed.ScaleSuffix, rule: "F9", size: 1, check: func() error { return d.scales }}
 	}
-	if err := s.each(Codes, "codes", items); err != nil {
-		return err
-	}
-	return s.each(Codes, "scales", scales)
+	return s.each(Codes, "codes", slices.Concat(items, scales))
 }
 
-// checkEntry sweeps over a tensor. scaleErr is what is wrong with its scales.
-func (s *session) checkEntry(e *packed.Entry) (scaleErr, err error) {
-	scales, scaleErr := packed.Scales(s.view, e)
+// decoded is what is wrong with the codes and the scales of a tensor.
+type decoded struct{ codes, scales error }
+
+// decode sweeps over a tensor. Its bytes are hashed as far as it comes.
+func (s *session) decode(e *packed.Entry, bytes *digest) (d decoded) {
+	scales, err := packed.Scales(s.view, e)
+	d.scales = err
 	unused, err := newZeroScales(e, scales)
 	if err != nil {
-		return nil, err
+		return decoded{codes: err}
 	}
 	numbers, err := newNumbered(e)
 	if err != nil {
-		return nil, err
+		return decoded{codes: err}
 	}
-	err = s.sweep(e, func(row int, codes []int8) error {
-		numbers.rows(codes)
-		if scaleErr == nil {
-			scaleErr = unused.check(row, codes)
+	d.codes = s.sweep(e, func(row int, codes []int8, src []byte) error {
+		numbers.rows(codes, bytes.Hash, src)
+		bytes.off += int64(len(src))
+		if d.scales == nil {
+			d.scales = unused.check(row, codes)
 		}
 		return nil
 	})
-	if err != nil {
-		return scaleErr, err
+	if d.codes != nil {
+		return d
 	}
 	if got := hex.EncodeToString(numbers.Sum(nil)); got != e.CodesSHA {
-		return scaleErr, broken("F12", "SHA-256 of the codes is %s, the manifest says %s", got, e.CodesSHA)
+		d.codes = broken("F12", "SHA-256 of the codes is %s, the manifest says %s", got, e.CodesSHA)
 	}
-	return scaleErr, nil
+	return d
 }
 
-// sweep decodes a packed tensor in ascending order of its rows: codes are those of whole rows from row on. Layouts in row
-// panels are read panel by panel, others as a whole, one tensor at a time.
-func (s *session) sweep(e *packed.Entry, do func(row int, codes []int8) error) error {
+// sweep decodes a packed tensor in ascending order of its rows and bytes: codes are those of whole rows from row on, and
+// are all that src holds. Layouts in row panels are read panel by panel, others as a whole, one tensor at a time.
+func (s *session) sweep(e *packed.Entry, do func(row int, codes []int8, src []byte) error) error {
 	l, err := pack.Open(e.Layout)
 	if err != nil {
 		return err
@@ -102,7 +100,7 @@ func (s *session) sweep(e *packed.Entry, do func(row int, codes []int8) error) e
 		if err := l.Unpack(m, src); err != nil {
 			return fmt.Errorf("rows from %d, bytes from %d on: %w", row, off, err)
 		}
-		if err := do(row, m.Codes); err != nil {
+		if err := do(row, m.Codes, src); err != nil {
 			return err
 		}
 	}

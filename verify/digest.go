@@ -4,19 +4,26 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"hash"
 	"io"
 	"slices"
 
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
-// checkDigests is level digest: SHA-256 of every tensor (F17).
+// checkDigests is level digest: SHA-256 of every tensor (F17), and of the file where there is a statement about it. If
+// level codes comes next, packed tensors are decoded while they are at hand.
 func (s *session) checkDigests() error {
 	m := s.file.Manifest()
 	var codes, scales, plain []item
+	s.decoded = make([]decoded, len(m.Packed))
 	for i := range m.Packed {
 		e := &m.Packed[i]
-		codes = append(codes, s.stored("packed tensors", e.Name+packed.PackedSuffix, e.SHA256))
+		it := s.stored("packed tensors", e.Name+packed.PackedSuffix, e.SHA256)
+		if s.reaches(Codes) {
+			it = s.decoding(it, e, &s.decoded[i])
+		}
+		codes = append(codes, it)
 		scales = append(scales, s.stored("scales", e.Name+packed.ScaleSuffix, e.ScaleSHA))
 	}
 	for _, p := range m.Plain {
@@ -25,43 +32,89 @@ func (s *session) checkDigests() error {
 	if m.Golden != "" {
 		plain = append(plain, s.stored("golden outputs", packed.GoldenName, m.Golden))
 	}
-	if err := s.each(Digest, "tensors", slices.Concat(codes, scales, plain)); err != nil {
-		return err
-	}
-	return s.checkProvenance()
+	return s.each(Digest, "tensors", slices.Concat(codes, scales, plain, s.statement()))
 }
 
 // stored checks the digest of a tensor of the file.
-func (s *session) stored(group, name, digest string) item {
+func (s *session) stored(group, name, want string) item {
 	r, err := s.file.Section(name)
 	if err != nil {
-		return item{group, name, "F17", 0, func() error { return err }}
+		return item{group: group, name: name, rule: "F17", check: func() error { return err }}
 	}
-	return item{group, name, "F17", r.Size(), func() error { return s.sameDigest(r, digest) }}
+	return item{group: group, name: name, rule: "F17", size: r.Size(), bytes: newDigest(r, want, otherBytes)}
 }
 
-// sameDigest reads r to its end and compares its SHA-256.
-func (s *session) sameDigest(r *io.SectionReader, want string) error {
-	got, err := s.sha256(r)
-	if err == nil && got != want {
-		err = broken("F17", "SHA-256 is %s, the manifest says %s: the bytes are not those that were written", got, want)
-	}
-	return err
+func otherBytes(got, want string) error {
+	return broken("F17", "SHA-256 is %s, the manifest says %s: the bytes are not those that were written", got, want)
 }
 
-// sha256 reads r to its end.
-func (s *session) sha256(r *io.SectionReader) (string, error) {
-	h := sha256.New()
-	b := make([]byte, min(1<<18, max(1, r.Size())))
-	for off := int64(0); off < r.Size(); off += int64(len(b)) {
-		if err := context.Cause(s.ctx); err != nil {
-			return "", err
-		}
-		b = b[:min(int64(len(b)), r.Size()-off)]
-		if _, err := r.ReadAt(b, off); err != nil {
-			return "", err
-		}
-		h.Write(b)
+// decoding makes a check of stored bytes decode them too. Their codes are hashed beside them.
+func (s *session) decoding(stored item, e *packed.Entry, out *decoded) item {
+	bytes := stored.bytes
+	if bytes == nil {
+		return stored
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	stored.bytes, stored.size = nil, 2*stored.size
+	stored.check = func() error {
+		*out = s.decode(e, bytes)
+		return bytes.rest(s.ctx)
+	}
+	return stored
+}
+
+// digest is the SHA-256 of bytes while they are read.
+type digest struct {
+	hash.Hash
+	from   *io.SectionReader
+	off    int64 // of what is not hashed yet
+	piece  []byte
+	want   string
+	differ func(got, want string) error // says so
+}
+
+func newDigest(r *io.SectionReader, want string, differ func(got, want string) error) *digest {
+	return &digest{Hash: sha256.New(), from: r, want: want, differ: differ}
+}
+
+// left is the number of bytes that are not hashed yet.
+func (d *digest) left() int64 { return d.from.Size() - d.off }
+
+// read returns the next bytes to hash.
+func (d *digest) read(ctx context.Context) ([]byte, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	n := min(pieceBytes, d.left())
+	if n == 0 { // which readers report as an end
+		return nil, nil
+	}
+	if int64(cap(d.piece)) < n {
+		d.piece = make([]byte, n)
+	}
+	p := d.piece[:n]
+	if _, err := d.from.ReadAt(p, d.off); err != nil {
+		return nil, err
+	}
+	d.off += n
+	return p, nil
+}
+
+// rest hashes what is left and compares.
+func (d *digest) rest(ctx context.Context) error {
+	for d.left() > 0 {
+		p, err := d.read(ctx)
+		if err != nil {
+			return err
+		}
+		d.Write(p)
+	}
+	return d.verdict()
+}
+
+// verdict compares the digest of all bytes.
+func (d *digest) verdict() error {
+	if got := hex.EncodeToString(d.Sum(nil)); got != d.want {
+		return d.differ(got, d.want)
+	}
+	return nil
 }

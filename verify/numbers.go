@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash"
+	"slices"
 	"unsafe"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/sha256pair"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -20,7 +22,8 @@ type numbered struct {
 	first     uint64    // the first value plus 128 in each byte
 	even      uint64    // 1: only every second integer is a value
 	list      bool      // values are at no even distance: there is but the table
-	row       []byte
+	row       int       // bytes of a row
+	filled    []byte    // rows of them
 }
 
 func newNumbered(e *packed.Entry) (*numbered, error) {
@@ -33,7 +36,7 @@ func newNumbered(e *packed.Entry) (*numbered, error) {
 	for most := 2; most < len(a.Values); most *= most {
 		n.fields /= 2
 	}
-	n.row = make([]byte, (n.k+n.fields-1)/n.fields)
+	n.row = (n.k + n.fields - 1) / n.fields
 	last := len(a.Values) - 1
 	n.even = uint64((int(a.Values[last])-int(a.Values[0]))/last - 1)
 	n.first = uint64(uint8(a.Values[0])^0x80) * 0x0101010101010101
@@ -44,31 +47,38 @@ func newNumbered(e *packed.Entry) (*numbered, error) {
 	return n, nil
 }
 
-// rows hashes whole rows.
-func (n *numbered) rows(codes []int8) {
+// rows hashes whole rows, and beside them src to another hash, for which there is hardly more to do (package sha256pair).
+func (n *numbered) rows(codes []int8, other hash.Hash, src []byte) {
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(codes))), len(codes))
-	for ; len(bytes) > 0; bytes = bytes[n.k:] {
-		n.fill(bytes[:n.k])
-		n.Write(n.row)
+	for rows := len(bytes) / n.k; rows > 0; rows = len(bytes) / n.k {
+		some := min(rows, max(1, pieceBytes/n.row))
+		n.filled = slices.Grow(n.filled[:0], some*n.row)[:some*n.row]
+		for i := range some {
+			n.fill(n.filled[i*n.row:][:n.row], bytes[i*n.k:][:n.k])
+		}
+		part := len(src) / rows * some
+		sha256pair.Write(n.Hash, n.filled, other, src[:part])
+		bytes, src = bytes[some*n.k:], src[part:]
 	}
+	other.Write(src)
 }
 
 // fill makes the bytes of one row: eight at a time as long as all of their columns exist.
-func (n *numbered) fill(codes []byte) {
-	q, width := len(n.row), 8/n.fields
+func (n *numbered) fill(dst, codes []byte) {
+	q, width := len(dst), 8/n.fields
 	last := q * (n.fields - 1) // the first column of the last field
 	j := 0
 	switch {
 	case n.list || last >= n.k:
 	case n.fields == 4:
-		j = n.fours(codes[:q], codes[q:2*q], codes[2*q:last], codes[last:])
+		j = n.fours(dst, codes[:q], codes[q:2*q], codes[2*q:last], codes[last:])
 	default:
 		for ; last+j+8 <= n.k; j += 8 {
 			w := uint64(0)
 			for at := last + j; at >= 0; at -= q {
 				w = w<<(width&63) | (eight(codes[at:])-n.first)>>(n.even&63)
 			}
-			binary.LittleEndian.PutUint64(n.row[j:], w)
+			binary.LittleEndian.PutUint64(dst[j:], w)
 		}
 	}
 	for ; j < q; j++ {
@@ -78,18 +88,18 @@ func (n *numbered) fill(codes []byte) {
 				b |= n.place[codes[at]] << (i * width)
 			}
 		}
-		n.row[j] = b
+		dst[j] = b
 	}
 }
 
 // fours does the same for the four fields of two bits, which nearly all files have, and returns the bytes done.
-func (n *numbered) fours(a, b, c, d []byte) int {
-	least, even, row := n.first, n.even&63, n.row
+func (n *numbered) fours(dst, a, b, c, d []byte) int {
+	least, even := n.first, n.even&63
 	j := 0
 	for ; j+8 <= len(d); j += 8 {
 		w := (eight(a[j:j+8])-least)>>even | (eight(b[j:j+8])-least)>>even<<2 |
 			(eight(c[j:j+8])-least)>>even<<4 | (eight(d[j:j+8])-least)>>even<<6
-		binary.LittleEndian.PutUint64(row[j:j+8], w)
+		binary.LittleEndian.PutUint64(dst[j:j+8], w)
 	}
 	return j
 }

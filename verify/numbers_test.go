@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"math/rand/v2"
 	"testing"
@@ -19,8 +21,12 @@ func TestNumbered(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n.rows(m.Codes[:k])
-			n.rows(m.Codes[k:])
+			src, other := make([]byte, 5*k), sha256.New()
+			n.rows(m.Codes[:k], other, src[:k])
+			n.rows(m.Codes[k:], other, src[k:])
+			if want := sha256.Sum256(src); !bytes.Equal(other.Sum(nil), want[:]) {
+				t.Fatalf("%s, %d columns: what is hashed beside is something else", a.Name, k)
+			}
 			if got, want := hex.EncodeToString(n.Sum(nil)), packed.CodesDigest(m); got != want {
 				t.Fatalf("%s, %d columns: %s instead of %s", a.Name, k, got, want)
 			}
@@ -47,9 +53,9 @@ func BenchmarkNumbered(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	codes := packed.CodeBytes(m.Codes[:m.K])
+	codes, row := packed.CodeBytes(m.Codes[:m.K]), make([]byte, n.row)
 	for b.Loop() {
-		n.fill(codes)
+		n.fill(row, codes)
 	}
 	b.ReportMetric(float64(m.K)*float64(b.N)/1e9/b.Elapsed().Seconds(), "Gcodes/s")
 }

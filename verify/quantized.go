@@ -48,7 +48,7 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 	if want := u.perRow * e.Shape[0]; u.whole == nil && len(scales) != want || u.whole != nil && len(scales) != 1 {
 		return broken("F9", "%d scales for %d rows", len(scales), e.Shape[0])
 	}
-	return o.sweep(e, func(row int, codes []int8) error {
+	return o.sweep(e, func(row int, codes []int8, _ []byte) error {
 		x, err := w.read(row, len(codes)/u.k)
 		if err != nil {
 			return err
@@ -188,7 +188,7 @@ func (o *origin) checkImported(e *packed.Entry, t checkpoint.Tensor, scales []fl
 		return err
 	}
 	line := make([]byte, k)
-	return o.sweep(e, func(row int, codes []int8) error {
+	return o.sweep(e, func(row int, codes []int8, _ []byte) error {
 		for ; len(codes) > 0; row, codes = row+1, codes[k:] {
 			if err := o.from.ReadAt(t, line, int64(row%r)*int64(k)); err != nil {
 				return err

@@ -1,11 +1,11 @@
 package verify
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -79,31 +79,34 @@ func (o *origin) files() []item {
 	}
 	var items []item
 	for name, f := range byName {
-		size := int64(0)
-		if f.have != nil {
-			size = f.have.Size
-		}
-		items = append(items, item{"source files", name, "", size, func() error { return o.sameFile(name, f.want, f.have) }})
+		items = append(items, o.sourceFile(name, f.want, f.have))
 	}
 	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.name, b.name) })
 	return items
 }
 
-// sameFile compares a file of the checkpoint with its entry in the manifest; nil stands for none.
-func (o *origin) sameFile(name string, want, have *packed.Source) error {
+// sourceFile compares a file of the checkpoint with its entry in the manifest; nil stands for none.
+func (o *origin) sourceFile(name string, want, have *packed.Source) item {
+	it := item{group: "source files", name: name}
+	r, err := o.sourceBytes(name, want, have)
+	if err != nil {
+		it.check = func() error { return err }
+		return it
+	}
+	it.size, it.bytes = r.Size(), newDigest(r, want.SHA256, otherBytes)
+	return it
+}
+
+func (o *origin) sourceBytes(name string, want, have *packed.Source) (*io.SectionReader, error) {
 	switch {
 	case have == nil:
-		return broken("", "convert read this file; the checkpoint has it no more")
+		return nil, broken("", "convert read this file; the checkpoint has it no more")
 	case want == nil:
-		return broken("", "convert did not read this file: it is new")
+		return nil, broken("", "convert did not read this file: it is new")
 	case have.Size != want.Size:
-		return broken("", "%d bytes; convert read %d", have.Size, want.Size)
+		return nil, broken("", "%d bytes; convert read %d", have.Size, want.Size)
 	}
-	r, err := o.from.OpenSource(name)
-	if err != nil {
-		return err
-	}
-	return o.sameDigest(r, want.SHA256)
+	return o.from.OpenSource(name)
 }
 
 // quantized computes codes and scales of every packed tensor again.
@@ -112,7 +115,8 @@ func (o *origin) quantized() []item {
 	items := make([]item, len(m.Packed))
 	for i := range m.Packed {
 		e := &m.Packed[i]
-		items[i] = item{"codes and scales", e.Name, "", int64(e.Shape[0]) * int64(e.Shape[1]), func() error { return o.checkQuantized(e) }}
+		weights := int64(e.Shape[0]) * int64(e.Shape[1])
+		items[i] = item{group: "codes and scales", name: e.Name, size: weights, check: func() error { return o.checkQuantized(e) }}
 	}
 	return items
 }
@@ -136,42 +140,44 @@ func (o *origin) tensorOf(e *packed.Entry) (checkpoint.Tensor, error) {
 // kept compares the tensors that were kept as they are.
 func (o *origin) kept() []item {
 	var items []item
-	for _, p := range o.file.Manifest().Plain {
-		if strings.HasPrefix(p.Name, packed.FilePrefix) {
-			continue
+	for i := range o.file.Manifest().Plain {
+		if p := &o.file.Manifest().Plain[i]; !strings.HasPrefix(p.Name, packed.FilePrefix) {
+			items = append(items, o.keptTensor(p))
 		}
-		t, ok := o.from.Lookup(p.Name)
-		items = append(items, item{"kept tensors", p.Name, "F7", t.Size, func() error {
-			if !ok {
-				return broken("F7", "the checkpoint has no such tensor")
-			}
-			if string(t.DType) != p.DType || !slices.Equal(t.Shape, p.Shape) {
-				return broken("F7", "%s %v; in the checkpoint %s %v", p.DType, p.Shape, t.DType, t.Shape)
-			}
-			return o.sameTensor(t, p.SHA256)
-		}})
 	}
 	return items
 }
 
-// sameTensor compares the digest of a tensor of the checkpoint.
-func (o *origin) sameTensor(t checkpoint.Tensor, want string) error {
-	h := sha256.New()
-	b := make([]byte, min(1<<18, t.Size))
-	for off := int64(0); off < t.Size; off += int64(len(b)) {
-		if err := context.Cause(o.ctx); err != nil {
-			return err
+func (o *origin) keptTensor(p *packed.Plain) item {
+	it := item{group: "kept tensors", name: p.Name, rule: "F7"}
+	t, ok := o.from.Lookup(p.Name)
+	switch {
+	case !ok:
+		it.check = func() error { return broken("F7", "the checkpoint has no such tensor") }
+	case string(t.DType) != p.DType || !slices.Equal(t.Shape, p.Shape):
+		it.check = func() error {
+			return broken("F7", "%s %v; in the checkpoint %s %v", p.DType, p.Shape, t.DType, t.Shape)
 		}
-		b = b[:min(int64(len(b)), t.Size-off)]
-		if err := o.from.ReadAt(t, b, off); err != nil {
-			return err
-		}
-		h.Write(b)
+	default:
+		r := io.NewSectionReader(tensorReader{o.from, t}, 0, t.Size)
+		it.size, it.bytes = t.Size, newDigest(r, p.SHA256, func(got, want string) error {
+			return broken("F7", "SHA-256 in the checkpoint is %s, in the packed file %s", got, want)
+		})
 	}
-	if got := hex.EncodeToString(h.Sum(nil)); got != want {
-		return broken("F7", "SHA-256 in the checkpoint is %s, in the packed file %s", got, want)
+	return it
+}
+
+// tensorReader reads a tensor of the checkpoint.
+type tensorReader struct {
+	from *checkpoint.Checkpoint
+	t    checkpoint.Tensor
+}
+
+func (r tensorReader) ReadAt(p []byte, off int64) (int, error) {
+	if err := r.from.ReadAt(r.t, p, off); err != nil {
+		return 0, err
 	}
-	return nil
+	return len(p), nil
 }
 
 // embedded compares the small files that travel in the packed file.
@@ -182,7 +188,7 @@ func (o *origin) embedded() []item {
 		if !ok {
 			continue
 		}
-		items = append(items, item{"embedded files", name, "F7", 1, func() error {
+		items = append(items, item{group: "embedded files", name: name, rule: "F7", size: 1, check: func() error {
 			b, ok := o.from.File(name)
 			if !ok {
 				return broken("F7", "the checkpoint has no such file")

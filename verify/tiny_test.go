@@ -2,7 +2,6 @@ package verify
 
 import (
 	"bytes"
-	"context"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -169,7 +168,7 @@ func TestSourceDamage(t *testing.T) {
 	}
 	dir := copyDir(t, shared.Testdata(t, "tiny-bitnet-packed"))
 	path := converted(t, dir, packed.Recipe{Golden: "none"})
-	s := &session{ctx: context.Background(), path: path, Options: Options{Source: dir}, report: &Report{}}
+	s := begin(t.Context(), path, Options{Source: dir}, Source)
 	defer s.close()
 	if err := s.checkFile(); err != nil {
 		t.Fatal(err)
@@ -220,7 +219,7 @@ func TestSourceDamage(t *testing.T) {
 // TestOtherSource: the checkpoint of another model is noticed tensor by tensor.
 func TestOtherSource(t *testing.T) {
 	path := converted(t, shared.Testdata(t, "tiny-bitnet-packed"), packed.Recipe{Golden: "none"})
-	s := &session{ctx: context.Background(), path: path, Options: Options{Source: shared.Testdata(t, "tiny-bitnet")}, report: &Report{}}
+	s := begin(t.Context(), path, Options{Source: shared.Testdata(t, "tiny-bitnet")}, Source)
 	defer s.close()
 	if err := s.checkFile(); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -57,10 +58,7 @@ func Run(ctx context.Context, path string, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Threads == 0 {
-		o.Threads = runtime.GOMAXPROCS(0)
-	}
-	s := &session{ctx: ctx, path: path, Options: o, report: &Report{File: path, Level: levels[len(levels)-1]}}
+	s := begin(ctx, path, o, levels[len(levels)-1])
 	defer s.close()
 	for _, l := range levels {
 		if s.report.Failed() > 0 {
@@ -105,14 +103,26 @@ type session struct {
 	view   view           // the same, by ordinary reads
 	golden *golden.Record // nil: the file has none
 
+	decoded []decoded // by packed tensor; what level digest found out for level codes
+
 	mu    sync.Mutex // progress
 	whole sync.Mutex // held while a tensor is in memory as a whole
+}
+
+func begin(ctx context.Context, path string, o Options, last Level) *session {
+	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
+	return &session{ctx: ctx, path: path, Options: o, report: &Report{File: path, Level: last}}
 }
 
 func (s *session) close() {
 	if s.file != nil {
 		s.file.Close()
 	}
+}
+
+// reaches says whether the verification goes as far as a level, if nothing fails.
+func (s *session) reaches(l Level) bool {
+	return slices.Index(Levels(), s.report.Level) >= slices.Index(Levels(), l)
 }
 
 func (s *session) run(l Level) error {

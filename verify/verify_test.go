@@ -191,7 +191,7 @@ func TestProgress(t *testing.T) {
 			t.Errorf("%s did not come to its end", what)
 		}
 	}
-	if len(ends) < 6 {
+	if len(ends) < 5 {
 		t.Errorf("progress of %v", ends)
 	}
 }
@@ -235,7 +235,7 @@ func TestWithoutGolden(t *testing.T) {
 // TestWrongKernel: when a kernel is wrong, the reference says so and names the row.
 func TestWrongKernel(t *testing.T) {
 	m := small(t)
-	s := &session{ctx: context.Background(), path: file(t, m), report: &Report{}}
+	s := begin(t.Context(), file(t, m), Options{}, Source)
 	defer s.close()
 	if err := s.checkFile(); err != nil || !s.report.OK {
 		t.Fatal(err, s.report)
