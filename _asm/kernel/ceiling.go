@@ -16,6 +16,8 @@ func ceilingFiles() []*file {
 	multiply86(x86, "256", 8, func(i int) []string {
 		return []string{fmt.Sprintf("VPMADDUBSW Y15, Y14, Y%d", 8+i%4), fmt.Sprintf("VPADDW Y%d, Y%d, Y%d", 8+i%4, i, i)}
 	})
+	floats86(x86, "512", "Z", 16)
+	floats86(x86, "256", "Y", 8)
 	arm := newFile("ceiling", "arm64")
 	arm.dir = "ceiling"
 	streamARM(arm)
@@ -24,6 +26,7 @@ func ceilingFiles() []*file {
 		arm.w("smlal", i, 30, 31)
 		arm.w("smlal2", i, 30, 31)
 	})
+	floatsARM(arm)
 	return []*file{x86, arm}
 }
 
@@ -54,6 +57,22 @@ func stream86(f *file, suffix, r string, width int, or string) {
 
 func multiply86(f *file, suffix string, chains int, step func(i int) []string) {
 	f.declare("multiply"+suffix, fmt.Sprintf("multiplies and adds n·%d registers.", 4*chains), "n int", 1)
+	repeat86(f, chains, step)
+}
+
+// floats86 rounds products before they are added (NUMERICS N1).
+func floats86(f *file, suffix, r string, chains int) {
+	f.declare("floats"+suffix, fmt.Sprintf("multiplies and adds n·%d registers of float32.", 4*chains), "n int", 1)
+	repeat86(f, chains, func(i int) []string {
+		product := chains + i%4
+		return []string{
+			fmt.Sprintf("VMULPS %[1]s%[2]d, %[1]s%[2]d, %[1]s%[3]d", r, 2*chains-1, product),
+			fmt.Sprintf("VADDPS %[1]s%[2]d, %[1]s%[3]d, %[1]s%[3]d", r, product, i),
+		}
+	})
+}
+
+func repeat86(f *file, chains int, step func(i int) []string) {
 	f.p("MOVQ n+0(FP), CX")
 	loop := f.newLabel("loop")
 	f.p("PCALIGN $64")
@@ -89,6 +108,18 @@ func streamARM(f *file) {
 
 func multiplyARM(f *file, suffix string, chains int, step func(i int)) {
 	f.declare("multiply"+suffix, fmt.Sprintf("multiplies and adds n·%d registers.", 4*chains), "n int", 1)
+	repeatARM(f, chains, step)
+}
+
+func floatsARM(f *file) {
+	f.declare("floatsNEON", "multiplies and adds n·64 registers of float32.", "n int", 1)
+	repeatARM(f, 16, func(i int) {
+		f.w("fmul", 16+i%4, 31, 31)
+		f.w("fadd", i, i, 16+i%4)
+	})
+}
+
+func repeatARM(f *file, chains int, step func(i int)) {
 	f.p("MOVD n+0(FP), R1")
 	loop := f.newLabel("loop")
 	f.at(loop)

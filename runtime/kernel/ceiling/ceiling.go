@@ -1,5 +1,5 @@
 // Package ceiling measures the limits of a machine: how fast its cores read memory, and how fast they multiply small
-// integers. The speed of a kernel means something as a fraction of such a limit, measured in the same run, in turns with
+// integers and floats. The speed of a kernel means something as a fraction of such a limit, measured in the same run, in turns with
 // it: clocks, neighbours and memory change from minute to minute.
 package ceiling
 
@@ -50,16 +50,33 @@ func (r *Reader) Run(p *kernel.Pool) { p.Run(r.Parts(), 4, r) }
 
 // Multiplier multiplies and adds in registers, with the instructions of one instruction set. It is a Task: a part is
 // about a microsecond of work.
-type Multiplier struct{ ISA kernel.ISA }
+type Multiplier struct {
+	ISA    kernel.ISA
+	Floats bool // float32, each product rounded before it is added, in place of small integers
+}
 
 // multiplyTurns is the number of turns of the loops in one part.
 const multiplyTurns = 64
 
-// Operations is the number of integer operations of a part: a multiplication and an addition are two.
-func (m *Multiplier) Operations() int { return 2 * multiplyTurns * perTurn(m.ISA) }
+// Operations is the number of operations of a part: a multiplication and an addition are two.
+func (m *Multiplier) Operations() int {
+	_, products := m.loop()
+	return 2 * multiplyTurns * products
+}
 
 // Do multiplies parts [from, to).
-func (m *Multiplier) Do(from, to int) { multiply(m.ISA, (to-from)*multiplyTurns) }
+func (m *Multiplier) Do(from, to int) {
+	run, _ := m.loop()
+	run((to - from) * multiplyTurns)
+}
+
+// loop is a function of a number of turns, and the products of a turn.
+func (m *Multiplier) loop() (run func(n int), products int) {
+	if m.Floats {
+		return floats(m.ISA)
+	}
+	return integers(m.ISA)
+}
 
 // GBs is billions of bytes per second.
 func GBs(bytes int, d time.Duration) float64 { return float64(bytes) / float64(d.Nanoseconds()) }

@@ -28,3 +28,13 @@ func multiplyVNNI256(n int)
 //
 //go:noescape
 func multiply256(n int)
+
+// floats512 multiplies and adds n·64 registers of float32.
+//
+//go:noescape
+func floats512(n int)
+
+// floats256 multiplies and adds n·32 registers of float32.
+//
+//go:noescape
+func floats256(n int)

@@ -18,3 +18,8 @@ func multiplyDot(n int)
 //
 //go:noescape
 func multiplyNEON(n int)
+
+// floatsNEON multiplies and adds n·64 registers of float32.
+//
+//go:noescape
+func floatsNEON(n int)

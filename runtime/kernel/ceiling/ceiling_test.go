@@ -28,13 +28,15 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%d bytes", r.Bytes())
 	}
 	for _, isa := range kernel.Available() {
-		m := &Multiplier{ISA: isa}
-		best := Fastest(20*time.Millisecond, func() { r.Run(p) }, func() { m.Do(0, 10) })
+		m, f := &Multiplier{ISA: isa}, &Multiplier{ISA: isa, Floats: true}
+		best := Fastest(20*time.Millisecond, func() { r.Run(p) }, func() { m.Do(0, 10) }, func() { f.Do(0, 10) })
 		if v := GBs(r.Bytes(), best[0]); v < 0.5 || v > 1000 {
 			t.Errorf("%s: %.1f GB/s", isa, v)
 		}
-		if v := GOPS(10*m.Operations(), best[1]); v < 0.1 || v > 10000 {
-			t.Errorf("%s: %.1f GOPS", isa, v)
+		for i, m := range []*Multiplier{m, f} {
+			if v := GOPS(10*m.Operations(), best[1+i]); v < 0.01 || v > 10000 {
+				t.Errorf("%s, floats %v: %.1f GOPS", isa, m.Floats, v)
+			}
 		}
 	}
 }
@@ -50,7 +52,9 @@ func BenchmarkLimits(b *testing.B) {
 		b.Logf("%d KiB: %.1f GB/s", size>>10, GBs(r.Bytes(), Fastest(300*time.Millisecond, func() { r.Run(p) })[0]))
 	}
 	for _, isa := range kernel.Available() {
-		m := &Multiplier{ISA: isa}
-		b.Logf("%s: %.0f GOPS", isa, GOPS(100*m.Operations(), Fastest(100*time.Millisecond, func() { m.Do(0, 100) })[0]))
+		for _, floats := range []bool{false, true} {
+			m := &Multiplier{isa, floats}
+			b.Logf("%s, floats %v: %.0f GOPS", isa, floats, GOPS(100*m.Operations(), Fastest(100*time.Millisecond, func() { m.Do(0, 100) })[0]))
+		}
 	}
 }

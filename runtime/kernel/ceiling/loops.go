@@ -31,3 +31,15 @@ func multiplyGeneric(n int) {
 	}
 	sink.Store(uint64(uint32(a[0] + a[1] + a[2] + a[3] + a[4] + a[5] + a[6] + a[7])))
 }
+
+// floatsGeneric multiplies and adds 8·n floats.
+func floatsGeneric(n int) {
+	var a [8]float32
+	x := float32(sink.Load() & 1)
+	for range n {
+		for i := range a {
+			a[i] += float32(x * x)
+		}
+	}
+	sink.Store(uint64(a[0] + a[1] + a[2] + a[3] + a[4] + a[5] + a[6] + a[7]))
+}

@@ -16,28 +16,24 @@ func stream(p []byte) {
 	}
 }
 
-func multiply(isa kernel.ISA, n int) {
+func integers(isa kernel.ISA) (run func(n int), products int) {
 	switch isa {
 	case kernel.AVX512VNNI:
-		multiply512(n)
+		return multiply512, 64 * 64
 	case kernel.AVXVNNI:
-		multiplyVNNI256(n)
+		return multiplyVNNI256, 56 * 32
 	case kernel.AVX2:
-		multiply256(n)
-	default:
-		multiplyGeneric(n)
+		return multiply256, 32 * 32
 	}
+	return multiplyGeneric, 8
 }
 
-// perTurn is the number of products of a turn of the loop.
-func perTurn(isa kernel.ISA) int {
+func floats(isa kernel.ISA) (run func(n int), products int) {
 	switch isa {
 	case kernel.AVX512VNNI:
-		return 64 * 64
-	case kernel.AVXVNNI:
-		return 56 * 32
-	case kernel.AVX2:
-		return 32 * 32
+		return floats512, 64 * 16
+	case kernel.AVXVNNI, kernel.AVX2:
+		return floats256, 32 * 8
 	}
-	return 8
+	return floatsGeneric, 8
 }

@@ -14,21 +14,19 @@ func stream(p []byte) {
 	}
 }
 
-func multiply(isa kernel.ISA, n int) {
+func integers(isa kernel.ISA) (run func(n int), products int) {
 	switch isa {
 	case kernel.DotProd:
-		multiplyDot(n)
+		return multiplyDot, 64 * 16
 	case kernel.NEON:
-		multiplyNEON(n)
-	default:
-		multiplyGeneric(n)
+		return multiplyNEON, 64 * 16
 	}
+	return multiplyGeneric, 8
 }
 
-// perTurn is the number of products of a turn of the loop.
-func perTurn(isa kernel.ISA) int {
-	if isa != kernel.Generic {
-		return 64 * 16
+func floats(isa kernel.ISA) (run func(n int), products int) {
+	if isa == kernel.Generic {
+		return floatsGeneric, 8
 	}
-	return 8
+	return floatsNEON, 64 * 4
 }

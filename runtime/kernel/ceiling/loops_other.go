@@ -6,7 +6,6 @@ import "github.com/lowpack/lowpack/runtime/kernel"
 
 func stream(p []byte) { streamGeneric(p) }
 
-func multiply(_ kernel.ISA, n int) { multiplyGeneric(n) }
+func integers(kernel.ISA) (run func(n int), products int) { return multiplyGeneric, 8 }
 
-// perTurn is the number of products of a turn of the loop.
-func perTurn(kernel.ISA) int { return 8 }
+func floats(kernel.ISA) (run func(n int), products int) { return floatsGeneric, 8 }
