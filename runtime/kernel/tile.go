@@ -39,7 +39,7 @@ const (
 
 // How much is multiplied at a time. A call takes as many panels as runBytes hold: setting one up costs about 100 ns, and
 // what it does must stay below 100 µs, as assembly cannot be interrupted by the collector. The panels of a run are
-// multiplied by as many tokens as blockBytes hold. Both together stay in a second-level cache.
+// multiplied by as many tokens as blockBytes hold, whole tiles. Both together stay in a second-level cache.
 const (
 	runBytes   = 128 << 10
 	blockBytes = 256 << 10
@@ -100,7 +100,7 @@ func newTiled(w *Weights, l pack.Paneled, packed []byte, f family, o operands) (
 }
 
 func (p *tiled) mul(c call) {
-	block, run := max(blockBytes/c.x.Stride, len(p.funcs)), max(1, runBytes/p.panel)
+	block, run := max(blockBytes/c.x.Stride/len(p.funcs), 1)*len(p.funcs), max(1, runBytes/p.panel)
 	if p.parts > 1 {
 		run = 1 // so that the other parts find the panel in the cache
 	}
