@@ -12,18 +12,19 @@ type machine interface {
 	columns() []int // blocks of columns that a weighted sum takes at once, the most first, 1 last
 
 	// General registers.
-	arg(d ptr, p param)               // d = a pointer, the base of a slice, or an integer
-	length(d ptr, p param)            // d = length of a slice
-	shift(d ptr, n int)               // d >>= n, or d <<= −n
-	addImm(d ptr, n int)              //
-	add(d, s ptr)                     //
-	times(d ptr, n int)               // n = 1 or 4
-	sub(d, s ptr)                     //
-	copy(d, s ptr)                    //
-	label(name string)                // unique in the function
-	jumpLess(r ptr, n int, to string) // signed
-	jump(to string)                   //
-	countDown(r ptr, to string)       // r--; jump unless zero
+	arg(d ptr, p param)                // d = a pointer, the base of a slice, or an integer
+	length(d ptr, p param)             // d = length of a slice
+	shift(d ptr, n int)                // d >>= n, or d <<= −n
+	addImm(d ptr, n int)               //
+	add(d, s ptr)                      //
+	times(d ptr, n int)                // n = 1 or 4
+	sub(d, s ptr)                      //
+	copy(d, s ptr)                     //
+	label(name string)                 // unique in the function
+	jumpLess(r ptr, n int, to string)  // signed
+	jumpLeast(r ptr, n int, to string) // if r ≥ n, signed
+	jump(to string)                    //
+	countDown(r ptr, to string)        // r--; jump unless zero
 
 	// hoist may keep the constants that body uses in registers that take gives, from here to the end of the function.
 	hoist(take func() reg, body func())
@@ -50,13 +51,14 @@ type machine interface {
 	pow2(d, a reg)                         // 2^a for floats with integer values −126 … 127
 	store8(s []reg, p ptr)                 // a block of 16 int32 as int8; destroys s
 
-	// sums adds the lanes of accumulators, floats by N5 or integers, and stores the sums one after another at p. Each
-	// accumulator is a block of 16 lanes; there are 1 or 4. They and the registers tmp are destroyed.
-	sums(acc [][]reg, integers bool, p ptr, tmp []reg)
+	// sums adds the lanes of the accumulators [vector][row], floats by N5 or integers, and stores the sums of a vector one
+	// after another, those of the next vector step bytes on. Each accumulator is a block of 16 lanes; there are 1 or 4
+	// vectors and 1 or 4 rows. p, the accumulators and the registers tmp, which are four, are destroyed.
+	sums(acc [][][]reg, integers bool, p, step ptr, tmp []reg)
 
-	// dotI8 adds the products of register s of 32 columns of int8 rows with the same columns of x, in int32. Registers
-	// from 0 on that are no accumulators are free.
-	dotI8(acc [][]reg, rows []ptr, x ptr, s int)
+	// dotI8 adds the products of register s of 32 columns of int8 rows, the given number of steps on, with the same columns
+	// of x, in int32. Registers from 0 on that are no accumulators are free.
+	dotI8(acc [][]reg, rows []ptr, x ptr, step, s int)
 }
 
 type (
@@ -151,6 +153,24 @@ func (f *function) blocks(body func(sub int)) {
 		f.store(r, lanes, 4*f.width()*s)
 	}
 	f.label("done")
+}
+
+// turns writes loops over k ≥ 0 units: n at a time, as counting takes time as well, then one by one. k becomes 0.
+func (f *function) turns(k ptr, n int, name string, body func(n int)) {
+	several, rest, single, end := name+"several", name+"rest", name+"single", name+"end"
+	f.addImm(k, -n)
+	f.jumpLess(k, 0, rest)
+	f.label(several)
+	body(n)
+	f.addImm(k, -n)
+	f.jumpLeast(k, 0, several)
+	f.label(rest)
+	f.addImm(k, n)
+	f.jumpLess(k, 1, end)
+	f.label(single)
+	body(1)
+	f.countDown(k, single)
+	f.label(end)
 }
 
 func size(slice string) int {

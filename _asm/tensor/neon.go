@@ -120,6 +120,11 @@ func (m *arm) jumpLess(r ptr, n int, to string) {
 	m.line("BLT %s", to)
 }
 
+func (m *arm) jumpLeast(r ptr, n int, to string) {
+	m.line("CMP $%d, %s", n, r.arm())
+	m.line("BGE %s", to)
+}
+
 func (m *arm) countDown(r ptr, to string) {
 	m.line("SUB $1, %s", r.arm())
 	m.line("CBNZ %s, %s", r.arm(), to)
@@ -226,46 +231,64 @@ func (m *arm) store8(s []reg, p ptr) {
 }
 
 // dotI8 needs the dot product extension of ARMv8.2, 16 columns at a time.
-func (m *arm) dotI8(acc [][]reg, rows []ptr, x ptr, s int) {
+func (m *arm) dotI8(acc [][]reg, rows []ptr, x ptr, step, s int) {
 	if s >= 2 {
 		return
 	}
-	m.load(0, x, 16*s)
+	off := 32*step + 16*s
+	m.load(0, x, off)
 	for i, p := range rows {
-		m.load(1, p, 16*s)
+		m.load(1, p, off)
 		m.word("sdot .4s .16b", 0x4e809400, acc[i][s], 0, 1)
 	}
 }
 
-func (m *arm) sums(acc [][]reg, integers bool, p ptr, tmp []reg) {
+func (m *arm) sums(acc [][][]reg, integers bool, p, step ptr, tmp []reg) {
 	add := "add"
 	if integers {
 		add = "iadd"
 	}
-	for _, a := range acc { // lanes + 8 and + 4
-		m.do(add, a[0], a[0], a[2])
-		m.do(add, a[1], a[1], a[3])
-		m.do(add, a[0], a[0], a[1])
+	for _, rows := range acc {
+		for _, a := range rows { // lanes + 8 and + 4
+			m.do(add, a[0], a[0], a[2])
+			m.do(add, a[1], a[1], a[3])
+			m.do(add, a[0], a[0], a[1])
+		}
 	}
-	t0, t1, t2, t3 := tmp[0], tmp[1], tmp[2], tmp[3]
-	if len(acc) == 1 {
-		a := acc[0][0]
-		m.word("ext #8 .16b", 0x6e004000, t0, a, a)
-		m.do(add, a, a, t0)
-		m.word("ext #4 .16b", 0x6e002000, t0, a, a)
-		m.do(add, a, a, t0)
+	vectors, rows := len(acc), len(acc[0])
+	switch {
+	case vectors == 4 && rows == 1:
+		r := m.sums4(acc[0][0][0], acc[1][0][0], acc[2][0][0], acc[3][0][0], add, tmp)
+		m.line("FMOVS F%d, (%s)", r, p.arm())
+		for i := 1; i < 4; i++ {
+			m.add(p, step)
+			m.line("VST1 V%d.S[%d], (%s)", r, i, p.arm())
+		}
+	case vectors == 1 && rows == 4:
+		m.store(m.sums4(acc[0][0][0], acc[0][1][0], acc[0][2][0], acc[0][3][0], add, tmp), p, 0)
+	case vectors == 1 && rows == 1:
+		a, t := acc[0][0][0], tmp[0]
+		m.word("ext #8 .16b", 0x6e004000, t, a, a)
+		m.do(add, a, a, t)
+		m.word("ext #4 .16b", 0x6e002000, t, a, a)
+		m.do(add, a, a, t)
 		m.line("FMOVS F%d, (%s)", a, p.arm())
-		return
+	default:
+		panic("tensor: no sums of so many vectors and rows")
 	}
-	// Lane + 2: [a a b b] and [c c d d]; lane + 1: [a b c d].
-	m.word("zip1 .2d", 0x4ec03800, t0, acc[0][0], acc[1][0])
-	m.word("zip2 .2d", 0x4ec07800, t1, acc[0][0], acc[1][0])
-	m.word("zip1 .2d", 0x4ec03800, t2, acc[2][0], acc[3][0])
-	m.word("zip2 .2d", 0x4ec07800, t3, acc[2][0], acc[3][0])
+}
+
+// sums4 joins four registers in one. Lane + 2: [a a b b] and [c c d d]; lane + 1: [a b c d].
+func (m *arm) sums4(a, b, c, d reg, add string, tmp []reg) reg {
+	t0, t1, t2, t3 := tmp[0], tmp[1], tmp[2], tmp[3]
+	m.word("zip1 .2d", 0x4ec03800, t0, a, b)
+	m.word("zip2 .2d", 0x4ec07800, t1, a, b)
+	m.word("zip1 .2d", 0x4ec03800, t2, c, d)
+	m.word("zip2 .2d", 0x4ec07800, t3, c, d)
 	m.do(add, t0, t0, t1)
 	m.do(add, t2, t2, t3)
 	m.word("uzp1 .4s", 0x4e801800, t1, t0, t2)
 	m.word("uzp2 .4s", 0x4e805800, t3, t0, t2)
 	m.do(add, t1, t1, t3)
-	m.store(t1, p, 0)
+	return t1
 }

@@ -17,7 +17,6 @@ type pairs interface {
 	prefetchAt(p ptr, off int)
 	multiply(d, s ptr)
 	maskLow(d ptr, mask int)
-	jumpLeast(r ptr, n int, to string)
 }
 
 // dotPairs is the product of rows of BF16 with one vector. It reads as many runs of rows side by side as the processor
@@ -115,17 +114,7 @@ func (d *dotPairs) rowsAtOnce(r int) {
 		m.addImm(d.x, 64*n)
 	}
 	m.copy(d.k, d.cols)
-	one, two, end := fmt.Sprint("one", r), fmt.Sprint("two", r), fmt.Sprint("end", r)
-	m.addImm(d.k, -2)
-	m.jumpLess(d.k, 0, one)
-	m.label(two)
-	blocks(2)
-	m.addImm(d.k, -2)
-	m.jumpLeast(d.k, 0, two)
-	m.label(one)
-	m.jumpLess(d.k, -1, end)
-	blocks(1)
-	m.label(end)
+	d.f.turns(d.k, 2, fmt.Sprint("blocks", r), blocks)
 	for _, p := range d.w[:r] {
 		m.add(p, d.gap)
 	}

@@ -102,32 +102,34 @@ func (d *dot) rowsAtOnce(r int) {
 	d.times(d.tmp, r)
 	d.arg(d.k, d.op.param("cols"))
 	d.shift(d.k, log2(d.elems))
-	loop := fmt.Sprintf("columns%d", r)
-	d.label(loop)
-	for s := range subs(d) {
-		d.multiply(acc, r, s)
-	}
-	for _, p := range d.w[:r] { // into the second-level cache: hardware follows r short runs only after each has begun
-		d.prefetch(p, d.tmp)
-	}
-	for _, p := range d.x {
-		d.addImm(p, d.elems*d.xBytes)
-	}
-	for _, p := range d.w[:r] {
-		d.addImm(p, d.elems*bytesOf(d.typ))
-	}
-	d.countDown(d.k, loop)
+	d.turns(d.k, 2, fmt.Sprint("columns", r), func(n int) {
+		for step := range n {
+			for s := range subs(d) {
+				d.multiply(acc, r, step, s)
+			}
+		}
+		for _, p := range d.w[:r] { // into the second-level cache: hardware follows r short runs only after each has begun
+			d.prefetch(p, d.tmp)
+		}
+		for _, p := range d.x {
+			d.addImm(p, n*d.elems*d.xBytes)
+		}
+		for _, p := range d.w[:r] {
+			d.addImm(p, n*d.elems*bytesOf(d.typ))
+		}
+	})
 	d.finish(acc, r)
 }
 
-// multiply adds the products of one register of columns.
-func (d *dot) multiply(acc [][][]reg, r, s int) {
+// multiply adds the products of register s of the columns of a step.
+func (d *dot) multiply(acc [][][]reg, r, step, s int) {
 	// Registers below the sums: the row, a product, and the vectors where there are several rows to multiply them by.
 	const w, product, x0 = reg(0), reg(1), reg(2)
 	if d.typ == "I8" {
-		d.dotI8(acc[0], d.w[:r], d.x[0], s)
+		d.dotI8(acc[0], d.w[:r], d.x[0], step, s)
 		return
 	}
+	s += step * subs(d)
 	off := 4 * d.width() * s
 	if r > 1 {
 		for t, p := range d.x {
@@ -143,7 +145,8 @@ func (d *dot) multiply(acc [][][]reg, r, s int) {
 				d.load(product, p, off)
 				d.do("mul", product, w, product)
 			}
-			d.do("add", acc[t][i][s], acc[t][i][s], product)
+			a := acc[t][i][s%subs(d)]
+			d.do("add", a, a, product)
 		}
 	}
 }
@@ -153,12 +156,7 @@ func (d *dot) finish(acc [][][]reg, r int) {
 	d.arg(d.tmp, d.op.param("ldy"))
 	d.shift(d.tmp, -2)
 	d.copy(d.k, d.y)
-	for t := range acc {
-		d.sums(acc[t], d.typ == "I8", d.k, []reg{0, 1, 2, 3})
-		if t < d.n-1 {
-			d.add(d.k, d.tmp)
-		}
-	}
+	d.sums(acc, d.typ == "I8", d.k, d.tmp, []reg{0, 1, 2, 3})
 	d.addImm(d.y, 4*r)
 	d.arg(d.tmp, d.op.param("cols"))
 	d.shift(d.tmp, -log2(d.xBytes))
@@ -230,7 +228,7 @@ func (w *weigh) tiles() []int {
 
 // through goes through all rows for so many blocks of columns, again and again until there are not as many left.
 func (w *weigh) through(blocks int) {
-	tile, next, rows := fmt.Sprint("tile", blocks), fmt.Sprint("next", blocks), fmt.Sprint("rows", blocks)
+	tile, next := fmt.Sprint("tile", blocks), fmt.Sprint("next", blocks)
 	w.top = 0
 	acc := make([][]reg, len(w.e))
 	for i := range acc {
@@ -248,27 +246,34 @@ func (w *weigh) through(blocks int) {
 	}
 	w.arg(w.k, w.op.param("rows"))
 	w.copy(w.pv, w.v)
-	w.label(rows)
-	weight, row, product := func(i int) reg { return reg(i) }, reg(len(w.e)), reg(len(w.e)+1)
-	for i, p := range w.e {
-		w.splatAt(weight(i), p, 0)
-		w.addImm(p, 4)
-	}
-	for b := range blocks * subs(w) {
-		w.loadWide(row, w.typ, w.pv, bytesOf(w.typ)*w.width()*b)
-		for i := range acc {
-			w.do("mul", product, weight(i), row)
-			w.do("add", acc[i][b], acc[i][b], product)
-		}
-	}
-	w.add(w.pv, w.ldv)
-	w.countDown(w.k, rows)
+	w.turns(w.k, 4, fmt.Sprint("rows", blocks), func(n int) { w.rows(acc, n) })
 	w.outputs(acc, w.store)
 	w.addImm(w.o, 64*blocks)
 	w.addImm(w.v, 16*bytesOf(w.typ)*blocks)
 	w.addImm(w.cols, -blocks)
 	w.jump(tile)
 	w.label(next)
+}
+
+// rows adds the next n rows, weighted.
+func (w *weigh) rows(acc [][]reg, n int) {
+	weight, row, product := func(i int) reg { return reg(i) }, reg(len(w.e)), reg(len(w.e)+1)
+	for j := range n {
+		for i, p := range w.e {
+			w.splatAt(weight(i), p, 4*j)
+		}
+		for b := range acc[0] {
+			w.loadWide(row, w.typ, w.pv, bytesOf(w.typ)*w.width()*b)
+			for i := range acc {
+				w.do("mul", product, weight(i), row)
+				w.do("add", acc[i][b], acc[i][b], product)
+			}
+		}
+		w.add(w.pv, w.ldv)
+	}
+	for _, p := range w.e {
+		w.addImm(p, 4*n)
+	}
 }
 
 // outputs loads or stores the sums of the columns at o.

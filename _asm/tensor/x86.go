@@ -112,6 +112,11 @@ func (m *x86) jumpLess(r ptr, n int, to string) {
 	m.line("JLT %s", to)
 }
 
+func (m *x86) jumpLeast(r ptr, n int, to string) {
+	m.line("CMPQ %s, $%d", r.x86(), n)
+	m.line("JGE %s", to)
+}
+
 func (m *x86) countDown(r ptr, to string) {
 	m.line("DECQ %s", r.x86())
 	m.line("JNZ %s", to)
@@ -144,8 +149,8 @@ func (m *x86) loadWide(d reg, typ string, p ptr, off int) {
 }
 
 // dotI8 widens bytes to words, of which VPMADDWD adds two products at a time: at most 2·127², no overflow.
-func (m *x86) dotI8(acc [][]reg, rows []ptr, x ptr, s int) {
-	off := 2 * m.lanes * s
+func (m *x86) dotI8(acc [][]reg, rows []ptr, x ptr, step, s int) {
+	off := 32*step + 2*m.lanes*s
 	m.line("VPMOVSXBW %s, %s", at(x, off), m.v(0))
 	for i, p := range rows {
 		m.line("VPMOVSXBW %s, %s", at(p, off), m.v(1))
@@ -220,88 +225,4 @@ func (m *x86) store8(s []reg, p ptr) {
 	m.line("VEXTRACTI128 $1, Y%d, X%d", a, b)
 	m.line("VPACKSSWB X%d, X%d, X%d", b, a, a)
 	m.line("VMOVDQU X%d, %s", a, at(p, 0))
-}
-
-func (m *x86) sums(acc [][]reg, integers bool, p ptr, tmp []reg) {
-	add := "VADDPS"
-	if integers {
-		add = "VPADDD"
-	}
-	switch {
-	case len(acc) == 1:
-		m.sum(acc[0], add, p, tmp)
-	case m.lanes == 16:
-		m.sums4AVX512(acc, add, p, tmp)
-	default:
-		m.sums4AVX2(acc, add, p, tmp)
-	}
-}
-
-func (m *x86) sum(acc []reg, add string, p ptr, tmp []reg) {
-	a, t := int(acc[0]), int(tmp[0])
-	if m.lanes == 16 {
-		m.line("VEXTRACTF64X4 $1, Z%d, Y%d", a, t)
-	} else {
-		t = int(acc[1])
-	}
-	m.line(add+" Y%d, Y%d, Y%d", t, a, t)
-	a = int(tmp[1])
-	m.line("VEXTRACTF128 $1, Y%d, X%d", t, a)
-	m.line(add+" X%d, X%d, X%d", a, t, t)
-	m.line("VPERMILPS $0x4e, X%d, X%d", t, a)
-	m.line(add+" X%d, X%d, X%d", a, t, t)
-	m.line("VPERMILPS $0xb1, X%d, X%d", t, a)
-	m.line(add+" X%d, X%d, X%d", a, t, t)
-	m.line("VMOVSS X%d, %s", t, at(p, 0))
-}
-
-// sums4AVX512 halves four accumulators at once: one register ends up with the lanes of all four.
-func (m *x86) sums4AVX512(acc [][]reg, add string, p ptr, tmp []reg) {
-	a, b, c, d := acc[0][0], acc[1][0], acc[2][0], acc[3][0]
-	t0, t1, t2, t3 := int(tmp[0]), int(tmp[1]), int(tmp[2]), int(tmp[3])
-	// Lane + 8: [a|b] and [c|d], 8 lanes each.
-	m.line("VSHUFF64X2 $0x44, Z%d, Z%d, Z%d", b, a, t0)
-	m.line("VSHUFF64X2 $0xee, Z%d, Z%d, Z%d", b, a, t1)
-	m.line("VSHUFF64X2 $0x44, Z%d, Z%d, Z%d", d, c, t2)
-	m.line("VSHUFF64X2 $0xee, Z%d, Z%d, Z%d", d, c, t3)
-	m.line(add+" Z%d, Z%d, Z%d", t1, t0, t0)
-	m.line(add+" Z%d, Z%d, Z%d", t3, t2, t2)
-	// Lane + 4: [a|b|c|d], 4 lanes each.
-	m.line("VSHUFF64X2 $0x88, Z%d, Z%d, Z%d", t2, t0, t1)
-	m.line("VSHUFF64X2 $0xdd, Z%d, Z%d, Z%d", t2, t0, t3)
-	m.line(add+" Z%d, Z%d, Z%d", t3, t1, t0)
-	// Lanes + 2 and + 1: every lane of a quarter becomes its sum.
-	m.line("VPERMILPS $0x4e, Z%d, Z%d", t0, t1)
-	m.line(add+" Z%d, Z%d, Z%d", t1, t0, t0)
-	m.line("VPERMILPS $0xb1, Z%d, Z%d", t0, t1)
-	m.line(add+" Z%d, Z%d, Z%d", t1, t0, t0)
-	m.line("VEXTRACTF64X4 $1, Z%d, Y%d", t0, t1)
-	m.line("VUNPCKLPS Y%d, Y%d, Y%d", t1, t0, t0) // a c a c | b d b d
-	m.line("VEXTRACTF128 $1, Y%d, X%d", t0, t1)
-	m.line("VUNPCKLPS X%d, X%d, X%d", t1, t0, t0)
-	m.line("VMOVUPS X%d, %s", t0, at(p, 0))
-}
-
-func (m *x86) sums4AVX2(acc [][]reg, add string, p ptr, tmp []reg) {
-	for _, a := range acc { // lane + 8
-		m.line(add+" Y%d, Y%d, Y%d", a[1], a[0], a[0])
-	}
-	a, b, c, d := acc[0][0], acc[1][0], acc[2][0], acc[3][0]
-	t0, t1, t2, t3 := int(tmp[0]), int(tmp[1]), int(tmp[2]), int(tmp[3])
-	// Lane + 4: [a|b] and [c|d], 4 lanes each.
-	m.line("VPERM2F128 $0x20, Y%d, Y%d, Y%d", b, a, t0)
-	m.line("VPERM2F128 $0x31, Y%d, Y%d, Y%d", b, a, t1)
-	m.line("VPERM2F128 $0x20, Y%d, Y%d, Y%d", d, c, t2)
-	m.line("VPERM2F128 $0x31, Y%d, Y%d, Y%d", d, c, t3)
-	m.line(add+" Y%d, Y%d, Y%d", t1, t0, t0)
-	m.line(add+" Y%d, Y%d, Y%d", t3, t2, t2)
-	// Lane + 2: [a a c c | b b d d], lane + 1: each of them the sum.
-	m.line("VSHUFPS $0x44, Y%d, Y%d, Y%d", t2, t0, t1)
-	m.line("VSHUFPS $0xee, Y%d, Y%d, Y%d", t2, t0, t3)
-	m.line(add+" Y%d, Y%d, Y%d", t3, t1, t0)
-	m.line("VPERMILPS $0xb1, Y%d, Y%d", t0, t1)
-	m.line(add+" Y%d, Y%d, Y%d", t1, t0, t0)
-	m.line("VEXTRACTF128 $1, Y%d, X%d", t0, t1)
-	m.line("VBLENDPS $0xa, X%d, X%d, X%d", t1, t0, t0)
-	m.line("VMOVUPS X%d, %s", t0, at(p, 0))
 }

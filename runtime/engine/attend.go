@@ -139,7 +139,8 @@ func (e *Engine) query(t, kv, layer int) tensor.Query {
 	return tensor.Query{Q: p.q[at*e.width():][:heads*e.width()], Dst: p.o[at*d.HeadDim:][:heads*d.HeadDim], Sees: e.sees(t, layer)}
 }
 
-// attendTask computes attention; item i is group i / KVHeads and key/value head i mod KVHeads.
+// attendTask computes attention; item i is key/value head i / groups and group i mod groups: a head stays in the
+// second-level cache while the groups of a prompt visit it.
 type attendTask struct {
 	*Engine
 	layer int
@@ -150,7 +151,7 @@ func (k *attendTask) Do(from, to int) {
 	s := p.attention.take()
 	defer s.taken.Store(false)
 	for i := from; i < to; i++ {
-		g, kv := p.attention.groups[i/d.KVHeads], i%d.KVHeads
+		g, kv := p.attention.groups[i%len(p.attention.groups)], i/len(p.attention.groups)
 		for j := range g.n {
 			s.queries[j] = k.query(g.first+j, kv, k.layer)
 		}

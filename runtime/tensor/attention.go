@@ -20,10 +20,11 @@ const MostQueries = 4
 // Scratch is memory for the attention of MostQueries tokens at a time.
 type Scratch struct {
 	visible int
+	queries []float32 // [MostQueries · heads][width]
 	scores  []float32 // [MostQueries · heads][visible]
 	out     []float32 // [MostQueries · heads][width]
 	totals  []float32 // [MostQueries · heads]
-	query   []int8    // [MostQueries · heads][width]
+	codes   []int8    // [MostQueries · heads][width]
 	steps   []float32 // [MostQueries · heads]
 	sums    []int32   // [CacheBlock]
 }
@@ -33,37 +34,42 @@ type Scratch struct {
 func NewScratch(heads, width int, scores []float32) *Scratch {
 	n := MostQueries * heads
 	return &Scratch{
-		visible: len(scores) / n, scores: scores, out: make([]float32, n*width), totals: make([]float32, n),
-		query: make([]int8, n*width), steps: make([]float32, n), sums: make([]int32, CacheBlock),
+		visible: len(scores) / n, queries: make([]float32, n*width), scores: scores, out: make([]float32, n*width),
+		totals: make([]float32, n), codes: make([]int8, n*width), steps: make([]float32, n), sums: make([]int32, CacheBlock),
 	}
 }
 
-// Heads computes the attention of at most MostQueries tokens to one key/value head.
+// Heads computes the attention of at most MostQueries tokens to one key/value head. All query heads of all tokens meet a
+// block of keys at once, and so do their weights and a block of values, where all tokens see the whole of it.
 func (a Attention) Heads(queries []Query, heads, dim int, keys, values Cache, s *Scratch) {
-	ldz, width := s.visible, values.Width()
-	all := queries[0].Sees
+	ldz, width, n := s.visible, values.Width(), len(queries)*heads
+	all, common := queries[0].Sees, queries[0].Sees
 	for i, q := range queries {
 		all = Range{min(all.From, q.Sees.From), max(all.To, q.Sees.To)}
-		keys.Prepare(q.Q, i*heads, heads, s)
+		common = common.and(q.Sees)
+		copy(s.queries[i*heads*width:], q.Q)
 	}
-	for rows := range all.blocks {
-		for i, q := range queries {
-			if r := rows.and(q.Sees); r.Len() > 0 {
-				keys.Scores(s.scores[i*heads*ldz+r.From-q.Sees.From:], ldz, q.Q, i*heads, heads, r, s)
-			}
-		}
+	keys.Prepare(s.queries, n, s)
+	for rows := range all.blocks { // scores of what a token does not see are of no use, and do no harm
+		keys.Scores(s.scores[rows.From-all.From:], ldz, s.queries, n, rows, s)
 	}
+	weights := func(i int, rows Range) []float32 { return s.scores[i*heads*ldz+rows.From-all.From:] }
 	for i, q := range queries {
-		for h := i * heads; h < (i+1)*heads; h++ {
-			s.totals[h] = a.Weights(s.scores[h*ldz:][:q.Sees.Len()])
+		z := weights(i, q.Sees)
+		for h := range heads {
+			s.totals[i*heads+h] = a.Weights(z[h*ldz:][:q.Sees.Len()])
 		}
 	}
-	out := s.out[:len(queries)*heads*width]
+	out := s.out[:n*width]
 	clear(out)
 	for rows := range all.blocks {
+		if rows.and(common) == rows {
+			values.Weigh(out, width, weights(0, rows), ldz, n, rows, Range{0, width})
+			continue
+		}
 		for i, q := range queries {
 			if r := rows.and(q.Sees); r.Len() > 0 {
-				values.Weigh(out[i*heads*width:], width, s.scores[i*heads*ldz+r.From-q.Sees.From:], ldz, heads, r, Range{0, width})
+				values.Weigh(out[i*heads*width:], width, weights(i, r), ldz, heads, r, Range{0, width})
 			}
 		}
 	}
@@ -79,9 +85,9 @@ func (a Attention) Heads(queries []Query, heads, dim int, keys, values Cache, s 
 
 // Scores sets z[h·ldz + j] to the product of query head h with row rows.From+j of the keys.
 func (a Attention) Scores(z []float32, ldz int, q []float32, heads int, keys Cache, rows Range, s *Scratch) {
-	keys.Prepare(q, 0, heads, s)
+	keys.Prepare(q, heads, s)
 	for r := range rows.blocks {
-		keys.Scores(z[r.From-rows.From:], ldz, q, 0, heads, r, s)
+		keys.Scores(z[r.From-rows.From:], ldz, q, heads, r, s)
 	}
 }
 

@@ -9,10 +9,10 @@ type Cache interface {
 	Width() int
 	// SetRow stores x, at most Width elements, in row i. It returns false if x is not finite and the format cannot say so.
 	SetRow(i int, x []float32) bool
-	// Prepare makes the queries q, [heads][Width], ready for Scores as queries at, at+1 … of the scratch memory.
-	Prepare(q []float32, at, heads int, s *Scratch)
+	// Prepare makes the queries q, [heads][Width], ready for Scores.
+	Prepare(q []float32, heads int, s *Scratch)
 	// Scores sets z[h·ldz + j] to the product of row rows.From+j with query h, for at most CacheBlock rows.
-	Scores(z []float32, ldz int, q []float32, at, heads int, rows Range, s *Scratch)
+	Scores(z []float32, ldz int, q []float32, heads int, rows Range, s *Scratch)
 	// Weigh adds Σ e[h·lde + j] · row(rows.From+j) to o[h·ldo:], in ascending j, for some columns, a multiple of Lanes, and at
 	// most CacheBlock rows.
 	Weigh(o []float32, ldo int, e []float32, lde, heads int, rows, cols Range)
@@ -64,10 +64,10 @@ func NewCache(t CacheType, rows, dim int) Cache {
 func (m *Matrix) Width() int { return m.Cols }
 
 // Prepare does nothing.
-func (m *Matrix) Prepare([]float32, int, int, *Scratch) {}
+func (m *Matrix) Prepare([]float32, int, *Scratch) {}
 
 // Scores is Mul.
-func (m *Matrix) Scores(z []float32, ldz int, q []float32, _, heads int, rows Range, _ *Scratch) {
+func (m *Matrix) Scores(z []float32, ldz int, q []float32, heads int, rows Range, _ *Scratch) {
 	m.Mul(z, ldz, q, m.Cols, heads, rows.From, rows.To)
 }
 
@@ -86,18 +86,18 @@ func (c *codes) SetRow(i int, x []float32) (finite bool) {
 }
 
 // Prepare quantizes the queries as well: the sums are exact integers.
-func (c *codes) Prepare(q []float32, at, heads int, s *Scratch) {
+func (c *codes) Prepare(q []float32, heads int, s *Scratch) {
 	for h := range heads {
 		x := q[h*c.width:][:c.width]
-		s.steps[at+h], _ = Quantize(s.query[(at+h)*c.width:][:c.width], x, MaxAbs(x))
+		s.steps[h], _ = Quantize(s.codes[h*c.width:][:c.width], x, MaxAbs(x))
 	}
 }
 
-func (c *codes) Scores(z []float32, ldz int, _ []float32, at, heads int, rows Range, s *Scratch) {
+func (c *codes) Scores(z []float32, ldz int, _ []float32, heads int, rows Range, s *Scratch) {
 	n := rows.Len()
 	for h := range heads {
-		dotI8(s.sums, 0, c.codes[rows.From*c.width:rows.To*c.width], c.width, s.query[(at+h)*c.width:][:c.width], 0, c.width, n)
-		ScaleRows(z[h*ldz:][:n], s.sums, c.steps[rows.From:rows.To], s.steps[at+h])
+		dotI8(s.sums, 0, c.codes[rows.From*c.width:rows.To*c.width], c.width, s.codes[h*c.width:][:c.width], 0, c.width, n)
+		ScaleRows(z[h*ldz:][:n], s.sums, c.steps[rows.From:rows.To], s.steps[h])
 	}
 }
 

@@ -67,15 +67,18 @@ func (m *Matrix) Row(dst []float32, i int) { widen(dst[:m.Cols], m.Type, m.bytes
 // SetRow stores x in the first columns of row i, rounded to the format of the matrix. What lies beyond stays.
 func (m *Matrix) SetRow(i int, x []float32) bool {
 	row := m.bytes(i, i+1)
-	for j, v := range x {
-		switch m.Type {
-		case F32:
-			binary.LittleEndian.PutUint32(row[4*j:], math.Float32bits(v))
-		case F16:
-			binary.LittleEndian.PutUint16(row[2*j:], ToF16(v))
-		default:
-			panic("tensor: BF16 matrices are read only")
+	switch m.Type {
+	case F32:
+		for _, v := range x {
+			binary.LittleEndian.PutUint32(row, math.Float32bits(v))
+			row = row[4:]
 		}
+	case F16:
+		for j, v := range x {
+			binary.LittleEndian.PutUint16(row[2*j:], ToF16(v))
+		}
+	default:
+		panic("tensor: BF16 matrices are read only")
 	}
 	return true
 }

@@ -25,14 +25,11 @@ type (
 // whole is the part of n elements that is made of whole blocks.
 func whole(n int) int { return n &^ (Lanes - 1) }
 
-// fold adds the lanes in the order of N5 and destroys them.
+// fold adds the lanes in the order of N5.
 func fold(l *lanes) float32 {
-	for s := Lanes / 2; s > 0; s /= 2 {
-		for j := range s {
-			l[j] += l[j+s]
-		}
-	}
-	return l[0]
+	even := l[0] + l[8] + (l[4] + l[12]) + (l[2] + l[10] + (l[6] + l[14]))
+	odd := l[1] + l[9] + (l[5] + l[13]) + (l[3] + l[11] + (l[7] + l[15]))
+	return even + odd
 }
 
 // foldBits gives the largest lane as a float (N7).

@@ -1464,8 +1464,138 @@ tiles:
 	LSL $2, R3
 	MOVD cols+96(FP), R2
 	LSR $4, R2
+	SUB $2, R2
+	CMP $0, R2
+	BLT columns4rest
 
-columns4:
+columns4several:
+	FMOVQ 0(R4), F2
+	FMOVQ 0(R5), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R6), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R7), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R8), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 16(R4), F2
+	FMOVQ 16(R5), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R6), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R7), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R8), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 32(R4), F2
+	FMOVQ 32(R5), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R6), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R7), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R8), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 48(R4), F2
+	FMOVQ 48(R5), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R6), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R7), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R8), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 64(R4), F2
+	FMOVQ 64(R5), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 64(R6), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 64(R7), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 64(R8), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 80(R4), F2
+	FMOVQ 80(R5), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 80(R6), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 80(R7), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 80(R8), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 96(R4), F2
+	FMOVQ 96(R5), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 96(R6), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 96(R7), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 96(R8), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 112(R4), F2
+	FMOVQ 112(R5), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 112(R6), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 112(R7), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 112(R8), F0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	ADD R3, R5, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R3, R6, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R3, R7, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R3, R8, R19
+	PRFM (R19), PLDL2KEEP
+	ADD $128, R4
+	ADD $128, R5
+	ADD $128, R6
+	ADD $128, R7
+	ADD $128, R8
+	SUB $2, R2
+	CMP $0, R2
+	BGE columns4several
+
+columns4rest:
+	ADD $2, R2
+	CMP $1, R2
+	BLT columns4end
+
+columns4single:
 	FMOVQ 0(R4), F2
 	FMOVQ 0(R5), F0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
@@ -1532,7 +1662,9 @@ columns4:
 	ADD $64, R7
 	ADD $64, R8
 	SUB $1, R2
-	CBNZ R2, columns4
+	CBNZ R2, columns4single
+
+columns4end:
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2
@@ -1581,8 +1713,57 @@ single:
 	MOVD ldw+56(FP), R3
 	MOVD cols+96(FP), R2
 	LSR $4, R2
+	SUB $2, R2
+	CMP $0, R2
+	BLT columns1rest
 
-columns1:
+columns1several:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	ADD R3, R5, R19
+	PRFM (R19), PLDL2KEEP
+	ADD $128, R4
+	ADD $128, R5
+	SUB $2, R2
+	CMP $0, R2
+	BGE columns1several
+
+columns1rest:
+	ADD $2, R2
+	CMP $1, R2
+	BLT columns1end
+
+columns1single:
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R4), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
@@ -1604,7 +1785,9 @@ columns1:
 	ADD $64, R4
 	ADD $64, R5
 	SUB $1, R2
-	CBNZ R2, columns1
+	CBNZ R2, columns1single
+
+columns1end:
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2
@@ -1665,8 +1848,132 @@ single:
 	MOVD ldw+56(FP), R3
 	MOVD cols+96(FP), R2
 	LSR $4, R2
+	SUB $2, R2
+	CMP $0, R2
+	BLT columns1rest
 
-columns1:
+columns1several:
+	FMOVQ 0(R8), F0
+	FMOVQ 0(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 16(R8), F0
+	FMOVQ 16(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 32(R8), F0
+	FMOVQ 32(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 48(R8), F0
+	FMOVQ 48(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 64(R8), F0
+	FMOVQ 64(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 64(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 64(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 80(R8), F0
+	FMOVQ 80(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 80(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 80(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 96(R8), F0
+	FMOVQ 96(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 96(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 96(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 112(R8), F0
+	FMOVQ 112(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 112(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 112(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	ADD R3, R8, R19
+	PRFM (R19), PLDL2KEEP
+	ADD $128, R4
+	ADD $128, R5
+	ADD $128, R6
+	ADD $128, R7
+	ADD $128, R8
+	SUB $2, R2
+	CMP $0, R2
+	BGE columns1several
+
+columns1rest:
+	ADD $2, R2
+	CMP $1, R2
+	BLT columns1end
+
+columns1single:
 	FMOVQ 0(R8), F0
 	FMOVQ 0(R4), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
@@ -1727,45 +2034,40 @@ columns1:
 	ADD $64, R7
 	ADD $64, R8
 	SUB $1, R2
-	CBNZ R2, columns1
+	CBNZ R2, columns1single
+
+columns1end:
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2
 	WORD $0x4e3dd77b // fadd .4s v27, v27, v29
 	WORD $0x4e3ed79c // fadd .4s v28, v28, v30
 	WORD $0x4e3cd77b // fadd .4s v27, v27, v28
-	WORD $0x6e1b4360 // ext #8 .16b v0, v27, v27
-	WORD $0x4e20d77b // fadd .4s v27, v27, v0
-	WORD $0x6e1b2360 // ext #4 .16b v0, v27, v27
-	WORD $0x4e20d77b // fadd .4s v27, v27, v0
-	FMOVS F27, (R2)
-	ADD R3, R2
 	WORD $0x4e39d6f7 // fadd .4s v23, v23, v25
 	WORD $0x4e3ad718 // fadd .4s v24, v24, v26
 	WORD $0x4e38d6f7 // fadd .4s v23, v23, v24
-	WORD $0x6e1742e0 // ext #8 .16b v0, v23, v23
-	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
-	WORD $0x6e1722e0 // ext #4 .16b v0, v23, v23
-	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
-	FMOVS F23, (R2)
-	ADD R3, R2
 	WORD $0x4e35d673 // fadd .4s v19, v19, v21
 	WORD $0x4e36d694 // fadd .4s v20, v20, v22
 	WORD $0x4e34d673 // fadd .4s v19, v19, v20
-	WORD $0x6e134260 // ext #8 .16b v0, v19, v19
-	WORD $0x4e20d673 // fadd .4s v19, v19, v0
-	WORD $0x6e132260 // ext #4 .16b v0, v19, v19
-	WORD $0x4e20d673 // fadd .4s v19, v19, v0
-	FMOVS F19, (R2)
-	ADD R3, R2
 	WORD $0x4e31d5ef // fadd .4s v15, v15, v17
 	WORD $0x4e32d610 // fadd .4s v16, v16, v18
 	WORD $0x4e30d5ef // fadd .4s v15, v15, v16
-	WORD $0x6e0f41e0 // ext #8 .16b v0, v15, v15
-	WORD $0x4e20d5ef // fadd .4s v15, v15, v0
-	WORD $0x6e0f21e0 // ext #4 .16b v0, v15, v15
-	WORD $0x4e20d5ef // fadd .4s v15, v15, v0
-	FMOVS F15, (R2)
+	WORD $0x4ed73b60 // zip1 .2d v0, v27, v23
+	WORD $0x4ed77b61 // zip2 .2d v1, v27, v23
+	WORD $0x4ecf3a62 // zip1 .2d v2, v19, v15
+	WORD $0x4ecf7a63 // zip2 .2d v3, v19, v15
+	WORD $0x4e21d400 // fadd .4s v0, v0, v1
+	WORD $0x4e23d442 // fadd .4s v2, v2, v3
+	WORD $0x4e821801 // uzp1 .4s v1, v0, v2
+	WORD $0x4e825803 // uzp2 .4s v3, v0, v2
+	WORD $0x4e23d421 // fadd .4s v1, v1, v3
+	FMOVS F1, (R2)
+	ADD R3, R2
+	VST1 V1.S[1], (R2)
+	ADD R3, R2
+	VST1 V1.S[2], (R2)
+	ADD R3, R2
+	VST1 V1.S[3], (R2)
 	ADD $4, R0
 	MOVD cols+96(FP), R3
 	LSL $2, R3
@@ -1819,8 +2121,170 @@ tiles:
 	LSL $2, R3
 	MOVD cols+96(FP), R2
 	LSR $4, R2
+	SUB $2, R2
+	CMP $0, R2
+	BLT columns4rest
 
-columns4:
+columns4several:
+	FMOVQ 0(R4), F2
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 0(R6), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVD 0(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVD 0(R8), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 16(R4), F2
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 8(R6), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVD 8(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVD 8(R8), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 32(R4), F2
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 16(R6), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVD 16(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVD 16(R8), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 48(R4), F2
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVD 24(R6), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVD 24(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVD 24(R8), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 64(R4), F2
+	FMOVD 32(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 32(R6), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVD 32(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVD 32(R8), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 80(R4), F2
+	FMOVD 40(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 40(R6), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVD 40(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVD 40(R8), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 96(R4), F2
+	FMOVD 48(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 48(R6), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVD 48(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVD 48(R8), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 112(R4), F2
+	FMOVD 56(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVD 56(R6), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVD 56(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVD 56(R8), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	ADD R3, R5, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R3, R6, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R3, R7, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R3, R8, R19
+	PRFM (R19), PLDL2KEEP
+	ADD $128, R4
+	ADD $64, R5
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	SUB $2, R2
+	CMP $0, R2
+	BGE columns4several
+
+columns4rest:
+	ADD $2, R2
+	CMP $1, R2
+	BLT columns4end
+
+columns4single:
 	FMOVQ 0(R4), F2
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
@@ -1903,7 +2367,9 @@ columns4:
 	ADD $32, R7
 	ADD $32, R8
 	SUB $1, R2
-	CBNZ R2, columns4
+	CBNZ R2, columns4single
+
+columns4end:
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2
@@ -1953,8 +2419,65 @@ single:
 	MOVD ldw+56(FP), R3
 	MOVD cols+96(FP), R2
 	LSR $4, R2
+	SUB $2, R2
+	CMP $0, R2
+	BLT columns1rest
 
-columns1:
+columns1several:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVD 32(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 64(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 40(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 80(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 48(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 96(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 56(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 112(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	ADD R3, R5, R19
+	PRFM (R19), PLDL2KEEP
+	ADD $128, R4
+	ADD $64, R5
+	SUB $2, R2
+	CMP $0, R2
+	BGE columns1several
+
+columns1rest:
+	ADD $2, R2
+	CMP $1, R2
+	BLT columns1end
+
+columns1single:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R4), F1
@@ -1980,7 +2503,9 @@ columns1:
 	ADD $64, R4
 	ADD $32, R5
 	SUB $1, R2
-	CBNZ R2, columns1
+	CBNZ R2, columns1single
+
+columns1end:
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2
@@ -2042,8 +2567,140 @@ single:
 	MOVD ldw+56(FP), R3
 	MOVD cols+96(FP), R2
 	LSR $4, R2
+	SUB $2, R2
+	CMP $0, R2
+	BLT columns1rest
 
-columns1:
+columns1several:
+	FMOVD 0(R8), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 8(R8), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 16(R8), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 24(R8), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVD 32(R8), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 64(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 64(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 64(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 40(R8), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 80(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 80(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 80(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 48(R8), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 96(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 96(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 96(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 56(R8), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 112(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 112(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 112(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	ADD R3, R8, R19
+	PRFM (R19), PLDL2KEEP
+	ADD $128, R4
+	ADD $128, R5
+	ADD $128, R6
+	ADD $128, R7
+	ADD $64, R8
+	SUB $2, R2
+	CMP $0, R2
+	BGE columns1several
+
+columns1rest:
+	ADD $2, R2
+	CMP $1, R2
+	BLT columns1end
+
+columns1single:
 	FMOVD 0(R8), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R4), F1
@@ -2108,45 +2765,40 @@ columns1:
 	ADD $64, R7
 	ADD $32, R8
 	SUB $1, R2
-	CBNZ R2, columns1
+	CBNZ R2, columns1single
+
+columns1end:
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2
 	WORD $0x4e3dd77b // fadd .4s v27, v27, v29
 	WORD $0x4e3ed79c // fadd .4s v28, v28, v30
 	WORD $0x4e3cd77b // fadd .4s v27, v27, v28
-	WORD $0x6e1b4360 // ext #8 .16b v0, v27, v27
-	WORD $0x4e20d77b // fadd .4s v27, v27, v0
-	WORD $0x6e1b2360 // ext #4 .16b v0, v27, v27
-	WORD $0x4e20d77b // fadd .4s v27, v27, v0
-	FMOVS F27, (R2)
-	ADD R3, R2
 	WORD $0x4e39d6f7 // fadd .4s v23, v23, v25
 	WORD $0x4e3ad718 // fadd .4s v24, v24, v26
 	WORD $0x4e38d6f7 // fadd .4s v23, v23, v24
-	WORD $0x6e1742e0 // ext #8 .16b v0, v23, v23
-	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
-	WORD $0x6e1722e0 // ext #4 .16b v0, v23, v23
-	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
-	FMOVS F23, (R2)
-	ADD R3, R2
 	WORD $0x4e35d673 // fadd .4s v19, v19, v21
 	WORD $0x4e36d694 // fadd .4s v20, v20, v22
 	WORD $0x4e34d673 // fadd .4s v19, v19, v20
-	WORD $0x6e134260 // ext #8 .16b v0, v19, v19
-	WORD $0x4e20d673 // fadd .4s v19, v19, v0
-	WORD $0x6e132260 // ext #4 .16b v0, v19, v19
-	WORD $0x4e20d673 // fadd .4s v19, v19, v0
-	FMOVS F19, (R2)
-	ADD R3, R2
 	WORD $0x4e31d5ef // fadd .4s v15, v15, v17
 	WORD $0x4e32d610 // fadd .4s v16, v16, v18
 	WORD $0x4e30d5ef // fadd .4s v15, v15, v16
-	WORD $0x6e0f41e0 // ext #8 .16b v0, v15, v15
-	WORD $0x4e20d5ef // fadd .4s v15, v15, v0
-	WORD $0x6e0f21e0 // ext #4 .16b v0, v15, v15
-	WORD $0x4e20d5ef // fadd .4s v15, v15, v0
-	FMOVS F15, (R2)
+	WORD $0x4ed73b60 // zip1 .2d v0, v27, v23
+	WORD $0x4ed77b61 // zip2 .2d v1, v27, v23
+	WORD $0x4ecf3a62 // zip1 .2d v2, v19, v15
+	WORD $0x4ecf7a63 // zip2 .2d v3, v19, v15
+	WORD $0x4e21d400 // fadd .4s v0, v0, v1
+	WORD $0x4e23d442 // fadd .4s v2, v2, v3
+	WORD $0x4e821801 // uzp1 .4s v1, v0, v2
+	WORD $0x4e825803 // uzp2 .4s v3, v0, v2
+	WORD $0x4e23d421 // fadd .4s v1, v1, v3
+	FMOVS F1, (R2)
+	ADD R3, R2
+	VST1 V1.S[1], (R2)
+	ADD R3, R2
+	VST1 V1.S[2], (R2)
+	ADD R3, R2
+	VST1 V1.S[3], (R2)
 	ADD $4, R0
 	MOVD cols+96(FP), R3
 	LSL $2, R3
@@ -2201,8 +2853,170 @@ tiles:
 	LSL $2, R3
 	MOVD cols+96(FP), R2
 	LSR $4, R2
+	SUB $2, R2
+	CMP $0, R2
+	BLT columns4rest
 
-columns4:
+columns4several:
+	FMOVQ 0(R4), F2
+	FMOVD 0(R5), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 0(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVD 0(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVD 0(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 16(R4), F2
+	FMOVD 8(R5), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 8(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVD 8(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVD 8(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 32(R4), F2
+	FMOVD 16(R5), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 16(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVD 16(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVD 16(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 48(R4), F2
+	FMOVD 24(R5), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVD 24(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVD 24(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVD 24(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 64(R4), F2
+	FMOVD 32(R5), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 32(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVD 32(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVD 32(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 80(R4), F2
+	FMOVD 40(R5), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 40(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVD 40(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVD 40(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 96(R4), F2
+	FMOVD 48(R5), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 48(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVD 48(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVD 48(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 112(R4), F2
+	FMOVD 56(R5), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVD 56(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVD 56(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVD 56(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	ADD R3, R5, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R3, R6, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R3, R7, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R3, R8, R19
+	PRFM (R19), PLDL2KEEP
+	ADD $128, R4
+	ADD $64, R5
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	SUB $2, R2
+	CMP $0, R2
+	BGE columns4several
+
+columns4rest:
+	ADD $2, R2
+	CMP $1, R2
+	BLT columns4end
+
+columns4single:
 	FMOVQ 0(R4), F2
 	FMOVD 0(R5), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
@@ -2285,7 +3099,9 @@ columns4:
 	ADD $32, R7
 	ADD $32, R8
 	SUB $1, R2
-	CBNZ R2, columns4
+	CBNZ R2, columns4single
+
+columns4end:
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2
@@ -2335,8 +3151,65 @@ single:
 	MOVD ldw+56(FP), R3
 	MOVD cols+96(FP), R2
 	LSR $4, R2
+	SUB $2, R2
+	CMP $0, R2
+	BLT columns1rest
 
-columns1:
+columns1several:
+	FMOVD 0(R5), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 0(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 8(R5), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 16(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 16(R5), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 32(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 24(R5), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 48(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVD 32(R5), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 64(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 40(R5), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 80(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 48(R5), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 96(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 56(R5), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 112(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	ADD R3, R5, R19
+	PRFM (R19), PLDL2KEEP
+	ADD $128, R4
+	ADD $64, R5
+	SUB $2, R2
+	CMP $0, R2
+	BGE columns1several
+
+columns1rest:
+	ADD $2, R2
+	CMP $1, R2
+	BLT columns1end
+
+columns1single:
 	FMOVD 0(R5), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	FMOVQ 0(R4), F1
@@ -2362,7 +3235,9 @@ columns1:
 	ADD $64, R4
 	ADD $32, R5
 	SUB $1, R2
-	CBNZ R2, columns1
+	CBNZ R2, columns1single
+
+columns1end:
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2
@@ -2424,8 +3299,140 @@ single:
 	MOVD ldw+56(FP), R3
 	MOVD cols+96(FP), R2
 	LSR $4, R2
+	SUB $2, R2
+	CMP $0, R2
+	BLT columns1rest
 
-columns1:
+columns1several:
+	FMOVD 0(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 0(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 8(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 16(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 16(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 32(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 24(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 48(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVD 32(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 64(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 64(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 64(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 40(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 80(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 80(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 80(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 48(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 96(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 96(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 96(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 56(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 112(R4), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 112(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 112(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	ADD R3, R8, R19
+	PRFM (R19), PLDL2KEEP
+	ADD $128, R4
+	ADD $128, R5
+	ADD $128, R6
+	ADD $128, R7
+	ADD $64, R8
+	SUB $2, R2
+	CMP $0, R2
+	BGE columns1several
+
+columns1rest:
+	ADD $2, R2
+	CMP $1, R2
+	BLT columns1end
+
+columns1single:
 	FMOVD 0(R8), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	FMOVQ 0(R4), F1
@@ -2490,45 +3497,40 @@ columns1:
 	ADD $64, R7
 	ADD $32, R8
 	SUB $1, R2
-	CBNZ R2, columns1
+	CBNZ R2, columns1single
+
+columns1end:
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2
 	WORD $0x4e3dd77b // fadd .4s v27, v27, v29
 	WORD $0x4e3ed79c // fadd .4s v28, v28, v30
 	WORD $0x4e3cd77b // fadd .4s v27, v27, v28
-	WORD $0x6e1b4360 // ext #8 .16b v0, v27, v27
-	WORD $0x4e20d77b // fadd .4s v27, v27, v0
-	WORD $0x6e1b2360 // ext #4 .16b v0, v27, v27
-	WORD $0x4e20d77b // fadd .4s v27, v27, v0
-	FMOVS F27, (R2)
-	ADD R3, R2
 	WORD $0x4e39d6f7 // fadd .4s v23, v23, v25
 	WORD $0x4e3ad718 // fadd .4s v24, v24, v26
 	WORD $0x4e38d6f7 // fadd .4s v23, v23, v24
-	WORD $0x6e1742e0 // ext #8 .16b v0, v23, v23
-	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
-	WORD $0x6e1722e0 // ext #4 .16b v0, v23, v23
-	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
-	FMOVS F23, (R2)
-	ADD R3, R2
 	WORD $0x4e35d673 // fadd .4s v19, v19, v21
 	WORD $0x4e36d694 // fadd .4s v20, v20, v22
 	WORD $0x4e34d673 // fadd .4s v19, v19, v20
-	WORD $0x6e134260 // ext #8 .16b v0, v19, v19
-	WORD $0x4e20d673 // fadd .4s v19, v19, v0
-	WORD $0x6e132260 // ext #4 .16b v0, v19, v19
-	WORD $0x4e20d673 // fadd .4s v19, v19, v0
-	FMOVS F19, (R2)
-	ADD R3, R2
 	WORD $0x4e31d5ef // fadd .4s v15, v15, v17
 	WORD $0x4e32d610 // fadd .4s v16, v16, v18
 	WORD $0x4e30d5ef // fadd .4s v15, v15, v16
-	WORD $0x6e0f41e0 // ext #8 .16b v0, v15, v15
-	WORD $0x4e20d5ef // fadd .4s v15, v15, v0
-	WORD $0x6e0f21e0 // ext #4 .16b v0, v15, v15
-	WORD $0x4e20d5ef // fadd .4s v15, v15, v0
-	FMOVS F15, (R2)
+	WORD $0x4ed73b60 // zip1 .2d v0, v27, v23
+	WORD $0x4ed77b61 // zip2 .2d v1, v27, v23
+	WORD $0x4ecf3a62 // zip1 .2d v2, v19, v15
+	WORD $0x4ecf7a63 // zip2 .2d v3, v19, v15
+	WORD $0x4e21d400 // fadd .4s v0, v0, v1
+	WORD $0x4e23d442 // fadd .4s v2, v2, v3
+	WORD $0x4e821801 // uzp1 .4s v1, v0, v2
+	WORD $0x4e825803 // uzp2 .4s v3, v0, v2
+	WORD $0x4e23d421 // fadd .4s v1, v1, v3
+	FMOVS F1, (R2)
+	ADD R3, R2
+	VST1 V1.S[1], (R2)
+	ADD R3, R2
+	VST1 V1.S[2], (R2)
+	ADD R3, R2
+	VST1 V1.S[3], (R2)
 	ADD $4, R0
 	MOVD cols+96(FP), R3
 	LSL $2, R3
@@ -2583,11 +3585,13 @@ tile4:
 	MOVD e_base+32(FP), R7
 	MOVD rows+104(FP), R5
 	MOVD R1, R2
+	SUB $4, R5
+	CMP $0, R5
+	BLT rows4rest
 
-rows4:
+rows4several:
 	FMOVS 0(R7), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	ADD $4, R7
 	FMOVQ 0(R2), F1
 	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
 	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
@@ -2637,8 +3641,226 @@ rows4:
 	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
 	WORD $0x4e22d7de // fadd .4s v30, v30, v2
 	ADD R3, R2
+	FMOVS 4(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVQ 64(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVQ 80(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVQ 96(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVQ 112(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVQ 128(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVQ 144(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVQ 160(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVQ 176(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVQ 192(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 208(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 224(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 240(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	FMOVS 8(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVQ 64(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVQ 80(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVQ 96(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVQ 112(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVQ 128(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVQ 144(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVQ 160(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVQ 176(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVQ 192(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 208(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 224(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 240(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	FMOVS 12(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVQ 64(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVQ 80(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVQ 96(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVQ 112(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVQ 128(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVQ 144(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVQ 160(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVQ 176(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVQ 192(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 208(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 224(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 240(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	ADD $16, R7
+	SUB $4, R5
+	CMP $0, R5
+	BGE rows4several
+
+rows4rest:
+	ADD $4, R5
+	CMP $1, R5
+	BLT rows4end
+
+rows4single:
+	FMOVS 0(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVQ 64(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVQ 80(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVQ 96(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVQ 112(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVQ 128(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVQ 144(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVQ 160(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVQ 176(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVQ 192(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 208(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 224(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 240(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	ADD $4, R7
 	SUB $1, R5
-	CBNZ R5, rows4
+	CBNZ R5, rows4single
+
+rows4end:
 	MOVD ldo+24(FP), R6
 	LSL $2, R6
 	MOVD R0, R5
@@ -2680,11 +3902,13 @@ tile1:
 	MOVD e_base+32(FP), R7
 	MOVD rows+104(FP), R5
 	MOVD R1, R2
+	SUB $4, R5
+	CMP $0, R5
+	BLT rows1rest
 
-rows1:
+rows1several:
 	FMOVS 0(R7), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	ADD $4, R7
 	FMOVQ 0(R2), F1
 	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
 	WORD $0x4e22d77b // fadd .4s v27, v27, v2
@@ -2698,8 +3922,82 @@ rows1:
 	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
 	WORD $0x4e22d7de // fadd .4s v30, v30, v2
 	ADD R3, R2
+	FMOVS 4(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	FMOVS 8(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	FMOVS 12(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	ADD $16, R7
+	SUB $4, R5
+	CMP $0, R5
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R5
+	CMP $1, R5
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	ADD $4, R7
 	SUB $1, R5
-	CBNZ R5, rows1
+	CBNZ R5, rows1single
+
+rows1end:
 	MOVD ldo+24(FP), R6
 	LSL $2, R6
 	MOVD R0, R5
@@ -2763,20 +4061,19 @@ tile1:
 	ADD R6, R10
 	MOVD rows+104(FP), R5
 	MOVD R1, R2
+	SUB $4, R5
+	CMP $0, R5
+	BLT rows1rest
 
-rows1:
+rows1several:
 	FMOVS 0(R7), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	ADD $4, R7
 	FMOVS 0(R8), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	ADD $4, R8
 	FMOVS 0(R9), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	ADD $4, R9
 	FMOVS 0(R10), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	ADD $4, R10
 	FMOVQ 0(R2), F4
 	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
 	WORD $0x4e25d77b // fadd .4s v27, v27, v5
@@ -2814,8 +4111,208 @@ rows1:
 	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
 	WORD $0x4e25d652 // fadd .4s v18, v18, v5
 	ADD R3, R2
+	FMOVS 4(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 4(R8), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 4(R9), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 4(R10), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVQ 0(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVQ 16(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVQ 32(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVQ 48(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R3, R2
+	FMOVS 8(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 8(R8), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 8(R9), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 8(R10), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVQ 0(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVQ 16(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVQ 32(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVQ 48(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R3, R2
+	FMOVS 12(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 12(R8), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 12(R9), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 12(R10), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVQ 0(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVQ 16(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVQ 32(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVQ 48(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R3, R2
+	ADD $16, R7
+	ADD $16, R8
+	ADD $16, R9
+	ADD $16, R10
+	SUB $4, R5
+	CMP $0, R5
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R5
+	CMP $1, R5
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R8), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R9), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 0(R10), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVQ 0(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVQ 16(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVQ 32(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVQ 48(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R3, R2
+	ADD $4, R7
+	ADD $4, R8
+	ADD $4, R9
+	ADD $4, R10
 	SUB $1, R5
-	CBNZ R5, rows1
+	CBNZ R5, rows1single
+
+rows1end:
 	MOVD ldo+24(FP), R6
 	LSL $2, R6
 	MOVD R0, R5
@@ -2885,11 +4382,13 @@ tile4:
 	MOVD e_base+32(FP), R7
 	MOVD rows+104(FP), R5
 	MOVD R1, R2
+	SUB $4, R5
+	CMP $0, R5
+	BLT rows4rest
 
-rows4:
+rows4several:
 	FMOVS 0(R7), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	ADD $4, R7
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
@@ -2955,8 +4454,290 @@ rows4:
 	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
 	WORD $0x4e22d7de // fadd .4s v30, v30, v2
 	ADD R3, R2
+	FMOVS 4(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVD 32(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVD 40(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVD 48(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVD 56(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVD 64(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVD 72(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVD 80(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVD 88(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVD 96(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 104(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 112(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 120(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	FMOVS 8(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVD 32(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVD 40(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVD 48(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVD 56(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVD 64(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVD 72(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVD 80(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVD 88(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVD 96(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 104(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 112(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 120(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	FMOVS 12(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVD 32(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVD 40(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVD 48(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVD 56(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVD 64(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVD 72(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVD 80(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVD 88(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVD 96(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 104(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 112(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 120(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	ADD $16, R7
+	SUB $4, R5
+	CMP $0, R5
+	BGE rows4several
+
+rows4rest:
+	ADD $4, R5
+	CMP $1, R5
+	BLT rows4end
+
+rows4single:
+	FMOVS 0(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVD 32(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVD 40(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVD 48(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVD 56(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVD 64(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVD 72(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVD 80(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVD 88(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVD 96(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 104(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 112(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 120(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	ADD $4, R7
 	SUB $1, R5
-	CBNZ R5, rows4
+	CBNZ R5, rows4single
+
+rows4end:
 	MOVD ldo+24(FP), R6
 	LSL $2, R6
 	MOVD R0, R5
@@ -2998,11 +4779,13 @@ tile1:
 	MOVD e_base+32(FP), R7
 	MOVD rows+104(FP), R5
 	MOVD R1, R2
+	SUB $4, R5
+	CMP $0, R5
+	BLT rows1rest
 
-rows1:
+rows1several:
 	FMOVS 0(R7), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	ADD $4, R7
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
@@ -3020,8 +4803,98 @@ rows1:
 	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
 	WORD $0x4e22d7de // fadd .4s v30, v30, v2
 	ADD R3, R2
+	FMOVS 4(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	FMOVS 8(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	FMOVS 12(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	ADD $16, R7
+	SUB $4, R5
+	CMP $0, R5
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R5
+	CMP $1, R5
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	ADD $4, R7
 	SUB $1, R5
-	CBNZ R5, rows1
+	CBNZ R5, rows1single
+
+rows1end:
 	MOVD ldo+24(FP), R6
 	LSL $2, R6
 	MOVD R0, R5
@@ -3085,20 +4958,19 @@ tile1:
 	ADD R6, R10
 	MOVD rows+104(FP), R5
 	MOVD R1, R2
+	SUB $4, R5
+	CMP $0, R5
+	BLT rows1rest
 
-rows1:
+rows1several:
 	FMOVS 0(R7), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	ADD $4, R7
 	FMOVS 0(R8), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	ADD $4, R8
 	FMOVS 0(R9), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	ADD $4, R9
 	FMOVS 0(R10), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	ADD $4, R10
 	FMOVD 0(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
 	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
@@ -3140,8 +5012,224 @@ rows1:
 	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
 	WORD $0x4e25d652 // fadd .4s v18, v18, v5
 	ADD R3, R2
+	FMOVS 4(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 4(R8), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 4(R9), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 4(R10), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVD 0(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVD 8(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVD 16(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVD 24(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R3, R2
+	FMOVS 8(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 8(R8), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 8(R9), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 8(R10), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVD 0(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVD 8(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVD 16(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVD 24(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R3, R2
+	FMOVS 12(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 12(R8), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 12(R9), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 12(R10), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVD 0(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVD 8(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVD 16(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVD 24(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R3, R2
+	ADD $16, R7
+	ADD $16, R8
+	ADD $16, R9
+	ADD $16, R10
+	SUB $4, R5
+	CMP $0, R5
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R5
+	CMP $1, R5
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R8), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R9), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 0(R10), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVD 0(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVD 8(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVD 16(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVD 24(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R3, R2
+	ADD $4, R7
+	ADD $4, R8
+	ADD $4, R9
+	ADD $4, R10
 	SUB $1, R5
-	CBNZ R5, rows1
+	CBNZ R5, rows1single
+
+rows1end:
 	MOVD ldo+24(FP), R6
 	LSL $2, R6
 	MOVD R0, R5
@@ -3211,11 +5299,13 @@ tile4:
 	MOVD e_base+32(FP), R7
 	MOVD rows+104(FP), R5
 	MOVD R1, R2
+	SUB $4, R5
+	CMP $0, R5
+	BLT rows4rest
 
-rows4:
+rows4several:
 	FMOVS 0(R7), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	ADD $4, R7
 	FMOVS 0(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
@@ -3313,8 +5403,418 @@ rows4:
 	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
 	WORD $0x4e22d7de // fadd .4s v30, v30, v2
 	ADD R3, R2
+	FMOVS 4(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVS 16(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVS 20(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVS 24(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVS 28(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVS 32(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVS 36(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVS 40(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVS 44(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVS 48(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 52(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 56(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 60(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	FMOVS 8(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVS 16(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVS 20(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVS 24(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVS 28(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVS 32(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVS 36(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVS 40(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVS 44(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVS 48(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 52(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 56(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 60(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	FMOVS 12(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVS 16(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVS 20(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVS 24(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVS 28(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVS 32(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVS 36(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVS 40(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVS 44(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVS 48(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 52(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 56(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 60(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	ADD $16, R7
+	SUB $4, R5
+	CMP $0, R5
+	BGE rows4several
+
+rows4rest:
+	ADD $4, R5
+	CMP $1, R5
+	BLT rows4end
+
+rows4single:
+	FMOVS 0(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVS 16(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVS 20(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVS 24(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVS 28(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVS 32(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVS 36(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVS 40(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVS 44(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVS 48(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 52(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 56(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 60(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	ADD $4, R7
 	SUB $1, R5
-	CBNZ R5, rows4
+	CBNZ R5, rows4single
+
+rows4end:
 	MOVD ldo+24(FP), R6
 	LSL $2, R6
 	MOVD R0, R5
@@ -3356,11 +5856,13 @@ tile1:
 	MOVD e_base+32(FP), R7
 	MOVD rows+104(FP), R5
 	MOVD R1, R2
+	SUB $4, R5
+	CMP $0, R5
+	BLT rows1rest
 
-rows1:
+rows1several:
 	FMOVS 0(R7), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	ADD $4, R7
 	FMOVS 0(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
@@ -3386,8 +5888,130 @@ rows1:
 	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
 	WORD $0x4e22d7de // fadd .4s v30, v30, v2
 	ADD R3, R2
+	FMOVS 4(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	FMOVS 8(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	FMOVS 12(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	ADD $16, R7
+	SUB $4, R5
+	CMP $0, R5
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R5
+	CMP $1, R5
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R3, R2
+	ADD $4, R7
 	SUB $1, R5
-	CBNZ R5, rows1
+	CBNZ R5, rows1single
+
+rows1end:
 	MOVD ldo+24(FP), R6
 	LSL $2, R6
 	MOVD R0, R5
@@ -3451,20 +6075,19 @@ tile1:
 	ADD R6, R10
 	MOVD rows+104(FP), R5
 	MOVD R1, R2
+	SUB $4, R5
+	CMP $0, R5
+	BLT rows1rest
 
-rows1:
+rows1several:
 	FMOVS 0(R7), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	ADD $4, R7
 	FMOVS 0(R8), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	ADD $4, R8
 	FMOVS 0(R9), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	ADD $4, R9
 	FMOVS 0(R10), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	ADD $4, R10
 	FMOVS 0(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
@@ -3514,8 +6137,256 @@ rows1:
 	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
 	WORD $0x4e25d652 // fadd .4s v18, v18, v5
 	ADD R3, R2
+	FMOVS 4(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 4(R8), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 4(R9), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 4(R10), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVS 0(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVS 4(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVS 8(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVS 12(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R3, R2
+	FMOVS 8(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 8(R8), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 8(R9), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 8(R10), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVS 0(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVS 4(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVS 8(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVS 12(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R3, R2
+	FMOVS 12(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 12(R8), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 12(R9), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 12(R10), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVS 0(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVS 4(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVS 8(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVS 12(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R3, R2
+	ADD $16, R7
+	ADD $16, R8
+	ADD $16, R9
+	ADD $16, R10
+	SUB $4, R5
+	CMP $0, R5
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R5
+	CMP $1, R5
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R7), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R8), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R9), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 0(R10), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVS 0(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVS 4(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVS 8(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVS 12(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R3, R2
+	ADD $4, R7
+	ADD $4, R8
+	ADD $4, R9
+	ADD $4, R10
 	SUB $1, R5
-	CBNZ R5, rows1
+	CBNZ R5, rows1single
+
+rows1end:
 	MOVD ldo+24(FP), R6
 	LSL $2, R6
 	MOVD R0, R5
@@ -3584,8 +6455,70 @@ tiles:
 	LSL $2, R3
 	MOVD cols+96(FP), R2
 	LSR $5, R2
+	SUB $2, R2
+	CMP $0, R2
+	BLT columns4rest
 
-columns4:
+columns4several:
+	FMOVQ 0(R4), F0
+	FMOVQ 0(R5), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 0(R6), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 0(R7), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 0(R8), F1
+	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
+	FMOVQ 16(R4), F0
+	FMOVQ 16(R5), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 16(R6), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 16(R7), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	FMOVQ 16(R8), F1
+	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
+	FMOVQ 32(R4), F0
+	FMOVQ 32(R5), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 32(R6), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 32(R7), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 32(R8), F1
+	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
+	FMOVQ 48(R4), F0
+	FMOVQ 48(R5), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 48(R6), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 48(R7), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	FMOVQ 48(R8), F1
+	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
+	ADD R3, R5, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R3, R6, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R3, R7, R19
+	PRFM (R19), PLDL2KEEP
+	ADD R3, R8, R19
+	PRFM (R19), PLDL2KEEP
+	ADD $64, R4
+	ADD $64, R5
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	SUB $2, R2
+	CMP $0, R2
+	BGE columns4several
+
+columns4rest:
+	ADD $2, R2
+	CMP $1, R2
+	BLT columns4end
+
+columns4single:
 	FMOVQ 0(R4), F0
 	FMOVQ 0(R5), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
@@ -3618,7 +6551,9 @@ columns4:
 	ADD $32, R7
 	ADD $32, R8
 	SUB $1, R2
-	CBNZ R2, columns4
+	CBNZ R2, columns4single
+
+columns4end:
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2
@@ -3666,8 +6601,37 @@ single:
 	MOVD ldw+56(FP), R3
 	MOVD cols+96(FP), R2
 	LSR $5, R2
+	SUB $2, R2
+	CMP $0, R2
+	BLT columns1rest
 
-columns1:
+columns1several:
+	FMOVQ 0(R4), F0
+	FMOVQ 0(R5), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 16(R4), F0
+	FMOVQ 16(R5), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 32(R4), F0
+	FMOVQ 32(R5), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 48(R4), F0
+	FMOVQ 48(R5), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	ADD R3, R5, R19
+	PRFM (R19), PLDL2KEEP
+	ADD $64, R4
+	ADD $64, R5
+	SUB $2, R2
+	CMP $0, R2
+	BGE columns1several
+
+columns1rest:
+	ADD $2, R2
+	CMP $1, R2
+	BLT columns1end
+
+columns1single:
 	FMOVQ 0(R4), F0
 	FMOVQ 0(R5), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
@@ -3679,7 +6643,9 @@ columns1:
 	ADD $32, R4
 	ADD $32, R5
 	SUB $1, R2
-	CBNZ R2, columns1
+	CBNZ R2, columns1single
+
+columns1end:
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2

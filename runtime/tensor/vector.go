@@ -121,19 +121,23 @@ func GeluTanhGate(y, gate, up []float32) {
 // Softmax replaces the scores z by e^(z−max z) and returns their sum (N18); the division comes last, in Divide. There is
 // at least one score.
 func Softmax(z []float32) (sum float32) {
-	var top, l lanes
+	var top, l, rest lanes
 	for i := range top {
-		top[i] = z[0]
+		top[i], rest[i] = z[0], float32(math.Inf(-1)) // which adds e^−∞ = +0 to a lane
 	}
 	n := whole(len(z))
+	copy(rest[:], z[n:])
 	largest(&top, z[:n])
-	maxGo(&top, z[n:])
+	largest(&top, rest[:])
 	m := top[0]
 	for _, v := range top[1:] {
-		m = max(m, v)
+		if v > m {
+			m = v
+		}
 	}
 	expSum(&l, z[:n], m)
-	expSumGo(&l, z[n:], m)
+	expSum(&l, rest[:], m)
+	copy(z[n:], rest[:])
 	return fold(&l)
 }
 

@@ -1,0 +1,122 @@
+package main
+
+// The tree of N5 over accumulators of 16 lanes. Several sums share the registers of a step: a register that holds the
+// halves of two accumulators adds both, until one holds the lanes of four or of sixteen.
+
+func (m *x86) sums(acc [][][]reg, integers bool, p, step ptr, tmp []reg) {
+	add := "VADDPS"
+	if integers {
+		add = "VPADDD"
+	}
+	vectors, rows := len(acc), len(acc[0])
+	switch {
+	case vectors == 4 && rows == 4 && m.lanes == 16:
+		m.sums16(acc, add, p, step, tmp)
+	case vectors == 4 && rows == 1:
+		m.spread(m.sums4([][]reg{acc[0][0], acc[1][0], acc[2][0], acc[3][0]}, add, tmp), p, step)
+	case vectors == 1 && rows == 4:
+		m.line("VMOVUPS X%d, %s", m.sums4(acc[0], add, tmp), at(p, 0))
+	case vectors == 1 && rows == 1:
+		m.sum(acc[0][0], add, p, tmp)
+	default:
+		panic("tensor: no sums of so many vectors and rows")
+	}
+}
+
+// spread stores the four floats of a register step bytes apart.
+func (m *x86) spread(r reg, p, step ptr) {
+	m.line("VMOVSS X%d, %s", r, at(p, 0))
+	for i := 1; i < 4; i++ {
+		m.add(p, step)
+		m.line("VEXTRACTPS $%d, X%d, %s", i, r, at(p, 0))
+	}
+}
+
+func (m *x86) sum(acc []reg, add string, p ptr, tmp []reg) {
+	a, t := int(acc[0]), int(tmp[0])
+	if m.lanes == 16 {
+		m.line("VEXTRACTF64X4 $1, Z%d, Y%d", a, t)
+	} else {
+		t = int(acc[1])
+	}
+	m.line(add+" Y%d, Y%d, Y%d", t, a, t)
+	a = int(tmp[1])
+	m.line("VEXTRACTF128 $1, Y%d, X%d", t, a)
+	m.line(add+" X%d, X%d, X%d", a, t, t)
+	m.line("VPERMILPS $0x4e, X%d, X%d", t, a)
+	m.line(add+" X%d, X%d, X%d", a, t, t)
+	m.line("VPERMILPS $0xb1, X%d, X%d", t, a)
+	m.line(add+" X%d, X%d, X%d", a, t, t)
+	m.line("VMOVSS X%d, %s", t, at(p, 0))
+}
+
+// halves adds what two shuffles take of a and b: those of lane + s to those of lane. d may be a or b.
+func (m *x86) halves(shuffle, add, low, high string, a, b, d, tmp reg) {
+	m.line("%s %s, %s, %s, %s", shuffle, low, m.v(b), m.v(a), m.v(tmp))
+	m.line("%s %s, %s, %s, %s", shuffle, high, m.v(b), m.v(a), m.v(d))
+	m.line("%s %s, %s, %s", add, m.v(d), m.v(tmp), m.v(d))
+}
+
+// quarters joins four accumulators of 512 bits: lanes + 8, of [a|b] and [c|d], then lanes + 4, of [a|b|c|d], into a.
+func (m *x86) quarters(a, b, c, d reg, add string, tmp reg) {
+	m.halves("VSHUFF64X2", add, "$0x44", "$0xee", a, b, a, tmp)
+	m.halves("VSHUFF64X2", add, "$0x44", "$0xee", c, d, c, tmp)
+	m.halves("VSHUFF64X2", add, "$0x88", "$0xdd", a, c, a, tmp)
+}
+
+// sums16 joins four rows of four vectors in one register, a vector in each quarter.
+func (m *x86) sums16(acc [][][]reg, add string, p, step ptr, tmp []reg) {
+	r := acc[0]
+	for i := range r {
+		m.quarters(acc[0][i][0], acc[1][i][0], acc[2][i][0], acc[3][i][0], add, tmp[i])
+	}
+	// Lane + 2: [0 0 1 1] and [2 2 3 3]; lane + 1: [0 1 2 3].
+	m.halves("VSHUFPS", add, "$0x44", "$0xee", r[0][0], r[1][0], r[0][0], tmp[0])
+	m.halves("VSHUFPS", add, "$0x44", "$0xee", r[2][0], r[3][0], r[2][0], tmp[1])
+	m.halves("VSHUFPS", add, "$0x88", "$0xdd", r[0][0], r[2][0], r[0][0], tmp[0])
+	m.line("VEXTRACTF32X4 $0, Z%d, %s", r[0][0], at(p, 0))
+	for i := 1; i < 4; i++ {
+		m.add(p, step)
+		m.line("VEXTRACTF32X4 $%d, Z%d, %s", i, r[0][0], at(p, 0))
+	}
+}
+
+// sums4 joins four accumulators in one register of four lanes.
+func (m *x86) sums4(acc [][]reg, add string, tmp []reg) reg {
+	if m.lanes == 16 {
+		return m.sums4AVX512(acc, add, tmp)
+	}
+	return m.sums4AVX2(acc, add, tmp)
+}
+
+func (m *x86) sums4AVX512(acc [][]reg, add string, tmp []reg) reg {
+	t0, t1 := acc[0][0], tmp[0]
+	m.quarters(t0, acc[1][0], acc[2][0], acc[3][0], add, t1)
+	// Lanes + 2 and + 1: every lane of a quarter becomes its sum.
+	m.line("VPERMILPS $0x4e, Z%d, Z%d", t0, t1)
+	m.line(add+" Z%d, Z%d, Z%d", t1, t0, t0)
+	m.line("VPERMILPS $0xb1, Z%d, Z%d", t0, t1)
+	m.line(add+" Z%d, Z%d, Z%d", t1, t0, t0)
+	m.line("VEXTRACTF64X4 $1, Z%d, Y%d", t0, t1)
+	m.line("VUNPCKLPS Y%d, Y%d, Y%d", t1, t0, tmp[1]) // a c a c | b d b d
+	m.line("VEXTRACTF128 $1, Y%d, X%d", tmp[1], t1)
+	m.line("VUNPCKLPS X%d, X%d, X%d", t1, tmp[1], tmp[1])
+	return tmp[1]
+}
+
+func (m *x86) sums4AVX2(acc [][]reg, add string, tmp []reg) reg {
+	for _, a := range acc { // lane + 8
+		m.line(add+" Y%d, Y%d, Y%d", a[1], a[0], a[0])
+	}
+	a, b, c, d := acc[0][0], acc[1][0], acc[2][0], acc[3][0]
+	// Lane + 4: [a|b] and [c|d], 4 lanes each; lane + 2: [a a c c | b b d d]; lane + 1: each of them the sum.
+	m.halves("VPERM2F128", add, "$0x20", "$0x31", a, b, a, tmp[0])
+	m.halves("VPERM2F128", add, "$0x20", "$0x31", c, d, c, tmp[1])
+	m.halves("VSHUFPS", add, "$0x44", "$0xee", a, c, a, tmp[0])
+	t0, t1 := tmp[2], tmp[3]
+	m.line("VPERMILPS $0xb1, Y%d, Y%d", a, t1)
+	m.line(add+" Y%d, Y%d, Y%d", t1, a, t0)
+	m.line("VEXTRACTF128 $1, Y%d, X%d", t0, t1)
+	m.line("VBLENDPS $0xa, X%d, X%d, X%d", t1, t0, t0)
+	return t0
+}
