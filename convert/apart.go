@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -40,7 +41,7 @@ func otherFile(target, source string) error {
 		return nil
 	}
 	if err != nil {
-		return err
+		return atomicfile.Failed(err)
 	}
 	if s, err := os.Stat(source); err == nil && os.SameFile(s, t) {
 		return fmt.Errorf("%w: %s is the same file as %s, which is read; choose another target", pack.ErrUnsupported, target, source)
@@ -59,7 +60,7 @@ func outside(target, dir string) error {
 	}
 	parent, err := filepath.EvalSymlinks(filepath.Dir(target))
 	if err != nil {
-		return err
+		return atomicfile.Failed(err)
 	}
 	if parent, err = filepath.Abs(parent); err != nil {
 		return err

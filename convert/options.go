@@ -113,7 +113,12 @@ func checkChoice(quant, layout, scale string) error {
 			return err
 		}
 	}
-	_, _, err := parseScale(scale)
+	return CheckScale(scale)
+}
+
+// CheckScale says whether a text names what shares a scale.
+func CheckScale(text string) error {
+	_, _, err := parseScale(text)
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -70,6 +71,12 @@ func runBench(c *cli.Context) error {
 	if err := wantArgs(c, 1, "FILE, or one of the words kernels and machine"); err != nil {
 		return err
 	}
+	name := c.Args().First()
+	if hint := didYouMean(name, []string{"kernels", "machine"}); hint != "" {
+		if _, err := os.Stat(name); err != nil {
+			return usagef("%s: no such file, and no such word%s", name, hint)
+		}
+	}
 	p := newCounter(c.App.ErrWriter, "bench", "measurements")
 	o := bench.ModelOptions{Meter: benchMeter(c, p), Generate: c.Int("generate"), Peak: peakMemory}
 	for name, list := range map[string]*[]int{"prompt": &o.Prompts, "batch": &o.Batches, "context": &o.Contexts, "threads": &o.Threads} {
@@ -81,7 +88,7 @@ func runBench(c *cli.Context) error {
 	if o.Generate < 1 {
 		return usagef("--generate %d: it is a number of tokens, 1 or more", o.Generate)
 	}
-	r, err := bench.Model(c.Context, c.Args().First(), o)
+	r, err := bench.Model(c.Context, name, o)
 	p.done()
 	return showBench(c, r, err, printModelBench)
 }

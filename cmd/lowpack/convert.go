@@ -49,7 +49,7 @@ func convertFlags() []cli.Flag {
 		paramFlag(),
 		oneOf(&cli.StringFlag{Name: "quant", Value: convert.QuantAuto, Usage: "auto (what the checkpoint declares, or what its values are already), none, or a quantizer `NAME`: " + strings.Join(quantizerNames(), ", ")},
 			append([]string{convert.QuantAuto, convert.QuantNone}, quantizerNames()...)...),
-		like(&cli.StringFlag{Name: "scale", Usage: "what shares a scale, `KIND` tensor, row or group:N (columns)", DefaultText: "as the quantizer defines it"},
+		like(&cli.StringFlag{Name: "scale", Action: checkScale, Usage: "what shares a scale, `KIND` tensor, row or group:N (columns)", DefaultText: "as the quantizer defines it"},
 			packed.ScaleTensor, packed.ScaleRow, packed.ScaleGroup+":"),
 		oneOf(&cli.StringFlag{Name: "head", Value: convert.HeadBF16, Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 or int4 (codes with a scale per row) or screen (as in the checkpoint, with int8 rows that find the largest logits, which are then exact)"},
 			convert.Heads...),
@@ -175,6 +175,13 @@ func recipeOf(c *cli.Context) (*packed.Recipe, error) {
 		}
 	}
 	return r, nil
+}
+
+func checkScale(_ *cli.Context, text string) error {
+	if convert.CheckScale(text) != nil {
+		return usagef("--scale %q: it is tensor, row or group:N, with N columns to a scale", text)
+	}
+	return nil
 }
 
 // paramsOf reads name=number pairs.

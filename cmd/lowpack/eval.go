@@ -121,6 +121,14 @@ func evalTitle(path, against string) string {
 	return filepath.Base(path) + " against " + filepath.Base(against)
 }
 
+// counted is a number of things.
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
 func printEval(w io.Writer, r *eval.Result) {
 	begin := ", each after the begin-of-text token"
 	if !r.BeginOfText {
@@ -129,7 +137,7 @@ func printEval(w io.Writer, r *eval.Result) {
 	rows := [][]string{
 		{"perplexity", fmt.Sprintf("%.4f ± %.4f", r.Perplexity, r.PerplexityError)},
 		{"mean loss", fmt.Sprintf("%.6f nats per token", r.MeanNLL)},
-		{"tokens", fmt.Sprintf("%d scored, in %d windows of %d, one every %d%s", r.Tokens, r.Windows, r.Window, r.Stride, begin)},
+		{"tokens", fmt.Sprintf("%d scored, in %s of %d, one every %d%s", r.Tokens, counted(r.Windows, "window"), r.Window, r.Stride, begin)},
 		{"speed", fmt.Sprintf("%.1f tokens/s", r.TokensPerSecond)},
 	}
 	if a := r.Against; a != nil {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/bench"
 )
 
@@ -69,6 +70,7 @@ func exitCode(err error) int {
 		usage usageError
 		sig   signalError
 		errno syscall.Errno
+		place *atomicfile.Failure
 	)
 	switch {
 	case err == nil:
@@ -80,6 +82,8 @@ func exitCode(err error) int {
 		return 130
 	case errors.As(err, &usage):
 		return 2
+	case errors.As(err, &place):
+		return 3
 	case errors.As(err, &errno) && errno != syscall.ENOENT && errno != syscall.ENOTDIR:
 		return 3
 	case errors.Is(err, os.ErrPermission), errors.Is(err, bench.ErrNoise):

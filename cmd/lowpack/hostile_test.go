@@ -210,6 +210,25 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestFormatVersions: of a file in another version of the format every reader says which one, and what to do.
+func TestFormatVersions(t *testing.T) {
+	for name, words := range map[string]string{
+		"P07c": "format version 99, this program reads version 1: a newer lowpack reads it",
+		"P07e": "format version 0, this program reads version 1: convert the checkpoint again",
+		"P07f": "format version 2, this program reads version 1: a newer lowpack reads it",
+	} {
+		path := shared.Testdata(t, "hostile/packed/"+name+".safetensors")
+		for _, args := range [][]string{
+			{"inspect", path}, {"verify", path}, {"run", path, "-p", "the"}, {"repack", path, "--layout", "i2", "-o", filepath.Join(t.TempDir(), "x")},
+			{"unpack", path, "-o", filepath.Join(t.TempDir(), "x")}, {"bench", path}, {"tokenize", path, "-p", "the"},
+		} {
+			if o := command(t, args...); o.code != 1 || !strings.Contains(o.out, "unsupported: ") || !strings.Contains(o.out, words) {
+				t.Errorf("%q: exit code %d\n%s", args, o.code, o.out)
+			}
+		}
+	}
+}
+
 // TestHostileFiles runs files of others through the same commands: safetensors files with their verdicts, and what broke
 // readers of another format, which nothing here reads.
 func TestHostileFiles(t *testing.T) {

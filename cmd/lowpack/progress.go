@@ -56,15 +56,16 @@ func (p *progress) draw(done, total int64, at string) {
 	if p.bar == nil || p.total != total {
 		p.total = total
 		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.out),
-			progressbar.OptionThrottle(80*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth(),
+			progressbar.OptionThrottle(80*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(20),
 			progressbar.OptionSetPredictTime(true))
 	}
 	p.bar.Describe(p.label(done, total, at, width(p.out)))
 	_ = p.bar.Set64(done) // drawing is best effort
 }
 
-// barColumns is what a bar takes beside its label: percentage, bar and times.
-const barColumns = 40
+// barColumns is what a bar takes beside its label: percentage, bar and times; and some columns that stay free, because a
+// terminal echoes Ctrl-C behind the bar, and if that wraps, the line above cannot be cleared any more.
+const barColumns = 44
 
 // label says as much as fits into a terminal of this width beside a bar; a line that wraps would stay when the next is drawn.
 func (p *progress) label(done, total int64, at string, width int) string {

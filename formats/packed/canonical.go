@@ -36,7 +36,11 @@ func ParseManifest(text []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("%w: manifest: %v (F11)", pack.ErrCorrupt, err)
 	}
 	if version.Format != FormatVersion {
-		return nil, fmt.Errorf("%w: the file has format version %d, this program reads version %d (F11)", pack.ErrUnsupported, version.Format, FormatVersion)
+		remedy := "a newer lowpack reads it"
+		if version.Format < FormatVersion {
+			remedy = "convert the checkpoint again"
+		}
+		return nil, fmt.Errorf("%w: the file has format version %d, this program reads version %d: %s (F11)", pack.ErrUnsupported, version.Format, FormatVersion, remedy)
 	}
 	var m Manifest
 	if err := decodeStrictly(text, &m); err != nil {

@@ -27,6 +27,19 @@ type File struct {
 	done      bool
 }
 
+// Failure is an error of the file system at the place of a target, whatever was read.
+type Failure struct{ error }
+
+func (f *Failure) Unwrap() error { return f.error }
+
+// Failed makes a Failure of an error.
+func Failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Failure{err}
+}
+
 // Create starts a file that Commit will put at target. It refuses a target that exists and is not a regular file.
 func Create(fs FS, target string) (*File, error) {
 	if err := checkTarget(target); err != nil {
@@ -35,7 +48,7 @@ func Create(fs FS, target string) (*File, error) {
 	f := &File{fs: fs, dir: filepath.Dir(target), name: filepath.Base(target)}
 	f.sweep()
 	if err := f.open(); err != nil {
-		return nil, fmt.Errorf("create a temporary file in %s: %w", f.dir, err)
+		return nil, Failed(fmt.Errorf("create a temporary file in %s: %w", f.dir, err))
 	}
 	return f, nil
 }
@@ -61,7 +74,7 @@ func checkTarget(target string) error {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case err != nil:
-		return err
+		return Failed(err)
 	case info.Mode()&os.ModeSymlink != 0:
 		return fmt.Errorf("%s is a symbolic link, which would be replaced; name the file that it points to", target)
 	case !info.Mode().IsRegular():
@@ -81,12 +94,12 @@ func (f *File) Commit() error {
 	}
 	defer f.Abort()
 	if err := f.Sync(); err != nil {
-		return fmt.Errorf("write %s: %w", f.Target(), err)
+		return Failed(fmt.Errorf("write %s: %w", f.Target(), err))
 	}
 	if f.temp == "" {
 		path := f.hidden()
 		if err := f.fs.Link(f.Handle, path); err != nil {
-			return fmt.Errorf("write %s: %w", f.Target(), err)
+			return Failed(fmt.Errorf("write %s: %w", f.Target(), err))
 		}
 		f.temp = path
 	}
@@ -94,7 +107,7 @@ func (f *File) Commit() error {
 		f.Close()
 	}
 	if err := f.fs.Rename(f.temp, f.Target()); err != nil {
-		return err
+		return Failed(err)
 	}
 	f.temp, f.done = "", true
 	f.Close() // the data are synced: nothing is left that closing could lose
@@ -106,7 +119,7 @@ func (f *File) Commit() error {
 
 // undoable is the error of a target that is there, and whose name is not durable.
 func undoable(target string, err error) error {
-	return fmt.Errorf("%s is complete, but a power failure may still undo it: sync %s: %w", target, filepath.Dir(target), err)
+	return Failed(fmt.Errorf("%s is complete, but a power failure may still undo it: sync %s: %w", target, filepath.Dir(target), err))
 }
 
 // Abort removes what was written, unless it is there to be resumed; the target stays as it was. After Commit or another

@@ -25,7 +25,7 @@ func CreateDir(fs FS, target string) (*Dir, error) {
 	if _, err := os.Lstat(target); err == nil {
 		return nil, fmt.Errorf("%s exists already; remove it or name another directory", target)
 	} else if !errors.Is(err, os.ErrNotExist) {
-		return nil, err
+		return nil, Failed(err)
 	}
 	d := &Dir{fs: fs, target: target, Path: filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+suffix)}
 	for {
@@ -38,10 +38,10 @@ func CreateDir(fs FS, target string) (*Dir, error) {
 				continue // another process took the new directory for a stale one
 			}
 			fs.Remove(d.Path)
-			return nil, err
+			return nil, Failed(err)
 		}
 		if !errors.Is(err, os.ErrExist) {
-			return nil, err
+			return nil, Failed(err)
 		}
 		if err := d.clear(); err != nil {
 			return nil, err
@@ -91,7 +91,8 @@ func (d *Dir) clear() error {
 
 // Create creates a file in the directory.
 func (d *Dir) Create(name string) (Handle, error) {
-	return d.fs.CreateNamed(filepath.Join(d.Path, name))
+	f, err := d.fs.CreateNamed(filepath.Join(d.Path, name))
+	return f, Failed(err)
 }
 
 // WriteFile creates a file in the directory and makes its data durable.
@@ -118,13 +119,13 @@ func (d *Dir) Commit() error {
 	}
 	defer d.Abort()
 	if err := d.fs.SyncDir(d.Path); err != nil {
-		return fmt.Errorf("write %s: %w", d.target, err)
+		return Failed(fmt.Errorf("write %s: %w", d.target, err))
 	}
 	if runtime.GOOS == "windows" { // no open directory can be renamed there; elsewhere the lock is held to the end
 		d.lock.Close()
 	}
 	if err := d.fs.Rename(d.Path, d.target); err != nil {
-		return err
+		return Failed(err)
 	}
 	d.done = true
 	d.lock.Close()

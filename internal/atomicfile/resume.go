@@ -18,7 +18,7 @@ func Resume(fs FS, target string) (*File, error) {
 	f.temp = ResumePath(target)
 	h, err := fs.Open(f.temp)
 	if err != nil {
-		return nil, err
+		return nil, Failed(err)
 	}
 	f.Handle = h
 	if err := f.lock(h); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/loaded"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
@@ -83,7 +84,7 @@ func Model(ctx context.Context, path string, o ModelOptions) (*ModelReport, erro
 	defer f.Close()
 	r := &modelRun{ModelOptions: &o, file: f, ModelReport: ModelReport{Schema: ModelSchema, Host: host(), File: path, FileBytes: f.Size()}}
 	if err := r.run(ctx); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, filerr.Named(path, err)
 	}
 	noisy := 0
 	for i := range r.Rows {

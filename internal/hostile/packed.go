@@ -129,6 +129,8 @@ var packedCases = []packedCase{
 	{"P07a", Unsupported, "F14", "a layout that nobody knows", unsealed(entry(query, func(e *packedEntry) { e.Layout.Name = "vnni9" }))},
 	{"P07b", Unsupported, "F14", "a later version of a layout", unsealed(entry(query, func(e *packedEntry) { e.Layout.Version = 99 }))},
 	{"P07c", Unsupported, "F11", "a later version of the format", unsealed(func(f *forged) { f.Format = 99 })},
+	{"P07e", Unsupported, "F11", "an earlier version of the format", unsealed(func(f *forged) { f.Format = 0 })},
+	{"P07f", Unsupported, "F11", "the next version of the format, with a field that this one lacks", reManifest(once(`"format":1`, `"format":2,"extra":true`))},
 	{"P07d", Unsupported, "F14", "an alphabet that nobody knows", unsealed(entry(query, func(e *packedEntry) { e.Layout.Alphabet = "quinary" }))},
 	{"P08a", Structure, "F14", "fewer bytes than layout and shape need", unsealed(entry(query, func(e *packedEntry) { e.Bytes = 192 }))},
 	{"P08b", Structure, "F14", "another shape than the bytes have", unsealed(entry(query, func(e *packedEntry) { e.Shape = [2]int{32, 64} }))},

@@ -2,9 +2,8 @@
 package loaded
 
 import (
-	"fmt"
-
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
@@ -36,7 +35,7 @@ func Open(path string, o engine.Options) (*Model, error) {
 	}
 	if err != nil {
 		m.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, filerr.Named(path, err)
 	}
 	return m, nil
 }

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/hostile"
+	"github.com/lowpack/lowpack/internal/shared"
+)
+
+// TestWhileRead stops a command that has the weights open, changes them as cases D09 say, and lets it go on: it says that
+// they changed, and leaves nothing behind. A command that had read everything before is tried again.
+func TestWhileRead(t *testing.T) {
+	model, packed := shared.Testdata(t, "tiny-bitnet"), filepath.Join(t.TempDir(), "packed")
+	if o := command(t, "convert", model, "--golden", "none", "-o", packed); o.code != 0 {
+		t.Fatal(o.out)
+	}
+	tried := 0
+	for _, c := range hostile.In(hostile.Directory) {
+		if c.During == nil {
+			continue
+		}
+		tried++
+		for _, name := range []string{"convert", "verify"} {
+			t.Run(c.ID+" "+name, func(t *testing.T) {
+				seen := false
+				for range 20 {
+					dir, out := filepath.Join(t.TempDir(), "model"), t.TempDir()
+					if err := os.CopyFS(dir, os.DirFS(model)); err != nil {
+						t.Fatal(err)
+					}
+					args := []string{"verify", packed, "--source", dir}
+					if name == "convert" {
+						args = []string{"convert", dir, "--golden", "none", "-o", filepath.Join(out, "target")}
+					}
+					o := whileRead(t, filepath.Join(dir, "model.safetensors"), func() error { return c.During(dir) }, args...)
+					entries, _ := os.ReadDir(out)
+					switch {
+					case o.code == 0:
+						continue
+					case o.code != 1 || len(entries) != 0 || !strings.Contains(o.out, "model.safetensors") || strings.Contains(o.out, "goroutine "):
+						t.Errorf("exit code %d, left behind %v\n%s", o.code, entries, o.out)
+					}
+					seen = true
+					t.Log(o.out)
+					break
+				}
+				if !seen {
+					t.Errorf("%s: nobody noticed", c.Note)
+				}
+			})
+		}
+	}
+	if tried == 0 {
+		t.Error("no case changes files while they are read")
+	}
+}
+
+// whileRead runs a command, and stops it for the time of a change as soon as it has the file open.
+func whileRead(t *testing.T, path string, change func() error, args ...string) outcome {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := exec.Command("lowpack", args...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for !opens(cmd.Process.Pid, path) {
+	}
+	stopped := cmd.Process.Signal(syscall.SIGSTOP)
+	if err := change(); err != nil {
+		t.Error(err)
+	}
+	if stopped == nil {
+		cmd.Process.Signal(syscall.SIGCONT)
+	}
+	cmd.Wait()
+	return outcome{code: cmd.ProcessState.ExitCode(), out: out.String()}
+}
+
+// opens reports whether a process has a file open, or has ended.
+func opens(pid int, path string) bool {
+	fds := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, _ := os.ReadDir(fds)
+	for _, e := range entries {
+		if to, _ := os.Readlink(filepath.Join(fds, e.Name())); to == path {
+			return true
+		}
+	}
+	return len(entries) == 0
+}
