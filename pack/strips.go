@@ -14,6 +14,10 @@ type strips struct {
 
 	fold   func(dst []byte, t *strip)
 	unfold func(t *strip, src []byte)
+
+	// lanes decodes first columns of the panel at a row without strips, and says of how many, and whether all of their
+	// digits stand for weights. It is nil where there is no faster way.
+	lanes func(m *Matrix, s Shape, row int, src []byte) (columns int, ok bool)
 }
 
 const (
@@ -31,8 +35,8 @@ type strip struct {
 	d              [maxStripRows][maxChunk + slack]byte
 }
 
-// walk calls do for each strip of native shape s.
-func (w *strips) walk(s Shape, do func(*strip) bool) bool {
+// walk calls do for each strip of native shape s, from the column of a panel that begin says; if that is nil, from the first.
+func (w *strips) walk(s Shape, begin func(row int) (column int, ok bool), do func(*strip) bool) bool {
 	panel := w.panel
 	if panel == 0 {
 		panel = s.M
@@ -43,7 +47,14 @@ func (w *strips) walk(s Shape, do func(*strip) bool) bool {
 		t.stride, step = panel/w.rows, 1
 	}
 	for first := 0; first < s.M; first += panel {
-		for t.col = 0; t.col < s.K; t.col += t.n {
+		t.col = 0
+		if begin != nil {
+			var ok bool
+			if t.col, ok = begin(first); !ok {
+				return false
+			}
+		}
+		for ; t.col < s.K; t.col += t.n {
 			t.n = min(w.chunk, s.K-t.col)
 			if w.block != 0 {
 				t.n = min(t.n, w.block-t.col%w.block)
@@ -62,7 +73,7 @@ func (w *strips) walk(s Shape, do func(*strip) bool) bool {
 // packFast is write by strips. It reports whether all codes are in the alphabet.
 func (f *formula) packFast(dst []byte, m *Matrix, s Shape) bool {
 	m, s = f.fast.view(m, s)
-	return f.fast.walk(s, func(t *strip) bool {
+	return f.fast.walk(s, nil, func(t *strip) bool {
 		for i := range f.fast.rows {
 			digits, codes := t.d[i][:t.n], t.codes(m, i)
 			if !f.code.encode(digits, codes) {
@@ -80,7 +91,11 @@ func (f *formula) packFast(dst []byte, m *Matrix, s Shape) bool {
 // unpackFast is read by strips. It reports whether all digits stand for weights and all padding is as packFast writes it.
 func (f *formula) unpackFast(m *Matrix, s Shape, src []byte) bool {
 	m, s = f.fast.view(m, s)
-	return f.fast.walk(s, func(t *strip) bool {
+	var begin func(row int) (int, bool)
+	if f.fast.lanes != nil {
+		begin = func(row int) (int, bool) { return f.fast.lanes(m, s, row, src) }
+	}
+	return f.fast.walk(s, begin, func(t *strip) bool {
 		f.fast.unfold(t, src)
 		for i := range f.fast.rows {
 			digits, codes := t.d[i][:t.n], t.codes(m, i)

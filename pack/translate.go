@@ -25,6 +25,32 @@ func newTranslations(c *code) (encoding, decoding *translation) {
 	return encoding, decoding
 }
 
+// unfoldLanes decodes the first columns of whole rows of k codes that share lanes of 32-bit words, and reports how many
+// columns that were and whether all digits stand for values.
+func (c *code) unfoldLanes(codes []int8, k, lanes int, src []byte) (columns int, ok bool) {
+	columns = k &^ 31
+	if columns == 0 || c.decoding == nil || !translates {
+		return 0, true
+	}
+	for lane := 0; lane < lanes; lane += 4 {
+		dst, words := &codes[lane*k], &src[4*lane]
+		switch apart := lanes * k; c.bits() {
+		case 1:
+			ok = unfold1AVX2(dst, k, apart, words, 4*lanes, columns/32, c.decoding)
+		case 2:
+			ok = unfold2AVX2(dst, k, apart, words, 4*lanes, columns/32, c.decoding)
+		case 4:
+			ok = unfold4AVX2(dst, k, apart, words, 4*lanes, columns/32, c.decoding)
+		default:
+			return 0, true
+		}
+		if !ok {
+			return columns, false
+		}
+	}
+	return columns, true
+}
+
 // apply maps as many bytes as fill whole steps, and reports their number and whether something stands for each.
 func (t *translation) apply(dst, src []byte) (n int, ok bool) {
 	if t == nil || !translates {

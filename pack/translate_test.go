@@ -86,12 +86,13 @@ func TestGenerated(t *testing.T) {
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	const name = "translate_amd64.s"
-	want, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not what _asm/pack writes: run go generate ./pack (%v)", name, err)
+	for _, name := range []string{"translate_amd64.s", "unfold_amd64.s"} {
+		want, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what _asm/pack writes: run go generate ./pack (%v)", name, err)
+		}
 	}
 }

@@ -55,6 +55,12 @@ func openVNNI4i(s Spec, bm int) (Layout, error) {
 			panel: bm, rows: 8 / bits, apart: true, chunk: maxChunk,
 			fold:   func(dst []byte, t *strip) { foldWords(dst[at(t.s, t.row, t.col):], t, bits, 4*lanes) },
 			unfold: func(t *strip, src []byte) { unfoldWords(t, src[at(t.s, t.row, t.col):], bits, 4*lanes) },
+			lanes: func(m *Matrix, s Shape, row int, src []byte) (int, bool) {
+				if row+bm > m.M {
+					return 0, true
+				}
+				return c.unfoldLanes(m.Codes[row*m.K:][:bm*m.K], m.K, lanes, src[at(s, row, 0):])
+			},
 		},
 	}}, nil
 }

@@ -2,7 +2,8 @@
 //
 //	go run ./pack            (in _asm)
 //
-// There is one function: it maps bytes that lie in a range of 32 values, as codes and digits do, by two tables of 16.
+// One function maps bytes that lie in a range of 32 values, as codes and digits do, by two tables of 16. The others
+// (unfold.go) take digits out of words and map them.
 package main
 
 import (
@@ -15,8 +16,10 @@ import (
 func main() {
 	out := flag.String("o", "../pack", "directory to write to")
 	flag.Parse()
-	if err := os.WriteFile(filepath.Join(*out, "translate_amd64.s"), []byte(translate), 0o644); err != nil {
-		log.Fatal(err)
+	for name, text := range map[string]string{"translate_amd64.s": translate, "unfold_amd64.s": unfold()} {
+		if err := os.WriteFile(filepath.Join(*out, name), []byte(text), 0o644); err != nil {
+			log.Fatal(err)
+		}
 	}
 }
 

@@ -1,0 +1,54 @@
+package pack
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/fence"
+)
+
+// TestLanes compares what becomes of bytes in layouts that have lanes, as this processor decodes them and as plain Go
+// does: of matrices of all numbers of columns around whole steps, between fences, and of any byte changed in them.
+func TestLanes(t *testing.T) {
+	defer func(b bool) { translates = b }(translates)
+	r := rand.New(rand.NewPCG(7, 8))
+	in, out := fence.New(t, 1<<16), fence.New(t, 1<<17)
+	for _, l := range everyLayout(t) {
+		f := formulaOf(l)
+		if f == nil || f.fast == nil || f.fast.lanes == nil {
+			continue
+		}
+		for i := range 150 {
+			s := Shape{M: 1 + r.IntN(3*f.fast.panel), K: 1 + r.IntN(200)}
+			want := NewMatrix(s, alphabetOf(t, l))
+			randomize(r, want.Codes, want.Alphabet)
+			src := fence.Tail[byte](in, len(packed(t, l, want)))
+			copy(src, packed(t, l, want))
+			damaged := i%3 == 0
+			if damaged {
+				src[r.IntN(len(src))] = byte(r.Uint32())
+			}
+			var answers []string
+			for _, translates = range switches {
+				for _, place := range []func(*fence.Memory, int) []int8{fence.Tail[int8], fence.Head[int8]} {
+					got := &Matrix{Shape: s, Alphabet: want.Alphabet, Codes: place(out, s.M*s.K)}
+					err := l.Unpack(got, src)
+					out.Check(t)
+					if !damaged && (err != nil || !slices.Equal(got.Codes, want.Codes)) {
+						t.Fatalf("%s %v: other codes, or %v", label(l), s, err)
+					}
+					if err != nil {
+						answers = append(answers, err.Error())
+					} else {
+						answers = append(answers, fmt.Sprint(got.Codes))
+					}
+				}
+			}
+			if len(slices.Compact(answers)) != 1 {
+				t.Fatalf("%s %v: damaged bytes give different answers", label(l), s)
+			}
+		}
+	}
+}
