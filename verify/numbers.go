@@ -19,6 +19,7 @@ type numbered struct {
 	hash.Hash
 	k, fields int
 	place     [256]byte // by two's complement byte
+	byNibble  [16]byte  // the same by its four lowest bits, which tell codes from −8 to 7 apart
 	first     uint64    // the first value plus 128 in each byte
 	even      uint64    // 1: only every second integer is a value
 	list      bool      // values are at no even distance: there is but the table
@@ -41,7 +42,7 @@ func newNumbered(e *packed.Entry) (*numbered, error) {
 	n.even = uint64((int(a.Values[last])-int(a.Values[0]))/last - 1)
 	n.first = uint64(uint8(a.Values[0])^0x80) * 0x0101010101010101
 	for place, v := range a.Values {
-		n.place[uint8(v)] = byte(place)
+		n.place[uint8(v)], n.byNibble[v&15] = byte(place), byte(place)
 		n.list = n.list || int(v) != int(a.Values[0])+place*int(n.even+1)
 	}
 	return n, nil
@@ -96,6 +97,10 @@ func (n *numbered) fill(dst, codes []byte) {
 func (n *numbered) fours(dst, a, b, c, d []byte) int {
 	least, even := n.first, n.even&63
 	j := 0
+	if looksUp && len(d) >= 32 {
+		j = len(d) &^ 31
+		foursAVX2(&dst[0], &a[0], &b[0], &c[0], &d[0], j, &n.byNibble)
+	}
 	for ; j+8 <= len(d); j += 8 {
 		w := (eight(a[j:j+8])-least)>>even | (eight(b[j:j+8])-least)>>even<<2 |
 			(eight(c[j:j+8])-least)>>even<<4 | (eight(d[j:j+8])-least)>>even<<6

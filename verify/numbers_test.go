@@ -5,18 +5,31 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/fence"
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestNumbered: the two programs that know FORMAT F12 agree, for every alphabet and number of columns.
+// TestNumbered: the two programs that know FORMAT F12 agree, for every alphabet and number of columns, between fences.
 func TestNumbered(t *testing.T) {
+	defer func(b bool) { looksUp = b }(looksUp)
+	for _, looksUp = range slices.Compact([]bool{false, looksUp}) {
+		testNumbered(t)
+	}
+}
+
+func testNumbered(t *testing.T) {
+	in := fence.New(t, 3*300)
 	random := rand.New(rand.NewPCG(12, 34))
 	for _, a := range pack.Alphabets() {
-		for k := 1; k <= 150; k++ {
+		for k := 1; k <= 300; k++ {
 			m := randomMatrix(random, a, k)
+			codes := fence.Tail[int8](in, 3*k)
+			copy(codes, m.Codes)
+			m.Codes = codes
 			n, err := newNumbered(entryOf(m))
 			if err != nil {
 				t.Fatal(err)

@@ -78,6 +78,10 @@ func (n *Numbers) row(dst, codes []byte) {
 // words. Others are made a field at a time.
 func (n *Numbers) quarters(dst, a, b, c, d []byte) int {
 	k, lowest, shift := 0, n.lowest, n.shift
+	if subtracts && len(d) >= 32 {
+		k = len(d) &^ 31
+		quartersAVX2(&dst[0], &a[0], &b[0], &c[0], &d[0], k, uint8(lowest)^0x80, shift)
+	}
 	for ; k+8 <= len(d); k += 8 {
 		low := numbersOf(a[k:k+8], lowest, shift) | numbersOf(b[k:k+8], lowest, shift)<<2
 		high := numbersOf(c[k:k+8], lowest, shift) | numbersOf(d[k:k+8], lowest, shift)<<2

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/lowpack/lowpack/internal/fence"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -27,19 +28,29 @@ func numbersByDefinition(m *pack.Matrix) []byte {
 	return out
 }
 
+// TestNumbers compares every way that this processor has with the definition, between fences.
 func TestNumbers(t *testing.T) {
+	defer func(b bool) { subtracts = b }(subtracts)
+	for _, subtracts = range slices.Compact([]bool{false, subtracts}) {
+		testNumbers(t)
+	}
+}
+
+func testNumbers(t *testing.T) {
 	random := rand.New(rand.NewPCG(12, 12))
+	in, out := fence.New(t, 3*300), fence.New(t, 3*300)
 	for _, a := range pack.Alphabets() {
-		for k := 1; k <= 150; k++ {
-			m := pack.NewMatrix(pack.Shape{M: 3, K: k}, a)
+		for k := 1; k <= 300; k++ {
+			m := &pack.Matrix{Shape: pack.Shape{M: 3, K: k}, Alphabet: a, Codes: fence.Tail[int8](in, 3*k)}
 			for i := range m.Codes {
 				m.Codes[i] = a.Values[random.IntN(len(a.Values))]
 			}
 			want := numbersByDefinition(m)
 			n := NewNumbers(a, k)
-			if got := n.Write(make([]byte, len(want)), m.Codes); !bytes.Equal(got, want) {
+			if got := n.Write(fence.Tail[byte](out, len(want)), m.Codes); !bytes.Equal(got, want) {
 				t.Fatalf("%s, %d columns: %x instead of %x", a.Name, k, got, want)
 			}
+			out.Check(t)
 			h := sha256.New()
 			fmt.Fprintf(h, "lowpack codes v2\n%s 3 %d\n", a.Name, k)
 			h.Write(want)
