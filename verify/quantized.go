@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
@@ -187,20 +188,39 @@ func (o *origin) checkImported(e *packed.Entry, t checkpoint.Tensor, scales []fl
 	if err := o.checkImportedScale(e, scales); err != nil {
 		return err
 	}
-	line := make([]byte, k)
+	var lines []byte
 	return o.sweep(e, func(row int, codes []int8, _ []byte) error {
-		for ; len(codes) > 0; row, codes = row+1, codes[k:] {
-			if err := o.from.ReadAt(t, line, int64(row%r)*int64(k)); err != nil {
+		for len(codes) > 0 {
+			field, line := row/r, row%r
+			n := min(len(codes)/k, r-line) // rows of one field
+			lines = slices.Grow(lines[:0], n*k)[:n*k]
+			if err := o.from.ReadAt(t, lines, int64(line)*int64(k)); err != nil {
 				return err
 			}
-			for i, b := range line {
-				if want := int8(b>>(2*(row/r))&3) - 1; codes[i] != want {
-					return broken("", "row %d, column %d: code %d, in the checkpoint %d", row, i, codes[i], want)
-				}
+			if i := mismatch(lines, codes, 2*field); i < len(lines) {
+				want := int8(lines[i]>>(2*field)&3) - 1
+				return broken("", "row %d, column %d: code %d, in the checkpoint %d", row+i/k, i%k, codes[i], want)
 			}
+			row, codes = row+n, codes[n*k:]
 		}
 		return nil
 	})
+}
+
+// mismatch is the first place at which the field of two bits from bit shift on is not the code + 1, or len(fields).
+func mismatch(fields []byte, codes []int8, shift int) int {
+	bytes := packed.CodeBytes(codes)
+	i := 0
+	for ; i+8 <= len(fields); i += 8 {
+		w := binary.LittleEndian.Uint64(fields[i:i+8]) >> (shift & 63) & 0x0303030303030303
+		if w+0x7f7f7f7f7f7f7f7f != eight(bytes[i:i+8]) { // 127 and the field, 128 and the code
+			break
+		}
+	}
+	for i < len(fields) && int8(fields[i]>>shift&3)-1 == codes[i] {
+		i++
+	}
+	return i
 }
 
 func (o *origin) checkImportedScale(e *packed.Entry, scales []float32) error {
