@@ -1,10 +1,8 @@
 package convert
 
 import (
-	"context"
 	"fmt"
 
-	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -64,59 +62,38 @@ func (p *panels) span(from, to int) (begin, end int) {
 	return from / p.rows * p.size, min((to+p.rows-1)/p.rows*p.size, p.all)
 }
 
-// reader reads row blocks of one float tensor.
+// overlap is the number of blocks that rows [from, to) lie in.
+func (b blocks) overlap(from, to int) int { return (to-1)/b.rows - from/b.rows + 1 }
+
+// reader reads rows of one tensor.
 type reader struct {
-	read   readFunc
-	from   checkpoint.Tensor
-	row    int // bytes of a row
-	chunk  int // rows that are read at once
-	blocks blocks
+	read readFunc
+	from checkpoint.Tensor
+	row  int // bytes of a row
 }
 
 // readFunc is Checkpoint.ReadAt.
 type readFunc func(t checkpoint.Tensor, p []byte, off int64) error
 
-func newReader(read readFunc, t checkpoint.Tensor, b blocks) *reader {
-	return &reader{read, t, b.shape.K * int(t.DType.Size()), min(max(1, blockCodes/b.shape.K), b.rows), b}
+// newReader is for rows of k elements.
+func newReader(read readFunc, t checkpoint.Tensor, k int) *reader {
+	return &reader{read, t, k * int(t.DType.Size())}
 }
 
-// size of the buffer that block needs.
-func (r *reader) size() int { return r.chunk * r.row }
+// buffer is the size of one for blocks of some rows: for all of them, or for as many as a block nearly always has.
+func (r *reader) buffer(rows, k int) int { return min(rows, max(1, blockCodes/k)) * r.row }
 
-// buffers are made for as many goroutines as jobs, or as the memory for them allows.
-func (r *reader) buffers(jobs int) [][]byte {
-	list := make([][]byte, min(jobs, r.blocks.count(), max(1, maxSlots/r.size())))
-	for i := range list {
-		list[i] = make([]byte, r.size())
-	}
-	return list
-}
-
-// block reads block i into a buffer, chunk by chunk, and calls do for the rows from row on.
-func (r *reader) block(buf []byte, i int, do func(row int, data []byte) error) error {
-	from, to := r.blocks.at(i)
-	for row := from; row < to; row += r.chunk {
-		data := buf[:min(r.chunk, to-row)*r.row]
+// rows reads rows [from, to) into a buffer, as many at once as it holds, and calls do for those from row on.
+func (r *reader) rows(buf []byte, from, to int, do func(row int, data []byte) error) error {
+	chunk := len(buf) / r.row
+	for row := from; row < to; row += chunk {
+		data := buf[:min(chunk, to-row)*r.row]
 		if err := r.read(r.from, data, int64(row)*int64(r.row)); err != nil {
 			return err
 		}
 		if err := do(row, data); err != nil {
 			return inTensor(r.from, err)
 		}
-	}
-	return nil
-}
-
-// measure is pass 1 of a quantizer over all rows, and its end. There is a goroutine for each buffer.
-func measure(ctx context.Context, c cores, q *quantize.Quantizer, r *reader, buffers [][]byte) error {
-	err := parallel(ctx, len(buffers), r.blocks.count(), func(worker, i int) error {
-		return c.run(ctx, func() error { return r.block(buffers[worker], i, q.Measure) })
-	})
-	if err != nil {
-		return err
-	}
-	if err := q.Fix(); err != nil {
-		return inTensor(r.from, err)
 	}
 	return nil
 }

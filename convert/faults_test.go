@@ -189,11 +189,8 @@ func TestTargetIsSource(t *testing.T) {
 func TestTwoConverters(t *testing.T) {
 	path, at := mini(t, "bitnet-2b4t", nil), newPlace(t, "old")
 	a, b := newPlan(t, path, plain(packed.Recipe{})), newPlan(t, path, plain(packed.Recipe{Layout: "i1"}))
-	err := together(context.Background(), func(ctx context.Context) error {
-		_, err := a.Run(ctx, at.target, nil)
-		return err
-	}, func(ctx context.Context) error {
-		_, err := b.Run(ctx, at.target, nil)
+	err := parallel(context.Background(), 2, 2, func(_, i int) error {
+		_, err := []*Plan{a, b}[i].Run(context.Background(), at.target, nil)
 		return err
 	})
 	if err != nil {

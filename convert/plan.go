@@ -36,6 +36,7 @@ type Plan struct {
 	golden   *golden.Record // without results; nil: none
 	o        Options
 	fs       atomicfile.FS
+	limits   limits
 }
 
 // Row is the plan of one tensor.
@@ -79,7 +80,7 @@ func NewPlan(ctx context.Context, path string, o Options) (*Plan, error) {
 	}
 	p := &Plan{
 		Recipe: o.Recipe, Notes: append([]string{}, source.Warnings()...),
-		path: path, source: source, read: source.ReadAt, o: o, fs: atomicfile.OS,
+		path: path, source: source, read: source.ReadAt, o: o, fs: atomicfile.OS, limits: usualLimits,
 	}
 	if err := p.decideAll(ctx); err != nil {
 		source.Close()

@@ -47,7 +47,7 @@ func Repack(ctx context.Context, source, target string, o RepackOptions, progres
 		return nil, err
 	}
 	defer r.out.Abort()
-	if err := together(ctx, r.packAll, r.copyAll); err != nil {
+	if err := r.repackAll(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	if ctx.Err() != nil {
@@ -107,50 +107,96 @@ func (r *repack) contents(o RepackOptions) (*packed.Contents, error) {
 	return c, nil
 }
 
-// packAll unpacks and packs one tensor after another.
-func (r *repack) packAll(ctx context.Context) error {
-	m := &memory{}
-	defer m.free()
+// repackAll unpacks and packs one tensor after another while it copies everything else.
+func (r *repack) repackAll(ctx context.Context) error {
+	var d demand
+	var list []*repacking
 	for i := range r.in.Manifest().Packed {
-		if err := r.packOne(ctx, &r.in.Manifest().Packed[i], m); err != nil {
+		p, err := r.newRepacking(&r.in.Manifest().Packed[i])
+		if err != nil {
 			return err
 		}
+		p.t.demand(&d, 0)
+		list = append(list, p)
 	}
-	return nil
+	m, err := newMemory(usualLimits, d, r.jobs)
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	c := newCrew(r.jobs, m.slots)
+	return c.run(ctx, r.copyAll, func(ctx context.Context) error {
+		for _, p := range list {
+			if err := p.run(ctx, c, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
-func (r *repack) packOne(ctx context.Context, e *packed.Entry, m *memory) error {
-	u, err := newUnpacker(r.in, e)
-	if err != nil {
+// repacking is one tensor on its way from layout to layout.
+type repacking struct {
+	r    *repack
+	e    *packed.Entry
+	u    *unpacker
+	t    *packing
+	done chan struct{}
+}
+
+func (r *repack) newRepacking(e *packed.Entry) (*repacking, error) {
+	p := &repacking{r: r, e: e, done: make(chan struct{})}
+	var err error
+	if p.u, err = newUnpacker(r.in, e); err != nil {
+		return nil, err
+	}
+	if p.t, err = newPacking(r.out, e.Name, p.u.panel.rowsOf(), p.u.panel == nil); err != nil {
+		return nil, err
+	}
+	p.t.fill = func(_ *slot, codes []int8, from, _ int) error { return p.u.rows(codes, from) }
+	p.t.wrote = func(rows int) { r.count.add(e.Name, int64(e.StoredBytes())*int64(rows)/int64(e.Shape[0])) }
+	p.t.finish = p.finish
+	return p, nil
+}
+
+// run hands all blocks out and waits until they are written.
+func (p *repacking) run(ctx context.Context, c *crew, m *memory) error {
+	matrix := <-m.matrix
+	defer func() { m.matrix <- matrix }()
+	if err := p.t.begin(c, matrix); err != nil {
 		return err
 	}
-	t, err := newTensorPacker(r.out, e.Name, m, r.jobs, needs{panel: u.panel.rowsOf(), whole: u.panel == nil})
-	if err != nil {
-		return err
-	}
-	t.cores = newCores(r.jobs)
-	t.rows = func(rows int) { r.count.add(e.Name, int64(e.StoredBytes())*int64(rows)/int64(e.Shape[0])) }
-	fill := func(_ *slot, codes []int8, _, from int) error { return u.rows(codes, from) }
-	if u.panel == nil {
-		if err := u.rows(t.matrix.Codes, 0); err != nil {
+	if p.u.panel == nil {
+		p.t.fill = func(*slot, []int8, int, int) error { return nil }
+		if err := p.u.rows(p.t.matrix, 0); err != nil {
 			return err
 		}
-		fill = nil
 	}
-	if err := t.finish(ctx, fill); err != nil {
-		return err
+	for i := range p.t.blocks.count() {
+		c.addBlock(int64(i), func(s *slot) error { return p.t.block(s, i) })
 	}
-	scales, err := r.in.Tensor(e.Name + packed.ScaleSuffix)
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// finish copies the scales and compares the digests.
+func (p *repacking) finish() error {
+	defer close(p.done)
+	scales, err := p.r.in.Tensor(p.e.Name + packed.ScaleSuffix)
 	if err != nil {
 		return err
 	}
-	if err := t.close(scales.Data); err != nil {
+	if err := p.r.out.WriteTensor(p.e.Name+packed.ScaleSuffix, scales.Data); err != nil {
 		return err
 	}
-	if t.entry.CodesSHA != e.CodesSHA {
-		return damaged(e.Name + packed.PackedSuffix)
+	if p.t.entry.CodesSHA != p.e.CodesSHA {
+		return damaged(p.e.Name + packed.PackedSuffix)
 	}
-	return r.same(e.Name+packed.ScaleSuffix, e.ScaleSHA)
+	return p.r.same(p.e.Name+packed.ScaleSuffix, p.e.ScaleSHA)
 }
 
 // unpacker reads codes back from the packed bytes of an entry.

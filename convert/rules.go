@@ -66,8 +66,7 @@ func (d *decider) accepted(m matrix, q *quantize.Quantizer) bool {
 
 // probe is pass 1 of an exact quantizer. The first block shows nearly always whether the values fit.
 func (d *decider) probe(q *quantize.Quantizer, m matrix) error {
-	r := newReader(d.read, m.from, newBlocks(m.shape, 1))
-	err := measure(d.ctx, newCores(d.o.Jobs), q, r, r.buffers(d.o.Jobs))
+	err := newRows(d.Plan, m.from, m.shape).measure(d.ctx, q)
 	if errors.Is(err, pack.ErrUnsupported) {
 		return notExact{err}
 	}

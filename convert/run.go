@@ -3,17 +3,11 @@ package convert
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"io"
 	"slices"
 	"time"
 
-	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/atomicfile"
-	"github.com/lowpack/lowpack/pack"
 )
 
 // Summary of a finished conversion.
@@ -42,7 +36,7 @@ func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summ
 	if err := r.restore(ctx); err != nil {
 		return nil, err
 	}
-	if err := together(ctx, r.packAll, r.keepAll, r.digestSources); err != nil {
+	if err := r.convert(ctx); err != nil {
 		return nil, err
 	}
 	tensors := time.Now()
@@ -73,13 +67,17 @@ type run struct {
 	todo               share
 	w                  *packed.Writer
 	journal            *journal // nil: nothing can be resumed
-	cores              cores
 	count              *counter // bytes of the tensors of the share
 	tensors, quantized int      // of the share
+
+	packings map[*step]*packing
+	base     map[string]int64 // of each source file: the bytes of those before it
+	memory   *memory
+	crew     *crew
 }
 
 func (p *Plan) newRun(target string, progress Progress) (*run, error) {
-	r := &run{Plan: p, todo: p.whole(), cores: newCores(p.o.Jobs)}
+	r := &run{Plan: p, todo: p.whole()}
 	contents := p.contents
 	if p.o.Parts > 0 {
 		r.todo = p.share(p.o.Part, p.o.Parts)
@@ -137,20 +135,26 @@ func (p *Plan) bytesIn() (n int64) {
 	return n
 }
 
-// keepAll copies the tensors that are kept, and the embedded files.
-func (r *run) keepAll(ctx context.Context) error {
-	buf := make([]byte, 1<<20)
-	for _, s := range r.todo.steps {
-		if s.entry != nil {
-			continue
-		}
-		if err := r.keep(ctx, s, buf); err != nil {
-			return err
-		}
-		if err := r.finished(s); err != nil {
-			return err
-		}
+// convert carries out the steps of the share. There is one reading of each source file: readers bring chunks of it in
+// order, and a crew makes of them what they are needed for.
+func (r *run) convert(ctx context.Context) error {
+	if err := r.embed(); err != nil {
+		return err
 	}
+	d, err := r.plan()
+	if err != nil {
+		return err
+	}
+	if r.memory, err = newMemory(r.limits, d, r.o.Jobs); err != nil {
+		return err
+	}
+	defer r.memory.close()
+	r.crew = newCrew(r.o.Jobs, r.memory.slots)
+	return r.crew.run(ctx, r.streams()...)
+}
+
+// embed writes the small files of the checkpoint.
+func (r *run) embed() error {
 	for _, name := range r.todo.files {
 		b, _ := r.source.File(name)
 		if err := r.w.WriteTensor(packed.FilePrefix+name, b); err != nil {
@@ -160,69 +164,26 @@ func (r *run) keepAll(ctx context.Context) error {
 	return nil
 }
 
-// keep copies one tensor. A model that holds NaN or infinity is refused: nothing could be computed with it.
-func (r *run) keep(ctx context.Context, s *step, buf []byte) error {
-	start := time.Now()
-	defer func() { s.outcome.took = time.Since(start) }()
-	out, err := r.w.Stream(s.from.Name)
-	if err != nil {
-		return err
+// plan makes the packings of all steps, and finds out how much memory they need.
+func (r *run) plan() (d demand, err error) {
+	r.packings, r.base = map[*step]*packing{}, map[string]int64{}
+	at := int64(0)
+	for _, s := range r.source.Sources() {
+		r.base[s.Name], at = at, at+s.Size
 	}
-	for off := int64(0); off < s.from.Size; off += int64(len(buf)) {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	for _, s := range r.todo.steps {
+		if s.entry == nil {
+			continue
 		}
-		part := buf[:min(int64(len(buf)), s.from.Size-off)]
-		if err := r.cores.run(ctx, func() error { return r.keepPart(s.from, out, part, off) }); err != nil {
-			return err
+		t, err := newPacking(r.w, s.row.Tensor, 1, false)
+		if err != nil {
+			return d, err
 		}
-		r.count.add(s.from.Name, int64(len(part)))
+		in := newReader(r.read, s.from, t.shape.K)
+		t.demand(&d, in.buffer(t.blocks.most(), t.shape.K))
+		r.packings[s] = t
 	}
-	return out.Close()
-}
-
-func (r *run) keepPart(t checkpoint.Tensor, out *packed.Stream, part []byte, off int64) error {
-	if err := r.read(t, part, off); err != nil {
-		return err
-	}
-	if i := notFinite(t.DType, part); r.model != nil && i >= 0 {
-		return inTensor(t, fmt.Errorf("%w: element %d is NaN or infinite", pack.ErrCorrupt, off/t.DType.Size()+int64(i)))
-	}
-	_, err := out.Write(part)
-	return err
-}
-
-// digestSources computes the SHA-256 of every file of the checkpoint. They are read again, apart from the tensors: a
-// digest goes through a file from front to back, whatever the order of the tensors. Half of the cores at most are busy
-// with that, as what becomes of the tensors takes about as long.
-func (r *run) digestSources(ctx context.Context) error {
-	return parallel(ctx, max(1, r.o.Jobs/2), len(r.todo.sources), func(_, i int) error {
-		s := sourceOf(r.w.Manifest(), r.todo.sources[i])
-		if err := r.cores.run(ctx, func() error { return r.digestSource(ctx, s) }); err != nil {
-			return err
-		}
-		if r.journal == nil {
-			return nil
-		}
-		return r.journal.add(note{Source: s.Name, SHA256: s.SHA256})
-	})
-}
-
-func (r *run) digestSource(ctx context.Context, s *packed.Source) error {
-	f, err := r.source.OpenSource(s.Name)
-	if err != nil {
-		return err
-	}
-	h := sha256.New()
-	n, err := io.CopyBuffer(h, cancellable{ctx, f}, make([]byte, 1<<20))
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.Name, err)
-	}
-	if n != s.Size {
-		return fmt.Errorf("%w: %s has %d bytes; it had %d", pack.ErrCorrupt, s.Name, n, s.Size)
-	}
-	s.SHA256 = hex.EncodeToString(h.Sum(nil))
-	return nil
+	return d, nil
 }
 
 // sourceOf is the entry of a source file; nil when there is none. It looks at names alone: digests of other files may be

@@ -18,6 +18,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/atomicfile"
+	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -58,7 +59,7 @@ func Unpack(ctx context.Context, source, dir string, o UnpackOptions, progress P
 	if err := u.plan(); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	defer u.memory.free()
+	defer func() { u.memory.Free() }()
 	d, err := atomicfile.CreateDir(cmp.Or(o.fs, atomicfile.OS), dir)
 	if err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ type unpack struct {
 	form    Form
 	masters bool // floats are written such that absmean makes codes and scales of them
 	jobs    int
-	memory  memory
+	memory  *offheap.Buffer // for the codes of one tensor
 	count   *counter
 
 	files   map[string][]byte

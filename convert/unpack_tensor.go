@@ -12,6 +12,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -22,11 +23,13 @@ func (u *unpack) codes(ctx context.Context, e *packed.Entry) (*pack.Matrix, []fl
 		return nil, nil, err
 	}
 	s := e.MatrixShape()
-	cut, err := u.memory.cut([]int{s.M * s.K})
-	if err != nil {
-		return nil, nil, err
+	if u.memory == nil || len(u.memory.Bytes) < s.M*s.K {
+		u.memory.Free()
+		if u.memory, err = offheap.New(s.M * s.K); err != nil {
+			return nil, nil, err
+		}
 	}
-	m := &pack.Matrix{Shape: s, Alphabet: from.alphabet, Codes: packed.BytesAsCodes(cut[0])}
+	m := &pack.Matrix{Shape: s, Alphabet: from.alphabet, Codes: packed.BytesAsCodes(u.memory.Bytes[:s.M*s.K])}
 	b := newBlocks(s, from.panel.rowsOf())
 	if from.panel == nil {
 		b.rows = s.M

@@ -61,7 +61,7 @@ func BenchmarkUnpackU8(b *testing.B) {
 	for i := range packed {
 		packed[i] = byte(i%3) | byte(i/3%3)<<2 | byte(i/9%3)<<4
 	}
-	best(b, "rows", packed, func() error { return UnpackU8(codes, s, packed, 0, s.M) })
+	best(b, "rows", packed, func() error { return unpackU8(codes, s, packed, 0, s.M) })
 }
 
 func best(b *testing.B, name string, src []byte, work func() error) {

@@ -12,28 +12,33 @@ import (
 // ImportU8 is the name of the rule that takes over codes of a packed BitNet checkpoint.
 const ImportU8 = "import-u8"
 
-// UnpackU8 writes the codes of rows [from, to) of a packed BitNet tensor to dst. packed is the whole tensor, U8 [R][K]
-// with R = ⌈M/4⌉: row m is in bits 2·(m/R) of byte row m mod R, as code + 1 (Hugging Face transformers). Code 3 is
-// refused, and so are, with the last row, codes in rows past M.
-func UnpackU8(dst []int8, s pack.Shape, packed []byte, from, to int) error {
-	r := (s.M + 3) / 4
-	if len(packed) != r*s.K || len(dst) != (to-from)*s.K || from < 0 || to > s.M {
-		return fmt.Errorf("%w: rows %d to %d of packed U8 %v: %d bytes, %d codes", pack.ErrCorrupt, from, to, s, len(packed), len(dst))
+// UnpackU8 writes the codes of the rows from row on of a packed BitNet tensor to dst. src are the stored rows that hold
+// them, of a tensor U8 [R][K] with R = ⌈M/4⌉: row m is in bits 2·(m/R) of byte row m mod R, as code + 1 (Hugging Face
+// transformers). Code 3 is refused, and so are codes in rows past M, which have no place in dst.
+func UnpackU8(dst []int8, s pack.Shape, row int, src []byte) error {
+	r, n := (s.M+3)/4, len(src)/s.K
+	if len(src)%s.K != 0 || row < 0 || row%r+n > r || row+n > 4*r || len(dst) < (min(row+n, s.M)-row)*s.K {
+		return fmt.Errorf("%w: rows from %d on of packed U8 %v: %d bytes, %d codes", pack.ErrCorrupt, row, s, len(src), len(dst))
 	}
-	for m := from; m < to; m++ {
-		src, shift := packed[m%r*s.K:][:s.K], 2*(m/r)
-		if !unpackRow(dst[(m-from)*s.K:][:s.K], src, shift) {
+	for i := range n {
+		m, src := row+i, src[i*s.K:][:s.K]
+		shift := 2 * (m / r)
+		if m >= s.M {
+			if err := spareRow(src, shift, m); err != nil {
+				return err
+			}
+		} else if !unpackRow(dst[i*s.K:][:s.K], src, shift) {
 			return code3(src, shift, m)
 		}
 	}
-	if to < s.M {
-		return nil
-	}
-	for m := s.M; m < 4*r; m++ {
-		for k, b := range packed[m%r*s.K:][:s.K] {
-			if b>>(2*(m/r))&3 != 0 {
-				return fmt.Errorf("%w: row %d of the matrix does not exist, but column %d holds a code for it", pack.ErrCorrupt, m, k)
-			}
+	return nil
+}
+
+// spareRow demands that no code is stored for a row that does not exist.
+func spareRow(src []byte, shift, m int) error {
+	for k, b := range src {
+		if b>>shift&3 != 0 {
+			return fmt.Errorf("%w: row %d of the matrix does not exist, but column %d holds a code for it", pack.ErrCorrupt, m, k)
 		}
 	}
 	return nil

@@ -16,6 +16,23 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
+// unpackU8 opens rows [from, to) of a whole tensor, and with the last one those that do not exist.
+func unpackU8(dst []int8, s pack.Shape, packed []byte, from, to int) error {
+	stored := (s.M + 3) / 4
+	end := to
+	if to == s.M {
+		end = 4 * stored
+	}
+	for row := from; row < end; {
+		n := min(end-row, stored-row%stored)
+		if err := UnpackU8(dst[min((row-from)*s.K, (to-from)*s.K):], s, row, packed[row%stored*s.K:][:n*s.K]); err != nil {
+			return err
+		}
+		row += n
+	}
+	return nil
+}
+
 // TestUnpackU8 compares with bytes that the published packing code produced, in any division into rows.
 func TestUnpackU8(t *testing.T) {
 	text, err := os.ReadFile(shared.Testdata(t, "vectors/hf_bitnet_u8.json"))
@@ -41,7 +58,7 @@ func TestUnpackU8(t *testing.T) {
 		for from := range s.M {
 			for to := from + 1; to <= s.M; to++ {
 				got := make([]int8, (to-from)*s.K)
-				if err := UnpackU8(got, s, packed, from, to); err != nil || !slices.Equal(got, slices.Concat(c.Weights[from:to]...)) {
+				if err := unpackU8(got, s, packed, from, to); err != nil || !slices.Equal(got, slices.Concat(c.Weights[from:to]...)) {
 					t.Errorf("%v, rows %d to %d: %v, %v", s, from, to, got, err)
 				}
 			}
@@ -55,24 +72,25 @@ func TestUnpackU8Refuses(t *testing.T) {
 	dst := make([]int8, 18)
 	packed := slices.Repeat([]byte{0x05}, 6) // rows 0–3 are zeros, 4 and 5 are −1
 	packed[4] |= 0x0c                        // byte row 1, column 1, bits 2–3: row 3
-	err := UnpackU8(dst, s, packed, 0, 6)
+	err := unpackU8(dst, s, packed, 0, 6)
 	if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "row 3, column 1") {
 		t.Errorf("%v", err)
 	}
-	if err := UnpackU8(dst[:9], s, packed, 0, 3); err != nil {
+	if err := unpackU8(dst[:9], s, packed, 0, 3); err != nil {
 		t.Errorf("rows before the fault: %v", err)
 	}
 	packed[4] = 0x05 | 1<<6 // column 1 of row 7
-	if err := UnpackU8(dst[:15], s, packed, 0, 5); err != nil {
+	if err := unpackU8(dst[:15], s, packed, 0, 5); err != nil {
 		t.Errorf("rows before the last one: %v", err)
 	}
-	if err := UnpackU8(dst, s, packed, 0, 6); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "row 7 of the matrix does not exist, but column 1") {
+	if err := unpackU8(dst, s, packed, 0, 6); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "row 7 of the matrix does not exist, but column 1") {
 		t.Errorf("a row past the last one: %v", err)
 	}
 	for name, e := range map[string]error{
-		"short": UnpackU8(dst, s, packed[:5], 0, 6),
-		"dst":   UnpackU8(dst[:17], s, packed, 0, 6),
-		"range": UnpackU8(dst[:3], s, packed, 6, 7),
+		"half a row":     UnpackU8(dst, s, 0, packed[:5]),
+		"too few codes":  UnpackU8(dst[:5], s, 0, packed),
+		"too many rows":  UnpackU8(dst, s, 1, packed),
+		"rows past them": UnpackU8(dst, s, 8, packed),
 	} {
 		if !errors.Is(e, pack.ErrCorrupt) {
 			t.Errorf("%s: %v", name, e)
@@ -95,7 +113,7 @@ func unpackRowsOf(t *testing.T, k int) {
 	for i := range packed {
 		packed[i] = byte(i%3) | byte(i/3%3)<<2 | byte(i/9%3)<<4 | byte((i+1)%3)<<6
 	}
-	if err := UnpackU8(dst, s, packed, 0, 4); err != nil {
+	if err := unpackU8(dst, s, packed, 0, 4); err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range dst {
@@ -106,7 +124,7 @@ func unpackRowsOf(t *testing.T, k int) {
 	for i := range packed { // the only fault, in each place
 		before := packed[i]
 		packed[i] |= 0x30
-		if err := UnpackU8(dst, s, packed, 0, 4); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprintf("row 2, column %d ", i)) {
+		if err := unpackU8(dst, s, packed, 0, 4); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprintf("row 2, column %d ", i)) {
 			t.Fatalf("%d columns, code 3 in column %d: %v", k, i, err)
 		}
 		packed[i] = before

@@ -69,7 +69,7 @@ func TestTinyBitnet(t *testing.T) {
 		}
 		_, _, data = packed(name)
 		imported := make([]int8, len(codes))
-		if err := UnpackU8(imported, s, data, 0, s.M); err != nil {
+		if err := unpackU8(imported, s, data, 0, s.M); err != nil {
 			t.Fatal(err)
 		}
 		for i := range codes {

@@ -60,7 +60,7 @@ func TestBitllama(t *testing.T) {
 		dtype, shape, src := floats(name)
 		s := pack.Shape{M: shape[0], K: shape[1]}
 		want := make([]int8, s.M*s.K)
-		if err := UnpackU8(want, s, data, 0, s.M); err != nil {
+		if err := unpackU8(want, s, data, 0, s.M); err != nil {
 			t.Fatal(err)
 		}
 		q, got := run(t, Job{Rule: "ternary-values", DType: DType(dtype), Shape: s}, src)

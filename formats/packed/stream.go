@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"sync/atomic"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
 )
 
-// Stream writes one tensor from its beginning to its end. It belongs to one goroutine.
+// Stream writes one tensor: from its beginning to its end with Write, or in pieces with Put.
 type Stream struct {
 	w    *Writer
 	t    *safetensors.TensorInfo
-	pos  int64 // bytes written
+	pos  atomic.Int64 // bytes written
 	hash hash.Hash
 }
 
@@ -27,23 +28,34 @@ func (w *Writer) Stream(name string) (*Stream, error) {
 	return &Stream{w: w, t: t, hash: sha256.New()}, nil
 }
 
-// Write appends to the tensor.
+// Write appends to the tensor and to its digest.
 func (s *Stream) Write(p []byte) (int, error) {
-	if s.pos+int64(len(p)) > s.t.Size() {
-		return 0, fmt.Errorf("tensor %q: more than its %d bytes", s.t.Name, s.t.Size())
+	if err := s.Put(p, s.pos.Load()); err != nil {
+		return 0, err
 	}
-	n, err := s.w.file.WriteAt(p, s.w.start+s.t.Begin+s.pos)
-	s.hash.Write(p[:n])
-	s.pos += int64(n)
-	if err != nil {
-		return n, fmt.Errorf("write %s: %w", s.w.file.Target(), err)
-	}
-	return n, nil
+	return s.hash.Write(p)
 }
+
+// Put writes bytes of the tensor from offset off on, each once. It may be called concurrently, in any order, and leaves it
+// to the caller to write them to Hash, in order.
+func (s *Stream) Put(p []byte, off int64) error {
+	if off+int64(len(p)) > s.t.Size() {
+		return fmt.Errorf("tensor %q: more than its %d bytes", s.t.Name, s.t.Size())
+	}
+	n, err := s.w.file.WriteAt(p, s.w.start+s.t.Begin+off)
+	s.pos.Add(int64(n))
+	if err != nil {
+		return fmt.Errorf("write %s: %w", s.w.file.Target(), err)
+	}
+	return nil
+}
+
+// Hash is where the digest of the tensor is made.
+func (s *Stream) Hash() hash.Hash { return s.hash }
 
 // Close demands that the tensor is complete, but for the zeros that pad packed tensors and golden outputs to Align.
 func (s *Stream) Close() error {
-	missing := s.t.Size() - s.pos
+	missing := s.t.Size() - s.pos.Load()
 	if missing > 0 && missing < Align && s.w.frame.padded(s.t.Name) {
 		if _, err := s.Write(make([]byte, missing)); err != nil {
 			return err
@@ -51,7 +63,7 @@ func (s *Stream) Close() error {
 		missing = 0
 	}
 	if missing != 0 {
-		return fmt.Errorf("tensor %q: %d of %d bytes were written", s.t.Name, s.pos, s.t.Size())
+		return fmt.Errorf("tensor %q: %d of %d bytes were written", s.t.Name, s.pos.Load(), s.t.Size())
 	}
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()

@@ -1,0 +1,173 @@
+package convert
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"sync"
+)
+
+// crew is the goroutines that compute in a run. Others feed it: they read source files in order, and wait for disks and
+// memory. Whoever of the crew is free takes what is most urgent:
+//
+//  1. the digest of a source file, which cannot be divided: it ends last when it has to wait;
+//  2. what has just been read, while it is in the cache;
+//  3. blocks of tensors of which all is known that their codes depend on: they give memory back.
+//
+// No task waits for another one.
+type crew struct {
+	jobs int
+
+	mu        sync.Mutex
+	wake      sync.Cond
+	chains    []*chain // with bytes to digest, and nobody at it
+	digesting int      // goroutines
+	fresh     []task
+	blocks    []blockTask
+	slots     []*slot // that are free
+	running   int     // tasks
+	feeding   int     // feeders that have not returned
+	ended     bool    // by an error or from outside
+	failedAt  int64
+	err       error
+}
+
+// task is work on bytes of the source; those of the first one in the files, of several that fail, tell the error.
+type task struct {
+	at int64
+	do func() error
+}
+
+// blockTask needs a slot, and sees to it that the slot is given back.
+type blockTask struct {
+	at int64
+	do func(*slot) error
+}
+
+func newCrew(jobs int, slots []*slot) *crew {
+	c := &crew{jobs: jobs, slots: slots}
+	c.wake.L = &c.mu
+	return c
+}
+
+// feeder brings tasks until it returns. It returns early when the context ends.
+type feeder func(ctx context.Context) error
+
+// run works on what the feeders bring, until all is done, something fails or the context ends.
+func (c *crew) run(ctx context.Context, feeders ...feeder) error {
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(inner, c.end)()
+	var all sync.WaitGroup
+	c.feeding = len(feeders)
+	for _, feed := range feeders {
+		all.Go(func() {
+			if err := feed(inner); err != nil {
+				c.fail(math.MaxInt64, err)
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.feeding--
+			c.wake.Broadcast()
+		})
+	}
+	for range c.jobs {
+		all.Go(func() {
+			for do := c.next(); do != nil; do = c.next() {
+				do()
+				// A reader that comes back from the kernel would else wait for a processor until the scheduler takes one away.
+				runtime.Gosched()
+			}
+			cancel() // nothing is left to do, or nothing is to be done: for the feeders
+		})
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return c.err
+}
+
+// end makes everybody stop.
+func (c *crew) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	c.wake.Broadcast()
+}
+
+// fail ends the run with an error. Tasks that are running come to their end; as tasks of a kind are begun in the order of
+// the files, the first fault of a tensor is reported, whatever the number of goroutines.
+func (c *crew) fail(at int64, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil && !c.ended || c.err != nil && at < c.failedAt {
+		c.failedAt, c.err = at, err
+	}
+	c.ended = true
+	c.wake.Broadcast()
+}
+
+// next waits for work; nil says that there is none any more.
+func (c *crew) next() func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.ended {
+		switch {
+		case len(c.chains) > 0 && c.digesting < max(1, c.jobs/2):
+			return c.digest()
+		case len(c.fresh) > 0:
+			t := c.fresh[0]
+			c.fresh = c.fresh[1:]
+			return c.begin(t.at, t.do)
+		case len(c.blocks) > 0 && len(c.slots) > 0:
+			t, s := c.blocks[0], c.slots[len(c.slots)-1]
+			c.blocks, c.slots = c.blocks[1:], c.slots[:len(c.slots)-1]
+			return c.begin(t.at, func() error { return t.do(s) })
+		case c.feeding == 0 && c.running == 0:
+			c.wake.Broadcast()
+			return nil
+		}
+		c.wake.Wait()
+	}
+	return nil
+}
+
+// begin counts a task until it is done.
+func (c *crew) begin(at int64, do func() error) func() {
+	c.running++
+	return func() {
+		if err := do(); err != nil {
+			c.fail(at, err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.running--; c.running == 0 {
+			c.wake.Broadcast()
+		}
+	}
+}
+
+// add takes a task on what has just been read.
+func (c *crew) add(at int64, do func() error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fresh = append(c.fresh, task{at, do})
+	c.wake.Signal()
+}
+
+// addBlock takes a task on a block.
+func (c *crew) addBlock(at int64, do func(*slot) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.blocks = append(c.blocks, blockTask{at, do})
+	c.wake.Signal()
+}
+
+// giveBack makes a slot free.
+func (c *crew) giveBack(s *slot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slots = append(c.slots, s)
+	c.wake.Signal()
+}

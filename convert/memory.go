@@ -1,0 +1,184 @@
+package convert
+
+import (
+	"context"
+	"sync"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/offheap"
+)
+
+// limits of the memory of a run. It lies outside the heap and is all taken at the beginning: whatever the number of tensors
+// and goroutines, it is what grows with the input, by two bytes per weight of the largest quantized tensor. With the
+// heap it stays below that and 64 MiB.
+type limits struct {
+	chunk   int // bytes of a chunk
+	flow    int // chunks for what is used once it is read, divided among the files that are read at the same time
+	spare   int // chunks for the next tensor to flow in while blocks of the one before are packed
+	perCode int // bytes for tensors that stay in memory
+	slots   int // bytes of all slots, unless a single one takes more
+}
+
+var usualLimits = limits{chunk: 1 << 19, flow: 32, spare: 40, perCode: 2, slots: 10 << 20}
+
+// memory is divided into chunks, slots, and a matrix.
+type memory struct {
+	buffer *offheap.Buffer
+	slots  []*slot
+	flow   []*chunk
+	matrix chan []byte // of codes and packed bytes, for one tensor at a time
+
+	stay int // chunks for tensors that stay until their passes are done
+
+	mu       sync.Mutex
+	wake     sync.Cond
+	free     []*chunk // of these
+	promised int      // of the free ones
+	drawn    bool     // somebody draws from those that are not promised
+}
+
+// demand is what the tensors of a run need.
+type demand struct {
+	slot   slotSize // of each tensor at most, and so are the others
+	codes  int      // in a tensor
+	matrix int      // bytes of one that must be in memory as a whole
+}
+
+func newMemory(l limits, d demand, jobs int) (*memory, error) {
+	m := &memory{matrix: make(chan []byte, 1)}
+	m.wake.L = &m.mu
+	if d.codes > 0 {
+		m.stay = max(0, l.perCode*d.codes-d.matrix)/l.chunk + l.spare
+	}
+	slots := min(jobs+2, max(1, l.slots/max(1, d.slot.in+d.slot.codes+d.slot.bytes)))
+	sizes := []int{d.matrix}
+	for range slots {
+		sizes = append(sizes, d.slot.in, d.slot.codes, d.slot.bytes)
+	}
+	for range l.flow + m.stay {
+		sizes = append(sizes, l.chunk)
+	}
+	var parts [][]byte
+	var err error
+	if m.buffer, parts, err = cut(sizes); err != nil {
+		return nil, err
+	}
+	m.matrix <- parts[0]
+	parts = parts[1:]
+	for ; slots > 0; slots-- {
+		m.slots = append(m.slots, &slot{parts[0], packed.BytesAsCodes(parts[1]), parts[2]})
+		parts = parts[3:]
+	}
+	for i, p := range parts {
+		if i < l.flow {
+			m.flow = append(m.flow, &chunk{memory: p})
+		} else {
+			m.free = append(m.free, &chunk{memory: p, home: m.back})
+		}
+	}
+	return m, nil
+}
+
+func (m *memory) close() { m.buffer.Free() }
+
+// cut gives slices of these sizes.
+func cut(sizes []int) (*offheap.Buffer, [][]byte, error) {
+	const line = 64 // bytes of a cache line, of which no two goroutines should share one
+	total := 0
+	for _, n := range sizes {
+		total += (n + line - 1) / line * line
+	}
+	b, err := offheap.New(total)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, rest := make([][]byte, len(sizes)), b.Bytes
+	for i, n := range sizes {
+		list[i], rest = rest[:n:n], rest[(n+line-1)/line*line:]
+	}
+	return b, list, nil
+}
+
+// back takes a chunk of a tensor that has stayed.
+func (m *memory) back(c *chunk) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.free = append(m.free, c)
+	m.wake.Broadcast()
+}
+
+// lease lets a tensor flow into the memory and stay there. Its chunks are promised or, when there are too few, drawn as
+// others give them back. One tensor at a time draws: whoever holds chunks of an incomplete tensor can then complete it.
+type lease struct {
+	m        *memory
+	promised int
+	draws    bool
+}
+
+// lease returns nil where n chunks cannot stay, or cannot now: then the tensor is read again, from the page cache if there
+// is room.
+func (m *memory) lease(n int) *lease {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case n <= len(m.free)-m.promised:
+		m.promised += n
+		return &lease{m: m, promised: n}
+	case n <= m.stay && !m.drawn:
+		m.drawn = true
+		return &lease{m: m, draws: true}
+	}
+	return nil
+}
+
+// chunk waits for one.
+func (l *lease) chunk(ctx context.Context) (*chunk, error) {
+	m := l.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	defer context.AfterFunc(ctx, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.wake.Broadcast()
+	})()
+	for l.promised == 0 && len(m.free) <= m.promised {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		m.wake.Wait()
+	}
+	if l.promised > 0 {
+		l.promised--
+		m.promised--
+	}
+	c := m.free[len(m.free)-1]
+	m.free = m.free[:len(m.free)-1]
+	return c, nil
+}
+
+// end says that the tensor is in memory, or will not be. A second call does nothing.
+func (l *lease) end() {
+	if l == nil {
+		return
+	}
+	l.m.mu.Lock()
+	defer l.m.mu.Unlock()
+	l.m.promised -= l.promised
+	if l.draws {
+		l.m.drawn = false
+	}
+	l.promised, l.draws = 0, false
+}
+
+// slot is the memory of one block of rows on its way from the source to the file.
+type slot struct {
+	in    []byte // rows that are read again, as many as are read at once
+	codes []int8 // unless those of the whole matrix are kept; then the numbers of the codes (FORMAT F12)
+	bytes []byte // packed; none where the layout packs the whole matrix at once
+}
+
+type slotSize struct{ in, codes, bytes int }
+
+func (s *slotSize) cover(t slotSize) {
+	s.in, s.codes, s.bytes = max(s.in, t.in), max(s.codes, t.codes), max(s.bytes, t.bytes)
+}
