@@ -19,21 +19,28 @@ func (x *extent) add(w []float32) {
 		x.lo, x.hi = w[0], w[0]
 	}
 	x.n += len(w)
+	s := *x // a copy lives in registers
 	for _, v := range w {
 		m := math.Abs(float64(v))
-		x.bad = x.bad || !(m <= math.MaxFloat32)
-		t := x.sum + m // Neumaier: what the addition loses is kept apart
-		if x.sum >= m {
-			x.low += (x.sum - t) + m
+		s.bad = s.bad || !(m <= math.MaxFloat32)
+		t := s.sum + m // Neumaier: what the addition loses is kept apart
+		if s.sum >= m {
+			s.low += (s.sum - t) + m
 		} else {
-			x.low += (m - t) + x.sum
+			s.low += (m - t) + s.sum
 		}
-		x.sum = t
-		x.lo, x.hi = min(x.lo, v), max(x.hi, v)
-		if m > 0 && (x.small == 0 || float32(m) < x.small) {
-			x.small = float32(m)
+		s.sum = t
+		if v < s.lo {
+			s.lo = v
+		}
+		if v > s.hi {
+			s.hi = v
+		}
+		if m > 0 && (s.small == 0 || float32(m) < s.small) {
+			s.small = float32(m)
 		}
 	}
+	*x = s
 }
 
 func (x *extent) finite() bool { return !x.bad }

@@ -54,7 +54,7 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 		if err != nil {
 			return err
 		}
-		return u.compare(row, codes, x)
+		return u.compare(row, codes, x, w.bytes[:len(x)*w.size])
 	})
 }
 
@@ -67,11 +67,15 @@ type units struct {
 	perRow int // units of a row
 	scales []float32
 	whole  *extent // of the tensor, when all of it is one unit
+
+	all *[1 << 16]int8 // codes of weights of 16 bits, for the parameter of
+	of  float32
 }
 
-// compare compares whole rows, from row on.
-func (u *units) compare(row int, codes []int8, w []float32) error {
-	for ; len(codes) > 0; row, codes, w = row+1, codes[u.k:], w[u.k:] {
+// compare compares whole rows, from row on; bytes are those of the weights.
+func (u *units) compare(row int, codes []int8, w []float32, bytes []byte) error {
+	size := len(bytes) / len(w)
+	for ; len(codes) > 0; row, codes, w, bytes = row+1, codes[u.k:], w[u.k:], bytes[u.k*size:] {
 		if u.def.row != nil {
 			if err := u.def.row(w[:u.k], codes[:u.k], u.scales[row], u.dtype); err != nil {
 				return broken("", "row %d: %v", row, err)
@@ -91,14 +95,46 @@ func (u *units) compare(row int, codes []int8, w []float32) error {
 			if err != nil {
 				return err
 			}
-			for k := from; k < to; k++ {
-				if want := u.def.code(w[k], a); want != codes[k] {
-					return broken("", "row %d, column %d: code %d; quantizer and source give %d (weight %v)", row, k, codes[k], want, w[k])
-				}
+			if k := from + u.differ(codes[from:to], w[from:to], bytes[from*size:to*size], a); k < to {
+				return broken("", "row %d, column %d: code %d; quantizer and source give %d (weight %v)", row, k, codes[k], u.def.code(w[k], a), w[k])
 			}
 		}
 	}
 	return nil
+}
+
+// differ is the first place at which the code of a weight is another one, or len(w).
+func (u *units) differ(codes []int8, w []float32, bytes []byte, a float32) int {
+	if u.whole != nil && len(bytes) == 2*len(w) {
+		all := u.codesOf(a)
+		for i, c := range codes {
+			if all[binary.LittleEndian.Uint16(bytes[2*i:])] != c {
+				return i
+			}
+		}
+		return len(w)
+	}
+	for i, v := range w {
+		if u.def.code(v, a) != codes[i] {
+			return i
+		}
+	}
+	return len(w)
+}
+
+// codesOf are the codes of all weights of 16 bits. A tensor that is one unit has more weights than that.
+func (u *units) codesOf(a float32) *[1 << 16]int8 {
+	if u.all == nil || u.of != a {
+		u.all, u.of = &[1 << 16]int8{}, a
+		for i := range u.all {
+			v := halves()[i]
+			if u.dtype == "BF16" {
+				v = math.Float32frombits(uint32(i) << 16)
+			}
+			u.all[i] = u.def.code(v, a)
+		}
+	}
+	return u.all
 }
 
 // parameter finds what codes of unit number at depend on, and checks its scale.
@@ -146,14 +182,18 @@ func (w *source) read(row, n int) ([]float32, error) {
 	if err := w.from.ReadAt(w.t, b, int64(row)*int64(w.k)*int64(w.size)); err != nil {
 		return nil, err
 	}
-	wide := halves()
-	for i := range x {
-		switch w.t.DType {
-		case "F32":
+	switch w.t.DType {
+	case "F32":
+		for i := range x {
 			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-		case "BF16":
+		}
+	case "BF16":
+		for i := range x {
 			x[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16)
-		case "F16":
+		}
+	case "F16":
+		wide := halves()
+		for i := range x {
 			x[i] = wide[binary.LittleEndian.Uint16(b[2*i:])]
 		}
 	}

@@ -142,7 +142,7 @@ func quotient(lo, hi float64) func(w, s float32) int8 {
 
 // rounded is x rounded half to even and clipped.
 func rounded(x float32, lo, hi float64) int8 {
-	return int8(math.Max(lo, math.Min(hi, math.RoundToEven(float64(x)))))
+	return int8(math.RoundToEven(max(lo, min(hi, float64(x))))) // lo and hi are integers
 }
 
 // stretched is w/α, clipped as ParetoQ does.
