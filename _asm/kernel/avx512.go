@@ -27,8 +27,6 @@ type stream struct {
 
 	// open loads the packed weights at off(DI) into operand register d[0]; d[1] is free. With whole it fills all of d.
 	open func(g *vnni512, d []int, off int, masked bool)
-	// store writes the results of a token; nil: those of field f, register r are rows f·lanes+16·r … of the panel.
-	store func(g *vnni512, t int)
 }
 
 func (s *stream) fields() int   { return 8 / s.bits }
@@ -359,11 +357,7 @@ func (g *vnni512) finish() {
 			g.p("VPMULLD Z%d, Z%d, Z%d", mul, a, a)
 			g.p("VPADDD Z%d, Z%d, Z%d", add, a, a)
 		}
-		if g.store != nil {
-			g.store(g, t)
-		} else {
-			g.storeRows(t)
-		}
+		g.storeRows(t)
 		if t < g.tokens-1 {
 			g.p("ADDQ R9, DX")
 		}

@@ -44,10 +44,6 @@ func streams512() []stream {
 			name: fmt.Sprintf("bytesRows%d512", rows),
 			doc:  fmt.Sprintf("multiply %d-row panels of int8, 1 to 6 tokens at once.", rows),
 			bits: 8, regs: rows / 16, split: 1, most: 6, open: bytes512,
-		}, stream{
-			name: fmt.Sprintf("bitsRows%d512", rows),
-			doc:  fmt.Sprintf("multiply %d-row panels of bits in VNNI4 order, 1 to 3 tokens at once.", rows),
-			bits: 1, regs: 1, split: 128 / rows, most: 3, open: bits512, store: storeBits512, fixed: identity8(),
 		})
 	}
 	return list
@@ -102,35 +98,9 @@ func e2m1Table() []string {
 	return dwords(bytes.Repeat(t[:], 4))
 }
 
-// bits512 transposes blocks of 8 × 8 bits, so that a byte holds one column of eight pairs of rows, of which bit f
-// belongs to pair 7−f: byte j of a 64-bit word is the product of the word, as a bit matrix, with unit vector j.
-func bits512(g *vnni512, d []int, off int, masked bool) {
-	if masked {
-		g.load(d[0], off, masked)
-		g.p("VGF2P8AFFINEQB $0, Z%d, Z%d, Z%d", d[0], g.fixedReg, d[0])
-		return
-	}
-	g.p("VGF2P8AFFINEQB $0, %d(DI), Z%d, Z%d", off, g.fixedReg, d[0])
-}
-
 // identity8 is the unit vectors of eight bits.
 func identity8() []string {
 	return dwords(bytes.Repeat([]byte{1, 2, 4, 8, 16, 32, 64, 128}, 8))
-}
-
-// storeBits512: lane 2·h+p of the sum of bit f is row 16·h+2·(7−f)+p.
-func storeBits512(g *vnni512, t int) {
-	for f := range 8 {
-		a := g.acc(t, f, 0)
-		for h := 0; h < 8/g.split; h += 2 {
-			if h == 2 {
-				g.p("VEXTRACTI32X4 $1, Y%d, X%d", a, a)
-			}
-			y := 4 * (16*h + 2*(7-f))
-			g.p("VMOVQ X%d, %d(DX)", a, y)
-			g.p("VPEXTRQ $1, X%d, %d(DX)", a, y+64)
-		}
-	}
 }
 
 // ternlog is the immediate of VPTERNLOG for a function of destination, second and third operand.

@@ -147,7 +147,9 @@ func (o *KernelOptions) cases() (list []*kernelCase, err error) {
 			if k.Alphabets != nil {
 				spec.Alphabet = k.Alphabets[0]
 			}
-			if slices.Contains(kernel.For(spec), k) {
+			// Of kernels with one name the first is taken: others are for CPUs that lack something.
+			all := kernel.For(spec)
+			if i := slices.IndexFunc(all, func(o *kernel.Kernel) bool { return o.String() == k.String() }); i >= 0 && all[i] == k {
 				list = addCase(list, spec, k)
 			}
 		}

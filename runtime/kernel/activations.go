@@ -27,6 +27,7 @@ type Activations struct {
 	maxN    int
 	columns columns
 	nibbles nibbles
+	quads   [2]quads // by bitOrder
 }
 
 // NewActivations allocates room for maxN tokens of k columns and selects all of them, with every element zero.
@@ -53,6 +54,9 @@ func (x *Activations) Row(t int) []int8 { return x.rows[t*x.Stride:][:x.K:x.K] }
 func (x *Activations) Finish() {
 	clear(x.columns.ready)
 	clear(x.nibbles.ready)
+	for i := range x.quads {
+		clear(x.quads[i].ready)
+	}
 	for t := range x.N {
 		row, sums := x.rows[t*x.Stride:][:x.Stride], x.sums[t*x.sumStride():][:x.sumStride()]
 		total := int32(0)

@@ -28,6 +28,13 @@ func (x *Activations) nibbleTable(t int) []byte {
 	return tables
 }
 
+// nibbleFamily is a family that reads the tables; a lane is a group of four columns.
+func nibbleFamily(funcs []func(*tile)) family {
+	return family{funcs: funcs, columns: 8, lanes: 1, tables: func(x *Activations, t, lo, _ int) (*int8, int32) {
+		return &asInt8(x.nibbleTable(t))[lo/8*64], 0
+	}}
+}
+
 // nibbleTablesGeneric is the definition of the tables of pairs of groups of columns.
 func nibbleTablesGeneric(tables []byte, x []int8) {
 	for pair := range len(tables) / 64 {

@@ -23,6 +23,7 @@ type tile struct {
 	ldy    int    // bytes between tokens
 	steps  int    // whole steps along the columns
 	tail   int    // mask of the 32-bit lanes of a last, incomplete step; 0 = none
+	half   int    // where a kernel takes two panels for one: bytes to the second
 	mul    int32
 	add    [maxTokens]int32
 
@@ -39,10 +40,15 @@ const (
 
 // How much is multiplied at a time. A call takes as many panels as runBytes hold: setting one up costs about 100 ns, and
 // what it does must stay below 100 µs, as assembly cannot be interrupted by the collector. The panels of a run are
-// multiplied by as many tokens as blockBytes hold, whole tiles. Both together stay in a second-level cache.
+	token, run := c.x.Stride, max(1, runBytes/p.panel)
+	if p.tables != nil {
+		token *= tableBytes
+	}
+	block := max(blockBytes/token/len(p.funcs), 1) * len(p.funcs)
 const (
 	runBytes   = 128 << 10
 	blockBytes = 256 << 10
+	tableBytes = 8 // of what a kernel reads in place of an activation
 )
 
 // tiled multiplies panels by calls of assembly kernels.
@@ -61,9 +67,12 @@ type family struct {
 	columns int           // of a step, a multiple of 4
 	lanes   int           // 32-bit lanes that four columns fill in a step; 0: the last step may run into the padding
 
-	// The kernel reads tables of nibbles in place of activations, eight columns per step; tail is 1 for a group of four
-	// columns left over.
-	nibbles bool
+	// Where the kernel reads tables in place of activations: those of a token from column lo on, and what is to be added to
+	// the results of columns lo to hi.
+	tables func(x *Activations, t, lo, hi int) (first *int8, add int32)
+
+	// The number of panels that are one to the kernel; 0 = 1. Where two are, a last panel without a partner is its own.
+	panels int
 
 	// Where a call multiplies only some rows of a panel: the number of calls, and from one to the next the distance of
 	// the packed bytes and of the rows.
@@ -94,13 +103,21 @@ func newTiled(w *Weights, l pack.Paneled, packed []byte, f family, o operands) (
 		return nil, err
 	}
 	panel, err := pack.PanelSize(l, w.Shape.K)
-	w.rows = l.PanelRows()
-	f.parts = max(f.parts, 1)
+	f.parts, f.panels = max(f.parts, 1), max(f.panels, 1)
+	w.rows, panel = f.panels*l.PanelRows(), f.panels*panel
 	return &tiled{f, o, w, packed, panel, step}, err
 }
 
 func (p *tiled) mul(c call) {
+<<<<<<< HEAD
 	block, run := max(blockBytes/c.x.Stride/len(p.funcs), 1)*len(p.funcs), max(1, runBytes/p.panel)
+=======
+	token, run := c.x.Stride, max(1, runBytes/p.panel)
+	if p.tables != nil {
+		token *= tableBytes
+	}
+	block := max(blockBytes/token, len(p.funcs))
+>>>>>>> 5cfbec5 (Look sums of four sign weights up by byte permutations on AVX-512)
 	if p.parts > 1 {
 		run = 1 // so that the other parts find the panel in the cache
 	}
@@ -125,13 +142,13 @@ func (p *tiled) mul(c call) {
 func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
 	s, groups := p.w.Shape, p.w.Groups()
 	t := tile{
-		panels: p1 - p0, panel: p.panel, ldx: c.x.Stride, ldy: 4 * c.ldy * groups,
+		panels: p1 - p0, panel: p.panel, half: p.panel / 2, ldx: c.x.Stride, ldy: 4 * c.ldy * groups,
 		mul: p.operands.mul, table: p.table, block: p.block,
 	}
 	for g := range groups {
 		lo, hi := g*p.w.Group, min((g+1)*p.w.Group, s.K)
-		if p.nibbles {
-			t.x = &asInt8(c.x.nibbleTable(t0))[lo/8*64]
+		if p.tables != nil {
+			t.x, t.add[0] = p.tables(c.x, t0, lo, hi)
 		} else {
 			t.x = &c.x.rows[t0*c.x.Stride+lo]
 		}
@@ -152,9 +169,6 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
 
 // steps is the number of whole steps of some columns, and the lanes of an incomplete one.
 func (f *family) steps(columns int) (whole, tail int) {
-	if f.nibbles {
-		return ceilDiv(columns, 4) / 2, ceilDiv(columns, 4) % 2
-	}
 	if f.lanes == 0 {
 		return ceilDiv(columns, f.columns), 0
 	}
@@ -186,6 +200,9 @@ func (p *tiled) runRows(t tile, tokens, columns int, w []byte, y []int32, rows i
 	var scratch [maxTokens * maxPanel]int32
 	ldy := t.ldy / 4
 	t.ldy = 4 * maxPanel
+	if rows <= p.w.rows/2 {
+		t.half = 0
+	}
 	p.run(t, tokens, columns, w, scratch[:])
 	for i := range tokens {
 		copy(y[i*ldy:][:rows], scratch[i*maxPanel:])

@@ -13,8 +13,8 @@ import (
 func kernels256() []*Kernel {
 	base3 := operands{mul: 1, add: -1, block: math.MaxInt16 / (5 * 2 * 2 * MaxActivation)} // five digits of two columns per step
 	bits := [2]family{
-		{funcs: bitsRows32256Funcs, columns: 8, nibbles: true},
-		{funcs: bitsRows64256Funcs, columns: 8, nibbles: true},
+		nibbleFamily(bitsRows32256Funcs),
+		nibbleFamily(bitsRows64256Funcs),
 	}
 	// Single bits are summed at their place, 8 at most: two columns per step in 16 bits, any number in 32.
 	one := digits[pack.Int1.Name]

@@ -10,8 +10,8 @@ import (
 // neonKernels lists the kernels on 128-bit registers, with the dot product extension of ARMv8.2 and without it.
 func neonKernels() []*Kernel {
 	bits := [2]family{
-		{funcs: bitsRows32NEONFuncs, columns: 8, nibbles: true},
-		{funcs: bitsRows64NEONFuncs, columns: 8, nibbles: true},
+		nibbleFamily(bitsRows32NEONFuncs),
+		nibbleFamily(bitsRows64NEONFuncs),
 	}
 	one := operands{mul: 2, add: 1, block: columns16(1)} // +1, −1 = 0, 1 are multiplied as 0, −1
 	dot := panelFuncs{

@@ -17,7 +17,7 @@ func avx512Kernels() []*Kernel {
 			About: "fields cut out by masks, 512-bit dot products",
 		}, family{funcs: funcs, columns: columns, lanes: lanes, pairs: pairs})
 	}
-	return []*Kernel{
+	return append(signs512(), []*Kernel{
 		masks("vnni4i", []string{pack.Ternary.Name}, 8, 8, ternaryRows32512, ternaryPairs512...),
 		masks("vnni4i", int2, 8, 8, fields2Rows32512, fields2Pairs512...),
 		masks("vnni4i", []string{pack.Int1.Name}, 16, 4, fields1Rows32512),
@@ -30,11 +30,9 @@ func avx512Kernels() []*Kernel {
 		e2m1512("vnni4i-64", e2m1Rows64512),
 		bytes512("vnni4", bytesRows32512),
 		bytes512("vnni4-64", bytesRows64512),
-		bits512("vnni4", 16, 4, bitsRows32512),
-		bits512("vnni4-64", 8, 8, bitsRows64512),
 		trits512Kernel(),
 		universal(AVX512VNNI),
-	}
+	}...)
 }
 
 func e2m1512(layout string, funcs []func(*tile)) *Kernel {
@@ -49,13 +47,6 @@ func bytes512(layout string, funcs []func(*tile)) *Kernel {
 		Layout: layout, Alphabets: []string{pack.Int8.Name}, step: 4,
 		About: "512-bit dot products",
 	}, family{funcs: funcs, columns: 4, lanes: 16})
-}
-
-func bits512(layout string, columns, lanes int, funcs []func(*tile)) *Kernel {
-	return vnni512(&Kernel{
-		Layout: layout, Alphabets: []string{pack.Int1.Name}, needs: gfni, most: mostScaled, step: columns,
-		About: "blocks of 8 × 8 bits transposed, then fields cut out by masks, 512-bit dot products",
-	}, family{funcs: funcs, columns: columns, lanes: lanes})
 }
 
 func trits512Kernel() *Kernel {

@@ -239,18 +239,6 @@ func bytesRows32512x6(t *tile)
 var bytesRows32512 = []func(*tile){bytesRows32512x1, bytesRows32512x2, bytesRows32512x3, bytesRows32512x4, bytesRows32512x5, bytesRows32512x6}
 
 //go:noescape
-func bitsRows32512x1(t *tile)
-
-//go:noescape
-func bitsRows32512x2(t *tile)
-
-//go:noescape
-func bitsRows32512x3(t *tile)
-
-// bitsRows32512 multiply 32-row panels of bits in VNNI4 order, 1 to 3 tokens at once.
-var bitsRows32512 = []func(*tile){bitsRows32512x1, bitsRows32512x2, bitsRows32512x3}
-
-//go:noescape
 func e2m1Rows64512x1(t *tile)
 
 //go:noescape
@@ -291,15 +279,3 @@ func bytesRows64512x6(t *tile)
 
 // bytesRows64512 multiply 64-row panels of int8, 1 to 6 tokens at once.
 var bytesRows64512 = []func(*tile){bytesRows64512x1, bytesRows64512x2, bytesRows64512x3, bytesRows64512x4, bytesRows64512x5, bytesRows64512x6}
-
-//go:noescape
-func bitsRows64512x1(t *tile)
-
-//go:noescape
-func bitsRows64512x2(t *tile)
-
-//go:noescape
-func bitsRows64512x3(t *tile)
-
-// bitsRows64512 multiply 64-row panels of bits in VNNI4 order, 1 to 3 tokens at once.
-var bitsRows64512 = []func(*tile){bitsRows64512x1, bitsRows64512x2, bitsRows64512x3}

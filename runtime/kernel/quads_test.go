@@ -1,0 +1,33 @@
+package kernel
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestQuadTables(t *testing.T) {
+	if !slices.ContainsFunc(kernels, func(k *Kernel) bool { return k.ISA == AVX512VNNI && k.needs&vbmi != 0 && Have(k.ISA) && selected.features&vbmi != 0 }) {
+		t.Skip("plain Go is all there is")
+	}
+	r := rand.New(rand.NewPCG(23, 24))
+	for _, order := range []bitOrder{columnsUp, columnsDown} {
+		for n := 1; n < 20; n++ {
+			x := make([]int8, n*quadColumns)
+			for i := range x {
+				x[i] = int8(r.IntN(255) - 127)
+			}
+			for i := range 8 { // the largest entries
+				x[i] = MaxActivation * int8(1-i%2*2)
+			}
+			got, want := make([]byte, n*quadBytes), make([]byte, n*quadBytes)
+			gotSums, wantSums := make([]int32, n), make([]int32, n)
+			makeQuads(order, &got[0], &gotSums[0], &x[0], n)
+			quadTablesGeneric(order, want, wantSums, x)
+			if !bytes.Equal(got, want) || !slices.Equal(gotSums, wantSums) {
+				t.Fatalf("order %d, %d steps: tables differ", order, n)
+			}
+		}
+	}
+}
