@@ -40,11 +40,7 @@ const (
 
 // How much is multiplied at a time. A call takes as many panels as runBytes hold: setting one up costs about 100 ns, and
 // what it does must stay below 100 µs, as assembly cannot be interrupted by the collector. The panels of a run are
-	token, run := c.x.Stride, max(1, runBytes/p.panel)
-	if p.tables != nil {
-		token *= tableBytes
-	}
-	block := max(blockBytes/token/len(p.funcs), 1) * len(p.funcs)
+// multiplied by as many tokens as blockBytes hold, whole tiles. Both together stay in a second-level cache.
 const (
 	runBytes   = 128 << 10
 	blockBytes = 256 << 10
@@ -109,15 +105,11 @@ func newTiled(w *Weights, l pack.Paneled, packed []byte, f family, o operands) (
 }
 
 func (p *tiled) mul(c call) {
-<<<<<<< HEAD
-	block, run := max(blockBytes/c.x.Stride/len(p.funcs), 1)*len(p.funcs), max(1, runBytes/p.panel)
-=======
 	token, run := c.x.Stride, max(1, runBytes/p.panel)
 	if p.tables != nil {
 		token *= tableBytes
 	}
-	block := max(blockBytes/token, len(p.funcs))
->>>>>>> 5cfbec5 (Look sums of four sign weights up by byte permutations on AVX-512)
+	block := max(blockBytes/token/len(p.funcs), 1) * len(p.funcs)
 	if p.parts > 1 {
 		run = 1 // so that the other parts find the panel in the cache
 	}
