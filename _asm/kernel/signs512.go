@@ -127,7 +127,7 @@ func (g *signs512) place(pair int) int {
 	if !g.interlace {
 		return pair
 	}
-	words := g.rows / 16 // of 64 bits per group, each with every so-manieth pair
+	words := g.rows / 16 // of 64 bits per group of columns, eight pairs each
 	return pair%words*8 + pair/words
 }
 
