@@ -75,6 +75,7 @@ func everyBit(t *testing.T, path string, header, data int) {
 			t.Fatal(err)
 		}
 	}
+	t.Logf("%d flips in the header, %d in the data", 8*tensors[0].begin/header, 8*(len(b)-tensors[0].begin)/data)
 	for bit := 0; bit < 8*tensors[0].begin; bit += header {
 		flip(bit, func() {
 			bad := failed(run(t, path, Options{Level: File}))
@@ -124,6 +125,7 @@ func everyTruncation(t *testing.T, path string, step int) {
 			t.Fatalf("%d of %d bytes: %v", n, len(b), bad)
 		}
 	}
+	t.Logf("%d truncations", len(b)/step)
 	for _, more := range [][]byte{{0}, {' '}, make([]byte, 64), b} {
 		write(t, path, append(bytes.Clone(b), more...))
 		if bad := failed(run(t, path, Options{Level: File})); len(bad) != 1 || !anyRule.MatchString(bad[0].Rule) {
