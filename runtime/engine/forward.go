@@ -212,7 +212,7 @@ func (e *Engine) head() error {
 // logits computes those of the n tokens p.rows. Those of a single token go straight to their place.
 func (e *Engine) logits(n int) {
 	p, d := &e.pass, e.desc
-	if e.screened(n) && e.screenLogits(n) {
+	if e.screened() && e.screenLogits(n) {
 		return
 	}
 	y := p.logits

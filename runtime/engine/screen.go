@@ -32,8 +32,8 @@ type screen struct {
 }
 
 const (
-	screenRows  = 4      // most inputs that are screened; more are better served by the whole head
-	screenSpace = 4      // rows of logits that the sums and bounds of one input take
+	screenRows  = 8      // inputs that are screened at once: enough to be bound by arithmetic, not by memory
+	screenSpace = 2      // rows of logits that the sums, and in their place the bounds, of one input take
 	screenSteps = 32512  // 127.5·255: the largest q
 	screenMost  = 1 << 2 // the part of the head that may be computed afterwards; beyond it all of it is
 	tinyWeight  = 1.5e-36
@@ -65,8 +65,8 @@ func (l *loader) loadScreen() *screen {
 }
 
 // screened says whether the logits of the tokens p.rows can be screened.
-func (e *Engine) screened(n int) bool {
-	if e.weights.screen == nil || n > screenRows || n > e.pass.headRows/screenSpace {
+func (e *Engine) screened() bool {
+	if e.weights.screen == nil {
 		return false
 	}
 	for _, t := range e.pass.rows {
@@ -77,16 +77,20 @@ func (e *Engine) screened(n int) bool {
 	return true
 }
 
-// screenTask computes bounds of the logits of rows of the head: low and high are [n][Vocab].
+// screenTask computes bounds of the logits of rows of the head.
 type screenTask struct {
 	*Engine
-	n         int
-	sums      []int32 // [2n][Vocab]
-	low, high []float32
-	step      [screenRows]float64 // d
-	bound     [screenRows]float64 // C
-	tiny      [screenRows]float64 // of rows without a scale
+	n      int
+	sums   []int32             // [2n][Vocab]: of hi and of lo of each input
+	bounds []float32           // the same memory: lower and upper bounds
+	step   [screenRows]float64 // d
+	bound  [screenRows]float64 // C
+	tiny   [screenRows]float64 // of rows without a scale
 }
+
+// low and high are the bounds of input r.
+func (k *screenTask) low(r int) []float32  { return k.bounds[2*r*k.desc.Vocab:][:k.desc.Vocab] }
+func (k *screenTask) high(r int) []float32 { return k.bounds[(2*r+1)*k.desc.Vocab:][:k.desc.Vocab] }
 
 // split writes the input of row r as 255·hi + lo and returns d, C and the bound of tiny rows.
 func (s *screen) split(r int, x []float32) (d, bound, tiny float64) {
@@ -109,12 +113,12 @@ func (k *screenTask) Do(from, to int) {
 	s.codes.Mul(k.sums, vocab, s.x, from, to)
 	m0, m1 := from*s.codes.PanelRows(), min(to*s.codes.PanelRows(), vocab)
 	for r := range k.n {
-		hi, lo := k.sums[2*r*vocab:], k.sums[(2*r+1)*vocab:]
+		hi, lo, low, high := k.sums[2*r*vocab:], k.sums[(2*r+1)*vocab:], k.low(r), k.high(r)
 		for m := m0; m < m1; m++ {
 			scale := float64(s.scales[m])
 			y := scale * k.step[r] * float64(255*int64(hi[m])+int64(lo[m]))
 			b := scale*k.bound[r] + k.tiny[r] + 1e-6*math.Abs(y) // the last for the rounding to float32
-			k.low[r*vocab+m], k.high[r*vocab+m] = float32(y-b), float32(y+b)
+			low[m], high[m] = float32(y-b), float32(y+b)
 		}
 	}
 }
@@ -133,29 +137,38 @@ func (k *exactTask) Do(from, to int) {
 	}
 }
 
-// screen computes the logits of the tokens p.rows that can be among the largest, and of those that are to be kept; the
-// others become −Inf. It reports false, having done nothing, when those are too many.
+// screenLogits computes the logits of the n tokens p.rows that can be among the largest, and of those that are to be
+// kept; the others become −Inf. It reports false, and what it did is void, when those are too many.
 func (e *Engine) screenLogits(n int) bool {
-	p, s, vocab := &e.pass, e.weights.screen, e.desc.Vocab
+	p := &e.pass
 	e.input(n, prepareTask{fan: &e.weights.head, src: p.h, stride: e.desc.Hidden, rows: p.rows, norm: e.weights.norm})
-	if p.wrong.Load() {
-		return true
+	most := min(screenRows, p.headRows/screenSpace)
+	for from := 0; from < n && !p.wrong.Load(); from += most {
+		if !e.screenSome(from, min(from+most, n)) {
+			return false
+		}
 	}
+	return true
+}
+
+// screenSome is screenLogits for the tokens p.rows[from:to], whose inputs are there.
+func (e *Engine) screenSome(from, to int) bool {
+	p, s, n := &e.pass, e.weights.screen, to-from
 	k := &p.screen
-	*k = screenTask{Engine: e, n: n, sums: asInt32(p.logits), low: p.logits[2*n*vocab:], high: p.logits[3*n*vocab:]}
+	*k = screenTask{Engine: e, n: n, sums: asInt32(p.logits), bounds: p.logits}
 	s.x.Reset(2 * n)
 	for r := range n {
-		k.step[r], k.bound[r], k.tiny[r] = s.split(r, p.x[r*e.desc.Hidden:][:e.desc.Hidden])
+		k.step[r], k.bound[r], k.tiny[r] = s.split(r, p.x[(from+r)*e.desc.Hidden:][:e.desc.Hidden])
 	}
 	s.x.Finish()
 	e.pool.Run(s.codes.Panels(), s.codes.Chunk(2*n, e.opt.Threads), k)
-	for r, t := range p.rows {
-		tok := &p.tokens[t]
-		p.choose(k.low[r*vocab:][:vocab], k.high[r*vocab:][:vocab], tok.top, tok.keep)
-		if len(p.candidates) > vocab/screenMost {
+	for r := range n {
+		tok := &p.tokens[p.rows[from+r]]
+		p.choose(k.low(r), k.high(r), tok.top, tok.keep)
+		if len(p.candidates) > e.desc.Vocab/screenMost {
 			return false
 		}
-		e.exact(r, tok.logits)
+		e.exact(from+r, tok.logits)
 	}
 	return true
 }

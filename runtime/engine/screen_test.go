@@ -243,23 +243,43 @@ func TestScreenedTextIsTheSame(t *testing.T) {
 	}
 }
 
-// TestScreenOfBatches: several sequences at once, more than are screened, and some that want everything.
+// TestScreenOfBatches: several sequences at once, more than are screened together and than have their logits computed
+// together. Where one of these wants everything, all get it.
 func TestScreenOfBatches(t *testing.T) {
-	e, whole := engine(t, withHead(t, func(int, []float32) {}), Options{Sequences: 6}), engine(t, tiny(t), Options{})
-	for n := 1; n <= 6; n++ {
-		var batch []Chunk
-		for i := range n {
-			batch = append(batch, Chunk{Seq: sequence(t, e), Tokens: []int{10 * n, i}, Logits: make([]float32, e.desc.Vocab), Top: 5})
-		}
-		if err := e.Forward(context.Background(), batch); err != nil {
-			t.Fatal(err)
-		}
-		for i, c := range batch {
-			want := logits(t, whole, c.Tokens, 1)[0]
-			if g, w := order21(c.Logits)[:5], order21(want)[:5]; !slices.Equal(g, w) || c.Logits[g[4]] != want[g[4]] {
-				t.Errorf("%d sequences: number %d: %v, want %v", n, i, g, w)
+	const most = mostHeadRows + 4
+	e, whole := engine(t, withHead(t, func(int, []float32) {}), Options{Sequences: most, Threads: 2}), engine(t, tiny(t), Options{})
+	for _, n := range []int{1, 2, screenRows, screenRows + 1, mostHeadRows, most} {
+		for _, everything := range []bool{false, true} {
+			var batch []Chunk
+			for i := range n {
+				batch = append(batch, Chunk{Seq: sequence(t, e), Tokens: []int{10 * n, i}, Logits: make([]float32, e.desc.Vocab), Top: 1 + 3*i%7, Keep: []int{7 * i, 100}})
 			}
-			c.Seq.Close()
+			if everything {
+				batch[n/2].Top = 0
+			}
+			before := e.ScreenedRows()
+			if err := e.Forward(context.Background(), batch); err != nil {
+				t.Fatal(err)
+			}
+			if screened := e.ScreenedRows() > before; screened != (!everything || n == most) {
+				t.Errorf("%d sequences, one wants everything: %v; screened: %v", n, everything, screened)
+			}
+			for i, c := range batch {
+				want, top := logits(t, whole, c.Tokens, 1)[0], c.Top
+				if top == 0 {
+					top = e.desc.Vocab
+				}
+				g, w := order21(c.Logits)[:top], order21(want)[:top]
+				for _, m := range append(c.Keep, w...) {
+					if c.Logits[m] != want[m] {
+						t.Errorf("%d sequences: number %d: logit %d is %v, want %v", n, i, m, c.Logits[m], want[m])
+					}
+				}
+				if !slices.Equal(g, w) {
+					t.Errorf("%d sequences: number %d: %v, want %v", n, i, g, w)
+				}
+				c.Seq.Close()
+			}
 		}
 	}
 }

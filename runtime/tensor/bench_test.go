@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -18,7 +19,7 @@ func BenchmarkMul(b *testing.B) {
 			for _, n := range []int{1, 4, 8, 16} {
 				const cols = 2560
 				rows := size / cols / typ.Size()
-				m, err := NewMatrix(typ, rows, cols, make([]byte, rows*cols*typ.Size()))
+				m, err := NewMatrix(typ, rows, cols, bytes.Repeat([]byte{0x3c}, rows*cols*typ.Size()))
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -88,8 +88,24 @@ func (m *Matrix) Mul(y []float32, ldy int, x []float32, ldx, n, from, to int) {
 	if from >= to || n < 1 {
 		return
 	}
+	_, _ = y[(n-1)*ldy+to-from-1], x[(n-1)*ldx+m.Cols-1]
+	block := to - from
+	if n > tile {
+		block = rowBlock
+	}
+	for ; from < to; from += block {
+		block = min(block, to-from)
+		m.mul(y, ldy, x, ldx, n, from, from+block)
+		y = y[block:]
+	}
+}
+
+// rowBlock is the rows that all vectors visit before the next ones: meanwhile they stay in the first-level cache, and the
+// rows behind them are on their way.
+const rowBlock = 32
+
+func (m *Matrix) mul(y []float32, ldy int, x []float32, ldx, n, from, to int) {
 	w, ldw, rows := m.bytes(from, to), m.Cols*m.Type.Size(), to-from
-	_, _ = y[(n-1)*ldy+rows-1], x[(n-1)*ldx+m.Cols-1]
 	for t, step := 0, 1; t < n; t += step {
 		step = 1
 		if n-t >= tile {

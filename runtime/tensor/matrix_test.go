@@ -39,7 +39,7 @@ func TestMul(t *testing.T) {
 		r := rand.New(rand.NewPCG(9, 10))
 		for _, typ := range []Type{F32, F16, BF16} {
 			for cols := 1; cols <= longest; cols++ {
-				rows, n := 1+r.IntN(11), 1+r.IntN(10)
+				rows, n := 1+r.IntN(11), 1+r.IntN(24)
 				draw := numbers
 				if cols%3 == 0 {
 					draw = ordinary // sums that mean something
