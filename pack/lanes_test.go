@@ -20,7 +20,7 @@ func TestLanes(t *testing.T) {
 		if f == nil || f.fast == nil || f.fast.lanes == nil {
 			continue
 		}
-		for i := range 150 {
+		for i := range 60 {
 			s := Shape{M: 1 + r.IntN(3*f.fast.panel), K: 1 + r.IntN(200)}
 			want := NewMatrix(s, alphabetOf(t, l))
 			randomize(r, want.Codes, want.Alphabet)
