@@ -36,6 +36,17 @@ type chain struct {
 	busy    bool
 }
 
+// openChain tells that chunks of a file will come; closeChain, that no more will.
+func (c *crew) openChain()  { c.countChains(1) }
+func (c *crew) closeChain() { c.countChains(-1) }
+
+func (c *crew) countChains(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open += n
+	c.wake.Signal()
+}
+
 // addChunk takes the next chunk of a file.
 func (c *crew) addChunk(s *chain, k *chunk) {
 	c.mu.Lock()

@@ -10,9 +10,10 @@ import (
 // crew is the goroutines that compute in a run. Others feed it: they read source files in order, and wait for disks and
 // memory. Whoever of the crew is free takes what is most urgent:
 //
-//  1. the digest of a source file, which cannot be divided: it ends last when it has to wait;
+//  1. the digest of a source file, which cannot be divided, or of two at once;
 //  2. what has just been read, while it is in the cache;
-//  3. blocks of tensors of which all is known that their codes depend on: they give memory back.
+//  3. blocks of tensors of which all is known that their codes depend on: they give memory back;
+//  4. the digest of one file while others are read too, whose next chunk could be digested in the same time.
 //
 // No task waits for another one.
 type crew struct {
@@ -22,6 +23,7 @@ type crew struct {
 	wake      sync.Cond
 	chains    []*chain // with bytes to digest, and nobody at it
 	digesting int      // goroutines
+	open      int      // chains of files that are being read
 	fresh     []task
 	blocks    []blockTask
 	slots     []*slot // that are free
@@ -113,8 +115,9 @@ func (c *crew) next() func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for !c.ended {
+		digest := len(c.chains) > 0 && c.digesting < max(1, c.jobs/2)
 		switch {
-		case len(c.chains) > 0 && c.digesting < max(1, c.jobs/2):
+		case digest && len(c.chains) >= min(2, c.open):
 			return c.digest()
 		case len(c.fresh) > 0:
 			t := c.fresh[0]
@@ -124,6 +127,8 @@ func (c *crew) next() func() {
 			t, s := c.blocks[0], c.slots[len(c.slots)-1]
 			c.blocks, c.slots = c.blocks[1:], c.slots[:len(c.slots)-1]
 			return c.begin(t.at, func() error { return t.do(s) })
+		case digest:
+			return c.digest()
 		case c.feeding == 0 && c.running == 0:
 			c.wake.Broadcast()
 			return nil

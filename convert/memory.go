@@ -19,7 +19,7 @@ type limits struct {
 	slots   int // bytes of all slots, unless a single one takes more
 }
 
-var usualLimits = limits{chunk: 1 << 19, flow: 32, spare: 40, perCode: 2, slots: 10 << 20}
+var usualLimits = limits{chunk: 1 << 19, flow: 16, spare: 36, perCode: 2, slots: 10 << 20}
 
 // memory is divided into chunks, slots, and a matrix.
 type memory struct {

@@ -78,17 +78,21 @@ func TestMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
 	}
-	type size struct{ layers, hidden, intermediate, vocab, jobs int }
-	sizes := []size{{1, 2048, 8192, 1000, 2}, {4, 2048, 8192, 8000, 2}, {1, 2048, 8192, 1000, 64}}
+	type size struct {
+		layers, hidden, intermediate, vocab, jobs int
+		layout                                    string
+	}
+	// vnni4i packs panels of rows, i2s single rows, hf-u8 the whole matrix.
+	sizes := []size{{1, 2048, 8192, 1000, 2, "vnni4i"}, {4, 2048, 8192, 8000, 2, "vnni4i"}, {1, 2048, 8192, 1000, 64, "vnni4i"}, {2, 2048, 8192, 1000, 2, "i2s"}, {2, 2048, 8192, 1000, 64, "hf-u8"}}
 	if os.Getenv("LOWPACK_LONG") != "" {
-		sizes = []size{{2, 4096, 14336, 1000, 2}, {44, 4096, 14336, 128256, 2}}
+		sizes = []size{{2, 4096, 14336, 1000, 2, "vnni4i"}, {44, 4096, 14336, 128256, 2, "vnni4i"}}
 	}
 	first := int64(0)
 	for _, s := range sizes {
 		dir, largest := sparse(t, s.layers, s.hidden, s.intermediate, s.vocab)
-		peak := peakAnonymous(t, dir, s.jobs)
+		peak := peakAnonymous(t, dir, s.jobs, s.layout)
 		bound := int64(64<<20 + 2*largest)
-		t.Logf("%d layers, %d jobs: %d MiB of at most %d MiB", s.layers, s.jobs, peak>>20, bound>>20)
+		t.Logf("%d layers, %d jobs, %s: %d MiB of at most %d MiB", s.layers, s.jobs, s.layout, peak>>20, bound>>20)
 		if peak > bound {
 			t.Errorf("%d layers, %d jobs: %d MiB of anonymous memory; at most %d MiB are allowed", s.layers, s.jobs, peak>>20, bound>>20)
 		}
@@ -97,7 +101,7 @@ func TestMemory(t *testing.T) {
 		}
 		// When the collector runs moves the peak by some MiB; growth with the file, even by one byte in ten, would be more.
 		const moment = 16 << 20
-		if s.jobs == sizes[0].jobs && peak > first+moment {
+		if s.jobs == sizes[0].jobs && s.layout == sizes[0].layout && peak > first+moment {
 			t.Errorf("%d layers, %d jobs: %d MiB; the smallest checkpoint takes %d", s.layers, s.jobs, peak>>20, first>>20)
 		}
 		if peak < blockCodes {
@@ -106,18 +110,28 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryLimit converts 0.7 GB of weights where the kernel grants 256 MiB, page cache included. It needs the right to
-// make a control group.
+// TestMemoryLimit converts 0.7 GB of weights where the kernel grants 256 MiB, page cache included: what is read again comes
+// from the disk then, and the bytes are the same. It needs the right to make a control group.
 func TestMemoryLimit(t *testing.T) {
 	group := memoryGroup(t, 256<<20)
 	dir, _ := sparse(t, 4, 2048, 8192, 8000)
-	p := startProcess(t, dir, filepath.Join(filepath.Dir(dir), "out.safetensors"), 2)
-	if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(p.cmd.Process.Pid)), 0o644); err != nil {
-		p.cmd.Process.Kill()
-		t.Fatal(err)
-	}
-	if err := <-p.done; err != nil {
-		t.Fatalf("%v\n%s", err, p.out.String())
+	for _, layout := range []string{"vnni4i", "i2s"} {
+		free, tight := newPlace(t, ""), place{dir: onDisk(t)} // memory is what the first one has
+		tight.target = filepath.Join(tight.dir, "out.safetensors")
+		if err := <-startProcess(t, dir, free.target, 3, "LOWPACK_TEST_LAYOUT="+layout).done; err != nil {
+			t.Fatal(err)
+		}
+		p := startProcess(t, dir, tight.target, 2, "LOWPACK_TEST_LAYOUT="+layout)
+		if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(p.cmd.Process.Pid)), 0o644); err != nil {
+			p.cmd.Process.Kill()
+			t.Fatal(err)
+		}
+		if err := <-p.done; err != nil {
+			t.Fatalf("%v\n%s", err, p.out.String())
+		}
+		if digestAlone(t, tight) != digestAlone(t, free) {
+			t.Errorf("%s: other bytes with little memory", layout)
+		}
 	}
 }
 
@@ -144,9 +158,9 @@ func memoryGroup(t *testing.T, limit int) string {
 }
 
 // peakAnonymous converts in a new process and returns the largest RssAnon seen.
-func peakAnonymous(t *testing.T, dir string, jobs int) (peak int64) {
+func peakAnonymous(t *testing.T, dir string, jobs int, layout string) (peak int64) {
 	t.Helper()
-	p := startProcess(t, dir, filepath.Join(filepath.Dir(dir), "out.safetensors"), jobs)
+	p := startProcess(t, dir, filepath.Join(filepath.Dir(dir), "out.safetensors"), jobs, "LOWPACK_TEST_LAYOUT="+layout)
 	for {
 		select {
 		case err := <-p.done:

@@ -195,7 +195,9 @@ func (t *packing) close() error {
 		return err
 	}
 	t.entry.CodesSHA = hex.EncodeToString(t.codes.Sum(nil))
-	return t.finish()
+	err := t.finish()
+	t.fill, t.wrote, t.finish, t.ready = nil, nil, nil, nil // and what these hold
+	return err
 }
 
 func (t *packing) fail(err error) error { return fmt.Errorf("tensor %q: %w", t.entry.Name, err) }

@@ -82,6 +82,8 @@ func (r *run) readFile(ctx context.Context, name string, flow chan *chunk) error
 	slices.SortFunc(steps, func(a, b *step) int { // an empty tensor begins where the next one does
 		return cmp.Or(cmp.Compare(a.from.Begin, b.from.Begin), cmp.Compare(a.from.Size, b.from.Size), cmp.Compare(a.from.Name, b.from.Name))
 	})
+	s.crew.openChain()
+	defer s.crew.closeChain()
 	return s.read(ctx, steps)
 }
 
