@@ -28,7 +28,18 @@ type stream struct {
 	source *packed.Source
 	chain  chain
 	flow   chan *chunk // memory for what does not stay
+	queue  chan reading
 }
+
+// reading is a part of the file that is being read, and what comes after all before it and this are read.
+type reading struct {
+	at   int64
+	done chan error
+	then func() error
+}
+
+// readAhead is the number of parts that wait in the queue at most, so that a disk has work while a chunk is handed over.
+const readAhead = 2
 
 // user is what becomes of a tensor of a stream: chunk after chunk in ascending order, and the end. A chunk is released as
 // often as uses says.
@@ -84,8 +95,44 @@ func (r *run) readFile(ctx context.Context, name string, flow chan *chunk) error
 	})
 	s.crew.openChain()
 	defer s.crew.closeChain()
-	return s.read(ctx, steps)
+	s.queue = make(chan reading, readAhead)
+	begun := make(chan error, 1)
+	go func() {
+		defer close(s.queue)
+		begun <- s.read(ctx, steps)
+	}()
+	return cmp.Or(s.handOver(), <-begun)
 }
+
+// handOver does what is to be done when parts of the file have been read, in order, and waits for all of them.
+func (s *stream) handOver() (first error) {
+	for x := range s.queue {
+		err := <-x.done
+		if err == nil && first == nil {
+			err = x.then()
+		}
+		if err != nil && first == nil {
+			first = err
+			s.crew.fail(x.at, err)
+		}
+	}
+	return first
+}
+
+// begin reads a part of the file.
+func (s *stream) begin(ctx context.Context, at int64, read, then func() error) error {
+	x := reading{at, make(chan error, 1), then}
+	go func() { x.done <- read() }()
+	select {
+	case s.queue <- x:
+		return nil
+	case <-ctx.Done():
+		<-x.done
+		return context.Cause(ctx)
+	}
+}
+
+func nothing() error { return nil }
 
 // read goes through the tensors of some steps, in file order.
 func (s *stream) read(ctx context.Context, steps []*step) error {
@@ -108,7 +155,7 @@ func (s *stream) read(ctx context.Context, steps []*step) error {
 		return err
 	}
 	if s.chain.hash != nil && s.source.Size == 0 {
-		return s.digested()
+		return s.begin(ctx, s.base[s.source.Name], nothing, s.digested)
 	}
 	return nil
 }
@@ -125,20 +172,27 @@ func (s *stream) skip(ctx context.Context, from, to int64) error {
 			return err
 		}
 		c.at, c.data = s.base[s.source.Name]+off, c.memory[:min(chunk, to-off)]
-		n, err := s.file.ReadAt(c.data, off)
-		if errors.Is(err, io.EOF) && n < len(c.data) {
-			err = fmt.Errorf("%w: %s has %d bytes; it had %d", pack.ErrCorrupt, s.source.Name, off+int64(n), s.source.Size)
-		} else if n < len(c.data) {
-			err = fmt.Errorf("%s: %w", s.source.Name, err)
-		} else {
-			err = nil
-		}
+		err = s.begin(ctx, c.at, func() error { return s.readGap(c.data, off) }, func() error {
+			s.pass(c, nil, 0)
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		s.pass(c, nil, 0)
 	}
 	return nil
+}
+
+// readGap reads what belongs to no tensor of the share.
+func (s *stream) readGap(data []byte, off int64) error {
+	n, err := s.file.ReadAt(data, off)
+	switch {
+	case n == len(data):
+		return nil
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%w: %s has %d bytes; it had %d", pack.ErrCorrupt, s.source.Name, off+int64(n), s.source.Size)
+	}
+	return fmt.Errorf("%s: %w", s.source.Name, err)
 }
 
 // tensor reads a tensor for all that some steps make of it.
@@ -177,19 +231,22 @@ func (s *stream) tensor(ctx context.Context, t checkpoint.Tensor, steps []*step)
 		}
 		off := int64(i) * unit
 		c.at, c.data = s.base[t.File]+t.Begin+off, c.memory[:min(unit, t.Size-off)]
-		if err := s.run.read(t, c.data, off); err != nil {
-			s.crew.fail(c.at, err)
-			return err
-		}
-		s.pass(c, users, i)
-	}
-	memory.end()
-	for _, u := range users {
-		if err := u.end(ctx); err != nil {
+		err = s.begin(ctx, c.at, func() error { return s.run.read(t, c.data, off) }, func() error {
+			s.pass(c, users, i)
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.begin(ctx, s.base[t.File]+t.Begin, nothing, func() error {
+		for _, u := range users {
+			if err := u.end(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // settle lets a tensor stay in memory, if codes are made of it that ask for that and if there is room.
