@@ -160,3 +160,12 @@ func behindScale(p place) place {
 	p.At += 2
 	return p
 }
+
+// fractions maps v in 0..242 to v/243, rounded up, in units of 1/256. No two v share a byte. Larger v do not occur.
+func fractions() *[256]uint8 {
+	var t [256]uint8
+	for v := range 243 {
+		t[v] = uint8((256*v + 242) / 243)
+	}
+	return &t
+}

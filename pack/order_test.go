@@ -67,10 +67,10 @@ func w2a8Thread(b []byte, x []int8, columns, block, tx, ty int) (sum int32) {
 	return sum
 }
 
-// TestTritKernel multiplies the bytes of vnni4t as they are and triples them, without ever extracting a digit; sums wrap
-// as 32-bit registers do.
+// TestTritKernel multiplies the bytes of vnni4t and their remainders, without ever extracting a digit; sums wrap as 32-bit
+// registers do.
 func TestTritKernel(t *testing.T) {
-	for _, s := range []Shape{{64, 20}, {64, 33020}, {128, 2560}} {
+	for _, s := range []Shape{{80, 4}, {80, 140000}, {160, 2560}} {
 		m, b, x := operands(t, Spec{Name: "vnni4t"}, s, 2)
 		compareProducts(t, "vnni4t", tritKernel(b, x, s), product(m, x))
 		for i := range m.Codes {
@@ -89,27 +89,28 @@ func TestTritKernel(t *testing.T) {
 
 func tritKernel(b []byte, x []int8, s Shape) []int32 {
 	y := make([]int32, s.M)
-	padded := up(s.K, tritColumns)
-	xs := make([]int8, padded)
-	copy(xs, x)
 	var xsum int32
-	for _, v := range xs {
+	for _, v := range x {
 		xsum += int32(v)
 	}
-	for m := range y {
-		var sumQ, sumNext int32 // Σ q·x and Σ q'·x
-		for k := 0; k < padded; k += tritColumns {
-			for j := range 4 {
-				q := b[m/64*64*padded/5+k/20*256+m%64*4+j]
-				for i := range 5 {
-					next := 3 * q
-					sumQ += int32(q) * int32(xs[k+4*i+j])
-					sumNext += int32(next) * int32(xs[k+4*i+j])
-					q = next
-				}
+	// Inverses modulo 2³² of 81, 27, 9 and 3.
+	inverse := [...]uint32{0x781948B1, 0x684BDA13, 0x38E38E39, 0xAAAAAAAB}
+	for lane := range s.M / 5 {
+		var sums [6]int32 // Σ r·x of the byte and of its remainders; of the last, by 1, nothing is left
+		for k := range s.K {
+			r := b[lane/16*16*s.K+k/4*64+lane%16*4+k%4]
+			for i, t := range [...]byte{81, 27, 9, 3, 1} {
+				sums[i] += int32(r) * int32(x[k])
+				r %= t
 			}
 		}
-		y[m] = (3*sumQ-sumNext)>>8 - xsum // a digit is weight + 1
+		for i := range 5 {
+			d := sums[i] - sums[i+1]
+			if i < 4 {
+				d *= int32(inverse[i])
+			}
+			y[lane/16*80+16*i+lane%16] = d - xsum // a digit is weight + 1
+		}
 	}
 	return y
 }

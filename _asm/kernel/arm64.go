@@ -16,8 +16,8 @@ type word64 struct {
 
 // words64 are such instructions by name, and what is constant behind a comma.
 var words64 = map[string]word64{
-	"cmgt":      {0x4E203400, "16b", "16b", "16b"},
 	"mul":       {0x4E209C00, "16b", "16b", "16b"},
+	"mul 4s":    {0x4EA09C00, "4s", "4s", "4s"},
 	"sadalp":    {0x4E606800, "4s", "8h", ""},
 	"saddw":     {0x0E601000, "4s", "4s", "4h"},
 	"saddw2":    {0x4E601000, "4s", "4s", "8h"},
@@ -30,13 +30,12 @@ var words64 = map[string]word64{
 	"smlal2":    {0x4E208000, "8h", "16b", "16b"},
 	"smull":     {0x0E20C000, "8h", "8b", "8b"},
 	"smull2":    {0x4E20C000, "8h", "16b", "16b"},
-	"sshr, #8":  {0x4F380400, "4s", "4s", ""},
 	"sshr, #4":  {0x4F3C0400, "4s", "4s", ""},
 	"sxtl":      {0x0F08A400, "8h", "8b", ""},
 	"sxtl2":     {0x4F08A400, "8h", "16b", ""},
 	"uaddlp":    {0x6E202800, "8h", "16b", ""},
-	"umull":     {0x2E20C000, "8h", "8b", "8b"},
-	"umull2":    {0x6E20C000, "8h", "16b", "16b"},
+	"umin":      {0x6E206C00, "16b", "16b", "16b"},
+	"urshr, #5": {0x6F0B2400, "16b", "16b", ""},
 }
 
 // w writes such an instruction on registers d, n and m.
@@ -44,6 +43,7 @@ func (f *file) w(name string, regs ...int) {
 	i := words64[name]
 	code := i.code | regs[1]<<5 | regs[0]
 	mnemonic, constant, _ := strings.Cut(name, ",")
+	mnemonic, _, _ = strings.Cut(mnemonic, " ") // what follows tells forms of the same name apart
 	text := fmt.Sprintf("%s v%d.%s, v%d.%s", mnemonic, regs[0], i.d, regs[1], i.n)
 	if i.m != "" {
 		code |= regs[2] << 16

@@ -46,9 +46,9 @@ func cost(t *testing.T, line string) pipes {
 	kind := map[string]string{
 		"ADD": "-", "SUBS": "-", "SUB": "-", "BNE": "-", "BGE": "-", "CBNZ": "-", "MOVD": "-",
 		"VAND": "V", "VEOR": "V", "VADD": "V", "VSUB": "V", "VTBL": "V", "VCMTST": "V", "VADDP": "V", "VUADDW": "V", "VUADDW2": "V",
-		"sdot": "V", "cmgt": "V", "uaddlp": "V", "saddw": "V", "saddw2": "V",
-		"smlal": "V0", "smlal2": "V0", "smull": "V0", "smull2": "V0", "umull": "V0", "umull2": "V0", "mul": "V0 V0",
-		"VUSHR": "V1", "VSHL": "V1", "VUSHLL": "V1", "VUSHLL2": "V1", "sxtl": "V1", "sxtl2": "V1", "sadalp": "V1",
+		"sdot": "V", "umin": "V", "uaddlp": "V", "saddw": "V", "saddw2": "V",
+		"smlal": "V0", "smlal2": "V0", "smull": "V0", "smull2": "V0", "mul": "V0 V0",
+		"VUSHR": "V1", "VSHL": "V1", "VUSHLL": "V1", "VUSHLL2": "V1", "urshr": "V1", "sxtl": "V1", "sxtl2": "V1", "sadalp": "V1",
 		"PRFM": "L", "FMOVS": "L", "MOVHU": "L", "VLD1R": "L V", "FLDPQ": "LL", "FSTPQ": "LLLL V",
 	}[name]
 	if name == "FMOVQ" {

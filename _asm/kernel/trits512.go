@@ -2,52 +2,49 @@ package main
 
 import "fmt"
 
-// Base-3 bytes with 512-bit VPDPBUSD and VBMI. A step is 20 columns of 64 rows, 256 bytes; each byte holds the digits of
-// five columns of a row. Two tables of 256 bytes take a byte apart: the first gives digits 0 to 3 in fields of two bits,
-// the second gives digit 4. A lookup is two permutations under complementary masks, as a permutation sees 128 entries.
+// Base-3 bytes with 512-bit VPDPBUSD and VBMI. A step is four columns of 80 rows, 64 bytes; each byte r holds the digits of
+// five rows. r mod 81 is below 128, so one permutation of bytes looks up its four digits, in fields of two bits, which masks
+// alone cut out. Five operands have sums of their own: the byte, the fields together, and three fields at their place.
 //
-// For one token the fields are cut out by masks alone and summed apart; for more they are shifted down, so that one sum
-// serves all digits.
-//
-// A load of 64 bytes takes a core as long as a product. So activations are loaded once per digit for all rows of a step,
-// and tables are kept in registers as far as these go.
+// All of them share activations, so the digits' sums follow at the end: the first field's is that of the fields together
+// less the others, and the first digit's is that of the byte less the others, divided by 81, which has an inverse modulo
+// 2³².
 type trits512 struct {
 	*file
 	tokens int
 
-	tables []string // operands: two for the bytes below 128, two for the others; first for digits 0 to 3, then for digit 4
-	fields [tritRegs]int
-	xs     []int
-	digit  int
-	masks  map[string]int // constants that found a register
-	free   int
+	copies       int // of the sums, used in turn, so that no sum waits for the one before it
+	xs           []int
+	byte, other  int    // registers: weights, then digits 1 to 4; what is less
+	field        [2]int // cut out
+	limit, table int
+	rest         string   // the second half of the table, a register or memory
+	masks        []string // of fields 1 to 3, the same
+	free         int
 }
 
-const tritRegs = 4 // 64-byte registers per step
+const (
+	trits        = 5  // digits of a byte
+	tritRows     = 80 // of a panel
+	tritInverse  = "0x781948b1"
+	tritUnrolled = 4 // steps
+)
 
 func trits512File() *file {
 	f := newFile("trits_avx512vnni", "amd64")
 	var funcs []string
-	for t := 1; t <= 4; t++ {
-		g := &trits512{file: f, tokens: t}
+	for t := 1; t <= 5; t++ {
+		g := &trits512{file: f, tokens: t, copies: max(1, 2/t)}
 		name := fmt.Sprintf("trits512x%d", t)
 		g.function(name)
 		funcs = append(funcs, name)
 	}
-	f.table("trits512", "multiply 64-row panels of base-3 bytes, 1 to 4 tokens at once.", funcs)
+	f.table("trits512", "multiply 80-row panels of base-3 bytes, 1 to 5 tokens at once.", funcs)
 	return f
 }
 
-// sums is the number of sums per token and register.
-func (g *trits512) sums() int {
-	if g.tokens == 1 {
-		return 4
-	}
-	return 1
-}
-
-// acc is the sum of digit i.
-func (g *trits512) acc(t, r, i int) int { return (t*tritRegs+r)*g.sums() + i%g.sums() }
+// acc is the sum of operand i.
+func (g *trits512) acc(t, i, copy int) int { return (copy*g.tokens+t)*trits + i }
 
 func (g *trits512) take() int {
 	if g.free == 32 {
@@ -59,130 +56,156 @@ func (g *trits512) take() int {
 
 func (g *trits512) function(name string) {
 	beginTile512(g.file, name, g.tokens)
-	g.free = g.tokens * tritRegs * g.sums()
-	for r := range g.fields {
-		g.fields[r] = g.take()
-	}
-	for range g.tokens {
-		g.xs = append(g.xs, g.take())
-	}
-	g.digit = g.take()
-	g.masks = map[string]int{}
-	masks := []string{bytesOf(0x03)}
-	if g.sums() > 1 {
-		masks = append(masks, bytesOf(0x0c))
-	}
-	for _, m := range masks {
-		g.masks[m] = g.take()
-		g.p("VPBROADCASTD %s, Z%d", g.word(m), g.masks[m])
-	}
-	for i, t := range tritTables512() {
-		table := g.rodata(fmt.Sprintf("trits%d", i), t)
-		if i%2 == 0 || g.free+8-i <= 32 { // the second operand of a permutation may be memory
-			r := g.take()
-			g.p("VMOVDQU64 %s, Z%d", table, r)
-			table = fmt.Sprintf("Z%d", r)
+	sums := g.copies * g.tokens * trits
+	g.free = sums
+	g.allocate()
+	panels86(g.file, tritRows, func() {
+		for i := range sums {
+			g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
 		}
-		g.tables = append(g.tables, table)
+		g.panel()
+	})
+}
+
+// allocate hands out the registers above the sums. Activations that find none are operands in memory.
+func (g *trits512) allocate() {
+	g.byte, g.other, g.field = g.take(), g.take(), [2]int{g.take(), g.take()}
+	g.limit, g.table = g.take(), g.take()
+	g.p("VPBROADCASTD %s, Z%d", g.word(bytesOf(81)), g.limit)
+	for range g.tokens {
+		if g.tokens <= 4 {
+			g.xs = append(g.xs, g.take())
+		}
 	}
-	panels86(g.file, 16*tritRegs, g.panel)
+	registers := tritTable512()
+	g.p("VMOVDQU64 %s, Z%d", g.rodata("trits0", registers[:16]), g.table)
+	if g.rest = g.rodata("trits1", registers[16:]); g.free < 32 {
+		r := g.take()
+		g.p("VMOVDQU64 %s, Z%d", g.rest, r)
+		g.rest = fmt.Sprintf("Z%d", r)
+	}
+	for f := 1; f < 4; f++ {
+		mask := g.word(bytesOf(3 << (2 * f)))
+		if g.free < 32 {
+			r := g.take()
+			g.p("VPBROADCASTD %s, Z%d", mask, r)
+			mask = fmt.Sprintf("Z%d", r)
+		}
+		g.masks = append(g.masks, mask)
+	}
 }
 
 // panel multiplies the columns of a panel.
 func (g *trits512) panel() {
-	for i := range g.tokens * tritRegs * g.sums() {
-		g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
-	}
-	loop := g.newLabel("loop")
+	loop, rest, one, done := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("one"), g.newLabel("done")
+	g.p("SUBQ $%d, CX", tritUnrolled)
+	g.p("JLT %s", rest)
 	g.p("PCALIGN $64")
 	g.at(loop)
 	announce(g.file)
-	for r, v := range g.fields {
-		g.p("VMOVDQU64 %d(DI), Z%d", pace*r, v)
-		g.p("VPMOVB2M Z%d, K%d", v, 1+r)
-		g.lookup(g.tables[:4], r, v)
+	for u := range tritUnrolled {
+		g.step(u)
 	}
-	for i := range 5 {
-		for t, x := range g.xs {
-			g.p("VPBROADCASTD %d%s, Z%d", 4*i, tokenAddress(t), x)
-		}
-		for r := range tritRegs {
-			g.makeDigit(r, i)
-			for t, x := range g.xs {
-				g.p("VPDPBUSD Z%d, Z%d, Z%d", x, g.digit, g.acc(t, r, i))
-			}
-		}
-	}
-	g.p("ADDQ $%d, DI", pace*tritRegs)
-	g.p("ADDQ $20, SI")
+	g.advance(tritUnrolled)
+	g.p("SUBQ $%d, CX", tritUnrolled)
+	g.p("JGE %s", loop)
+	g.at(rest)
+	g.p("ADDQ $%d, CX", tritUnrolled)
+	g.p("JZ %s", done)
+	g.at(one)
+	g.step(0)
+	g.advance(1)
 	g.p("DECQ CX")
-	g.p("JNZ %s", loop)
+	g.p("JNZ %s", one)
+	g.at(done)
 	g.finish()
 }
 
-// lookup replaces the bytes of register r of a step, in v, by what a table says. Elements that one permutation leaves
-// alone are still indices for the other.
-func (g *trits512) lookup(table []string, r, v int) {
-	g.p("KNOTQ K%d, K7", 1+r)
-	g.p("VPERMI2B %s, %s, K7, Z%d", table[1], table[0], v)
-	g.p("VPERMI2B %s, %s, K%d, Z%d", table[3], table[2], 1+r, v)
+func (g *trits512) advance(steps int) {
+	g.p("ADDQ $%d, DI", pace*steps)
+	g.p("ADDQ $%d, SI", 4*steps)
 }
 
-// makeDigit makes digit i of register r an operand, times 4^i where digits have sums of their own.
-func (g *trits512) makeDigit(r, i int) {
-	if i == 4 {
-		g.p("VMOVDQU64 %d(DI), Z%d", pace*r, g.digit)
-		g.lookup(g.tables[4:], r, g.digit)
-		return
+// step emits one step, u steps ahead of the pointers.
+func (g *trits512) step(u int) {
+	for t, x := range g.xs {
+		g.p("VPBROADCASTD %d%s, Z%d", 4*u, tokenAddress(t), x)
 	}
-	from, mask := g.fields[r], bytesOf(3)
-	if g.sums() > 1 {
-		mask = bytesOf(byte(3 << (2 * i)))
-	} else if i > 0 {
-		g.p("VPSRLW $%d, Z%d, Z%d", 2*i, from, g.digit)
-		from = g.digit
+	g.p("VMOVDQU64 %d(DI), Z%d", pace*u, g.byte)
+	g.multiply(g.byte, 0, u)
+	for range 2 { // a difference below zero wraps, and is not the minimum
+		g.p("VPSUBB Z%d, Z%d, Z%d", g.limit, g.byte, g.other)
+		g.p("VPMINUB Z%d, Z%d, Z%d", g.other, g.byte, g.byte)
 	}
-	if m, ok := g.masks[mask]; ok {
-		g.p("VPANDD Z%d, Z%d, Z%d", m, from, g.digit)
-	} else {
-		g.p("VPANDD.BCST %s, Z%d, Z%d", g.word(mask), from, g.digit)
+	g.p("VPERMI2B %s, Z%d, Z%d", g.rest, g.table, g.byte)
+	g.multiply(g.byte, 1, u)
+	g.mask(0)
+	for i := range g.masks {
+		if i+1 < len(g.masks) {
+			g.mask(i + 1) // a product ahead: a fiftieth faster than one after the other
+		}
+		g.multiply(g.field[i%2], 2+i, u)
 	}
 }
 
+// mask cuts out field i+1.
+func (g *trits512) mask(i int) {
+	suffix := ""
+	if g.masks[i][0] != 'Z' {
+		suffix = ".BCST"
+	}
+	g.p("VPANDD%s %s, Z%d, Z%d", suffix, g.masks[i], g.byte, g.field[i%2])
+}
+
+// multiply adds the products of a register with all tokens to the sums of operand i.
+func (g *trits512) multiply(v, i, u int) {
+	for t := range g.tokens {
+		a := g.acc(t, i, u%g.copies)
+		if g.xs == nil {
+			g.p("VPDPBUSD.BCST %d%s, Z%d, Z%d", 4*u, tokenAddress(t), v, a)
+		} else {
+			g.p("VPDPBUSD Z%d, Z%d, Z%d", g.xs[t], v, a)
+		}
+	}
+}
+
+// finish makes the digits' sums of those of the operands, and stores them.
 func (g *trits512) finish() {
-	mul, add := g.xs[0], g.digit
+	n := g.tokens * trits
+	for i := n; i < n*g.copies; i++ {
+		g.p("VPADDD Z%d, Z%d, Z%d", i, i%n, i%n)
+	}
 	g.p("MOVQ tile_y(AX), DX")
 	g.p("MOVQ tile_ldy(AX), R9")
-	g.p("VPBROADCASTD tile_mul(AX), Z%d", mul)
+	add, rest := g.other, g.byte
 	for t := range g.tokens {
+		d := g.acc(t, 0, 0)
+		for i := 2; i < trits; i++ {
+			g.p("VPSUBD Z%d, Z%d, Z%d", d+i, d+1, d+1)
+			g.p("VPSRAD $%d, Z%d, Z%d", 2*(i-1), d+i, d+i)
+		}
+		g.p("VMOVDQA64 Z%d, Z%d", d+1, rest)
+		for i := 2; i < trits; i++ { // 27·d₁ + 9·d₂ + 3·d₃ + d₄
+			g.p("VPADDD Z%d, Z%d, Z%d", rest, rest, add)
+			g.p("VPADDD Z%d, Z%d, Z%d", add, rest, rest)
+			g.p("VPADDD Z%d, Z%d, Z%d", d+i, rest, rest)
+		}
+		g.p("VPSUBD Z%d, Z%d, Z%d", rest, d, d)
+		g.p("VPMULLD.BCST %s, Z%d, Z%d", g.word(tritInverse), d, d)
 		g.p("VPBROADCASTD (tile_add+%d)(AX), Z%d", 4*t, add)
-		for r := range tritRegs {
-			a := g.acc(t, r, 0)
-			for i := 1; i < g.sums(); i++ {
-				g.p("VPSRAD $%d, Z%d, Z%d", 2*i, a+i, a+i)
-				g.p("VPADDD Z%d, Z%d, Z%d", a+i, a, a)
-			}
-			g.p("VPMULLD Z%d, Z%d, Z%d", mul, a, a)
-			g.p("VPADDD Z%d, Z%d, Z%d", add, a, a)
-			g.p("VMOVDQU32 Z%d, %d(DX)", a, pace*r)
+		for i := range trits {
+			g.p("VPADDD Z%d, Z%d, Z%d", add, d+i, d+i)
+			g.p("VMOVDQU32 Z%d, %d(DX)", d+i, pace*i)
 		}
 		g.p("ADDQ R9, DX")
 	}
 }
 
-// tritTables512 is the digits of a byte b = ⌈256·v/243⌉, v = 81·d₀ + 27·d₁ + 9·d₂ + 3·d₃ + d₄: first d₀ to d₃ in fields
-// of two bits, then d₄, in registers of 64 bytes.
-func tritTables512() (registers [][]string) {
-	var fields, last [256]byte
-	for b := range 256 {
-		v := b * 243 / 256
-		fields[b] = byte(v/81 | v/27%3<<2 | v/9%3<<4 | v/3%3<<6)
-		last[b] = byte(v % 3)
+// tritTable512 is the four digits of a number below 81, the most significant one in the lowest of four fields of two bits.
+func tritTable512() []string {
+	var fields [128]byte
+	for v := range fields {
+		fields[v] = byte(v/27%3 | v/9%3<<2 | v/3%3<<4 | v%3<<6)
 	}
-	for _, table := range [][256]byte{fields, last} {
-		for i := 0; i < 256; i += 64 {
-			registers = append(registers, dwords(table[i:i+64]))
-		}
-	}
-	return registers
+	return dwords(fields[:])
 }

@@ -1,133 +1,193 @@
 package main
 
-// Base-3 bytes on 128-bit registers: 32 rows of a 64-row panel, one token, as in trits256.go. With q₀ a stored byte and
-// qᵢ₊₁ = 3·qᵢ mod 256, digit i is (3·qᵢ − qᵢ₊₁)/256, and the weight one less. Bytes are kept less 128, which
-// multiplication by three modulo 256 preserves, and which makes them signed: s = q − 128. Then (3·sᵢ − sᵢ₊₁)/256 is the
-// weight itself.
+// Base-3 bytes on 128-bit registers, one token. A step is four columns of 80 rows, 64 bytes: four registers of four lanes,
+// each byte with the digits of five rows. Remainders by 81 and 27 are two subtractions and two minima each, as in
+// trits256.go; what is left then is below 32, and a table of two registers looks it up.
 //
-// With dot products nothing is extracted: the kernel sums P = Σ sᵢ·xᵢ and Q = Σ sᵢ₊₁·xᵢ, and (3·P − Q)/256 is the
-// result. Modulo 2³² P and Q may wrap; the difference is at most 256·127 per column.
+// With dot products the remainders are multiplied, and digits' sums are differences of theirs, as in trits256.go. The byte
+// itself is made signed by taking 128 away.
 //
-// Without them s would not fit into 16-bit products, so weights are made of two comparisons: the weight is the number of
-// −43 and 42 that s exceeds, less one. Sums are those of neon.go, five products per step.
+// Without them operands are digits, so that products fit into 16 bits for many steps. Sums of half of the lanes find
+// registers: a panel is passed through twice.
 type trit128 struct {
 	*file
 	dot bool
 }
 
-// Registers: sums 0 to 15, then the bytes of eight registers.
+// Registers: sums 0 to 19, then three tables of two registers. The third table is for digits; else its registers are free.
 const (
-	tritsARM  = 8 // registers of a step
-	tritBytes = 16
-	tritFlip  = 24
-	tritTemp  = 25
-	tritOther = 26
-	tritX     = 27
-	tritHigh  = 29 // 42
-	tritLow   = 30 // −42
+	tritSums  = 20
+	tritTable = 20
+	tritFlip  = 24 // 128 in every byte, with dot products
+	trit81    = 26
+	trit27    = 27
+	tritX     = 28
+	tritByte  = 29
+	tritOther = 30
+	tritDigit = 31
 )
 
 func tritsNEON(f *file, name string, dot bool) {
 	g := &trit128{f, dot}
 	frame := 0
 	if !dot {
-		frame = 16 * 2 * tritsARM
+		frame = 16 * tritSums
 	}
-	panelsARM(f, name, 64, frame, func() {
-		f.p("VMOVI $128, V%d.B16", tritFlip)
-		if !dot {
-			f.p("VMOVI $42, V%d.B16", tritHigh)
-			f.p("VMOVI $%d, V%d.B16", 256-42, tritLow)
+	panelsARM(f, name, tritRows, frame, func() {
+		if dot {
+			f.p("VMOVI $128, V%d.B16", tritFlip)
+			tritTables(f, 9, 3)
+		} else {
+			tritTables(f, 9, 3, 1)
 		}
 	}, func() {
-		f.zero(0, 2*tritsARM)
 		if dot {
 			g.linear()
-		} else {
-			storeSums(f, 2*tritsARM)
-			blocksARM(f, g.compared, func() { widenSums(f, 2*tritsARM, tritTemp) })
+			return
 		}
-		g.finish()
+		for half := range 2 {
+			g.digits(half)
+		}
 	})
-	f.table(name+"Funcs", "multiply 32 rows of 64-row panels of base-3 bytes, one token at a time.", []string{name})
+	f.table(name+"Funcs", "multiply 80-row panels of base-3 bytes, one token at a time.", []string{name})
 }
 
-// load reads the bytes of a step.
-func (g *trit128) load() {
-	for off := 0; off < 16*tritsARM; off += 64 {
-		g.announceARM(off)
-	}
-	for r := range tritsARM {
-		g.p("FMOVQ %d(R1), F%d", 16*r, tritBytes+r)
-		g.p("VEOR V%d.B16, V%d.B16, V%d.B16", tritFlip, tritBytes+r, tritBytes+r)
-	}
-}
-
-func (g *trit128) advance() {
-	g.p("ADD $256, R1, R1")
-	g.p("ADD $20, R4, R4")
-}
-
-// triple multiplies bytes by three.
-func (g *trit128) triple(v int) {
-	g.p("VADD V%d.B16, V%d.B16, V%d.B16", v, v, tritTemp)
-	g.p("VADD V%d.B16, V%d.B16, V%d.B16", tritTemp, v, v)
-}
-
-// linear sums P (sums 0 to 7) and Q (8 to 15).
-func (g *trit128) linear() {
-	loop := g.newLabel("loop")
-	g.at(loop)
-	g.load()
-	g.p("FMOVQ (R4), F%d", tritX)
-	g.p("FMOVS 16(R4), F%d", tritX+1)
-	for digit := range 5 {
-		for r := range tritsARM {
-			v := tritBytes + r
-			g.sdot(r, v, tritX+digit/4, digit%4)
-			g.triple(v)
-			g.sdot(tritsARM+r, v, tritX+digit/4, digit%4)
-		}
-	}
-	g.advance()
-	g.p("SUBS $1, R3, R3")
-	g.p("BNE %s", loop)
-}
-
-// compared emits a step that makes weights: the second comparison less the first, each −1 where it holds.
-func (g *trit128) compared() {
-	g.load()
-	for digit := range 5 {
-		g.p("ADD $%d, R4, R6", 4*digit)
-		g.p("VLD1R (R6), [V%d.S4]", tritX)
-		for r := range tritsARM {
-			v := tritBytes + r
-			g.w("cmgt", tritTemp, v, tritHigh)
-			g.w("cmgt", tritOther, tritLow, v)
-			g.p("VSUB V%d.B16, V%d.B16, V%d.B16", tritTemp, tritOther, tritOther)
-			g.w("smlal", 2*r, tritOther, tritX)
-			g.w("smlal2", 2*r+1, tritOther, tritX)
-			if digit < 4 {
-				g.triple(v)
+// tritTables loads what is looked up for v below 27, and the limits of remainders: two tables for v mod 9 and v mod 3, or
+// three for the digits of 9, 3 and 1.
+func tritTables(f *file, powers ...int) {
+	for i, power := range powers {
+		var table [32]byte
+		for v := range table {
+			if table[v] = byte(v % power); len(powers) == 3 {
+				table[v] = byte(v / power % 3)
 			}
 		}
+		words := dwords(table[:])
+		f.p("MOVD $%s, R6", f.rodata("trits"+words[0][2:]+words[2][2:], words))
+		f.p("FLDPQ (R6), (F%d, F%d)", tritTable+2*i, tritTable+2*i+1)
 	}
-	g.advance()
+	f.p("VMOVI $81, V%d.B16", trit81)
+	f.p("VMOVI $27, V%d.B16", trit27)
 }
 
-// finish stores the sums: register r has rows 4·r to 4·r+3 of the part.
-func (g *trit128) finish() {
-	for r := range tritsARM {
-		if g.dot {
-			g.p("VADD V%d.S4, V%d.S4, V%d.S4", r, r, tritTemp)
-			g.p("VADD V%d.S4, V%d.S4, V%d.S4", tritTemp, r, r)
-			g.p("VSUB V%d.S4, V%d.S4, V%d.S4", tritsARM+r, r, r)
-			g.w("sshr, #8", r, r)
+// tritRemainder makes register to the remainder of register from by what a register holds, a third of what bounds it.
+func tritRemainder(f *file, limit, from, to int) {
+	for range 2 {
+		f.p("VSUB V%d.B16, V%d.B16, V%d.B16", limit, from, tritOther)
+		f.w("umin", to, from, tritOther)
+		from = to
+	}
+}
+
+// tritLookup looks the byte, below 27, up in a table.
+func tritLookup(f *file, table int) {
+	t := tritTable + 2*table
+	f.p("VTBL V%d.B16, [V%d.B16, V%d.B16], V%d.B16", tritByte, t, t+1, tritDigit)
+}
+
+// tritDigitsNEON makes each digit of the byte in turn, in a register. Of 81 and 162 the upper two bits are the digit, of 27
+// and 54 the upper three, rounded.
+func tritDigitsNEON(f *file, use func(i, digit int)) {
+	rest, digit := tritByte, tritDigit
+	for i, limit := range []int{trit81, trit27} {
+		rest, digit = digit, rest
+		tritRemainder(f, limit, digit, rest)
+		f.p("VSUB V%d.B16, V%d.B16, V%d.B16", rest, digit, digit)
+		if limit == trit81 {
+			f.p("VUSHR $6, V%d.B16, V%d.B16", digit, digit)
 		} else {
-			g.p("FMOVQ %d(RSP), F%d", 16+32*r, tritTemp)
-			g.p("FMOVQ %d(RSP), F%d", 32+32*r, tritOther)
-			g.p("VADDP V%d.S4, V%d.S4, V%d.S4", tritOther, tritTemp, r)
+			f.w("urshr, #5", digit, digit)
 		}
-		g.p("FMOVQ F%d, %d(R11)", r, 16*r)
+		use(i, digit)
+	}
+	for i := range 3 {
+		tritLookup(f, i)
+		use(2+i, tritDigit)
+	}
+}
+
+// linear multiplies the byte and its remainders.
+func (g *trit128) linear() {
+	g.zero(0, tritSums)
+	loop := g.newLabel("loop")
+	g.at(loop)
+	g.announceARM(0)
+	g.p("FMOVS (R4), F%d", tritX)
+	for r := range 4 {
+		g.p("FMOVQ %d(R1), F%d", 16*r, tritByte)
+		g.p("VEOR V%d.B16, V%d.B16, V%d.B16", tritFlip, tritByte, tritDigit)
+		g.sdot(trits*r, tritDigit, tritX, 0)
+		for i, limit := range []int{trit81, trit27} {
+			tritRemainder(g.file, limit, tritByte, tritByte)
+			g.sdot(trits*r+1+i, tritByte, tritX, 0)
+		}
+		for i := range 2 {
+			tritLookup(g.file, i)
+			g.sdot(trits*r+3+i, tritDigit, tritX, 0)
+		}
+	}
+	g.p("ADD $64, R1, R1")
+	g.p("ADD $4, R4, R4")
+	g.p("SUBS $1, R3, R3")
+	g.p("BNE %s", loop)
+	g.finishLinear()
+}
+
+// finishLinear makes the digits' sums and stores them. What 128 took away from the byte is 128·Σ x, and Σ x is −add.
+func (g *trit128) finishLinear() {
+	g.p("MOVW tile_add(R0), R2")
+	g.p("VDUP R2, V%d.S4", tritX)
+	g.p("VSHL $7, V%d.S4, V%d.S4", tritX, tritOther)
+	for r := range 4 {
+		g.p("VSUB V%d.S4, V%d.S4, V%d.S4", tritOther, trits*r, trits*r)
+	}
+	for i := range trits {
+		if i < trits-1 {
+			g.p("MOVD $%s, R6", tritInverses[i])
+			g.p("VDUP R6, V%d.S4", tritOther)
+		}
+		for r := range 4 {
+			sum := trits*r + i
+			if i < trits-1 {
+				g.p("VSUB V%d.S4, V%d.S4, V%d.S4", sum+1, sum, sum)
+				g.w("mul 4s", sum, sum, tritOther)
+			}
+			g.p("VADD V%d.S4, V%d.S4, V%d.S4", tritX, sum, sum)
+			g.p("FMOVQ F%d, %d(R11)", sum, 64*i+16*r)
+		}
+	}
+}
+
+// digits multiplies the digits of half of the lanes, two registers of a step.
+func (g *trit128) digits(half int) {
+	g.p("ADD $%d, R10, R1", 32*half)
+	g.p("MOVD tile_steps(R0), R3")
+	g.p("MOVD tile_x(R0), R4")
+	g.zero(0, tritSums)
+	storeSums(g.file, tritSums)
+	blocksARM(g.file, func() {
+		if half == 0 {
+			g.announceARM(0)
+		}
+		g.p("VLD1R (R4), [V%d.S4]", tritX)
+		for r := range 2 {
+			g.p("FMOVQ %d(R1), F%d", 16*r, tritByte)
+			tritDigitsNEON(g.file, func(i, digit int) {
+				sum := 2 * (trits*r + i)
+				g.w("smlal", sum, digit, tritX)
+				g.w("smlal2", sum+1, digit, tritX)
+			})
+		}
+		g.p("ADD $64, R1, R1")
+		g.p("ADD $4, R4, R4")
+	}, func() { widenSums(g.file, tritSums, tritOther) })
+	g.p("MOVW tile_add(R0), R2")
+	g.p("VDUP R2, V%d.S4", tritX)
+	for sum := range tritSums / 2 {
+		g.p("FMOVQ %d(RSP), F%d", 16+32*sum, tritDigit)
+		g.p("FMOVQ %d(RSP), F%d", 32+32*sum, tritOther)
+		g.p("VADDP V%d.S4, V%d.S4, V%d.S4", tritOther, tritDigit, tritDigit)
+		g.p("VADD V%d.S4, V%d.S4, V%d.S4", tritX, tritDigit, tritDigit)
+		g.p("FMOVQ F%d, %d(R11)", tritDigit, 64*(sum%trits)+16*(sum/trits)+32*half)
 	}
 }

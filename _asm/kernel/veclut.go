@@ -8,14 +8,15 @@ import "fmt"
 // runtime/kernel/veclut.go says how the pieces work together.
 
 const (
-	lutRow   = 64 // bytes
-	lutBlock = 64 // rows of weights whose indices are kept at a time
+	lutRow    = 64 // bytes
+	lutColumn = 32 // activations of a column
+	lutBlock  = 80 // rows of weights whose indices are kept at a time
 )
 
 // lutAdds are the kinds of tables and indices: columns and number of tables, indices of a row that lie together.
 var lutAdds = []struct{ digits, groups, tile int }{
 	{4, 8, 1}, {4, 8, 4}, {4, 8, 8},
-	{5, 4, 1}, {5, 4, 2}, {5, 4, 4},
+	{5, 4, 1}, {5, 4, 2},
 }
 
 func vecLUTFile() *file {
@@ -46,8 +47,8 @@ func (f *file) declare(name, doc, params string, words int) {
 
 func declareBuild(f *file, digits int) {
 	name := fmt.Sprintf("lutBuild%d", digits)
-	f.declare(name, fmt.Sprintf("makes tables for groups of %d columns. x holds the 32 activations of the first column of the first group; columns lie column bytes apart, groups lie group bytes apart.", digits),
-		"lut *int16, x *int8, groups, group, column int", 5)
+	f.declare(name, fmt.Sprintf("makes tables for groups of %d columns, of which x holds 32 activations each.", digits),
+		"lut *int16, x *int8, groups int", 3)
 }
 
 func declareAdd(f *file, digits, groups, tile int) {
@@ -70,7 +71,7 @@ func declareIndex(f *file) {
 }
 
 func declareTrits(f *file) {
-	f.declare("lutTrits", "turns 16·n bytes ⌈256·v/243⌉ into offsets of table entries v.", "index *uint16, packed *byte, n int", 3)
+	f.declare("lutTrits", "turns base-3 bytes of an 80-row panel into offsets of table entries, for n groups of four columns.", "index *uint16, packed *byte, n int", 3)
 }
 
 func declareFields(f *file, rows int) {
@@ -93,19 +94,15 @@ func lutBuild(f *file, digits int) {
 	f.p("MOVQ lut+0(FP), DI")
 	f.p("MOVQ x+8(FP), SI")
 	f.p("MOVQ groups+16(FP), CX")
-	f.p("MOVQ group+24(FP), R8")
-	f.p("MOVQ column+32(FP), R9")
 	next := f.newLabel("group")
 	f.at(next)
-	f.p("MOVQ SI, R10")
 	f.p("VPXOR Y0, Y0, Y0")
 	f.p("VPXOR Y1, Y1, Y1")
 	for i := range digits {
-		f.p("VPMOVSXBW (R10), Y%d", 2+2*i)
-		f.p("VPMOVSXBW 16(R10), Y%d", 3+2*i)
+		f.p("VPMOVSXBW %d(SI), Y%d", lutColumn*i, 2+2*i)
+		f.p("VPMOVSXBW %d(SI), Y%d", lutColumn*i+16, 3+2*i)
 		f.p("VPSUBW Y%d, Y0, Y0", 2+2*i)
 		f.p("VPSUBW Y%d, Y1, Y1", 3+2*i)
-		f.p("ADDQ R9, R10")
 	}
 	f.p("VMOVDQU Y0, (DI)")
 	f.p("VMOVDQU Y1, 32(DI)")
@@ -125,7 +122,7 @@ func lutBuild(f *file, digits int) {
 		f.p("JNZ %s", entry)
 	}
 	f.p("ADDQ $%d, DI", entries(digits)*lutRow)
-	f.p("ADDQ R8, SI")
+	f.p("ADDQ $%d, SI", lutColumn*digits)
 	f.p("DECQ CX")
 	f.p("JNZ %s", next)
 	f.p("VZEROUPPER")
@@ -223,27 +220,12 @@ func lutTranspose(f *file) {
 // lutIndex turns bytes into offsets of entries.
 func lutIndex(f *file) {
 	declareIndex(f)
-	lutBytes(f, func() {})
-}
-
-// lutTrits turns bytes ⌈256·v/243⌉ into offsets of entries v = ⌊243·b/256⌋.
-func lutTrits(f *file) {
-	declareTrits(f)
-	f.p("VPBROADCASTW %s, Y1", f.rodata("lut243", []string{"0x00f300f3"}))
-	lutBytes(f, func() {
-		f.p("VPMULLW Y1, Y0, Y0")
-		f.p("VPSRLW $8, Y0, Y0")
-	})
-}
-
-func lutBytes(f *file, decode func()) {
 	f.p("MOVQ index+0(FP), DI")
 	f.p("MOVQ packed+8(FP), SI")
 	f.p("MOVQ n+16(FP), CX")
 	loop := f.newLabel("bytes")
 	f.at(loop)
 	f.p("VPMOVZXBW (SI), Y0")
-	decode()
 	f.p("VPSLLW $6, Y0, Y0")
 	f.p("VMOVDQU Y0, (DI)")
 	f.p("ADDQ $16, SI")
@@ -252,6 +234,47 @@ func lutBytes(f *file, decode func()) {
 	f.p("JNZ %s", loop)
 	f.p("VZEROUPPER")
 	f.p("RET")
+}
+
+// lutTrits turns base-3 bytes into offsets of entries: digits as trits256 finds them, then as lutFields.
+func lutTrits(f *file) {
+	declareTrits(f)
+	f.p("MOVQ index+0(FP), DI")
+	f.p("MOVQ packed+8(FP), SI")
+	f.p("MOVQ n+16(FP), CX")
+	lutScales(f, 15, 14)
+	loop := f.newLabel("quad")
+	f.at(loop)
+	for h := range 2 {
+		const v, other, digit = 10, 12, 13
+		f.p("VMOVDQU %d(SI), Y%d", 32*h, v)
+		tritDigits(f, v, other, digit, func(i int) {
+			f.p("VPMADDUBSW Y15, Y%d, Y%d", digit, 2*i+h)
+			f.p("VPMADDWD Y14, Y%d, Y%d", 2*i+h, 2*i+h)
+		})
+	}
+	lutStore(f, 2*trits)
+	f.p("ADDQ $64, SI")
+	f.p("ADDQ $%d, DI", 2*lutBlock)
+	f.p("DECQ CX")
+	f.p("JNZ %s", loop)
+	f.p("VZEROUPPER")
+	f.p("RET")
+}
+
+// lutScales loads what digits of four columns are multiplied with: powers of three, then the bytes of an entry.
+func lutScales(f *file, powers, entry int) {
+	f.p("VPBROADCASTD %s, Y%d", f.rodata("lutPowers", dwords([]byte{1, 3, 9, 27})), powers)
+	f.p("VPBROADCASTD %s, Y%d", f.rodata("lutEntry", []string{"0x00400040"}), entry)
+}
+
+// lutStore stores 32-bit lanes of the first n registers as 16 bits.
+func lutStore(f *file, n int) {
+	for i := 0; i < n; i += 2 {
+		f.p("VPACKUSDW Y%d, Y%d, Y10", i+1, i)
+		f.p("VPERMQ $0xD8, Y10, Y10")
+		f.p("VMOVDQU Y10, %d(DI)", 16*i)
+	}
 }
 
 // lutFields turns the fields of 2-bit panels into offsets of entries: digits by byte shuffles, then
@@ -269,8 +292,7 @@ func lutFields(f *file, rows int) {
 	}
 	f.p("VBROADCASTI128 %s, Y14", f.rodata("lutLower", dwords(lower[:])))
 	f.p("VBROADCASTI128 %s, Y13", f.rodata("lutUpper", dwords(upper[:])))
-	f.p("VPBROADCASTD %s, Y12", f.rodata("lutPowers", dwords([]byte{1, 3, 9, 27})))
-	f.p("VPBROADCASTD %s, Y11", f.rodata("lutEntry", []string{"0x00400040"}))
+	lutScales(f, 12, 11)
 	loop := f.newLabel("quad")
 	f.at(loop)
 	halves := rows / 32
@@ -286,11 +308,7 @@ func lutFields(f *file, rows int) {
 			f.p("VPMADDWD Y11, Y%d, Y%d", d, d)
 		}
 	}
-	for i := 0; i < 4*halves; i += 2 {
-		f.p("VPACKUSDW Y%d, Y%d, Y10", i+1, i)
-		f.p("VPERMQ $0xD8, Y10, Y10")
-		f.p("VMOVDQU Y10, %d(DI)", 16*i)
-	}
+	lutStore(f, 4*halves)
 	f.p("ADDQ $%d, SI", rows)
 	f.p("ADDQ $%d, DI", 2*lutBlock)
 	f.p("DECQ CX")
@@ -309,8 +327,7 @@ func lutField(f *file) {
 	f.p("MOVQ rows+24(FP), CX")
 	f.p("VMOVQ bit+32(FP), X4")
 	f.p("VMOVDQU %s, Y3", f.rodata("lutDigit", repeat(bytesOf(3), 8)))
-	f.p("VPBROADCASTD %s, Y2", f.rodata("lutPowers", dwords([]byte{1, 3, 9, 27})))
-	f.p("VPBROADCASTD %s, Y1", f.rodata("lutEntry", []string{"0x00400040"}))
+	lutScales(f, 2, 1)
 	loop := f.newLabel("row")
 	f.at(loop)
 	f.p("VMOVDQU (SI), Y0")

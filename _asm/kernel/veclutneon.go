@@ -63,15 +63,13 @@ func (f *file) words16(op string, v, sum int) {
 // lutBuildNEON makes tables as lutBuild does: entry e + 3ⁱ is entry e with one more xᵢ.
 func lutBuildNEON(f *file, digits int) {
 	declareBuild(f, digits)
-	f.arguments("lut", "x", "groups", "group", "column")
+	f.arguments("lut", "x", "groups")
 	next := f.newLabel("group")
 	f.at(next)
-	f.p("MOVD R1, R6")
 	f.zero(0, 4)
 	for i := range digits {
 		x := 4 + 4*i
-		f.p("FLDPQ (R6), (F%d, F%d)", x+1, x+3)
-		f.p("ADD R4, R6, R6")
+		f.p("FLDPQ %d(R1), (F%d, F%d)", lutColumn*i, x+1, x+3)
 		for _, half := range []int{x, x + 2} {
 			f.w("sxtl", half, half+1)
 			f.w("sxtl2", half+1, half+1)
@@ -94,7 +92,7 @@ func lutBuildNEON(f *file, digits int) {
 		f.p("BNE %s", entry)
 	}
 	f.p("ADD $%d, R0, R0", entries(digits)*lutRow)
-	f.p("ADD R3, R1, R1")
+	f.p("ADD $%d, R1, R1", lutColumn*digits)
 	f.p("SUBS $1, R2, R2")
 	f.p("BNE %s", next)
 	f.p("RET")
@@ -172,35 +170,57 @@ func lutTransposeNEON(f *file) {
 
 func lutIndexNEON(f *file) {
 	declareIndex(f)
-	lutBytesNEON(f, func() {
-		f.p("VUSHLL $6, V0.B8, V1.H8")
-		f.p("VUSHLL2 $6, V0.B16, V2.H8")
-	})
-}
-
-func lutTritsNEON(f *file) {
-	declareTrits(f)
-	f.p("VMOVI $243, V3.B16")
-	lutBytesNEON(f, func() {
-		f.w("umull", 1, 0, 3)
-		f.w("umull2", 2, 0, 3)
-		for v := 1; v <= 2; v++ {
-			f.p("VUSHR $8, V%d.H8, V%d.H8", v, v)
-			f.p("VSHL $6, V%d.H8, V%d.H8", v, v)
-		}
-	})
-}
-
-// lutBytesNEON turns 16 bytes in V0 into words in V1 and V2.
-func lutBytesNEON(f *file, decode func()) {
 	f.arguments("index", "packed", "n")
 	f.loopARM(2, func() {
 		f.p("FMOVQ (R1), F0")
-		decode()
+		f.p("VUSHLL $6, V0.B8, V1.H8")
+		f.p("VUSHLL2 $6, V0.B16, V2.H8")
 		f.p("FSTPQ (F1, F2), (R0)")
 		f.p("ADD $16, R1, R1")
 		f.p("ADD $32, R0, R0")
 	})
+}
+
+// lutTritsNEON turns base-3 bytes into offsets of entries, as lutFieldsNEON does: two registers of weights are eight rows
+// of each digit.
+func lutTritsNEON(f *file) {
+	declareTrits(f)
+	const powers = 16
+	tritTables(f, 9, 3, 1)
+	lutPowersNEON(f, powers)
+	f.arguments("index", "packed", "n")
+	f.loopARM(2, func() {
+		for two := range 2 {
+			for r := range 2 {
+				f.p("FMOVQ %d(R1), F%d", 32*two+16*r, tritByte)
+				tritDigitsNEON(f, func(i, digit int) {
+					f.w("mul", 2*i+r, digit, powers)
+					f.w("uaddlp", 2*i+r, 2*i+r)
+				})
+			}
+			for i := range trits {
+				lutStoreNEON(f, 2*i, 2*(16*i+8*two))
+			}
+		}
+		f.p("ADD $64, R1, R1")
+		f.p("ADD $%d, R0, R0", 2*lutBlock)
+	})
+}
+
+// lutPowersNEON loads powers of three, for the digits of four columns.
+func lutPowersNEON(f *file, v int) {
+	var power [16]byte
+	for i := range power {
+		power[i] = []byte{1, 3, 9, 27}[i%4]
+	}
+	f.loadConst("lutPowers", power, v)
+}
+
+// lutStoreNEON adds up neighbours of two registers and stores eight offsets of entries.
+func lutStoreNEON(f *file, v, at int) {
+	f.p("VADDP V%d.H8, V%d.H8, V%d.H8", v+1, v, v)
+	f.p("VSHL $6, V%d.H8, V%d.H8", v, v)
+	f.p("FMOVQ F%d, %d(R0)", v, at)
 }
 
 // lutFieldsNEON turns the fields of 2-bit panels into offsets of entries: digits by byte shuffles, times powers of three,
@@ -208,15 +228,15 @@ func lutBytesNEON(f *file, decode func()) {
 func lutFieldsNEON(f *file, rows int) {
 	declareFields(f, rows)
 	const mask, lower, upper, powers = 31, 30, 29, 28
-	var low, up, power [16]byte
+	var low, up [16]byte
 	for i := range 16 {
 		digits := []byte{1, 2, 0, 0}
-		low[i], up[i], power[i] = digits[i&3], digits[i>>2], []byte{1, 3, 9, 27}[i%4]
+		low[i], up[i] = digits[i&3], digits[i>>2]
 	}
 	f.p("VMOVI $15, V%d.B16", mask)
 	f.loadConst("lutLower", low, lower)
 	f.loadConst("lutUpper", up, upper)
-	f.loadConst("lutPowers", power, powers)
+	lutPowersNEON(f, powers)
 	f.arguments("index", "packed", "n")
 	f.loopARM(2, func() {
 		for two := range rows / 32 {
@@ -232,9 +252,7 @@ func lutFieldsNEON(f *file, rows int) {
 					f.w("mul", digit+i, digit+i, powers)
 					f.w("uaddlp", digit+i, digit+i)
 				}
-				f.p("VADDP V%d.H8, V%d.H8, V%d.H8", digit+1, digit, digit)
-				f.p("VSHL $6, V%d.H8, V%d.H8", digit, digit)
-				f.p("FMOVQ F%d, %d(R0)", digit, 2*(field*rows/4+8*two))
+				lutStoreNEON(f, digit, 2*(field*rows/4+8*two))
 			}
 		}
 		f.p("ADD $%d, R1, R1", rows)
@@ -247,12 +265,8 @@ func lutRowsNEON(f *file, field int) {
 	f.declare(fmt.Sprintf("lutRows%d", field), fmt.Sprintf("turns fields %d and %d of 16 bytes of a row, which lie stride bytes apart, into offsets of entries of eight tables.", field, field+1),
 		"index *uint16, packed *byte, stride, rows int", 4)
 	const mask, powers, digit = 31, 28, 1
-	var power [16]byte
-	for i := range 16 {
-		power[i] = []byte{1, 3, 9, 27}[i%4]
-	}
 	f.p("VMOVI $3, V%d.B16", mask)
-	f.loadConst("lutPowers", power, powers)
+	lutPowersNEON(f, powers)
 	f.arguments("index", "packed", "stride", "rows")
 	f.loopARM(3, func() {
 		f.p("FMOVQ (R1), F0")
@@ -266,9 +280,7 @@ func lutRowsNEON(f *file, field int) {
 			f.w("mul", digit+i, digit+i, powers)
 			f.w("uaddlp", digit+i, digit+i)
 		}
-		f.p("VADDP V%d.H8, V%d.H8, V%d.H8", digit+1, digit, digit)
-		f.p("VSHL $6, V%d.H8, V%d.H8", digit, digit)
-		f.p("FMOVQ F%d, (R0)", digit)
+		lutStoreNEON(f, digit, 0)
 		f.p("ADD R2, R1, R1")
 		f.p("ADD $16, R0, R0")
 	})

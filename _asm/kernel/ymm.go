@@ -80,7 +80,7 @@ func ymmFile(isa, suffix string, vnni bool) *file {
 	}
 	trits := &trits256{f, "trits" + suffix, vnni}
 	trits.function()
-	f.table(trits.name+"Funcs", "multiply 32 rows of 64-row panels of base-3 bytes, one token at a time.", []string{trits.name})
+	f.table(trits.name+"Funcs", "multiply 80-row panels of base-3 bytes, one token at a time.", []string{trits.name})
 	return f
 }
 

@@ -36,7 +36,7 @@ func TestAll(t *testing.T) {
 	}
 	want := map[string][3]string{ // bits per weight, shape, parameters
 		"vnni4i":  {"1, 2, 4", "M to 32, K to 4", ""},
-		"vnni4t":  {"1.6", "M to 64, K to 20", ""},
+		"vnni4t":  {"1.6", "M to 80, K to 4", ""},
 		"vnni4":   {"1, 8", "M to 32, K to 4", ""},
 		"blocked": {"1, 2, 4, 8", "M to 32, K to 64", "bm=32 bk=64"},
 		"i1":      {"1.6", "K to 4", ""},
@@ -71,7 +71,7 @@ func TestText(t *testing.T) {
 			"  byte 5  25,1  17,1  9,1  1,1",
 		},
 		"vnni4t": {
-			"  byte 7  81·(1,3)  27·(1,7)  9·(1,11)  3·(1,15)  1,19",
+			"  byte 7  81·(1,3)  27·(17,3)  9·(33,3)  3·(49,3)  65,3",
 		},
 		"tl2": {
 			"  m2  2.4×9, 12293.7",

@@ -175,6 +175,20 @@ func TestExtremes(t *testing.T) {
 	}
 }
 
+// TestLongRows has sums of base-3 bytes wrap, from which those of digits still follow: 242·127·K is beyond 2³¹.
+func TestLongRows(t *testing.T) {
+	p := newProblem(t, pack.Spec{Name: "vnni4t"}, pack.Shape{M: 1, K: 1}, 1, 0, rand.New(rand.NewPCG(23, 24)))
+	p.matrix, p.x = pack.NewMatrix(pack.Shape{M: 81, K: 1<<17 + 4}, pack.Ternary), NewActivations(1, 1<<17+4)
+	for i := range p.matrix.Codes {
+		p.matrix.Codes[i] = int8(1 - i/p.matrix.K%3)
+	}
+	for k := range p.x.Row(0) {
+		p.x.Row(0)[k] = MaxActivation
+	}
+	p.pack(t)
+	p.check(t)
+}
+
 // TestFences puts packed bytes, results and activations at the end and at the beginning of memory whose neighbour may
 // not be touched, and packed bytes at every alignment.
 func TestFences(t *testing.T) {

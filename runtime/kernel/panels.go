@@ -16,7 +16,6 @@ type panelFuncs struct {
 	bits                  [2]family // sign weights in VNNI4 order
 	trits                 []func(*tile)
 	base3                 operands
-	mostTrits             int // columns that a sum of base-3 bytes holds; 0 = any number
 	batch                 int // tokens from which on Vec-LUT is better than multiplying
 	about                 string
 }
@@ -27,12 +26,14 @@ func (p *panelFuncs) kernels() []*Kernel {
 	list := []*Kernel{
 		all,
 		p.fields("vnni4i", 2, 0, pack.Ternary.Name).withTables(p.batch, func(w *Weights) ([]lutPhase, error) {
-			return panelPhases(w, 32, lutFieldsRows32)
+			return panelPhases(w, 32, 32, lutFieldsRows32)
 		}),
 		p.fields("vnni4i-64", 2, 1, pack.Ternary.Name).withTables(p.batch, func(w *Weights) ([]lutPhase, error) {
-			return panelPhases(w, 64, lutFieldsRows64)
+			return panelPhases(w, 64, 64, lutFieldsRows64)
 		}),
-		p.trit().withTables(p.batch, tritPhases),
+		p.trit().withTables(p.batch, func(w *Weights) ([]lutPhase, error) {
+			return panelPhases(w, 80, 64, lutTrits)
+		}),
 	}
 	for i, rows := range []string{"", "-64"} {
 		list = append(list,
@@ -107,13 +108,12 @@ func (p *panelFuncs) signs(layout string, wide int) *Kernel {
 	}
 }
 
-// trit makes the kernel for base-3 bytes, whose operands are digits.
+// trit makes the kernel for base-3 bytes.
 func (p *panelFuncs) trit() *Kernel {
 	return &Kernel{
-		Layout: "vnni4t", Alphabets: []string{pack.Ternary.Name}, ISA: p.isa, step: 20, most: p.mostTrits, About: "digits found by multiplying by three, " + p.about,
+		Layout: "vnni4t", Alphabets: []string{pack.Ternary.Name}, ISA: p.isa, step: 4, About: "remainders by powers of three, " + p.about,
 		bind: func(w *Weights) (product, error) {
-			f := family{funcs: p.trits, columns: 20, parts: 2, partBytes: 128, partRows: 32}
-			return newTiled(w, w.Layout.(pack.Paneled), w.packed, f, p.base3)
+			return newTiled(w, w.Layout.(pack.Paneled), w.packed, family{funcs: p.trits, columns: 4}, p.base3)
 		},
 	}
 }

@@ -35,7 +35,7 @@ type tile struct {
 
 const (
 	maxTokens = 8  // of a tile
-	maxPanel  = 64 // rows of a panel
+	maxPanel  = 80 // rows of a panel
 )
 
 // How much is multiplied at a time. A call takes as many panels as runBytes hold: setting one up costs about 100 ns, and

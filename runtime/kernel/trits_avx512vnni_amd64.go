@@ -16,5 +16,8 @@ func trits512x3(t *tile)
 //go:noescape
 func trits512x4(t *tile)
 
-// trits512 multiply 64-row panels of base-3 bytes, 1 to 4 tokens at once.
-var trits512 = []func(*tile){trits512x1, trits512x2, trits512x3, trits512x4}
+//go:noescape
+func trits512x5(t *tile)
+
+// trits512 multiply 80-row panels of base-3 bytes, 1 to 5 tokens at once.
+var trits512 = []func(*tile){trits512x1, trits512x2, trits512x3, trits512x4, trits512x5}

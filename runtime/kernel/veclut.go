@@ -18,7 +18,7 @@ const (
 	lutRows     = 2048 // rows of weights that pass by at a time
 	lutFewRows  = 256  // with fewer rows the tables cost too much
 	lutGoodRows = 1024 // with so many they cost about a tenth
-	lutBlock    = 64   // rows whose indices are made at a time
+	lutBlock    = 80   // rows whose indices are made at a time, whole panels
 )
 
 // lutBound is the number of columns that a sum of 16 bits holds: an entry of g columns is at most 127·g in magnitude,
@@ -48,10 +48,8 @@ type lutIndexer interface {
 
 // lutKind is a kind of tables.
 type lutKind struct {
-	digits, groups int // columns of a group, groups of a tile
-	group, column  int // columns from a group to the next, and from a digit to the next, least significant first
-	start          int // column of the least significant digit of the first group
-	build          func(lut *int16, x *int8, groups, group, column int)
+	digits, groups int // columns of a group, least significant first, and groups of a tile
+	build          func(lut *int16, x *int8, groups int)
 	add            func(sums *int16, index *uint16, lut *int16, rows int)
 }
 
@@ -108,8 +106,8 @@ func (v *vecLUT) useful(c call) bool {
 func (v *vecLUT) tile(c call, mem *lutMemory, t0 int) {
 	groups, x := v.w.Groups(), c.x.columnTile(t0/columnTokens)
 	end := min(c.p1*v.w.rows, v.w.Shape.M)
-	for m := c.p0 * v.w.rows; m < end; m += lutRows {
-		rows := min(lutRows, end-m)
+	for m := c.p0 * v.w.rows; m < end; m += lutRows / v.w.rows * v.w.rows {
+		rows := min(lutRows/v.w.rows*v.w.rows, end-m)
 		for g := range groups {
 			clear(mem.wide[:rows*columnTokens])
 			for i := range v.phases {
@@ -135,10 +133,10 @@ func (v *vecLUT) sum(p *lutPhase, mem *lutMemory, x []int8, from, to, m, rows in
 			summed = 0
 		}
 		summed += p.columns()
-		first := p.first + tile*p.columns() + p.start
-		p.build(&mem.lut[0], &x[first*columnTokens], p.groups, p.group*columnTokens, p.column*columnTokens)
-		for i := 0; i < rows; i += lutBlock {
-			n := min(lutBlock, rows-i)
+		p.build(&mem.lut[0], &x[(p.first+tile*p.columns())*columnTokens], p.groups)
+		block := lutBlock / v.w.rows * v.w.rows
+		for i := 0; i < rows; i += block {
+			n := min(block, rows-i)
 			p.index.indices(&mem.index, tile, m+i, n)
 			p.add(&mem.sums[i*columnTokens], &mem.index[0], &mem.lut[0], n)
 		}

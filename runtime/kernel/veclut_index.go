@@ -4,19 +4,17 @@ package kernel
 
 import "github.com/lowpack/lowpack/pack"
 
-// The kinds of tables: four columns; five columns; and five columns of which one digit follows the other four columns
-// later, the first the most significant, as in layout vnni4t.
+// The kinds of tables, by the number of indices of a row that lie together.
 var (
 	lutFour = [...]*lutKind{
-		1: {digits: 4, groups: 8, group: 4, column: 1, build: lutBuild4, add: lutAdd4Tile1},
-		4: {digits: 4, groups: 8, group: 4, column: 1, build: lutBuild4, add: lutAdd4Tile4},
-		8: {digits: 4, groups: 8, group: 4, column: 1, build: lutBuild4, add: lutAdd4Tile8},
+		1: {digits: 4, groups: 8, build: lutBuild4, add: lutAdd4Tile1},
+		4: {digits: 4, groups: 8, build: lutBuild4, add: lutAdd4Tile4},
+		8: {digits: 4, groups: 8, build: lutBuild4, add: lutAdd4Tile8},
 	}
 	lutFive = [...]*lutKind{
-		1: {digits: 5, groups: 4, group: 5, column: 1, build: lutBuild5, add: lutAdd5Tile1},
-		2: {digits: 5, groups: 4, group: 5, column: 1, build: lutBuild5, add: lutAdd5Tile2},
+		1: {digits: 5, groups: 4, build: lutBuild5, add: lutAdd5Tile1},
+		2: {digits: 5, groups: 4, build: lutBuild5, add: lutAdd5Tile2},
 	}
-	lutTritFive = &lutKind{digits: 5, groups: 4, group: 1, column: -4, start: 16, build: lutBuild5, add: lutAdd5Tile4}
 )
 
 // lutRuns are indices that the layout stores as such, one byte each: for a run of groups all rows, each with its indices
@@ -71,43 +69,27 @@ func vecLUTPhases(w *Weights, group, run int) ([]lutPhase, error) {
 	return phases, nil
 }
 
-// lutPanels are the trits of layouts vnni4i.
+// lutPanels are the trits of layouts whose panels are groups of four columns.
 type lutPanels struct {
 	packed []byte
 	rows   int // of a panel
-	panel  int // bytes of a panel
-	quads  int // groups of four columns
+	bytes  int // of a group
+	quads  int // groups
 	decode func(index *uint16, packed *byte, n int)
 }
 
 func (p *lutPanels) indices(dst *[lutGroups * lutBlock]uint16, tile, m, rows int) {
 	n := min(lutGroups, p.quads-tile*lutGroups)
 	for i := 0; i < rows; i += p.rows {
-		p.decode(&dst[i], &p.packed[(m+i)/p.rows*p.panel+tile*lutGroups*p.rows], n)
+		p.decode(&dst[i], &p.packed[((m+i)/p.rows*p.quads+tile*lutGroups)*p.bytes], n)
 	}
 	clear(dst[n*lutBlock:])
 }
 
-func panelPhases(w *Weights, rows int, decode func(index *uint16, packed *byte, n int)) ([]lutPhase, error) {
-	panel, err := pack.PanelSize(w.Layout.(pack.Paneled), w.Shape.K)
+func panelPhases(w *Weights, rows, bytes int, decode func(index *uint16, packed *byte, n int)) ([]lutPhase, error) {
 	quads := ceilDiv(w.Shape.K, 4)
 	return []lutPhase{{
 		lutKind: lutFour[1], tiles: ceilDiv(quads, lutGroups),
-		index: &lutPanels{w.packed, rows, panel, quads, decode},
-	}}, err
-}
-
-// lutTritPanels are the bytes of layout vnni4t: a step holds four groups of 64 rows.
-type lutTritPanels struct {
-	packed []byte
-	panel  int
-}
-
-func (p *lutTritPanels) indices(dst *[lutGroups * lutBlock]uint16, tile, m, rows int) {
-	lutTrits(&dst[0], &p.packed[m/lutBlock*p.panel+tile*4*lutBlock], 4*lutBlock/16)
-}
-
-func tritPhases(w *Weights) ([]lutPhase, error) {
-	panel, err := pack.PanelSize(w.Layout.(pack.Paneled), w.Shape.K)
-	return []lutPhase{{lutKind: lutTritFive, tiles: ceilDiv(w.Shape.K, 20), index: &lutTritPanels{w.packed, panel}}}, err
+		index: &lutPanels{w.packed, rows, bytes, quads, decode},
+	}}, nil
 }

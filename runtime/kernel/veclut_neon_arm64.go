@@ -4,15 +4,15 @@
 
 package kernel
 
-// lutBuild4 makes tables for groups of 4 columns. x holds the 32 activations of the first column of the first group; columns lie column bytes apart, groups lie group bytes apart.
+// lutBuild4 makes tables for groups of 4 columns, of which x holds 32 activations each.
 //
 //go:noescape
-func lutBuild4(lut *int16, x *int8, groups, group, column int)
+func lutBuild4(lut *int16, x *int8, groups int)
 
-// lutBuild5 makes tables for groups of 5 columns. x holds the 32 activations of the first column of the first group; columns lie column bytes apart, groups lie group bytes apart.
+// lutBuild5 makes tables for groups of 5 columns, of which x holds 32 activations each.
 //
 //go:noescape
-func lutBuild5(lut *int16, x *int8, groups, group, column int)
+func lutBuild5(lut *int16, x *int8, groups int)
 
 // lutAdd4Tile1 adds entries of 8 tables for 4 columns each to the sums of some rows. Indices, in bytes, lie 1 of a row next to each other.
 //
@@ -39,11 +39,6 @@ func lutAdd5Tile1(sums *int16, index *uint16, lut *int16, rows int)
 //go:noescape
 func lutAdd5Tile2(sums *int16, index *uint16, lut *int16, rows int)
 
-// lutAdd5Tile4 adds entries of 4 tables for 5 columns each to the sums of some rows. Indices, in bytes, lie 4 of a row next to each other.
-//
-//go:noescape
-func lutAdd5Tile4(sums *int16, index *uint16, lut *int16, rows int)
-
 // lutWiden adds 16-bit sums to 32-bit sums and clears them; 32 per row.
 //
 //go:noescape
@@ -59,7 +54,7 @@ func lutTranspose(y *int32, ldy int, wide *int32)
 //go:noescape
 func lutIndex(index *uint16, packed *byte, n int)
 
-// lutTrits turns 16·n bytes ⌈256·v/243⌉ into offsets of table entries v.
+// lutTrits turns base-3 bytes of an 80-row panel into offsets of table entries, for n groups of four columns.
 //
 //go:noescape
 func lutTrits(index *uint16, packed *byte, n int)

@@ -5,6 +5,42 @@
 #include "go_asm.h"
 #include "textflag.h"
 
+DATA trits0000000001010100<>+0(SB)/4, $0x00000000
+DATA trits0000000001010100<>+4(SB)/4, $0x00000000
+DATA trits0000000001010100<>+8(SB)/4, $0x01010100
+DATA trits0000000001010100<>+12(SB)/4, $0x01010101
+DATA trits0000000001010100<>+16(SB)/4, $0x02020101
+DATA trits0000000001010100<>+20(SB)/4, $0x02020202
+DATA trits0000000001010100<>+24(SB)/4, $0x00020202
+DATA trits0000000001010100<>+28(SB)/4, $0x00000000
+GLOBL trits0000000001010100<>(SB), RODATA|NOPTR, $32
+
+DATA trits0100000000000002<>+0(SB)/4, $0x01000000
+DATA trits0100000000000002<>+4(SB)/4, $0x02020101
+DATA trits0100000000000002<>+8(SB)/4, $0x00000002
+DATA trits0100000000000002<>+12(SB)/4, $0x02010101
+DATA trits0100000000000002<>+16(SB)/4, $0x00000202
+DATA trits0100000000000002<>+20(SB)/4, $0x01010100
+DATA trits0100000000000002<>+24(SB)/4, $0x00020202
+DATA trits0100000000000002<>+28(SB)/4, $0x01010000
+GLOBL trits0100000000000002<>(SB), RODATA|NOPTR, $32
+
+DATA trits0002010002010002<>+0(SB)/4, $0x00020100
+DATA trits0002010002010002<>+4(SB)/4, $0x01000201
+DATA trits0002010002010002<>+8(SB)/4, $0x02010002
+DATA trits0002010002010002<>+12(SB)/4, $0x00020100
+DATA trits0002010002010002<>+16(SB)/4, $0x01000201
+DATA trits0002010002010002<>+20(SB)/4, $0x02010002
+DATA trits0002010002010002<>+24(SB)/4, $0x00020100
+DATA trits0002010002010002<>+28(SB)/4, $0x01000201
+GLOBL trits0002010002010002<>(SB), RODATA|NOPTR, $32
+
+DATA lutPowers<>+0(SB)/4, $0x1b090301
+DATA lutPowers<>+4(SB)/4, $0x1b090301
+DATA lutPowers<>+8(SB)/4, $0x1b090301
+DATA lutPowers<>+12(SB)/4, $0x1b090301
+GLOBL lutPowers<>(SB), RODATA|NOPTR, $16
+
 DATA lutLower<>+0(SB)/4, $0x00000201
 DATA lutLower<>+4(SB)/4, $0x00000201
 DATA lutLower<>+8(SB)/4, $0x00000201
@@ -17,27 +53,17 @@ DATA lutUpper<>+8(SB)/4, $0x00000000
 DATA lutUpper<>+12(SB)/4, $0x00000000
 GLOBL lutUpper<>(SB), RODATA|NOPTR, $16
 
-DATA lutPowers<>+0(SB)/4, $0x1b090301
-DATA lutPowers<>+4(SB)/4, $0x1b090301
-DATA lutPowers<>+8(SB)/4, $0x1b090301
-DATA lutPowers<>+12(SB)/4, $0x1b090301
-GLOBL lutPowers<>(SB), RODATA|NOPTR, $16
-
-// func lutBuild4(lut *int16, x *int8, groups, group, column int)
-TEXT ·lutBuild4(SB), NOSPLIT, $0-40
+// func lutBuild4(lut *int16, x *int8, groups int)
+TEXT ·lutBuild4(SB), NOSPLIT, $0-24
 	MOVD lut+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD groups+16(FP), R2
-	MOVD group+24(FP), R3
-	MOVD column+32(FP), R4
 group1:
-	MOVD R1, R6
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
-	FLDPQ (R6), (F5, F7)
-	ADD R4, R6, R6
+	FLDPQ 0(R1), (F5, F7)
 	WORD $0x0f08a4a4 // sxtl v4.8h, v5.8b
 	WORD $0x4f08a4a5 // sxtl2 v5.8h, v5.16b
 	WORD $0x0f08a4e6 // sxtl v6.8h, v7.8b
@@ -46,8 +72,7 @@ group1:
 	VSUB V5.H8, V1.H8, V1.H8
 	VSUB V6.H8, V2.H8, V2.H8
 	VSUB V7.H8, V3.H8, V3.H8
-	FLDPQ (R6), (F9, F11)
-	ADD R4, R6, R6
+	FLDPQ 32(R1), (F9, F11)
 	WORD $0x0f08a528 // sxtl v8.8h, v9.8b
 	WORD $0x4f08a529 // sxtl2 v9.8h, v9.16b
 	WORD $0x0f08a56a // sxtl v10.8h, v11.8b
@@ -56,8 +81,7 @@ group1:
 	VSUB V9.H8, V1.H8, V1.H8
 	VSUB V10.H8, V2.H8, V2.H8
 	VSUB V11.H8, V3.H8, V3.H8
-	FLDPQ (R6), (F13, F15)
-	ADD R4, R6, R6
+	FLDPQ 64(R1), (F13, F15)
 	WORD $0x0f08a5ac // sxtl v12.8h, v13.8b
 	WORD $0x4f08a5ad // sxtl2 v13.8h, v13.16b
 	WORD $0x0f08a5ee // sxtl v14.8h, v15.8b
@@ -66,8 +90,7 @@ group1:
 	VSUB V13.H8, V1.H8, V1.H8
 	VSUB V14.H8, V2.H8, V2.H8
 	VSUB V15.H8, V3.H8, V3.H8
-	FLDPQ (R6), (F17, F19)
-	ADD R4, R6, R6
+	FLDPQ 96(R1), (F17, F19)
 	WORD $0x0f08a630 // sxtl v16.8h, v17.8b
 	WORD $0x4f08a631 // sxtl2 v17.8h, v17.16b
 	WORD $0x0f08a672 // sxtl v18.8h, v19.8b
@@ -143,26 +166,22 @@ entry5:
 	SUBS $1, R5, R5
 	BNE entry5
 	ADD $5184, R0, R0
-	ADD R3, R1, R1
+	ADD $128, R1, R1
 	SUBS $1, R2, R2
 	BNE group1
 	RET
 
-// func lutBuild5(lut *int16, x *int8, groups, group, column int)
-TEXT ·lutBuild5(SB), NOSPLIT, $0-40
+// func lutBuild5(lut *int16, x *int8, groups int)
+TEXT ·lutBuild5(SB), NOSPLIT, $0-24
 	MOVD lut+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD groups+16(FP), R2
-	MOVD group+24(FP), R3
-	MOVD column+32(FP), R4
 group6:
-	MOVD R1, R6
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
-	FLDPQ (R6), (F5, F7)
-	ADD R4, R6, R6
+	FLDPQ 0(R1), (F5, F7)
 	WORD $0x0f08a4a4 // sxtl v4.8h, v5.8b
 	WORD $0x4f08a4a5 // sxtl2 v5.8h, v5.16b
 	WORD $0x0f08a4e6 // sxtl v6.8h, v7.8b
@@ -171,8 +190,7 @@ group6:
 	VSUB V5.H8, V1.H8, V1.H8
 	VSUB V6.H8, V2.H8, V2.H8
 	VSUB V7.H8, V3.H8, V3.H8
-	FLDPQ (R6), (F9, F11)
-	ADD R4, R6, R6
+	FLDPQ 32(R1), (F9, F11)
 	WORD $0x0f08a528 // sxtl v8.8h, v9.8b
 	WORD $0x4f08a529 // sxtl2 v9.8h, v9.16b
 	WORD $0x0f08a56a // sxtl v10.8h, v11.8b
@@ -181,8 +199,7 @@ group6:
 	VSUB V9.H8, V1.H8, V1.H8
 	VSUB V10.H8, V2.H8, V2.H8
 	VSUB V11.H8, V3.H8, V3.H8
-	FLDPQ (R6), (F13, F15)
-	ADD R4, R6, R6
+	FLDPQ 64(R1), (F13, F15)
 	WORD $0x0f08a5ac // sxtl v12.8h, v13.8b
 	WORD $0x4f08a5ad // sxtl2 v13.8h, v13.16b
 	WORD $0x0f08a5ee // sxtl v14.8h, v15.8b
@@ -191,8 +208,7 @@ group6:
 	VSUB V13.H8, V1.H8, V1.H8
 	VSUB V14.H8, V2.H8, V2.H8
 	VSUB V15.H8, V3.H8, V3.H8
-	FLDPQ (R6), (F17, F19)
-	ADD R4, R6, R6
+	FLDPQ 96(R1), (F17, F19)
 	WORD $0x0f08a630 // sxtl v16.8h, v17.8b
 	WORD $0x4f08a631 // sxtl2 v17.8h, v17.16b
 	WORD $0x0f08a672 // sxtl v18.8h, v19.8b
@@ -201,8 +217,7 @@ group6:
 	VSUB V17.H8, V1.H8, V1.H8
 	VSUB V18.H8, V2.H8, V2.H8
 	VSUB V19.H8, V3.H8, V3.H8
-	FLDPQ (R6), (F21, F23)
-	ADD R4, R6, R6
+	FLDPQ 128(R1), (F21, F23)
 	WORD $0x0f08a6b4 // sxtl v20.8h, v21.8b
 	WORD $0x4f08a6b5 // sxtl2 v21.8h, v21.16b
 	WORD $0x0f08a6f6 // sxtl v22.8h, v23.8b
@@ -294,7 +309,7 @@ entry11:
 	SUBS $1, R5, R5
 	BNE entry11
 	ADD $15552, R0, R0
-	ADD R3, R1, R1
+	ADD $160, R1, R1
 	SUBS $1, R2, R2
 	BNE group6
 	RET
@@ -324,7 +339,7 @@ loop12:
 	VADD V5.H8, V1.H8, V1.H8
 	VADD V6.H8, V2.H8, V2.H8
 	VADD V7.H8, V3.H8, V3.H8
-	MOVHU 128(R1), R5
+	MOVHU 160(R1), R5
 	ADD R11, R5, R5
 	FLDPQ (R5), (F8, F9)
 	FLDPQ 32(R5), (F10, F11)
@@ -332,7 +347,7 @@ loop12:
 	VADD V9.H8, V1.H8, V1.H8
 	VADD V10.H8, V2.H8, V2.H8
 	VADD V11.H8, V3.H8, V3.H8
-	MOVHU 256(R1), R6
+	MOVHU 320(R1), R6
 	ADD R12, R6, R6
 	FLDPQ (R6), (F12, F13)
 	FLDPQ 32(R6), (F14, F15)
@@ -340,7 +355,7 @@ loop12:
 	VADD V13.H8, V1.H8, V1.H8
 	VADD V14.H8, V2.H8, V2.H8
 	VADD V15.H8, V3.H8, V3.H8
-	MOVHU 384(R1), R7
+	MOVHU 480(R1), R7
 	ADD R13, R7, R7
 	FLDPQ (R7), (F16, F17)
 	FLDPQ 32(R7), (F18, F19)
@@ -348,7 +363,7 @@ loop12:
 	VADD V17.H8, V1.H8, V1.H8
 	VADD V18.H8, V2.H8, V2.H8
 	VADD V19.H8, V3.H8, V3.H8
-	MOVHU 512(R1), R4
+	MOVHU 640(R1), R4
 	ADD R14, R4, R4
 	FLDPQ (R4), (F4, F5)
 	FLDPQ 32(R4), (F6, F7)
@@ -356,7 +371,7 @@ loop12:
 	VADD V5.H8, V1.H8, V1.H8
 	VADD V6.H8, V2.H8, V2.H8
 	VADD V7.H8, V3.H8, V3.H8
-	MOVHU 640(R1), R5
+	MOVHU 800(R1), R5
 	ADD R15, R5, R5
 	FLDPQ (R5), (F8, F9)
 	FLDPQ 32(R5), (F10, F11)
@@ -364,7 +379,7 @@ loop12:
 	VADD V9.H8, V1.H8, V1.H8
 	VADD V10.H8, V2.H8, V2.H8
 	VADD V11.H8, V3.H8, V3.H8
-	MOVHU 768(R1), R6
+	MOVHU 960(R1), R6
 	ADD R16, R6, R6
 	FLDPQ (R6), (F12, F13)
 	FLDPQ 32(R6), (F14, F15)
@@ -372,7 +387,7 @@ loop12:
 	VADD V13.H8, V1.H8, V1.H8
 	VADD V14.H8, V2.H8, V2.H8
 	VADD V15.H8, V3.H8, V3.H8
-	MOVHU 896(R1), R7
+	MOVHU 1120(R1), R7
 	ADD R17, R7, R7
 	FLDPQ (R7), (F16, F17)
 	FLDPQ 32(R7), (F18, F19)
@@ -437,7 +452,7 @@ loop13:
 	VADD V17.H8, V1.H8, V1.H8
 	VADD V18.H8, V2.H8, V2.H8
 	VADD V19.H8, V3.H8, V3.H8
-	MOVHU 512(R1), R4
+	MOVHU 640(R1), R4
 	ADD R14, R4, R4
 	FLDPQ (R4), (F4, F5)
 	FLDPQ 32(R4), (F6, F7)
@@ -445,7 +460,7 @@ loop13:
 	VADD V5.H8, V1.H8, V1.H8
 	VADD V6.H8, V2.H8, V2.H8
 	VADD V7.H8, V3.H8, V3.H8
-	MOVHU 514(R1), R5
+	MOVHU 642(R1), R5
 	ADD R15, R5, R5
 	FLDPQ (R5), (F8, F9)
 	FLDPQ 32(R5), (F10, F11)
@@ -453,7 +468,7 @@ loop13:
 	VADD V9.H8, V1.H8, V1.H8
 	VADD V10.H8, V2.H8, V2.H8
 	VADD V11.H8, V3.H8, V3.H8
-	MOVHU 516(R1), R6
+	MOVHU 644(R1), R6
 	ADD R16, R6, R6
 	FLDPQ (R6), (F12, F13)
 	FLDPQ 32(R6), (F14, F15)
@@ -461,7 +476,7 @@ loop13:
 	VADD V13.H8, V1.H8, V1.H8
 	VADD V14.H8, V2.H8, V2.H8
 	VADD V15.H8, V3.H8, V3.H8
-	MOVHU 518(R1), R7
+	MOVHU 646(R1), R7
 	ADD R17, R7, R7
 	FLDPQ (R7), (F16, F17)
 	FLDPQ 32(R7), (F18, F19)
@@ -587,7 +602,7 @@ loop15:
 	VADD V5.H8, V1.H8, V1.H8
 	VADD V6.H8, V2.H8, V2.H8
 	VADD V7.H8, V3.H8, V3.H8
-	MOVHU 128(R1), R5
+	MOVHU 160(R1), R5
 	ADD R11, R5, R5
 	FLDPQ (R5), (F8, F9)
 	FLDPQ 32(R5), (F10, F11)
@@ -595,7 +610,7 @@ loop15:
 	VADD V9.H8, V1.H8, V1.H8
 	VADD V10.H8, V2.H8, V2.H8
 	VADD V11.H8, V3.H8, V3.H8
-	MOVHU 256(R1), R6
+	MOVHU 320(R1), R6
 	ADD R12, R6, R6
 	FLDPQ (R6), (F12, F13)
 	FLDPQ 32(R6), (F14, F15)
@@ -603,7 +618,7 @@ loop15:
 	VADD V13.H8, V1.H8, V1.H8
 	VADD V14.H8, V2.H8, V2.H8
 	VADD V15.H8, V3.H8, V3.H8
-	MOVHU 384(R1), R7
+	MOVHU 480(R1), R7
 	ADD R13, R7, R7
 	FLDPQ (R7), (F16, F17)
 	FLDPQ 32(R7), (F18, F19)
@@ -648,7 +663,7 @@ loop16:
 	VADD V9.H8, V1.H8, V1.H8
 	VADD V10.H8, V2.H8, V2.H8
 	VADD V11.H8, V3.H8, V3.H8
-	MOVHU 256(R1), R6
+	MOVHU 320(R1), R6
 	ADD R12, R6, R6
 	FLDPQ (R6), (F12, F13)
 	FLDPQ 32(R6), (F14, F15)
@@ -656,7 +671,7 @@ loop16:
 	VADD V13.H8, V1.H8, V1.H8
 	VADD V14.H8, V2.H8, V2.H8
 	VADD V15.H8, V3.H8, V3.H8
-	MOVHU 258(R1), R7
+	MOVHU 322(R1), R7
 	ADD R13, R7, R7
 	FLDPQ (R7), (F16, F17)
 	FLDPQ 32(R7), (F18, F19)
@@ -672,59 +687,6 @@ loop16:
 	BNE loop16
 	RET
 
-// func lutAdd5Tile4(sums *int16, index *uint16, lut *int16, rows int)
-TEXT ·lutAdd5Tile4(SB), NOSPLIT, $0-32
-	MOVD sums+0(FP), R0
-	MOVD index+8(FP), R1
-	MOVD lut+16(FP), R2
-	MOVD rows+24(FP), R3
-	ADD $0, R2, R10
-	ADD $15552, R2, R11
-	ADD $31104, R2, R12
-	ADD $46656, R2, R13
-loop17:
-	FLDPQ (R0), (F0, F1)
-	FLDPQ 32(R0), (F2, F3)
-	MOVHU 0(R1), R4
-	ADD R10, R4, R4
-	FLDPQ (R4), (F4, F5)
-	FLDPQ 32(R4), (F6, F7)
-	VADD V4.H8, V0.H8, V0.H8
-	VADD V5.H8, V1.H8, V1.H8
-	VADD V6.H8, V2.H8, V2.H8
-	VADD V7.H8, V3.H8, V3.H8
-	MOVHU 2(R1), R5
-	ADD R11, R5, R5
-	FLDPQ (R5), (F8, F9)
-	FLDPQ 32(R5), (F10, F11)
-	VADD V8.H8, V0.H8, V0.H8
-	VADD V9.H8, V1.H8, V1.H8
-	VADD V10.H8, V2.H8, V2.H8
-	VADD V11.H8, V3.H8, V3.H8
-	MOVHU 4(R1), R6
-	ADD R12, R6, R6
-	FLDPQ (R6), (F12, F13)
-	FLDPQ 32(R6), (F14, F15)
-	VADD V12.H8, V0.H8, V0.H8
-	VADD V13.H8, V1.H8, V1.H8
-	VADD V14.H8, V2.H8, V2.H8
-	VADD V15.H8, V3.H8, V3.H8
-	MOVHU 6(R1), R7
-	ADD R13, R7, R7
-	FLDPQ (R7), (F16, F17)
-	FLDPQ 32(R7), (F18, F19)
-	VADD V16.H8, V0.H8, V0.H8
-	VADD V17.H8, V1.H8, V1.H8
-	VADD V18.H8, V2.H8, V2.H8
-	VADD V19.H8, V3.H8, V3.H8
-	FSTPQ (F0, F1), (R0)
-	FSTPQ (F2, F3), 32(R0)
-	ADD $64, R0, R0
-	ADD $8, R1, R1
-	SUBS $1, R3, R3
-	BNE loop17
-	RET
-
 // func lutWiden(wide *int32, sums *int16, rows int)
 TEXT ·lutWiden(SB), NOSPLIT, $0-24
 	MOVD wide+0(FP), R0
@@ -732,7 +694,7 @@ TEXT ·lutWiden(SB), NOSPLIT, $0-24
 	MOVD rows+16(FP), R2
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
-loop18:
+loop17:
 	FLDPQ (R1), (F12, F13)
 	FLDPQ 32(R1), (F14, F15)
 	FLDPQ 0(R0), (F0, F1)
@@ -756,7 +718,7 @@ loop18:
 	ADD $128, R0, R0
 	ADD $64, R1, R1
 	SUBS $1, R2, R2
-	BNE loop18
+	BNE loop17
 	RET
 
 // func lutTranspose(y *int32, ldy int, wide *int32)
@@ -834,7 +796,7 @@ TEXT ·lutIndex(SB), NOSPLIT, $0-24
 	MOVD index+0(FP), R0
 	MOVD packed+8(FP), R1
 	MOVD n+16(FP), R2
-loop19:
+loop18:
 	FMOVQ (R1), F0
 	VUSHLL $6, V0.B8, V1.H8
 	VUSHLL2 $6, V0.B16, V2.H8
@@ -842,28 +804,163 @@ loop19:
 	ADD $16, R1, R1
 	ADD $32, R0, R0
 	SUBS $1, R2, R2
-	BNE loop19
+	BNE loop18
 	RET
 
 // func lutTrits(index *uint16, packed *byte, n int)
 TEXT ·lutTrits(SB), NOSPLIT, $0-24
-	VMOVI $243, V3.B16
+	MOVD $trits0000000001010100<>(SB), R6
+	FLDPQ (R6), (F20, F21)
+	MOVD $trits0100000000000002<>(SB), R6
+	FLDPQ (R6), (F22, F23)
+	MOVD $trits0002010002010002<>(SB), R6
+	FLDPQ (R6), (F24, F25)
+	VMOVI $81, V26.B16
+	VMOVI $27, V27.B16
+	MOVD $lutPowers<>(SB), R6
+	FMOVQ (R6), F16
 	MOVD index+0(FP), R0
 	MOVD packed+8(FP), R1
 	MOVD n+16(FP), R2
-loop20:
-	FMOVQ (R1), F0
-	WORD $0x2e23c001 // umull v1.8h, v0.8b, v3.8b
-	WORD $0x6e23c002 // umull2 v2.8h, v0.16b, v3.16b
-	VUSHR $8, V1.H8, V1.H8
-	VSHL $6, V1.H8, V1.H8
-	VUSHR $8, V2.H8, V2.H8
+loop19:
+	FMOVQ 0(R1), F29
+	VSUB V26.B16, V29.B16, V30.B16
+	WORD $0x6e3e6fbf // umin v31.16b, v29.16b, v30.16b
+	VSUB V26.B16, V31.B16, V30.B16
+	WORD $0x6e3e6fff // umin v31.16b, v31.16b, v30.16b
+	VSUB V31.B16, V29.B16, V29.B16
+	VUSHR $6, V29.B16, V29.B16
+	WORD $0x4e309fa0 // mul v0.16b, v29.16b, v16.16b
+	WORD $0x6e202800 // uaddlp v0.8h, v0.16b
+	VSUB V27.B16, V31.B16, V30.B16
+	WORD $0x6e3e6ffd // umin v29.16b, v31.16b, v30.16b
+	VSUB V27.B16, V29.B16, V30.B16
+	WORD $0x6e3e6fbd // umin v29.16b, v29.16b, v30.16b
+	VSUB V29.B16, V31.B16, V31.B16
+	WORD $0x6f0b27ff // urshr v31.16b, v31.16b, #5
+	WORD $0x4e309fe2 // mul v2.16b, v31.16b, v16.16b
+	WORD $0x6e202842 // uaddlp v2.8h, v2.16b
+	VTBL V29.B16, [V20.B16, V21.B16], V31.B16
+	WORD $0x4e309fe4 // mul v4.16b, v31.16b, v16.16b
+	WORD $0x6e202884 // uaddlp v4.8h, v4.16b
+	VTBL V29.B16, [V22.B16, V23.B16], V31.B16
+	WORD $0x4e309fe6 // mul v6.16b, v31.16b, v16.16b
+	WORD $0x6e2028c6 // uaddlp v6.8h, v6.16b
+	VTBL V29.B16, [V24.B16, V25.B16], V31.B16
+	WORD $0x4e309fe8 // mul v8.16b, v31.16b, v16.16b
+	WORD $0x6e202908 // uaddlp v8.8h, v8.16b
+	FMOVQ 16(R1), F29
+	VSUB V26.B16, V29.B16, V30.B16
+	WORD $0x6e3e6fbf // umin v31.16b, v29.16b, v30.16b
+	VSUB V26.B16, V31.B16, V30.B16
+	WORD $0x6e3e6fff // umin v31.16b, v31.16b, v30.16b
+	VSUB V31.B16, V29.B16, V29.B16
+	VUSHR $6, V29.B16, V29.B16
+	WORD $0x4e309fa1 // mul v1.16b, v29.16b, v16.16b
+	WORD $0x6e202821 // uaddlp v1.8h, v1.16b
+	VSUB V27.B16, V31.B16, V30.B16
+	WORD $0x6e3e6ffd // umin v29.16b, v31.16b, v30.16b
+	VSUB V27.B16, V29.B16, V30.B16
+	WORD $0x6e3e6fbd // umin v29.16b, v29.16b, v30.16b
+	VSUB V29.B16, V31.B16, V31.B16
+	WORD $0x6f0b27ff // urshr v31.16b, v31.16b, #5
+	WORD $0x4e309fe3 // mul v3.16b, v31.16b, v16.16b
+	WORD $0x6e202863 // uaddlp v3.8h, v3.16b
+	VTBL V29.B16, [V20.B16, V21.B16], V31.B16
+	WORD $0x4e309fe5 // mul v5.16b, v31.16b, v16.16b
+	WORD $0x6e2028a5 // uaddlp v5.8h, v5.16b
+	VTBL V29.B16, [V22.B16, V23.B16], V31.B16
+	WORD $0x4e309fe7 // mul v7.16b, v31.16b, v16.16b
+	WORD $0x6e2028e7 // uaddlp v7.8h, v7.16b
+	VTBL V29.B16, [V24.B16, V25.B16], V31.B16
+	WORD $0x4e309fe9 // mul v9.16b, v31.16b, v16.16b
+	WORD $0x6e202929 // uaddlp v9.8h, v9.16b
+	VADDP V1.H8, V0.H8, V0.H8
+	VSHL $6, V0.H8, V0.H8
+	FMOVQ F0, 0(R0)
+	VADDP V3.H8, V2.H8, V2.H8
 	VSHL $6, V2.H8, V2.H8
-	FSTPQ (F1, F2), (R0)
-	ADD $16, R1, R1
-	ADD $32, R0, R0
+	FMOVQ F2, 32(R0)
+	VADDP V5.H8, V4.H8, V4.H8
+	VSHL $6, V4.H8, V4.H8
+	FMOVQ F4, 64(R0)
+	VADDP V7.H8, V6.H8, V6.H8
+	VSHL $6, V6.H8, V6.H8
+	FMOVQ F6, 96(R0)
+	VADDP V9.H8, V8.H8, V8.H8
+	VSHL $6, V8.H8, V8.H8
+	FMOVQ F8, 128(R0)
+	FMOVQ 32(R1), F29
+	VSUB V26.B16, V29.B16, V30.B16
+	WORD $0x6e3e6fbf // umin v31.16b, v29.16b, v30.16b
+	VSUB V26.B16, V31.B16, V30.B16
+	WORD $0x6e3e6fff // umin v31.16b, v31.16b, v30.16b
+	VSUB V31.B16, V29.B16, V29.B16
+	VUSHR $6, V29.B16, V29.B16
+	WORD $0x4e309fa0 // mul v0.16b, v29.16b, v16.16b
+	WORD $0x6e202800 // uaddlp v0.8h, v0.16b
+	VSUB V27.B16, V31.B16, V30.B16
+	WORD $0x6e3e6ffd // umin v29.16b, v31.16b, v30.16b
+	VSUB V27.B16, V29.B16, V30.B16
+	WORD $0x6e3e6fbd // umin v29.16b, v29.16b, v30.16b
+	VSUB V29.B16, V31.B16, V31.B16
+	WORD $0x6f0b27ff // urshr v31.16b, v31.16b, #5
+	WORD $0x4e309fe2 // mul v2.16b, v31.16b, v16.16b
+	WORD $0x6e202842 // uaddlp v2.8h, v2.16b
+	VTBL V29.B16, [V20.B16, V21.B16], V31.B16
+	WORD $0x4e309fe4 // mul v4.16b, v31.16b, v16.16b
+	WORD $0x6e202884 // uaddlp v4.8h, v4.16b
+	VTBL V29.B16, [V22.B16, V23.B16], V31.B16
+	WORD $0x4e309fe6 // mul v6.16b, v31.16b, v16.16b
+	WORD $0x6e2028c6 // uaddlp v6.8h, v6.16b
+	VTBL V29.B16, [V24.B16, V25.B16], V31.B16
+	WORD $0x4e309fe8 // mul v8.16b, v31.16b, v16.16b
+	WORD $0x6e202908 // uaddlp v8.8h, v8.16b
+	FMOVQ 48(R1), F29
+	VSUB V26.B16, V29.B16, V30.B16
+	WORD $0x6e3e6fbf // umin v31.16b, v29.16b, v30.16b
+	VSUB V26.B16, V31.B16, V30.B16
+	WORD $0x6e3e6fff // umin v31.16b, v31.16b, v30.16b
+	VSUB V31.B16, V29.B16, V29.B16
+	VUSHR $6, V29.B16, V29.B16
+	WORD $0x4e309fa1 // mul v1.16b, v29.16b, v16.16b
+	WORD $0x6e202821 // uaddlp v1.8h, v1.16b
+	VSUB V27.B16, V31.B16, V30.B16
+	WORD $0x6e3e6ffd // umin v29.16b, v31.16b, v30.16b
+	VSUB V27.B16, V29.B16, V30.B16
+	WORD $0x6e3e6fbd // umin v29.16b, v29.16b, v30.16b
+	VSUB V29.B16, V31.B16, V31.B16
+	WORD $0x6f0b27ff // urshr v31.16b, v31.16b, #5
+	WORD $0x4e309fe3 // mul v3.16b, v31.16b, v16.16b
+	WORD $0x6e202863 // uaddlp v3.8h, v3.16b
+	VTBL V29.B16, [V20.B16, V21.B16], V31.B16
+	WORD $0x4e309fe5 // mul v5.16b, v31.16b, v16.16b
+	WORD $0x6e2028a5 // uaddlp v5.8h, v5.16b
+	VTBL V29.B16, [V22.B16, V23.B16], V31.B16
+	WORD $0x4e309fe7 // mul v7.16b, v31.16b, v16.16b
+	WORD $0x6e2028e7 // uaddlp v7.8h, v7.16b
+	VTBL V29.B16, [V24.B16, V25.B16], V31.B16
+	WORD $0x4e309fe9 // mul v9.16b, v31.16b, v16.16b
+	WORD $0x6e202929 // uaddlp v9.8h, v9.16b
+	VADDP V1.H8, V0.H8, V0.H8
+	VSHL $6, V0.H8, V0.H8
+	FMOVQ F0, 16(R0)
+	VADDP V3.H8, V2.H8, V2.H8
+	VSHL $6, V2.H8, V2.H8
+	FMOVQ F2, 48(R0)
+	VADDP V5.H8, V4.H8, V4.H8
+	VSHL $6, V4.H8, V4.H8
+	FMOVQ F4, 80(R0)
+	VADDP V7.H8, V6.H8, V6.H8
+	VSHL $6, V6.H8, V6.H8
+	FMOVQ F6, 112(R0)
+	VADDP V9.H8, V8.H8, V8.H8
+	VSHL $6, V8.H8, V8.H8
+	FMOVQ F8, 144(R0)
+	ADD $64, R1, R1
+	ADD $160, R0, R0
 	SUBS $1, R2, R2
-	BNE loop20
+	BNE loop19
 	RET
 
 // func lutFieldsRows32(index *uint16, packed *byte, n int)
@@ -878,7 +975,7 @@ TEXT ·lutFieldsRows32(SB), NOSPLIT, $0-24
 	MOVD index+0(FP), R0
 	MOVD packed+8(FP), R1
 	MOVD n+16(FP), R2
-loop21:
+loop20:
 	FLDPQ 0(R1), (F0, F1)
 	VAND V31.B16, V0.B16, V2.B16
 	VUSHR $4, V0.B16, V4.B16
@@ -921,9 +1018,9 @@ loop21:
 	VSHL $6, V6.H8, V6.H8
 	FMOVQ F6, 48(R0)
 	ADD $32, R1, R1
-	ADD $128, R0, R0
+	ADD $160, R0, R0
 	SUBS $1, R2, R2
-	BNE loop21
+	BNE loop20
 	RET
 
 // func lutFieldsRows64(index *uint16, packed *byte, n int)
@@ -938,7 +1035,7 @@ TEXT ·lutFieldsRows64(SB), NOSPLIT, $0-24
 	MOVD index+0(FP), R0
 	MOVD packed+8(FP), R1
 	MOVD n+16(FP), R2
-loop22:
+loop21:
 	FLDPQ 0(R1), (F0, F1)
 	VAND V31.B16, V0.B16, V2.B16
 	VUSHR $4, V0.B16, V4.B16
@@ -1022,9 +1119,9 @@ loop22:
 	VSHL $6, V6.H8, V6.H8
 	FMOVQ F6, 112(R0)
 	ADD $64, R1, R1
-	ADD $128, R0, R0
+	ADD $160, R0, R0
 	SUBS $1, R2, R2
-	BNE loop22
+	BNE loop21
 	RET
 
 // func lutRows0(index *uint16, packed *byte, stride, rows int)
@@ -1036,7 +1133,7 @@ TEXT ·lutRows0(SB), NOSPLIT, $0-32
 	MOVD packed+8(FP), R1
 	MOVD stride+16(FP), R2
 	MOVD rows+24(FP), R3
-loop23:
+loop22:
 	FMOVQ (R1), F0
 	VUSHR $6, V0.B16, V1.B16
 	VAND V31.B16, V1.B16, V1.B16
@@ -1048,11 +1145,11 @@ loop23:
 	WORD $0x6e202842 // uaddlp v2.8h, v2.16b
 	VADDP V2.H8, V1.H8, V1.H8
 	VSHL $6, V1.H8, V1.H8
-	FMOVQ F1, (R0)
+	FMOVQ F1, 0(R0)
 	ADD R2, R1, R1
 	ADD $16, R0, R0
 	SUBS $1, R3, R3
-	BNE loop23
+	BNE loop22
 	RET
 
 // func lutRows2(index *uint16, packed *byte, stride, rows int)
@@ -1064,7 +1161,7 @@ TEXT ·lutRows2(SB), NOSPLIT, $0-32
 	MOVD packed+8(FP), R1
 	MOVD stride+16(FP), R2
 	MOVD rows+24(FP), R3
-loop24:
+loop23:
 	FMOVQ (R1), F0
 	VUSHR $2, V0.B16, V1.B16
 	VAND V31.B16, V1.B16, V1.B16
@@ -1075,9 +1172,9 @@ loop24:
 	WORD $0x6e202842 // uaddlp v2.8h, v2.16b
 	VADDP V2.H8, V1.H8, V1.H8
 	VSHL $6, V1.H8, V1.H8
-	FMOVQ F1, (R0)
+	FMOVQ F1, 0(R0)
 	ADD R2, R1, R1
 	ADD $16, R0, R0
 	SUBS $1, R3, R3
-	BNE loop24
+	BNE loop23
 	RET

@@ -11,7 +11,7 @@ import (
 
 // kernels256 lists the kernels on 256-bit registers, with and without VPDPBUSD.
 func kernels256() []*Kernel {
-	base3 := operands{mul: 1, add: -1, block: math.MaxInt16 / (5 * 2 * 2 * MaxActivation)} // five digits of two columns per step
+	base3 := operands{add: -1, block: math.MaxInt16 / (2 * 2 * MaxActivation)} // digits of two columns per step
 	bits := [2]family{
 		nibbleFamily(bitsRows32256Funcs),
 		nibbleFamily(bitsRows64256Funcs),
@@ -27,7 +27,7 @@ func kernels256() []*Kernel {
 		four:   [2][]func(*tile){fields4Rows32VNNI256, fields4Rows64VNNI256},
 		eight:  [2][]func(*tile){fields8Rows32VNNI256, fields8Rows64VNNI256},
 		lookup: unsigned256, int1: one, mostOnes: mostOnes, int8: digits[pack.Int8.Name], bits: bits,
-		trits: tritsVNNI256Funcs, base3: base3, mostTrits: math.MaxInt32 / (256 * 2 * MaxActivation),
+		trits: tritsVNNI256Funcs, base3: base3,
 		batch: 20, about: "256-bit dot products",
 	}
 	avx2 := panelFuncs{

@@ -22,7 +22,7 @@ func neonKernels() []*Kernel {
 		int4s:  [2][]func(*tile){int4Rows32Dot, int4Rows64Dot},
 		eight:  [2][]func(*tile){fields8Rows32Dot, fields8Rows64Dot},
 		lookup: signed, int1: one, int8: operands{mul: 1}, bits: bits,
-		trits: tritsDotFuncs, base3: operands{mul: 1}, mostTrits: math.MaxInt32 / (256 * MaxActivation),
+		trits: tritsDotFuncs, base3: operands{add: -1},
 		batch: 28, about: "dot products",
 	}
 	base := panelFuncs{
@@ -32,7 +32,7 @@ func neonKernels() []*Kernel {
 		four:   [2][]func(*tile){fields4Rows32NEON, fields4Rows64NEON},
 		eight:  [2][]func(*tile){fields8Rows32NEON, fields8Rows64NEON},
 		lookup: signed, int1: one, int8: operands{mul: 1}, bits: bits,
-		trits: tritsNEONFuncs, base3: operands{mul: 1, block: columns16(1) / 5}, // five digits per step
+		trits: tritsNEONFuncs, base3: operands{add: -1, block: columns16(2)},
 		batch: 12, about: "products summed in 16 bits",
 	}
 	list := append(dot.kernels(), base.kernels()...)

@@ -108,5 +108,5 @@ var rowDots256 = []func(*tile){rowDots256x1, nil, rowDots256x3, rowDots256x4}
 //go:noescape
 func trits256(t *tile)
 
-// trits256Funcs multiply 32 rows of 64-row panels of base-3 bytes, one token at a time.
+// trits256Funcs multiply 80-row panels of base-3 bytes, one token at a time.
 var trits256Funcs = []func(*tile){trits256}

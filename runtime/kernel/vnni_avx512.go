@@ -51,11 +51,11 @@ func bytes512(layout string, funcs []func(*tile)) *Kernel {
 
 func trits512Kernel() *Kernel {
 	k := &Kernel{
-		Layout: "vnni4t", Alphabets: []string{pack.Ternary.Name}, ISA: AVX512VNNI, needs: vbmi, most: mostScaled, step: 20,
+		Layout: "vnni4t", Alphabets: []string{pack.Ternary.Name}, ISA: AVX512VNNI, needs: vbmi, most: mostScaled, step: 4,
 		About: "digits looked up by byte permutations, 512-bit dot products",
 	}
 	k.bind = func(w *Weights) (product, error) {
-		return newTiled(w, w.Layout.(pack.Paneled), w.packed, family{funcs: trits512, columns: 20}, operands{mul: 1, add: -1})
+		return newTiled(w, w.Layout.(pack.Paneled), w.packed, family{funcs: trits512, columns: 4}, operands{add: -1})
 	}
 	return k
 }

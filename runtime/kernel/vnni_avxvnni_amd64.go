@@ -79,5 +79,5 @@ var fields8Rows64VNNI256 = []func(*tile){fields8Rows64VNNI256x1, fields8Rows64VN
 //go:noescape
 func tritsVNNI256(t *tile)
 
-// tritsVNNI256Funcs multiply 32 rows of 64-row panels of base-3 bytes, one token at a time.
+// tritsVNNI256Funcs multiply 80-row panels of base-3 bytes, one token at a time.
 var tritsVNNI256Funcs = []func(*tile){tritsVNNI256}

@@ -187,7 +187,7 @@ var int4Rows64Dot = []func(*tile){int4Rows64Dotx1, int4Rows64Dotx2, int4Rows64Do
 //go:noescape
 func tritsDot(t *tile)
 
-// tritsDotFuncs multiply 32 rows of 64-row panels of base-3 bytes, one token at a time.
+// tritsDotFuncs multiply 80-row panels of base-3 bytes, one token at a time.
 var tritsDotFuncs = []func(*tile){tritsDot}
 
 //go:noescape

@@ -55,7 +55,7 @@ var fields8Rows64NEON = []func(*tile){fields8Rows64NEONx1}
 //go:noescape
 func tritsNEON(t *tile)
 
-// tritsNEONFuncs multiply 32 rows of 64-row panels of base-3 bytes, one token at a time.
+// tritsNEONFuncs multiply 80-row panels of base-3 bytes, one token at a time.
 var tritsNEONFuncs = []func(*tile){tritsNEON}
 
 //go:noescape
