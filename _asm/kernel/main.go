@@ -8,24 +8,21 @@ package main
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
-	"log"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/lowpack/lowpack/_asm/generated"
 )
 
 func main() {
-	out := flag.String("o", "../runtime/kernel", "directory to write to")
-	flag.Parse()
+	all := map[string]string{}
 	for _, f := range files() {
 		for name, text := range f.texts() {
-			if err := os.WriteFile(filepath.Join(*out, f.dir, name), []byte(text), 0o666); err != nil {
-				log.Fatal(err)
-			}
+			all[filepath.Join(f.dir, name)] = text
 		}
 	}
+	generated.Write("../runtime/kernel", all)
 }
 
 // files are all that this program writes.

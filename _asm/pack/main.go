@@ -6,21 +6,10 @@
 // (unfold.go) take digits out of words and map them.
 package main
 
-import (
-	"flag"
-	"log"
-	"os"
-	"path/filepath"
-)
+import "github.com/lowpack/lowpack/_asm/generated"
 
 func main() {
-	out := flag.String("o", "../pack", "directory to write to")
-	flag.Parse()
-	for name, text := range map[string]string{"translate_amd64.s": translate, "unfold_amd64.s": unfold()} {
-		if err := os.WriteFile(filepath.Join(*out, name), []byte(text), 0o644); err != nil {
-			log.Fatal(err)
-		}
-	}
+	generated.Write("../pack", map[string]string{"translate_amd64.s": translate, "unfold_amd64.s": unfold()})
 }
 
 // translate looks a byte up in both tables. VPSHUFB gives 0 where bit 7 of an index is set, and a saturating sum sets it

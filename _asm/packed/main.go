@@ -6,19 +6,10 @@
 // byte.
 package main
 
-import (
-	"flag"
-	"log"
-	"os"
-	"path/filepath"
-)
+import "github.com/lowpack/lowpack/_asm/generated"
 
 func main() {
-	out := flag.String("o", "../formats/packed", "directory to write to")
-	flag.Parse()
-	if err := os.WriteFile(filepath.Join(*out, "numbers_amd64.s"), []byte(quarters), 0o644); err != nil {
-		log.Fatal(err)
-	}
+	generated.Write("../formats/packed", map[string]string{"numbers_amd64.s": quarters})
 }
 
 // quarters subtracts the lowest code and shifts words: numbers of two bits times a step of two at most stay in their bytes.

@@ -10,26 +10,18 @@
 package main
 
 import (
-	"flag"
 	"fmt"
-	"log"
-	"os"
-	"path/filepath"
 	"strings"
+
+	"github.com/lowpack/lowpack/_asm/generated"
 )
 
 func main() {
-	out := flag.String("o", "../convert/quantize", "directory to write to")
-	flag.Parse()
 	files := map[string]string{"words_amd64.s": wordsHead + measureWords() + climbWords() + unpackU8()}
 	for name, m := range map[string]machine{"avx512": &avx512{}, "avx2": &avx2{}} {
 		files["lanes_"+name+"_amd64.s"] = assemble(strings.ToUpper(name), m)
 	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(*out, name), []byte(text), 0o644); err != nil {
-			log.Fatal(err)
-		}
-	}
+	generated.Write("../convert/quantize", files)
 }
 
 // machine writes the inner parts of the functions for one instruction set.

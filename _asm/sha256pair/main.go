@@ -8,22 +8,16 @@
 package main
 
 import (
-	"flag"
 	"fmt"
-	"log"
 	"math"
 	"math/big"
-	"os"
-	"path/filepath"
 	"strings"
+
+	"github.com/lowpack/lowpack/_asm/generated"
 )
 
 func main() {
-	out := flag.String("o", "../internal/sha256pair", "directory to write to")
-	flag.Parse()
-	if err := os.WriteFile(filepath.Join(*out, "blocks_amd64.s"), []byte(assembly()), 0o644); err != nil {
-		log.Fatal(err)
-	}
+	generated.Write("../internal/sha256pair", map[string]string{"blocks_amd64.s": assembly()})
 }
 
 // chain is one message: where its state and its next block lie, and its registers.

@@ -10,7 +10,7 @@
 // RMSNorm, Quantize and AllFinite report (N4).
 package tensor
 
-//go:generate go run -C ../../_asm ./tensor -o ../runtime/tensor
+//go:generate go run -C ../../_asm ./tensor
 
 import "math"
 
