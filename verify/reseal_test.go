@@ -148,7 +148,7 @@ func halfBits(v float32, negative bool) uint16 {
 func TestForgery(t *testing.T) {
 	edits := 200
 	if os.Getenv("LOWPACK_LONG") != "" {
-		edits = 75_000 // 300,000 in all
+		edits = 250_000 // a million in all
 	}
 	r := rand.New(rand.NewPCG(4, 2))
 	weights := make([]float32, 37*50)
