@@ -52,6 +52,8 @@ func otherBytes(got, want string) error {
 func (s *session) decoding(stored item, e *packed.Entry, out *decoded) item {
 	bytes := stored.bytes
 	if bytes == nil {
+		err := stored.check()
+		*out = decoded{codes: err, scales: err}
 		return stored
 	}
 	stored.bytes, stored.size = nil, 2*stored.size
