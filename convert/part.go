@@ -9,8 +9,8 @@ import (
 
 // share is what one of several workers does of a conversion.
 type share struct {
-	index, count int // 1 … count
-	steps        []*step
+	index, count int      // 1 … count
+	steps        []*step  // in file order
 	files        []string // embedded files
 	sources      []string // files of the checkpoint to digest
 }

@@ -121,10 +121,12 @@ func (r *run) close() {
 	}
 }
 
-// inFileOrder sorts the steps as the source files hold their tensors, so that they are read from front to back.
+// inFileOrder sorts the steps as the source files hold their tensors, so that they are read from front to back. An empty
+// tensor begins where the next one does.
 func (p *Plan) inFileOrder() []*step {
 	return slices.SortedFunc(slices.Values(p.steps), func(a, b *step) int {
-		return cmp.Or(cmp.Compare(a.from.File, b.from.File), cmp.Compare(a.from.Begin, b.from.Begin))
+		x, y := a.from, b.from
+		return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Size, y.Size), cmp.Compare(x.Name, y.Name))
 	})
 }
 

@@ -75,7 +75,7 @@ func (r *run) streams() []feeder {
 // readFile reads a file, if anything of it is needed.
 func (r *run) readFile(ctx context.Context, name string, flow chan *chunk) error {
 	s := &stream{run: r, flow: flow, source: sourceOf(r.w.Manifest(), name)}
-	var steps []*step
+	var steps []*step // in file order, as those of the share are
 	for _, x := range r.todo.steps {
 		if x.from.File == name {
 			steps = append(steps, x)
@@ -90,9 +90,6 @@ func (r *run) readFile(ctx context.Context, name string, flow chan *chunk) error
 	if s.file, err = r.source.OpenSource(name); err != nil {
 		return err
 	}
-	slices.SortFunc(steps, func(a, b *step) int { // an empty tensor begins where the next one does
-		return cmp.Or(cmp.Compare(a.from.Begin, b.from.Begin), cmp.Compare(a.from.Size, b.from.Size), cmp.Compare(a.from.Name, b.from.Name))
-	})
 	s.crew.openChain()
 	defer s.crew.closeChain()
 	s.queue = make(chan reading, readAhead)
