@@ -28,11 +28,13 @@ limit of multiplication.
 
   lowpack bench kernels
   lowpack bench kernels --layout vnni4i --layout i2-t4 --isa avx2 --tokens 1,32,128
-  lowpack bench kernels --layout vnni4i --shape 6912x2560 --threads 0 --svg roofline.svg`,
+  lowpack bench kernels --layout vnni4i --shape 6912x2560 --threads 0 --svg roofline.svg
+  lowpack bench kernels --layout vnni4i --group 128 --tokens 1`,
 		Flags: append([]cli.Flag{
 			someOf(&cli.StringSliceFlag{Name: "layout", Usage: "measure all kernels that serve the layout `NAME`; may be repeated"}, layoutNames()...),
 			like(&cli.StringFlag{Name: "isa", Usage: "measure kernels of these instruction sets only, a `LIST` such as avx2,generic", DefaultText: "all of this CPU"}, words(kernel.Available())...),
 			&cli.StringSliceFlag{Name: "shape", Value: cli.NewStringSlice("2560x2560"), Usage: "multiply matrices of `MxK`: M output and K input features; may be repeated"},
+			counting(&cli.IntFlag{Name: "group", Usage: "sum every `N` columns by themselves, as those that share a scale", DefaultText: "all of a row"}),
 			&cli.StringFlag{Name: "tokens", Value: "1,8,128", Usage: "vectors to multiply by at once, as a `LIST`"},
 			benchTime(),
 		}, benchFlags()...),
@@ -45,7 +47,7 @@ func runBenchKernels(c *cli.Context) error {
 		return err
 	}
 	p := newCounter(c.App.ErrWriter, "bench", "measurements")
-	o := bench.KernelOptions{Meter: benchMeter(c, p), Layouts: c.StringSlice("layout")}
+	o := bench.KernelOptions{Meter: benchMeter(c, p), Layouts: c.StringSlice("layout"), Group: c.Int("group")}
 	var err error
 	if o.Threads, err = intList(c, "threads"); err != nil {
 		return err
@@ -98,7 +100,7 @@ func printKernels(w io.Writer, r *bench.KernelReport) {
 		if row.Chosen {
 			star = "*"
 		}
-		line := []string{row.Layout, row.Alphabet, row.Kernel, star, fmt.Sprintf("%dx%d", row.M, row.K), strconv.Itoa(row.Tokens), strconv.Itoa(row.Threads)}
+		line := []string{row.Layout, row.Alphabet, row.Kernel, star, productText(row), strconv.Itoa(row.Tokens), strconv.Itoa(row.Threads)}
 		if row.Wrong != "" {
 			line = append(line, "WRONG: "+row.Wrong)
 		} else {
@@ -110,7 +112,7 @@ func printKernels(w io.Writer, r *bench.KernelReport) {
 	table(w, map[int]bool{5: true, 6: true, 7: true, 8: true, 9: true, 10: true, 12: true}, rows)
 	for i := range r.Rows {
 		if row := &r.Rows[i]; row.Refused != "" {
-			fmt.Fprintf(w, "%s, %s, %dx%d: not measured: %s\n", row.Layout, row.ISA, row.M, row.K, row.Refused)
+			fmt.Fprintf(w, "%s, %s, %s: not measured: %s\n", row.Layout, row.ISA, productText(row), row.Refused)
 		}
 	}
 	for _, f := range r.Faster() {
@@ -119,6 +121,14 @@ func printKernels(w io.Writer, r *bench.KernelReport) {
 	}
 	printChoices(w, r.Choices)
 	printMeasured(w, r.Measured)
+}
+
+func productText(row *bench.KernelRow) string {
+	s := fmt.Sprintf("%dx%d", row.M, row.K)
+	if row.Group > 0 {
+		s += fmt.Sprintf("/%d", row.Group)
+	}
+	return s
 }
 
 // printChoices prints which kernel the runtime takes for what: alphabets of a layout that share one are a row, and so are

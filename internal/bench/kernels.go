@@ -20,6 +20,7 @@ type KernelOptions struct {
 	Layouts []string     // nil = every kernel once, on the layout that it was written for
 	ISAs    []kernel.ISA // nil = all that this CPU offers
 	Shapes  []pack.Shape
+	Group   int // columns that share a scale; 0 = all
 	Tokens  []int
 	Threads []int // 0 = all
 }
@@ -42,6 +43,7 @@ type KernelRow struct {
 	ISA      kernel.ISA `json:"isa"`
 	M        int        `json:"m"`
 	K        int        `json:"k"`
+	Group    int        `json:"group"` // columns that share a scale; 0 = all
 	Tokens   int        `json:"tokens"`
 	Threads  int        `json:"threads"`
 	Bytes    int        `json:"bytes"`  // of weights that one product reads
@@ -73,6 +75,9 @@ func (o *KernelOptions) check() error {
 	}
 	if len(o.Shapes) == 0 || len(o.Tokens) == 0 || len(o.Threads) == 0 {
 		return fmt.Errorf("%w: without a shape, a number of tokens and a number of threads nothing is measured", pack.ErrUnsupported)
+	}
+	if o.Group < 0 {
+		return fmt.Errorf("%w: groups of %d columns", pack.ErrUnsupported, o.Group)
 	}
 	for _, n := range o.Tokens {
 		if n < 1 {
@@ -182,12 +187,13 @@ type kernelRun struct {
 }
 
 // binder makes the product of a matrix. Tests put wrong kernels in the place of bindKernel.
-type binder func(k *kernel.Kernel, l pack.Layout, s pack.Shape, packed []byte) (product, error)
+type binder func(k *kernel.Kernel, m *matrix, packed []byte) (product, error)
 
 // product is what is measured of kernel.Weights.
 type product interface {
 	Panels() int
 	Bytes() int
+	Groups() int
 	Chunk(tokens, threads int) int
 	Mul(y []int32, ldy int, x *kernel.Activations, p0, p1 int)
 	Close()
@@ -203,8 +209,8 @@ func newKernelRun(o *KernelOptions, bind binder) *kernelRun {
 	return r
 }
 
-func bindKernel(k *kernel.Kernel, l pack.Layout, s pack.Shape, packed []byte) (product, error) {
-	return kernel.BindWith(k, l, s, packed, 0)
+func bindKernel(k *kernel.Kernel, m *matrix, packed []byte) (product, error) {
+	return kernel.BindWith(k, m.layout, m.shape, packed, m.group)
 }
 
 func (r *kernelRun) close() {
@@ -216,7 +222,7 @@ func (r *kernelRun) close() {
 
 // layout measures the kernels of a case on matrices of shape s.
 func (r *kernelRun) layout(ctx context.Context, c *kernelCase, s pack.Shape) error {
-	m, err := packRandom(c.spec, s)
+	m, err := packRandom(c.spec, s, r.Group)
 	if err != nil && !errors.Is(err, pack.ErrUnsupported) {
 		return err
 	}
@@ -225,7 +231,7 @@ func (r *kernelRun) layout(ctx context.Context, c *kernelCase, s pack.Shape) err
 		choice = chosen(m)
 	}
 	for _, k := range c.kernels {
-		row := KernelRow{Layout: c.spec.Name, Alphabet: c.spec.Alphabet, Kernel: k.String(), ISA: k.ISA, M: s.M, K: s.K}
+		row := KernelRow{Layout: c.spec.Name, Alphabet: c.spec.Alphabet, Kernel: k.String(), ISA: k.ISA, M: s.M, K: s.K, Group: r.Group}
 		if err != nil {
 			row.Refused = err.Error()
 			r.Rows = append(r.Rows, row)

@@ -70,6 +70,21 @@ func TestEveryKernelByDefault(t *testing.T) {
 	}
 }
 
+// TestGroupsOfScales: every group of columns has a sum of its own, the last, shorter one too.
+func TestGroupsOfScales(t *testing.T) {
+	o := quickKernels()
+	o.Group = 48
+	r, err := Kernels(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range r.Rows {
+		if row.Group != 48 || row.Refused == "" && !row.result() {
+			t.Errorf("%+v", row)
+		}
+	}
+}
+
 // broken is a product that is wrong in one place.
 type broken struct {
 	product
@@ -87,16 +102,16 @@ func (b broken) Mul(y []int32, ldy int, x *kernel.Activations, p0, p1 int) {
 func TestWrongKernel(t *testing.T) {
 	o := quickKernels()
 	bound := 0
-	r, err := runKernels(context.Background(), o, func(k *kernel.Kernel, l pack.Layout, s pack.Shape, packed []byte) (product, error) {
-		p, err := bindKernel(k, l, s, packed)
+	r, err := runKernels(context.Background(), o, func(k *kernel.Kernel, m *matrix, packed []byte) (product, error) {
+		p, err := bindKernel(k, m, packed)
 		if err == nil && k.ISA == kernel.Generic {
 			if bound++; bound == 3 {
-				p = broken{p, s.M - 1, 4}
+				p = broken{p, m.shape.M - 1, 4}
 			}
 		}
 		return p, err
 	})
-	if !errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), "*/generic") || !strings.Contains(err.Error(), "row 95, token 4") {
+	if !errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), "*/generic") || !strings.Contains(err.Error(), "row 95, group 0, token 4") {
 		t.Fatalf("error %v", err)
 	}
 	for _, row := range r.Rows {
@@ -113,7 +128,7 @@ func TestWrongKernel(t *testing.T) {
 // TestReference compares the reference with three loops over codes and activations.
 func TestReference(t *testing.T) {
 	s := pack.Shape{M: 70, K: 45}
-	m, err := packRandom(pack.Spec{Name: "i2"}, s)
+	m, err := packRandom(pack.Spec{Name: "i2"}, s, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,6 +173,7 @@ func TestKernelsRefuses(t *testing.T) {
 		"format":  func(o *KernelOptions) { o.Layouts = []string{"q4_0"} },
 		"isa":     func(o *KernelOptions) { o.ISAs = []kernel.ISA{"mmx"} },
 		"shape":   func(o *KernelOptions) { o.Shapes = []pack.Shape{{M: 0, K: 4}} },
+		"group":   func(o *KernelOptions) { o.Group = -1 },
 		"tokens":  func(o *KernelOptions) { o.Tokens = []int{0} },
 		"threads": func(o *KernelOptions) { o.Threads = nil },
 	} {
@@ -207,7 +223,7 @@ func TestSchemas(t *testing.T) {
 		{MachineReport{}, "schema host rows"},
 		{MachineRow{}, "what where bytes threads seconds rate noise"},
 		{KernelReport{}, "schema host rows choices measured"},
-		{KernelRow{Refused: "x", Wrong: "x"}, "layout alphabet kernel isa m k tokens threads bytes chosen refused wrong " + figures},
+		{KernelRow{Refused: "x", Wrong: "x"}, "layout alphabet kernel isa m k group tokens threads bytes chosen refused wrong " + figures},
 		{Choice{}, "layout alphabet kernel isa about"},
 		{ModelReport{}, "schema host file file_bytes family layouts weight_bytes first_token rows"},
 		{FirstToken{}, "seconds noise peak_bytes"},

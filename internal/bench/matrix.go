@@ -16,6 +16,7 @@ import (
 type matrix struct {
 	layout pack.Layout
 	shape  pack.Shape
+	group  int // columns that share a scale; 0 = all
 	packed []byte
 }
 
@@ -42,7 +43,7 @@ func randomActivations(tokens, k int) *kernel.Activations {
 }
 
 // packRandom makes the matrix of a shape in a layout.
-func packRandom(spec pack.Spec, s pack.Shape) (*matrix, error) {
+func packRandom(spec pack.Spec, s pack.Shape, group int) (*matrix, error) {
 	l, err := pack.Open(spec)
 	if err != nil {
 		return nil, err
@@ -55,13 +56,13 @@ func packRandom(spec pack.Spec, s pack.Shape) (*matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &matrix{l, s, make([]byte, size)}
+	m := &matrix{l, s, group, make([]byte, size)}
 	return m, l.Pack(m.packed, randomCodes(s, alphabet))
 }
 
 // chosen is the kernel that kernel.Bind would choose for a matrix.
 func chosen(m *matrix) *kernel.Kernel {
-	w, err := kernel.Bind(m.layout, m.shape, m.packed, 0)
+	w, err := kernel.Bind(m.layout, m.shape, m.packed, m.group)
 	if err != nil {
 		return nil
 	}
@@ -97,7 +98,7 @@ func (r *kernelRun) copies(k *kernel.Kernel, m *matrix) (*copies, error) {
 	c := &copies{shape: m.shape}
 	for read := 0; read < room && len(c.list) < n; {
 		copy(free, m.packed)
-		p, err := r.bind(k, m.layout, m.shape, free[:len(m.packed)])
+		p, err := r.bind(k, m, free[:len(m.packed)])
 		if err != nil {
 			c.close()
 			return nil, err
@@ -106,6 +107,9 @@ func (r *kernelRun) copies(k *kernel.Kernel, m *matrix) (*copies, error) {
 	}
 	return c, nil
 }
+
+// results is room for the product with n tokens.
+func (c *copies) results(n int) []int32 { return make([]int32, n*c.list[0].Groups()*c.shape.M) }
 
 func (c *copies) close() {
 	for _, p := range c.list {
@@ -127,7 +131,7 @@ func (m *multiplication) Do(from, to int) { m.Mul(m.y, m.ldy, m.x, from, to) }
 // those of some and the whole has taken a while. It says where a result differs.
 func (c *copies) compare(ctx context.Context, pool *kernel.Pool, want *reference, n int) (wrong string, err error) {
 	const some, enough = 4, 100 * time.Millisecond
-	y := make([]int32, n*c.shape.M)
+	y := c.results(n)
 	want.use(n)
 	for i, start := 0, time.Now(); i < len(c.list) && (i < some || time.Since(start) < enough); i++ {
 		if err := context.Cause(ctx); err != nil {
@@ -149,7 +153,7 @@ func (c *copies) compare(ctx context.Context, pool *kernel.Pool, want *reference
 func (c *copies) measure(ctx context.Context, m *Meter, l *limits, isa kernel.ISA, want *reference, n int) (Figures, error) {
 	const long = 2 * time.Millisecond
 	panels, first := c.list[0].Panels(), c.list[0]
-	task := &multiplication{first, make([]int32, n*c.shape.M), c.shape.M, want.x}
+	task := &multiplication{first, c.results(n), c.shape.M, want.x}
 	want.use(n)
 	chunk := first.Chunk(n, l.pool.Threads())
 	start := time.Now()
@@ -168,9 +172,10 @@ func (c *copies) measure(ctx context.Context, m *Meter, l *limits, isa kernel.IS
 
 // reference is a product by the generic kernel, which is the definition.
 type reference struct {
-	x *kernel.Activations
-	y []int32 // [tokens][M]
-	m int
+	x      *kernel.Activations
+	y      []int32 // [tokens][groups][M]
+	m      int
+	groups int
 }
 
 // use selects the first n tokens.
@@ -185,21 +190,21 @@ type references map[string]*reference
 // of computes the product of a matrix with a number of tokens, from the codes in a layout of its own. The product with
 // fewer tokens is its beginning.
 func (r *references) of(ctx context.Context, pool *kernel.Pool, m *matrix, tokens int) (*reference, error) {
-	key := fmt.Sprint(m.shape, m.layout.Spec().Alphabet, tokens)
+	key := fmt.Sprint(m.shape, m.group, m.layout.Spec().Alphabet, tokens)
 	if (*r)[key] != nil {
 		return (*r)[key], nil
 	}
-	plain, err := packRandom(pack.Spec{Name: anyLayout, Alphabet: m.layout.Spec().Alphabet}, m.shape)
+	plain, err := packRandom(pack.Spec{Name: anyLayout, Alphabet: m.layout.Spec().Alphabet}, m.shape, m.group)
 	if err != nil {
 		return nil, err
 	}
 	all := kernel.For(plain.layout.Spec())
-	w, err := kernel.BindWith(all[len(all)-1], plain.layout, plain.shape, plain.packed, 0)
+	w, err := kernel.BindWith(all[len(all)-1], plain.layout, plain.shape, plain.packed, plain.group)
 	if err != nil {
 		return nil, err
 	}
 	defer w.Close()
-	ref := &reference{randomActivations(tokens, m.shape.K), make([]int32, tokens*m.shape.M), m.shape.M}
+	ref := &reference{randomActivations(tokens, m.shape.K), make([]int32, tokens*w.Groups()*m.shape.M), m.shape.M, w.Groups()}
 	task := &multiplication{w, ref.y, ref.m, ref.x}
 	for p, step := 0, 4*pool.Threads(); p < w.Panels(); p += step {
 		if err := context.Cause(ctx); err != nil {
@@ -214,7 +219,7 @@ func (r *references) of(ctx context.Context, pool *kernel.Pool, m *matrix, token
 	return ref, nil
 }
 
-// compare says where y, [x.N][M], differs from the reference; "" if nowhere.
+// compare says where y, [x.N][groups][M], differs from the reference; "" if nowhere.
 func (r *reference) compare(y []int32) string {
 	want := r.y[:len(y)]
 	if slices.Equal(y, want) {
@@ -222,7 +227,8 @@ func (r *reference) compare(y []int32) string {
 	}
 	for i, v := range y {
 		if v != want[i] {
-			return fmt.Sprintf("row %d, token %d: %d instead of %d", i%r.m, i/r.m, v, want[i])
+			token, group := i/r.m/r.groups, i/r.m%r.groups
+			return fmt.Sprintf("row %d, group %d, token %d: %d instead of %d", i%r.m, group, token, v, want[i])
 		}
 	}
 	panic("bench: equal, and not equal")
