@@ -106,15 +106,21 @@ func (g *vnni512) function(name string) {
 	g.begin(name)
 	g.allocate()
 	panels86(g.file, g.rows(), func() {
-		for i := range sums {
-			g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
+		groups86(g.file, func() {
+			for i := range sums {
+				g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
+			}
+			g.group()
+		})
+		if g.pair {
+			g.p("MOVQ tile_ldscales(AX), BX") // those of the second panel
+			g.p("ADDQ BX, tile_scales(AX)")
 		}
-		g.panel()
 	})
 }
 
-// panel emits the loops over the columns of a panel, and what follows them.
-func (g *vnni512) panel() {
+// group emits the loops over the columns of a group, and what follows them.
+func (g *vnni512) group() {
 	unroll := max(g.copies, 2)
 	if g.tokens == 1 {
 		unroll = max(unroll, 4/g.regs)
@@ -163,6 +169,7 @@ func beginTile512(f *file, name string, tokens int) {
 	fmt.Fprintf(&f.body, "\n// func %s(t *tile)\nTEXT ·%s(SB), NOSPLIT, $0-8\n", name, name)
 	f.p("MOVQ t+0(FP), AX")
 	f.p("MOVQ tile_ldx(AX), R8")
+	f.p("MOVQ tile_ldy(AX), R9")
 	if tokens > 3 {
 		f.p("LEAQ (R8)(R8*2), R10")
 	}
@@ -308,9 +315,11 @@ func (g *vnni512) advance(steps int) {
 	g.p("ADDQ $%d, SI", steps*4*g.split)
 }
 
-// tail emits the last step when the columns fill only some lanes of it.
+// tail emits the last step of the last group when the columns fill only some lanes of it.
 func (g *vnni512) tail() {
 	none := g.newLabel("whole")
+	g.p("TESTQ R15, R15")
+	g.p("JNZ %s", none)
 	g.p("MOVQ tile_tail(AX), BX")
 	g.p("TESTQ BX, BX")
 	g.p("JZ %s", none)
@@ -332,7 +341,7 @@ func (g *vnni512) load(d, off int, masked bool) {
 	}
 }
 
-// finish puts the sums right and stores them.
+// finish puts the sums right and stores them, or scales them and adds them to the results.
 func (g *vnni512) finish() {
 	n := g.tokens * g.operands()
 	for i := n; i < n*g.copies; i++ {
@@ -346,22 +355,21 @@ func (g *vnni512) finish() {
 			g.fold(i, half == g.split)
 		}
 	}
-	g.p("MOVQ tile_y(AX), DX")
-	g.p("MOVQ tile_ldy(AX), R9")
 	mul, add := g.xs[0], g.ops[0]
 	g.p("VPBROADCASTD tile_mul(AX), Z%d", mul)
 	for t := range g.tokens {
-		g.p("VPBROADCASTD (tile_add+%d)(AX), Z%d", 4*t, add)
+		g.p("VPBROADCASTD %d(R14), Z%d", 4*t, add)
 		for i := range g.operands() {
 			a := g.acc(t, i, 0)
 			g.p("VPMULLD Z%d, Z%d, Z%d", mul, a, a)
 			g.p("VPADDD Z%d, Z%d, Z%d", add, a, a)
 		}
-		g.storeRows(t)
-		if t < g.tokens-1 {
-			g.p("ADDQ R9, DX")
-		}
 	}
+	rows := g.rows()
+	if g.pair {
+		rows /= 2
+	}
+	results86(g.file, rows, g.tokens, g.storeRows)
 }
 
 // separate takes the sums of the other fields out of that of field 0 and scales them.
@@ -389,23 +397,33 @@ func (g *vnni512) fold(i int, first bool) {
 	}
 }
 
-func (g *vnni512) storeRows(t int) {
-	if g.pair {
-		g.storePair(t)
-		return
-	}
+func (g *vnni512) storeRows(t int, scaled bool) {
 	width := map[int]string{1: "Z", 2: "Y", 4: "X"}[g.split]
 	for r := range g.regs {
 		for f := range g.fields() {
-			g.p("VMOVDQU32 %s%d, %d(DX)", width, g.acc(t, r*g.fields()+f, 0), 4*(f*g.lanes()+16*r))
+			a, y := g.acc(t, r*g.fields()+f, 0), 4*(f*g.lanes()+16*r)
+			if g.pair {
+				g.storePair(a, y/2, scaled)
+			} else {
+				result86(g.file, fmt.Sprintf("%s%d", width, a), y, scaled)
+			}
 		}
 	}
 }
 
-func (g *vnni512) storePair(t int) {
-	for f := range g.fields() {
-		a, y := g.acc(t, f, 0), 4*f*g.lanes()/2
-		g.p("VMOVDQU32 Y%d, %d(DX)", a, y)
-		g.p("VEXTRACTI64X4 $1, Z%d, %d(DX)", a, 4*g.rows()/2+y)
+// storePair stores a register of sums, half of it for each of two panels.
+func (g *vnni512) storePair(a, y int, scaled bool) {
+	second := 4*g.rows()/2 + y
+	if scaled {
+		scale, sum := g.xs[0], g.ops[0]
+		g.p("VCVTDQ2PS Z%d, Z%d", a, a)
+		g.p("VMOVUPS %d(R12), Y%d", y, scale)
+		g.p("VINSERTF64X4 $1, %d(R12)(CX*1), Z%d, Z%d", y, scale, scale)
+		g.p("VMULPS Z%d, Z%d, Z%d", scale, a, a)
+		g.p("VMOVUPS %d(BX), Y%d", y, sum)
+		g.p("VINSERTF64X4 $1, %d(BX), Z%d, Z%d", second, sum, sum)
+		g.p("VADDPS Z%d, Z%d, Z%d", sum, a, a)
 	}
+	g.p("VMOVDQU32 Y%d, %d(BX)", a, y)
+	g.p("VEXTRACTI64X4 $1, Z%d, %d(BX)", a, second)
 }

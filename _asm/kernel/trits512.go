@@ -60,10 +60,12 @@ func (g *trits512) function(name string) {
 	g.free = sums
 	g.allocate()
 	panels86(g.file, tritRows, func() {
-		for i := range sums {
-			g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
-		}
-		g.panel()
+		groups86(g.file, func() {
+			for i := range sums {
+				g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
+			}
+			g.group()
+		})
 	})
 }
 
@@ -95,8 +97,8 @@ func (g *trits512) allocate() {
 	}
 }
 
-// panel multiplies the columns of a panel.
-func (g *trits512) panel() {
+// group multiplies the columns of a group.
+func (g *trits512) group() {
 	loop, rest, one, done := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("one"), g.newLabel("done")
 	g.p("SUBQ $%d, CX", tritUnrolled)
 	g.p("JLT %s", rest)
@@ -169,14 +171,12 @@ func (g *trits512) multiply(v, i, u int) {
 	}
 }
 
-// finish makes the digits' sums of those of the operands, and stores them.
+// finish makes the digits' sums of those of the operands, and results of them.
 func (g *trits512) finish() {
 	n := g.tokens * trits
 	for i := n; i < n*g.copies; i++ {
 		g.p("VPADDD Z%d, Z%d, Z%d", i, i%n, i%n)
 	}
-	g.p("MOVQ tile_y(AX), DX")
-	g.p("MOVQ tile_ldy(AX), R9")
 	add, rest := g.other, g.byte
 	for t := range g.tokens {
 		d := g.acc(t, 0, 0)
@@ -192,13 +192,16 @@ func (g *trits512) finish() {
 		}
 		g.p("VPSUBD Z%d, Z%d, Z%d", rest, d, d)
 		g.p("VPMULLD.BCST %s, Z%d, Z%d", g.word(tritInverse), d, d)
-		g.p("VPBROADCASTD (tile_add+%d)(AX), Z%d", 4*t, add)
+		g.p("VPBROADCASTD %d(R14), Z%d", 4*t, add)
 		for i := range trits {
 			g.p("VPADDD Z%d, Z%d, Z%d", add, d+i, d+i)
-			g.p("VMOVDQU32 Z%d, %d(DX)", d+i, pace*i)
 		}
-		g.p("ADDQ R9, DX")
 	}
+	results86(g.file, tritRows, g.tokens, func(t int, scaled bool) {
+		for i := range trits {
+			result86(g.file, fmt.Sprintf("Z%d", g.acc(t, i, 0)), pace*i, scaled)
+		}
+	})
 }
 
 // tritTable512 is the four digits of a number below 81, the most significant one in the lowest of four fields of two bits.

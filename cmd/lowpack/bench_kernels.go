@@ -34,7 +34,7 @@ limit of multiplication.
 			someOf(&cli.StringSliceFlag{Name: "layout", Usage: "measure all kernels that serve the layout `NAME`; may be repeated"}, layoutNames()...),
 			like(&cli.StringFlag{Name: "isa", Usage: "measure kernels of these instruction sets only, a `LIST` such as avx2,generic", DefaultText: "all of this CPU"}, words(kernel.Available())...),
 			&cli.StringSliceFlag{Name: "shape", Value: cli.NewStringSlice("2560x2560"), Usage: "multiply matrices of `MxK`: M output and K input features; may be repeated"},
-			counting(&cli.IntFlag{Name: "group", Usage: "sum every `N` columns by themselves, as those that share a scale", DefaultText: "all of a row"}),
+			counting(&cli.IntFlag{Name: "group", Usage: "give every `N` columns of a row a scale", DefaultText: "sums of rows, not scaled"}),
 			&cli.StringFlag{Name: "tokens", Value: "1,8,128", Usage: "vectors to multiply by at once, as a `LIST`"},
 			benchTime(),
 		}, benchFlags()...),

@@ -46,7 +46,7 @@ type KernelRow struct {
 	Group    int        `json:"group"` // columns that share a scale; 0 = all
 	Tokens   int        `json:"tokens"`
 	Threads  int        `json:"threads"`
-	Bytes    int        `json:"bytes"`  // of weights that one product reads
+	Bytes    int        `json:"bytes"`  // of weights, and of scales of groups, that one product reads
 	Chosen   bool       `json:"chosen"` // by the runtime, for this layout, alphabet and shape
 	// Refused says why the layout or the kernel does not serve this shape, and Wrong where its result differs from the
 	// definition. Either way there are no figures.
@@ -193,7 +193,6 @@ type binder func(k *kernel.Kernel, m *matrix, packed []byte) (product, error)
 type product interface {
 	Panels() int
 	Bytes() int
-	Groups() int
 	Chunk(tokens, threads int) int
 	Mul(y []int32, ldy int, x *kernel.Activations, p0, p1 int)
 	Close()
@@ -210,7 +209,16 @@ func newKernelRun(o *KernelOptions, bind binder) *kernelRun {
 }
 
 func bindKernel(k *kernel.Kernel, m *matrix, packed []byte) (product, error) {
-	return kernel.BindWith(k, m.layout, m.shape, packed, m.group)
+	w, err := kernel.BindWith(k, m.layout, m.shape, packed, m.group)
+	if err != nil || w.Groups() == 1 {
+		return w, err
+	}
+	p, err := newScaled(w)
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
+	return p, nil
 }
 
 func (r *kernelRun) close() {

@@ -108,9 +108,6 @@ func (r *kernelRun) copies(k *kernel.Kernel, m *matrix) (*copies, error) {
 	return c, nil
 }
 
-// results is room for the product with n tokens.
-func (c *copies) results(n int) []int32 { return make([]int32, n*c.list[0].Groups()*c.shape.M) }
-
 func (c *copies) close() {
 	for _, p := range c.list {
 		p.Close()
@@ -131,7 +128,7 @@ func (m *multiplication) Do(from, to int) { m.Mul(m.y, m.ldy, m.x, from, to) }
 // those of some and the whole has taken a while. It says where a result differs.
 func (c *copies) compare(ctx context.Context, pool *kernel.Pool, want *reference, n int) (wrong string, err error) {
 	const some, enough = 4, 100 * time.Millisecond
-	y := c.results(n)
+	y := make([]int32, n*c.shape.M)
 	want.use(n)
 	for i, start := 0, time.Now(); i < len(c.list) && (i < some || time.Since(start) < enough); i++ {
 		if err := context.Cause(ctx); err != nil {
@@ -153,7 +150,7 @@ func (c *copies) compare(ctx context.Context, pool *kernel.Pool, want *reference
 func (c *copies) measure(ctx context.Context, m *Meter, l *limits, isa kernel.ISA, want *reference, n int) (Figures, error) {
 	const long = 2 * time.Millisecond
 	panels, first := c.list[0].Panels(), c.list[0]
-	task := &multiplication{first, c.results(n), c.shape.M, want.x}
+	task := &multiplication{first, make([]int32, n*c.shape.M), c.shape.M, want.x}
 	want.use(n)
 	chunk := first.Chunk(n, l.pool.Threads())
 	start := time.Now()
@@ -172,10 +169,9 @@ func (c *copies) measure(ctx context.Context, m *Meter, l *limits, isa kernel.IS
 
 // reference is a product by the generic kernel, which is the definition.
 type reference struct {
-	x      *kernel.Activations
-	y      []int32 // [tokens][groups][M]
-	m      int
-	groups int
+	x *kernel.Activations
+	y []int32 // [tokens][M]
+	m int
 }
 
 // use selects the first n tokens.
@@ -199,12 +195,12 @@ func (r *references) of(ctx context.Context, pool *kernel.Pool, m *matrix, token
 		return nil, err
 	}
 	all := kernel.For(plain.layout.Spec())
-	w, err := kernel.BindWith(all[len(all)-1], plain.layout, plain.shape, plain.packed, plain.group)
+	w, err := bindKernel(all[len(all)-1], plain, plain.packed)
 	if err != nil {
 		return nil, err
 	}
 	defer w.Close()
-	ref := &reference{randomActivations(tokens, m.shape.K), make([]int32, tokens*w.Groups()*m.shape.M), m.shape.M, w.Groups()}
+	ref := &reference{randomActivations(tokens, m.shape.K), make([]int32, tokens*m.shape.M), m.shape.M}
 	task := &multiplication{w, ref.y, ref.m, ref.x}
 	for p, step := 0, 4*pool.Threads(); p < w.Panels(); p += step {
 		if err := context.Cause(ctx); err != nil {
@@ -219,7 +215,7 @@ func (r *references) of(ctx context.Context, pool *kernel.Pool, m *matrix, token
 	return ref, nil
 }
 
-// compare says where y, [x.N][groups][M], differs from the reference; "" if nowhere.
+// compare says where y, [x.N][M], differs from the reference; "" if nowhere.
 func (r *reference) compare(y []int32) string {
 	want := r.y[:len(y)]
 	if slices.Equal(y, want) {
@@ -227,8 +223,7 @@ func (r *reference) compare(y []int32) string {
 	}
 	for i, v := range y {
 		if v != want[i] {
-			token, group := i/r.m/r.groups, i/r.m%r.groups
-			return fmt.Sprintf("row %d, group %d, token %d: %d instead of %d", i%r.m, group, token, v, want[i])
+			return fmt.Sprintf("row %d, token %d: %d instead of %d", i%r.m, i/r.m, v, want[i])
 		}
 	}
 	panic("bench: equal, and not equal")

@@ -175,7 +175,7 @@ func (e *Engine) input(n int, k prepareTask) {
 // multiply computes the outputs of a fan in y, and adds them to add if there is one.
 func (e *Engine) multiply(f *fan, n int, y, add []float32) {
 	p := &e.pass
-	p.product = product{fan: f, n: n, x: p.x, q: p.quant[f.in], step: p.step, y: y, ldy: f.out, sums: p.sums, add: add}
+	p.product = product{fan: f, n: n, x: p.x, q: p.quant[f.in], step: p.step, y: y, ldy: f.out, add: add}
 	e.pool.Run(f.units, f.chunk(n, e.opt.Threads), &p.product)
 }
 

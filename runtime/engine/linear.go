@@ -13,7 +13,7 @@ type matrix struct {
 	bias []float32 // nil = none
 
 	codes  *kernel.Weights // nil for floats
-	scales []float32       // 1, rows, or [groups][rows]
+	scales []float32       // 1 or rows; nil where the codes have one per group of columns
 	floats *tensor.Matrix
 
 	at    int // column of the first output in the rows of the fan
@@ -93,7 +93,6 @@ type product struct {
 	step []float32           // of quantization, per vector
 	y    []float32
 	ldy  int
-	sums []int32   // scratch for scales per group, [n][groups][ldy]
 	add  []float32 // y is added here as well, [n][fan.out]; nil = nowhere
 }
 
@@ -128,7 +127,10 @@ func (p *product) multiply(m *matrix, u0, u1 int) {
 			}
 		}
 	default:
-		p.multiplyGroups(m, u0, u1, r0, r1)
+		m.codes.MulScaled(p.y[m.at:], p.ldy, p.q, u0, u1)
+		for t := range p.n {
+			tensor.Times(p.y[t*p.ldy+m.at:][r0:r1], p.step[t])
+		}
 	}
 	for t := range p.n {
 		y := p.y[t*p.ldy+m.at:][r0:r1]
@@ -138,21 +140,6 @@ func (p *product) multiply(m *matrix, u0, u1 int) {
 		if p.add != nil {
 			tensor.Add(p.add[t*p.fan.out+m.at:][r0:r1], y)
 		}
-	}
-}
-
-// multiplyGroups is the form with scales per group of columns (N15).
-func (p *product) multiplyGroups(m *matrix, u0, u1, r0, r1 int) {
-	groups := m.codes.Groups()
-	sums := p.sums[m.at:]
-	m.codes.Mul(sums, p.ldy, p.q, u0, u1)
-	for t := range p.n {
-		y := p.y[t*p.ldy+m.at:][r0:r1]
-		clear(y)
-		for g := range groups {
-			tensor.ScaleAdd(y, sums[(t*groups+g)*p.ldy:][r0:r1], m.scales[g*m.rows:][r0:r1])
-		}
-		tensor.Times(y, p.step[t])
 	}
 }
 

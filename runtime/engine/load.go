@@ -216,20 +216,9 @@ func (l *loader) codes(entry *packed.Entry, want pack.Shape) (matrix, error) {
 	}
 	l.close = append(l.close, w.Close)
 	if w.Groups() > 1 {
-		scales = transposed(scales, want.M, w.Groups())
+		err, scales = w.Scale(scales, tensor.ScaleAdd), nil
 	}
-	return matrix{rows: want.M, codes: w, scales: scales}, nil
-}
-
-// transposed turns [rows][groups] into [groups][rows], so that one group of many rows is one vector.
-func transposed(scales []float32, rows, groups int) []float32 {
-	out := make([]float32, len(scales))
-	for m := range rows {
-		for g := range groups {
-			out[g*rows+m] = scales[m*groups+g]
-		}
-	}
-	return out
+	return matrix{rows: want.M, codes: w, scales: scales}, err
 }
 
 // dequantized returns codes multiplied by their scales, as floats on the heap.

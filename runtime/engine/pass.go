@@ -18,7 +18,6 @@ type pass struct {
 	quant  map[int]*kernel.Activations // the same, quantized; by fan.in
 	step   []float32                   // [n]: its steps
 	y      []float32                   // [n][fan.out]: output of the last linears
-	sums   []int32                     // scratch of linears with scales per group
 	q      []float32                   // [n][Heads][width]: queries
 	o      []float32                   // [n][Heads·HeadDim]: output of attention
 
@@ -60,54 +59,36 @@ type token struct {
 // turns are the rotations of a position in global and in local blocks.
 type turns [2]tensor.Turn
 
-const (
-	mostHeadRows = 16       // more tokens gain nothing: the head is then bound by arithmetic
-	mostSums     = 64 << 20 // bytes of scratch for linears with scales per group
-)
+// mostHeadRows: more tokens gain nothing, as the head is then bound by arithmetic.
+const mostHeadRows = 16
 
 // shape of the memory of a pass.
 type passShape struct {
 	batch, headRows int
-	in, out, sums   int // elements: per token, per token, in all
+	in, out         int // elements per token
 }
 
-// passShape derives it from the weights. Linears with scales per group need scratch for every group: there the batch
-// shrinks.
+// passShape derives it from the weights.
 func (e *Engine) passShape() passShape {
 	d := e.desc
 	s := passShape{batch: e.opt.Batch, headRows: min(mostHeadRows, e.opt.Batch), in: max(d.Hidden, d.Intermediate, d.Heads*d.HeadDim)}
-	perToken := 0
 	for i := range e.weights.blocks {
 		b := &e.weights.blocks[i]
 		for _, f := range []*fan{&b.qkv, &b.o, &b.gateUp, &b.down} {
-			s.out, perToken = max(s.out, f.out), max(perToken, f.sums())
+			s.out = max(s.out, f.out)
 		}
 	}
-	head := e.weights.head.sums()
-	s.batch = max(1, min(s.batch, mostSums/4/max(1, perToken)))
-	s.headRows = max(1, min(s.headRows, mostSums/4/max(1, head)))
 	if e.weights.screen != nil {
 		s.headRows = max(s.headRows, screenSpace)
 	}
-	s.sums = max(s.batch*perToken, s.headRows*head)
 	return s
-}
-
-// sums is the scratch that the fan needs per token: 0 without scales per group.
-func (f *fan) sums() (n int) {
-	for i := range f.matrices {
-		if w := f.matrices[i].codes; w != nil && w.Groups() > 1 {
-			n = max(n, w.Groups()*f.out)
-		}
-	}
-	return n
 }
 
 // passBytes is the memory of a pass, up to what is small.
 func (e *Engine) passBytes() float64 {
 	s, d := e.passShape(), e.desc
 	perToken := d.Hidden + s.in*2 + s.out + 2*d.Heads*e.width()
-	return 4 * (float64(s.batch)*float64(perToken) + float64(s.headRows)*float64(d.Vocab) + float64(s.sums) +
+	return 4 * (float64(s.batch)*float64(perToken) + float64(s.headRows)*float64(d.Vocab) +
 		float64(e.opt.Threads)*float64(e.attentionScores()))
 }
 
@@ -119,7 +100,7 @@ func (e *Engine) newPass() {
 	*p = pass{
 		tokens: make([]token, 0, s.batch), turns: make([]turns, s.batch), bad: make([]bool, s.batch),
 		h: floats(d.Hidden), x: floats(s.in), step: floats(1), y: floats(s.out), q: floats(d.Heads * e.width()),
-		o: floats(d.Heads * d.HeadDim), sums: make([]int32, s.sums),
+		o:        floats(d.Heads * d.HeadDim),
 		headRows: s.headRows, rows: make([]int, 0, s.headRows), logits: make([]float32, s.headRows*d.Vocab),
 		quant: map[int]*kernel.Activations{}, gate: tensor.Gates[d.Activation], attention: e.newAttention(), rope: ropes(e),
 	}

@@ -25,6 +25,7 @@ type Activations struct {
 	rows    []int8  // [maxN][Stride], 64-byte aligned
 	sums    []int32 // [maxN][K/sumBlock + 2]: sum of the columns before i·sumBlock
 	maxN    int
+	adds    adds
 	columns columns
 	nibbles nibbles
 	quads   [2]quads // by bitOrder
@@ -52,6 +53,7 @@ func (x *Activations) Row(t int) []int8 { return x.rows[t*x.Stride:][:x.K:x.K] }
 
 // Finish derives what kernels need of the rows. It must follow every change of them.
 func (x *Activations) Finish() {
+	x.adds.forget()
 	clear(x.columns.ready)
 	clear(x.nibbles.ready)
 	for i := range x.quads {

@@ -45,7 +45,7 @@ func (p genericProduct) mul(c call) {
 			x := c.x.Row(t)
 			for g := range groups {
 				lo, hi := g*group, min((g+1)*group, s.K)
-				c.y[(t*groups+g)*c.ldy+m] = dot(row[lo:hi], x[lo:hi])
+				c.y[c.at(t, g, groups, m)] = dot(row[lo:hi], x[lo:hi])
 			}
 		}
 	}

@@ -36,11 +36,21 @@ func (k *Kernel) String() string { return k.Layout + "/" + string(k.ISA) }
 
 // call is one request: products of panels [p0, p1) with tokens [t0, t1) of x.
 type call struct {
-	y      []int32
-	ldy    int
-	x      *Activations
-	p0, p1 int
-	t0, t1 int
+	y          []int32
+	ldy        int
+	x          *Activations
+	p0, p1     int
+	t0, t1     int
+	token, row int  // that the first element of y belongs to
+	scaled     bool // y holds floats, one per token and row, to which scaled sums are added; only for a scaler
+}
+
+// at is the place in y of what becomes of group g.
+func (c *call) at(t, g, groups, m int) int {
+	if c.scaled {
+		return (t-c.token)*c.ldy + m - c.row
+	}
+	return ((t-c.token)*groups+g)*c.ldy + m - c.row
 }
 
 // Weights is a packed matrix bound to a kernel. It is safe for concurrent use: Mul may be called at the same time for
@@ -56,6 +66,9 @@ type Weights struct {
 	bytes   int           // bytes of weights that all panels read; set by the kernel where they are not packed
 	own     *offheap.Part // where the kernel unpacked something; nil = nowhere
 	product product
+
+	scaling   *scaling // empty until Scale
+	ownScales *offheap.Part
 }
 
 // Bind joins a packed matrix with the best kernel that this CPU can run. packed has the size that l.PackedSize states
@@ -114,7 +127,7 @@ func BindWith(k *Kernel, l pack.Layout, s pack.Shape, packed []byte, group int) 
 	if err := checkRange(spec, group); err != nil {
 		return nil, err
 	}
-	w := &Weights{Kernel: k, Layout: l, Shape: s, Group: group, packed: packed[:size], bytes: size}
+	w := &Weights{Kernel: k, Layout: l, Shape: s, Group: group, packed: packed[:size], bytes: size, scaling: &scaling{}}
 	if w.product, err = k.bind(w); err != nil {
 		w.Close()
 		return nil, fmt.Errorf("kernel %v, shape %v: %w", k, s, err)
@@ -162,7 +175,7 @@ func (w *Weights) Mul(y []int32, ldy int, x *Activations, p0, p1 int) {
 			p0, p1, w.Panels(), w.Shape, x.N, x.K, len(y), ldy))
 	}
 	if p0 < p1 && x.N > 0 {
-		w.product.mul(call{y, ldy, x, p0, p1, 0, x.N})
+		w.product.mul(call{y: y, ldy: ldy, x: x, p0: p0, p1: p1, t1: x.N})
 	}
 }
 
@@ -203,6 +216,7 @@ var packedAgain offheap.Arena
 // Close releases memory that Bind allocated. The weights must not be used afterwards.
 func (w *Weights) Close() {
 	w.own.Free()
+	w.ownScales.Free()
 	*w = Weights{}
 }
 

@@ -60,6 +60,9 @@ func (p *problem) check(t testing.TB) {
 			t.Fatal(err)
 		}
 		p.compare(t, w)
+		if p.group > 0 {
+			p.compareScaled(t, w)
+		}
 		w.Close()
 	}
 }
@@ -374,6 +377,13 @@ func TestMulAllocatesNothing(t *testing.T) {
 			y := make([]int32, len(p.want))
 			if n := testing.AllocsPerRun(5, func() { w.Mul(y, 300, p.x, 0, w.Panels()) }); n != 0 {
 				t.Errorf("%v: Mul allocates %v times", k, n)
+			}
+			if err := w.Scale(make([]float32, 300), plainScaleAdd); err != nil {
+				t.Fatal(err)
+			}
+			z := make([]float32, len(p.want))
+			if n := testing.AllocsPerRun(5, func() { w.MulScaled(z, 300, p.x, 0, w.Panels()) }); n != 0 {
+				t.Errorf("%v: MulScaled allocates %v times", k, n)
 			}
 			w.Close()
 		}

@@ -57,7 +57,7 @@ func (p *rowProduct) tile(c call, from, to, t0, t1 int) {
 		lo, hi := g*p.w.Group, min((g+1)*p.w.Group, p.w.Shape.K)
 		call := t
 		call.w, call.x = &p.w.packed[from*p.bytes+lo/4], &c.x.rows[t0*c.x.Stride+lo]
-		call.y = &c.y[(t0*groups+g)*c.ldy+from]
+		call.y = &c.y[c.at(t0, g, groups, from)]
 		call.steps = (hi - lo) / rowColumns
 		for i := t0; i < t1; i++ {
 			call.add[i-t0] = -c.x.Sum(i, lo, hi)

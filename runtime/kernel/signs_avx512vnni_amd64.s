@@ -348,6 +348,7 @@ GLOBL quadPick3true<>(SB), RODATA|NOPTR, $64
 TEXT ·signsRows32512(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ tile_ldx(AX), R8
+	MOVQ tile_ldy(AX), R9
 	MOVQ tile_half(AX), R11
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25
 	VPBROADCASTD word01010101<>(SB), Z30
@@ -736,6 +737,7 @@ done7:
 TEXT ·signsRows64512(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ tile_ldx(AX), R8
+	MOVQ tile_ldy(AX), R9
 	MOVQ tile_half(AX), R11
 	XORL R11, R11
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25
@@ -1012,6 +1014,7 @@ done14:
 TEXT ·signsInterlacedRows32512(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ tile_ldx(AX), R8
+	MOVQ tile_ldy(AX), R9
 	MOVQ tile_half(AX), R11
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25
 	VMOVDQU64 units8<>(SB), Z24
@@ -1403,6 +1406,7 @@ done21:
 TEXT ·signsInterlacedRows64512(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ tile_ldx(AX), R8
+	MOVQ tile_ldy(AX), R9
 	MOVQ tile_half(AX), R11
 	XORL R11, R11
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25

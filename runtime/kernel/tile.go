@@ -6,26 +6,33 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// tile is one call of an assembly kernel: the rows of some panels times a few tokens over a range of columns. Which
-// panels, fields and numbers of tokens a kernel is for is in its name. It computes
+// tile is one call of an assembly kernel: the rows of some panels times a few tokens over a range of columns, in groups
+// that have a sum each. Which panels, fields and numbers of tokens a kernel is for is in its name. It computes
 //
-//	y[t][m] = mul·Σ operand[m][k]·x[t][k] + add[t]
+//	y[t][g][m] = mul·Σ operand[m][k]·x[t][k] + adds[g][t] over the columns k of group g
 //
-// where operand is the number that the kernel makes of a code: an affine function of the weight, which mul and add turn
+// where operand is the number that the kernel makes of a code: an affine function of the weight, which mul and adds turn
 // back. Sums are taken modulo 2³². A kernel moves w and y on.
 type tile struct {
-	w      *byte  // first packed byte of the columns
-	panels int    // at least 1
-	panel  int    // bytes from a panel to the next
-	x      *int8  // first activation of the first token
-	ldx    int    // bytes between tokens
-	y      *int32 // first result of the first token
-	ldy    int    // bytes between tokens
-	steps  int    // whole steps along the columns
-	tail   int    // mask of the 32-bit lanes of a last, incomplete step; 0 = none
-	half   int    // where a kernel takes two panels for one: bytes to the second
-	mul    int32
-	add    [maxTokens]int32
+	w        *byte    // first packed byte of the columns
+	panels   int      // at least 1
+	panel    int      // bytes from a panel to the next
+	x        *int8    // first activation of the first token
+	ldx      int      // bytes between tokens
+	y        *int32   // first result of the first token
+	ldy      int      // bytes between tokens
+	groups   int      // at least 1; 1 for families that are not grouped
+	ldg      int      // bytes between results of groups
+	steps    int      // whole steps along the columns of a group
+	last     int      // of the last group
+	tail     int      // mask of the 32-bit lanes of a last, incomplete step of the last group; 0 = none
+	half     int      // where a kernel takes two panels for one: bytes to the second
+	adds     *int32   // of the first group and token, for families that are grouped
+	ldadds   int      // bytes between those of groups
+	scales   *float32 // of the first panel and group, for families that are grouped; nil where sums are results
+	ldscales int      // bytes between those of panels
+	mul      int32
+	add      [maxTokens]int32 // in place of adds
 
 	// For kernels that look fields up in 16-byte tables, by four bits: operands of the lower and of the upper field.
 	table [32]byte
@@ -61,6 +68,7 @@ type tiled struct {
 type family struct {
 	funcs   []func(*tile) // by tokens − 1
 	columns int           // of a step, a multiple of 4
+	grouped bool          // they multiply all groups of columns in a call
 	lanes   int           // 32-bit lanes that four columns fill in a step; 0: the last step may run into the padding
 
 	// Where the kernel reads tables in place of activations: those of a token from column lo on, and what is to be added to
@@ -130,29 +138,47 @@ func (p *tiled) mul(c call) {
 	}
 }
 
-// tile multiplies panels [p0, p1), whole ones or one that is not, by tokens [t0, t1), group by group.
+// scales reports whether the family is one for all groups in a call.
+func (p *tiled) scales(call) bool { return p.grouped }
+
+// tile multiplies panels [p0, p1), whole ones or one that is not, by tokens [t0, t1). One that is not goes group by group,
+// through room for the results of one.
 func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
-	s, groups := p.w.Shape, p.w.Groups()
+	s, groups, rows := p.w.Shape, p.w.Groups(), p.w.Shape.M-p0*p.w.rows
 	t := tile{
-		panels: p1 - p0, panel: p.panel, half: p.panel / 2, ldx: c.x.Stride, ldy: 4 * c.ldy * groups,
+		panels: p1 - p0, panel: p.panel, half: p.panel / 2, ldx: c.x.Stride, ldy: 4 * c.ldy * groups, groups: 1, ldg: 4 * c.ldy,
 		mul: p.operands.mul, table: p.table, block: p.block,
 	}
-	for g := range groups {
-		lo, hi := g*p.w.Group, min((g+1)*p.w.Group, s.K)
-		if p.tables != nil {
-			t.x, t.add[0] = p.tables(c.x, t0, lo, hi)
-		} else {
-			t.x = &c.x.rows[t0*c.x.Stride+lo]
+	var adds []int32
+	var scales []float32
+	if p.grouped {
+		adds = c.x.groupAdds(p.w.Group, p.add)
+		t.ldadds = 4 * c.x.maxN
+		if rows >= p.w.rows {
+			t.groups = groups
 		}
-		if p.add != 0 {
+	}
+	if c.scaled {
+		t.ldy, t.ldg = 4*c.ldy, 0
+		scales, t.ldscales = p.w.scalesOf(p0), 4*groups*p.w.rows
+	}
+	for g := 0; g < groups; g += t.groups {
+		lo, hi := g*p.w.Group, min((g+t.groups)*p.w.Group, s.K)
+		switch {
+		case p.tables != nil:
+			t.x, t.add[0] = p.tables(c.x, t0, lo, hi)
+		case p.grouped:
+			t.x, t.adds = &c.x.rows[t0*c.x.Stride+lo], &adds[g*c.x.maxN+t0]
+		default:
+			t.x = &c.x.rows[t0*c.x.Stride+lo]
 			for i := t0; i < t1; i++ {
 				t.add[i-t0] = p.add * c.x.Sum(i, lo, hi)
 			}
 		}
 		w := p.packed[p0*p.panel+lo/p.columns*p.bytes:]
-		y := c.y[(t0*groups+g)*c.ldy+p0*p.w.rows:]
-		if rows := s.M - p0*p.w.rows; rows >= p.w.rows {
-			p.run(t, t1-t0, hi-lo, w, y)
+		y := c.y[c.at(t0, g, groups, p0*p.w.rows):]
+		if rows >= p.w.rows {
+			p.run(t, t1-t0, hi-lo, w, y, scales)
 		} else {
 			p.runRows(t, t1-t0, hi-lo, w, y, rows)
 		}
@@ -168,21 +194,32 @@ func (f *family) steps(columns int) (whole, tail int) {
 	return quads / perStep, 1<<(quads%perStep*f.lanes) - 1
 }
 
-// run multiplies the columns of panels that begin at w.
-func (p *tiled) run(t tile, tokens, columns int, w []byte, y []int32) {
+// run multiplies the columns of panels that begin at w, and whose scales, if any, begin at scales.
+func (p *tiled) run(t tile, tokens, columns int, w []byte, y []int32, scales []float32) {
+	last := columns - (t.groups-1)*p.w.Group
 	if n := t.panels / 2; n > 0 && p.pairs != nil && tokens > 1 {
 		call := t
-		call.w, call.y, call.panels, call.steps = &w[0], &y[0], n, ceilDiv(columns, 4)
+		call.w, call.y, call.panels, call.steps, call.last = &w[0], &y[0], n, p.w.Group/4, ceilDiv(last, 4)
+		if scales != nil {
+			call.scales = &scales[0]
+		}
 		invoke(p.pairs[tokens-1], &call)
 		if t.panels -= 2 * n; t.panels == 0 {
 			return
 		}
 		w, y = w[2*n*t.panel:], y[2*n*p.w.rows:]
+		scales = scales[min(2*n*t.ldscales/4, len(scales)):]
 	}
-	t.steps, t.tail = p.steps(columns)
+	t.steps = p.w.Group / p.columns // only whole steps, but in a last group
+	if t.last, t.tail = p.steps(last); t.groups == 1 {
+		t.steps = t.last
+	}
 	for part := range p.parts {
 		call := t
 		call.w, call.y = &w[part*p.partBytes], &y[part*p.partRows]
+		if scales != nil {
+			call.scales = &scales[part*p.partRows]
+		}
 		invoke(p.funcs[tokens-1], &call)
 	}
 }
@@ -195,7 +232,7 @@ func (p *tiled) runRows(t tile, tokens, columns int, w []byte, y []int32, rows i
 	if rows <= p.w.rows/2 {
 		t.half = 0
 	}
-	p.run(t, tokens, columns, w, scratch[:])
+	p.run(t, tokens, columns, w, scratch[:], nil)
 	for i := range tokens {
 		copy(y[i*ldy:][:rows], scratch[i*maxPanel:])
 	}

@@ -20,7 +20,7 @@ func universal(isa ISA) *Kernel {
 			if err := repack(w, l); err != nil {
 				return nil, err
 			}
-			inner := &Weights{Kernel: k, Layout: l, Shape: w.Shape, Group: w.Group, packed: w.own.Bytes}
+			inner := &Weights{Kernel: k, Layout: l, Shape: w.Shape, Group: w.Group, packed: w.own.Bytes, scaling: w.scaling}
 			p, err := k.bind(inner)
 			w.rows, w.bytes = inner.rows, len(w.own.Bytes)
 			return p, err

@@ -102,6 +102,12 @@ func (v *vecLUT) useful(c call) bool {
 		(v.w.Groups() == 1 || len(v.phases) == 1 && v.w.Group%v.phases[0].columns() == 0)
 }
 
+// scales: tables do not, a small batch is up to the other product.
+func (v *vecLUT) scales(c call) bool {
+	few, ok := v.few.(scaler)
+	return ok && !v.useful(c) && few.scales(c)
+}
+
 // tile multiplies the tokens from t0 on, 32 at most.
 func (v *vecLUT) tile(c call, mem *lutMemory, t0 int) {
 	groups, x := v.w.Groups(), c.x.columnTile(t0/columnTokens)
@@ -119,7 +125,7 @@ func (v *vecLUT) tile(c call, mem *lutMemory, t0 int) {
 				}
 				v.sum(p, mem, x, from, to, m, rows)
 			}
-			mem.store(c.y[(t0*groups+g)*c.ldy+m:], c.ldy*groups, rows, min(columnTokens, c.t1-t0))
+			mem.store(c.y[c.at(t0, g, groups, m):], c.ldy*groups, rows, min(columnTokens, c.t1-t0))
 		}
 	}
 }

@@ -17,6 +17,16 @@ func asInt16(b []byte) []int16 {
 	return unsafe.Slice((*int16)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/2)
 }
 
+// asInt32 views floats as bits.
+func asInt32(x []float32) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
+
+// asFloat32 views aligned bytes.
+func asFloat32(b []byte) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
+}
+
 // alignedBytes returns n zero bytes of the Go heap that begin at a multiple of 64.
 func alignedBytes(n int) []byte {
 	b := make([]byte, n+63)

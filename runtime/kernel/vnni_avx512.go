@@ -15,7 +15,7 @@ func avx512Kernels() []*Kernel {
 		return vnni512(&Kernel{
 			Layout: layout, Alphabets: alphabets, most: mostScaled, step: columns,
 			About: "fields cut out by masks, 512-bit dot products",
-		}, family{funcs: funcs, columns: columns, lanes: lanes, pairs: pairs})
+		}, family{funcs: funcs, columns: columns, grouped: true, lanes: lanes, pairs: pairs})
 	}
 	return append(signs512(), []*Kernel{
 		masks("vnni4i", []string{pack.Ternary.Name}, 8, 8, ternaryRows32512, ternaryPairs512...),
@@ -39,14 +39,14 @@ func e2m1512(layout string, funcs []func(*tile)) *Kernel {
 	return vnni512(&Kernel{
 		Layout: layout, Alphabets: []string{pack.E2M1.Name}, step: 4,
 		About: "codes looked up by a byte shuffle, 512-bit dot products",
-	}, family{funcs: funcs, columns: 4, lanes: 16})
+	}, family{funcs: funcs, columns: 4, grouped: true, lanes: 16})
 }
 
 func bytes512(layout string, funcs []func(*tile)) *Kernel {
 	return vnni512(&Kernel{
 		Layout: layout, Alphabets: []string{pack.Int8.Name}, step: 4,
 		About: "512-bit dot products",
-	}, family{funcs: funcs, columns: 4, lanes: 16})
+	}, family{funcs: funcs, columns: 4, grouped: true, lanes: 16})
 }
 
 func trits512Kernel() *Kernel {
@@ -55,7 +55,7 @@ func trits512Kernel() *Kernel {
 		About: "digits looked up by byte permutations, 512-bit dot products",
 	}
 	k.bind = func(w *Weights) (product, error) {
-		return newTiled(w, w.Layout.(pack.Paneled), w.packed, family{funcs: trits512, columns: 4}, operands{add: -1})
+		return newTiled(w, w.Layout.(pack.Paneled), w.packed, family{funcs: trits512, columns: 4, grouped: true}, operands{add: -1})
 	}
 	return k
 }

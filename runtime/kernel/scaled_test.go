@@ -1,0 +1,142 @@
+package kernel
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/fence"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// plainScaleAdd is what a group adds to a row, written down.
+func plainScaleAdd(y []float32, acc []int32, w []float32) {
+	for i := range y {
+		y[i] += float32(float32(acc[i]) * w[i])
+	}
+}
+
+// randomScales of all magnitudes, none at all among them.
+func randomScales(n int, r *rand.Rand) []float32 {
+	scales := make([]float32, n)
+	for i := range scales {
+		if r.IntN(20) > 0 {
+			scales[i] = r.Float32() * float32(math.Ldexp(1, r.IntN(12)-6))
+		}
+	}
+	return scales
+}
+
+// scaled is the answer with scales [M][G]: for each token [M].
+func (p *problem) scaled(scales []float32) []float32 {
+	m := p.matrix.M
+	groups := len(scales) / m
+	y := make([]float32, p.x.N*m)
+	for i := range y {
+		t, row := i/m, i%m
+		for g := range groups {
+			y[i] += float32(float32(p.want[(t*groups+g)*m+row]) * scales[row*groups+g])
+		}
+	}
+	return y
+}
+
+// compareScaled compares the bits of scaled results.
+func (p *problem) compareScaled(t testing.TB, w *Weights) {
+	t.Helper()
+	m, ldy := p.matrix.M, p.matrix.M+5
+	scales := randomScales(m*w.Groups(), rand.New(rand.NewPCG(31, uint64(m))))
+	if err := w.Scale(scales, plainScaleAdd); err != nil {
+		t.Fatal(err)
+	}
+	want, got := p.scaled(scales), make([]float32, p.x.N*ldy)
+	for i := range got {
+		got[i] = untouched
+	}
+	for from := 0; from < w.Panels(); {
+		to := min(from+max(w.Panels()-1, 1), w.Panels())
+		w.MulScaled(got, ldy, p.x, from, to)
+		from = to
+	}
+	for i, v := range got {
+		right := float32(untouched)
+		if i%ldy < m {
+			right = want[i/ldy*m+i%ldy]
+		}
+		if math.Float32bits(v) != math.Float32bits(right) {
+			t.Fatalf("%v, alphabet %s, shape %v, group %d: token %d of %d, row %d: %v, want %v", w.Kernel,
+				p.matrix.Alphabet.Name, p.matrix.Shape, p.group, i/ldy, p.x.N, i%ldy, v, right)
+		}
+	}
+}
+
+// TestScaled goes densely through shapes and groups with every number of tokens from 1 to 17.
+func TestScaled(t *testing.T) {
+	for _, spec := range specs(t) {
+		t.Run(spec.Name+"/"+spec.Alphabet, func(t *testing.T) {
+			t.Parallel()
+			count := 120
+			if onlyUnpacked(spec) || testing.Short() {
+				count = 8
+			}
+			r := rand.New(rand.NewPCG(33, 34))
+			for i := range count {
+				group := []int{16, 32, 64, 128, 4, 8, 20, 48, 100, 256}[i%10]
+				k := 1 + r.IntN(min(2048, 12*group))
+				newProblem(t, spec, pack.Shape{M: 1 + r.IntN(230), K: k}, 1+i%17, group, r).check(t)
+			}
+		})
+	}
+}
+
+// TestScaledFences puts everything that a scaled product reads or writes beside memory that may not be touched.
+func TestScaledFences(t *testing.T) {
+	r := rand.New(rand.NewPCG(35, 36))
+	packed, results, rows, scales := fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10)
+	for _, spec := range specs(t) {
+		count := 24
+		if onlyUnpacked(spec) || testing.Short() {
+			count = 4
+		}
+		for i := range count {
+			s, n, group := pack.Shape{M: 1 + r.IntN(140), K: 1 + r.IntN(150)}, 1+r.IntN(9), []int{16, 32, 64, 128}[i%4]
+			p := newProblem(t, spec, s, n, group, r)
+			place, placeRows, placeFloats := fence.Tail[byte], fence.Tail[int8], fence.Tail[float32]
+			if i%2 == 1 {
+				place, placeRows, placeFloats = fence.Head[byte], fence.Head[int8], fence.Head[float32]
+			}
+			here := place(packed, len(p.packed))
+			copy(here, p.packed)
+			x := placeRows(rows, len(p.x.rows))
+			copy(x, p.x.rows)
+			p.x.rows = x
+			for _, k := range For(spec) {
+				if k.checkGroup(s.K, min(group, s.K)) != nil {
+					continue
+				}
+				w, err := BindWith(k, p.layout, s, here, group)
+				if err != nil {
+					t.Fatal(err)
+				}
+				factors := randomScales(s.M*w.Groups(), r)
+				if err := w.Scale(factors, plainScaleAdd); err != nil {
+					t.Fatal(err)
+				}
+				near := placeFloats(scales, len(w.scaling.scales))
+				copy(near, w.scaling.scales)
+				w.scaling.scales = near
+				got := placeFloats(results, n*s.M)
+				w.MulScaled(got, s.M, p.x, 0, w.Panels())
+				if !slices.Equal(got, p.scaled(factors)) {
+					t.Fatalf("%v, alphabet %s, shape %v, group %d, %d tokens: wrong results", k, spec.Alphabet, s, group, n)
+				}
+				w.Close()
+				packed.Check(t)
+				results.Check(t)
+				rows.Check(t)
+				scales.Check(t)
+			}
+		}
+	}
+}
