@@ -47,10 +47,10 @@ const (
 
 // How much is multiplied at a time. A call takes as many panels as runBytes hold: setting one up costs about 100 ns, and
 // what it does must stay below 100 µs, as assembly cannot be interrupted by the collector. The panels of a run are
-// multiplied by as many tokens as blockBytes hold, whole tiles. Both together stay in a second-level cache.
+// multiplied by as many tokens as blockBytes hold, whole tiles. Both together stay in a second-level cache of 1 MiB.
 const (
-	runBytes   = 128 << 10
-	blockBytes = 256 << 10
+	runBytes   = 256 << 10
+	blockBytes = 512 << 10
 	tableBytes = 8 // of what a kernel reads in place of an activation
 )
 
@@ -116,6 +116,9 @@ func (p *tiled) mul(c call) {
 	token, run := c.x.Stride, max(1, runBytes/p.panel)
 	if p.tables != nil {
 		token *= tableBytes
+	}
+	if p.pairs != nil && run > 1 {
+		run &^= 1
 	}
 	block := max(blockBytes/token/len(p.funcs), 1) * len(p.funcs)
 	if p.parts > 1 {
