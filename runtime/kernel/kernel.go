@@ -193,11 +193,13 @@ func (w *Weights) batchPanels(tokens int) int {
 // enough for a call to be long against the counter that hands chunks out, and for tables that a kernel makes for a batch to
 // pay; few enough for all threads to have work, and to end together.
 func (w *Weights) Chunk(tokens, threads int) int {
+	threads = max(threads, 1)
 	parts := w.bytes / chunkBytes
 	if b := w.batchPanels(tokens); b > 1 {
-		parts = w.Panels() / b
+		if parts = w.Panels() / b; threads == 1 {
+			parts = 1 // the more rows the better
+		}
 	}
-	threads = max(threads, 1)
 	parts = ceilDiv(max(parts, 1), threads) * threads
 	chunk := ceilDiv(w.Panels(), parts)
 	if tokens > 1 && chunk > 1 {

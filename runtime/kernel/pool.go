@@ -87,7 +87,9 @@ func (p *Pool) Run(n, chunk int, task Task) {
 		return
 	}
 	if chunk = max(chunk, 1); chunk >= n || len(p.workers) == 0 {
-		task.Do(0, n)
+		for from := 0; from < n; from += chunk { // a chunk fits caches, where the whole may not
+			task.Do(from, min(from+chunk, n))
+		}
 		return
 	}
 	p.one.Lock()
