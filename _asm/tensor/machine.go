@@ -6,10 +6,10 @@ type machine interface {
 	begin(name string, frame int)
 	end() // returns to Go
 	text() string
-	width() int     // floats in a register
-	registers() int // vector registers that programs may use
-	tile(n int) int // rows that a dot product of n vectors takes at once
-	columns() []int // blocks of columns that a weighted sum takes at once, the most first, 1 last
+	width() int           // floats in a register
+	registers() int       // vector registers that programs may use
+	tile(n int) int       // rows that a dot product of n vectors takes at once
+	sumsAtOnce(n int) int // rows whose products with n vectors are kept in registers, to add up their lanes together
 
 	// General registers.
 	arg(d ptr, p param)                // d = a pointer, the base of a slice, or an integer
@@ -17,7 +17,6 @@ type machine interface {
 	shift(d ptr, n int)                // d >>= n, or d <<= −n
 	addImm(d ptr, n int)               //
 	add(d, s ptr)                      //
-	times(d ptr, n int)                // n = 1 or 4
 	sub(d, s ptr)                      //
 	copy(d, s ptr)                     //
 	label(name string)                 // unique in the function
@@ -32,7 +31,7 @@ type machine interface {
 	// Vectors.
 	load(d reg, p ptr, off int)
 	store(s reg, p ptr, off int)
-	prefetch(p, off ptr)                        // the line at p + off
+	prefetchAt(p ptr, off int)                  // the line there, into the second-level cache
 	loadWide(d reg, typ string, p ptr, off int) // width elements of "F32", "F16", "BF16" or "I8", as floats
 	splat(d reg, p param)                       // a float argument in every lane
 	splatAt(d reg, p ptr, off int)              // a float of memory in every lane
@@ -56,9 +55,11 @@ type machine interface {
 	// vectors and 1 or 4 rows. p, the accumulators and the registers tmp, which are four, are destroyed.
 	sums(acc [][][]reg, integers bool, p, step ptr, tmp []reg)
 
-	// dotI8 adds the products of register s of 32 columns of int8 rows, the given number of steps on, with the same columns
-	// of x, in int32. Registers from 0 on that are no accumulators are free.
-	dotI8(acc [][]reg, rows []ptr, x ptr, step, s int)
+	// dotI8 adds the products of n steps of 32 columns of int8, of the row at w with the vectors at x, in int32. Registers
+	// from 0 on that are no sums are free. startI8 adds what the sums of the vectors are to begin with, of n steps; false
+	// means that this is nothing.
+	dotI8(acc [][]reg, w ptr, x []ptr, n int)
+	startI8(start []reg, x []ptr, n int) bool
 }
 
 type (
@@ -92,6 +93,14 @@ func (f *function) take(n int) []reg {
 		r[i] = f.top + reg(i)
 	}
 	return r
+}
+
+// announce prefetches the lines of the next n bytes from p on, and moves p there.
+func (f *function) announce(p ptr, n int) {
+	for off := 0; off < n; off += 64 {
+		f.prefetchAt(p, off)
+	}
+	f.addImm(p, n)
 }
 
 // scalar reserves a register for a float argument.
@@ -174,8 +183,11 @@ func (f *function) turns(k ptr, n int, name string, body func(n int)) {
 }
 
 func size(slice string) int {
-	if slice == "[]int8" {
+	switch slice {
+	case "[]int8":
 		return 1
+	case "[]byte": // of F16
+		return 2
 	}
 	return 4
 }

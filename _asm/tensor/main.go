@@ -7,6 +7,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lowpack/lowpack/_asm/generated"
@@ -22,14 +23,17 @@ func files() map[string]string {
 		"tensor_avx2_amd64.s":   assemble(avx2),
 		"tensor_avx512_amd64.s": assemble(avx512),
 		"tensor_neon_arm64.s":   assemble(neon),
-		"dispatch_amd64.go":     dispatch("!purego", "AVX512", "AVX2"),
-		"dispatch_arm64.go":     dispatch("!purego", "NEON"),
-		"dispatch_other.go":     dispatch("purego || !(amd64 || arm64)"),
+		"dispatch_amd64.go":     dispatch(ops, "!purego", "AVX512", "AVX2"),
+		"dispatch_arm64.go":     dispatch(ops, "!purego", "NEON"),
+		"dispatch_other.go":     dispatch(ops, "purego || !(amd64 || arm64)"),
+		"rows_amd64.go":         dispatch(rowOps, "!purego", "AVX512", "AVX2"),
+		"rows_arm64.go":         dispatch(rowOps, "!purego", "NEON"),
+		"rows_other.go":         dispatch(rowOps, "purego || !(amd64 || arm64)"),
 	}
 }
 
 func assemble(m machine) string {
-	for _, o := range ops {
+	for _, o := range slices.Concat(ops, rowOps) {
 		o.assemble(m)
 	}
 	return header + "//go:build !purego\n\n#include \"textflag.h\"\n\n" + m.text()
@@ -97,7 +101,7 @@ func (o *op) param(name string) param {
 }
 
 // dispatch writes the Go file that declares the assembly of the given instruction sets, the best first, and chooses.
-func dispatch(build string, isas ...string) string {
+func dispatch(ops []*op, build string, isas ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s//go:build %s\n\npackage tensor\n", header, build)
 	for _, o := range ops {

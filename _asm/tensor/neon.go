@@ -23,14 +23,15 @@ const (
 
 func (m *arm) width() int     { return 4 }
 func (m *arm) registers() int { return 31 }
-func (m *arm) columns() []int { return []int{4, 1} }
 
 func (m *arm) tile(n int) int {
-	if n == 4 {
+	if n > 1 {
 		return 1
 	}
 	return 4
 }
+
+func (m *arm) sumsAtOnce(n int) int { return m.tile(n) }
 
 func (m *arm) line(format string, args ...any) { fmt.Fprintf(m, "\t"+format+"\n", args...) }
 
@@ -130,16 +131,7 @@ func (m *arm) countDown(r ptr, to string) {
 	m.line("CBNZ %s, %s", r.arm(), to)
 }
 
-func (m *arm) times(d ptr, n int) {
-	if n == 4 {
-		m.shift(d, -2)
-	}
-}
-
-func (m *arm) prefetch(p, off ptr) {
-	m.line("ADD %s, %s, %s", off.arm(), p.arm(), armGeneral)
-	m.line("PRFM (%s), PLDL2KEEP", armGeneral)
-}
+func (m *arm) prefetchAt(p ptr, off int) { m.line("PRFM %d(%s), PLDL2KEEP", off, p.arm()) }
 
 func (m *arm) load(d reg, p ptr, off int)  { m.line("FMOVQ %d(%s), F%d", off, p.arm(), d) }
 func (m *arm) store(s reg, p ptr, off int) { m.line("FMOVQ F%d, %d(%s)", s, off, p.arm()) }
@@ -231,17 +223,17 @@ func (m *arm) store8(s []reg, p ptr) {
 }
 
 // dotI8 needs the dot product extension of ARMv8.2, 16 columns at a time.
-func (m *arm) dotI8(acc [][]reg, rows []ptr, x ptr, step, s int) {
-	if s >= 2 {
-		return
-	}
-	off := 32*step + 16*s
-	m.load(0, x, off)
-	for i, p := range rows {
-		m.load(1, p, off)
-		m.word("sdot .4s .16b", 0x4e809400, acc[i][s], 0, 1)
+func (m *arm) dotI8(acc [][]reg, w ptr, x []ptr, n int) {
+	for s := range 2 * n {
+		m.load(0, w, 16*s)
+		for t, p := range x {
+			m.load(1, p, 16*s)
+			m.word("sdot .4s .16b", 0x4e809400, acc[t][s%2], 0, 1)
+		}
 	}
 }
+
+func (m *arm) startI8([]reg, []ptr, int) bool { return false }
 
 func (m *arm) sums(acc [][][]reg, integers bool, p, step ptr, tmp []reg) {
 	add := "add"
@@ -266,13 +258,18 @@ func (m *arm) sums(acc [][][]reg, integers bool, p, step ptr, tmp []reg) {
 		}
 	case vectors == 1 && rows == 4:
 		m.store(m.sums4(acc[0][0][0], acc[0][1][0], acc[0][2][0], acc[0][3][0], add, tmp), p, 0)
-	case vectors == 1 && rows == 1:
-		a, t := acc[0][0][0], tmp[0]
-		m.word("ext #8 .16b", 0x6e004000, t, a, a)
-		m.do(add, a, a, t)
-		m.word("ext #4 .16b", 0x6e002000, t, a, a)
-		m.do(add, a, a, t)
-		m.line("FMOVS F%d, (%s)", a, p.arm())
+	case rows == 1:
+		for i := range acc {
+			a, t := acc[i][0][0], tmp[0]
+			m.word("ext #8 .16b", 0x6e004000, t, a, a)
+			m.do(add, a, a, t)
+			m.word("ext #4 .16b", 0x6e002000, t, a, a)
+			m.do(add, a, a, t)
+			m.line("FMOVS F%d, (%s)", a, p.arm())
+			if i < vectors-1 {
+				m.add(p, step)
+			}
+		}
 	default:
 		panic("tensor: no sums of so many vectors and rows")
 	}

@@ -164,11 +164,36 @@ var ops = []*op{
 			f.out("b", s, 1)
 		})
 	}),
-	newDot("F32", 1), newDot("F32", 4),
-	newDot("F16", 1), newDot("F16", 4),
-	newDot("BF16", 1), newDot("BF16", 4),
-	newWeigh("F32", 1), newWeigh("F32", 4), newWeigh("F16", 1), newWeigh("F16", 4), newWeigh("I8", 1), newWeigh("I8", 4),
-	newDotI8(),
+	newOp("multiply", "y, x []float32", "", func(f *function) {
+		f.blocks(func(s int) {
+			f.in(0, "y", s)
+			f.in(1, "x", s)
+			f.do("mul", 0, 0, 1)
+			f.out("y", s, 0)
+		})
+	}),
+	newWiden("F16", "[]byte"), newWiden("I8", "[]int8"),
+}
+
+// rowOps are those on rows of matrices and caches.
+var rowOps = []*op{
+	newDot("F32", 4), newDot("F16", 4), newDot("BF16", 1), newDot("BF16", 4),
+	newStream("F32", 1), newStream("F32", 2), newStream("F32", 4),
+	newStream("F16", 1), newStream("F16", 2), newStream("F16", 4),
+	newStream("I8", 1), newStream("I8", 2), newStream("I8", 4),
+	newWeigh("F32", 1), newWeigh("F32", 2), newWeigh("F32", 4),
+	newWeigh("F16", 1), newWeigh("F16", 2), newWeigh("F16", 4),
+	newWeigh("I8", 1), newWeigh("I8", 2), newWeigh("I8", 4),
+}
+
+// newWiden makes floats of what a cache stores.
+func newWiden(typ, slice string) *op {
+	return newOp("widen"+typ, "y []float32, x "+slice, "", func(f *function) {
+		f.blocks(func(s int) {
+			f.loadWide(0, typ, f.ptrs["x"], bytesOf(typ)*f.width()*s)
+			f.out("y", s, 0)
+		})
+	})
 }
 
 // gated loads the gate into register 0, has act change it there with registers from 1 on, and multiplies by up.

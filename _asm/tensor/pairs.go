@@ -14,7 +14,6 @@ type pairs interface {
 	addPairs(acc []reg, w ptr, off int, even, odd, mask reg, tmp []reg)
 	// sumPairs joins the lanes of rows and stores the sums, step bytes apart, from p on. It moves p.
 	sumPairs(acc [][]reg, p, step ptr, tmp []reg)
-	prefetchAt(p ptr, off int)
 	multiply(d, s ptr)
 	maskLow(d ptr, mask int)
 }

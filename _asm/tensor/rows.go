@@ -10,19 +10,12 @@ import (
 func newDot(typ string, n int) *op {
 	name := fmt.Sprintf("dot%sx%d", typ, n)
 	generic := fmt.Sprintf("dotsGo(%s, %d, y, ldy, w, ldw, x, ldx, cols, rows)", typ, n)
-	return newOp(name, "y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols, rows int", generic, func(f *function) {
+	return newOp(name, "y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols, rows, ahead int", generic, func(f *function) {
 		if m, ok := f.machine.(pairs); ok && typ == "BF16" && n == 1 {
 			newDotPairs(f, m).write()
 			return
 		}
 		newDotOf(f, typ, n, 16, 4).write()
-	})
-}
-
-// newDotI8 is the product of rows of int8 with a vector of int8, in int32. cols is a multiple of 32.
-func newDotI8() *op {
-	return newOp("dotI8", "y []int32, ldy int, w []int8, ldw int, x []int8, ldx int, cols, rows int", "", func(f *function) {
-		newDotOf(f, "I8", 1, 32, 1).write()
 	})
 }
 
@@ -34,12 +27,13 @@ type dot struct {
 	xBytes  int // of an element of the vectors
 	y, rows ptr
 	k, tmp  ptr
+	next    ptr   // to announce
 	x, w    []ptr // w[0] is the row to come
 }
 
 func newDotOf(f *function, typ string, n, elems, xBytes int) *dot {
 	d := &dot{function: f, typ: typ, n: n, elems: elems, xBytes: xBytes}
-	d.y, d.rows, d.k, d.tmp = f.pointer(), f.pointer(), f.pointer(), f.pointer()
+	d.y, d.rows, d.k, d.tmp, d.next = f.pointer(), f.pointer(), f.pointer(), f.pointer(), f.pointer()
 	for range n {
 		d.x = append(d.x, f.pointer())
 	}
@@ -56,6 +50,8 @@ func (d *dot) write() {
 	d.arg(d.y, d.op.param("y"))
 	d.arg(d.rows, d.op.param("rows"))
 	d.arg(d.w[0], d.op.param("w"))
+	d.arg(d.next, d.op.param("ahead"))
+	d.add(d.next, d.w[0])
 	d.arg(d.x[0], d.op.param("x"))
 	d.arg(d.tmp, d.op.param("ldx"))
 	d.shift(d.tmp, -log2(d.xBytes))
@@ -99,7 +95,6 @@ func (d *dot) rowsAtOnce(r int) {
 		d.copy(d.w[i], d.w[i-1])
 		d.add(d.w[i], d.tmp)
 	}
-	d.times(d.tmp, r)
 	d.arg(d.k, d.op.param("cols"))
 	d.shift(d.k, log2(d.elems))
 	d.turns(d.k, 2, fmt.Sprint("columns", r), func(n int) {
@@ -108,9 +103,7 @@ func (d *dot) rowsAtOnce(r int) {
 				d.multiply(acc, r, step, s)
 			}
 		}
-		for _, p := range d.w[:r] { // into the second-level cache: hardware follows r short runs only after each has begun
-			d.prefetch(p, d.tmp)
-		}
+		d.announce(d.next, r*n*d.elems*bytesOf(d.typ))
 		for _, p := range d.x {
 			d.addImm(p, n*d.elems*d.xBytes)
 		}
@@ -125,10 +118,6 @@ func (d *dot) rowsAtOnce(r int) {
 func (d *dot) multiply(acc [][][]reg, r, step, s int) {
 	// Registers below the sums: the row, a product, and the vectors where there are several rows to multiply them by.
 	const w, product, x0 = reg(0), reg(1), reg(2)
-	if d.typ == "I8" {
-		d.dotI8(acc[0], d.w[:r], d.x[0], step, s)
-		return
-	}
 	s += step * subs(d)
 	off := 4 * d.width() * s
 	if r > 1 {
@@ -156,7 +145,7 @@ func (d *dot) finish(acc [][][]reg, r int) {
 	d.arg(d.tmp, d.op.param("ldy"))
 	d.shift(d.tmp, -2)
 	d.copy(d.k, d.y)
-	d.sums(acc, d.typ == "I8", d.k, d.tmp, []reg{0, 1, 2, 3})
+	d.sums(acc, false, d.k, d.tmp, []reg{0, 1, 2, 3})
 	d.addImm(d.y, 4*r)
 	d.arg(d.tmp, d.op.param("cols"))
 	d.shift(d.tmp, -log2(d.xBytes))
@@ -180,13 +169,10 @@ func bytesOf(typ string) int {
 // newWeigh adds weighted sums of rows to n outputs: columns of these stay in registers while the rows go by, and a row is
 // widened once for all of them.
 func newWeigh(typ string, n int) *op {
-	slice, generic := "[]byte", fmt.Sprintf("weighGo(%s, %d, o, ldo, e, lde, v, ldv, cols, rows)", typ, n)
-	if typ == "I8" {
-		slice, generic = "[]int8", fmt.Sprintf("weighI8Go(%d, o, ldo, e, lde, v, ldv, cols, rows)", n)
-	}
-	signature := "o []float32, ldo int, e []float32, lde int, v " + slice + ", ldv int, cols, rows int"
+	generic := fmt.Sprintf("weighGo(%s, %d, o, ldo, e, lde, v, ldv, cols, rows)", typ, n)
+	const signature = "o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols, rows, ahead int"
 	return newOp(fmt.Sprintf("weigh%sx%d", typ, n), signature, generic, func(f *function) {
-		w := &weigh{function: f, typ: typ, o: f.pointer(), v: f.pointer(), pv: f.pointer(), ldv: f.pointer(), cols: f.pointer(), k: f.pointer(), tmp: f.pointer()}
+		w := &weigh{function: f, typ: typ, o: f.pointer(), v: f.pointer(), pv: f.pointer(), next: f.pointer(), ldv: f.pointer(), cols: f.pointer(), k: f.pointer(), tmp: f.pointer()}
 		for range n {
 			w.e = append(w.e, f.pointer())
 		}
@@ -198,12 +184,15 @@ type weigh struct {
 	*function
 	typ                         string
 	o, v, pv, ldv, cols, k, tmp ptr
+	next                        ptr   // to announce
 	e                           []ptr // one per output
 }
 
 func (w *weigh) write() {
 	w.arg(w.o, w.op.param("o"))
 	w.arg(w.v, w.op.param("v"))
+	w.arg(w.next, w.op.param("ahead"))
+	w.add(w.next, w.v)
 	w.arg(w.ldv, w.op.param("ldv"))
 	w.arg(w.cols, w.op.param("cols"))
 	w.shift(w.cols, 4)
@@ -215,15 +204,14 @@ func (w *weigh) write() {
 	w.label("done")
 }
 
-// tiles are the blocks of columns that are taken at once: as many as leave half of the registers to the rest, then one.
-func (w *weigh) tiles() []int {
-	if len(w.e) == 1 {
-		return w.machine.columns()
+// tiles are the blocks of columns that are taken at once, the most first: as leave half of the registers to the rest.
+func (w *weigh) tiles() (list []int) {
+	for _, n := range []int{8, 4, 2} {
+		if n*len(w.e)*subs(w) <= (w.registers()+1)/2 {
+			list = append(list, n)
+		}
 	}
-	if most := w.registers() / 2 / len(w.e) / subs(w); most > 1 {
-		return []int{most, 1}
-	}
-	return []int{1}
+	return append(list, 1)
 }
 
 // through goes through all rows for so many blocks of columns, again and again until there are not as many left.
@@ -271,6 +259,7 @@ func (w *weigh) rows(acc [][]reg, n int) {
 		}
 		w.add(w.pv, w.ldv)
 	}
+	w.announce(w.next, n*len(acc[0])*w.width()*bytesOf(w.typ))
 	for _, p := range w.e {
 		w.addImm(p, 4*n)
 	}

@@ -34,11 +34,11 @@ func (m *x86) tile(n int) int {
 	return 4
 }
 
-func (m *x86) columns() []int {
-	if m.lanes == 16 {
-		return []int{8, 4, 1}
+func (m *x86) sumsAtOnce(n int) int {
+	if m.lanes == 8 {
+		return 4 / n
 	}
-	return []int{4, 1}
+	return 4
 }
 
 func (m *x86) line(format string, args ...any) { fmt.Fprintf(m, "\t"+format+"\n", args...) }
@@ -74,7 +74,10 @@ func (m *x86) of(c uint32) string {
 	return fmt.Sprintf("c%08x<>(SB)", c)
 }
 
-var x86Pointers = []string{"AX", "BX", "CX", "DX", "SI", "DI", "R8", "R9", "R10", "R11", "R12", "R13"}
+var x86Pointers = []string{"AX", "BX", "CX", "DX", "SI", "DI", "R8", "R9", "R10", "R11", "R12", "R13", "R15"}
+
+// x86Scratch is for constants on their way.
+const x86Scratch = "R14"
 
 func (p ptr) x86() string { return x86Pointers[p] }
 
@@ -122,13 +125,7 @@ func (m *x86) countDown(r ptr, to string) {
 	m.line("JNZ %s", to)
 }
 
-func (m *x86) times(d ptr, n int) {
-	if n == 4 {
-		m.shift(d, -2)
-	}
-}
-
-func (m *x86) prefetch(p, off ptr) { m.line("PREFETCHT1 (%s)(%s*1)", p.x86(), off.x86()) }
+func (m *x86) prefetchAt(p ptr, off int) { m.line("PREFETCHT1 %s", at(p, off)) }
 
 func (m *x86) load(d reg, p ptr, off int)  { m.line("VMOVUPS %s, %s", at(p, off), m.v(d)) }
 func (m *x86) store(s reg, p ptr, off int) { m.line("VMOVUPS %s, %s", m.v(s), at(p, off)) }
@@ -148,15 +145,54 @@ func (m *x86) loadWide(d reg, typ string, p ptr, off int) {
 	}
 }
 
-// dotI8 widens bytes to words, of which VPMADDWD adds two products at a time: at most 2·127², no overflow.
-func (m *x86) dotI8(acc [][]reg, rows []ptr, x ptr, step, s int) {
-	off := 32*step + 2*m.lanes*s
-	m.line("VPMOVSXBW %s, %s", at(x, off), m.v(0))
-	for i, p := range rows {
-		m.line("VPMOVSXBW %s, %s", at(p, off), m.v(1))
-		m.line("VPMADDWD %s, %s, %s", m.v(1), m.v(0), m.v(1))
-		m.do("iadd", acc[i][s], acc[i][s], 1)
+// dotI8 of AVX-512 makes unsigned bytes of the row by adding 128; startI8 takes that off again, and everything is modulo
+// 2³². AVX2 widens bytes to words, of which VPMADDWD adds two products at a time: at most 2·127², no overflow.
+func (m *x86) dotI8(acc [][]reg, w ptr, x []ptr, n int) {
+	if m.lanes == 16 {
+		for s := 0; s < n; s += 2 {
+			load, masked := "VMOVDQU8 %s, Z%d", ""
+			if n == 1 { // 32 columns: zeros of the vectors follow
+				load, masked = "VMOVDQU8.Z %s, K1, Z%d", "K1"
+				m.line("MOVL $-1, %s", x86Scratch)
+				m.line("KMOVD %s, K1", x86Scratch)
+			}
+			m.line(load, at(w, 32*s), 0)
+			m.line("VPXORD %s, Z0, Z0", m.of(0x80808080))
+			for t, p := range x {
+				if masked == "" {
+					m.line("VPDPBUSD %s, Z0, Z%d", at(p, 32*s), acc[t][0])
+					continue
+				}
+				m.line(load, at(p, 32*s), 1)
+				m.line("VPDPBUSD Z1, Z0, Z%d", acc[t][0])
+			}
+		}
+		return
 	}
+	for s := range 2 * n {
+		m.line("VPMOVSXBW %s, Y0", at(w, 16*s))
+		for t, p := range x {
+			m.line("VPMOVSXBW %s, Y1", at(p, 16*s))
+			m.line("VPMADDWD Y1, Y0, Y1")
+			m.do("iadd", acc[t][s%2], acc[t][s%2], 1)
+		}
+	}
+}
+
+func (m *x86) startI8(start []reg, x []ptr, n int) bool {
+	if m.lanes != 16 {
+		return false
+	}
+	for t, p := range x {
+		m.line("VMOVDQU32 %s, Z1", m.of(0x80808080))
+		m.zero(2)
+		for s := range n {
+			m.line("VMOVDQU %s, Y0", at(p, 32*s))
+			m.line("VPDPBUSD Z0, Z1, Z2")
+		}
+		m.line("VPSUBD Z2, Z%d, Z%d", start[t], start[t])
+	}
+	return true
 }
 
 func (m *x86) splat(d reg, p param) { m.line("VBROADCASTSS %s+%d(FP), %s", p.name, p.offset, m.v(d)) }

@@ -43,6 +43,5 @@ func (m *x86) sumPairs(acc [][]reg, p, step ptr, tmp []reg) {
 	}
 }
 
-func (m *x86) prefetchAt(p ptr, off int) { m.line("PREFETCHT1 %s", at(p, off)) }
-func (m *x86) multiply(d, s ptr)         { m.line("IMULQ %s, %s", s.x86(), d.x86()) }
-func (m *x86) maskLow(d ptr, mask int)   { m.line("ANDQ $%d, %s", mask, d.x86()) }
+func (m *x86) multiply(d, s ptr)       { m.line("IMULQ %s, %s", s.x86(), d.x86()) }
+func (m *x86) maskLow(d ptr, mask int) { m.line("ANDQ $%d, %s", mask, d.x86()) }

@@ -12,11 +12,11 @@ import (
 type attention struct {
 	tensor.Attention
 	groups  []group
-	scores  []float32 // [threads · MostQueries · Heads/KVHeads][Context]
+	scores  []float32 // [threads · MostQueries · Heads/KVHeads, and Heads at least][Context]
 	totals  []float32 // [tokens · Heads], of shared tokens
+	sums    []float32 // [tokens · Heads][width], of theirs
 	scratch []scratch // one per worker
-	long    int       // longText, and
-	part    int       // sharedRows; tests make do with less
+	long    int       // longText; tests make do with less
 
 	attend attendTask
 	score  scoreTask
@@ -35,20 +35,22 @@ type scratch struct {
 	_ [64]byte // the flag of the neighbour belongs to another worker
 }
 
-// attentionScores is the room for scores that a worker needs, in elements.
-func (e *Engine) attentionScores() int {
-	return tensor.MostQueries * e.desc.Heads / e.desc.KVHeads * e.opt.Context
+// attentionScores is the room for scores of a worker, and of all, in elements.
+func (e *Engine) attentionScores() (worker, all int) {
+	d, context := e.desc, e.opt.Context
+	worker = tensor.MostQueries * d.Heads / d.KVHeads * context
+	return worker, max(e.opt.Threads*worker, d.Heads*context)
 }
 
 func (e *Engine) newAttention() attention {
-	d, n := e.desc, e.attentionScores()
+	d := e.desc
+	n, all := e.attentionScores()
 	a := attention{
-		Attention: attentionOf(d), scores: make([]float32, e.opt.Threads*n), scratch: make([]scratch, e.opt.Threads),
-		totals: make([]float32, e.opt.Threads*tensor.MostQueries*d.Heads/d.KVHeads), groups: make([]group, 0, e.opt.Batch),
-		long: longText, part: sharedRows,
+		Attention: attentionOf(d), scores: make([]float32, all), scratch: make([]scratch, e.opt.Threads),
+		totals: make([]float32, all/e.opt.Context), sums: make([]float32, all/e.opt.Context*e.width()), groups: make([]group, 0, e.opt.Batch), long: longText,
 	}
 	for i := range a.scratch {
-		a.scratch[i].Scratch = tensor.NewScratch(d.Heads/d.KVHeads, e.width(), a.scores[i*n:][:n])
+		a.scratch[i].Scratch = tensor.NewScratch(d.Heads/d.KVHeads, e.width(), e.page(), a.scores[i*n:][:n])
 	}
 	return a
 }
@@ -79,10 +81,10 @@ func (a *attention) take() *scratch {
 const (
 	// shortText is how many products of floats are so few, some microseconds, that sharing them costs more than it gains.
 	shortText = 1 << 15
-	// longText is how many positions are so many that sharing them among workers pays, if there are not enough heads.
+	// longText is how many positions are so many that sharing them among workers pays.
 	longText = 512
-	// sharedRows is how many of them a worker takes at once.
-	sharedRows = 256
+	// sharedBytes of keys are what a worker takes at once, or less: there are some parts for each.
+	sharedBytes, sharedParts = 256 << 10, 4
 )
 
 // attend computes attention in a layer.
@@ -95,13 +97,13 @@ func (e *Engine) attend(layer int) {
 		a.attend.Do(0, items)
 		return
 	}
-	if n := len(p.tokens); n*d.KVHeads <= len(a.scratch)*tensor.MostQueries && len(a.scratch) > 1 {
+	if n := len(p.tokens); n*d.Heads <= len(a.totals) && items == n*d.KVHeads {
 		longest := 0
 		for t := range p.tokens {
 			longest = max(longest, e.sees(t, layer).Len())
 		}
 		if longest >= a.long {
-			e.attendShared(layer, longest)
+			e.attendShared(layer)
 			return
 		}
 	}
@@ -109,17 +111,29 @@ func (e *Engine) attend(layer int) {
 	e.run(items, 1, &a.attend)
 }
 
-// attendShared is attend for few tokens behind long texts.
-func (e *Engine) attendShared(layer, longest int) {
-	a, n, d := &e.pass.attention, len(e.pass.tokens), e.desc
-	a.score = scoreTask{e, layer, (longest + a.part - 1) / a.part}
-	e.run(n*d.KVHeads*a.score.parts, 1, &a.score)
+// attendShared is attend for few tokens, of different sequences, behind long texts. Keys are shared page by page, with all
+// heads of a page in the order of memory; values by columns, with as many as are next to each other for each worker.
+func (e *Engine) attendShared(layer int) {
+	a, n, d, rows := &e.pass.attention, len(e.pass.tokens), e.desc, e.page()
+	pages, seen := 0, tensor.Range{From: e.opt.Context}
+	for t := range n {
+		r := e.sees(t, layer)
+		r = tensor.Range{From: r.From / rows, To: (r.To-1)/rows + 1}
+		pages, seen = max(pages, r.Len()), tensor.Range{From: min(seen.From, r.From), To: max(seen.To, r.To)}
+	}
+	a.score = scoreTask{e, layer, pages}
+	items := n * d.KVHeads * pages
+	e.run(items, max(1, min(sharedBytes/pageBytes, items/(sharedParts*len(a.scratch)))), &a.score)
 	a.weigh = weighTask{e, layer}
 	e.run(n*d.Heads, 1, &a.weigh)
-	blocks := e.width() / tensor.Lanes
-	parts := min(blocks, (tensor.MostQueries*len(a.scratch)+n*d.KVHeads-1)/(n*d.KVHeads))
-	a.value = valueTask{e, layer, parts, (blocks + parts - 1) / parts * tensor.Lanes}
-	e.run(n*d.KVHeads*parts, 1, &a.value)
+	columns := min(tensor.ValueColumns, e.width())
+	parts := func() int { return (e.width() + columns - 1) / columns }
+	for columns > tensor.Lanes && n*d.KVHeads*parts() < sharedParts*len(a.scratch) && n*d.KVHeads*parts()%len(a.scratch) != 0 {
+		columns = max(tensor.Lanes, columns/2&^(tensor.Lanes-1))
+	}
+	a.value = valueTask{e, layer, parts(), columns, seen}
+	items = n * d.KVHeads * parts()
+	e.run(items, (items+len(a.scratch)-1)/len(a.scratch), &a.value)
 }
 
 // sees is the positions that a token sees in a layer.
@@ -156,30 +170,30 @@ func (k *attendTask) Do(from, to int) {
 			s.queries[j] = k.query(g.first+j, kv, k.layer)
 		}
 		cache := &p.tokens[g.first].seq.kv[k.layer]
-		p.attention.Heads(s.queries[:g.n], d.Heads/d.KVHeads, d.HeadDim, cache.keys[kv], cache.values[kv], s.Scratch)
+		p.attention.Heads(s.queries[:g.n], d.Heads/d.KVHeads, d.HeadDim, &cache.keys[kv], &cache.values[kv], s.Scratch)
 	}
 }
 
-// scoreTask computes scores; item i is part i mod parts of the positions that token i / parts / KVHeads sees with
-// key/value head i / parts mod KVHeads.
+// scoreTask computes scores; item i is key/value head i mod KVHeads, page i / KVHeads mod pages of what it sees, and token
+// i / KVHeads / pages.
 type scoreTask struct {
 	*Engine
-	layer, parts int
+	layer, pages int
 }
 
 func (k *scoreTask) Do(from, to int) {
-	p, d := &k.pass, k.desc
+	p, d, page := &k.pass, k.desc, k.page()
 	s := p.attention.take()
 	defer s.taken.Store(false)
 	heads := d.Heads / d.KVHeads
 	for i := from; i < to; i++ {
-		head, at := i/k.parts, i%k.parts*p.attention.part
-		t, kv := head/d.KVHeads, head%d.KVHeads
+		kv, t := i%d.KVHeads, i/d.KVHeads/k.pages
 		q := k.query(t, kv, k.layer)
-		rows := tensor.Range{From: q.Sees.From + at, To: min(q.Sees.From+at+p.attention.part, q.Sees.To)}
+		first := (q.Sees.From/page + i/d.KVHeads%k.pages) * page
+		rows := tensor.Range{From: max(first, q.Sees.From), To: min(first+page, q.Sees.To)}
 		if rows.Len() > 0 {
-			z := p.attention.scores[head*heads*k.opt.Context+at:]
-			p.attention.Scores(z, k.opt.Context, q.Q, heads, p.tokens[t].seq.kv[k.layer].keys[kv], rows, s.Scratch)
+			z := p.attention.scores[(t*d.Heads+kv*heads)*k.opt.Context+rows.From-q.Sees.From:]
+			p.attention.Scores(z, k.opt.Context, q.Q, heads, &p.tokens[t].seq.kv[k.layer].keys[kv], rows, s.Scratch)
 		}
 	}
 }
@@ -191,31 +205,59 @@ type weighTask struct {
 }
 
 func (k *weighTask) Do(from, to int) {
-	a := &k.pass.attention
+	p, d := &k.pass, k.desc
+	a := &p.attention
 	for i := from; i < to; i++ {
-		a.totals[i] = a.Weights(a.scores[i*k.opt.Context:][:k.sees(i/k.desc.Heads, k.layer).Len()])
+		t, sees := i/d.Heads, k.sees(i/d.Heads, k.layer)
+		values := &p.tokens[t].seq.kv[k.layer].values[i%d.Heads/(d.Heads/d.KVHeads)]
+		a.totals[i] = a.Weights(a.scores[i*k.opt.Context:][:sees.Len()], values, sees)
 	}
 }
 
-// valueTask adds the weighted values up; item i is part i mod parts of the columns, with token and head as in scoreTask.
+// valueTask adds the weighted values up; item i is part i mod parts of the columns of head i / parts mod KVHeads, token
+// i / parts / KVHeads.
 type valueTask struct {
 	*Engine
 	layer, parts, columns int
+	pages                 tensor.Range // that some token sees
 }
 
+// item is the token, the first query head of the pass, its values and columns of an item.
+func (k *valueTask) item(i int) (t, head int, values *tensor.Cache, cols tensor.Range) {
+	d, at := k.desc, i%k.parts*k.columns
+	t, kv := i/k.parts/d.KVHeads, i/k.parts%d.KVHeads
+	cols = tensor.Range{From: at, To: min(at+k.columns, k.width())}
+	return t, i / k.parts * (d.Heads / d.KVHeads), &k.pass.tokens[t].seq.kv[k.layer].values[kv], cols
+}
+
+// Do visits all its items in one page before the next page: they are next to each other there.
 func (k *valueTask) Do(from, to int) {
-	p, d := &k.pass, k.desc
-	s := p.attention.take()
+	p, d, a, page := &k.pass, k.desc, &k.pass.attention, k.page()
+	s := a.take()
 	defer s.taken.Store(false)
-	heads, ldz := d.Heads/d.KVHeads, k.opt.Context
+	heads, ldz, width := d.Heads/d.KVHeads, k.opt.Context, k.width()
 	for i := from; i < to; i++ {
-		head, at := i/k.parts, i%k.parts*k.columns
-		t, kv := head/d.KVHeads, head%d.KVHeads
-		cols := tensor.Range{From: at, To: min(at+k.columns, k.width())}
-		if cols.Len() > 0 {
-			q, a := k.query(t, kv, k.layer), &p.attention
-			a.Values(q.Dst, d.HeadDim, a.scores[head*heads*ldz:], ldz, a.totals[head*heads:][:heads],
-				p.tokens[t].seq.kv[k.layer].values[kv], q.Sees, cols, s.Scratch)
+		_, head, _, cols := k.item(i)
+		for h := range heads {
+			clear(a.sums[(head+h)*width:][cols.From:cols.To])
+		}
+	}
+	for at := k.pages.From * page; at < k.pages.To*page; at += page {
+		for i := from; i < to; i++ {
+			t, head, values, cols := k.item(i)
+			sees := k.sees(t, k.layer)
+			rows := tensor.Range{From: max(at, sees.From), To: min(at+page, sees.To)}
+			if rows.Len() > 0 {
+				a.Weigh(a.sums[head*width+cols.From:], width, a.scores[head*ldz+rows.From-sees.From:], ldz, heads, values, rows, cols, s.Scratch)
+			}
+		}
+	}
+	for i := from; i < to; i++ {
+		_, head, _, cols := k.item(i)
+		for h := head; h < head+heads; h++ {
+			if end := min(cols.To, d.HeadDim); cols.From < end { // the rest is padding
+				tensor.Divide(p.o[h*d.HeadDim:][cols.From:end], a.sums[h*width+cols.From:], a.totals[h])
+			}
 		}
 	}
 }

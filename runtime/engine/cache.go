@@ -4,20 +4,34 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 // Sequence is a text in the making: the keys and values of its tokens so far. Forward appends to it.
 type Sequence struct {
-	e    *Engine
-	open bool
-	n    int // tokens
-	kv   []layerCache
+	e      *Engine
+	open   bool
+	n      int // tokens
+	kv     []layerCache
+	memory *offheap.Buffer
 }
 
 // layerCache holds keys and values of one layer, per key/value head, with a row per position.
 type layerCache struct{ keys, values []tensor.Cache }
+
+// pageBytes is about how much of a head lies together. All heads of all layers have one page for the first positions, then
+// all have one for the next: memory fills from front to back with the text, so that it can come in large pages, which are
+// read faster, and so that a short text needs little of it.
+const pageBytes = 32 << 10
+
+// page is the rows of a page of one head.
+func (e *Engine) page() int {
+	const block = tensor.CacheBlock
+	_, row := e.opt.Cache.Row(e.desc.HeadDim)
+	return max(1, min(pageBytes/row, e.opt.Context+block-1)/block) * block
+}
 
 // cacheBytes is the size of the cache of one sequence. A float64 holds what overflows an int.
 func (e *Engine) cacheBytes(context int) float64 {
@@ -33,19 +47,27 @@ func (e *Engine) width() int {
 }
 
 // newSequence allocates the cache of a sequence.
-func (e *Engine) newSequence() *Sequence {
-	s := &Sequence{e: e, kv: make([]layerCache, e.desc.Layers)}
-	heads := func() []tensor.Cache {
-		list := make([]tensor.Cache, e.desc.KVHeads)
+func (e *Engine) newSequence() (*Sequence, error) {
+	d, rows := e.desc, e.page()
+	_, row := e.opt.Cache.Row(d.HeadDim)
+	stride := 2 * d.Layers * d.KVHeads * rows * row
+	memory, err := offheap.New((e.opt.Context + rows - 1) / rows * stride)
+	if err != nil {
+		return nil, fmt.Errorf("%w: keys and values: %v", pack.ErrLimit, err)
+	}
+	s, at := &Sequence{e: e, kv: make([]layerCache, d.Layers), memory: memory}, 0
+	heads := func(newCache func(tensor.CacheType, int, tensor.Memory) tensor.Cache) []tensor.Cache {
+		list := make([]tensor.Cache, d.KVHeads)
 		for i := range list {
-			list[i] = tensor.NewCache(e.opt.Cache, e.opt.Context, e.desc.HeadDim)
+			list[i] = newCache(e.opt.Cache, d.HeadDim, tensor.Memory{Bytes: memory.Bytes[at:], Rows: rows, Stride: stride})
+			at += rows * row
 		}
 		return list
 	}
 	for i := range s.kv {
-		s.kv[i] = layerCache{heads(), heads()}
+		s.kv[i] = layerCache{heads(tensor.NewKeys), heads(tensor.NewValues)}
 	}
-	return s
+	return s, nil
 }
 
 // unknownMemory stands for the free memory where the system does not tell: then an allocation that fails ends the
@@ -56,7 +78,7 @@ const unknownMemory = math.MaxInt / 2
 func (e *Engine) allocate() error {
 	o := e.opt
 	free, work := float64(availableMemory()), e.passBytes()
-	cache := e.cacheBytes(o.Context) * float64(o.Sequences)
+	cache := e.cacheBytes((o.Context+e.page()-1)/e.page()*e.page()) * float64(o.Sequences)
 	if cache+work > free {
 		const mib = 1 << 20
 		fits := max(0, int((free-work)/(e.cacheBytes(1)*float64(o.Sequences))))
@@ -64,7 +86,12 @@ func (e *Engine) allocate() error {
 			pack.ErrLimit, o.Sequences, o.Context, cache/mib, work/mib, free/mib, fits)
 	}
 	for range o.Sequences {
-		e.sequences = append(e.sequences, e.newSequence())
+		s, err := e.newSequence()
+		if err != nil {
+			return err
+		}
+		e.close = append(e.close, s.memory.Free)
+		e.sequences = append(e.sequences, s)
 	}
 	e.newPass()
 	return nil

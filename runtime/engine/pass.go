@@ -87,9 +87,9 @@ func (e *Engine) passShape() passShape {
 // passBytes is the memory of a pass, up to what is small.
 func (e *Engine) passBytes() float64 {
 	s, d := e.passShape(), e.desc
+	_, scores := e.attentionScores()
 	perToken := d.Hidden + s.in*2 + s.out + 2*d.Heads*e.width()
-	return 4 * (float64(s.batch)*float64(perToken) + float64(s.headRows)*float64(d.Vocab) +
-		float64(e.opt.Threads)*float64(e.attentionScores()))
+	return 4 * (float64(s.batch)*float64(perToken) + float64(s.headRows)*float64(d.Vocab) + float64(scores))
 }
 
 // newPass allocates the pass.

@@ -26,50 +26,65 @@ type Scratch struct {
 	totals  []float32 // [MostQueries · heads]
 	codes   []int8    // [MostQueries · heads][width]
 	steps   []float32 // [MostQueries · heads]
-	sums    []int32   // [CacheBlock]
+	sums    []int32   // [MostQueries · heads][rows of a block or stretch]
+	wide    []float32 // [CacheBlock][width]
 }
 
 // NewScratch makes scratch memory for heads query heads that share a key/value head of the given width. scores has room
-// for MostQueries · heads times the positions that are visible at most.
-func NewScratch(heads, width int, scores []float32) *Scratch {
+// for MostQueries · heads times the positions that are visible at most; page is the rows of a page of the cache.
+func NewScratch(heads, width, page int, scores []float32) *Scratch {
 	n := MostQueries * heads
 	return &Scratch{
 		visible: len(scores) / n, queries: make([]float32, n*width), scores: scores, out: make([]float32, n*width),
-		totals: make([]float32, n), codes: make([]int8, n*width), steps: make([]float32, n), sums: make([]int32, CacheBlock),
+		totals: make([]float32, n), codes: make([]int8, n*width), steps: make([]float32, n),
+		sums: make([]int32, max(n*CacheBlock, heads*page)), wide: make([]float32, CacheBlock*width),
 	}
 }
 
 // Heads computes the attention of at most MostQueries tokens to one key/value head. All query heads of all tokens meet a
 // block of keys at once, and so do their weights and a block of values, where all tokens see the whole of it.
-func (a Attention) Heads(queries []Query, heads, dim int, keys, values Cache, s *Scratch) {
+func (a Attention) Heads(queries []Query, heads, dim int, keys, values *Cache, s *Scratch) {
 	ldz, width, n := s.visible, values.Width(), len(queries)*heads
+	if len(queries) == 1 {
+		q := queries[0]
+		a.Scores(s.scores, ldz, q.Q, heads, keys, q.Sees, s)
+		for h := range heads {
+			s.totals[h] = a.Weights(s.scores[h*ldz:][:q.Sees.Len()], values, q.Sees)
+		}
+		clear(s.out[:heads*width])
+		a.Weigh(s.out, width, s.scores, ldz, heads, values, q.Sees, Range{0, width}, s)
+		for h := range heads {
+			Divide(q.Dst[h*dim:][:dim], s.out[h*width:], s.totals[h])
+		}
+		return
+	}
 	all, common := queries[0].Sees, queries[0].Sees
 	for i, q := range queries {
 		all = Range{min(all.From, q.Sees.From), max(all.To, q.Sees.To)}
 		common = common.and(q.Sees)
 		copy(s.queries[i*heads*width:], q.Q)
 	}
-	keys.Prepare(s.queries, n, s)
-	for rows := range all.blocks { // scores of what a token does not see are of no use, and do no harm
-		keys.Scores(s.scores[rows.From-all.From:], ldz, s.queries, n, rows, s)
+	keys.prepare(s.queries, n, s)
+	for rows := range all.blocks(CacheBlock) { // scores of what a token does not see are of no use, and do no harm
+		keys.scores(s.scores[rows.From-all.From:], ldz, s.queries, n, rows, 0, s)
 	}
 	weights := func(i int, rows Range) []float32 { return s.scores[i*heads*ldz+rows.From-all.From:] }
 	for i, q := range queries {
 		z := weights(i, q.Sees)
 		for h := range heads {
-			s.totals[i*heads+h] = a.Weights(z[h*ldz:][:q.Sees.Len()])
+			s.totals[i*heads+h] = a.Weights(z[h*ldz:][:q.Sees.Len()], values, q.Sees)
 		}
 	}
 	out := s.out[:n*width]
 	clear(out)
-	for rows := range all.blocks {
+	for rows := range all.blocks(CacheBlock) {
 		if rows.and(common) == rows {
-			values.Weigh(out, width, weights(0, rows), ldz, n, rows, Range{0, width})
+			values.weigh(out, width, weights(0, rows), ldz, n, rows, Range{0, width}, 0, s)
 			continue
 		}
 		for i, q := range queries {
 			if r := rows.and(q.Sees); r.Len() > 0 {
-				values.Weigh(out[i*heads*width:], width, weights(i, r), ldz, heads, r, Range{0, width})
+				values.weigh(out[i*heads*width:], width, weights(i, r), ldz, heads, r, Range{0, width}, 0, s)
 			}
 		}
 	}
@@ -80,39 +95,52 @@ func (a Attention) Heads(queries []Query, heads, dim int, keys, values Cache, s 
 	}
 }
 
-// The steps of Heads for one token, for who shares the work on a long text among many: Scores some rows at a time, then
-// Weights, then Values some columns at a time. Their results are those of Heads.
+// The steps of Heads for one token, for who shares the work on a long text among many: Scores of some rows at a time, then
+// Weights, then Weigh for some rows and columns at a time, then Divide. They are bound by memory: keys and values are read
+// once, in its order.
+
+// stretch is the first of rows, up to where a page ends or, where n vectors do not go along together, as many as stay in the
+// second-level cache for those behind. row is the bytes that are read of a row; ahead is what to announce: the next bytes,
+// or, by those that find theirs in the cache, the next stretch.
+func (c *Cache) stretch(rows Range, n, row int) (first Range, ahead int) {
+	size := c.Rows
+	ahead = streamAhead
+	if n != together(n) {
+		const bytes = 16 << 10
+		size = max(1, min(bytes/row, c.Rows)/CacheBlock) * CacheBlock
+		ahead = size * row
+	}
+	at := rows.From % c.Rows
+	return Range{rows.From, min(rows.To, rows.From+min(size-at%size, c.Rows-at))}, ahead
+}
 
 // Scores sets z[h·ldz + j] to the product of query head h with row rows.From+j of the keys.
-func (a Attention) Scores(z []float32, ldz int, q []float32, heads int, keys Cache, rows Range, s *Scratch) {
-	keys.Prepare(q, heads, s)
-	for r := range rows.blocks {
-		keys.Scores(z[r.From-rows.From:], ldz, q, heads, r, s)
+func (a Attention) Scores(z []float32, ldz int, q []float32, heads int, keys *Cache, rows Range, s *Scratch) {
+	keys.prepare(q, heads, s)
+	for from := rows.From; rows.Len() > 0; {
+		r, ahead := keys.stretch(rows, heads, keys.width*keys.typ.Size())
+		keys.scores(z[r.From-from:], ldz, q, heads, r, ahead, s)
+		rows.From = r.To
 	}
 }
 
-// Weights turns the scores of one head into weights and returns their sum.
-func (a Attention) Weights(z []float32) (sum float32) {
+// Weights turns the scores of one head into weights of these rows of the values and returns their sum.
+func (a Attention) Weights(z []float32, values *Cache, rows Range) (sum float32) {
 	Times(z, a.Scale)
 	if a.Cap != 0 {
 		SoftCaps(z, a.Cap)
 	}
-	return Softmax(z)
+	sum = Softmax(z)
+	values.scale(z, rows)
+	return sum
 }
 
-// Values sets columns of dst[h·dim + i] to the sums of the rows of values, weighted by z[h·ldz + j] and divided by
-// totals[h]. Columns from dim on, which are padding, are left out.
-func (a Attention) Values(dst []float32, dim int, z []float32, ldz int, totals []float32, values Cache, rows, cols Range, s *Scratch) {
-	n, heads := cols.Len(), len(totals)
-	out := s.out[:heads*n]
-	clear(out)
-	for r := range rows.blocks {
-		values.Weigh(out, n, z[r.From-rows.From:], ldz, heads, r, cols)
-	}
-	for h, total := range totals {
-		if end := min(cols.To, dim); cols.From < end {
-			Divide(dst[h*dim+cols.From:h*dim+end], out[h*n:], total)
-		}
+// Weigh adds columns of the rows of values, weighted by z[h·ldz + j], to o[h·ldo:]. The columns are a multiple of Lanes.
+func (a Attention) Weigh(o []float32, ldo int, z []float32, ldz, heads int, values *Cache, rows, cols Range, s *Scratch) {
+	for from := rows.From; rows.Len() > 0; {
+		r, ahead := values.stretch(rows, heads, values.columns*values.typ.Size())
+		values.weigh(o, ldo, z[r.From-from:], ldz, heads, r, cols, ahead, s)
+		rows.From = r.To
 	}
 }
 
@@ -124,11 +152,15 @@ func (r Range) Len() int { return r.To - r.From }
 
 func (r Range) and(other Range) Range { return Range{max(r.From, other.From), min(r.To, other.To)} }
 
-// blocks cuts rows of a cache into blocks that fit a first-level cache.
-func (r Range) blocks(yield func(Range) bool) {
-	for from := r.From; from < r.To; from += CacheBlock {
-		if !yield(Range{from, min(from+CacheBlock, r.To)}) {
-			return
+// blocks cuts a range at the multiples of n.
+func (r Range) blocks(n int) func(yield func(Range) bool) {
+	return func(yield func(Range) bool) {
+		for from := r.From; from < r.To; {
+			to := min(from-from%n+n, r.To)
+			if !yield(Range{from, to}) {
+				return
+			}
+			from = to
 		}
 	}
 }

@@ -28,7 +28,7 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 		a.Cap = 30
 	}
 	rows := from + visible + 2
-	keys, values := NewCache(typ, rows, dim), NewCache(typ, rows, dim)
+	keys, values := newCaches(typ, rows, dim, CacheBlock*(1+r.IntN(4)))
 	k, v := make([][]float32, rows), make([][]float32, rows)
 	for i := range rows {
 		k[i], v[i] = ordinary(r, dim), ordinary(r, dim)
@@ -47,7 +47,7 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 			copy(queries[i].Q[h*width:], ordinary(r, dim))
 		}
 	}
-	s := NewScratch(heads, width, make([]float32, MostQueries*heads*visible))
+	s := NewScratch(heads, width, keys.Rows, make([]float32, MostQueries*heads*visible))
 	a.Heads(queries, heads, dim, keys, values, s)
 	for i, q := range queries {
 		stepwise := make([]float32, heads*dim)
@@ -65,7 +65,7 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 }
 
 // inSteps computes the attention of one token in steps, some rows and some columns at a time.
-func inSteps(r *rand.Rand, a Attention, dst []float32, q Query, heads, dim int, keys, values Cache, s *Scratch) {
+func inSteps(r *rand.Rand, a Attention, dst []float32, q Query, heads, dim int, keys, values *Cache, s *Scratch) {
 	n, width := q.Sees.Len(), keys.Width()
 	z, totals := make([]float32, heads*n), make([]float32, heads)
 	for at := 0; at < n; {
@@ -74,13 +74,29 @@ func inSteps(r *rand.Rand, a Attention, dst []float32, q Query, heads, dim int, 
 		at = next
 	}
 	for h := range heads {
-		totals[h] = a.Weights(z[h*n:][:n])
+		totals[h] = a.Weights(z[h*n:][:n], values, q.Sees)
 	}
+	out := make([]float32, heads*width)
 	for at := 0; at < width; {
 		next := min(width, at+Lanes*(1+r.IntN(4)))
-		a.Values(dst, dim, z, n, totals, values, q.Sees, Range{at, next}, s)
+		for row := 0; row < n; {
+			to := min(n, row+1+r.IntN(99))
+			a.Weigh(out[at:], width, z[row:], n, heads, values, Range{q.Sees.From + row, q.Sees.From + to}, Range{at, next}, s)
+			row = to
+		}
 		at = next
 	}
+	for h := range heads {
+		Divide(dst[h*dim:][:dim], out[h*width:], totals[h])
+	}
+}
+
+// newCaches makes keys and values that share pages, and whose memory ends with them.
+func newCaches(typ CacheType, rows, dim, page int) (keys, values *Cache) {
+	_, row := typ.Row(dim)
+	b := make([]byte, (rows+page-1)/page*page*row*2)
+	k, v := NewKeys(typ, dim, Memory{b, page, 2 * page * row}), NewValues(typ, dim, Memory{b[page*row:], page, 2 * page * row})
+	return &k, &v
 }
 
 // stored is what becomes of a row in a cache: numbers, and a step that they are multiplied by.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/runtime/kernel"
 	"github.com/lowpack/lowpack/runtime/kernel/ceiling"
 )
@@ -38,7 +39,7 @@ func BenchmarkHeads(b *testing.B) {
 	const heads, dim, visible = 4, 128, 256
 	r := rand.New(rand.NewPCG(2, 2))
 	for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8} {
-		keys, values := NewCache(typ, visible, dim), NewCache(typ, visible, dim)
+		keys, values := newCaches(typ, visible, dim, CacheBlock)
 		for i := range visible {
 			keys.SetRow(i, ordinary(r, dim))
 			values.SetRow(i, ordinary(r, dim))
@@ -47,10 +48,66 @@ func BenchmarkHeads(b *testing.B) {
 		for i := range queries {
 			queries[i] = Query{ordinary(r, heads*dim), make([]float32, heads*dim), Range{0, visible - MostQueries + 1 + i}}
 		}
-		a, s := Attention{Scale: 0.1}, NewScratch(heads, dim, make([]float32, MostQueries*heads*visible))
+		a, s := Attention{Scale: 0.1}, NewScratch(heads, dim, CacheBlock, make([]float32, MostQueries*heads*visible))
 		b.Run(string(typ), func(b *testing.B) {
 			ofLimit(b, 2*2*len(queries)*heads*visible*dim, func() { a.Heads(queries, heads, dim, keys, values, s) })
 		})
+	}
+}
+
+// BenchmarkToken computes the steps of the attention of one token to 8,192 positions of many heads, from memory, as one
+// worker does, and reports fractions of what this core reads meanwhile.
+func BenchmarkToken(b *testing.B) {
+	const visible, pageBytes = 8192, 32 << 10
+	r := rand.New(rand.NewPCG(3, 3))
+	for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8} {
+		for _, shape := range [][2]int{{64, 3}, {128, 1}, {128, 4}, {128, 7}, {256, 2}} {
+			dim, heads := shape[0], shape[1]
+			_, row := typ.Row(dim)
+			caches := (64 << 20) / visible / row
+			page := pageBytes / row &^ (CacheBlock - 1)
+			stride := 2 * caches * page * row
+			memory, err := offheap.New((visible + page - 1) / page * stride)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer memory.Free()
+			var keys, values []Cache
+			for i := range caches {
+				keys = append(keys, NewKeys(typ, dim, Memory{memory.Bytes[i*page*row:], page, stride}))
+				values = append(values, NewValues(typ, dim, Memory{memory.Bytes[(caches+i)*page*row:], page, stride}))
+				for j := range visible {
+					keys[i].SetRow(j, ordinary(r, dim))
+					values[i].SetRow(j, ordinary(r, dim))
+				}
+			}
+			a, s, width := Attention{Scale: 0.1}, NewScratch(heads, dim, page, make([]float32, MostQueries*heads)), keys[0].Width()
+			q, z, o := ordinary(r, heads*width), make([]float32, caches*heads*visible), make([]float32, caches*heads*width)
+			pages := func(each func(i int, rows Range)) {
+				for rows := range (Range{0, visible}).blocks(page) {
+					for i := range caches {
+						each(i, rows)
+					}
+				}
+			}
+			b.Run(fmt.Sprintf("%s/%dx%d", typ, dim, heads), func(b *testing.B) {
+				n := visible * caches * row
+				best := ceiling.Fastest(300*time.Millisecond, func() {
+					pages(func(i int, rows Range) { a.Scores(z[i*heads*visible+rows.From:], visible, q, heads, &keys[i], rows, s) })
+				}, func() {
+					clear(o)
+					pages(func(i int, rows Range) {
+						a.Weigh(o[i*heads*width:], width, z[i*heads*visible+rows.From:], visible, heads, &values[i], rows, Range{0, width}, s)
+					})
+				}, func() { ceiling.Read(memory.Bytes[:n]) })
+				for b.Loop() {
+					a.Scores(z, visible, q, heads, &keys[0], Range{0, visible}, s)
+				}
+				b.ReportMetric(ceiling.GBs(n, best[2]), "read-GB/s")
+				b.ReportMetric(float64(best[2])/float64(best[0]), "keys-of-read")
+				b.ReportMetric(float64(best[2])/float64(best[1]), "values-of-read")
+			})
+		}
 	}
 }
 

@@ -66,6 +66,12 @@ func timesGo(y []float32, c float32) {
 	}
 }
 
+func multiplyGo(y, x []float32) {
+	for i := range y {
+		y[i] *= x[i]
+	}
+}
+
 func divideGo(y, x []float32, s float32) {
 	for i := range y {
 		y[i] = x[i] / s

@@ -1,26 +1,37 @@
 package tensor
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+	"unsafe"
+)
 
 // Cache holds the keys or the values of one head, a row per position. Rows are padded to Width; the padding is zero and
 // changes no sum: a lane is never −0, and adding +0 to it leaves it.
-type Cache interface {
-	// Width is the number of columns, padding included.
-	Width() int
-	// SetRow stores x, at most Width elements, in row i. It returns false if x is not finite and the format cannot say so.
-	SetRow(i int, x []float32) bool
-	// Prepare makes the queries q, [heads][Width], ready for Scores.
-	Prepare(q []float32, heads int, s *Scratch)
-	// Scores sets z[h·ldz + j] to the product of row rows.From+j with query h, for at most CacheBlock rows.
-	Scores(z []float32, ldz int, q []float32, heads int, rows Range, s *Scratch)
-	// Weigh adds Σ e[h·lde + j] · row(rows.From+j) to o[h·ldo:], in ascending j, for some columns, a multiple of Lanes, and at
-	// most CacheBlock rows.
-	Weigh(o []float32, ldo int, e []float32, lde, heads int, rows, cols Range)
+//
+// Rows lie in pages, so that many caches can share memory that grows with the text. In a page lie so many columns of all its
+// rows, then as many more: columns that are read together form one stream. The steps of int8 rows follow.
+type Cache struct {
+	typ     Type
+	width   int
+	columns int // that lie together
+	Memory
+}
+
+// Memory is where a cache lies: pages of Rows rows, Stride bytes from the begin of one to that of the next. It begins as
+// zeros.
+type Memory struct {
+	Bytes        []byte
+	Rows, Stride int
 }
 
 // CacheBlock is how many cached positions all queries visit before the next ones: they stay in the first-level cache
 // meanwhile, so that grouped queries read keys and values from memory once. 32 rows of 128 floats take half of 32 KiB.
+// Pages have a multiple of these.
 const CacheBlock = 32
+
+// ValueColumns is how many columns of values lie together: as many as four weighted sums have registers for.
+const ValueColumns = 64
 
 // CacheType is the number format of a cache.
 type CacheType string
@@ -46,78 +57,111 @@ func (t CacheType) Row(dim int) (width, bytes int) {
 	return width, width * F32.Size()
 }
 
-// NewCache makes a cache of rows of dim numbers. Its memory, all zero, is rows times the bytes of CacheType.Row.
-func NewCache(t CacheType, rows, dim int) Cache {
-	width, bytes := t.Row(dim)
-	switch t {
-	case CacheF32:
-		return &Matrix{F32, rows, width, make([]byte, rows*bytes)}
-	case CacheF16:
-		return &Matrix{F16, rows, width, make([]byte, rows*bytes)}
-	case CacheI8:
-		return &codes{width, make([]int8, rows*width), make([]float32, rows)}
+// newCache makes a cache of rows of dim numbers of which so many columns lie together.
+func newCache(t CacheType, dim, columns int, m Memory) Cache {
+	width, _ := t.Row(dim)
+	types := map[CacheType]Type{CacheF32: F32, CacheF16: F16, CacheI8: I8}
+	typ, ok := types[t]
+	if !ok {
+		panic(fmt.Sprintf("tensor: cache format %q", t))
 	}
-	panic(fmt.Sprintf("tensor: cache format %q", t))
+	return Cache{typ, width, min(columns, width), m}
 }
 
-// Width is Cols.
-func (m *Matrix) Width() int { return m.Cols }
+// NewKeys makes a cache of keys of dim numbers, NewValues one of values. A page takes its rows times CacheType.Row.
+func NewKeys(t CacheType, dim int, m Memory) Cache   { return newCache(t, dim, math.MaxInt, m) }
+func NewValues(t CacheType, dim int, m Memory) Cache { return newCache(t, dim, ValueColumns, m) }
 
-// Prepare does nothing.
-func (m *Matrix) Prepare([]float32, int, *Scratch) {}
+// Width is the number of columns, padding included.
+func (c *Cache) Width() int { return c.width }
 
-// Scores is Mul.
-func (m *Matrix) Scores(z []float32, ldz int, q []float32, heads int, rows Range, _ *Scratch) {
-	m.Mul(z, ldz, q, m.Cols, heads, rows.From, rows.To)
+// part is the columns that lie together with column col, of the page of a row.
+func (c *Cache) part(row, col int) (m Matrix, first int) {
+	first = col / c.columns * c.columns
+	n, size := min(c.columns, c.width-first), c.typ.Size()
+	at := row/c.Rows*c.Stride + first*c.Rows*size
+	return Matrix{c.typ, c.Rows, n, c.Bytes[at:][:n*c.Rows*size]}, first
 }
 
-// codes is a cache of int8 codes, quantized by N14 with a step per row.
-type codes struct {
-	width int
-	codes []int8
-	steps []float32
+// steps of rows of int8, which lie in one page.
+func (c *Cache) steps(rows Range) []float32 {
+	at := rows.From/c.Rows*c.Stride + c.width*c.Rows
+	return unsafe.Slice((*float32)(unsafe.Pointer(&c.Bytes[at])), c.Rows)[rows.From%c.Rows:][:rows.Len()]
 }
 
-func (c *codes) Width() int { return c.width }
-
-func (c *codes) SetRow(i int, x []float32) (finite bool) {
-	c.steps[i], finite = Quantize(c.codes[i*c.width:][:len(x)], x, MaxAbs(x))
+// SetRow stores x, at most Width elements, in row i. It returns false if x is not finite and the format cannot say so.
+func (c *Cache) SetRow(i int, x []float32) (finite bool) {
+	finite = true
+	scale := float32(0)
+	if c.typ == I8 {
+		b := max(MaxAbs(x), minMaxAbs)
+		scale, finite = 127/b, IsFinite(b)
+		c.steps(Range{i, i + 1})[0] = b / 127
+	}
+	for col := 0; col < len(x); {
+		m, first := c.part(i, col)
+		end := min(first+m.Cols, len(x))
+		m.set(i%c.Rows, x[col:end], scale)
+		col = end
+	}
 	return finite
 }
 
-// Prepare quantizes the queries as well: the sums are exact integers.
-func (c *codes) Prepare(q []float32, heads int, s *Scratch) {
-	for h := range heads {
+// scores sets z[h·ldz + j] to the product of row rows.From+j with query h of n. rows lie in one page. ahead says that they
+// come from memory, and how many bytes on from them to announce; 0 = there are so many queries that they will come from the
+// first-level cache, and rows are a block.
+func (c *Cache) scores(z []float32, ldz int, q []float32, n int, rows Range, ahead int, s *Scratch) {
+	m, _ := c.part(rows.From, 0)
+	r := Range{rows.From % c.Rows, rows.From%c.Rows + rows.Len()}
+	switch {
+	case c.typ == I8:
+		m.sums8(s.sums, r.Len(), s.codes, n, r, ahead)
+		steps := c.steps(rows)
+		for h := range n {
+			ScaleRows(z[h*ldz:][:r.Len()], s.sums[h*r.Len():], steps, s.steps[h])
+		}
+	case ahead != 0 || n <= tile:
+		m.stream(z, ldz, q, n, r, ahead)
+	case c.typ == F32:
+		m.Mul(z, ldz, q, m.Cols, n, r.From, r.To)
+	default:
+		m.widened(r, Range{0, m.Cols}, s.wide).Mul(z, ldz, q, m.Cols, n, 0, r.Len())
+	}
+}
+
+// weigh adds Σ e[h·lde + j] · row(rows.From+j) to o[h·ldo:], in ascending j, for some columns, a multiple of Lanes, and rows
+// that lie in one page. The weights of rows of int8 are times their steps already. ahead is as in scores.
+func (c *Cache) weigh(o []float32, ldo int, e []float32, lde, n int, rows, cols Range, ahead int, s *Scratch) {
+	r := Range{rows.From % c.Rows, rows.From%c.Rows + rows.Len()}
+	for col := cols.From; col < cols.To; {
+		m, first := c.part(rows.From, col)
+		in := Range{col - first, min(m.Cols, cols.To-first)}
+		if ahead == 0 && n > tile && c.typ != F32 {
+			m.widened(r, in, s.wide).Weigh(o[col-cols.From:], ldo, e, lde, n, Range{0, r.Len()}, Range{0, in.Len()}, 0)
+		} else {
+			m.Weigh(o[col-cols.From:], ldo, e, lde, n, r, in, ahead)
+		}
+		col = first + in.To
+	}
+}
+
+// scale multiplies the weights of rows by their steps, if they have steps.
+func (c *Cache) scale(z []float32, rows Range) {
+	if c.typ != I8 {
+		return
+	}
+	for r := range rows.blocks(c.Rows) {
+		Multiply(z[r.From-rows.From:][:r.Len()], c.steps(r))
+	}
+}
+
+// prepare makes n queries ready for scores: int8 rows are multiplied by queries of int8, so that sums are exact integers.
+func (c *Cache) prepare(q []float32, n int, s *Scratch) {
+	if c.typ != I8 {
+		return
+	}
+	for h := range n {
 		x := q[h*c.width:][:c.width]
 		s.steps[h], _ = Quantize(s.codes[h*c.width:][:c.width], x, MaxAbs(x))
-	}
-}
-
-func (c *codes) Scores(z []float32, ldz int, _ []float32, heads int, rows Range, s *Scratch) {
-	n := rows.Len()
-	for h := range heads {
-		dotI8(s.sums, 0, c.codes[rows.From*c.width:rows.To*c.width], c.width, s.codes[h*c.width:][:c.width], 0, c.width, n)
-		ScaleRows(z[h*ldz:][:n], s.sums, c.steps[rows.From:rows.To], s.steps[h])
-	}
-}
-
-func (c *codes) Weigh(o []float32, ldo int, e []float32, lde, heads int, rows, cols Range) {
-	var scaled [tile * CacheBlock]float32
-	n, width := rows.Len(), cols.Len()
-	v := c.codes[rows.From*c.width+cols.From : rows.To*c.width]
-	for h, step := 0, 1; h < heads; h += step {
-		if step = 1; heads-h >= tile {
-			step = tile
-		}
-		for i := range step {
-			for j, w := range e[(h+i)*lde:][:n] {
-				scaled[i*CacheBlock+j] = w * c.steps[rows.From+j]
-			}
-		}
-		if step == 1 {
-			weighI8x1(o[h*ldo:], ldo, scaled[:], CacheBlock, v, c.width, width, n)
-		} else {
-			weighI8x4(o[h*ldo:], ldo, scaled[:], CacheBlock, v, c.width, width, n)
-		}
 	}
 }

@@ -81,12 +81,12 @@ func everything() string {
 			m.Mul(y, 7, g.floats(5*n), n, 5, 0, 7)
 			put(y...)
 			o := make([]float32, n)
-			m.Weigh(o, n, y, 6, 1, Range{1, 7}, Range{0, n})
+			m.Weigh(o, n, y, 6, 1, Range{1, 7}, Range{0, n}, 0)
 			put(o...)
 		}
 	}
 	for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8} {
-		keys, values := NewCache(typ, 100, 48), NewCache(typ, 100, 48)
+		keys, values := newCaches(typ, 100, 48, CacheBlock)
 		for i := range 100 {
 			keys.SetRow(i, g.floats(48))
 			values.SetRow(i, g.floats(48))
@@ -95,7 +95,7 @@ func everything() string {
 		for h := range 3 {
 			copy(q[h*keys.Width():], g.floats(48))
 		}
-		Attention{Scale: 0.1}.Heads([]Query{{q, o, Range{1, 100}}}, 3, 48, keys, values, NewScratch(3, keys.Width(), make([]float32, MostQueries*3*99)))
+		Attention{Scale: 0.1}.Heads([]Query{{q, o, Range{1, 100}}}, 3, 48, keys, values, NewScratch(3, keys.Width(), CacheBlock, make([]float32, MostQueries*3*99)))
 		put(o...)
 	}
 	r := NewRope(500000, 64)

@@ -293,223 +293,53 @@ func rotateAVX512(a []float32, b []float32, c []float32, s []float32)
 //go:noescape
 func rotateAVX2(a []float32, b []float32, c []float32, s []float32)
 
-func dotF32x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
+func multiply(y []float32, x []float32) {
 	switch level {
 	case levelAVX512:
-		dotF32x1AVX512(y, ldy, w, ldw, x, ldx, cols, rows)
+		multiplyAVX512(y, x)
 	case levelAVX2:
-		dotF32x1AVX2(y, ldy, w, ldw, x, ldx, cols, rows)
+		multiplyAVX2(y, x)
 	default:
-		dotsGo(F32, 1, y, ldy, w, ldw, x, ldx, cols, rows)
+		multiplyGo(y, x)
 	}
 }
 
 //go:noescape
-func dotF32x1AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
+func multiplyAVX512(y []float32, x []float32)
 
 //go:noescape
-func dotF32x1AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
+func multiplyAVX2(y []float32, x []float32)
 
-func dotF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
+func widenF16(y []float32, x []byte) {
 	switch level {
 	case levelAVX512:
-		dotF32x4AVX512(y, ldy, w, ldw, x, ldx, cols, rows)
+		widenF16AVX512(y, x)
 	case levelAVX2:
-		dotF32x4AVX2(y, ldy, w, ldw, x, ldx, cols, rows)
+		widenF16AVX2(y, x)
 	default:
-		dotsGo(F32, 4, y, ldy, w, ldw, x, ldx, cols, rows)
+		widenF16Go(y, x)
 	}
 }
 
 //go:noescape
-func dotF32x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
+func widenF16AVX512(y []float32, x []byte)
 
 //go:noescape
-func dotF32x4AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
+func widenF16AVX2(y []float32, x []byte)
 
-func dotF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
+func widenI8(y []float32, x []int8) {
 	switch level {
 	case levelAVX512:
-		dotF16x1AVX512(y, ldy, w, ldw, x, ldx, cols, rows)
+		widenI8AVX512(y, x)
 	case levelAVX2:
-		dotF16x1AVX2(y, ldy, w, ldw, x, ldx, cols, rows)
+		widenI8AVX2(y, x)
 	default:
-		dotsGo(F16, 1, y, ldy, w, ldw, x, ldx, cols, rows)
+		widenI8Go(y, x)
 	}
 }
 
 //go:noescape
-func dotF16x1AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
+func widenI8AVX512(y []float32, x []int8)
 
 //go:noescape
-func dotF16x1AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
-
-func dotF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
-	switch level {
-	case levelAVX512:
-		dotF16x4AVX512(y, ldy, w, ldw, x, ldx, cols, rows)
-	case levelAVX2:
-		dotF16x4AVX2(y, ldy, w, ldw, x, ldx, cols, rows)
-	default:
-		dotsGo(F16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
-
-//go:noescape
-func dotF16x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
-
-//go:noescape
-func dotF16x4AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
-
-func dotBF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
-	switch level {
-	case levelAVX512:
-		dotBF16x1AVX512(y, ldy, w, ldw, x, ldx, cols, rows)
-	case levelAVX2:
-		dotBF16x1AVX2(y, ldy, w, ldw, x, ldx, cols, rows)
-	default:
-		dotsGo(BF16, 1, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
-
-//go:noescape
-func dotBF16x1AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
-
-//go:noescape
-func dotBF16x1AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
-
-func dotBF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
-	switch level {
-	case levelAVX512:
-		dotBF16x4AVX512(y, ldy, w, ldw, x, ldx, cols, rows)
-	case levelAVX2:
-		dotBF16x4AVX2(y, ldy, w, ldw, x, ldx, cols, rows)
-	default:
-		dotsGo(BF16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
-
-//go:noescape
-func dotBF16x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
-
-//go:noescape
-func dotBF16x4AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
-
-func weighF32x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
-	switch level {
-	case levelAVX512:
-		weighF32x1AVX512(o, ldo, e, lde, v, ldv, cols, rows)
-	case levelAVX2:
-		weighF32x1AVX2(o, ldo, e, lde, v, ldv, cols, rows)
-	default:
-		weighGo(F32, 1, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF32x1AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
-
-//go:noescape
-func weighF32x1AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
-
-func weighF32x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
-	switch level {
-	case levelAVX512:
-		weighF32x4AVX512(o, ldo, e, lde, v, ldv, cols, rows)
-	case levelAVX2:
-		weighF32x4AVX2(o, ldo, e, lde, v, ldv, cols, rows)
-	default:
-		weighGo(F32, 4, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF32x4AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
-
-//go:noescape
-func weighF32x4AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
-
-func weighF16x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
-	switch level {
-	case levelAVX512:
-		weighF16x1AVX512(o, ldo, e, lde, v, ldv, cols, rows)
-	case levelAVX2:
-		weighF16x1AVX2(o, ldo, e, lde, v, ldv, cols, rows)
-	default:
-		weighGo(F16, 1, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF16x1AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
-
-//go:noescape
-func weighF16x1AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
-
-func weighF16x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
-	switch level {
-	case levelAVX512:
-		weighF16x4AVX512(o, ldo, e, lde, v, ldv, cols, rows)
-	case levelAVX2:
-		weighF16x4AVX2(o, ldo, e, lde, v, ldv, cols, rows)
-	default:
-		weighGo(F16, 4, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF16x4AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
-
-//go:noescape
-func weighF16x4AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
-
-func weighI8x1(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int) {
-	switch level {
-	case levelAVX512:
-		weighI8x1AVX512(o, ldo, e, lde, v, ldv, cols, rows)
-	case levelAVX2:
-		weighI8x1AVX2(o, ldo, e, lde, v, ldv, cols, rows)
-	default:
-		weighI8Go(1, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighI8x1AVX512(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int)
-
-//go:noescape
-func weighI8x1AVX2(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int)
-
-func weighI8x4(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int) {
-	switch level {
-	case levelAVX512:
-		weighI8x4AVX512(o, ldo, e, lde, v, ldv, cols, rows)
-	case levelAVX2:
-		weighI8x4AVX2(o, ldo, e, lde, v, ldv, cols, rows)
-	default:
-		weighI8Go(4, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighI8x4AVX512(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int)
-
-//go:noescape
-func weighI8x4AVX2(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int)
-
-func dotI8(y []int32, ldy int, w []int8, ldw int, x []int8, ldx int, cols int, rows int) {
-	switch level {
-	case levelAVX512:
-		dotI8AVX512(y, ldy, w, ldw, x, ldx, cols, rows)
-	case levelAVX2:
-		dotI8AVX2(y, ldy, w, ldw, x, ldx, cols, rows)
-	default:
-		dotI8Go(y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
-
-//go:noescape
-func dotI8AVX512(y []int32, ldy int, w []int8, ldw int, x []int8, ldx int, cols int, rows int)
-
-//go:noescape
-func dotI8AVX2(y []int32, ldy int, w []int8, ldw int, x []int8, ldx int, cols int, rows int)
+func widenI8AVX2(y []float32, x []int8)

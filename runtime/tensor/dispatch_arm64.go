@@ -208,158 +208,38 @@ func rotate(a []float32, b []float32, c []float32, s []float32) {
 //go:noescape
 func rotateNEON(a []float32, b []float32, c []float32, s []float32)
 
-func dotF32x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
+func multiply(y []float32, x []float32) {
 	switch level {
 	case levelNEON:
-		dotF32x1NEON(y, ldy, w, ldw, x, ldx, cols, rows)
+		multiplyNEON(y, x)
 	default:
-		dotsGo(F32, 1, y, ldy, w, ldw, x, ldx, cols, rows)
+		multiplyGo(y, x)
 	}
 }
 
 //go:noescape
-func dotF32x1NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
+func multiplyNEON(y []float32, x []float32)
 
-func dotF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
+func widenF16(y []float32, x []byte) {
 	switch level {
 	case levelNEON:
-		dotF32x4NEON(y, ldy, w, ldw, x, ldx, cols, rows)
+		widenF16NEON(y, x)
 	default:
-		dotsGo(F32, 4, y, ldy, w, ldw, x, ldx, cols, rows)
+		widenF16Go(y, x)
 	}
 }
 
 //go:noescape
-func dotF32x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
+func widenF16NEON(y []float32, x []byte)
 
-func dotF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
+func widenI8(y []float32, x []int8) {
 	switch level {
 	case levelNEON:
-		dotF16x1NEON(y, ldy, w, ldw, x, ldx, cols, rows)
+		widenI8NEON(y, x)
 	default:
-		dotsGo(F16, 1, y, ldy, w, ldw, x, ldx, cols, rows)
+		widenI8Go(y, x)
 	}
 }
 
 //go:noescape
-func dotF16x1NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
-
-func dotF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
-	switch level {
-	case levelNEON:
-		dotF16x4NEON(y, ldy, w, ldw, x, ldx, cols, rows)
-	default:
-		dotsGo(F16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
-
-//go:noescape
-func dotF16x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
-
-func dotBF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
-	switch level {
-	case levelNEON:
-		dotBF16x1NEON(y, ldy, w, ldw, x, ldx, cols, rows)
-	default:
-		dotsGo(BF16, 1, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
-
-//go:noescape
-func dotBF16x1NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
-
-func dotBF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
-	switch level {
-	case levelNEON:
-		dotBF16x4NEON(y, ldy, w, ldw, x, ldx, cols, rows)
-	default:
-		dotsGo(BF16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
-
-//go:noescape
-func dotBF16x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int)
-
-func weighF32x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
-	switch level {
-	case levelNEON:
-		weighF32x1NEON(o, ldo, e, lde, v, ldv, cols, rows)
-	default:
-		weighGo(F32, 1, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF32x1NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
-
-func weighF32x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
-	switch level {
-	case levelNEON:
-		weighF32x4NEON(o, ldo, e, lde, v, ldv, cols, rows)
-	default:
-		weighGo(F32, 4, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF32x4NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
-
-func weighF16x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
-	switch level {
-	case levelNEON:
-		weighF16x1NEON(o, ldo, e, lde, v, ldv, cols, rows)
-	default:
-		weighGo(F16, 1, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF16x1NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
-
-func weighF16x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
-	switch level {
-	case levelNEON:
-		weighF16x4NEON(o, ldo, e, lde, v, ldv, cols, rows)
-	default:
-		weighGo(F16, 4, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF16x4NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int)
-
-func weighI8x1(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int) {
-	switch level {
-	case levelNEON:
-		weighI8x1NEON(o, ldo, e, lde, v, ldv, cols, rows)
-	default:
-		weighI8Go(1, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighI8x1NEON(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int)
-
-func weighI8x4(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int) {
-	switch level {
-	case levelNEON:
-		weighI8x4NEON(o, ldo, e, lde, v, ldv, cols, rows)
-	default:
-		weighI8Go(4, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighI8x4NEON(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int)
-
-func dotI8(y []int32, ldy int, w []int8, ldw int, x []int8, ldx int, cols int, rows int) {
-	switch level {
-	case levelNEON:
-		dotI8NEON(y, ldy, w, ldw, x, ldx, cols, rows)
-	default:
-		dotI8Go(y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
-
-//go:noescape
-func dotI8NEON(y []int32, ldy int, w []int8, ldw int, x []int8, ldx int, cols int, rows int)
+func widenI8NEON(y []float32, x []int8)

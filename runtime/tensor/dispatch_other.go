@@ -72,54 +72,14 @@ func rotate(a []float32, b []float32, c []float32, s []float32) {
 	rotateGo(a, b, c, s)
 }
 
-func dotF32x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
-	dotsGo(F32, 1, y, ldy, w, ldw, x, ldx, cols, rows)
+func multiply(y []float32, x []float32) {
+	multiplyGo(y, x)
 }
 
-func dotF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
-	dotsGo(F32, 4, y, ldy, w, ldw, x, ldx, cols, rows)
+func widenF16(y []float32, x []byte) {
+	widenF16Go(y, x)
 }
 
-func dotF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
-	dotsGo(F16, 1, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func dotF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
-	dotsGo(F16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func dotBF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
-	dotsGo(BF16, 1, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func dotBF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int) {
-	dotsGo(BF16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func weighF32x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
-	weighGo(F32, 1, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func weighF32x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
-	weighGo(F32, 4, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func weighF16x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
-	weighGo(F16, 1, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func weighF16x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int) {
-	weighGo(F16, 4, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func weighI8x1(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int) {
-	weighI8Go(1, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func weighI8x4(o []float32, ldo int, e []float32, lde int, v []int8, ldv int, cols int, rows int) {
-	weighI8Go(4, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func dotI8(y []int32, ldy int, w []int8, ldw int, x []int8, ldx int, cols int, rows int) {
-	dotI8Go(y, ldy, w, ldw, x, ldx, cols, rows)
+func widenI8(y []float32, x []int8) {
+	widenI8Go(y, x)
 }

@@ -20,6 +20,10 @@ func widen(dst []float32, t Type, src []byte) {
 		for i := range dst {
 			dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*i:])) << 16)
 		}
+	case I8:
+		for i := range dst {
+			dst[i] = float32(int8(src[i]))
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package tensor
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -16,18 +15,14 @@ const (
 	F32 Type = iota
 	F16
 	BF16
+	I8 // of caches alone
 )
 
 // Size is the number of bytes of an element.
-func (t Type) Size() int {
-	if t == F32 {
-		return 4
-	}
-	return 2
-}
+func (t Type) Size() int { return [...]int{4, 2, 2, 1}[t] }
 
 // String is the name of the format in safetensors files.
-func (t Type) String() string { return [...]string{"F32", "F16", "BF16"}[t] }
+func (t Type) String() string { return [...]string{"F32", "F16", "BF16", "I8"}[t] }
 
 // ParseType gives the format of a safetensors name.
 func ParseType(name string) (Type, error) {
@@ -63,25 +58,6 @@ func (m *Matrix) bytes(from, to int) []byte {
 
 // Row widens row i into dst, exactly.
 func (m *Matrix) Row(dst []float32, i int) { widen(dst[:m.Cols], m.Type, m.bytes(i, i+1)) }
-
-// SetRow stores x in the first columns of row i, rounded to the format of the matrix. What lies beyond stays.
-func (m *Matrix) SetRow(i int, x []float32) bool {
-	row := m.bytes(i, i+1)
-	switch m.Type {
-	case F32:
-		for _, v := range x {
-			binary.LittleEndian.PutUint32(row, math.Float32bits(v))
-			row = row[4:]
-		}
-	case F16:
-		for j, v := range x {
-			binary.LittleEndian.PutUint16(row[2*j:], ToF16(v))
-		}
-	default:
-		panic("tensor: BF16 matrices are read only")
-	}
-	return true
-}
 
 // Mul multiplies rows [from, to) by n vectors (N6): y[t·ldy + i] = dot(row from+i, x[t·ldx : t·ldx+Cols]).
 func (m *Matrix) Mul(y []float32, ldy int, x []float32, ldx, n, from, to int) {
@@ -120,21 +96,85 @@ const tile = 4
 
 // dots multiplies rows by n vectors, n = 1 or tile.
 func (m *Matrix) dots(n int, y []float32, ldy int, w []byte, ldw int, x []float32, ldx, rows int) {
+	ahead := rows * ldw // the next block, while all vectors visit this one
+	switch {
+	case m.Cols%Lanes != 0:
+		dotsGo(m.Type, n, y, ldy, w, ldw, x, ldx, m.Cols, rows)
+	case m.Type == BF16 && n == 1:
+		dotBF16x1(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
+	case n == 1:
+		m.streams(1, y, ldy, w, ldw, x, ldx, rows, streamAhead)
+	case m.Type == F32:
+		dotF32x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
+	case m.Type == F16:
+		dotF16x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
+	default:
+		dotBF16x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
+	}
+}
+
+// streamAhead is how many bytes ahead one stream through memory is announced best.
+const streamAhead = 1024
+
+// stream is Mul for n ≤ tile vectors that lie side by side, and rows that come from memory once.
+func (m *Matrix) stream(y []float32, ldy int, x []float32, n int, rows Range, ahead int) {
+	w, ldw := m.bytes(rows.From, rows.To), m.Cols*m.Type.Size()
+	_, _ = y[(n-1)*ldy+rows.Len()-1], x[n*m.Cols-1]
+	for t, step := 0, 0; t < n; t += step {
+		step = together(n - t)
+		at := ahead
+		if t+step < n {
+			at = streamAhead // the last ones announce what is far away: to them these rows are near
+		}
+		m.streams(step, y[t*ldy:], ldy, w, ldw, x[t*m.Cols:], m.Cols, rows.Len(), at)
+	}
+}
+
+// together is how many of n vectors or sums the assembly takes at once.
+func together(n int) int {
+	switch {
+	case n >= tile:
+		return tile
+	case n >= 2:
+		return 2
+	}
+	return 1
+}
+
+func (m *Matrix) streams(n int, y []float32, ldy int, w []byte, ldw int, x []float32, ldx, rows, ahead int) {
 	switch {
 	case m.Cols%Lanes != 0:
 		dotsGo(m.Type, n, y, ldy, w, ldw, x, ldx, m.Cols, rows)
 	case m.Type == F32 && n == 1:
-		dotF32x1(y, ldy, w, ldw, x, ldx, m.Cols, rows)
-	case m.Type == F16 && n == 1:
-		dotF16x1(y, ldy, w, ldw, x, ldx, m.Cols, rows)
-	case n == 1:
-		dotBF16x1(y, ldy, w, ldw, x, ldx, m.Cols, rows)
+		streamF32x1(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
+	case m.Type == F32 && n == 2:
+		streamF32x2(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	case m.Type == F32:
-		dotF32x4(y, ldy, w, ldw, x, ldx, m.Cols, rows)
-	case m.Type == F16:
-		dotF16x4(y, ldy, w, ldw, x, ldx, m.Cols, rows)
+		streamF32x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
+	case n == 1:
+		streamF16x1(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
+	case n == 2:
+		streamF16x2(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	default:
-		dotBF16x4(y, ldy, w, ldw, x, ldx, m.Cols, rows)
+		streamF16x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
+	}
+}
+
+// sums8 sets y[t·ldy + j] to the exact product of row rows.From+j with vector t of n, of int8, which lie side by side. Cols
+// is a multiple of 32.
+func (m *Matrix) sums8(y []int32, ldy int, x []int8, n int, rows Range, ahead int) {
+	w, cols := m.bytes(rows.From, rows.To), m.Cols
+	_, _ = y[(n-1)*ldy+rows.Len()-1], x[n*cols-1]
+	for t, step := 0, 0; t < n; t += step {
+		yt, xt := y[t*ldy:], x[t*cols:]
+		switch step = together(n - t); step {
+		case 1:
+			streamI8x1(yt, ldy, w, cols, xt, cols, cols, rows.Len(), ahead)
+		case 2:
+			streamI8x2(yt, ldy, w, cols, xt, cols, cols, rows.Len(), ahead)
+		default:
+			streamI8x4(yt, ldy, w, cols, xt, cols, cols, rows.Len(), ahead)
+		}
 	}
 }
 
@@ -159,75 +199,15 @@ func dotsGo(t Type, n int, y []float32, ldy int, w []byte, ldw int, x []float32,
 	}
 }
 
-// Weigh adds Σ e[h·lde + j] · row(rows.From+j) to o[h·ldo:], for the given columns, in ascending j, each product rounded
-// (N18).
-func (m *Matrix) Weigh(o []float32, ldo int, e []float32, lde, heads int, rows, cols Range) {
-	n, width := rows.Len(), cols.Len()
-	if n < 1 {
-		return
-	}
-	size := m.Type.Size()
-	v, ldv := m.bytes(rows.From, rows.To)[cols.From*size:], m.Cols*size
-	_, _ = o[(heads-1)*ldo+width-1], e[(heads-1)*lde+n-1]
-	for h, step := 0, 1; h < heads; h += step {
-		if step = 1; heads-h >= tile {
-			step = tile
-		}
-		m.weigh(step, o[h*ldo:], ldo, e[h*lde:], lde, v, ldv, width, n)
-	}
-}
-
-// weigh is Weigh for n outputs, n = 1 or tile.
-func (m *Matrix) weigh(n int, o []float32, ldo int, e []float32, lde int, v []byte, ldv, cols, rows int) {
-	switch {
-	case cols%Lanes != 0 || m.Type == BF16:
-		weighGo(m.Type, n, o, ldo, e, lde, v, ldv, cols, rows)
-	case m.Type == F32 && n == 1:
-		weighF32x1(o, ldo, e, lde, v, ldv, cols, rows)
-	case m.Type == F32:
-		weighF32x4(o, ldo, e, lde, v, ldv, cols, rows)
-	case n == 1:
-		weighF16x1(o, ldo, e, lde, v, ldv, cols, rows)
-	default:
-		weighF16x4(o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-// weighGo is the definition, for rows ldv bytes apart and n outputs.
-func weighGo(t Type, n int, o []float32, ldo int, e []float32, lde int, v []byte, ldv, cols, rows int) {
-	var block [Lanes]float32
-	for i := 0; i < cols; i += Lanes {
-		b := block[:min(Lanes, cols-i)]
-		for j := range rows {
-			widen(b, t, v[j*ldv+i*t.Size():])
-			for h := range n {
-				ob, w := o[h*ldo+i:][:len(b)], e[h*lde+j]
-				for k := range ob {
-					ob[k] += float32(w * b[k])
-				}
+// dotsI8Go is the definition of the exact product of rows of int8, ldw apart, with n vectors.
+func dotsI8Go(n int, y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows int) {
+	for t := range n {
+		for r := range rows {
+			sum := int32(0)
+			for i, v := range w[r*ldw:][:cols] {
+				sum += int32(int8(v)) * int32(x[t*ldx+i])
 			}
-		}
-	}
-}
-
-// dotI8Go is the definition of the exact product of rows of int8, ldw apart, with x.
-func dotI8Go(y []int32, _ int, w []int8, ldw int, x []int8, _, cols, rows int) {
-	for r := range rows {
-		sum := int32(0)
-		for i, v := range w[r*ldw:][:cols] {
-			sum += int32(v) * int32(x[i])
-		}
-		y[r] = sum
-	}
-}
-
-// weighI8Go is weighGo for int8.
-func weighI8Go(n int, o []float32, ldo int, e []float32, lde int, v []int8, ldv, cols, rows int) {
-	for h := range n {
-		for i := range cols {
-			for j, w := range e[h*lde:][:rows] {
-				o[h*ldo+i] += float32(w * float32(v[j*ldv+i]))
-			}
+			y[t*ldy+r] = sum
 		}
 	}
 }

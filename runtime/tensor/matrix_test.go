@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/lowpack/lowpack/pack"
@@ -106,7 +105,7 @@ func TestWeigh(t *testing.T) {
 						}
 					}
 				}
-				m.Weigh(o, ldo, e, lde, heads, Range{from, from + n}, Range{first, cols})
+				m.Weigh(o, ldo, e, lde, heads, Range{from, from + n}, Range{first, cols}, r.IntN(5000))
 				if d := differ(o, want); d != "" {
 					t.Fatalf("%v, %d columns from %d on, %d rows, %d outputs: %s", typ, cols, first, n, heads, d)
 				}
@@ -124,8 +123,8 @@ func TestSetRow(t *testing.T) {
 			t.Fatal(err)
 		}
 		x, part, got := ordinary(r, 21), ordinary(r, 21), make([]float32, 21)
-		m.SetRow(1, x)
-		m.SetRow(1, part[:15])
+		m.set(1, x, 0)
+		m.set(1, part[:15], 0)
 		copy(x, part[:15])
 		for i := range m.Rows {
 			m.Row(got, i)
@@ -154,40 +153,4 @@ func TestNewMatrixRefuses(t *testing.T) {
 	if _, err := ParseType("I8"); !errors.Is(err, pack.ErrUnsupported) {
 		t.Error(err)
 	}
-}
-
-// TestI8 compares the integer products and the weighted sums of int8 rows with their definitions.
-func TestI8(t *testing.T) {
-	eachLevel(t, func(t *testing.T) {
-		r := rand.New(rand.NewPCG(17, 18))
-		for cols := 32; cols <= 512; cols += 32 {
-			for rows := range 12 {
-				w, x := make([]int8, rows*cols), make([]int8, cols)
-				for i := range w {
-					w[i] = int8(r.IntN(255) - 127)
-				}
-				for i := range x {
-					x[i] = int8(127 - 254*r.IntN(2))
-				}
-				got, want := make([]int32, rows+1), make([]int32, rows+1)
-				dotI8(got, 0, w, cols, x, 0, cols, rows)
-				dotI8Go(want, 0, w, cols, x, 0, cols, rows)
-				if !slices.Equal(got, want) {
-					t.Fatalf("%d × %d: %v, want %v", rows, cols, got, want)
-				}
-				if rows == 0 {
-					continue
-				}
-				o, e := numbers(r, 4*cols), numbers(r, 4*rows)
-				sums := clone(o)
-				weighI8x1(o, 0, e, 0, w, cols, cols, rows)
-				weighI8Go(1, sums, 0, e, 0, w, cols, cols, rows)
-				weighI8x4(o, cols, e, rows, w, cols, cols, rows)
-				weighI8Go(4, sums, cols, e, rows, w, cols, cols, rows)
-				if d := differ(o, sums); d != "" {
-					t.Fatal(d)
-				}
-			}
-		}
-	})
 }

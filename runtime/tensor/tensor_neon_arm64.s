@@ -1427,17 +1427,124 @@ loop:
 done:
 	RET
 
-TEXT ·dotF32x1NEON(SB), NOSPLIT, $0-112
+TEXT ·multiplyNEON(SB), NOSPLIT, $0-48
+	MOVD y_base+0(FP), R1
+	MOVD y_len+8(FP), R0
+	MOVD x_base+24(FP), R2
+	LSR $4, R0
+	CMP $1, R0
+	BLT done
+
+loop:
+	FMOVQ 0(R1), F0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
+	FMOVQ F0, 0(R1)
+	FMOVQ 16(R1), F0
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
+	FMOVQ F0, 16(R1)
+	FMOVQ 32(R1), F0
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
+	FMOVQ F0, 32(R1)
+	FMOVQ 48(R1), F0
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
+	FMOVQ F0, 48(R1)
+	ADD $64, R1
+	ADD $64, R2
+	SUB $1, R0
+	CBNZ R0, loop
+
+done:
+	RET
+
+TEXT ·widenF16NEON(SB), NOSPLIT, $0-48
+	MOVD y_base+0(FP), R1
+	MOVD y_len+8(FP), R0
+	MOVD x_base+24(FP), R2
+	LSR $4, R0
+	CMP $1, R0
+	BLT done
+
+loop:
+	FMOVD 0(R2), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ F0, 0(R1)
+	FMOVD 8(R2), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ F0, 16(R1)
+	FMOVD 16(R2), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ F0, 32(R1)
+	FMOVD 24(R2), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ F0, 48(R1)
+	ADD $64, R1
+	ADD $32, R2
+	SUB $1, R0
+	CBNZ R0, loop
+
+done:
+	RET
+
+TEXT ·widenI8NEON(SB), NOSPLIT, $0-48
+	MOVD y_base+0(FP), R1
+	MOVD y_len+8(FP), R0
+	MOVD x_base+24(FP), R2
+	LSR $4, R0
+	CMP $1, R0
+	BLT done
+
+loop:
+	FMOVS 0(R2), F0
+	WORD $0x0f08a400 // sxtl .8h .8b v0, v0
+	WORD $0x0f10a400 // sxtl .4s .4h v0, v0
+	WORD $0x4e21d800 // scvtf .4s v0, v0
+	FMOVQ F0, 0(R1)
+	FMOVS 4(R2), F0
+	WORD $0x0f08a400 // sxtl .8h .8b v0, v0
+	WORD $0x0f10a400 // sxtl .4s .4h v0, v0
+	WORD $0x4e21d800 // scvtf .4s v0, v0
+	FMOVQ F0, 16(R1)
+	FMOVS 8(R2), F0
+	WORD $0x0f08a400 // sxtl .8h .8b v0, v0
+	WORD $0x0f10a400 // sxtl .4s .4h v0, v0
+	WORD $0x4e21d800 // scvtf .4s v0, v0
+	FMOVQ F0, 32(R1)
+	FMOVS 12(R2), F0
+	WORD $0x0f08a400 // sxtl .8h .8b v0, v0
+	WORD $0x0f10a400 // sxtl .4s .4h v0, v0
+	WORD $0x4e21d800 // scvtf .4s v0, v0
+	FMOVQ F0, 48(R1)
+	ADD $64, R1
+	ADD $16, R2
+	SUB $1, R0
+	CBNZ R0, loop
+
+done:
+	RET
+
+TEXT ·dotF32x4NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R5
-	MOVD x_base+64(FP), R4
+	MOVD w_base+32(FP), R9
+	MOVD ahead+112(FP), R4
+	ADD R9, R4
+	MOVD x_base+64(FP), R5
 	MOVD ldx+88(FP), R3
 	LSL $2, R3
+	MOVD R5, R6
+	ADD R3, R6
+	MOVD R6, R7
+	ADD R3, R7
+	MOVD R7, R8
+	ADD R3, R8
+	CMP $1, R1
+	BLT done
 
-tiles:
-	CMP $4, R1
-	BLT rest
+single:
 	VEOR V27.B16, V27.B16, V27.B16
 	VEOR V28.B16, V28.B16, V28.B16
 	VEOR V29.B16, V29.B16, V29.B16
@@ -1455,216 +1562,198 @@ tiles:
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	MOVD ldw+56(FP), R3
-	MOVD R5, R6
-	ADD R3, R6
-	MOVD R6, R7
-	ADD R3, R7
-	MOVD R7, R8
-	ADD R3, R8
-	LSL $2, R3
 	MOVD cols+96(FP), R2
 	LSR $4, R2
 	SUB $2, R2
 	CMP $0, R2
-	BLT columns4rest
+	BLT columns1rest
 
-columns4several:
-	FMOVQ 0(R4), F2
-	FMOVQ 0(R5), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+columns1several:
+	FMOVQ 0(R9), F0
+	FMOVQ 0(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R6), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 0(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 0(R7), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 0(R8), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 0(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVQ 16(R4), F2
-	FMOVQ 16(R5), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 16(R9), F0
+	FMOVQ 16(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R6), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 16(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 16(R7), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 16(R8), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 16(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVQ 32(R4), F2
-	FMOVQ 32(R5), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 32(R9), F0
+	FMOVQ 32(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R6), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 32(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 32(R7), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 32(R8), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 32(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVQ 48(R4), F2
-	FMOVQ 48(R5), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 48(R9), F0
+	FMOVQ 48(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R6), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 48(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 48(R7), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 48(R8), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 48(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	FMOVQ 64(R4), F2
-	FMOVQ 64(R5), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 64(R9), F0
+	FMOVQ 64(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 64(R6), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 64(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 64(R7), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 64(R8), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 64(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVQ 80(R4), F2
-	FMOVQ 80(R5), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 80(R9), F0
+	FMOVQ 80(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 80(R6), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 80(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 80(R7), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 80(R8), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 80(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVQ 96(R4), F2
-	FMOVQ 96(R5), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 96(R9), F0
+	FMOVQ 96(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 96(R6), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 96(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 96(R7), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 96(R8), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 96(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVQ 112(R4), F2
-	FMOVQ 112(R5), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 112(R9), F0
+	FMOVQ 112(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 112(R6), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 112(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 112(R7), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 112(R8), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 112(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	ADD R3, R5, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R6, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R7, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R8, R19
-	PRFM (R19), PLDL2KEEP
+	PRFM 0(R4), PLDL2KEEP
+	PRFM 64(R4), PLDL2KEEP
 	ADD $128, R4
 	ADD $128, R5
 	ADD $128, R6
 	ADD $128, R7
 	ADD $128, R8
+	ADD $128, R9
 	SUB $2, R2
 	CMP $0, R2
-	BGE columns4several
+	BGE columns1several
 
-columns4rest:
+columns1rest:
 	ADD $2, R2
 	CMP $1, R2
-	BLT columns4end
+	BLT columns1end
 
-columns4single:
-	FMOVQ 0(R4), F2
-	FMOVQ 0(R5), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+columns1single:
+	FMOVQ 0(R9), F0
+	FMOVQ 0(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R6), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 0(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 0(R7), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 0(R8), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 0(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVQ 16(R4), F2
-	FMOVQ 16(R5), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 16(R9), F0
+	FMOVQ 16(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R6), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 16(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 16(R7), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 16(R8), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 16(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVQ 32(R4), F2
-	FMOVQ 32(R5), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 32(R9), F0
+	FMOVQ 32(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R6), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 32(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 32(R7), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 32(R8), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 32(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVQ 48(R4), F2
-	FMOVQ 48(R5), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 48(R9), F0
+	FMOVQ 48(R5), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R6), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 48(R6), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 48(R7), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 48(R8), F0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 48(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	ADD R3, R5, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R6, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R7, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R8, R19
-	PRFM (R19), PLDL2KEEP
+	PRFM 0(R4), PLDL2KEEP
 	ADD $64, R4
 	ADD $64, R5
 	ADD $64, R6
 	ADD $64, R7
 	ADD $64, R8
+	ADD $64, R9
 	SUB $1, R2
-	CBNZ R2, columns4single
+	CBNZ R2, columns1single
 
-columns4end:
+columns1end:
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2
@@ -1689,142 +1778,44 @@ columns4end:
 	WORD $0x4e821801 // uzp1 .4s v1, v0, v2
 	WORD $0x4e825803 // uzp2 .4s v3, v0, v2
 	WORD $0x4e23d421 // fadd .4s v1, v1, v3
-	FMOVQ F1, 0(R2)
-	ADD $16, R0
-	MOVD cols+96(FP), R3
-	LSL $2, R3
-	SUB R3, R4
-	SUB R3, R8
-	MOVD ldw+56(FP), R3
-	ADD R3, R8
-	MOVD R8, R5
-	SUB $4, R1
-	B tiles
-
-rest:
-	CMP $1, R1
-	BLT done
-
-single:
-	VEOR V27.B16, V27.B16, V27.B16
-	VEOR V28.B16, V28.B16, V28.B16
-	VEOR V29.B16, V29.B16, V29.B16
-	VEOR V30.B16, V30.B16, V30.B16
-	MOVD ldw+56(FP), R3
-	MOVD cols+96(FP), R2
-	LSR $4, R2
-	SUB $2, R2
-	CMP $0, R2
-	BLT columns1rest
-
-columns1several:
-	FMOVQ 0(R5), F0
-	FMOVQ 0(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 16(R5), F0
-	FMOVQ 16(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 32(R5), F0
-	FMOVQ 32(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 48(R5), F0
-	FMOVQ 48(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 64(R5), F0
-	FMOVQ 64(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 80(R5), F0
-	FMOVQ 80(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 96(R5), F0
-	FMOVQ 96(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 112(R5), F0
-	FMOVQ 112(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	ADD R3, R5, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $128, R4
-	ADD $128, R5
-	SUB $2, R2
-	CMP $0, R2
-	BGE columns1several
-
-columns1rest:
-	ADD $2, R2
-	CMP $1, R2
-	BLT columns1end
-
-columns1single:
-	FMOVQ 0(R5), F0
-	FMOVQ 0(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 16(R5), F0
-	FMOVQ 16(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 32(R5), F0
-	FMOVQ 32(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 48(R5), F0
-	FMOVQ 48(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	ADD R3, R5, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $64, R4
-	ADD $64, R5
-	SUB $1, R2
-	CBNZ R2, columns1single
-
-columns1end:
-	MOVD ldy+24(FP), R3
-	LSL $2, R3
-	MOVD R0, R2
-	WORD $0x4e3dd77b // fadd .4s v27, v27, v29
-	WORD $0x4e3ed79c // fadd .4s v28, v28, v30
-	WORD $0x4e3cd77b // fadd .4s v27, v27, v28
-	WORD $0x6e1b4360 // ext #8 .16b v0, v27, v27
-	WORD $0x4e20d77b // fadd .4s v27, v27, v0
-	WORD $0x6e1b2360 // ext #4 .16b v0, v27, v27
-	WORD $0x4e20d77b // fadd .4s v27, v27, v0
-	FMOVS F27, (R2)
+	FMOVS F1, (R2)
+	ADD R3, R2
+	VST1 V1.S[1], (R2)
+	ADD R3, R2
+	VST1 V1.S[2], (R2)
+	ADD R3, R2
+	VST1 V1.S[3], (R2)
 	ADD $4, R0
 	MOVD cols+96(FP), R3
 	LSL $2, R3
-	SUB R3, R4
 	SUB R3, R5
+	SUB R3, R6
+	SUB R3, R7
+	SUB R3, R8
+	SUB R3, R9
 	MOVD ldw+56(FP), R3
-	ADD R3, R5
+	ADD R3, R9
 	SUB $1, R1
 	CBNZ R1, single
 
 done:
 	RET
 
-TEXT ·dotF32x4NEON(SB), NOSPLIT, $0-112
+TEXT ·dotF16x4NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R8
-	MOVD x_base+64(FP), R4
+	MOVD w_base+32(FP), R9
+	MOVD ahead+112(FP), R4
+	ADD R9, R4
+	MOVD x_base+64(FP), R5
 	MOVD ldx+88(FP), R3
 	LSL $2, R3
-	MOVD R4, R5
-	ADD R3, R5
 	MOVD R5, R6
 	ADD R3, R6
 	MOVD R6, R7
 	ADD R3, R7
+	MOVD R7, R8
+	ADD R3, R8
 	CMP $1, R1
 	BLT done
 
@@ -1853,117 +1844,125 @@ single:
 	BLT columns1rest
 
 columns1several:
-	FMOVQ 0(R8), F0
-	FMOVQ 0(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 0(R9), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
 	FMOVQ 0(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
 	FMOVQ 0(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVQ 16(R8), F0
-	FMOVQ 16(R4), F1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 8(R9), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
 	FMOVQ 16(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
 	FMOVQ 16(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVQ 32(R8), F0
-	FMOVQ 32(R4), F1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 16(R9), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
 	FMOVQ 32(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
 	FMOVQ 32(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVQ 48(R8), F0
-	FMOVQ 48(R4), F1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 24(R9), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
 	FMOVQ 48(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
 	FMOVQ 48(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	FMOVQ 64(R8), F0
-	FMOVQ 64(R4), F1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVD 32(R9), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 64(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
 	FMOVQ 64(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
 	FMOVQ 64(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVQ 80(R8), F0
-	FMOVQ 80(R4), F1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 64(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 40(R9), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 80(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
 	FMOVQ 80(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
 	FMOVQ 80(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVQ 96(R8), F0
-	FMOVQ 96(R4), F1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 80(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 48(R9), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 96(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
 	FMOVQ 96(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
 	FMOVQ 96(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVQ 112(R8), F0
-	FMOVQ 112(R4), F1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 96(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 56(R9), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 112(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
 	FMOVQ 112(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
 	FMOVQ 112(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 112(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	ADD R3, R8, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $128, R4
+	PRFM 0(R4), PLDL2KEEP
+	ADD $64, R4
 	ADD $128, R5
 	ADD $128, R6
 	ADD $128, R7
 	ADD $128, R8
+	ADD $64, R9
 	SUB $2, R2
 	CMP $0, R2
 	BGE columns1several
@@ -1974,65 +1973,69 @@ columns1rest:
 	BLT columns1end
 
 columns1single:
-	FMOVQ 0(R8), F0
-	FMOVQ 0(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 0(R9), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
 	FMOVQ 0(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
 	FMOVQ 0(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVQ 16(R8), F0
-	FMOVQ 16(R4), F1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 8(R9), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
 	FMOVQ 16(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
 	FMOVQ 16(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVQ 32(R8), F0
-	FMOVQ 32(R4), F1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 16(R9), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
 	FMOVQ 32(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
 	FMOVQ 32(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVQ 48(R8), F0
-	FMOVQ 48(R4), F1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 24(R9), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
 	FMOVQ 48(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
 	FMOVQ 48(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	ADD R3, R8, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $64, R4
+	PRFM 0(R4), PLDL2KEEP
+	ADD $32, R4
 	ADD $64, R5
 	ADD $64, R6
 	ADD $64, R7
 	ADD $64, R8
+	ADD $32, R9
 	SUB $1, R2
 	CBNZ R2, columns1single
 
@@ -2071,24 +2074,27 @@ columns1end:
 	ADD $4, R0
 	MOVD cols+96(FP), R3
 	LSL $2, R3
-	SUB R3, R4
 	SUB R3, R5
 	SUB R3, R6
 	SUB R3, R7
 	SUB R3, R8
+	LSR $1, R3
+	SUB R3, R9
 	MOVD ldw+56(FP), R3
-	ADD R3, R8
+	ADD R3, R9
 	SUB $1, R1
 	CBNZ R1, single
 
 done:
 	RET
 
-TEXT ·dotF16x1NEON(SB), NOSPLIT, $0-112
+TEXT ·dotBF16x1NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R5
-	MOVD x_base+64(FP), R4
+	MOVD w_base+32(FP), R6
+	MOVD ahead+112(FP), R4
+	ADD R6, R4
+	MOVD x_base+64(FP), R5
 	MOVD ldx+88(FP), R3
 	LSL $2, R3
 
@@ -2112,13 +2118,12 @@ tiles:
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	MOVD ldw+56(FP), R3
-	MOVD R5, R6
-	ADD R3, R6
 	MOVD R6, R7
 	ADD R3, R7
 	MOVD R7, R8
 	ADD R3, R8
-	LSL $2, R3
+	MOVD R8, R9
+	ADD R3, R9
 	MOVD cols+96(FP), R2
 	LSR $4, R2
 	SUB $2, R2
@@ -2126,155 +2131,152 @@ tiles:
 	BLT columns4rest
 
 columns4several:
-	FMOVQ 0(R4), F2
-	FMOVD 0(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R5), F2
 	FMOVD 0(R6), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVD 0(R7), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVD 0(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVQ 16(R4), F2
-	FMOVD 8(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVD 8(R6), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVD 8(R7), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVD 8(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVQ 32(R4), F2
-	FMOVD 16(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVD 16(R6), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVD 16(R7), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVD 16(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVQ 48(R4), F2
-	FMOVD 24(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVD 24(R6), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVD 24(R7), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVD 24(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	FMOVQ 64(R4), F2
-	FMOVD 32(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVD 32(R6), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 0(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVD 32(R7), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 0(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVD 32(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 0(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVQ 80(R4), F2
-	FMOVD 40(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R5), F2
+	FMOVD 8(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVD 40(R6), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 8(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVD 40(R7), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 8(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVD 40(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 8(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVQ 96(R4), F2
-	FMOVD 48(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R5), F2
+	FMOVD 16(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVD 48(R6), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 16(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVD 48(R7), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 16(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVD 48(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 16(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVQ 112(R4), F2
-	FMOVD 56(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R5), F2
+	FMOVD 24(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVD 56(R6), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 24(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVD 56(R7), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 24(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVD 56(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 24(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	ADD R3, R5, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R6, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R7, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R8, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $128, R4
-	ADD $64, R5
+	FMOVQ 64(R5), F2
+	FMOVD 32(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 32(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVD 32(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVD 32(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 80(R5), F2
+	FMOVD 40(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 40(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVD 40(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVD 40(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 96(R5), F2
+	FMOVD 48(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 48(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVD 48(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVD 48(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 112(R5), F2
+	FMOVD 56(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVD 56(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVD 56(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVD 56(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	PRFM 0(R4), PLDL2KEEP
+	PRFM 64(R4), PLDL2KEEP
+	PRFM 128(R4), PLDL2KEEP
+	PRFM 192(R4), PLDL2KEEP
+	ADD $256, R4
+	ADD $128, R5
 	ADD $64, R6
 	ADD $64, R7
 	ADD $64, R8
+	ADD $64, R9
 	SUB $2, R2
 	CMP $0, R2
 	BGE columns4several
@@ -2285,87 +2287,82 @@ columns4rest:
 	BLT columns4end
 
 columns4single:
-	FMOVQ 0(R4), F2
-	FMOVD 0(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R5), F2
+	FMOVD 0(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVD 0(R6), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 0(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVD 0(R7), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 0(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVD 0(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 0(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVQ 16(R4), F2
-	FMOVD 8(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R5), F2
+	FMOVD 8(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVD 8(R6), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 8(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVD 8(R7), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 8(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVD 8(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 8(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVQ 32(R4), F2
-	FMOVD 16(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R5), F2
+	FMOVD 16(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVD 16(R6), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 16(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVD 16(R7), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 16(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVD 16(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 16(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVQ 48(R4), F2
-	FMOVD 24(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R5), F2
+	FMOVD 24(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVD 24(R6), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 24(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVD 24(R7), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 24(R8), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVD 24(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVD 24(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
 	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	ADD R3, R5, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R6, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R7, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R8, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $64, R4
-	ADD $32, R5
+	PRFM 0(R4), PLDL2KEEP
+	PRFM 64(R4), PLDL2KEEP
+	ADD $128, R4
+	ADD $64, R5
 	ADD $32, R6
 	ADD $32, R7
 	ADD $32, R8
+	ADD $32, R9
 	SUB $1, R2
 	CBNZ R2, columns4single
 
@@ -2398,12 +2395,12 @@ columns4end:
 	ADD $16, R0
 	MOVD cols+96(FP), R3
 	LSL $2, R3
-	SUB R3, R4
+	SUB R3, R5
 	LSR $1, R3
-	SUB R3, R8
+	SUB R3, R9
 	MOVD ldw+56(FP), R3
-	ADD R3, R8
-	MOVD R8, R5
+	ADD R3, R9
+	MOVD R9, R6
 	SUB $4, R1
 	B tiles
 
@@ -2424,50 +2421,50 @@ single:
 	BLT columns1rest
 
 columns1several:
-	FMOVD 0(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R4), F1
+	FMOVD 0(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 0(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVD 8(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R4), F1
+	FMOVD 8(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 16(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVD 16(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R4), F1
+	FMOVD 16(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 32(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVD 24(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R4), F1
+	FMOVD 24(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 48(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVD 32(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 64(R4), F1
+	FMOVD 32(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 64(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVD 40(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 80(R4), F1
+	FMOVD 40(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 80(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVD 48(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 96(R4), F1
+	FMOVD 48(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 96(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVD 56(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 112(R4), F1
+	FMOVD 56(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 112(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	ADD R3, R5, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $128, R4
-	ADD $64, R5
+	PRFM 0(R4), PLDL2KEEP
+	ADD $64, R4
+	ADD $128, R5
+	ADD $64, R6
 	SUB $2, R2
 	CMP $0, R2
 	BGE columns1several
@@ -2478,30 +2475,30 @@ columns1rest:
 	BLT columns1end
 
 columns1single:
-	FMOVD 0(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R4), F1
+	FMOVD 0(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 0(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVD 8(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R4), F1
+	FMOVD 8(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 16(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVD 16(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R4), F1
+	FMOVD 16(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 32(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVD 24(R5), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R4), F1
+	FMOVD 24(R6), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 48(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	ADD R3, R5, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $64, R4
-	ADD $32, R5
+	PRFM 0(R4), PLDL2KEEP
+	ADD $32, R4
+	ADD $64, R5
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns1single
 
@@ -2520,30 +2517,32 @@ columns1end:
 	ADD $4, R0
 	MOVD cols+96(FP), R3
 	LSL $2, R3
-	SUB R3, R4
-	LSR $1, R3
 	SUB R3, R5
+	LSR $1, R3
+	SUB R3, R6
 	MOVD ldw+56(FP), R3
-	ADD R3, R5
+	ADD R3, R6
 	SUB $1, R1
 	CBNZ R1, single
 
 done:
 	RET
 
-TEXT ·dotF16x4NEON(SB), NOSPLIT, $0-112
+TEXT ·dotBF16x4NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R8
-	MOVD x_base+64(FP), R4
+	MOVD w_base+32(FP), R9
+	MOVD ahead+112(FP), R4
+	ADD R9, R4
+	MOVD x_base+64(FP), R5
 	MOVD ldx+88(FP), R3
 	LSL $2, R3
-	MOVD R4, R5
-	ADD R3, R5
 	MOVD R5, R6
 	ADD R3, R6
 	MOVD R6, R7
 	ADD R3, R7
+	MOVD R7, R8
+	ADD R3, R8
 	CMP $1, R1
 	BLT done
 
@@ -2572,125 +2571,125 @@ single:
 	BLT columns1rest
 
 columns1several:
-	FMOVD 0(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 0(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	FMOVQ 0(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
 	FMOVQ 0(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
 	FMOVQ 0(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVD 8(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R4), F1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 8(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	FMOVQ 16(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
 	FMOVQ 16(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
 	FMOVQ 16(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVD 16(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R4), F1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 16(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	FMOVQ 32(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
 	FMOVQ 32(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
 	FMOVQ 32(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVD 24(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R4), F1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 24(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	FMOVQ 48(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
 	FMOVQ 48(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
 	FMOVQ 48(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	FMOVD 32(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 64(R4), F1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVD 32(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	FMOVQ 64(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
 	FMOVQ 64(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
 	FMOVQ 64(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVD 40(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 80(R4), F1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 64(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 40(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	FMOVQ 80(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
 	FMOVQ 80(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
 	FMOVQ 80(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVD 48(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 96(R4), F1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 80(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 48(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	FMOVQ 96(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
 	FMOVQ 96(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
 	FMOVQ 96(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVD 56(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 112(R4), F1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 96(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 56(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	FMOVQ 112(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
 	FMOVQ 112(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
 	FMOVQ 112(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 112(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	ADD R3, R8, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $128, R4
+	PRFM 0(R4), PLDL2KEEP
+	ADD $64, R4
 	ADD $128, R5
 	ADD $128, R6
 	ADD $128, R7
-	ADD $64, R8
+	ADD $128, R8
+	ADD $64, R9
 	SUB $2, R2
 	CMP $0, R2
 	BGE columns1several
@@ -2701,69 +2700,69 @@ columns1rest:
 	BLT columns1end
 
 columns1single:
-	FMOVD 0(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 0(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	FMOVQ 0(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
 	FMOVQ 0(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
 	FMOVQ 0(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVD 8(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R4), F1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 8(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	FMOVQ 16(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
 	FMOVQ 16(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
 	FMOVQ 16(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVD 16(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R4), F1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 16(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	FMOVQ 32(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
 	FMOVQ 32(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
 	FMOVQ 32(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVD 24(R8), F0
-	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R4), F1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 24(R9), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
 	FMOVQ 48(R5), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
 	FMOVQ 48(R6), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
 	FMOVQ 48(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	ADD R3, R8, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $64, R4
+	PRFM 0(R4), PLDL2KEEP
+	ADD $32, R4
 	ADD $64, R5
 	ADD $64, R6
 	ADD $64, R7
-	ADD $32, R8
+	ADD $64, R8
+	ADD $32, R9
 	SUB $1, R2
 	CBNZ R2, columns1single
 
@@ -2802,27 +2801,33 @@ columns1end:
 	ADD $4, R0
 	MOVD cols+96(FP), R3
 	LSL $2, R3
-	SUB R3, R4
 	SUB R3, R5
 	SUB R3, R6
 	SUB R3, R7
-	LSR $1, R3
 	SUB R3, R8
+	LSR $1, R3
+	SUB R3, R9
 	MOVD ldw+56(FP), R3
-	ADD R3, R8
+	ADD R3, R9
 	SUB $1, R1
 	CBNZ R1, single
 
 done:
 	RET
 
-TEXT ·dotBF16x1NEON(SB), NOSPLIT, $0-112
+TEXT ·streamF32x1NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
 	MOVD w_base+32(FP), R5
-	MOVD x_base+64(FP), R4
+	MOVD ahead+112(FP), R6
+	ADD R5, R6
+	MOVD x_base+64(FP), R7
 	MOVD ldx+88(FP), R3
 	LSL $2, R3
+	MOVD ldw+56(FP), R4
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R4
 
 tiles:
 	CMP $4, R1
@@ -2831,277 +2836,482 @@ tiles:
 	VEOR V28.B16, V28.B16, V28.B16
 	VEOR V29.B16, V29.B16, V29.B16
 	VEOR V30.B16, V30.B16, V30.B16
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns0of4rest
+
+columns0of4several:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 128(R5), F0
+	FMOVQ 128(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 144(R5), F0
+	FMOVQ 144(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 160(R5), F0
+	FMOVQ 160(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 176(R5), F0
+	FMOVQ 176(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 192(R5), F0
+	FMOVQ 192(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 208(R5), F0
+	FMOVQ 208(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 224(R5), F0
+	FMOVQ 224(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 240(R5), F0
+	FMOVQ 240(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	PRFM 128(R6), PLDL2KEEP
+	PRFM 192(R6), PLDL2KEEP
+	ADD $256, R6
+	ADD $256, R7
+	ADD $256, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns0of4several
+
+columns0of4rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns0of4end
+
+columns0of4single:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R5
+	SUB $1, R2
+	CBNZ R2, columns0of4single
+
+columns0of4end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R7
 	VEOR V23.B16, V23.B16, V23.B16
 	VEOR V24.B16, V24.B16, V24.B16
 	VEOR V25.B16, V25.B16, V25.B16
 	VEOR V26.B16, V26.B16, V26.B16
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns1of4rest
+
+columns1of4several:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 128(R5), F0
+	FMOVQ 128(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 144(R5), F0
+	FMOVQ 144(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 160(R5), F0
+	FMOVQ 160(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 176(R5), F0
+	FMOVQ 176(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 192(R5), F0
+	FMOVQ 192(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 208(R5), F0
+	FMOVQ 208(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 224(R5), F0
+	FMOVQ 224(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 240(R5), F0
+	FMOVQ 240(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	PRFM 128(R6), PLDL2KEEP
+	PRFM 192(R6), PLDL2KEEP
+	ADD $256, R6
+	ADD $256, R7
+	ADD $256, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns1of4several
+
+columns1of4rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns1of4end
+
+columns1of4single:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R5
+	SUB $1, R2
+	CBNZ R2, columns1of4single
+
+columns1of4end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R7
 	VEOR V19.B16, V19.B16, V19.B16
 	VEOR V20.B16, V20.B16, V20.B16
 	VEOR V21.B16, V21.B16, V21.B16
 	VEOR V22.B16, V22.B16, V22.B16
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns2of4rest
+
+columns2of4several:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 128(R5), F0
+	FMOVQ 128(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 144(R5), F0
+	FMOVQ 144(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 160(R5), F0
+	FMOVQ 160(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 176(R5), F0
+	FMOVQ 176(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 192(R5), F0
+	FMOVQ 192(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 208(R5), F0
+	FMOVQ 208(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 224(R5), F0
+	FMOVQ 224(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 240(R5), F0
+	FMOVQ 240(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	PRFM 128(R6), PLDL2KEEP
+	PRFM 192(R6), PLDL2KEEP
+	ADD $256, R6
+	ADD $256, R7
+	ADD $256, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns2of4several
+
+columns2of4rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns2of4end
+
+columns2of4single:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R5
+	SUB $1, R2
+	CBNZ R2, columns2of4single
+
+columns2of4end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R7
 	VEOR V15.B16, V15.B16, V15.B16
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
-	MOVD ldw+56(FP), R3
-	MOVD R5, R6
-	ADD R3, R6
-	MOVD R6, R7
-	ADD R3, R7
-	MOVD R7, R8
-	ADD R3, R8
-	LSL $2, R3
 	MOVD cols+96(FP), R2
 	LSR $4, R2
-	SUB $2, R2
+	SUB $4, R2
 	CMP $0, R2
-	BLT columns4rest
+	BLT columns3of4rest
 
-columns4several:
-	FMOVQ 0(R4), F2
-	FMOVD 0(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVD 0(R6), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVD 0(R7), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVD 0(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+columns3of4several:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVQ 16(R4), F2
-	FMOVD 8(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVD 8(R6), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVD 8(R7), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVD 8(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVQ 32(R4), F2
-	FMOVD 16(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVD 16(R6), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVD 16(R7), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVD 16(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVQ 48(R4), F2
-	FMOVD 24(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVD 24(R6), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVD 24(R7), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVD 24(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	FMOVQ 64(R4), F2
-	FMOVD 32(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVD 32(R6), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVD 32(R7), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVD 32(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVQ 80(R4), F2
-	FMOVD 40(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVD 40(R6), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVD 40(R7), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVD 40(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVQ 96(R4), F2
-	FMOVD 48(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVD 48(R6), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVD 48(R7), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVD 48(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVQ 112(R4), F2
-	FMOVD 56(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVD 56(R6), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVD 56(R7), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVD 56(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	ADD R3, R5, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R6, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R7, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R8, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $128, R4
-	ADD $64, R5
+	FMOVQ 128(R5), F0
+	FMOVQ 128(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 144(R5), F0
+	FMOVQ 144(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 160(R5), F0
+	FMOVQ 160(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 176(R5), F0
+	FMOVQ 176(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 192(R5), F0
+	FMOVQ 192(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 208(R5), F0
+	FMOVQ 208(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 224(R5), F0
+	FMOVQ 224(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 240(R5), F0
+	FMOVQ 240(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	PRFM 128(R6), PLDL2KEEP
+	PRFM 192(R6), PLDL2KEEP
+	ADD $256, R6
+	ADD $256, R7
+	ADD $256, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns3of4several
+
+columns3of4rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns3of4end
+
+columns3of4single:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	PRFM 0(R6), PLDL2KEEP
 	ADD $64, R6
 	ADD $64, R7
-	ADD $64, R8
-	SUB $2, R2
-	CMP $0, R2
-	BGE columns4several
-
-columns4rest:
-	ADD $2, R2
-	CMP $1, R2
-	BLT columns4end
-
-columns4single:
-	FMOVQ 0(R4), F2
-	FMOVD 0(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVD 0(R6), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVD 0(R7), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVD 0(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVQ 16(R4), F2
-	FMOVD 8(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVD 8(R6), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVD 8(R7), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVD 8(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVQ 32(R4), F2
-	FMOVD 16(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVD 16(R6), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVD 16(R7), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVD 16(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVQ 48(R4), F2
-	FMOVD 24(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVD 24(R6), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVD 24(R7), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVD 24(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	ADD R3, R5, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R6, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R7, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R8, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $64, R4
-	ADD $32, R5
-	ADD $32, R6
-	ADD $32, R7
-	ADD $32, R8
+	ADD $64, R5
 	SUB $1, R2
-	CBNZ R2, columns4single
+	CBNZ R2, columns3of4single
 
-columns4end:
+columns3of4end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R7
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2
@@ -3128,14 +3338,6 @@ columns4end:
 	WORD $0x4e23d421 // fadd .4s v1, v1, v3
 	FMOVQ F1, 0(R2)
 	ADD $16, R0
-	MOVD cols+96(FP), R3
-	LSL $2, R3
-	SUB R3, R4
-	LSR $1, R3
-	SUB R3, R8
-	MOVD ldw+56(FP), R3
-	ADD R3, R8
-	MOVD R8, R5
 	SUB $4, R1
 	B tiles
 
@@ -3148,96 +3350,122 @@ single:
 	VEOR V28.B16, V28.B16, V28.B16
 	VEOR V29.B16, V29.B16, V29.B16
 	VEOR V30.B16, V30.B16, V30.B16
-	MOVD ldw+56(FP), R3
 	MOVD cols+96(FP), R2
 	LSR $4, R2
-	SUB $2, R2
+	SUB $4, R2
 	CMP $0, R2
-	BLT columns1rest
+	BLT columns0of1rest
 
-columns1several:
-	FMOVD 0(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 0(R4), F1
+columns0of1several:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVD 8(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 16(R4), F1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVD 16(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 32(R4), F1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVD 24(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 48(R4), F1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVD 32(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 64(R4), F1
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVD 40(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 80(R4), F1
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVD 48(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 96(R4), F1
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVD 56(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 112(R4), F1
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	ADD R3, R5, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $128, R4
-	ADD $64, R5
-	SUB $2, R2
+	FMOVQ 128(R5), F0
+	FMOVQ 128(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 144(R5), F0
+	FMOVQ 144(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 160(R5), F0
+	FMOVQ 160(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 176(R5), F0
+	FMOVQ 176(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 192(R5), F0
+	FMOVQ 192(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 208(R5), F0
+	FMOVQ 208(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 224(R5), F0
+	FMOVQ 224(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 240(R5), F0
+	FMOVQ 240(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	PRFM 128(R6), PLDL2KEEP
+	PRFM 192(R6), PLDL2KEEP
+	ADD $256, R6
+	ADD $256, R7
+	ADD $256, R5
+	SUB $4, R2
 	CMP $0, R2
-	BGE columns1several
+	BGE columns0of1several
 
-columns1rest:
-	ADD $2, R2
+columns0of1rest:
+	ADD $4, R2
 	CMP $1, R2
-	BLT columns1end
+	BLT columns0of1end
 
-columns1single:
-	FMOVD 0(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 0(R4), F1
+columns0of1single:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVD 8(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 16(R4), F1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVD 16(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 32(R4), F1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVD 24(R5), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 48(R4), F1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	ADD R3, R5, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $64, R4
-	ADD $32, R5
+	PRFM 0(R6), PLDL2KEEP
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R5
 	SUB $1, R2
-	CBNZ R2, columns1single
+	CBNZ R2, columns0of1single
 
-columns1end:
+columns0of1end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R7
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2
@@ -3250,32 +3478,264 @@ columns1end:
 	WORD $0x4e20d77b // fadd .4s v27, v27, v0
 	FMOVS F27, (R2)
 	ADD $4, R0
-	MOVD cols+96(FP), R3
-	LSL $2, R3
-	SUB R3, R4
-	LSR $1, R3
-	SUB R3, R5
-	MOVD ldw+56(FP), R3
-	ADD R3, R5
 	SUB $1, R1
 	CBNZ R1, single
 
 done:
 	RET
 
-TEXT ·dotBF16x4NEON(SB), NOSPLIT, $0-112
+TEXT ·streamF32x2NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R8
-	MOVD x_base+64(FP), R4
+	MOVD w_base+32(FP), R5
+	MOVD ahead+112(FP), R6
+	ADD R5, R6
+	MOVD x_base+64(FP), R7
 	MOVD ldx+88(FP), R3
 	LSL $2, R3
-	MOVD R4, R5
-	ADD R3, R5
-	MOVD R5, R6
-	ADD R3, R6
-	MOVD R6, R7
-	ADD R3, R7
+	MOVD R7, R8
+	ADD R3, R8
+	MOVD ldw+56(FP), R4
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R4
+	CMP $1, R1
+	BLT done
+
+single:
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns0of1rest
+
+columns0of1several:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 64(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 80(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 96(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 112(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 128(R5), F0
+	FMOVQ 128(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 128(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 144(R5), F0
+	FMOVQ 144(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 144(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 160(R5), F0
+	FMOVQ 160(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 160(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 176(R5), F0
+	FMOVQ 176(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 176(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 192(R5), F0
+	FMOVQ 192(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 192(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 208(R5), F0
+	FMOVQ 208(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 208(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 224(R5), F0
+	FMOVQ 224(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 224(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 240(R5), F0
+	FMOVQ 240(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 240(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	PRFM 128(R6), PLDL2KEEP
+	PRFM 192(R6), PLDL2KEEP
+	ADD $256, R6
+	ADD $256, R7
+	ADD $256, R8
+	ADD $256, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns0of1several
+
+columns0of1rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns0of1end
+
+columns0of1single:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R5
+	SUB $1, R2
+	CBNZ R2, columns0of1single
+
+columns0of1end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R7
+	SUB R3, R8
+	MOVD ldy+24(FP), R3
+	LSL $2, R3
+	MOVD R0, R2
+	WORD $0x4e3dd77b // fadd .4s v27, v27, v29
+	WORD $0x4e3ed79c // fadd .4s v28, v28, v30
+	WORD $0x4e3cd77b // fadd .4s v27, v27, v28
+	WORD $0x4e39d6f7 // fadd .4s v23, v23, v25
+	WORD $0x4e3ad718 // fadd .4s v24, v24, v26
+	WORD $0x4e38d6f7 // fadd .4s v23, v23, v24
+	WORD $0x6e1b4360 // ext #8 .16b v0, v27, v27
+	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	WORD $0x6e1b2360 // ext #4 .16b v0, v27, v27
+	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	FMOVS F27, (R2)
+	ADD R3, R2
+	WORD $0x6e1742e0 // ext #8 .16b v0, v23, v23
+	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
+	WORD $0x6e1722e0 // ext #4 .16b v0, v23, v23
+	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
+	FMOVS F23, (R2)
+	ADD $4, R0
+	SUB $1, R1
+	CBNZ R1, single
+
+done:
+	RET
+
+TEXT ·streamF32x4NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD rows+104(FP), R1
+	MOVD w_base+32(FP), R5
+	MOVD ahead+112(FP), R6
+	ADD R5, R6
+	MOVD x_base+64(FP), R7
+	MOVD ldx+88(FP), R3
+	LSL $2, R3
+	MOVD R7, R8
+	ADD R3, R8
+	MOVD R8, R9
+	ADD R3, R9
+	MOVD R9, R10
+	ADD R3, R10
+	MOVD ldw+56(FP), R4
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R4
 	CMP $1, R1
 	BLT done
 
@@ -3296,210 +3756,311 @@ single:
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
-	MOVD ldw+56(FP), R3
 	MOVD cols+96(FP), R2
 	LSR $4, R2
-	SUB $2, R2
+	SUB $4, R2
 	CMP $0, R2
-	BLT columns1rest
+	BLT columns0of1rest
 
-columns1several:
-	FMOVD 0(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 0(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 0(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+columns0of1several:
+	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVD 8(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 16(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 16(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVD 16(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 32(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 32(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVD 24(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 48(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 48(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	FMOVD 32(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 64(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 64(R5), F1
+	FMOVQ 0(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 64(R6), F1
+	FMOVQ 0(R9), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 64(R5), F0
 	FMOVQ 64(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVD 40(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 80(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 80(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 80(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVD 48(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 96(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 96(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 96(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVD 56(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 112(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 112(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 112(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	ADD R3, R8, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $128, R4
-	ADD $128, R5
-	ADD $128, R6
-	ADD $128, R7
-	ADD $64, R8
-	SUB $2, R2
-	CMP $0, R2
-	BGE columns1several
-
-columns1rest:
-	ADD $2, R2
-	CMP $1, R2
-	BLT columns1end
-
-columns1single:
-	FMOVD 0(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 0(R4), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R5), F1
+	FMOVQ 64(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 0(R6), F1
+	FMOVQ 64(R9), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 0(R7), F1
+	FMOVQ 64(R10), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVD 8(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 16(R4), F1
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R5), F1
+	FMOVQ 80(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 16(R6), F1
+	FMOVQ 80(R9), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 16(R7), F1
+	FMOVQ 80(R10), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVD 16(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 32(R4), F1
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R5), F1
+	FMOVQ 96(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 32(R6), F1
+	FMOVQ 96(R9), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 32(R7), F1
+	FMOVQ 96(R10), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVD 24(R8), F0
-	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 48(R4), F1
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R5), F1
+	FMOVQ 112(R8), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 48(R6), F1
+	FMOVQ 112(R9), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 48(R7), F1
+	FMOVQ 112(R10), F1
 	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
 	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	ADD R3, R8, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $64, R4
-	ADD $64, R5
+	FMOVQ 128(R5), F0
+	FMOVQ 128(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 128(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 128(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 128(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 144(R5), F0
+	FMOVQ 144(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 144(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 144(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 144(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 160(R5), F0
+	FMOVQ 160(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 160(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 160(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 160(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 176(R5), F0
+	FMOVQ 176(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 176(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 176(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 176(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 192(R5), F0
+	FMOVQ 192(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 192(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 192(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 192(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 208(R5), F0
+	FMOVQ 208(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 208(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 208(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 208(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 224(R5), F0
+	FMOVQ 224(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 224(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 224(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 224(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 240(R5), F0
+	FMOVQ 240(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 240(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 240(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 240(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	PRFM 128(R6), PLDL2KEEP
+	PRFM 192(R6), PLDL2KEEP
+	ADD $256, R6
+	ADD $256, R7
+	ADD $256, R8
+	ADD $256, R9
+	ADD $256, R10
+	ADD $256, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns0of1several
+
+columns0of1rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns0of1end
+
+columns0of1single:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	PRFM 0(R6), PLDL2KEEP
 	ADD $64, R6
 	ADD $64, R7
-	ADD $32, R8
+	ADD $64, R8
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R5
 	SUB $1, R2
-	CBNZ R2, columns1single
+	CBNZ R2, columns0of1single
 
-columns1end:
+columns0of1end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R7
+	SUB R3, R8
+	SUB R3, R9
+	SUB R3, R10
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2
@@ -3532,2903 +4093,1045 @@ columns1end:
 	ADD R3, R2
 	VST1 V1.S[3], (R2)
 	ADD $4, R0
-	MOVD cols+96(FP), R3
-	LSL $2, R3
-	SUB R3, R4
-	SUB R3, R5
-	SUB R3, R6
-	SUB R3, R7
-	LSR $1, R3
-	SUB R3, R8
-	MOVD ldw+56(FP), R3
-	ADD R3, R8
 	SUB $1, R1
 	CBNZ R1, single
 
 done:
 	RET
 
-TEXT ·weighF32x1NEON(SB), NOSPLIT, $0-112
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
-	MOVD ldv+88(FP), R3
-	MOVD cols+96(FP), R4
-	LSR $4, R4
-	MOVD rows+104(FP), R5
-	CMP $1, R5
-	BLT done
-
-tile4:
-	CMP $4, R4
-	BLT next4
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ 0(R5), F15
-	FMOVQ 16(R5), F16
-	FMOVQ 32(R5), F17
-	FMOVQ 48(R5), F18
-	FMOVQ 64(R5), F19
-	FMOVQ 80(R5), F20
-	FMOVQ 96(R5), F21
-	FMOVQ 112(R5), F22
-	FMOVQ 128(R5), F23
-	FMOVQ 144(R5), F24
-	FMOVQ 160(R5), F25
-	FMOVQ 176(R5), F26
-	FMOVQ 192(R5), F27
-	FMOVQ 208(R5), F28
-	FMOVQ 224(R5), F29
-	FMOVQ 240(R5), F30
-	MOVD lde+56(FP), R6
-	LSL $2, R6
-	MOVD e_base+32(FP), R7
-	MOVD rows+104(FP), R5
-	MOVD R1, R2
-	SUB $4, R5
-	CMP $0, R5
-	BLT rows4rest
-
-rows4several:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
-	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
-	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
-	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
-	FMOVQ 64(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
-	FMOVQ 80(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
-	FMOVQ 96(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
-	FMOVQ 112(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
-	FMOVQ 128(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
-	FMOVQ 144(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
-	FMOVQ 160(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
-	FMOVQ 176(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
-	FMOVQ 192(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVQ 208(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVQ 224(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVQ 240(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 4(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
-	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
-	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
-	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
-	FMOVQ 64(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
-	FMOVQ 80(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
-	FMOVQ 96(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
-	FMOVQ 112(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
-	FMOVQ 128(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
-	FMOVQ 144(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
-	FMOVQ 160(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
-	FMOVQ 176(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
-	FMOVQ 192(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVQ 208(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVQ 224(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVQ 240(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 8(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
-	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
-	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
-	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
-	FMOVQ 64(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
-	FMOVQ 80(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
-	FMOVQ 96(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
-	FMOVQ 112(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
-	FMOVQ 128(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
-	FMOVQ 144(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
-	FMOVQ 160(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
-	FMOVQ 176(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
-	FMOVQ 192(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVQ 208(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVQ 224(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVQ 240(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 12(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
-	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
-	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
-	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
-	FMOVQ 64(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
-	FMOVQ 80(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
-	FMOVQ 96(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
-	FMOVQ 112(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
-	FMOVQ 128(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
-	FMOVQ 144(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
-	FMOVQ 160(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
-	FMOVQ 176(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
-	FMOVQ 192(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVQ 208(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVQ 224(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVQ 240(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	ADD $16, R7
-	SUB $4, R5
-	CMP $0, R5
-	BGE rows4several
-
-rows4rest:
-	ADD $4, R5
-	CMP $1, R5
-	BLT rows4end
-
-rows4single:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
-	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
-	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
-	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
-	FMOVQ 64(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
-	FMOVQ 80(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
-	FMOVQ 96(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
-	FMOVQ 112(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
-	FMOVQ 128(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
-	FMOVQ 144(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
-	FMOVQ 160(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
-	FMOVQ 176(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
-	FMOVQ 192(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVQ 208(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVQ 224(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVQ 240(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	ADD $4, R7
-	SUB $1, R5
-	CBNZ R5, rows4single
-
-rows4end:
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ F15, 0(R5)
-	FMOVQ F16, 16(R5)
-	FMOVQ F17, 32(R5)
-	FMOVQ F18, 48(R5)
-	FMOVQ F19, 64(R5)
-	FMOVQ F20, 80(R5)
-	FMOVQ F21, 96(R5)
-	FMOVQ F22, 112(R5)
-	FMOVQ F23, 128(R5)
-	FMOVQ F24, 144(R5)
-	FMOVQ F25, 160(R5)
-	FMOVQ F26, 176(R5)
-	FMOVQ F27, 192(R5)
-	FMOVQ F28, 208(R5)
-	FMOVQ F29, 224(R5)
-	FMOVQ F30, 240(R5)
-	ADD $256, R0
-	ADD $256, R1
-	SUB $4, R4
-	B tile4
-
-next4:
-
-tile1:
-	CMP $1, R4
-	BLT next1
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ 0(R5), F27
-	FMOVQ 16(R5), F28
-	FMOVQ 32(R5), F29
-	FMOVQ 48(R5), F30
-	MOVD lde+56(FP), R6
-	LSL $2, R6
-	MOVD e_base+32(FP), R7
-	MOVD rows+104(FP), R5
-	MOVD R1, R2
-	SUB $4, R5
-	CMP $0, R5
-	BLT rows1rest
-
-rows1several:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 4(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 8(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 12(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	ADD $16, R7
-	SUB $4, R5
-	CMP $0, R5
-	BGE rows1several
-
-rows1rest:
-	ADD $4, R5
-	CMP $1, R5
-	BLT rows1end
-
-rows1single:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	ADD $4, R7
-	SUB $1, R5
-	CBNZ R5, rows1single
-
-rows1end:
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ F27, 0(R5)
-	FMOVQ F28, 16(R5)
-	FMOVQ F29, 32(R5)
-	FMOVQ F30, 48(R5)
-	ADD $64, R0
-	ADD $64, R1
-	SUB $1, R4
-	B tile1
-
-next1:
-
-done:
-	RET
-
-TEXT ·weighF32x4NEON(SB), NOSPLIT, $0-112
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
-	MOVD ldv+88(FP), R3
-	MOVD cols+96(FP), R4
-	LSR $4, R4
-	MOVD rows+104(FP), R5
-	CMP $1, R5
-	BLT done
-
-tile1:
-	CMP $1, R4
-	BLT next1
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ 0(R5), F27
-	FMOVQ 16(R5), F28
-	FMOVQ 32(R5), F29
-	FMOVQ 48(R5), F30
-	ADD R6, R5
-	FMOVQ 0(R5), F23
-	FMOVQ 16(R5), F24
-	FMOVQ 32(R5), F25
-	FMOVQ 48(R5), F26
-	ADD R6, R5
-	FMOVQ 0(R5), F19
-	FMOVQ 16(R5), F20
-	FMOVQ 32(R5), F21
-	FMOVQ 48(R5), F22
-	ADD R6, R5
-	FMOVQ 0(R5), F15
-	FMOVQ 16(R5), F16
-	FMOVQ 32(R5), F17
-	FMOVQ 48(R5), F18
-	MOVD lde+56(FP), R6
-	LSL $2, R6
-	MOVD e_base+32(FP), R7
-	MOVD R7, R8
-	ADD R6, R8
-	MOVD R8, R9
-	ADD R6, R9
-	MOVD R9, R10
-	ADD R6, R10
-	MOVD rows+104(FP), R5
-	MOVD R1, R2
-	SUB $4, R5
-	CMP $0, R5
-	BLT rows1rest
-
-rows1several:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R8), F1
-	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	FMOVS 0(R9), F2
-	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	FMOVS 0(R10), F3
-	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	FMOVQ 0(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
-	FMOVQ 16(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
-	FMOVQ 32(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
-	FMOVQ 48(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
-	ADD R3, R2
-	FMOVS 4(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 4(R8), F1
-	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	FMOVS 4(R9), F2
-	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	FMOVS 4(R10), F3
-	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	FMOVQ 0(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
-	FMOVQ 16(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
-	FMOVQ 32(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
-	FMOVQ 48(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
-	ADD R3, R2
-	FMOVS 8(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 8(R8), F1
-	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	FMOVS 8(R9), F2
-	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	FMOVS 8(R10), F3
-	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	FMOVQ 0(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
-	FMOVQ 16(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
-	FMOVQ 32(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
-	FMOVQ 48(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
-	ADD R3, R2
-	FMOVS 12(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 12(R8), F1
-	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	FMOVS 12(R9), F2
-	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	FMOVS 12(R10), F3
-	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	FMOVQ 0(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
-	FMOVQ 16(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
-	FMOVQ 32(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
-	FMOVQ 48(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
-	ADD R3, R2
-	ADD $16, R7
-	ADD $16, R8
-	ADD $16, R9
-	ADD $16, R10
-	SUB $4, R5
-	CMP $0, R5
-	BGE rows1several
-
-rows1rest:
-	ADD $4, R5
-	CMP $1, R5
-	BLT rows1end
-
-rows1single:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R8), F1
-	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	FMOVS 0(R9), F2
-	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	FMOVS 0(R10), F3
-	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	FMOVQ 0(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
-	FMOVQ 16(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
-	FMOVQ 32(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
-	FMOVQ 48(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
-	ADD R3, R2
-	ADD $4, R7
-	ADD $4, R8
-	ADD $4, R9
-	ADD $4, R10
-	SUB $1, R5
-	CBNZ R5, rows1single
-
-rows1end:
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ F27, 0(R5)
-	FMOVQ F28, 16(R5)
-	FMOVQ F29, 32(R5)
-	FMOVQ F30, 48(R5)
-	ADD R6, R5
-	FMOVQ F23, 0(R5)
-	FMOVQ F24, 16(R5)
-	FMOVQ F25, 32(R5)
-	FMOVQ F26, 48(R5)
-	ADD R6, R5
-	FMOVQ F19, 0(R5)
-	FMOVQ F20, 16(R5)
-	FMOVQ F21, 32(R5)
-	FMOVQ F22, 48(R5)
-	ADD R6, R5
-	FMOVQ F15, 0(R5)
-	FMOVQ F16, 16(R5)
-	FMOVQ F17, 32(R5)
-	FMOVQ F18, 48(R5)
-	ADD $64, R0
-	ADD $64, R1
-	SUB $1, R4
-	B tile1
-
-next1:
-
-done:
-	RET
-
-TEXT ·weighF16x1NEON(SB), NOSPLIT, $0-112
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
-	MOVD ldv+88(FP), R3
-	MOVD cols+96(FP), R4
-	LSR $4, R4
-	MOVD rows+104(FP), R5
-	CMP $1, R5
-	BLT done
-
-tile4:
-	CMP $4, R4
-	BLT next4
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ 0(R5), F15
-	FMOVQ 16(R5), F16
-	FMOVQ 32(R5), F17
-	FMOVQ 48(R5), F18
-	FMOVQ 64(R5), F19
-	FMOVQ 80(R5), F20
-	FMOVQ 96(R5), F21
-	FMOVQ 112(R5), F22
-	FMOVQ 128(R5), F23
-	FMOVQ 144(R5), F24
-	FMOVQ 160(R5), F25
-	FMOVQ 176(R5), F26
-	FMOVQ 192(R5), F27
-	FMOVQ 208(R5), F28
-	FMOVQ 224(R5), F29
-	FMOVQ 240(R5), F30
-	MOVD lde+56(FP), R6
-	LSL $2, R6
-	MOVD e_base+32(FP), R7
-	MOVD rows+104(FP), R5
-	MOVD R1, R2
-	SUB $4, R5
-	CMP $0, R5
-	BLT rows4rest
-
-rows4several:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVD 0(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
-	FMOVD 8(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
-	FMOVD 16(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
-	FMOVD 24(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
-	FMOVD 32(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
-	FMOVD 40(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
-	FMOVD 48(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
-	FMOVD 56(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
-	FMOVD 64(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
-	FMOVD 72(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
-	FMOVD 80(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
-	FMOVD 88(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
-	FMOVD 96(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVD 104(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVD 112(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVD 120(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 4(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVD 0(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
-	FMOVD 8(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
-	FMOVD 16(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
-	FMOVD 24(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
-	FMOVD 32(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
-	FMOVD 40(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
-	FMOVD 48(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
-	FMOVD 56(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
-	FMOVD 64(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
-	FMOVD 72(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
-	FMOVD 80(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
-	FMOVD 88(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
-	FMOVD 96(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVD 104(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVD 112(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVD 120(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 8(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVD 0(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
-	FMOVD 8(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
-	FMOVD 16(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
-	FMOVD 24(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
-	FMOVD 32(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
-	FMOVD 40(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
-	FMOVD 48(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
-	FMOVD 56(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
-	FMOVD 64(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
-	FMOVD 72(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
-	FMOVD 80(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
-	FMOVD 88(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
-	FMOVD 96(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVD 104(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVD 112(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVD 120(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 12(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVD 0(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
-	FMOVD 8(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
-	FMOVD 16(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
-	FMOVD 24(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
-	FMOVD 32(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
-	FMOVD 40(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
-	FMOVD 48(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
-	FMOVD 56(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
-	FMOVD 64(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
-	FMOVD 72(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
-	FMOVD 80(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
-	FMOVD 88(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
-	FMOVD 96(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVD 104(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVD 112(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVD 120(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	ADD $16, R7
-	SUB $4, R5
-	CMP $0, R5
-	BGE rows4several
-
-rows4rest:
-	ADD $4, R5
-	CMP $1, R5
-	BLT rows4end
-
-rows4single:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVD 0(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
-	FMOVD 8(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
-	FMOVD 16(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
-	FMOVD 24(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
-	FMOVD 32(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
-	FMOVD 40(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
-	FMOVD 48(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
-	FMOVD 56(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
-	FMOVD 64(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
-	FMOVD 72(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
-	FMOVD 80(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
-	FMOVD 88(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
-	FMOVD 96(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVD 104(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVD 112(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVD 120(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	ADD $4, R7
-	SUB $1, R5
-	CBNZ R5, rows4single
-
-rows4end:
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ F15, 0(R5)
-	FMOVQ F16, 16(R5)
-	FMOVQ F17, 32(R5)
-	FMOVQ F18, 48(R5)
-	FMOVQ F19, 64(R5)
-	FMOVQ F20, 80(R5)
-	FMOVQ F21, 96(R5)
-	FMOVQ F22, 112(R5)
-	FMOVQ F23, 128(R5)
-	FMOVQ F24, 144(R5)
-	FMOVQ F25, 160(R5)
-	FMOVQ F26, 176(R5)
-	FMOVQ F27, 192(R5)
-	FMOVQ F28, 208(R5)
-	FMOVQ F29, 224(R5)
-	FMOVQ F30, 240(R5)
-	ADD $256, R0
-	ADD $128, R1
-	SUB $4, R4
-	B tile4
-
-next4:
-
-tile1:
-	CMP $1, R4
-	BLT next1
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ 0(R5), F27
-	FMOVQ 16(R5), F28
-	FMOVQ 32(R5), F29
-	FMOVQ 48(R5), F30
-	MOVD lde+56(FP), R6
-	LSL $2, R6
-	MOVD e_base+32(FP), R7
-	MOVD rows+104(FP), R5
-	MOVD R1, R2
-	SUB $4, R5
-	CMP $0, R5
-	BLT rows1rest
-
-rows1several:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVD 0(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVD 8(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVD 16(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVD 24(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 4(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVD 0(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVD 8(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVD 16(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVD 24(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 8(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVD 0(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVD 8(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVD 16(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVD 24(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 12(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVD 0(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVD 8(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVD 16(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVD 24(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	ADD $16, R7
-	SUB $4, R5
-	CMP $0, R5
-	BGE rows1several
-
-rows1rest:
-	ADD $4, R5
-	CMP $1, R5
-	BLT rows1end
-
-rows1single:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVD 0(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVD 8(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVD 16(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVD 24(R2), F1
-	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	ADD $4, R7
-	SUB $1, R5
-	CBNZ R5, rows1single
-
-rows1end:
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ F27, 0(R5)
-	FMOVQ F28, 16(R5)
-	FMOVQ F29, 32(R5)
-	FMOVQ F30, 48(R5)
-	ADD $64, R0
-	ADD $32, R1
-	SUB $1, R4
-	B tile1
-
-next1:
-
-done:
-	RET
-
-TEXT ·weighF16x4NEON(SB), NOSPLIT, $0-112
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
-	MOVD ldv+88(FP), R3
-	MOVD cols+96(FP), R4
-	LSR $4, R4
-	MOVD rows+104(FP), R5
-	CMP $1, R5
-	BLT done
-
-tile1:
-	CMP $1, R4
-	BLT next1
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ 0(R5), F27
-	FMOVQ 16(R5), F28
-	FMOVQ 32(R5), F29
-	FMOVQ 48(R5), F30
-	ADD R6, R5
-	FMOVQ 0(R5), F23
-	FMOVQ 16(R5), F24
-	FMOVQ 32(R5), F25
-	FMOVQ 48(R5), F26
-	ADD R6, R5
-	FMOVQ 0(R5), F19
-	FMOVQ 16(R5), F20
-	FMOVQ 32(R5), F21
-	FMOVQ 48(R5), F22
-	ADD R6, R5
-	FMOVQ 0(R5), F15
-	FMOVQ 16(R5), F16
-	FMOVQ 32(R5), F17
-	FMOVQ 48(R5), F18
-	MOVD lde+56(FP), R6
-	LSL $2, R6
-	MOVD e_base+32(FP), R7
-	MOVD R7, R8
-	ADD R6, R8
-	MOVD R8, R9
-	ADD R6, R9
-	MOVD R9, R10
-	ADD R6, R10
-	MOVD rows+104(FP), R5
-	MOVD R1, R2
-	SUB $4, R5
-	CMP $0, R5
-	BLT rows1rest
-
-rows1several:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R8), F1
-	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	FMOVS 0(R9), F2
-	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	FMOVS 0(R10), F3
-	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	FMOVD 0(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
-	FMOVD 8(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
-	FMOVD 16(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
-	FMOVD 24(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
-	ADD R3, R2
-	FMOVS 4(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 4(R8), F1
-	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	FMOVS 4(R9), F2
-	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	FMOVS 4(R10), F3
-	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	FMOVD 0(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
-	FMOVD 8(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
-	FMOVD 16(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
-	FMOVD 24(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
-	ADD R3, R2
-	FMOVS 8(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 8(R8), F1
-	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	FMOVS 8(R9), F2
-	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	FMOVS 8(R10), F3
-	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	FMOVD 0(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
-	FMOVD 8(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
-	FMOVD 16(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
-	FMOVD 24(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
-	ADD R3, R2
-	FMOVS 12(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 12(R8), F1
-	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	FMOVS 12(R9), F2
-	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	FMOVS 12(R10), F3
-	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	FMOVD 0(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
-	FMOVD 8(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
-	FMOVD 16(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
-	FMOVD 24(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
-	ADD R3, R2
-	ADD $16, R7
-	ADD $16, R8
-	ADD $16, R9
-	ADD $16, R10
-	SUB $4, R5
-	CMP $0, R5
-	BGE rows1several
-
-rows1rest:
-	ADD $4, R5
-	CMP $1, R5
-	BLT rows1end
-
-rows1single:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R8), F1
-	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	FMOVS 0(R9), F2
-	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	FMOVS 0(R10), F3
-	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	FMOVD 0(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
-	FMOVD 8(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
-	FMOVD 16(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
-	FMOVD 24(R2), F4
-	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
-	ADD R3, R2
-	ADD $4, R7
-	ADD $4, R8
-	ADD $4, R9
-	ADD $4, R10
-	SUB $1, R5
-	CBNZ R5, rows1single
-
-rows1end:
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ F27, 0(R5)
-	FMOVQ F28, 16(R5)
-	FMOVQ F29, 32(R5)
-	FMOVQ F30, 48(R5)
-	ADD R6, R5
-	FMOVQ F23, 0(R5)
-	FMOVQ F24, 16(R5)
-	FMOVQ F25, 32(R5)
-	FMOVQ F26, 48(R5)
-	ADD R6, R5
-	FMOVQ F19, 0(R5)
-	FMOVQ F20, 16(R5)
-	FMOVQ F21, 32(R5)
-	FMOVQ F22, 48(R5)
-	ADD R6, R5
-	FMOVQ F15, 0(R5)
-	FMOVQ F16, 16(R5)
-	FMOVQ F17, 32(R5)
-	FMOVQ F18, 48(R5)
-	ADD $64, R0
-	ADD $32, R1
-	SUB $1, R4
-	B tile1
-
-next1:
-
-done:
-	RET
-
-TEXT ·weighI8x1NEON(SB), NOSPLIT, $0-112
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
-	MOVD ldv+88(FP), R3
-	MOVD cols+96(FP), R4
-	LSR $4, R4
-	MOVD rows+104(FP), R5
-	CMP $1, R5
-	BLT done
-
-tile4:
-	CMP $4, R4
-	BLT next4
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ 0(R5), F15
-	FMOVQ 16(R5), F16
-	FMOVQ 32(R5), F17
-	FMOVQ 48(R5), F18
-	FMOVQ 64(R5), F19
-	FMOVQ 80(R5), F20
-	FMOVQ 96(R5), F21
-	FMOVQ 112(R5), F22
-	FMOVQ 128(R5), F23
-	FMOVQ 144(R5), F24
-	FMOVQ 160(R5), F25
-	FMOVQ 176(R5), F26
-	FMOVQ 192(R5), F27
-	FMOVQ 208(R5), F28
-	FMOVQ 224(R5), F29
-	FMOVQ 240(R5), F30
-	MOVD lde+56(FP), R6
-	LSL $2, R6
-	MOVD e_base+32(FP), R7
-	MOVD rows+104(FP), R5
-	MOVD R1, R2
-	SUB $4, R5
-	CMP $0, R5
-	BLT rows4rest
-
-rows4several:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
-	FMOVS 4(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
-	FMOVS 8(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
-	FMOVS 12(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
-	FMOVS 16(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
-	FMOVS 20(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
-	FMOVS 24(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
-	FMOVS 28(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
-	FMOVS 32(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
-	FMOVS 36(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
-	FMOVS 40(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
-	FMOVS 44(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
-	FMOVS 48(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVS 52(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVS 56(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVS 60(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 4(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
-	FMOVS 4(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
-	FMOVS 8(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
-	FMOVS 12(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
-	FMOVS 16(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
-	FMOVS 20(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
-	FMOVS 24(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
-	FMOVS 28(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
-	FMOVS 32(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
-	FMOVS 36(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
-	FMOVS 40(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
-	FMOVS 44(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
-	FMOVS 48(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVS 52(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVS 56(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVS 60(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 8(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
-	FMOVS 4(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
-	FMOVS 8(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
-	FMOVS 12(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
-	FMOVS 16(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
-	FMOVS 20(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
-	FMOVS 24(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
-	FMOVS 28(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
-	FMOVS 32(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
-	FMOVS 36(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
-	FMOVS 40(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
-	FMOVS 44(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
-	FMOVS 48(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVS 52(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVS 56(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVS 60(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 12(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
-	FMOVS 4(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
-	FMOVS 8(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
-	FMOVS 12(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
-	FMOVS 16(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
-	FMOVS 20(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
-	FMOVS 24(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
-	FMOVS 28(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
-	FMOVS 32(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
-	FMOVS 36(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
-	FMOVS 40(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
-	FMOVS 44(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
-	FMOVS 48(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVS 52(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVS 56(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVS 60(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	ADD $16, R7
-	SUB $4, R5
-	CMP $0, R5
-	BGE rows4several
-
-rows4rest:
-	ADD $4, R5
-	CMP $1, R5
-	BLT rows4end
-
-rows4single:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
-	FMOVS 4(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
-	FMOVS 8(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
-	FMOVS 12(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
-	FMOVS 16(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
-	FMOVS 20(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
-	FMOVS 24(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
-	FMOVS 28(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
-	FMOVS 32(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
-	FMOVS 36(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
-	FMOVS 40(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
-	FMOVS 44(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
-	FMOVS 48(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVS 52(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVS 56(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVS 60(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	ADD $4, R7
-	SUB $1, R5
-	CBNZ R5, rows4single
-
-rows4end:
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ F15, 0(R5)
-	FMOVQ F16, 16(R5)
-	FMOVQ F17, 32(R5)
-	FMOVQ F18, 48(R5)
-	FMOVQ F19, 64(R5)
-	FMOVQ F20, 80(R5)
-	FMOVQ F21, 96(R5)
-	FMOVQ F22, 112(R5)
-	FMOVQ F23, 128(R5)
-	FMOVQ F24, 144(R5)
-	FMOVQ F25, 160(R5)
-	FMOVQ F26, 176(R5)
-	FMOVQ F27, 192(R5)
-	FMOVQ F28, 208(R5)
-	FMOVQ F29, 224(R5)
-	FMOVQ F30, 240(R5)
-	ADD $256, R0
-	ADD $64, R1
-	SUB $4, R4
-	B tile4
-
-next4:
-
-tile1:
-	CMP $1, R4
-	BLT next1
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ 0(R5), F27
-	FMOVQ 16(R5), F28
-	FMOVQ 32(R5), F29
-	FMOVQ 48(R5), F30
-	MOVD lde+56(FP), R6
-	LSL $2, R6
-	MOVD e_base+32(FP), R7
-	MOVD rows+104(FP), R5
-	MOVD R1, R2
-	SUB $4, R5
-	CMP $0, R5
-	BLT rows1rest
-
-rows1several:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVS 4(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVS 8(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVS 12(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 4(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVS 4(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVS 8(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVS 12(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 8(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVS 4(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVS 8(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVS 12(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	FMOVS 12(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVS 4(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVS 8(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVS 12(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	ADD $16, R7
-	SUB $4, R5
-	CMP $0, R5
-	BGE rows1several
-
-rows1rest:
-	ADD $4, R5
-	CMP $1, R5
-	BLT rows1end
-
-rows1single:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
-	FMOVS 4(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
-	FMOVS 8(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
-	FMOVS 12(R2), F1
-	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
-	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
-	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
-	ADD R3, R2
-	ADD $4, R7
-	SUB $1, R5
-	CBNZ R5, rows1single
-
-rows1end:
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ F27, 0(R5)
-	FMOVQ F28, 16(R5)
-	FMOVQ F29, 32(R5)
-	FMOVQ F30, 48(R5)
-	ADD $64, R0
-	ADD $16, R1
-	SUB $1, R4
-	B tile1
-
-next1:
-
-done:
-	RET
-
-TEXT ·weighI8x4NEON(SB), NOSPLIT, $0-112
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
-	MOVD ldv+88(FP), R3
-	MOVD cols+96(FP), R4
-	LSR $4, R4
-	MOVD rows+104(FP), R5
-	CMP $1, R5
-	BLT done
-
-tile1:
-	CMP $1, R4
-	BLT next1
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ 0(R5), F27
-	FMOVQ 16(R5), F28
-	FMOVQ 32(R5), F29
-	FMOVQ 48(R5), F30
-	ADD R6, R5
-	FMOVQ 0(R5), F23
-	FMOVQ 16(R5), F24
-	FMOVQ 32(R5), F25
-	FMOVQ 48(R5), F26
-	ADD R6, R5
-	FMOVQ 0(R5), F19
-	FMOVQ 16(R5), F20
-	FMOVQ 32(R5), F21
-	FMOVQ 48(R5), F22
-	ADD R6, R5
-	FMOVQ 0(R5), F15
-	FMOVQ 16(R5), F16
-	FMOVQ 32(R5), F17
-	FMOVQ 48(R5), F18
-	MOVD lde+56(FP), R6
-	LSL $2, R6
-	MOVD e_base+32(FP), R7
-	MOVD R7, R8
-	ADD R6, R8
-	MOVD R8, R9
-	ADD R6, R9
-	MOVD R9, R10
-	ADD R6, R10
-	MOVD rows+104(FP), R5
-	MOVD R1, R2
-	SUB $4, R5
-	CMP $0, R5
-	BLT rows1rest
-
-rows1several:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R8), F1
-	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	FMOVS 0(R9), F2
-	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	FMOVS 0(R10), F3
-	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	FMOVS 0(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
-	FMOVS 4(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
-	FMOVS 8(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
-	FMOVS 12(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
-	ADD R3, R2
-	FMOVS 4(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 4(R8), F1
-	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	FMOVS 4(R9), F2
-	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	FMOVS 4(R10), F3
-	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	FMOVS 0(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
-	FMOVS 4(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
-	FMOVS 8(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
-	FMOVS 12(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
-	ADD R3, R2
-	FMOVS 8(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 8(R8), F1
-	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	FMOVS 8(R9), F2
-	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	FMOVS 8(R10), F3
-	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	FMOVS 0(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
-	FMOVS 4(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
-	FMOVS 8(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
-	FMOVS 12(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
-	ADD R3, R2
-	FMOVS 12(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 12(R8), F1
-	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	FMOVS 12(R9), F2
-	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	FMOVS 12(R10), F3
-	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	FMOVS 0(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
-	FMOVS 4(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
-	FMOVS 8(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
-	FMOVS 12(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
-	ADD R3, R2
-	ADD $16, R7
-	ADD $16, R8
-	ADD $16, R9
-	ADD $16, R10
-	SUB $4, R5
-	CMP $0, R5
-	BGE rows1several
-
-rows1rest:
-	ADD $4, R5
-	CMP $1, R5
-	BLT rows1end
-
-rows1single:
-	FMOVS 0(R7), F0
-	WORD $0x4e040400 // dup .4s .s[0] v0, v0
-	FMOVS 0(R8), F1
-	WORD $0x4e040421 // dup .4s .s[0] v1, v1
-	FMOVS 0(R9), F2
-	WORD $0x4e040442 // dup .4s .s[0] v2, v2
-	FMOVS 0(R10), F3
-	WORD $0x4e040463 // dup .4s .s[0] v3, v3
-	FMOVS 0(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
-	FMOVS 4(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
-	FMOVS 8(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
-	FMOVS 12(R2), F4
-	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
-	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
-	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
-	ADD R3, R2
-	ADD $4, R7
-	ADD $4, R8
-	ADD $4, R9
-	ADD $4, R10
-	SUB $1, R5
-	CBNZ R5, rows1single
-
-rows1end:
-	MOVD ldo+24(FP), R6
-	LSL $2, R6
-	MOVD R0, R5
-	FMOVQ F27, 0(R5)
-	FMOVQ F28, 16(R5)
-	FMOVQ F29, 32(R5)
-	FMOVQ F30, 48(R5)
-	ADD R6, R5
-	FMOVQ F23, 0(R5)
-	FMOVQ F24, 16(R5)
-	FMOVQ F25, 32(R5)
-	FMOVQ F26, 48(R5)
-	ADD R6, R5
-	FMOVQ F19, 0(R5)
-	FMOVQ F20, 16(R5)
-	FMOVQ F21, 32(R5)
-	FMOVQ F22, 48(R5)
-	ADD R6, R5
-	FMOVQ F15, 0(R5)
-	FMOVQ F16, 16(R5)
-	FMOVQ F17, 32(R5)
-	FMOVQ F18, 48(R5)
-	ADD $64, R0
-	ADD $16, R1
-	SUB $1, R4
-	B tile1
-
-next1:
-
-done:
-	RET
-
-TEXT ·dotI8NEON(SB), NOSPLIT, $0-112
+TEXT ·streamF16x1NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
 	MOVD w_base+32(FP), R5
-	MOVD x_base+64(FP), R4
+	MOVD ahead+112(FP), R6
+	ADD R5, R6
+	MOVD x_base+64(FP), R7
 	MOVD ldx+88(FP), R3
+	LSL $2, R3
+	MOVD ldw+56(FP), R4
+	MOVD cols+96(FP), R3
+	LSL $1, R3
+	SUB R3, R4
 
 tiles:
 	CMP $4, R1
 	BLT rest
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns0of4rest
+
+columns0of4several:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVD 32(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 40(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 48(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 56(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVD 64(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 128(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 72(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 144(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 80(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 160(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 88(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 176(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVD 96(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 192(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 104(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 208(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 112(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 224(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 120(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 240(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	ADD $128, R6
+	ADD $256, R7
+	ADD $128, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns0of4several
+
+columns0of4rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns0of4end
+
+columns0of4single:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $32, R6
+	ADD $64, R7
+	ADD $32, R5
+	SUB $1, R2
+	CBNZ R2, columns0of4single
+
+columns0of4end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R7
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns1of4rest
+
+columns1of4several:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVD 32(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVD 40(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVD 48(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVD 56(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVD 64(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 128(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVD 72(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 144(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVD 80(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 160(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVD 88(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 176(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVD 96(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 192(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVD 104(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 208(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVD 112(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 224(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVD 120(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 240(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	ADD $128, R6
+	ADD $256, R7
+	ADD $128, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns1of4several
+
+columns1of4rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns1of4end
+
+columns1of4single:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $32, R6
+	ADD $64, R7
+	ADD $32, R5
+	SUB $1, R2
+	CBNZ R2, columns1of4single
+
+columns1of4end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R7
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns2of4rest
+
+columns2of4several:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVD 32(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVD 40(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVD 48(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVD 56(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVD 64(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 128(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVD 72(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 144(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVD 80(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 160(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVD 88(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 176(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVD 96(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 192(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVD 104(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 208(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVD 112(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 224(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVD 120(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 240(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	ADD $128, R6
+	ADD $256, R7
+	ADD $128, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns2of4several
+
+columns2of4rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns2of4end
+
+columns2of4single:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $32, R6
+	ADD $64, R7
+	ADD $32, R5
+	SUB $1, R2
+	CBNZ R2, columns2of4single
+
+columns2of4end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R7
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns3of4rest
+
+columns3of4several:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVD 32(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 40(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 48(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 56(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVD 64(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 128(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 72(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 144(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 80(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 160(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 88(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 176(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVD 96(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 192(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 104(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 208(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 112(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 224(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 120(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 240(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	ADD $128, R6
+	ADD $256, R7
+	ADD $128, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns3of4several
+
+columns3of4rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns3of4end
+
+columns3of4single:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $32, R6
+	ADD $64, R7
+	ADD $32, R5
+	SUB $1, R2
+	CBNZ R2, columns3of4single
+
+columns3of4end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R7
+	MOVD ldy+24(FP), R3
+	LSL $2, R3
+	MOVD R0, R2
+	WORD $0x4e3dd77b // fadd .4s v27, v27, v29
+	WORD $0x4e3ed79c // fadd .4s v28, v28, v30
+	WORD $0x4e3cd77b // fadd .4s v27, v27, v28
+	WORD $0x4e39d6f7 // fadd .4s v23, v23, v25
+	WORD $0x4e3ad718 // fadd .4s v24, v24, v26
+	WORD $0x4e38d6f7 // fadd .4s v23, v23, v24
+	WORD $0x4e35d673 // fadd .4s v19, v19, v21
+	WORD $0x4e36d694 // fadd .4s v20, v20, v22
+	WORD $0x4e34d673 // fadd .4s v19, v19, v20
+	WORD $0x4e31d5ef // fadd .4s v15, v15, v17
+	WORD $0x4e32d610 // fadd .4s v16, v16, v18
+	WORD $0x4e30d5ef // fadd .4s v15, v15, v16
+	WORD $0x4ed73b60 // zip1 .2d v0, v27, v23
+	WORD $0x4ed77b61 // zip2 .2d v1, v27, v23
+	WORD $0x4ecf3a62 // zip1 .2d v2, v19, v15
+	WORD $0x4ecf7a63 // zip2 .2d v3, v19, v15
+	WORD $0x4e21d400 // fadd .4s v0, v0, v1
+	WORD $0x4e23d442 // fadd .4s v2, v2, v3
+	WORD $0x4e821801 // uzp1 .4s v1, v0, v2
+	WORD $0x4e825803 // uzp2 .4s v3, v0, v2
+	WORD $0x4e23d421 // fadd .4s v1, v1, v3
+	FMOVQ F1, 0(R2)
+	ADD $16, R0
+	SUB $4, R1
+	B tiles
+
+rest:
+	CMP $1, R1
+	BLT done
+
+single:
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns0of1rest
+
+columns0of1several:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVD 32(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 40(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 48(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 56(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVD 64(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 128(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 72(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 144(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 80(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 160(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 88(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 176(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVD 96(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 192(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 104(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 208(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 112(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 224(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 120(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 240(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	ADD $128, R6
+	ADD $256, R7
+	ADD $128, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns0of1several
+
+columns0of1rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns0of1end
+
+columns0of1single:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $32, R6
+	ADD $64, R7
+	ADD $32, R5
+	SUB $1, R2
+	CBNZ R2, columns0of1single
+
+columns0of1end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R7
+	MOVD ldy+24(FP), R3
+	LSL $2, R3
+	MOVD R0, R2
+	WORD $0x4e3dd77b // fadd .4s v27, v27, v29
+	WORD $0x4e3ed79c // fadd .4s v28, v28, v30
+	WORD $0x4e3cd77b // fadd .4s v27, v27, v28
+	WORD $0x6e1b4360 // ext #8 .16b v0, v27, v27
+	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	WORD $0x6e1b2360 // ext #4 .16b v0, v27, v27
+	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	FMOVS F27, (R2)
+	ADD $4, R0
+	SUB $1, R1
+	CBNZ R1, single
+
+done:
+	RET
+
+TEXT ·streamF16x2NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD rows+104(FP), R1
+	MOVD w_base+32(FP), R5
+	MOVD ahead+112(FP), R6
+	ADD R5, R6
+	MOVD x_base+64(FP), R7
+	MOVD ldx+88(FP), R3
+	LSL $2, R3
+	MOVD R7, R8
+	ADD R3, R8
+	MOVD ldw+56(FP), R4
+	MOVD cols+96(FP), R3
+	LSL $1, R3
+	SUB R3, R4
+	CMP $1, R1
+	BLT done
+
+single:
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns0of1rest
+
+columns0of1several:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVD 32(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 64(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVD 40(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 80(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVD 48(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 96(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVD 56(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 112(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVD 64(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 128(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 128(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVD 72(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 144(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 144(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVD 80(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 160(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 160(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVD 88(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 176(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 176(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVD 96(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 192(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 192(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVD 104(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 208(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 208(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVD 112(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 224(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 224(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVD 120(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 240(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 240(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	ADD $128, R6
+	ADD $256, R7
+	ADD $256, R8
+	ADD $128, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns0of1several
+
+columns0of1rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns0of1end
+
+columns0of1single:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $32, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $32, R5
+	SUB $1, R2
+	CBNZ R2, columns0of1single
+
+columns0of1end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R7
+	SUB R3, R8
+	MOVD ldy+24(FP), R3
+	LSL $2, R3
+	MOVD R0, R2
+	WORD $0x4e3dd77b // fadd .4s v27, v27, v29
+	WORD $0x4e3ed79c // fadd .4s v28, v28, v30
+	WORD $0x4e3cd77b // fadd .4s v27, v27, v28
+	WORD $0x4e39d6f7 // fadd .4s v23, v23, v25
+	WORD $0x4e3ad718 // fadd .4s v24, v24, v26
+	WORD $0x4e38d6f7 // fadd .4s v23, v23, v24
+	WORD $0x6e1b4360 // ext #8 .16b v0, v27, v27
+	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	WORD $0x6e1b2360 // ext #4 .16b v0, v27, v27
+	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	FMOVS F27, (R2)
+	ADD R3, R2
+	WORD $0x6e1742e0 // ext #8 .16b v0, v23, v23
+	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
+	WORD $0x6e1722e0 // ext #4 .16b v0, v23, v23
+	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
+	FMOVS F23, (R2)
+	ADD $4, R0
+	SUB $1, R1
+	CBNZ R1, single
+
+done:
+	RET
+
+TEXT ·streamF16x4NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD rows+104(FP), R1
+	MOVD w_base+32(FP), R5
+	MOVD ahead+112(FP), R6
+	ADD R5, R6
+	MOVD x_base+64(FP), R7
+	MOVD ldx+88(FP), R3
+	LSL $2, R3
+	MOVD R7, R8
+	ADD R3, R8
+	MOVD R8, R9
+	ADD R3, R9
+	MOVD R9, R10
+	ADD R3, R10
+	MOVD ldw+56(FP), R4
+	MOVD cols+96(FP), R3
+	LSL $1, R3
+	SUB R3, R4
+	CMP $1, R1
+	BLT done
+
+single:
 	VEOR V27.B16, V27.B16, V27.B16
 	VEOR V28.B16, V28.B16, V28.B16
 	VEOR V29.B16, V29.B16, V29.B16
@@ -6445,115 +5148,651 @@ tiles:
 	VEOR V16.B16, V16.B16, V16.B16
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
-	MOVD ldw+56(FP), R3
-	MOVD R5, R6
-	ADD R3, R6
-	MOVD R6, R7
-	ADD R3, R7
-	MOVD R7, R8
-	ADD R3, R8
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns0of1rest
+
+columns0of1several:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVD 32(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 64(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 64(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 64(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 40(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 80(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 80(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 80(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 48(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 96(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 96(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 96(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 56(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 112(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 112(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 112(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVD 64(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 128(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 128(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 128(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 128(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 72(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 144(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 144(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 144(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 144(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 80(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 160(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 160(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 160(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 160(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 88(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 176(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 176(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 176(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 176(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVD 96(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 192(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 192(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 192(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 192(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 104(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 208(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 208(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 208(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 208(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 112(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 224(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 224(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 224(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 224(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 120(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 240(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 240(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 240(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 240(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	ADD $128, R6
+	ADD $256, R7
+	ADD $256, R8
+	ADD $256, R9
+	ADD $256, R10
+	ADD $128, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns0of1several
+
+columns0of1rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns0of1end
+
+columns0of1single:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R10), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $32, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
+	ADD $64, R10
+	ADD $32, R5
+	SUB $1, R2
+	CBNZ R2, columns0of1single
+
+columns0of1end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
 	LSL $2, R3
+	SUB R3, R7
+	SUB R3, R8
+	SUB R3, R9
+	SUB R3, R10
+	MOVD ldy+24(FP), R3
+	LSL $2, R3
+	MOVD R0, R2
+	WORD $0x4e3dd77b // fadd .4s v27, v27, v29
+	WORD $0x4e3ed79c // fadd .4s v28, v28, v30
+	WORD $0x4e3cd77b // fadd .4s v27, v27, v28
+	WORD $0x4e39d6f7 // fadd .4s v23, v23, v25
+	WORD $0x4e3ad718 // fadd .4s v24, v24, v26
+	WORD $0x4e38d6f7 // fadd .4s v23, v23, v24
+	WORD $0x4e35d673 // fadd .4s v19, v19, v21
+	WORD $0x4e36d694 // fadd .4s v20, v20, v22
+	WORD $0x4e34d673 // fadd .4s v19, v19, v20
+	WORD $0x4e31d5ef // fadd .4s v15, v15, v17
+	WORD $0x4e32d610 // fadd .4s v16, v16, v18
+	WORD $0x4e30d5ef // fadd .4s v15, v15, v16
+	WORD $0x4ed73b60 // zip1 .2d v0, v27, v23
+	WORD $0x4ed77b61 // zip2 .2d v1, v27, v23
+	WORD $0x4ecf3a62 // zip1 .2d v2, v19, v15
+	WORD $0x4ecf7a63 // zip2 .2d v3, v19, v15
+	WORD $0x4e21d400 // fadd .4s v0, v0, v1
+	WORD $0x4e23d442 // fadd .4s v2, v2, v3
+	WORD $0x4e821801 // uzp1 .4s v1, v0, v2
+	WORD $0x4e825803 // uzp2 .4s v3, v0, v2
+	WORD $0x4e23d421 // fadd .4s v1, v1, v3
+	FMOVS F1, (R2)
+	ADD R3, R2
+	VST1 V1.S[1], (R2)
+	ADD R3, R2
+	VST1 V1.S[2], (R2)
+	ADD R3, R2
+	VST1 V1.S[3], (R2)
+	ADD $4, R0
+	SUB $1, R1
+	CBNZ R1, single
+
+done:
+	RET
+
+TEXT ·streamI8x1NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD rows+104(FP), R1
+	MOVD w_base+32(FP), R5
+	MOVD ahead+112(FP), R6
+	ADD R5, R6
+	MOVD x_base+64(FP), R7
+	MOVD ldx+88(FP), R3
+	MOVD ldw+56(FP), R4
+	MOVD cols+96(FP), R3
+	SUB R3, R4
+	VEOR V30.B16, V30.B16, V30.B16
+
+tiles:
+	CMP $4, R1
+	BLT rest
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
 	MOVD cols+96(FP), R2
 	LSR $5, R2
-	SUB $2, R2
+	SUB $4, R2
 	CMP $0, R2
-	BLT columns4rest
+	BLT columns0of4rest
 
-columns4several:
-	FMOVQ 0(R4), F0
-	FMOVQ 0(R5), F1
-	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
-	FMOVQ 0(R6), F1
-	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+columns0of4several:
+	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
-	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
-	FMOVQ 0(R8), F1
-	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
-	FMOVQ 16(R4), F0
-	FMOVQ 16(R5), F1
-	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	FMOVQ 16(R6), F1
-	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
-	FMOVQ 16(R7), F1
-	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	FMOVQ 16(R8), F1
-	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	FMOVQ 32(R4), F0
-	FMOVQ 32(R5), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
-	FMOVQ 32(R6), F1
-	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 32(R5), F0
 	FMOVQ 32(R7), F1
-	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
-	FMOVQ 32(R8), F1
-	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
-	FMOVQ 48(R4), F0
-	FMOVQ 48(R5), F1
-	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	FMOVQ 48(R6), F1
-	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
-	FMOVQ 48(R7), F1
-	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	FMOVQ 48(R8), F1
-	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	ADD R3, R5, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R6, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R7, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R8, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $64, R4
-	ADD $64, R5
-	ADD $64, R6
-	ADD $64, R7
-	ADD $64, R8
-	SUB $2, R2
-	CMP $0, R2
-	BGE columns4several
-
-columns4rest:
-	ADD $2, R2
-	CMP $1, R2
-	BLT columns4end
-
-columns4single:
-	FMOVQ 0(R4), F0
-	FMOVQ 0(R5), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
-	FMOVQ 0(R6), F1
-	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
-	FMOVQ 0(R7), F1
-	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
-	FMOVQ 0(R8), F1
-	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
-	FMOVQ 16(R4), F0
-	FMOVQ 16(R5), F1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	FMOVQ 16(R6), F1
-	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	ADD $128, R6
+	ADD $128, R7
+	ADD $128, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns0of4several
+
+columns0of4rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns0of4end
+
+columns0of4single:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 16(R5), F0
 	FMOVQ 16(R7), F1
-	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	FMOVQ 16(R8), F1
-	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	ADD R3, R5, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R6, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R7, R19
-	PRFM (R19), PLDL2KEEP
-	ADD R3, R8, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $32, R4
-	ADD $32, R5
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $32, R7
-	ADD $32, R8
+	ADD $32, R5
 	SUB $1, R2
-	CBNZ R2, columns4single
+	CBNZ R2, columns0of4single
 
-columns4end:
+columns0of4end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	SUB R3, R7
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	MOVD cols+96(FP), R2
+	LSR $5, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns1of4rest
+
+columns1of4several:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R7), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	ADD $128, R6
+	ADD $128, R7
+	ADD $128, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns1of4several
+
+columns1of4rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns1of4end
+
+columns1of4single:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $32, R6
+	ADD $32, R7
+	ADD $32, R5
+	SUB $1, R2
+	CBNZ R2, columns1of4single
+
+columns1of4end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	SUB R3, R7
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	MOVD cols+96(FP), R2
+	LSR $5, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns2of4rest
+
+columns2of4several:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R7), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	ADD $128, R6
+	ADD $128, R7
+	ADD $128, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns2of4several
+
+columns2of4rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns2of4end
+
+columns2of4single:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $32, R6
+	ADD $32, R7
+	ADD $32, R5
+	SUB $1, R2
+	CBNZ R2, columns2of4single
+
+columns2of4end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	SUB R3, R7
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	MOVD cols+96(FP), R2
+	LSR $5, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns3of4rest
+
+columns3of4several:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R7), F1
+	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F1
+	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F1
+	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F1
+	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	ADD $128, R6
+	ADD $128, R7
+	ADD $128, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns3of4several
+
+columns3of4rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns3of4end
+
+columns3of4single:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $32, R6
+	ADD $32, R7
+	ADD $32, R5
+	SUB $1, R2
+	CBNZ R2, columns3of4single
+
+columns3of4end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	SUB R3, R7
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2
@@ -6580,12 +5819,6 @@ columns4end:
 	WORD $0x4ea38421 // add .4s v1, v1, v3
 	FMOVQ F1, 0(R2)
 	ADD $16, R0
-	MOVD cols+96(FP), R3
-	SUB R3, R4
-	SUB R3, R8
-	MOVD ldw+56(FP), R3
-	ADD R3, R8
-	MOVD R8, R5
 	SUB $4, R1
 	B tiles
 
@@ -6598,54 +5831,69 @@ single:
 	VEOR V28.B16, V28.B16, V28.B16
 	VEOR V29.B16, V29.B16, V29.B16
 	VEOR V30.B16, V30.B16, V30.B16
-	MOVD ldw+56(FP), R3
 	MOVD cols+96(FP), R2
 	LSR $5, R2
-	SUB $2, R2
+	SUB $4, R2
 	CMP $0, R2
-	BLT columns1rest
+	BLT columns0of1rest
 
-columns1several:
-	FMOVQ 0(R4), F0
-	FMOVQ 0(R5), F1
+columns0of1several:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
-	FMOVQ 16(R4), F0
-	FMOVQ 16(R5), F1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	FMOVQ 32(R4), F0
-	FMOVQ 32(R5), F1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
-	FMOVQ 48(R4), F0
-	FMOVQ 48(R5), F1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	ADD R3, R5, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $64, R4
-	ADD $64, R5
-	SUB $2, R2
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	ADD $128, R6
+	ADD $128, R7
+	ADD $128, R5
+	SUB $4, R2
 	CMP $0, R2
-	BGE columns1several
+	BGE columns0of1several
 
-columns1rest:
-	ADD $2, R2
+columns0of1rest:
+	ADD $4, R2
 	CMP $1, R2
-	BLT columns1end
+	BLT columns0of1end
 
-columns1single:
-	FMOVQ 0(R4), F0
-	FMOVQ 0(R5), F1
+columns0of1single:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
-	FMOVQ 16(R4), F0
-	FMOVQ 16(R5), F1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	ADD R3, R5, R19
-	PRFM (R19), PLDL2KEEP
-	ADD $32, R4
+	PRFM 0(R6), PLDL2KEEP
+	ADD $32, R6
+	ADD $32, R7
 	ADD $32, R5
 	SUB $1, R2
-	CBNZ R2, columns1single
+	CBNZ R2, columns0of1single
 
-columns1end:
+columns0of1end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	SUB R3, R7
 	MOVD ldy+24(FP), R3
 	LSL $2, R3
 	MOVD R0, R2
@@ -6658,13 +5906,5885 @@ columns1end:
 	WORD $0x4ea0877b // add .4s v27, v27, v0
 	FMOVS F27, (R2)
 	ADD $4, R0
-	MOVD cols+96(FP), R3
-	SUB R3, R4
-	SUB R3, R5
-	MOVD ldw+56(FP), R3
-	ADD R3, R5
 	SUB $1, R1
 	CBNZ R1, single
+
+done:
+	RET
+
+TEXT ·streamI8x2NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD rows+104(FP), R1
+	MOVD w_base+32(FP), R5
+	MOVD ahead+112(FP), R6
+	ADD R5, R6
+	MOVD x_base+64(FP), R7
+	MOVD ldx+88(FP), R3
+	MOVD R7, R8
+	ADD R3, R8
+	MOVD ldw+56(FP), R4
+	MOVD cols+96(FP), R3
+	SUB R3, R4
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	CMP $1, R1
+	BLT done
+
+single:
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	MOVD cols+96(FP), R2
+	LSR $5, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns0of1rest
+
+columns0of1several:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 0(R8), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 16(R8), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 32(R8), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 48(R8), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 64(R8), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 80(R8), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 96(R8), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 112(R8), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	ADD $128, R6
+	ADD $128, R7
+	ADD $128, R8
+	ADD $128, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns0of1several
+
+columns0of1rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns0of1end
+
+columns0of1single:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 0(R8), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 16(R8), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $32, R6
+	ADD $32, R7
+	ADD $32, R8
+	ADD $32, R5
+	SUB $1, R2
+	CBNZ R2, columns0of1single
+
+columns0of1end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	SUB R3, R7
+	SUB R3, R8
+	MOVD ldy+24(FP), R3
+	LSL $2, R3
+	MOVD R0, R2
+	WORD $0x4ebd877b // add .4s v27, v27, v29
+	WORD $0x4ebe879c // add .4s v28, v28, v30
+	WORD $0x4ebc877b // add .4s v27, v27, v28
+	WORD $0x4eb986f7 // add .4s v23, v23, v25
+	WORD $0x4eba8718 // add .4s v24, v24, v26
+	WORD $0x4eb886f7 // add .4s v23, v23, v24
+	WORD $0x6e1b4360 // ext #8 .16b v0, v27, v27
+	WORD $0x4ea0877b // add .4s v27, v27, v0
+	WORD $0x6e1b2360 // ext #4 .16b v0, v27, v27
+	WORD $0x4ea0877b // add .4s v27, v27, v0
+	FMOVS F27, (R2)
+	ADD R3, R2
+	WORD $0x6e1742e0 // ext #8 .16b v0, v23, v23
+	WORD $0x4ea086f7 // add .4s v23, v23, v0
+	WORD $0x6e1722e0 // ext #4 .16b v0, v23, v23
+	WORD $0x4ea086f7 // add .4s v23, v23, v0
+	FMOVS F23, (R2)
+	ADD $4, R0
+	SUB $1, R1
+	CBNZ R1, single
+
+done:
+	RET
+
+TEXT ·streamI8x4NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD rows+104(FP), R1
+	MOVD w_base+32(FP), R5
+	MOVD ahead+112(FP), R6
+	ADD R5, R6
+	MOVD x_base+64(FP), R7
+	MOVD ldx+88(FP), R3
+	MOVD R7, R8
+	ADD R3, R8
+	MOVD R8, R9
+	ADD R3, R9
+	MOVD R9, R10
+	ADD R3, R10
+	MOVD ldw+56(FP), R4
+	MOVD cols+96(FP), R3
+	SUB R3, R4
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	CMP $1, R1
+	BLT done
+
+single:
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	MOVD cols+96(FP), R2
+	LSR $5, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns0of1rest
+
+columns0of1several:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 0(R8), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 0(R9), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 0(R10), F1
+	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 16(R8), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 16(R9), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	FMOVQ 16(R10), F1
+	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 32(R8), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 32(R9), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 32(R10), F1
+	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 48(R8), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 48(R9), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	FMOVQ 48(R10), F1
+	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 64(R8), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 64(R9), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 64(R10), F1
+	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 80(R8), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 80(R9), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	FMOVQ 80(R10), F1
+	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 96(R8), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 96(R9), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 96(R10), F1
+	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 112(R8), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 112(R9), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	FMOVQ 112(R10), F1
+	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	ADD $128, R6
+	ADD $128, R7
+	ADD $128, R8
+	ADD $128, R9
+	ADD $128, R10
+	ADD $128, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns0of1several
+
+columns0of1rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns0of1end
+
+columns0of1single:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 0(R8), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 0(R9), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 0(R10), F1
+	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 16(R8), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 16(R9), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	FMOVQ 16(R10), F1
+	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $32, R6
+	ADD $32, R7
+	ADD $32, R8
+	ADD $32, R9
+	ADD $32, R10
+	ADD $32, R5
+	SUB $1, R2
+	CBNZ R2, columns0of1single
+
+columns0of1end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	SUB R3, R7
+	SUB R3, R8
+	SUB R3, R9
+	SUB R3, R10
+	MOVD ldy+24(FP), R3
+	LSL $2, R3
+	MOVD R0, R2
+	WORD $0x4ebd877b // add .4s v27, v27, v29
+	WORD $0x4ebe879c // add .4s v28, v28, v30
+	WORD $0x4ebc877b // add .4s v27, v27, v28
+	WORD $0x4eb986f7 // add .4s v23, v23, v25
+	WORD $0x4eba8718 // add .4s v24, v24, v26
+	WORD $0x4eb886f7 // add .4s v23, v23, v24
+	WORD $0x4eb58673 // add .4s v19, v19, v21
+	WORD $0x4eb68694 // add .4s v20, v20, v22
+	WORD $0x4eb48673 // add .4s v19, v19, v20
+	WORD $0x4eb185ef // add .4s v15, v15, v17
+	WORD $0x4eb28610 // add .4s v16, v16, v18
+	WORD $0x4eb085ef // add .4s v15, v15, v16
+	WORD $0x4ed73b60 // zip1 .2d v0, v27, v23
+	WORD $0x4ed77b61 // zip2 .2d v1, v27, v23
+	WORD $0x4ecf3a62 // zip1 .2d v2, v19, v15
+	WORD $0x4ecf7a63 // zip2 .2d v3, v19, v15
+	WORD $0x4ea18400 // add .4s v0, v0, v1
+	WORD $0x4ea38442 // add .4s v2, v2, v3
+	WORD $0x4e821801 // uzp1 .4s v1, v0, v2
+	WORD $0x4e825803 // uzp2 .4s v3, v0, v2
+	WORD $0x4ea38421 // add .4s v1, v1, v3
+	FMOVS F1, (R2)
+	ADD R3, R2
+	VST1 V1.S[1], (R2)
+	ADD R3, R2
+	VST1 V1.S[2], (R2)
+	ADD R3, R2
+	VST1 V1.S[3], (R2)
+	ADD $4, R0
+	SUB $1, R1
+	CBNZ R1, single
+
+done:
+	RET
+
+TEXT ·weighF32x1NEON(SB), NOSPLIT, $0-120
+	MOVD o_base+0(FP), R0
+	MOVD v_base+64(FP), R1
+	MOVD ahead+112(FP), R3
+	ADD R1, R3
+	MOVD ldv+88(FP), R4
+	MOVD cols+96(FP), R5
+	LSR $4, R5
+	MOVD rows+104(FP), R6
+	CMP $1, R6
+	BLT done
+
+tile4:
+	CMP $4, R5
+	BLT next4
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F15
+	FMOVQ 16(R6), F16
+	FMOVQ 32(R6), F17
+	FMOVQ 48(R6), F18
+	FMOVQ 64(R6), F19
+	FMOVQ 80(R6), F20
+	FMOVQ 96(R6), F21
+	FMOVQ 112(R6), F22
+	FMOVQ 128(R6), F23
+	FMOVQ 144(R6), F24
+	FMOVQ 160(R6), F25
+	FMOVQ 176(R6), F26
+	FMOVQ 192(R6), F27
+	FMOVQ 208(R6), F28
+	FMOVQ 224(R6), F29
+	FMOVQ 240(R6), F30
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows4rest
+
+rows4several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVQ 64(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVQ 80(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVQ 96(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVQ 112(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVQ 128(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVQ 144(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVQ 160(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVQ 176(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVQ 192(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 208(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 224(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 240(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVQ 64(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVQ 80(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVQ 96(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVQ 112(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVQ 128(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVQ 144(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVQ 160(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVQ 176(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVQ 192(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 208(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 224(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 240(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVQ 64(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVQ 80(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVQ 96(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVQ 112(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVQ 128(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVQ 144(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVQ 160(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVQ 176(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVQ 192(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 208(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 224(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 240(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVQ 64(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVQ 80(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVQ 96(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVQ 112(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVQ 128(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVQ 144(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVQ 160(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVQ 176(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVQ 192(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 208(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 224(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 240(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	PRFM 128(R3), PLDL2KEEP
+	PRFM 192(R3), PLDL2KEEP
+	PRFM 256(R3), PLDL2KEEP
+	PRFM 320(R3), PLDL2KEEP
+	PRFM 384(R3), PLDL2KEEP
+	PRFM 448(R3), PLDL2KEEP
+	PRFM 512(R3), PLDL2KEEP
+	PRFM 576(R3), PLDL2KEEP
+	PRFM 640(R3), PLDL2KEEP
+	PRFM 704(R3), PLDL2KEEP
+	PRFM 768(R3), PLDL2KEEP
+	PRFM 832(R3), PLDL2KEEP
+	PRFM 896(R3), PLDL2KEEP
+	PRFM 960(R3), PLDL2KEEP
+	ADD $1024, R3
+	ADD $16, R8
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows4several
+
+rows4rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows4end
+
+rows4single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVQ 64(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVQ 80(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVQ 96(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVQ 112(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVQ 128(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVQ 144(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVQ 160(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVQ 176(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVQ 192(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 208(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 224(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 240(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	PRFM 128(R3), PLDL2KEEP
+	PRFM 192(R3), PLDL2KEEP
+	ADD $256, R3
+	ADD $4, R8
+	SUB $1, R6
+	CBNZ R6, rows4single
+
+rows4end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F15, 0(R6)
+	FMOVQ F16, 16(R6)
+	FMOVQ F17, 32(R6)
+	FMOVQ F18, 48(R6)
+	FMOVQ F19, 64(R6)
+	FMOVQ F20, 80(R6)
+	FMOVQ F21, 96(R6)
+	FMOVQ F22, 112(R6)
+	FMOVQ F23, 128(R6)
+	FMOVQ F24, 144(R6)
+	FMOVQ F25, 160(R6)
+	FMOVQ F26, 176(R6)
+	FMOVQ F27, 192(R6)
+	FMOVQ F28, 208(R6)
+	FMOVQ F29, 224(R6)
+	FMOVQ F30, 240(R6)
+	ADD $256, R0
+	ADD $256, R1
+	SUB $4, R5
+	B tile4
+
+next4:
+
+tile2:
+	CMP $2, R5
+	BLT next2
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F23
+	FMOVQ 16(R6), F24
+	FMOVQ 32(R6), F25
+	FMOVQ 48(R6), F26
+	FMOVQ 64(R6), F27
+	FMOVQ 80(R6), F28
+	FMOVQ 96(R6), F29
+	FMOVQ 112(R6), F30
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows2rest
+
+rows2several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVQ 64(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 80(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 96(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 112(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVQ 64(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 80(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 96(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 112(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVQ 64(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 80(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 96(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 112(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVQ 64(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 80(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 96(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 112(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	PRFM 128(R3), PLDL2KEEP
+	PRFM 192(R3), PLDL2KEEP
+	PRFM 256(R3), PLDL2KEEP
+	PRFM 320(R3), PLDL2KEEP
+	PRFM 384(R3), PLDL2KEEP
+	PRFM 448(R3), PLDL2KEEP
+	ADD $512, R3
+	ADD $16, R8
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows2several
+
+rows2rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows2end
+
+rows2single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVQ 64(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 80(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 96(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 112(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	ADD $128, R3
+	ADD $4, R8
+	SUB $1, R6
+	CBNZ R6, rows2single
+
+rows2end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F23, 0(R6)
+	FMOVQ F24, 16(R6)
+	FMOVQ F25, 32(R6)
+	FMOVQ F26, 48(R6)
+	FMOVQ F27, 64(R6)
+	FMOVQ F28, 80(R6)
+	FMOVQ F29, 96(R6)
+	FMOVQ F30, 112(R6)
+	ADD $128, R0
+	ADD $128, R1
+	SUB $2, R5
+	B tile2
+
+next2:
+
+tile1:
+	CMP $1, R5
+	BLT next1
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F27
+	FMOVQ 16(R6), F28
+	FMOVQ 32(R6), F29
+	FMOVQ 48(R6), F30
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows1rest
+
+rows1several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	PRFM 128(R3), PLDL2KEEP
+	PRFM 192(R3), PLDL2KEEP
+	ADD $256, R3
+	ADD $16, R8
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVQ 0(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVQ 16(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVQ 32(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVQ 48(R2), F1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $64, R3
+	ADD $4, R8
+	SUB $1, R6
+	CBNZ R6, rows1single
+
+rows1end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F27, 0(R6)
+	FMOVQ F28, 16(R6)
+	FMOVQ F29, 32(R6)
+	FMOVQ F30, 48(R6)
+	ADD $64, R0
+	ADD $64, R1
+	SUB $1, R5
+	B tile1
+
+next1:
+
+done:
+	RET
+
+TEXT ·weighF32x2NEON(SB), NOSPLIT, $0-120
+	MOVD o_base+0(FP), R0
+	MOVD v_base+64(FP), R1
+	MOVD ahead+112(FP), R3
+	ADD R1, R3
+	MOVD ldv+88(FP), R4
+	MOVD cols+96(FP), R5
+	LSR $4, R5
+	MOVD rows+104(FP), R6
+	CMP $1, R6
+	BLT done
+
+tile2:
+	CMP $2, R5
+	BLT next2
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F23
+	FMOVQ 16(R6), F24
+	FMOVQ 32(R6), F25
+	FMOVQ 48(R6), F26
+	FMOVQ 64(R6), F27
+	FMOVQ 80(R6), F28
+	FMOVQ 96(R6), F29
+	FMOVQ 112(R6), F30
+	ADD R7, R6
+	FMOVQ 0(R6), F15
+	FMOVQ 16(R6), F16
+	FMOVQ 32(R6), F17
+	FMOVQ 48(R6), F18
+	FMOVQ 64(R6), F19
+	FMOVQ 80(R6), F20
+	FMOVQ 96(R6), F21
+	FMOVQ 112(R6), F22
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD R8, R9
+	ADD R7, R9
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows2rest
+
+rows2several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVQ 0(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	FMOVQ 16(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	FMOVQ 32(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	FMOVQ 48(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	FMOVQ 64(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	FMOVQ 80(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	FMOVQ 96(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	FMOVQ 112(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 4(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVQ 0(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	FMOVQ 16(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	FMOVQ 32(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	FMOVQ 48(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	FMOVQ 64(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	FMOVQ 80(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	FMOVQ 96(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	FMOVQ 112(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 8(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVQ 0(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	FMOVQ 16(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	FMOVQ 32(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	FMOVQ 48(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	FMOVQ 64(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	FMOVQ 80(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	FMOVQ 96(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	FMOVQ 112(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 12(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVQ 0(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	FMOVQ 16(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	FMOVQ 32(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	FMOVQ 48(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	FMOVQ 64(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	FMOVQ 80(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	FMOVQ 96(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	FMOVQ 112(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	PRFM 128(R3), PLDL2KEEP
+	PRFM 192(R3), PLDL2KEEP
+	PRFM 256(R3), PLDL2KEEP
+	PRFM 320(R3), PLDL2KEEP
+	PRFM 384(R3), PLDL2KEEP
+	PRFM 448(R3), PLDL2KEEP
+	ADD $512, R3
+	ADD $16, R8
+	ADD $16, R9
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows2several
+
+rows2rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows2end
+
+rows2single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVQ 0(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	FMOVQ 16(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	FMOVQ 32(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	FMOVQ 48(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	FMOVQ 64(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	FMOVQ 80(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	FMOVQ 96(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	FMOVQ 112(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	ADD $128, R3
+	ADD $4, R8
+	ADD $4, R9
+	SUB $1, R6
+	CBNZ R6, rows2single
+
+rows2end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F23, 0(R6)
+	FMOVQ F24, 16(R6)
+	FMOVQ F25, 32(R6)
+	FMOVQ F26, 48(R6)
+	FMOVQ F27, 64(R6)
+	FMOVQ F28, 80(R6)
+	FMOVQ F29, 96(R6)
+	FMOVQ F30, 112(R6)
+	ADD R7, R6
+	FMOVQ F15, 0(R6)
+	FMOVQ F16, 16(R6)
+	FMOVQ F17, 32(R6)
+	FMOVQ F18, 48(R6)
+	FMOVQ F19, 64(R6)
+	FMOVQ F20, 80(R6)
+	FMOVQ F21, 96(R6)
+	FMOVQ F22, 112(R6)
+	ADD $128, R0
+	ADD $128, R1
+	SUB $2, R5
+	B tile2
+
+next2:
+
+tile1:
+	CMP $1, R5
+	BLT next1
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F27
+	FMOVQ 16(R6), F28
+	FMOVQ 32(R6), F29
+	FMOVQ 48(R6), F30
+	ADD R7, R6
+	FMOVQ 0(R6), F23
+	FMOVQ 16(R6), F24
+	FMOVQ 32(R6), F25
+	FMOVQ 48(R6), F26
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD R8, R9
+	ADD R7, R9
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows1rest
+
+rows1several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVQ 0(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	FMOVQ 16(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	FMOVQ 32(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	FMOVQ 48(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 4(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVQ 0(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	FMOVQ 16(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	FMOVQ 32(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	FMOVQ 48(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 8(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVQ 0(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	FMOVQ 16(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	FMOVQ 32(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	FMOVQ 48(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 12(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVQ 0(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	FMOVQ 16(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	FMOVQ 32(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	FMOVQ 48(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	PRFM 128(R3), PLDL2KEEP
+	PRFM 192(R3), PLDL2KEEP
+	ADD $256, R3
+	ADD $16, R8
+	ADD $16, R9
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVQ 0(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	FMOVQ 16(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	FMOVQ 32(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	FMOVQ 48(R2), F2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $64, R3
+	ADD $4, R8
+	ADD $4, R9
+	SUB $1, R6
+	CBNZ R6, rows1single
+
+rows1end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F27, 0(R6)
+	FMOVQ F28, 16(R6)
+	FMOVQ F29, 32(R6)
+	FMOVQ F30, 48(R6)
+	ADD R7, R6
+	FMOVQ F23, 0(R6)
+	FMOVQ F24, 16(R6)
+	FMOVQ F25, 32(R6)
+	FMOVQ F26, 48(R6)
+	ADD $64, R0
+	ADD $64, R1
+	SUB $1, R5
+	B tile1
+
+next1:
+
+done:
+	RET
+
+TEXT ·weighF32x4NEON(SB), NOSPLIT, $0-120
+	MOVD o_base+0(FP), R0
+	MOVD v_base+64(FP), R1
+	MOVD ahead+112(FP), R3
+	ADD R1, R3
+	MOVD ldv+88(FP), R4
+	MOVD cols+96(FP), R5
+	LSR $4, R5
+	MOVD rows+104(FP), R6
+	CMP $1, R6
+	BLT done
+
+tile1:
+	CMP $1, R5
+	BLT next1
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F27
+	FMOVQ 16(R6), F28
+	FMOVQ 32(R6), F29
+	FMOVQ 48(R6), F30
+	ADD R7, R6
+	FMOVQ 0(R6), F23
+	FMOVQ 16(R6), F24
+	FMOVQ 32(R6), F25
+	FMOVQ 48(R6), F26
+	ADD R7, R6
+	FMOVQ 0(R6), F19
+	FMOVQ 16(R6), F20
+	FMOVQ 32(R6), F21
+	FMOVQ 48(R6), F22
+	ADD R7, R6
+	FMOVQ 0(R6), F15
+	FMOVQ 16(R6), F16
+	FMOVQ 32(R6), F17
+	FMOVQ 48(R6), F18
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD R8, R9
+	ADD R7, R9
+	MOVD R9, R10
+	ADD R7, R10
+	MOVD R10, R11
+	ADD R7, R11
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows1rest
+
+rows1several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 0(R11), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVQ 0(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVQ 16(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVQ 32(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVQ 48(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 4(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 4(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 4(R11), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVQ 0(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVQ 16(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVQ 32(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVQ 48(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 8(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 8(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 8(R11), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVQ 0(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVQ 16(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVQ 32(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVQ 48(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 12(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 12(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 12(R11), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVQ 0(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVQ 16(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVQ 32(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVQ 48(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	PRFM 128(R3), PLDL2KEEP
+	PRFM 192(R3), PLDL2KEEP
+	ADD $256, R3
+	ADD $16, R8
+	ADD $16, R9
+	ADD $16, R10
+	ADD $16, R11
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 0(R11), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVQ 0(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVQ 16(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVQ 32(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVQ 48(R2), F4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $64, R3
+	ADD $4, R8
+	ADD $4, R9
+	ADD $4, R10
+	ADD $4, R11
+	SUB $1, R6
+	CBNZ R6, rows1single
+
+rows1end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F27, 0(R6)
+	FMOVQ F28, 16(R6)
+	FMOVQ F29, 32(R6)
+	FMOVQ F30, 48(R6)
+	ADD R7, R6
+	FMOVQ F23, 0(R6)
+	FMOVQ F24, 16(R6)
+	FMOVQ F25, 32(R6)
+	FMOVQ F26, 48(R6)
+	ADD R7, R6
+	FMOVQ F19, 0(R6)
+	FMOVQ F20, 16(R6)
+	FMOVQ F21, 32(R6)
+	FMOVQ F22, 48(R6)
+	ADD R7, R6
+	FMOVQ F15, 0(R6)
+	FMOVQ F16, 16(R6)
+	FMOVQ F17, 32(R6)
+	FMOVQ F18, 48(R6)
+	ADD $64, R0
+	ADD $64, R1
+	SUB $1, R5
+	B tile1
+
+next1:
+
+done:
+	RET
+
+TEXT ·weighF16x1NEON(SB), NOSPLIT, $0-120
+	MOVD o_base+0(FP), R0
+	MOVD v_base+64(FP), R1
+	MOVD ahead+112(FP), R3
+	ADD R1, R3
+	MOVD ldv+88(FP), R4
+	MOVD cols+96(FP), R5
+	LSR $4, R5
+	MOVD rows+104(FP), R6
+	CMP $1, R6
+	BLT done
+
+tile4:
+	CMP $4, R5
+	BLT next4
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F15
+	FMOVQ 16(R6), F16
+	FMOVQ 32(R6), F17
+	FMOVQ 48(R6), F18
+	FMOVQ 64(R6), F19
+	FMOVQ 80(R6), F20
+	FMOVQ 96(R6), F21
+	FMOVQ 112(R6), F22
+	FMOVQ 128(R6), F23
+	FMOVQ 144(R6), F24
+	FMOVQ 160(R6), F25
+	FMOVQ 176(R6), F26
+	FMOVQ 192(R6), F27
+	FMOVQ 208(R6), F28
+	FMOVQ 224(R6), F29
+	FMOVQ 240(R6), F30
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows4rest
+
+rows4several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVD 32(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVD 40(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVD 48(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVD 56(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVD 64(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVD 72(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVD 80(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVD 88(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVD 96(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 104(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 112(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 120(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVD 32(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVD 40(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVD 48(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVD 56(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVD 64(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVD 72(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVD 80(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVD 88(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVD 96(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 104(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 112(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 120(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVD 32(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVD 40(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVD 48(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVD 56(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVD 64(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVD 72(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVD 80(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVD 88(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVD 96(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 104(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 112(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 120(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVD 32(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVD 40(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVD 48(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVD 56(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVD 64(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVD 72(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVD 80(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVD 88(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVD 96(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 104(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 112(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 120(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	PRFM 128(R3), PLDL2KEEP
+	PRFM 192(R3), PLDL2KEEP
+	PRFM 256(R3), PLDL2KEEP
+	PRFM 320(R3), PLDL2KEEP
+	PRFM 384(R3), PLDL2KEEP
+	PRFM 448(R3), PLDL2KEEP
+	ADD $512, R3
+	ADD $16, R8
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows4several
+
+rows4rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows4end
+
+rows4single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVD 32(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVD 40(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVD 48(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVD 56(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVD 64(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVD 72(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVD 80(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVD 88(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVD 96(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 104(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 112(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 120(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	ADD $128, R3
+	ADD $4, R8
+	SUB $1, R6
+	CBNZ R6, rows4single
+
+rows4end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F15, 0(R6)
+	FMOVQ F16, 16(R6)
+	FMOVQ F17, 32(R6)
+	FMOVQ F18, 48(R6)
+	FMOVQ F19, 64(R6)
+	FMOVQ F20, 80(R6)
+	FMOVQ F21, 96(R6)
+	FMOVQ F22, 112(R6)
+	FMOVQ F23, 128(R6)
+	FMOVQ F24, 144(R6)
+	FMOVQ F25, 160(R6)
+	FMOVQ F26, 176(R6)
+	FMOVQ F27, 192(R6)
+	FMOVQ F28, 208(R6)
+	FMOVQ F29, 224(R6)
+	FMOVQ F30, 240(R6)
+	ADD $256, R0
+	ADD $128, R1
+	SUB $4, R5
+	B tile4
+
+next4:
+
+tile2:
+	CMP $2, R5
+	BLT next2
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F23
+	FMOVQ 16(R6), F24
+	FMOVQ 32(R6), F25
+	FMOVQ 48(R6), F26
+	FMOVQ 64(R6), F27
+	FMOVQ 80(R6), F28
+	FMOVQ 96(R6), F29
+	FMOVQ 112(R6), F30
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows2rest
+
+rows2several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVD 32(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 40(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 48(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 56(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVD 32(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 40(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 48(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 56(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVD 32(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 40(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 48(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 56(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVD 32(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 40(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 48(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 56(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	PRFM 128(R3), PLDL2KEEP
+	PRFM 192(R3), PLDL2KEEP
+	ADD $256, R3
+	ADD $16, R8
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows2several
+
+rows2rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows2end
+
+rows2single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVD 32(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 40(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 48(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 56(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $64, R3
+	ADD $4, R8
+	SUB $1, R6
+	CBNZ R6, rows2single
+
+rows2end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F23, 0(R6)
+	FMOVQ F24, 16(R6)
+	FMOVQ F25, 32(R6)
+	FMOVQ F26, 48(R6)
+	FMOVQ F27, 64(R6)
+	FMOVQ F28, 80(R6)
+	FMOVQ F29, 96(R6)
+	FMOVQ F30, 112(R6)
+	ADD $128, R0
+	ADD $64, R1
+	SUB $2, R5
+	B tile2
+
+next2:
+
+tile1:
+	CMP $1, R5
+	BLT next1
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F27
+	FMOVQ 16(R6), F28
+	FMOVQ 32(R6), F29
+	FMOVQ 48(R6), F30
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows1rest
+
+rows1several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	ADD $128, R3
+	ADD $16, R8
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVD 0(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVD 8(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVD 16(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVD 24(R2), F1
+	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $32, R3
+	ADD $4, R8
+	SUB $1, R6
+	CBNZ R6, rows1single
+
+rows1end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F27, 0(R6)
+	FMOVQ F28, 16(R6)
+	FMOVQ F29, 32(R6)
+	FMOVQ F30, 48(R6)
+	ADD $64, R0
+	ADD $32, R1
+	SUB $1, R5
+	B tile1
+
+next1:
+
+done:
+	RET
+
+TEXT ·weighF16x2NEON(SB), NOSPLIT, $0-120
+	MOVD o_base+0(FP), R0
+	MOVD v_base+64(FP), R1
+	MOVD ahead+112(FP), R3
+	ADD R1, R3
+	MOVD ldv+88(FP), R4
+	MOVD cols+96(FP), R5
+	LSR $4, R5
+	MOVD rows+104(FP), R6
+	CMP $1, R6
+	BLT done
+
+tile2:
+	CMP $2, R5
+	BLT next2
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F23
+	FMOVQ 16(R6), F24
+	FMOVQ 32(R6), F25
+	FMOVQ 48(R6), F26
+	FMOVQ 64(R6), F27
+	FMOVQ 80(R6), F28
+	FMOVQ 96(R6), F29
+	FMOVQ 112(R6), F30
+	ADD R7, R6
+	FMOVQ 0(R6), F15
+	FMOVQ 16(R6), F16
+	FMOVQ 32(R6), F17
+	FMOVQ 48(R6), F18
+	FMOVQ 64(R6), F19
+	FMOVQ 80(R6), F20
+	FMOVQ 96(R6), F21
+	FMOVQ 112(R6), F22
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD R8, R9
+	ADD R7, R9
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows2rest
+
+rows2several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVD 0(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	FMOVD 8(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	FMOVD 16(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	FMOVD 24(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	FMOVD 32(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	FMOVD 40(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	FMOVD 48(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	FMOVD 56(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 4(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVD 0(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	FMOVD 8(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	FMOVD 16(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	FMOVD 24(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	FMOVD 32(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	FMOVD 40(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	FMOVD 48(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	FMOVD 56(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 8(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVD 0(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	FMOVD 8(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	FMOVD 16(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	FMOVD 24(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	FMOVD 32(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	FMOVD 40(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	FMOVD 48(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	FMOVD 56(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 12(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVD 0(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	FMOVD 8(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	FMOVD 16(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	FMOVD 24(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	FMOVD 32(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	FMOVD 40(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	FMOVD 48(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	FMOVD 56(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	PRFM 128(R3), PLDL2KEEP
+	PRFM 192(R3), PLDL2KEEP
+	ADD $256, R3
+	ADD $16, R8
+	ADD $16, R9
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows2several
+
+rows2rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows2end
+
+rows2single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVD 0(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	FMOVD 8(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	FMOVD 16(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	FMOVD 24(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	FMOVD 32(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	FMOVD 40(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	FMOVD 48(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	FMOVD 56(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $64, R3
+	ADD $4, R8
+	ADD $4, R9
+	SUB $1, R6
+	CBNZ R6, rows2single
+
+rows2end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F23, 0(R6)
+	FMOVQ F24, 16(R6)
+	FMOVQ F25, 32(R6)
+	FMOVQ F26, 48(R6)
+	FMOVQ F27, 64(R6)
+	FMOVQ F28, 80(R6)
+	FMOVQ F29, 96(R6)
+	FMOVQ F30, 112(R6)
+	ADD R7, R6
+	FMOVQ F15, 0(R6)
+	FMOVQ F16, 16(R6)
+	FMOVQ F17, 32(R6)
+	FMOVQ F18, 48(R6)
+	FMOVQ F19, 64(R6)
+	FMOVQ F20, 80(R6)
+	FMOVQ F21, 96(R6)
+	FMOVQ F22, 112(R6)
+	ADD $128, R0
+	ADD $64, R1
+	SUB $2, R5
+	B tile2
+
+next2:
+
+tile1:
+	CMP $1, R5
+	BLT next1
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F27
+	FMOVQ 16(R6), F28
+	FMOVQ 32(R6), F29
+	FMOVQ 48(R6), F30
+	ADD R7, R6
+	FMOVQ 0(R6), F23
+	FMOVQ 16(R6), F24
+	FMOVQ 32(R6), F25
+	FMOVQ 48(R6), F26
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD R8, R9
+	ADD R7, R9
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows1rest
+
+rows1several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVD 0(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	FMOVD 8(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	FMOVD 16(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	FMOVD 24(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 4(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVD 0(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	FMOVD 8(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	FMOVD 16(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	FMOVD 24(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 8(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVD 0(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	FMOVD 8(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	FMOVD 16(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	FMOVD 24(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 12(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVD 0(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	FMOVD 8(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	FMOVD 16(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	FMOVD 24(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	ADD $128, R3
+	ADD $16, R8
+	ADD $16, R9
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVD 0(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	FMOVD 8(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	FMOVD 16(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	FMOVD 24(R2), F2
+	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $32, R3
+	ADD $4, R8
+	ADD $4, R9
+	SUB $1, R6
+	CBNZ R6, rows1single
+
+rows1end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F27, 0(R6)
+	FMOVQ F28, 16(R6)
+	FMOVQ F29, 32(R6)
+	FMOVQ F30, 48(R6)
+	ADD R7, R6
+	FMOVQ F23, 0(R6)
+	FMOVQ F24, 16(R6)
+	FMOVQ F25, 32(R6)
+	FMOVQ F26, 48(R6)
+	ADD $64, R0
+	ADD $32, R1
+	SUB $1, R5
+	B tile1
+
+next1:
+
+done:
+	RET
+
+TEXT ·weighF16x4NEON(SB), NOSPLIT, $0-120
+	MOVD o_base+0(FP), R0
+	MOVD v_base+64(FP), R1
+	MOVD ahead+112(FP), R3
+	ADD R1, R3
+	MOVD ldv+88(FP), R4
+	MOVD cols+96(FP), R5
+	LSR $4, R5
+	MOVD rows+104(FP), R6
+	CMP $1, R6
+	BLT done
+
+tile1:
+	CMP $1, R5
+	BLT next1
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F27
+	FMOVQ 16(R6), F28
+	FMOVQ 32(R6), F29
+	FMOVQ 48(R6), F30
+	ADD R7, R6
+	FMOVQ 0(R6), F23
+	FMOVQ 16(R6), F24
+	FMOVQ 32(R6), F25
+	FMOVQ 48(R6), F26
+	ADD R7, R6
+	FMOVQ 0(R6), F19
+	FMOVQ 16(R6), F20
+	FMOVQ 32(R6), F21
+	FMOVQ 48(R6), F22
+	ADD R7, R6
+	FMOVQ 0(R6), F15
+	FMOVQ 16(R6), F16
+	FMOVQ 32(R6), F17
+	FMOVQ 48(R6), F18
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD R8, R9
+	ADD R7, R9
+	MOVD R9, R10
+	ADD R7, R10
+	MOVD R10, R11
+	ADD R7, R11
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows1rest
+
+rows1several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 0(R11), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVD 0(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVD 8(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVD 16(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVD 24(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 4(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 4(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 4(R11), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVD 0(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVD 8(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVD 16(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVD 24(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 8(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 8(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 8(R11), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVD 0(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVD 8(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVD 16(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVD 24(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 12(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 12(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 12(R11), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVD 0(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVD 8(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVD 16(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVD 24(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	ADD $128, R3
+	ADD $16, R8
+	ADD $16, R9
+	ADD $16, R10
+	ADD $16, R11
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 0(R11), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVD 0(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVD 8(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVD 16(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVD 24(R2), F4
+	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $32, R3
+	ADD $4, R8
+	ADD $4, R9
+	ADD $4, R10
+	ADD $4, R11
+	SUB $1, R6
+	CBNZ R6, rows1single
+
+rows1end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F27, 0(R6)
+	FMOVQ F28, 16(R6)
+	FMOVQ F29, 32(R6)
+	FMOVQ F30, 48(R6)
+	ADD R7, R6
+	FMOVQ F23, 0(R6)
+	FMOVQ F24, 16(R6)
+	FMOVQ F25, 32(R6)
+	FMOVQ F26, 48(R6)
+	ADD R7, R6
+	FMOVQ F19, 0(R6)
+	FMOVQ F20, 16(R6)
+	FMOVQ F21, 32(R6)
+	FMOVQ F22, 48(R6)
+	ADD R7, R6
+	FMOVQ F15, 0(R6)
+	FMOVQ F16, 16(R6)
+	FMOVQ F17, 32(R6)
+	FMOVQ F18, 48(R6)
+	ADD $64, R0
+	ADD $32, R1
+	SUB $1, R5
+	B tile1
+
+next1:
+
+done:
+	RET
+
+TEXT ·weighI8x1NEON(SB), NOSPLIT, $0-120
+	MOVD o_base+0(FP), R0
+	MOVD v_base+64(FP), R1
+	MOVD ahead+112(FP), R3
+	ADD R1, R3
+	MOVD ldv+88(FP), R4
+	MOVD cols+96(FP), R5
+	LSR $4, R5
+	MOVD rows+104(FP), R6
+	CMP $1, R6
+	BLT done
+
+tile4:
+	CMP $4, R5
+	BLT next4
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F15
+	FMOVQ 16(R6), F16
+	FMOVQ 32(R6), F17
+	FMOVQ 48(R6), F18
+	FMOVQ 64(R6), F19
+	FMOVQ 80(R6), F20
+	FMOVQ 96(R6), F21
+	FMOVQ 112(R6), F22
+	FMOVQ 128(R6), F23
+	FMOVQ 144(R6), F24
+	FMOVQ 160(R6), F25
+	FMOVQ 176(R6), F26
+	FMOVQ 192(R6), F27
+	FMOVQ 208(R6), F28
+	FMOVQ 224(R6), F29
+	FMOVQ 240(R6), F30
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows4rest
+
+rows4several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVS 16(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVS 20(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVS 24(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVS 28(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVS 32(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVS 36(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVS 40(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVS 44(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVS 48(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 52(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 56(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 60(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVS 16(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVS 20(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVS 24(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVS 28(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVS 32(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVS 36(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVS 40(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVS 44(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVS 48(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 52(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 56(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 60(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVS 16(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVS 20(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVS 24(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVS 28(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVS 32(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVS 36(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVS 40(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVS 44(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVS 48(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 52(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 56(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 60(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVS 16(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVS 20(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVS 24(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVS 28(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVS 32(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVS 36(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVS 40(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVS 44(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVS 48(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 52(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 56(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 60(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	PRFM 128(R3), PLDL2KEEP
+	PRFM 192(R3), PLDL2KEEP
+	ADD $256, R3
+	ADD $16, R8
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows4several
+
+rows4rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows4end
+
+rows4single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	FMOVS 16(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	FMOVS 20(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	FMOVS 24(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	FMOVS 28(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	FMOVS 32(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVS 36(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVS 40(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVS 44(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVS 48(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 52(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 56(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 60(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $64, R3
+	ADD $4, R8
+	SUB $1, R6
+	CBNZ R6, rows4single
+
+rows4end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F15, 0(R6)
+	FMOVQ F16, 16(R6)
+	FMOVQ F17, 32(R6)
+	FMOVQ F18, 48(R6)
+	FMOVQ F19, 64(R6)
+	FMOVQ F20, 80(R6)
+	FMOVQ F21, 96(R6)
+	FMOVQ F22, 112(R6)
+	FMOVQ F23, 128(R6)
+	FMOVQ F24, 144(R6)
+	FMOVQ F25, 160(R6)
+	FMOVQ F26, 176(R6)
+	FMOVQ F27, 192(R6)
+	FMOVQ F28, 208(R6)
+	FMOVQ F29, 224(R6)
+	FMOVQ F30, 240(R6)
+	ADD $256, R0
+	ADD $64, R1
+	SUB $4, R5
+	B tile4
+
+next4:
+
+tile2:
+	CMP $2, R5
+	BLT next2
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F23
+	FMOVQ 16(R6), F24
+	FMOVQ 32(R6), F25
+	FMOVQ 48(R6), F26
+	FMOVQ 64(R6), F27
+	FMOVQ 80(R6), F28
+	FMOVQ 96(R6), F29
+	FMOVQ 112(R6), F30
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows2rest
+
+rows2several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVS 16(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 20(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 24(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 28(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVS 16(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 20(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 24(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 28(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVS 16(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 20(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 24(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 28(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVS 16(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 20(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 24(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 28(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	ADD $128, R3
+	ADD $16, R8
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows2several
+
+rows2rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows2end
+
+rows2single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	FMOVS 16(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 20(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 24(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 28(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $32, R3
+	ADD $4, R8
+	SUB $1, R6
+	CBNZ R6, rows2single
+
+rows2end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F23, 0(R6)
+	FMOVQ F24, 16(R6)
+	FMOVQ F25, 32(R6)
+	FMOVQ F26, 48(R6)
+	FMOVQ F27, 64(R6)
+	FMOVQ F28, 80(R6)
+	FMOVQ F29, 96(R6)
+	FMOVQ F30, 112(R6)
+	ADD $128, R0
+	ADD $32, R1
+	SUB $2, R5
+	B tile2
+
+next2:
+
+tile1:
+	CMP $1, R5
+	BLT next1
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F27
+	FMOVQ 16(R6), F28
+	FMOVQ 32(R6), F29
+	FMOVQ 48(R6), F30
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows1rest
+
+rows1several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $64, R3
+	ADD $16, R8
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	FMOVS 4(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	FMOVS 8(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	FMOVS 12(R2), F1
+	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
+	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
+	WORD $0x4e21d821 // scvtf .4s v1, v1
+	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
+	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $16, R3
+	ADD $4, R8
+	SUB $1, R6
+	CBNZ R6, rows1single
+
+rows1end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F27, 0(R6)
+	FMOVQ F28, 16(R6)
+	FMOVQ F29, 32(R6)
+	FMOVQ F30, 48(R6)
+	ADD $64, R0
+	ADD $16, R1
+	SUB $1, R5
+	B tile1
+
+next1:
+
+done:
+	RET
+
+TEXT ·weighI8x2NEON(SB), NOSPLIT, $0-120
+	MOVD o_base+0(FP), R0
+	MOVD v_base+64(FP), R1
+	MOVD ahead+112(FP), R3
+	ADD R1, R3
+	MOVD ldv+88(FP), R4
+	MOVD cols+96(FP), R5
+	LSR $4, R5
+	MOVD rows+104(FP), R6
+	CMP $1, R6
+	BLT done
+
+tile2:
+	CMP $2, R5
+	BLT next2
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F23
+	FMOVQ 16(R6), F24
+	FMOVQ 32(R6), F25
+	FMOVQ 48(R6), F26
+	FMOVQ 64(R6), F27
+	FMOVQ 80(R6), F28
+	FMOVQ 96(R6), F29
+	FMOVQ 112(R6), F30
+	ADD R7, R6
+	FMOVQ 0(R6), F15
+	FMOVQ 16(R6), F16
+	FMOVQ 32(R6), F17
+	FMOVQ 48(R6), F18
+	FMOVQ 64(R6), F19
+	FMOVQ 80(R6), F20
+	FMOVQ 96(R6), F21
+	FMOVQ 112(R6), F22
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD R8, R9
+	ADD R7, R9
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows2rest
+
+rows2several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	FMOVS 4(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	FMOVS 8(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	FMOVS 12(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	FMOVS 16(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	FMOVS 20(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	FMOVS 24(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	FMOVS 28(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 4(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	FMOVS 4(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	FMOVS 8(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	FMOVS 12(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	FMOVS 16(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	FMOVS 20(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	FMOVS 24(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	FMOVS 28(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 8(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	FMOVS 4(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	FMOVS 8(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	FMOVS 12(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	FMOVS 16(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	FMOVS 20(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	FMOVS 24(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	FMOVS 28(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 12(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	FMOVS 4(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	FMOVS 8(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	FMOVS 12(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	FMOVS 16(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	FMOVS 20(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	FMOVS 24(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	FMOVS 28(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	ADD $128, R3
+	ADD $16, R8
+	ADD $16, R9
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows2several
+
+rows2rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows2end
+
+rows2single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	FMOVS 4(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	FMOVS 8(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	FMOVS 12(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	FMOVS 16(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	FMOVS 20(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	FMOVS 24(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	FMOVS 28(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $32, R3
+	ADD $4, R8
+	ADD $4, R9
+	SUB $1, R6
+	CBNZ R6, rows2single
+
+rows2end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F23, 0(R6)
+	FMOVQ F24, 16(R6)
+	FMOVQ F25, 32(R6)
+	FMOVQ F26, 48(R6)
+	FMOVQ F27, 64(R6)
+	FMOVQ F28, 80(R6)
+	FMOVQ F29, 96(R6)
+	FMOVQ F30, 112(R6)
+	ADD R7, R6
+	FMOVQ F15, 0(R6)
+	FMOVQ F16, 16(R6)
+	FMOVQ F17, 32(R6)
+	FMOVQ F18, 48(R6)
+	FMOVQ F19, 64(R6)
+	FMOVQ F20, 80(R6)
+	FMOVQ F21, 96(R6)
+	FMOVQ F22, 112(R6)
+	ADD $128, R0
+	ADD $32, R1
+	SUB $2, R5
+	B tile2
+
+next2:
+
+tile1:
+	CMP $1, R5
+	BLT next1
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F27
+	FMOVQ 16(R6), F28
+	FMOVQ 32(R6), F29
+	FMOVQ 48(R6), F30
+	ADD R7, R6
+	FMOVQ 0(R6), F23
+	FMOVQ 16(R6), F24
+	FMOVQ 32(R6), F25
+	FMOVQ 48(R6), F26
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD R8, R9
+	ADD R7, R9
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows1rest
+
+rows1several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	FMOVS 4(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	FMOVS 8(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	FMOVS 12(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 4(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	FMOVS 4(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	FMOVS 8(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	FMOVS 12(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 8(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	FMOVS 4(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	FMOVS 8(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	FMOVS 12(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 12(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	FMOVS 4(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	FMOVS 8(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	FMOVS 12(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $64, R3
+	ADD $16, R8
+	ADD $16, R9
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d77b // fadd .4s v27, v27, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	FMOVS 4(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d79c // fadd .4s v28, v28, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	FMOVS 8(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	FMOVS 12(R2), F2
+	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
+	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
+	WORD $0x4e21d842 // scvtf .4s v2, v2
+	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
+	WORD $0x4e23d7de // fadd .4s v30, v30, v3
+	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
+	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $16, R3
+	ADD $4, R8
+	ADD $4, R9
+	SUB $1, R6
+	CBNZ R6, rows1single
+
+rows1end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F27, 0(R6)
+	FMOVQ F28, 16(R6)
+	FMOVQ F29, 32(R6)
+	FMOVQ F30, 48(R6)
+	ADD R7, R6
+	FMOVQ F23, 0(R6)
+	FMOVQ F24, 16(R6)
+	FMOVQ F25, 32(R6)
+	FMOVQ F26, 48(R6)
+	ADD $64, R0
+	ADD $16, R1
+	SUB $1, R5
+	B tile1
+
+next1:
+
+done:
+	RET
+
+TEXT ·weighI8x4NEON(SB), NOSPLIT, $0-120
+	MOVD o_base+0(FP), R0
+	MOVD v_base+64(FP), R1
+	MOVD ahead+112(FP), R3
+	ADD R1, R3
+	MOVD ldv+88(FP), R4
+	MOVD cols+96(FP), R5
+	LSR $4, R5
+	MOVD rows+104(FP), R6
+	CMP $1, R6
+	BLT done
+
+tile1:
+	CMP $1, R5
+	BLT next1
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F27
+	FMOVQ 16(R6), F28
+	FMOVQ 32(R6), F29
+	FMOVQ 48(R6), F30
+	ADD R7, R6
+	FMOVQ 0(R6), F23
+	FMOVQ 16(R6), F24
+	FMOVQ 32(R6), F25
+	FMOVQ 48(R6), F26
+	ADD R7, R6
+	FMOVQ 0(R6), F19
+	FMOVQ 16(R6), F20
+	FMOVQ 32(R6), F21
+	FMOVQ 48(R6), F22
+	ADD R7, R6
+	FMOVQ 0(R6), F15
+	FMOVQ 16(R6), F16
+	FMOVQ 32(R6), F17
+	FMOVQ 48(R6), F18
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD R8, R9
+	ADD R7, R9
+	MOVD R9, R10
+	ADD R7, R10
+	MOVD R10, R11
+	ADD R7, R11
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows1rest
+
+rows1several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 0(R11), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVS 0(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVS 4(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVS 8(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVS 12(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 4(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 4(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 4(R11), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVS 0(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVS 4(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVS 8(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVS 12(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 8(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 8(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 8(R11), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVS 0(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVS 4(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVS 8(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVS 12(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 12(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 12(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 12(R11), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVS 0(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVS 4(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVS 8(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVS 12(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $64, R3
+	ADD $16, R8
+	ADD $16, R9
+	ADD $16, R10
+	ADD $16, R11
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 0(R11), F3
+	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	FMOVS 0(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d77b // fadd .4s v27, v27, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d673 // fadd .4s v19, v19, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	FMOVS 4(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d79c // fadd .4s v28, v28, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d718 // fadd .4s v24, v24, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d694 // fadd .4s v20, v20, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	FMOVS 8(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d739 // fadd .4s v25, v25, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	FMOVS 12(R2), F4
+	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
+	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
+	WORD $0x4e21d884 // scvtf .4s v4, v4
+	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
+	WORD $0x4e25d7de // fadd .4s v30, v30, v5
+	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
+	WORD $0x4e25d75a // fadd .4s v26, v26, v5
+	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
+	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
+	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
+	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $16, R3
+	ADD $4, R8
+	ADD $4, R9
+	ADD $4, R10
+	ADD $4, R11
+	SUB $1, R6
+	CBNZ R6, rows1single
+
+rows1end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F27, 0(R6)
+	FMOVQ F28, 16(R6)
+	FMOVQ F29, 32(R6)
+	FMOVQ F30, 48(R6)
+	ADD R7, R6
+	FMOVQ F23, 0(R6)
+	FMOVQ F24, 16(R6)
+	FMOVQ F25, 32(R6)
+	FMOVQ F26, 48(R6)
+	ADD R7, R6
+	FMOVQ F19, 0(R6)
+	FMOVQ F20, 16(R6)
+	FMOVQ F21, 32(R6)
+	FMOVQ F22, 48(R6)
+	ADD R7, R6
+	FMOVQ F15, 0(R6)
+	FMOVQ F16, 16(R6)
+	FMOVQ F17, 32(R6)
+	FMOVQ F18, 48(R6)
+	ADD $64, R0
+	ADD $16, R1
+	SUB $1, R5
+	B tile1
+
+next1:
 
 done:
 	RET

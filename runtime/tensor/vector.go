@@ -84,6 +84,13 @@ func Times(y []float32, c float32) {
 	timesGo(y[n:], c)
 }
 
+// Multiply multiplies y by x, elementwise.
+func Multiply(y, x []float32) {
+	n := whole(len(y))
+	multiply(y[:n], x[:n])
+	multiplyGo(y[n:], x[n:])
+}
+
 // SoftCaps sets y to SoftCap(y, c).
 func SoftCaps(y []float32, c float32) {
 	n := whole(len(y))

@@ -1,0 +1,111 @@
+package tensor
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/fence"
+)
+
+// TestStream compares products of rows read in the order of memory with the definition, at odd addresses that end where
+// memory ends, however far ahead is announced.
+func TestStream(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r, rowsEnd := rand.New(rand.NewPCG(17, 18)), fence.New(t, 1<<20)
+		for _, typ := range []Type{F32, F16} {
+			for cols := Lanes; cols <= 20*Lanes; cols += Lanes {
+				for rows := 1; rows < 10; rows++ {
+					n, from := 1+r.IntN(9), r.IntN(rows)
+					w := numbers(r, rows*cols)
+					data := fence.Tail[byte](rowsEnd, rows*cols*typ.Size())
+					copy(data, encode(typ, w))
+					m := &Matrix{typ, rows, cols, data}
+					ldy := rows - from + r.IntN(3)
+					x, y := numbers(r, n*cols), ordinary(r, n*ldy)
+					want := clone(y)
+					for i := range n {
+						for j := from; j < rows; j++ {
+							want[i*ldy+j-from] = dotReference(w[j*cols:][:cols], x[i*cols:])
+						}
+					}
+					m.stream(y, ldy, x, n, Range{from, rows}, 1+r.IntN(1<<20))
+					if d := differ(y, want); d != "" {
+						t.Fatalf("%v, %d columns, rows %d to %d, %d vectors: %s", typ, cols, from, rows, n, d)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestI8 compares the integer products and the weighted sums of int8 rows with their definitions, the largest codes
+// among them, and what becomes of rows as floats.
+func TestI8(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r, rowsEnd, vectorsEnd := rand.New(rand.NewPCG(19, 20)), fence.New(t, 1<<20), fence.New(t, 1<<20)
+		for cols := 32; cols <= 512; cols += 32 {
+			for rows := 1; rows < 12; rows++ {
+				n := 1 + r.IntN(9)
+				data, x := fence.Tail[byte](rowsEnd, rows*cols), fence.Tail[int8](vectorsEnd, n*cols)
+				for i := range data {
+					data[i] = byte(r.IntN(255) - 127)
+				}
+				for i := range x {
+					x[i] = int8(127 - 254*r.IntN(2))
+				}
+				if rows%2 == 0 {
+					for i := range data {
+						data[i] = byte(127 - 254*r.IntN(2))
+					}
+				}
+				m := &Matrix{I8, rows, cols, data}
+				got, want := make([]int32, n*rows), make([]int32, n*rows)
+				m.sums8(got, rows, x, n, Range{0, rows}, 1000)
+				for h := range n {
+					for j := range rows {
+						for i := range cols {
+							want[h*rows+j] += int32(int8(data[j*cols+i])) * int32(x[h*cols+i])
+						}
+					}
+				}
+				if !slices.Equal(got, want) {
+					t.Fatalf("%d × %d, %d vectors: %v, want %v", rows, cols, n, got, want)
+				}
+				o, e, wide := numbers(r, n*cols), numbers(r, n*rows), make([]float32, rows*cols)
+				sums := clone(o)
+				m.Weigh(o, cols, e, rows, n, Range{0, rows}, Range{0, cols}, 1000)
+				whole := m.widened(Range{0, rows}, Range{0, cols}, wide)
+				whole.Weigh(sums, cols, e, rows, n, Range{0, rows}, Range{0, cols}, 0)
+				if d := differ(o, sums); d != "" {
+					t.Fatal(d)
+				}
+				for i, v := range wide {
+					if v != float32(int8(data[i])) {
+						t.Fatalf("%d is widened to %v", int8(data[i]), v)
+					}
+				}
+				weighGo(I8, n, sums, cols, e, rows, data, cols, cols, rows)
+				m.Weigh(o, cols, e, rows, n, Range{0, rows}, Range{0, cols}, 0)
+				if d := differ(o, sums); d != "" {
+					t.Fatal(d)
+				}
+			}
+		}
+	})
+}
+
+// TestWiden compares all numbers of 16 bits with FromF16.
+func TestWiden(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		x, y, want := make([]byte, 2<<16), make([]float32, 1<<16), make([]float32, 1<<16)
+		for i := range want {
+			x[2*i], x[2*i+1] = byte(i), byte(i>>8)
+			want[i] = FromF16(uint16(i))
+		}
+		widenF16(y, x)
+		if d := differ(y, want); d != "" {
+			t.Error(d)
+		}
+	})
+}

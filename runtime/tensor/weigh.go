@@ -1,0 +1,129 @@
+package tensor
+
+import (
+	"encoding/binary"
+	"math"
+	"unsafe"
+)
+
+// What attention does with rows of a cache besides the products.
+
+// set stores x in the first columns of row i, rounded to the format of the matrix, codes after a multiplication by scale.
+// What lies beyond stays.
+func (m *Matrix) set(i int, x []float32, scale float32) {
+	row := m.bytes(i, i+1)
+	switch m.Type {
+	case F32:
+		for j, v := range x {
+			binary.LittleEndian.PutUint32(row[4*j:], math.Float32bits(v))
+		}
+	case F16:
+		for j, v := range x {
+			binary.LittleEndian.PutUint16(row[2*j:], ToF16(v))
+		}
+	case I8:
+		n := whole(len(x))
+		q := asInt8(row)
+		quantize(q[:n], x[:n], scale)
+		quantizeGo(q[n:len(x)], x[n:], scale)
+	default:
+		panic("tensor: BF16 matrices are read only")
+	}
+}
+
+func asInt8(b []byte) []int8 {
+	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(b))), len(b))
+}
+
+// widened is some rows and columns, a multiple of Lanes, as floats in the memory of wide: what many vectors visit is widened
+// once.
+func (m *Matrix) widened(rows, cols Range, wide []float32) *Matrix {
+	n, size := cols.Len(), m.Type.Size()
+	for i := range rows.Len() {
+		row := m.bytes(rows.From+i, rows.From+i+1)[cols.From*size : cols.To*size]
+		if m.Type == F16 {
+			widenF16(wide[i*n:][:n], row)
+		} else {
+			widenI8(wide[i*n:][:n], asInt8(row))
+		}
+	}
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(wide))), 4*n*rows.Len())
+	return &Matrix{F32, rows.Len(), n, bytes}
+}
+
+// widenF16Go and widenI8Go are the definitions.
+func widenF16Go(y []float32, x []byte) { widen(y, F16, x) }
+
+func widenI8Go(y []float32, x []int8) {
+	for i := range y {
+		y[i] = float32(x[i])
+	}
+}
+
+// Weigh adds Σ e[h·lde + j] · row(rows.From+j) to o[h·ldo:], for the given columns, in ascending j, each product rounded
+// (N18). Rows so many bytes ahead are announced meanwhile.
+func (m *Matrix) Weigh(o []float32, ldo int, e []float32, lde, heads int, rows, cols Range, ahead int) {
+	n, width := rows.Len(), cols.Len()
+	if n < 1 {
+		return
+	}
+	size := m.Type.Size()
+	v, ldv := m.bytes(rows.From, rows.To)[cols.From*size:], m.Cols*size
+	_, _ = o[(heads-1)*ldo+width-1], e[(heads-1)*lde+n-1]
+	for h, step := 0, 0; h < heads; h += step {
+		step = together(heads - h)
+		m.weigh(step, o[h*ldo:], ldo, e[h*lde:], lde, v, ldv, width, n, ahead)
+	}
+}
+
+// weigh is Weigh for n outputs, n = 1, 2 or tile.
+func (m *Matrix) weigh(n int, o []float32, ldo int, e []float32, lde int, v []byte, ldv, cols, rows, ahead int) {
+	switch {
+	case cols%Lanes != 0 || m.Type == BF16:
+		weighGo(m.Type, n, o, ldo, e, lde, v, ldv, cols, rows)
+	case m.Type == F32:
+		switch n {
+		case 1:
+			weighF32x1(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+		case 2:
+			weighF32x2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+		default:
+			weighF32x4(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+		}
+	case m.Type == F16:
+		switch n {
+		case 1:
+			weighF16x1(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+		case 2:
+			weighF16x2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+		default:
+			weighF16x4(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+		}
+	default:
+		switch n {
+		case 1:
+			weighI8x1(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+		case 2:
+			weighI8x2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+		default:
+			weighI8x4(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+		}
+	}
+}
+
+// weighGo is the definition, for rows ldv bytes apart and n outputs.
+func weighGo(t Type, n int, o []float32, ldo int, e []float32, lde int, v []byte, ldv, cols, rows int) {
+	var block [Lanes]float32
+	for i := 0; i < cols; i += Lanes {
+		b := block[:min(Lanes, cols-i)]
+		for j := range rows {
+			widen(b, t, v[j*ldv+i*t.Size():])
+			for h := range n {
+				ob, w := o[h*ldo+i:][:len(b)], e[h*lde+j]
+				for k := range ob {
+					ob[k] += float32(w * b[k])
+				}
+			}
+		}
+	}
+}
