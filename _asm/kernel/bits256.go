@@ -76,7 +76,9 @@ func (g *bits256) pairs() {
 	g.p("SUBQ BX, CX")
 	g.p("PCALIGN $32")
 	g.at(loop)
-	announce(g.file)
+	for at := 0; at < g.rows; at += 64 {
+		g.p("PREFETCHT1 %d(DI)", distance+at)
+	}
 	g.p("VMOVDQU (DI), Y%d", bitsV)
 	if g.rows == 32 {
 		g.p("VMOVDQU (SI), Y%d", bitsLow)

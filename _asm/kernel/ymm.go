@@ -33,8 +33,7 @@ type ymm struct {
 
 const operandsY = 4
 
-// distance is how many bytes ahead every line is announced where a kernel steps over a part of the bytes, which hardware
-// prefetchers do not follow.
+// distance is how many bytes ahead lines are announced where hardware prefetchers follow no stream.
 const distance = 8192
 
 func (g *ymm) fields() int { return 8 / g.bits }
@@ -92,6 +91,10 @@ func (g *ymm) function(name string) {
 	g.begin(name, frame)
 	g.allocate()
 	panels86(g.file, g.rows, func() {
+		if g.rows > 32 {
+			g.p("MOVQ tile_ahead(AX), R12")
+			g.p("ADDQ DI, R12")
+		}
 		for i := range g.copies() * g.tokens * operandsY {
 			g.p("VPXOR Y%d, Y%d, Y%d", i, i, i)
 		}
@@ -187,9 +190,7 @@ func (g *ymm) block() {
 	g.p("JLT %s", rest)
 	g.p("PCALIGN $32")
 	g.at(loop)
-	if g.rows == 32 {
-		announce(g.file)
-	}
+	g.announce(2)
 	g.step(0, 0)
 	g.step(1, g.copies()-1)
 	g.advance(2)
@@ -198,9 +199,26 @@ func (g *ymm) block() {
 	g.at(rest)
 	g.p("ADDQ $2, BX")
 	g.p("JZ %s", done)
+	if g.rows > 32 {
+		g.announce(1)
+	}
 	g.step(0, 0)
 	g.advance(1)
 	g.at(done)
+}
+
+// announce announces weights. Where two calls take half of a panel's bytes each, neither reads a stream that hardware would
+// follow, and the second finds the panel in the cache: so each announces half of the next panel, line by line.
+func (g *ymm) announce(steps int) {
+	if g.rows == 32 {
+		announce(g.file)
+		return
+	}
+	bytes := steps * g.stride() / 2
+	for at := 0; at < bytes; at += 64 {
+		g.p("PREFETCHT1 %d(R12)", at)
+	}
+	g.p("ADDQ $%d, R12", bytes)
 }
 
 func (g *ymm) advance(steps int) {
@@ -211,9 +229,6 @@ func (g *ymm) advance(steps int) {
 // step emits one step, u steps ahead of the pointers.
 func (g *ymm) step(u, copy int) {
 	off := u * g.stride()
-	for r := 0; r < g.regs() && g.rows > 32; r += 2 {
-		g.p("PREFETCHT1 %d(DI)", distance+off+32*r)
-	}
 	for t := range g.tokens {
 		g.p("VPBROADCASTD %d%s, Y%d", 4*u, tokenAddress(t), g.xs[t])
 	}

@@ -27,6 +27,7 @@ type tile struct {
 	last     int      // of the last group
 	tail     int      // mask of the 32-bit lanes of a last, incomplete step of the last group; 0 = none
 	half     int      // where a kernel takes two panels for one: bytes to the second
+	ahead    int      // where calls take a part of a panel each: bytes from w to those of the next panel that one is to announce
 	adds     *int32   // of the first group and token, for families that are grouped
 	ldadds   int      // bytes between those of groups
 	scales   *float32 // of the first panel and group, for families that are grouped; nil where sums are results
@@ -223,6 +224,7 @@ func (p *tiled) run(t tile, tokens, columns int, w []byte, y []int32, scales []f
 		if scales != nil {
 			call.scales = &scales[part*p.partRows]
 		}
+		call.ahead = t.panel + part*(ceilDiv(columns, p.columns)*p.bytes/p.parts-p.partBytes)
 		invoke(p.funcs[tokens-1], &call)
 	}
 }
