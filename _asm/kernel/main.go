@@ -27,7 +27,7 @@ func main() {
 
 // files are all that this program writes.
 func files() []*file {
-	return append(ceilingFiles(), avx512File(), trits512File(), signs512File(), avx2File(), avxvnniFile(), vecLUTFile(), dotFile(), baseFile(), vecLUTNEONFile())
+	return append(ceilingFiles(), avx512File(), rows512File(), trits512File(), signs512File(), avx2File(), avxvnniFile(), vecLUTFile(), dotFile(), baseFile(), vecLUTNEONFile())
 }
 
 // file is one assembly file and its declarations.

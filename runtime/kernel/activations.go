@@ -29,6 +29,7 @@ type Activations struct {
 	columns columns
 	nibbles nibbles
 	quads   [2]quads // by bitOrder
+	pairs   pairs
 }
 
 // NewActivations allocates room for maxN tokens of k columns and selects all of them, with every element zero.
@@ -51,11 +52,17 @@ func (x *Activations) Reset(n int) {
 // Row is the vector of token t, K elements in −127 … 127, to be written before Finish.
 func (x *Activations) Row(t int) []int8 { return x.rows[t*x.Stride:][:x.K:x.K] }
 
+// plain returns the rows of tokens from t0 on, Stride apart.
+func (x *Activations) plain(t0, _ int) (first []int8, stride int) {
+	return x.rows[t0*x.Stride:], x.Stride
+}
+
 // Finish derives what kernels need of the rows. It must follow every change of them.
 func (x *Activations) Finish() {
 	x.adds.forget()
 	clear(x.columns.ready)
 	clear(x.nibbles.ready)
+	clear(x.pairs.ready)
 	for i := range x.quads {
 		clear(x.quads[i].ready)
 	}

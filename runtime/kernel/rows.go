@@ -19,7 +19,7 @@ func rowDots(isa ISA, funcs []func(*tile), batch int) *Kernel {
 				return again.bind(w)
 			}
 			w.rows = rowsAtOnce
-			rows := &rowProduct{w, funcs, w.Shape.K / 4}
+			rows := &rowProduct{w: w, funcs: funcs, bytes: w.Shape.K / 4, step: rowColumns, rows: (*Activations).plain}
 			tables := lutPhase{lutKind: lutFour[lutGroups], tiles: w.Shape.K / 32, index: &lutRowsOf{w.packed, rows.bytes}}
 			return &vecLUT{w, rows, batch, []lutPhase{tables}}, nil
 		},
@@ -30,6 +30,10 @@ type rowProduct struct {
 	w     *Weights
 	funcs []func(*tile) // by tokens − 1; nil where one token after the other is faster
 	bytes int           // of a row
+	step  int           // columns of a step; functions may be told of half a step at the end
+
+	// The activations of tokens [t0, t1) as functions read them, and the bytes from one to the next.
+	rows func(x *Activations, t0, t1 int) (first []int8, stride int)
 }
 
 func (p *rowProduct) mul(c call) {
@@ -52,13 +56,14 @@ func (p *rowProduct) tile(c call, from, to, t0, t1 int) {
 		return
 	}
 	groups := p.w.Groups()
-	t := tile{panels: to - from, panel: p.bytes, ldx: c.x.Stride, ldy: 4 * c.ldy * groups}
+	x, stride := p.rows(c.x, t0, t1)
+	t := tile{panels: to - from, panel: p.bytes, ldx: stride, ldy: 4 * c.ldy * groups}
 	for g := range groups {
 		lo, hi := g*p.w.Group, min((g+1)*p.w.Group, p.w.Shape.K)
 		call := t
-		call.w, call.x = &p.w.packed[from*p.bytes+lo/4], &c.x.rows[t0*c.x.Stride+lo]
+		call.w, call.x = &p.w.packed[from*p.bytes+lo/4], &x[lo]
 		call.y = &c.y[c.at(t0, g, groups, from)]
-		call.steps = (hi - lo) / rowColumns
+		call.steps, call.tail = (hi-lo)/p.step, (hi-lo)%p.step
 		for i := t0; i < t1; i++ {
 			call.add[i-t0] = -c.x.Sum(i, lo, hi)
 		}

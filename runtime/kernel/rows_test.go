@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // TestRowDots: row dots want whole blocks of columns, which the random shapes of other tests seldom have. Packed bytes end
-// where memory may not be touched.
+// where memory may not be touched, or begin there at any alignment.
 func TestRowDots(t *testing.T) {
 	if Best() == Generic {
 		t.Skip("plain Go is all there is")
@@ -21,13 +22,17 @@ func TestRowDots(t *testing.T) {
 	spec := pack.Spec{Name: rowLayout, Alphabet: pack.Ternary.Name}
 	check := func(m, k, tokens, group int) {
 		p := newProblem(t, spec, pack.Shape{M: m, K: k}, tokens, group, r)
-		here := fence.Tail[byte](memory, len(p.packed))
+		place, off := fence.Tail[byte], 0
+		if r.IntN(2) == 0 {
+			place, off = fence.Head[byte], r.IntN(64)
+		}
+		here := place(memory, len(p.packed)+off)[off:]
 		copy(here, p.packed)
 		p.packed = here
 		p.check(t)
 		memory.Check(t)
 		for _, k := range For(p.layout.Spec()) {
-			if k.Layout != rowLayout {
+			if k.Layout != rowLayout || k.checkGroup(p.matrix.K, cmp.Or(group, p.matrix.K)) != nil {
 				continue
 			}
 			w, err := BindWith(k, p.layout, p.matrix.Shape, p.packed, group)
@@ -40,9 +45,10 @@ func TestRowDots(t *testing.T) {
 			w.Close()
 		}
 	}
-	for tokens := 1; tokens <= 17; tokens++ {
-		check(1+r.IntN(40), rowColumns*(1+r.IntN(12)), tokens, 0)
-		check(1+r.IntN(40), rowColumns*(1+r.IntN(12)), tokens, rowColumns*(1+r.IntN(3)))
+	for blocks := 1; blocks <= 2048/rowColumns; blocks++ {
+		for tokens := 1; tokens <= 17; tokens++ {
+			check(1+r.IntN(40), rowColumns*blocks, tokens, rowColumns*r.IntN(5)) // 0: one group
+		}
 	}
 	for range 8 {
 		check(256+r.IntN(150), rowColumns*(1+r.IntN(9)), 12+r.IntN(59), 0)

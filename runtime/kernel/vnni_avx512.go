@@ -31,6 +31,7 @@ func avx512Kernels() []*Kernel {
 		bytes512("vnni4", bytesRows32512),
 		bytes512("vnni4-64", bytesRows64512),
 		trits512Kernel(),
+		rowDots512Kernel(),
 		universal(AVX512VNNI),
 	}...)
 }
