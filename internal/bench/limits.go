@@ -59,6 +59,23 @@ func (l *limits) readOnce() {
 	l.read.at = (l.read.at + 1) % l.read.of
 }
 
+// once measures how long it takes to read readBytes and to multiply multiplyOps, reading for some time. Workers of other
+// pools, which watch for tasks for a while, have gone to sleep before, and those of this one do so afterwards.
+func (l *limits) once(mul *ceiling.Multiplier, d time.Duration) (read, multiply time.Duration) {
+	const asleep = time.Millisecond
+	time.Sleep(asleep)
+	defer time.Sleep(asleep)
+	l.readOnce()
+	n, t := 0, time.Now()
+	for ; n == 0 || time.Since(t) < d; n++ {
+		l.readOnce()
+	}
+	read = time.Since(t)
+	t = time.Now()
+	l.multiplyOnce(mul)
+	return read / time.Duration(n), time.Since(t)
+}
+
 func (l *limits) readBytes() int { return l.read.parts * ceiling.ReadBlock }
 
 // stretch is the part of a task that the next turn carries out.
@@ -107,7 +124,7 @@ const (
 // work is something to hold against the limits.
 type work struct {
 	isa   kernel.ISA // whose multiplications count
-	bytes int        // of weights read
+	bytes int        // of weights read, and of keys and values
 	ops   int        // integer operations
 	scale float64    // times that one call is of the whole that bytes and ops are about
 }

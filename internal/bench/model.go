@@ -16,7 +16,7 @@ import (
 )
 
 // ModelSchema names the form of a ModelReport in JSON. It changes when a field changes its meaning.
-const ModelSchema = "lowpack.bench.model/1"
+const ModelSchema = "lowpack.bench.model/2"
 
 // ModelOptions choose what Model measures.
 type ModelOptions struct {
@@ -67,7 +67,7 @@ type ModelRow struct {
 	Batch         int     `json:"batch"`   // sequences
 	Threads       int     `json:"threads"` //
 	TokensPerSec  float64 `json:"tokens_per_second"`
-	BytesPerToken float64 `json:"bytes_per_token"`   // of weights
+	BytesPerToken float64 `json:"bytes_per_token"`   // of weights, and of keys and values in front of a generated token
 	Refused       string  `json:"refused,omitempty"` // why there are no figures
 	Figures
 }

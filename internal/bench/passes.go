@@ -13,8 +13,12 @@ import (
 	"github.com/lowpack/lowpack/runtime/kernel/ceiling"
 )
 
-// contextSteps is the number of tokens whose time is taken behind a context.
-const contextSteps = 32
+const (
+	// contextSteps is the number of tokens whose time is taken behind a context.
+	contextSteps = 32
+	// limitsPart is the part of the time of a pass for which the read limit is measured after it.
+	limitsPart = 8
+)
 
 // threads measures prompts and generation with n threads.
 func (r *modelRun) threads(ctx context.Context, n int) error {
@@ -41,7 +45,7 @@ func (r *modelRun) contexts(ctx context.Context, n int) error {
 	defer l.close()
 	for _, tokens := range r.Contexts {
 		row := ModelRow{What: Context, Tokens: tokens, Batch: 1, Threads: n}
-		if err := r.row(ctx, l, row, engine.Options{Context: tokens + contextSteps}, (*stage).behind); err != nil {
+		if err := r.row(ctx, l, row, engine.Options{Context: tokens + 1 + contextSteps}, (*stage).behind); err != nil {
 			return err
 		}
 	}
@@ -50,7 +54,7 @@ func (r *modelRun) contexts(ctx context.Context, n int) error {
 
 // row measures what one row asks for and adds it to the report. What the model or the memory has no room for is refused
 // there.
-func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow, o engine.Options, measure func(*stage, context.Context, int, func()) ([]time.Duration, error)) error {
+func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow, o engine.Options, measure func(*stage, context.Context, int, func(time.Duration)) ([]time.Duration, error)) error {
 	r.progress(len(r.Rows)+1, r.total, fmt.Sprintf("%s %d, batch %d, %s", row.What, row.Tokens, row.Batch, Threads(row.Threads)))
 	o.Threads = row.Threads
 	s, err := newStage(r.file, o)
@@ -63,31 +67,37 @@ func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow, o engine.Op
 	}
 	defer s.engine.Close()
 	mul := &ceiling.Multiplier{ISA: kernel.Best()}
-	var list []turn
-	took, err := measure(s, ctx, row.Tokens, func() {
-		t := time.Now()
-		l.readOnce()
-		read := time.Since(t)
-		l.multiplyOnce(mul)
-		list = append(list, turn{read: read, multiply: time.Since(t) - read})
-	})
-	if err != nil {
-		return err
-	}
-	for i := range list {
-		list[i].work = took[i]
-	}
 	tokens, passes := row.Batch, 1 // of a step of generation
 	if row.What == Prompt {
 		batch := s.engine.Options().Batch
 		tokens, passes = row.Tokens, (row.Tokens+batch-1)/batch
 	}
-	bytes := s.engine.WeightBytes()
-	if s.engine.ScreenedRows() > 0 {
-		bytes = s.engine.WeightBytesTop()
+	w := work{isa: mul.ISA, ops: r.ops * tokens, scale: 1}
+	row.Figures, err = steady(&r.Meter, func() (Figures, error) {
+		var list []turn
+		took, err := measure(s, ctx, row.Tokens, func(took time.Duration) {
+			read, multiply := l.once(mul, took/limitsPart)
+			list = append(list, turn{took, read, multiply})
+		})
+		if err != nil {
+			return Figures{}, err
+		}
+		bytes := s.engine.WeightBytes()
+		if s.engine.ScreenedRows() > 0 {
+			bytes = s.engine.WeightBytesTop()
+		}
+		w.bytes = passes * bytes
+		switch row.What { // the middle of the steps
+		case Generate:
+			w.bytes += row.Batch * s.engine.CacheBytes(1+len(took)/2)
+		case Context:
+			w.bytes += s.engine.CacheBytes(row.Tokens + len(took)/2)
+		}
+		return l.judge(&r.Meter, w, list), nil
+	}, Figures.spread)
+	if err != nil {
+		return err
 	}
-	w := work{isa: mul.ISA, bytes: passes * bytes, ops: r.ops * tokens, scale: 1}
-	row.Figures = l.judge(&r.Meter, w, list)
 	row.TokensPerSec = float64(tokens) / row.Seconds.Median
 	row.BytesPerToken = float64(w.bytes) / float64(tokens)
 	r.Rows = append(r.Rows, row)
@@ -120,7 +130,7 @@ func newStage(f *packed.File, o engine.Options) (*stage, error) {
 }
 
 // prompt computes a prompt from an empty sequence, again and again.
-func (s *stage) prompt(ctx context.Context, tokens int, limits func()) ([]time.Duration, error) {
+func (s *stage) prompt(ctx context.Context, tokens int, limits func(time.Duration)) ([]time.Duration, error) {
 	c := s.chunks[:1]
 	c[0].Tokens = text(tokens, s.vocab)
 	if err := s.engine.Forward(ctx, c); err != nil { // warm-up
@@ -133,8 +143,9 @@ func (s *stage) prompt(ctx context.Context, tokens int, limits func()) ([]time.D
 }
 
 // generate lets all sequences generate.
-func (s *stage) generate(ctx context.Context, tokens int, limits func()) ([]time.Duration, error) {
+func (s *stage) generate(ctx context.Context, tokens int, limits func(time.Duration)) ([]time.Duration, error) {
 	for i := range s.chunks {
+		s.chunks[i].Seq.Truncate(0)
 		s.chunks[i].Tokens = []int{i % s.vocab}
 	}
 	if err := s.engine.Forward(ctx, s.chunks); err != nil {
@@ -144,12 +155,18 @@ func (s *stage) generate(ctx context.Context, tokens int, limits func()) ([]time
 }
 
 // behind generates some tokens behind a text.
-func (s *stage) behind(ctx context.Context, tokens int, limits func()) ([]time.Duration, error) {
-	s.chunks[0].Tokens = text(tokens, s.vocab)
-	if err := s.engine.Forward(ctx, s.chunks); err != nil {
+func (s *stage) behind(ctx context.Context, tokens int, limits func(time.Duration)) ([]time.Duration, error) {
+	if s.chunks[0].Seq.Len() == 0 {
+		s.chunks[0].Tokens = text(tokens, s.vocab)
+		if err := s.engine.Forward(ctx, s.chunks); err != nil {
+			return nil, err
+		}
+	}
+	s.chunks[0].Seq.Truncate(tokens) // what an attempt before has generated
+	s.chunks[0].Tokens = []int{0}
+	if err := s.step(ctx); err != nil { // the first step meets workers that sleep, and memory that is new
 		return nil, err
 	}
-	s.chunks[0].Tokens = []int{0}
 	return repeat(contextSteps, limits, func() error { return s.step(ctx) })
 }
 
@@ -162,14 +179,14 @@ func (s *stage) step(ctx context.Context) error {
 }
 
 // repeat does something n times, each time followed by a look at the limits, and returns how long it took each time.
-func repeat(n int, limits func(), do func() error) (took []time.Duration, err error) {
+func repeat(n int, limits func(time.Duration), do func() error) (took []time.Duration, err error) {
 	for range n {
 		t := time.Now()
 		if err := do(); err != nil {
 			return nil, err
 		}
 		took = append(took, max(time.Since(t), 1))
-		limits()
+		limits(took[len(took)-1])
 	}
 	return took, nil
 }

@@ -40,6 +40,19 @@ func (e *Engine) cacheBytes(context int) float64 {
 	return 2 * float64(d.Layers) * float64(d.KVHeads) * float64(context) * float64(row)
 }
 
+// CacheBytes is the number of bytes of keys and values that a step reads for a token behind n−1 others.
+func (e *Engine) CacheBytes(n int) (bytes int) {
+	_, row := e.opt.Cache.Row(e.desc.HeadDim)
+	for i := range e.weights.blocks {
+		seen := n
+		if w := e.desc.SlidingWindow; w > 0 && e.weights.blocks[i].local {
+			seen = min(n, w)
+		}
+		bytes += 2 * e.desc.KVHeads * seen * row
+	}
+	return bytes
+}
+
 // width of queries and of the rows of the cache: heads, padded.
 func (e *Engine) width() int {
 	width, _ := e.opt.Cache.Row(e.desc.HeadDim)
