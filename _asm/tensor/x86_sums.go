@@ -14,23 +14,25 @@ func (m *x86) sums(acc [][][]reg, integers bool, p, step ptr, tmp []reg) {
 		m.sums16(acc, add, p, step, tmp)
 	case vectors == 4 && rows == 1:
 		m.spread(m.sums4([][]reg{acc[0][0], acc[1][0], acc[2][0], acc[3][0]}, add, tmp), p, step)
-	case vectors == 1 && rows == 4:
-		m.line("VMOVUPS X%d, %s", m.sums4(acc[0], add, tmp), at(p, 0))
-	case vectors == 2 && rows == 4:
-		m.line("VMOVUPS X%d, %s", m.sums4(acc[0], add, tmp), at(p, 0))
-		m.add(p, step)
-		m.line("VMOVUPS X%d, %s", m.sums4(acc[1], add, tmp), at(p, 0))
+	case rows == 4:
+		for i := range acc {
+			m.line("VMOVUPS X%d, %s", m.sums4(acc[i], add, tmp), at(p, 0))
+			if i < vectors-1 {
+				m.add(p, step)
+			}
+		}
 	case vectors == 2 && rows == 2:
 		r := m.sums4([][]reg{acc[0][0], acc[0][1], acc[1][0], acc[1][1]}, add, tmp)
 		m.line("VMOVLPS X%d, %s", r, at(p, 0))
 		m.add(p, step)
 		m.line("VMOVHPS X%d, %s", r, at(p, 0))
-	case vectors == 2 && rows == 1:
-		m.sum(acc[0][0], add, p, tmp)
-		m.add(p, step)
-		m.sum(acc[1][0], add, p, tmp)
-	case vectors == 1 && rows == 1:
-		m.sum(acc[0][0], add, p, tmp)
+	case rows == 1:
+		for i := range acc {
+			m.sum(acc[i][0], add, p, tmp)
+			if i < vectors-1 {
+				m.add(p, step)
+			}
+		}
 	default:
 		panic("tensor: no sums of so many vectors and rows")
 	}

@@ -131,15 +131,7 @@ func (m *Matrix) stream(y []float32, ldy int, x []float32, n int, rows Range, ah
 }
 
 // together is how many of n vectors or sums the assembly takes at once.
-func together(n int) int {
-	switch {
-	case n >= tile:
-		return tile
-	case n >= 2:
-		return 2
-	}
-	return 1
-}
+func together(n int) int { return min(n, tile) }
 
 func (m *Matrix) streams(n int, y []float32, ldy int, w []byte, ldw int, x []float32, ldx, rows, ahead int) {
 	switch {
@@ -149,12 +141,16 @@ func (m *Matrix) streams(n int, y []float32, ldy int, w []byte, ldw int, x []flo
 		streamF32x1(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	case m.Type == F32 && n == 2:
 		streamF32x2(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
+	case m.Type == F32 && n == 3:
+		streamF32x3(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	case m.Type == F32:
 		streamF32x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	case n == 1:
 		streamF16x1(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	case n == 2:
 		streamF16x2(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
+	case n == 3:
+		streamF16x3(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	default:
 		streamF16x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	}
@@ -172,6 +168,8 @@ func (m *Matrix) sums8(y []int32, ldy int, x []int8, n int, rows Range, ahead in
 			streamI8x1(yt, ldy, w, cols, xt, cols, cols, rows.Len(), ahead)
 		case 2:
 			streamI8x2(yt, ldy, w, cols, xt, cols, cols, rows.Len(), ahead)
+		case 3:
+			streamI8x3(yt, ldy, w, cols, xt, cols, cols, rows.Len(), ahead)
 		default:
 			streamI8x4(yt, ldy, w, cols, xt, cols, cols, rows.Len(), ahead)
 		}

@@ -106,6 +106,23 @@ func streamF32x2AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx
 //go:noescape
 func streamF32x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
 
+func streamF32x3(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
+	switch level {
+	case levelAVX512:
+		streamF32x3AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	case levelAVX2:
+		streamF32x3AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	default:
+		dotsGo(F32, 3, y, ldy, w, ldw, x, ldx, cols, rows)
+	}
+}
+
+//go:noescape
+func streamF32x3AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+
+//go:noescape
+func streamF32x3AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+
 func streamF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	switch level {
 	case levelAVX512:
@@ -156,6 +173,23 @@ func streamF16x2AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx
 
 //go:noescape
 func streamF16x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+
+func streamF16x3(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
+	switch level {
+	case levelAVX512:
+		streamF16x3AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	case levelAVX2:
+		streamF16x3AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	default:
+		dotsGo(F16, 3, y, ldy, w, ldw, x, ldx, cols, rows)
+	}
+}
+
+//go:noescape
+func streamF16x3AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+
+//go:noescape
+func streamF16x3AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
 
 func streamF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	switch level {
@@ -208,6 +242,23 @@ func streamI8x2AVX512(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, 
 //go:noescape
 func streamI8x2AVX2(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
 
+func streamI8x3(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
+	switch level {
+	case levelAVX512:
+		streamI8x3AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	case levelAVX2:
+		streamI8x3AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	default:
+		dotsI8Go(3, y, ldy, w, ldw, x, ldx, cols, rows)
+	}
+}
+
+//go:noescape
+func streamI8x3AVX512(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
+
+//go:noescape
+func streamI8x3AVX2(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
+
 func streamI8x4(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
 	switch level {
 	case levelAVX512:
@@ -258,6 +309,23 @@ func weighF32x2AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv 
 
 //go:noescape
 func weighF32x2AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
+
+func weighF32x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
+	switch level {
+	case levelAVX512:
+		weighF32x3AVX512(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+	case levelAVX2:
+		weighF32x3AVX2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+	default:
+		weighGo(F32, 3, o, ldo, e, lde, v, ldv, cols, rows)
+	}
+}
+
+//go:noescape
+func weighF32x3AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
+
+//go:noescape
+func weighF32x3AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
 
 func weighF32x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
 	switch level {
@@ -310,6 +378,23 @@ func weighF16x2AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv 
 //go:noescape
 func weighF16x2AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
 
+func weighF16x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
+	switch level {
+	case levelAVX512:
+		weighF16x3AVX512(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+	case levelAVX2:
+		weighF16x3AVX2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+	default:
+		weighGo(F16, 3, o, ldo, e, lde, v, ldv, cols, rows)
+	}
+}
+
+//go:noescape
+func weighF16x3AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
+
+//go:noescape
+func weighF16x3AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
+
 func weighF16x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
 	switch level {
 	case levelAVX512:
@@ -360,6 +445,23 @@ func weighI8x2AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv i
 
 //go:noescape
 func weighI8x2AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
+
+func weighI8x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
+	switch level {
+	case levelAVX512:
+		weighI8x3AVX512(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+	case levelAVX2:
+		weighI8x3AVX2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+	default:
+		weighGo(I8, 3, o, ldo, e, lde, v, ldv, cols, rows)
+	}
+}
+
+//go:noescape
+func weighI8x3AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
+
+//go:noescape
+func weighI8x3AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
 
 func weighI8x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
 	switch level {

@@ -76,6 +76,18 @@ func streamF32x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, 
 //go:noescape
 func streamF32x2NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
 
+func streamF32x3(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
+	switch level {
+	case levelNEON:
+		streamF32x3NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	default:
+		dotsGo(F32, 3, y, ldy, w, ldw, x, ldx, cols, rows)
+	}
+}
+
+//go:noescape
+func streamF32x3NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+
 func streamF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	switch level {
 	case levelNEON:
@@ -111,6 +123,18 @@ func streamF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, 
 
 //go:noescape
 func streamF16x2NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+
+func streamF16x3(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
+	switch level {
+	case levelNEON:
+		streamF16x3NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	default:
+		dotsGo(F16, 3, y, ldy, w, ldw, x, ldx, cols, rows)
+	}
+}
+
+//go:noescape
+func streamF16x3NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
 
 func streamF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	switch level {
@@ -148,6 +172,18 @@ func streamI8x2(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols i
 //go:noescape
 func streamI8x2NEON(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
 
+func streamI8x3(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
+	switch level {
+	case levelNEON:
+		streamI8x3NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	default:
+		dotsI8Go(3, y, ldy, w, ldw, x, ldx, cols, rows)
+	}
+}
+
+//go:noescape
+func streamI8x3NEON(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
+
 func streamI8x4(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
 	switch level {
 	case levelNEON:
@@ -183,6 +219,18 @@ func weighF32x2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, c
 
 //go:noescape
 func weighF32x2NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
+
+func weighF32x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
+	switch level {
+	case levelNEON:
+		weighF32x3NEON(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+	default:
+		weighGo(F32, 3, o, ldo, e, lde, v, ldv, cols, rows)
+	}
+}
+
+//go:noescape
+func weighF32x3NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
 
 func weighF32x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
 	switch level {
@@ -220,6 +268,18 @@ func weighF16x2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, c
 //go:noescape
 func weighF16x2NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
 
+func weighF16x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
+	switch level {
+	case levelNEON:
+		weighF16x3NEON(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+	default:
+		weighGo(F16, 3, o, ldo, e, lde, v, ldv, cols, rows)
+	}
+}
+
+//go:noescape
+func weighF16x3NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
+
 func weighF16x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
 	switch level {
 	case levelNEON:
@@ -255,6 +315,18 @@ func weighI8x2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, co
 
 //go:noescape
 func weighI8x2NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
+
+func weighI8x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
+	switch level {
+	case levelNEON:
+		weighI8x3NEON(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+	default:
+		weighGo(I8, 3, o, ldo, e, lde, v, ldv, cols, rows)
+	}
+}
+
+//go:noescape
+func weighI8x3NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
 
 func weighI8x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
 	switch level {

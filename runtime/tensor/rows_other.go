@@ -28,6 +28,10 @@ func streamF32x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, 
 	dotsGo(F32, 2, y, ldy, w, ldw, x, ldx, cols, rows)
 }
 
+func streamF32x3(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
+	dotsGo(F32, 3, y, ldy, w, ldw, x, ldx, cols, rows)
+}
+
 func streamF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	dotsGo(F32, 4, y, ldy, w, ldw, x, ldx, cols, rows)
 }
@@ -38,6 +42,10 @@ func streamF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, 
 
 func streamF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	dotsGo(F16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
+}
+
+func streamF16x3(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
+	dotsGo(F16, 3, y, ldy, w, ldw, x, ldx, cols, rows)
 }
 
 func streamF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
@@ -52,6 +60,10 @@ func streamI8x2(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols i
 	dotsI8Go(2, y, ldy, w, ldw, x, ldx, cols, rows)
 }
 
+func streamI8x3(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
+	dotsI8Go(3, y, ldy, w, ldw, x, ldx, cols, rows)
+}
+
 func streamI8x4(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
 	dotsI8Go(4, y, ldy, w, ldw, x, ldx, cols, rows)
 }
@@ -62,6 +74,10 @@ func weighF32x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, c
 
 func weighF32x2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
 	weighGo(F32, 2, o, ldo, e, lde, v, ldv, cols, rows)
+}
+
+func weighF32x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
+	weighGo(F32, 3, o, ldo, e, lde, v, ldv, cols, rows)
 }
 
 func weighF32x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
@@ -76,6 +92,10 @@ func weighF16x2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, c
 	weighGo(F16, 2, o, ldo, e, lde, v, ldv, cols, rows)
 }
 
+func weighF16x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
+	weighGo(F16, 3, o, ldo, e, lde, v, ldv, cols, rows)
+}
+
 func weighF16x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
 	weighGo(F16, 4, o, ldo, e, lde, v, ldv, cols, rows)
 }
@@ -86,6 +106,10 @@ func weighI8x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, co
 
 func weighI8x2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
 	weighGo(I8, 2, o, ldo, e, lde, v, ldv, cols, rows)
+}
+
+func weighI8x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
+	weighGo(I8, 3, o, ldo, e, lde, v, ldv, cols, rows)
 }
 
 func weighI8x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {

@@ -3717,6 +3717,317 @@ columns0of1end:
 done:
 	RET
 
+TEXT ·streamF32x3NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD rows+104(FP), R1
+	MOVD w_base+32(FP), R5
+	MOVD ahead+112(FP), R6
+	ADD R5, R6
+	MOVD x_base+64(FP), R7
+	MOVD ldx+88(FP), R3
+	LSL $2, R3
+	MOVD R7, R8
+	ADD R3, R8
+	MOVD R8, R9
+	ADD R3, R9
+	MOVD ldw+56(FP), R4
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R4
+	CMP $1, R1
+	BLT done
+
+single:
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns0of1rest
+
+columns0of1several:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 64(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 64(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 80(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 80(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 96(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 96(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 112(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 112(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 128(R5), F0
+	FMOVQ 128(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 128(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 128(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 144(R5), F0
+	FMOVQ 144(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 144(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 144(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 160(R5), F0
+	FMOVQ 160(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 160(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 160(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 176(R5), F0
+	FMOVQ 176(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 176(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 176(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 192(R5), F0
+	FMOVQ 192(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 192(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 192(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 208(R5), F0
+	FMOVQ 208(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 208(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 208(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 224(R5), F0
+	FMOVQ 224(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 224(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 224(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 240(R5), F0
+	FMOVQ 240(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 240(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 240(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	PRFM 128(R6), PLDL2KEEP
+	PRFM 192(R6), PLDL2KEEP
+	ADD $256, R6
+	ADD $256, R7
+	ADD $256, R8
+	ADD $256, R9
+	ADD $256, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns0of1several
+
+columns0of1rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns0of1end
+
+columns0of1single:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
+	ADD $64, R5
+	SUB $1, R2
+	CBNZ R2, columns0of1single
+
+columns0of1end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R7
+	SUB R3, R8
+	SUB R3, R9
+	MOVD ldy+24(FP), R3
+	LSL $2, R3
+	MOVD R0, R2
+	WORD $0x4e3dd77b // fadd .4s v27, v27, v29
+	WORD $0x4e3ed79c // fadd .4s v28, v28, v30
+	WORD $0x4e3cd77b // fadd .4s v27, v27, v28
+	WORD $0x4e39d6f7 // fadd .4s v23, v23, v25
+	WORD $0x4e3ad718 // fadd .4s v24, v24, v26
+	WORD $0x4e38d6f7 // fadd .4s v23, v23, v24
+	WORD $0x4e35d673 // fadd .4s v19, v19, v21
+	WORD $0x4e36d694 // fadd .4s v20, v20, v22
+	WORD $0x4e34d673 // fadd .4s v19, v19, v20
+	WORD $0x6e1b4360 // ext #8 .16b v0, v27, v27
+	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	WORD $0x6e1b2360 // ext #4 .16b v0, v27, v27
+	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	FMOVS F27, (R2)
+	ADD R3, R2
+	WORD $0x6e1742e0 // ext #8 .16b v0, v23, v23
+	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
+	WORD $0x6e1722e0 // ext #4 .16b v0, v23, v23
+	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
+	FMOVS F23, (R2)
+	ADD R3, R2
+	WORD $0x6e134260 // ext #8 .16b v0, v19, v19
+	WORD $0x4e20d673 // fadd .4s v19, v19, v0
+	WORD $0x6e132260 // ext #4 .16b v0, v19, v19
+	WORD $0x4e20d673 // fadd .4s v19, v19, v0
+	FMOVS F19, (R2)
+	ADD $4, R0
+	SUB $1, R1
+	CBNZ R1, single
+
+done:
+	RET
+
 TEXT ·streamF32x4NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
@@ -5109,6 +5420,335 @@ columns0of1end:
 done:
 	RET
 
+TEXT ·streamF16x3NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD rows+104(FP), R1
+	MOVD w_base+32(FP), R5
+	MOVD ahead+112(FP), R6
+	ADD R5, R6
+	MOVD x_base+64(FP), R7
+	MOVD ldx+88(FP), R3
+	LSL $2, R3
+	MOVD R7, R8
+	ADD R3, R8
+	MOVD R8, R9
+	ADD R3, R9
+	MOVD ldw+56(FP), R4
+	MOVD cols+96(FP), R3
+	LSL $1, R3
+	SUB R3, R4
+	CMP $1, R1
+	BLT done
+
+single:
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns0of1rest
+
+columns0of1several:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVD 32(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 64(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 64(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 64(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVD 40(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 80(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 80(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 80(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVD 48(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 96(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 96(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 96(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVD 56(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 112(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 112(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 112(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVD 64(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 128(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 128(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 128(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVD 72(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 144(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 144(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 144(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVD 80(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 160(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 160(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 160(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVD 88(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 176(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 176(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 176(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVD 96(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 192(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 192(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 192(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVD 104(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 208(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 208(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 208(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVD 112(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 224(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 224(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 224(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVD 120(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 240(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 240(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 240(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	ADD $128, R6
+	ADD $256, R7
+	ADD $256, R8
+	ADD $256, R9
+	ADD $128, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns0of1several
+
+columns0of1rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns0of1end
+
+columns0of1single:
+	FMOVD 0(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVD 8(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVD 16(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVD 24(R5), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R7), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R8), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R9), F1
+	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
+	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $32, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
+	ADD $32, R5
+	SUB $1, R2
+	CBNZ R2, columns0of1single
+
+columns0of1end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R7
+	SUB R3, R8
+	SUB R3, R9
+	MOVD ldy+24(FP), R3
+	LSL $2, R3
+	MOVD R0, R2
+	WORD $0x4e3dd77b // fadd .4s v27, v27, v29
+	WORD $0x4e3ed79c // fadd .4s v28, v28, v30
+	WORD $0x4e3cd77b // fadd .4s v27, v27, v28
+	WORD $0x4e39d6f7 // fadd .4s v23, v23, v25
+	WORD $0x4e3ad718 // fadd .4s v24, v24, v26
+	WORD $0x4e38d6f7 // fadd .4s v23, v23, v24
+	WORD $0x4e35d673 // fadd .4s v19, v19, v21
+	WORD $0x4e36d694 // fadd .4s v20, v20, v22
+	WORD $0x4e34d673 // fadd .4s v19, v19, v20
+	WORD $0x6e1b4360 // ext #8 .16b v0, v27, v27
+	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	WORD $0x6e1b2360 // ext #4 .16b v0, v27, v27
+	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	FMOVS F27, (R2)
+	ADD R3, R2
+	WORD $0x6e1742e0 // ext #8 .16b v0, v23, v23
+	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
+	WORD $0x6e1722e0 // ext #4 .16b v0, v23, v23
+	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
+	FMOVS F23, (R2)
+	ADD R3, R2
+	WORD $0x6e134260 // ext #8 .16b v0, v19, v19
+	WORD $0x4e20d673 // fadd .4s v19, v19, v0
+	WORD $0x6e132260 // ext #4 .16b v0, v19, v19
+	WORD $0x4e20d673 // fadd .4s v19, v19, v0
+	FMOVS F19, (R2)
+	ADD $4, R0
+	SUB $1, R1
+	CBNZ R1, single
+
+done:
+	RET
+
 TEXT ·streamF16x4NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
@@ -6045,6 +6685,185 @@ columns0of1end:
 	WORD $0x6e1722e0 // ext #4 .16b v0, v23, v23
 	WORD $0x4ea086f7 // add .4s v23, v23, v0
 	FMOVS F23, (R2)
+	ADD $4, R0
+	SUB $1, R1
+	CBNZ R1, single
+
+done:
+	RET
+
+TEXT ·streamI8x3NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD rows+104(FP), R1
+	MOVD w_base+32(FP), R5
+	MOVD ahead+112(FP), R6
+	ADD R5, R6
+	MOVD x_base+64(FP), R7
+	MOVD ldx+88(FP), R3
+	MOVD R7, R8
+	ADD R3, R8
+	MOVD R8, R9
+	ADD R3, R9
+	MOVD ldw+56(FP), R4
+	MOVD cols+96(FP), R3
+	SUB R3, R4
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	CMP $1, R1
+	BLT done
+
+single:
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	MOVD cols+96(FP), R2
+	LSR $5, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns0of1rest
+
+columns0of1several:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 0(R8), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 0(R9), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 16(R8), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 16(R9), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 32(R8), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 32(R9), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 48(R8), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 48(R9), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 64(R8), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 64(R9), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 80(R8), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 80(R9), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 96(R8), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 96(R9), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 112(R8), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 112(R9), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
+	ADD $128, R6
+	ADD $128, R7
+	ADD $128, R8
+	ADD $128, R9
+	ADD $128, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns0of1several
+
+columns0of1rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns0of1end
+
+columns0of1single:
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F1
+	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
+	FMOVQ 0(R8), F1
+	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
+	FMOVQ 0(R9), F1
+	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F1
+	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
+	FMOVQ 16(R8), F1
+	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
+	FMOVQ 16(R9), F1
+	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
+	PRFM 0(R6), PLDL2KEEP
+	ADD $32, R6
+	ADD $32, R7
+	ADD $32, R8
+	ADD $32, R9
+	ADD $32, R5
+	SUB $1, R2
+	CBNZ R2, columns0of1single
+
+columns0of1end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	SUB R3, R7
+	SUB R3, R8
+	SUB R3, R9
+	MOVD ldy+24(FP), R3
+	LSL $2, R3
+	MOVD R0, R2
+	WORD $0x4ebd877b // add .4s v27, v27, v29
+	WORD $0x4ebe879c // add .4s v28, v28, v30
+	WORD $0x4ebc877b // add .4s v27, v27, v28
+	WORD $0x4eb986f7 // add .4s v23, v23, v25
+	WORD $0x4eba8718 // add .4s v24, v24, v26
+	WORD $0x4eb886f7 // add .4s v23, v23, v24
+	WORD $0x4eb58673 // add .4s v19, v19, v21
+	WORD $0x4eb68694 // add .4s v20, v20, v22
+	WORD $0x4eb48673 // add .4s v19, v19, v20
+	WORD $0x6e1b4360 // ext #8 .16b v0, v27, v27
+	WORD $0x4ea0877b // add .4s v27, v27, v0
+	WORD $0x6e1b2360 // ext #4 .16b v0, v27, v27
+	WORD $0x4ea0877b // add .4s v27, v27, v0
+	FMOVS F27, (R2)
+	ADD R3, R2
+	WORD $0x6e1742e0 // ext #8 .16b v0, v23, v23
+	WORD $0x4ea086f7 // add .4s v23, v23, v0
+	WORD $0x6e1722e0 // ext #4 .16b v0, v23, v23
+	WORD $0x4ea086f7 // add .4s v23, v23, v0
+	FMOVS F23, (R2)
+	ADD R3, R2
+	WORD $0x6e134260 // ext #8 .16b v0, v19, v19
+	WORD $0x4ea08673 // add .4s v19, v19, v0
+	WORD $0x6e132260 // ext #4 .16b v0, v19, v19
+	WORD $0x4ea08673 // add .4s v19, v19, v0
+	FMOVS F19, (R2)
 	ADD $4, R0
 	SUB $1, R1
 	CBNZ R1, single
@@ -7484,6 +8303,281 @@ rows1end:
 	FMOVQ F24, 16(R6)
 	FMOVQ F25, 32(R6)
 	FMOVQ F26, 48(R6)
+	ADD $64, R0
+	ADD $64, R1
+	SUB $1, R5
+	B tile1
+
+next1:
+
+done:
+	RET
+
+TEXT ·weighF32x3NEON(SB), NOSPLIT, $0-120
+	MOVD o_base+0(FP), R0
+	MOVD v_base+64(FP), R1
+	MOVD ahead+112(FP), R3
+	ADD R1, R3
+	MOVD ldv+88(FP), R4
+	MOVD cols+96(FP), R5
+	LSR $4, R5
+	MOVD rows+104(FP), R6
+	CMP $1, R6
+	BLT done
+
+tile1:
+	CMP $1, R5
+	BLT next1
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F27
+	FMOVQ 16(R6), F28
+	FMOVQ 32(R6), F29
+	FMOVQ 48(R6), F30
+	ADD R7, R6
+	FMOVQ 0(R6), F23
+	FMOVQ 16(R6), F24
+	FMOVQ 32(R6), F25
+	FMOVQ 48(R6), F26
+	ADD R7, R6
+	FMOVQ 0(R6), F19
+	FMOVQ 16(R6), F20
+	FMOVQ 32(R6), F21
+	FMOVQ 48(R6), F22
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD R8, R9
+	ADD R7, R9
+	MOVD R9, R10
+	ADD R7, R10
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows1rest
+
+rows1several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVQ 0(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d77b // fadd .4s v27, v27, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	FMOVQ 16(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d79c // fadd .4s v28, v28, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d718 // fadd .4s v24, v24, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	FMOVQ 32(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d739 // fadd .4s v25, v25, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	FMOVQ 48(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7de // fadd .4s v30, v30, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d75a // fadd .4s v26, v26, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 4(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 4(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVQ 0(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d77b // fadd .4s v27, v27, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	FMOVQ 16(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d79c // fadd .4s v28, v28, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d718 // fadd .4s v24, v24, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	FMOVQ 32(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d739 // fadd .4s v25, v25, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	FMOVQ 48(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7de // fadd .4s v30, v30, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d75a // fadd .4s v26, v26, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 8(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 8(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVQ 0(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d77b // fadd .4s v27, v27, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	FMOVQ 16(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d79c // fadd .4s v28, v28, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d718 // fadd .4s v24, v24, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	FMOVQ 32(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d739 // fadd .4s v25, v25, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	FMOVQ 48(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7de // fadd .4s v30, v30, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d75a // fadd .4s v26, v26, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 12(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 12(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVQ 0(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d77b // fadd .4s v27, v27, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	FMOVQ 16(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d79c // fadd .4s v28, v28, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d718 // fadd .4s v24, v24, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	FMOVQ 32(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d739 // fadd .4s v25, v25, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	FMOVQ 48(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7de // fadd .4s v30, v30, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d75a // fadd .4s v26, v26, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	PRFM 128(R3), PLDL2KEEP
+	PRFM 192(R3), PLDL2KEEP
+	ADD $256, R3
+	ADD $16, R8
+	ADD $16, R9
+	ADD $16, R10
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVQ 0(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d77b // fadd .4s v27, v27, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	FMOVQ 16(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d79c // fadd .4s v28, v28, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d718 // fadd .4s v24, v24, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	FMOVQ 32(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d739 // fadd .4s v25, v25, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	FMOVQ 48(R2), F3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7de // fadd .4s v30, v30, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d75a // fadd .4s v26, v26, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $64, R3
+	ADD $4, R8
+	ADD $4, R9
+	ADD $4, R10
+	SUB $1, R6
+	CBNZ R6, rows1single
+
+rows1end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F27, 0(R6)
+	FMOVQ F28, 16(R6)
+	FMOVQ F29, 32(R6)
+	FMOVQ F30, 48(R6)
+	ADD R7, R6
+	FMOVQ F23, 0(R6)
+	FMOVQ F24, 16(R6)
+	FMOVQ F25, 32(R6)
+	FMOVQ F26, 48(R6)
+	ADD R7, R6
+	FMOVQ F19, 0(R6)
+	FMOVQ F20, 16(R6)
+	FMOVQ F21, 32(R6)
+	FMOVQ F22, 48(R6)
 	ADD $64, R0
 	ADD $64, R1
 	SUB $1, R5
@@ -9230,6 +10324,299 @@ rows1end:
 	FMOVQ F24, 16(R6)
 	FMOVQ F25, 32(R6)
 	FMOVQ F26, 48(R6)
+	ADD $64, R0
+	ADD $32, R1
+	SUB $1, R5
+	B tile1
+
+next1:
+
+done:
+	RET
+
+TEXT ·weighF16x3NEON(SB), NOSPLIT, $0-120
+	MOVD o_base+0(FP), R0
+	MOVD v_base+64(FP), R1
+	MOVD ahead+112(FP), R3
+	ADD R1, R3
+	MOVD ldv+88(FP), R4
+	MOVD cols+96(FP), R5
+	LSR $4, R5
+	MOVD rows+104(FP), R6
+	CMP $1, R6
+	BLT done
+
+tile1:
+	CMP $1, R5
+	BLT next1
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F27
+	FMOVQ 16(R6), F28
+	FMOVQ 32(R6), F29
+	FMOVQ 48(R6), F30
+	ADD R7, R6
+	FMOVQ 0(R6), F23
+	FMOVQ 16(R6), F24
+	FMOVQ 32(R6), F25
+	FMOVQ 48(R6), F26
+	ADD R7, R6
+	FMOVQ 0(R6), F19
+	FMOVQ 16(R6), F20
+	FMOVQ 32(R6), F21
+	FMOVQ 48(R6), F22
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD R8, R9
+	ADD R7, R9
+	MOVD R9, R10
+	ADD R7, R10
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows1rest
+
+rows1several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVD 0(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d77b // fadd .4s v27, v27, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	FMOVD 8(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d79c // fadd .4s v28, v28, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d718 // fadd .4s v24, v24, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	FMOVD 16(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d739 // fadd .4s v25, v25, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	FMOVD 24(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7de // fadd .4s v30, v30, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d75a // fadd .4s v26, v26, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 4(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 4(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVD 0(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d77b // fadd .4s v27, v27, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	FMOVD 8(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d79c // fadd .4s v28, v28, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d718 // fadd .4s v24, v24, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	FMOVD 16(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d739 // fadd .4s v25, v25, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	FMOVD 24(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7de // fadd .4s v30, v30, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d75a // fadd .4s v26, v26, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 8(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 8(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVD 0(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d77b // fadd .4s v27, v27, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	FMOVD 8(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d79c // fadd .4s v28, v28, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d718 // fadd .4s v24, v24, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	FMOVD 16(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d739 // fadd .4s v25, v25, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	FMOVD 24(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7de // fadd .4s v30, v30, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d75a // fadd .4s v26, v26, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 12(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 12(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVD 0(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d77b // fadd .4s v27, v27, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	FMOVD 8(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d79c // fadd .4s v28, v28, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d718 // fadd .4s v24, v24, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	FMOVD 16(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d739 // fadd .4s v25, v25, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	FMOVD 24(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7de // fadd .4s v30, v30, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d75a // fadd .4s v26, v26, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	ADD $128, R3
+	ADD $16, R8
+	ADD $16, R9
+	ADD $16, R10
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVD 0(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d77b // fadd .4s v27, v27, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	FMOVD 8(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d79c // fadd .4s v28, v28, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d718 // fadd .4s v24, v24, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	FMOVD 16(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d739 // fadd .4s v25, v25, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	FMOVD 24(R2), F3
+	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7de // fadd .4s v30, v30, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d75a // fadd .4s v26, v26, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $32, R3
+	ADD $4, R8
+	ADD $4, R9
+	ADD $4, R10
+	SUB $1, R6
+	CBNZ R6, rows1single
+
+rows1end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F27, 0(R6)
+	FMOVQ F28, 16(R6)
+	FMOVQ F29, 32(R6)
+	FMOVQ F30, 48(R6)
+	ADD R7, R6
+	FMOVQ F23, 0(R6)
+	FMOVQ F24, 16(R6)
+	FMOVQ F25, 32(R6)
+	FMOVQ F26, 48(R6)
+	ADD R7, R6
+	FMOVQ F19, 0(R6)
+	FMOVQ F20, 16(R6)
+	FMOVQ F21, 32(R6)
+	FMOVQ F22, 48(R6)
 	ADD $64, R0
 	ADD $32, R1
 	SUB $1, R5
@@ -11383,6 +12770,338 @@ rows1end:
 	FMOVQ F24, 16(R6)
 	FMOVQ F25, 32(R6)
 	FMOVQ F26, 48(R6)
+	ADD $64, R0
+	ADD $16, R1
+	SUB $1, R5
+	B tile1
+
+next1:
+
+done:
+	RET
+
+TEXT ·weighI8x3NEON(SB), NOSPLIT, $0-120
+	MOVD o_base+0(FP), R0
+	MOVD v_base+64(FP), R1
+	MOVD ahead+112(FP), R3
+	ADD R1, R3
+	MOVD ldv+88(FP), R4
+	MOVD cols+96(FP), R5
+	LSR $4, R5
+	MOVD rows+104(FP), R6
+	CMP $1, R6
+	BLT done
+
+tile1:
+	CMP $1, R5
+	BLT next1
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ 0(R6), F27
+	FMOVQ 16(R6), F28
+	FMOVQ 32(R6), F29
+	FMOVQ 48(R6), F30
+	ADD R7, R6
+	FMOVQ 0(R6), F23
+	FMOVQ 16(R6), F24
+	FMOVQ 32(R6), F25
+	FMOVQ 48(R6), F26
+	ADD R7, R6
+	FMOVQ 0(R6), F19
+	FMOVQ 16(R6), F20
+	FMOVQ 32(R6), F21
+	FMOVQ 48(R6), F22
+	MOVD lde+56(FP), R7
+	LSL $2, R7
+	MOVD e_base+32(FP), R8
+	MOVD R8, R9
+	ADD R7, R9
+	MOVD R9, R10
+	ADD R7, R10
+	MOVD rows+104(FP), R6
+	MOVD R1, R2
+	SUB $4, R6
+	CMP $0, R6
+	BLT rows1rest
+
+rows1several:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 0(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d77b // fadd .4s v27, v27, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	FMOVS 4(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d79c // fadd .4s v28, v28, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d718 // fadd .4s v24, v24, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	FMOVS 8(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d739 // fadd .4s v25, v25, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	FMOVS 12(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7de // fadd .4s v30, v30, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d75a // fadd .4s v26, v26, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	ADD R4, R2
+	FMOVS 4(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 4(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 4(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 0(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d77b // fadd .4s v27, v27, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	FMOVS 4(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d79c // fadd .4s v28, v28, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d718 // fadd .4s v24, v24, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	FMOVS 8(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d739 // fadd .4s v25, v25, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	FMOVS 12(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7de // fadd .4s v30, v30, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d75a // fadd .4s v26, v26, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	ADD R4, R2
+	FMOVS 8(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 8(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 8(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 0(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d77b // fadd .4s v27, v27, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	FMOVS 4(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d79c // fadd .4s v28, v28, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d718 // fadd .4s v24, v24, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	FMOVS 8(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d739 // fadd .4s v25, v25, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	FMOVS 12(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7de // fadd .4s v30, v30, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d75a // fadd .4s v26, v26, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	ADD R4, R2
+	FMOVS 12(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 12(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 12(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 0(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d77b // fadd .4s v27, v27, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	FMOVS 4(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d79c // fadd .4s v28, v28, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d718 // fadd .4s v24, v24, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	FMOVS 8(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d739 // fadd .4s v25, v25, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	FMOVS 12(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7de // fadd .4s v30, v30, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d75a // fadd .4s v26, v26, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $64, R3
+	ADD $16, R8
+	ADD $16, R9
+	ADD $16, R10
+	SUB $4, R6
+	CMP $0, R6
+	BGE rows1several
+
+rows1rest:
+	ADD $4, R6
+	CMP $1, R6
+	BLT rows1end
+
+rows1single:
+	FMOVS 0(R8), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	FMOVS 0(R9), F1
+	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	FMOVS 0(R10), F2
+	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	FMOVS 0(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d77b // fadd .4s v27, v27, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	FMOVS 4(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d79c // fadd .4s v28, v28, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d718 // fadd .4s v24, v24, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	FMOVS 8(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d739 // fadd .4s v25, v25, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	FMOVS 12(R2), F3
+	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
+	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
+	WORD $0x4e21d863 // scvtf .4s v3, v3
+	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
+	WORD $0x4e24d7de // fadd .4s v30, v30, v4
+	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
+	WORD $0x4e24d75a // fadd .4s v26, v26, v4
+	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
+	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	ADD R4, R2
+	PRFM 0(R3), PLDL2KEEP
+	ADD $16, R3
+	ADD $4, R8
+	ADD $4, R9
+	ADD $4, R10
+	SUB $1, R6
+	CBNZ R6, rows1single
+
+rows1end:
+	MOVD ldo+24(FP), R7
+	LSL $2, R7
+	MOVD R0, R6
+	FMOVQ F27, 0(R6)
+	FMOVQ F28, 16(R6)
+	FMOVQ F29, 32(R6)
+	FMOVQ F30, 48(R6)
+	ADD R7, R6
+	FMOVQ F23, 0(R6)
+	FMOVQ F24, 16(R6)
+	FMOVQ F25, 32(R6)
+	FMOVQ F26, 48(R6)
+	ADD R7, R6
+	FMOVQ F19, 0(R6)
+	FMOVQ F20, 16(R6)
+	FMOVQ F21, 32(R6)
+	FMOVQ F22, 48(R6)
 	ADD $64, R0
 	ADD $16, R1
 	SUB $1, R5

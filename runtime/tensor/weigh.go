@@ -76,7 +76,7 @@ func (m *Matrix) Weigh(o []float32, ldo int, e []float32, lde, heads int, rows, 
 	}
 }
 
-// weigh is Weigh for n outputs, n = 1, 2 or tile.
+// weigh is Weigh for n ≤ tile outputs.
 func (m *Matrix) weigh(n int, o []float32, ldo int, e []float32, lde int, v []byte, ldv, cols, rows, ahead int) {
 	switch {
 	case cols%Lanes != 0 || m.Type == BF16:
@@ -87,6 +87,8 @@ func (m *Matrix) weigh(n int, o []float32, ldo int, e []float32, lde int, v []by
 			weighF32x1(o, ldo, e, lde, v, ldv, cols, rows, ahead)
 		case 2:
 			weighF32x2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+		case 3:
+			weighF32x3(o, ldo, e, lde, v, ldv, cols, rows, ahead)
 		default:
 			weighF32x4(o, ldo, e, lde, v, ldv, cols, rows, ahead)
 		}
@@ -96,6 +98,8 @@ func (m *Matrix) weigh(n int, o []float32, ldo int, e []float32, lde int, v []by
 			weighF16x1(o, ldo, e, lde, v, ldv, cols, rows, ahead)
 		case 2:
 			weighF16x2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+		case 3:
+			weighF16x3(o, ldo, e, lde, v, ldv, cols, rows, ahead)
 		default:
 			weighF16x4(o, ldo, e, lde, v, ldv, cols, rows, ahead)
 		}
@@ -105,6 +109,8 @@ func (m *Matrix) weigh(n int, o []float32, ldo int, e []float32, lde int, v []by
 			weighI8x1(o, ldo, e, lde, v, ldv, cols, rows, ahead)
 		case 2:
 			weighI8x2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
+		case 3:
+			weighI8x3(o, ldo, e, lde, v, ldv, cols, rows, ahead)
 		default:
 			weighI8x4(o, ldo, e, lde, v, ldv, cols, rows, ahead)
 		}
