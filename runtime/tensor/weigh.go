@@ -38,13 +38,17 @@ func asInt8(b []byte) []int8 {
 // widened is some rows and columns, a multiple of Lanes, as floats in the memory of wide: what many vectors visit is widened
 // once.
 func (m *Matrix) widened(rows, cols Range, wide []float32) *Matrix {
-	n, size := cols.Len(), m.Type.Size()
-	for i := range rows.Len() {
-		row := m.bytes(rows.From+i, rows.From+i+1)[cols.From*size : cols.To*size]
+	n, size, runs := cols.Len(), m.Type.Size(), rows.Len()
+	if n == m.Cols { // all in one
+		runs = 1
+	}
+	run := rows.Len() / runs * n
+	for i := range runs {
+		x := m.data[((rows.From+i)*m.Cols+cols.From)*size:][:run*size]
 		if m.Type == F16 {
-			widenF16(wide[i*n:][:n], row)
+			widenF16(wide[i*run:][:run], x)
 		} else {
-			widenI8(wide[i*n:][:n], asInt8(row))
+			widenI8(wide[i*run:][:run], asInt8(x))
 		}
 	}
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(wide))), 4*n*rows.Len())
