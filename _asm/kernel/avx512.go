@@ -361,7 +361,11 @@ func (g *vnni512) finish() {
 	if g.fields() > 1 && !g.whole {
 		g.separate()
 	}
-	for i := range n {
+	for i := 0; i < n; i += g.folded() {
+		if g.split == 2 {
+			g.foldPair(i)
+			continue
+		}
 		for half := g.split; half > 1; half /= 2 {
 			g.fold(i, half == g.split)
 		}
@@ -370,7 +374,7 @@ func (g *vnni512) finish() {
 	g.p("VPBROADCASTD tile_mul(AX), Z%d", mul)
 	for t := range g.tokens {
 		g.p("VPBROADCASTD %d(R14), Z%d", 4*t, add)
-		for i := range g.operands() {
+		for i := 0; i < g.operands(); i += g.folded() {
 			a := g.acc(t, i, 0)
 			g.p("VPMULLD Z%d, Z%d, Z%d", mul, a, a)
 			g.p("VPADDD Z%d, Z%d, Z%d", add, a, a)
@@ -379,6 +383,7 @@ func (g *vnni512) finish() {
 	rows := g.rows()
 	if g.pair {
 		rows /= 2
+		g.p("MOVQ tile_ldscales(AX), R12")
 	}
 	results86(g.file, rows, g.tokens, g.storeRows)
 }
@@ -396,6 +401,22 @@ func (g *vnni512) separate() {
 	}
 }
 
+// folded is the number of sums of which folding makes one register.
+func (g *vnni512) folded() int {
+	if g.split == 2 {
+		return 2
+	}
+	return 1
+}
+
+// foldPair adds the halves of sums i and i+1, and leaves those of i in the lower half of register i, those of i+1 in the upper.
+func (g *vnni512) foldPair(i int) {
+	tmp := g.ops[0]
+	g.p("VSHUFI64X2 $0x44, Z%d, Z%d, Z%d", i+1, i, tmp)
+	g.p("VSHUFI64X2 $0xEE, Z%d, Z%d, Z%d", i+1, i, i)
+	g.p("VPADDD Z%d, Z%d, Z%d", tmp, i, i)
+}
+
 // fold adds the upper half of the lanes that are in use to the lower half.
 func (g *vnni512) fold(i int, first bool) {
 	tmp := g.ops[0]
@@ -409,9 +430,9 @@ func (g *vnni512) fold(i int, first bool) {
 }
 
 func (g *vnni512) storeRows(t int, scaled bool) {
-	width := map[int]string{1: "Z", 2: "Y", 4: "X"}[g.split]
+	width := map[int]string{1: "Z", 2: "Z", 4: "X"}[g.split]
 	for r := range g.regs {
-		for f := range g.fields() {
+		for f := 0; f < g.fields(); f += g.folded() {
 			a, y := g.acc(t, r*g.fields()+f, 0), 4*(f*g.lanes()+16*r)
 			if g.pair {
 				g.storePair(a, y/2, scaled)
@@ -428,8 +449,8 @@ func (g *vnni512) storePair(a, y int, scaled bool) {
 	if scaled {
 		scale, sum := g.xs[0], g.ops[0]
 		g.p("VCVTDQ2PS Z%d, Z%d", a, a)
-		g.p("VMOVUPS %d(R12), Y%d", y, scale)
-		g.p("VINSERTF64X4 $1, %d(R12)(CX*1), Z%d, Z%d", y, scale, scale)
+		g.p("VMOVUPS %d(CX), Y%d", y, scale)
+		g.p("VINSERTF64X4 $1, %d(CX)(R12*1), Z%d, Z%d", y, scale, scale)
 		g.p("VMULPS Z%d, Z%d, Z%d", scale, a, a)
 		g.p("VMOVUPS %d(BX), Y%d", y, sum)
 		g.p("VINSERTF64X4 $1, %d(BX), Z%d, Z%d", second, sum, sum)

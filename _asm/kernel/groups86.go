@@ -22,8 +22,8 @@ func groups86(f *file, body func()) {
 }
 
 // results86 emits what becomes of the sums of a group, of panels of that many rows: they are results themselves, or they
-// are scaled and added to results, which are floats then. store does either for a token; it finds the results at BX, the
-// scales at R12, and the bytes to the scales of the next panel in CX.
+// are scaled and added to results, which are floats then. store does either for a token; it finds the results at BX and
+// the scales at CX.
 func results86(f *file, rows, tokens int, store func(t int, scaled bool)) {
 	sums, done := f.newLabel("sums"), f.newLabel("stored")
 	each := func(scaled bool) {
@@ -35,10 +35,9 @@ func results86(f *file, rows, tokens int, store func(t int, scaled bool)) {
 		}
 	}
 	f.p("MOVQ DX, BX")
-	f.p("MOVQ tile_scales(AX), R12")
-	f.p("TESTQ R12, R12")
+	f.p("MOVQ tile_scales(AX), CX")
+	f.p("TESTQ CX, CX")
 	f.p("JZ %s", sums)
-	f.p("MOVQ tile_ldscales(AX), CX")
 	f.p("ADDQ $%d, tile_scales(AX)", 4*rows)
 	each(true)
 	f.p("JMP %s", done)
@@ -51,7 +50,7 @@ func results86(f *file, rows, tokens int, store func(t int, scaled bool)) {
 func result86(f *file, register string, off int, scaled bool) {
 	if scaled {
 		f.p("VCVTDQ2PS %s, %s", register, register)
-		f.p("VMULPS %d(R12), %s, %s", off, register, register)
+		f.p("VMULPS %d(CX), %s, %s", off, register, register)
 		f.p("VADDPS %d(BX), %s, %s", off, register, register)
 	}
 	f.p("VMOVUPS %s, %d(BX)", register, off)

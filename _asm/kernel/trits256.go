@@ -43,15 +43,17 @@ func (g *trits256) function() {
 		tritShuffle(g.file, yTable, func(v int) int { return v % 3 })
 	}
 	panels86(g.file, tritRows, func() {
-		for i := range ySums {
-			g.p("VPXOR Y%d, Y%d, Y%d", i, i, i)
-		}
-		if g.vnni {
-			g.loopOf("CX")
-		} else {
-			g.blocks()
-		}
-		g.finish()
+		groups86(g.file, func() {
+			for i := range ySums {
+				g.p("VPXOR Y%d, Y%d, Y%d", i, i, i)
+			}
+			if g.vnni {
+				g.loopOf("CX")
+			} else {
+				g.blocks()
+			}
+			g.finish()
+		})
 	})
 }
 
@@ -166,10 +168,9 @@ func (g *trits256) blocks() {
 	}
 }
 
-// finish makes the digits' sums, and stores them.
+// finish makes the digits' sums, and results of them.
 func (g *trits256) finish() {
-	g.p("VPBROADCASTD tile_add(AX), Y%d", yX)
-	g.p("MOVQ tile_y(AX), DX")
+	g.p("VPBROADCASTD (R14), Y%d", yX)
 	for i := range trits {
 		if g.vnni && i < trits-1 {
 			g.p("VPBROADCASTD %s, Y%d", g.word(tritInverses[i]), yOther)
@@ -181,7 +182,11 @@ func (g *trits256) finish() {
 				g.p("VPMULLD Y%d, Y%d, Y%d", yOther, sum, sum)
 			}
 			g.p("VPADDD Y%d, Y%d, Y%d", yX, sum, sum)
-			g.p("VMOVDQU Y%d, %d(DX)", sum, 64*i+32*h)
 		}
 	}
+	results86(g.file, tritRows, 1, func(_ int, scaled bool) {
+		for i := range ySums {
+			result86(g.file, fmt.Sprintf("Y%d", i), 64*(i%trits)+32*(i/trits), scaled)
+		}
+	})
 }

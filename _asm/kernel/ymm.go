@@ -95,19 +95,21 @@ func (g *ymm) function(name string) {
 			g.p("MOVQ tile_ahead(AX), R12")
 			g.p("ADDQ DI, R12")
 		}
-		for i := range g.copies() * g.tokens * operandsY {
-			g.p("VPXOR Y%d, Y%d, Y%d", i, i, i)
-		}
-		for i := range frame / 32 {
-			g.p("VMOVDQU Y%d, %d(SP)", i, 32*i)
-		}
-		if g.wide() {
-			g.p("MOVQ CX, BX")
-			g.block()
-		} else {
-			g.blocks()
-		}
-		g.finish()
+		groups86(g.file, func() {
+			for i := range g.copies() * g.tokens * operandsY {
+				g.p("VPXOR Y%d, Y%d, Y%d", i, i, i)
+			}
+			for i := range frame / 32 {
+				g.p("VMOVDQU Y%d, %d(SP)", i, 32*i)
+			}
+			if g.wide() {
+				g.p("MOVQ CX, BX")
+				g.block()
+			} else {
+				g.blocks()
+			}
+			g.finish()
+		})
 	})
 }
 
@@ -115,6 +117,7 @@ func (g *ymm) begin(name string, frame int) {
 	fmt.Fprintf(&g.body, "\n// func %s(t *tile)\nTEXT ·%s(SB), NOSPLIT, $%d-8\n", name, name, frame)
 	g.p("MOVQ t+0(FP), AX")
 	g.p("MOVQ tile_ldx(AX), R8")
+	g.p("MOVQ tile_ldy(AX), R9")
 }
 
 // allocate hands out the registers above the sums.
@@ -164,23 +167,30 @@ func (g *ymm) allocate() {
 	g.constant = held("y"+words[2:], repeat(words, 8))
 }
 
-// blocks emits all steps, in blocks after which 16-bit sums are widened.
+// blocks emits all steps, in blocks after which 16-bit sums are widened, those of the last block in registers.
 func (g *ymm) blocks() {
-	next := g.newLabel("next")
+	next, last := g.newLabel("next"), g.newLabel("last")
+	ones := g.rodata("y00010001", repeat("0x00010001", 8))
 	g.at(next)
 	g.p("MOVQ tile_block(AX), BX")
 	g.p("CMPQ CX, BX")
 	g.p("CMOVQLT CX, BX")
 	g.p("SUBQ BX, CX")
 	g.block()
+	g.p("TESTQ CX, CX")
+	g.p("JZ %s", last)
 	for i := range g.tokens * operandsY {
-		g.p("VPMADDWD %s, Y%d, Y%d", g.rodata("y00010001", repeat("0x00010001", 8)), i, g.product)
+		g.p("VPMADDWD %s, Y%d, Y%d", ones, i, g.product)
 		g.p("VPADDD %d(SP), Y%d, Y%d", 32*i, g.product, g.product)
 		g.p("VMOVDQU Y%d, %d(SP)", g.product, 32*i)
 		g.p("VPXOR Y%d, Y%d, Y%d", i, i, i)
 	}
-	g.p("TESTQ CX, CX")
-	g.p("JNZ %s", next)
+	g.p("JMP %s", next)
+	g.at(last)
+	for i := range g.tokens * operandsY {
+		g.p("VPMADDWD %s, Y%d, Y%d", ones, i, i)
+		g.p("VPADDD %d(SP), Y%d, Y%d", 32*i, i, i)
+	}
 }
 
 // block emits a loop of BX steps.
@@ -308,21 +318,15 @@ func (g *ymm) bytes(off, i, copy int) {
 	}
 }
 
-// finish applies mul and add and stores the sums: those of operand f of register r are rows f·lanes+8·r … of the part,
+// finish applies mul and add and makes results of the sums: those of operand f of register r are rows f·lanes+8·r … of the part,
 // of single bits f·lanes … and (4+f)·lanes ….
 func (g *ymm) finish() {
-	g.p("MOVQ tile_y(AX), DX")
-	g.p("MOVQ tile_ldy(AX), R9")
 	mul, add := g.xs[0], g.operand
 	g.p("VPBROADCASTD tile_mul(AX), Y%d", mul)
-	lanes := g.stride() / 4
 	for t := range g.tokens {
-		g.p("VPBROADCASTD (tile_add+%d)(AX), Y%d", 4*t, add)
+		g.p("VPBROADCASTD %d(R14), Y%d", 4*t, add)
 		for i := range operandsY {
 			a := g.acc(t, i, 0)
-			if !g.wide() {
-				g.p("VMOVDQU %d(SP), Y%d", 32*a, a)
-			}
 			if g.copies() > 1 {
 				g.p("VPADDD Y%d, Y%d, Y%d", g.acc(t, i, 1), a, a)
 			}
@@ -331,16 +335,23 @@ func (g *ymm) finish() {
 			}
 			g.p("VPMULLD Y%d, Y%d, Y%d", mul, a, a)
 			g.p("VPADDD Y%d, Y%d, Y%d", add, a, a)
-			if g.bits == 1 {
-				g.p("VMOVDQU X%d, %d(DX)", a, 4*i*lanes)
-				g.p("VEXTRACTI128 $1, Y%d, %d(DX)", a, 4*(operandsY+i)*lanes)
-				continue
-			}
-			g.p("VMOVDQU Y%d, %d(DX)", a, 4*(i%g.fields()*lanes+i/g.fields()*8))
 		}
-		if t < g.tokens-1 {
-			g.p("ADDQ R9, DX")
+	}
+	results86(g.file, g.rows, g.tokens, g.store)
+}
+
+// store makes results of the sums of a token.
+func (g *ymm) store(t int, scaled bool) {
+	lanes := g.stride() / 4
+	for i := range operandsY {
+		a := g.acc(t, i, 0)
+		if g.bits > 1 {
+			result86(g.file, fmt.Sprintf("Y%d", a), 4*(i%g.fields()*lanes+i/g.fields()*8), scaled)
+			continue
 		}
+		g.p("VEXTRACTI128 $1, Y%d, X%d", a, g.operand)
+		result86(g.file, fmt.Sprintf("X%d", a), 4*i*lanes, scaled)
+		result86(g.file, fmt.Sprintf("X%d", g.operand), 4*(operandsY+i)*lanes, scaled)
 	}
 }
 

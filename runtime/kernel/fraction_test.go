@@ -9,23 +9,40 @@ import (
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/kernel"
 	"github.com/lowpack/lowpack/runtime/kernel/ceiling"
+	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 // product is a Task: panels of a matrix times a batch.
 type product struct {
-	w   *kernel.Weights
-	y   []int32
-	ldy int
-	x   *kernel.Activations
+	w      *kernel.Weights
+	y      []int32
+	scaled []float32 // in place of y, with scales of groups
+	ldy    int
+	x      *kernel.Activations
 }
 
-func (p *product) Do(from, to int) { p.w.Mul(p.y, p.ldy, p.x, from, to) }
+func (p *product) Do(from, to int) {
+	if p.scaled != nil {
+		p.w.MulScaled(p.scaled, p.ldy, p.x, from, to)
+	} else {
+		p.w.Mul(p.y, p.ldy, p.x, from, to)
+	}
+}
+
+// bytes of weights, and of the scales of groups.
+func (p *product) bytes() int {
+	if p.scaled == nil {
+		return p.w.Bytes()
+	}
+	return p.w.Bytes() + 4*p.w.Shape.M*p.w.Groups()
+}
 
 // BenchmarkFractions measures kernels against the limits of the machine, in turns with them, and reports the fastest of
 // many runs of each: docs/KERNELS.md is made of its figures.
 //
 //	memory/…: matrix–vector products over 256 MB of weights, as a fraction of what a loop that only reads gets
 //	cache/…:  the same over 512 KiB, in GB/s
+//	groups/…: matrix–vector products with scales of groups of columns, over 256 MB and, in GB/s, over 512 KiB
 //	multiply/…: matrix–matrix products, as a fraction of a loop that only multiplies in registers
 func BenchmarkFractions(b *testing.B) {
 	for _, threads := range []int{1, 2} {
@@ -37,8 +54,13 @@ func BenchmarkFractions(b *testing.B) {
 			}
 			for _, alphabet := range alphabets(b, k) {
 				name := fmt.Sprintf("%v-%s/threads%d", k, alphabet, threads)
-				b.Run("memory/"+name, func(b *testing.B) { vector(b, k, alphabet, pool, 256<<20, 1500*time.Millisecond) })
-				b.Run("cache/"+name, func(b *testing.B) { vector(b, k, alphabet, pool, 512<<10, 100*time.Millisecond) })
+				b.Run("memory/"+name, func(b *testing.B) { vector(b, k, alphabet, 0, pool, 256<<20, 1500*time.Millisecond) })
+				b.Run("cache/"+name, func(b *testing.B) { vector(b, k, alphabet, 0, pool, 512<<10, 100*time.Millisecond) })
+				for _, group := range []int{128, 64, 32, 16} {
+					name := fmt.Sprintf("groups/%s/group%d", name, group)
+					b.Run(name+"/memory", func(b *testing.B) { vector(b, k, alphabet, group, pool, 256<<20, time.Second) })
+					b.Run(name+"/cache", func(b *testing.B) { vector(b, k, alphabet, group, pool, 512<<10, 100*time.Millisecond) })
+				}
 				for _, tokens := range []int{4, 8, 32, 128} {
 					b.Run(fmt.Sprintf("multiply/%s/tokens%d", name, tokens), func(b *testing.B) { batch(b, k, alphabet, pool, tokens) })
 				}
@@ -63,7 +85,7 @@ func alphabets(b *testing.B, k *kernel.Kernel) []string {
 }
 
 // bind makes a matrix of about the given number of packed bytes, with 2560 columns.
-func bind(b *testing.B, k *kernel.Kernel, alphabet string, bytes, tokens int) (*product, func()) {
+func bind(b *testing.B, k *kernel.Kernel, alphabet string, group, bytes, tokens int) (*product, func()) {
 	name := k.Layout
 	if name == "*" {
 		name = "blocked"
@@ -92,15 +114,23 @@ func bind(b *testing.B, k *kernel.Kernel, alphabet string, bytes, tokens int) (*
 	if k.Layout == "*" {
 		clear(packed)
 	}
-	w, err := kernel.BindWith(k, l, s, packed, 0)
+	w, err := kernel.BindWith(k, l, s, packed, group)
 	if err != nil {
 		b.Skip(err)
 	}
-	return &product{w, make([]int32, tokens*s.M), s.M, kernel.NewActivations(tokens, columns)}, func() { w.Close(); buffer.Free() }
+	p := &product{w: w, ldy: s.M, x: kernel.NewActivations(tokens, columns)}
+	if w.Groups() == 1 {
+		p.y = make([]int32, tokens*s.M)
+	} else if err := w.Scale(make([]float32, s.M*w.Groups()), tensor.ScaleAdd); err != nil {
+		b.Fatal(err)
+	} else {
+		p.scaled = make([]float32, tokens*s.M)
+	}
+	return p, func() { w.Close(); buffer.Free() }
 }
 
-func vector(b *testing.B, k *kernel.Kernel, alphabet string, pool *kernel.Pool, bytes int, d time.Duration) {
-	p, done := bind(b, k, alphabet, bytes, 1)
+func vector(b *testing.B, k *kernel.Kernel, alphabet string, group int, pool *kernel.Pool, bytes int, d time.Duration) {
+	p, done := bind(b, k, alphabet, group, bytes, 1)
 	defer done()
 	chunk := p.w.Chunk(1, pool.Threads())
 	r := &ceiling.Reader{Memory: p.w.Memory()} // the same bytes: the place in memory makes a difference of a fifth
@@ -114,7 +144,7 @@ func vector(b *testing.B, k *kernel.Kernel, alphabet string, pool *kernel.Pool, 
 				muls.run(pool, (i+n/2)%n)
 			}
 		}
-		read, mul := ceiling.GBs(r.Bytes(), reads.total()), ceiling.GBs(p.w.Bytes(), muls.total())
+		read, mul := ceiling.GBs(r.Bytes(), reads.total()), ceiling.GBs(p.bytes(), muls.total())
 		b.ReportMetric(read, "readGB/s")
 		b.ReportMetric(mul, "GB/s")
 		b.ReportMetric(mul/read, "fraction")
@@ -153,7 +183,7 @@ func (s *slices) total() (d time.Duration) {
 }
 
 func batch(b *testing.B, k *kernel.Kernel, alphabet string, pool *kernel.Pool, tokens int) {
-	p, done := bind(b, k, alphabet, 1<<20, tokens)
+	p, done := bind(b, k, alphabet, 0, 1<<20, tokens)
 	defer done()
 	m := &ceiling.Multiplier{ISA: k.ISA}
 	const parts = 200

@@ -16,7 +16,8 @@ type panelFuncs struct {
 	bits                  [2]family // sign weights in VNNI4 order
 	trits                 []func(*tile)
 	base3                 operands
-	batch                 int // tokens from which on Vec-LUT is better than multiplying
+	batch                 int  // tokens from which on Vec-LUT is better than multiplying
+	grouped               bool // functions for fields of a layout and for base-3 bytes are
 	about                 string
 }
 
@@ -65,9 +66,15 @@ func (p *panelFuncs) fields(layout string, bits, wide int, alphabets ...string) 
 		Layout: layout, Alphabets: alphabets, ISA: p.isa, step: 4, About: "codes looked up by byte shuffles, " + p.about,
 		bind: func(w *Weights) (product, error) {
 			values := stored[w.Layout.Spec().Alphabet]
-			return newTiled(w, w.Layout.(pack.Paneled), w.packed, parts32(bits, wide, funcs), p.lookup(values, bits))
+			return newTiled(w, w.Layout.(pack.Paneled), w.packed, p.parts(bits, wide, funcs), p.lookup(values, bits))
 		},
 	}
+}
+
+// parts is the family of functions that multiply 32 rows of fields at a time, one group of four columns per step. Panels
+// of 64 rows interleave two such parts.
+func (p *panelFuncs) parts(bits, wide int, funcs []func(*tile)) family {
+	return family{funcs: funcs, columns: 4, grouped: p.grouped, parts: 1 + wide, partBytes: 16 * bits, partRows: 4 * bits}
 }
 
 // int4 makes the kernel for int4, whose lower and upper fields are summed together where there are functions for that: 16
@@ -93,7 +100,7 @@ func (p *panelFuncs) whole(layout, alphabet string, bits, wide int, funcs []func
 	return &Kernel{
 		Layout: layout, Alphabets: []string{alphabet}, ISA: p.isa, step: 4, About: p.about,
 		bind: func(w *Weights) (product, error) {
-			return newTiled(w, w.Layout.(pack.Paneled), w.packed, parts32(bits, wide, funcs), o)
+			return newTiled(w, w.Layout.(pack.Paneled), w.packed, p.parts(bits, wide, funcs), o)
 		},
 	}
 }
@@ -113,7 +120,7 @@ func (p *panelFuncs) trit() *Kernel {
 	return &Kernel{
 		Layout: "vnni4t", Alphabets: []string{pack.Ternary.Name}, ISA: p.isa, step: 4, About: "remainders by powers of three, " + p.about,
 		bind: func(w *Weights) (product, error) {
-			return newTiled(w, w.Layout.(pack.Paneled), w.packed, family{funcs: p.trits, columns: 4}, p.base3)
+			return newTiled(w, w.Layout.(pack.Paneled), w.packed, family{funcs: p.trits, columns: 4, grouped: p.grouped}, p.base3)
 		},
 	}
 }

@@ -87,12 +87,6 @@ type family struct {
 	pairs []func(*tile)
 }
 
-// parts32 is the family of functions that multiply 32 rows of fields at a time, one group of four columns per step. Panels
-// of 64 rows interleave two such parts.
-func parts32(bits, wide int, funcs []func(*tile)) family {
-	return family{funcs: funcs, columns: 4, parts: 1 + wide, partBytes: 16 * bits, partRows: 4 * bits}
-}
-
 // operands says how a weight follows from the operand that a kernel multiplies: mul·operand + add; and gives what a
 // kernel needs to make the operands.
 type operands struct {

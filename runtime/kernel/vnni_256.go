@@ -27,7 +27,7 @@ func kernels256() []*Kernel {
 		four:   [2][]func(*tile){fields4Rows32VNNI256, fields4Rows64VNNI256},
 		eight:  [2][]func(*tile){fields8Rows32VNNI256, fields8Rows64VNNI256},
 		lookup: unsigned256, int1: one, mostOnes: mostOnes, int8: digits[pack.Int8.Name], bits: bits,
-		trits: tritsVNNI256Funcs, base3: base3,
+		trits: tritsVNNI256Funcs, base3: base3, grouped: true,
 		batch: 20, about: "256-bit dot products",
 	}
 	avx2 := panelFuncs{
@@ -37,7 +37,7 @@ func kernels256() []*Kernel {
 		four:   [2][]func(*tile){fields4Rows32256, fields4Rows64256},
 		eight:  [2][]func(*tile){fields8Rows32256, fields8Rows64256},
 		lookup: unsigned256, int1: one, mostOnes: mostOnes, int8: operands{mul: 1}, bits: bits,
-		trits: trits256Funcs, base3: base3,
+		trits: trits256Funcs, base3: base3, grouped: true,
 		batch: 20, about: "products of two columns summed in 16 bits",
 	}
 	list := append(vnni.kernels(), avx2.kernels()...)
