@@ -80,6 +80,21 @@ generate after 20, 2 threads`
 	}
 }
 
+// TestModelNoise measures everything again, as often as is allowed.
+func TestModelNoise(t *testing.T) {
+	o := quickModel()
+	o.MaxSpread, o.Prompts, o.Threads = 1e-12, []int{9}, []int{1}
+	r, err := Model(context.Background(), tiny(t, ""), o)
+	if !errors.Is(err, ErrNoise) || r == nil || len(r.Rows) != 4 {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	for i := range r.Rows {
+		if row := &r.Rows[i]; !row.Noise || row.TokensPerSec <= 0 {
+			t.Errorf("%+v", row)
+		}
+	}
+}
+
 // cacheBytes of n positions of a model, from its description.
 func cacheBytes(t *testing.T, path string, n int) float64 {
 	t.Helper()

@@ -132,6 +132,7 @@ func newStage(f *packed.File, o engine.Options) (*stage, error) {
 // prompt computes a prompt from an empty sequence, again and again.
 func (s *stage) prompt(ctx context.Context, tokens int, limits func(time.Duration)) ([]time.Duration, error) {
 	c := s.chunks[:1]
+	c[0].Seq.Truncate(0) // what an attempt before has left
 	c[0].Tokens = text(tokens, s.vocab)
 	if err := s.engine.Forward(ctx, c); err != nil { // warm-up
 		return nil, err
