@@ -166,10 +166,7 @@ func (e *Engine) input(n int, k prepareTask) {
 	if k.fan.codes {
 		k.quant.Reset(n)
 	}
-	e.run(n, 1, &p.prepare)
-	if k.fan.codes {
-		k.quant.Finish()
-	}
+	e.run(n, max(1, min(n/(4*e.opt.Threads), mostPrepared)), &p.prepare)
 }
 
 // multiply computes the outputs of a fan in y, and adds them to add if there is one.

@@ -29,6 +29,7 @@ type fan struct {
 	matrices []matrix
 	units    int
 	codes    bool // some matrix has codes and wants quantized vectors
+	floats   bool // some matrix has floats and wants the vectors themselves
 }
 
 // Sizes of the units of work. A chunk must be long against the shared counter, and short against the whole, so that the
@@ -47,6 +48,7 @@ func (f *fan) add(m matrix) {
 	if m.codes != nil {
 		m.unit, f.codes = m.codes.PanelRows(), true
 	} else {
+		f.floats = true
 		m.unit = max(4, unitBytes/(m.floats.Cols*m.floats.Type.Size())&^3)
 	}
 	m.units = (m.rows + m.unit - 1) / m.unit

@@ -47,6 +47,9 @@ type prepareTask struct {
 	quant  *kernel.Activations
 }
 
+// mostPrepared is how many tokens a worker prepares at once, at most: few enough for all to have work.
+const mostPrepared = 8
+
 func (k *prepareTask) Do(from, to int) {
 	p, n := &k.pass, k.fan.in
 	for t := from; t < to; t++ {
@@ -54,7 +57,11 @@ func (k *prepareTask) Do(from, to int) {
 		if k.rows != nil {
 			row = k.rows[t]
 		}
-		src, x := k.src[row*k.stride:][:n], p.x[t*n:][:n]
+		at := from // what is wanted quantized only passes by, and its place stays in the cache
+		if k.fan.floats {
+			at = t
+		}
+		src, x := k.src[row*k.stride:][:n], p.x[at*n:][:n]
 		if k.gated {
 			p.gate(src, src, k.src[row*k.stride+n:][:n])
 		}
@@ -70,6 +77,7 @@ func (k *prepareTask) Do(from, to int) {
 			var ok bool
 			p.step[t], ok = tensor.Quantize(k.quant.Row(t), x, maxabs)
 			finite = finite && ok
+			k.quant.FinishRow(t)
 		}
 		p.check(row, finite)
 	}

@@ -14,7 +14,8 @@ const MaxActivation = 127
 const sumBlock = 32
 
 // Activations is a batch of int8 vectors, one per token. The rows of tokens 0 … N−1 are written through Row, then Finish
-// makes them ready for any number of Mul calls, which may run in parallel.
+// makes them ready for any number of Mul calls, which may run in parallel. Who writes rows in parallel calls Reset before,
+// and FinishRow after each of them instead.
 //
 // Rows lie Stride bytes apart. The stride is an odd multiple of 64, so that the same column of many tokens does not fall
 // into one set of a cache, and leaves at least 64 zero bytes behind a row, so that kernels may read beyond column K.
@@ -41,12 +42,19 @@ func NewActivations(maxN, k int) *Activations {
 	return x
 }
 
-// Reset selects the first n tokens. Their rows keep what they held.
+// Reset selects the first n tokens. Their rows keep what they held, and are to be finished again.
 func (x *Activations) Reset(n int) {
 	if n < 0 || n > x.maxN {
 		panic(fmt.Sprintf("kernel: %d tokens in room for %d", n, x.maxN))
 	}
 	x.N = n
+	x.adds.forget()
+	clear(x.columns.ready)
+	clear(x.nibbles.ready)
+	clear(x.pairs.ready)
+	for i := range x.quads {
+		clear(x.quads[i].ready)
+	}
 }
 
 // Row is the vector of token t, K elements in −127 … 127, to be written before Finish.
@@ -59,21 +67,20 @@ func (x *Activations) plain(t0, _ int) (first []int8, stride int) {
 
 // Finish derives what kernels need of the rows. It must follow every change of them.
 func (x *Activations) Finish() {
-	x.adds.forget()
-	clear(x.columns.ready)
-	clear(x.nibbles.ready)
-	clear(x.pairs.ready)
-	for i := range x.quads {
-		clear(x.quads[i].ready)
-	}
+	x.Reset(x.N)
 	for t := range x.N {
-		row, sums := x.rows[t*x.Stride:][:x.Stride], x.sums[t*x.sumStride():][:x.sumStride()]
-		total := int32(0)
-		for i := range sums {
-			sums[i] = total
-			if i*sumBlock < x.K {
-				total += sum32(row[i*sumBlock:])
-			}
+		x.FinishRow(t)
+	}
+}
+
+// FinishRow is Finish for one row. It must follow a Reset and every change of the row.
+func (x *Activations) FinishRow(t int) {
+	row, sums := x.rows[t*x.Stride:][:x.Stride], x.sums[t*x.sumStride():][:x.sumStride()]
+	total := int32(0)
+	for i := range sums {
+		sums[i] = total
+		if i*sumBlock < x.K {
+			total += sum32(row[i*sumBlock:])
 		}
 	}
 }
