@@ -113,8 +113,8 @@ func (m *Matrix) dots(n int, y []float32, ldy int, w []byte, ldw int, x []float3
 	}
 }
 
-// streamAhead is how many bytes ahead one stream through memory is announced best.
-const streamAhead = 1024
+// How many bytes ahead memory is announced best: of one stream, and of tiles of rows, which the processor does not follow.
+const streamAhead, tileAhead = 1024, 8192
 
 // stream is Mul for n ≤ tile vectors that lie side by side, and rows that come from memory once.
 func (m *Matrix) stream(y []float32, ldy int, x []float32, n int, rows Range, ahead int) {
@@ -144,7 +144,7 @@ func (m *Matrix) streams(n int, y []float32, ldy int, w []byte, ldw int, x []flo
 	case m.Type == F32 && n == 3:
 		streamF32x3(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	case m.Type == F32:
-		streamF32x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
+		dotF32x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, max(ahead, tileAhead)) // bound by loads of vectors, row after row
 	case n == 1:
 		streamF16x1(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	case n == 2:
