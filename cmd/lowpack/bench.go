@@ -35,7 +35,7 @@ a text; and how long and how much memory the first token takes.
 			&cli.StringFlag{Name: "prompt", Value: "128,512", Usage: "tokens of the prompts to read, as a `LIST`"},
 			&cli.IntFlag{Name: "generate", Value: 128, Usage: "tokens to generate: `N` per sequence"},
 			&cli.StringFlag{Name: "batch", Value: "1,8,32", Usage: "sequences to generate at once, as a `LIST`"},
-			&cli.StringFlag{Name: "context", Value: "128,2048,8192", Usage: "tokens in front of those that are timed, as a `LIST`"},
+			&cli.StringFlag{Name: "context", Value: "128,2048,8000", Usage: "tokens in front of those that are timed, as a `LIST`"},
 		}, benchFlags()...),
 		Action:      runBench,
 		Subcommands: []*cli.Command{benchKernelsCommand(), benchMachineCommand()},
