@@ -78,15 +78,23 @@ func announce(f *file) {
 	f.p("PREFETCHT1 (R12)")
 }
 
-// announce emits the announcement of weights of a loop. Pairs of panels are two streams and go slowly, through many tokens:
-// there it pays to name every line of both.
-func (g *vnni512) announce() {
-	if !g.pair {
+// vectorAhead is how many bytes ahead weights of one token are announced.
+const vectorAhead = 12 << 10
+
+// announce emits the announcement of weights of a loop of so many steps. One token takes every second line, far ahead.
+// Pairs of panels are two streams and go slowly, through many tokens: there it pays to name every line of both.
+func (g *vnni512) announce(unroll int) {
+	switch {
+	case g.pair:
+		g.p("PREFETCHT1 4096(DI)")
+		g.p("PREFETCHT1 4096(DI)(R11*1)")
+	case g.tokens == 1:
+		for at := 0; at < unroll*g.regs*pace; at += 2 * pace {
+			g.p("PREFETCHT1 %d(DI)", vectorAhead+at)
+		}
+	default:
 		announce(g.file)
-		return
 	}
-	g.p("PREFETCHT1 4096(DI)")
-	g.p("PREFETCHT1 4096(DI)(R11*1)")
 }
 
 func avx512File() *file {
@@ -141,7 +149,7 @@ func (g *vnni512) group() {
 	g.p("JLT %s", rest)
 	g.p("PCALIGN $64")
 	g.at(loop)
-	g.announce()
+	g.announce(unroll)
 	for u := range unroll {
 		g.step(u, u%g.copies, false)
 	}

@@ -54,8 +54,7 @@ func (l *limits) close() { l.pool.Close() }
 
 // readOnce reads readBytes of memory.
 func (l *limits) readOnce() {
-	const chunk = 4 // 128 KiB, as kernels do
-	l.pool.Run(l.read.parts, chunk, l.read)
+	l.pool.Run(l.read.parts, ceiling.ReadChunk, l.read)
 	l.read.at = (l.read.at + 1) % l.read.of
 }
 

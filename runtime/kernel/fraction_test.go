@@ -136,7 +136,7 @@ func vector(b *testing.B, k *kernel.Kernel, alphabet string, group int, pool *ke
 	r := &ceiling.Reader{Memory: p.w.Memory()} // the same bytes: the place in memory makes a difference of a fifth
 	const part = 8 << 20                       // short enough for some runs to be undisturbed, all together too large for a cache
 	n := max(1, bytes/part)
-	reads, muls := newSlices(r, r.Parts(), 4, n), newSlices(p, p.w.Panels(), chunk, n)
+	reads, muls := newSlices(r, r.Parts(), ceiling.ReadChunk, n), newSlices(p, p.w.Panels(), chunk, n)
 	for b.Loop() {
 		for start := time.Now(); time.Since(start) < d; {
 			for i := range n {

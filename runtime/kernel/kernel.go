@@ -195,6 +195,12 @@ func (w *Weights) batchPanels(tokens int) int {
 func (w *Weights) Chunk(tokens, threads int) int {
 	threads = max(threads, 1)
 	parts := w.bytes / chunkBytes
+	switch {
+	case tokens == 1 && threads == 1:
+		parts = 1 // sums of one token stay in a cache
+	case tokens == 1:
+		parts = min(parts, max(vectorParts*threads, w.bytes/vectorBytes))
+	}
 	if b := w.batchPanels(tokens); b > 1 {
 		if parts = w.Panels() / b; threads == 1 {
 			parts = 1 // the more rows the better
@@ -208,9 +214,12 @@ func (w *Weights) Chunk(tokens, threads int) int {
 	return chunk
 }
 
-// chunkBytes are the weights that a worker takes at once. Smaller chunks begin in cold memory more often; larger ones leave
-// a core that is busy elsewhere with too much in hand.
-const chunkBytes = 256 << 10
+// chunkBytes are the weights that a worker takes at once, with one token those of a vectorParts-th of its share, up to
+// vectorBytes: smaller chunks begin in cold memory more often, larger ones leave a core that is busy elsewhere with too much in hand.
+const (
+	chunkBytes  = 256 << 10
+	vectorParts = 3
+)
 
 // packedAgain holds what kernels make of weights.
 var packedAgain offheap.Arena

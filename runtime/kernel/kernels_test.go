@@ -355,7 +355,11 @@ func TestChunk(t *testing.T) {
 					t.Errorf("%v: %d panels at once for %d threads", k, chunk, threads)
 				}
 				rows, tables := chunk*w.PanelRows(), w.batchPanels(tokens) > 1
-				if tables && rows < 256 || !tables && w.Bytes()/w.Panels()*chunk > 2*chunkBytes {
+				most := chunkBytes
+				if tokens == 1 {
+					most = vectorBytes
+				}
+				if tables && rows < 256 || !tables && threads > 1 && w.Bytes()/w.Panels()*chunk > 2*most {
 					t.Errorf("%v: %d rows at once for %d tokens, %d threads", k, rows, tokens, threads)
 				}
 			}

@@ -37,7 +37,7 @@ type rowProduct struct {
 }
 
 func (p *rowProduct) mul(c call) {
-	tiles, run := ceilDiv(c.t1-c.t0, len(p.funcs)), max(1, runBytes/p.bytes)
+	tiles, run := ceilDiv(c.t1-c.t0, len(p.funcs)), runOf(p.bytes, c.t1-c.t0)
 	end := min(c.p1*p.w.rows, p.w.Shape.M)
 	for from := c.p0 * p.w.rows; from < end; from += run {
 		for i := range tiles { // of sizes that differ by one at most

@@ -33,8 +33,10 @@ func Read(p []byte) { stream(p) }
 // Reader reads memory and does nothing with it. It is a Task of len(Memory)/ReadBlock parts.
 type Reader struct{ Memory []byte }
 
-// ReadBlock is the number of bytes of one part.
-const ReadBlock = 32 << 10
+const (
+	ReadBlock = 32 << 10            // bytes of a part
+	ReadChunk = 1 << 20 / ReadBlock // parts for a worker to read at once: a beginning costs time, here as in kernels
+)
 
 // Parts is the number of parts; what is left over is not read.
 func (r *Reader) Parts() int { return len(r.Memory) / ReadBlock }
@@ -45,8 +47,8 @@ func (r *Reader) Bytes() int { return r.Parts() * ReadBlock }
 // Do reads parts [from, to).
 func (r *Reader) Do(from, to int) { Read(r.Memory[from*ReadBlock : to*ReadBlock]) }
 
-// Run reads all of it with the workers of a pool, in chunks of 128 KiB as kernels do.
-func (r *Reader) Run(p *kernel.Pool) { p.Run(r.Parts(), 4, r) }
+// Run reads all of it with the workers of a pool.
+func (r *Reader) Run(p *kernel.Pool) { p.Run(r.Parts(), ReadChunk, r) }
 
 // Multiplier multiplies and adds in registers, with the instructions of one instruction set. It is a Task: a part is
 // about a microsecond of work.
