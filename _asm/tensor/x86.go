@@ -150,16 +150,16 @@ func (m *x86) loadWide(d reg, typ string, p ptr, off int) {
 func (m *x86) dotI8(acc [][]reg, w ptr, x []ptr, n int) {
 	if m.lanes == 16 {
 		for s := 0; s < n; s += 2 {
-			load, masked := "VMOVDQU8 %s, Z%d", ""
-			if n == 1 { // 32 columns: zeros of the vectors follow
-				load, masked = "VMOVDQU8.Z %s, K1, Z%d", "K1"
+			load, masked := "VMOVDQU8 %s, Z%d", n == 1
+			if masked { // 32 columns: zeros of the vectors follow
+				load = "VMOVDQU8.Z %s, K1, Z%d"
 				m.line("MOVL $-1, %s", x86Scratch)
 				m.line("KMOVD %s, K1", x86Scratch)
 			}
 			m.line(load, at(w, 32*s), 0)
 			m.line("VPXORD %s, Z0, Z0", m.of(0x80808080))
 			for t, p := range x {
-				if masked == "" {
+				if !masked {
 					m.line("VPDPBUSD %s, Z0, Z%d", at(p, 32*s), acc[t][0])
 					continue
 				}
