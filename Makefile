@@ -4,7 +4,7 @@ MODEL  := testdata/tiny-bitnet
 PACKED := out/tiny-bitnet.vnni4i.safetensors
 PROMPT := Once upon a time there was a little girl
 
-.PHONY: run build install uninstall dist test generate fuzz soak clean
+.PHONY: run build install uninstall dist test interop generate fuzz soak clean
 
 run: build
 	@mkdir -p out
@@ -60,6 +60,12 @@ dist:
 test:
 	go vet ./...
 	go test ./...
+
+# Holds lowpack against the programs that it claims to agree with, and what testdata records of them against what they say.
+# Installs them (Python, and 5 GB below ~/.cache/lowpack-interop).
+interop:
+	.ci/interop/setup
+	LOWPACK_INTEROP=1 go test -count=1 -run '^TestInterop' $$(grep -rl --include='*_test.go' '^func TestInterop' . | xargs -n1 dirname | sort -u)
 
 # Rewrites everything that is generated: assembly, docs/LAYOUTS.md, the hostile corpus.
 generate:
