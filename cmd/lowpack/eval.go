@@ -8,8 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lowpack/lowpack"
 	"github.com/lowpack/lowpack/internal/eval"
-	"github.com/lowpack/lowpack/internal/loaded"
 	"github.com/lowpack/lowpack/internal/plot"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
@@ -94,12 +94,12 @@ func runEval(c *cli.Context) error {
 
 // evaluated is a model with the tokens that it sees in the text.
 type evaluated struct {
-	*loaded.Model
+	*lowpack.Model
 	ids []int
 }
 
 func openEvaluated(c *cli.Context, path, text string) (*evaluated, error) {
-	m, err := loaded.Open(path, engine.Options{Threads: c.Int("threads"), Context: c.Int("window")})
+	m, err := lowpack.OpenWith(path, engine.Options{Threads: c.Int("threads"), Context: c.Int("window")})
 	if err != nil {
 		return nil, err
 	}

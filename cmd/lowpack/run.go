@@ -10,7 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lowpack/lowpack/internal/loaded"
+	"github.com/lowpack/lowpack"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/tensor"
@@ -61,14 +61,14 @@ func runFlags() []cli.Flag {
 
 // session is a loaded model at work.
 type session struct {
-	*loaded.Model
+	*lowpack.Model
 	seq  *engine.Sequence
 	load time.Duration
 }
 
 func openSession(c *cli.Context, path string) (*session, error) {
 	start := time.Now()
-	m, err := loaded.Open(path, engine.Options{Threads: c.Int("threads"), Context: c.Int("context"), Cache: tensor.CacheType(c.String("cache"))})
+	m, err := lowpack.OpenWith(path, engine.Options{Threads: c.Int("threads"), Context: c.Int("context"), Cache: tensor.CacheType(c.String("cache"))})
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +128,7 @@ func readPrompt(c *cli.Context) (string, error) {
 
 // request is what the flags and the model's generation_config.json say about every text of this run.
 func (s *session) request(c *cli.Context) (engine.Request, error) {
-	generation, _ := s.File.Embedded("generation_config.json")
-	sampling, err := engine.SamplingOf(generation)
+	sampling, err := s.Sampling()
 	if err != nil {
 		return engine.Request{}, err
 	}
@@ -146,12 +145,7 @@ func (s *session) request(c *cli.Context) (engine.Request, error) {
 	if n < -1 {
 		return engine.Request{}, usagef("-n %d: it is a number of tokens, 0 or -1", n)
 	}
-	return engine.Request{Sampling: sampling, MaxTokens: max(n, 0), StopTexts: c.StringSlice("stop"), StopTokens: s.stopTokens()}, sampling.Check()
-}
-
-// stopTokens joins those of the configuration and those that the tokenizer's files name.
-func (s *session) stopTokens() []int {
-	return append(s.Tokenizer.StopIDs(), s.Engine.Description().EOS...)
+	return engine.Request{Sampling: sampling, MaxTokens: max(n, 0), StopTexts: c.StringSlice("stop"), StopTokens: s.StopTokens()}, sampling.Check()
 }
 
 // complete continues one prompt.

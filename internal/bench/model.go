@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lowpack/lowpack"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/filerr"
-	"github.com/lowpack/lowpack/internal/loaded"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/kernel"
@@ -189,7 +189,7 @@ func (r *modelRun) firstToken(ctx context.Context) error {
 
 // start opens the file, and generates a token after a short prompt.
 func (r *modelRun) start(ctx context.Context) error {
-	m, err := loaded.Open(r.File, engine.Options{})
+	m, err := lowpack.OpenWith(r.File, engine.Options{})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package loaded
+package lowpack
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ func sample(t *testing.T, name string) string {
 
 // TestOpen turns a text into tokens and those into logits.
 func TestOpen(t *testing.T) {
-	m, err := Open(sample(t, "P00"), engine.Options{Threads: 1, Context: 8})
+	m, err := OpenWith(sample(t, "P00"), engine.Options{Threads: 1, Context: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestRefusals(t *testing.T) {
 		tokenizer:         pack.ErrCorrupt,
 		"absent":          os.ErrNotExist,
 	} {
-		m, err := Open(path, engine.Options{})
+		m, err := Open(path)
 		if m != nil || !errors.Is(err, class) || strings.Count(err.Error(), path) != 1 {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -1,0 +1,61 @@
+package lowpack
+
+import (
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
+)
+
+// Model is an open packed file with all that it takes to turn one text into another.
+type Model struct {
+	File      *packed.File
+	Tokenizer *tokenizer.Tokenizer
+	Engine    *engine.Engine
+}
+
+// Open opens a packed file for one conversation at a time, with a worker per CPU. Errors name the file.
+func Open(path string) (*Model, error) { return OpenWith(path, engine.Options{}) }
+
+// OpenWith opens a packed file with options: threads, context length, sequences at once, KV cache type.
+func OpenWith(path string, o engine.Options) (*Model, error) {
+	f, err := packed.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{File: f}
+	ready := make(chan error, 1)
+	go func() { // beside the engine: with large vocabularies each takes some tenths of a second
+		var err error
+		m.Tokenizer, err = tokenizer.Load(f.Embedded)
+		ready <- err
+	}()
+	m.Engine, err = engine.New(f, o)
+	if failed := <-ready; failed != nil {
+		err = failed
+	}
+	if err != nil {
+		m.Close()
+		return nil, filerr.Named(path, err)
+	}
+	return m, nil
+}
+
+// Close stops the workers and closes the file. No other method may be running or called afterwards.
+func (m *Model) Close() error {
+	if m.Engine != nil {
+		m.Engine.Close()
+	}
+	return m.File.Close()
+}
+
+// Sampling is what the model's generation_config.json asks for; greedy where it asks for nothing.
+func (m *Model) Sampling() (engine.Sampling, error) {
+	generation, _ := m.File.Embedded("generation_config.json")
+	return engine.SamplingOf(generation)
+}
+
+// StopTokens lists the tokens that end an answer: those of config.json and those that the tokenizer's files name.
+func (m *Model) StopTokens() []int {
+	return append(m.Tokenizer.StopIDs(), m.Engine.Description().EOS...)
+}
