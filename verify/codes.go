@@ -12,20 +12,23 @@ import (
 )
 
 // checkCodes is level codes: every packed tensor decodes (F15), to codes of the digest in the manifest (F12) and under
-// scales that fit them (F9). Level digest has found that out, in the same sweep over the bytes.
+// scales that fit them (F9), and a screen lies close to its head (F21). Level digest has found that out, in the same sweep over the bytes.
 func (s *session) checkCodes() error {
 	m := s.file.Manifest()
-	items, scales := make([]item, len(m.Packed)), make([]item, len(m.Packed))
+	items, scales, screens := make([]item, len(m.Packed)), make([]item, len(m.Packed)), []item(nil)
 	for i := range m.Packed {
 		e, d := &m.Packed[i], &s.decoded[i]
 		items[i] = item{group: "codes", name: e.Name + packed.PackedSuffix, rule: "F15", size: 1, check: func() error { return d.codes }}
 		scales[i] = item{group: "scales", name: e.Name + packed.ScaleSuffix, rule: "F9", size: 1, check: func() error { return d.scales }}
+		if e.Name == packed.ScreenName {
+			screens = append(screens, item{group: "screen of the output head", name: e.Name, rule: "F21", size: 1, check: func() error { return d.screen }})
+		}
 	}
-	return s.each(Codes, "codes", slices.Concat(items, scales))
+	return s.each(Codes, "codes", slices.Concat(items, scales, screens))
 }
 
-// decoded is what is wrong with the codes and the scales of a tensor.
-type decoded struct{ codes, scales error }
+// decoded is what is wrong with the codes and the scales of a tensor, and with them as a screen if they are one.
+type decoded struct{ codes, scales, screen error }
 
 // decode sweeps over a tensor. Its bytes are hashed as far as it comes.
 func (s *session) decode(e *packed.Entry, bytes *digest) (d decoded) {
@@ -39,11 +42,16 @@ func (s *session) decode(e *packed.Entry, bytes *digest) (d decoded) {
 	if err != nil {
 		return decoded{codes: err}
 	}
+	near, err := s.newScreen(e, scales)
+	d.screen = err
 	d.codes = s.sweep(e, func(row int, codes []int8, src []byte) error {
 		numbers.rows(codes, bytes.Hash, src)
 		bytes.off += int64(len(src))
 		if d.scales == nil {
 			d.scales = unused.check(row, codes)
+		}
+		if near != nil && d.scales == nil && d.screen == nil {
+			d.screen = near.check(row, codes)
 		}
 		return nil
 	})

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/binary"
 	"math"
 	"sync"
 )
@@ -101,4 +102,26 @@ func toHalf(x float32) float32 {
 		v = math.Inf(1)
 	}
 	return float32(v)
+}
+
+// sizeOf is the size of a float of that type in bytes; 0 for what is no float that weights come in.
+func sizeOf(dtype string) int { return map[string]int{"F32": 4, "F16": 2, "BF16": 2}[dtype] }
+
+// widen sets x to the floats in b.
+func widen(x []float32, dtype string, b []byte) {
+	switch dtype {
+	case "F32":
+		for i := range x {
+			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		}
+	case "BF16":
+		for i := range x {
+			x[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16)
+		}
+	case "F16":
+		wide := halves()
+		for i := range x {
+			x[i] = wide[binary.LittleEndian.Uint16(b[2*i:])]
+		}
+	}
 }

@@ -165,7 +165,7 @@ type source struct {
 }
 
 func (o *origin) floats(e *packed.Entry, t checkpoint.Tensor) (*source, error) {
-	w := &source{origin: o, t: t, m: e.Shape[0], k: e.Shape[1], size: map[string]int{"F32": 4, "F16": 2, "BF16": 2}[string(t.DType)]}
+	w := &source{origin: o, t: t, m: e.Shape[0], k: e.Shape[1], size: sizeOf(string(t.DType))}
 	if w.size == 0 || len(t.Shape) != 2 || t.Shape[0] != w.m || t.Shape[1] != w.k {
 		return nil, broken("", "the source is %s %v; quantizer %s makes %v of floats", t.DType, t.Shape, e.Quantizer, e.Shape)
 	}
@@ -182,21 +182,7 @@ func (w *source) read(row, n int) ([]float32, error) {
 	if err := w.from.ReadAt(w.t, b, int64(row)*int64(w.k)*int64(w.size)); err != nil {
 		return nil, err
 	}
-	switch w.t.DType {
-	case "F32":
-		for i := range x {
-			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-		}
-	case "BF16":
-		for i := range x {
-			x[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16)
-		}
-	case "F16":
-		wide := halves()
-		for i := range x {
-			x[i] = wide[binary.LittleEndian.Uint16(b[2*i:])]
-		}
-	}
+	widen(x, string(w.t.DType), b)
 	return x, nil
 }
 
@@ -268,7 +254,7 @@ func (o *origin) checkImportedScale(e *packed.Entry, scales []float32) error {
 	if !ok || o.model == nil {
 		return broken("", "the checkpoint has no %s_scale, or no config.json to say what it means", e.Name)
 	}
-	w := &source{origin: o, t: t, m: 1, k: 1, size: map[string]int{"F32": 4, "F16": 2, "BF16": 2}[string(t.DType)]}
+	w := &source{origin: o, t: t, m: 1, k: 1, size: sizeOf(string(t.DType))}
 	if w.size == 0 || t.Size != int64(w.size) || len(scales) != 1 {
 		return broken("", "%s is %s %v instead of one float", t.Name, t.DType, t.Shape)
 	}
