@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/lowpack/lowpack/internal/printable"
 )
 
 // Verdict of a check.
@@ -100,17 +102,17 @@ func (r *Report) Text(w io.Writer) error {
 				fmt.Fprintf(&b, "%s: %d more failures\n", c.Level, count(g, Fail)-listed)
 				break
 			}
-			fmt.Fprintf(&b, "%s: %s\n", c.Level, c.failure())
+			fmt.Fprintf(&b, "%s: %s\n", c.Level, printable.Line(c.failure()))
 		}
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "note: %s\n", n)
+		fmt.Fprintf(&b, "note: %s\n", printable.Line(n))
 	}
 	verdict := "PASS"
 	if !r.OK {
 		verdict = "FAIL"
 	}
-	fmt.Fprintf(&b, "%s  %s: %s\n", verdict, r.File, counts(r.Checks))
+	fmt.Fprintf(&b, "%s  %s: %s\n", verdict, printable.Line(r.File), counts(r.Checks))
 	_, err := io.WriteString(w, b.String())
 	return err
 }

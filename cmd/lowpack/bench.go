@@ -13,6 +13,7 @@ import (
 
 	"github.com/lowpack/lowpack/internal/bench"
 	"github.com/lowpack/lowpack/internal/plot"
+	"github.com/lowpack/lowpack/internal/printable"
 )
 
 func benchCommand() *cli.Command {
@@ -141,7 +142,7 @@ func intList(c *cli.Context, name string) (list []int, err error) {
 
 // printModelBench prints the report for people.
 func printModelBench(w io.Writer, r *bench.ModelReport) {
-	fmt.Fprintf(w, "%s: %s model in layout %s, %s; a step reads %s of weights\n", r.File, r.Family, strings.Join(r.Layouts, ", "), size(r.FileBytes), size(int64(r.WeightBytes)))
+	fmt.Fprintf(w, "%s: %s model in layout %s, %s; a step reads %s of weights\n", printable.Line(r.File), r.Family, strings.Join(r.Layouts, ", "), size(r.FileBytes), size(int64(r.WeightBytes)))
 	printHost(w, &r.Host)
 	line := fmt.Sprintf("first token after %.0f ms %s", 1e3*r.FirstToken.Seconds.Median, spreadText(r.FirstToken.Seconds.Spread, r.FirstToken.Noise))
 	if peak := r.FirstToken.PeakBytes; peak > 0 {

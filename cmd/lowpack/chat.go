@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -26,8 +25,7 @@ func (s *session) chat(c *cli.Context, r engine.Request) error {
 	if text := c.String("system"); text != "" {
 		messages = append(messages, tokenizer.Message{Role: "system", Content: text})
 	}
-	in, ok := c.App.Reader.(*os.File)
-	prompting := ok && isTerminal(in)
+	prompting := isTerminal(c.App.Reader)
 	lines := bufio.NewScanner(c.App.Reader)
 	lines.Buffer(nil, 1<<20)
 	var past []int // tokens of the sequence
@@ -76,7 +74,7 @@ func (s *session) answer(c *cli.Context, r engine.Request, messages []tokenizer.
 	s.seq.Truncate(keep)
 	r.History, r.Prompt = all[:keep], all[keep:]
 	r.Decoder = s.Tokenizer.NewStream(true)
-	out := &writer{w: c.App.Writer, ids: c.Bool("ids")}
+	out := &writer{w: dataOf(c.App.Writer), ids: c.Bool("ids")}
 	var reply strings.Builder
 	result, err := s.Engine.Generate(c.Context, s.seq, r, func(p engine.Piece) bool {
 		reply.WriteString(p.Text)

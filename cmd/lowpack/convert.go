@@ -15,6 +15,7 @@ import (
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/printable"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -114,7 +115,7 @@ func runConvert(c *cli.Context) error {
 		return dryRun(c, plan)
 	}
 	for _, note := range plan.Notes {
-		fmt.Fprintln(c.App.ErrWriter, "note:", note)
+		fmt.Fprintln(c.App.ErrWriter, "note:", printable.Line(note))
 	}
 	bar := newProgress(c.App.ErrWriter, "convert")
 	summary, err := plan.Run(c.Context, target, barOf(bar))
@@ -150,7 +151,7 @@ func printSummary(w io.Writer, target string, s *convert.Summary) {
 		golden = fmt.Sprintf(", golden outputs in %.1f s", s.Golden.Seconds())
 	}
 	fmt.Fprintf(w, "%s: %d of %d tensors packed, %s to %s in %.1f s (%s/s)%s\n",
-		target, s.Quantized, s.Tensors, size(s.BytesIn), size(s.BytesOut), work.Seconds(), size(perSecond(s.BytesIn, work)), golden)
+		printable.Line(target), s.Quantized, s.Tensors, size(s.BytesIn), size(s.BytesOut), work.Seconds(), size(perSecond(s.BytesIn, work)), golden)
 }
 
 func perSecond(n int64, d time.Duration) int64 {
@@ -246,7 +247,7 @@ func dryRun(c *cli.Context, plan *convert.Plan) error {
 	}
 	table(out, map[int]bool{6: true, 7: true, 8: true, 9: true}, rows)
 	for _, note := range plan.Notes {
-		fmt.Fprintln(out, "note:", note)
+		fmt.Fprintln(out, "note:", printable.Line(note))
 	}
 	family := plan.Family
 	if family == "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/printable"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -159,9 +160,9 @@ func scaleText(s packed.Scale) string {
 }
 
 func (v *inspection) print(w io.Writer, tensors bool) {
-	fmt.Fprintf(w, "%s: %s, %s\n", v.Path, v.Kind, size(v.Bytes))
+	fmt.Fprintf(w, "%s: %s, %s\n", printable.Line(v.Path), v.Kind, size(v.Bytes))
 	if m := v.Manifest; m != nil {
-		fmt.Fprintf(w, "written by %s, format %d; recipe: quant %s, layout %s, golden %s\n", m.Tool, m.Format, m.Recipe.Quant, m.Recipe.Layout, m.Recipe.Golden)
+		fmt.Fprintf(w, "written by %s, format %d; recipe: quant %s, layout %s, golden %s\n", printable.Line(m.Tool), m.Format, m.Recipe.Quant, m.Recipe.Layout, m.Recipe.Golden)
 	}
 	if v.Model != nil {
 		printModel(w, v.Model)
@@ -178,7 +179,7 @@ func (v *inspection) print(w io.Writer, tensors bool) {
 	}
 	table(w, map[int]bool{3: true, 4: true, 5: true}, rows)
 	for _, n := range v.Notes {
-		fmt.Fprintf(w, "\nnote: %s\n", n)
+		fmt.Fprintf(w, "\nnote: %s\n", printable.Line(n))
 	}
 	if v.Example != "" {
 		fmt.Fprintf(w, "\nA conversation in this model's format:\n%s\n", indent(v.Example))

@@ -19,24 +19,35 @@ func main() { os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) }
 // Main runs one command line and returns its exit code: 0 good, 1 bad input or a failed check, 2 wrong usage, 3 the
 // environment failed, 130 and 143 interrupted.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	ctx, stop := notify(context.Background(), stderr)
+	out, notes := newScreen(stdout), newScreen(stderr)
+	defer notes.finish()
+	ctx, stop := notify(context.Background(), notes)
 	defer stop()
-	app := newApp(stdin, stdout, stderr)
-	if len(args) > 1 && args[1] == completeWord {
-		complete(stdout, app, args[2:])
-		return 0
-	}
-	args, err := flagsFirst(app, helpLast(args))
-	if err == nil {
-		err = app.RunContext(ctx, args)
+	err := run(ctx, args, stdin, out, notes)
+	if failed := out.finish(); err == nil && failed != nil {
+		err = fmt.Errorf("standard output: %w", failed)
 	}
 	if cause := interrupted(ctx); cause != nil {
 		err = cause
 	}
 	if err != nil && err != errReported {
-		fmt.Fprintf(stderr, "lowpack: %v\n", err)
+		fmt.Fprintf(notes, "lowpack: %s\n", strings.ReplaceAll(err.Error(), "\n", "\nlowpack: "))
 	}
 	return exitCode(err)
+}
+
+// run runs a command line.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	app := newApp(stdin, stdout, stderr)
+	if len(args) > 1 && args[1] == completeWord {
+		complete(stdout, app, args[2:])
+		return nil
+	}
+	args, err := flagsFirst(app, helpLast(args))
+	if err != nil {
+		return err
+	}
+	return app.RunContext(ctx, args)
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lowpack/lowpack/internal/printable"
 	"github.com/lowpack/lowpack/internal/version"
 	"github.com/lowpack/lowpack/runtime/kernel"
 )
@@ -71,6 +72,8 @@ func table(w io.Writer, right map[int]bool, rows [][]string) {
 	var width []int
 	for _, r := range rows {
 		for i, cell := range r {
+			cell = printable.Line(cell)
+			r[i] = cell
 			if i == len(width) {
 				width = append(width, 0)
 			}

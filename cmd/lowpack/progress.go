@@ -3,12 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"github.com/lowpack/lowpack/internal/printable"
 )
 
 // plainEvery is how often progress is printed where no terminal can redraw a bar.
@@ -42,6 +43,7 @@ func newCounter(out io.Writer, what, things string) *progress {
 func (p *progress) set(done, total int64, at string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	at = printable.Line(at)
 	if isTerminal(p.out) {
 		p.draw(done, total, at)
 		return
@@ -55,7 +57,7 @@ func (p *progress) set(done, total int64, at string) {
 func (p *progress) draw(done, total int64, at string) {
 	if p.bar == nil || p.total != total {
 		p.total = total
-		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.out),
+		p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(drawing(p.out)),
 			progressbar.OptionThrottle(80*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(20),
 			progressbar.OptionSetPredictTime(true))
 	}
@@ -82,7 +84,7 @@ func (p *progress) label(done, total int64, at string, width int) string {
 
 // width is the number of columns of a terminal.
 func width(w io.Writer) int {
-	if f, ok := w.(*os.File); ok {
+	if f := fileOf(w); f != nil {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 			return columns
 		}
@@ -97,11 +99,6 @@ func (p *progress) done() {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 	}
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 func percent(done, total int64) int64 {

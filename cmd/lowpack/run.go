@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -119,7 +118,7 @@ func readPrompt(c *cli.Context) (string, error) {
 		text, err := readSmall(c.String("file"), maxText)
 		return string(text), err
 	}
-	if in, ok := c.App.Reader.(*os.File); ok && isTerminal(in) {
+	if isTerminal(c.App.Reader) {
 		return "", usagef("run needs a prompt: -p TEXT, --file FILE or standard input; --chat holds a conversation")
 	}
 	text, err := readAll(c.App.Reader, maxText)
@@ -166,7 +165,7 @@ func (s *session) complete(c *cli.Context, r engine.Request, prompt string) erro
 		return nil
 	}
 	r.Decoder = s.Tokenizer.NewStream(true)
-	out := &writer{w: c.App.Writer, ids: c.Bool("ids")}
+	out := &writer{w: dataOf(c.App.Writer), ids: c.Bool("ids")}
 	result, err := s.Engine.Generate(c.Context, s.seq, r, out.piece)
 	out.end()
 	if err == nil {

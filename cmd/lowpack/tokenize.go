@@ -52,7 +52,7 @@ func runTokenize(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriterSize(c.App.Writer, 1<<16)
+	out := bufio.NewWriterSize(dataOf(c.App.Writer), 1<<16)
 	if c.Bool("decode") {
 		err = decodeIDs(out, t, text, c.Bool("special"))
 	} else {
