@@ -101,6 +101,9 @@ func (p *Plan) decideAll(ctx context.Context) error {
 		return err
 	}
 	p.noteMissing()
+	if err := p.checkTexts(); err != nil {
+		return err
+	}
 	slices.SortFunc(p.steps, func(a, b *step) int { return cmp.Compare(a.row.Tensor, b.row.Tensor) })
 	if err := p.fillContents(); err != nil {
 		return err
@@ -115,14 +118,10 @@ func (p *Plan) decideAll(ctx context.Context) error {
 
 // noteMissing says what the packed file will lack for want of it in the checkpoint.
 func (p *Plan) noteMissing() {
-	file := func(name string) bool {
-		_, ok := p.source.File(name)
-		return ok
-	}
 	switch {
 	case p.model == nil:
 		p.note("there is no config.json: weights alone, which are verified but not run")
-	case !file("tokenizer.json") && !file("tokenizer.model") && !(file("vocab.json") && file("merges.txt")):
+	case !p.hasTokenizer():
 		p.note("there is no tokenizer.json, tokenizer.model, or vocab.json with merges.txt: the packed file will not run text. Put the tokenizer of the model beside its config.json")
 	}
 	packs := func(s *step) bool { return s.entry != nil }

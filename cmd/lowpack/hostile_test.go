@@ -134,6 +134,10 @@ func (r *trial) checkpoint(control string) {
 		} else {
 			r.accepts("run", target, "-p", "the", "-n", "2")
 		}
+	case r.Group == hostile.Tokenizer && r.Class != hostile.Unsupported:
+		r.accepts("inspect", r.path)
+		r.refuses(words, "convert", r.path, "-o", target)
+		r.refuses(words, "tokenize", r.path, "-p", "the")
 	case r.Group == hostile.Tokenizer: // a packed file carries it along; who tokenizes refuses it
 		r.accepts("inspect", r.path)
 		r.accepts("convert", r.path, "-o", target)

@@ -16,7 +16,8 @@ type bpe struct {
 	// bytewise: a word is a sequence of bytes, otherwise of characters.
 	bytewise bool
 	// byteID is the token of a single byte: in a bytewise vocabulary the byte itself, in others its fallback token <0xXX>;
-	// −1 where there is none.
+	// −1 where there is none: such a byte becomes the unknown token, or is dropped where a vocabulary has none (SmolLM2 lacks
+	// 21 bytes, most of them such as UTF-8 never has).
 	byteID [256]int32
 	// wholeWords: a word that is a token is that token, whatever the merges say (ignore_merges).
 	wholeWords bool
@@ -33,13 +34,8 @@ func newBPE(b bpe, fallback bool) (*bpe, error) {
 	switch {
 	case b.bytewise:
 		for i := range b.byteID {
-			id, ok := b.vocab.find([]byte{byte(i)})
-			if b.byteID[i] = int32(id); !ok {
-				b.byteID[i] = -1
-			}
-			if !ok && b.unk < 0 {
-				return nil, fmt.Errorf("%w: model: the byte %#02x is not a token", pack.ErrCorrupt, i)
-			}
+			id, _ := b.vocab.find([]byte{byte(i)}) // −1 where it is not a token
+			b.byteID[i] = int32(id)
 		}
 	case fallback:
 		if b.byteID, err = fallbackIDs(b.vocab); err != nil {
@@ -52,6 +48,16 @@ func newBPE(b bpe, fallback bool) (*bpe, error) {
 	}
 	b.cuts = !b.bytewise && b.canCut()
 	return &b, nil
+}
+
+// dropped lists the bytes that are not tokens.
+func (b *bpe) dropped() (out []byte) {
+	for i, id := range b.byteID {
+		if id < 0 {
+			out = append(out, byte(i))
+		}
+	}
+	return out
 }
 
 // fallbackIDs returns the tokens <0x00> … <0xFF>.

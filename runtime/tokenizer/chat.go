@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/jinja"
 	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/tokenizer/internal/jinja"
 )
 
 // Message is one turn of a conversation.

@@ -1,6 +1,8 @@
 package tokenizer
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,6 +59,9 @@ func Load(files Files) (*Tokenizer, error) {
 func readVocabulary(files Files, c *config) (t *Tokenizer, file string, err error) {
 	if data, ok := files(tokenizerJSON); ok {
 		t, err = readJSON(data)
+		if err != nil {
+			err = cmp.Or(lfsPointer(data), err)
+		}
 		return t, tokenizerJSON, err
 	}
 	if data, ok := files(sentencePiece); ok {
@@ -119,9 +124,17 @@ func parseFile(files Files, name string) (*jsonread.Value, error) {
 	}
 	v, err := jsonread.Parse(data, maxSmallFile)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, cmp.Or(lfsPointer(data), err))
 	}
 	return v, nil
+}
+
+// lfsPointer is the error for a file that a clone without Git LFS left in the place of the real one; nil for others.
+func lfsPointer(data []byte) error {
+	if !bytes.HasPrefix(data, []byte("version https://git-lfs.github.com/spec/")) {
+		return nil
+	}
+	return fmt.Errorf("%w: a Git LFS pointer instead of the file; git lfs pull downloads it", pack.ErrCorrupt)
 }
 
 const maxSmallFile = 1 << 24

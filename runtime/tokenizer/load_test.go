@@ -44,20 +44,19 @@ func TestBrokenFiles(t *testing.T) {
 		class error
 		word  string
 	}{
-		{small{vocab: `{"a":0,"b":1,"ab":2147483647}`}, pack.ErrCorrupt, "2147483647"},   // T01
-		{small{vocab: `{"a":0,"b":1,"ab":4000000}`}, pack.ErrCorrupt, "3999999"[:1]},     // T01
-		{small{vocab: `{"a":0,"b":-1,"ab":2}`}, pack.ErrCorrupt, "-1"},                   // T02
-		{small{vocab: `{"a":0,"b":0,"ab":2}`}, pack.ErrCorrupt, "belongs to"},            // T02
-		{small{vocab: `{"a":0,"b":1,"ab":2,"a":3}`}, pack.ErrCorrupt, "has the ids"},     // T02
-		{small{vocab: `{"a":0,"b":1.5,"ab":2}`}, pack.ErrCorrupt, "integer"},             // T02
-		{small{merges: `["a b","ab ab"]`}, pack.ErrCorrupt, "merge 1"},                   // T03
-		{small{merges: `["a c"]`}, pack.ErrCorrupt, "merge 0"},                           // T04
-		{small{merges: `["ab"]`}, pack.ErrCorrupt, "one space"},                          // T04
-		{small{merges: `["a b c"]`}, pack.ErrCorrupt, "one space"},                       // T04
-		{small{merges: `[["a","b","ab"]]`}, pack.ErrCorrupt, "3 parts"},                  // T04
-		{small{merges: `[["a"]]`}, pack.ErrCorrupt, "1 parts"},                           // T04
-		{small{merges: `[7]`}, pack.ErrCorrupt, "string"},                                // T04
-		{small{pre: level, decoder: level}, pack.ErrCorrupt, "byte 0x00 is not a token"}, // T05
+		{small{vocab: `{"a":0,"b":1,"ab":2147483647}`}, pack.ErrCorrupt, "2147483647"}, // T01
+		{small{vocab: `{"a":0,"b":1,"ab":4000000}`}, pack.ErrCorrupt, "3999999"[:1]},   // T01
+		{small{vocab: `{"a":0,"b":-1,"ab":2}`}, pack.ErrCorrupt, "-1"},                 // T02
+		{small{vocab: `{"a":0,"b":0,"ab":2}`}, pack.ErrCorrupt, "belongs to"},          // T02
+		{small{vocab: `{"a":0,"b":1,"ab":2,"a":3}`}, pack.ErrCorrupt, "has the ids"},   // T02
+		{small{vocab: `{"a":0,"b":1.5,"ab":2}`}, pack.ErrCorrupt, "integer"},           // T02
+		{small{merges: `["a b","ab ab"]`}, pack.ErrCorrupt, "merge 1"},                 // T03
+		{small{merges: `["a c"]`}, pack.ErrCorrupt, "merge 0"},                         // T04
+		{small{merges: `["ab"]`}, pack.ErrCorrupt, "one space"},                        // T04
+		{small{merges: `["a b c"]`}, pack.ErrCorrupt, "one space"},                     // T04
+		{small{merges: `[["a","b","ab"]]`}, pack.ErrCorrupt, "3 parts"},                // T04
+		{small{merges: `[["a"]]`}, pack.ErrCorrupt, "1 parts"},                         // T04
+		{small{merges: `[7]`}, pack.ErrCorrupt, "string"},                              // T04
 		{small{pre: level, decoder: level, vocab: `{"a":0,"b":1,"ab":2,"ab":3}`}, pack.ErrCorrupt, "has the ids"},
 		{small{pre: level, decoder: level, merges: `["a 世"]`}, pack.ErrCorrupt, "byte alphabet"},
 		{small{pre: level}, pack.ErrUnsupported, "without a decoder"},

@@ -140,6 +140,15 @@ func (t *Tokenizer) ID(token string) (int, bool) {
 	return t.idInVocab(token)
 }
 
+// Dropped lists the bytes that have no token: a text loses them without a trace, as it does in the library that the format
+// comes from. Empty for most tokenizers, and for all that have an unknown token.
+func (t *Tokenizer) Dropped() []byte {
+	if b, ok := t.model.(*bpe); ok && b.bytewise && b.unk < 0 {
+		return b.dropped()
+	}
+	return nil
+}
+
 // Special says whether an id is a control token, which is left out when text is shown.
 func (t *Tokenizer) Special(id int) bool { return t.special[id] }
 

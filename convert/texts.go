@@ -1,0 +1,54 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
+)
+
+// checkTexts loads the tokenizer, the chat template and what generation_config.json says about the end of a text, as
+// lowpack run will. A broken tokenizer is refused: the packed file would pass its verification and not run. One of a kind
+// that this version does not support becomes a note, because the weights are as good as ever.
+func (p *Plan) checkTexts() error {
+	if p.model == nil || !p.hasTokenizer() {
+		return nil
+	}
+	t, err := tokenizer.Load(p.source.File)
+	switch {
+	case errors.Is(err, pack.ErrUnsupported):
+		p.note("the packed file will not run text: %v", err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("the packed file would not run text: %w; download the file again, or move the tokenizer's files away to convert the weights alone", err)
+	}
+	if dropped := t.Dropped(); len(dropped) > 0 {
+		p.note("the tokenizer has no token for %d bytes, which a text loses: % x", len(dropped), dropped)
+	}
+	p.checkTemplates(t)
+	return nil
+}
+
+func (p *Plan) hasTokenizer() bool {
+	file := func(name string) bool {
+		_, ok := p.source.File(name)
+		return ok
+	}
+	return file("tokenizer.json") || file("tokenizer.model") || file("vocab.json") && file("merges.txt")
+}
+
+// checkTemplates parses every chat template and renders a greeting with it.
+func (p *Plan) checkTemplates(t *tokenizer.Tokenizer) {
+	for _, name := range t.ChatTemplates() {
+		err := t.UseTemplate(name)
+		if err == nil {
+			_, err = t.Chat([]tokenizer.Message{{Role: "user", Content: "Hello."}}, tokenizer.ChatOptions{AddGenerationPrompt: true})
+		}
+		if err != nil {
+			text := strings.TrimPrefix(err.Error(), "chat template: ")
+			p.note("chat template %q: %s; run --chat needs another one, --chat-template FILE", name, text)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package convert
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// replaceFile writes one of the small files of a checkpoint.
+func replaceFile(t *testing.T, path, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(path, name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTextsRefused: what lowpack run would refuse, a conversion refuses.
+func TestTextsRefused(t *testing.T) {
+	for _, c := range []struct{ name, text, word string }{
+		{"tokenizer.json", "{}", "model is missing"},
+		{"tokenizer.json", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "git lfs pull"},
+		{"tokenizer.json", "<html>", "tokenizer.json"},
+		{"tokenizer_config.json", "[", "tokenizer_config.json"},
+		{"special_tokens_map.json", "version https://git-lfs.github.com/spec/v1\n", "git lfs pull"},
+	} {
+		path := mini(t, "llama-3.2-1b", nil)
+		replaceFile(t, path, c.name, c.text)
+		_, err := NewPlan(t.Context(), path, plain(packed.Recipe{}))
+		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), c.name) || !strings.Contains(err.Error(), c.word) {
+			t.Errorf("%s %.20q: %v does not say %q", c.name, c.text, err, c.word)
+		}
+	}
+}
+
+// TestTextsNoted: what keeps a packed file from some uses is said when it is made.
+func TestTextsNoted(t *testing.T) {
+	for _, c := range []struct{ name, text, word string }{
+		{"tokenizer.json", `{"version":"1.0","pre_tokenizer":{"type":"BertPreTokenizer"},"model":{}}`, "will not run text"},
+		{"chat_template.jinja", "{% if %}", "chat template \"default\": corrupt"},
+		{"chat_template.jinja", "{% include 'x' %}", "the statement {% include %}"},
+		{"chat_template.jinja", "{{ messages | frobnicate }}", "frobnicate"},
+		{"chat_template.json", "{", "chat_template.json"},
+	} {
+		path := mini(t, "llama-3.2-1b", nil)
+		replaceFile(t, path, c.name, c.text)
+		if notes := strings.Join(newPlan(t, path, plain(packed.Recipe{})).Notes, "\n"); !strings.Contains(notes, c.word) {
+			t.Errorf("%s %q: the notes %q do not say %q", c.name, c.text, notes, c.word)
+		}
+	}
+}
