@@ -57,9 +57,10 @@ dist:
 	  while read -r path version dir; do printf '== %s %s\n\n' $$path $$version; cat "$$dir"/LICENSE* "$$dir"/NOTICE* 2>/dev/null; echo; done >>$(DIST)/THIRD-PARTY.txt
 	cd $(DIST) && { command -v sha256sum >/dev/null && sha256sum * || shasum -a 256 *; } >.sums && mv .sums SHA256SUMS
 
+# Ends with one line on what this machine cannot test, if there is such a thing.
 test:
 	go vet ./...
-	go test ./...
+	go run ./internal/testrun ./...
 
 # Holds lowpack against the programs that it claims to agree with, and what testdata records of them against what they say.
 # Installs them (Python, and 5 GB below ~/.cache/lowpack-interop).

@@ -30,18 +30,19 @@ func converted(t testing.TB, dir string, recipe packed.Recipe) string {
 func TestModels(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		dir    func() string
+		find   func(testing.TB, string) string
+		path   string
 		recipe packed.Recipe
 	}{
-		{"tiny-bitnet", func() string { return shared.Testdata(t, "tiny-bitnet") }, packed.Recipe{}},
-		{"tiny-bitnet, int8 head", func() string { return shared.Testdata(t, "tiny-bitnet") }, packed.Recipe{Head: "int8", Layout: "i2"}},
-		{"tiny-bitnet-packed", func() string { return shared.Testdata(t, "tiny-bitnet-packed") }, packed.Recipe{Layout: "i1"}},
-		{"stories260k", func() string { return shared.Path(t, "data/models/stories260k/hf-F32") }, packed.Recipe{}},
-		{"bitllama2-3m", func() string { return shared.Path(t, "data/models/bitllama2-3m/packed-auto") }, packed.Recipe{Golden: "none"}},
-		{"bitllama2-3m as floats", func() string { return shared.Path(t, "data/models/bitllama2-3m/fake-f32") }, packed.Recipe{Golden: "kernel"}},
+		{"tiny-bitnet", shared.Testdata, "tiny-bitnet", packed.Recipe{}},
+		{"tiny-bitnet, int8 head", shared.Testdata, "tiny-bitnet", packed.Recipe{Head: "int8", Layout: "i2"}},
+		{"tiny-bitnet-packed", shared.Testdata, "tiny-bitnet-packed", packed.Recipe{Layout: "i1"}},
+		{"stories260k", shared.Path, "data/models/stories260k/hf-F32", packed.Recipe{}},
+		{"bitllama2-3m", shared.Path, "data/models/bitllama2-3m/packed-auto", packed.Recipe{Golden: "none"}},
+		{"bitllama2-3m as floats", shared.Path, "data/models/bitllama2-3m/fake-f32", packed.Recipe{Golden: "kernel"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := c.dir()
+			dir := c.find(t, c.path)
 			r := run(t, converted(t, dir, c.recipe), Options{Source: dir})
 			var text bytes.Buffer
 			r.Text(&text)

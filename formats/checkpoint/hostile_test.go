@@ -74,7 +74,11 @@ func own(c *hostile.Case) bool {
 	return c.ID == "C06"
 }
 
-// TestHostile holds every case of the corpus to its verdict, within a second and without hanging.
+// hang is the time that no case may take on a machine that may be busy; that a command takes less than a second of the
+// processor for it, the tests of the command line measure.
+const hang = 20 * time.Second
+
+// TestHostile holds every case of the corpus to its verdict, without hanging.
 func TestHostile(t *testing.T) {
 	for _, c := range hostile.Cases() {
 		t.Run(c.ID, func(t *testing.T) {
@@ -90,7 +94,7 @@ func TestHostile(t *testing.T) {
 			files := openFiles(t)
 			start := time.Now()
 			_, err := readAll(path, c.During)
-			if took := time.Since(start); took > time.Second {
+			if took := time.Since(start); took > hang {
 				t.Errorf("took %v", took)
 			}
 			if !errors.Is(err, want) {

@@ -80,7 +80,7 @@ func TestHostile(t *testing.T) {
 		if n := after.TotalAlloc - before.TotalAlloc; n > 48<<20 {
 			t.Errorf("%s: %d bytes were allocated", c.ID, n)
 		}
-		if took > time.Second {
+		if took > 20*time.Second { // less than a second of work, on a machine that may be busy
 			t.Errorf("%s: took %v", c.ID, took)
 		}
 		t.Logf("%-5s %8v %6d KiB  %v", c.ID, took.Round(time.Microsecond), (after.TotalAlloc-before.TotalAlloc)>>10, err)
