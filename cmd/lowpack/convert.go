@@ -25,7 +25,8 @@ func convertCommand() *cli.Command {
 		Usage:     "turn a checkpoint into a packed file",
 		ArgsUsage: "CHECKPOINT",
 		UsageText: "lowpack convert CHECKPOINT -o FILE [flags]",
-		Description: `CHECKPOINT is a model directory in Hugging Face layout, a download-cache snapshot, or a bare safetensors file.
+		Description: `CHECKPOINT is a model directory in Hugging Face layout, a download-cache snapshot, a bare safetensors file, or ORG/NAME of
+a model on the hub (see lowpack pull).
 The packed file appears whole or not at all, and is the same byte for byte wherever and with however many jobs it is made.
 
 A recipe (--recipe) has rules; the first whose pattern matches the name of a tensor decides about it:
@@ -106,7 +107,11 @@ func runConvert(c *cli.Context) error {
 	if options.Part, options.Parts, err = partOf(c); err != nil {
 		return err
 	}
-	plan, err := convert.NewPlan(c.Context, c.Args().First(), options)
+	source, err := checkpointOf(c, c.Args().First())
+	if err != nil {
+		return err
+	}
+	plan, err := convert.NewPlan(c.Context, source, options)
 	if err != nil {
 		return err
 	}
@@ -121,7 +126,7 @@ func runConvert(c *cli.Context) error {
 	summary, err := plan.Run(c.Context, target, barOf(bar))
 	bar.done()
 	if err == nil {
-		err = beside.write(plan, c.Args().First(), target)
+		err = beside.write(plan, source, target)
 	}
 	return reportSummary(c, target, summary, err)
 }

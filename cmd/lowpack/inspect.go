@@ -23,7 +23,7 @@ func inspectCommand() *cli.Command {
 		Usage:     "show what a packed file or a checkpoint holds",
 		ArgsUsage: "PATH",
 		UsageText: "lowpack inspect PATH [--tensors] [--json]",
-		Description: `PATH is a packed file, a model directory or a bare safetensors file. Only headers and small files are read;
+		Description: `PATH is a packed file, a model directory, a bare safetensors file, or ORG/NAME of a model on the hub, which is downloaded. Only headers and small files are read;
 use verify to check the data.
 
   lowpack inspect model.safetensors
@@ -40,7 +40,11 @@ func inspect(c *cli.Context) error {
 	if err := wantArgs(c, 1, "PATH"); err != nil {
 		return err
 	}
-	v, err := inspectPath(c.Args().First())
+	path, err := checkpointOf(c, c.Args().First())
+	if err != nil {
+		return err
+	}
+	v, err := inspectPath(path)
 	if err != nil {
 		return err
 	}

@@ -102,6 +102,7 @@ func setUp(c *cli.Command) {
 // commands in the order of a user's work; one file each.
 func commands() []*cli.Command {
 	return []*cli.Command{
+		pullCommand(),
 		convertCommand(),
 		verifyCommand(),
 		runCommand(),

@@ -23,11 +23,13 @@ func runCommand() *cli.Command {
 		UsageText: "lowpack run FILE -p TEXT [flags]\n  lowpack run FILE --chat",
 		Description: `The text streams to standard output, statistics go to standard error. Without -p or --file the prompt is read
 from standard input. Sampling follows the model's generation_config.json unless flags say otherwise; the same
-file, prompt, flags and seed give the same text on every machine.
+file, prompt, flags and seed give the same text on every machine. FILE may also be a checkpoint, or ORG/NAME of a model on
+the hub: it is converted once, with the defaults of lowpack convert, and the packed file is kept in the user's cache folder.
 
   lowpack run model.safetensors -p "Once upon a time" -n 100
   lowpack run model.safetensors -p "The answer is" --temperature 0      # greedy
   lowpack run model.safetensors --chat
+  lowpack run MODEL_DIR --chat
   lowpack run model.safetensors --file prompt.txt -n 0 --logits logits.safetensors`,
 		Flags:  runFlags(),
 		Action: runRun,
@@ -92,7 +94,11 @@ func runRun(c *cli.Context) error {
 			return err
 		}
 	}
-	s, err := openSession(c, c.Args().First())
+	file, err := packedOf(c, c.Args().First())
+	if err != nil {
+		return err
+	}
+	s, err := openSession(c, file)
 	if err != nil {
 		return err
 	}

@@ -51,9 +51,15 @@ func runVerify(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	source := c.String("source")
+	if source != "" {
+		if source, err = checkpointOf(c, source); err != nil {
+			return err
+		}
+	}
 	bar := newProgress(c.App.ErrWriter, "verify")
 	report, err := verify.Run(c.Context, path, verify.Options{
-		Level: verify.Level(c.String("level")), Source: c.String("source"), Provenance: statement, Threads: c.Int("threads"),
+		Level: verify.Level(c.String("level")), Source: source, Provenance: statement, Threads: c.Int("threads"),
 		Progress: func(what string, done, total int64) { bar.set(done, total, what) },
 	})
 	bar.done()

@@ -29,7 +29,7 @@ type place struct {
 func resolve(path string) (place, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return place{}, fmt.Errorf("%w: a checkpoint is a directory or a .safetensors file on this machine; nothing is downloaded", err)
+		return place{}, fmt.Errorf("%w: a checkpoint is a directory, a .safetensors file, or ORG/NAME of a model on the hub", err)
 	}
 	if err != nil {
 		return place{}, err

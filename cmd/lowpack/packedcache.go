@@ -1,0 +1,112 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/hub"
+	"github.com/lowpack/lowpack/internal/version"
+)
+
+// packedOf returns a packed file for an argument of `lowpack run`: the argument itself, or, for a checkpoint, the file that
+// an earlier run made of it, or a new one, in a folder below the user's cache.
+func packedOf(c *cli.Context, arg string) (string, error) {
+	f, err := packed.Open(arg)
+	if err == nil {
+		return arg, f.Close()
+	}
+	info, statErr := os.Stat(arg)
+	_, nameErr := hub.ParseName(arg)
+	isCheckpoint := errors.Is(err, packed.ErrNotPacked) || statErr == nil && info.IsDir() || os.IsNotExist(statErr) && nameErr == nil
+	if !isCheckpoint {
+		return "", err
+	}
+	dir, err := checkpointOf(c, arg)
+	if err != nil {
+		return "", err
+	}
+	target, err := cachedFile(dir)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(target); err == nil {
+		fmt.Fprintln(c.App.ErrWriter, "note: running the packed file", target)
+		return target, nil
+	}
+	return target, convertOnce(c, dir, target)
+}
+
+// convertOnce makes the packed file of the default options.
+func convertOnce(c *cli.Context, dir, target string) error {
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	plan, err := convert.NewPlan(c.Context, dir, convert.Options{})
+	if err != nil {
+		return err
+	}
+	defer plan.Close()
+	if plan.Family == "" {
+		return fmt.Errorf("%s holds weights without a model: there is nothing to run", dir)
+	}
+	for _, note := range plan.Notes {
+		fmt.Fprintln(c.App.ErrWriter, "note:", note)
+	}
+	bar := newProgress(c.App.ErrWriter, "convert")
+	summary, err := plan.Run(c.Context, target, barOf(bar))
+	bar.done()
+	if err != nil {
+		return err
+	}
+	printSummary(c.App.ErrWriter, target, summary)
+	return nil
+}
+
+// cachedFile is where the packed file of a checkpoint is kept. The name changes with the program, and with the names, sizes
+// and times of the files: a checkpoint that was replaced is converted again.
+func cachedFile(checkpoint string) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no folder for packed files: %w; convert first: lowpack convert %s -o FILE", err, checkpoint)
+	}
+	path, err := filepath.Abs(checkpoint)
+	if err != nil {
+		return "", err
+	}
+	files, err := os.ReadDir(path)
+	if err != nil { // a single file
+		files = nil
+	}
+	key := sha256.New()
+	fmt.Fprintf(key, "%s %s\n", version.Tool, version.Revision)
+	for _, f := range append([]string{""}, names(files)...) {
+		file := filepath.Join(path, f)
+		info, err := os.Stat(file)
+		if err != nil { // a dangling link: the conversion names it
+			if info, err = os.Lstat(file); err != nil {
+				return "", err
+			}
+		}
+		fmt.Fprintf(key, "%s %d %d\n", file, info.Size(), info.ModTime().UnixNano())
+	}
+	name := filepath.Base(path)
+	if entry := filepath.Dir(filepath.Dir(path)); filepath.Base(filepath.Dir(path)) == "snapshots" {
+		name = filepath.Base(entry) // models--ORG--NAME instead of a commit
+	}
+	return filepath.Join(cache, "lowpack", "packed", fmt.Sprintf("%.100s-%s.safetensors", name, hex.EncodeToString(key.Sum(nil)[:8]))), nil
+}
+
+func names(files []os.DirEntry) (out []string) {
+	for _, f := range files {
+		out = append(out, f.Name())
+	}
+	return out
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/internal/hub"
+	"github.com/lowpack/lowpack/internal/version"
+)
+
+func pullCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "pull",
+		Usage:     "download a model from the Hugging Face hub",
+		ArgsUsage: "ORG/NAME[@REVISION]",
+		UsageText: "lowpack pull ORG/NAME[@REVISION]",
+		Description: `Only the files that a conversion needs are downloaded: weights in safetensors files, configuration, tokenizer. They go into
+the cache that the Python package huggingface_hub uses, and each is checked against the digest that the hub lists. An
+interrupted download is resumed by the next one. The folder of the model is printed to standard output.
+
+Wherever lowpack takes a checkpoint it takes ORG/NAME too, unless a file or folder of that name exists.
+
+Environment: HF_TOKEN for private and gated models, HF_HOME or HF_HUB_CACHE for the place of the cache, HF_ENDPOINT for
+another hub, HF_HUB_OFFLINE=1 to use the cache alone.
+
+  lowpack pull microsoft/bitnet-b1.58-2B-4T-bf16
+  lowpack convert microsoft/bitnet-b1.58-2B-4T -o model.safetensors
+  lowpack run microsoft/bitnet-b1.58-2B-4T --chat`,
+		Action: func(c *cli.Context) error {
+			if err := wantArgs(c, 1, "ORG/NAME"); err != nil {
+				return err
+			}
+			name, err := hub.ParseName(c.Args().First())
+			if err != nil {
+				return usagef("%v", err)
+			}
+			dir, err := pull(c, name)
+			if err == nil {
+				_, err = fmt.Fprintln(c.App.Writer, dir)
+			}
+			return err
+		},
+	}
+}
+
+// pull downloads what is missing of a model and returns its folder.
+func pull(c *cli.Context, name hub.Name) (string, error) {
+	client, err := hub.FromEnvironment(version.Tool)
+	if err != nil {
+		return "", err
+	}
+	bar := newProgress(c.App.ErrWriter, "pull")
+	r, err := client.Pull(c.Context, name, func(done, total int64, file string) { bar.set(done, total, file) })
+	bar.done()
+	if err != nil {
+		return "", err
+	}
+	if r.Renamed != "" {
+		fmt.Fprintf(c.App.ErrWriter, "note: %s is called %s now\n", name.ID(), r.Renamed)
+	}
+	return r.Dir, nil
+}
+
+// checkpointOf returns the path of a checkpoint argument: what exists is a path, ORG/NAME is a model on the hub.
+func checkpointOf(c *cli.Context, arg string) (string, error) {
+	if _, err := os.Lstat(arg); !errors.Is(err, fs.ErrNotExist) {
+		return arg, nil
+	}
+	name, err := hub.ParseName(arg)
+	if err != nil {
+		return arg, nil // whoever opens it says that it does not exist
+	}
+	dir, err := pull(c, name)
+	if err != nil {
+		return "", fmt.Errorf("there is no file or folder %s, and the hub: %w", arg, err)
+	}
+	return dir, nil
+}

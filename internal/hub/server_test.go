@@ -1,0 +1,208 @@
+package hub
+
+import (
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// fakeHub serves one model as the hub does: a listing, and files that redirect to storage on another host.
+type fakeHub struct {
+	t       *testing.T
+	id      string // today's name of the model
+	commit  string
+	files   map[string][]byte
+	token   string        // "" = public
+	gated   bool          // for everybody
+	lie     string        // this file's bytes are not those that are listed
+	cut     int           // storage breaks the connection after so many bytes of a large file, this many times
+	cutAt   int           //
+	silence time.Duration // storage says nothing for so long in the middle of the first answer
+	noRange bool          // storage ignores ranges
+	busy    int           // so many answers of the hub are "429 Too Many Requests"
+
+	hub, storage *httptest.Server
+	mu           sync.Mutex
+	requests     []string // paths asked of the storage, with their ranges
+	leaked       bool     // the storage saw the token
+}
+
+// large is the size from which the hub keeps a file as LFS object, named by its SHA-256.
+const large = 1000
+
+func newHub(t *testing.T, h *fakeHub) *fakeHub {
+	t.Helper()
+	h.t = t
+	if h.id == "" {
+		h.id = "acme/tiny-model"
+	}
+	h.commit = strings.Repeat("c0ffee0000", 4)
+	if h.files == nil {
+		h.files = map[string][]byte{
+			"config.json": []byte(`{"model_type": "llama"}`), "tokenizer.json": []byte(strings.Repeat("{}", 800)),
+			"model.safetensors": []byte(strings.Repeat("weights ", 40_000)), "README.md": []byte("# Not needed"),
+			"pytorch_model.bin": []byte(strings.Repeat("pickle", 500)), "onnx/model.onnx": []byte("onnx"),
+		}
+	}
+	h.storage = httptest.NewServer(http.HandlerFunc(h.store))
+	h.hub = httptest.NewServer(http.HandlerFunc(h.serve))
+	t.Cleanup(h.hub.Close)
+	t.Cleanup(h.storage.Close)
+	return h
+}
+
+// client is one with an empty cache.
+func (h *fakeHub) client() *Client {
+	return &Client{Endpoint: h.hub.URL, Cache: h.t.TempDir(), Agent: "test", stall: 5 * time.Second, pause: time.Millisecond}
+}
+
+func refuse(w http.ResponseWriter, code int, kind string) {
+	w.Header().Set("X-Error-Code", kind)
+	w.WriteHeader(code)
+}
+
+func (h *fakeHub) serve(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	auth := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	rest, api := strings.CutPrefix(r.URL.Path, "/api/models/")
+	if !api {
+		rest = strings.TrimPrefix(r.URL.Path, "/")
+	}
+	id := strings.Join(strings.SplitN(rest, "/", 3)[:2], "/")
+	rest = strings.TrimPrefix(rest, id+"/")
+	switch {
+	case h.busy > 0:
+		h.busy--
+		w.Header().Set("Retry-After", "0")
+		w.WriteHeader(http.StatusTooManyRequests)
+	case id == "acme/old-name":
+		http.Redirect(w, r, strings.Replace(r.URL.String(), id, h.id, 1), http.StatusTemporaryRedirect)
+	case id != h.id || h.token != "" && auth != h.token:
+		refuse(w, http.StatusUnauthorized, "RepoNotFound")
+	case h.gated:
+		refuse(w, http.StatusForbidden, "GatedRepo")
+	case api && (strings.HasPrefix(rest, "revision/") || rest == ""):
+		h.list(w, strings.TrimPrefix(rest, "revision/"))
+	case api && strings.HasPrefix(rest, "tree/"):
+		h.tree(w)
+	case !api && strings.HasPrefix(rest, "resolve/"):
+		_, name, _ := strings.Cut(strings.TrimPrefix(rest, "resolve/"), "/")
+		h.resolve(w, r, name)
+	default:
+		refuse(w, http.StatusNotFound, "EntryNotFound")
+	}
+}
+
+// blobOf is the digest that the hub names a file by.
+func blobOf(data []byte) string {
+	if len(data) >= large {
+		sum := sha256.Sum256(data)
+		return hex.EncodeToString(sum[:])
+	}
+	sum := sha1.Sum(append(fmt.Appendf(nil, "blob %d\x00", len(data)), data...))
+	return hex.EncodeToString(sum[:])
+}
+
+func (h *fakeHub) list(w http.ResponseWriter, revision string) {
+	if revision != "main" && revision != "" && revision != "v1" && revision != h.commit {
+		refuse(w, http.StatusNotFound, "RevisionNotFound")
+		return
+	}
+	siblings := []map[string]any{}
+	for name, data := range h.files {
+		s := map[string]any{"rfilename": name, "size": len(data), "blobId": strings.Repeat("ab", 20)}
+		if len(data) >= large {
+			s["lfs"] = map[string]any{"sha256": blobOf(data), "size": len(data), "pointerSize": 130}
+		} else {
+			s["blobId"] = blobOf(data)
+		}
+		siblings = append(siblings, s)
+	}
+	json.NewEncoder(w).Encode(map[string]any{"_id": "1", "id": h.id, "modelId": h.id, "sha": h.commit, "private": false, "tags": []string{}, "downloads": 1, "likes": 1, "siblings": siblings})
+}
+
+func (h *fakeHub) tree(w http.ResponseWriter) {
+	out := []map[string]any{}
+	for name, data := range h.files {
+		e := map[string]any{"type": "file", "path": name, "size": len(data), "oid": blobOf(data)}
+		if len(data) >= large {
+			e["oid"] = strings.Repeat("ab", 20)
+			e["lfs"] = map[string]any{"oid": blobOf(data), "size": len(data), "pointerSize": 130}
+		}
+		out = append(out, e)
+	}
+	json.NewEncoder(w).Encode(out)
+}
+
+// resolve sends small files itself and redirects to the storage for large ones.
+func (h *fakeHub) resolve(w http.ResponseWriter, r *http.Request, name string) {
+	data, ok := h.files[name]
+	if !ok {
+		refuse(w, http.StatusNotFound, "EntryNotFound")
+		return
+	}
+	w.Header().Set("X-Repo-Commit", h.commit)
+	if len(data) < large {
+		w.Header().Set("ETag", `"`+blobOf(data)+`"`)
+		if name == h.lie {
+			data = append([]byte("x"), data[1:]...)
+		}
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(data)))
+		return
+	}
+	w.Header().Set("X-Linked-Etag", `"`+blobOf(data)+`"`)
+	w.Header().Set("X-Linked-Size", fmt.Sprint(len(data)))
+	http.Redirect(w, r, strings.Replace(h.storage.URL, "127.0.0.1", "localhost", 1)+"/"+name+"?signature=secret", http.StatusFound)
+}
+
+func (h *fakeHub) store(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	h.requests = append(h.requests, name+" "+r.Header.Get("Range"))
+	h.leaked = h.leaked || r.Header.Get("Authorization") != ""
+	data := h.files[name]
+	if name == h.lie {
+		data = append([]byte("x"), data[1:]...)
+	}
+	if h.noRange {
+		r.Header.Del("Range")
+	}
+	if h.cut > 0 || h.silence > 0 {
+		w = &breaking{ResponseWriter: w, h: h, left: h.cutAt}
+	}
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(data)))
+}
+
+// breaking is an answer that breaks off, or falls silent.
+type breaking struct {
+	http.ResponseWriter
+	h    *fakeHub
+	left int
+}
+
+func (b *breaking) Write(p []byte) (int, error) {
+	n, _ := b.ResponseWriter.Write(p[:min(len(p), b.left)])
+	if b.left -= n; b.left > 0 {
+		return n, nil
+	}
+	b.ResponseWriter.(http.Flusher).Flush()
+	if b.h.silence > 0 {
+		d := b.h.silence
+		b.h.silence = 0
+		b.h.mu.Unlock()
+		time.Sleep(d)
+		b.h.mu.Lock()
+	}
+	b.h.cut--
+	panic(http.ErrAbortHandler)
+}
