@@ -3,17 +3,18 @@ package engine
 import (
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
-// Sequence is a text in the making: the keys and values of its tokens so far. Forward appends to it.
+// Sequence is the KV cache of one text. Forward appends to it.
 type Sequence struct {
 	e      *Engine
 	open   bool
-	n      int // tokens
+	n      atomic.Int64 // tokens; written under Engine.mu only, read by Len while a pass is running
 	kv     []layerCache
 	memory *offheap.Buffer
 }
@@ -116,21 +117,22 @@ func (e *Engine) NewSequence() (*Sequence, error) {
 	defer e.mu.Unlock()
 	for _, s := range e.sequences {
 		if !s.open {
-			s.open, s.n = true, 0
+			s.open = true
+			s.n.Store(0)
 			return s, nil
 		}
 	}
 	return nil, fmt.Errorf("%w: all %d sequences are open; close one, or make the engine with more", pack.ErrLimit, len(e.sequences))
 }
 
-// Len is the number of tokens of the sequence.
-func (s *Sequence) Len() int { return s.n }
+// Len is the number of tokens of the sequence. It does not wait for a Forward that is running; that counts when it returns.
+func (s *Sequence) Len() int { return int(s.n.Load()) }
 
 // Truncate forgets the tokens from position n on.
 func (s *Sequence) Truncate(n int) {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
-	s.n = max(0, min(s.n, n))
+	s.n.Store(int64(max(0, min(s.Len(), n))))
 }
 
 // Close gives the sequence back. It must not be used afterwards.

@@ -41,7 +41,7 @@ func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 		c := &batch[i]
 		silent := len(c.Tokens) - len(c.Logits)/e.desc.Vocab // tokens without logits
 		for j, id := range c.Tokens {
-			t := token{seq: c.Seq, pos: c.Seq.n + j, id: id}
+			t := token{seq: c.Seq, pos: c.Seq.Len() + j, id: id}
 			if j >= silent {
 				t.logits = c.Logits[(j-silent)*e.desc.Vocab:][:e.desc.Vocab]
 				t.top, t.keep = c.Top, c.Keep
@@ -57,7 +57,7 @@ func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 		return err
 	}
 	for i := range batch {
-		batch[i].Seq.n += len(batch[i].Tokens)
+		batch[i].Seq.n.Add(int64(len(batch[i].Tokens)))
 	}
 	return nil
 }
@@ -70,8 +70,8 @@ func (e *Engine) check(batch []Chunk, i int) error {
 		return fmt.Errorf("%w: chunk %d is for a sequence that is not open here", pack.ErrUnsupported, i)
 	case len(c.Tokens) == 0:
 		return fmt.Errorf("%w: chunk %d has no tokens", pack.ErrUnsupported, i)
-	case c.Seq.n+len(c.Tokens) > e.opt.Context:
-		return fmt.Errorf("%w: %d tokens after %d; the context holds %d", pack.ErrLimit, len(c.Tokens), c.Seq.n, e.opt.Context)
+	case c.Seq.Len()+len(c.Tokens) > e.opt.Context:
+		return fmt.Errorf("%w: %d tokens after %d; the context holds %d", pack.ErrLimit, len(c.Tokens), c.Seq.Len(), e.opt.Context)
 	case len(c.Logits)%e.desc.Vocab != 0 || len(c.Logits) > len(c.Tokens)*e.desc.Vocab:
 		return fmt.Errorf("%w: room for %d logits; %d tokens have %d each", pack.ErrUnsupported, len(c.Logits), len(c.Tokens), e.desc.Vocab)
 	case c.Top < 0:
