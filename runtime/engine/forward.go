@@ -14,6 +14,8 @@ type Chunk struct {
 	Tokens []int
 	// Logits receives the logits after each of the last len(Logits)/Vocab tokens. Empty = none are wanted.
 	Logits []float32
+	// Err is set by Forward: nil, or the *NonFinite that kept this chunk from being appended.
+	Err error
 
 	// Top says that only the Top largest of these logits are of interest, in the order of NUMERICS N21, and those of the
 	// tokens Keep; the others may become −Inf. A file with a screen of its head (FORMAT F21) is then read faster; the
@@ -26,22 +28,42 @@ type Chunk struct {
 // that are asked for. One call with many sequences reads the weights once for all of them. The tokens go through the
 // model in passes of at most Options.Batch; ctx is asked between passes.
 //
-// After an error no sequence is longer than before, and the contents of Logits are undefined.
+// A chunk whose values leave the range of floats fails alone: its Err says where, its sequence is no longer than before,
+// and the other chunks are computed. Forward then returns the first Err of the batch. After any other error no sequence is
+// longer than before. The contents of Logits are undefined where a chunk was not appended.
 func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range batch {
+		batch[i].Err = nil
 		if err := e.check(batch, i); err != nil {
 			return err
 		}
 	}
+	if err := e.compute(ctx, batch); err != nil {
+		return err
+	}
+	var first error
+	for i := range batch {
+		if c := &batch[i]; c.Err == nil {
+			c.Seq.n.Add(int64(len(c.Tokens)))
+		} else if first == nil {
+			first = c.Err
+		}
+	}
+	return first
+}
+
+// compute takes the tokens of all chunks through the model, pass by pass.
+func (e *Engine) compute(ctx context.Context, batch []Chunk) error {
 	p := &e.pass
-	p.tokens = p.tokens[:0]
+	p.batch, p.tokens = batch, p.tokens[:0]
+	defer func() { p.batch = nil }()
 	for i := range batch {
 		c := &batch[i]
 		silent := len(c.Tokens) - len(c.Logits)/e.desc.Vocab // tokens without logits
 		for j, id := range c.Tokens {
-			t := token{seq: c.Seq, pos: c.Seq.Len() + j, id: id}
+			t := token{seq: c.Seq, chunk: i, pos: c.Seq.Len() + j, id: id}
 			if j >= silent {
 				t.logits = c.Logits[(j-silent)*e.desc.Vocab:][:e.desc.Vocab]
 				t.top, t.keep = c.Top, c.Keep
@@ -51,15 +73,12 @@ func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 					return err
 				}
 			}
+			if c.Err != nil { // the pass before
+				break
+			}
 		}
 	}
-	if err := e.flush(ctx); err != nil {
-		return err
-	}
-	for i := range batch {
-		batch[i].Seq.n.Add(int64(len(batch[i].Tokens)))
-	}
-	return nil
+	return e.flush(ctx)
 }
 
 // check refuses chunk i of a batch if it cannot be computed.
@@ -103,7 +122,7 @@ func (e *Engine) checkIDs(ids []int) error {
 // flush computes the tokens that have been gathered.
 func (e *Engine) flush(ctx context.Context) error {
 	p := &e.pass
-	defer func() { p.tokens = p.tokens[:0] }()
+	defer func() { p.tokens, p.rows = p.tokens[:0], p.rows[:0] }()
 	if len(p.tokens) == 0 {
 		return nil
 	}
@@ -116,11 +135,12 @@ func (e *Engine) flush(ctx context.Context) error {
 	p.enter = enterTask{e}
 	e.run(len(p.tokens), 1, &p.enter)
 	for i := range e.weights.blocks {
-		if err := e.block(i); err != nil {
-			return err
+		if !e.block(i) {
+			return nil
 		}
 	}
-	return e.head()
+	e.head()
+	return nil
 }
 
 // run shares items of a task among the workers, chunk at a time.
@@ -132,8 +152,8 @@ func (e *Engine) run(items, chunk int, t kernel.Task) {
 	e.pool.Run(items, chunk, t)
 }
 
-// block computes one layer (NUMERICS 5).
-func (e *Engine) block(layer int) error {
+// block computes one layer (NUMERICS 5). It reports false when there is nothing left to compute for.
+func (e *Engine) block(layer int) bool {
 	p, d, b := &e.pass, e.desc, &e.weights.blocks[layer]
 	n := len(p.tokens)
 
@@ -143,19 +163,19 @@ func (e *Engine) block(layer int) error {
 	e.run(n, 1, &p.split)
 	e.attend(layer)
 	e.input(n, prepareTask{fan: &b.o, src: p.o, stride: d.Heads * d.HeadDim, norm: b.attnSubNorm})
-	if p.wrong.Load() {
-		return e.notFinite(layer, "attention")
+	if !p.blame(layer, "attention") {
+		return false
 	}
 	e.residual(&b.o, n, b.attnPostNorm)
 
 	e.input(n, prepareTask{fan: &b.gateUp, src: p.h, stride: d.Hidden, norm: b.ffnNorm})
 	e.multiply(&b.gateUp, n, p.y, nil)
 	e.input(n, prepareTask{fan: &b.down, src: p.y, stride: b.gateUp.out, gated: true, norm: b.ffnSubNorm})
-	if p.wrong.Load() {
-		return e.notFinite(layer, "feed-forward")
+	if !p.blame(layer, "feed-forward") {
+		return false
 	}
 	e.residual(&b.down, n, b.ffnPostNorm)
-	return nil
+	return true
 }
 
 // input makes the input of a fan for n tokens.
@@ -189,10 +209,10 @@ func (e *Engine) residual(f *fan, n int, norm []float32) {
 }
 
 // head computes the logits of the tokens that want them, some at a time.
-func (e *Engine) head() error {
+func (e *Engine) head() {
 	p := &e.pass
 	for t := range p.tokens {
-		if p.tokens[t].logits != nil {
+		if p.tokens[t].logits != nil && !p.failed(t) {
 			p.rows = append(p.rows, t)
 		}
 		if n := len(p.rows); n > 0 && (n == p.headRows || t == len(p.tokens)-1) {
@@ -200,10 +220,7 @@ func (e *Engine) head() error {
 			p.rows = p.rows[:0]
 		}
 	}
-	if p.wrong.Load() {
-		return e.notFinite(len(e.weights.blocks), "the output head")
-	}
-	return nil
+	p.blame(-1, "output head")
 }
 
 // logits computes those of the n tokens p.rows. Those of a single token go straight to their place.
@@ -220,30 +237,4 @@ func (e *Engine) logits(n int) {
 	e.multiply(&e.weights.head, n, y, nil)
 	p.finish = finishTask{e, p.rows, y}
 	e.run(n, 1, &p.finish)
-}
-
-// NonFinite is the error of a computation that left the range of floats (NUMERICS N4).
-type NonFinite struct {
-	Position int
-	Step     string
-}
-
-func (e *NonFinite) Error() string {
-	return fmt.Sprintf("%v: at position %d the %s gives values that are infinite or not a number: the weights are damaged, or their scales are wrong", pack.ErrCorrupt, e.Position, e.Step)
-}
-
-// Unwrap makes it a pack.ErrCorrupt.
-func (e *NonFinite) Unwrap() error { return pack.ErrCorrupt }
-
-// notFinite names the first token of the pass that is not finite.
-func (e *Engine) notFinite(layer int, step string) error {
-	if layer < len(e.weights.blocks) {
-		step = fmt.Sprintf("%s of layer %d", step, layer)
-	}
-	for t, bad := range e.pass.bad {
-		if bad {
-			return &NonFinite{e.pass.tokens[t].pos, step}
-		}
-	}
-	panic("engine: nothing is wrong")
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -97,54 +96,6 @@ func TestTruncate(t *testing.T) {
 	s.Truncate(1000)
 	if s.Len() != len(tokens) {
 		t.Error("cutting beyond the end made the sequence longer")
-	}
-}
-
-// set changes one float of a tensor.
-func (v *view) set(t *testing.T, name string, i int, x float32) {
-	data := v.tensors[name].Data
-	switch v.tensors[name].DType {
-	case "F32":
-		copy(data[4*i:], bytesOf([]float32{x}))
-	case "BF16":
-		copy(data[2*i:], bytesOf([]float32{x})[2:])
-	default:
-		t.Fatal(v.tensors[name].DType)
-	}
-}
-
-// TestNonFinite: values out of the range of floats are an error that says where, and not a result.
-func TestNonFinite(t *testing.T) {
-	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	const layer2 = "model.layers.2."
-	for name, c := range map[string]struct {
-		damage func(v *view)
-		step   string
-		at     int
-	}{
-		"embedding":     {func(v *view) { v.set(t, "model.embed_tokens.weight", 9*256+3, nan) }, "attention of layer 0", 2},
-		"norm":          {func(v *view) { v.set(t, layer2+"input_layernorm.weight", 5, inf) }, "attention of layer 2", 0},
-		"scale":         {func(v *view) { v.set(t, layer2+"mlp.up_proj.weight.scale", 0, 3e38) }, "feed-forward of layer 2", 0},
-		"mean square":   {func(v *view) { v.set(t, layer2+"mlp.up_proj.weight.scale", 0, 1e20) }, "feed-forward of layer 2", 0},
-		"attention":     {func(v *view) { v.set(t, layer2+"self_attn.v_proj.weight.scale", 0, 3e38) }, "attention of layer 2", 0},
-		"head":          {func(v *view) { v.set(t, "model.norm.weight", 1, nan) }, "output head", 3},
-		"only one row":  {func(v *view) { v.set(t, "model.embed_tokens.weight", 2000*256, inf) }, "output head", 3},
-		"last position": {func(v *view) { v.set(t, "model.embed_tokens.weight", 11*256, inf) }, "attention of layer 0", 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			v := tiny(t)
-			c.damage(v)
-			e := engine(t, v, Options{Threads: 2})
-			s := sequence(t, e)
-			err := e.Forward(context.Background(), []Chunk{{Seq: s, Tokens: []int{7, 8, 9, 11}, Logits: make([]float32, e.desc.Vocab)}})
-			var n *NonFinite
-			if !errors.As(err, &n) || !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(n.Step, c.step) || n.Position != c.at {
-				t.Fatalf("%v; want position %d, %s", err, c.at, c.step)
-			}
-			if s.Len() != 0 {
-				t.Errorf("%d tokens stay", s.Len())
-			}
-		})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 // pass is one trip of up to Options.Batch tokens through the model: their places and the memory that they need. All of
 // it is allocated once.
 type pass struct {
+	batch  []Chunk // of the Forward that is running
 	tokens []token
 	turns  []turns                     // [n]
 	rope   [2]tensor.Rope              // of global and of local blocks
@@ -49,6 +50,7 @@ type pass struct {
 // token is one position of a pass.
 type token struct {
 	seq    *Sequence
+	chunk  int // index in the batch
 	pos    int
 	id     int
 	logits []float32 // where its logits go; nil = not wanted

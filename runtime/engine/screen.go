@@ -25,6 +25,10 @@ import (
 // and the logit as N6 computes it differs from W·x by less than γ·Σ|W||x| ≤ γ·127.6·s·‖x‖₁, γ = (K/16 + 6)·2⁻²⁴: an element
 // is rounded once as a product, K/16 times in its lane, and four times in the tree. All that is s·C with a C that is the
 // same for all rows.
+//
+// What leaves the range of floats must be an error with a screen as it is without one (N4). An x that is not finite has no
+// bounds and is noted; a row of which some partial sum can overflow, which is at most 127.6·s·‖x‖₁, is computed from the
+// head itself.
 type screen struct {
 	codes  *kernel.Weights
 	scales []float32
@@ -81,21 +85,27 @@ func (e *Engine) screened() bool {
 type screenTask struct {
 	*Engine
 	n      int
-	sums   []int32             // [2n][Vocab]: of hi and of lo of each input
-	bounds []float32           // the same memory: lower and upper bounds
-	step   [screenRows]float64 // d
-	bound  [screenRows]float64 // C
-	tiny   [screenRows]float64 // of rows without a scale
+	sums   []int32   // [2n][Vocab]: of hi and of lo of each input
+	bounds []float32 // the same memory: lower and upper bounds
+	split  [screenRows]split
+}
+
+// split is what bounds need to know of an input.
+type split struct {
+	step  float64 // d
+	bound float64 // C
+	tiny  float64 // of rows without a scale
+	huge  float64 // rows with a larger scale may overflow
 }
 
 // low and high are the bounds of input r.
 func (k *screenTask) low(r int) []float32  { return k.bounds[2*r*k.desc.Vocab:][:k.desc.Vocab] }
 func (k *screenTask) high(r int) []float32 { return k.bounds[(2*r+1)*k.desc.Vocab:][:k.desc.Vocab] }
 
-// split writes the input of row r as 255·hi + lo and returns d, C and the bound of tiny rows.
-func (s *screen) split(r int, x []float32) (d, bound, tiny float64) {
+// split writes the input of row r, which is finite, as 255·hi + lo.
+func (s *screen) split(r int, x []float32) split {
 	hi, lo := s.x.Row(2*r), s.x.Row(2*r+1)
-	d = math.Max(float64(tensor.MaxAbs(x)), 1e-30) / screenSteps
+	d := math.Max(float64(tensor.MaxAbs(x)), 1e-30) / screenSteps
 	norm := 0.0
 	for k, v := range x {
 		norm += math.Abs(float64(v))
@@ -105,7 +115,12 @@ func (s *screen) split(r int, x []float32) (d, bound, tiny float64) {
 	}
 	n := float64(len(x))
 	gamma := (n/16 + 6) * 0x1p-24
-	return d, 1.001 * ((0.501+127.6*gamma)*norm + 127*0.51*d*n), 1.001 * tinyWeight * norm
+	return split{
+		step:  d,
+		bound: 1.001 * ((0.501+127.6*gamma)*norm + 127*0.51*d*n),
+		tiny:  1.001 * tinyWeight * norm,
+		huge:  math.MaxFloat32 / (128 * norm),
+	}
 }
 
 func (k *screenTask) Do(from, to int) {
@@ -113,12 +128,15 @@ func (k *screenTask) Do(from, to int) {
 	s.codes.Mul(k.sums, vocab, s.x, from, to)
 	m0, m1 := from*s.codes.PanelRows(), min(to*s.codes.PanelRows(), vocab)
 	for r := range k.n {
-		hi, lo, low, high := k.sums[2*r*vocab:], k.sums[(2*r+1)*vocab:], k.low(r), k.high(r)
+		hi, lo, low, high, x := k.sums[2*r*vocab:], k.sums[(2*r+1)*vocab:], k.low(r), k.high(r), &k.split[r]
 		for m := m0; m < m1; m++ {
 			scale := float64(s.scales[m])
-			y := scale * k.step[r] * float64(255*int64(hi[m])+int64(lo[m]))
-			b := scale*k.bound[r] + k.tiny[r] + 1e-6*math.Abs(y) // the last for the rounding to float32
+			y := scale * x.step * float64(255*int64(hi[m])+int64(lo[m]))
+			b := scale*x.bound + x.tiny + 1e-6*math.Abs(y) // the last for the rounding to float32
 			low[m], high[m] = float32(y-b), float32(y+b)
+			if scale > x.huge {
+				low[m], high[m] = float32(math.Inf(-1)), float32(math.Inf(1))
+			}
 		}
 	}
 }
@@ -143,7 +161,7 @@ func (e *Engine) screenLogits(n int) bool {
 	p := &e.pass
 	e.input(n, prepareTask{fan: &e.weights.head, src: p.h, stride: e.desc.Hidden, rows: p.rows, norm: e.weights.norm})
 	most := min(screenRows, p.headRows/screenSpace)
-	for from := 0; from < n && !p.wrong.Load(); from += most {
+	for from := 0; from < n; from += most {
 		if !e.screenSome(from, min(from+most, n)) {
 			return false
 		}
@@ -158,11 +176,19 @@ func (e *Engine) screenSome(from, to int) bool {
 	*k = screenTask{Engine: e, n: n, sums: asInt32(p.logits), bounds: p.logits}
 	s.x.Reset(2 * n)
 	for r := range n {
-		k.step[r], k.bound[r], k.tiny[r] = s.split(r, p.x[(from+r)*e.desc.Hidden:][:e.desc.Hidden])
+		x := p.x[(from+r)*e.desc.Hidden:][:e.desc.Hidden]
+		if !tensor.AllFinite(x) {
+			p.check(p.rows[from+r], false)
+			clear(x) // any finite numbers: nobody sees what comes of them
+		}
+		k.split[r] = s.split(r, x)
 	}
 	s.x.Finish()
 	e.pool.Run(s.codes.Panels(), s.codes.Chunk(2*n, e.opt.Threads), k)
 	for r := range n {
+		if p.bad[p.rows[from+r]] {
+			continue
+		}
 		tok := &p.tokens[p.rows[from+r]]
 		p.choose(k.low(r), k.high(r), tok.top, tok.keep)
 		if len(p.candidates) > e.desc.Vocab/screenMost {

@@ -83,14 +83,6 @@ func (k *prepareTask) Do(from, to int) {
 	}
 }
 
-// check notes that something of token t is not finite.
-func (p *pass) check(t int, finite bool) {
-	if !finite {
-		p.bad[t] = true
-		p.wrong.Store(true)
-	}
-}
-
 // splitTask takes the outputs of the query, key and value linears apart: head norms, rotation, and keys and values into
 // the cache.
 type splitTask struct {
