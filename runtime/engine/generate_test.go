@@ -171,3 +171,33 @@ func TestTextFilter(t *testing.T) {
 		}
 	}
 }
+
+// TestGeneratePenalizesItsOwnTokens: the repetition penalty counts the prompt, what stood before it and what has been
+// generated. A loop that chooses by the definition gives the same text.
+func TestGeneratePenalizesItsOwnTokens(t *testing.T) {
+	e := engine(t, tiny(t), Options{Sequences: 2})
+	set := Sampling{RepetitionPenalty: 1.8}
+	r := Request{History: []int{426, 737}, Prompt: []int{2552, 2140, 392}, MaxTokens: 40, Sampling: set}
+	got, _ := collect(t, e, r)
+
+	s, next, seen, row := sequence(t, e), r.Prompt, make([]bool, e.desc.Vocab), make([]float32, e.desc.Vocab)
+	for _, id := range append(slices.Clone(r.History), r.Prompt...) {
+		seen[id] = true
+	}
+	var want []int
+	for range r.MaxTokens {
+		if err := e.Forward(context.Background(), []Chunk{{Seq: s, Tokens: next, Logits: row}}); err != nil {
+			t.Fatal(err)
+		}
+		next = []int{plain(set, row, seen, 0)}
+		seen[next[0]] = true
+		want = append(want, next[0])
+	}
+	if !slices.Equal(got.Tokens, want) {
+		t.Errorf("%v, want %v", got.Tokens, want)
+	}
+	r.Sampling = Sampling{}
+	if free, _ := collect(t, e, r); slices.Equal(free.Tokens, want) {
+		t.Error("the penalty changes nothing: this test shows nothing")
+	}
+}

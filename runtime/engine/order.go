@@ -1,12 +1,17 @@
 package engine
 
-import "github.com/lowpack/lowpack/runtime/tensor"
+import (
+	"math"
+
+	"github.com/lowpack/lowpack/runtime/tensor"
+)
 
 // order gives tokens one after another in the order of N21, without sorting those that nobody asks for: a heap.
 type order struct {
 	heap  []candidate // what is left, the first on top
 	taken []weighted
 	first float32 // largest logit
+	t     float32 // temperature
 }
 
 type candidate struct {
@@ -14,9 +19,9 @@ type candidate struct {
 	id    int32
 }
 
-// weighted is a token with its weight e^(logit − largest logit).
+// weighted is a token with its weight (N29).
 type weighted struct {
-	weight float64
+	weight uint64
 	id     int32
 }
 
@@ -25,7 +30,8 @@ func (a candidate) before(b candidate) bool {
 }
 
 // fill starts over with the tokens of logits.
-func (o *order) fill(logits []float32) {
+func (o *order) fill(logits []float32, temperature float32) {
+	o.t = temperature
 	o.heap, o.taken = o.heap[:len(logits)], o.taken[:0]
 	for i, z := range logits {
 		o.heap[i] = candidate{z, int32(i)}
@@ -36,6 +42,12 @@ func (o *order) fill(logits []float32) {
 	o.first = o.heap[0].logit
 }
 
+// scaled is the exponent of a token's weight. The difference comes first: a quotient of logits could overflow.
+func (o *order) scaled(logit float32) float32 { return (logit - o.first) / o.t }
+
+// weight is an exponential, which is at most 1, as a multiple of 1/one to the nearest integer, ties to even.
+func weight(e float32) uint64 { return uint64(math.RoundToEven(float64(e) * one)) }
+
 // at is token i of the order.
 func (o *order) at(i int) weighted {
 	for len(o.taken) <= i {
@@ -43,7 +55,7 @@ func (o *order) at(i int) weighted {
 		o.heap[0] = o.heap[last]
 		o.heap = o.heap[:last]
 		o.sink(0)
-		o.taken = append(o.taken, weighted{float64(tensor.Exp(top.logit - o.first)), top.id})
+		o.taken = append(o.taken, weighted{weight(tensor.Exp(o.scaled(top.logit))), top.id})
 	}
 	return o.taken[i]
 }

@@ -3,26 +3,26 @@ package engine
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
-// Sampling says how the next token is chosen from logits. The steps are those of transformers, in its order:
+// Sampling says how the next token is chosen from logits: the rules N28 to N30 of docs/NUMERICS.md, whose steps are those
+// of transformers, in its order:
 //
 //  1. repetition penalty: logits of tokens of the text so far, prompt included, are divided by it if they are positive,
 //     else multiplied by it;
-//  2. temperature: logits are divided by it;
+//  2. temperature: tokens get weights e^((logit − largest) / temperature);
 //  3. top-k: the k largest stay;
 //  4. top-p: the smallest set stays whose probabilities, among those that stayed so far, add up to p;
 //  5. min-p: those stay that are at least min-p times as probable as the first;
 //  6. one of the rest is drawn.
 //
-// Tokens are taken in the order of their logits, the smaller id first among equals, so that steps 3 to 5 cut off a tail.
-// The same logits, settings and seed give the same tokens on every machine: exponentials are tensor.Exp, sums are taken
-// in one order, and the random numbers are our own (SplitMix64).
+// The same logits, settings and seed give the same tokens on every machine.
 type Sampling struct {
-	Temperature       float32 // 0 = always the first token: no other step but the penalty counts
+	Temperature       float32 // 0 = greedy: no other step but the penalty counts
 	TopK              int     // 0 = all
 	TopP              float32 // 0 or 1 = all
 	MinP              float32 // 0 = all
@@ -55,13 +55,23 @@ type Sampler struct {
 	seen  []bool // tokens of the text so far
 	ids   []int  // the same, in the order of their appearance
 	order order
-	exps  []float32 // scratch
+	exps  []float32 // scratch of total
 }
+
+// one is the weight of the largest logit (N29). Weights are integers, so that their sums are exact in any order; those of
+// mostVocab tokens fit in 64 bits.
+const (
+	one       = 1 << 40
+	mostVocab = 1 << 23
+)
 
 // NewSampler makes a sampler for a vocabulary of the given size.
 func NewSampler(s Sampling, vocab int) (*Sampler, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
+	}
+	if vocab > mostVocab {
+		return nil, fmt.Errorf("%w: a vocabulary of %d tokens; sampling takes at most %d", pack.ErrLimit, vocab, mostVocab)
 	}
 	order := order{heap: make([]candidate, 0, vocab), taken: make([]weighted, 0, vocab)}
 	return &Sampler{s: s, state: s.Seed, seen: make([]bool, vocab), ids: make([]int, 0, vocab), order: order, exps: make([]float32, vocab)}, nil
@@ -99,18 +109,14 @@ func (s *Sampler) penalty() float32 {
 	return s.s.RepetitionPenalty
 }
 
-// Next chooses a token. It changes the logits, which are finite.
+// Next chooses a token. The logits are finite, or −Inf where nobody looks at them (Top). Next changes them.
 func (s *Sampler) Next(logits []float32) int {
 	s.penalize(logits)
 	if s.s.Temperature == 0 {
 		return ArgMax(logits)
 	}
-	for i := range logits {
-		logits[i] /= s.s.Temperature
-	}
-	s.order.fill(logits)
-	n, sum := s.cut(logits)
-	return s.draw(n, sum)
+	s.order.fill(logits, s.s.Temperature)
+	return s.draw(s.cut(logits))
 }
 
 // ArgMax is the first token in the order of N21.
@@ -124,39 +130,35 @@ func ArgMax(logits []float32) int {
 	return best
 }
 
-// penalize is step 1.
+// penalize is step 1 (N28).
 func (s *Sampler) penalize(logits []float32) {
 	p := s.penalty()
 	for _, id := range s.Penalized() {
+		z := logits[id] * p
 		if logits[id] > 0 {
-			logits[id] /= p
-		} else {
-			logits[id] *= p
+			z = logits[id] / p
 		}
+		logits[id] = max(-math.MaxFloat32, min(z, math.MaxFloat32))
 	}
 }
 
 // cut is steps 3 to 5: the number of tokens that stay, and the sum of their weights.
-func (s *Sampler) cut(logits []float32) (n int, sum float64) {
-	k, total := len(logits), 0.0
-	if s.s.TopK > 0 && s.s.TopK < k {
-		k = s.s.TopK
-		for i := range k {
-			total += s.order.at(i).weight
-		}
-	} else {
-		copy(s.exps, logits)
-		total = float64(tensor.Softmax(s.exps))
+func (s *Sampler) cut(logits []float32) (n int, sum uint64) {
+	k := len(logits)
+	if s.s.TopK > 0 {
+		k = min(k, s.s.TopK)
 	}
-	enough := math.Inf(1)
+	total := s.total(logits, k)
+	enough := uint64(math.MaxUint64)
 	if s.s.TopP > 0 && s.s.TopP < 1 {
-		enough = float64(s.s.TopP) * total
+		enough = share(uint64(float64(s.s.TopP)*0x1p64), total)
 	} else if s.s.MinP == 0 {
 		return k, total
 	}
-	for n < k && sum < enough {
+	least := uint64(math.Ceil(float64(s.s.MinP) * one))
+	for n < k && (n == 0 || sum < enough) {
 		w := s.order.at(n).weight
-		if n > 0 && w < float64(s.s.MinP) {
+		if w < least {
 			break
 		}
 		sum += w
@@ -165,23 +167,47 @@ func (s *Sampler) cut(logits []float32) (n int, sum float64) {
 	return n, sum
 }
 
+// total is the sum of the weights of the k largest logits. All of them are added up without putting them in order.
+func (s *Sampler) total(logits []float32, k int) (sum uint64) {
+	if k < len(logits) {
+		for i := range k {
+			sum += s.order.at(i).weight
+		}
+		return sum
+	}
+	for i, z := range logits {
+		s.exps[i] = s.order.scaled(z)
+	}
+	tensor.Softmax(s.exps) // the largest is 0
+	for _, e := range s.exps {
+		sum += weight(e)
+	}
+	return sum
+}
+
 // draw is step 6, among the first n tokens, whose weights add up to sum.
-func (s *Sampler) draw(n int, sum float64) int {
-	target, run := s.uniform()*sum, 0.0
+func (s *Sampler) draw(n int, sum uint64) int {
+	target, run := share(s.random(), sum), uint64(0)
 	for i := range n {
 		w := s.order.at(i)
 		if run += w.weight; run > target {
 			return int(w.id)
 		}
 	}
-	return int(s.order.at(n - 1).id) // the sum was rounded up
+	panic("engine: weights do not add up to their sum")
 }
 
-// uniform is the next random number, 0 ≤ u < 1: SplitMix64 (Steele, Lea, Flood 2014), its upper 53 bits.
-func (s *Sampler) uniform() float64 {
+// share is ⌊part·n / 2⁶⁴⌋.
+func share(part, n uint64) uint64 {
+	hi, _ := bits.Mul64(part, n)
+	return hi
+}
+
+// random is the next random number: SplitMix64 (Steele, Lea, Flood 2014).
+func (s *Sampler) random() uint64 {
 	s.state += 0x9e3779b97f4a7c15
 	z := s.state
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return float64((z^z>>31)>>11) * 0x1p-53
+	return z ^ z>>31
 }

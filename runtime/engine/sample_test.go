@@ -3,13 +3,194 @@ package engine
 import (
 	"errors"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/shared"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/tensor"
 )
+
+// plain is N28 to N30 as docs/NUMERICS.md says them, without any of the shortcuts of Sampler: everything sorted, sums and
+// products of any size. It returns the token for one random number.
+func plain(s Sampling, logits []float32, seen []bool, random uint64) int {
+	z := slices.Clone(logits)
+	for i := range z {
+		if p := s.RepetitionPenalty; p != 0 && p != 1 && seen[i] {
+			wide := float64(z[i]) * float64(p)
+			if z[i] > 0 {
+				wide = float64(z[i]) / float64(p)
+			}
+			z[i] = float32(min(max(wide, -math.MaxFloat32), math.MaxFloat32))
+		}
+	}
+	ids := order21(z)
+	if s.Temperature == 0 {
+		return ids[0]
+	}
+	weights := make([]*big.Int, len(ids))
+	for i, id := range ids {
+		e := tensor.Exp((z[id] - z[ids[0]]) / s.Temperature)
+		weights[i] = big.NewInt(int64(math.RoundToEven(float64(e) * (1 << 40))))
+	}
+	if s.TopK > 0 {
+		ids = ids[:min(s.TopK, len(ids))]
+	}
+	sum := func(n int) *big.Int {
+		total := new(big.Int)
+		for _, w := range weights[:n] {
+			total.Add(total, w)
+		}
+		return total
+	}
+	n := len(ids)
+	if s.TopP > 0 && s.TopP < 1 {
+		product := new(big.Rat).Mul(new(big.Rat).SetFloat64(float64(s.TopP)), new(big.Rat).SetInt(sum(n)))
+		enough := new(big.Int).Div(product.Num(), product.Denom())
+		for n > 1 && sum(n-1).Cmp(enough) >= 0 {
+			n--
+		}
+	}
+	least := new(big.Rat).SetFloat64(float64(s.MinP) * (1 << 40))
+	for n > 1 && new(big.Rat).SetInt(weights[n-1]).Cmp(least) < 0 {
+		n--
+	}
+	target := new(big.Int).Mul(new(big.Int).SetUint64(random), sum(n))
+	target.Rsh(target, 64)
+	for i := range n {
+		if sum(i+1).Cmp(target) > 0 {
+			return ids[i]
+		}
+	}
+	panic("nothing was drawn")
+}
+
+// TestSamplerIsPlain: over random settings, extreme ones among them, and random logits, every draw is that of plain.
+func TestSamplerIsPlain(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	of := func(list ...float32) float32 { return list[r.IntN(len(list))] }
+	for range 3000 {
+		vocab := 1 + r.IntN(60)
+		s := Sampling{
+			Temperature: of(0, 1e-45, 1e-38, 1e-3, 0.5, 0.7, 1, 1.5, 100, math.MaxFloat32), TopK: []int{0, 0, 1, 3, vocab, 1000}[r.IntN(6)],
+			TopP: of(0, 0, 1e-45, 1e-9, 0.3, 0.5, 0.9, 1-0x1p-24, 1), MinP: of(0, 0, 1e-45, 0x1p-40, 0.05, 0.5, 1),
+			RepetitionPenalty: of(0, 1, 1.1, 1.3, 0.8, 1e-45, math.MaxFloat32), Seed: r.Uint64(),
+		}
+		logits, seen := make([]float32, vocab), make([]bool, vocab)
+		size := of(1e-45, 0.1, 1, 30, math.MaxFloat32)
+		for i := range logits {
+			logits[i] = float32(r.IntN(33)-16) / 16 * size // ties are common
+			seen[i] = r.IntN(3) == 0
+		}
+		sampler, err := NewSampler(s, vocab)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, yes := range seen {
+			if yes {
+				sampler.Accept(id)
+			}
+		}
+		state := s.Seed
+		for range 5 {
+			want := plain(s, logits, seen, splitMix64(&state))
+			if got := sampler.Next(slices.Clone(logits)); got != want {
+				t.Fatalf("%+v: token %d, want %d of %v, seen %v", s, got, want, logits, seen)
+			}
+		}
+	}
+}
+
+// splitMix64 is the generator of N30.
+func splitMix64(x *uint64) uint64 {
+	*x += 0x9e3779b97f4a7c15
+	z := (*x ^ *x>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// TestRandomNumbers holds the generator to the first numbers that its authors' program gives for seed 1234567.
+func TestRandomNumbers(t *testing.T) {
+	s := Sampler{state: 1234567}
+	for i, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821} {
+		if got := s.random(); got != want {
+			t.Errorf("number %d is %d, want %d", i, got, want)
+		}
+	}
+}
+
+// TestTinyTemperature: the colder, the surer. No temperature, however small, draws another token than the first.
+func TestTinyTemperature(t *testing.T) {
+	for _, temperature := range []float32{1e-5, 1e-30, 1e-37, 1e-38, 1e-45} {
+		s, err := NewSampler(Sampling{Temperature: temperature}, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			if got := s.Next([]float32{-3, 2, 17, 16, -40}); got != 2 {
+				t.Errorf("temperature %v: token %d", temperature, got)
+			}
+		}
+	}
+}
+
+// TestWeightsAddUp: what is drawn from is the sum of what is drawn, to the last bit, for a vocabulary of real size; so no
+// probability is left over for the last token.
+func TestWeightsAddUp(t *testing.T) {
+	const vocab = 128256
+	r := rand.New(rand.NewPCG(8, 9))
+	logits := make([]float32, vocab)
+	for i := range logits {
+		logits[i] = float32(r.NormFloat64() * 3)
+	}
+	for _, s := range []Sampling{{Temperature: 1}, {Temperature: 1, TopK: 1000}, {Temperature: 1.5, TopP: 0.99}, {Temperature: 1, MinP: 1e-6}} {
+		sampler, err := NewSampler(s, vocab)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sampler.order.fill(logits, s.Temperature)
+		n, sum := sampler.cut(logits)
+		for i := range n {
+			sum -= sampler.order.at(i).weight
+		}
+		if sum != 0 {
+			t.Errorf("%+v: %d of the weights of %d tokens are left over", s, int64(sum), n)
+		}
+	}
+}
+
+// TestChiSquare: 200,000 draws with one seed fit the probabilities that exp in float64 gives, by Pearson's test. The bound
+// is the 99.9 % quantile for 39 degrees of freedom.
+func TestChiSquare(t *testing.T) {
+	const vocab, draws, bound = 40, 200_000, 72.05
+	logits, count := make([]float32, vocab), make([]float64, vocab)
+	for i := range logits {
+		logits[i] = float32(i*7%vocab) / 8
+	}
+	s := Sampling{Temperature: 0.9, Seed: 42}
+	sampler, err := NewSampler(s, vocab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range draws {
+		count[sampler.Next(slices.Clone(logits))]++
+	}
+	ids, weights := kept(s, logits, make([]bool, vocab))
+	total, chi := 0.0, 0.0
+	for _, w := range weights {
+		total += w
+	}
+	for i, id := range ids {
+		want := weights[i] / total * draws
+		chi += (count[id] - want) * (count[id] - want) / want
+	}
+	t.Logf("χ² = %.1f", chi)
+	if chi > bound || chi < 10 { // below 10 draws would be more even than chance is
+		t.Errorf("χ² = %.1f, want at most %v", chi, bound)
+	}
+}
 
 // kept is steps 1 to 5 as the comment of Sampling says them: everything sorted, everything in float64.
 func kept(s Sampling, logits []float32, seen []bool) (ids []int, weights []float64) {
