@@ -55,8 +55,12 @@ func (s *session) checkFile() error {
 	if err != nil || s.file == nil {
 		return err
 	}
-	if m := s.file.Manifest(); m.Family != "" {
-		if err := s.one(File, "model", "F7", packed.FilePrefix+"config.json", s.checkModel); err != nil {
+	s.report.WeightsOnly = s.report.Family == ""
+	for i := range s.file.Manifest().Packed {
+		s.report.Coverage.AllRows += int64(s.file.Manifest().Packed[i].Shape[0])
+	}
+	if !s.report.WeightsOnly {
+		if err := s.one(File, "model", "F7", packed.FilePrefix+"config.json", s.checkModel); err != nil || s.described == nil {
 			return err
 		}
 	}
@@ -64,23 +68,21 @@ func (s *session) checkFile() error {
 }
 
 // checkModel holds the tensors against config.json.
-func (s *session) checkModel() error {
-	d, err := packed.Describe(s.view)
-	if err != nil {
-		return err
-	}
-	if m := s.file.Manifest(); d.Family != m.Family {
-		return broken("F11", "the manifest names family %q, config.json is of family %q", m.Family, d.Family)
-	}
-	return nil
+func (s *session) checkModel() (err error) {
+	s.described, err = packed.Describe(s.view)
+	return err
 }
 
-// readGolden decodes the golden outputs and checks that they fit the tensors.
+// readGolden decodes the golden outputs and checks that they are those of the plan for this file.
 func (s *session) readGolden() error {
 	m := s.file.Manifest()
+	mode, err := golden.ParseMode(m.Recipe.Golden)
+	if err != nil {
+		return fmt.Errorf("recipe: %w (F8)", err)
+	}
 	if m.Golden == "" {
-		if g := m.Recipe.Golden; g != "" && g != string(golden.None) {
-			return broken("F8", "the recipe says golden outputs %q, but there are none", g)
+		if mode != golden.None {
+			return broken("F8", "the recipe says golden outputs %q, but there are none", mode)
 		}
 		return nil
 	}
@@ -99,93 +101,18 @@ func (s *session) readGolden() error {
 	if err != nil {
 		return err
 	}
-	if err := s.fits(record); err != nil {
+	if mode == golden.None {
+		return broken("F8", "the recipe says golden outputs %q, but there are some", mode)
+	}
+	plan, err := golden.Plan(mode, m, s.described)
+	if err != nil {
+		return err
+	}
+	if err := record.Follows(plan); err != nil {
 		return err
 	}
 	s.golden = record
 	return nil
-}
-
-// fits checks that a record covers every packed tensor, and that its sizes are those of the tensors.
-func (s *session) fits(r *golden.Record) error {
-	m := s.file.Manifest()
-	entries, covered := map[string]*packed.Entry{}, map[string]int{}
-	for i := range m.Packed {
-		entries[m.Packed[i].Name] = &m.Packed[i]
-	}
-	for i := range r.Products {
-		p := &r.Products[i]
-		e := entries[p.Tensor]
-		if e == nil {
-			return broken("F8", "products of %q, which is no packed tensor", p.Tensor)
-		}
-		groups, err := groupsOf(e)
-		if err != nil {
-			return err
-		}
-		if err := fitsMatrix(p, e.Shape[0], groups); err != nil {
-			return fmt.Errorf("products of %q: %w", p.Tensor, err)
-		}
-		covered[p.Tensor]++
-	}
-	for i := range m.Packed {
-		if name := m.Packed[i].Name; covered[name] == 0 || covered[name] > maxProducts {
-			return broken("F8", "%d products of %q; there are 1 to %d", covered[name], name, maxProducts)
-		}
-	}
-	return fitsSequences(r.Logits)
-}
-
-// Bounds of what a record may ask for. Plans have two products per tensor, of up to five vectors, and 89 positions.
-const (
-	maxProducts  = 4
-	maxVectors   = 8
-	maxPositions = 1024
-)
-
-func fitsMatrix(p *golden.Product, rows, groups int) error {
-	if p.Vectors < 1 || p.Vectors > maxVectors || len(p.Rows) == 0 || int64(len(p.Values)) != int64(p.Vectors)*int64(groups)*int64(len(p.Rows)) {
-		return broken("F8", "%d values for %d vectors, %d groups and %d rows", len(p.Values), p.Vectors, groups, len(p.Rows))
-	}
-	for i, row := range p.Rows {
-		if row < 0 || int(row) >= rows || i > 0 && row <= p.Rows[i-1] {
-			return broken("F8", "row %d of %d, or out of order", row, rows)
-		}
-	}
-	return nil
-}
-
-func fitsSequences(rows []golden.Logits) error {
-	if len(rows) > maxPositions {
-		return broken("F8", "%d positions with logits; at most %d are evaluated", len(rows), maxPositions)
-	}
-	for i := range rows {
-		l := &rows[i]
-		first := i == 0 || l.Sequence != rows[i-1].Sequence
-		switch {
-		case first && (l.Position != 0 || !l.Given || i > 0 && l.Sequence != rows[i-1].Sequence+1 || i == 0 && l.Sequence != 0):
-			return broken("F8", "sequence %d begins at position %d", l.Sequence, l.Position)
-		case !first && (l.Position != rows[i-1].Position+1 || l.Given && !rows[i-1].Given):
-			return broken("F8", "sequence %d: position %d follows position %d", l.Sequence, l.Position, rows[i-1].Position)
-		case len(l.TopTokens) == 0 || len(l.TopTokens) != len(l.TopLogits):
-			return broken("F8", "sequence %d, position %d: %d tokens and %d logits at the top", l.Sequence, l.Position, len(l.TopTokens), len(l.TopLogits))
-		case !l.Given && l.Token != rows[i-1].TopTokens[0]:
-			return broken("F8", "sequence %d, position %d: token %d is not the arg-max of the position before", l.Sequence, l.Position, l.Token)
-		}
-	}
-	return nil
-}
-
-// groupsOf is the number of groups of columns with a scale of their own.
-func groupsOf(e *packed.Entry) (int, error) {
-	shape, err := e.ScaleShape()
-	if err != nil {
-		return 0, err
-	}
-	if e.Scale.Kind == packed.ScaleGroup {
-		return shape[1], nil
-	}
-	return 1, nil
 }
 
 // DumpGolden copies the golden outputs of a packed file, an Arrow stream, without padding.

@@ -39,6 +39,7 @@ func (s *session) checkKernels() error {
 		if err := k.tensor(e, byTensor[e.Name]); err != nil {
 			return err
 		}
+		s.report.Coverage.Rows += rowsOf(e, byTensor[e.Name])
 		s.advance(string(Kernel), &done, int64(e.Bytes), total)
 	}
 	for _, name := range k.order {
@@ -58,18 +59,14 @@ func (s *session) products() (*golden.Record, error) {
 
 // recordNow computes golden outputs as conversion does.
 func (s *session) recordNow(mode golden.Mode) (*golden.Record, error) {
-	d, err := packed.Describe(s.view)
-	if err != nil && !errors.Is(err, pack.ErrUnsupported) {
-		return nil, err
-	}
-	plan, err := golden.Plan(mode, s.file.Manifest(), d)
+	plan, err := golden.Plan(mode, s.file.Manifest(), s.described)
 	if err != nil {
 		return nil, err
 	}
 	if mode == golden.Full {
 		plan.Products = nil
 	}
-	b, err := reference.Record(s.ctx, s.file, d, plan, func(done, total int64) {
+	b, err := reference.Record(s.ctx, s.file, s.described, plan, func(done, total int64) {
 		if s.Progress != nil {
 			s.Progress("reference", done, total)
 		}
@@ -78,6 +75,18 @@ func (s *session) recordNow(mode golden.Mode) (*golden.Record, error) {
 		return nil, err
 	}
 	return golden.Decode(b)
+}
+
+// rowsOf is how many rows of a tensor have products that were compared: all under a digest, else those that are listed.
+func rowsOf(e *packed.Entry, products []golden.Product) int64 {
+	listed := 0
+	for i := range products {
+		if products[i].Digest != "" {
+			return int64(e.Shape[0])
+		}
+		listed = max(listed, len(products[i].Rows))
+	}
+	return int64(listed)
 }
 
 // kernels runs the kernels; checks are grouped by kernel.

@@ -40,6 +40,36 @@ type Report struct {
 	OK     bool     `json:"ok"`
 	Checks []Check  `json:"checks"`
 	Notes  []string `json:"notes,omitempty"` // what a reader should know beside the checks
+
+	WeightsOnly bool     `json:"weights_only,omitempty"` // the file names no model: none was verified, and none will run
+	Coverage    Coverage `json:"coverage"`
+}
+
+// Coverage is how much the golden outputs cover of what was verified; zeros at levels that were not reached.
+type Coverage struct {
+	Rows      int64 `json:"rows"`      // whose products were compared
+	AllRows   int64 `json:"all_rows"`  // of packed tensors in the file
+	Positions int   `json:"positions"` // whose logits were compared
+	Sequences int   `json:"sequences"` // that these are of
+}
+
+// list is what text and JUnit say, one fact each.
+func (c *Coverage) list() []string {
+	return []string{
+		fmt.Sprintf("products of %d of %d rows", c.Rows, c.AllRows),
+		fmt.Sprintf("logits of %d positions in %d sequences", c.Positions, c.Sequences),
+	}
+}
+
+// Verdict is the word before the name of the file, and what it does not cover.
+func (r *Report) Verdict() string {
+	switch {
+	case !r.OK:
+		return "FAIL"
+	case r.WeightsOnly:
+		return "PASS (weights only; no model)"
+	}
+	return "PASS"
 }
 
 func (r *Report) note(text string) { r.Notes = append(r.Notes, text) }
@@ -81,7 +111,7 @@ func (r *Report) groups() [][]Check {
 // listed bounds the failures that Text spells out per group.
 const listed = 10
 
-// Text writes a line per group of checks, the failures, and the verdict.
+// Text writes a line per group of checks, the failures, the coverage, and the verdict.
 func (r *Report) Text(w io.Writer) error {
 	groups := r.groups()
 	wide := 0
@@ -108,11 +138,8 @@ func (r *Report) Text(w io.Writer) error {
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", printable.Line(n))
 	}
-	verdict := "PASS"
-	if !r.OK {
-		verdict = "FAIL"
-	}
-	fmt.Fprintf(&b, "%s  %s: %s\n", verdict, printable.Line(r.File), counts(r.Checks))
+	fmt.Fprintf(&b, "coverage: %s\n", strings.Join(r.Coverage.list(), "; "))
+	fmt.Fprintf(&b, "%s  %s: %s\n", r.Verdict(), printable.Line(r.File), counts(r.Checks))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -148,12 +175,17 @@ type (
 		Suites   []junitSuite `xml:"testsuite"`
 	}
 	junitSuite struct {
-		Name     string      `xml:"name,attr"`
-		Tests    int         `xml:"tests,attr"`
-		Failures int         `xml:"failures,attr"`
-		Errors   int         `xml:"errors,attr"`
-		Skipped  int         `xml:"skipped,attr"`
-		Cases    []junitCase `xml:"testcase"`
+		Name       string          `xml:"name,attr"`
+		Tests      int             `xml:"tests,attr"`
+		Failures   int             `xml:"failures,attr"`
+		Errors     int             `xml:"errors,attr"`
+		Skipped    int             `xml:"skipped,attr"`
+		Properties []junitProperty `xml:"properties>property"`
+		Cases      []junitCase     `xml:"testcase"`
+	}
+	junitProperty struct {
+		Name  string `xml:"name,attr"`
+		Value string `xml:"value,attr"`
 	}
 	junitCase struct {
 		Class   string        `xml:"classname,attr"`
@@ -168,7 +200,8 @@ type (
 	}
 )
 
-// JUnit writes the report in the XML form that continuous-integration systems read: a suite per group, a case per check.
+// JUnit writes the report in the XML form that continuous-integration systems read: a suite per group, a case per check;
+// verdict and coverage are properties of the last suite, which has no cases.
 func (r *Report) JUnit(w io.Writer) error {
 	out := junitSuites{Name: "lowpack verify " + r.File, Tests: len(r.Checks), Failures: r.Failed(), Skipped: count(r.Checks, Skip)}
 	for _, g := range r.groups() {
@@ -180,6 +213,11 @@ func (r *Report) JUnit(w io.Writer) error {
 		}
 		out.Suites = append(out.Suites, suite)
 	}
+	last := junitSuite{Name: "coverage", Properties: []junitProperty{{"verdict", r.Verdict()}}}
+	for _, fact := range r.Coverage.list() {
+		last.Properties = append(last.Properties, junitProperty{"coverage", fact})
+	}
+	out.Suites = append(out.Suites, last)
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}

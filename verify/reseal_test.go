@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -201,19 +202,23 @@ func TestForgedGolden(t *testing.T) {
 	}{
 		{"value", func(r *golden.Record) { r.Products[2].Values[3]++ }, Kernel, "the reference agrees with the kernel"},
 		{"digest", func(r *golden.Record) { r.Products[5].Digest = sum(nil) }, Kernel, "the reference agrees with the kernel"},
-		{"missing tensor", func(r *golden.Record) { r.Products = r.Products[2:] }, File, `0 products of "a.weight"`},
-		{"unknown tensor", func(r *golden.Record) { r.Products[0].Tensor = "d.weight" }, File, "no packed tensor"},
-		{"repeated", func(r *golden.Record) {
-			for range 4 {
-				r.Products = append(r.Products, r.Products[0])
-			}
-		}, File, "there are 1 to 4"},
-		{"row outside", func(r *golden.Record) { r.Products[0].Rows[0] = 33 }, File, "row 33 of 33"},
-		{"too few values", func(r *golden.Record) { r.Products[0].Values = r.Products[0].Values[1:] }, File, "values for 1 vectors"},
-		{"too many vectors", func(r *golden.Record) { r.Products[0].Vectors = 1 << 30 }, File, "values for 1073741824 vectors"},
-		{"sequence out of order", func(r *golden.Record) {
+		{"missing tensor", func(r *golden.Record) { r.Products = r.Products[2:] }, File, "4 products and 0 positions"},
+		{"missing batch", func(r *golden.Record) { r.Products = slices.Delete(r.Products, 1, 2) }, File, "5 products and 0 positions"},
+		{"no products", func(r *golden.Record) { r.Products = nil }, File, "0 products and 0 positions"},
+		{"unknown tensor", func(r *golden.Record) { r.Products[0].Tensor = "d.weight" }, File, `of "d.weight"`},
+		{"another seed", func(r *golden.Record) { r.Products[0].Seed++ }, File, "product 0"},
+		{"fewer rows", func(r *golden.Record) {
+			p := &r.Products[0]
+			p.Rows, p.Values = p.Rows[:1], p.Values[:1]
+		}, File, "1 vectors, 1 rows"},
+		{"no digest", func(r *golden.Record) { r.Products[3].Digest = "" }, File, "product 3"},
+		{"repeated", func(r *golden.Record) { r.Products = append(r.Products, r.Products[0]) }, File, "7 products"},
+		{"row outside", func(r *golden.Record) { r.Products[0].Rows[0] = 33 }, File, "product 0"},
+		{"too few values", func(r *golden.Record) { r.Products[0].Values = r.Products[0].Values[1:] }, File, "product 0"},
+		{"too many vectors", func(r *golden.Record) { r.Products[0].Vectors = 1 << 30 }, File, "1073741824 vectors"},
+		{"logits of no model", func(r *golden.Record) {
 			r.Logits = []golden.Logits{{Position: 1, Given: true, TopTokens: []int32{1}, TopLogits: []float32{1}}}
-		}, File, "begins at position 1"},
+		}, File, "1 positions with logits"},
 	} {
 		record, err := golden.Decode(honest)
 		if err != nil {
@@ -253,4 +258,32 @@ func TestZeroScale(t *testing.T) {
 	if bad := failed(run(t, file(t, m), Options{})); len(bad) != 0 {
 		t.Errorf("a scale of zero over zeros: %v", bad)
 	}
+}
+
+// sealHeader writes a file with another manifest, of any length, before the data of a file.
+func sealHeader(b, manifest []byte) []byte {
+	end := 8 + int(binary.LittleEndian.Uint64(b))
+	var header struct {
+		Metadata map[string]string `json:"__metadata__"`
+	}
+	text := bytes.TrimRight(b[8:end], " ")
+	if err := json.Unmarshal(text, &header); err != nil {
+		panic(err)
+	}
+	for key, value := range map[string]string{packed.ManifestKey: string(manifest), packed.ManifestDigestKey: sum(manifest)} {
+		text = bytes.Replace(text, quoted(header.Metadata[key]), quoted(value), 1)
+	}
+	text = append(text, bytes.Repeat([]byte(" "), (56-len(text)%64+64)%64)...)
+	return slices.Concat(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text, b[end:])
+}
+
+// quoted is a JSON string, as the format writes it.
+func quoted(s string) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSpace(b.Bytes())
 }

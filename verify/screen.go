@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"errors"
 	"io"
 	"math"
 	"slices"
@@ -35,14 +34,10 @@ func (s *session) newScreen(e *packed.Entry, scales []float32) (*screen, error) 
 	if e.Layout.Alphabet != pack.Int8.Name || e.Scale.Kind != packed.ScaleRow {
 		return nil, broken("F21", "%s codes with a scale per %s; a screen has int8 codes and a scale per row", e.Layout.Alphabet, e.Scale.Kind)
 	}
-	d, err := packed.Describe(s.view)
-	if errors.Is(err, pack.ErrUnsupported) {
+	m, d := s.file.Manifest(), s.described
+	if d == nil {
 		return nil, broken("F21", "a screen in a file without a model")
 	}
-	if err != nil {
-		return nil, err
-	}
-	m := s.file.Manifest()
 	i := slices.IndexFunc(m.Plain, func(p packed.Plain) bool { return p.Name == d.Head })
 	if i < 0 {
 		return nil, broken("F21", "a screen beside the output head %q, which is not stored as floats", d.Head)

@@ -57,6 +57,9 @@ func (o *origin) checkConfig() error {
 			t, ok := o.from.Lookup(name)
 			return t.Shape, ok
 		})
+		if family := o.file.Manifest().Family; err == nil && o.model.Family != family {
+			return broken("F11", "the manifest names family %q, the checkpoint is of family %q", family, o.model.Family)
+		}
 		return err
 	})
 }

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/shared"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/verify/internal/sample"
 )
 
@@ -79,7 +81,15 @@ func TestForgedLogits(t *testing.T) {
 			l.TopLogits[1], l.TopLogits[2] = l.TopLogits[2], l.TopLogits[1]
 		}, Logits, "place 1"},
 		{"token beyond the vocabulary", func(r *golden.Record) { r.Logits[20].TopTokens[3] = 31 }, Logits, "31 tokens"},
-		{"given token beyond the vocabulary", func(r *golden.Record) { r.Logits[60].Token = 1000 }, Logits, "1000"},
+		{"given token beyond the vocabulary", func(r *golden.Record) { r.Logits[60].Token = 1000 }, File, "token 1000"},
+		{"no logits", func(r *golden.Record) { r.Logits = nil }, File, "0 positions with logits"},
+		{"one sequence less", func(r *golden.Record) { r.Logits = r.Logits[:41] }, File, "41 positions"},
+		{"fewer continued", func(r *golden.Record) { r.Logits = r.Logits[:88] }, File, "88 positions"},
+		{"shorter lists", func(r *golden.Record) {
+			l := &r.Logits[30]
+			l.TopTokens, l.TopLogits = l.TopTokens[:1], l.TopLogits[:1]
+		}, File, "1 logits at the top"},
+		{"continued tokens given", func(r *golden.Record) { r.Logits[10].Given = true }, File, "sequence 0, position 10"},
 		{"greedy token", func(r *golden.Record) { r.Logits[10].Token++ }, File, "arg-max"},
 	} {
 		record, err := golden.Decode(honest)
@@ -99,26 +109,35 @@ func TestForgedLogits(t *testing.T) {
 	}
 }
 
-// TestGreedyRecord: a record that asks for gigabytes of logits is refused.
-func TestGreedyRecord(t *testing.T) {
-	m := modelOf(t, strings.Replace(tinyConfig, `"vocab_size": 31`, `"vocab_size": 6000`, 1))
-	record, err := golden.Decode(m.Golden(nil))
-	if err != nil {
+// TestWeightsOnly: without the name of a family there is no model: the verdict says so, nothing runs the file, and a
+// checkpoint with a model contradicts it.
+func TestWeightsOnly(t *testing.T) {
+	m := tinyModel(t)
+	m.Golden, m.GoldenSize, m.Recipe.Golden, m.Family = nil, 0, "none", ""
+	path := file(t, m)
+	r := run(t, path, Options{})
+	var text, junit bytes.Buffer
+	if err := errors.Join(r.Text(&text), r.JUnit(&junit)); err != nil {
 		t.Fatal(err)
 	}
-	l := record.Logits[0]
-	for i := range 1001 {
-		l.Position = int32(i)
-		record.Logits = append(record.Logits[:i], l)
+	const verdict = "PASS (weights only; no model)"
+	if !r.OK || !r.WeightsOnly || !strings.Contains(text.String(), "\n"+verdict+"  "+path) || !strings.Contains(junit.String(), verdict) {
+		t.Errorf("%s", text.String())
 	}
-	b, err := record.Encode()
-	if err != nil {
-		t.Fatal(err)
+	if _, err := engine.Open(path, engine.Options{}); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "weights without a model") {
+		t.Errorf("run: %v", err)
 	}
-	m.GoldenSize, m.Golden = len(b), func(packed.View) []byte { return b }
-	bad := failed(run(t, file(t, m), Options{}))
-	if len(bad) != 1 || bad[0].Level != Logits || bad[0].Rule != "F8" || !strings.Contains(bad[0].Reason, "at most 1000") {
-		t.Errorf("%v", bad)
+	dir := shared.Testdata(t, "tiny-bitnet")
+	s := newSealer(t, converted(t, dir, packed.Recipe{Golden: "none"}))
+	path = filepath.Join(t.TempDir(), "forged")
+	write(t, path, sealHeader(s.good, bytes.Replace(s.text, []byte(`"family":"bitnet"`), []byte(`"family":""`), 1)))
+	if bad := failed(run(t, path, Options{Source: dir})); len(bad) == 0 || bad[0].Level != Source || bad[0].Rule != "F11" {
+		t.Errorf("family emptied, with --source: %v", bad)
+	}
+	s = newSealer(t, converted(t, dir, packed.Recipe{}))
+	write(t, path, sealHeader(s.good, bytes.Replace(s.text, []byte(`"family":"bitnet"`), []byte(`"family":""`), 1)))
+	if bad := failed(run(t, path, Options{})); len(bad) == 0 || bad[0].Rule != "F8" {
+		t.Errorf("family emptied, beside golden logits: %v", bad)
 	}
 }
 

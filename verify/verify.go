@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/lowpack/lowpack/formats/golden"
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -102,6 +103,8 @@ type session struct {
 	file   *packed.File   // once level file has passed
 	view   view           // the same, by ordinary reads
 	golden *golden.Record // nil: the file has none
+
+	described *model.Description // by the file itself; nil: weights without a model
 
 	decoded []decoded // by packed tensor; what level digest found out for level codes
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
 )
 
 // batch is the number of vectors of the second product of a tensor: all kinds of Vectors, and a number that fills no
@@ -51,9 +52,14 @@ func Plan(mode Mode, m *packed.Manifest, d *model.Description) (*Record, error) 
 	for i := range m.Packed {
 		codes += int64(m.Packed[i].Shape[0]) * int64(m.Packed[i].Shape[1])
 	}
+	values := 0
 	for i := range m.Packed {
-		if err := r.planProducts(&m.Packed[i], codes <= productBudget); err != nil {
+		n, err := r.planProducts(&m.Packed[i], codes <= productBudget)
+		if err != nil {
 			return nil, err
+		}
+		if values += n; values > MaxSize/4 {
+			return nil, fmt.Errorf("%w: golden products of %d values in the first %d tensors: there are too many groups of scales; --golden none records none", pack.ErrLimit, values, i+1)
 		}
 	}
 	if mode == Full && d != nil {
@@ -62,10 +68,11 @@ func Plan(mode Mode, m *packed.Manifest, d *model.Description) (*Record, error) 
 	return r, nil
 }
 
-func (r *Record) planProducts(e *packed.Entry, whole bool) error {
+// planProducts plans those of a tensor and returns how many values they list.
+func (r *Record) planProducts(e *packed.Entry, whole bool) (values int, err error) {
 	scale, err := e.ScaleShape()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	groups := 1
 	if e.Scale.Kind == packed.ScaleGroup {
@@ -79,8 +86,9 @@ func (r *Record) planProducts(e *packed.Entry, whole bool) error {
 			p.Digest = noDigest
 		}
 		r.Products = append(r.Products, p)
+		values += len(p.Values)
 	}
-	return nil
+	return values, nil
 }
 
 // chooseRows picks at most n of m rows: the first two, the last two and random ones between, ascending.

@@ -16,8 +16,12 @@ const HeadName = "lm_head.weight"
 const ScreenName = "lm_head.screen"
 
 // Describe reads the embedded config.json and generation_config.json and checks that the tensors of v are those that
-// they ask for. A file of weights alone is pack.ErrUnsupported.
+// they ask for, and that the family is that of the manifest. A file of weights alone, whose manifest names no family, is
+// pack.ErrUnsupported: nobody has verified a model in it, so nobody runs one.
 func Describe(v View) (*model.Description, error) {
+	if v.Manifest().Family == "" {
+		return nil, fmt.Errorf("%w: the file holds weights without a model: its manifest names no family (F11). They can be verified, not run; convert the model again, with its config.json", pack.ErrUnsupported)
+	}
 	config, ok := v.Embedded("config.json")
 	if !ok {
 		return nil, fmt.Errorf("%w: the file holds weights without a config.json: they can be verified, not run", pack.ErrUnsupported)
@@ -30,6 +34,9 @@ func Describe(v View) (*model.Description, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if family := v.Manifest().Family; d.Family != family {
+		return nil, fmt.Errorf("%w: the manifest names family %q, config.json is of family %q (F11)", pack.ErrCorrupt, family, d.Family)
 	}
 	if _, quantized := v.Manifest().Entry(HeadName); quantized {
 		d.Head = HeadName

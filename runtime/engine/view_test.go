@@ -36,7 +36,11 @@ func (v *view) Embedded(name string) ([]byte, bool) {
 }
 
 func newView(config string) *view {
-	return &view{tensors: map[string]packed.Tensor{}, files: map[string]string{"config.json": config}}
+	v := &view{tensors: map[string]packed.Tensor{}, files: map[string]string{"config.json": config}}
+	if d, err := model.Parse([]byte(config), nil, nil); err == nil {
+		v.manifest.Family = d.Family
+	}
+	return v
 }
 
 // plain adds a tensor of floats.
