@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
@@ -34,7 +33,7 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 	if err != nil {
 		return err
 	}
-	u := units{def: d, dtype: string(t.DType), k: e.Shape[1], group: e.Shape[1], perRow: 1, scales: scales}
+	u := units{def: d, dtype: t.dtype, k: e.Shape[1], group: e.Shape[1], perRow: 1, scales: scales}
 	switch {
 	case d.row != nil && e.Scale.Kind != packed.ScaleRow:
 		return broken("F9", "quantizer %s has a scale per row, not per %s", e.Quantizer, e.Scale.Kind)
@@ -157,17 +156,17 @@ func (u *units) parameter(at int, x *extent) (float32, error) {
 // source reads rows of a tensor of floats.
 type source struct {
 	*origin
-	t     checkpoint.Tensor
+	t     sourceTensor
 	m, k  int
 	size  int // of an element
 	bytes []byte
 	x     []float32
 }
 
-func (o *origin) floats(e *packed.Entry, t checkpoint.Tensor) (*source, error) {
-	w := &source{origin: o, t: t, m: e.Shape[0], k: e.Shape[1], size: sizeOf(string(t.DType))}
-	if w.size == 0 || len(t.Shape) != 2 || t.Shape[0] != w.m || t.Shape[1] != w.k {
-		return nil, broken("", "the source is %s %v; quantizer %s makes %v of floats", t.DType, t.Shape, e.Quantizer, e.Shape)
+func (o *origin) floats(e *packed.Entry, t sourceTensor) (*source, error) {
+	w := &source{origin: o, t: t, m: e.Shape[0], k: e.Shape[1], size: sizeOf(t.dtype)}
+	if w.size == 0 || len(t.shape) != 2 || t.shape[0] != w.m || t.shape[1] != w.k {
+		return nil, broken("", "the source is %s %v; quantizer %s makes %v of floats", t.dtype, t.shape, e.Quantizer, e.Shape)
 	}
 	return w, nil
 }
@@ -179,10 +178,10 @@ func (w *source) read(row, n int) ([]float32, error) {
 		w.bytes, w.x = make([]byte, size), make([]float32, n*w.k)
 	}
 	b, x := w.bytes[:size], w.x[:n*w.k]
-	if err := w.from.ReadAt(w.t, b, int64(row)*int64(w.k)*int64(w.size)); err != nil {
+	if _, err := w.t.ReadAt(b, int64(row)*int64(w.k)*int64(w.size)); err != nil {
 		return nil, err
 	}
-	widen(x, string(w.t.DType), b)
+	widen(x, w.t.dtype, b)
 	return x, nil
 }
 
@@ -205,11 +204,11 @@ func (w *source) extent() (*extent, error) {
 
 // checkImported compares with the codes of a packed BitNet checkpoint: U8 [R][K], R = ⌈M/4⌉, row m in bits 2·(m/R) of byte
 // row m mod R, as code + 1.
-func (o *origin) checkImported(e *packed.Entry, t checkpoint.Tensor, scales []float32) error {
+func (o *origin) checkImported(e *packed.Entry, t sourceTensor, scales []float32) error {
 	m, k := e.Shape[0], e.Shape[1]
 	r := (m + 3) / 4
-	if t.DType != "U8" || t.Size != int64(r)*int64(k) {
-		return broken("", "the source is %s %v; packed codes of [%d, %d] are U8 [%d, %d]", t.DType, t.Shape, m, k, r, k)
+	if t.dtype != "U8" || t.size != int64(r)*int64(k) {
+		return broken("", "the source is %s %v; packed codes of [%d, %d] are U8 [%d, %d]", t.dtype, t.shape, m, k, r, k)
 	}
 	if err := o.checkImportedScale(e, scales); err != nil {
 		return err
@@ -220,7 +219,7 @@ func (o *origin) checkImported(e *packed.Entry, t checkpoint.Tensor, scales []fl
 			field, line := row/r, row%r
 			n := min(len(codes)/k, r-line) // rows of one field
 			lines = slices.Grow(lines[:0], n*k)[:n*k]
-			if err := o.from.ReadAt(t, lines, int64(line)*int64(k)); err != nil {
+			if _, err := t.ReadAt(lines, int64(line)*int64(k)); err != nil {
 				return err
 			}
 			if i := mismatch(lines, codes, 2*field); i < len(lines) {
@@ -250,13 +249,13 @@ func mismatch(fields []byte, codes []int8, shift int) int {
 }
 
 func (o *origin) checkImportedScale(e *packed.Entry, scales []float32) error {
-	t, ok := o.from.Lookup(e.Name + "_scale")
+	t, ok := o.second.tensors[e.Name+"_scale"]
 	if !ok || o.model == nil {
 		return broken("", "the checkpoint has no %s_scale, or no config.json to say what it means", e.Name)
 	}
-	w := &source{origin: o, t: t, m: 1, k: 1, size: sizeOf(string(t.DType))}
-	if w.size == 0 || t.Size != int64(w.size) || len(scales) != 1 {
-		return broken("", "%s is %s %v instead of one float", t.Name, t.DType, t.Shape)
+	w := &source{origin: o, t: t, m: 1, k: 1, size: sizeOf(t.dtype)}
+	if w.size == 0 || t.size != int64(w.size) || len(scales) != 1 {
+		return broken("", "%s is %s %v instead of one float", t.name, t.dtype, t.shape)
 	}
 	x, err := w.read(0, 1)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,7 +18,7 @@ import (
 )
 
 // checkSource is level source: the file says what the checkpoint says. Its quantizers (rules.go) are written from the
-// definitions and share nothing with those of convert.
+// definitions and share nothing with those of convert, and neither does its reader of tensors (second.go).
 func (s *session) checkSource() error {
 	c, err := checkpoint.Open(s.Source)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -27,7 +28,17 @@ func (s *session) checkSource() error {
 		return s.finding(Source, "checkpoint", s.Source, err)
 	}
 	defer c.Close()
-	o := &origin{session: s, from: c}
+	return s.compareWith(c)
+}
+
+// compareWith compares the file with an open checkpoint.
+func (s *session) compareWith(c *checkpoint.Checkpoint) error {
+	second, err := s.readAgain(c)
+	if err != nil {
+		return err
+	}
+	defer second.close()
+	o := &origin{session: s, from: c, second: second}
 	if err := o.checkConfig(); err != nil {
 		return err
 	}
@@ -43,8 +54,9 @@ func (s *session) checkSource() error {
 // origin is the checkpoint that a packed file is compared with.
 type origin struct {
 	*session
-	from  *checkpoint.Checkpoint
-	model *model.Description // nil: weights without a model
+	from   *checkpoint.Checkpoint
+	second *second
+	model  *model.Description // nil: weights without a model
 }
 
 // checkConfig reads config.json.
@@ -54,8 +66,8 @@ func (o *origin) checkConfig() error {
 	}
 	return o.one(Source, "checkpoint", "", "config.json", func() (err error) {
 		o.model, err = model.Parse(o.from.Config(), nil, func(name string) ([]int, bool) {
-			t, ok := o.from.Lookup(name)
-			return t.Shape, ok
+			t, ok := o.second.tensors[name]
+			return t.shape, ok
 		})
 		if family := o.file.Manifest().Family; err == nil && o.model.Family != family {
 			return broken("F11", "the manifest names family %q, the checkpoint is of family %q", family, o.model.Family)
@@ -125,7 +137,7 @@ func (o *origin) quantized() []item {
 }
 
 // tensorOf is the tensor of the checkpoint that an entry was made from.
-func (o *origin) tensorOf(e *packed.Entry) (checkpoint.Tensor, error) {
+func (o *origin) tensorOf(e *packed.Entry) (sourceTensor, error) {
 	name := e.Name
 	if name == packed.ScreenName && o.model != nil {
 		name = o.model.Head
@@ -133,7 +145,7 @@ func (o *origin) tensorOf(e *packed.Entry) (checkpoint.Tensor, error) {
 	if name == packed.HeadName && o.model != nil && o.model.Head == o.model.Embed {
 		name = o.model.Embed
 	}
-	t, ok := o.from.Lookup(name)
+	t, ok := o.second.tensors[name]
 	if !ok {
 		return t, broken("", "the checkpoint has no tensor %q", name)
 	}
@@ -153,34 +165,21 @@ func (o *origin) kept() []item {
 
 func (o *origin) keptTensor(p *packed.Plain) item {
 	it := item{group: "kept tensors", name: p.Name, rule: "F7"}
-	t, ok := o.from.Lookup(p.Name)
+	t, ok := o.second.tensors[p.Name]
 	switch {
 	case !ok:
 		it.check = func() error { return broken("F7", "the checkpoint has no such tensor") }
-	case string(t.DType) != p.DType || !slices.Equal(t.Shape, p.Shape):
+	case t.dtype != p.DType || !slices.Equal(t.shape, p.Shape):
 		it.check = func() error {
-			return broken("F7", "%s %v; in the checkpoint %s %v", p.DType, p.Shape, t.DType, t.Shape)
+			return broken("F7", "%s %v; in the checkpoint %s %v", p.DType, p.Shape, t.dtype, t.shape)
 		}
 	default:
-		r := io.NewSectionReader(tensorReader{o.from, t}, 0, t.Size)
-		it.size, it.bytes = t.Size, newDigest(r, p.SHA256, func(got, want string) error {
+		r := io.NewSectionReader(t, 0, t.size)
+		it.size, it.bytes = t.size, newDigest(r, p.SHA256, func(got, want string) error {
 			return broken("F7", "SHA-256 in the checkpoint is %s, in the packed file %s", got, want)
 		})
 	}
 	return it
-}
-
-// tensorReader reads a tensor of the checkpoint.
-type tensorReader struct {
-	from *checkpoint.Checkpoint
-	t    checkpoint.Tensor
-}
-
-func (r tensorReader) ReadAt(p []byte, off int64) (int, error) {
-	if err := r.from.ReadAt(r.t, p, off); err != nil {
-		return 0, err
-	}
-	return len(p), nil
 }
 
 // embedded compares the small files that travel in the packed file.
@@ -211,18 +210,18 @@ func (o *origin) checkComplete() error {
 	m := o.file.Manifest()
 	for i := range m.Packed {
 		if t, err := o.tensorOf(&m.Packed[i]); err == nil {
-			used[t.Name] = true
-			used[t.Name+"_scale"] = used[t.Name+"_scale"] || m.Packed[i].Quantizer == importU8
+			used[t.name] = true
+			used[t.name+"_scale"] = used[t.name+"_scale"] || m.Packed[i].Quantizer == importU8
 		}
 	}
 	for _, p := range m.Plain {
 		used[p.Name] = true
 	}
 	return o.one(Source, "checkpoint", "", "no tensor is left out", func() error {
-		for _, t := range o.from.Tensors() {
-			tied := o.model != nil && o.model.Head == o.model.Embed && t.Name == packed.HeadName
-			if !used[t.Name] && !tied && !strings.HasSuffix(t.Name, ".rotary_emb.inv_freq") {
-				return fmt.Errorf("%w: tensor %q of the checkpoint is not in the file", pack.ErrCorrupt, t.Name)
+		for _, name := range slices.Sorted(maps.Keys(o.second.tensors)) {
+			tied := o.model != nil && o.model.Head == o.model.Embed && name == packed.HeadName
+			if !used[name] && !tied && !strings.HasSuffix(name, ".rotary_emb.inv_freq") {
+				return fmt.Errorf("%w: tensor %q of the checkpoint is not in the file", pack.ErrCorrupt, name)
 			}
 		}
 		return nil

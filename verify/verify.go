@@ -52,8 +52,8 @@ type Options struct {
 // Run verifies a packed file. What is wrong with the file is in the report; an error says that the verification itself
 // could not be carried out: the file or checkpoint cannot be read, ctx is done, an option makes no sense.
 //
-// The levels file, digest, codes and source read with ordinary reads: a file that somebody cuts short meanwhile is a
-// finding, not a signal.
+// The levels file, digest and codes read with ordinary reads, and level source reads the tensors of the checkpoint through
+// a guarded memory map: a file that somebody truncates meanwhile is a finding, not a signal.
 func Run(ctx context.Context, path string, o Options) (*Report, error) {
 	levels, err := o.levels()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"sort"
 
@@ -159,6 +160,22 @@ func (c *Checkpoint) ReadAt(t Tensor, p []byte, off int64) error {
 		return fmt.Errorf("%w: %s: tensor %q: the file became shorter while it was read", pack.ErrCorrupt, t.File, t.Name)
 	}
 	return fmt.Errorf("%s: tensor %q: %w", t.File, t.Name, err)
+}
+
+// Shard is an open weight file. Close of the checkpoint closes it.
+type Shard struct {
+	Name string // relative to the checkpoint
+	File *os.File
+	Size int64 // bytes
+}
+
+// Shards returns the weight files in the order in which they were opened.
+func (c *Checkpoint) Shards() []Shard {
+	list := make([]Shard, len(c.shards))
+	for i, f := range c.shards {
+		list[i] = Shard{f.name, f.File, f.size}
+	}
+	return list
 }
 
 // Warnings lists what is odd about the checkpoint but does not hinder its use.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/internal/mmap"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -89,7 +90,7 @@ func (f *File) load() error {
 	if err := f.checkHeader(); err != nil {
 		return err
 	}
-	f.mapped, err = mapFile(f.file.Fd(), info.Size())
+	f.mapped, err = mmap.Map(f.file, info.Size())
 	return err
 }
 
@@ -189,7 +190,7 @@ func (f *File) Whole() *io.SectionReader { return io.NewSectionReader(f.file, 0,
 func (f *File) Close() error {
 	var err error
 	if f.mapped != nil {
-		err = unmapFile(f.mapped)
+		err = mmap.Unmap(f.mapped)
 		f.mapped = nil
 	}
 	if e := f.file.Close(); err == nil {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/lowpack/lowpack/internal/atomicfile"
+	"github.com/lowpack/lowpack/internal/mmap"
 )
 
 // Writer writes a packed file. Tensors are written through Streams, in any order and at the same time; then Commit puts
@@ -101,7 +102,7 @@ func (w *Writer) Tensor(name string) (Tensor, error) {
 		return Tensor{}, fmt.Errorf("tensor %q is not written yet", name)
 	}
 	if w.mapped == nil {
-		if w.mapped, err = mapFile(w.file.Fd(), w.Size()); err != nil {
+		if w.mapped, err = mmap.Map(w.file, w.Size()); err != nil {
 			return Tensor{}, fmt.Errorf("map %s: %w", w.file.Target(), err)
 		}
 	}
@@ -150,7 +151,7 @@ func (w *Writer) unmap() error {
 	if w.mapped == nil {
 		return nil
 	}
-	err := unmapFile(w.mapped)
+	err := mmap.Unmap(w.mapped)
 	w.mapped = nil
 	return err
 }

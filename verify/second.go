@@ -1,0 +1,150 @@
+package verify
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/nlpodyssey/safetensors"
+
+	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/internal/mmap"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// second is what an independent reader finds in the weight files of a checkpoint. What convert read with
+// formats/safetensors is so judged with a reader that shares no code with it; formats/safetensors has only opened the
+// files and refused what is malformed.
+//
+// The library reads a whole file in memory. It gets a memory map, of which only the header and the pieces that are
+// compared become resident.
+type second struct {
+	maps    [][]byte
+	tensors map[string]sourceTensor
+}
+
+// sourceTensor is one tensor of a checkpoint, and its data.
+type sourceTensor struct {
+	io.ReaderAt
+	name  string
+	dtype string
+	shape []int
+	size  int64 // bytes
+}
+
+// readAgain reads the headers of all weight files with the second reader.
+func (s *session) readAgain(c *checkpoint.Checkpoint) (*second, error) {
+	r := &second{tensors: map[string]sourceTensor{}}
+	for _, shard := range c.Shards() {
+		check := Check{Level: Source, Group: "second reader", Name: shard.Name}
+		if t := foreign(c, shard.Name); t != nil {
+			r.takeOver(c, shard.Name)
+			check.Verdict = Skip
+			check.Reason = fmt.Sprintf("tensor %q: the second reader does not know %s; the tensors of %s are compared as convert read them", t.Name, t.DType, shard.Name)
+		} else if err := check.judge("", r.add(shard)); err != nil {
+			r.close()
+			return nil, err
+		}
+		s.report.add(check)
+	}
+	return r, nil
+}
+
+// foreign returns a tensor of a file whose type the second reader does not know: floats of 8 bits and complex numbers. It
+// then refuses the whole file.
+func foreign(c *checkpoint.Checkpoint, file string) *checkpoint.Tensor {
+	for i, t := range c.Tensors() {
+		if _, err := safetensors.ParseDType(string(t.DType)); t.File == file && err != nil {
+			return &c.Tensors()[i]
+		}
+	}
+	return nil
+}
+
+// takeOver enters the tensors of a file as the first reader has them.
+func (r *second) takeOver(c *checkpoint.Checkpoint, file string) {
+	for _, t := range c.Tensors() {
+		if t.File == file {
+			r.tensors[t.Name] = sourceTensor{first{c, t}, t.Name, string(t.DType), t.Shape, t.Size}
+		}
+	}
+}
+
+// add enters the tensors of a file as the second reader has them.
+func (r *second) add(shard checkpoint.Shard) error {
+	data, err := mmap.Map(shard.File, shard.Size)
+	if err != nil {
+		return fmt.Errorf("%s: %w", shard.Name, err)
+	}
+	r.maps = append(r.maps, data)
+	var views []safetensors.NamedTensorView
+	fault := mmap.Guard(func() {
+		var file safetensors.SafeTensors
+		if file, err = safetensors.Deserialize(data); err == nil {
+			views = file.Tensors()
+		}
+	})
+	switch {
+	case fault != nil:
+		return shorter(shard.Name)
+	case err != nil:
+		return fmt.Errorf("%w: %s: the second reader refuses it: %w", pack.ErrCorrupt, shard.Name, err)
+	}
+	for _, v := range views {
+		if _, ok := r.tensors[v.Name]; ok {
+			return fmt.Errorf("%w: %s: the second reader finds tensor %q twice", pack.ErrCorrupt, shard.Name, v.Name)
+		}
+		t := v.TensorView
+		r.tensors[v.Name] = sourceTensor{mapped{shard.Name, t.Data()}, v.Name, t.DType().String(), ints(t.Shape()), int64(t.DataLen())}
+	}
+	return nil
+}
+
+func (r *second) close() {
+	for _, m := range r.maps {
+		_ = mmap.Unmap(m) // nothing was written
+	}
+}
+
+func ints(shape []uint64) []int {
+	list := make([]int, len(shape))
+	for i, n := range shape {
+		list[i] = int(n)
+	}
+	return list
+}
+
+// mapped is the data of a tensor in a memory map.
+type mapped struct {
+	file string
+	data []byte
+}
+
+// ReadAt copies data, and lets the pages go.
+func (m mapped) ReadAt(p []byte, off int64) (n int, err error) {
+	if off < 0 || off+int64(len(p)) > int64(len(m.data)) {
+		return 0, fmt.Errorf("%s: bytes %d to %d of %d were asked for", m.file, off, off+int64(len(p)), len(m.data))
+	}
+	part := m.data[off : off+int64(len(p))]
+	if mmap.Guard(func() { n = copy(p, part) }) != nil {
+		return 0, shorter(m.file)
+	}
+	mmap.Release(part)
+	return n, nil
+}
+
+func shorter(file string) error {
+	return fmt.Errorf("%w: %s: the file became shorter while it was read", pack.ErrCorrupt, file)
+}
+
+// first is the data of a tensor as the first reader has them.
+type first struct {
+	from *checkpoint.Checkpoint
+	t    checkpoint.Tensor
+}
+
+func (r first) ReadAt(p []byte, off int64) (int, error) {
+	if err := r.from.ReadAt(r.t, p, off); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
