@@ -73,9 +73,5 @@ func (m *Model) encode(r Request) ([]int, error) {
 	case r.Prompt != "":
 		return nil, fmt.Errorf("%w: a request has Prompt or Messages, not both", pack.ErrUnsupported)
 	}
-	text, err := m.Tokenizer.Chat(r.Messages, tokenizer.ChatOptions{AddGenerationPrompt: true})
-	if err != nil {
-		return nil, err
-	}
-	return m.Tokenizer.Encode(text, false)
+	return m.Tokenizer.ChatTokens(r.Messages, tokenizer.ChatOptions{AddGenerationPrompt: true})
 }

@@ -55,11 +55,7 @@ func (s *session) chat(c *cli.Context, r engine.Request) error {
 
 // answer renders the conversation, computes what the sequence does not hold yet and streams the reply.
 func (s *session) answer(c *cli.Context, r engine.Request, messages []tokenizer.Message, past []int) (string, []int, error) {
-	text, err := s.Tokenizer.Chat(messages, tokenizer.ChatOptions{AddGenerationPrompt: true})
-	if err != nil {
-		return "", nil, err
-	}
-	all, err := s.Tokenizer.Encode(text, false)
+	all, err := s.Tokenizer.ChatTokens(messages, tokenizer.ChatOptions{AddGenerationPrompt: true})
 	if err != nil {
 		return "", nil, err
 	}

@@ -38,7 +38,8 @@ the hub: it is converted once, with the defaults of lowpack convert, and the pac
 
 func runFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the `TEXT` to continue"},
+		&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the `TEXT` to continue; control tokens written in it, such as <|eot_id|>, are control tokens"},
+		plainFlag(),
 		&cli.StringFlag{Name: "file", Usage: "read the prompt from `FILE`", TakesFile: true},
 		&cli.IntFlag{Name: "tokens", Aliases: []string{"n"}, Value: 128, Usage: "generate at most `N` tokens; 0 = only the prompt is computed, -1 = until the context is full"},
 		&cli.Float64Flag{Name: "temperature", Usage: "flatten the choice by `T`; 0 = greedy", DefaultText: "the model's"},
@@ -156,7 +157,7 @@ func (s *session) request(c *cli.Context) (engine.Request, error) {
 // complete continues one prompt.
 func (s *session) complete(c *cli.Context, r engine.Request, prompt string) error {
 	var err error
-	if r.Prompt, err = s.Tokenizer.Encode(prompt, true); err != nil {
+	if r.Prompt, err = encodeText(s.Tokenizer, prompt, true, c.Bool(plainFlagName)); err != nil {
 		return err
 	}
 	if len(r.Prompt) == 0 {

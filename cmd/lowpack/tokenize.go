@@ -33,6 +33,7 @@ input as it is. Ids are separated by spaces; no end of line is added to what --d
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the `TEXT`, or with --decode the ids"},
 			&cli.StringFlag{Name: "file", Usage: "read from `FILE`", TakesFile: true},
+			plainFlag(),
 			&cli.BoolFlag{Name: "decode", Usage: "from ids to text"},
 			&cli.BoolFlag{Name: "special", Usage: "add the tokens around a text (begin of text, for most); with --decode show control tokens"},
 		},
@@ -56,13 +57,27 @@ func runTokenize(c *cli.Context) error {
 	if c.Bool("decode") {
 		err = decodeIDs(out, t, text, c.Bool("special"))
 	} else {
-		err = printIDs(out, t, text, c.Bool("special"))
+		err = printIDs(out, t, text, c.Bool("special"), c.Bool(plainFlagName))
 	}
 	return errors.Join(err, out.Flush())
 }
 
-func printIDs(w io.Writer, t *tokenizer.Tokenizer, text string, special bool) error {
-	ids, err := t.Encode(text, special)
+// plainFlagName is the name that llama.cpp gives to the same choice.
+const plainFlagName = "no-parse-special"
+
+func plainFlag() cli.Flag {
+	return &cli.BoolFlag{Name: plainFlagName, Usage: "treat control tokens written in the text as plain text"}
+}
+
+func encodeText(t *tokenizer.Tokenizer, text string, special, plain bool) ([]int, error) {
+	if plain {
+		return t.EncodePlain(text, special)
+	}
+	return t.Encode(text, special)
+}
+
+func printIDs(w io.Writer, t *tokenizer.Tokenizer, text string, special, plain bool) error {
+	ids, err := encodeText(t, text, special, plain)
 	if err != nil {
 		return err
 	}

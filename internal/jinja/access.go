@@ -43,7 +43,7 @@ func (r *run) arguments(a *callArgs, s *scope) (out arguments, err error) {
 		}
 		names := append([]string{}, out.names...)
 		for i, k := range d.keys {
-			name, ok := k.(string)
+			name, ok := asString(k)
 			if !ok {
 				return out, r.fail("** of a dict whose keys are no strings")
 			}
@@ -179,28 +179,27 @@ func (r *run) item(of, key Value) (Value, error) {
 		if isInt && i >= 0 && i < len(x.Items) {
 			return x.Items[i], nil
 		}
-	case string:
-		if isInt {
-			return r.character(x, i)
-		}
 	}
-	if name, ok := key.(string); ok {
+	if t, ok := asText(of); ok && isInt {
+		return r.character(t, i)
+	}
+	if name, ok := asString(key); ok {
 		return r.attribute(of, name)
 	}
 	return Undefined{str(key)}, nil
 }
 
 // character returns the character at a position, which counts characters.
-func (r *run) character(s string, i int) (Value, error) {
-	if err := r.pay(len(s)); err != nil {
+func (r *run) character(t Text, i int) (Value, error) {
+	if err := r.pay(len(t.S)); err != nil {
 		return nil, err
 	}
 	if i < 0 {
-		i += utf8.RuneCountInString(s)
+		i += utf8.RuneCountInString(t.S)
 	}
-	for _, c := range s {
+	for at := range t.S {
 		if i == 0 {
-			return string(c), nil
+			return t.char(at).value(), nil
 		}
 		i--
 	}
@@ -242,14 +241,37 @@ func (e *sliceExpr) eval(r *run, s *scope) (Value, error) {
 		out := NewList(l)
 		out.Tuple = x.Tuple
 		return r.sized(out)
-	case string:
-		if err := r.pay(4 * len(x)); err != nil {
-			return nil, err
-		}
-		l, err := sliced(r, []rune(x), bounds)
-		return string(l), err
+	}
+	if t, ok := asText(of); ok {
+		return r.slicedText(t, bounds)
 	}
 	return nil, r.fail("a slice of %s", typeName(of))
+}
+
+// slicedText is a slice of a text, which counts characters.
+func (r *run) slicedText(t Text, bounds [3]*int) (Value, error) {
+	if err := r.pay(4 * len(t.S)); err != nil {
+		return nil, err
+	}
+	starts := make([]int, 0, len(t.S))
+	for at := range t.S {
+		starts = append(starts, at)
+	}
+	starts, err := sliced(r, starts, bounds)
+	if err != nil {
+		return nil, err
+	}
+	var out textBuilder
+	for _, at := range starts {
+		out.add(t.char(at))
+	}
+	return out.text().value(), nil
+}
+
+// char is the character that begins at a byte.
+func (t Text) char(at int) Text {
+	_, n := utf8.DecodeRuneInString(t.S[at:])
+	return t.Slice(at, at+n)
 }
 
 // sliced copies a slice with Python's bounds.
@@ -297,13 +319,14 @@ func (r *run) items(v Value) ([]Value, error) {
 		return x.Items, nil
 	case *Dict:
 		return x.keys, nil
-	case string:
-		if err := r.pay(itemWeight * len(x)); err != nil {
+	}
+	if t, ok := asText(v); ok {
+		if err := r.pay(itemWeight * len(t.S)); err != nil {
 			return nil, err
 		}
-		out := make([]Value, 0, len(x))
-		for _, c := range x {
-			out = append(out, string(c))
+		out := make([]Value, 0, len(t.S))
+		for at := range t.S {
+			out = append(out, t.char(at).value())
 		}
 		return out, nil
 	}

@@ -149,8 +149,8 @@ func (r *run) compare(op string, a, b Value) (bool, error) {
 
 // order returns −1, 0 or 1; −2 when a NaN is among the numbers.
 func (r *run) order(a, b Value) (int, error) {
-	if x, ok := a.(string); ok {
-		if y, ok := b.(string); ok {
+	if x, ok := asString(a); ok {
+		if y, ok := asString(b); ok {
 			return strings.Compare(x, y), nil
 		}
 	}
@@ -197,13 +197,14 @@ func (r *run) in(a, b Value) (bool, error) {
 	if err := r.pay(sizeOf(b).weight); err != nil {
 		return false, err
 	}
-	switch x := b.(type) {
-	case string:
-		s, ok := a.(string)
+	if x, ok := asString(b); ok {
+		s, ok := asString(a)
 		if !ok {
 			return false, r.fail("%s in a string", typeName(a))
 		}
 		return strings.Contains(x, s), nil
+	}
+	switch x := b.(type) {
 	case *Dict:
 		_, ok := x.Get(a)
 		return ok, nil
@@ -247,17 +248,16 @@ func (e *binaryExpr) eval(r *run, s *scope) (Value, error) {
 }
 
 // joined pays for two strings in a row before it makes them.
-func (r *run) joined(a, b string) (Value, error) {
-	if err := r.pay(len(a) + len(b)); err != nil {
+func (r *run) joined(a, b Text) (Value, error) {
+	if err := r.pay(len(a.S) + len(b.S)); err != nil {
 		return nil, err
 	}
-	return a + b, nil
+	return r.text(joined(a, b))
 }
 
 func (r *run) arithmetic(op string, left, right Value) (Value, error) {
-	switch a := left.(type) {
-	case string:
-		if b, ok := right.(string); ok && op == "+" {
+	if a, ok := asText(left); ok {
+		if b, ok := asText(right); ok && op == "+" {
 			return r.joined(a, b)
 		}
 		if n, ok := integer(right); ok && op == "*" {
@@ -266,7 +266,8 @@ func (r *run) arithmetic(op string, left, right Value) (Value, error) {
 		if op == "%" {
 			return nil, r.unsupported("formatting with %%")
 		}
-	case *List:
+	}
+	if a, ok := left.(*List); ok {
 		if b, ok := right.(*List); ok && op == "+" && a.Tuple == b.Tuple {
 			if err := r.pay(itemWeight * (len(a.Items) + len(b.Items))); err != nil {
 				return nil, err
@@ -280,7 +281,7 @@ func (r *run) arithmetic(op string, left, right Value) (Value, error) {
 		if m, ok := integer(right); ok {
 			return r.integers(op, n, m)
 		}
-		if b, ok := right.(string); ok && op == "*" {
+		if b, ok := asText(right); ok && op == "*" {
 			return r.repeat(b, n)
 		}
 	}
@@ -290,17 +291,17 @@ func (r *run) arithmetic(op string, left, right Value) (Value, error) {
 	return nil, r.fail("%s %s %s", typeName(left), op, typeName(right))
 }
 
-func (r *run) repeat(s string, n int) (Value, error) {
-	if n <= 0 || s == "" {
+func (r *run) repeat(t Text, n int) (Value, error) {
+	if n <= 0 || t.S == "" {
 		return "", nil
 	}
 	if n > maxWork {
 		n = maxWork + 1
 	}
-	if err := r.pay(n * len(s)); err != nil {
+	if err := r.pay(n * (len(t.S) + len(t.Input))); err != nil {
 		return nil, err
 	}
-	return strings.Repeat(s, n), nil
+	return Text{strings.Repeat(t.S, n), strings.Repeat(t.Input, n)}.value(), nil
 }
 
 // integers computes as Python does, but refuses what does not fit 64 bits.

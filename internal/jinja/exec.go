@@ -13,7 +13,7 @@ func (r *run) block(body []stmt, s *scope) (flow, error) {
 	return flowNext, nil
 }
 
-func (t textStmt) exec(r *run, _ *scope) (flow, error) { return flowNext, r.write(t.text) }
+func (t textStmt) exec(r *run, _ *scope) (flow, error) { return flowNext, r.write(Text{S: t.text}) }
 
 func (t printStmt) exec(r *run, s *scope) (flow, error) {
 	r.line = t.line
@@ -105,8 +105,7 @@ func (t filterStmt) exec(r *run, s *scope) (flow, error) {
 // filtered gives what body writes to filters.
 func (r *run) filtered(body []stmt, filters []filterCall, s *scope) (Value, error) {
 	inner := s.inner()
-	text, err := r.capture(func() error { _, err := r.block(body, inner); return err })
-	var v Value = text
+	v, err := r.capture(func() error { _, err := r.block(body, inner); return err })
 	for i := 0; i < len(filters) && err == nil; i++ {
 		v, err = r.filter(v, &filters[i], inner)
 	}
@@ -164,8 +163,7 @@ func (r *run) function(name string, m *macro, s *scope) *function {
 		if err := r.bind(name, m, args, inner); err != nil {
 			return nil, err
 		}
-		text, err := r.capture(func() error { _, err := r.block(m.body, inner); return err })
-		return text, err
+		return r.capture(func() error { _, err := r.block(m.body, inner); return err })
 	}}
 }
 

@@ -46,14 +46,14 @@ func init() {
 	filters = map[string]filterFunc{
 		"abs":        absFilter,
 		"attr":       attrFilter,
-		"capitalize": textFilter(capitalize),
-		"lower":      textFilter(strings.ToLower),
-		"upper":      textFilter(strings.ToUpper),
-		"title":      textFilter(title),
-		"safe":       textFilter(func(s string) string { return s }),
-		"string":     textFilter(func(s string) string { return s }),
-		"escape":     textFilter(escaper.Replace),
-		"e":          textFilter(escaper.Replace),
+		"capitalize": textFilter(Text.mappedWhole, capitalize),
+		"lower":      textFilter(Text.mapped, lower),
+		"upper":      textFilter(Text.mapped, upper),
+		"title":      textFilter(Text.mappedWhole, titleWords),
+		"safe":       textFilter(Text.mapped, unchanged),
+		"string":     textFilter(Text.mapped, unchanged),
+		"escape":     textFilter(Text.mapped, escaper.Replace),
+		"e":          textFilter(Text.mapped, escaper.Replace),
 		"trim":       trimFilter,
 		"default":    defaultFilter,
 		"d":          defaultFilter,
@@ -90,17 +90,20 @@ func init() {
 
 var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")
 
-func textFilter(f func(string) string) filterFunc {
+func unchanged(s string) string { return s }
+
+// textFilter applies f to a text in one of the ways of Text.
+func textFilter(apply func(Text, func(string) string) Text, f func(string) string) filterFunc {
 	return func(r *run, v Value, args arguments) (Value, error) {
 		if _, err := r.params("the filter", args); err != nil {
 			return nil, err
 		}
-		return r.text(f(str(v)))
+		return r.text(apply(printed(v), f))
 	}
 }
 
 func trimFilter(r *run, v Value, args arguments) (Value, error) {
-	return stringMethods["strip"](r, str(v), args)
+	return stringMethods["strip"](r, printed(v), args)
 }
 
 func absFilter(r *run, v Value, _ arguments) (Value, error) {
@@ -142,11 +145,12 @@ func defaultFilter(r *run, v Value, args arguments) (Value, error) {
 }
 
 func lengthFilter(r *run, v Value, _ arguments) (Value, error) {
+	if s, ok := asString(v); ok {
+		return utf8.RuneCountInString(s), nil
+	}
 	switch x := v.(type) {
 	case Undefined:
 		return 0, nil
-	case string:
-		return utf8.RuneCountInString(x), nil
 	case *List:
 		return len(x.Items), nil
 	case *Dict:
@@ -178,7 +182,7 @@ func floatFilter(r *run, v Value, args arguments) (Value, error) {
 	if f, ok := number(v); ok {
 		return f, nil
 	}
-	if s, ok := v.(string); ok {
+	if s, ok := asString(v); ok {
 		if f, err := strconv.ParseFloat(strings.TrimFunc(s, isSpace), 64); err == nil {
 			return f, nil
 		}
@@ -199,8 +203,8 @@ func intFilter(r *run, v Value, args arguments) (Value, error) {
 		base = b
 	}
 	switch x := v.(type) {
-	case string:
-		text := strings.TrimFunc(x, isSpace)
+	case string, Text:
+		text := strings.TrimFunc(str(x), isSpace)
 		if base < 2 || base > 36 {
 			return nil, r.fail("int with base %d", base)
 		}
@@ -230,28 +234,39 @@ func indentFilter(r *run, v Value, args arguments) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	by := "    "
-	switch w := p[0].(type) {
-	case string:
-		by = w
-	default:
-		if n, ok := integer(w); ok {
-			if n < 0 || n > 1024 {
-				return nil, r.fail("indent by %d", n)
-			}
-			by = strings.Repeat(" ", n)
+	by := Text{S: "    "}
+	if t, ok := asText(p[0]); ok {
+		by = t
+	} else if n, ok := integer(p[0]); ok {
+		if n < 0 || n > 1024 {
+			return nil, r.fail("indent by %d", n)
 		}
+		by.S = strings.Repeat(" ", n)
 	}
-	lines := strings.Split(str(v), "\n")
-	if err := r.pay(len(lines) * (len(by) + itemWeight)); err != nil {
+	text := printed(v)
+	lines := strings.Count(text.S, "\n") + 1
+	if err := r.pay(lines * (2*len(by.S) + itemWeight)); err != nil {
 		return nil, err
 	}
-	for i, line := range lines {
-		if (i > 0 || truthy(p[1])) && (line != "" || truthy(p[2])) {
-			lines[i] = by + line
+	var out textBuilder
+	for i := range lines {
+		line := text.upTo("\n")
+		if (i > 0 || truthy(p[1])) && (line.S != "" || truthy(p[2])) {
+			out.add(by)
 		}
+		n := min(len(line.S)+1, len(text.S))
+		out.add(text.Slice(0, n))
+		text = text.Slice(n, len(text.S))
 	}
-	return r.text(strings.Join(lines, "\n"))
+	return r.text(out.text())
+}
+
+// upTo is what stands in front of sep: everything where it does not occur.
+func (t Text) upTo(sep string) Text {
+	if i := strings.Index(t.S, sep); i >= 0 {
+		return t.Slice(0, i)
+	}
+	return t
 }
 
 func itemsFilter(r *run, v Value, _ arguments) (Value, error) {
@@ -298,7 +313,7 @@ func joinFilter(r *run, v Value, args arguments) (Value, error) {
 			return nil, err
 		}
 	}
-	return r.join(items, str(p[0]))
+	return r.join(items, printed(p[0]))
 }
 
 func listFilter(r *run, v Value, _ arguments) (Value, error) {
@@ -318,17 +333,13 @@ func replaceFilter(r *run, v Value, args arguments) (Value, error) {
 	if n, ok := integer(p[2]); ok {
 		limit = n
 	}
-	return r.replaced(str(v), str(p[0]), str(p[1]), limit)
+	return r.replaced(printed(v), str(p[0]), printed(p[1]), limit)
 }
 
 func reverseFilter(r *run, v Value, _ arguments) (Value, error) {
-	if s, ok := v.(string); ok {
-		if err := r.pay(4 * len(s)); err != nil {
-			return nil, err
-		}
-		runes := []rune(s)
-		slices.Reverse(runes)
-		return string(runes), nil
+	if t, ok := asText(v); ok {
+		step := -1
+		return r.slicedText(t, [3]*int{2: &step})
 	}
 	items, err := r.items(v)
 	if err != nil {

@@ -90,7 +90,7 @@ func raiseFunc(r *run, args arguments) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, &Raised{text}
+	return nil, &Raised{text.S}
 }
 
 func strftimeFunc(r *run, args arguments) (Value, error) {
@@ -98,7 +98,7 @@ func strftimeFunc(r *run, args arguments) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	layout, ok := p[0].(string)
+	layout, ok := asString(p[0])
 	if !ok {
 		return nil, r.fail("strftime_now needs a format")
 	}

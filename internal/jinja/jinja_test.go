@@ -19,14 +19,14 @@ func render(source string, vars *Dict) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return t.Render(vars, clock)
+	text, err := t.Render(vars, clock)
+	return text.S, err
 }
 
 // differs lists where this package differs from Jinja2 and why.
 var differs = map[string]string{
 	"{{ 99999999999 * 99999999 }}": "integers have 64 bits; larger results are refused",
 	"{{ d.items() }}":              "a list of pairs prints as a list",
-	"{{ uni.upper() }}":            "letters change case one by one: ß stays",
 	"{{ self }}":                   "not defined",
 	"{{ cycler }}":                 "not defined",
 }

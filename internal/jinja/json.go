@@ -10,7 +10,7 @@ import (
 	"github.com/lowpack/lowpack/internal/jsonread"
 )
 
-// FromJSON turns parsed JSON into a value. Objects keep the order of their keys.
+// FromJSON turns parsed JSON into a value that came with the conversation. Objects keep the order of their keys.
 func FromJSON(v *jsonread.Value) Value {
 	switch v.Kind {
 	case jsonread.Bool:
@@ -22,7 +22,7 @@ func FromJSON(v *jsonread.Value) Value {
 		f, _ := v.Float()
 		return f
 	case jsonread.String:
-		return v.Text
+		return NewInput(v.Text)
 	case jsonread.Array:
 		items := make([]Value, len(v.Items))
 		for i := range v.Items {
@@ -32,7 +32,7 @@ func FromJSON(v *jsonread.Value) Value {
 	case jsonread.Object:
 		d := &Dict{}
 		for i := range v.Members {
-			d.Set(v.Members[i].Key, FromJSON(&v.Members[i].Value))
+			d.Set(NewInput(v.Members[i].Key), FromJSON(&v.Members[i].Value))
 		}
 		return d
 	}
@@ -41,7 +41,7 @@ func FromJSON(v *jsonread.Value) Value {
 
 // jsonWriter writes JSON as Python's json.dumps does with ensure_ascii=False.
 type jsonWriter struct {
-	out         strings.Builder
+	out         textBuilder
 	indent      string // one level; "" with flat
 	flat        bool
 	item, key   string // separators
@@ -66,8 +66,10 @@ func tojsonFilter(r *run, v Value, args arguments) (Value, error) {
 			return nil, r.fail("tojson with indent %d", x)
 		}
 		w.flat, w.item, w.indent = false, ",", strings.Repeat(" ", x)
-	case string:
-		w.flat, w.item, w.indent = false, ",", x
+	default:
+		if indent, ok := asString(x); ok {
+			w.flat, w.item, w.indent = false, ",", indent
+		}
 	}
 	if l, ok := p[2].(*List); ok && len(l.Items) == 2 {
 		w.item, w.key = str(l.Items[0]), str(l.Items[1])
@@ -76,7 +78,7 @@ func tojsonFilter(r *run, v Value, args arguments) (Value, error) {
 	if w.unsupported != nil {
 		return nil, w.unsupported
 	}
-	return w.out.String(), nil
+	return w.out.text().value(), nil
 }
 
 func (w *jsonWriter) value(v Value, level int) {
@@ -88,22 +90,22 @@ func (w *jsonWriter) value(v Value, level int) {
 	}
 	switch x := v.(type) {
 	case nil:
-		w.out.WriteString("null")
+		w.raw("null")
 	case bool:
-		w.out.WriteString(strconv.FormatBool(x))
+		w.raw(strconv.FormatBool(x))
 	case int:
-		w.out.WriteString(strconv.Itoa(x))
+		w.raw(strconv.Itoa(x))
 	case float64:
 		w.float(x)
-	case string:
-		w.text(x)
+	case string, Text:
+		w.text(printed(x))
 	case *List:
-		w.list('[', ']', len(x.Items), level, func(i int) { w.value(x.Items[i], level+1) })
+		w.list("[", "]", len(x.Items), level, func(i int) { w.value(x.Items[i], level+1) })
 	case *Dict:
 		order := w.order(x)
-		w.list('{', '}', len(order), level, func(i int) {
+		w.list("{", "}", len(order), level, func(i int) {
 			w.name(x.keys[order[i]])
-			w.out.WriteString(w.key)
+			w.raw(w.key)
 			w.value(x.values[order[i]], level+1)
 		})
 	default:
@@ -125,21 +127,20 @@ func (w *jsonWriter) order(d *Dict) []int {
 
 // name writes a key, which JSON wants to be a string.
 func (w *jsonWriter) name(k Value) {
-	switch k := k.(type) {
-	case string:
-		w.text(k)
-	default:
-		w.out.WriteByte('"')
-		w.value(k, 0)
-		w.out.WriteByte('"')
+	if t, ok := asText(k); ok {
+		w.text(t)
+		return
 	}
+	w.raw(`"`)
+	w.value(k, 0)
+	w.raw(`"`)
 }
 
-func (w *jsonWriter) list(begin, end byte, n, level int, each func(i int)) {
-	w.out.WriteByte(begin)
+func (w *jsonWriter) list(begin, end string, n, level int, each func(i int)) {
+	w.raw(begin)
 	for i := range n {
 		if i > 0 {
-			w.out.WriteString(w.item)
+			w.raw(w.item)
 		}
 		w.newline(level + 1)
 		each(i)
@@ -147,14 +148,14 @@ func (w *jsonWriter) list(begin, end byte, n, level int, each func(i int)) {
 	if n > 0 {
 		w.newline(level)
 	}
-	w.out.WriteByte(end)
+	w.raw(end)
 }
 
 func (w *jsonWriter) newline(level int) {
 	if !w.flat {
-		w.out.WriteByte('\n')
+		w.raw("\n")
 		for range level {
-			w.out.WriteString(w.indent)
+			w.raw(w.indent)
 		}
 	}
 }
@@ -162,31 +163,40 @@ func (w *jsonWriter) newline(level int) {
 func (w *jsonWriter) float(f float64) {
 	switch {
 	case math.IsNaN(f):
-		w.out.WriteString("NaN")
+		w.raw("NaN")
 	case math.IsInf(f, 0):
-		w.out.WriteString(map[bool]string{true: "Infinity", false: "-Infinity"}[f > 0])
+		w.raw(map[bool]string{true: "Infinity", false: "-Infinity"}[f > 0])
 	default:
-		w.out.WriteString(floatText(f))
+		w.raw(floatText(f))
 	}
 }
 
-func (w *jsonWriter) text(s string) {
-	w.out.WriteByte('"')
+// raw writes what is no part of any string.
+func (w *jsonWriter) raw(s string) { w.out.addString(s, false) }
+
+func (w *jsonWriter) text(t Text) {
+	w.raw(`"`)
+	w.out.add(t.mapped(w.escaped))
+	w.raw(`"`)
+}
+
+func (w *jsonWriter) escaped(s string) string {
+	var out strings.Builder
 	for _, c := range s {
 		switch {
 		case c == '"' || c == '\\':
-			w.out.WriteByte('\\')
-			w.out.WriteRune(c)
+			out.WriteByte('\\')
+			out.WriteRune(c)
 		case strings.ContainsRune("\b\f\n\r\t", c):
-			w.out.WriteString(map[rune]string{'\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`}[c])
+			out.WriteString(map[rune]string{'\b': `\b`, '\f': `\f`, '\n': `\n`, '\r': `\r`, '\t': `\t`}[c])
 		case c < 0x20 || w.ascii && c >= 0x7f && c < 0x10000:
-			w.out.WriteString(`\u` + hex(c, 4))
+			out.WriteString(`\u` + hex(c, 4))
 		case w.ascii && c >= utf8.RuneSelf:
 			c -= 0x10000
-			w.out.WriteString(`\u` + hex(0xd800+c>>10, 4) + `\u` + hex(0xdc00+c&0x3ff, 4))
+			out.WriteString(`\u` + hex(0xd800+c>>10, 4) + `\u` + hex(0xdc00+c&0x3ff, 4))
 		default:
-			w.out.WriteRune(c)
+			out.WriteRune(c)
 		}
 	}
-	w.out.WriteByte('"')
+	return out.String()
 }

@@ -2,7 +2,6 @@ package jinja
 
 import (
 	"slices"
-	"strings"
 )
 
 // mapped applies f to every item.
@@ -93,8 +92,8 @@ func selectFilter(keep, byAttribute bool) filterFunc {
 
 // folded is a string without its case, for sorting that ignores it.
 func folded(v Value) Value {
-	if s, ok := v.(string); ok {
-		return strings.ToLower(s)
+	if s, ok := asString(v); ok {
+		return lower(s)
 	}
 	return v
 }

@@ -21,7 +21,7 @@ const (
 
 // run is one rendering.
 type run struct {
-	out    []byte
+	out    textBuilder
 	work   int
 	calls  int
 	now    func() time.Time
@@ -35,15 +35,15 @@ type Raised struct{ Message string }
 func (e *Raised) Error() string { return "the chat template refuses the conversation: " + e.Message }
 
 // Render executes the template with the given variables. now is the clock of strftime_now. Errors say the line and name
-// what is not supported; a *Raised is among them.
-func (t *Template) Render(vars *Dict, now func() time.Time) (string, error) {
+// what is not supported; a *Raised is among them. Of the text it is known which bytes came with the variables (NewInput).
+func (t *Template) Render(vars *Dict, now func() time.Time) (Text, error) {
 	r := &run{now: now}
 	global := &scope{vars: map[string]Value{}}
 	for name, f := range globals {
 		global.vars[name] = f
 	}
 	for i, k := range vars.keys {
-		if name, ok := k.(string); ok {
+		if name, ok := asString(k); ok {
 			global.vars[name] = vars.values[i]
 		}
 	}
@@ -51,11 +51,11 @@ func (t *Template) Render(vars *Dict, now func() time.Time) (string, error) {
 	if _, err := r.block(t.body, &scope{vars: map[string]Value{}, parent: global}); err != nil {
 		var raised *Raised
 		if errors.As(err, &raised) {
-			return "", raised
+			return Text{}, raised
 		}
-		return "", err
+		return Text{}, err
 	}
-	return string(r.out), nil
+	return r.out.text(), nil
 }
 
 // scope holds the variables of a template, a loop body or a macro.
@@ -90,8 +90,8 @@ func (r *run) pay(n int) error {
 	return nil
 }
 
-// text pays for a string and returns it.
-func (r *run) text(s string) (Value, error) { return s, r.pay(len(s)) }
+// text pays for a text and returns its value.
+func (r *run) text(t Text) (Value, error) { return t.value(), r.pay(len(t.S) + len(t.Input)) }
 
 // list pays for a list and returns it.
 func (r *run) list(items []Value) (Value, error) { return r.sized(NewList(items)) }
@@ -112,30 +112,30 @@ func (r *run) sized(v Value) (Value, error) {
 }
 
 // str pays for printing a value and returns the text.
-func (r *run) str(v Value) (string, error) {
+func (r *run) str(v Value) (Text, error) {
 	if err := r.pay(sizeOf(v).weight); err != nil {
-		return "", err
+		return Text{}, err
 	}
-	return str(v), nil
+	return printed(v), nil
 }
 
 // write adds to the output.
-func (r *run) write(s string) error {
-	if len(r.out)+len(s) > maxOutput {
+func (r *run) write(t Text) error {
+	if len(r.out.s)+len(t.S) > maxOutput {
 		return fmt.Errorf("%w: template, line %d: more than %d bytes of output", pack.ErrLimit, r.line, maxOutput)
 	}
-	r.out = append(r.out, s...)
-	return r.pay(len(s))
+	r.out.add(t)
+	return r.pay(len(t.S) + len(t.Input))
 }
 
 // capture returns what body writes instead of writing it.
-func (r *run) capture(body func() error) (string, error) {
+func (r *run) capture(body func() error) (Value, error) {
 	outer := r.out
-	r.out = nil
+	r.out = textBuilder{}
 	err := body()
-	text := string(r.out)
+	text := r.out.text()
 	r.out = outer
-	return text, err
+	return text.value(), err
 }
 
 // fail is an error about what a template does with its values.

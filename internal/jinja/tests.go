@@ -28,7 +28,7 @@ func (r *run) testNamed(name string, v Value, args arguments) (bool, error) {
 		if _, err := r.params("the test "+name, args); err != nil {
 			return false, err
 		}
-		if s, ok := v.(string); ok {
+		if s, ok := asString(v); ok {
 			if err := r.pay(len(s)); err != nil {
 				return false, err
 			}
@@ -72,7 +72,7 @@ var simpleTests = map[string]func(v Value) bool{
 	"integer":   func(v Value) bool { _, ok := v.(int); return ok },
 	"float":     func(v Value) bool { _, ok := v.(float64); return ok },
 	"number":    func(v Value) bool { _, ok := number(v); return ok },
-	"string":    func(v Value) bool { _, ok := v.(string); return ok },
+	"string":    func(v Value) bool { _, ok := asString(v); return ok },
 	"mapping":   func(v Value) bool { _, ok := v.(*Dict); return ok },
 	"callable":  func(v Value) bool { _, ok := v.(*function); return ok },
 	"odd":       func(v Value) bool { n, ok := integer(v); return ok && n%2 != 0 },
@@ -92,7 +92,7 @@ var simpleTests = map[string]func(v Value) bool{
 // isSequence holds for what can be iterated over; so it is with text, and with what is not defined.
 func isSequence(v Value) bool {
 	switch v.(type) {
-	case Undefined, string, *List, *Dict:
+	case Undefined, string, Text, *List, *Dict:
 		return true
 	}
 	return false

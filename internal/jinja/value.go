@@ -7,7 +7,8 @@ import (
 	"unicode"
 )
 
-// Value is what an expression gives: Undefined, nil (none), bool, int, float64, string, *List, *Dict, *namespace or *function.
+// Value is what an expression gives: Undefined, nil (none), bool, int, float64, string or Text, *List, *Dict, *namespace or
+// *function.
 type Value any
 
 // Undefined is the value of a name or key that does not exist. It prints as nothing and counts as false; to look into it is
@@ -31,7 +32,10 @@ type Dict struct {
 
 // size of a list or dict with everything in it, each part counted as often as it occurs: what walking over it costs. A
 // template that nests a list into itself again and again grows it exponentially, in memory that hardly grows.
-type size struct{ weight, depth int }
+type size struct {
+	weight, depth int
+	input         bool // something in it came with the conversation
+}
 
 const (
 	itemWeight = 64      // bytes of memory, roughly
@@ -43,18 +47,21 @@ func (s *size) add(v Value) {
 	inner := sizeOf(v)
 	s.weight = min(s.weight+inner.weight+itemWeight, maxWeight)
 	s.depth = max(s.depth, inner.depth+1)
+	s.input = s.input || inner.input
 }
 
 func sizeOf(v Value) size {
 	switch x := v.(type) {
 	case string:
-		return size{len(x), 0}
+		return size{weight: len(x)}
+	case Text:
+		return size{weight: 2 * len(x.S), input: true}
 	case *List:
 		return x.size
 	case *Dict:
 		return x.size
 	}
-	return size{1, 0}
+	return size{weight: 1}
 }
 
 // NewList returns a list of items.
@@ -113,6 +120,8 @@ func hashable(key Value) (any, bool) {
 	switch k := key.(type) {
 	case nil, string, int:
 		return k, true
+	case Text:
+		return k.S, true
 	case bool:
 		return toInt(k), true
 	case float64:
@@ -146,6 +155,8 @@ func truthy(v Value) bool {
 		return x != 0
 	case string:
 		return x != ""
+	case Text:
+		return x.S != ""
 	case *List:
 		return len(x.Items) > 0
 	case *Dict:
@@ -167,7 +178,7 @@ func typeName(v Value) string {
 		return "int"
 	case float64:
 		return "float"
-	case string:
+	case string, Text:
 		return "str"
 	case *List:
 		if x.Tuple {
@@ -189,6 +200,8 @@ func str(v Value) string {
 		return ""
 	case string:
 		return x
+	case Text:
+		return x.S
 	}
 	var out strings.Builder
 	repr(&out, v)
@@ -214,6 +227,8 @@ func repr(out *strings.Builder, v Value) {
 		out.WriteString(floatText(x))
 	case string:
 		reprString(out, x)
+	case Text:
+		reprString(out, x.S)
 	case *List:
 		reprList(out, x)
 	case *Dict:
@@ -315,6 +330,10 @@ func equal(a, b Value) bool {
 	}
 	if x, y, ok := numbers(a, b); ok {
 		return x == y
+	}
+	if x, ok := asString(a); ok {
+		y, ok := asString(b)
+		return ok && x == y
 	}
 	switch x := a.(type) {
 	case Undefined:

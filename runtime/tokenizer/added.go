@@ -5,6 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/lowpack/lowpack/internal/jinja"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -26,6 +27,8 @@ type finder struct {
 	trie   trie
 	tokens []addedToken
 	first  [256]bool // bytes that a token begins with
+	// special: a control token is among them, which text of a conversation must not become.
+	special bool
 }
 
 func (f *finder) add(t addedToken, key string) error {
@@ -37,12 +40,14 @@ func (f *finder) add(t addedToken, key string) error {
 	}
 	f.tokens = append(f.tokens, t)
 	f.first[key[0]] = true
+	f.special = f.special || t.special
 	return f.trie.add([]byte(key), int32(len(f.tokens)-1))
 }
 
-// next returns the first added token in s[from:], with the range that it covers; nil when there is none. White space that
-// belongs to a token is taken from floor on.
-func (f *finder) next(s string, from, floor int) (t *addedToken, start, end int) {
+// next returns the first added token in text[from:] with the range that it covers; nil when there is none. A control token
+// is found only where the text has no mark. White space that belongs to a token is taken from floor on.
+func (f *finder) next(text jinja.Text, from, floor int) (t *addedToken, start, end int) {
+	s := text.S
 	if len(f.tokens) == 0 {
 		return nil, 0, 0
 	}
@@ -51,7 +56,11 @@ func (f *finder) next(s string, from, floor int) (t *addedToken, start, end int)
 			continue
 		}
 		length, which := 0, int32(-1)
-		f.trie.walk(s[i:], func(n int, value int32) { length, which = n, value })
+		f.trie.walk(s[i:], func(n int, value int32) {
+			if !f.tokens[value].special || !text.Marked(i, i+n) {
+				length, which = n, value
+			}
+		})
 		if which < 0 {
 			continue
 		}

@@ -105,21 +105,37 @@ func (t *Tokenizer) SetTemplate(source string) error {
 	return nil
 }
 
-// Chat renders a conversation with the model's chat template. The text contains the special tokens of the conversation
-// itself: encode it without adding more. Errors: ErrNoTemplate; pack.ErrUnsupported with the name of what the template uses
+// ChatTokens returns the tokens of a conversation that is rendered with the model's chat template. Control tokens are those
+// that the template writes: what stands in a message, a tool or a variable is text, whatever it looks like. Errors are those
+// of Chat and Encode.
+func (t *Tokenizer) ChatTokens(messages []Message, o ChatOptions) ([]int, error) {
+	text, err := t.render(messages, o)
+	if err != nil {
+		return nil, err
+	}
+	return t.encode(text, false)
+}
+
+// Chat renders a conversation with the model's chat template, for people to read: whoever encodes this text takes what looks
+// like a control token in a message for one, which ChatTokens does not. Errors: ErrNoTemplate; pack.ErrUnsupported with the name of what the template uses
 // and this package does not have, or with what the template itself says about a conversation that it refuses;
 // pack.ErrCorrupt for a broken template; pack.ErrLimit for one that takes too long or writes too much.
 func (t *Tokenizer) Chat(messages []Message, o ChatOptions) (string, error) {
+	text, err := t.render(messages, o)
+	return text.S, err
+}
+
+func (t *Tokenizer) render(messages []Message, o ChatOptions) (none jinja.Text, err error) {
 	if len(t.templates) == 0 {
-		return "", ErrNoTemplate
+		return none, ErrNoTemplate
 	}
 	chosen := t.templates[t.chosen]
 	if chosen.err != nil {
-		return "", fmt.Errorf("chat template: %w", chosen.err)
+		return none, fmt.Errorf("chat template: %w", chosen.err)
 	}
 	vars, err := t.variables(messages, &o)
 	if err != nil {
-		return "", err
+		return none, err
 	}
 	now := o.Now
 	if now == nil {
@@ -128,10 +144,10 @@ func (t *Tokenizer) Chat(messages []Message, o ChatOptions) (string, error) {
 	text, err := chosen.Render(vars, now)
 	var raised *jinja.Raised
 	if errors.As(err, &raised) {
-		return "", fmt.Errorf("%w: %w", pack.ErrUnsupported, raised)
+		return none, fmt.Errorf("%w: %w", pack.ErrUnsupported, raised)
 	}
 	if err != nil {
-		return "", fmt.Errorf("chat template: %w", err)
+		return none, fmt.Errorf("chat template: %w", err)
 	}
 	return text, nil
 }
@@ -145,8 +161,8 @@ func (t *Tokenizer) variables(messages []Message, o *ChatOptions) (*jinja.Dict, 
 	list := make([]jinja.Value, len(messages))
 	for i, m := range messages {
 		d := &jinja.Dict{}
-		d.Set("role", m.Role)
-		d.Set("content", m.Content)
+		d.Set("role", jinja.NewInput(m.Role))
+		d.Set("content", jinja.NewInput(m.Content))
 		if err := setAll(d, m.More, fmt.Sprintf("message %d", i)); err != nil {
 			return nil, err
 		}
@@ -194,7 +210,7 @@ func (t *Tokenizer) endOfTurn() string {
 	}
 	rest = strings.TrimSpace(rest)
 	for _, f := range []*finder{&t.raw, &t.normal} {
-		if token, start, _ := f.next(rest, 0, 0); token != nil && start == 0 {
+		if token, start, _ := f.next(jinja.Text{S: rest}, 0, 0); token != nil && start == 0 {
 			return token.content
 		}
 	}

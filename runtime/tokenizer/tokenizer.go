@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/lowpack/lowpack/internal/jinja"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -45,10 +46,25 @@ type wordModel interface {
 
 // Encode returns the tokens of a text. With special, the tokens that the model expects around a text (begin of text, for
 // most) are added; a rendered chat template has them already. The written form of an added token, for example <|eot_id|>,
-// becomes that token. Text that is not UTF-8 is encoded byte by byte where the vocabulary allows it. Errors: pack.ErrLimit
-// for a text beyond 256 MiB, or one on which a pattern of the tokenizer takes too many steps.
+// becomes that token: for text of strangers that is what EncodePlain and ChatTokens are for. Text that is not UTF-8 is
+// encoded byte by byte where the vocabulary allows it.
+//
+// Memory: at most 64 bytes per byte of the longest word, and 10 per byte of the text, for scratch and result. Errors:
+// pack.ErrLimit for a text beyond 256 MiB, for a word beyond 4 MiB that the vocabulary allows no cut in, or for a text on
+// which a pattern of the tokenizer takes too many steps.
 func (t *Tokenizer) Encode(text string, special bool) ([]int, error) {
-	if err := checkLength(len(text)); err != nil {
+	return t.encode(jinja.Text{S: text}, special)
+}
+
+// EncodePlain returns the tokens of a text in which control tokens are not meant: what looks like <|eot_id|> is encoded
+// as the text that it is. Added tokens that are not special, for example <think>, stay tokens. Otherwise it is Encode.
+func (t *Tokenizer) EncodePlain(text string, special bool) ([]int, error) {
+	return t.encode(jinja.Input(text), special)
+}
+
+// encode takes a text whose marked bytes cannot be control tokens.
+func (t *Tokenizer) encode(text jinja.Text, special bool) ([]int, error) {
+	if err := checkLength(len(text.S)); err != nil {
 		return nil, err
 	}
 	w, _ := t.workspaces.Get().(*workspace)
@@ -60,11 +76,11 @@ func (t *Tokenizer) Encode(text string, special bool) ([]int, error) {
 		t.workspaces.Put(w)
 	}()
 	// Nearly all texts have more than three bytes per token.
-	e := encoder{t: t, w: w, ids: make([]int, 0, len(text)/3+8)}
+	e := encoder{t: t, w: w, ids: make([]int, 0, len(text.S)/3+8)}
 	if special {
 		e.ids = append(e.ids, t.before...)
 	}
-	if err := e.text(text); err != nil {
+	if err := e.withAdded(&t.raw, text, true, e.plain); err != nil {
 		return nil, err
 	}
 	if special {
@@ -86,41 +102,36 @@ type encoder struct {
 	ids []int
 }
 
-// text encodes a whole text: added tokens first, then what lies between them.
-func (e *encoder) text(s string) error {
-	return e.withAdded(&e.t.raw, s, true, e.plain)
-}
-
-// withAdded appends the added tokens of s and gives the stretches between them to rest.
-func (e *encoder) withAdded(f *finder, s string, start bool, rest emit) error {
+// withAdded appends the added tokens of a text and gives the stretches between them to rest.
+func (e *encoder) withAdded(f *finder, text jinja.Text, start bool, rest func(text jinja.Text, start bool) error) error {
 	from := 0
-	for from < len(s) {
-		token, begin, end := f.next(s, from, from)
+	for from < len(text.S) {
+		token, begin, end := f.next(text, from, from)
 		if token == nil {
 			break
 		}
 		if from < begin {
-			if err := rest(s[from:begin], start && from == 0); err != nil {
+			if err := rest(text.Slice(from, begin), start && from == 0); err != nil {
 				return err
 			}
 		}
 		e.ids = append(e.ids, token.id)
 		from = end
 	}
-	if from < len(s) {
-		return rest(s[from:], start && from == 0)
+	if from < len(text.S) {
+		return rest(text.Slice(from, len(text.S)), start && from == 0)
 	}
 	return nil
 }
 
 // plain encodes a stretch of text without raw added tokens.
-func (e *encoder) plain(s string, start bool) error {
-	s, err := e.t.normalizer.normalize(s)
+func (e *encoder) plain(text jinja.Text, start bool) error {
+	text, err := e.normalized(text)
 	if err != nil {
 		return err
 	}
-	return e.withAdded(&e.t.normal, s, start, func(s string, start bool) error {
-		return e.t.splitters.split(s, start, e.word)
+	return e.withAdded(&e.t.normal, text, start, func(text jinja.Text, start bool) error {
+		return e.t.splitters.split(text.S, start, e.word)
 	})
 }
 

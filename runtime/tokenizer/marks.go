@@ -1,0 +1,74 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lowpack/lowpack/internal/jinja"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// maxMarking bounds the bytes that are normalized again to find out where marks belong: each run costs as much as the text.
+const maxMarking = 1 << 30
+
+// normalized rewrites a text and carries its marks along, where a control token could still be found in the result.
+func (e *encoder) normalized(text jinja.Text) (jinja.Text, error) {
+	s, err := e.t.normalizer.normalize(text.S)
+	if err != nil || !e.t.normal.special || !text.Marked(0, len(text.S)) {
+		return jinja.Text{S: s}, err
+	}
+	runs := markedRuns(text.Input)
+	if len(runs)*len(text.S) > maxMarking {
+		return jinja.Text{}, fmt.Errorf("%w: %d pieces in a text of %d bytes, in which control tokens are normalized", pack.ErrLimit, len(runs), len(text.S))
+	}
+	marks := make([]byte, len(s))
+	for _, run := range runs {
+		from, to, err := e.moved(text.S, s, run)
+		if err != nil {
+			return jinja.Text{}, err
+		}
+		for i := from; i < to; i++ {
+			marks[i] = 1
+		}
+	}
+	return jinja.Text{S: s, Input: string(marks)}, nil
+}
+
+// moved returns where a range of a text lies in its normalized form: behind what the text in front of it becomes, and in
+// front of what the text behind it becomes. Where a normalizer lets neighbours act on each other that is too much, never
+// too little.
+func (e *encoder) moved(text, normalized string, run [2]int) (from, to int, err error) {
+	front, err := e.t.normalizer.normalize(text[:run[0]])
+	if err != nil {
+		return 0, 0, err
+	}
+	behind, err := e.t.normalizer.normalize(text[run[1]:])
+	if err != nil {
+		return 0, 0, err
+	}
+	for from < min(len(front), len(normalized)) && front[from] == normalized[from] {
+		from++
+	}
+	to = len(normalized)
+	for i := len(behind) - 1; i >= 0 && to > from && behind[i] == normalized[to-1]; i-- {
+		to--
+	}
+	return from, to, nil
+}
+
+// markedRuns lists the ranges of marked bytes.
+func markedRuns(marks string) (runs [][2]int) {
+	for at := 0; ; {
+		from := strings.IndexByte(marks[at:], 1)
+		if from < 0 {
+			return runs
+		}
+		from += at
+		if at = strings.IndexByte(marks[from:], 0); at < 0 {
+			at = len(marks)
+		} else {
+			at += from
+		}
+		runs = append(runs, [2]int{from, at})
+	}
+}
