@@ -125,23 +125,23 @@ func TestBounds(t *testing.T) {
 		weights float64 // per byte
 		tokens  float64
 	}{
-		{"`vnni4i` ternary, int2 dotprod", dot, "fields2Rows32Dotx1", 4, 1},
-		{"the same, five tokens", dot, "fields2Rows32Dotx5", 4, 5},
-		{"`vnni4i` int4 dotprod", dot, "int4Rows32Dotx1", 2, 1},
-		{"the same, five tokens", dot, "int4Rows32Dotx5", 2, 5},
-		{"`vnni4i` e2m1 dotprod", dot, "fields4Rows32Dotx1", 2, 1},
-		{"`vnni4i` int1 dotprod", dot, "fields1Rows32Dotx1", 8, 1},
-		{"`vnni4` int8 dotprod", dot, "fields8Rows32Dotx1", 1, 1},
-		{"`vnni4t` dotprod", dot, "tritsDot", 5, 1},
-		{"`i2s-arm` dotprod", dot, "rowDotsDotx1", 4, 1},
-		{"the same, four tokens", dot, "rowDotsDotx4", 4, 4},
-		{"`vnni4` int1 neon, dotprod", base, "bitsRows32NEON", 8, 1},
+		{"`vnni4i` ternary, int2 dotprod", dot, "fields2Rows32DotProdx1", 4, 1},
+		{"the same, five tokens", dot, "fields2Rows32DotProdx5", 4, 5},
+		{"`vnni4i` int4 dotprod", dot, "int4Rows32DotProdx1", 2, 1},
+		{"the same, five tokens", dot, "int4Rows32DotProdx5", 2, 5},
+		{"`vnni4i` e2m1 dotprod", dot, "fields4Rows32DotProdx1", 2, 1},
+		{"`vnni4i` int1 dotprod", dot, "fields1Rows32DotProdx1", 8, 1},
+		{"`vnni4` int8 dotprod", dot, "fields8Rows32DotProdx1", 1, 1},
+		{"`vnni4t` dotprod", dot, "base3DotProdx1", 5, 1},
+		{"`i2s-arm` dotprod", dot, "rowMajorDotProdx1", 4, 1},
+		{"the same, four tokens", dot, "rowMajorDotProdx4", 4, 4},
+		{"`vnni4` int1 neon, dotprod", base, "binaryLUTRows32NEONx1", 8, 1},
 		{"`vnni4i` ternary, int2 neon", base, "fields2Rows32NEONx1", 4, 1},
 		{"`vnni4i` int4 neon", base, "fields4Rows32NEONx1", 2, 1},
 		{"`vnni4i` int1 neon", base, "fields1Rows32NEONx1", 8, 1},
 		{"`vnni4` int8 neon", base, "fields8Rows32NEONx1", 1, 1},
-		{"`i2s-arm` neon", base, "rowDotsNEONx1", 4, 1},
-		{"`vnni4t` neon", base, "tritsNEON", 5, 1},
+		{"`i2s-arm` neon", base, "rowMajorNEONx1", 4, 1},
+		{"`vnni4t` neon", base, "base3NEONx1", 5, 1},
 	} {
 		p, bytes := longest(t, k.f, k.name)
 		n := bytes / 64 * k.tokens
@@ -160,7 +160,7 @@ func vecLUTBound(t *testing.T, rows float64) (p pipes) {
 	f := vecLUTNEONFile()
 	const groups = 8
 	third := 1.0
-	for _, entry := range loops(t, f, "lutBuild4") {
+	for _, entry := range loops(t, f, "VecLUTBuild4") {
 		for _, line := range entry {
 			p.add(cost(t, line), groups*2*third)
 		}
@@ -169,9 +169,9 @@ func vecLUTBound(t *testing.T, rows float64) (p pipes) {
 	if third != 81 {
 		t.Fatalf("tables of %.0f entries", third)
 	}
-	index, _ := longest(t, f, "lutFieldsRows32")
-	add, _ := longest(t, f, "lutAdd4Tile1")
-	widen, _ := longest(t, f, "lutWiden")
+	index, _ := longest(t, f, "VecLUTIndexRows32")
+	add, _ := longest(t, f, "VecLUTAdd4Tile1")
+	widen, _ := longest(t, f, "VecLUTWiden")
 	p.add(index, groups*rows/32)
 	p.add(add, rows)
 	p.add(widen, rows/8)

@@ -17,7 +17,7 @@ func TestWords(t *testing.T) {
 	var want []string
 	var code []byte
 	word := regexp.MustCompile(`WORD \$(0x[0-9a-f]{8}) // (.*)`)
-	for _, f := range files() {
+	for _, f := range kernelFiles() {
 		if f.arch != "arm64" {
 			continue
 		}

@@ -23,14 +23,16 @@ type Activations struct {
 	N, K   int
 	Stride int
 
-	rows    []int8  // [maxN][Stride], 64-byte aligned
-	sums    []int32 // [maxN][K/sumBlock + 2]: sum of the columns before i·sumBlock
-	maxN    int
-	adds    adds
-	columns columns
-	nibbles nibbles
-	quads   [2]quads // by bitOrder
-	pairs   pairs
+	rows []int8  // [maxN][Stride], 64-byte aligned
+	sums []int32 // [maxN][K/sumBlock + 2]: sum of the columns before i·sumBlock
+	maxN int
+
+	// What kernels ask for beside the rows, made when the first one does.
+	groupSums  groupSums
+	transposed transposed
+	lut4       lut4
+	lut4Split  [2]lut4Split // by bitOrder
+	blockPairs blockPairs
 }
 
 // NewActivations allocates room for maxN tokens of k columns and selects all of them, with every element zero.
@@ -48,12 +50,12 @@ func (x *Activations) Reset(n int) {
 		panic(fmt.Sprintf("kernel: %d tokens in room for %d", n, x.maxN))
 	}
 	x.N = n
-	x.adds.forget()
-	clear(x.columns.ready)
-	clear(x.nibbles.ready)
-	clear(x.pairs.ready)
-	for i := range x.quads {
-		clear(x.quads[i].ready)
+	x.groupSums.forget()
+	clear(x.transposed.ready)
+	clear(x.lut4.ready)
+	clear(x.blockPairs.ready)
+	for i := range x.lut4Split {
+		clear(x.lut4Split[i].ready)
 	}
 }
 

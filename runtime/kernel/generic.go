@@ -7,7 +7,7 @@ import (
 // generic is the definition: the codes of the layout, unpacked once, and three nested loops.
 var generic = &Kernel{
 	Layout: "*", ISA: Generic, About: "codes unpacked once, plain Go: the definition",
-	step: 1, bind: bindGeneric,
+	groupStep: 1, bind: bindGeneric,
 }
 
 // genericRows is the number of rows of a unit of work; any number gives the same results.
@@ -30,7 +30,7 @@ func (w *Weights) unpack() ([]int8, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.own, err = packedAgain.New(w.Shape.M * w.Shape.K); err != nil {
+	if w.own, err = ownMemory.New(w.Shape.M * w.Shape.K); err != nil {
 		return nil, err
 	}
 	m := &pack.Matrix{Shape: w.Shape, Alphabet: alphabet, Codes: asInt8(w.own.Bytes)}

@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/cpu"
+
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
 )
 
 // ISA names an instruction set, as in LOWPACK_ISA and in reports.
@@ -26,17 +29,28 @@ const (
 // used and no others. Forcing one that is missing is an error.
 const EnvISA = "LOWPACK_ISA"
 
-// ladder lists the instruction sets, the best first, each with those that it contains.
+// ladder lists the instruction sets, the best first, each with its architecture and those that it contains.
 var ladder = []struct {
 	isa      ISA
+	arch     string
 	contains []ISA
 }{
-	{AVX512VNNI, []ISA{AVX2}},
-	{AVXVNNI, []ISA{AVX2}},
-	{AVX2, nil},
-	{DotProd, []ISA{NEON}},
-	{NEON, nil},
-	{Generic, nil},
+	{AVX512VNNI, "amd64", []ISA{AVX2}},
+	{AVXVNNI, "amd64", []ISA{AVX2}},
+	{AVX2, "amd64", nil},
+	{DotProd, "arm64", []ISA{NEON}},
+	{NEON, "arm64", nil},
+	{Generic, "", nil},
+}
+
+// rung is the place of an instruction set in the ladder.
+func rung(isa ISA) int {
+	for i, step := range ladder {
+		if step.isa == isa {
+			return i
+		}
+	}
+	panic("kernel: unknown instruction set " + isa)
 }
 
 // feature is a set of CPU features that some kernels need beyond their instruction set.
@@ -103,20 +117,45 @@ func Best() ISA { return selected.isas[0] }
 // Have reports whether an instruction set may be used.
 func Have(isa ISA) bool { return slices.Contains(selected.isas, isa) }
 
-// serves reports whether k multiplies matrices of this layout on this CPU.
-func (k *Kernel) serves(s pack.Spec) bool {
-	return Have(k.ISA) && selected.features&k.needs == k.needs &&
-		(k.Layout == "*" || k.Layout == s.Name) && (k.Alphabets == nil || slices.Contains(k.Alphabets, s.Alphabet))
+// detected lists what this CPU, operating system and build support.
+func detected() (have []ISA, features feature) {
+	switch asm.Arch {
+	case "amd64":
+		return detectedX86()
+	case "arm64":
+		return detectedARM(), 0
+	}
+	return nil, 0
 }
 
-// For lists the kernels for a layout that this CPU can run, the best first; the generic one is always the last.
-func For(s pack.Spec) []*Kernel {
-	var list []*Kernel
-	for _, k := range kernels {
-		if k.serves(s) {
-			list = append(list, k)
-		}
+func detectedX86() (have []ISA, features feature) {
+	x := &cpu.X86
+	if !x.HasAVX2 || !x.HasFMA || !x.HasBMI2 { // FMA and BMI2 came with AVX2; asking for them excludes emulators that lie
+		return nil, 0
 	}
-	prefer(list, s.Alphabet)
-	return list
+	have = append(have, AVX2)
+	if x.HasAVXVNNI {
+		have = append(have, AVXVNNI)
+	}
+	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI {
+		have = append(have, AVX512VNNI)
+	}
+	if x.HasAVX512VBMI {
+		features |= vbmi
+	}
+	if x.HasAVX512GFNI {
+		features |= gfni
+	}
+	return have, features
+}
+
+func detectedARM() (have []ISA) {
+	if !cpu.ARM64.HasASIMD {
+		return nil
+	}
+	have = append(have, NEON)
+	if cpu.ARM64.HasASIMDDP {
+		have = append(have, DotProd)
+	}
+	return have
 }

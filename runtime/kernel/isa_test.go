@@ -55,8 +55,8 @@ func TestForcedISA(t *testing.T) {
 	}
 }
 
-// TestEveryISAHasUniversal: every layout runs on every instruction set.
-func TestEveryISAHasUniversal(t *testing.T) {
+// TestEveryISARepacks: every layout runs on every instruction set.
+func TestEveryISARepacks(t *testing.T) {
 	for _, isa := range Available() {
 		if !slices.ContainsFunc(kernels, func(k *Kernel) bool { return k.ISA == isa && k.Layout == "*" }) {
 			t.Errorf("%s has no kernel for layouts without one of their own", isa)
@@ -64,8 +64,8 @@ func TestEveryISAHasUniversal(t *testing.T) {
 	}
 }
 
-// TestUniversalIsNarrow: matrices without a kernel of their own take as many bits as their codes need.
-func TestUniversalIsNarrow(t *testing.T) {
+// TestRepackedIsNarrow: matrices without a kernel of their own take as many bits as their codes need.
+func TestRepackedIsNarrow(t *testing.T) {
 	if Best() == Generic {
 		t.Skip("plain Go unpacks to bytes")
 	}
@@ -106,7 +106,7 @@ func TestKernelsNameLayouts(t *testing.T) {
 				t.Errorf("%v: layout has no alphabet %s", k, a)
 			}
 		}
-		if k.About == "" || k.step < 1 {
+		if k.About == "" || k.groupStep < 1 {
 			t.Errorf("%v: incomplete", k)
 		}
 	}

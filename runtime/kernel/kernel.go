@@ -22,10 +22,10 @@ type Kernel struct {
 	ISA       ISA
 	About     string // how it works, in one line
 
-	needs feature // beyond what ISA implies
-	step  int     // groups of scales must be multiples of this many columns
-	most  int     // columns of a group at most; 0 = any number
-	bind  func(w *Weights) (product, error)
+	needs     feature // beyond what ISA implies
+	groupStep int     // group sizes must be multiples of this many columns
+	groupMax  int     // columns of a group at most; 0 = any number
+	bind      func(w *Weights) (product, error)
 }
 
 // product multiplies the panels of one bound matrix.
@@ -34,7 +34,7 @@ type product interface{ mul(c call) }
 // String is the name in reports: layout and instruction set.
 func (k *Kernel) String() string { return k.Layout + "/" + string(k.ISA) }
 
-// call is one request: products of panels [p0, p1) with tokens [t0, t1) of x.
+// call is one GEMV or GEMM: products of panels [p0, p1) with tokens [t0, t1) of x.
 type call struct {
 	y          []int32
 	ldy        int
@@ -59,11 +59,11 @@ type Weights struct {
 	Kernel *Kernel
 	Layout pack.Layout
 	Shape  pack.Shape
-	Group  int // columns per group of scales; K when there is one group
+	Group  int // columns per scale (group size); K when there is one group
 
 	packed  []byte        // as given to Bind, PackedSize bytes
 	rows    int           // rows of a panel
-	bytes   int           // bytes of weights that all panels read; set by the kernel where they are not packed
+	bytes   int           // bytes of weights that all panels read; set by the kernel where it repacks them
 	own     *offheap.Part // where the kernel unpacked something; nil = nowhere
 	product product
 
@@ -93,11 +93,11 @@ func Bind(l pack.Layout, s pack.Shape, packed []byte, group int) (*Weights, erro
 
 // checkGroup refuses columns per scale that the kernel cannot sum.
 func (k *Kernel) checkGroup(columns, group int) error {
-	if group < columns && group%k.step != 0 {
-		return fmt.Errorf("%w: kernel %v needs groups of a multiple of %d columns, not %d", pack.ErrUnsupported, k, k.step, group)
+	if group < columns && group%k.groupStep != 0 {
+		return fmt.Errorf("%w: kernel %v needs groups of a multiple of %d columns, not %d", pack.ErrUnsupported, k, k.groupStep, group)
 	}
-	if k.most > 0 && group > k.most {
-		return fmt.Errorf("%w: kernel %v sums at most %d columns, not %d", pack.ErrUnsupported, k, k.most, group)
+	if k.groupMax > 0 && group > k.groupMax {
+		return fmt.Errorf("%w: kernel %v sums at most %d columns, not %d", pack.ErrUnsupported, k, k.groupMax, group)
 	}
 	return nil
 }
@@ -221,8 +221,8 @@ const (
 	vectorParts = 3
 )
 
-// packedAgain holds what kernels make of weights.
-var packedAgain offheap.Arena
+// ownMemory holds what kernels make of weights.
+var ownMemory offheap.Arena
 
 // Close releases memory that Bind allocated. The weights must not be used afterwards.
 func (w *Weights) Close() {

@@ -1,5 +1,18 @@
 package kernel
 
+import "slices"
+
+// Measurement is what one core of a Zen 4 server reached with a kernel.
+type Measurement struct {
+	Kernel   string  `json:"kernel"` // as Kernel.String
+	Alphabet string  `json:"alphabet"`
+	Vector   float64 `json:"vector"` // GEMV: operations in a nanosecond with one token; a weight is two
+	Batch    float64 `json:"batch"`  // GEMM: the same with 128 tokens
+}
+
+// Measured is the table that the choice of kernels rests on.
+func Measured() []Measurement { return slices.Clone(measured) }
+
 // measured comes from `lowpack bench kernels --threads 1 --tokens 1,128`: matrices of 2560 × 2560, weights from memory, of
 // the alphabet that stands for a kernel; what spread by more than a tenth is left out. The core read 34 to 37 GB/s, and
 // multiplied 473 GOPS with VPDPBUSD and 376 without. Int1 and `i2s` on AVX-512, `vnni4i-64` on AVX2: `go test -bench

@@ -1,147 +1,208 @@
-//go:build (amd64 || arm64) && !purego
-
 package kernel
 
-import "github.com/lowpack/lowpack/pack"
+import (
+	"unsafe"
 
-// panelFuncs is the functions of one instruction set that multiply 32 rows at a time, in panels of 32 and of 64 rows, and
-// what they multiply in place of weights.
-type panelFuncs struct {
-	isa                   ISA
-	one, two, four, eight [2][]func(*tile) // fields of so many bits
-	int4s                 [2][]func(*tile) // int4 that is not looked up; without them it is
-	lookup                func(values []int8, bits int) operands
-	int1, int8            operands
-	mostOnes              int       // columns that a sum of single bits holds; 0 = any number
-	bits                  [2]family // sign weights in VNNI4 order
-	trits                 []func(*tile)
-	base3                 operands
-	batch                 int  // tokens from which on Vec-LUT is better than multiplying
-	grouped               bool // functions for fields of a layout and for base-3 bytes are
-	about                 string
-}
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
+)
 
-// kernels lists the kernels made of p, those for ternary weights with Vec-LUT for large batches.
-func (p *panelFuncs) kernels() []*Kernel {
-	all := universal(p.isa)
-	list := []*Kernel{
-		all,
-		p.fields("vnni4i", 2, 0, pack.Ternary.Name).withTables(p.batch, func(w *Weights) ([]lutPhase, error) {
-			return panelPhases(w, 32, 32, lutFieldsRows32)
-		}),
-		p.fields("vnni4i-64", 2, 1, pack.Ternary.Name).withTables(p.batch, func(w *Weights) ([]lutPhase, error) {
-			return panelPhases(w, 64, 64, lutFieldsRows64)
-		}),
-		p.trit().withTables(p.batch, func(w *Weights) ([]lutPhase, error) {
-			return panelPhases(w, 80, 64, lutTrits)
-		}),
+// How much is multiplied at a time. A call takes as many panels as runBytes hold, those of vectorBytes with one token:
+// between two calls memory rests for about 250 ns, since weights have driven out of the first-level cache what sets a call
+// up. What a call does must stay below 100 µs, as assembly cannot be interrupted by the collector. The panels of a run are
+// multiplied by as many tokens as blockBytes hold, whole tiles. Both together stay in a second-level cache of 1 MiB.
+const (
+	runBytes    = 256 << 10
+	vectorBytes = 1 << 20
+	blockBytes  = 512 << 10
+	tableBytes  = 8 // of what a kernel reads in place of an activation
+)
+
+// runOf is the number of panels of so many bytes that a call takes.
+func runOf(panel, tokens int) int {
+	if tokens == 1 {
+		return max(1, vectorBytes/panel)
 	}
-	for i, rows := range []string{"", "-64"} {
-		list = append(list,
-			p.fields("vnni4i"+rows, 2, i, pack.Int2.Name, pack.Int2Odd.Name, pack.Int2Q.Name),
-			p.fields("vnni4i"+rows, 4, i, pack.E2M1.Name),
-			p.int4("vnni4i"+rows, i),
-			p.whole("vnni4"+rows, pack.Int8.Name, 8, i, p.eight[i], p.int8),
-			p.signs("vnni4"+rows, i),
-			p.ones("vnni4i"+rows, i))
+	return max(1, runBytes/panel)
+}
+
+// tiled multiplies panels by calls of assembly kernels.
+type tiled struct {
+	family
+	operands
+	w      *Weights
+	packed []byte
+	panel  int // bytes of a panel
+	bytes  int // of a step
+}
+
+// family is the functions of one kernel, and how they walk along the columns.
+type family struct {
+	funcs     []func(*asm.Tile) // by tokens − 1
+	columns   int               // of a step, a multiple of 4
+	groupwise bool              // they multiply all groups of columns in a call
+	lanes     int               // 32-bit lanes that four columns fill in a step; 0: the last step may run into the padding
+
+	// Where the kernel reads tables in place of activations: those of a token from column lo on, and what is to be added to
+	// the results of columns lo to hi.
+	tables func(x *Activations, t, lo, hi int) (first *int8, add int32)
+
+	// The number of panels that are one to the kernel; 0 = 1. Where two are, a last panel without a partner is its own.
+	panels int
+
+	// Where a call multiplies only some rows of a panel: the number of calls, and from one to the next the distance of
+	// the packed bytes and of the rows.
+	parts, partBytes, partRows int
+
+	// Functions that take two panels and four columns at a time; nil where there are none.
+	pairs []func(*asm.Tile)
+}
+
+// newTiled prepares w for a family. The packed bytes are in layout l, whose panels become those of w.
+func newTiled(w *Weights, l pack.Paneled, packed []byte, f family, o operands) (product, error) {
+	step, err := pack.PanelSize(l, f.columns)
+	if err != nil {
+		return nil, err
 	}
-	for _, l := range []struct {
-		name       string
-		group, run int
-	}{{"i1", 5, 1}, {"i1-t2", 5, 2}, {"i2", 4, 1}, {"i2-t4", 4, 4}, {"i2-t8", 4, 8}} {
-		list = append(list, all.forLayout(l.name).withTables(p.batch, func(w *Weights) ([]lutPhase, error) {
-			return vecLUTPhases(w, l.group, l.run)
-		}))
+	panel, err := pack.PanelSize(l, w.Shape.K)
+	f.parts, f.panels = max(f.parts, 1), max(f.panels, 1)
+	w.rows, panel = f.panels*l.PanelRows(), f.panels*panel
+	return &tiled{f, o, w, packed, panel, step}, err
+}
+
+func (p *tiled) mul(c call) {
+	token, run := c.x.Stride, runOf(p.panel, c.t1-c.t0)
+	if p.tables != nil {
+		token *= tableBytes
 	}
-	return list
-}
-
-// fields makes the kernel for fields of two or four bits in panels of 32 rows, or 64 (wide).
-func (p *panelFuncs) fields(layout string, bits, wide int, alphabets ...string) *Kernel {
-	funcs := p.two[wide]
-	if bits == 4 {
-		funcs = p.four[wide]
+	if p.pairs != nil && run > 1 {
+		run &^= 1
 	}
-	return &Kernel{
-		Layout: layout, Alphabets: alphabets, ISA: p.isa, step: 4, About: "codes looked up by byte shuffles, " + p.about,
-		bind: func(w *Weights) (product, error) {
-			values := stored[w.Layout.Spec().Alphabet]
-			return newTiled(w, w.Layout.(pack.Paneled), w.packed, p.parts(bits, wide, funcs), p.lookup(values, bits))
-		},
+	block := max(blockBytes/token/len(p.funcs), 1) * len(p.funcs)
+	if p.parts > 1 {
+		run = 1 // so that the other parts find the panel in the cache
 	}
-}
-
-// parts is the family of functions that multiply 32 rows of fields at a time, one group of four columns per step. Panels
-// of 64 rows interleave two such parts.
-func (p *panelFuncs) parts(bits, wide int, funcs []func(*tile)) family {
-	return family{funcs: funcs, columns: 4, grouped: p.grouped, parts: 1 + wide, partBytes: 16 * bits, partRows: 4 * bits}
-}
-
-// int4 makes the kernel for int4, whose lower and upper fields are summed together where there are functions for that: 16
-// times the largest weight by the columns stays below 2³¹ for 2¹⁶ columns.
-func (p *panelFuncs) int4(layout string, wide int) *Kernel {
-	if p.int4s[wide] == nil {
-		return p.fields(layout, 4, wide, pack.Int4.Name)
-	}
-	k := p.whole(layout, pack.Int4.Name, 4, wide, p.int4s[wide], digits[pack.Int4.Name])
-	k.most = 1 << 16
-	return k
-}
-
-// ones makes the kernel for sign weights in fields of one bit.
-func (p *panelFuncs) ones(layout string, wide int) *Kernel {
-	k := p.whole(layout, pack.Int1.Name, 1, wide, p.one[wide], p.int1)
-	k.most = p.mostOnes
-	return k
-}
-
-// whole makes the kernel for fields whose operands are not looked up.
-func (p *panelFuncs) whole(layout, alphabet string, bits, wide int, funcs []func(*tile), o operands) *Kernel {
-	return &Kernel{
-		Layout: layout, Alphabets: []string{alphabet}, ISA: p.isa, step: 4, About: p.about,
-		bind: func(w *Weights) (product, error) {
-			return newTiled(w, w.Layout.(pack.Paneled), w.packed, p.parts(bits, wide, funcs), o)
-		},
-	}
-}
-
-// signs makes the kernel for sign weights in VNNI4 order, which needs no dot products.
-func (p *panelFuncs) signs(layout string, wide int) *Kernel {
-	return &Kernel{
-		Layout: layout, Alphabets: []string{pack.Int1.Name}, ISA: p.isa, step: 8, About: "sums of four columns looked up by byte shuffles",
-		bind: func(w *Weights) (product, error) {
-			return newTiled(w, w.Layout.(pack.Paneled), w.packed, p.bits[wide], operands{})
-		},
-	}
-}
-
-// trit makes the kernel for base-3 bytes.
-func (p *panelFuncs) trit() *Kernel {
-	return &Kernel{
-		Layout: "vnni4t", Alphabets: []string{pack.Ternary.Name}, ISA: p.isa, step: 4, About: "remainders by powers of three, " + p.about,
-		bind: func(w *Weights) (product, error) {
-			return newTiled(w, w.Layout.(pack.Paneled), w.packed, family{funcs: p.trits, columns: 4, grouped: p.grouped}, p.base3)
-		},
-	}
-}
-
-// forLayout is a copy of the universal kernel for one layout.
-func (k Kernel) forLayout(name string) *Kernel {
-	k.Layout = name
-	return &k
-}
-
-// withTables adds Vec-LUT for batches of that many tokens to a kernel.
-func (k Kernel) withTables(tokens int, phases func(*Weights) ([]lutPhase, error)) *Kernel {
-	few := k.bind
-	k.About += "; large batches by Vec-LUT"
-	k.bind = func(w *Weights) (product, error) {
-		p, err := few(w)
-		if err != nil {
-			return nil, err
+	whole := p.w.Shape.M / p.w.rows
+	for t := c.t0; t < c.t1; t += block {
+		n := min(block, c.t1-t)
+		tiles := ceilDiv(n, len(p.funcs))
+		for from := c.p0; from < c.p1; {
+			to := min(from+run, c.p1)
+			if from < whole {
+				to = min(to, whole)
+			}
+			for i := range tiles { // of sizes that differ by one at most: one token alone costs as much as two
+				p.tile(c, from, to, t+n*i/tiles, t+n*(i+1)/tiles)
+			}
+			from = to
 		}
-		ph, err := phases(w)
-		return &vecLUT{w, p, tokens, ph}, err
 	}
-	return &k
+}
+
+// scales reports whether the family is one for all groups in a call.
+func (p *tiled) scales(call) bool { return p.groupwise }
+
+// tile multiplies panels [p0, p1), whole ones or one that is not, by tokens [t0, t1). One that is not goes group by group,
+// through room for the results of one.
+func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
+	s, groups, rows := p.w.Shape, p.w.Groups(), p.w.Shape.M-p0*p.w.rows
+	t := asm.Tile{
+		Panels: p1 - p0, PanelBytes: p.panel, SecondPanel: p.panel / 2, LdX: c.x.Stride, LdY: 4 * c.ldy * groups, Groups: 1, LdGroup: 4 * c.ldy,
+		Mul: p.operands.mul, Table: p.table, Block: p.block,
+	}
+	var adds []int32
+	var scales []float32
+	if p.groupwise {
+		adds = c.x.groupAdds(p.w.Group, p.add)
+		t.LdAdds = 4 * c.x.maxN
+		if rows >= p.w.rows {
+			t.Groups = groups
+		}
+	}
+	if c.scaled {
+		t.LdY, t.LdGroup = 4*c.ldy, 0
+		scales, t.LdScales = p.w.scalesOf(p0), 4*groups*p.w.rows
+	}
+	for g := 0; g < groups; g += t.Groups {
+		lo, hi := g*p.w.Group, min((g+t.Groups)*p.w.Group, s.K)
+		switch {
+		case p.tables != nil:
+			t.X, t.Add[0] = p.tables(c.x, t0, lo, hi)
+		case p.groupwise:
+			t.X, t.Adds = &c.x.rows[t0*c.x.Stride+lo], &adds[g*c.x.maxN+t0]
+		default:
+			t.X = &c.x.rows[t0*c.x.Stride+lo]
+			for i := t0; i < t1; i++ {
+				t.Add[i-t0] = p.add * c.x.Sum(i, lo, hi)
+			}
+		}
+		w := p.packed[p0*p.panel+lo/p.columns*p.bytes:]
+		y := c.y[c.at(t0, g, groups, p0*p.w.rows):]
+		if rows >= p.w.rows {
+			p.run(t, t1-t0, hi-lo, w, y, scales)
+		} else {
+			p.runRows(t, t1-t0, hi-lo, w, y, rows)
+		}
+	}
+}
+
+// steps is the number of whole steps of some columns, and the lanes of an incomplete one.
+func (f *family) steps(columns int) (whole, tail int) {
+	if f.lanes == 0 {
+		return ceilDiv(columns, f.columns), 0
+	}
+	quads, perStep := ceilDiv(columns, 4), f.columns/4
+	return quads / perStep, 1<<(quads%perStep*f.lanes) - 1
+}
+
+// run multiplies the columns of panels that begin at w, and whose scales, if any, begin at scales.
+func (p *tiled) run(t asm.Tile, tokens, columns int, w []byte, y []int32, scales []float32) {
+	last := columns - (t.Groups-1)*p.w.Group
+	if n := t.Panels / 2; n > 0 && p.pairs != nil && tokens > 1 {
+		call := t
+		call.W, call.Y, call.Panels, call.Steps, call.LastSteps = &w[0], &y[0], n, p.w.Group/4, ceilDiv(last, 4)
+		if scales != nil {
+			call.Scales = &scales[0]
+		}
+		invoke(p.pairs[tokens-1], &call)
+		if t.Panels -= 2 * n; t.Panels == 0 {
+			return
+		}
+		w, y = w[2*n*t.PanelBytes:], y[2*n*p.w.rows:]
+		scales = scales[min(2*n*t.LdScales/4, len(scales)):]
+	}
+	t.Steps = p.w.Group / p.columns // only whole steps, but in a last group
+	if t.LastSteps, t.TailMask = p.steps(last); t.Groups == 1 {
+		t.Steps = t.LastSteps
+	}
+	for part := range p.parts {
+		call := t
+		call.W, call.Y = &w[part*p.partBytes], &y[part*p.partRows]
+		if scales != nil {
+			call.Scales = &scales[part*p.partRows]
+		}
+		call.PrefetchAt = t.PanelBytes + part*(ceilDiv(columns, p.columns)*p.bytes/p.parts-p.partBytes)
+		invoke(p.funcs[tokens-1], &call)
+	}
+}
+
+// runRows is run for a panel that has more rows than the matrix has left.
+func (p *tiled) runRows(t asm.Tile, tokens, columns int, w []byte, y []int32, rows int) {
+	var scratch [asm.MaxTokens * asm.MaxPanelRows]int32
+	ldy := t.LdY / 4
+	t.LdY = 4 * asm.MaxPanelRows
+	if rows <= p.w.rows/2 {
+		t.SecondPanel = 0
+	}
+	p.run(t, tokens, columns, w, scratch[:], nil)
+	for i := range tokens {
+		copy(y[i*ldy:][:rows], scratch[i*asm.MaxPanelRows:])
+	}
+}
+
+// invoke calls an assembly kernel. It hides the tile from escape analysis, which knows nothing of calls through variables:
+// assembly keeps no pointer.
+func invoke(f func(*asm.Tile), t *asm.Tile) {
+	hidden := uintptr(unsafe.Pointer(t))
+	f(*(**asm.Tile)(unsafe.Pointer(&hidden)))
 }

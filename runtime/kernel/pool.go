@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
 )
 
 // Task is a piece of work that can be cut into parts.
@@ -16,7 +18,7 @@ type Task interface {
 // Pool shares tasks among workers: the caller of Run, and goroutines that live as long as the pool.
 //
 // Parts are handed out a chunk at a time from a shared counter, so that a fast core takes more of them than a slow or
-// busy one. A worker that finds no task watches for the next one for a while, since a decode step hands out hundreds
+// busy one. A worker that finds no task spins for a while, since a decode step hands out hundreds
 // that take microseconds each, and then sleeps. A task never waits for a worker that has not begun: on a machine with
 // more busy threads than cores, the caller does the work itself. Run allocates nothing. A panic of a task in the caller
 // leaves Run when the workers have come to rest; in a worker it ends the process, as in every goroutine.
@@ -54,12 +56,12 @@ const (
 	closed
 )
 
-// watching is how long a worker watches for the next task, and Run for a worker that is still busy, before they give
+// spinTimeout is how long a worker spins for the next task, and Run for a worker that is still busy, before they give
 // the core away. It is longer than the serial parts of a decode step, and too short to be felt.
-const watching = 200 * time.Microsecond
+const spinTimeout = 200 * time.Microsecond
 
 // NewPool starts a pool of the given number of workers, the caller of Run included; 0 stands for GOMAXPROCS. With more
-// workers than GOMAXPROCS nobody watches: that would keep others from working.
+// workers than GOMAXPROCS nobody spins: that would keep others from working.
 func NewPool(threads int) *Pool {
 	procs := runtime.GOMAXPROCS(0)
 	if threads < 1 {
@@ -67,7 +69,7 @@ func NewPool(threads int) *Pool {
 	}
 	p := &Pool{workers: make([]worker, threads-1)}
 	if threads <= procs {
-		p.spin = watching
+		p.spin = spinTimeout
 	}
 	for i := range p.workers {
 		w := &p.workers[i]
@@ -137,8 +139,8 @@ func (w *worker) dismiss() {
 	}
 	var watch stopwatch
 	for w.state.Load() == working {
-		if !watch.within(watching) {
-			time.Sleep(watching / 10)
+		if !watch.within(spinTimeout) {
+			time.Sleep(spinTimeout / 10)
 		}
 	}
 }
@@ -189,7 +191,7 @@ func (s *stopwatch) within(d time.Duration) bool {
 	if d == 0 {
 		return false
 	}
-	pause()
+	asm.Pause()
 	if s.rounds++; s.rounds%32 != 1 {
 		return true
 	}

@@ -57,7 +57,7 @@ func TestPoolWakes(t *testing.T) {
 	defer p.Close()
 	task := &tally{counts: make([]atomic.Int32, 4), wait: 5 * time.Microsecond}
 	for i := range 300 {
-		time.Sleep(watching + time.Duration(i-150)*time.Microsecond)
+		time.Sleep(spinTimeout + time.Duration(i-150)*time.Microsecond)
 		p.Run(len(task.counts), 1, task)
 		task.check(t)
 	}

@@ -1,10 +1,10 @@
-//go:build (amd64 || arm64) && !purego
-
 package kernel
 
 import (
 	"math"
 	"sync"
+
+	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
 )
 
 // Vec-LUT: for a group of four (or five) columns and 32 tokens, a table holds the sum of ±activations of every pattern of
@@ -135,7 +135,7 @@ func (v *vecLUT) sum(p *lutPhase, mem *lutMemory, x []int8, from, to, m, rows in
 	summed := 0
 	for tile := from; tile < to; tile++ {
 		if summed+p.columns() > lutBound {
-			lutWiden(&mem.wide[0], &mem.sums[0], rows)
+			asm.VecLUTWiden(&mem.wide[0], &mem.sums[0], rows)
 			summed = 0
 		}
 		summed += p.columns()
@@ -147,7 +147,7 @@ func (v *vecLUT) sum(p *lutPhase, mem *lutMemory, x []int8, from, to, m, rows in
 			p.add(&mem.sums[i*columnTokens], &mem.index[0], &mem.lut[0], n)
 		}
 	}
-	lutWiden(&mem.wide[0], &mem.sums[0], rows)
+	asm.VecLUTWiden(&mem.wide[0], &mem.sums[0], rows)
 }
 
 // store writes the wide sums of some tokens, transposed.
@@ -156,7 +156,7 @@ func (mem *lutMemory) store(y []int32, ldy, rows, tokens int) {
 		for t := 0; t < tokens; t += 8 {
 			wide := mem.wide[i*columnTokens+t:]
 			if i+8 <= rows && t+8 <= tokens {
-				lutTranspose(&y[t*ldy+i], 4*ldy, &wide[0])
+				asm.VecLUTTranspose(&y[t*ldy+i], 4*ldy, &wide[0])
 				continue
 			}
 			for j := range min(8, rows-i) {

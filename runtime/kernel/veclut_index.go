@@ -1,19 +1,20 @@
-//go:build (amd64 || arm64) && !purego
-
 package kernel
 
-import "github.com/lowpack/lowpack/pack"
+import (
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
+)
 
 // The kinds of tables, by the number of indices of a row that lie together.
 var (
 	lutFour = [...]*lutKind{
-		1: {digits: 4, groups: 8, build: lutBuild4, add: lutAdd4Tile1},
-		4: {digits: 4, groups: 8, build: lutBuild4, add: lutAdd4Tile4},
-		8: {digits: 4, groups: 8, build: lutBuild4, add: lutAdd4Tile8},
+		1: {digits: 4, groups: 8, build: asm.VecLUTBuild4, add: asm.VecLUTAdd4Tile1},
+		4: {digits: 4, groups: 8, build: asm.VecLUTBuild4, add: asm.VecLUTAdd4Tile4},
+		8: {digits: 4, groups: 8, build: asm.VecLUTBuild4, add: asm.VecLUTAdd4Tile8},
 	}
 	lutFive = [...]*lutKind{
-		1: {digits: 5, groups: 4, build: lutBuild5, add: lutAdd5Tile1},
-		2: {digits: 5, groups: 4, build: lutBuild5, add: lutAdd5Tile2},
+		1: {digits: 5, groups: 4, build: asm.VecLUTBuild5, add: asm.VecLUTAdd5Tile1},
+		2: {digits: 5, groups: 4, build: asm.VecLUTBuild5, add: asm.VecLUTAdd5Tile2},
 	}
 )
 
@@ -42,31 +43,32 @@ func (r *lutRuns) indices(dst *[lutGroups * lutBlock]uint16, tile, m, rows int) 
 func indexBytes(dst []uint16, src []byte) {
 	whole := len(src) / 16
 	if whole > 0 {
-		lutIndex(&dst[0], &src[0], whole)
+		asm.VecLUTIndex(&dst[0], &src[0], whole)
 	}
 	for i := 16 * whole; i < len(src); i++ {
 		dst[i] = uint16(src[i]) * (2 * columnTokens)
 	}
 }
 
-// vecLUTPhases gives the phases of layouts i1 to i2-t8, with the groups of runs of the given length.
-func vecLUTPhases(w *Weights, group, run int) ([]lutPhase, error) {
-	s, err := pack.Padded(w.Layout, w.Shape)
-	if err != nil {
-		return nil, err
+// indexPhases gives the phases of layouts i1 to i2-t8, with the groups of runs of the given length.
+func indexPhases(group, run int) func(w *Weights) ([]lutPhase, error) {
+	return func(w *Weights) (phases []lutPhase, err error) {
+		s, err := pack.Padded(w.Layout, w.Shape)
+		if err != nil {
+			return nil, err
+		}
+		fives, run := 0, run
+		if group == 5 {
+			fives = s.K / 20 * 4
+			phases = append(phases, lutPhase{lutKind: lutFive[run], tiles: fives / 4, index: &lutRuns{w.packed, s.M, fives, run, 4}})
+			run = 1 // what is left over is not tiled
+		}
+		if fours := (s.K - 5*fives) / 4; fours > 0 {
+			rest := w.packed[fives*s.M:]
+			phases = append(phases, lutPhase{lutKind: lutFour[run], first: 5 * fives, tiles: ceilDiv(fours, 8), index: &lutRuns{rest, s.M, fours, run, 8}})
+		}
+		return phases, nil
 	}
-	fives := 0
-	var phases []lutPhase
-	if group == 5 {
-		fives = s.K / 20 * 4
-		phases = append(phases, lutPhase{lutKind: lutFive[run], tiles: fives / 4, index: &lutRuns{w.packed, s.M, fives, run, 4}})
-		run = 1 // what is left over is not tiled
-	}
-	if fours := (s.K - 5*fives) / 4; fours > 0 {
-		rest := w.packed[fives*s.M:]
-		phases = append(phases, lutPhase{lutKind: lutFour[run], first: 5 * fives, tiles: ceilDiv(fours, 8), index: &lutRuns{rest, s.M, fours, run, 8}})
-	}
-	return phases, nil
 }
 
 // lutPanels are the trits of layouts whose panels are groups of four columns.
@@ -86,10 +88,38 @@ func (p *lutPanels) indices(dst *[lutGroups * lutBlock]uint16, tile, m, rows int
 	clear(dst[n*lutBlock:])
 }
 
-func panelPhases(w *Weights, rows, bytes int, decode func(index *uint16, packed *byte, n int)) ([]lutPhase, error) {
-	quads := ceilDiv(w.Shape.K, 4)
-	return []lutPhase{{
-		lutKind: lutFour[1], tiles: ceilDiv(quads, lutGroups),
-		index: &lutPanels{w.packed, rows, bytes, quads, decode},
-	}}, nil
+// panelPhases gives the phase of such a layout.
+func panelPhases(rows, bytes int, decode func(index *uint16, packed *byte, n int)) func(w *Weights) ([]lutPhase, error) {
+	return func(w *Weights) ([]lutPhase, error) {
+		quads := ceilDiv(w.Shape.K, 4)
+		return []lutPhase{{
+			lutKind: lutFour[1], tiles: ceilDiv(quads, lutGroups),
+			index: &lutPanels{w.packed, rows, bytes, quads, decode},
+		}}, nil
+	}
+}
+
+// i2sIndex are the fields of rows in i2s: a tile, 32 columns, is a field of 32 bytes.
+type i2sIndex struct {
+	packed []byte
+	bytes  int // of a row
+}
+
+func (r *i2sIndex) indices(dst *[lutGroups * lutBlock]uint16, tile, m, rows int) {
+	asm.VecLUTIndexI2S(&dst[0], &r.packed[m*r.bytes+tile/4*32], r.bytes, rows, 6-2*(tile%4))
+}
+
+// i2sARMIndex are the fields of rows in i2s-arm: a tile is two fields of 16 bytes.
+type i2sARMIndex struct {
+	packed []byte
+	bytes  int // of a row
+}
+
+func (r *i2sARMIndex) indices(dst *[lutGroups * lutBlock]uint16, tile, m, rows int) {
+	packed := &r.packed[m*r.bytes+tile/2*16]
+	if tile%2 == 0 {
+		asm.VecLUTIndexI2SARM0(&dst[0], packed, r.bytes, rows)
+	} else {
+		asm.VecLUTIndexI2SARM2(&dst[0], packed, r.bytes, rows)
+	}
 }

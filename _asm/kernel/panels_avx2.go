@@ -1,0 +1,373 @@
+package main
+
+import "fmt"
+
+// Products with 256-bit registers, for CPUs with VPDPBUSD in its VEX form (AVX-VNNI) and for those without (AVX2).
+//
+// Packed weights are fields of 1, 2, 4 or 8 bits. A step is four operands of 8 lanes of four bytes, for one group of four
+// columns: eight fields of half a register, four of a register, two of two, or four registers. Where a panel has more
+// lanes than that, a call multiplies a part of them and steps over the rest.
+//
+// Fields are looked up by byte shuffles in tables that come with the tile, so that one function serves every alphabet.
+// Single bits are cut out by masks and stay at their place, which a shift of the sum makes up for: half a register is
+// loaded into both lanes, the upper one shifted by four.
+//
+// Without VPDPBUSD the products of two columns are summed in 16 bits, as far as the bound that comes with the tile
+// allows, then in 32 bits on the stack; int8 goes to 32 bits at once.
+//
+// General registers: DI weights, SI activations, R8 bytes between tokens, CX steps, BX steps until the sums are widened.
+type ymm struct {
+	*file
+	vnni   bool
+	bits   int
+	rows   int // of a panel
+	tokens int
+
+	v, index, operand, product int // registers: packed weights, fields of four bits, what they stand for, its product
+	xs                         []int
+	table                      []int  // for the lower and the upper field of four bits
+	constant                   string // 15 in every byte, for int8 what its product needs; a register or memory
+	shift                      string // of the lanes, for single bits, and the mask of each operand
+	masks                      []string
+}
+
+const operandsY = 4
+
+// distance is how many bytes ahead lines are announced where hardware prefetchers follow no stream.
+const distance = 8192
+
+func (g *ymm) fields() int { return 8 / g.bits }
+func (g *ymm) regs() int   { return max(1, operandsY/g.fields()) }
+
+// stride is the number of bytes of a panel per group of four columns.
+func (g *ymm) stride() int { return g.rows * g.bits / 2 }
+
+// wide reports whether sums are 32 bits wide from the beginning.
+func (g *ymm) wide() bool { return g.vnni || g.bits == 8 }
+
+// copies is the number of sums that are used in turn, so that no VPDPBUSD waits for the one before it.
+func (g *ymm) copies() int {
+	if g.wide() && g.tokens == 1 {
+		return 2
+	}
+	return 1
+}
+
+func (g *ymm) acc(t, i, copy int) int { return (copy*g.tokens+t)*operandsY + i }
+
+func avx2File() *file    { return ymmFile("avx2", "AVX2", false) }
+func avxvnniFile() *file { return ymmFile("avxvnni", "AVXVNNI", true) }
+
+func ymmFile(isa, suffix string, vnni bool) *file {
+	f := newFile("panels_"+isa, "amd64")
+	for _, bits := range []int{1, 2, 4, 8} {
+		for _, rows := range []int{32, 64} {
+			table := fmt.Sprintf("fields%dRows%d%s", bits, rows, suffix)
+			var funcs []string
+			for t := 1; t <= 2; t++ {
+				g := &ymm{file: f, vnni: vnni, bits: bits, rows: rows, tokens: t}
+				name := fmt.Sprintf("%sx%d", table, t)
+				g.function(name)
+				funcs = append(funcs, name)
+			}
+			f.table(table, fmt.Sprintf("multiply %d lanes of %d-row panels of %d-bit fields, 1 or 2 tokens at once.", 8*operandsY*bits/8, rows, bits), funcs)
+		}
+	}
+	if !vnni {
+		bits256Functions(f) // the same for both: it needs no products
+		rows256Functions(f) // the same for both: see docs/KERNELS.md
+	}
+	trits := &trits256{f, "base3" + suffix + "x1", vnni}
+	trits.function()
+	f.table("base3"+suffix, "multiply 80-row panels of base-3 bytes, one token at a time.", []string{trits.name})
+	return f
+}
+
+func (g *ymm) function(name string) {
+	frame := 0
+	if !g.wide() {
+		frame = 32 * operandsY * g.tokens
+	}
+	g.begin(name, frame)
+	g.allocate()
+	panels86(g.file, g.rows, func() {
+		if g.rows > 32 {
+			g.p("MOVQ Tile_PrefetchAt(AX), R12")
+			g.p("ADDQ DI, R12")
+		}
+		groups86(g.file, func() {
+			for i := range g.copies() * g.tokens * operandsY {
+				g.p("VPXOR Y%d, Y%d, Y%d", i, i, i)
+			}
+			for i := range frame / 32 {
+				g.p("VMOVDQU Y%d, %d(SP)", i, 32*i)
+			}
+			if g.wide() {
+				g.p("MOVQ CX, BX")
+				g.block()
+			} else {
+				g.blocks()
+			}
+			g.finish()
+		})
+	})
+}
+
+func (g *ymm) begin(name string, frame int) {
+	fmt.Fprintf(&g.body, "\n// func %s(t *Tile)\nTEXT ·%s(SB), NOSPLIT, $%d-8\n", name, name, frame)
+	g.p("MOVQ t+0(FP), AX")
+	g.p("MOVQ Tile_LdX(AX), R8")
+	g.p("MOVQ Tile_LdY(AX), R9")
+}
+
+// allocate hands out the registers above the sums.
+func (g *ymm) allocate() {
+	free := g.copies() * g.tokens * operandsY
+	take := func() int { free++; return free - 1 }
+	g.v, g.index, g.operand = take(), take(), take()
+	g.product = g.operand
+	if !g.vnni && g.tokens > 1 {
+		g.product = take()
+	}
+	g.xs, g.table = nil, nil
+	for range g.tokens {
+		g.xs = append(g.xs, take())
+	}
+	held := func(name string, words []string) string {
+		at := g.rodata(name, words)
+		if free == 16 {
+			return at
+		}
+		register := take()
+		g.p("VMOVDQU %s, Y%d", at, register)
+		return fmt.Sprintf("Y%d", register)
+	}
+	if g.bits == 1 {
+		g.shift = held("yShiftUpper", append(repeat("0", 4), repeat("4", 4)...))
+		for i := range operandsY {
+			words := bytesOf(1 << i)
+			g.masks = append(g.masks, held("y"+words[2:], repeat(words, 8)))
+		}
+		return
+	}
+	for i := range g.fields() / 2 {
+		t := take()
+		g.table = append(g.table, t)
+		g.p("VBROADCASTI128 (Tile_Table+%d)(AX), Y%d", 16*i, t)
+	}
+	words := bytesOf(0x0f)
+	if g.bits == 8 && g.vnni {
+		words = bytesOf(0x80)
+	} else if g.bits == 8 {
+		words = "0x00010001"
+	}
+	if free > 16 {
+		panic("ymm: out of registers")
+	}
+	g.constant = held("y"+words[2:], repeat(words, 8))
+}
+
+// blocks emits all steps, in blocks after which 16-bit sums are widened, those of the last block in registers.
+func (g *ymm) blocks() {
+	next, last := g.newLabel("next"), g.newLabel("last")
+	ones := g.rodata("y00010001", repeat("0x00010001", 8))
+	g.at(next)
+	g.p("MOVQ Tile_Block(AX), BX")
+	g.p("CMPQ CX, BX")
+	g.p("CMOVQLT CX, BX")
+	g.p("SUBQ BX, CX")
+	g.block()
+	g.p("TESTQ CX, CX")
+	g.p("JZ %s", last)
+	for i := range g.tokens * operandsY {
+		g.p("VPMADDWD %s, Y%d, Y%d", ones, i, g.product)
+		g.p("VPADDD %d(SP), Y%d, Y%d", 32*i, g.product, g.product)
+		g.p("VMOVDQU Y%d, %d(SP)", g.product, 32*i)
+		g.p("VPXOR Y%d, Y%d, Y%d", i, i, i)
+	}
+	g.p("JMP %s", next)
+	g.at(last)
+	for i := range g.tokens * operandsY {
+		g.p("VPMADDWD %s, Y%d, Y%d", ones, i, i)
+		g.p("VPADDD %d(SP), Y%d, Y%d", 32*i, i, i)
+	}
+}
+
+// block emits a loop of BX steps.
+func (g *ymm) block() {
+	loop, rest, done := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("done")
+	g.p("SUBQ $2, BX")
+	g.p("JLT %s", rest)
+	g.p("PCALIGN $32")
+	g.at(loop)
+	g.announce(2)
+	g.step(0, 0)
+	g.step(1, g.copies()-1)
+	g.advance(2)
+	g.p("SUBQ $2, BX")
+	g.p("JGE %s", loop)
+	g.at(rest)
+	g.p("ADDQ $2, BX")
+	g.p("JZ %s", done)
+	if g.rows > 32 {
+		g.announce(1)
+	}
+	g.step(0, 0)
+	g.advance(1)
+	g.at(done)
+}
+
+// announce announces weights. Where two calls take half of a panel's bytes each, neither reads a stream that hardware would
+// follow, and the second finds the panel in the cache: so each announces half of the next panel, line by line.
+func (g *ymm) announce(steps int) {
+	if g.rows == 32 {
+		announce(g.file)
+		return
+	}
+	bytes := steps * g.stride() / 2
+	for at := 0; at < bytes; at += 64 {
+		g.p("PREFETCHT1 %d(R12)", at)
+	}
+	g.p("ADDQ $%d, R12", bytes)
+}
+
+func (g *ymm) advance(steps int) {
+	g.p("ADDQ $%d, DI", steps*g.stride())
+	g.p("ADDQ $%d, SI", 4*steps)
+}
+
+// step emits one step, u steps ahead of the pointers.
+func (g *ymm) step(u, copy int) {
+	off := u * g.stride()
+	for t := range g.tokens {
+		g.p("VPBROADCASTD %d%s, Y%d", 4*u, tokenAddress(t), g.xs[t])
+	}
+	for r := range g.regs() {
+		g.register(off+32*r, r*g.fields(), copy)
+	}
+}
+
+// register multiplies the fields of a register, which are operands i, i+1 …
+func (g *ymm) register(off, i, copy int) {
+	if g.bits == 8 {
+		g.bytes(off, i, copy)
+		return
+	}
+	if g.bits == 1 {
+		g.single(off, copy)
+		return
+	}
+	g.p("VMOVDQU %d(DI), Y%d", off, g.v)
+	g.p("VPAND %s, Y%d, Y%d", g.constant, g.v, g.index)
+	g.nibble(i, copy)
+	g.p("VPSRLW $4, Y%d, Y%d", g.v, g.index)
+	g.p("VPAND %s, Y%d, Y%d", g.constant, g.index, g.index)
+	g.nibble(i+len(g.table), copy)
+}
+
+// nibble multiplies the one or two fields that four bits stand for.
+func (g *ymm) nibble(i, copy int) {
+	for f, table := range g.table {
+		g.p("VPSHUFB Y%d, Y%d, Y%d", g.index, table, g.operand)
+		g.multiply(i+f, copy)
+	}
+}
+
+// single multiplies the bits of half a register.
+func (g *ymm) single(off, copy int) {
+	g.p("VBROADCASTI128 %d(DI), Y%d", off, g.v)
+	g.p("VPSRLVD %s, Y%d, Y%d", g.shift, g.v, g.v)
+	for i, mask := range g.masks {
+		g.p("VPAND %s, Y%d, Y%d", mask, g.v, g.operand)
+		g.multiply(i, copy)
+	}
+}
+
+// multiply adds the products of operand i with all tokens.
+func (g *ymm) multiply(i, copy int) {
+	for t := range g.tokens {
+		a := g.acc(t, i, copy)
+		if g.vnni {
+			g.p("%s", vpdpbusd(a, g.operand, g.xs[t]))
+		} else {
+			g.p("VPMADDUBSW Y%d, Y%d, Y%d", g.xs[t], g.operand, g.product)
+			g.p("VPADDW Y%d, Y%d, Y%d", g.product, a, a)
+		}
+	}
+}
+
+// bytes multiplies a register of int8. Without VPDPBUSD the weight lends its sign to the activation: the product of
+// magnitude and signed activation needs 15 bits and a sign, and so does that of two columns (2·127·127 < 2¹⁵).
+func (g *ymm) bytes(off, i, copy int) {
+	if g.vnni {
+		g.p("VPXOR %d(DI), %s, Y%d", off, g.constant, g.operand)
+	} else {
+		g.p("VMOVDQU %d(DI), Y%d", off, g.v)
+		g.p("VPABSB Y%d, Y%d", g.v, g.index)
+	}
+	for t := range g.tokens {
+		a := g.acc(t, i, copy)
+		if g.vnni {
+			g.p("%s", vpdpbusd(a, g.operand, g.xs[t]))
+			continue
+		}
+		g.p("VPSIGNB Y%d, Y%d, Y%d", g.v, g.xs[t], g.product)
+		g.p("VPMADDUBSW Y%d, Y%d, Y%d", g.product, g.index, g.product)
+		g.p("VPMADDWD %s, Y%d, Y%d", g.constant, g.product, g.product)
+		g.p("VPADDD Y%d, Y%d, Y%d", g.product, a, a)
+	}
+}
+
+// finish applies mul and add and makes results of the sums: those of operand f of register r are rows f·lanes+8·r … of the part,
+// of single bits f·lanes … and (4+f)·lanes ….
+func (g *ymm) finish() {
+	mul, add := g.xs[0], g.operand
+	g.p("VPBROADCASTD Tile_Mul(AX), Y%d", mul)
+	for t := range g.tokens {
+		g.p("VPBROADCASTD %d(R14), Y%d", 4*t, add)
+		for i := range operandsY {
+			a := g.acc(t, i, 0)
+			if g.copies() > 1 {
+				g.p("VPADDD Y%d, Y%d, Y%d", g.acc(t, i, 1), a, a)
+			}
+			if g.bits == 1 {
+				g.p("VPSRAD $%d, Y%d, Y%d", i, a, a)
+			}
+			g.p("VPMULLD Y%d, Y%d, Y%d", mul, a, a)
+			g.p("VPADDD Y%d, Y%d, Y%d", add, a, a)
+		}
+	}
+	results86(g.file, g.rows, g.tokens, g.store)
+}
+
+// store makes results of the sums of a token.
+func (g *ymm) store(t int, scaled bool) {
+	lanes := g.stride() / 4
+	for i := range operandsY {
+		a := g.acc(t, i, 0)
+		if g.bits > 1 {
+			result86(g.file, fmt.Sprintf("Y%d", a), 4*(i%g.fields()*lanes+i/g.fields()*8), scaled)
+			continue
+		}
+		g.p("VEXTRACTI128 $1, Y%d, X%d", a, g.operand)
+		result86(g.file, fmt.Sprintf("X%d", a), 4*i*lanes, scaled)
+		result86(g.file, fmt.Sprintf("X%d", g.operand), 4*(operandsY+i)*lanes, scaled)
+	}
+}
+
+// vpdpbusd is the VEX form of VPDPBUSD on 256 bits, acc += u · x with u unsigned. Go's assembler has only the EVEX form,
+// which faults on CPUs without AVX-512.
+func vpdpbusd(acc, u, x int) string {
+	inverted := func(bit, at int) int { return (bit ^ 1) << at }
+	vex1 := inverted(acc>>3, 7) | 1<<6 | inverted(x>>3, 5) | 0b00010 // opcode map 0F 38
+	vex2 := (^u&15)<<3 | 1<<2 | 0b01                                 // 256 bits, prefix 66
+	modrm := 0b11<<6 | (acc&7)<<3 | x&7
+	return fmt.Sprintf("BYTE $0xC4; BYTE $0x%02X; BYTE $0x%02X; BYTE $0x50; BYTE $0x%02X // VEX VPDPBUSD Y%d, Y%d, Y%d", vex1, vex2, modrm, x, u, acc)
+}
+
+func repeat(word string, n int) (words []string) {
+	for range n {
+		words = append(words, word)
+	}
+	return words
+}

@@ -1,0 +1,469 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Products with 512-bit VPDPBUSD. A step takes the packed weights of one or more groups of four columns apart into
+// unsigned operands, each 16 lanes of four bytes, and multiplies each with the activations of its columns.
+//
+// A register of packed weights holds fields of 1, 2, 4 or 8 bits. Field f is cut out by a mask alone, so that its operand
+// is the field times 2^(f·bits); that of field 0 is the register itself, all fields included. The sums are put right
+// once, at the end: sum 0 loses the others, then sum f is shifted right by f·bits.
+//
+// General registers: DI weights, SI activations, R8 bytes between tokens (R10 three, R13 five times), CX steps.
+
+// stream is one kind of packed weights.
+type stream struct {
+	name, doc string
+	bits      int      // of a field
+	regs      int      // 64-byte registers per step
+	split     int      // groups of four columns that share a register: lane l belongs to group l·split/16
+	pair      bool     // the upper half of a register belongs to the next panel, R11 bytes further on
+	most      int      // tokens at once
+	whole     bool     // open fills a register per field
+	fixed     []string // 64 bytes that open wants in register fixedReg
+
+	// open loads the packed weights at off(DI) into operand register d[0]; d[1] is free. With whole it fills all of d.
+	open func(g *vnni512, d []int, off int, masked bool)
+}
+
+func (s *stream) fields() int   { return 8 / s.bits }
+func (s *stream) operands() int { return s.fields() * s.regs }
+
+// lanes is the number of rows that one field of all registers covers; of a pair, in both panels.
+func (s *stream) lanes() int { return 16 * s.regs / s.split }
+
+// stride is the number of bytes of a panel per step.
+func (s *stream) stride() int {
+	if s.pair {
+		return pace / 2
+	}
+	return pace * s.regs
+}
+
+// rows is the number of rows of a panel.
+func (s *stream) rows() int { return s.lanes() * s.fields() }
+
+// vnni512 emits the function of a stream for a number of tokens.
+type vnni512 struct {
+	*file
+	*stream
+	tokens int
+	copies int // of the accumulators, used in turn, so that no sum waits for the one before it
+
+	held     bool           // all operands of a step find a register at once; else the activations of all tokens do
+	free     int            // registers from here on hold nothing
+	ops      []int          // operands
+	xs       []int          // activations
+	spread   int            // control of the shuffle for split = 4
+	fixedReg int            // what the stream fixed
+	wanted   []string       // constants that a dry run asked for
+	inReg    map[string]int // those that found a register
+}
+
+const (
+	pace      = 64   // bytes of a register
+	maskHalf  = "K1" // lanes 8 to 15
+	maskValid = "K2" // lanes of the last, incomplete step
+)
+
+// announce emits the announcement of the next page of the weights at DI. Hardware prefetchers follow a stream by themselves
+// and stop at the end of a page: the first line of the next one brings it and its address in. To name every line holds
+// them up (docs/KERNELS.md has the figures). Loops say it again every few hundred bytes, which is cheaper than to count.
+func announce(f *file) {
+	f.p("LEAQ 4096(DI), R12")
+	f.p("ANDQ $-4096, R12")
+	f.p("PREFETCHT1 (R12)")
+}
+
+// vectorAhead is how many bytes ahead weights of one token are announced.
+const vectorAhead = 12 << 10
+
+// announce emits the announcement of weights of a loop of so many steps. One token takes every second line, far ahead.
+// Pairs of panels are two streams and go slowly, through many tokens: there it pays to name every line of both.
+func (g *vnni512) announce(unroll int) {
+	switch {
+	case g.pair:
+		g.p("PREFETCHT1 4096(DI)")
+		g.p("PREFETCHT1 4096(DI)(R11*1)")
+	case g.tokens == 1:
+		for at := 0; at < unroll*g.regs*pace; at += 2 * pace {
+			g.p("PREFETCHT1 %d(DI)", vectorAhead+at)
+		}
+	default:
+		announce(g.file)
+	}
+}
+
+func avx512File() *file {
+	f := newFile("panels_avx512", "amd64")
+	for _, s := range streams512() {
+		var funcs []string
+		for t := 1; t <= s.most; t++ {
+			name := fmt.Sprintf("%sx%d", s.name, t)
+			dry := &vnni512{file: newFile("", ""), stream: &s, tokens: t}
+			dry.function(name)
+			g := &vnni512{file: f, stream: &s, tokens: t, wanted: dry.wanted}
+			g.function(name)
+			funcs = append(funcs, name)
+		}
+		f.table(s.name, s.doc, funcs)
+	}
+	return f
+}
+
+func (g *vnni512) acc(t, i, copy int) int {
+	return (copy*g.tokens+t)*g.operands() + i
+}
+
+func (g *vnni512) function(name string) {
+	g.copies = max(1, 8/(g.tokens*g.operands()))
+	sums := g.copies * g.tokens * g.operands()
+	g.free = sums
+	g.begin(name)
+	g.allocate()
+	panels86(g.file, g.rows(), func() {
+		groups86(g.file, func() {
+			for i := range sums {
+				g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
+			}
+			g.group()
+		})
+		if g.pair {
+			g.p("MOVQ Tile_LdScales(AX), BX") // those of the second panel
+			g.p("ADDQ BX, Tile_Scales(AX)")
+		}
+	})
+}
+
+// group emits the loops over the columns of a group, and what follows them.
+func (g *vnni512) group() {
+	unroll := max(g.copies, 2)
+	if g.tokens == 1 {
+		unroll = max(unroll, 4/g.regs)
+	}
+	loop, rest, one, done := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("one"), g.newLabel("done")
+	g.p("SUBQ $%d, CX", unroll)
+	g.p("JLT %s", rest)
+	g.p("PCALIGN $64")
+	g.at(loop)
+	g.announce(unroll)
+	for u := range unroll {
+		g.step(u, u%g.copies, false)
+	}
+	g.advance(unroll)
+	g.p("SUBQ $%d, CX", unroll)
+	g.p("JGE %s", loop)
+	g.at(rest)
+	g.p("ADDQ $%d, CX", unroll)
+	g.p("JZ %s", done)
+	g.at(one)
+	g.step(0, 0, false)
+	g.advance(1)
+	g.p("DECQ CX")
+	g.p("JNZ %s", one)
+	g.at(done)
+	if g.split > 1 {
+		g.tail()
+	}
+	g.finish()
+}
+
+func (g *vnni512) begin(name string) {
+	beginTile512(g.file, name, g.tokens)
+	if g.pair {
+		g.p("MOVQ Tile_PanelBytes(AX), R11")
+		g.p("SHLQ $1, Tile_PanelBytes(AX)")
+	}
+	if g.split == 2 {
+		g.p("MOVL $0xFF00, BX")
+		g.p("KMOVW BX, %s", maskHalf)
+	}
+}
+
+// beginTile512 opens a function and loads what every kernel needs of its tile, which stays at AX.
+func beginTile512(f *file, name string, tokens int) {
+	fmt.Fprintf(&f.body, "\n// func %s(t *Tile)\nTEXT ·%s(SB), NOSPLIT, $0-8\n", name, name)
+	f.p("MOVQ t+0(FP), AX")
+	f.p("MOVQ Tile_LdX(AX), R8")
+	f.p("MOVQ Tile_LdY(AX), R9")
+	if tokens > 3 {
+		f.p("LEAQ (R8)(R8*2), R10")
+	}
+	if tokens > 5 {
+		f.p("LEAQ (R8)(R8*4), R13")
+	}
+}
+
+// panels86 emits the loop over the panels of a tile around a body that multiplies one, and the end of the function.
+func panels86(f *file, rows int, body func()) {
+	next := f.newLabel("panel")
+	f.at(next)
+	f.p("MOVQ Tile_W(AX), DI")
+	f.p("MOVQ Tile_X(AX), SI")
+	f.p("MOVQ Tile_Steps(AX), CX")
+	body()
+	f.p("MOVQ Tile_PanelBytes(AX), BX")
+	f.p("ADDQ BX, Tile_W(AX)")
+	f.p("ADDQ $%d, Tile_Y(AX)", 4*rows)
+	f.p("DECQ Tile_Panels(AX)")
+	f.p("JNZ %s", next)
+	f.p("VZEROUPPER")
+	f.p("RET")
+}
+
+// tokenAddress is the memory operand of the activations of token t, without its offset.
+func tokenAddress(t int) string {
+	return "(SI)" + []string{"", "(R8*1)", "(R8*2)", "(R10*1)", "(R8*4)", "(R13*1)"}[t]
+}
+
+// allocate hands out the registers above the accumulators: operands, activations, and what is left to constants.
+func (g *vnni512) allocate() {
+	if g.held = g.free+g.operands()+min(g.tokens, 2) <= 32; g.held {
+		g.ops = g.take(g.operands())
+		g.xs = g.take(min(g.tokens, 2))
+	} else {
+		g.ops = g.take(3)
+		g.xs = g.take(g.tokens)
+	}
+	if g.fixed != nil {
+		g.fixedReg = g.take(1)[0]
+		g.p("VMOVDQU64 %s, Z%d", g.rodata("fixed_"+g.stream.name, g.fixed), g.fixedReg)
+	}
+	if g.split == 4 {
+		g.spread = g.take(1)[0]
+		g.p("VMOVDQU64 %s, Z%d", g.rodata("spread4", spread4()), g.spread)
+	}
+	g.inReg = map[string]int{}
+	for _, c := range g.wanted {
+		if g.free == 32 {
+			break
+		}
+		g.inReg[c] = g.take(1)[0]
+		g.p("VPBROADCASTD %s, Z%d", g.word(c), g.inReg[c])
+	}
+}
+
+func (g *vnni512) take(n int) (regs []int) {
+	for range n {
+		regs = append(regs, g.free)
+		g.free++
+	}
+	if g.free > 32 {
+		panic(g.stream.name + ": out of registers")
+	}
+	return regs
+}
+
+// constant is an operand that holds the 32-bit word c in every lane: a register while there are any, else memory.
+func (g *vnni512) constant(c string) (operand, suffix string) {
+	if r, ok := g.inReg[c]; ok {
+		return fmt.Sprintf("Z%d", r), ""
+	}
+	if !slices.Contains(g.wanted, c) {
+		g.wanted = append(g.wanted, c)
+	}
+	return g.word(c), ".BCST"
+}
+
+// step emits one step, u steps ahead of the pointers.
+func (g *vnni512) step(u, copy int, masked bool) {
+	woff, xoff := u*g.stride(), u*4*g.split
+	if g.held {
+		for r := range g.regs {
+			d := g.ops[r*g.fields():][:g.fields()]
+			g.open(g, d, woff+pace*r, masked)
+			for f := 1; f < g.fields() && !g.whole; f++ {
+				g.mask(f, d[0], d[f])
+			}
+		}
+		for t := range g.tokens {
+			x := g.activations(t, t, xoff, masked)
+			for i := range g.operands() {
+				g.p("VPDPBUSD Z%d, Z%d, Z%d", x, g.ops[i], g.acc(t, i, copy))
+			}
+		}
+		return
+	}
+	for t := range g.tokens {
+		g.activations(t, t, xoff, masked)
+	}
+	g.open(g, g.ops, woff, masked)
+	for f := range g.fields() {
+		d := g.ops[0]
+		if f > 0 {
+			d = g.ops[1+f%2]
+			g.mask(f, g.ops[0], d)
+		}
+		for t := range g.tokens {
+			g.p("VPDPBUSD Z%d, Z%d, Z%d", g.xs[t], d, g.acc(t, f, copy))
+		}
+	}
+}
+
+// mask cuts field f out of register v.
+func (g *vnni512) mask(f, v, d int) {
+	c, suffix := g.constant(bytesOf(byte((1<<g.bits - 1) << (f * g.bits))))
+	g.p("VPANDD%s %s, Z%d, Z%d", suffix, c, v, d)
+}
+
+// activations loads those of token t, each lane the four columns of its group, and returns the register.
+func (g *vnni512) activations(t, i, off int, masked bool) int {
+	x := g.xs[i%len(g.xs)]
+	at := "%d" + tokenAddress(t)
+	switch g.split {
+	case 1:
+		g.p("VPBROADCASTD "+at+", Z%d", off, x)
+	case 2:
+		g.p("VPBROADCASTD "+at+", Z%d", off, x)
+		g.p("VPBLENDMD.BCST "+at+", Z%d, "+maskHalf+", Z%d", off+4, x, x)
+	case 4:
+		g.p("VBROADCASTI32X4 "+at+", Z%d", off, x)
+		g.p("VPSHUFB Z%d, Z%d, Z%d", g.spread, x, x)
+	}
+	if masked {
+		g.p("VMOVDQA32.Z Z%d, %s, Z%d", x, maskValid, x)
+	}
+	return x
+}
+
+func (g *vnni512) advance(steps int) {
+	g.p("ADDQ $%d, DI", steps*g.stride())
+	g.p("ADDQ $%d, SI", steps*4*g.split)
+}
+
+// tail emits the last step of the last group when the columns fill only some lanes of it.
+func (g *vnni512) tail() {
+	none := g.newLabel("whole")
+	g.p("TESTQ R15, R15")
+	g.p("JNZ %s", none)
+	g.p("MOVQ Tile_TailMask(AX), BX")
+	g.p("TESTQ BX, BX")
+	g.p("JZ %s", none)
+	g.p("KMOVW BX, %s", maskValid)
+	g.step(0, 0, true)
+	g.at(none)
+}
+
+// load emits the load of packed weights.
+func (g *vnni512) load(d, off int, masked bool) {
+	switch {
+	case masked:
+		g.p("VMOVDQU32.Z %d(DI), %s, Z%d", off, maskValid, d)
+	case g.pair:
+		g.p("VMOVDQU32 %d(DI), Y%d", off, d)
+		g.p("VINSERTI64X4 $1, %d(DI)(R11*1), Z%d, Z%d", off, d, d)
+	default:
+		g.p("VMOVDQU64 %d(DI), Z%d", off, d)
+	}
+}
+
+// finish puts the sums right and stores them, or scales them and adds them to the results.
+func (g *vnni512) finish() {
+	n := g.tokens * g.operands()
+	for i := n; i < n*g.copies; i++ {
+		g.p("VPADDD Z%d, Z%d, Z%d", i, i%n, i%n)
+	}
+	if g.fields() > 1 && !g.whole {
+		g.separate()
+	}
+	for i := 0; i < n; i += g.folded() {
+		if g.split == 2 {
+			g.foldPair(i)
+			continue
+		}
+		for half := g.split; half > 1; half /= 2 {
+			g.fold(i, half == g.split)
+		}
+	}
+	mul, add := g.xs[0], g.ops[0]
+	g.p("VPBROADCASTD Tile_Mul(AX), Z%d", mul)
+	for t := range g.tokens {
+		g.p("VPBROADCASTD %d(R14), Z%d", 4*t, add)
+		for i := 0; i < g.operands(); i += g.folded() {
+			a := g.acc(t, i, 0)
+			g.p("VPMULLD Z%d, Z%d, Z%d", mul, a, a)
+			g.p("VPADDD Z%d, Z%d, Z%d", add, a, a)
+		}
+	}
+	rows := g.rows()
+	if g.pair {
+		rows /= 2
+		g.p("MOVQ Tile_LdScales(AX), R12")
+	}
+	results86(g.file, rows, g.tokens, g.storeRows)
+}
+
+// separate takes the sums of the other fields out of that of field 0 and scales them.
+func (g *vnni512) separate() {
+	for t := range g.tokens {
+		for r := range g.regs {
+			zero := g.acc(t, r*g.fields(), 0)
+			for f := 1; f < g.fields(); f++ {
+				g.p("VPSUBD Z%d, Z%d, Z%d", zero+f, zero, zero)
+				g.p("VPSRAD $%d, Z%d, Z%d", f*g.bits, zero+f, zero+f)
+			}
+		}
+	}
+}
+
+// folded is the number of sums of which folding makes one register.
+func (g *vnni512) folded() int {
+	if g.split == 2 {
+		return 2
+	}
+	return 1
+}
+
+// foldPair adds the halves of sums i and i+1, and leaves those of i in the lower half of register i, those of i+1 in the upper.
+func (g *vnni512) foldPair(i int) {
+	tmp := g.ops[0]
+	g.p("VSHUFI64X2 $0x44, Z%d, Z%d, Z%d", i+1, i, tmp)
+	g.p("VSHUFI64X2 $0xEE, Z%d, Z%d, Z%d", i+1, i, i)
+	g.p("VPADDD Z%d, Z%d, Z%d", tmp, i, i)
+}
+
+// fold adds the upper half of the lanes that are in use to the lower half.
+func (g *vnni512) fold(i int, first bool) {
+	tmp := g.ops[0]
+	if first {
+		g.p("VEXTRACTI64X4 $1, Z%d, Y%d", i, tmp)
+		g.p("VPADDD Y%d, Y%d, Y%d", tmp, i, i)
+	} else {
+		g.p("VEXTRACTI32X4 $1, Y%d, X%d", i, tmp)
+		g.p("VPADDD X%d, X%d, X%d", tmp, i, i)
+	}
+}
+
+func (g *vnni512) storeRows(t int, scaled bool) {
+	width := map[int]string{1: "Z", 2: "Z", 4: "X"}[g.split]
+	for r := range g.regs {
+		for f := 0; f < g.fields(); f += g.folded() {
+			a, y := g.acc(t, r*g.fields()+f, 0), 4*(f*g.lanes()+16*r)
+			if g.pair {
+				g.storePair(a, y/2, scaled)
+			} else {
+				result86(g.file, fmt.Sprintf("%s%d", width, a), y, scaled)
+			}
+		}
+	}
+}
+
+// storePair stores a register of sums, half of it for each of two panels.
+func (g *vnni512) storePair(a, y int, scaled bool) {
+	second := 4*g.rows()/2 + y
+	if scaled {
+		scale, sum := g.xs[0], g.ops[0]
+		g.p("VCVTDQ2PS Z%d, Z%d", a, a)
+		g.p("VMOVUPS %d(CX), Y%d", y, scale)
+		g.p("VINSERTF64X4 $1, %d(CX)(R12*1), Z%d, Z%d", y, scale, scale)
+		g.p("VMULPS Z%d, Z%d, Z%d", scale, a, a)
+		g.p("VMOVUPS %d(BX), Y%d", y, sum)
+		g.p("VINSERTF64X4 $1, %d(BX), Z%d, Z%d", second, sum, sum)
+		g.p("VADDPS Z%d, Z%d, Z%d", sum, a, a)
+	}
+	g.p("VMOVDQU32 Y%d, %d(BX)", a, y)
+	g.p("VEXTRACTI64X4 $1, Z%d, %d(BX)", a, second)
+}

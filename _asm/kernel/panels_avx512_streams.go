@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+)
+
+// streams512 lists the packed weights that 512-bit kernels read.
+func streams512() []stream {
+	var list []stream
+	for _, panel := range []struct{ rows, bits, regs, split int }{
+		{32, 1, 1, 4}, {64, 1, 1, 2},
+		{32, 2, 1, 2}, {64, 2, 1, 1},
+		{32, 4, 1, 1}, {64, 4, 2, 1},
+	} {
+		s := stream{bits: panel.bits, regs: panel.regs, split: panel.split, most: 6, open: plain512}
+		if panel.bits == 1 {
+			s.most = 3
+		}
+		s.name = fmt.Sprintf("fields%dRows%dAVX512", panel.bits, panel.rows)
+		s.doc = fmt.Sprintf("multiply %d-row panels of %d-bit fields, 1 to %d tokens at once.", panel.rows, panel.bits, s.most)
+		list = append(list, s)
+		if panel.bits == 2 {
+			s.name = fmt.Sprintf("ternaryRows%dAVX512", panel.rows)
+			s.doc = fmt.Sprintf("multiply %d-row panels of trits 0, +1, −1 = 0, 1, 2, 1 to %d tokens at once.", panel.rows, s.most)
+			s.open = ternary512
+			list = append(list, s)
+		}
+		if panel.bits == 2 && panel.rows == 32 {
+			s.pair, s.split = true, 1
+			s.name, s.doc = "ternaryPairsAVX512", "multiply pairs of 32-row panels of trits 0, +1, −1 = 0, 1, 2, 1 to 6 tokens at once."
+			list = append(list, s)
+			s.name, s.doc, s.open = "fields2PairsAVX512", "multiply pairs of 32-row panels of 2-bit fields, 1 to 6 tokens at once.", plain512
+			list = append(list, s)
+		}
+	}
+	for _, rows := range []int{32, 64} {
+		list = append(list, stream{
+			name: fmt.Sprintf("e2m1Rows%dAVX512", rows),
+			doc:  fmt.Sprintf("multiply %d-row panels of 4-bit fields that hold E2M1, 1 to 6 tokens at once.", rows),
+			bits: 4, regs: rows / 32, split: 1, most: 6, open: e2m1With512, whole: true, fixed: e2m1Table(),
+		}, stream{
+			name: fmt.Sprintf("int8Rows%dAVX512", rows),
+			doc:  fmt.Sprintf("multiply %d-row panels of int8, 1 to 6 tokens at once.", rows),
+			bits: 8, regs: rows / 16, split: 1, most: 6, open: bytes512,
+		})
+	}
+	return list
+}
+
+// plain512: a digit is what is multiplied.
+func plain512(g *vnni512, d []int, off int, masked bool) { g.load(d[0], off, masked) }
+
+// ternary512 turns the trits 0, +1, −1 = 0, 1, 2 into 1 − w = 1, 0, 2 in all fields at once. The high bit of a field is
+// right already; the low bit becomes that of neither bit being set.
+func ternary512(g *vnni512, d []int, off int, masked bool) {
+	g.load(d[0], off, masked)
+	low, suffix := g.constant(bytesOf(0x55))
+	g.p("VPSRLW $1, Z%d, Z%d", d[0], d[1])
+	g.p("VPTERNLOGD%s $%#x, %s, Z%d, Z%d", suffix, ternlog(func(v, high, low bool) bool {
+		if low {
+			return !v && !high
+		}
+		return v
+	}), low, d[1], d[0])
+}
+
+// bytes512 makes int8 unsigned by adding 128.
+func bytes512(g *vnni512, d []int, off int, masked bool) {
+	sign, suffix := g.constant(bytesOf(0x80))
+	if suffix == "" {
+		g.p("VPXORD %d(DI), %s, Z%d", off, sign, d[0])
+		return
+	}
+	g.load(d[0], off, masked)
+	g.p("VPXORD%s %s, Z%d, Z%d", suffix, sign, d[0], d[0])
+}
+
+// e2m1With512 looks codes up: an operand is the weight plus 12.
+func e2m1With512(g *vnni512, d []int, off int, masked bool) {
+	low, suffix := g.constant(bytesOf(0x0f))
+	g.load(d[0], off, masked)
+	g.p("VPSRLW $4, Z%d, Z%d", d[0], d[1])
+	for _, v := range d {
+		g.p("VPANDD%s %s, Z%d, Z%d", suffix, low, v, v)
+		g.p("VPSHUFB Z%d, Z%d, Z%d", v, g.fixedReg, v)
+	}
+}
+
+// e2m1Table is the weight plus 12 by code: sign in bit 3, magnitudes in halves upwards. Code 8 is not used.
+func e2m1Table() []string {
+	magnitudes := []int{0, 1, 2, 3, 4, 6, 8, 12}
+	var t [16]byte
+	for i, m := range magnitudes {
+		t[i], t[8+i] = byte(12+m), byte(12-m)
+	}
+	return dwords(bytes.Repeat(t[:], 4))
+}
+
+// identity8 is the unit vectors of eight bits.
+func identity8() []string {
+	return dwords(bytes.Repeat([]byte{1, 2, 4, 8, 16, 32, 64, 128}, 8))
+}
+
+// ternlog is the immediate of VPTERNLOG for a function of destination, second and third operand.
+func ternlog(f func(a, b, c bool) bool) (imm int) {
+	for i := range 8 {
+		if f(i&4 != 0, i&2 != 0, i&1 != 0) {
+			imm |= 1 << i
+		}
+	}
+	return imm
+}
+
+// spread4 is the control of a byte shuffle that gives 128-bit lane l the l-th 32-bit word of its source.
+func spread4() []string {
+	var t [64]byte
+	for i := range t {
+		t[i] = byte(i/16*4 + i%4)
+	}
+	return dwords(t[:])
+}
+
+// dwords writes bytes as 32-bit constants.
+func dwords(b []byte) (words []string) {
+	for i := 0; i < len(b); i += 4 {
+		words = append(words, fmt.Sprintf("0x%08x", binary.LittleEndian.Uint32(b[i:])))
+	}
+	return words
+}

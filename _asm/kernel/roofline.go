@@ -1,0 +1,132 @@
+package main
+
+import "fmt"
+
+// The limits of a machine: loops that only read, and loops that only multiply in registers.
+
+func rooflineFiles() []*file {
+	x86 := newFile("roofs", "amd64")
+	x86.dir = "ceiling"
+	stream86(x86, "512", "Z", 64, "VPORD")
+	stream86(x86, "256", "Y", 32, "VPOR")
+	multiply86(x86, "512", 16, func(i int) []string {
+		return []string{fmt.Sprintf("VPDPBUSD Z31, Z30, Z%d", i)}
+	})
+	multiply86(x86, "VNNI256", 14, func(i int) []string { return []string{vpdpbusd(i, 14, 15)} })
+	multiply86(x86, "256", 8, func(i int) []string {
+		return []string{fmt.Sprintf("VPMADDUBSW Y15, Y14, Y%d", 8+i%4), fmt.Sprintf("VPADDW Y%d, Y%d, Y%d", 8+i%4, i, i)}
+	})
+	floats86(x86, "512", "Z", 16)
+	floats86(x86, "256", "Y", 8)
+	arm := newFile("roofs", "arm64")
+	arm.dir = "ceiling"
+	streamARM(arm)
+	multiplyARM(arm, "Dot", 16, func(i int) { arm.sdot(i, 30, 31, 0) })
+	multiplyARM(arm, "NEON", 16, func(i int) {
+		arm.w("smlal", i, 30, 31)
+		arm.w("smlal2", i, 30, 31)
+	})
+	floatsARM(arm)
+	return []*file{x86, arm}
+}
+
+const (
+	streamBlock = 512  // bytes per turn
+	readAhead   = 4096 // bytes
+)
+
+func stream86(f *file, suffix, r string, width int, or string) {
+	f.declare("stream"+suffix, fmt.Sprintf("reads n·%d bytes.", streamBlock), "p *byte, n int", 2)
+	f.p("MOVQ p+0(FP), SI")
+	f.p("MOVQ n+8(FP), CX")
+	loop := f.newLabel("loop")
+	f.p("PCALIGN $64")
+	f.at(loop)
+	for off := 0; off < streamBlock; off += 64 {
+		f.p("PREFETCHT1 %d(SI)", readAhead+off)
+	}
+	for off := 0; off < streamBlock; off += width {
+		f.p("%s %d(SI), %s%d, %s%d", or, off, r, off/width%8, r, off/width%8)
+	}
+	f.p("ADDQ $%d, SI", streamBlock)
+	f.p("DECQ CX")
+	f.p("JNZ %s", loop)
+	f.p("VZEROUPPER")
+	f.p("RET")
+}
+
+func multiply86(f *file, suffix string, chains int, step func(i int) []string) {
+	f.declare("multiply"+suffix, fmt.Sprintf("multiplies and adds n·%d registers.", 4*chains), "n int", 1)
+	repeat86(f, chains, step)
+}
+
+// floats86 rounds products before they are added (NUMERICS N1).
+func floats86(f *file, suffix, r string, chains int) {
+	f.declare("floats"+suffix, fmt.Sprintf("multiplies and adds n·%d registers of float32.", 4*chains), "n int", 1)
+	repeat86(f, chains, func(i int) []string {
+		product := chains + i%4
+		return []string{
+			fmt.Sprintf("VMULPS %[1]s%[2]d, %[1]s%[2]d, %[1]s%[3]d", r, 2*chains-1, product),
+			fmt.Sprintf("VADDPS %[1]s%[2]d, %[1]s%[3]d, %[1]s%[3]d", r, product, i),
+		}
+	})
+}
+
+func repeat86(f *file, chains int, step func(i int) []string) {
+	f.p("MOVQ n+0(FP), CX")
+	loop := f.newLabel("loop")
+	f.p("PCALIGN $64")
+	f.at(loop)
+	for i := range 4 * chains {
+		for _, s := range step(i % chains) {
+			f.p("%s", s)
+		}
+	}
+	f.p("DECQ CX")
+	f.p("JNZ %s", loop)
+	f.p("VZEROUPPER")
+	f.p("RET")
+}
+
+func streamARM(f *file) {
+	f.declare("streamNEON", fmt.Sprintf("reads n·%d bytes.", streamBlock), "p *byte, n int", 2)
+	f.p("MOVD p+0(FP), R0")
+	f.p("MOVD n+8(FP), R1")
+	loop := f.newLabel("loop")
+	f.at(loop)
+	for off := 0; off < streamBlock; off += 64 {
+		f.p("PRFM %d(R0), PLDL1KEEP", readAhead+off)
+	}
+	for off := 0; off < streamBlock; off += 16 {
+		f.p("FMOVQ %d(R0), F%d", off, off/16%16)
+	}
+	f.p("ADD $%d, R0, R0", streamBlock)
+	f.p("SUBS $1, R1, R1")
+	f.p("BNE %s", loop)
+	f.p("RET")
+}
+
+func multiplyARM(f *file, suffix string, chains int, step func(i int)) {
+	f.declare("multiply"+suffix, fmt.Sprintf("multiplies and adds n·%d registers.", 4*chains), "n int", 1)
+	repeatARM(f, chains, step)
+}
+
+func floatsARM(f *file) {
+	f.declare("floatsNEON", "multiplies and adds n·64 registers of float32.", "n int", 1)
+	repeatARM(f, 16, func(i int) {
+		f.w("fmul", 16+i%4, 31, 31)
+		f.w("fadd", i, i, 16+i%4)
+	})
+}
+
+func repeatARM(f *file, chains int, step func(i int)) {
+	f.p("MOVD n+0(FP), R1")
+	loop := f.newLabel("loop")
+	f.at(loop)
+	for i := range 4 * chains {
+		step(i % chains)
+	}
+	f.p("SUBS $1, R1, R1")
+	f.p("BNE %s", loop)
+	f.p("RET")
+}

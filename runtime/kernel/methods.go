@@ -1,0 +1,164 @@
+package kernel
+
+import (
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
+)
+
+// The methods of the tables in dispatch.go: how weights in panels are multiplied.
+
+// funcs are the functions of a method for panels of 32 and of 64 rows, each by tokens − 1.
+type funcs [2][]func(*asm.Tile)
+
+// height selects among them.
+type height int
+
+const (
+	rows32 height = iota
+	rows64
+)
+
+// panelSet is the functions of one instruction set that multiply 32 rows at a time, and what they multiply in place of
+// weights.
+type panelSet struct {
+	isa   ISA
+	about string
+
+	fields1, fields2, fields4, fields8 funcs // fields of so many bits
+	int4                               funcs // int4 that is not looked up; without them it is
+	lookup                             func(values []int8, bits int) operands
+	binary, int8                       operands
+	binaryMax                          int   // columns that a sum of 1-bit weights holds; 0 = any number
+	binaryLUT                          funcs // 1-bit weights in VNNI4 order, by lookup tables
+	base3                              []func(*asm.Tile)
+	base3Operands                      operands
+	rowMajor                           *rowMajorLayout
+	rowMajorFuncs                      []func(*asm.Tile)
+
+	vecLUTTokens int  // tokens from which on Vec-LUT is better than multiplying
+	groupwise    bool // functions for fields and for base-3 bytes take all groups of a panel in a call
+}
+
+// tiledMethod is the method of a family of functions, with operands by alphabet.
+func tiledMethod(about string, step int, f family, operandsOf func(alphabet string) operands) method {
+	return method{about: about, groupStep: step, bind: func(w *Weights) (product, error) {
+		return newTiled(w, w.Layout.(pack.Paneled), w.packed, f, operandsOf(w.Layout.Spec().Alphabet))
+	}}
+}
+
+// always are operands that do not depend on the alphabet.
+func always(o operands) func(string) operands { return func(string) operands { return o } }
+
+// digitsOf are operands that are the digits of a layout.
+func digitsOf(alphabet string) operands { return digits[alphabet] }
+
+// upTo limits the columns of a group.
+func (m method) upTo(columns int) method {
+	m.groupMax = columns
+	return m
+}
+
+// needing asks for CPU features.
+func (m method) needing(f feature) method {
+	m.needs = f
+	return m
+}
+
+// vecLUT adds Vec-LUT for batches of that many tokens.
+func (m method) vecLUT(tokens int, phases func(*Weights) ([]lutPhase, error)) method {
+	few := m.bind
+	m.about += "; large batches by Vec-LUT"
+	m.bind = func(w *Weights) (product, error) {
+		p, err := few(w)
+		if err != nil {
+			return nil, err
+		}
+		ph, err := phases(w)
+		return &vecLUT{w, p, tokens, ph}, err
+	}
+	return m
+}
+
+// family is the family of functions that multiply 32 rows of fields at a time, one group of four columns per step. Panels
+// of 64 rows interleave two such parts.
+func (s *panelSet) family(bits int, h height, list []func(*asm.Tile)) family {
+	return family{funcs: list, columns: 4, groupwise: s.groupwise, parts: 1 + int(h), partBytes: 16 * bits, partRows: 4 * bits}
+}
+
+// fields looks up fields of two or four bits.
+func (s *panelSet) fields(bits int, h height) method {
+	list := s.fields2[h]
+	if bits == 4 {
+		list = s.fields4[h]
+	}
+	return tiledMethod("codes looked up by byte shuffles, "+s.about, 4, s.family(bits, h, list), func(alphabet string) operands {
+		return s.lookup(stored[alphabet], bits)
+	})
+}
+
+// whole takes fields whose operands are not looked up.
+func (s *panelSet) whole(bits int, h height, list funcs, o operands) method {
+	return tiledMethod(s.about, 4, s.family(bits, h, list[h]), always(o))
+}
+
+// int4Fields sums lower and upper fields together where there are functions for that: 16 times the largest weight by the
+// columns stays below 2³¹ for 2¹⁶ columns.
+func (s *panelSet) int4Fields(h height) method {
+	if s.int4[h] == nil {
+		return s.fields(4, h)
+	}
+	return s.whole(4, h, s.int4, digits[pack.Int4.Name]).upTo(1 << 16)
+}
+
+// binaryFields multiplies fields of one bit.
+func (s *panelSet) binaryFields(h height) method {
+	return s.whole(1, h, s.fields1, s.binary).upTo(s.binaryMax)
+}
+
+// lut4 is for 1-bit weights in VNNI4 order, and needs no dot products. A lane is a group of four columns.
+func (s *panelSet) lut4(h height) method {
+	f := family{funcs: s.binaryLUT[h], columns: 8, lanes: 1, tables: func(x *Activations, t, lo, _ int) (*int8, int32) {
+		return &asInt8(x.lut4Tables(t))[lo/8*64], 0
+	}}
+	return tiledMethod("sums of four columns looked up by byte shuffles", 8, f, always(operands{}))
+}
+
+// base3Bytes is for five trits in a byte.
+func (s *panelSet) base3Bytes() method {
+	f := family{funcs: s.base3, columns: 4, groupwise: s.groupwise}
+	return tiledMethod("remainders by powers of three, "+s.about, 4, f, always(s.base3Operands))
+}
+
+// scaledMax bounds the columns of methods that sum fields at their place in the byte. The largest sum is that of the
+// highest field: 192·127 per column for two bits, 240·127 for four, less than 2³¹ for this many columns.
+const scaledMax = 1 << 16
+
+// maskedAVX512 cuts fields out by masks. A step is so many columns, of which four fill so many lanes.
+func maskedAVX512(columns, lanes int, list, pairs []func(*asm.Tile)) method {
+	f := family{funcs: list, columns: columns, groupwise: true, lanes: lanes, pairs: pairs}
+	return tiledMethod("fields cut out by masks, 512-bit dot products", columns, f, digitsOf).upTo(scaledMax)
+}
+
+// digitsAVX512 multiplies the digits of a layout.
+func digitsAVX512(about string, list []func(*asm.Tile)) method {
+	return tiledMethod(about, 4, family{funcs: list, columns: 4, groupwise: true, lanes: 16}, digitsOf)
+}
+
+// base3AVX512 is for five trits in a byte.
+func base3AVX512(list []func(*asm.Tile)) method {
+	f := family{funcs: list, columns: 4, groupwise: true}
+	return tiledMethod("digits looked up by byte permutations, 512-bit dot products", 4, f, always(operands{add: -1})).
+		needing(vbmi).upTo(scaledMax)
+}
+
+// splitLUTAVX512 looks up what four columns of 1-bit weights give; so many panels are one to the functions, and four columns
+// fill so many lanes of a step.
+func splitLUTAVX512(needs feature, order bitOrder, panels, lanes int, list []func(*asm.Tile)) method {
+	f := family{funcs: list, columns: splitColumns, lanes: lanes, panels: panels}
+	f.tables = func(x *Activations, t, lo, hi int) (*int8, int32) {
+		tables, sum := x.splitTables(order, t, lo, hi)
+		return &asInt8(tables)[0], sum
+	}
+	return tiledMethod("sums of four columns looked up by byte permutations", splitColumns, f, always(operands{mul: -2})).
+		needing(vbmi | needs)
+}

@@ -1,0 +1,69 @@
+package kernel
+
+import (
+	"math"
+	"slices"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// operands says how a weight follows from the operand that a kernel multiplies: mul·operand + add; and gives what a
+// kernel needs to make the operands.
+type operands struct {
+	mul, add int32
+	table    [32]byte
+	block    int
+}
+
+// digits says how a weight follows from the digit that a layout of package pack stores for it. E2M1 is looked up as the
+// weight plus 12, trits are recoded to 1 − w, and int8 gets 128 added, which makes it unsigned.
+var digits = map[string]operands{
+	pack.Int1.Name:    {mul: -2, add: 1}, // +1, −1 = 0, 1
+	pack.Ternary.Name: {mul: -1, add: 1},
+	pack.Int2.Name:    {mul: 1, add: -2},
+	pack.Int2Odd.Name: {mul: 2, add: -3},
+	pack.Int2Q.Name:   {mul: 1, add: -1},
+	pack.Int4.Name:    {mul: 1, add: -8},
+	pack.E2M1.Name:    {mul: 1, add: -12},
+	pack.Int8.Name:    {mul: 1, add: -128},
+}
+
+// lookedUp returns operands for kernels that look fields of the given number of bits up by four bits: an operand is the
+// weight less zero. values gives the weight of each digit that a layout stores.
+func lookedUp(values []int8, bits int, zero int8) operands {
+	most := int(slices.Max(values)) - int(slices.Min(values))
+	o := operands{mul: 1, add: int32(zero), block: math.MaxInt16 / (2 * most * MaxActivation)}
+	for i := range 16 {
+		for part, digit := range []int{i & (1<<bits - 1), i >> (4 - bits)} {
+			if digit < len(values) {
+				o.table[16*part+i] = uint8(values[digit] - zero)
+			}
+		}
+	}
+	return o
+}
+
+// unsignedLookup looks weights up as what they exceed the smallest one by.
+func unsignedLookup(values []int8, bits int) operands {
+	return lookedUp(values, bits, slices.Min(values))
+}
+
+// signedLookup looks up the weights themselves.
+func signedLookup(values []int8, bits int) operands {
+	o := lookedUp(values, bits, 0)
+	o.block = columns16(max(slices.Max(values), -slices.Min(values)))
+	return o
+}
+
+// columns16 is the number of products of weights of at most that magnitude whose sum fits into 16 bits.
+func columns16(most int8) int { return math.MaxInt16 / (int(most) * MaxActivation) }
+
+// stored lists the weights by digit where layouts vnni4i look them up. Digits that do not occur stand for zero.
+var stored = map[string][]int8{
+	pack.Ternary.Name: {0, 1, -1},
+	pack.Int2.Name:    pack.Int2.Values,
+	pack.Int2Odd.Name: pack.Int2Odd.Values,
+	pack.Int2Q.Name:   pack.Int2Q.Values,
+	pack.Int4.Name:    pack.Int4.Values,
+	pack.E2M1.Name:    {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},
+}

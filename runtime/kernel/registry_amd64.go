@@ -1,5 +1,0 @@
-//go:build !purego
-
-package kernel
-
-func nativeKernels() []*Kernel { return append(avx512Kernels(), kernels256()...) }
