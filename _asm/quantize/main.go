@@ -17,9 +17,9 @@ import (
 )
 
 func main() {
-	files := map[string]string{"words_amd64.s": wordsHead + measureWords() + climbWords() + unpackU8()}
+	files := map[string]string{"zz_generated_words_amd64.s": wordsHead + measureWords() + climbWords() + unpackU8()}
 	for name, m := range map[string]machine{"avx512": &avx512{}, "avx2": &avx2{}} {
-		files["lanes_"+name+"_amd64.s"] = assemble(strings.ToUpper(name), m)
+		files["zz_generated_lanes_"+name+"_amd64.s"] = assemble(strings.ToUpper(name), m)
 	}
 	generated.Write("../convert/quantize", files)
 }

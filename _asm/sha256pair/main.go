@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	generated.Write("../internal/sha256pair", map[string]string{"blocks_amd64.s": assembly()})
+	generated.Write("../internal/sha256pair", map[string]string{"zz_generated_blocks_amd64.s": assembly()})
 }
 
 // chain is one message: where its state and its next block lie, and its registers.

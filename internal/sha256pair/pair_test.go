@@ -147,7 +147,7 @@ func TestGenerated(t *testing.T) {
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	const name = "blocks_amd64.s"
+	const name = "zz_generated_blocks_amd64.s"
 	want, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
 		t.Fatal(err)

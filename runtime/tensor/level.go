@@ -1,5 +1,11 @@
 package tensor
 
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/lowpack/lowpack/runtime/kernel"
+)
+
 // level is the instruction set in use. Tests change it; nothing else does.
 var level = levels()[0]
 
@@ -11,3 +17,17 @@ const (
 	levelAVX512
 	levelNEON
 )
+
+// levels lists what this process may use, by the one choice that kernel makes, the best first.
+func levels() (list []isa) {
+	if kernel.Have(kernel.AVX512VNNI) {
+		list = append(list, levelAVX512)
+	}
+	if kernel.Have(kernel.AVX2) && cpu.X86.HasF16C {
+		list = append(list, levelAVX2)
+	}
+	if kernel.Have(kernel.DotProd) {
+		list = append(list, levelNEON)
+	}
+	return append(list, levelGeneric)
+}

@@ -4,6 +4,86 @@
 
 package tensor
 
+func sumSquares(l *lanes, x []float32) {
+	sumSquaresGo(l, x)
+}
+
+func maxAbs(l *bits, x []float32) {
+	maxAbsGo(l, x)
+}
+
+func normalize(l *bits, y []float32, x []float32, w []float32, v float32) {
+	normalizeGo(l, y, x, w, v)
+}
+
+func quantize(q []int8, x []float32, s float32) {
+	quantizeGo(q, x, s)
+}
+
+func scaleRows(y []float32, acc []int32, w []float32, d float32) {
+	scaleRowsGo(y, acc, w, d)
+}
+
+func scaleAll(y []float32, acc []int32, w float32, d float32) {
+	scaleAllGo(y, acc, w, d)
+}
+
+func scaleAdd(y []float32, acc []int32, w []float32) {
+	scaleAddGo(y, acc, w)
+}
+
+func add(y []float32, x []float32) {
+	addGo(y, x)
+}
+
+func times(y []float32, c float32) {
+	timesGo(y, c)
+}
+
+func divide(y []float32, x []float32, s float32) {
+	divideGo(y, x, s)
+}
+
+func relu2(y []float32, gate []float32, up []float32) {
+	relu2Go(y, gate, up)
+}
+
+func silu(y []float32, gate []float32, up []float32) {
+	siluGo(y, gate, up)
+}
+
+func geluTanh(y []float32, gate []float32, up []float32) {
+	geluTanhGo(y, gate, up)
+}
+
+func softCap(y []float32, c float32) {
+	softCapGo(y, c)
+}
+
+func largest(l *lanes, x []float32) {
+	maxGo(l, x)
+}
+
+func expSum(l *lanes, z []float32, m float32) {
+	expSumGo(l, z, m)
+}
+
+func rotate(a []float32, b []float32, c []float32, s []float32) {
+	rotateGo(a, b, c, s)
+}
+
+func multiply(y []float32, x []float32) {
+	multiplyGo(y, x)
+}
+
+func widenF16(y []float32, x []byte) {
+	widenF16Go(y, x)
+}
+
+func widenI8(y []float32, x []int8) {
+	widenI8Go(y, x)
+}
+
 func dotF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	dotsGo(F32, 4, y, ldy, w, ldw, x, ldx, cols, rows)
 }

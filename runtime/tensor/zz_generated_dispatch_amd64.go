@@ -4,6 +4,346 @@
 
 package tensor
 
+func sumSquares(l *lanes, x []float32) {
+	switch level {
+	case levelAVX512:
+		sumSquaresAVX512(l, x)
+	case levelAVX2:
+		sumSquaresAVX2(l, x)
+	default:
+		sumSquaresGo(l, x)
+	}
+}
+
+//go:noescape
+func sumSquaresAVX512(l *lanes, x []float32)
+
+//go:noescape
+func sumSquaresAVX2(l *lanes, x []float32)
+
+func maxAbs(l *bits, x []float32) {
+	switch level {
+	case levelAVX512:
+		maxAbsAVX512(l, x)
+	case levelAVX2:
+		maxAbsAVX2(l, x)
+	default:
+		maxAbsGo(l, x)
+	}
+}
+
+//go:noescape
+func maxAbsAVX512(l *bits, x []float32)
+
+//go:noescape
+func maxAbsAVX2(l *bits, x []float32)
+
+func normalize(l *bits, y []float32, x []float32, w []float32, v float32) {
+	switch level {
+	case levelAVX512:
+		normalizeAVX512(l, y, x, w, v)
+	case levelAVX2:
+		normalizeAVX2(l, y, x, w, v)
+	default:
+		normalizeGo(l, y, x, w, v)
+	}
+}
+
+//go:noescape
+func normalizeAVX512(l *bits, y []float32, x []float32, w []float32, v float32)
+
+//go:noescape
+func normalizeAVX2(l *bits, y []float32, x []float32, w []float32, v float32)
+
+func quantize(q []int8, x []float32, s float32) {
+	switch level {
+	case levelAVX512:
+		quantizeAVX512(q, x, s)
+	case levelAVX2:
+		quantizeAVX2(q, x, s)
+	default:
+		quantizeGo(q, x, s)
+	}
+}
+
+//go:noescape
+func quantizeAVX512(q []int8, x []float32, s float32)
+
+//go:noescape
+func quantizeAVX2(q []int8, x []float32, s float32)
+
+func scaleRows(y []float32, acc []int32, w []float32, d float32) {
+	switch level {
+	case levelAVX512:
+		scaleRowsAVX512(y, acc, w, d)
+	case levelAVX2:
+		scaleRowsAVX2(y, acc, w, d)
+	default:
+		scaleRowsGo(y, acc, w, d)
+	}
+}
+
+//go:noescape
+func scaleRowsAVX512(y []float32, acc []int32, w []float32, d float32)
+
+//go:noescape
+func scaleRowsAVX2(y []float32, acc []int32, w []float32, d float32)
+
+func scaleAll(y []float32, acc []int32, w float32, d float32) {
+	switch level {
+	case levelAVX512:
+		scaleAllAVX512(y, acc, w, d)
+	case levelAVX2:
+		scaleAllAVX2(y, acc, w, d)
+	default:
+		scaleAllGo(y, acc, w, d)
+	}
+}
+
+//go:noescape
+func scaleAllAVX512(y []float32, acc []int32, w float32, d float32)
+
+//go:noescape
+func scaleAllAVX2(y []float32, acc []int32, w float32, d float32)
+
+func scaleAdd(y []float32, acc []int32, w []float32) {
+	switch level {
+	case levelAVX512:
+		scaleAddAVX512(y, acc, w)
+	case levelAVX2:
+		scaleAddAVX2(y, acc, w)
+	default:
+		scaleAddGo(y, acc, w)
+	}
+}
+
+//go:noescape
+func scaleAddAVX512(y []float32, acc []int32, w []float32)
+
+//go:noescape
+func scaleAddAVX2(y []float32, acc []int32, w []float32)
+
+func add(y []float32, x []float32) {
+	switch level {
+	case levelAVX512:
+		addAVX512(y, x)
+	case levelAVX2:
+		addAVX2(y, x)
+	default:
+		addGo(y, x)
+	}
+}
+
+//go:noescape
+func addAVX512(y []float32, x []float32)
+
+//go:noescape
+func addAVX2(y []float32, x []float32)
+
+func times(y []float32, c float32) {
+	switch level {
+	case levelAVX512:
+		timesAVX512(y, c)
+	case levelAVX2:
+		timesAVX2(y, c)
+	default:
+		timesGo(y, c)
+	}
+}
+
+//go:noescape
+func timesAVX512(y []float32, c float32)
+
+//go:noescape
+func timesAVX2(y []float32, c float32)
+
+func divide(y []float32, x []float32, s float32) {
+	switch level {
+	case levelAVX512:
+		divideAVX512(y, x, s)
+	case levelAVX2:
+		divideAVX2(y, x, s)
+	default:
+		divideGo(y, x, s)
+	}
+}
+
+//go:noescape
+func divideAVX512(y []float32, x []float32, s float32)
+
+//go:noescape
+func divideAVX2(y []float32, x []float32, s float32)
+
+func relu2(y []float32, gate []float32, up []float32) {
+	switch level {
+	case levelAVX512:
+		relu2AVX512(y, gate, up)
+	case levelAVX2:
+		relu2AVX2(y, gate, up)
+	default:
+		relu2Go(y, gate, up)
+	}
+}
+
+//go:noescape
+func relu2AVX512(y []float32, gate []float32, up []float32)
+
+//go:noescape
+func relu2AVX2(y []float32, gate []float32, up []float32)
+
+func silu(y []float32, gate []float32, up []float32) {
+	switch level {
+	case levelAVX512:
+		siluAVX512(y, gate, up)
+	case levelAVX2:
+		siluAVX2(y, gate, up)
+	default:
+		siluGo(y, gate, up)
+	}
+}
+
+//go:noescape
+func siluAVX512(y []float32, gate []float32, up []float32)
+
+//go:noescape
+func siluAVX2(y []float32, gate []float32, up []float32)
+
+func geluTanh(y []float32, gate []float32, up []float32) {
+	switch level {
+	case levelAVX512:
+		geluTanhAVX512(y, gate, up)
+	case levelAVX2:
+		geluTanhAVX2(y, gate, up)
+	default:
+		geluTanhGo(y, gate, up)
+	}
+}
+
+//go:noescape
+func geluTanhAVX512(y []float32, gate []float32, up []float32)
+
+//go:noescape
+func geluTanhAVX2(y []float32, gate []float32, up []float32)
+
+func softCap(y []float32, c float32) {
+	switch level {
+	case levelAVX512:
+		softCapAVX512(y, c)
+	case levelAVX2:
+		softCapAVX2(y, c)
+	default:
+		softCapGo(y, c)
+	}
+}
+
+//go:noescape
+func softCapAVX512(y []float32, c float32)
+
+//go:noescape
+func softCapAVX2(y []float32, c float32)
+
+func largest(l *lanes, x []float32) {
+	switch level {
+	case levelAVX512:
+		largestAVX512(l, x)
+	case levelAVX2:
+		largestAVX2(l, x)
+	default:
+		maxGo(l, x)
+	}
+}
+
+//go:noescape
+func largestAVX512(l *lanes, x []float32)
+
+//go:noescape
+func largestAVX2(l *lanes, x []float32)
+
+func expSum(l *lanes, z []float32, m float32) {
+	switch level {
+	case levelAVX512:
+		expSumAVX512(l, z, m)
+	case levelAVX2:
+		expSumAVX2(l, z, m)
+	default:
+		expSumGo(l, z, m)
+	}
+}
+
+//go:noescape
+func expSumAVX512(l *lanes, z []float32, m float32)
+
+//go:noescape
+func expSumAVX2(l *lanes, z []float32, m float32)
+
+func rotate(a []float32, b []float32, c []float32, s []float32) {
+	switch level {
+	case levelAVX512:
+		rotateAVX512(a, b, c, s)
+	case levelAVX2:
+		rotateAVX2(a, b, c, s)
+	default:
+		rotateGo(a, b, c, s)
+	}
+}
+
+//go:noescape
+func rotateAVX512(a []float32, b []float32, c []float32, s []float32)
+
+//go:noescape
+func rotateAVX2(a []float32, b []float32, c []float32, s []float32)
+
+func multiply(y []float32, x []float32) {
+	switch level {
+	case levelAVX512:
+		multiplyAVX512(y, x)
+	case levelAVX2:
+		multiplyAVX2(y, x)
+	default:
+		multiplyGo(y, x)
+	}
+}
+
+//go:noescape
+func multiplyAVX512(y []float32, x []float32)
+
+//go:noescape
+func multiplyAVX2(y []float32, x []float32)
+
+func widenF16(y []float32, x []byte) {
+	switch level {
+	case levelAVX512:
+		widenF16AVX512(y, x)
+	case levelAVX2:
+		widenF16AVX2(y, x)
+	default:
+		widenF16Go(y, x)
+	}
+}
+
+//go:noescape
+func widenF16AVX512(y []float32, x []byte)
+
+//go:noescape
+func widenF16AVX2(y []float32, x []byte)
+
+func widenI8(y []float32, x []int8) {
+	switch level {
+	case levelAVX512:
+		widenI8AVX512(y, x)
+	case levelAVX2:
+		widenI8AVX2(y, x)
+	default:
+		widenI8Go(y, x)
+	}
+}
+
+//go:noescape
+func widenI8AVX512(y []float32, x []int8)
+
+//go:noescape
+func widenI8AVX2(y []float32, x []int8)
+
 func dotF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	switch level {
 	case levelAVX512:

@@ -4,6 +4,246 @@
 
 package tensor
 
+func sumSquares(l *lanes, x []float32) {
+	switch level {
+	case levelNEON:
+		sumSquaresNEON(l, x)
+	default:
+		sumSquaresGo(l, x)
+	}
+}
+
+//go:noescape
+func sumSquaresNEON(l *lanes, x []float32)
+
+func maxAbs(l *bits, x []float32) {
+	switch level {
+	case levelNEON:
+		maxAbsNEON(l, x)
+	default:
+		maxAbsGo(l, x)
+	}
+}
+
+//go:noescape
+func maxAbsNEON(l *bits, x []float32)
+
+func normalize(l *bits, y []float32, x []float32, w []float32, v float32) {
+	switch level {
+	case levelNEON:
+		normalizeNEON(l, y, x, w, v)
+	default:
+		normalizeGo(l, y, x, w, v)
+	}
+}
+
+//go:noescape
+func normalizeNEON(l *bits, y []float32, x []float32, w []float32, v float32)
+
+func quantize(q []int8, x []float32, s float32) {
+	switch level {
+	case levelNEON:
+		quantizeNEON(q, x, s)
+	default:
+		quantizeGo(q, x, s)
+	}
+}
+
+//go:noescape
+func quantizeNEON(q []int8, x []float32, s float32)
+
+func scaleRows(y []float32, acc []int32, w []float32, d float32) {
+	switch level {
+	case levelNEON:
+		scaleRowsNEON(y, acc, w, d)
+	default:
+		scaleRowsGo(y, acc, w, d)
+	}
+}
+
+//go:noescape
+func scaleRowsNEON(y []float32, acc []int32, w []float32, d float32)
+
+func scaleAll(y []float32, acc []int32, w float32, d float32) {
+	switch level {
+	case levelNEON:
+		scaleAllNEON(y, acc, w, d)
+	default:
+		scaleAllGo(y, acc, w, d)
+	}
+}
+
+//go:noescape
+func scaleAllNEON(y []float32, acc []int32, w float32, d float32)
+
+func scaleAdd(y []float32, acc []int32, w []float32) {
+	switch level {
+	case levelNEON:
+		scaleAddNEON(y, acc, w)
+	default:
+		scaleAddGo(y, acc, w)
+	}
+}
+
+//go:noescape
+func scaleAddNEON(y []float32, acc []int32, w []float32)
+
+func add(y []float32, x []float32) {
+	switch level {
+	case levelNEON:
+		addNEON(y, x)
+	default:
+		addGo(y, x)
+	}
+}
+
+//go:noescape
+func addNEON(y []float32, x []float32)
+
+func times(y []float32, c float32) {
+	switch level {
+	case levelNEON:
+		timesNEON(y, c)
+	default:
+		timesGo(y, c)
+	}
+}
+
+//go:noescape
+func timesNEON(y []float32, c float32)
+
+func divide(y []float32, x []float32, s float32) {
+	switch level {
+	case levelNEON:
+		divideNEON(y, x, s)
+	default:
+		divideGo(y, x, s)
+	}
+}
+
+//go:noescape
+func divideNEON(y []float32, x []float32, s float32)
+
+func relu2(y []float32, gate []float32, up []float32) {
+	switch level {
+	case levelNEON:
+		relu2NEON(y, gate, up)
+	default:
+		relu2Go(y, gate, up)
+	}
+}
+
+//go:noescape
+func relu2NEON(y []float32, gate []float32, up []float32)
+
+func silu(y []float32, gate []float32, up []float32) {
+	switch level {
+	case levelNEON:
+		siluNEON(y, gate, up)
+	default:
+		siluGo(y, gate, up)
+	}
+}
+
+//go:noescape
+func siluNEON(y []float32, gate []float32, up []float32)
+
+func geluTanh(y []float32, gate []float32, up []float32) {
+	switch level {
+	case levelNEON:
+		geluTanhNEON(y, gate, up)
+	default:
+		geluTanhGo(y, gate, up)
+	}
+}
+
+//go:noescape
+func geluTanhNEON(y []float32, gate []float32, up []float32)
+
+func softCap(y []float32, c float32) {
+	switch level {
+	case levelNEON:
+		softCapNEON(y, c)
+	default:
+		softCapGo(y, c)
+	}
+}
+
+//go:noescape
+func softCapNEON(y []float32, c float32)
+
+func largest(l *lanes, x []float32) {
+	switch level {
+	case levelNEON:
+		largestNEON(l, x)
+	default:
+		maxGo(l, x)
+	}
+}
+
+//go:noescape
+func largestNEON(l *lanes, x []float32)
+
+func expSum(l *lanes, z []float32, m float32) {
+	switch level {
+	case levelNEON:
+		expSumNEON(l, z, m)
+	default:
+		expSumGo(l, z, m)
+	}
+}
+
+//go:noescape
+func expSumNEON(l *lanes, z []float32, m float32)
+
+func rotate(a []float32, b []float32, c []float32, s []float32) {
+	switch level {
+	case levelNEON:
+		rotateNEON(a, b, c, s)
+	default:
+		rotateGo(a, b, c, s)
+	}
+}
+
+//go:noescape
+func rotateNEON(a []float32, b []float32, c []float32, s []float32)
+
+func multiply(y []float32, x []float32) {
+	switch level {
+	case levelNEON:
+		multiplyNEON(y, x)
+	default:
+		multiplyGo(y, x)
+	}
+}
+
+//go:noescape
+func multiplyNEON(y []float32, x []float32)
+
+func widenF16(y []float32, x []byte) {
+	switch level {
+	case levelNEON:
+		widenF16NEON(y, x)
+	default:
+		widenF16Go(y, x)
+	}
+}
+
+//go:noescape
+func widenF16NEON(y []float32, x []byte)
+
+func widenI8(y []float32, x []int8) {
+	switch level {
+	case levelNEON:
+		widenI8NEON(y, x)
+	default:
+		widenI8Go(y, x)
+	}
+}
+
+//go:noescape
+func widenI8NEON(y []float32, x []int8)
+
 func dotF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	switch level {
 	case levelNEON:
