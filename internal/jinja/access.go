@@ -180,7 +180,7 @@ func (r *run) item(of, key Value) (Value, error) {
 			return x.Items[i], nil
 		}
 	}
-	if t, ok := asText(of); ok && isInt {
+	if t, ok := AsText(of); ok && isInt {
 		return r.character(t, i)
 	}
 	if name, ok := asString(key); ok {
@@ -242,7 +242,7 @@ func (e *sliceExpr) eval(r *run, s *scope) (Value, error) {
 		out.Tuple = x.Tuple
 		return r.sized(out)
 	}
-	if t, ok := asText(of); ok {
+	if t, ok := AsText(of); ok {
 		return r.slicedText(t, bounds)
 	}
 	return nil, r.fail("a slice of %s", typeName(of))
@@ -320,7 +320,7 @@ func (r *run) items(v Value) ([]Value, error) {
 	case *Dict:
 		return x.keys, nil
 	}
-	if t, ok := asText(v); ok {
+	if t, ok := AsText(v); ok {
 		if err := r.pay(itemWeight * len(t.S)); err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"math"
+	"math/big"
 	"strings"
 )
 
@@ -256,8 +257,8 @@ func (r *run) joined(a, b Text) (Value, error) {
 }
 
 func (r *run) arithmetic(op string, left, right Value) (Value, error) {
-	if a, ok := asText(left); ok {
-		if b, ok := asText(right); ok && op == "+" {
+	if a, ok := AsText(left); ok {
+		if b, ok := AsText(right); ok && op == "+" {
 			return r.joined(a, b)
 		}
 		if n, ok := integer(right); ok && op == "*" {
@@ -281,7 +282,7 @@ func (r *run) arithmetic(op string, left, right Value) (Value, error) {
 		if m, ok := integer(right); ok {
 			return r.integers(op, n, m)
 		}
-		if b, ok := asText(right); ok && op == "*" {
+		if b, ok := AsText(right); ok && op == "*" {
 			return r.repeat(b, n)
 		}
 	}
@@ -343,11 +344,23 @@ func (r *run) integers(op string, a, b int) (Value, error) {
 		if b < 0 {
 			return r.floats(op, float64(a), float64(b))
 		}
-		if f := math.Pow(float64(a), float64(b)); math.Abs(f) < 1<<53 {
-			return int(f), nil
+		if c, ok := power(a, b); ok {
+			return c, nil
 		}
 	}
 	return nil, r.fail("the result of %s does not fit 64 bits", op)
+}
+
+// power is a to the power of b ≥ 0 by squaring; ok is false where it does not fit 64 bits.
+func power(a, b int) (result int, ok bool) {
+	if a == 0 || a == 1 || a == -1 {
+		b = min(b, 2+b%2) // the same sign
+	}
+	if b > 63 {
+		return 0, false
+	}
+	exact := new(big.Int).Exp(big.NewInt(int64(a)), big.NewInt(int64(b)), nil)
+	return int(exact.Int64()), exact.IsInt64()
 }
 
 func (r *run) floats(op string, a, b float64) (Value, error) {

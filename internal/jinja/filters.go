@@ -235,7 +235,7 @@ func indentFilter(r *run, v Value, args arguments) (Value, error) {
 		return nil, err
 	}
 	by := Text{S: "    "}
-	if t, ok := asText(p[0]); ok {
+	if t, ok := AsText(p[0]); ok {
 		by = t
 	} else if n, ok := integer(p[0]); ok {
 		if n < 0 || n > 1024 {
@@ -337,7 +337,7 @@ func replaceFilter(r *run, v Value, args arguments) (Value, error) {
 }
 
 func reverseFilter(r *run, v Value, _ arguments) (Value, error) {
-	if t, ok := asText(v); ok {
+	if t, ok := AsText(v); ok {
 		step := -1
 		return r.slicedText(t, [3]*int{2: &step})
 	}

@@ -99,6 +99,8 @@ func TestBounded(t *testing.T) {
 		"indent":           "{% set x = '\n' * 100000 %}{{ x | indent(1000, blank=true) | indent(1000, blank=true) }}",
 		"sort":             "{% for i in range(10000) %}{% set x = range(10000) | sort(reverse=true) %}{% endfor %}",
 		"power":            "{{ 10 ** 400 }}",
+		"power of nine":    "{{ 9 ** 9223372036854775807 }}",
+		"just too large":   "{{ 2 ** 63 }}",
 		"nested brackets":  "{{ " + strings.Repeat("(", 100000) + "1" + strings.Repeat(")", 100000) + " }}",
 		"nested lists":     "{{ " + strings.Repeat("[", 100000) + "1" + strings.Repeat("]", 100000) + " }}",
 		"nested ifs":       strings.Repeat("{% if 1 %}", 10000) + strings.Repeat("{% endif %}", 10000),

@@ -127,7 +127,7 @@ func (w *jsonWriter) order(d *Dict) []int {
 
 // name writes a key, which JSON wants to be a string.
 func (w *jsonWriter) name(k Value) {
-	if t, ok := asText(k); ok {
+	if t, ok := AsText(k); ok {
 		w.text(t)
 		return
 	}

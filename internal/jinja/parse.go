@@ -14,7 +14,10 @@ import (
 )
 
 // Template is a parsed template. It is safe for concurrent use.
-type Template struct{ body []stmt }
+type Template struct {
+	Source string
+	body   []stmt
+}
 
 // maxSyntax bounds the nesting of blocks and expressions.
 const maxSyntax = 200
@@ -30,7 +33,7 @@ func Parse(source string) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Template{body: body}, nil
+	return &Template{source, body}, nil
 }
 
 func syntax(line int, format string, args ...any) error {

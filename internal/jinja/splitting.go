@@ -143,7 +143,7 @@ func replaceMethod(r *run, t Text, args arguments) (Value, error) {
 		return nil, err
 	}
 	old, ok1 := asString(p[0])
-	by, ok2 := asText(p[1])
+	by, ok2 := AsText(p[1])
 	if !ok1 || !ok2 {
 		return nil, r.fail("replace needs two strings")
 	}

@@ -25,8 +25,8 @@ func (t Text) value() Value {
 	return t.S
 }
 
-// asText returns a string value with its marks.
-func asText(v Value) (Text, bool) {
+// AsText returns a string value with its marks.
+func AsText(v Value) (Text, bool) {
 	switch x := v.(type) {
 	case string:
 		return Text{S: x}, true
@@ -38,13 +38,13 @@ func asText(v Value) (Text, bool) {
 
 // asString returns a string value without its marks: for what only looks at it.
 func asString(v Value) (string, bool) {
-	t, ok := asText(v)
+	t, ok := AsText(v)
 	return t.S, ok
 }
 
 // printed is the text of a value when it is printed. One with a mark anywhere inside is marked as a whole.
 func printed(v Value) Text {
-	if t, ok := asText(v); ok {
+	if t, ok := AsText(v); ok {
 		return t
 	}
 	if s := str(v); sizeOf(v).input {

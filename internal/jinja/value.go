@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"iter"
 	"math"
 	"strconv"
 	"strings"
@@ -115,6 +116,17 @@ func (d *Dict) Get(key Value) (Value, bool) {
 	return d.values[i], true
 }
 
+// All gives the keys and values, in order.
+func (d *Dict) All() iter.Seq2[Value, Value] {
+	return func(yield func(Value, Value) bool) {
+		for i, k := range d.keys {
+			if !yield(k, d.values[i]) {
+				return
+			}
+		}
+	}
+}
+
 // hashable returns the form of a key in which equal keys are equal: 1, 1.0 and true are one key.
 func hashable(key Value) (any, bool) {
 	switch k := key.(type) {
@@ -139,6 +151,15 @@ func toInt(b bool) int {
 	}
 	return 0
 }
+
+// Equal compares as == does in a template.
+func Equal(a, b Value) bool { return equal(a, b) }
+
+// Trim strips white space as Python does.
+func Trim(s string) string { return strings.TrimFunc(s, isSpace) }
+
+// TrimRight strips it from the end.
+func TrimRight(s string) string { return strings.TrimRightFunc(s, isSpace) }
 
 // isSpace is white space as Python strips it.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }

@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"github.com/lowpack/lowpack/internal/jinja"
-	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Message is one turn of a conversation.
+// Message is one turn of a conversation. As in transformers 5.23 a field that is null counts as absent, and what the assistant
+// thought, under reasoning_content, thinking or reasoning, is there for templates that read it under one of the first two.
 type Message struct {
 	Role    string // "system", "user", "assistant", "tool" …
 	Content string
 	// More holds further fields as a JSON object, for example {"tool_calls": […]}; nil = none. Fields of the same name win
-	// over Role and Content.
+	// over Role and Content; empty ones beside it are absent.
 	More []byte
 }
 
@@ -24,8 +24,13 @@ type Message struct {
 type ChatOptions struct {
 	// AddGenerationPrompt ends the text with the beginning of an answer.
 	AddGenerationPrompt bool
+	// ContinueField ends the text inside a field of the last message, "content" or "reasoning_content", for the model to go
+	// on there (continue_final_message); "" = every message is complete. It excludes AddGenerationPrompt.
+	ContinueField string
 	// Tools is a JSON list of the functions that the model may call; nil = none.
 	Tools []byte
+	// Documents is a JSON list of what the model may look things up in; nil = none.
+	Documents []byte
 	// Vars are further variables of the template as a JSON object, for example {"enable_thinking": false}; nil = none.
 	Vars []byte
 	// Now is the clock of templates that tell the date; nil = time.Now.
@@ -42,11 +47,15 @@ type chatTemplate struct {
 	err error
 }
 
-const defaultTemplate = "default"
+const (
+	defaultTemplate = "default"
+	toolTemplate    = "tool_use"
+)
 
 // readTemplates reads the chat templates: chat_template.jinja, chat_template.json, or tokenizer_config.json, which has one or
 // a list with names.
 func (t *Tokenizer) readTemplates(files Files, c *config) {
+	t.chosen = -1
 	if data, ok := files(templateFile); ok {
 		t.addTemplate(defaultTemplate, string(data))
 		return
@@ -129,11 +138,11 @@ func (t *Tokenizer) render(messages []Message, o ChatOptions) (none jinja.Text, 
 	if len(t.templates) == 0 {
 		return none, ErrNoTemplate
 	}
-	chosen := t.templates[t.chosen]
+	chosen := t.template(o.Tools != nil)
 	if chosen.err != nil {
 		return none, fmt.Errorf("chat template: %w", chosen.err)
 	}
-	vars, err := t.variables(messages, &o)
+	c, err := t.conversation(messages, &o, chosen.Source)
 	if err != nil {
 		return none, err
 	}
@@ -141,7 +150,7 @@ func (t *Tokenizer) render(messages []Message, o ChatOptions) (none jinja.Text, 
 	if now == nil {
 		now = time.Now
 	}
-	text, err := chosen.Render(vars, now)
+	text, err := chosen.Render(c.vars, now)
 	var raised *jinja.Raised
 	if errors.As(err, &raised) {
 		return none, fmt.Errorf("%w: %w", pack.ErrUnsupported, raised)
@@ -149,50 +158,25 @@ func (t *Tokenizer) render(messages []Message, o ChatOptions) (none jinja.Text, 
 	if err != nil {
 		return none, fmt.Errorf("chat template: %w", err)
 	}
+	if o.ContinueField != "" {
+		return c.cut(text)
+	}
 	return text, nil
 }
 
-// variables are what a template sees.
-func (t *Tokenizer) variables(messages []Message, o *ChatOptions) (*jinja.Dict, error) {
-	vars := &jinja.Dict{}
-	for role, token := range t.roles {
-		vars.Set(role, token)
-	}
-	list := make([]jinja.Value, len(messages))
-	for i, m := range messages {
-		d := &jinja.Dict{}
-		d.Set("role", jinja.NewInput(m.Role))
-		d.Set("content", jinja.NewInput(m.Content))
-		if err := setAll(d, m.More, fmt.Sprintf("message %d", i)); err != nil {
-			return nil, err
+// template is the one that was chosen; of several that nobody chose from, the one for tools or the default.
+func (t *Tokenizer) template(tools bool) *chatTemplate {
+	for i := range t.templates {
+		if name := t.templates[i].name; t.chosen < 0 && (name == toolTemplate && tools || name == defaultTemplate && !tools) {
+			return &t.templates[i]
 		}
-		list[i] = d
 	}
-	vars.Set("messages", jinja.NewList(list))
-	vars.Set("add_generation_prompt", o.AddGenerationPrompt)
-	if o.Tools != nil {
-		v, err := jsonread.Parse(o.Tools, maxSmallFile)
-		if err != nil {
-			return nil, fmt.Errorf("tools: %w", err)
+	for i := range t.templates {
+		if t.chosen < 0 && t.templates[i].name == defaultTemplate {
+			return &t.templates[i]
 		}
-		vars.Set("tools", jinja.FromJSON(v))
 	}
-	return vars, setAll(vars, o.Vars, "variables")
-}
-
-// setAll sets the members of a JSON object.
-func setAll(d *jinja.Dict, object []byte, what string) error {
-	if object == nil {
-		return nil
-	}
-	v, err := jsonread.Parse(object, maxSmallFile)
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	for i := range v.Members {
-		d.Set(v.Members[i].Key, jinja.FromJSON(&v.Members[i].Value))
-	}
-	return nil
+	return &t.templates[max(t.chosen, 0)]
 }
 
 // endOfTurn returns the token with which the template ends what the assistant says: the first thing behind it, when that is

@@ -81,7 +81,7 @@ func TestTools(t *testing.T) {
 	tools := []byte(`[{"type":"function","function":{"name":"get_weather","description":"Get \"weather\" é","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}]`)
 	messages := []Message{
 		{Role: "user", Content: "Hi"},
-		{Role: "assistant", More: []byte(`{"tool_calls":[{"type":"function","function":{"name":"get_weather","arguments":{"unit":"C","city":"Paris"}}}]}`)},
+		{Role: "assistant", More: []byte(`{"content":"","tool_calls":[{"type":"function","function":{"name":"get_weather","arguments":{"unit":"C","city":"Paris"}}}]}`)},
 		{Role: "tool", Content: `{"t": 12}`},
 	}
 	for name, want := range map[string]string{
@@ -156,10 +156,13 @@ func TestTemplateSources(t *testing.T) {
 	if names := tok.ChatTemplates(); !slices.Equal(names, []string{"default", "tool_use"}) {
 		t.Errorf("%v", names)
 	}
+	if text, err := tok.Chat(hello, ChatOptions{Tools: []byte("[]")}); err != nil || text != "second" { // nobody has chosen
+		t.Errorf("%q, %v", text, err)
+	}
 	if err := tok.UseTemplate("tool_use"); err != nil {
 		t.Error(err)
 	}
-	if text, err := tok.Chat(nil, ChatOptions{}); err != nil || text != "second" {
+	if text, err := tok.Chat(hello, ChatOptions{}); err != nil || text != "second" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if err := tok.UseTemplate("rag"); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "tool_use") {
@@ -168,13 +171,15 @@ func TestTemplateSources(t *testing.T) {
 	if err := tok.SetTemplate("third {{ x }}"); err != nil {
 		t.Error(err)
 	}
-	if text, err := tok.Chat(nil, ChatOptions{Vars: []byte(`{"x": [1, "a"]}`)}); err != nil || text != "third [1, 'a']" {
+	if text, err := tok.Chat(hello, ChatOptions{Vars: []byte(`{"x": [1, "a"]}`)}); err != nil || text != "third [1, 'a']" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if err := tok.SetTemplate("{% include 'x' %}"); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "include") {
 		t.Errorf("%v", err)
 	}
 }
+
+var hello = []Message{{Role: "user", Content: "Hello."}}
 
 // TestBrokenTemplate: a template that cannot be used is an error of Chat that names the construct, not of Load.
 func TestBrokenTemplate(t *testing.T) {
@@ -189,15 +194,18 @@ func TestBrokenTemplate(t *testing.T) {
 		"{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}": {pack.ErrLimit, "work"},
 	} {
 		tok := mustLoad(t, files(tokenizerJSON, small{}.json(), templateFile, template))
-		if _, err := tok.Chat(nil, ChatOptions{}); !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.word) {
+		if _, err := tok.Chat(hello, ChatOptions{}); !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.word) {
 			t.Errorf("%s: %v", template, err)
 		}
 	}
 	tok := mustLoad(t, files(tokenizerJSON, small{}.json(), templateFile, "x"))
 	for what, o := range map[string]ChatOptions{"tools": {Tools: []byte("[")}, "variables": {Vars: []byte("{,}")}} {
-		if _, err := tok.Chat(nil, o); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), what) {
+		if _, err := tok.Chat(hello, o); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+	if _, err := tok.Chat(nil, ChatOptions{}); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "without messages") {
+		t.Errorf("%v", err)
 	}
 	if _, err := tok.Chat([]Message{{More: []byte("x")}}, ChatOptions{}); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "message 0") {
 		t.Errorf("%v", err)

@@ -36,7 +36,7 @@ type Tokenizer struct {
 	roles     map[string]string // special tokens by role: "bos_token" …
 	stops     []int
 	templates []chatTemplate
-	chosen    int
+	chosen    int // index of templates; −1: nobody has chosen
 }
 
 // wordModel turns one word into tokens.

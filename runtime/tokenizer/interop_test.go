@@ -1,0 +1,116 @@
+package tokenizer
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/lowpack/lowpack/internal/interop"
+	"github.com/lowpack/lowpack/internal/shared"
+)
+
+const chatAnswers = "testdata/chat.json"
+
+// publishedTemplates are the chat templates that lie beside the checkout.
+func publishedTemplates(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(shared.Path(t, "data/chat-templates"), "*.jinja"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no templates: %v", err)
+	}
+	return paths
+}
+
+// TestInteropChat renews what transformers renders.
+func TestInteropChat(t *testing.T) {
+	paths := append([]string{shared.Testdata(t, "tiny-bitnet/tokenizer_config.json")}, publishedTemplates(t)...)
+	interop.Recorded(t, chatAnswers, interop.Python(t, "transformers", "testdata/chat.py", paths...))
+}
+
+// chatCase is a conversation of testdata/chat.py.
+type chatCase struct {
+	Messages         []json.RawMessage
+	Tools, Documents json.RawMessage
+	Vars             json.RawMessage
+	Prompt           bool   `json:"add_generation_prompt"`
+	Continue         string `json:"continue"`
+}
+
+func (c *chatCase) render(t *testing.T, template string) (string, error) {
+	t.Helper()
+	tok := mustLoad(t, files(tokenizerJSON, small{}.json(), configJSON, `{"bos_token":"<s>","eos_token":"</s>"}`, templateFile, template))
+	messages := make([]Message, len(c.Messages))
+	for i, raw := range c.Messages {
+		messages[i].More = raw
+	}
+	return tok.Chat(messages, ChatOptions{
+		AddGenerationPrompt: c.Prompt, ContinueField: c.Continue, Tools: c.Tools, Documents: c.Documents, Vars: c.Vars,
+		Now: func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) },
+	})
+}
+
+// chatAnswersFile is testdata/chat.json: what apply_chat_template of transformers renders; null where it refuses.
+type chatAnswersFile struct {
+	Cases []chatCase
+	Own   map[string]struct {
+		Template string
+		Rendered []*string
+	}
+	Published map[string][]*string // digests
+}
+
+// TestChatAgainstTransformers: conversations go through the same changes as in apply_chat_template, and templates written for
+// them say the same or fail both.
+func TestChatAgainstTransformers(t *testing.T) {
+	var f chatAnswersFile
+	unmarshal(t, chatAnswers, &f)
+	for name, own := range f.Own {
+		for i := range f.Cases {
+			got, err := f.Cases[i].render(t, own.Template)
+			switch want := own.Rendered[i]; {
+			case (want == nil) != (err != nil):
+				t.Errorf("%s, case %d %s\ngot %q, %v", name, i, f.Cases[i].Messages, got, err)
+			case want != nil && got != *want:
+				t.Errorf("%s, case %d %s\ngot  %q\nwant %q", name, i, f.Cases[i].Messages, got, *want)
+			}
+		}
+	}
+	var bundled struct {
+		Template string `json:"chat_template"`
+	}
+	unmarshal(t, shared.Testdata(t, "tiny-bitnet/tokenizer_config.json"), &bundled)
+	f.check(t, "tiny-bitnet", bundled.Template)
+	if len(f.Own) < 5 || len(f.Cases) < 100 {
+		t.Errorf("%d templates, %d conversations", len(f.Own), len(f.Cases))
+	}
+}
+
+// TestPublishedTemplatesAgainstTransformers is the same for templates of published models.
+func TestPublishedTemplatesAgainstTransformers(t *testing.T) {
+	var f chatAnswersFile
+	unmarshal(t, chatAnswers, &f)
+	for _, path := range publishedTemplates(t) {
+		f.check(t, filepath.Base(path), string(readFile(t, path)))
+	}
+}
+
+// check holds what a template renders against the digests of what it shall.
+func (f *chatAnswersFile) check(t *testing.T, name, template string) {
+	t.Helper()
+	if len(f.Published[name]) != len(f.Cases) {
+		t.Errorf("%s was not recorded", name)
+		return
+	}
+	for i := range f.Cases {
+		got, err := f.Cases[i].render(t, template)
+		switch want := f.Published[name][i]; {
+		case (want == nil) != (err != nil):
+			t.Errorf("%s, case %d %s\ngot %q, %v; transformers refuses: %v", name, i, f.Cases[i].Messages, got, err, want == nil)
+		case want != nil && fmt.Sprintf("%x", sha256.Sum256([]byte(got)))[:16] != *want:
+			t.Errorf("%s, case %d %s renders another text: %q", name, i, f.Cases[i].Messages, got)
+		}
+	}
+}
