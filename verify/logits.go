@@ -9,13 +9,21 @@ import (
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
-// checkLogits is level logits: the engine gives the golden logits, once with all sequences in one batch and once token by
-// token, so that both the matrix–matrix and the matrix–vector kernels have their part in it.
+// checkLogits is level logits: the engine gives the golden logits, and its attention is right behind texts of any length.
 func (s *session) checkLogits() error {
 	if s.described == nil {
 		s.skip(Logits, "logits", "the file holds weights without a model")
 		return nil
 	}
+	if err := s.checkSequences(); err != nil || s.report.Failed() > 0 {
+		return err
+	}
+	return s.checkAttention()
+}
+
+// checkSequences compares logits with the golden ones: all sequences in one batch, in several passes, and token by token, so
+// that both the matrix–matrix and the matrix–vector kernels have their part in it.
+func (s *session) checkSequences() error {
 	rows, err := s.logits()
 	if err != nil {
 		return s.finding(Logits, "logits", "reference", err)
@@ -29,13 +37,18 @@ func (s *session) checkLogits() error {
 	for _, way := range []struct {
 		group string
 		run   func(*runner) error
-	}{{"all sequences in one batch", (*runner).batched}, {"token by token", (*runner).single}} {
-		r := &runner{session: s, group: way.group, texts: texts}
+		batch int
+	}{
+		{"all sequences in one batch", (*runner).batched, 0},
+		{"in passes of few tokens", (*runner).batched, 7}, // as prompts are cut that are longer than a pass
+		{"token by token", (*runner).single, 0},
+	} {
+		r := &runner{session: s, group: way.group, texts: texts, batch: way.batch}
 		if err := r.check(way.run); err != nil {
 			return err
 		}
 		if s.report.Failed() > 0 {
-			return nil // the second way would say the same again
+			return nil // the next way would say the same again
 		}
 	}
 	return s.checkFiltered(texts)
@@ -73,6 +86,7 @@ type runner struct {
 	group  string
 	texts  [][]golden.Logits
 	top    int // engine.Chunk.Top
+	batch  int // engine.Options.Batch
 	engine *engine.Engine
 	seqs   []*engine.Sequence
 	done   int64
@@ -96,7 +110,7 @@ func (r *runner) start() (err error) {
 	for _, t := range r.texts {
 		longest = max(longest, len(t))
 	}
-	r.engine, err = engine.New(r.file, engine.Options{Threads: r.Threads, Context: longest, Sequences: len(r.texts)})
+	r.engine, err = engine.New(r.file, engine.Options{Threads: r.Threads, Context: longest, Sequences: len(r.texts), Batch: r.batch})
 	if err != nil {
 		return err
 	}

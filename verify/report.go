@@ -51,6 +51,7 @@ type Coverage struct {
 	AllRows   int64 `json:"all_rows"`  // of packed tensors in the file
 	Positions int   `json:"positions"` // whose logits were compared
 	Sequences int   `json:"sequences"` // that these are of
+	Context   int   `json:"context"`   // positions behind which attention was compared, with every format of the cache
 }
 
 // list is what text and JUnit say, one fact each.
@@ -58,6 +59,7 @@ func (c *Coverage) list() []string {
 	return []string{
 		fmt.Sprintf("products of %d of %d rows", c.Rows, c.AllRows),
 		fmt.Sprintf("logits of %d positions in %d sequences", c.Positions, c.Sequences),
+		fmt.Sprintf("attention to %d positions", c.Context),
 	}
 }
 

@@ -38,7 +38,7 @@ digest  kept tensors and files  2 passed
 digest  golden outputs          1 passed
 codes   codes                   3 passed
 codes   scales                  3 passed
-coverage: products of 0 of 73 rows; logits of 0 positions in 0 sequences
+coverage: products of 0 of 73 rows; logits of 0 positions in 0 sequences; attention to 0 positions
 PASS (weights only; no model)  FILE: 17 passed
 `, text()); d != "" {
 		t.Error(d)
@@ -56,7 +56,7 @@ digest  kept tensors and files  2 passed
 digest  golden outputs          1 passed
 codes   all checks              skipped: a level before this one failed
 digest: b.weight.packed: rule F17: SHA-256 is NEW, the manifest says OLD: the bytes are not those that were written
-coverage: products of 0 of 73 rows; logits of 0 positions in 0 sequences
+coverage: products of 0 of 73 rows; logits of 0 positions in 0 sequences; attention to 0 positions
 FAIL  FILE: 10 passed, 1 failed, 1 skipped
 `, sums.Replace(text())); d != "" {
 		t.Error(d)
@@ -66,7 +66,7 @@ FAIL  FILE: 10 passed, 1 failed, 1 skipped
 // TestCoverage: what the golden outputs cover is said in every form, also where it is not all.
 func TestCoverage(t *testing.T) {
 	r := run(t, file(t, tinyModel(t)), Options{})
-	want := Coverage{Rows: 2 * (24 + 8 + 8 + 24 + 40 + 40 + 24), AllRows: 2 * (24 + 8 + 8 + 24 + 40 + 40 + 24), Positions: 89, Sequences: 3}
+	want := Coverage{Rows: 2 * (24 + 8 + 8 + 24 + 40 + 40 + 24), AllRows: 2 * (24 + 8 + 8 + 24 + 40 + 40 + 24), Positions: 89, Sequences: 3, Context: 64}
 	if d := cmp.Diff(want, r.Coverage); d != "" {
 		t.Error(d)
 	}
@@ -77,7 +77,7 @@ func TestCoverage(t *testing.T) {
 	var text, junit bytes.Buffer
 	r.Text(&text)
 	r.JUnit(&junit)
-	for _, fact := range []string{"products of 336 of 336 rows", "logits of 89 positions in 3 sequences"} {
+	for _, fact := range []string{"products of 336 of 336 rows", "logits of 89 positions in 3 sequences", "attention to 64 positions"} {
 		if !strings.Contains(text.String(), fact) || !strings.Contains(junit.String(), fact) {
 			t.Errorf("%q is not said", fact)
 		}

@@ -30,8 +30,7 @@ const pageBytes = 32 << 10
 // page is the rows of a page of one head.
 func (e *Engine) page() int {
 	const block = tensor.CacheBlock
-	_, row := e.opt.Cache.Row(e.desc.HeadDim)
-	return max(1, min(pageBytes/row, e.opt.Context+block-1)/block) * block
+	return min(PageRows(e.opt.Cache, e.desc.HeadDim), (e.opt.Context+block-1)/block*block)
 }
 
 // cacheBytes is the size of the cache of one sequence. A float64 holds what overflows an int.

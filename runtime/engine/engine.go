@@ -90,13 +90,21 @@ func build(v packed.View, d *model.Description, o Options) (*Engine, error) {
 		e.Close()
 		return nil, err
 	}
-	if err := e.allocate(); err != nil {
-		e.Close()
+	if err := e.start(); err != nil {
 		return nil, err
 	}
-	e.pool = kernel.NewPool(o.Threads)
-	e.close = append(e.close, e.pool.Close)
 	return e, nil
+}
+
+// start makes memory and workers for what is loaded.
+func (e *Engine) start() error {
+	if err := e.allocate(); err != nil {
+		e.Close()
+		return err
+	}
+	e.pool = kernel.NewPool(e.opt.Threads)
+	e.close = append(e.close, e.pool.Close)
+	return nil
 }
 
 // complete fills in the defaults and refuses what cannot be.

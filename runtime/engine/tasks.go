@@ -19,10 +19,16 @@ func (k *enterTask) Do(from, to int) {
 		if d.EmbedScale != 0 {
 			tensor.Times(h, d.EmbedScale)
 		}
-		p.rope[0].At(p.tokens[t].pos, p.turns[t][0])
-		if d.Rope.LocalTheta != 0 {
-			p.rope[1].At(p.tokens[t].pos, p.turns[t][1])
-		}
+		k.rotation(t)
+	}
+}
+
+// rotation computes the rotations of token t.
+func (e *Engine) rotation(t int) {
+	p := &e.pass
+	p.rope[0].At(p.tokens[t].pos, p.turns[t][0])
+	if e.desc.Rope.LocalTheta != 0 {
+		p.rope[1].At(p.tokens[t].pos, p.turns[t][1])
 	}
 }
 

@@ -107,27 +107,33 @@ func (p *pass) attention(layer int, b *block) error {
 		}
 	}
 	o := make([][]float32, len(p.h))
-	for t, at := range p.at {
-		if err = p.heads(t, qkv[0][t], b.qNorm, b); err == nil {
-			err = p.heads(t, qkv[1][t], b.kNorm, b)
-		}
-		if err != nil {
+	for t := range p.at {
+		if err = p.join(t, layer, b, qkv[0][t], qkv[1][t], qkv[2][t]); err != nil {
 			return err
 		}
-		var kv [2][]stored
-		for i := range kv {
-			var ok bool
-			if kv[i], ok = store(p.cache, qkv[1+i][t], p.d.HeadDim); !ok {
-				return p.notFinite(t, "a key or value")
-			}
-		}
-		at.seq.keys[layer] = append(at.seq.keys[layer], kv[0])
-		at.seq.values[layer] = append(at.seq.values[layer], kv[1])
 		if o[t], err = p.attendAll(t, layer, b, qkv[0][t]); err != nil {
 			return err
 		}
 	}
 	return p.residual(o, b.attnSubNorm, &b.o, b.attnPostNorm)
+}
+
+// join turns the query and key of a token, and brings key and value into the cache (step 2 of the forward pass).
+func (p *pass) join(t, layer int, b *block, q, k, v []float32) error {
+	if err := p.heads(t, q, b.qNorm, b); err != nil {
+		return err
+	}
+	if err := p.heads(t, k, b.kNorm, b); err != nil {
+		return err
+	}
+	keys, ok := store(p.cache, k, p.d.HeadDim)
+	values, fine := store(p.cache, v, p.d.HeadDim)
+	if !ok || !fine {
+		return p.notFinite(t, "a key or value")
+	}
+	seq := p.at[t].seq
+	seq.keys[layer], seq.values[layer] = append(seq.keys[layer], keys), append(seq.values[layer], values)
+	return nil
 }
 
 // heads normalizes and rotates the heads of a query or key in place.

@@ -38,10 +38,7 @@ func New(v packed.View, d *model.Description) (*Model, error) {
 	if err := checkConfig(d); err != nil {
 		return nil, err
 	}
-	m := &Model{d: d, act: activations[d.Activation], scale: d.AttnScale, cache: CacheF32, blocks: make([]block, len(d.Blocks))}
-	if m.scale == 0 {
-		m.scale = 1 / sqrt(float32(d.HeadDim))
-	}
+	m := &Model{d: d, act: activations[d.Activation], scale: scaleOf(d), cache: CacheF32, blocks: make([]block, len(d.Blocks))}
 	var err error
 	if m.embed, err = openFloats(v, d.Embed, d.Vocab, d.Hidden); err != nil {
 		return nil, err
@@ -128,11 +125,23 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 			return out, err
 		}
 	}
-	out.rope = newRope(d.Rope, b.Local)
-	if b.Local {
-		out.window = d.SlidingWindow
-	}
+	out.rope, out.window = newRope(d.Rope, b.Local), windowOf(d, b)
 	return out, nil
+}
+
+// scaleOf is what scores are multiplied by, windowOf the visible positions of a block, 0 for all (N18).
+func scaleOf(d *model.Description) float32 {
+	if d.AttnScale == 0 {
+		return 1 / sqrt(float32(d.HeadDim))
+	}
+	return d.AttnScale
+}
+
+func windowOf(d *model.Description, b *model.Block) int {
+	if b.Local {
+		return d.SlidingWindow
+	}
+	return 0
 }
 
 // openNorm reads the weights of a norm, as 1 + w where the model asks for it (N13).

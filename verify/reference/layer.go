@@ -1,0 +1,45 @@
+package reference
+
+import (
+	"slices"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+)
+
+// Layer is the attention of one layer, with a sequence of its own (steps 2 and 3 of the forward pass, up to o).
+type Layer struct{ pass }
+
+// NewLayer makes the attention of a layer of the model that d describes, with a format of the cache.
+func NewLayer(v packed.View, d *model.Description, layer int, cache string) (*Layer, error) {
+	if err := checkConfig(d); err != nil {
+		return nil, err
+	}
+	from := &d.Blocks[layer]
+	m, b := &Model{d: d, scale: scaleOf(d), blocks: make([]block, 1)}, block{rope: newRope(d.Rope, from.Local), window: windowOf(d, from)}
+	m, err := m.WithCache(cache)
+	if err != nil {
+		return nil, err
+	}
+	if b.qNorm, err = openNorm(v, d, from.QNorm, d.HeadDim); err != nil {
+		return nil, err
+	}
+	if b.kNorm, err = openNorm(v, d, from.KNorm, d.HeadDim); err != nil {
+		return nil, err
+	}
+	m.blocks[0] = b
+	return &Layer{pass{Model: m, at: []place{{seq: m.NewSequence()}}}}, nil
+}
+
+// Append appends a token, given the outputs of the query, key and value linears, [Heads + 2·KVHeads][HeadDim], and returns
+// its attention, [Heads][HeadDim], if it is wanted.
+func (l *Layer) Append(in []float32, wanted bool) (out []float32, err error) {
+	at, q, kv := &l.at[0], l.d.Heads*l.d.HeadDim, l.d.KVHeads*l.d.HeadDim
+	at.pos = at.seq.n
+	at.seq.n++
+	query, keys := slices.Clone(in[:q]), slices.Clone(in[q:]) // keys and values stay, and all are rotated in place
+	if err := l.join(0, 0, &l.blocks[0], query, keys[:kv], keys[kv:]); err != nil || !wanted {
+		return nil, err
+	}
+	return l.attendAll(0, 0, &l.blocks[0], query)
+}
