@@ -68,21 +68,6 @@ func (f *File) open() (err error) {
 	return err
 }
 
-func checkTarget(target string) error {
-	info, err := os.Lstat(target)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil
-	case err != nil:
-		return Failed(err)
-	case info.Mode()&os.ModeSymlink != 0:
-		return fmt.Errorf("%s is a symbolic link, which would be replaced; name the file that it points to", target)
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s exists and is no regular file (%s)", target, info.Mode().Type())
-	}
-	return nil
-}
-
 // Target is the path of the file once it is committed.
 func (f *File) Target() string { return filepath.Join(f.dir, f.name) }
 
@@ -187,7 +172,7 @@ func (f *File) hidden() string {
 
 const suffix = ".partial"
 
-func (f *File) prefix() string { return "." + f.name + "." }
+func (f *File) prefix() string { return hiddenPrefix(f.name) + "." }
 
 // sweep removes what a crashed process left behind for the same target. It is done as well as it can be: an obstacle
 // here is no reason not to write.

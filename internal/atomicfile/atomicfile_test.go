@@ -196,7 +196,7 @@ func TestTargets(t *testing.T) {
 		t.Skip(err)
 	}
 	for target, want := range map[string]string{
-		dir:                                  "no regular file",
+		dir:                                  "is not a regular file",
 		link:                                 "symbolic link",
 		filepath.Join(dir, "absent", "file"): "no such file",
 		filepath.Join(file, "file"):          "not a directory",

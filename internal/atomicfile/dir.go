@@ -27,7 +27,7 @@ func CreateDir(fs FS, target string) (*Dir, error) {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return nil, Failed(err)
 	}
-	d := &Dir{fs: fs, target: target, Path: filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+suffix)}
+	d := &Dir{fs: fs, target: target, Path: filepath.Join(filepath.Dir(target), hiddenPrefix(filepath.Base(target))+suffix)}
 	for {
 		err := fs.Mkdir(d.Path)
 		if err == nil {

@@ -44,5 +44,5 @@ func DropResume(target string) bool {
 
 // ResumePath is where the unfinished file of a target is kept.
 func ResumePath(target string) string {
-	return filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+".resume")
+	return filepath.Join(filepath.Dir(target), hiddenPrefix(filepath.Base(target))+".resume")
 }
