@@ -69,13 +69,13 @@ func (s *step) stored() []string {
 	return []string{s.entry.Name + packed.PackedSuffix, s.entry.Name + packed.ScaleSuffix}
 }
 
-// maxParts bounds the number of parts of a conversion.
-const maxParts = 4096
+// MaxParts bounds the number of parts of a conversion.
+const MaxParts = 4096
 
 // checkPart refuses a part that does not exist.
 func checkPart(part, parts int) error {
-	if parts < 0 || parts > maxParts || parts == 0 && part != 0 || parts > 0 && (part < 1 || part > parts) {
-		return fmt.Errorf("%w: part %d of %d; there are at most %d parts, counted from 1", pack.ErrUnsupported, part, parts, maxParts)
+	if parts < 0 || parts > MaxParts || parts == 0 && part != 0 || parts > 0 && (part < 1 || part > parts) {
+		return fmt.Errorf("%w: part %d of %d; there are at most %d parts, counted from 1", pack.ErrUnsupported, part, parts, MaxParts)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -33,10 +34,10 @@ a text; and how long and how much memory the first token takes.
   lowpack bench kernels --layout vnni4i --tokens 1,128
   lowpack bench machine`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "prompt", Value: "128,512", Usage: "tokens of the prompts to read, as a `LIST`"},
-			&cli.IntFlag{Name: "generate", Value: 128, Usage: "tokens to generate: `N` per sequence"},
-			&cli.StringFlag{Name: "batch", Value: "1,8,32", Usage: "sequences to generate at once, as a `LIST`"},
-			&cli.StringFlag{Name: "context", Value: "128,2048,8000", Usage: "tokens in front of those that are timed, as a `LIST`"},
+			&cli.StringFlag{Name: "prompt", Value: "128,512", Usage: "prefill: tokens per prompt, as a `LIST`"},
+			between(1, maxTokens, &cli.IntFlag{Name: "generate", Value: 128, Usage: "decode `N` tokens per sequence"}),
+			&cli.StringFlag{Name: "batch", Value: "1,8,32", Usage: "decode: sequences at once, as a `LIST`"},
+			&cli.StringFlag{Name: "context", Value: "128,2048,8000", Usage: "decode: tokens in front of those that are timed (context depth), as a `LIST`"},
 		}, benchFlags()...),
 		Action:      runBench,
 		Subcommands: []*cli.Command{benchKernelsCommand(), benchMachineCommand()},
@@ -52,15 +53,21 @@ the exit code is 3. A kernel whose result is wrong has no figures, and the exit 
 func benchFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "threads", Value: "1,0", Usage: "threads that compute, as a `LIST`; 0 = one per CPU"},
-		&cli.Float64Flag{Name: "max-spread", Value: 10, Usage: "more than `PERCENT` between the quartiles is noise"},
-		&cli.StringFlag{Name: "svg", Usage: "draw a chart of the results to `FILE`", TakesFile: true},
+		number(0, true, math.MaxFloat32, &cli.Float64Flag{Name: "max-spread", Value: 10, Usage: "more than `PERCENT` between the quartiles is noise"}),
+		besideFlag("svg", "draw a chart of the results to `FILE`"),
 		jsonFlag(),
 	}
 }
 
 // benchTime is the flag of measurements that can be repeated at will.
 func benchTime() cli.Flag {
-	return &cli.DurationFlag{Name: "time", Value: 250 * time.Millisecond, Usage: "repeat each measurement for this `DURATION`"}
+	return &cli.DurationFlag{Name: "time", Value: 250 * time.Millisecond, Usage: "repeat each measurement for this `DURATION`",
+		Action: func(_ *cli.Context, d time.Duration) error {
+			if d <= 0 || d > time.Hour {
+				return usagef("invalid --time %v: must be above 0 and at most 1h", d)
+			}
+			return nil
+		}}
 }
 
 func benchMeter(c *cli.Context, p *progress) bench.Meter {
@@ -85,9 +92,6 @@ func runBench(c *cli.Context) error {
 		if *list, err = intList(c, name); err != nil {
 			return err
 		}
-	}
-	if o.Generate < 1 {
-		return usagef("--generate %d: it is a number of tokens, 1 or more", o.Generate)
 	}
 	r, err := bench.Model(c.Context, name, o)
 	p.done()
@@ -124,16 +128,18 @@ func showBench[R measured](c *cli.Context, r R, failed error, show func(io.Write
 	return failed
 }
 
+// listBounds are the least and the largest number in a flag that is a list.
+var listBounds = map[string][2]int{
+	"threads": {0, maxThreads}, "prompt": {1, maxTokens}, "batch": {1, 1 << 10}, "context": {1, maxTokens}, "tokens": {1, 1 << 16},
+}
+
 // intList reads a flag that is a list of numbers, such as 1,8,32.
 func intList(c *cli.Context, name string) (list []int, err error) {
 	for _, s := range strings.Split(c.String(name), ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
-		least := 1
-		if name == "threads" {
-			least = 0
-		}
-		if err != nil || n < least {
-			return nil, usagef("--%s %q: it is a list of numbers of %d or more, such as 1,8", name, c.String(name), least)
+		b := listBounds[name]
+		if err != nil || n < b[0] || n > b[1] {
+			return nil, usagef("invalid value %q for --%s: want a list of integers between %d and %d, such as 1,8", c.String(name), name, b[0], b[1])
 		}
 		list = append(list, n)
 	}

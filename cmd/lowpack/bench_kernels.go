@@ -34,7 +34,7 @@ limit of multiplication.
 			someOf(&cli.StringSliceFlag{Name: "layout", Usage: "measure all kernels that serve the layout `NAME`; may be repeated"}, layoutNames()...),
 			like(&cli.StringFlag{Name: "isa", Usage: "measure kernels of these instruction sets only, a `LIST` such as avx2,generic", DefaultText: "all of this CPU"}, words(kernel.Available())...),
 			&cli.StringSliceFlag{Name: "shape", Value: cli.NewStringSlice("2560x2560"), Usage: "multiply matrices of `MxK`: M output and K input features; may be repeated"},
-			counting(&cli.IntFlag{Name: "group", Usage: "give every `N` columns of a row a scale", DefaultText: "sums of rows, not scaled"}),
+			between(0, pack.MaxDim, &cli.IntFlag{Name: "group", Usage: "group-wise scales, one per `N` columns of a row", DefaultText: "sums of rows, not scaled"}),
 			&cli.StringFlag{Name: "tokens", Value: "1,8,128", Usage: "vectors to multiply by at once, as a `LIST`"},
 			benchTime(),
 		}, benchFlags()...),
@@ -66,7 +66,7 @@ func runBenchKernels(c *cli.Context) error {
 		for _, name := range strings.Split(list, ",") {
 			isa := kernel.ISA(strings.TrimSpace(name))
 			if !kernel.Have(isa) {
-				return usagef("--isa %s: this CPU or build has %v", isa, kernel.Available())
+				return usagef("invalid --isa %q: must be one of %s%s", isa, strings.Join(words(kernel.Available()), ", "), didYouMean(string(isa), words(kernel.Available())))
 			}
 			o.ISAs = append(o.ISAs, isa)
 		}
@@ -82,7 +82,7 @@ func parseShape(s string) (shape pack.Shape, err error) {
 	shape.M, errM = strconv.Atoi(m)
 	shape.K, errK = strconv.Atoi(k)
 	if errM != nil || errK != nil || shape.Check() != nil {
-		return shape, usagef("--shape %q: it is two numbers from 1 to %d, such as 2560x6912", s, pack.MaxDim)
+		return shape, usagef("invalid value %q for --shape: want MxK, two integers between 1 and %d, such as 2560x6912", s, pack.MaxDim)
 	}
 	return shape, nil
 }

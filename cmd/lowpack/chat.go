@@ -9,13 +9,18 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// chat holds a conversation: one line of standard input is one message of the user. It ends with the input.
-func (s *session) chat(c *cli.Context, r engine.Request) error {
+// longestLine of standard input in a conversation, in bytes.
+const longestLine = 1 << 20
+
+// chat holds a conversation: first, if there is one, and then each line of standard input is a message of the user. It
+// ends with the input.
+func (s *session) chat(c *cli.Context, r engine.Request, first string) error {
 	if name := c.String("chat-template"); name != "" {
 		if err := useTemplate(s.Tokenizer, name); err != nil {
 			return err
@@ -27,8 +32,23 @@ func (s *session) chat(c *cli.Context, r engine.Request) error {
 	}
 	prompting := isTerminal(c.App.Reader)
 	lines := bufio.NewScanner(c.App.Reader)
-	lines.Buffer(nil, 1<<20)
+	lines.Buffer(nil, longestLine)
 	var past []int // tokens of the sequence
+	say := func(text string) error {
+		messages = append(messages, tokenizer.Message{Role: "user", Content: text})
+		answer, tokens, err := s.answer(c, r, messages, past)
+		if err != nil {
+			return filerr.Named(s.path, err)
+		}
+		messages = append(messages, tokenizer.Message{Role: "assistant", Content: answer})
+		past = tokens
+		return nil
+	}
+	if first != "" {
+		if err := say(first); err != nil {
+			return err
+		}
+	}
 	for {
 		if prompting {
 			fmt.Fprint(c.App.ErrWriter, "> ")
@@ -39,18 +59,18 @@ func (s *session) chat(c *cli.Context, r engine.Request) error {
 		if strings.TrimSpace(lines.Text()) == "" {
 			continue
 		}
-		messages = append(messages, tokenizer.Message{Role: "user", Content: lines.Text()})
-		answer, tokens, err := s.answer(c, r, messages, past)
-		if err != nil {
+		if err := say(lines.Text()); err != nil {
 			return err
 		}
-		messages = append(messages, tokenizer.Message{Role: "assistant", Content: answer})
-		past = tokens
 	}
 	if prompting {
 		fmt.Fprintln(c.App.ErrWriter)
 	}
-	return lines.Err()
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return usagef("a line of standard input is longer than %d bytes", longestLine)
+	} else {
+		return filerr.Named("standard input", err)
+	}
 }
 
 // answer renders the conversation, computes what the sequence does not hold yet and streams the reply.
@@ -88,7 +108,7 @@ func useTemplate(t *tokenizer.Tokenizer, name string) error {
 	if slices.Contains(t.ChatTemplates(), name) {
 		return t.UseTemplate(name)
 	}
-	text, err := readSmall(name, 1<<20)
+	text, err := readSmall(name, maxWritten)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func TestComplete(t *testing.T) {
 		{"help ver|", "verify version"},
 		{"convert --pro|", "--provenance"},
 		{"convert dir --pro|", "--provenance"},
-		{"convert -|", "--output -o --layout --param --quant --scale --head --recipe --include --allow-lossy --golden --jobs --resume --part --dry-run --report --provenance --json --help"},
+		{"convert -|", "--output -o --layout --param --quant --scale --head --recipe --include --allow-lossy --golden --threads --jobs --resume --part --dry-run --report --provenance --json --help"},
 		{"convert |", ":files"},
 		{"convert --head |", "bf16 int8 int4 screen"},
 		{"convert --head in|", "int8 int4"},
@@ -50,7 +50,7 @@ func TestComplete(t *testing.T) {
 		{"verify f --report junit :|", ":files"},
 		{"verify f --report junit : x --le|", "--level"},
 		{"unpack -o |", ":dirs"},
-		{"run f --cache |", "f32 f16 i8"},
+		{"run f --kv-cache-type |", "f32 f16 i8"},
 		{"layouts tl|", "tl1 tl2"},
 		{"version |", ""},
 		{"bench k|", "kernels :files"},
@@ -58,7 +58,7 @@ func TestComplete(t *testing.T) {
 		{"bench --threads 1 kernels --sh|", "--shape"},
 		{"bench kernels |", ""},
 		{"completion |", "bash zsh fish"},
-		{"man bench |", "convert"},
+		{"man bench |", "pull"},
 	} {
 		line, _, _ := strings.Cut(c.line, "|")
 		got := strings.Join(completed(strings.Split(line, " ")...), " ")

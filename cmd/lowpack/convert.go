@@ -27,7 +27,7 @@ func convertCommand() *cli.Command {
 		UsageText: "lowpack convert CHECKPOINT -o FILE [flags]",
 		Description: `CHECKPOINT is a model directory in Hugging Face layout, a download-cache snapshot, a bare safetensors file, or ORG/NAME of
 a model on the hub (see lowpack pull).
-The packed file appears whole or not at all, and is the same byte for byte wherever and with however many jobs it is made.
+The packed file appears whole or not at all, and is the same byte for byte wherever and with however many threads it is made.
 
 A recipe (--recipe) has rules; the first whose pattern matches the name of a tensor decides about it:
   rules:
@@ -47,21 +47,21 @@ A recipe (--recipe) has rules; the first whose pattern matches the name of a ten
 func convertFlags() []cli.Flag {
 	flags := []cli.Flag{
 		outputFlag("write the packed `FILE`"),
-		oneOf(&cli.StringFlag{Name: "layout", Value: convert.DefaultLayout, Usage: "how codes become bytes: a `NAME` that lowpack layouts lists"}, layoutNames()...),
+		oneOf(&cli.StringFlag{Name: "layout", Value: convert.DefaultLayout, Usage: "weight layout `NAME` (see lowpack layouts)"}, layoutNames()...),
 		paramFlag(),
 		oneOf(&cli.StringFlag{Name: "quant", Value: convert.QuantAuto, Usage: "auto (what the checkpoint declares, or what its values are already), none, or a quantizer `NAME`: " + strings.Join(quantizerNames(), ", ")},
 			append([]string{convert.QuantAuto, convert.QuantNone}, quantizerNames()...)...),
-		like(&cli.StringFlag{Name: "scale", Action: checkScale, Usage: "what shares a scale, `KIND` tensor, row or group:N (columns)", DefaultText: "as the quantizer defines it"},
+		like(&cli.StringFlag{Name: "scale", Action: checkScale, Usage: "scale granularity `KIND`: tensor, row or group:N", DefaultText: "as the quantizer defines it"},
 			packed.ScaleTensor, packed.ScaleRow, packed.ScaleGroup+":"),
 		oneOf(&cli.StringFlag{Name: "head", Value: convert.HeadBF16, Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 or int4 (codes with a scale per row) or screen (as in the checkpoint, with int8 rows that find the largest logits, which are then exact)"},
 			convert.Heads...),
-		&cli.StringFlag{Name: "recipe", Usage: "YAML `FILE` with rules by tensor name", TakesFile: true},
+		inputFlag("recipe", "YAML `FILE` with rules by tensor name"),
 		&cli.StringSliceFlag{Name: "include", Usage: "quantize only tensors that match this `PATTERN`; may be repeated"},
 		&cli.BoolFlag{Name: "allow-lossy", Usage: "quantize floats that nothing declares to be low-bit"},
 		oneOf(&cli.StringFlag{Name: "golden", Value: string(golden.Full), Usage: "golden outputs to record, `MODE` none, kernel or full"},
 			words([]golden.Mode{golden.None, golden.Kernel, golden.Full})...),
-		jobsFlag("quantize"),
-		&cli.BoolFlag{Name: "resume", Usage: "continue what an interrupted conversion left, and leave what an interruption leaves"},
+		threadsFlag("convert"),
+		&cli.BoolFlag{Name: "resume", Usage: "resume an interrupted conversion, and keep partial state on interruption"},
 		&cli.StringFlag{Name: "part", Usage: "write only part `I/N` of the packed file, for lowpack merge"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and write nothing"},
 	}
@@ -95,7 +95,7 @@ func runConvert(c *cli.Context) error {
 	if target == "" && !c.Bool("dry-run") {
 		return usagef("convert needs -o FILE, or --dry-run")
 	}
-	beside, err := besideOf(c, target)
+	beside, err := besideOf(c)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func runConvert(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	options := convert.Options{Recipe: *recipe, Jobs: c.Int("jobs"), Report: beside.report != "", Resume: c.Bool("resume")}
+	options := convert.Options{Recipe: *recipe, Jobs: c.Int("threads"), Report: beside.report != "", Resume: c.Bool("resume")}
 	if options.Part, options.Parts, err = partOf(c); err != nil {
 		return err
 	}
@@ -143,8 +143,8 @@ func partOf(c *cli.Context) (part, parts int, err error) {
 	i, n, ok := strings.Cut(text, "/")
 	part, err1 := strconv.Atoi(i)
 	parts, err2 := strconv.Atoi(n)
-	if !ok || err1 != nil || err2 != nil || part < 1 || part > parts {
-		return 0, 0, usagef("--part %q is not of the form I/N with I from 1 to N", text)
+	if !ok || err1 != nil || err2 != nil || part < 1 || part > parts || parts > convert.MaxParts {
+		return 0, 0, usagef("invalid value %q for --part: want I/N with I from 1 to N, and N at most %d", text, convert.MaxParts)
 	}
 	return part, parts, nil
 }
@@ -172,7 +172,7 @@ func recipeOf(c *cli.Context) (*packed.Recipe, error) {
 		Golden: c.String("golden"), AllowLossy: c.Bool("allow-lossy"), Include: c.StringSlice("include"),
 	}
 	var err error
-	if r.Params, err = paramsOf(c.StringSlice("param")); err != nil {
+	if r.Params, err = layoutParams(c); err != nil {
 		return nil, err
 	}
 	if file := c.String("recipe"); file != "" {
@@ -185,19 +185,31 @@ func recipeOf(c *cli.Context) (*packed.Recipe, error) {
 
 func checkScale(_ *cli.Context, text string) error {
 	if convert.CheckScale(text) != nil {
-		return usagef("--scale %q: it is tensor, row or group:N, with N columns to a scale", text)
+		return usagef("invalid --scale %q: must be one of tensor, row, group:N (N columns per scale)%s", text, didYouMean(text, []string{packed.ScaleTensor, packed.ScaleRow, packed.ScaleGroup + ":"}))
 	}
 	return nil
 }
 
-// paramsOf reads name=number pairs.
-func paramsOf(pairs []string) (map[string]int, error) {
+// layoutParams are the parameters of --layout, which must be some that it has.
+func layoutParams(c *cli.Context) (map[string]int, error) {
+	params, err := paramsOf(c)
+	if err != nil || params == nil {
+		return nil, err
+	}
+	if _, err := pack.Open(pack.Spec{Name: c.String("layout"), Params: params}); err != nil {
+		return nil, usagef("invalid --param: %v", err)
+	}
+	return params, nil
+}
+
+// paramsOf reads the NAME=NUMBER pairs of --param.
+func paramsOf(c *cli.Context) (map[string]int, error) {
 	var params map[string]int
-	for _, pair := range pairs {
+	for _, pair := range c.StringSlice("param") {
 		name, text, ok := strings.Cut(pair, "=")
 		n, err := strconv.Atoi(text)
 		if !ok || err != nil {
-			return nil, usagef("--param %q is not of the form name=number", pair)
+			return nil, usagef("invalid value %q for --param: want NAME=NUMBER", pair)
 		}
 		if params == nil {
 			params = map[string]int{}
@@ -207,12 +219,9 @@ func paramsOf(pairs []string) (map[string]int, error) {
 	return params, nil
 }
 
-// maxRecipe bounds a recipe file, which people write by hand.
-const maxRecipe = 1 << 20
-
 // readRules reads a recipe: a YAML document with a list `rules`.
 func readRules(path string) ([]packed.Rule, error) {
-	text, err := readSmall(path, maxRecipe)
+	text, err := readSmall(path, maxWritten)
 	if err != nil {
 		return nil, err
 	}

@@ -29,13 +29,13 @@ same on every machine.
   lowpack eval model.safetensors --text wiki.test.raw --tokens 20000
   lowpack eval int8-head.safetensors --against model.safetensors --text wiki.test.raw --svg kl.svg`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "text", Usage: "the `FILE` to predict, in UTF-8", TakesFile: true},
-			&cli.StringFlag{Name: "against", Usage: "compare with this packed `FILE`", TakesFile: true},
-			counting(&cli.IntFlag{Name: "window", Usage: "`N` tokens per window", DefaultText: "2048, or what the model was made for"}),
-			counting(&cli.IntFlag{Name: "stride", Usage: "a window begins every `N` tokens", DefaultText: "no overlap"}),
-			counting(&cli.IntFlag{Name: "tokens", Usage: "evaluate only the first `N` tokens of the text", DefaultText: "all"}),
+			inputFlag("text", "the `FILE` to predict, in UTF-8, at most "+textLimit),
+			inputFlag("against", "compare with this packed `FILE`"),
+			between(0, maxTokens, &cli.IntFlag{Name: "window", Usage: "`N` tokens per window", DefaultText: "2048, or what the model was made for"}),
+			between(0, maxTokens, &cli.IntFlag{Name: "stride", Usage: "a window begins every `N` tokens", DefaultText: "no overlap"}),
+			between(0, maxTokens, &cli.IntFlag{Name: "tokens", Usage: "evaluate only the first `N` tokens of the text", DefaultText: "all"}),
 			threadsFlag("compute"),
-			&cli.StringFlag{Name: "svg", Usage: "draw the loss, or the divergence, by position to `FILE`", TakesFile: true},
+			besideFlag("svg", "draw the loss, or the divergence, by position to `FILE`"),
 			jsonFlag(),
 		},
 		Action: runEval,
@@ -49,12 +49,12 @@ func runEval(c *cli.Context) error {
 	if c.String("text") == "" {
 		return usagef("eval needs --text FILE")
 	}
-	text, err := readSmall(c.String("text"), maxText)
+	text, err := readText(c, c.String("text"))
 	if err != nil {
 		return err
 	}
 	path := c.Args().First()
-	m, err := openEvaluated(c, path, string(text))
+	m, err := openEvaluated(c, path, text)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func runEval(c *cli.Context) error {
 	var other *evaluated
 	var against *engine.Engine
 	if path := c.String("against"); path != "" {
-		if other, err = openEvaluated(c, path, string(text)); err != nil {
+		if other, err = openEvaluated(c, path, text); err != nil {
 			return err
 		}
 		defer other.Close()

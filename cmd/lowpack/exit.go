@@ -12,6 +12,7 @@ import (
 
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/bench"
+	"github.com/lowpack/lowpack/runtime/engine"
 )
 
 // errReported says that a command has already told what failed: the exit code is 1, nothing more is printed.
@@ -71,6 +72,8 @@ func exitCode(err error) int {
 		sig   signalError
 		errno syscall.Errno
 		place *atomicfile.Failure
+
+		option *engine.OptionError
 	)
 	switch {
 	case err == nil:
@@ -80,7 +83,7 @@ func exitCode(err error) int {
 			return 143
 		}
 		return 130
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, &option):
 		return 2
 	case errors.As(err, &place):
 		return 3

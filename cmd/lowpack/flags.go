@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -51,35 +53,57 @@ func checkChoice(flag, value string, values []string) error {
 	if slices.Contains(values, value) {
 		return nil
 	}
-	return usagef("--%s %q: it is one of %s%s", flag, value, strings.Join(values, ", "), didYouMean(value, values))
+	return usagef("invalid --%s %q: must be one of %s%s", flag, value, strings.Join(values, ", "), didYouMean(value, values))
 }
 
-// counting makes a flag refuse negative numbers.
-func counting(f *cli.IntFlag) cli.Flag {
-	f.Action = func(_ *cli.Context, n int) error {
-		if n < 0 {
-			return usagef("--%s %d: it cannot be negative", f.Name, n)
+// Bounds of numbers on a command line. They are far above what is of use, and low enough that what depends on them fits
+// into memory.
+const (
+	maxThreads = 1 << 10
+	maxTokens  = 1 << 24 // of a context, a window or a text
+	maxShards  = 1 << 14
+)
+
+// between makes a flag refuse integers out of a range.
+func between(least, most int, f *cli.IntFlag) cli.Flag {
+	f.Action = func(_ *cli.Context, n int) error { return checkBetween(f.Name, n, least, most) }
+	return f
+}
+
+func checkBetween(flag string, n, least, most int) error {
+	if n < least || n > most {
+		return usagef("invalid %s %d: must be between %d and %d", dashed(flag), n, least, most)
+	}
+	return nil
+}
+
+// number makes a flag refuse numbers out of a range, which is open at its lower end if above, and NaN.
+func number(least float64, above bool, most float64, f *cli.Float64Flag) cli.Flag {
+	want := fmt.Sprintf("between %v and %v", least, most)
+	switch {
+	case above && most == math.MaxFloat32:
+		want = fmt.Sprintf("a finite number above %v", least)
+	case above:
+		want = fmt.Sprintf("above %v and at most %v", least, most)
+	case most == math.MaxFloat32:
+		want = fmt.Sprintf("a finite number, %v or more", least)
+	}
+	f.Action = func(_ *cli.Context, x float64) error {
+		if x >= least && x <= most && (x > least || !above) {
+			return nil
 		}
-		return nil
+		return usagef("invalid --%s %v: must be %s", f.Name, x, want)
 	}
 	return f
 }
 
-// jobsFlag and threadsFlag say how much of the machine to use; the results are the same.
-func jobsFlag(verb string) cli.Flag {
-	return counting(&cli.IntFlag{Name: "jobs", Usage: verb + " with `N` goroutines", DefaultText: "one per CPU"})
-}
-
+// threadsFlag says how much of the machine to use; the results are the same.
 func threadsFlag(verb string) cli.Flag {
-	return counting(&cli.IntFlag{Name: "threads", Usage: verb + " with `N` threads", DefaultText: "one per CPU"})
-}
-
-func outputFlag(usage string) cli.Flag {
-	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: usage, TakesFile: true}
+	return between(0, maxThreads, &cli.IntFlag{Name: "threads", Aliases: []string{"jobs"}, Usage: fmt.Sprintf("%s with `N` threads, at most %d", verb, maxThreads), DefaultText: "one per CPU"})
 }
 
 func paramFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "param", Usage: "parameter of the layout, as bm=64 (`NAME=NUMBER`); may be repeated"}
+	return &cli.StringSliceFlag{Name: "param", Usage: "parameter of the layout, such as bm=64 (`NAME=NUMBER`); may be repeated"}
 }
 
 // words writes names of some string type as plain strings.

@@ -27,7 +27,7 @@ table, and which weight sits in which bit of which byte.
   lowpack layouts vnni4i
   lowpack layouts vnni4t --svg vnni4t.svg`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "svg", Usage: "draw the layout NAME into `FILE`, as a slide", TakesFile: true},
+			besideFlag("svg", "draw the layout NAME into `FILE`, as a slide"),
 			jsonFlag(),
 		},
 		Action: func(c *cli.Context) error { return layouts(c, kernels) },

@@ -87,11 +87,22 @@ written to standard output, notes and progress to standard error.
 	return app
 }
 
-// setUp makes a command report wrong usage and show its help as all others do.
+// setUp makes a command check its paths, report wrong usage and show its help as all others do.
 func setUp(c *cli.Command) {
 	c.OnUsageError = onUsageError
 	c.CustomHelpTemplate = commandHelp
 	c.HideHelpCommand = true
+	if action := c.Action; action != nil {
+		c.Action = func(c *cli.Context) error {
+			if err := checkISA(c); err != nil {
+				return err
+			}
+			if err := checkPaths(c); err != nil {
+				return err
+			}
+			return action(c)
+		}
+	}
 	for _, f := range c.Flags {
 		if b, ok := f.(*cli.BoolFlag); ok {
 			b.DisableDefaultText = true
@@ -152,5 +163,20 @@ func printVersion(c *cli.Context) error {
 			{version.Tool, ""}, {"revision", v.Revision}, {"go", v.Go}, {"platform", v.Platform}, {"kernels", strings.Join(words(v.ISAs), " ")},
 		})
 	}
-	return kernel.Check()
+	return forcedISA()
+}
+
+// checkISA refuses an instruction set that this CPU lacks, before any work; version tells what there is first.
+func checkISA(c *cli.Context) error {
+	if c.Command.Name == "version" {
+		return nil
+	}
+	return forcedISA()
+}
+
+func forcedISA() error {
+	if err := kernel.Check(); err != nil {
+		return usagef("%v", err)
+	}
+	return nil
 }

@@ -38,7 +38,7 @@ lowpack as a whole. make install puts all of them where man finds them.
 					return err
 				}
 			}
-			return usagef("%q is no command%s; `lowpack --help` lists them", name, didYouMean(name, commandNames(c.App)))
+			return unknownCommand(c.App, name)
 		},
 	}
 }

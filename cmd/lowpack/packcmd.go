@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -30,7 +29,7 @@ Exchange formats, which keep scales inside, get and must have a scale of 1 in ev
 			oneOf(&cli.StringFlag{Name: "layout", Aliases: []string{"l"}, Usage: "layout or exchange format: a `NAME` that lowpack layouts lists"}, allLayoutNames()...),
 			like(&cli.StringFlag{Name: "alphabet", Usage: "values of the codes: `NAME` of an alphabet of the layout", DefaultText: "its first"}, alphabetNames()...),
 			paramFlag(),
-			&cli.StringFlag{Name: "in", Aliases: []string{"i"}, Usage: "read `FILE`", TakesFile: true},
+			input{&cli.StringFlag{Name: "in", Aliases: []string{"i"}, Usage: "read `FILE`", TakesFile: true}},
 			outputFlag("write `FILE`"),
 			&cli.BoolFlag{Name: "reverse", Usage: "unpack bytes to codes"},
 			&cli.StringFlag{Name: "shape", Usage: "with --reverse: rows and columns, `MxK`"},
@@ -69,9 +68,6 @@ func packMatrix(c *cli.Context) error {
 	if err != nil {
 		return usagef("%v", err)
 	}
-	if err := notSameFile(c.String("in"), c.String("output")); err != nil {
-		return err
-	}
 	if c.Bool("reverse") {
 		return unpackFile(c, p)
 	}
@@ -87,18 +83,11 @@ type packer struct {
 }
 
 func openPacker(c *cli.Context) (*packer, error) {
-	spec := pack.Spec{Name: c.String("layout"), Alphabet: c.String("alphabet")}
-	for _, p := range c.StringSlice("param") {
-		name, value, ok := strings.Cut(p, "=")
-		n, err := strconv.Atoi(value)
-		if !ok || err != nil {
-			return nil, fmt.Errorf("--param %s: want NAME=NUMBER", p)
-		}
-		if spec.Params == nil {
-			spec.Params = map[string]int{}
-		}
-		spec.Params[name] = n
+	params, err := paramsOf(c)
+	if err != nil {
+		return nil, err
 	}
+	spec := pack.Spec{Name: c.String("layout"), Alphabet: c.String("alphabet"), Params: params}
 	info, err := pack.FindLayout(spec.Name)
 	if err != nil {
 		return nil, err
@@ -283,16 +272,4 @@ func writeOnly(path string, t safetensors.TensorInfo, data []byte) error {
 		}
 		return out.Close()
 	})
-}
-
-// notSameFile refuses to write over the file that is being read.
-func notSameFile(in, out string) error {
-	a, err := os.Stat(in)
-	if err != nil {
-		return err
-	}
-	if b, err := os.Stat(out); err == nil && os.SameFile(a, b) {
-		return usagef("--in and --output are the same file, %s", in)
-	}
-	return nil
 }

@@ -22,7 +22,7 @@ convert would have written for the other layout.
 			oneOf(&cli.StringFlag{Name: "layout", Usage: "the layout to write: a `NAME` that lowpack layouts lists"}, layoutNames()...),
 			paramFlag(),
 			outputFlag("write the packed `FILE`"),
-			jobsFlag("pack"),
+			threadsFlag("pack"),
 			jsonFlag(),
 		},
 		Action: runRepack,
@@ -36,13 +36,13 @@ func runRepack(c *cli.Context) error {
 	if c.String("layout") == "" || c.String("output") == "" {
 		return usagef("repack needs --layout NAME and -o FILE")
 	}
-	params, err := paramsOf(c.StringSlice("param"))
+	params, err := layoutParams(c)
 	if err != nil {
 		return err
 	}
 	bar := newProgress(c.App.ErrWriter, "repack")
 	s, err := convert.Repack(c.Context, c.Args().First(), c.String("output"),
-		convert.RepackOptions{Layout: c.String("layout"), Params: params, Jobs: c.Int("jobs")}, barOf(bar))
+		convert.RepackOptions{Layout: c.String("layout"), Params: params, Jobs: c.Int("threads")}, barOf(bar))
 	bar.done()
 	return reportSummary(c, c.String("output"), s, err)
 }
@@ -61,7 +61,7 @@ func unpackCommand() *cli.Command {
 		Flags: []cli.Flag{
 			outputFlag("write the directory `DIR`; it must not exist"),
 			oneOf(&cli.StringFlag{Name: "form", Value: forms[0], Usage: "`FORM` of the quantized weights: " + strings.Join(forms, ", ") + " (u8: four ternary codes per byte, BitNet)"}, forms...),
-			jobsFlag("unpack"),
+			threadsFlag("unpack"),
 			jsonFlag(),
 		},
 		Action: runUnpack,
@@ -77,7 +77,7 @@ func runUnpack(c *cli.Context) error {
 	}
 	bar := newProgress(c.App.ErrWriter, "unpack")
 	s, err := convert.Unpack(c.Context, c.Args().First(), c.String("output"),
-		convert.UnpackOptions{Form: convert.Form(c.String("form")), Jobs: c.Int("jobs")}, barOf(bar))
+		convert.UnpackOptions{Form: convert.Form(c.String("form")), Jobs: c.Int("threads")}, barOf(bar))
 	bar.done()
 	return reportSummary(c, c.String("output"), s, err)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,13 +28,13 @@ type beside struct {
 
 func besideFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "report", Usage: "tell what became of every tensor in `FILE`, which ends in .html, .arrow or .parquet", TakesFile: true},
-		&cli.StringFlag{Name: "provenance", Usage: "write an unsigned in-toto statement about the conversion to `FILE`", TakesFile: true},
+		besideFlag("report", "write a per-tensor report to `FILE` (.html, .arrow, .parquet)"),
+		besideFlag("provenance", "write an unsigned in-toto statement about the conversion to `FILE`"),
 	}
 }
 
 // besideOf reads the flags, and refuses what could only fail once the conversion is done.
-func besideOf(c *cli.Context, target string) (b beside, err error) {
+func besideOf(c *cli.Context) (b beside, err error) {
 	b.report, b.provenance = c.String("report"), c.String("provenance")
 	for _, path := range []string{b.report, b.provenance} {
 		if path == "" {
@@ -43,12 +42,6 @@ func besideOf(c *cli.Context, target string) (b beside, err error) {
 		}
 		if c.Bool("dry-run") {
 			return b, usagef("--dry-run converts nothing: there is nothing that %s could tell", path)
-		}
-		if filepath.Clean(path) == filepath.Clean(target) {
-			return b, usagef("%s is to be the packed file and another one", path)
-		}
-		if _, err := os.Stat(filepath.Dir(path)); err != nil {
-			return b, err
 		}
 	}
 	if b.report != "" {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/tensor"
@@ -22,9 +25,10 @@ func runCommand() *cli.Command {
 		ArgsUsage: "FILE",
 		UsageText: "lowpack run FILE -p TEXT [flags]\n  lowpack run FILE --chat",
 		Description: `The text streams to standard output, statistics go to standard error. Without -p or --file the prompt is read
-from standard input. Sampling follows the model's generation_config.json unless flags say otherwise; the same
-file, prompt, flags and seed give the same text on every machine. FILE may also be a checkpoint, or ORG/NAME of a model on
-the hub: it is converted once, with the defaults of lowpack convert, and the packed file is kept in the user's cache folder.
+from standard input; it has at most ` + textLimit + `. On a terminal, control characters in the text are shown escaped.
+Sampling follows the model's generation_config.json unless flags say otherwise; the same file, prompt, flags and seed
+give the same text on every machine. FILE may also be a checkpoint, or ORG/NAME of a model on the hub: it is converted
+once, with the defaults of lowpack convert, and the packed file is kept in the user's cache folder.
 
   lowpack run model.safetensors -p "Once upon a time" -n 100
   lowpack run model.safetensors -p "The answer is" --temperature 0      # greedy
@@ -40,41 +44,50 @@ func runFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the `TEXT` to continue; control tokens written in it, such as <|eot_id|>, are control tokens"},
 		plainFlag(),
-		&cli.StringFlag{Name: "file", Usage: "read the prompt from `FILE`", TakesFile: true},
-		&cli.IntFlag{Name: "tokens", Aliases: []string{"n"}, Value: 128, Usage: "generate at most `N` tokens; 0 = only the prompt is computed, -1 = until the context is full"},
-		&cli.Float64Flag{Name: "temperature", Usage: "flatten the choice by `T`; 0 = greedy", DefaultText: "the model's"},
-		counting(&cli.IntFlag{Name: "top-k", Usage: "choose among the `K` most likely tokens; 0 = all", DefaultText: "the model's"}),
-		&cli.Float64Flag{Name: "top-p", Usage: "choose among the most likely tokens that make up probability `P`", DefaultText: "the model's"},
-		&cli.Float64Flag{Name: "min-p", Usage: "choose among tokens at least `P` times as likely as the first", DefaultText: "the model's"},
-		&cli.Float64Flag{Name: "repetition-penalty", Usage: "make tokens of the text so far less likely by the factor `R`; 1 = off", DefaultText: "the model's"},
-		&cli.Uint64Flag{Name: "seed", Usage: "begin the random numbers at `N`"},
-		&cli.StringSliceFlag{Name: "stop", Usage: "end at this `TEXT`; may be repeated"},
-		&cli.BoolFlag{Name: "chat", Usage: "hold a conversation, one line of standard input per turn"},
+		inputFlag("file", "read the prompt from `FILE`"),
+		between(-1, maxTokens, &cli.IntFlag{Name: "tokens", Aliases: []string{"n"}, Value: 128, Usage: "generate at most `N` tokens; 0 = prompt only, -1 = until the context is full"}),
+		number(0, false, math.MaxFloat32, &cli.Float64Flag{Name: "temperature", Usage: "sampling temperature `T` (0 = greedy)", DefaultText: "the model's"}),
+		between(0, math.MaxInt32, &cli.IntFlag{Name: "top-k", Usage: "sample from the `K` most likely tokens (0 = all)", DefaultText: "the model's"}),
+		number(0, false, 1, &cli.Float64Flag{Name: "top-p", Usage: "sample from the most likely tokens whose probabilities add up to `P` (1 = all)", DefaultText: "the model's"}),
+		number(0, false, 1, &cli.Float64Flag{Name: "min-p", Usage: "sample from tokens at least `P` times as likely as the first (0 = all)", DefaultText: "the model's"}),
+		number(0, true, math.MaxFloat32, &cli.Float64Flag{Name: "repetition-penalty", Usage: "repetition penalty `R` (1 = off)", DefaultText: "the model's"}),
+		&cli.Uint64Flag{Name: "seed", Usage: "random seed `N`"},
+		&cli.StringSliceFlag{Name: "stop", Action: checkStops, Usage: "stop at this `TEXT`; may be repeated"},
+		&cli.BoolFlag{Name: "chat", Usage: "hold a conversation, one line of standard input per turn; -p or --file is the first"},
 		&cli.StringFlag{Name: "system", Usage: "begin the conversation with the system message `TEXT`"},
-		&cli.StringFlag{Name: "chat-template", Usage: "use this chat template: a Jinja `FILE`, or one of the model's own by name", TakesFile: true},
+		inputFlag("chat-template", "use this chat template: a Jinja `FILE`, or one of the model's own by name"),
 		&cli.BoolFlag{Name: "ids", Usage: "print token ids instead of text"},
-		&cli.StringFlag{Name: "logits", Usage: "write the logits of the prompt positions to `FILE` (safetensors, F32)", TakesFile: true},
-		counting(&cli.IntFlag{Name: "context", Usage: "hold at most `N` tokens of prompt and text", DefaultText: "the model's, at most 4096"}),
-		oneOf(&cli.StringFlag{Name: "cache", Usage: "keep keys and values as `FORMAT` f32, f16 or i8; other than f32, the logits differ from the golden ones", DefaultText: "f32"},
+		besideFlag("logits", "write the logits of the prompt positions to `FILE` (safetensors, F32)"),
+		between(0, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length: `N` tokens of prompt and text", DefaultText: "the model's, at most 4096"}),
+		oneOf(&cli.StringFlag{Name: "kv-cache-type", Aliases: []string{"cache"}, Usage: "KV cache `TYPE` f32, f16 or i8; other than f32, the logits differ from the golden ones", DefaultText: "f32"},
 			words([]tensor.CacheType{tensor.CacheF32, tensor.CacheF16, tensor.CacheI8})...),
 		threadsFlag("compute"),
 	}
 }
 
+// checkStops refuses a text at which every other text stops.
+func checkStops(_ *cli.Context, stops []string) error {
+	if slices.Contains(stops, "") {
+		return usagef("invalid value \"\" for --stop: want a text")
+	}
+	return nil
+}
+
 // session is a loaded model at work.
 type session struct {
 	*lowpack.Model
+	path string
 	seq  *engine.Sequence
 	load time.Duration
 }
 
 func openSession(c *cli.Context, path string) (*session, error) {
 	start := time.Now()
-	m, err := lowpack.OpenWith(path, engine.Options{Threads: c.Int("threads"), Context: c.Int("context"), Cache: tensor.CacheType(c.String("cache"))})
+	m, err := lowpack.OpenWith(path, engine.Options{Threads: c.Int("threads"), Context: c.Int("context"), Cache: tensor.CacheType(c.String("kv-cache-type"))})
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Model: m}
+	s := &session{Model: m, path: path}
 	if s.seq, err = m.Engine.NewSequence(); err != nil {
 		m.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -87,9 +100,12 @@ func runRun(c *cli.Context) error {
 	if err := wantArgs(c, 1, "FILE"); err != nil {
 		return err
 	}
+	if err := checkChat(c); err != nil {
+		return err
+	}
 	chat := c.Bool("chat")
 	var prompt string
-	if !chat {
+	if !chat || c.IsSet("prompt") || c.IsSet("file") {
 		var err error
 		if prompt, err = readPrompt(c); err != nil {
 			return err
@@ -109,34 +125,45 @@ func runRun(c *cli.Context) error {
 		return err
 	}
 	if chat {
-		return s.chat(c, request)
+		return s.chat(c, request, prompt)
 	}
-	return s.complete(c, request, prompt)
+	return filerr.Named(s.path, s.complete(c, request, prompt))
 }
 
 // readPrompt takes the prompt from -p, --file or standard input.
 func readPrompt(c *cli.Context) (string, error) {
 	switch {
 	case c.IsSet("prompt") && c.IsSet("file"):
-		return "", usagef("-p and --file exclude each other")
+		return "", usagef("-p and --file cannot be combined")
 	case c.IsSet("prompt"):
 		return c.String("prompt"), nil
 	case c.IsSet("file"):
-		text, err := readSmall(c.String("file"), maxText)
-		return string(text), err
+		return readText(c, c.String("file"))
 	}
 	if isTerminal(c.App.Reader) {
-		return "", usagef("run needs a prompt: -p TEXT, --file FILE or standard input; --chat holds a conversation")
+		return "", usagef("%s needs a text: -p TEXT, --file FILE or standard input", c.Command.Name)
 	}
-	text, err := readAll(c.App.Reader, maxText)
-	return string(text), err
+	return readText(c, "")
+}
+
+// checkChat refuses flags that have no meaning in a conversation, or outside of one.
+func checkChat(c *cli.Context) error {
+	for _, name := range []string{"system", "chat-template"} {
+		if c.IsSet(name) && !c.Bool("chat") {
+			return usagef("--%s needs --chat", name)
+		}
+	}
+	if c.IsSet("logits") && c.Bool("chat") {
+		return usagef("--logits and --chat cannot be combined")
+	}
+	return nil
 }
 
 // request is what the flags and the model's generation_config.json say about every text of this run.
 func (s *session) request(c *cli.Context) (engine.Request, error) {
 	sampling, err := s.Sampling()
 	if err != nil {
-		return engine.Request{}, err
+		return engine.Request{}, filerr.Named(s.path, err)
 	}
 	for name, field := range map[string]*float32{"temperature": &sampling.Temperature, "top-p": &sampling.TopP, "min-p": &sampling.MinP, "repetition-penalty": &sampling.RepetitionPenalty} {
 		if c.IsSet(name) {
@@ -148,9 +175,6 @@ func (s *session) request(c *cli.Context) (engine.Request, error) {
 	}
 	sampling.Seed = c.Uint64("seed")
 	n := c.Int("tokens")
-	if n < -1 {
-		return engine.Request{}, usagef("-n %d: it is a number of tokens, 0 or -1", n)
-	}
 	return engine.Request{Sampling: sampling, MaxTokens: max(n, 0), StopTexts: c.StringSlice("stop"), StopTokens: s.StopTokens()}, sampling.Check()
 }
 

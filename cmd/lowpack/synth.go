@@ -37,7 +37,7 @@ Bundled configurations (--like):
 			oneOf(&cli.StringFlag{Name: "weights", Usage: "what the linears look like: `KIND` is " + strings.Join(synth.Kinds(), ", "), DefaultText: "as the configuration declares"}, synth.Kinds()...),
 			&cli.BoolFlag{Name: "mini", Usage: "shrink the configuration to a miniature of its family, of less than a megabyte"},
 			&cli.Uint64Flag{Name: "seed", Usage: "choose other random weights by the number `N`"},
-			counting(&cli.IntFlag{Name: "shards", Usage: "write `N` weight files of about the same size", DefaultText: "1"}),
+			between(0, maxShards, &cli.IntFlag{Name: "shards", Usage: "write `N` weight files of about the same size", DefaultText: "1"}),
 			&cli.StringFlag{Name: "shard-size", Usage: "write weight files of at most `SIZE` bytes, such as 5GB or 512MiB"},
 			jsonFlag(),
 		},
@@ -80,7 +80,7 @@ func runSynth(c *cli.Context) error {
 func synthOptions(c *cli.Context) (o synth.Options, err error) {
 	if name := c.String("like"); name != "" {
 		if c.NArg() > 0 {
-			return o, usagef("--like %s and a configuration %q exclude each other", name, c.Args().First())
+			return o, usagef("--like %s and a configuration %q cannot be combined", name, c.Args().First())
 		}
 		if o, err = synth.Find(name); err != nil {
 			return o, usagef("%v", err)
@@ -98,14 +98,14 @@ func synthOptions(c *cli.Context) (o synth.Options, err error) {
 	}
 	if c.Bool("packed") {
 		if c.IsSet("weights") {
-			return o, usagef("--packed and --weights %s exclude each other", o.Weights)
+			return o, usagef("--packed and --weights %s cannot be combined", o.Weights)
 		}
 		o.Weights = synth.Codes
 	}
 	o.Mini, o.Seed, o.Shards = c.Bool("mini"), c.Uint64("seed"), c.Int("shards")
 	if c.IsSet("shard-size") {
 		if o.Shards != 0 {
-			return o, usagef("--shards and --shard-size exclude each other")
+			return o, usagef("--shards and --shard-size cannot be combined")
 		}
 		if o.ShardSize, err = parseSize(c.String("shard-size")); err != nil {
 			return o, usagef("--shard-size: %v", err)
@@ -116,14 +116,10 @@ func synthOptions(c *cli.Context) (o synth.Options, err error) {
 
 // readConfig reads a config.json, which is small.
 func readConfig(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, usagef("%s is a directory; name the config.json itself", path)
 	}
-	if !info.Mode().IsRegular() {
-		return nil, usagef("%s is no file; name the config.json itself", path)
-	}
-	return os.ReadFile(path)
+	return readSmall(path, maxWritten)
 }
 
 // parseSize reads a number of bytes: decimal digits and a unit, or none.
@@ -136,7 +132,7 @@ func parseSize(s string) (int64, error) {
 	if bytes := n * unit; ok && err == nil && bytes >= 1 && bytes < math.MaxInt64 {
 		return int64(bytes), nil
 	}
-	return 0, fmt.Errorf("%q is no size; write 5GB, 512MiB or a number of bytes", s)
+	return 0, fmt.Errorf("%q is not a size; want 5GB, 512MiB or a number of bytes", s)
 }
 
 func likeNames() []string {

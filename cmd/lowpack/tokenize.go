@@ -25,14 +25,14 @@ func tokenizeCommand() *cli.Command {
 		ArgsUsage: "PATH",
 		UsageText: "lowpack tokenize PATH -p TEXT [flags]",
 		Description: `PATH is a packed file, a model directory or a tokenizer.json. Without -p or --file the text is read from standard
-input as it is. Ids are separated by spaces; no end of line is added to what --decode writes.
+input as it is; it has at most ` + textLimit + `. Ids are separated by spaces; no end of line is added to what --decode writes.
 
   lowpack tokenize model.safetensors -p "Once upon a time"
   lowpack tokenize MODEL_DIR --file book.txt > ids.txt
   lowpack tokenize MODEL_DIR --decode --file ids.txt`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the `TEXT`, or with --decode the ids"},
-			&cli.StringFlag{Name: "file", Usage: "read from `FILE`", TakesFile: true},
+			inputFlag("file", "read from `FILE`"),
 			plainFlag(),
 			&cli.BoolFlag{Name: "decode", Usage: "from ids to text"},
 			&cli.BoolFlag{Name: "special", Usage: "add the tokens around a text (begin of text, for most); with --decode show control tokens"},
@@ -96,7 +96,7 @@ func decodeIDs(w io.Writer, t *tokenizer.Tokenizer, text string, special bool) e
 	for _, field := range strings.Fields(text) {
 		id, err := strconv.Atoi(field)
 		if err != nil || id < 0 || id >= t.Size() {
-			return fmt.Errorf("%w: %q is no token id; they run from 0 to %d", pack.ErrCorrupt, field, t.Size()-1)
+			return fmt.Errorf("%w: %q is not a token id; want an integer between 0 and %d", pack.ErrCorrupt, field, t.Size()-1)
 		}
 		ids = append(ids, id)
 	}

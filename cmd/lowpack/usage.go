@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,9 +15,13 @@ func noCommand(c *cli.Context) error {
 		return printVersion(c)
 	}
 	if name := c.Args().First(); name != "" {
-		return usagef("%q is no command%s; `lowpack --help` lists them", name, didYouMean(name, commandNames(c.App)))
+		return unknownCommand(c.App, name)
 	}
 	return cli.ShowAppHelp(c)
+}
+
+func unknownCommand(app *cli.App, name string) error {
+	return usagef("unknown command %q%s; `lowpack --help` lists all", name, didYouMean(name, commandNames(app)))
 }
 
 func commandNames(app *cli.App) (names []string) {
@@ -44,13 +49,39 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 			names = append(names, f.Names()...)
 		}
 		command := strings.TrimSpace("lowpack " + commandPath(c.Command))
-		return usagef("no flag %s%s; see `%s --help`", dashed(name), didYouMean(dashed(name), dashedAll(names)), command)
+		return usagef("unknown flag %s%s; see `%s --help`", dashed(name), didYouMean(dashed(name), dashedAll(names)), command)
 	}
-	if value, rest, ok := strings.Cut(strings.TrimPrefix(text, "invalid value "), " for flag -"); ok {
-		name, reason, _ := strings.Cut(rest, ": ")
-		return usagef("%s %s: it cannot be read: %s", dashed(name), value, reason)
+	// A value is quoted; a boolean one has no " flag".
+	text = strings.Replace(text, "invalid boolean value ", "invalid value ", 1)
+	if m := invalidValue.FindStringSubmatch(text); m != nil {
+		return usagef("invalid value %s for %s: want %s", m[1], dashed(m[2]), wanted(c.Command.Flags, m[2]))
 	}
 	return usagef("%s", text)
+}
+
+// invalidValue is what package flag says about a value: that of a number or duration, or of a boolean.
+var invalidValue = regexp.MustCompile(`^invalid value (".*") for (?:flag )?-+([^:]+): `)
+
+// wanted is what the value of a flag must be.
+func wanted(flags []cli.Flag, name string) string {
+	for _, f := range flags {
+		if !slices.Contains(f.Names(), name) {
+			continue
+		}
+		switch f.(type) {
+		case *cli.IntFlag:
+			return "an integer"
+		case *cli.Uint64Flag:
+			return "an integer of 0 or more"
+		case *cli.Float64Flag:
+			return "a number"
+		case *cli.DurationFlag:
+			return "a duration, such as 250ms"
+		case *cli.BoolFlag:
+			return "true or false"
+		}
+	}
+	return "another value"
 }
 
 // commandPath is the name of a command as it is typed after lowpack.
@@ -75,12 +106,21 @@ func dashedAll(names []string) []string {
 	return list
 }
 
-// didYouMean names the word that somebody may have meant: one with few letters changed, or that begins alike.
+// longestTypo is the longest word whose meaning is guessed.
+const longestTypo = 64
+
+// didYouMean names the word that somebody may have meant: one with few letters changed, or that begins alike, whatever
+// the case.
 func didYouMean(typed string, words []string) string {
+	if len(typed) > longestTypo {
+		return ""
+	}
 	best, least := "", 1+len(typed)/3
+	typed = strings.ToLower(typed)
 	for _, w := range words {
-		d := smetrics.WagnerFischer(typed, w, 1, 1, 1)
-		if len(strings.Trim(typed, "-")) > 1 && strings.HasPrefix(w, typed) {
+		lower := strings.ToLower(w)
+		d := smetrics.WagnerFischer(typed, lower, 1, 1, 1)
+		if len(strings.Trim(typed, "-")) > 1 && strings.HasPrefix(lower, typed) {
 			d = 0
 		}
 		if d < least {

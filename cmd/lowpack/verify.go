@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -24,10 +23,10 @@ logits and tokens), source (it is what the checkpoint says). Exit code 0 only if
   lowpack verify model.safetensors --level digest --report junit:report.xml`,
 		Flags: []cli.Flag{
 			oneOf(&cli.StringFlag{Name: "level", Usage: "stop after this `LEVEL`", DefaultText: "all of them, source with --source"}, words(verify.Levels())...),
-			&cli.StringFlag{Name: "source", Usage: "compare with the checkpoint `PATH`", TakesFile: true},
-			&cli.StringFlag{Name: "provenance", Usage: "compare with the in-toto statement in `FILE`, as convert --provenance writes it", TakesFile: true},
-			like(&cli.StringFlag{Name: "report", Usage: "also write the report, as junit:`FILE` or json:FILE"}, "junit:", "json:"),
-			&cli.StringFlag{Name: "dump-golden", Usage: "write the golden outputs to `FILE.arrow`, an Arrow IPC stream, and check nothing", TakesFile: true},
+			inputFlag("source", "compare with the checkpoint `PATH`"),
+			inputFlag("provenance", "compare with the in-toto statement in `FILE`, as convert --provenance writes it"),
+			reportFlag(),
+			besideFlag("dump-golden", "write the golden outputs to `FILE.arrow`, an Arrow IPC stream, and check nothing"),
 			threadsFlag("check"),
 			jsonFlag(),
 		},
@@ -35,18 +34,29 @@ logits and tokens), source (it is what the checkpoint says). Exit code 0 only if
 	}
 }
 
+// reportJSON and reportJUnit begin the values of --report.
+const (
+	reportJUnit = "junit:"
+	reportJSON  = "json:"
+)
+
+// reportFlag is --report of verify.
+func reportFlag() kindOutput {
+	return kindFlag("report", "also write the report, as junit:`FILE` or json:FILE", reportJUnit, reportJSON)
+}
+
 func runVerify(c *cli.Context) error {
 	if err := wantArgs(c, 1, "FILE"); err != nil {
+		return err
+	}
+	if err := checkLevel(c); err != nil {
 		return err
 	}
 	path := c.Args().First()
 	if target := c.String("dump-golden"); target != "" {
 		return dumpGolden(path, target)
 	}
-	kind, file, err := reportTo(c.String("report"))
-	if err != nil {
-		return err
-	}
+	kind, file := reportFlag().cut(c.String("report"))
 	statement, err := readStatement(c.String("provenance"))
 	if err != nil {
 		return err
@@ -82,20 +92,21 @@ func runVerify(c *cli.Context) error {
 	return err
 }
 
-// reportTo splits KIND:FILE.
-func reportTo(text string) (kind, file string, err error) {
-	if text == "" {
-		return "", "", nil
+// checkLevel refuses evidence that the level does not look at, and a level without its evidence.
+func checkLevel(c *cli.Context) error {
+	switch level := verify.Level(c.String("level")); {
+	case level == verify.File && c.IsSet("provenance"):
+		return usagef("--provenance cannot be combined with --level %s, which does not look at it", level)
+	case level != "" && level != verify.Source && c.IsSet("source"):
+		return usagef("--source cannot be combined with --level %s, which does not look at it", level)
+	case level == verify.Source && !c.IsSet("source"):
+		return usagef("--level %s needs --source CHECKPOINT", level)
 	}
-	kind, file, _ = strings.Cut(text, ":")
-	if (kind != "junit" && kind != "json") || file == "" {
-		return "", "", usagef("--report %q is not junit:FILE or json:FILE", text)
-	}
-	return kind, file, nil
+	return nil
 }
 
 func writeReport(w io.Writer, kind string, r *verify.Report) error {
-	if kind == "json" {
+	if kind == reportJSON {
 		return printJSON(w, r)
 	}
 	return r.JUnit(w)

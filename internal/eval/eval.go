@@ -111,11 +111,15 @@ func (o *Options) complete(e, other *engine.Engine) error {
 	}
 	switch {
 	case o.Window < 2 || o.Window > most:
-		return fmt.Errorf("%w: a window of %d tokens; it is 2 to %d here", pack.ErrUnsupported, o.Window, most)
+		return optionf("%w: a window of %d tokens; the models take between 2 and %d", pack.ErrUnsupported, o.Window, most)
 	case o.Stride < 1 || o.Stride > o.Window:
-		return fmt.Errorf("%w: a stride of %d tokens; it is 1 to the window of %d", pack.ErrUnsupported, o.Stride, o.Window)
+		return optionf("%w: a stride of %d tokens; it must be between 1 and the window of %d", pack.ErrUnsupported, o.Stride, o.Window)
 	}
 	return nil
+}
+
+func optionf(format string, args ...any) error {
+	return &engine.OptionError{Err: fmt.Errorf(format, args...)}
 }
 
 // span is one window: tokens [begin, end) are in it, [first, end) are scored.

@@ -2,14 +2,51 @@
 package filerr
 
 import (
-	"fmt"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 )
 
-// Named adds the path to an error that does not tell it already, as those of the operating system do.
+// Named adds the path to an error, unless it has been added before or the error is one of the operating system about that
+// file, or about one in that directory.
 func Named(path string, err error) error {
-	if err == nil || strings.Contains(err.Error(), path) {
+	if err == nil || tells(err, path) {
 		return err
 	}
-	return fmt.Errorf("%s: %w", path, err)
+	return &named{path, err}
+}
+
+// named is an error about the file at path.
+type named struct {
+	path string
+	err  error
+}
+
+func (n *named) Error() string { return n.path + ": " + n.err.Error() }
+func (n *named) Unwrap() error { return n.err }
+
+// tells reports whether the text of an error has the path already.
+func tells(err error, path string) bool {
+	var (
+		before *named
+		open   *fs.PathError
+		rename *os.LinkError
+	)
+	switch {
+	case errors.As(err, &before):
+		return below(before.path, path)
+	case errors.As(err, &open):
+		return below(open.Path, path)
+	case errors.As(err, &rename):
+		return below(rename.Old, path) || below(rename.New, path)
+	}
+	return false
+}
+
+// below reports whether a path is dir or lies in it.
+func below(path, dir string) bool {
+	path, dir = filepath.Clean(path), filepath.Clean(dir)
+	return path == dir || strings.HasPrefix(path, dir+string(filepath.Separator))
 }

@@ -83,7 +83,7 @@ func build(v packed.View, d *model.Description, o Options) (*Engine, error) {
 		return nil, err
 	}
 	if err := o.complete(d); err != nil {
-		return nil, err
+		return nil, &OptionError{err}
 	}
 	e := &Engine{desc: d, opt: o}
 	if err := e.load(v); err != nil {
@@ -106,6 +106,12 @@ func (e *Engine) start() error {
 	e.close = append(e.close, e.pool.Close)
 	return nil
 }
+
+// OptionError says that options ask for what the model cannot give.
+type OptionError struct{ Err error }
+
+func (e *OptionError) Error() string { return e.Err.Error() }
+func (e *OptionError) Unwrap() error { return e.Err }
 
 // complete fills in the defaults and refuses what cannot be.
 func (o *Options) complete(d *model.Description) error {
