@@ -1,0 +1,71 @@
+package golden
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+)
+
+// TestRows: the first two and the last two rows are always recorded, where tails of panels go wrong.
+func TestRows(t *testing.T) {
+	for seed := range uint64(20) {
+		rows := chooseRows(1_000_000, 64, seed)
+		if !slices.Equal(rows[:2], []int32{0, 1}) || !slices.Equal(rows[len(rows)-2:], []int32{999_998, 999_999}) {
+			t.Errorf("seed %d: %v", seed, rows)
+		}
+	}
+	if rows := chooseRows(1, 64, 3); !slices.Equal(rows, []int32{0}) {
+		t.Errorf("one row: %v", rows)
+	}
+}
+
+// TestListed takes the values of rows out of products of a matrix of four rows.
+func TestListed(t *testing.T) {
+	p := Product{Rows: []int32{1, 3}}
+	if got := p.Listed([]int32{10, 11, 12, 13, 20, 21, 22, 23}, 4); !slices.Equal(got, []int32{11, 13, 21, 23}) {
+		t.Error(got)
+	}
+}
+
+// TestFirstToken: the beginning-of-text token may be token 0; without one the first token is as the others.
+func TestFirstToken(t *testing.T) {
+	for bos, want := range map[int]int32{0: 0, 7: 7, -1: tokens(5, 1, 1000, 1000)[0]} {
+		if got := tokens(5, 3, 1000, bos); got[0] != want {
+			t.Errorf("beginning of text %d: %v", bos, got)
+		}
+	}
+	if tokens(5, 1, 1000, -1)[0] == 0 {
+		t.Error("seed 5 cannot tell")
+	}
+}
+
+// TestLogitsHeld: a small model with a large vocabulary gets a smaller plan for the memory of its logits.
+func TestLogitsHeld(t *testing.T) {
+	d := &model.Description{Config: model.Config{Vocab: 200_000, Hidden: 8, MaxPositions: 4096, BOS: -1}, Head: "head"}
+	r, err := Plan(Full, &packed.Manifest{}, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := 0
+	for _, l := range r.Logits {
+		if l.Given {
+			given++
+		}
+	}
+	if given == 0 || given*d.Vocab > logitsHeld {
+		t.Errorf("%d given tokens of %d logits", given, d.Vocab)
+	}
+}
+
+// TestPadding: what follows a record is zeros.
+func TestPadding(t *testing.T) {
+	b := encode(t, fill(plan(t, Kernel)))
+	if _, err := Decode(append(slices.Clone(b), 0, 0)); err != nil {
+		t.Error(err)
+	}
+	if _, err := Decode(append(slices.Clone(b), 0, 1)); err == nil {
+		t.Error("padding that is not zero")
+	}
+}
