@@ -4,7 +4,7 @@ MODEL  := testdata/tiny-bitnet
 PACKED := out/tiny-bitnet.vnni4i.safetensors
 PROMPT := Once upon a time there was a little girl
 
-.PHONY: run build install uninstall dist test interop generate fuzz soak clean
+.PHONY: run build install uninstall dist test interop generate fuzz soak mutants clean
 
 run: build
 	@mkdir -p out
@@ -84,6 +84,11 @@ TERMS ?= 500
 soak:
 	LOWPACK_KILLS=$(KILLS) go test -count=1 -timeout 0 -v -run '^TestKilled$$' ./convert
 	LOWPACK_TERMS=$(TERMS) go test -count=1 -timeout 0 -v -run '^TestSignals$$' ./cmd/lowpack
+
+# Wrong programs that the tests must notice: all of .ci/mutants, or those of files whose path begins as MUTANTS says.
+MUTANTS ?=
+mutants:
+	go run ./internal/mutants $(MUTANTS)
 
 clean:
 	rm -rf bin out $(DIST)
