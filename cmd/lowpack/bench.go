@@ -22,7 +22,7 @@ func benchCommand() *cli.Command {
 		Name:      "bench",
 		Usage:     "measure a packed model, the kernels, or the limits of this machine",
 		ArgsUsage: "FILE",
-		UsageText: "lowpack bench FILE [flags]\n  lowpack bench kernels [flags]\n  lowpack bench machine [flags]",
+		UsageText: "lowpack bench FILE [flags]\n  lowpack bench kernels [flags]\n  lowpack bench machine [flags]\n  lowpack bench chart FILE [flags]",
 		Description: `FILE is a packed model: how fast it reads prompts and generates, with how many sequences at once and behind how long
 a text; and how long and how much memory the first token takes.
 
@@ -40,7 +40,7 @@ a text; and how long and how much memory the first token takes.
 			&cli.StringFlag{Name: "context", Value: "128,2048,8000", Usage: "decode: tokens in front of those that are timed (context depth), as a `LIST`"},
 		}, benchFlags()...),
 		Action:      runBench,
-		Subcommands: []*cli.Command{benchKernelsCommand(), benchMachineCommand()},
+		Subcommands: []*cli.Command{benchKernelsCommand(), benchMachineCommand(), benchChartCommand()},
 	}
 }
 
@@ -76,11 +76,11 @@ func benchMeter(c *cli.Context, p *progress) bench.Meter {
 }
 
 func runBench(c *cli.Context) error {
-	if err := wantArgs(c, 1, "FILE, or one of the words kernels and machine"); err != nil {
+	if err := wantArgs(c, 1, "FILE, or one of the words kernels, machine and chart"); err != nil {
 		return err
 	}
 	name := c.Args().First()
-	if hint := didYouMean(name, []string{"kernels", "machine"}); hint != "" {
+	if hint := didYouMean(name, []string{"kernels", "machine", "chart"}); hint != "" {
 		if _, err := os.Stat(name); err != nil {
 			return usagef("%s: no such file, and no such word%s", name, hint)
 		}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/internal/bench"
+	"github.com/lowpack/lowpack/internal/plot"
+)
+
+//go:generate go run . bench chart ../../docs/benchmarks/runtimes.json --svg ../../docs/benchmarks/pp512.svg
+//go:generate go run . bench chart ../../docs/benchmarks/runtimes.json --test tg128 --svg ../../docs/benchmarks/tg128.svg
+
+func benchChartCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "chart",
+		Usage:     "compare runtimes from figures in a file",
+		ArgsUsage: "FILE",
+		UsageText: "lowpack bench chart FILE [flags]",
+		Description: `FILE is JSON with the tokens per second of several runtimes on one or several machines (schema lowpack.bench.runtimes/1;
+docs/benchmarks/runtimes.json is one). Its tables are printed as Markdown.
+
+  lowpack bench chart docs/benchmarks/runtimes.json
+  lowpack bench chart docs/benchmarks/runtimes.json --test tg128 --svg decode.svg`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "test", Value: "pp512", Usage: "draw the figures of this `TEST`"},
+			&cli.StringFlag{Name: "svg", Usage: "draw a chart to `FILE` instead of printing tables", TakesFile: true},
+		},
+		Action: runBenchChart,
+	}
+}
+
+func runBenchChart(c *cli.Context) error {
+	if err := wantArgs(c, 1, "FILE"); err != nil {
+		return err
+	}
+	file := c.Args().First()
+	text, err := readSmall(file, 1<<20)
+	if err != nil {
+		return err
+	}
+	r, err := bench.ReadRuntimes(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	svg := c.String("svg")
+	if svg == "" {
+		_, err := io.WriteString(c.App.Writer, r.Markdown())
+		return err
+	}
+	chart := r.Plot(c.String("test"))
+	if len(chart.Series) == 0 {
+		return usagef("--test %q: %s has no figures of it", c.String("test"), file)
+	}
+	return writeFile(svg, func(w io.Writer) error { return plot.SVG(w, chart) })
+}

@@ -1,0 +1,152 @@
+package bench
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/internal/plot"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// RuntimesSchema names the form of Runtimes in JSON.
+const RuntimesSchema = "lowpack.bench.runtimes/1"
+
+// Runtimes are the speeds of lowpack and of other runtimes on the same machines with models of the same shape: what a person
+// has collected from the reports of each, not what lowpack measures by itself.
+type Runtimes struct {
+	Schema   string           `json:"schema"`
+	Shape    string           `json:"shape"` // of the model, and what else holds for all rows
+	Machines []RuntimeMachine `json:"machines"`
+}
+
+// RuntimeMachine is one machine on one day.
+type RuntimeMachine struct {
+	CPU  string       `json:"cpu"`
+	ISA  string       `json:"isa"`
+	Date string       `json:"date"`
+	Rows []RuntimeRow `json:"rows"`
+}
+
+// RuntimeRow is a runtime with one form of the weights and of the output head.
+type RuntimeRow struct {
+	Runtime  string            `json:"runtime"`
+	Revision string            `json:"revision"`
+	Weights  string            `json:"weights"`
+	Head     string            `json:"head"`
+	Bytes    float64           `json:"mb_per_token"` // that a step of decoding reads, in MB
+	Figures  map[string]Figure `json:"figures"`      // tokens per second of each test
+}
+
+// Figure summarizes the runs of one test.
+type Figure struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+	Runs   int     `json:"runs"`
+}
+
+// ReadRuntimes parses and checks the JSON form.
+func ReadRuntimes(text []byte) (*Runtimes, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	var r Runtimes
+	if err := d.Decode(&r); err != nil {
+		return nil, fmt.Errorf("%w: %v", pack.ErrCorrupt, err)
+	}
+	if r.Schema != RuntimesSchema {
+		return nil, fmt.Errorf("%w: schema %q; want %q", pack.ErrUnsupported, r.Schema, RuntimesSchema)
+	}
+	for _, m := range r.Machines {
+		for _, row := range m.Rows {
+			for test, f := range row.Figures {
+				if !(0 < f.Min && f.Min <= f.Median && f.Median <= f.Max && f.Max < math.MaxFloat32) || f.Runs < 1 {
+					return nil, fmt.Errorf("%w: %s, %s, %s: median %v of %d runs from %v to %v", pack.ErrCorrupt, m.CPU, row.Runtime, test, f.Median, f.Runs, f.Min, f.Max)
+				}
+			}
+		}
+	}
+	return &r, nil
+}
+
+// tests lists the tests, prefill and decode of one sequence first.
+func (m *RuntimeMachine) tests() []string {
+	seen := map[string]bool{}
+	for _, row := range m.Rows {
+		for test := range row.Figures {
+			seen[test] = true
+		}
+	}
+	order := []string{"pp512", "tg128"}
+	var rest []string
+	for test := range seen {
+		if !slices.Contains(order, test) {
+			rest = append(rest, test)
+		}
+	}
+	slices.SortFunc(rest, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }) // "8 …" before "32 …"
+	return append(slices.DeleteFunc(order, func(t string) bool { return !seen[t] }), rest...)
+}
+
+// Plot shows one row of every runtime in one test, machine by machine.
+func (r *Runtimes) Plot(test string) *plot.Bars {
+	chart := &plot.Bars{Title: test + ", tokens per second", Note: r.Shape, Value: plot.Axis{Label: "median of all runs"}}
+	for _, m := range r.Machines {
+		chart.Groups = append(chart.Groups, m.CPU)
+		for _, row := range m.Rows {
+			if !slices.ContainsFunc(chart.Series, func(s plot.BarSeries) bool { return s.Name == row.Runtime }) {
+				chart.Series = append(chart.Series, plot.BarSeries{Name: row.Runtime})
+			}
+		}
+	}
+	for i := range chart.Series {
+		for _, m := range r.Machines {
+			chart.Series[i].Values = append(chart.Series[i].Values, m.figure(chart.Series[i].Name, test))
+		}
+	}
+	chart.Series = slices.DeleteFunc(chart.Series, func(s plot.BarSeries) bool {
+		return !slices.ContainsFunc(s.Values, func(v float64) bool { return !math.IsNaN(v) })
+	})
+	return chart
+}
+
+// figure is the median of the first row of a runtime that has the test, so that heads of like quality stand beside each
+// other; NaN where there is none.
+func (m *RuntimeMachine) figure(runtime, test string) float64 {
+	for _, row := range m.Rows {
+		if f, ok := row.Figures[test]; ok && row.Runtime == runtime {
+			return f.Median
+		}
+	}
+	return math.NaN()
+}
+
+// Markdown writes a table per machine, one figure per cell.
+func (r *Runtimes) Markdown() string {
+	var b strings.Builder
+	for _, m := range r.Machines {
+		tests := m.tests()
+		fmt.Fprintf(&b, "**%s** (%s), %s\n\n| Runtime | Revision | Weights | Head | MB/token |", m.CPU, m.ISA, m.Date)
+		for _, t := range tests {
+			fmt.Fprintf(&b, " %s |", t)
+		}
+		b.WriteString("\n|---|---|---|---|---|" + strings.Repeat("---|", len(tests)) + "\n")
+		for _, row := range m.Rows {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %.0f |", row.Runtime, row.Revision, row.Weights, row.Head, row.Bytes)
+			for _, t := range tests {
+				if f, ok := row.Figures[t]; ok {
+					fmt.Fprintf(&b, " %v (%v–%v, %d) |", f.Median, f.Min, f.Max, f.Runs)
+				} else {
+					b.WriteString(" |")
+				}
+			}
+			b.WriteString("\n")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
