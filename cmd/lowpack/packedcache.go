@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,8 +24,8 @@ func packedOf(c *cli.Context, arg string) (string, error) {
 	}
 	info, statErr := os.Stat(arg)
 	_, nameErr := hub.ParseName(arg)
-	isCheckpoint := errors.Is(err, packed.ErrNotPacked) || statErr == nil && info.IsDir() || os.IsNotExist(statErr) && nameErr == nil
-	if !isCheckpoint {
+	isDir := statErr == nil && info.IsDir()
+	if !isDir && (!os.IsNotExist(statErr) || nameErr != nil) {
 		return "", err
 	}
 	dir, err := checkpointOf(c, arg)
@@ -46,9 +45,6 @@ func packedOf(c *cli.Context, arg string) (string, error) {
 
 // convertOnce makes the packed file of the default options.
 func convertOnce(c *cli.Context, dir, target string) error {
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return err
-	}
 	plan, err := convert.NewPlan(c.Context, dir, convert.Options{})
 	if err != nil {
 		return err
@@ -56,6 +52,9 @@ func convertOnce(c *cli.Context, dir, target string) error {
 	defer plan.Close()
 	if plan.Family == "" {
 		return fmt.Errorf("%s holds weights without a model: there is nothing to run", dir)
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
 	}
 	for _, note := range plan.Notes {
 		fmt.Fprintln(c.App.ErrWriter, "note:", note)
@@ -82,13 +81,13 @@ func cachedFile(checkpoint string) (string, error) {
 		return "", err
 	}
 	files, err := os.ReadDir(path)
-	if err != nil { // a single file
-		files = nil
+	if err != nil {
+		return "", err
 	}
 	key := sha256.New()
 	fmt.Fprintf(key, "%s %s\n", version.Tool, version.Revision)
-	for _, f := range append([]string{""}, names(files)...) {
-		file := filepath.Join(path, f)
+	for _, f := range files {
+		file := filepath.Join(path, f.Name())
 		info, err := os.Stat(file)
 		if err != nil { // a dangling link: the conversion names it
 			if info, err = os.Lstat(file); err != nil {
@@ -102,11 +101,4 @@ func cachedFile(checkpoint string) (string, error) {
 		name = filepath.Base(entry) // models--ORG--NAME instead of a commit
 	}
 	return filepath.Join(cache, "lowpack", "packed", fmt.Sprintf("%.100s-%s.safetensors", name, hex.EncodeToString(key.Sum(nil)[:8]))), nil
-}
-
-func names(files []os.DirEntry) (out []string) {
-	for _, f := range files {
-		out = append(out, f.Name())
-	}
-	return out
 }
