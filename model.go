@@ -3,6 +3,7 @@ package lowpack
 import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/internal/mmap"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
@@ -26,9 +27,10 @@ func OpenWith(path string, o engine.Options) (*Model, error) {
 	m := &Model{File: f}
 	ready := make(chan error, 1)
 	go func() { // beside the engine: with large vocabularies each takes some tenths of a second
-		var err error
-		m.Tokenizer, err = tokenizer.Load(f.Embedded)
-		ready <- err
+		ready <- mmap.Guard(func() (err error) {
+			m.Tokenizer, err = tokenizer.Load(f.Embedded)
+			return err
+		})
 	}()
 	m.Engine, err = engine.New(f, o)
 	if failed := <-ready; failed != nil {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"runtime"
 	"sync"
+
+	"github.com/lowpack/lowpack/internal/mmap"
 )
 
 // crew is the goroutines that compute in a run. Others feed it: they read source files in order, and wait for disks and
@@ -64,7 +66,7 @@ func (c *crew) run(ctx context.Context, feeders ...feeder) error {
 	c.feeding = len(feeders)
 	for _, feed := range feeders {
 		all.Go(func() {
-			if err := feed(inner); err != nil {
+			if err := mmap.Guard(func() error { return feed(inner) }); err != nil {
 				c.fail(math.MaxInt64, err)
 			}
 			c.mu.Lock()
@@ -142,7 +144,7 @@ func (c *crew) next() func() {
 func (c *crew) begin(at int64, do func() error) func() {
 	c.running++
 	return func() {
-		if err := do(); err != nil {
+		if err := mmap.Guard(do); err != nil {
 			c.fail(at, err)
 		}
 		c.mu.Lock()

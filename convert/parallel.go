@@ -3,6 +3,8 @@ package convert
 import (
 	"context"
 	"sync"
+
+	"github.com/lowpack/lowpack/internal/mmap"
 )
 
 // parallel runs task(worker, i) for i = 0 … n−1 on as many goroutines as jobs, and waits for all of them. Work is handed
@@ -39,7 +41,7 @@ func parallel(ctx context.Context, jobs, n int, task func(worker, i int) error) 
 				if !ok {
 					return
 				}
-				if e := task(worker, i); e != nil {
+				if e := mmap.Guard(func() error { return task(worker, i) }); e != nil {
 					fail(i, e)
 				}
 			}

@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/atomicfile"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/version"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -41,14 +44,14 @@ func Repack(ctx context.Context, source, target string, o RepackOptions, progres
 	r := &repack{in: in, jobs: o.Jobs, count: newCounter(progress, dataSize(in))}
 	contents, err := r.contents(o)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
+		return nil, filerr.Named(source, err)
 	}
 	if r.out, err = packed.Create(cmp.Or(o.fs, atomicfile.OS), target, *contents); err != nil {
 		return nil, err
 	}
 	defer r.out.Abort()
 	if err := r.repackAll(ctx); err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
+		return nil, filerr.Named(source, err)
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -190,7 +193,8 @@ func (p *repacking) finish() error {
 	if err != nil {
 		return err
 	}
-	if err := p.r.out.WriteTensor(p.e.Name+packed.ScaleSuffix, scales.Data); err != nil {
+	data := slices.Clone(scales.Data) // a page that is gone is a fault here, and a bad address in a write
+	if err := p.r.out.WriteTensor(p.e.Name+packed.ScaleSuffix, data); err != nil {
 		return err
 	}
 	if p.t.entry.CodesSHA != p.e.CodesSHA {
@@ -268,6 +272,9 @@ func (r *repack) copy(ctx context.Context, name, digest string) error {
 	}
 	if err := r.count.copy(ctx, to, from, name); err != nil {
 		return err
+	}
+	if at, err := from.Seek(0, io.SeekCurrent); err != nil || at < from.Size() {
+		return fmt.Errorf("%w: tensor %q: the file became shorter while it was read", pack.ErrCorrupt, name)
 	}
 	if err := to.Close(); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -71,20 +72,22 @@ func (r *second) takeOver(c *checkpoint.Checkpoint, file string) {
 
 // add enters the tensors of a file as the second reader has them.
 func (r *second) add(shard checkpoint.Shard) error {
-	data, err := mmap.Map(shard.File, shard.Size)
+	data, err := mmap.Map(shard.File, shard.Name, shard.Size)
 	if err != nil {
 		return fmt.Errorf("%s: %w", shard.Name, err)
 	}
 	r.maps = append(r.maps, data)
 	var views []safetensors.NamedTensorView
-	fault := mmap.Guard(func() {
-		var file safetensors.SafeTensors
-		if file, err = safetensors.Deserialize(data); err == nil {
+	var fault *mmap.Fault
+	err = mmap.Guard(func() error {
+		file, err := safetensors.Deserialize(data)
+		if err == nil {
 			views = file.Tensors()
 		}
+		return err
 	})
 	switch {
-	case fault != nil:
+	case errors.As(err, &fault):
 		return shorter(shard.Name)
 	case err != nil:
 		return fmt.Errorf("%w: %s: the second reader refuses it: %w", pack.ErrCorrupt, shard.Name, err)
@@ -125,7 +128,7 @@ func (m mapped) ReadAt(p []byte, off int64) (n int, err error) {
 		return 0, fmt.Errorf("%s: bytes %d to %d of %d were asked for", m.file, off, off+int64(len(p)), len(m.data))
 	}
 	part := m.data[off : off+int64(len(p))]
-	if mmap.Guard(func() { n = copy(p, part) }) != nil {
+	if mmap.Guard(func() error { n = copy(p, part); return nil }) != nil {
 		return 0, shorter(m.file)
 	}
 	mmap.Release(part)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lowpack/lowpack"
 	"github.com/lowpack/lowpack/internal/eval"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/plot"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
@@ -77,7 +78,7 @@ func runEval(c *cli.Context) error {
 	})
 	p.done()
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return filerr.Named(path, err)
 	}
 	if svg := c.String("svg"); svg != "" {
 		chart := r.Plot(evalTitle(path, c.String("against")))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lowpack/lowpack/internal/mmap"
 	"github.com/lowpack/lowpack/internal/version"
 	"github.com/lowpack/lowpack/runtime/kernel"
 )
@@ -47,7 +48,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	return app.RunContext(ctx, args)
+	return mmap.Guard(func() error { return app.RunContext(ctx, args) })
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {

@@ -22,8 +22,8 @@ var ErrNotPacked = errors.New("not a packed file")
 // File is a packed file that is open for reading. It is safe for concurrent use.
 //
 // The data are a memory map: they cost no memory of their own, and a file that somebody else truncates while it is open
-// ends this process with SIGBUS at the next access to the missing part. Whoever must survive that (verification at level
-// digest does) reads with Section, where such a file is an ordinary error.
+// faults at the next access to the missing part: a goroutine that reads data does so within mmap.Guard, which makes that an
+// error. With Section such a file is an ordinary error (verification at level digest reads so).
 type File struct {
 	file     *os.File
 	manifest *Manifest
@@ -90,7 +90,7 @@ func (f *File) load() error {
 	if err := f.checkHeader(); err != nil {
 		return err
 	}
-	f.mapped, err = mmap.Map(f.file, info.Size())
+	f.mapped, err = mmap.Map(f.file, f.file.Name(), info.Size())
 	return err
 }
 

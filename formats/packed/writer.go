@@ -102,7 +102,7 @@ func (w *Writer) Tensor(name string) (Tensor, error) {
 		return Tensor{}, fmt.Errorf("tensor %q is not written yet", name)
 	}
 	if w.mapped == nil {
-		if w.mapped, err = mmap.Map(w.file, w.Size()); err != nil {
+		if w.mapped, err = mmap.Map(w.file, w.file.Target(), w.Size()); err != nil {
 			return Tensor{}, fmt.Errorf("map %s: %w", w.file.Target(), err)
 		}
 	}

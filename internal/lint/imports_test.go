@@ -13,7 +13,7 @@ const module = "github.com/lowpack/lowpack/"
 var law = map[string][]string{
 	"pack":                {"pack"},
 	"convert/quantize":    {"pack", "convert/quantize"},
-	"runtime/kernel":      {"pack", "internal/offheap", "runtime/kernel"},
+	"runtime/kernel":      {"pack", "internal/mmap", "internal/offheap", "runtime/kernel"},
 	"runtime/tensor":      {"runtime/kernel", "runtime/tensor", "pack"},
 	"formats/safetensors": {"pack", "formats/safetensors", "internal/strictjson"},
 	"formats":             {"pack", "formats", "internal"},

@@ -1,26 +1,17 @@
 // Package mmap maps files into memory, read-only and shared, so that later writes to a file are seen.
 package mmap
 
-import (
-	"errors"
-	"runtime/debug"
-)
+// Map maps the first size bytes of a file. Faults are errors with its name (Guard).
+func Map(f interface{ Fd() uintptr }, name string, size int64) ([]byte, error) {
+	data, err := mapFile(f.Fd(), size)
+	if err == nil {
+		remember(data, name)
+	}
+	return data, err
+}
 
-// ErrFault: a mapped page could not be read, because the file was truncated or its disk failed.
-var ErrFault = errors.New("a page of the memory map cannot be read")
-
-// Guard runs a function that reads mapped memory. A page that cannot be read, which would end the process with SIGBUS,
-// makes it return ErrFault. Goroutines that the function starts are not guarded.
-func Guard(read func()) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		r := recover()
-		if _, fault := r.(interface{ Addr() uintptr }); fault {
-			err = ErrFault
-		} else if r != nil {
-			panic(r)
-		}
-	}()
-	read()
-	return nil
+// Unmap takes what Map returned.
+func Unmap(data []byte) error {
+	forget(data)
+	return unmapFile(data)
 }

@@ -2,10 +2,14 @@ package mmap
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/lowpack/lowpack/pack"
 )
 
 func mapped(t *testing.T, data []byte) (path string, view []byte) {
@@ -19,34 +23,76 @@ func mapped(t *testing.T, data []byte) (path string, view []byte) {
 		t.Fatal(err)
 	}
 	defer f.Close() // the map outlives it
-	if view, err = Map(f, int64(len(data))); err != nil {
+	if view, err = Map(f, path, int64(len(data))); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { Unmap(view) })
 	return path, view
 }
 
-// TestGuard: a page that is gone is an error, and no other panic is swallowed.
+var sink byte
+
+// TestGuard: a page that is gone is an error with the name of the file, whoever reads it: Go, the runtime's copy, assembly.
 func TestGuard(t *testing.T) {
-	data := bytes.Repeat([]byte("lowpack "), 1<<14)
-	path, view := mapped(t, data)
-	sum := 0
-	read := func() { sum += int(view[len(view)-1]) }
-	if err := Guard(read); err != nil || sum != ' ' {
-		t.Fatal(err, sum)
+	page := os.Getpagesize()
+	path, view := mapped(t, bytes.Repeat([]byte("lowpack "), page/2))
+	reads := map[string]func(){
+		"load":   func() { sink = view[2*page] },
+		"copy":   func() { copy(make([]byte, 2*page), view[page:]) },
+		"equal":  func() { bytes.Equal(view[page:], make([]byte, 3*page)) },
+		"digest": func() { sha256.Sum256(view) },
 	}
-	if err := os.Truncate(path, 4096); err != nil {
+	guarded := func(read func()) error { return Guard(func() error { read(); return nil }) }
+	for name, read := range reads {
+		if err := guarded(read); err != nil {
+			t.Errorf("%s of a whole file: %v", name, err)
+		}
+	}
+	if err := os.Truncate(path, int64(page)); err != nil {
 		t.Skip(err) // Windows does not truncate what is mapped
 	}
-	if err := Guard(read); !errors.Is(err, ErrFault) {
-		t.Errorf("a truncated file: %v", err)
-	}
-	defer func() {
-		if recover() != "other" {
-			t.Error("another panic was swallowed")
+	for name, read := range reads {
+		err := guarded(read)
+		var fault *Fault
+		if !errors.As(err, &fault) || !errors.Is(err, pack.ErrCorrupt) || !strings.HasPrefix(err.Error(), path+": changed or truncated while in use") {
+			t.Errorf("%s: %v", name, err)
 		}
-	}()
-	Guard(func() { panic("other") })
+	}
+	closing := func() { defer forget(view); reads["load"]() }
+	if err := guarded(closing); err == nil {
+		t.Error("a fault got lost on its way through Close")
+	}
+	closed = nil
+	if panics(func() { guarded(reads["load"]) }) == nil {
+		t.Error("a fault in memory that is no map became an error")
+	}
+}
+
+// TestOtherPanics: what is no fault of a map goes on, and an error is what f returned.
+func TestOtherPanics(t *testing.T) {
+	other := errors.New("other")
+	if err := Guard(func() error { return other }); err != other {
+		t.Error(err)
+	}
+	if err := Guard(func() error { return nil }); err != nil {
+		t.Error(err)
+	}
+	if p := panics(func() { Guard(func() error { panic(other) }) }); p != any(other) {
+		t.Errorf("%v", p)
+	}
+	var nowhere *[4]byte
+	if panics(func() { Guard(func() error { sink = nowhere[1]; return nil }) }) == nil {
+		t.Error("a nil pointer became an error")
+	}
+	if err := Guard(func() error { panic(&Fault{"handed on"}) }); err == nil {
+		t.Error("a fault of another goroutine got lost")
+	}
+}
+
+func panics(f func()) (p any) {
+	defer func() { p = recover() }()
+	f()
+	return nil
 }
 
 // TestRelease: released pages are read again, whatever the alignment of the part.

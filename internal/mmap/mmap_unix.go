@@ -9,13 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Map maps the first size bytes of a file.
-func Map(f interface{ Fd() uintptr }, size int64) ([]byte, error) {
-	return unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+func mapFile(fd uintptr, size int64) ([]byte, error) {
+	return unix.Mmap(int(fd), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
 }
 
-// Unmap takes what Map returned.
-func Unmap(data []byte) error { return unix.Munmap(data) }
+func unmapFile(data []byte) error { return unix.Munmap(data) }
 
 // Release takes the pages of a part of a map out of the resident set of the process. They stay in the page cache, and are
 // mapped again when they are read.

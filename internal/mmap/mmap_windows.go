@@ -6,9 +6,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Map maps the first size bytes of a file.
-func Map(f interface{ Fd() uintptr }, size int64) ([]byte, error) {
-	m, err := windows.CreateFileMapping(windows.Handle(f.Fd()), nil, windows.PAGE_READONLY, uint32(size>>32), uint32(size), nil)
+func mapFile(fd uintptr, size int64) ([]byte, error) {
+	m, err := windows.CreateFileMapping(windows.Handle(fd), nil, windows.PAGE_READONLY, uint32(size>>32), uint32(size), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -20,8 +19,7 @@ func Map(f interface{ Fd() uintptr }, size int64) ([]byte, error) {
 	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), size), nil
 }
 
-// Unmap takes what Map returned.
-func Unmap(data []byte) error { return windows.UnmapViewOfFile(uintptr(unsafe.Pointer(&data[0]))) }
+func unmapFile(data []byte) error { return windows.UnmapViewOfFile(uintptr(unsafe.Pointer(&data[0]))) }
 
 // Release does nothing: Windows trims the working set by itself.
 func Release([]byte) {}

@@ -6,11 +6,13 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/lowpack/lowpack/internal/mmap"
 )
 
 // Do calls task(from, to) for consecutive pieces of [0, n) of the given size, in any order, on at most workers goroutines
 // (0 = one per CPU that the process may use), and waits for all of them. After an error, or once ctx is done, no piece is
-// begun any more; the first error, or the cause of ctx, is returned.
+// begun any more; the first error, or the cause of ctx, is returned. A memory-mapped file that became shorter is an error.
 func Do(ctx context.Context, workers, n, size int, task func(from, to int) error) error {
 	var (
 		next  atomic.Int64
@@ -26,7 +28,7 @@ func Do(ctx context.Context, workers, n, size int, task func(from, to int) error
 			}
 			err := context.Cause(ctx)
 			if err == nil {
-				err = task(from, min(from+size, n))
+				err = mmap.Guard(func() error { return task(from, min(from+size, n)) })
 			}
 			if err != nil {
 				once.Do(func() { first = err })

@@ -13,6 +13,8 @@ import (
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/internal/mmap"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/kernel"
 	"github.com/lowpack/lowpack/runtime/tensor"
@@ -62,7 +64,7 @@ func Open(path string, o Options) (*Engine, error) {
 	e, err := New(f, o)
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, filerr.Named(path, err)
 	}
 	e.close = append([]func(){func() { f.Close() }}, e.close...) // last of all: the weights lie in the file
 	return e, nil
@@ -70,7 +72,11 @@ func Open(path string, o Options) (*Engine, error) {
 
 // New builds an engine from a view of a packed file, which must stay open until Close.
 func New(v packed.View, o Options) (*Engine, error) {
-	d, err := packed.Describe(v)
+	var d *model.Description
+	err := mmap.Guard(func() (err error) {
+		d, err = packed.Describe(v)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +92,7 @@ func build(v packed.View, d *model.Description, o Options) (*Engine, error) {
 		return nil, &OptionError{err}
 	}
 	e := &Engine{desc: d, opt: o}
-	if err := e.load(v); err != nil {
+	if err := mmap.Guard(func() error { return e.load(v) }); err != nil {
 		e.Close()
 		return nil, err
 	}

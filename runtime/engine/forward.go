@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lowpack/lowpack/internal/mmap"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/kernel"
 )
@@ -30,7 +31,8 @@ type Chunk struct {
 //
 // A chunk whose values leave the range of floats fails alone: its Err says where, its sequence is no longer than before,
 // and the other chunks are computed. Forward then returns the first Err of the batch. After any other error no sequence is
-// longer than before. The contents of Logits are undefined where a chunk was not appended.
+// longer than before. The contents of Logits are undefined where a chunk was not appended. A file that was truncated under
+// the engine is such an error; the engine is then of no use any more.
 func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -40,7 +42,7 @@ func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 			return err
 		}
 	}
-	if err := e.compute(ctx, batch); err != nil {
+	if err := mmap.Guard(func() error { return e.compute(ctx, batch) }); err != nil {
 		return err
 	}
 	var first error

@@ -2,10 +2,12 @@ package kernel
 
 import (
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/mmap"
 	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
 )
 
@@ -21,7 +23,8 @@ type Task interface {
 // busy one. A worker that finds no task spins for a while, since a decode step hands out hundreds
 // that take microseconds each, and then sleeps. A task never waits for a worker that has not begun: on a machine with
 // more busy threads than cores, the caller does the work itself. Run allocates nothing. A panic of a task in the caller
-// leaves Run when the workers have come to rest; in a worker it ends the process, as in every goroutine.
+// leaves Run when the workers have come to rest; in a worker it ends the process, as in every goroutine, unless it is the
+// fault of a memory-mapped file that became shorter: that leaves Run as a panic with a *mmap.Fault.
 type Pool struct {
 	one     sync.Mutex // one Run at a time
 	workers []worker
@@ -34,6 +37,7 @@ type Pool struct {
 	_        [64]byte
 	next     atomic.Int64 // first part that nobody has taken
 	_        [56]byte
+	fault    atomic.Pointer[mmap.Fault] // of a worker
 }
 
 // worker is a goroutine of a pool, in one of these states:
@@ -111,7 +115,11 @@ func (p *Pool) rest() {
 		p.workers[i].dismiss()
 	}
 	p.task = nil
+	fault := p.fault.Swap(nil)
 	p.one.Unlock()
+	if fault != nil {
+		panic(fault)
+	}
 }
 
 // share takes chunks until there are none.
@@ -123,6 +131,17 @@ func (p *Pool) share() {
 		}
 		p.task.Do(from, min(from+p.chunk, p.n))
 	}
+}
+
+// help is share in a worker.
+func (p *Pool) help() {
+	defer func() {
+		if r := recover(); r != nil {
+			p.fault.Store(mmap.Recovered(r))
+			p.next.Store(int64(p.n))
+		}
+	}()
+	p.share()
 }
 
 // invite tells a worker of a new task.
@@ -147,12 +166,13 @@ func (w *worker) dismiss() {
 
 // work is the life of a worker.
 func (p *Pool) work(w *worker) {
+	debug.SetPanicOnFault(true)
 	var watch stopwatch
 	for {
 		switch w.state.Load() {
 		case invited:
 			if w.state.CompareAndSwap(invited, working) {
-				p.share()
+				p.help()
 				w.state.Store(idle)
 				watch = stopwatch{}
 			}

@@ -1,0 +1,95 @@
+package mmap
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Fault says that a page of a mapped file could not be read: the file was truncated, or its disk failed.
+type Fault struct{ Name string }
+
+func (f *Fault) Error() string {
+	return fmt.Sprintf("%s: changed or truncated while in use (memory-mapped); to replace a file that is in use, write a new one and rename it", f.Name)
+}
+
+// Unwrap makes it a pack.ErrCorrupt.
+func (f *Fault) Unwrap() error { return pack.ErrCorrupt }
+
+// Guard calls f, which may read maps in Go or in assembly. A page that cannot be read, which would end the process with
+// SIGBUS, makes Guard return a *Fault; other panics go on, and a fault in other memory is one. Goroutines that f starts
+// guard themselves, and hand the error on to whoever waits for them.
+func Guard(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = Recovered(p)
+		}
+	}()
+	return f()
+}
+
+// Recovered makes a *Fault of a recovered panic: of a page that could not be read, or of a *Fault that another goroutine
+// handed on. Any other panic goes on.
+func Recovered(p any) *Fault {
+	if f, ok := p.(*Fault); ok {
+		return f
+	}
+	if at, ok := p.(interface{ Addr() uintptr }); ok {
+		if name, ok := find(at.Addr()); ok {
+			return &Fault{name}
+		}
+	}
+	panic(p)
+}
+
+// region is a map and the name of its file.
+type region struct {
+	start, end uintptr
+	name       string
+}
+
+func (r region) overlaps(o region) bool { return r.start < o.end && o.start < r.end }
+
+// The maps that are open, and the last ones that were: a deferred Close has unmapped a file before the panic that goes through
+// it is recovered.
+var (
+	mu           sync.RWMutex
+	open, closed []region
+)
+
+const mostClosed = 16
+
+func remember(data []byte, name string) {
+	mu.Lock()
+	defer mu.Unlock()
+	r := region{start: uintptr(unsafe.Pointer(unsafe.SliceData(data))), name: name}
+	r.end = r.start + uintptr(len(data))
+	open, closed = append(open, r), slices.DeleteFunc(closed, r.overlaps)
+}
+
+func forget(data []byte) {
+	mu.Lock()
+	defer mu.Unlock()
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
+	if i := slices.IndexFunc(open, func(r region) bool { return r.start == start }); i >= 0 {
+		closed = append(closed[max(0, len(closed)-mostClosed+1):], open[i])
+		open = slices.Delete(open, i, i+1)
+	}
+}
+
+// find is the file that an address belongs to.
+func find(addr uintptr) (name string, ok bool) {
+	mu.RLock()
+	defer mu.RUnlock()
+	for _, r := range slices.Concat(open, closed) {
+		if r.start <= addr && addr < r.end {
+			return r.name, true
+		}
+	}
+	return "", false
+}
