@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -56,7 +57,7 @@ func convertFlags() []cli.Flag {
 		oneOf(&cli.StringFlag{Name: "head", Value: convert.HeadBF16, Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 or int4 (codes with a scale per row) or screen (as in the checkpoint, with int8 rows that find the largest logits, which are then exact)"},
 			convert.Heads...),
 		inputFlag("recipe", "YAML `FILE` with rules by tensor name"),
-		&cli.StringSliceFlag{Name: "include", Usage: "quantize only tensors that match this `PATTERN`; may be repeated"},
+		&cli.StringSliceFlag{Name: "include", Action: checkPatterns, Usage: "quantize only tensors that match this `PATTERN`; may be repeated"},
 		&cli.BoolFlag{Name: "allow-lossy", Usage: "quantize floats that nothing declares to be low-bit"},
 		oneOf(&cli.StringFlag{Name: "golden", Value: string(golden.Full), Usage: "golden outputs to record, `MODE` none, kernel or full"},
 			words([]golden.Mode{golden.None, golden.Kernel, golden.Full})...),
@@ -181,6 +182,16 @@ func recipeOf(c *cli.Context) (*packed.Recipe, error) {
 		}
 	}
 	return r, nil
+}
+
+// checkPatterns refuses patterns that match nothing.
+func checkPatterns(_ *cli.Context, patterns []string) error {
+	for _, p := range patterns {
+		if _, err := path.Match(p, ""); err != nil || p == "" {
+			return usagef("invalid value %q for --include: want a pattern, such as '*up*'", p)
+		}
+	}
+	return nil
 }
 
 func checkScale(_ *cli.Context, text string) error {

@@ -100,7 +100,7 @@ type evaluated struct {
 }
 
 func openEvaluated(c *cli.Context, path, text string) (*evaluated, error) {
-	m, err := lowpack.OpenWith(path, engine.Options{Threads: c.Int("threads"), Context: c.Int("window")})
+	m, err := lowpack.OpenWith(path, engine.Options{Threads: c.Int("threads"), Context: windowContext(c)})
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +113,15 @@ func openEvaluated(c *cli.Context, path, text string) (*evaluated, error) {
 		ids = ids[:n]
 	}
 	return &evaluated{m, ids}, nil
+}
+
+// windowContext is the context that the windows need. One of a single token holds nothing to predict, which package eval
+// refuses; the engine makes room for two.
+func windowContext(c *cli.Context) int {
+	if n := c.Int("window"); n != 1 {
+		return n
+	}
+	return 2
 }
 
 func evalTitle(path, against string) string {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lowpack/lowpack/internal/shared"
 )
@@ -33,6 +35,92 @@ func TestExitCodes(t *testing.T) {
 	} {
 		if o := command(t, c.args...); o.code != c.code || !strings.Contains(o.out, c.says) {
 			t.Errorf("%q: exit code %d, want %d and %q\n%s", c.args, o.code, c.code, c.says, o.out)
+		}
+	}
+}
+
+// TestBadValues: a value that a flag cannot have is wrong usage, in every command, before anything is read.
+func TestBadValues(t *testing.T) {
+	model, out := shared.Testdata(t, "tiny-bitnet"), filepath.Join(t.TempDir(), "out")
+	packed := filepath.Join(t.TempDir(), "packed")
+	if o := command(t, "convert", model, "--golden", "none", "-o", packed); o.code != 0 {
+		t.Fatal(o.out)
+	}
+	run := []string{"run", packed, "-p", "x", "-n", "1"}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{append(run, "--temperature", "nan"), "--temperature NaN: must be a finite number, 0 or more"},
+		{append(run, "--temperature", "-1"), "--temperature"},
+		{append(run, "--temperature", "1e39"), "--temperature"},
+		{append(run, "--temperature", "inf"), "--temperature"},
+		{append(run, "--top-p", "2"), "--top-p 2: must be between 0 and 1"},
+		{append(run, "--top-p", "nan"), "--top-p"},
+		{append(run, "--min-p", "-0.1"), "--min-p"},
+		{append(run, "--min-p", "1.5"), "--min-p"},
+		{append(run, "--top-k", "-1"), "--top-k"},
+		{append(run, "--repetition-penalty", "-1"), "--repetition-penalty -1: must be a finite number above 0"},
+		{append(run, "--repetition-penalty", "0"), "--repetition-penalty"},
+		{append(run, "--repetition-penalty", "nan"), "--repetition-penalty"},
+		{append(run, "--stop", ""), `invalid value "" for --stop`},
+		{append(run, "-n", "-2"), "--tokens -2"},
+		{append(run, "--seed", "-1"), "--seed: want an integer of 0 or more"},
+		{append(run, "--context", "1000000000"), "--context 1000000000"},
+		{append(run, "--context", "100000"), "256 positions"},
+		{append(run, "--kv-cache-type", "f8"), "must be one of f32, f16, i8"},
+		{append(run, "--file", packed), "-p and --file cannot be combined"},
+		{append(run, "--system", "Be kind."), "--system needs --chat"},
+		{append(run, "--chat", "--logits", out), "--logits and --chat"},
+		{append(run, "--logits", "-"), `invalid value "-" for --logits`},
+		{[]string{"convert", model, "-o", out, "--layout", "blocked", "--param", "bm=0"}, "bm = 0"},
+		{[]string{"convert", model, "-o", out, "--param", "nosuch=1"}, `no parameter "nosuch"`},
+		{[]string{"convert", model, "-o", "-"}, `invalid value "-"`},
+		{[]string{"convert", "", "-o", out}, `invalid value "" for CHECKPOINT`},
+		{[]string{"convert", model, "-o", ""}, `invalid value "" for --output`},
+		{[]string{"convert", model, "-o", out, "--include", "["}, "--include"},
+		{[]string{"repack", packed, "--layout", "tl2", "--param", "BM=7", "-o", out}, "BM = 7"},
+		{[]string{"pack", "--layout", "tl2", "--param", "BM=7", "--in", packed, "-o", out}, "BM = 7"},
+		{[]string{"verify", packed, "--level", "file", "--provenance", packed}, "--provenance cannot be combined with --level file"},
+		{[]string{"verify", packed, "--level", "codes", "--source", model}, "--source cannot be combined"},
+		{[]string{"verify", packed, "--level", "source"}, "needs --source"},
+		{[]string{"eval", packed, "--text", model + "/README.md", "--window", "100000"}, "256 positions"},
+		{[]string{"eval", packed, "--text", model + "/README.md", "--window", "1"}, "window"},
+		{[]string{"eval", packed, "--text", model + "/README.md", "--window", "8", "--stride", "9"}, "stride"},
+		{[]string{"bench", packed, "--max-spread", "nan"}, "--max-spread"},
+		{[]string{"bench", "machine", "--time", "-1s"}, "--time"},
+		{[]string{"synth", "--like", "bitnet-2b4t", "-o", out, "--shard-size", "0"}, "--shard-size"},
+	} {
+		if o := command(t, c.args...); o.code != 2 || !strings.Contains(o.out, c.says) {
+			t.Errorf("%q: exit code %d, want 2 and %q\n%s", c.args, o.code, c.says, o.out)
+		}
+	}
+	t.Setenv("LOWPACK_ISA", "mmx")
+	for _, args := range [][]string{{"version"}, run, {"verify", packed}, {"layouts"}, {"convert", model, "-o", out}} {
+		if o := command(t, args...); o.code != 2 || !strings.Contains(o.out, "LOWPACK_ISA=mmx") {
+			t.Errorf("%q: exit code %d\n%s", args, o.code, o.out)
+		}
+	}
+}
+
+// TestTargets: a target that no file can replace is a failure of the environment, told before any work.
+func TestTargets(t *testing.T) {
+	model, dir := shared.Testdata(t, "tiny-bitnet"), t.TempDir()
+	for _, target := range []string{os.DevNull, dir, filepath.Join(model, "config.json", "x"), filepath.Join(dir, strings.Repeat("n", 256))} {
+		for _, args := range [][]string{
+			{"convert", model, "-o", target},
+			{"convert", model, "-o", filepath.Join(dir, "m"), "--report", target + ".html", "--provenance", target},
+			{"repack", model, "--layout", "i2s", "-o", target},
+			{"verify", model, "--report", "json:" + target},
+			{"run", model, "-p", "x", "--logits", target},
+			{"bench", "machine", "--svg", target},
+		} {
+			if args[0] == "convert" && strings.HasPrefix(target, model) && len(args) == 4 {
+				continue // that is the checkpoint
+			}
+			if o := command(t, args...); o.code != 3 || o.cpu > 2*time.Second {
+				t.Errorf("%q: exit code %d, %v\n%s", args, o.code, o.cpu, o.out)
+			}
 		}
 	}
 }

@@ -71,8 +71,13 @@ func peakMemory() int64 {
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	line, _, _ := strings.Cut(rest, "\n")
-	kib, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(line), "kB")), 10, 64)
+	kib, _ := strconv.ParseInt(strings.TrimSuffix(statusLine(string(status), "VmHWM:"), " kB"), 10, 64)
 	return kib << 10
+}
+
+// statusLine is the value of a line in a status file of Linux.
+func statusLine(status, name string) string {
+	_, rest, _ := strings.Cut(status, name)
+	line, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSpace(line)
 }

@@ -15,7 +15,13 @@ import (
 	"github.com/lowpack/lowpack/runtime/kernel"
 )
 
-func main() { os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	if err := checkLimits(); err != nil {
+		fmt.Fprintf(os.Stderr, "lowpack: %v\n", err)
+		os.Exit(exitCode(err))
+	}
+	os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+}
 
 // Main runs one command line and returns its exit code: 0 good, 1 bad input or a failed check, 2 wrong usage, 3 the
 // environment failed, 130 and 143 interrupted.

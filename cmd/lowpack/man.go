@@ -106,7 +106,7 @@ var exitCodes = [][2]string{
 	{"0", "done, every check passed"},
 	{"1", "the input is bad, or a check failed"},
 	{"2", "wrong usage"},
-	{"3", "the environment failed: disk full, permission, measurements too noisy"},
+	{"3", "the environment failed: disk full, permission, limits of the process (ulimit), measurements too noisy"},
 	{"130, 143", "interrupted by SIGINT or SIGTERM"},
 }
 

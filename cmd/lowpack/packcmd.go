@@ -62,7 +62,7 @@ func packMatrix(c *cli.Context) error {
 		}
 	}
 	if c.IsSet("shape") != c.Bool("reverse") {
-		return usagef("--shape and --reverse belong together")
+		return usagef("--shape and --reverse cannot be used without each other")
 	}
 	p, err := openPacker(c)
 	if err != nil {

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lowpack/lowpack/internal/atomicfile"
+)
+
+// Least room that a command needs below the limits of its process. Where there is less, the Go runtime would end in the
+// middle of the work, with a trace of its own; where there is hardly any, it does so before this program begins.
+const (
+	needFiles   = 12
+	needAddress = 3 << 30 // reserved, not used, for the most part
+	needThreads = 16      // and two per CPU
+)
+
+// checkLimits reports limits of this process (ulimit) that are too low to work in.
+func checkLimits() error {
+	for _, check := range []func() error{checkFiles, checkAddress, checkThreads} {
+		if err := check(); err != nil {
+			return atomicfile.Failed(err)
+		}
+	}
+	return nil
+}
+
+// checkFiles opens as many files as a command may need at once, by calls that the runtime does not watch.
+func checkFiles() error {
+	var open []int
+	defer func() {
+		for _, fd := range open {
+			unix.Close(fd)
+		}
+	}()
+	for range needFiles {
+		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err == unix.EMFILE {
+			return fmt.Errorf("fewer than %d more files can be opened; raise the limit (ulimit -n)", needFiles)
+		}
+		if err == nil {
+			open = append(open, fd)
+		}
+	}
+	return nil
+}
+
+func checkAddress() error {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_AS, &limit) == nil && limit.Cur < needAddress {
+		return fmt.Errorf("the address space is limited to %d KiB; lowpack needs %d: raise the limit (ulimit -v)", limit.Cur>>10, needAddress>>10)
+	}
+	return nil
+}
+
+// checkThreads compares the limit of threads of this user with those that run. Root has none.
+func checkThreads() error {
+	var limit unix.Rlimit
+	need := uint64(needThreads + 2*runtime.GOMAXPROCS(0))
+	if os.Geteuid() == 0 || unix.Getrlimit(unix.RLIMIT_NPROC, &limit) != nil {
+		return nil
+	}
+	// Counting takes a look at every process, which is worth it only where the limit is low.
+	if limit.Cur < 1<<12 && limit.Cur < threadsOfUser()+need {
+		return fmt.Errorf("this user may run %d threads, and fewer than %d are left; raise the limit (ulimit -u)", limit.Cur, need)
+	}
+	return nil
+}
+
+// threadsOfUser counts the threads of this user's processes.
+func threadsOfUser() (n uint64) {
+	processes, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0
+	}
+	user := strconv.Itoa(os.Getuid())
+	for _, p := range processes {
+		if _, err := strconv.Atoi(p.Name()); err != nil {
+			continue
+		}
+		status, err := os.ReadFile("/proc/" + p.Name() + "/status")
+		if err != nil {
+			continue // it has ended
+		}
+		if ids := strings.Fields(statusLine(string(status), "Uid:")); len(ids) > 0 && ids[0] == user {
+			threads, _ := strconv.ParseUint(statusLine(string(status), "Threads:"), 10, 32)
+			n += threads
+		}
+	}
+	return n
+}
