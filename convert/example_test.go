@@ -20,7 +20,7 @@ func Example() {
 	}
 	defer plan.Close()
 	for _, row := range plan.Tensors[:4] {
-		fmt.Println(row.Tensor, row.Shape, row.Rule, row.Layout)
+		fmt.Println(row.Tensor, row.Shape, row.Rule)
 	}
 
 	dir, err := os.MkdirTemp("", "lowpack")
@@ -34,9 +34,9 @@ func Example() {
 	}
 	fmt.Println(summary.Quantized, "of", summary.Tensors, "tensors packed")
 	// Output:
-	// lm_head.weight [2560 256] int8 vnni4
+	// lm_head.weight [2560 256] int8
 	// model.embed_tokens.weight [2560 256] keep
 	// model.layers.0.input_layernorm.weight [256] keep
-	// model.layers.0.mlp.down_proj.weight [256 688] absmean vnni4t
+	// model.layers.0.mlp.down_proj.weight [256 688] absmean
 	// 43 of 69 tensors packed
 }
