@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -26,6 +27,9 @@ type bpe struct {
 	// cuts: no rule joins a space mark to anything but space marks in front of it, so a text may be cut in front of every
 	// mark that follows something else without changing its tokens.
 	cuts bool
+	// seams and allBytes say where long words may be cut.
+	seams    *seams
+	allBytes bool // every byte has a token
 }
 
 // newBPE completes a model that has its vocabulary and merges.
@@ -47,6 +51,7 @@ func newBPE(b bpe, fallback bool) (*bpe, error) {
 		}
 	}
 	b.cuts = !b.bytewise && b.canCut()
+	b.seams, b.allBytes = b.findSeams(), !slices.Contains(b.byteID[:], -1)
 	return &b, nil
 }
 
@@ -100,16 +105,21 @@ func (b *bpe) canCut() bool {
 const mark = "▁"
 
 // encode appends the tokens of a word.
-func (b *bpe) encode(dst []int, word string, w *workspace) []int {
-	if !b.cuts {
-		return b.word(dst, word, w)
+func (b *bpe) encode(dst []int, word string, w *workspace) ([]int, error) {
+	all := len(word)
+	for word != "" {
+		next := word
+		if b.cuts {
+			next = word[:cut(word)]
+		}
+		n, err := b.piece(next, longWord)
+		if err != nil {
+			return dst, err
+		}
+		dst = b.word(dst, word[:n], n == all, w)
+		word = word[n:]
 	}
-	for from := 0; from < len(word); {
-		to := from + cut(word[from:])
-		dst = b.word(dst, word[from:to], w)
-		from = to
-	}
-	return dst
+	return dst, nil
 }
 
 // cut returns the position of the first mark that follows something else; the length of s when there is none.
@@ -124,8 +134,9 @@ func cut(s string) int {
 	return len(s)
 }
 
-func (b *bpe) word(dst []int, word string, w *workspace) []int {
-	if b.wholeWords {
+// word appends the tokens of a word, or of a piece of one.
+func (b *bpe) word(dst []int, word string, whole bool, w *workspace) []int {
+	if whole && b.wholeWords {
 		if id, ok := b.vocab.findString(word); ok {
 			return append(dst, id)
 		}

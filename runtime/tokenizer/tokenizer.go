@@ -41,7 +41,7 @@ type Tokenizer struct {
 
 // wordModel turns one word into tokens.
 type wordModel interface {
-	encode(dst []int, word string, w *workspace) []int
+	encode(dst []int, word string, w *workspace) ([]int, error)
 }
 
 // Encode returns the tokens of a text. With special, the tokens that the model expects around a text (begin of text, for
@@ -49,7 +49,8 @@ type wordModel interface {
 // becomes that token: for text of strangers that is what EncodePlain and ChatTokens are for. Text that is not UTF-8 is
 // encoded byte by byte where the vocabulary allows it.
 //
-// Memory: at most 64 bytes per byte of the longest word, and 10 per byte of the text, for scratch and result. Errors:
+// Memory: 8 bytes per token for the result, as much again while it grows, what normalization makes of the text, and up to 64
+// bytes per byte of the longest stretch without a place to cut, of at most 4 MiB. Errors:
 // pack.ErrLimit for a text beyond 256 MiB, for a word beyond 4 MiB that the vocabulary allows no cut in, or for a text on
 // which a pattern of the tokenizer takes too many steps.
 func (t *Tokenizer) Encode(text string, special bool) ([]int, error) {
@@ -135,9 +136,9 @@ func (e *encoder) plain(text jinja.Text, start bool) error {
 	})
 }
 
-func (e *encoder) word(s string, _ bool) error {
-	e.ids = e.t.model.encode(e.ids, s, e.w)
-	return nil
+func (e *encoder) word(s string, _ bool) (err error) {
+	e.ids, err = e.t.model.encode(e.ids, s, e.w)
+	return err
 }
 
 // Size is the number of token ids: the largest id + 1.

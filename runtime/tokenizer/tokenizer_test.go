@@ -185,8 +185,8 @@ func TestMerging(t *testing.T) {
 				want = append(want, int(id))
 			}
 			for range 2 { // the second time from the cache
-				if got := b.encode(nil, word.String(), w); !slices.Equal(got, want) {
-					t.Fatalf("%s: %q\ngot  %v\nwant %v", p.Name, word.String(), got, want)
+				if got, err := b.encode(nil, word.String(), w); err != nil || !slices.Equal(got, want) {
+					t.Fatalf("%s: %q\ngot  %v, %v\nwant %v", p.Name, word.String(), got, err, want)
 				}
 			}
 		}

@@ -51,7 +51,10 @@ func newUnigram(v *vocab, scores []float64, unk int, fallback bool) (*unigram, e
 	return u, nil
 }
 
-func (u *unigram) encode(dst []int, word string, w *workspace) []int {
+func (u *unigram) encode(dst []int, word string, w *workspace) ([]int, error) {
+	if err := checkWord(len(word)); err != nil {
+		return dst, err
+	}
 	best := grown(w.lattice, len(word)+1)
 	w.lattice = best
 	for i := range best {
@@ -92,7 +95,7 @@ func (u *unigram) encode(dst []int, word string, w *workspace) []int {
 		inUnknown = id == u.unk
 		i = next
 	}
-	return dst
+	return dst, nil
 }
 
 func (u *unigram) unknown(dst []int, text string, inUnknown bool) []int {

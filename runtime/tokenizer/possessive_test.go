@@ -1,0 +1,38 @@
+package tokenizer
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestPossessive: a possessive repetition gives nothing back, where the usual one does.
+func TestPossessive(t *testing.T) {
+	for _, c := range []struct {
+		pattern, text string
+		want          []string
+	}{
+		{`[ab]+b`, "aab", []string{"aab"}},
+		{`[ab]++b`, "aab", nil},
+		{`a*a`, "aaa", []string{"aaa"}},
+		{`a*+a`, "aaa", nil},
+		{`a?a`, "a", []string{"a"}},
+		{`a?+a`, "a", nil},
+		{`a?+b`, "ab", []string{"ab"}},
+		{`[^b]?+a+|b`, "ab", []string{"b"}},
+	} {
+		p, err := compile(c.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		err = p.each(c.text, func(piece string, match bool) error {
+			if match {
+				got = append(got, piece)
+			}
+			return nil
+		})
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s on %q: %q, %v, want %q", c.pattern, c.text, got, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package tokenizer
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+const (
+	// longWord is what is encoded in one go, in bytes, where the vocabulary allows a cut: scratch memory is 32 bytes per
+	// byte of it. No token is longer.
+	longWord = maxTokenBytes
+	// maxWord bounds a stretch without a place to cut. Its merges depend on each other from end to end.
+	maxWord = 1 << 22
+)
+
+// seams says of every two bytes whether a rule joins a token that ends in the first to one that begins with the second.
+// Where none does, a word may be cut without changing its tokens: whatever spans that place was joined there once.
+type seams [256 * 256 / 64]uint64
+
+func (b *bpe) findSeams() *seams {
+	s := new(seams)
+	for _, rule := range b.merges.slots {
+		if rule.pair == 0 {
+			continue
+		}
+		left, right := b.vocab.bytes(int(rule.pair>>32)), b.vocab.bytes(int(uint32(rule.pair)-1))
+		at := int(left[len(left)-1])<<8 | int(right[0])
+		s[at/64] |= 1 << (at % 64)
+	}
+	return s
+}
+
+func (s *seams) joins(a, b byte) bool {
+	at := int(a)<<8 | int(b)
+	return s[at/64]>>(at%64)&1 == 1
+}
+
+// cuttable says whether a word may be cut in front of its byte i. Next to bytes without a token it may not: those that are
+// dropped make neighbours of others, and a run of unknown ones may be one token.
+func (b *bpe) cuttable(word string, i int) bool {
+	before, after := word[i-1], word[i]
+	if b.bytewise {
+		return !b.seams.joins(before, after) && b.byteID[before] >= 0 && b.byteID[after] >= 0
+	}
+	return b.allBytes && utf8.RuneStart(after) && !b.seams.joins(before, after)
+}
+
+// piece returns how much of a word to encode next: all of a short one; of others as much as long allows, or up to the first
+// place to cut behind it.
+func (b *bpe) piece(word string, long int) (int, error) {
+	if len(word) <= long {
+		return len(word), nil
+	}
+	for i := long; i > 0; i-- {
+		if b.cuttable(word, i) {
+			return i, nil
+		}
+	}
+	for i := long + 1; i < len(word) && i <= maxWord; i++ {
+		if b.cuttable(word, i) {
+			return i, nil
+		}
+	}
+	return len(word), checkWord(len(word))
+}
+
+func checkWord(n int) error {
+	if n > maxWord {
+		return fmt.Errorf("%w: a word of %d bytes, more than %d, in which the vocabulary has no place to cut", pack.ErrLimit, n, maxWord)
+	}
+	return nil
+}
