@@ -45,7 +45,7 @@ func openJournal(fs atomicfile.FS, target, identity string) (*journal, error) {
 	j := &journal{fs: fs, path: journalPath(target), done: map[string]note{}}
 	var err error
 	if j.file, err = fs.Open(j.path); err != nil {
-		return nil, err
+		return nil, atomicfile.Failed(err)
 	}
 	if err := j.read(identity); err != nil {
 		return nil, errors.Join(err, j.file.Close())

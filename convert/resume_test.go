@@ -5,12 +5,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
@@ -135,6 +138,94 @@ func TestResumeDistrusts(t *testing.T) {
 		again.Resume = false
 		if digestAlone(t, at) != once(t, path, again) {
 			t.Errorf("%s: other bytes than in one piece", what)
+		}
+	}
+}
+
+// TestResumeSeesTime changes, in a source file of the same size, a tensor that is finished already: the time tells.
+func TestResumeSeesTime(t *testing.T) {
+	path := mini(t, "bitnet-2b4t-bf16", nil)
+	o := plain(packed.Recipe{})
+	unchanged := once(t, path, o)
+	o.Resume, o.Jobs = true, 1
+	at := interrupted(t, path, o)
+	overwrite(t, path, firstFinished(t, at))
+	if _, err := newPlan(t, path, o).Run(context.Background(), at.target, nil); err != nil {
+		t.Fatal(err)
+	}
+	o.Resume = false
+	got, want := digestAlone(t, at), once(t, path, o)
+	if want == unchanged {
+		t.Fatal("the change makes no difference")
+	}
+	if got != want {
+		t.Error("a tensor that was changed since is taken over")
+	}
+}
+
+// firstFinished is a quantized tensor that the journal notes.
+func firstFinished(t testing.TB, at place) string {
+	t.Helper()
+	text, err := os.ReadFile(journalPath(at.target))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var n note
+		if json.Unmarshal(line, &n) == nil {
+			if name, ok := strings.CutSuffix(n.Tensor, packed.PackedSuffix); ok {
+				return name
+			}
+		}
+	}
+	t.Fatalf("no tensor is finished:\n%s", text)
+	return ""
+}
+
+// overwrite changes an element of a BF16 tensor in the place where it lies, and the time of the file.
+func overwrite(t testing.TB, dir, name string) {
+	t.Helper()
+	c, err := checkpoint.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, ok := c.Lookup(name)
+	c.Close()
+	path := filepath.Join(dir, x.File)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte{0, 0x40}, x.Begin); err != nil {
+		t.Fatal(err)
+	}
+	later := time.Now().Add(time.Second)
+	if err := os.Chtimes(path, later, later); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestResumeFollowsNoLink: what somebody else puts where the unfinished file or its journal is expected is refused, not written over.
+func TestResumeFollowsNoLink(t *testing.T) {
+	path := fewTensors(t)
+	o := plain(packed.Recipe{})
+	o.Resume = true
+	for _, hidden := range []func(string) string{atomicfile.ResumePath, journalPath} {
+		at := newPlace(t, "old")
+		victim := filepath.Join(t.TempDir(), "victim")
+		if err := os.WriteFile(victim, []byte("precious"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(victim, hidden(at.target)); err != nil {
+			t.Skip(err)
+		}
+		_, err := newPlan(t, path, o).Run(context.Background(), at.target, nil)
+		if err == nil || !strings.Contains(err.Error(), hidden(at.target)) {
+			t.Errorf("%s is a link: %v", hidden("target"), err)
+		}
+		if got := written(victim); got != "precious" || written(at.target) != "old" {
+			t.Errorf("%s is a link: the file behind it became %.20q", hidden("target"), got)
 		}
 	}
 }

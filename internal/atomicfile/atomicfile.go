@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 )
 
@@ -62,7 +61,7 @@ func (f *File) open() (err error) {
 	if err != nil {
 		return err
 	}
-	if err = f.lock(f.Handle); err != nil {
+	if _, err = lock(f.fs, f.Handle); err != nil {
 		f.Close()
 	}
 	return err
@@ -88,10 +87,7 @@ func (f *File) Commit() error {
 		}
 		f.temp = path
 	}
-	if runtime.GOOS == "windows" { // no open file can be renamed there; elsewhere the lock is held to the end
-		f.Close()
-	}
-	if err := f.fs.Rename(f.temp, f.Target()); err != nil {
+	if err := f.fs.Rename(f.temp, f.Target()); err != nil { // while locked, so that no other process takes it for stale
 		return Failed(err)
 	}
 	f.temp, f.done = "", true
@@ -114,16 +110,9 @@ func (f *File) Abort() {
 		return
 	}
 	f.done = true
-	if f.temp == "" || f.keep {
-		f.Close()
-		return
+	if f.temp != "" && !f.keep {
+		f.fs.Remove(f.temp) // while locked, likewise
 	}
-	if runtime.GOOS == "windows" {
-		f.Close()
-		f.fs.Remove(f.temp)
-		return
-	}
-	f.fs.Remove(f.temp) // while locked, so that no other process takes it for stale
 	f.Close()
 }
 
@@ -136,8 +125,8 @@ func (f *File) createNamed() (Handle, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = f.lock(h)
-		if err == nil && f.exists(path) {
+		same, _, err := hold(f.fs, h, path)
+		if same {
 			f.temp = path
 			return h, nil
 		}
@@ -149,18 +138,13 @@ func (f *File) createNamed() (Handle, error) {
 	}
 }
 
-func (f *File) exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
 // lock marks h as in use. A file system without locks (some network ones) is no obstacle: there nothing is ever swept.
-func (f *File) lock(h Handle) error {
-	err := f.fs.Lock(h)
+func lock(fs FS, h Handle) (held bool, err error) {
+	err = fs.Lock(h)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return nil
+		return false, nil
 	}
-	return err
+	return err == nil, err
 }
 
 // hidden returns a fresh name for the file.

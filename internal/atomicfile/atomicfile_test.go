@@ -20,7 +20,9 @@ const (
 )
 
 // systems are the ways in which a file may come into being.
-var systems = map[string]atomicfile.FS{"unnamed": atomicfile.OS, "named": faultfs.Named{FS: atomicfile.OS}}
+var systems = map[string]atomicfile.FS{
+	"unnamed": atomicfile.OS, "named": faultfs.Named{FS: atomicfile.OS}, "windows": faultfs.NewWindows(atomicfile.OS),
+}
 
 func write(fs atomicfile.FS, target string) error {
 	f, err := atomicfile.Create(fs, target)
@@ -234,7 +236,7 @@ func TestMode(t *testing.T) {
 }
 
 func TestReadOnlyDirectory(t *testing.T) {
-	if os.Getuid() == 0 {
+	if os.Getuid() <= 0 { // −1: Windows, where directories have no such mode
 		t.Skip("root may write everywhere")
 	}
 	dir := t.TempDir()

@@ -7,86 +7,60 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 )
 
-// Dir is a directory that is being written: hidden beside its target until Commit renames it.
+// Dir is a directory that is being written: hidden beside its target as .NAME.partial until Commit renames it. As long as
+// it is hidden, its process holds a lock on the file .NAME.lock; directories themselves cannot be locked on every system.
 type Dir struct {
-	Path   string // where its files are written
-	fs     FS
-	target string
-	lock   Handle // the directory itself
-	done   bool
+	Path     string // where its files are written
+	fs       FS
+	target   string
+	lock     Handle // on lockPath
+	lockPath string
+	done     bool
 }
 
 // CreateDir makes the hidden directory. The target must not exist. What a crashed process left behind for it is removed
 // first; if a living process writes the same target, that is an error.
 func CreateDir(fs FS, target string) (*Dir, error) {
-	if _, err := os.Lstat(target); err == nil {
-		return nil, fmt.Errorf("%s exists already; remove it or name another directory", target)
-	} else if !errors.Is(err, os.ErrNotExist) {
+	hidden := filepath.Join(filepath.Dir(target), hiddenPrefix(filepath.Base(target)))
+	d := &Dir{fs: fs, target: target, Path: hidden + suffix, lockPath: hidden + ".lock"}
+	var held bool
+	var err error
+	if d.lock, held, err = take(fs, d.lockPath); err != nil {
+		return nil, busy(target, d.lockPath, err)
+	}
+	if err := d.mkdir(held); err != nil {
+		d.release()
 		return nil, Failed(err)
 	}
-	d := &Dir{fs: fs, target: target, Path: filepath.Join(filepath.Dir(target), hiddenPrefix(filepath.Base(target))+suffix)}
-	for {
-		err := fs.Mkdir(d.Path)
-		if err == nil {
-			switch err = d.hold(); {
-			case err == nil:
-				return d, nil
-			case errors.Is(err, errLocked), errors.Is(err, os.ErrNotExist):
-				continue // another process took the new directory for a stale one
-			}
-			fs.Remove(d.Path)
-			return nil, Failed(err)
-		}
-		if !errors.Is(err, os.ErrExist) {
-			return nil, Failed(err)
-		}
-		if err := d.clear(); err != nil {
-			return nil, err
-		}
-	}
+	return d, nil
 }
 
-// hold locks the directory that now has the path.
-func (d *Dir) hold() error {
-	dir, err := d.fs.OpenDir(d.Path)
-	if err != nil {
+// mkdir makes the directory, in the place of one that a crashed process left behind.
+func (d *Dir) mkdir(held bool) error {
+	if _, err := os.Lstat(d.target); err == nil {
+		return fmt.Errorf("%s exists already; remove it or name another directory", d.target)
+	} else if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := d.fs.Lock(dir); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		dir.Close()
+	err := d.fs.Mkdir(d.Path)
+	if !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	ours, err := dir.Stat()
-	if err == nil {
-		var now os.FileInfo
-		if now, err = os.Lstat(d.Path); err == nil && !os.SameFile(ours, now) {
-			err = os.ErrNotExist
-		}
+	if !held {
+		return fmt.Errorf("%s exists, and this file system has no locks that would tell whether another process writes it; if none does, remove it", d.Path)
 	}
-	if err != nil {
-		dir.Close()
+	if err := d.fs.RemoveAll(d.Path); err != nil {
 		return err
 	}
-	d.lock = dir
-	return nil
+	return d.fs.Mkdir(d.Path)
 }
 
-// clear removes a stale directory.
-func (d *Dir) clear() error {
-	err := d.hold()
-	switch {
-	case errors.Is(err, errLocked):
-		return fmt.Errorf("another process is writing %s (it holds %s)", d.target, d.Path)
-	case errors.Is(err, os.ErrNotExist):
-		return nil // gone meanwhile
-	case err != nil:
-		return err
-	}
-	defer d.lock.Close()
-	return d.fs.RemoveAll(d.Path)
+// release removes and unlocks the lock, in this order: who opened it before finds that it has lost its name (take).
+func (d *Dir) release() {
+	d.fs.Remove(d.lockPath)
+	d.lock.Close()
 }
 
 // Create creates a file in the directory.
@@ -121,14 +95,11 @@ func (d *Dir) Commit() error {
 	if err := d.fs.SyncDir(d.Path); err != nil {
 		return Failed(fmt.Errorf("write %s: %w", d.target, err))
 	}
-	if runtime.GOOS == "windows" { // no open directory can be renamed there; elsewhere the lock is held to the end
-		d.lock.Close()
-	}
 	if err := d.fs.Rename(d.Path, d.target); err != nil {
 		return Failed(err)
 	}
 	d.done = true
-	d.lock.Close()
+	d.release()
 	if err := d.fs.SyncDir(filepath.Dir(d.target)); err != nil {
 		return undoable(d.target, err)
 	}
@@ -141,6 +112,6 @@ func (d *Dir) Abort() {
 		return
 	}
 	d.done = true
-	d.fs.RemoveAll(d.Path) // while locked, so that no other process takes it for stale
-	d.lock.Close()
+	d.fs.RemoveAll(d.Path) // while locked, so that no other process makes it anew meanwhile
+	d.release()
 }

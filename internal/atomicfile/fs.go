@@ -2,6 +2,7 @@ package atomicfile
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 )
@@ -12,7 +13,8 @@ type FS interface {
 	CreateUnnamed(dir string) (Handle, error)
 	// CreateNamed creates and opens a file; it fails if the name is taken.
 	CreateNamed(path string) (Handle, error)
-	// Open opens a file for reading and writing; it makes an empty one if there is none.
+	// Open opens a file that this program keeps for itself, for reading and writing; it makes an empty one if there is none.
+	// What somebody else may have put there is refused: a link, a file of another user, one with a second name.
 	Open(path string) (Handle, error)
 	// Lock marks the file as in use by a living process until it is closed; errors.ErrUnsupported where there are no locks.
 	Lock(h Handle) error
@@ -24,13 +26,11 @@ type FS interface {
 	SyncDir(dir string) error
 	// Mkdir makes a directory; it fails if the name is taken.
 	Mkdir(path string) error
-	// OpenDir opens a directory, to lock it.
-	OpenDir(path string) (Handle, error)
 	// RemoveAll removes a directory with all that is in it.
 	RemoveAll(path string) error
 }
 
-// Handle is an open file.
+// Handle is an open file. Its name can be changed and removed while it is open.
 type Handle interface {
 	io.ReaderAt
 	io.WriterAt
@@ -51,23 +51,73 @@ var errLocked = errors.New("another process uses the file")
 // mode of a new file, less the umask: what is written is an artefact for others, not a secret.
 const mode = 0o666
 
-func (osFS) CreateNamed(path string) (Handle, error) { return open(path, os.O_EXCL) }
-func (osFS) Open(path string) (Handle, error)        { return open(path, 0) }
+func (osFS) CreateNamed(path string) (Handle, error) {
+	return handle(openFile(path, os.O_CREATE|os.O_EXCL))
+}
 
-func open(path string, flag int) (Handle, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|flag, mode)
+func (osFS) Open(path string) (Handle, error) {
+	for {
+		f, err := openFile(path, os.O_CREATE|os.O_EXCL)
+		if !errors.Is(err, os.ErrExist) {
+			return handle(f, err)
+		}
+		if f, err = openOwn(path); !errors.Is(err, os.ErrNotExist) { // else it has gone meanwhile
+			return handle(f, err)
+		}
+	}
+}
+
+func handle(f *os.File, err error) (Handle, error) {
 	if err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
-func (osFS) OpenDir(path string) (Handle, error) {
-	f, err := os.Open(path)
+// openOwn opens a file that nobody else can have made or can see under another name.
+func openOwn(path string) (*os.File, error) {
+	f, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
+	if err := foreign(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s is not what lowpack left there: %w; remove it", path, err)
+	}
 	return f, nil
+}
+
+// openRegular opens a file that exists, and follows no link. What is opened is what was looked at before, so that nothing
+// that stands for a device is ever opened.
+func openRegular(path string) (*os.File, error) {
+	before, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not what lowpack left there: it is no regular file (%s); remove it", path, before.Mode().Type())
+	}
+	f, err := openFile(path, noFollow)
+	if err != nil {
+		return nil, err
+	}
+	if after, err := f.Stat(); err != nil || !os.SameFile(before, after) {
+		f.Close()
+		return nil, errors.Join(fmt.Errorf("%s was replaced while it was opened", path), err)
+	}
+	return f, nil
+}
+
+// removeStale removes a hidden file unless a living process has locked it.
+func removeStale(path string) {
+	f, err := openRegular(path)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if (osFS{}).Lock(f) == nil {
+		os.Remove(path)
+	}
 }
 
 func (osFS) Rename(from, to string) error { return os.Rename(from, to) }

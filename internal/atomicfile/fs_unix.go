@@ -4,10 +4,32 @@ package atomicfile
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
+
+// noFollow opens what is there: no link is followed, and no pipe is waited for.
+const noFollow = unix.O_NOFOLLOW | unix.O_NONBLOCK
+
+func openFile(path string, flag int) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDWR|flag, mode)
+}
+
+// foreign says what shows that somebody else may have made a file, or sees it.
+func foreign(f *os.File) error {
+	var s unix.Stat_t
+	switch err := unix.Fstat(int(f.Fd()), &s); {
+	case err != nil:
+		return err
+	case int(s.Uid) != os.Geteuid():
+		return fmt.Errorf("it belongs to another user (%d)", s.Uid)
+	case s.Nlink > 1:
+		return fmt.Errorf("it has %d names", s.Nlink)
+	}
+	return nil
+}
 
 func (osFS) Lock(h Handle) error {
 	err := unix.Flock(int(h.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -31,16 +53,4 @@ func (osFS) SyncDir(dir string) error {
 		return err
 	}
 	return nil
-}
-
-// removeStale removes a hidden file unless a living process has locked it.
-func removeStale(path string) {
-	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	if (osFS{}).Lock(f) == nil {
-		os.Remove(path)
-	}
 }

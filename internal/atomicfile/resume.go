@@ -16,19 +16,53 @@ func Resume(fs FS, target string) (*File, error) {
 	}
 	f := &File{fs: fs, dir: filepath.Dir(target), name: filepath.Base(target), keep: true}
 	f.temp = ResumePath(target)
-	h, err := fs.Open(f.temp)
-	if err != nil {
-		return nil, Failed(err)
-	}
-	f.Handle = h
-	if err := f.lock(h); err != nil {
-		h.Close()
-		if errors.Is(err, errLocked) {
-			return nil, fmt.Errorf("%s: another process is writing it (%s)", target, f.temp)
-		}
-		return nil, err
+	var err error
+	if f.Handle, _, err = take(fs, f.temp); err != nil {
+		return nil, busy(target, f.temp, err)
 	}
 	return f, nil
+}
+
+// take opens and locks the file that has the path, which is made if there is none. It is not held where there are no locks.
+func take(fs FS, path string) (h Handle, held bool, err error) {
+	for {
+		if h, err = fs.Open(path); err != nil {
+			return nil, false, err
+		}
+		same, held, err := hold(fs, h, path)
+		if same {
+			return h, held, nil
+		}
+		h.Close()
+		if err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// hold locks an open file and reports whether it has the path still: before it was locked, another process may have ended
+// its work on it, or swept it away.
+func hold(fs FS, h Handle, path string) (same, held bool, err error) {
+	if held, err = lock(fs, h); err != nil {
+		return false, false, err
+	}
+	ours, err := h.Stat()
+	if err != nil {
+		return false, held, err
+	}
+	now, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, held, nil
+	}
+	return err == nil && os.SameFile(ours, now), held, err
+}
+
+// busy is the error of a target whose hidden file cannot be taken.
+func busy(target, path string, err error) error {
+	if errors.Is(err, errLocked) {
+		err = fmt.Errorf("another process is writing %s (it holds %s)", target, path)
+	}
+	return Failed(err)
 }
 
 // DropResume removes the unfinished file of a target, if there is one and nobody works on it, and says whether it did.

@@ -128,14 +128,6 @@ func (f *FS) Mkdir(path string) error {
 	return f.Below.Mkdir(path)
 }
 
-// OpenDir implements atomicfile.FS.
-func (f *FS) OpenDir(path string) (atomicfile.Handle, error) {
-	if err := f.op("open directory"); err != nil {
-		return nil, err
-	}
-	return f.opened(f.Below.OpenDir(path))
-}
-
 // RemoveAll implements atomicfile.FS.
 func (f *FS) RemoveAll(path string) error {
 	if err := f.op("remove all"); err != nil {

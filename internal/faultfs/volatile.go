@@ -170,11 +170,6 @@ func (v *Volatile) Open(path string) (atomicfile.Handle, error) {
 	return v.open(func() (atomicfile.Handle, error) { return v.Below.Open(path) }, path)
 }
 
-// OpenDir implements atomicfile.FS.
-func (v *Volatile) OpenDir(path string) (atomicfile.Handle, error) {
-	return v.open(func() (atomicfile.Handle, error) { return v.Below.OpenDir(path) }, path)
-}
-
 // Mkdir implements atomicfile.FS.
 func (v *Volatile) Mkdir(path string) error {
 	return v.do(func() error { return v.Below.Mkdir(path) }, func() { v.link(path, v.node(true)) })
