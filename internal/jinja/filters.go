@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -60,7 +61,7 @@ func init() {
 		"length":     lengthFilter,
 		"count":      lengthFilter,
 		"wordcount": func(r *run, v Value, _ arguments) (Value, error) {
-			return len(strings.FieldsFunc(str(v), isSpace)), nil
+			return len(strings.FieldsFunc(str(v), func(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsNumber(c) })), nil
 		},
 		"first":      func(r *run, v Value, _ arguments) (Value, error) { return r.end(v, 0) },
 		"last":       func(r *run, v Value, _ arguments) (Value, error) { return r.end(v, -1) },
@@ -243,7 +244,10 @@ func indentFilter(r *run, v Value, args arguments) (Value, error) {
 		}
 		by.S = strings.Repeat(" ", n)
 	}
-	text := printed(v)
+	text, ok := AsText(v)
+	if _, undefined := v.(Undefined); !ok && !undefined {
+		return nil, r.fail("indent of %s", typeName(v))
+	}
 	lines := strings.Count(text.S, "\n") + 1
 	if err := r.pay(lines * (2*len(by.S) + itemWeight)); err != nil {
 		return nil, err
@@ -359,6 +363,9 @@ func roundFilter(r *run, v Value, args arguments) (Value, error) {
 	digits, _ := integer(p[0])
 	if !ok || digits < 0 || digits > 15 {
 		return nil, r.fail("round of %s to %d digits", typeName(v), digits)
+	}
+	if n, isInt := integer(v); isInt && p[1] != "ceil" && p[1] != "floor" {
+		return n, nil
 	}
 	scale := math.Pow(10, float64(digits))
 	switch p[1] {

@@ -44,7 +44,11 @@ func rangeFunc(r *run, args arguments) (Value, error) {
 		}
 		out = append(out, i)
 	}
-	return r.list(out)
+	l := NewList(out)
+	if l.shown = fmt.Sprintf("range(%d, %d)", from, to); step != 1 {
+		l.shown = fmt.Sprintf("range(%d, %d, %d)", from, to, step)
+	}
+	return r.sized(l)
 }
 
 func namespaceFunc(r *run, args arguments) (Value, error) {

@@ -16,9 +16,17 @@ func (r *run) mapped(items []Value, f func(Value) (Value, error)) ([]Value, erro
 	return out, r.pay(itemWeight * len(items))
 }
 
+// given lists the items of what map, select and reject work on: nothing where it counts as false.
+func (r *run) given(v Value) ([]Value, error) {
+	if !truthy(v) {
+		return nil, nil
+	}
+	return r.items(v)
+}
+
 // mapFilter is map(attribute="a", default=x) or map("filter", arguments…).
 func mapFilter(r *run, v Value, args arguments) (Value, error) {
-	items, err := r.items(v)
+	items, err := r.given(v)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +60,7 @@ func mapFilter(r *run, v Value, args arguments) (Value, error) {
 // item itself must be true.
 func selectFilter(keep, byAttribute bool) filterFunc {
 	return func(r *run, v Value, args arguments) (Value, error) {
-		items, err := r.items(v)
+		items, err := r.given(v)
 		if err != nil {
 			return nil, err
 		}

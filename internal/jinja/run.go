@@ -113,6 +113,9 @@ func (r *run) sized(v Value) (Value, error) {
 
 // str pays for printing a value and returns the text.
 func (r *run) str(v Value) (Text, error) {
+	if f, ok := v.(*function); ok { // Python prints an address
+		return Text{}, r.unsupported("to print the function %s", f.name)
+	}
 	if err := r.pay(sizeOf(v).weight); err != nil {
 		return Text{}, err
 	}

@@ -20,6 +20,7 @@ type Undefined struct{ Name string }
 type List struct {
 	Items []Value
 	Tuple bool
+	shown string // how a range prints; "" for others
 	size
 }
 
@@ -269,6 +270,10 @@ func repr(out *strings.Builder, v Value) {
 }
 
 func reprList(out *strings.Builder, l *List) {
+	if l.shown != "" {
+		out.WriteString(l.shown)
+		return
+	}
 	brackets := "[]"
 	if l.Tuple {
 		brackets = "()"
