@@ -1,10 +1,12 @@
 package convert
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lowpack/lowpack/convert/quantize"
@@ -82,10 +84,32 @@ func (d *decider) unused() error {
 		case strings.HasSuffix(t.Name, ".rotary_emb.inv_freq"):
 			d.note("tensor %q is left out: rotary frequencies follow from config.json", t.Name)
 		case tied && t.Name == packed.HeadName:
+			if err := d.sameAsEmbedding(t); err != nil {
+				return err
+			}
 			d.note("tensor %q is left out: config.json ties the output head to %q", t.Name, d.model.Embed)
 		default:
 			return fmt.Errorf("%w: %s: tensor %q has no place in family %s; without it the model would be another one", pack.ErrUnsupported, t.File, t.Name, d.model.Family)
 		}
+	}
+	return nil
+}
+
+// sameAsEmbedding refuses a stored head that is not the embedding it is said to be tied to: transformers would use it. They are
+// compared by pieces of at most 1 MiB.
+func (d *decider) sameAsEmbedding(head checkpoint.Tensor) error {
+	embed, ok := d.source.Lookup(d.model.Embed)
+	same := ok && head.DType == embed.DType && slices.Equal(head.Shape, embed.Shape)
+	a, b := make([]byte, 1<<20), make([]byte, 1<<20)
+	for at := int64(0); same && at < head.Size; at += int64(len(a)) {
+		n := min(int64(len(a)), head.Size-at)
+		if err := errors.Join(d.read(head, a[:n], at), d.read(embed, b[:n], at)); err != nil {
+			return err
+		}
+		same = bytes.Equal(a[:n], b[:n])
+	}
+	if !same {
+		return fmt.Errorf("%w: %s: tensor %q differs from %q, to which config.json ties it; transformers would use it: set tie_word_embeddings to false, or remove it", pack.ErrUnsupported, head.File, head.Name, d.model.Embed)
 	}
 	return nil
 }

@@ -122,6 +122,8 @@ func TestRefusals(t *testing.T) {
 		{"NaN in a linear", "bitnet-2b4t-bf16", packed.Recipe{}, func(m map[string]raw) { m[down] = set16(m[down], 1000, nan) }, pack.ErrCorrupt, []string{down, "NaN"}},
 		{"infinity in a norm", "bitnet-2b4t-bf16", packed.Recipe{}, func(m map[string]raw) { m[norm] = set16(m[norm], 63, inf) }, pack.ErrCorrupt, []string{norm, "element 63"}},
 		{"NaN in the embedding", "llama-3.2-1b", packed.Recipe{}, func(m map[string]raw) { m[embed] = set16(m[embed], 321, nan) }, pack.ErrCorrupt, []string{embed, "element 321"}},
+		{"tied head that is another matrix", "llama-3.2-1b", packed.Recipe{}, func(m map[string]raw) { m["lm_head.weight"] = set16(m[embed], 5000, 0x4000) }, pack.ErrUnsupported, []string{"lm_head.weight", embed, "tie_word_embeddings"}},
+		{"tied head of another type", "llama-3.2-1b", packed.Recipe{}, func(m map[string]raw) { r := m[embed]; r.dtype = "F16"; m["lm_head.weight"] = r }, pack.ErrUnsupported, []string{"lm_head.weight"}},
 		{"code 3", "bitnet-2b4t", packed.Recipe{}, func(m map[string]raw) { r := m[down]; r.data = bytes.Clone(r.data); r.data[7] = 0xc0; m[down] = r }, pack.ErrCorrupt, []string{down, "code 3"}},
 		{"no scale", "bitnet-2b4t", packed.Recipe{}, func(m map[string]raw) { delete(m, down+"_scale") }, pack.ErrCorrupt, []string{down + "_scale"}},
 		{"two scales", "bitnet-2b4t", packed.Recipe{}, func(m map[string]raw) { m[down+"_scale"] = bf16([]int64{2}, 1, 1) }, pack.ErrCorrupt, []string{down + "_scale"}},

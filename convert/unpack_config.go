@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lowpack/lowpack/formats/model"
@@ -46,13 +47,13 @@ func (u *unpack) planFiles() (err error) {
 //   - packed codes: scales multiply (autobitlinear), whatever they did before;
 //   - floats of a model that is declared to be used with absmean: nothing changes, the floats are made masters;
 //   - other floats: nothing is declared, so that nobody takes them for codes or quantizes them again.
-func (u *unpack) declare(config []byte) ([]byte, error) {
+func (u *unpack) declare(config []byte) (declared []byte, err error) {
 	u.masters = u.form != FormU8 && u.model.Quant.Declared == model.AbsMean && u.allAbsmean()
 	if u.masters {
 		return config, nil
 	}
 	var all, quant map[string]json.RawMessage
-	if err := json.Unmarshal(config, &all); err != nil {
+	if err = json.Unmarshal(config, &all); err != nil {
 		return nil, fmt.Errorf("%w: %s: %v", pack.ErrCorrupt, configFile, err)
 	}
 	const key = "quantization_config"
@@ -75,12 +76,31 @@ func (u *unpack) declare(config []byte) ([]byte, error) {
 	quant["quant_method"] = json.RawMessage(`"bitnet"`)
 	quant["linear_class"] = json.RawMessage(`"autobitlinear"`)
 	quant["quantization_mode"] = json.RawMessage(`"offline"`)
+	if quant["modules_to_not_convert"], err = json.Marshal(u.floatModules()); err != nil {
+		return nil, err
+	}
 	b, err := json.Marshal(quant)
 	if err != nil {
 		return nil, err
 	}
 	all[key] = b
 	return json.MarshalIndent(all, "", "  ")
+}
+
+// floatModules are the modules that config.json keeps in floats already, and the linear layers that are not packed: without a
+// weight_scale, transformers would give them a random one.
+func (u *unpack) floatModules() []string {
+	modules := slices.Clone(u.model.Quant.Float)
+	is := map[string]bool{}
+	for _, e := range u.in.Manifest().Packed {
+		is[e.Name] = true
+	}
+	for _, n := range u.model.Tensors() {
+		if n.Linear && !is[n.Name] && !u.model.Quant.Keeps(n.Name) {
+			modules = append(modules, strings.TrimSuffix(n.Name, ".weight"))
+		}
+	}
+	return modules
 }
 
 // allAbsmean reports whether all tensors but the head were made by absmean with one scale each.

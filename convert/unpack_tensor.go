@@ -135,6 +135,10 @@ func (u *unpack) planCodes(e *packed.Entry) error {
 		return fmt.Errorf("%w: form %s holds ternary codes with one scale; these are %s with a scale per %s. Use form %s or %s",
 			pack.ErrUnsupported, u.form, e.Layout.Alphabet, e.Scale.Kind, FormBF16, FormF32)
 	}
+	if _, err := u.in.Tensor(module + ".bias"); err == nil {
+		return fmt.Errorf("%w: tensor %q has a bias, which transformers would multiply by weight_scale in form %s; use form %s or %s",
+			pack.ErrUnsupported, e.Name, u.form, FormBF16, FormF32)
+	}
 	scales, err := packed.Scales(u.in, e)
 	if err != nil {
 		return err

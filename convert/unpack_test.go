@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/shared"
 	"github.com/lowpack/lowpack/internal/synth"
@@ -36,6 +37,7 @@ func TestUnpack(t *testing.T) {
 		{path: mini(t, "trilm-99m", nil), recipe: packed.Recipe{Head: "int8"}, u8: true},
 		{path: mini(t, "trilm-190m", shards)},
 		{path: mini(t, "llama-3.2-1b", nil), u8: true},
+		{path: mini(t, "qwen2.5-0.5b", func(o *synth.Options) { o.Weights = synth.Ternary })}, // with biases
 		{path: mini(t, "paretoq-125m-1bit", nil)},
 		{path: mini(t, "paretoq-125m-1.58bit", nil)},
 		{path: mini(t, "paretoq-125m-2bit", nil)},
@@ -142,6 +144,28 @@ func TestUnpackConfig(t *testing.T) {
 		declared := strings.Contains(string(b), "quantization_config")
 		if err != nil || declared != (c.want != "") || !strings.Contains(string(b), c.want) || !strings.Contains(string(b), "hidden_size") {
 			t.Errorf("%s as %s: %v\n%s", c.like, c.form, err, b)
+		}
+	}
+}
+
+// TestUnpackMixed: linear layers that are not packed are named to transformers, which else looks for their weight_scale.
+func TestUnpackMixed(t *testing.T) {
+	from := converted(t, mini(t, "trilm-99m", nil), packed.Recipe{Golden: "none", Rules: []packed.Rule{{Match: down, Keep: true}}})
+	dir := filepath.Join(t.TempDir(), "unpacked")
+	if _, err := Unpack(context.Background(), from, dir, UnpackOptions{Form: FormU8}, nil); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, configFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := model.Parse(b, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range d.Tensors() {
+		if floats := n.Name == down || n.Name == d.Head; n.Linear && d.Quant.Keeps(n.Name) != floats {
+			t.Errorf("%s stays in floats: %v\n%s", n.Name, !floats, b)
 		}
 	}
 }
