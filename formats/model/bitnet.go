@@ -8,12 +8,16 @@ var bitnet = family{
 		Types:         []string{"bitnet"},
 		Models:        "microsoft/bitnet-b1.58-2B-4T and -bf16",
 	},
+	defaults: `{"num_key_value_heads":5,"hidden_act":"relu2","max_position_embeddings":2048,"rms_norm_eps":1e-5}`,
+	bos:      128000,
+	eos:      128001,
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")
 		setRope(k, &c, 500000)
 		d := describe(k, c, has, false)
-		llamaBiases(k, d)
+		attentionBiases(k, d)
+		checkLayerTypes(k, d)
 		subNorms(d, "self_attn.attn_sub_norm.weight", "mlp.ffn_sub_norm.weight")
 		return d
 	},
@@ -26,6 +30,7 @@ var bitnet158 = family{
 		Architectures: []string{"BitnetForCausalLM"},
 		Models:        "1bitLLM/bitnet_b1_58-large, -xl, -3B",
 	},
+	also: []string{"llama"}, // theirs came before transformers knew them
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")

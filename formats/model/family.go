@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,12 +13,15 @@ import (
 type Info struct {
 	Name          string   // as in Description.Family
 	Architectures []string // values of `architectures` in config.json
-	Types         []string // values of `model_type`, used when a config.json names no architecture
+	Types         []string // values of `model_type` that go with them, and name the family where no architecture is named
 	Models        string   // some that people know, for a list
 }
 
 type family struct {
 	Info
+	also     []string // further values of `model_type` in files that name the architecture
+	defaults defaults
+	bos, eos int // the same for tokens, where there is no generation_config.json either; 0 = none
 	describe func(k *keys, has shapes) *Description
 }
 
@@ -45,23 +49,21 @@ func Families() []Info {
 	return out
 }
 
-// find chooses the family by architecture, and by model type where no architecture is named: some families share a type.
+// find chooses the family by architecture, and by model type where no architecture is named: some families share a type. If
+// the two name different families the file is refused: transformers builds the model of the type, whose weights these may not be.
 func find(architectures []string, modelType string) (*family, error) {
 	for i := range families {
 		f := &families[i]
 		for _, a := range architectures {
 			if slices.Contains(f.Architectures, a) {
-				return f, nil
+				return f, f.agrees(a, modelType)
 			}
 		}
 		if len(architectures) == 0 && slices.Contains(f.Types, modelType) {
 			return f, nil
 		}
 	}
-	name := strings.Join(architectures, ", ")
-	if name == "" {
-		name = modelType
-	}
+	name := cmp.Or(strings.Join(architectures, ", "), modelType)
 	if name == "" {
 		return nil, fmt.Errorf("%w: neither architectures nor model_type is given", pack.ErrCorrupt)
 	}
@@ -70,4 +72,12 @@ func find(architectures []string, modelType string) (*family, error) {
 		known = append(known, f.Architectures...)
 	}
 	return nil, fmt.Errorf("%w: model architecture %q; supported are %s", pack.ErrUnsupported, name, list(known))
+}
+
+// agrees refuses a model_type that does not go with the architecture.
+func (f *family) agrees(architecture, modelType string) error {
+	if modelType == "" || slices.Contains(f.Types, modelType) || slices.Contains(f.also, modelType) {
+		return nil
+	}
+	return fmt.Errorf("%w: model_type %q does not go with architecture %s, and transformers would go by model_type; correct the wrong one", pack.ErrUnsupported, modelType, architecture)
 }

@@ -182,17 +182,26 @@ func TestScaledRope(t *testing.T) {
 		`{"type":"longrope","short_factor":[1,2],"long_factor":[1,2,3]}`:     "list of 3 numbers",
 		`{"type":"longrope","short_factor":[1,2,3],"long_factor":[1,2,-3]}`:  "long_factor[2]",
 		`{"type":"longrope","short_factor":[1,"2",3],"long_factor":[1,2,3]}`: "short_factor[1]",
-		`{"type":"yarn"}`: "factor is missing",
-		`{"type":"yarn","factor":4,"beta_fast":1,"beta_slow":32}`:      "beta_fast",
-		`{"type":"yarn","factor":4,"mscale":1.0,"mscale_all_dim":1.0}`: "mscale",
-		`{"type":"dynamic","factor":4}`:                                "supported are default, linear, llama3, yarn and longrope",
+		`{"type":"yarn"}`:                      "short_factor is missing", // a name of longrope in Phi-3
+		`{"type":"dynamic","factor":4}`:        "supported are default and longrope",
+		`{"type":"longrope","rope_type":null}`: "rope_type is null",
 	} {
 		if _, err := Parse([]byte(change(small, "rope_scaling", scaling)), nil, nil); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%s: %v", scaling, err)
 		}
 	}
-	original := change(change(small, "original_max_position_embeddings", "null"), "rope_scaling", `{"type":"longrope",`+factors+`}`)
-	if _, err := Parse([]byte(original), nil, nil); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "original_max_position_embeddings") {
+	for scaling, word := range map[string]string{
+		`{"type":"yarn"}`: "factor is missing",
+		`{"type":"yarn","factor":4,"beta_fast":1,"beta_slow":32}`:      "beta_fast",
+		`{"type":"yarn","factor":4,"mscale":1.0,"mscale_all_dim":1.0}`: "mscale",
+		`{"type":"dynamic","factor":4}`:                                "supported are default, linear, llama3, yarn and longrope",
+	} {
+		if _, err := Parse([]byte(change(qwen25, "rope_scaling", scaling)), nil, nil); err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%s: %v", scaling, err)
+		}
+	}
+	short := change(change(small, "original_max_position_embeddings", "1"), "rope_scaling", `{"type":"longrope",`+factors+`}`)
+	if _, err := Parse([]byte(short), nil, nil); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "original_max_position_embeddings") {
 		t.Errorf("%v", err)
 	}
 }
@@ -214,8 +223,8 @@ func TestGemma(t *testing.T) {
 	if d = mustParse(t, change(gemma22B, "attn_logit_softcapping", "null")); d.AttnSoftcap != 0 {
 		t.Errorf("cap %v", d.AttnSoftcap)
 	}
-	if _, err := Parse([]byte(strings.Replace(gemma22B, "final_logit_softcapping", "x", 1)), nil, nil); err == nil {
-		t.Error("a Gemma 2 without final_logit_softcapping is accepted")
+	if d = mustParse(t, strings.Replace(gemma22B, "final_logit_softcapping", "x", 1)); d.LogitSoftcap != 30 {
+		t.Errorf("a Gemma 2 without final_logit_softcapping has the cap %v", d.LogitSoftcap)
 	}
 	for _, config := range []string{
 		gemma31B,
@@ -324,15 +333,41 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestKeeps: modules_to_not_convert names modules by their last or their whole name.
+// TestKeeps: modules_to_not_convert names modules by an end of their names, or by a beginning or pattern up to the end of a part.
 func TestKeeps(t *testing.T) {
-	q := Quant{Float: []string{"lm_head", "model.layers.0.mlp"}}
+	var q Quant
+	if err := q.keep([]string{"lm_head", "model.layers.0.mlp", `model\.layers\.(4|5)\.`}); err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]bool{
-		"lm_head.weight": true, "model.lm_head.weight": true, "lm_head2.weight": false, "xlm_head.weight": false,
-		"model.layers.0.mlp.weight": true, "model.layers.0.mlp.up_proj.weight": false, "layers.0.mlp.weight": false, "": false,
+		"lm_head.weight": true, "model.lm_head.weight": true, "lm_head2.weight": false, "xlm_head.weight": true,
+		"model.layers.0.mlp.weight": true, "model.layers.0.mlp.up_proj.weight": true, "layers.0.mlp.weight": false, "": false,
+		"model.layers.0.mlp2.up_proj.weight": false, "model.layers.5.mlp.up_proj.weight": true, "model.layers.50.mlp.up_proj.weight": false,
 	} {
 		if q.Keeps(name) != want {
 			t.Errorf("%q is kept: %v", name, !want)
 		}
+	}
+	for _, c := range []struct {
+		patterns []string
+		class    error
+	}{{[]string{"(?<=x)y"}, pack.ErrUnsupported}, {make([]string, maxPatterns+1), pack.ErrLimit}, {[]string{strings.Repeat("x", maxPatternBytes+1)}, pack.ErrUnsupported}} {
+		if err := q.keep(c.patterns); !errors.Is(err, c.class) {
+			t.Errorf("%.40q: %v", c.patterns, err)
+		}
+	}
+}
+
+// TestBiasUnderScale: a bias that transformers would multiply by weight_scale is refused, unless its linear stays a float.
+func TestBiasUnderScale(t *testing.T) {
+	quant := func(s string) string {
+		return change(change(qwen25, "num_hidden_layers", "2"), "quantization_config", s)
+	}
+	const auto = `{"quant_method":"bitnet","linear_class":"autobitlinear","quantization_mode":"offline"`
+	if _, err := Parse([]byte(quant(auto+"}")), nil, nil); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "q_proj.bias") {
+		t.Errorf("%v", err)
+	}
+	for _, s := range []string{`{"quant_method":"bitnet"}`, auto + `,"modules_to_not_convert":["lm_head","q_proj","k_proj","v_proj"]}`, strings.Replace(auto, "offline", "online", 1) + "}"} {
+		mustParse(t, quant(s))
 	}
 }

@@ -14,11 +14,17 @@ var gemma = family{
 		Types:         []string{"gemma"},
 		Models:        "Gemma 1",
 	},
+	defaults: `{"num_key_value_heads":16,"head_dim":256,"hidden_act":"gelu_pytorch_tanh","max_position_embeddings":8192,"rms_norm_eps":1e-6}`,
+	bos:      2,
+	eos:      1,
 	describe: func(k *keys, has shapes) *Description {
 		c := gemmaSizes(k)
+		c.Activation = tanhGelu(k, "hidden_act")
+		oneActivation(k, c.Activation, "hidden_act", "hidden_activation")
 		setRope(k, &c, 10000)
 		d := describe(k, c, has, true)
-		llamaBiases(k, d)
+		attentionBiases(k, d)
+		checkLayerTypes(k, d)
 		return d
 	},
 }
@@ -31,15 +37,20 @@ var gemma2 = family{
 		Types:         []string{"gemma2"},
 		Models:        "Gemma 2",
 	},
+	defaults: `{"num_key_value_heads":4,"head_dim":256,"hidden_activation":"gelu_pytorch_tanh","max_position_embeddings":8192,"rms_norm_eps":1e-6,
+"sliding_window":4096,"attn_logit_softcapping":50.0,"final_logit_softcapping":30.0}`,
+	bos: 2,
+	eos: 1,
 	describe: func(k *keys, has shapes) *Description {
 		c := gemmaSizes(k)
+		c.Activation = activation(k, "hidden_activation")
+		oneActivation(k, c.Activation, "hidden_activation", "hidden_act")
 		setRope(k, &c, 10000)
 		c.AttnScale = queryScale(k)
-		// The library would put 50 and 30 in the place of keys that are absent, and none in that of null.
-		k.mustName("attn_logit_softcapping", "final_logit_softcapping")
-		softcaps(k, &c)
+		c.AttnSoftcap = softcap(k, "attn_logit_softcapping")
+		c.LogitSoftcap = softcap(k, "final_logit_softcapping")
 		d := describe(k, c, has, true)
-		llamaBiases(k, d)
+		attentionBiases(k, d)
 		postNorms(d)
 		windows(k, d, func(i int) bool { return i%2 == 0 })
 		return d
@@ -55,43 +66,72 @@ var gemma3 = family{
 		Types:         []string{"gemma3_text"},
 		Models:        "Gemma 3 270M and 1B, and the text part of the larger ones",
 	},
+	defaults: `{"num_key_value_heads":4,"head_dim":256,"hidden_activation":"gelu_pytorch_tanh","max_position_embeddings":131072,"rms_norm_eps":1e-6,
+"sliding_window":4096}`,
+	bos: 2,
+	eos: 1,
 	describe: func(k *keys, has shapes) *Description {
 		c := gemmaSizes(k)
-		c.Rope = gemma3Rope(k, c.HeadDim)
+		c.Activation = activation(k, "hidden_activation")
+		oneActivation(k, c.Activation, "hidden_activation", "hidden_act")
+		gemma3Rope(k, &c)
 		c.AttnScale = queryScale(k)
-		softcaps(k, &c)
-		k.refuse("use_bidirectional_attention", false, "only causal attention is supported")
+		c.LogitSoftcap = softcap(k, "final_logit_softcapping")
+		if k.has("attn_logit_softcapping") {
+			k.fail(pack.ErrUnsupported, "attn_logit_softcapping in a Gemma 3, where transformers ignores it; remove it if the model was trained so")
+		}
 		d := describe(k, c, has, true)
-		llamaBiases(k, d)
+		attentionBiases(k, d)
 		headNorms(d)
 		postNorms(d)
-		pattern := k.countOr("sliding_window_pattern", maxLayers, k.countOr("_sliding_window_pattern", maxLayers, 6))
+		pattern := k.countOr("sliding_window_pattern", maxLayers, 6)
 		windows(k, d, func(i int) bool { return (i+1)%pattern != 0 })
+		checkPattern(k, d)
 		return d
 	},
 }
 
 func gemmaSizes(k *keys) Config {
 	c := sizes(k)
-	k.mustHave("head_dim")
 	c.NormPlusOne = true
 	c.EmbedScale = float32(math.Sqrt(float64(c.Hidden)))
-	// The first files say "gelu" and mean its approximation by tanh, which is what the models were trained with.
-	if act := k.text("hidden_act", "gelu"); k.has("hidden_activation") || act != "gelu" {
-		c.Activation = activation(k, "hidden_activation", "hidden_act")
-	} else {
-		c.Activation = "gelu_tanh"
-	}
 	return c
+}
+
+// oneActivation refuses a file that has another activation under the other key: which of them transformers obeys has changed
+// between its versions.
+func oneActivation(k *keys, act, used, other string) {
+	if k.has(other) && tanhGelu(k, other) != act {
+		k.fail(pack.ErrUnsupported, "%s and %s are different activations; remove the wrong one (transformers 5 obeys %s)", used, other, used)
+	}
+}
+
+// tanhGelu reads an activation. The first files say "gelu" and mean its approximation by tanh, which is what the models were
+// trained with.
+func tanhGelu(k *keys, name string) string {
+	if k.text(name, "") == "gelu" {
+		return "gelu_tanh"
+	}
+	return activation(k, name)
 }
 
 func queryScale(k *keys) float32 {
 	return float32(1 / math.Sqrt(k.positive("query_pre_attn_scalar", maxScaleFactors, 256)))
 }
 
-func softcaps(k *keys, c *Config) {
-	c.AttnSoftcap = float32(k.positive("attn_logit_softcapping", maxScaleFactors, 0))
-	c.LogitSoftcap = float32(k.positive("final_logit_softcapping", maxScaleFactors, 0))
+func softcap(k *keys, name string) float32 {
+	return float32(k.positive(name, maxScaleFactors, 0))
+}
+
+// checkPattern: transformers writes _sliding_window_pattern and reads layer_types, which say the same in what it wrote.
+func checkPattern(k *keys, d *Description) {
+	pattern := k.countOr("_sliding_window_pattern", maxLayers, 0)
+	for i := range d.Blocks {
+		if pattern != 0 && d.Blocks[i].Local != ((i+1)%pattern != 0) {
+			k.fail(pack.ErrUnsupported, "_sliding_window_pattern is %d, which transformers ignores, and block %d is not of it; call it sliding_window_pattern, or write layer_types", pattern, i)
+			return
+		}
+	}
 }
 
 // postNorms: what other families call post_attention_layernorm stands behind the attention here, and the MLP has a norm in
@@ -107,23 +147,41 @@ func postNorms(d *Description) {
 
 // gemma3Rope reads two rotary bases: rope_theta, scaled by rope_scaling, for blocks without a window, and
 // rope_local_base_freq for those with one; or the newer rope_parameters, which has an object for each.
-func gemma3Rope(k *keys, headDim int) Rope {
-	params := k.sub("rope_parameters")
-	global, local := params.sub("full_attention"), params.sub("sliding_attention")
-	if global.v == nil && local.v == nil {
-		r := rope(k, headDim, 1e6)
-		r.LocalTheta = k.positive("rope_local_base_freq", maxRopeTheta, 10000)
-		k.take(params)
-		return r
-	}
-	r := ropeOf(global, headDim)
-	r.Theta = global.positive("rope_theta", maxRopeTheta, 1e6)
-	r.LocalTheta = local.positive("rope_theta", maxRopeTheta, 10000)
-	if kind := local.text("rope_type", "default"); kind != "default" {
-		local.fail(pack.ErrUnsupported, "rope type %q for blocks with a sliding window", kind)
-	}
+func gemma3Rope(k *keys, c *Config) {
+	params, scaling := k.sub("rope_parameters"), k.sub("rope_scaling")
+	global, local := params.sub(fullAttention), params.sub(slidingAttention)
+	global.override(scaling)
 	for _, s := range []*keys{params, global, local} {
+		refusePartial(s)
+	}
+	c.Rope = Rope{
+		Dim:        c.HeadDim,
+		Theta:      ropeBase(k, global, 1e6),
+		LocalTheta: local.positive("rope_theta", maxRopeTheta, k.positive("rope_local_base_freq", maxRopeTheta, 10000)),
+	}
+	gemma3Quirks(params, scaling, global, local)
+	scale(global, c, 0)
+	for _, s := range []*keys{params, scaling, global, local} {
 		k.take(s)
 	}
-	return r
+}
+
+// gemma3Quirks refuses what transformers reads past, so that the model would not be scaled as its file says.
+func gemma3Quirks(params, scaling, global, local *keys) {
+	if v := params.v; v != nil {
+		for _, m := range v.Members {
+			if m.Key != fullAttention && m.Key != slidingAttention {
+				params.fail(pack.ErrUnsupported, "%s stands beside, not in, %s and %s, and transformers ignores it there", m.Key, fullAttention, slidingAttention)
+			}
+		}
+	}
+	if scaling.has("type") && !scaling.has("rope_type") {
+		scaling.fail(pack.ErrUnsupported, "transformers ignores type here; write rope_type")
+	}
+	if !global.flag("truncate", true) {
+		global.fail(pack.ErrUnsupported, "truncate is false, which transformers ignores in a Gemma 3")
+	}
+	if kind := local.text("rope_type", local.text("type", "default")); kind != "default" {
+		local.fail(pack.ErrUnsupported, "rope type %q for blocks with a sliding window", kind)
+	}
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lowpack/lowpack/internal/jsonread"
@@ -17,6 +18,8 @@ const (
 	maxPositions    = 1 << 24
 	maxRopeTheta    = 1e12
 	maxStopTokens   = 64
+	maxPatterns     = 1024
+	maxPatternBytes = 1024
 	maxScaleFactors = 1 << 20
 )
 
@@ -56,17 +59,25 @@ func (k *keys) mustHave(names ...string) {
 	}
 }
 
-// mustName refuses a file that does not mention these keys; null is a mention.
-func (k *keys) mustName(names ...string) {
-	for _, name := range names {
-		found := false
-		for i := range k.v.Members {
-			found = found || k.v.Members[i].Key == name
-		}
-		if !found {
-			k.fail(pack.ErrCorrupt, "%s is missing", name)
+// mentions tells whether a key is there, be it null.
+func (k *keys) mentions(name string) bool {
+	return k.v != nil && slices.ContainsFunc(k.v.Members, func(m jsonread.Member) bool { return m.Key == name })
+}
+
+// override takes over all keys of another object.
+func (k *keys) override(other *keys) {
+	if other.v == nil {
+		return
+	}
+	merged := *other.v
+	if k.v != nil {
+		for _, m := range k.v.Members {
+			if !other.mentions(m.Key) {
+				merged.Members = append(slices.Clip(merged.Members), m)
+			}
 		}
 	}
+	k.v = &merged
 }
 
 // sub returns the object under a key; an absent one has no keys. Its errors must be taken back with k.take.
@@ -96,6 +107,15 @@ func (k *keys) count(name string, limit int) int {
 
 // countOr reads an integer in 1..limit that may be absent.
 func (k *keys) countOr(name string, limit, absent int) int {
+	return k.integer(name, 1, limit, absent)
+}
+
+// natural reads an integer in 0..limit that may be absent.
+func (k *keys) natural(name string, limit, absent int) int {
+	return k.integer(name, 0, limit, absent)
+}
+
+func (k *keys) integer(name string, least, limit, absent int) int {
 	v := k.v.Get(name)
 	if v == nil {
 		return absent
@@ -104,8 +124,8 @@ func (k *keys) countOr(name string, limit, absent int) int {
 	switch {
 	case !ok:
 		k.fail(pack.ErrCorrupt, "%s is not an integer", name)
-	case n < 1:
-		k.fail(pack.ErrCorrupt, "%s is %d, must be at least 1", name, n)
+	case n < int64(least):
+		k.fail(pack.ErrCorrupt, "%s is %d, must be at least %d", name, n, least)
 	case n > int64(limit):
 		k.fail(pack.ErrLimit, "%s is %d, more than %d", name, n, limit)
 	default:
@@ -195,7 +215,7 @@ func (k *keys) numbers(name string, n int, limit float64) []float64 {
 	return out
 }
 
-// tokens reads token ids below vocab: one integer, a list of them, or nothing.
+// tokens reads token ids below vocab: one integer, a list of them, or nothing. −1 is how some files say that there is none.
 func (k *keys) tokens(name string, vocab int) []int {
 	v := k.v.Get(name)
 	if v == nil {
@@ -212,6 +232,9 @@ func (k *keys) tokens(name string, vocab int) []int {
 	var out []int
 	for i := range items {
 		n, ok := items[i].Int()
+		if ok && n == -1 {
+			continue
+		}
 		if !ok || n < 0 || n >= int64(vocab) {
 			k.fail(pack.ErrCorrupt, "%s: %s is not a token id in 0..%d", name, show(&items[i]), vocab-1)
 			return nil
@@ -221,7 +244,7 @@ func (k *keys) tokens(name string, vocab int) []int {
 	return out
 }
 
-// refuse fails when a key has a value other than the wanted one, or null.
+// refuse fails when a key has a value other than the wanted one or null.
 func (k *keys) refuse(name string, want bool, why string) {
 	if k.flag(name, want) != want {
 		k.fail(pack.ErrUnsupported, "%s is %v: %s", name, !want, why)

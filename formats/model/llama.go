@@ -8,26 +8,39 @@ var llama = family{
 		Types:         []string{"llama"},
 		Models:        "Llama 2, 3, 3.1, 3.2, SmolLM2, Llama3-8B-1.58, Falcon3-1.58bit, Falcon-E, TriLM",
 	},
+	defaults: `{"hidden_act":"silu","max_position_embeddings":2048,"rms_norm_eps":1e-6}`,
+	bos:      1,
+	eos:      2,
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")
 		setRope(k, &c, 10000)
 		d := describe(k, c, has, false)
 		llamaBiases(k, d)
+		checkLayerTypes(k, d)
 		return d
 	},
 }
 
 // llamaBiases adds the biases that attention_bias and mlp_bias ask for.
 func llamaBiases(k *keys, d *Description) {
-	attention, mlp := k.flag("attention_bias", false), k.flag("mlp_bias", false)
+	attentionBiases(k, d)
+	if !k.flag("mlp_bias", false) {
+		return
+	}
 	for i := range d.Blocks {
 		b := &d.Blocks[i]
-		if attention {
-			addBias(&b.Q, &b.K, &b.V, &b.O)
-		}
-		if mlp {
-			addBias(&b.Gate, &b.Up, &b.Down)
-		}
+		addBias(&b.Gate, &b.Up, &b.Down)
+	}
+}
+
+// attentionBiases adds the biases that attention_bias asks for.
+func attentionBiases(k *keys, d *Description) {
+	if !k.flag("attention_bias", false) {
+		return
+	}
+	for i := range d.Blocks {
+		b := &d.Blocks[i]
+		addBias(&b.Q, &b.K, &b.V, &b.O)
 	}
 }

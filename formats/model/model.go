@@ -4,6 +4,8 @@
 // build from the Description alone and never ask for a family by name.
 package model
 
+import "regexp"
+
 // Description of a decoder-only transformer.
 type Description struct {
 	Family string // "bitnet", "llama", …
@@ -94,8 +96,9 @@ type Quant struct {
 	Declared Declared
 	// ScaleDivides: a stored weight_scale is 1/mean|W| and divides (bitlinear); otherwise it multiplies.
 	ScaleDivides bool
-	// Float names the linears that stay floats (modules_to_not_convert), matched by the last or whole module name.
-	Float []string
+	// Float names the linears that stay floats (modules_to_not_convert), see Keeps.
+	Float    []string
+	patterns []*regexp.Regexp // of Float, for whole beginnings
 }
 
 // Declared is the kind of weights that a config.json promises.

@@ -113,7 +113,7 @@ func with(key, value string) string {
 
 func TestLlama(t *testing.T) {
 	d := mustParse(t, smallLlama)
-	if d.Family != "llama" || d.Head != "lm_head.weight" || d.HeadDim != 16 || d.Rope != (Rope{Theta: 10000, Dim: 16}) || d.BOS != -1 {
+	if d.Family != "llama" || d.Head != "lm_head.weight" || d.HeadDim != 16 || d.Rope != (Rope{Theta: 10000, Dim: 16}) || d.BOS != 1 || !slices.Equal(d.EOS, []int{2}) {
 		t.Errorf("%+v", d)
 	}
 	if d = mustParse(t, with("head_dim", "32")); d.HeadDim != 32 || d.Blocks[0].O.In != 128 {
@@ -131,6 +131,12 @@ func TestLlama(t *testing.T) {
 	if d = mustParse(t, with("eos_token_id", "[7, 9, 7]")); !slices.Equal(d.EOS, []int{7, 9}) {
 		t.Errorf("EOS %v", d.EOS)
 	}
+	if d = mustParse(t, with("eos_token_id", "-1")); d.EOS != nil {
+		t.Errorf("EOS %v", d.EOS)
+	}
+	if d, err := Parse([]byte(smallLlama), []byte(`{"eos_token_id":9}`), nil); err != nil || !slices.Equal(d.EOS, []int{9}) {
+		t.Errorf("EOS beside generation_config.json: %v, %v", d.EOS, err)
+	}
 	if d = mustParse(t, with("architectures", "null")); d.Family != "llama" {
 		t.Errorf("family by model_type: %q", d.Family)
 	}
@@ -147,7 +153,7 @@ func TestRopeKeys(t *testing.T) {
 		with("rope_theta", `500000.0,"rope_scaling":{`+scaling+`}`):                         llama3,
 		with("rope_parameters", `{"rope_theta":500000,`+scaling+`}`):                        llama3,
 		with("rope_scaling", `{"type":"linear","factor":2}`):                                {Theta: 10000, Dim: 16, Linear: 2},
-		with("rope_scaling", `null,"partial_rotary_factor":0.5`):                            {Theta: 10000, Dim: 8},
+		with("rope_scaling", `null,"partial_rotary_factor":1.0`):                            {Theta: 10000, Dim: 16},
 		with("rope_parameters", `{"rope_type":"default","rope_theta":5,"rope_unknown":[]}`): {Theta: 5, Dim: 16},
 	} {
 		if d := mustParse(t, config); d.Rope != want {
@@ -178,17 +184,17 @@ func TestRefused(t *testing.T) {
 		{with("rope_theta", "-1.5"), pack.ErrCorrupt, "rope_theta"},                                  // C08
 		{with("rms_norm_eps", "0"), pack.ErrCorrupt, "rms_norm_eps"},                                 // C08
 		{with("rms_norm_eps", "1e-60"), pack.ErrCorrupt, "rms_norm_eps"},                             // C08, 0 as float32
-		{with("rms_norm_eps", ""), pack.ErrCorrupt, "rms_norm_eps is missing"},                       // C08
+		{with("rms_norm_eps", "null"), pack.ErrCorrupt, "rms_norm_eps is missing"},                   // C08
 		{with("num_hidden_layers", "100000"), pack.ErrLimit, "num_hidden_layers"},                    //
 		{with("hidden_size", "64,\"hidden_size\":64"), pack.ErrCorrupt, "twice"},                     //
 		{with("x", `{"a":1,"a":1}`), pack.ErrCorrupt, "twice"},                                       // also where nothing is read
 		{with("head_dim", "7"), pack.ErrCorrupt, "even"},                                             //
 		{with("hidden_act", `"gelu"`), pack.ErrUnsupported, "gelu"},                                  //
-		{with("hidden_act", ""), pack.ErrCorrupt, "hidden_act"},                                      //
+		{with("hidden_act", "null"), pack.ErrCorrupt, "hidden_act"},                                  //
 		{with("vocab_size", `"50"`), pack.ErrCorrupt, "vocab_size"},                                  //
 		{with("vocab_size", ""), pack.ErrCorrupt, "vocab_size is missing"},                           //
 		{with("eos_token_id", "50"), pack.ErrCorrupt, "eos_token_id"},                                //
-		{with("eos_token_id", "[1, -1]"), pack.ErrCorrupt, "eos_token_id"},                           //
+		{with("eos_token_id", "[1, -2]"), pack.ErrCorrupt, "eos_token_id"},                           //
 		{with("rope_scaling", `{"type":"dynamic","factor":4}`), pack.ErrUnsupported, "dynamic"},      //
 		{with("rope_scaling", `{"rope_type":"llama3","factor":8}`), pack.ErrCorrupt, "rope_scaling"}, //
 		{with("rope_scaling", `[]`), pack.ErrCorrupt, "rope_scaling"},                                //

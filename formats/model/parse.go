@@ -23,11 +23,19 @@ func Parse(config, generation []byte, has func(tensor string) (shape []int, ok b
 	if err != nil {
 		return nil, fmt.Errorf("config.json: %w", err)
 	}
+	k.fill(f.defaults)
+	onlyCausal(k)
 	d := f.describe(k, has)
 	if k.err != nil {
 		return nil, k.err
 	}
 	d.Family = f.Name
+	if err := d.checkBiases(); err != nil {
+		return nil, err
+	}
+	if generation == nil {
+		d.defaultTokens(k, f)
+	}
 	if err := d.addGeneration(generation); err != nil {
 		return nil, err
 	}
@@ -53,6 +61,16 @@ func (d *Description) addGeneration(generation []byte) error {
 	return k.err
 }
 
+// defaultTokens adds those that config.json does not mention, if the vocabulary has them.
+func (d *Description) defaultTokens(k *keys, f *family) {
+	if f.bos != 0 && f.bos < d.Vocab && !k.mentions("bos_token_id") {
+		d.BOS = f.bos
+	}
+	if f.eos != 0 && f.eos < d.Vocab && !k.mentions("eos_token_id") {
+		d.EOS = []int{f.eos}
+	}
+}
+
 func (d *Description) addTokens(k *keys) {
 	if bos := k.tokens("bos_token_id", d.Vocab); len(bos) > 0 && d.BOS < 0 {
 		d.BOS = bos[0]
@@ -65,6 +83,15 @@ func (d *Description) addTokens(k *keys) {
 		if !known {
 			d.EOS = append(d.EOS, id)
 		}
+	}
+}
+
+// onlyCausal refuses what makes a model another one in transformers, in some families or in all.
+func onlyCausal(k *keys) {
+	k.refuse("is_causal", true, "only causal attention is supported")
+	k.refuse("use_bidirectional_attention", false, "only causal attention is supported")
+	if s := k.sub("per_layer_config"); s.v != nil && len(s.v.Members) > 0 {
+		k.fail(pack.ErrUnsupported, "per_layer_config gives layers configurations of their own")
 	}
 }
 

@@ -10,17 +10,20 @@ var phi3 = family{
 		Types:         []string{"phi3"},
 		Models:        "Phi-3-mini, Phi-3-medium, Phi-3.5-mini, Phi-4, Phi-4-mini",
 	},
+	defaults: `{"hidden_act":"silu","max_position_embeddings":4096,"original_max_position_embeddings":4096,"rms_norm_eps":1e-5}`,
+	bos:      1,
+	eos:      32000,
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")
-		setRope(k, &c, 10000)
+		phi3Rope(k, &c)
 		d := describe(k, c, has, false)
 		for i := range d.Blocks {
 			b := &d.Blocks[i]
 			fuse(k, d.prefix(i)+"self_attn.qkv_proj.weight", &b.Q, &b.K, &b.V)
 			fuse(k, d.prefix(i)+"mlp.gate_up_proj.weight", &b.Gate, &b.Up)
 		}
-		windows(k, d, everyBlock)
+		oneWindow(k, d)
 		return d
 	},
 }
@@ -35,4 +38,26 @@ func fuse(k *keys, name string, linears ...*Linear) {
 	if row > pack.MaxDim {
 		k.fail(pack.ErrLimit, "%s has %d rows, more than %d", name, row, pack.MaxDim)
 	}
+}
+
+// phi3Rope: heads may turn in part, scaling is longrope under several names, and original_max_position_embeddings stands beside
+// it.
+func phi3Rope(k *keys, c *Config) {
+	s := ropeKeys(k)
+	partial := s.positive("partial_rotary_factor", 1, k.positive("partial_rotary_factor", 1, 1))
+	dim := int(partial * float64(c.HeadDim))
+	if dim < 2 || dim%2 != 0 {
+		k.fail(pack.ErrCorrupt, "partial_rotary_factor %v of a head of %d values is not an even number of them", partial, c.HeadDim)
+	}
+	c.Rope = Rope{Dim: dim, Theta: ropeBase(k, s, 10000)}
+	original := k.countOr("original_max_position_embeddings", maxPositions, 0)
+	switch kind := s.text("rope_type", s.text("type", "default")); kind {
+	case "default", "longrope":
+		scale(s, c, original)
+	case "su", "yarn": // names of the first files
+		longRope(s, c, original)
+	default:
+		s.fail(pack.ErrUnsupported, "rope type %q; supported are default and longrope", kind)
+	}
+	k.take(s)
 }

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -10,7 +12,7 @@ import (
 // quant reads quantization_config. The meaning of a stored weight_scale follows from the linear class alone: `bitlinear`
 // (also when absent) stores 1/mean|W| and divides, `autobitlinear` stores mean|W| and multiplies. Magnitude decides nothing.
 func quant(k *keys) Quant {
-	q := Quant{Float: []string{"lm_head"}}
+	q := Quant{Float: []string{"lm_head"}} // null: transformers keeps the output head
 	if !k.has("quantization_config") {
 		return q
 	}
@@ -21,8 +23,13 @@ func quant(k *keys) Quant {
 		return q
 	}
 	s.refuse("use_rms_norm", false, "a norm inside the linear layers is not supported")
-	if kept := s.texts("modules_to_not_convert"); kept != nil {
-		q.Float = kept
+	if s.has("modules_to_not_convert") {
+		if err := q.keep(s.texts("modules_to_not_convert")); err != nil && s.err == nil {
+			s.err = fmt.Errorf("%s: %w", s.file, err)
+		}
+	}
+	if s.err == nil && !q.Keeps(headName) {
+		s.fail(pack.ErrUnsupported, "modules_to_not_convert does not name lm_head, so that its weights would be ternary too; an output head is kept in floats, or quantized by --head")
 	}
 	class, mode := s.text("linear_class", "bitlinear"), s.text("quantization_mode", "offline")
 	switch {
@@ -38,10 +45,53 @@ func quant(k *keys) Quant {
 	return q
 }
 
-// Keeps says whether a linear stays in floats, by the last or the whole name of its module.
+// keep sets the linears that stay floats, by names or patterns.
+func (q *Quant) keep(patterns []string) error {
+	if len(patterns) > maxPatterns {
+		return fmt.Errorf("%w: modules_to_not_convert has %d entries, more than %d", pack.ErrLimit, len(patterns), maxPatterns)
+	}
+	q.Float, q.patterns = patterns, nil
+	for _, p := range patterns {
+		re, err := regexp.Compile("^(?:" + p + ")$")
+		if err != nil || len(p) > maxPatternBytes {
+			return fmt.Errorf("%w: modules_to_not_convert: %.100q is not a name or pattern that can be read", pack.ErrUnsupported, p)
+		}
+		q.patterns = append(q.patterns, re)
+	}
+	return nil
+}
+
+// checkBiases refuses packed weights whose scale multiplies, with a bias: transformers multiplies the bias too, (x·codes + bias)·scale,
+// which is not what an nn.Linear of the same weights gives, and nobody trains it.
+func (d *Description) checkBiases() error {
+	if d.Quant.Declared != Packed || d.Quant.ScaleDivides {
+		return nil
+	}
+	for i := range d.Blocks {
+		for _, l := range d.Blocks[i].Linears() {
+			if l.Bias != "" && !d.Quant.Keeps(l.Weight) {
+				return fmt.Errorf("config.json: quantization_config: %w: linear_class autobitlinear offline, but %s exists, which transformers would multiply by weight_scale; with linear_class bitlinear and 1/weight_scale it is added as it is", pack.ErrUnsupported, l.Bias)
+			}
+		}
+	}
+	return nil
+}
+
+// Keeps says whether a linear stays in floats: a name or pattern matches the end of its module's name, or the beginning up to the
+// end of a part, as in transformers.
 func (q *Quant) Keeps(tensor string) bool {
 	module := strings.TrimSuffix(tensor, ".weight")
-	return slices.ContainsFunc(q.Float, func(name string) bool {
-		return module == name || strings.HasSuffix(module, "."+name)
-	})
+	return slices.ContainsFunc(q.Float, func(name string) bool { return strings.HasSuffix(module, name) }) ||
+		slices.ContainsFunc(q.patterns, func(whole *regexp.Regexp) bool { return begins(module, whole) })
+}
+
+// begins tells whether a module's name begins with what a pattern matches, and a part of the name ends or begins behind it.
+func begins(module string, whole *regexp.Regexp) bool {
+	for i := range len(module) + 1 {
+		boundary := i == len(module) || module[i] == '.' || i > 0 && module[i-1] == '.'
+		if boundary && whole.MatchString(module[:i]) {
+			return true
+		}
+	}
+	return false
 }

@@ -10,6 +10,7 @@ var qwen2 = family{
 		Types:         []string{"qwen2"},
 		Models:        "Qwen2, Qwen2.5",
 	},
+	defaults: `{"num_key_value_heads":32,"hidden_act":"silu","max_position_embeddings":32768,"rms_norm_eps":1e-6,"sliding_window":4096,"max_window_layers":28}`,
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")
@@ -31,13 +32,13 @@ var qwen3 = family{
 		Types:         []string{"qwen3"},
 		Models:        "Qwen3",
 	},
+	defaults: `{"num_key_value_heads":32,"head_dim":128,"hidden_act":"silu","max_position_embeddings":32768,"rms_norm_eps":1e-6,"sliding_window":4096,"max_window_layers":28}`,
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
-		k.mustHave("head_dim")
 		c.Activation = activation(k, "hidden_act")
 		setRope(k, &c, 10000)
 		d := describe(k, c, has, false)
-		llamaBiases(k, d)
+		attentionBiases(k, d)
 		headNorms(d)
 		qwenWindows(k, d)
 		return d
@@ -55,13 +56,13 @@ func headNorms(d *Description) {
 // qwenWindows: files name a sliding_window that counts only with use_sliding_window, and then from max_window_layers on.
 func qwenWindows(k *keys, d *Description) {
 	if !k.flag("use_sliding_window", false) {
-		for _, t := range k.texts("layer_types") {
-			if t != "full_attention" {
-				k.fail(pack.ErrCorrupt, "layer_types has %.40q without use_sliding_window", t)
+		for _, t := range layerTypes(k, d) {
+			if t != fullAttention {
+				k.fail(pack.ErrCorrupt, "layer_types has %s without use_sliding_window", t)
 			}
 		}
 		return
 	}
-	from := k.countOr("max_window_layers", maxLayers, 0)
-	windows(k, d, func(i int) bool { return i >= from })
+	from := k.natural("max_window_layers", maxLayers, 0)
+	windows(k, d, func(i int) bool { return i >= from && k.has("sliding_window") })
 }

@@ -2,107 +2,113 @@ package model
 
 import "github.com/lowpack/lowpack/pack"
 
-// setRope reads the rotary embedding from the keys that models use: `rope_theta` with `rope_scaling`, or the newer
-// `rope_parameters`, which holds both. theta is the family's base where none is given.
+// setRope reads the rotary embedding of families that turn whole heads by one base; theta is the base where none is given.
 func setRope(k *keys, c *Config, theta float64) {
-	c.Rope = rope(k, c.HeadDim, theta)
-	limit(k, c)
+	s := ropeKeys(k)
+	refusePartial(k)
+	refusePartial(s)
+	c.Rope = Rope{Dim: c.HeadDim, Theta: ropeBase(k, s, theta)}
+	scale(s, c, k.countOr("original_max_position_embeddings", maxPositions, 0))
+	k.take(s)
 }
 
-func rope(k *keys, headDim int, theta float64) Rope {
-	params := k.sub("rope_parameters")
-	scaling := params
-	if params.v == nil {
-		scaling = k.sub("rope_scaling")
+// ropeKeys returns the object that describes the rotary embedding: `rope_scaling` where it says anything, as somebody may have
+// added it, else `rope_parameters` of transformers 5.
+func ropeKeys(k *keys) *keys {
+	s := k.sub("rope_scaling")
+	if s.v == nil || len(s.v.Members) == 0 {
+		s = k.sub("rope_parameters")
 	}
-	partial := params.positive("partial_rotary_factor", 1, k.positive("partial_rotary_factor", 1, 1))
-	dim := int(partial * float64(headDim))
-	if dim < 2 || dim%2 != 0 {
-		k.fail(pack.ErrCorrupt, "partial_rotary_factor %v of a head of %d values is not an even number of them", partial, headDim)
+	if s.mentions("full_attention") || s.mentions("sliding_attention") {
+		s.fail(pack.ErrUnsupported, "a rotary embedding for each layer type; the architecture has one for all")
 	}
-	r := ropeOf(scaling, dim)
-	r.Theta = params.positive("rope_theta", maxRopeTheta, k.positive("rope_theta", maxRopeTheta, theta))
-	k.take(params)
-	k.take(scaling)
-	return r
+	return s
 }
 
-// ropeOf reads the kind of scaling and its numbers, for dim rotated values per head.
-func ropeOf(s *keys, dim int) (r Rope) {
-	r.Dim = dim
-	kind := s.text("rope_type", s.text("type", "default"))
-	switch kind {
+// ropeBase reads the base from the object, or from beside it.
+func ropeBase(k, s *keys, theta float64) float64 {
+	return s.positive("rope_theta", maxRopeTheta, k.positive("rope_theta", maxRopeTheta, theta))
+}
+
+// refusePartial: transformers leaves partial_rotary_factor unread in most families, or fails. Whoever wrote it did not mean that
+// whole heads turn.
+func refusePartial(s *keys) {
+	if f := s.positive("partial_rotary_factor", 1, 1); f != 1 {
+		s.fail(pack.ErrUnsupported, "partial_rotary_factor is %v, which transformers ignores in this architecture; remove it if whole heads are rotated", f)
+	}
+}
+
+// scale reads the kind of scaling and its numbers into c.Rope, and sets the positions that it serves. original is
+// original_max_position_embeddings from beside s, 0 if there is none; it wins, as in transformers.
+func scale(s *keys, c *Config, original int) {
+	r := &c.Rope
+	if s.mentions("rope_type") && !s.has("rope_type") {
+		s.fail(pack.ErrCorrupt, "rope_type is null")
+	}
+	if original == 0 {
+		original = s.countOr("original_max_position_embeddings", maxPositions, c.MaxPositions)
+	}
+	switch kind := s.text("rope_type", s.text("type", "default")); kind {
 	case "default":
 	case "linear":
-		r.Linear = s.positive("factor", maxScaleFactors, 0)
-		if r.Linear == 0 {
+		if r.Linear = s.positive("factor", maxScaleFactors, 0); r.Linear == 0 {
 			s.fail(pack.ErrCorrupt, "factor is missing")
 		}
 	case "llama3":
-		r.Factor = s.positive("factor", maxScaleFactors, 0)
-		r.LowFreqFactor = s.positive("low_freq_factor", maxScaleFactors, 0)
-		r.HighFreqFactor = s.positive("high_freq_factor", maxScaleFactors, 0)
-		r.OriginalMaxPositions = s.count("original_max_position_embeddings", maxPositions)
-		if r.Factor == 0 || r.LowFreqFactor == 0 || r.HighFreqFactor <= r.LowFreqFactor {
-			s.fail(pack.ErrCorrupt, "llama3 scaling needs factor, low_freq_factor and a larger high_freq_factor")
-		}
+		llama3(s, r, original)
 	case "yarn":
-		r.Yarn, r.OriginalMaxPositions = yarn(s), s.countOr("original_max_position_embeddings", maxPositions, 0)
-	case "longrope", "su":
-		r.LongRope = longRope(s, dim)
+		yarn(s, c, original)
+	case "longrope":
+		longRope(s, c, original)
 	default:
 		s.fail(pack.ErrUnsupported, "rope type %q; supported are default, linear, llama3, yarn and longrope", kind)
 	}
-	return r
 }
 
-func yarn(s *keys) *Yarn {
+func llama3(s *keys, r *Rope, original int) {
+	r.Factor = s.positive("factor", maxScaleFactors, 0)
+	r.LowFreqFactor = s.positive("low_freq_factor", maxScaleFactors, 0)
+	r.HighFreqFactor = s.positive("high_freq_factor", maxScaleFactors, 0)
+	r.OriginalMaxPositions = original
+	if r.Factor == 0 || r.LowFreqFactor == 0 || r.HighFreqFactor <= r.LowFreqFactor {
+		s.fail(pack.ErrCorrupt, "llama3 scaling needs factor, low_freq_factor and a larger high_freq_factor")
+	}
+}
+
+// yarn serves all positions that it stretches to. A factor that is null is what max_position_embeddings says.
+func yarn(s *keys, c *Config, original int) {
 	y := &Yarn{
-		Factor:    s.positive("factor", maxScaleFactors, 0),
+		Factor:    s.positive("factor", maxScaleFactors, float64(c.MaxPositions)/float64(original)),
 		BetaFast:  s.positive("beta_fast", maxScaleFactors, 32),
 		BetaSlow:  s.positive("beta_slow", maxScaleFactors, 1),
 		Whole:     s.flag("truncate", true),
 		Attention: s.positive("attention_factor", maxScaleFactors, 0),
 	}
 	switch {
-	case y.Factor == 0:
+	case !s.mentions("factor"):
 		s.fail(pack.ErrCorrupt, "factor is missing")
 	case y.BetaFast < y.BetaSlow:
 		s.fail(pack.ErrCorrupt, "beta_fast %v is less than beta_slow %v", y.BetaFast, y.BetaSlow)
 	case s.has("mscale") || s.has("mscale_all_dim"):
 		s.fail(pack.ErrUnsupported, "yarn with mscale")
 	}
-	return y
+	c.Rope.Yarn, c.Rope.OriginalMaxPositions = y, original
+	c.MaxPositions = max(c.MaxPositions, int(min(y.Factor*float64(original), maxPositions)))
 }
 
-// longRope reads the factors; those for long texts must be there, but nothing uses them.
-func longRope(s *keys, dim int) *LongRope {
+// longRope reads the factors; those for long texts must be there, but nothing uses them: it serves the positions of the short
+// ones.
+func longRope(s *keys, c *Config, original int) {
+	if original < 2 {
+		s.fail(pack.ErrCorrupt, "longrope scaling needs original_max_position_embeddings")
+		return
+	}
 	l := &LongRope{
-		Short:     s.numbers("short_factor", dim/2, maxScaleFactors),
+		Short:     s.numbers("short_factor", c.Rope.Dim/2, maxScaleFactors),
 		Attention: s.positive("attention_factor", maxScaleFactors, 0),
+		Extension: s.positive("factor", maxScaleFactors, float64(c.MaxPositions)/float64(original)),
 	}
-	s.numbers("long_factor", dim/2, maxScaleFactors)
-	return l
-}
-
-// limit sets the positions that a scaled rotary embedding serves: yarn all that it stretches to, longrope those of its
-// short factors.
-func limit(k *keys, c *Config) {
-	switch r := &c.Rope; {
-	case r.Yarn != nil:
-		if r.OriginalMaxPositions == 0 {
-			r.OriginalMaxPositions = c.MaxPositions
-		}
-		c.MaxPositions = max(c.MaxPositions, int(min(r.Yarn.Factor*float64(r.OriginalMaxPositions), maxPositions)))
-	case r.LongRope != nil:
-		original := k.sub("rope_parameters").countOr("original_max_position_embeddings", maxPositions, 0)
-		original = k.sub("rope_scaling").countOr("original_max_position_embeddings", maxPositions, original)
-		r.OriginalMaxPositions = k.countOr("original_max_position_embeddings", maxPositions, original)
-		if r.OriginalMaxPositions < 2 {
-			k.fail(pack.ErrCorrupt, "longrope scaling needs original_max_position_embeddings")
-			return
-		}
-		r.LongRope.Extension = float64(c.MaxPositions) / float64(r.OriginalMaxPositions)
-		c.MaxPositions = min(c.MaxPositions, r.OriginalMaxPositions)
-	}
+	s.numbers("long_factor", c.Rope.Dim/2, maxScaleFactors)
+	c.Rope.LongRope, c.Rope.OriginalMaxPositions = l, original
+	c.MaxPositions = min(c.MaxPositions, original)
 }

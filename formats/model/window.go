@@ -2,38 +2,61 @@ package model
 
 import "github.com/lowpack/lowpack/pack"
 
-// everyBlock is the rule of families whose sliding window, when there is one, applies to all blocks.
-func everyBlock(int) bool { return true }
+const fullAttention, slidingAttention = "full_attention", "sliding_attention"
 
 // windows reads sliding_window and which blocks it applies to: layer_types says so in newer files, the family's rule in
 // older ones.
 func windows(k *keys, d *Description, local func(block int) bool) {
 	d.SlidingWindow = k.countOr("sliding_window", maxPositions, 0)
-	types := k.texts("layer_types")
-	if types != nil && len(types) != d.Layers {
-		k.fail(pack.ErrCorrupt, "layer_types has %d entries for %d layers", len(types), d.Layers)
-		return
-	}
+	types := layerTypes(k, d)
 	any := false
 	for i := range d.Blocks {
-		is := d.SlidingWindow > 0 && local(i)
+		is := local(i)
 		if types != nil {
-			switch types[i] {
-			case "full_attention":
-				is = false
-			case "sliding_attention":
-				is = true
-			default:
-				k.fail(pack.ErrUnsupported, "layer_types[%d] is %.40q; supported are full_attention and sliding_attention", i, types[i])
-			}
+			is = types[i] == slidingAttention
 		}
 		d.Blocks[i].Local = is
 		any = any || is
 	}
 	switch {
 	case any && d.SlidingWindow == 0:
-		k.fail(pack.ErrCorrupt, "layer_types has sliding_attention, but sliding_window is missing")
+		k.fail(pack.ErrCorrupt, "blocks have %s, but sliding_window is missing", slidingAttention)
 	case !any:
 		d.SlidingWindow = 0
+	}
+}
+
+// layerTypes reads layer_types, one for each block; nil without any.
+func layerTypes(k *keys, d *Description) []string {
+	types := k.texts("layer_types")
+	if types != nil && len(types) != len(d.Blocks) {
+		k.fail(pack.ErrCorrupt, "layer_types has %d entries for %d layers", len(types), len(d.Blocks))
+		return nil
+	}
+	for i, t := range types {
+		if t != fullAttention && t != slidingAttention {
+			k.fail(pack.ErrUnsupported, "layer_types[%d] is %.40q; supported are %s and %s", i, t, fullAttention, slidingAttention)
+		}
+	}
+	return types
+}
+
+// oneWindow is for families whose sliding window, when there is one, applies to all blocks.
+func oneWindow(k *keys, d *Description) {
+	d.SlidingWindow = k.countOr("sliding_window", maxPositions, 0)
+	for i := range d.Blocks {
+		d.Blocks[i].Local = d.SlidingWindow > 0
+	}
+	checkLayerTypes(k, d)
+}
+
+// checkLayerTypes is for families in which transformers does not read layer_types. A file that says by them what the model does
+// not do is refused: following either would run another model than somebody meant.
+func checkLayerTypes(k *keys, d *Description) {
+	for i, t := range layerTypes(k, d) {
+		if (t == slidingAttention) != d.Blocks[i].Local {
+			k.fail(pack.ErrUnsupported, "layer_types[%d] is %s, which transformers ignores in this architecture; remove layer_types, or name the architecture that has them", i, t)
+			return
+		}
 	}
 }

@@ -78,6 +78,13 @@ type rope struct {
 	amplitude float64
 }
 
+// Rotation returns the angles by which the pairs of a head turn from one position to the next, and the factor by which they grow
+// (N17), for blocks with a sliding window or those without.
+func Rotation(r model.Rope, local bool) (angles []float64, factor float64) {
+	x := newRope(r, local)
+	return x.inv, x.amplitude
+}
+
 func newRope(r model.Rope, local bool) rope {
 	theta, scaled := r.Theta, true
 	if local && r.LocalTheta != 0 {
