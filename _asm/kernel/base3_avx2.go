@@ -104,7 +104,7 @@ func (g *trits256) loopOf(count string) {
 	loop := g.newLabel("loop")
 	g.p("PCALIGN $32")
 	g.at(loop)
-	announce(g.file)
+	prefetchPage(g.file)
 	g.p("VPBROADCASTD (SI), Y%d", yX)
 	for h := range 2 {
 		if g.vnni {

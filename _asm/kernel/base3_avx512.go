@@ -104,7 +104,7 @@ func (g *trits512) group() {
 	g.p("JLT %s", rest)
 	g.p("PCALIGN $64")
 	g.at(loop)
-	announce(g.file)
+	prefetchPage(g.file)
 	for u := range tritUnrolled {
 		g.step(u)
 	}

@@ -111,7 +111,7 @@ func (g *trit128) linear() {
 	g.zero(0, tritSums)
 	loop := g.newLabel("loop")
 	g.at(loop)
-	g.announceARM(0)
+	g.prefetchARM(0)
 	g.p("FMOVS (R4), F%d", tritX)
 	for r := range 4 {
 		g.p("FMOVQ %d(R1), F%d", 16*r, tritByte)
@@ -167,7 +167,7 @@ func (g *trit128) digits(half int) {
 	storeSums(g.file, tritSums)
 	blocksARM(g.file, func() {
 		if half == 0 {
-			g.announceARM(0)
+			g.prefetchARM(0)
 		}
 		g.p("VLD1R (R4), [V%d.S4]", tritX)
 		for r := range 2 {

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// Sign weights in VNNI4 order with 256-bit registers: four bits of a byte are four columns of a row, and index a table
+// 1-bit weights in VNNI4 order with 256-bit registers: four bits of a byte are four columns of a row, and index a table
 // of 16 sums ±x₀ ±x₁ ±x₂ ±x₃, of which one byte shuffle looks up the lower and another one the upper byte for 32 rows.
 // Nothing is multiplied. The tables belong to a token (runtime/kernel/activations_lut4.go).
 //

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// Sign weights with AVX-512 and VBMI: nothing is multiplied but what is left at the end of a block. Four bits of a byte
+// 1-bit weights with AVX-512 and VBMI: nothing is multiplied but what is left at the end of a block. Four bits of a byte
 // are four columns of a row and index a table of the 16 sums that these columns can give, parted into four lower and five
 // upper bits; a byte permutation looks up 64 rows and groups of columns. Eight lookups are added as bytes (8·31 < 256)
 // before dot products gather the groups of a row into 32 bits. The tables belong to a token (runtime/kernel/activations_lut4_split.go).
@@ -13,10 +13,10 @@ import "fmt"
 // A step is 16 columns of 64 rows, two registers of 64 bytes: of a panel of 64 rows one after the other, two groups of
 // columns each; of two panels of 32 rows one each, four groups. So tables, which do not fit the first-level cache
 // together with weights, are read once for 64 rows. Two streams of weights and that of tables keep hardware prefetchers
-// from following either (13 GB/s); weights are announced line by line in the order of memory, which runs through the
+// from following either (13 GB/s); weights are prefetched line by line in the order of memory, which runs through the
 // next pair while this one is multiplied.
 //
-// General registers: DI weights, R11 bytes to the second panel, R12 announced weights, SI tables, CX steps.
+// General registers: DI weights, R11 bytes to the second panel, R12 weights to prefetch, SI tables, CX steps.
 type signs512 struct {
 	*file
 	rows      int // of a panel
@@ -250,7 +250,7 @@ func (g *signs512) gather() {
 	}
 }
 
-// finish puts the sums right and stores them.
+// finish corrects the sums for what operands exceed weights by, and stores them.
 func (g *signs512) finish() {
 	const mul, add, rows = signBytes, signBytes + 1, signBytes + 2
 	g.p("MOVQ Tile_Y(AX), DX")

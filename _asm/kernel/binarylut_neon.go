@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// Sign weights in VNNI4 order on 128-bit registers, as in bits256.go: four bits of a byte are four columns of a row, and
+// 1-bit weights in VNNI4 order on 128-bit registers, as in binarylut_avx2.go: four bits of a byte are four columns of a row, and
 // index tables of the lower and the upper bytes of 16 sums. A group of four columns of 32 rows is one register, of which
 // the lower halves of bytes belong to even rows and the upper ones to odd rows.
 //
@@ -54,7 +54,7 @@ func (g *bits128) panel() {
 	g.at(few)
 	g.p("SUB R2, R3, R3")
 	g.at(loop)
-	g.announceARM(0)
+	g.prefetchARM(0)
 	g.group(0)
 	g.group(1)
 	g.p("ADD $%d, R1, R1", g.rows)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Instructions that Go's assembler for arm64 lacks are written as words. A comment behind each says what it is, in the
+// Instructions that Go's assembler for arm64 lacks are written as words. A comment after each says what it is, in the
 // words of GNU's disassembler, with which TestWords compares it.
 
 // word64 is an instruction by the form of its operands: destination and one or two sources.
@@ -96,11 +96,11 @@ func panelsARM(f *file, name string, rows, frame int, begin, body func()) {
 	f.p("RET")
 }
 
-// distanceARM is how many bytes ahead memory is announced. Not measured.
+// distanceARM is how many bytes ahead memory is prefetched. Not measured.
 const distanceARM = 8192
 
-// announceARM announces weights.
-func (f *file) announceARM(off int) { f.p("PRFM %d(R1), PLDL1KEEP", distanceARM+off) }
+// prefetchARM prefetches weights.
+func (f *file) prefetchARM(off int) { f.p("PRFM %d(R1), PLDL1KEEP", distanceARM+off) }
 
 // zero clears registers.
 func (f *file) zero(from, n int) {

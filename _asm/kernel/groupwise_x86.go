@@ -4,7 +4,7 @@ package main
 // one: weights are read once, in the order of memory, and setting a call up is paid once for all groups.
 //
 // General registers: R15 groups that follow, R14 what is added to the results, DX the results. The body begins with the
-// steps of the group in CX, and leaves DI and SI behind it.
+// steps of the group in CX, and leaves DI and SI at its end.
 func groups86(f *file, body func()) {
 	next := f.newLabel("group")
 	f.p("MOVQ Tile_Groups(AX), R15")

@@ -33,7 +33,7 @@ type ymm struct {
 
 const operandsY = 4
 
-// distance is how many bytes ahead lines are announced where hardware prefetchers follow no stream.
+// distance is how many bytes ahead lines are prefetched where hardware prefetchers follow no stream.
 const distance = 8192
 
 func (g *ymm) fields() int { return 8 / g.bits }
@@ -200,7 +200,7 @@ func (g *ymm) block() {
 	g.p("JLT %s", rest)
 	g.p("PCALIGN $32")
 	g.at(loop)
-	g.announce(2)
+	g.prefetch(2)
 	g.step(0, 0)
 	g.step(1, g.copies()-1)
 	g.advance(2)
@@ -210,18 +210,18 @@ func (g *ymm) block() {
 	g.p("ADDQ $2, BX")
 	g.p("JZ %s", done)
 	if g.rows > 32 {
-		g.announce(1)
+		g.prefetch(1)
 	}
 	g.step(0, 0)
 	g.advance(1)
 	g.at(done)
 }
 
-// announce announces weights. Where two calls take half of a panel's bytes each, neither reads a stream that hardware would
-// follow, and the second finds the panel in the cache: so each announces half of the next panel, line by line.
-func (g *ymm) announce(steps int) {
+// prefetch prefetches weights. Where two calls take half of a panel's bytes each, neither reads a stream that hardware would
+// follow, and the second finds the panel in the cache: so each prefetches half of the next panel, line by line.
+func (g *ymm) prefetch(steps int) {
 	if g.rows == 32 {
-		announce(g.file)
+		prefetchPage(g.file)
 		return
 	}
 	bytes := steps * g.stride() / 2

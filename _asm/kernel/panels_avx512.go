@@ -9,7 +9,7 @@ import (
 // unsigned operands, each 16 lanes of four bytes, and multiplies each with the activations of its columns.
 //
 // A register of packed weights holds fields of 1, 2, 4 or 8 bits. Field f is cut out by a mask alone, so that its operand
-// is the field times 2^(f·bits); that of field 0 is the register itself, all fields included. The sums are put right
+// is the field times 2^(f·bits); that of field 0 is the register itself, all fields included. The sums are corrected
 // once, at the end: sum 0 loses the others, then sum f is shifted right by f·bits.
 //
 // General registers: DI weights, SI activations, R8 bytes between tokens (R10 three, R13 five times), CX steps.
@@ -69,21 +69,21 @@ const (
 	maskValid = "K2" // lanes of the last, incomplete step
 )
 
-// announce emits the announcement of the next page of the weights at DI. Hardware prefetchers follow a stream by themselves
+// prefetchPage prefetches the first line of the next page of the weights at DI. Hardware prefetchers follow a stream by themselves
 // and stop at the end of a page: the first line of the next one brings it and its address in. To name every line holds
 // them up (docs/KERNELS.md has the figures). Loops say it again every few hundred bytes, which is cheaper than to count.
-func announce(f *file) {
+func prefetchPage(f *file) {
 	f.p("LEAQ 4096(DI), R12")
 	f.p("ANDQ $-4096, R12")
 	f.p("PREFETCHT1 (R12)")
 }
 
-// vectorAhead is how many bytes ahead weights of one token are announced.
+// vectorAhead is how many bytes ahead weights of one token are prefetched.
 const vectorAhead = 12 << 10
 
-// announce emits the announcement of weights of a loop of so many steps. One token takes every second line, far ahead.
+// prefetch emits the prefetches of weights of a loop of so many steps. One token takes every second line, far ahead.
 // Pairs of panels are two streams and go slowly, through many tokens: there it pays to name every line of both.
-func (g *vnni512) announce(unroll int) {
+func (g *vnni512) prefetch(unroll int) {
 	switch {
 	case g.pair:
 		g.p("PREFETCHT1 4096(DI)")
@@ -93,7 +93,7 @@ func (g *vnni512) announce(unroll int) {
 			g.p("PREFETCHT1 %d(DI)", vectorAhead+at)
 		}
 	default:
-		announce(g.file)
+		prefetchPage(g.file)
 	}
 }
 
@@ -149,7 +149,7 @@ func (g *vnni512) group() {
 	g.p("JLT %s", rest)
 	g.p("PCALIGN $64")
 	g.at(loop)
-	g.announce(unroll)
+	g.prefetch(unroll)
 	for u := range unroll {
 		g.step(u, u%g.copies, false)
 	}
@@ -360,7 +360,7 @@ func (g *vnni512) load(d, off int, masked bool) {
 	}
 }
 
-// finish puts the sums right and stores them, or scales them and adds them to the results.
+// finish corrects the sums for what operands exceed weights by, and stores them, or scales them and adds them to the results.
 func (g *vnni512) finish() {
 	n := g.tokens * g.operands()
 	for i := n; i < n*g.copies; i++ {

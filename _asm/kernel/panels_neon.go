@@ -4,8 +4,8 @@ import "fmt"
 
 // Products of fields with the dot product extension of ARMv8.2, and without it. As in the 256-bit kernels a step
 // multiplies 32 rows of a panel by one group of four columns, here in eight operands of four lanes. Operands are signed:
-// tables hold the weights themselves, and nothing is left to put right. Only a sign weight becomes −1 or 0, by a test of
-// its bit, and sums of those are doubled and put right at the end.
+// tables hold the weights themselves, and no correction is left to apply. Only a 1-bit weight becomes −1 or 0, by a test of
+// its bit, and sums of those are doubled and corrected at the end.
 //
 // With dot products a register of activations holds four groups of four columns, of which SDOT selects one. Sums of more
 // than two tokens leave room for half of the operands, and a panel is passed through twice. Without dot products
@@ -230,7 +230,7 @@ func (g *neon) advance(steps int) {
 // step emits one step, u steps ahead of the weights, with group u of the activations.
 func (g *neon) step(u int) {
 	for off := 0; off < 16*g.regs() && g.first == 0; off += 64 {
-		g.announceARM(u*g.stride() + off)
+		g.prefetchARM(u*g.stride() + off)
 	}
 	for r := range g.regs() {
 		if g.bits > 1 && !g.inPass(r*g.fields(), g.fields()) {

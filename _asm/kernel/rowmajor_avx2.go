@@ -2,13 +2,13 @@ package main
 
 import "fmt"
 
-// Row dots on 256-bit registers, for bitnet.cpp's x86 stream: 128 columns of a row are 32 bytes, whose fields of two bits,
+// Row-major dot products on 256-bit registers, for bitnet.cpp's x86 stream: 128 columns of a row are 32 bytes, whose fields of two bits,
 // the highest first, are 32 columns each. So a field is multiplied by 32 activations as they lie in memory, which are
 // operands of the instruction that multiplies: as many loads as products, and CPUs do two of each per cycle.
 //
 // Two masks cut out the lower two fields, at their places, and after a shift by four the upper two. So a token has two
 // sums, of which the second is four times too large. Products of two columns are summed in 16 bits: two fields of a step
-// add at most 2·2·(4·2·127) = 4064 to the second sum, which so holds eight steps. Then the sums are put right and added in
+// add at most 2·2·(4·2·127) = 4064 to the second sum, which so holds eight steps. Then the sums are corrected and added in
 // 32 bits. Rows are read one after the other, as memory likes it; four rows of one token, or the tokens of a row, are added up
 // across lanes together.
 //
@@ -133,7 +133,7 @@ func (g *rows256) block() {
 	g.p("JLT %s", rest)
 	g.p("PCALIGN $32")
 	g.at(loop)
-	announce(g.file)
+	prefetchPage(g.file)
 	g.step(0)
 	g.step(1)
 	g.p("ADDQ $64, DI")

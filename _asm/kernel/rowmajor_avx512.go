@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// Row dots on 512-bit registers, for bitnet.cpp's x86 stream: 128 columns of a row are 32 bytes, whose fields of two bits,
+// Row-major dot products on 512-bit registers, for bitnet.cpp's x86 stream: 128 columns of a row are 32 bytes, whose fields of two bits,
 // the highest first, are 32 columns each. A register holds two such blocks. Its fields are multiplied by activations in
 // the same order, 64 bytes of 32 and 32 columns (runtime/kernel/pairs.go).
 //
@@ -12,11 +12,11 @@ import "fmt"
 // More tokens: four rows at a time share activations. Fields are shifted into place, and a row and a token have one sum.
 //
 // Lanes are added up for four rows together. A row left over is multiplied four times, as rows that lie 0 bytes apart.
-// Weights are announced line by line in the order of memory: hardware prefetchers do not follow four streams, nor one beside
+// Weights are prefetched line by line in the order of memory: hardware prefetchers do not follow four streams, nor one beside
 // four times as many lines of activations.
 //
 // In the tile panels are rows. General registers: DI weights of four rows, SI activations, R8 bytes between tokens, R10 and R13 three
-// and five times that, R9 bytes between rows, R11 three times that, DX weights of a row, R12 weights to announce, CX steps,
+// and five times that, R9 bytes between rows, R11 three times that, DX weights of a row, R12 weights to prefetch, CX steps,
 // BX rows.
 type rows512 struct {
 	*file

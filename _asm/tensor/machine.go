@@ -95,8 +95,8 @@ func (f *function) take(n int) []reg {
 	return r
 }
 
-// announce prefetches the lines of the next n bytes from p on, and moves p there.
-func (f *function) announce(p ptr, n int) {
+// prefetch brings in the lines of the next n bytes from p on, and moves p there.
+func (f *function) prefetch(p ptr, n int) {
 	for off := 0; off < n; off += 64 {
 		f.prefetchAt(p, off)
 	}

@@ -27,7 +27,7 @@ type dot struct {
 	xBytes  int // of an element of the vectors
 	y, rows ptr
 	k, tmp  ptr
-	next    ptr   // to announce
+	next    ptr   // to prefetch
 	x, w    []ptr // w[0] is the row to come
 }
 
@@ -103,7 +103,7 @@ func (d *dot) rowsAtOnce(r int) {
 				d.multiply(acc, r, step, s)
 			}
 		}
-		d.announce(d.next, r*n*d.elems*bytesOf(d.typ))
+		d.prefetch(d.next, r*n*d.elems*bytesOf(d.typ))
 		for _, p := range d.x {
 			d.addImm(p, n*d.elems*d.xBytes)
 		}
@@ -184,7 +184,7 @@ type weigh struct {
 	*function
 	typ                         string
 	o, v, pv, ldv, cols, k, tmp ptr
-	next                        ptr   // to announce
+	next                        ptr   // to prefetch
 	e                           []ptr // one per output
 }
 
@@ -259,7 +259,7 @@ func (w *weigh) rows(acc [][]reg, n int) {
 		}
 		w.add(w.pv, w.ldv)
 	}
-	w.announce(w.next, n*len(acc[0])*w.width()*bytesOf(w.typ))
+	w.prefetch(w.next, n*len(acc[0])*w.width()*bytesOf(w.typ))
 	for _, p := range w.e {
 		w.addImm(p, 4*n)
 	}

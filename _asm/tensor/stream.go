@@ -32,7 +32,7 @@ type stream struct {
 	elems, xBytes int // columns of one step; of an element of the vectors
 	y, rows       ptr
 	k, tmp, gap   ptr
-	w, next       ptr // the row to come; what to announce
+	w, next       ptr // the row to come; what to prefetch
 	x             []ptr
 	start         []reg // of sums of int8, where the machine makes something else than zero of them
 }
@@ -131,7 +131,7 @@ func (s *stream) through(r int) {
 		s.shift(s.k, log2(s.elems))
 		s.turns(s.k, 4, fmt.Sprintf("columns%dof%d", i, r), func(n int) {
 			s.multiply(acc, i, n)
-			s.announce(s.next, n*s.elems*bytesOf(s.typ))
+			s.prefetch(s.next, n*s.elems*bytesOf(s.typ))
 			s.onward(n)
 			s.addImm(s.w, n*s.elems*bytesOf(s.typ))
 		})

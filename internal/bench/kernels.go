@@ -46,7 +46,7 @@ type KernelRow struct {
 	Group    int        `json:"group"` // columns that share a scale; 0 = all
 	Tokens   int        `json:"tokens"`
 	Threads  int        `json:"threads"`
-	Bytes    int        `json:"bytes"`  // of weights, and of scales of groups, that one product reads
+	Bytes    int        `json:"bytes"`  // of weights, and of group-wise scales, that one product reads
 	Chosen   bool       `json:"chosen"` // by the runtime, for this layout, alphabet and shape
 	// Refused says why the layout or the kernel does not serve this shape, and Wrong where its result differs from the
 	// definition. Either way there are no figures.

@@ -18,7 +18,7 @@ const sumBlock = 32
 // and FinishRow after each of them instead.
 //
 // Rows lie Stride bytes apart. The stride is an odd multiple of 64, so that the same column of many tokens does not fall
-// into one set of a cache, and leaves at least 64 zero bytes behind a row, so that kernels may read beyond column K.
+// into one set of a cache, and leaves at least 64 zero bytes after a row, so that kernels may read beyond column K.
 type Activations struct {
 	N, K   int
 	Stride int

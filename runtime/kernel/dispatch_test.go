@@ -26,7 +26,7 @@ func TestMeasured(t *testing.T) {
 }
 
 // TestChoice: the kernel that comes first is of the best instruction set, and no other of that set was measured to be
-// faster; weights that have a kernel of their own are not packed again for a few percent.
+// faster; weights that have a kernel of their own are not repacked for a few percent.
 func TestChoice(t *testing.T) {
 	for _, spec := range specs(t) {
 		list := For(spec)

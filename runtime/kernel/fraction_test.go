@@ -16,7 +16,7 @@ import (
 type product struct {
 	w      *kernel.Weights
 	y      []int32
-	scaled []float32 // in place of y, with scales of groups
+	scaled []float32 // in place of y, with group-wise scales
 	ldy    int
 	x      *kernel.Activations
 }
@@ -29,7 +29,7 @@ func (p *product) Do(from, to int) {
 	}
 }
 
-// bytes of weights, and of the scales of groups.
+// bytes of weights, and of the group-wise scales.
 func (p *product) bytes() int {
 	if p.scaled == nil {
 		return p.w.Bytes()
@@ -37,12 +37,12 @@ func (p *product) bytes() int {
 	return p.w.Bytes() + 4*p.w.Shape.M*p.w.Groups()
 }
 
-// BenchmarkFractions measures kernels against the limits of the machine, in turns with them, and reports the fastest of
+// BenchmarkFractions measures kernels against the limits of the machine, interleaved with them, and reports the fastest of
 // many runs of each: docs/KERNELS.md is made of its figures.
 //
 //	memory/…: matrix–vector products over 256 MB of weights, as a fraction of what a loop that only reads gets
 //	cache/…:  the same over 512 KiB, in GB/s
-//	groups/…: matrix–vector products with scales of groups of columns, over 256 MB and, in GB/s, over 512 KiB
+//	groups/…: matrix–vector products with group-wise scales, over 256 MB and, in GB/s, over 512 KiB
 //	multiply/…: matrix–matrix products, as a fraction of a loop that only multiplies in registers
 func BenchmarkFractions(b *testing.B) {
 	for _, threads := range []int{1, 2} {

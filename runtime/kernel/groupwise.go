@@ -81,7 +81,7 @@ const (
 // sumRoom keeps room for sums between calls.
 var sumRoom = sync.Pool{New: func() any { return new([]int32) }}
 
-// scaleSums computes the sums of some panels from p on, with all tokens, and scales them. It returns the panel behind them.
+// scaleSums computes the sums of some panels from p on, with all tokens, and scales them. It returns the panel after them.
 func (w *Weights) scaleSums(y []float32, c call, p int) (next int) {
 	groups, tokens := w.Groups(), min(c.x.N, columnTokens)
 	panels := max(sumBytes/(4*groups*tokens), sumRows) / w.rows

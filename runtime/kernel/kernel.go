@@ -1,10 +1,14 @@
 // Package kernel multiplies packed weights by int8 activations, exactly: the result of every kernel is the int32 sum of
-// products that the codes define, whatever the layout, instruction set or order of summation.
+// products that the codes define, whatever the layout, instruction set or order of summation. With one token the product is
+// a GEMV (decode), with several a GEMM (prefill).
 //
 // Bind joins a packed matrix with the best kernel of this CPU; Weights.Mul multiplies a range of its row panels, so that
 // a Pool can share the panels among workers. One Activations value serves every matrix that reads the same vectors.
 //
-// The plain Go kernel of generic.go is the definition. All others are compared with it by ==.
+// To read on: dispatch.go lists all kernels and chooses among them, methods.go says how each of them multiplies, panels.go,
+// rowmajor.go and veclut.go walk through the weights, groupwise.go applies group-wise scales, repack.go serves layouts without
+// a kernel of their own, and internal/asm is the assembly. The plain Go kernel of generic.go is the definition. All others are
+// compared with it by ==.
 package kernel
 
 import (

@@ -152,7 +152,7 @@ func TestExtremes(t *testing.T) {
 	}
 	for _, spec := range specs(t) {
 		if onlyUnpacked(spec) && spec.Name != "blocked" {
-			continue // the universal kernel sees the same int8 weights
+			continue // repacked, they are the same int8 weights
 		}
 		a, err := pack.FindAlphabet(spec.Alphabet)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // How much is multiplied at a time. A call takes as many panels as runBytes hold, those of vectorBytes with one token:
-// between two calls memory rests for about 250 ns, since weights have driven out of the first-level cache what sets a call
+// between two calls memory is idle for about 250 ns, since weights have driven out of the first-level cache what sets a call
 // up. What a call does must stay below 100 µs, as assembly cannot be interrupted by the collector. The panels of a run are
 // multiplied by as many tokens as blockBytes hold, whole tiles. Both together stay in a second-level cache of 1 MiB.
 const (

@@ -100,7 +100,7 @@ func (a Attention) Heads(queries []Query, heads, dim int, keys, values *Cache, s
 // once, in its order.
 
 // stretch is the first of rows, up to where a page ends or, where n vectors do not go along together, as many as stay in the
-// second-level cache for those behind. row is the bytes that are read of a row; ahead is what to announce: the next bytes,
+// second-level cache for those behind. row is the bytes that are read of a row; ahead is what to prefetch: the next bytes,
 // or, by those that find theirs in the cache, the next stretch.
 func (c *Cache) stretch(rows Range, n, row int) (first Range, ahead int) {
 	size := c.Rows

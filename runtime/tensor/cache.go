@@ -108,7 +108,7 @@ func (c *Cache) SetRow(i int, x []float32) (finite bool) {
 }
 
 // scores sets z[h·ldz + j] to the product of row rows.From+j with query h of n. rows lie in one page. ahead says that they
-// come from memory, and how many bytes on from them to announce; 0 = there are so many queries that they will come from the
+// come from memory, and how many bytes on from them to prefetch; 0 = there are so many queries that they will come from the
 // first-level cache, and rows are a block.
 func (c *Cache) scores(z []float32, ldz int, q []float32, n int, rows Range, ahead int, s *Scratch) {
 	m, _ := c.part(rows.From, 0)

@@ -113,7 +113,7 @@ func (m *Matrix) dots(n int, y []float32, ldy int, w []byte, ldw int, x []float3
 	}
 }
 
-// How many bytes ahead memory is announced best: of one stream, and of tiles of rows, which the processor does not follow.
+// How many bytes ahead memory is prefetched best: of one stream, and of tiles of rows, which the processor does not follow.
 const streamAhead, tileAhead = 1024, 8192
 
 // stream is Mul for n ≤ tile vectors that lie side by side, and rows that come from memory once.
@@ -124,7 +124,7 @@ func (m *Matrix) stream(y []float32, ldy int, x []float32, n int, rows Range, ah
 		step = together(n - t)
 		at := ahead
 		if t+step < n {
-			at = streamAhead // the last ones announce what is far away: to them these rows are near
+			at = streamAhead // the last ones prefetch what is far away: to them these rows are near
 		}
 		m.streams(step, y[t*ldy:], ldy, w, ldw, x[t*m.Cols:], m.Cols, rows.Len(), at)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // TestStream compares products of rows read in the order of memory with the definition, at odd addresses that end where
-// memory ends, however far ahead is announced.
+// memory ends, however far ahead is prefetched.
 func TestStream(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r, rowsEnd := rand.New(rand.NewPCG(17, 18)), fence.New(t, 1<<20)

@@ -65,7 +65,7 @@ func widenI8Go(y []float32, x []int8) {
 }
 
 // Weigh adds Σ e[h·lde + j] · row(rows.From+j) to o[h·ldo:], for the given columns, in ascending j, each product rounded
-// (N18). Rows so many bytes ahead are announced meanwhile.
+// (N18). Rows so many bytes ahead are prefetched meanwhile.
 func (m *Matrix) Weigh(o []float32, ldo int, e []float32, lde, heads int, rows, cols Range, ahead int) {
 	n, width := rows.Len(), cols.Len()
 	if n < 1 {

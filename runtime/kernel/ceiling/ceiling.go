@@ -1,5 +1,5 @@
 // Package ceiling measures the limits of a machine: how fast its cores read memory, and how fast they multiply small
-// integers and floats. The speed of a kernel means something as a fraction of such a limit, measured in the same run, in turns with
+// integers and floats. The speed of a kernel means something as a fraction of such a limit, measured in the same run, interleaved with
 // it: clocks, neighbours and memory change from minute to minute.
 package ceiling
 
