@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/tensor"
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
@@ -32,7 +32,7 @@ func (s *session) checkAttention() error {
 	var trials []*trial
 	for _, local := range []bool{false, true} {
 		layer := slices.IndexFunc(s.described.Blocks, func(b model.Block) bool { return b.Local == local })
-		for _, cache := range []tensor.CacheType{tensor.CacheF32, tensor.CacheF16, tensor.CacheI8} {
+		for _, cache := range []engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8} {
 			if layer >= 0 {
 				trials = append(trials, s.newTrial(layer, cache))
 			}
@@ -57,7 +57,7 @@ type trial struct {
 	*session
 	group string
 	layer int
-	cache tensor.CacheType
+	cache engine.CacheType
 	n     int
 	ends  []int // lengths of a text at which something begins or ends
 
@@ -66,7 +66,7 @@ type trial struct {
 }
 
 // newTrial chooses positions: more than two pages of the cache, more than workers share, and more than a window and a page.
-func (s *session) newTrial(layer int, cache tensor.CacheType) *trial {
+func (s *session) newTrial(layer int, cache engine.CacheType) *trial {
 	d := s.described
 	page, window := engine.PageRows(cache, d.HeadDim), 0
 	if d.Blocks[layer].Local {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/tensor"
 	"github.com/lowpack/lowpack/verify/internal/sample"
 )
 
@@ -28,7 +27,7 @@ func trials(t *testing.T, m *sample.Model) (list []*trial) {
 	if err := s.checkFile(); err != nil || s.described == nil {
 		t.Fatal(err)
 	}
-	for _, cache := range []tensor.CacheType{tensor.CacheF32, tensor.CacheF16, tensor.CacheI8} {
+	for _, cache := range []engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8} {
 		list = append(list, s.newTrial(0, cache))
 	}
 	return list

@@ -11,7 +11,6 @@ import (
 	"github.com/lowpack/lowpack/internal/shared"
 	"github.com/lowpack/lowpack/internal/synth"
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/tensor"
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
@@ -82,7 +81,7 @@ func TestCacheFormats(t *testing.T) {
 	}
 	tokens := []int{2552, 2140, 392, 725, 258, 558, 439, 308, 258, 444, 645, 11, 462, 308, 258, 444, 645}
 	var before float32
-	for _, format := range []tensor.CacheType{tensor.CacheF32, tensor.CacheF16, tensor.CacheI8} {
+	for _, format := range []engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8} {
 		m, err := judge.WithCache(string(format))
 		if err != nil {
 			t.Fatal(err)

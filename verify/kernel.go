@@ -8,8 +8,8 @@ import (
 
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel"
 	"github.com/lowpack/lowpack/verify/reference"
 )
 

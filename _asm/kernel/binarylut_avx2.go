@@ -4,7 +4,7 @@ import "fmt"
 
 // 1-bit weights in VNNI4 order with 256-bit registers: four bits of a byte are four columns of a row, and index a table
 // of 16 sums ±x₀ ±x₁ ±x₂ ±x₃, of which one byte shuffle looks up the lower and another one the upper byte for 32 rows.
-// Nothing is multiplied. The tables belong to a token (runtime/kernel/activations_lut4.go).
+// Nothing is multiplied. The tables belong to a token (internal/kernel/activations_lut4.go).
 //
 // A pair of groups of columns has 64 bytes of tables: lower bytes of both, upper bytes of both. Panels of 32 rows hold a
 // pair in one register, panels of 64 rows one group.

@@ -5,7 +5,7 @@ import "fmt"
 // 1-bit weights with AVX-512 and VBMI: nothing is multiplied but what is left at the end of a block. Four bits of a byte
 // are four columns of a row and index a table of the 16 sums that these columns can give, parted into four lower and five
 // upper bits; a byte permutation looks up 64 rows and groups of columns. Eight lookups are added as bytes (8·31 < 256)
-// before dot products gather the groups of a row into 32 bits. The tables belong to a token (runtime/kernel/activations_lut4_split.go).
+// before dot products gather the groups of a row into 32 bits. The tables belong to a token (internal/kernel/activations_lut4_split.go).
 //
 // Bytes hold four bits of two rows in VNNI4 order. VNNI4I has one column of eight rows there: GF2P8AFFINEQB with the
 // weights as the matrix transposes 8 × 8 bits. After that, lower bits are odd rows, and a group's columns are reversed.

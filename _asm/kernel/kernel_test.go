@@ -15,12 +15,12 @@ import (
 // TestFresh: the generated files are those of this generator.
 func TestFresh(t *testing.T) {
 	for name, text := range texts() {
-		have, err := os.ReadFile(filepath.Join("../../runtime/kernel", name))
+		have, err := os.ReadFile(filepath.Join("../../internal/kernel", name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if string(have) != text {
-			t.Errorf("%s is not what the generator writes; run go generate ./runtime/kernel", name)
+			t.Errorf("%s is not what the generator writes; run go generate ./internal/kernel", name)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func TestTwin(t *testing.T) {
 		if twin == text || strings.Contains(twin, "BYTE") {
 			t.Fatal("the twin is not one")
 		}
-		original, err := filepath.Abs(filepath.Join("../../runtime/kernel", name))
+		original, err := filepath.Abs(filepath.Join("../../internal/kernel", name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestTwin(t *testing.T) {
 	}
 	t.Setenv("LOWPACK_TEST_TWIN", "avxvnni")
 	t.Setenv("LOWPACK_REQUIRE_ISA", "avxvnni")
-	t.Log(goTool(t, "../..", "test", "-overlay", write(t, dir, "overlay.json", string(overlay)), "-run", "TestKernels|TestLongRows|TestRequired", "./runtime/kernel"))
+	t.Log(goTool(t, "../..", "test", "-overlay", write(t, dir, "overlay.json", string(overlay)), "-run", "TestKernels|TestLongRows|TestRequired", "./internal/kernel"))
 }
 
 func write(t *testing.T, dir, name, text string) string {

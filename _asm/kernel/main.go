@@ -1,8 +1,8 @@
-// Command kernel writes the assembly of runtime/kernel and the Go declarations that go with it.
+// Command kernel writes the assembly of internal/kernel and the Go declarations that go with it.
 //
 //	go run ./kernel            (in _asm)
 //
-// Every kernel is a function of one *Tile (runtime/kernel/internal/asm/tile.go): some rows of packed weights times a few
+// Every kernel is a function of one *Tile (internal/kernel/internal/asm/tile.go): some rows of packed weights times a few
 // tokens over a range of columns. The generator is plain text output: an instruction is a line, registers are numbers.
 package main
 
@@ -14,9 +14,9 @@ import (
 	"github.com/lowpack/lowpack/_asm/generated"
 )
 
-func main() { generated.Write("../runtime/kernel", texts()) }
+func main() { generated.Write("../internal/kernel", texts()) }
 
-// texts are all files that this program writes, by their names below runtime/kernel.
+// texts are all files that this program writes, by their names below internal/kernel.
 func texts() map[string]string {
 	all := absentFiles()
 	for _, f := range append(rooflineFiles(), kernelFiles()...) {
@@ -38,7 +38,7 @@ func kernelFiles() []*file {
 // file is one assembly file and its declarations.
 type file struct {
 	name, arch string // zz_generated_name_arch.s
-	dir        string // below runtime/kernel
+	dir        string // below internal/kernel
 	body       strings.Builder
 	data       strings.Builder
 	decls      strings.Builder

@@ -6,7 +6,7 @@ import "fmt"
 
 func rooflineFiles() []*file {
 	x86 := newFile("roofs", "amd64")
-	x86.dir = "ceiling"
+	x86.dir = "roofline"
 	stream86(x86, "512", "Z", 64, "VPORD")
 	stream86(x86, "256", "Y", 32, "VPOR")
 	multiply86(x86, "512", 16, func(i int) []string {
@@ -19,7 +19,7 @@ func rooflineFiles() []*file {
 	floats86(x86, "512", "Z", 16)
 	floats86(x86, "256", "Y", 8)
 	arm := newFile("roofs", "arm64")
-	arm.dir = "ceiling"
+	arm.dir = "roofline"
 	streamARM(arm)
 	multiplyARM(arm, "Dot", 16, func(i int) { arm.sdot(i, 30, 31, 0) })
 	multiplyARM(arm, "NEON", 16, func(i int) {

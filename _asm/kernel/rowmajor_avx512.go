@@ -4,7 +4,7 @@ import "fmt"
 
 // Row-major dot products on 512-bit registers, for bitnet.cpp's x86 stream: 128 columns of a row are 32 bytes, whose fields of two bits,
 // the highest first, are 32 columns each. A register holds two such blocks. Its fields are multiplied by activations in
-// the same order, 64 bytes of 32 and 32 columns (runtime/kernel/pairs.go).
+// the same order, 64 bytes of 32 and 32 columns (internal/kernel/pairs.go).
 //
 // One token: rows one after the other, one stream. Masks cut fields out at their places, so each has a sum of its own, 64,
 // 16, 4 or 1 times too large, and activations are operands in memory.

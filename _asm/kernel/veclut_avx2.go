@@ -5,7 +5,7 @@ import "fmt"
 // Vec-LUT with 256-bit registers: tables over 32 tokens, of which a row is 32 sums of 16 bits, 64 bytes. A packed index
 // selects a row, whatever the token; adding up rows is all that multiplication comes to.
 //
-// runtime/kernel/veclut.go says how the pieces work together.
+// internal/kernel/veclut.go says how the pieces work together.
 
 const (
 	lutRow    = 64 // bytes

@@ -8,9 +8,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/pack/explain"
-	"github.com/lowpack/lowpack/runtime/kernel"
 )
 
 // layoutsCommand explains layouts. kernels lists the instruction sets that have a kernel of their own for a layout.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/printable"
 	"github.com/lowpack/lowpack/internal/version"
-	"github.com/lowpack/lowpack/runtime/kernel"
 )
 
 func jsonFlag() cli.Flag {

@@ -15,7 +15,6 @@ import (
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 func runCommand() *cli.Command {
@@ -60,7 +59,7 @@ func runFlags() []cli.Flag {
 		besideFlag("logits", "write the logits of the prompt positions to `FILE` (safetensors, F32)"),
 		between(0, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length: `N` tokens of prompt and text", DefaultText: "the model's, at most 4096"}),
 		oneOf(&cli.StringFlag{Name: "kv-cache-type", Aliases: []string{"cache"}, Usage: "KV cache `TYPE` f32, f16 or i8; other than f32, the logits differ from the golden ones", DefaultText: "f32"},
-			words([]tensor.CacheType{tensor.CacheF32, tensor.CacheF16, tensor.CacheI8})...),
+			words([]engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8})...),
 		threadsFlag("compute"),
 	}
 }
@@ -83,7 +82,7 @@ type session struct {
 
 func openSession(c *cli.Context, path string) (*session, error) {
 	start := time.Now()
-	m, err := lowpack.OpenWith(path, engine.Options{Threads: c.Int("threads"), Context: c.Int("context"), Cache: tensor.CacheType(c.String("kv-cache-type"))})
+	m, err := lowpack.OpenWith(path, engine.Options{Threads: c.Int("threads"), Context: c.Int("context"), Cache: engine.CacheType(c.String("kv-cache-type"))})
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/lowpack/lowpack/runtime/kernel"
-	"github.com/lowpack/lowpack/runtime/kernel/ceiling"
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/kernel/roofline"
 )
 
 // quick is a meter for tests: nothing is noise, and little memory stands for much.
@@ -61,7 +61,7 @@ func TestSteady(t *testing.T) {
 func TestJudge(t *testing.T) {
 	l := newLimits(make([]byte, 4<<20), 1)
 	defer l.close()
-	mul := &ceiling.Multiplier{ISA: kernel.Generic}
+	mul := &roofline.Multiplier{ISA: kernel.Generic}
 	// Memory gives readBytes in 100 µs, the multiplier its operations in 50 µs.
 	turns := func(work time.Duration) []turn {
 		return slices.Repeat([]turn{{work, 100 * time.Microsecond, 50 * time.Microsecond}}, 5)
@@ -71,7 +71,7 @@ func TestJudge(t *testing.T) {
 	if memory.Bound != Memory || math.Abs(memory.Fraction.Median-0.5) > 1e-9 || memory.Noise || memory.Turns != 5 {
 		t.Errorf("bound by memory: %+v", memory)
 	}
-	if want := ceiling.GBs(l.readBytes(), 200*time.Microsecond); math.Abs(memory.GBs-want) > 1e-9*want || math.Abs(memory.ReadGBs-2*want) > 1e-9*want {
+	if want := roofline.GBs(l.readBytes(), 200*time.Microsecond); math.Abs(memory.GBs-want) > 1e-9*want || math.Abs(memory.ReadGBs-2*want) > 1e-9*want {
 		t.Errorf("%v GB/s of %v; %v of %v expected", memory.GBs, memory.ReadGBs, want, 2*want)
 	}
 	// A quarter of the work takes 100 µs, all of it would take 200 at the limit: half of the speed.

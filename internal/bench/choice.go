@@ -1,8 +1,8 @@
 package bench
 
 import (
+	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel"
 )
 
 // Choice is the kernel that the runtime takes for codes of an alphabet in a layout.

@@ -7,8 +7,8 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/version"
-	"github.com/lowpack/lowpack/runtime/kernel"
 )
 
 // Host says where a report comes from.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel"
 )
 
 // KernelsSchema names the form of a KernelReport in JSON. It changes when a field changes its meaning.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/plot"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel"
 )
 
 func quickKernels() KernelOptions {

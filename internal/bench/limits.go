@@ -5,16 +5,16 @@ import (
 	"context"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/kernel/roofline"
 	"github.com/lowpack/lowpack/internal/offheap"
-	"github.com/lowpack/lowpack/runtime/kernel"
-	"github.com/lowpack/lowpack/runtime/kernel/ceiling"
 )
 
 // limits are what bounds the work of some threads: how fast they read memory, and how fast they multiply.
 type limits struct {
 	pool   *kernel.Pool
 	read   *stretch
-	buffer *ceiling.Reader
+	buffer *roofline.Reader
 }
 
 // newMemory makes memory for limits to read, as much as no cache of that many threads holds.
@@ -45,7 +45,7 @@ func touch(b []byte) {
 // undisturbed on a machine that does something else now and then, all of them together too large for a cache.
 func newLimits(memory []byte, threads int) *limits {
 	const perThread = 2 << 20
-	r := &ceiling.Reader{Memory: memory}
+	r := &roofline.Reader{Memory: memory}
 	of := max(1, r.Bytes()/(perThread*threads))
 	return &limits{kernel.NewPool(threads), &stretch{task: r, parts: r.Parts() / of, of: of}, r}
 }
@@ -54,13 +54,13 @@ func (l *limits) close() { l.pool.Close() }
 
 // readOnce reads readBytes of memory.
 func (l *limits) readOnce() {
-	l.pool.Run(l.read.parts, ceiling.ReadChunk, l.read)
+	l.pool.Run(l.read.parts, roofline.ReadChunk, l.read)
 	l.read.at = (l.read.at + 1) % l.read.of
 }
 
 // once measures how long it takes to read readBytes and to multiply multiplyOps, reading for some time. Workers of other
 // pools, which watch for tasks for a while, have gone to sleep before, and those of this one do so afterwards.
-func (l *limits) once(mul *ceiling.Multiplier, d time.Duration) (read, multiply time.Duration) {
+func (l *limits) once(mul *roofline.Multiplier, d time.Duration) (read, multiply time.Duration) {
 	const asleep = time.Millisecond
 	time.Sleep(asleep)
 	defer time.Sleep(asleep)
@@ -75,7 +75,7 @@ func (l *limits) once(mul *ceiling.Multiplier, d time.Duration) (read, multiply 
 	return read / time.Duration(n), time.Since(t)
 }
 
-func (l *limits) readBytes() int { return l.read.parts * ceiling.ReadBlock }
+func (l *limits) readBytes() int { return l.read.parts * roofline.ReadBlock }
 
 // stretch is the part of a task that the next turn carries out.
 type stretch struct {
@@ -90,11 +90,11 @@ func (s *stretch) Do(from, to int) { s.task.Do(s.at*s.parts+from, s.at*s.parts+t
 const multiplyParts = 200
 
 // multiplyOnce multiplies with one instruction set.
-func (l *limits) multiplyOnce(m *ceiling.Multiplier) {
+func (l *limits) multiplyOnce(m *roofline.Multiplier) {
 	l.pool.Run(multiplyParts*l.pool.Threads(), multiplyParts/10, m)
 }
 
-func (l *limits) multiplyOps(m *ceiling.Multiplier) int {
+func (l *limits) multiplyOps(m *roofline.Multiplier) int {
 	return multiplyParts * l.pool.Threads() * m.Operations()
 }
 
@@ -133,7 +133,7 @@ type turn struct{ work, read, multiply time.Duration }
 
 // measure holds do against the limits for some time.
 func (l *limits) measure(ctx context.Context, m *Meter, w work, do func()) (Figures, error) {
-	mul := &ceiling.Multiplier{ISA: w.isa}
+	mul := &roofline.Multiplier{ISA: w.isa}
 	return steady(m, func() (Figures, error) {
 		t, err := m.sample(ctx, do, l.readOnce, func() { l.multiplyOnce(mul) })
 		if err != nil {
@@ -150,7 +150,7 @@ func (l *limits) measure(ctx context.Context, m *Meter, w work, do func()) (Figu
 // judge makes figures of turns. The fraction of a turn is the time that the work would take at the nearer limit, as
 // measured in this turn, over the time that it took (the roofline of Williams, Waterman and Patterson, 2009).
 func (l *limits) judge(m *Meter, w work, list []turn) Figures {
-	mul := &ceiling.Multiplier{ISA: w.isa}
+	mul := &roofline.Multiplier{ISA: w.isa}
 	var took, read, multiply, fraction []float64
 	for _, t := range list {
 		perByte := t.read.Seconds() / float64(l.readBytes())

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/kernel/roofline"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel"
-	"github.com/lowpack/lowpack/runtime/kernel/ceiling"
 )
 
 // MachineSchema names the form of a MachineReport in JSON. It changes when a field changes its meaning.
@@ -93,7 +93,7 @@ func (r *machineRun) threads(ctx context.Context, levels []level, memory []byte,
 		return err
 	}
 	for _, isa := range r.Host.ISAs {
-		mul := &ceiling.Multiplier{ISA: isa}
+		mul := &roofline.Multiplier{ISA: isa}
 		row := MachineRow{What: Operate, Where: string(isa), Threads: n}
 		if err := r.row(ctx, row, l.multiplyOps(mul), func() { l.multiplyOnce(mul) }); err != nil {
 			return err
@@ -137,7 +137,7 @@ type rereads struct {
 }
 
 func newRereads(bytes, threads int) *rereads {
-	const run = 512 // what ceiling.Read reads at a time
+	const run = 512 // what roofline.Read reads at a time
 	const perTurn = 8 << 20
 	bytes = max(run, bytes/run*run)
 	r := &rereads{times: max(1, perTurn/bytes)}
@@ -155,7 +155,7 @@ func (r *rereads) bytes() int { return len(r.private) * len(r.private[0]) * r.ti
 func (r *rereads) Do(from, to int) {
 	for _, b := range r.private[from:to] {
 		for range r.times {
-			ceiling.Read(b)
+			roofline.Read(b)
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel"
 )
 
 // matrix is a random matrix, packed.

@@ -10,9 +10,9 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/kernel"
 )
 
 // ModelSchema names the form of a ModelReport in JSON. It changes when a field changes its meaning.

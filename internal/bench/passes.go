@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/kernel/roofline"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/kernel"
-	"github.com/lowpack/lowpack/runtime/kernel/ceiling"
 )
 
 const (
@@ -66,7 +66,7 @@ func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow, o engine.Op
 		return err
 	}
 	defer s.engine.Close()
-	mul := &ceiling.Multiplier{ISA: kernel.Best()}
+	mul := &roofline.Multiplier{ISA: kernel.Best()}
 	tokens, passes := row.Batch, 1 // of a step of generation
 	if row.What == Prompt {
 		batch := s.engine.Options().Batch

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/plot"
-	"github.com/lowpack/lowpack/runtime/kernel"
 )
 
 // title joins what is shown and the machine that it was measured on.

@@ -4,8 +4,8 @@ import (
 	"math/rand/v2"
 	"unsafe"
 
-	"github.com/lowpack/lowpack/runtime/kernel"
-	"github.com/lowpack/lowpack/runtime/tensor"
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/tensor"
 )
 
 // scaled is a product whose results are floats: sums of groups of columns, scaled and added (N15). Its results are taken as

@@ -11,9 +11,9 @@ import (
 	"math"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 // Options of an evaluation.

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 // maxLogits bounds the logits that are held at once, per model.

@@ -13,8 +13,8 @@ const module = "github.com/lowpack/lowpack/"
 var law = map[string][]string{
 	"pack":                {"pack"},
 	"convert/quantize":    {"pack", "convert/quantize"},
-	"runtime/kernel":      {"pack", "internal/mmap", "internal/offheap", "runtime/kernel"},
-	"runtime/tensor":      {"runtime/kernel", "runtime/tensor", "pack"},
+	"internal/kernel":     {"pack", "internal/mmap", "internal/offheap", "internal/kernel"},
+	"internal/tensor":     {"internal/kernel", "internal/tensor", "pack"},
 	"formats/safetensors": {"pack", "formats/safetensors", "internal/strictjson"},
 	"formats":             {"pack", "formats", "internal"},
 	"verify/reference":    {"pack", "formats", "internal", "verify/reference"},
@@ -29,8 +29,11 @@ var law = map[string][]string{
 // reference must not share code with what it judges.
 var never = map[string][]string{
 	"runtime":          {"formats/checkpoint", "convert", "verify"},
-	"verify/reference": {"runtime", "convert", "formats/checkpoint"},
-	"convert":          {"runtime/kernel", "runtime/tensor", "runtime/engine"},
+	"internal/kernel":  {"formats", "convert", "verify", "runtime"},
+	"internal/tensor":  {"formats", "convert", "verify", "runtime"},
+	"formats":          {"internal/kernel", "internal/tensor"},
+	"verify/reference": {"internal/kernel", "internal/tensor", "runtime", "convert", "formats/checkpoint"},
+	"convert":          {"internal/kernel", "internal/tensor", "runtime/engine"},
 }
 
 func TestImportLaw(t *testing.T) {

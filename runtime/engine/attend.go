@@ -3,7 +3,7 @@ package engine
 import (
 	"sync/atomic"
 
-	"github.com/lowpack/lowpack/runtime/tensor"
+	"github.com/lowpack/lowpack/internal/tensor"
 )
 
 // attention is the attention of a pass. Its work is shared among the workers by tokens and key/value heads, and where

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel"
-	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 // TestScreenBounds holds the bounds of the candidate filter against rows and inputs that come as close to them as F21 lets

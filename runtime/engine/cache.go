@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/lowpack/lowpack/internal/offheap"
+	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 // Sequence is the KV cache of one text. Forward appends to it.
@@ -36,13 +36,13 @@ func (e *Engine) page() int {
 // cacheBytes is the size of the cache of one sequence. A float64 holds what overflows an int.
 func (e *Engine) cacheBytes(context int) float64 {
 	d := e.desc
-	_, row := e.opt.Cache.Row(d.HeadDim)
+	_, row := e.cacheType().Row(d.HeadDim)
 	return 2 * float64(d.Layers) * float64(d.KVHeads) * float64(context) * float64(row)
 }
 
 // CacheBytes is the number of bytes of keys and values that a step reads for a token behind n−1 others.
 func (e *Engine) CacheBytes(n int) (bytes int) {
-	_, row := e.opt.Cache.Row(e.desc.HeadDim)
+	_, row := e.cacheType().Row(e.desc.HeadDim)
 	for i := range e.weights.blocks {
 		seen := n
 		if w := e.desc.SlidingWindow; w > 0 && e.weights.blocks[i].local {
@@ -55,14 +55,27 @@ func (e *Engine) CacheBytes(n int) (bytes int) {
 
 // width of queries and of the rows of the cache: heads, padded.
 func (e *Engine) width() int {
-	width, _ := e.opt.Cache.Row(e.desc.HeadDim)
+	width, _ := e.cacheType().Row(e.desc.HeadDim)
 	return width
 }
+
+// CacheType is the number format of a KV cache (N27).
+type CacheType string
+
+// The formats. CacheF32 is the only one that gives the logits of the golden outputs.
+const (
+	CacheF32 = CacheType(tensor.CacheF32)
+	CacheF16 = CacheType(tensor.CacheF16)
+	CacheI8  = CacheType(tensor.CacheI8)
+)
+
+// cacheType is the format of this engine.
+func (e *Engine) cacheType() tensor.CacheType { return tensor.CacheType(e.opt.Cache) }
 
 // newSequence allocates the cache of a sequence.
 func (e *Engine) newSequence() (*Sequence, error) {
 	d, rows := e.desc, e.page()
-	_, row := e.opt.Cache.Row(d.HeadDim)
+	_, row := e.cacheType().Row(d.HeadDim)
 	stride := 2 * d.Layers * d.KVHeads * rows * row
 	memory, err := offheap.New((e.opt.Context + rows - 1) / rows * stride)
 	if err != nil {
@@ -72,7 +85,7 @@ func (e *Engine) newSequence() (*Sequence, error) {
 	heads := func(newCache func(tensor.CacheType, int, tensor.Memory) tensor.Cache) []tensor.Cache {
 		list := make([]tensor.Cache, d.KVHeads)
 		for i := range list {
-			list[i] = newCache(e.opt.Cache, d.HeadDim, tensor.Memory{Bytes: memory.Bytes[at:], Rows: rows, Stride: stride})
+			list[i] = newCache(e.cacheType(), d.HeadDim, tensor.Memory{Bytes: memory.Bytes[at:], Rows: rows, Stride: stride})
 			at += rows * row
 		}
 		return list

@@ -14,10 +14,9 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/mmap"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel"
-	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 // Options of an engine. The zero value is a sensible choice for one conversation.
@@ -27,8 +26,8 @@ type Options struct {
 	Sequences int // sequences that can be open at once, each with memory for Context tokens; 0 = 1
 	Batch     int // most tokens of one pass over the weights; 0 = DefaultBatch
 
-	// Cache is the format of keys and values; "" = tensor.CacheF32, the only one that gives the logits of the golden outputs.
-	Cache tensor.CacheType
+	// Cache is the format of the KV cache; "" = CacheF32, the only one that gives the logits of the golden outputs.
+	Cache CacheType
 
 	// FloatActivations computes with floats throughout, activations not quantized and codes multiplied by their scales
 	// beforehand: for comparison with references that do so. It is slow and needs four bytes per weight.
@@ -146,9 +145,9 @@ func (o *Options) complete(d *model.Description) error {
 	}
 	o.Batch = min(o.Batch, o.Context*o.Sequences)
 	switch o.Cache {
-	case tensor.CacheF32, tensor.CacheF16, tensor.CacheI8:
+	case CacheF32, CacheF16, CacheI8:
 	case "":
-		o.Cache = tensor.CacheF32
+		o.Cache = CacheF32
 	default:
 		return fmt.Errorf("%w: cache format %q; there are f32, f16 and i8", pack.ErrUnsupported, o.Cache)
 	}

@@ -13,10 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/shared"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel"
-	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 // texts are token sequences of different lengths: prompts of the golden record with their continuations.
@@ -38,7 +37,7 @@ func everything(t testing.TB, e *Engine) (rows [][][]float32) {
 }
 
 // caches are the formats of keys and values.
-var caches = []tensor.CacheType{tensor.CacheF32, tensor.CacheF16, tensor.CacheI8}
+var caches = []CacheType{CacheF32, CacheF16, CacheI8}
 
 // TestLogitsDigest holds the logits of the bundled model to the digests in testdata, one per format of the cache.
 // TestLogitsDigestElsewhere runs it with every instruction set, without assembly and on another architecture.

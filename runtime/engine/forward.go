@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/mmap"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel"
 )
 
 // Chunk is a run of tokens to append to a sequence.

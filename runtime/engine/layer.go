@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel"
-	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 // Layer is the attention of one layer without the rest of the model: what rotates queries and keys, keeps keys and values,
@@ -98,7 +98,7 @@ func (l *Layer) Append(batch []Rows) error {
 }
 
 // PageRows is how many positions of a head lie in one page of the cache of a long text. A shorter one may have smaller pages.
-func PageRows(cache tensor.CacheType, headDim int) int {
-	_, row := cache.Row(headDim)
+func PageRows(cache CacheType, headDim int) int {
+	_, row := tensor.CacheType(cache).Row(headDim)
 	return max(1, pageBytes/row/tensor.CacheBlock) * tensor.CacheBlock
 }

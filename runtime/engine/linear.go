@@ -3,8 +3,8 @@ package engine
 import (
 	"unsafe"
 
-	"github.com/lowpack/lowpack/runtime/kernel"
-	"github.com/lowpack/lowpack/runtime/tensor"
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/tensor"
 )
 
 // matrix is a stored matrix: packed codes with scales, or floats.

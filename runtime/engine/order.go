@@ -3,7 +3,7 @@ package engine
 import (
 	"math"
 
-	"github.com/lowpack/lowpack/runtime/tensor"
+	"github.com/lowpack/lowpack/internal/tensor"
 )
 
 // order gives tokens one after another in the order of N21, without sorting those that nobody asks for: a heap.

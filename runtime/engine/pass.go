@@ -3,8 +3,8 @@ package engine
 import (
 	"sync/atomic"
 
-	"github.com/lowpack/lowpack/runtime/kernel"
-	"github.com/lowpack/lowpack/runtime/tensor"
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/tensor"
 )
 
 // pass is one trip of up to Options.Batch tokens through the model: their places and the memory that they need. All of

@@ -5,8 +5,8 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 // Sampling says how the next token is chosen from logits: the rules N28 to N30 of docs/NUMERICS.md, whose steps are those

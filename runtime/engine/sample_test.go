@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 // plain is N28 to N30 as docs/NUMERICS.md says them, without any of the shortcuts of Sampler: everything sorted, sums and

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel"
-	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 // screen finds the rows of the output head that can hold the largest logits, by int8 rows of half its size: exact

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 // addScreen adds the screen of a head, made as FORMAT F21 asks.

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/lowpack/lowpack/formats/model"
-	"github.com/lowpack/lowpack/runtime/tensor"
+	"github.com/lowpack/lowpack/internal/tensor"
 )
 
 // attentionOf gives the numbers of N18.

@@ -1,8 +1,8 @@
 package engine
 
 import (
-	"github.com/lowpack/lowpack/runtime/kernel"
-	"github.com/lowpack/lowpack/runtime/tensor"
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/tensor"
 )
 
 // The tasks of a pass besides the products: each is a loop over tokens, or over tokens and heads, whose turns are

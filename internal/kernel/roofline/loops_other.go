@@ -1,8 +1,8 @@
 //go:build purego || !(amd64 || arm64)
 
-package ceiling
+package roofline
 
-import "github.com/lowpack/lowpack/runtime/kernel"
+import "github.com/lowpack/lowpack/internal/kernel"
 
 func stream(p []byte) { streamGeneric(p) }
 

@@ -4,7 +4,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
 // Vec-LUT: for a group of four (or five) columns and 32 tokens, a table holds the sum of ±activations of every pattern of

@@ -3,7 +3,7 @@ package kernel
 import (
 	"math"
 
-	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
 // Row-major dot-product kernels multiply the rows of bitnet.cpp's streams as they lie in the file. Their operands are digits,

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
 )
 
 // The whole choice of a kernel: which there are for each layout, alphabet and instruction set, with which functions for one

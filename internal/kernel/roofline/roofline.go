@@ -1,12 +1,12 @@
-// Package ceiling measures the limits of a machine: how fast its cores read memory, and how fast they multiply small
+// Package roofline measures the roofs of a machine: how fast its cores read memory, and how fast they multiply small
 // integers and floats. The speed of a kernel means something as a fraction of such a limit, measured in the same run, interleaved with
 // it: clocks, neighbours and memory change from minute to minute.
-package ceiling
+package roofline
 
 import (
 	"time"
 
-	"github.com/lowpack/lowpack/runtime/kernel"
+	"github.com/lowpack/lowpack/internal/kernel"
 )
 
 // Fastest runs each function in turn, again and again, for about the given time and three times at least, and returns

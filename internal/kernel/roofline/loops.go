@@ -1,4 +1,4 @@
-package ceiling
+package roofline
 
 import (
 	"encoding/binary"

@@ -2,7 +2,7 @@
 
 //go:build !purego
 
-package ceiling
+package roofline
 
 // stream512 reads n·512 bytes.
 //

@@ -1,5 +1,5 @@
 // Package asm holds the assembly kernels of package kernel: their argument struct, the Go declarations and the code, all of
-// it written by _asm/kernel. It decides nothing; runtime/kernel/dispatch.go says which function is for what.
+// it written by _asm/kernel. It decides nothing; internal/kernel/dispatch.go says which function is for what.
 //
 // A name tells weights, rows of a panel and instruction set: Fields2Rows64AVX2 multiplies 2-bit fields in panels of 64 rows. A
 // table holds its functions by the number of tokens that they multiply at once, less one.

@@ -1,8 +1,8 @@
 package kernel
 
 import (
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
 )
 
 // The methods of the tables in dispatch.go: how weights in panels are multiplied.

@@ -3,8 +3,8 @@ package kernel
 import (
 	"unsafe"
 
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
 )
 
 // How much is multiplied at a time. A call takes as many panels as runBytes hold, those of vectorBytes with one token:

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
 func TestLUT4Tables(t *testing.T) {

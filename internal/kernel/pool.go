@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 	"github.com/lowpack/lowpack/internal/mmap"
-	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
 )
 
 // Task is a piece of work that can be cut into parts.

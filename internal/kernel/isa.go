@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/cpu"
 
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
 )
 
 // ISA names an instruction set, as in LOWPACK_ISA and in reports.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lowpack/lowpack/runtime/kernel"
+	"github.com/lowpack/lowpack/internal/kernel"
 )
 
 // digest is the SHA-256 of what every operation makes of fixed numbers. Every instruction set and architecture, with

@@ -3,7 +3,7 @@ package kernel
 import (
 	"sync"
 
-	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
 // lut4 is the form of activations that kernels for 1-bit weights ask for: for each group of four columns a table of

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/kernel/roofline"
 	"github.com/lowpack/lowpack/internal/offheap"
-	"github.com/lowpack/lowpack/runtime/kernel"
-	"github.com/lowpack/lowpack/runtime/kernel/ceiling"
 )
 
 // BenchmarkMul streams the rows of a matrix from memory (128 MB) and from a cache (256 KB) through one core.
@@ -92,18 +92,18 @@ func BenchmarkToken(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("%s/%dx%d", typ, dim, heads), func(b *testing.B) {
 				n := visible * caches * row
-				best := ceiling.Fastest(300*time.Millisecond, func() {
+				best := roofline.Fastest(300*time.Millisecond, func() {
 					pages(func(i int, rows Range) { a.Scores(z[i*heads*visible+rows.From:], visible, q, heads, &keys[i], rows, s) })
 				}, func() {
 					clear(o)
 					pages(func(i int, rows Range) {
 						a.Weigh(o[i*heads*width:], width, z[i*heads*visible+rows.From:], visible, heads, &values[i], rows, Range{0, width}, s)
 					})
-				}, func() { ceiling.Read(memory.Bytes[:n]) })
+				}, func() { roofline.Read(memory.Bytes[:n]) })
 				for b.Loop() {
 					a.Scores(z, visible, q, heads, &keys[0], Range{0, visible}, s)
 				}
-				b.ReportMetric(ceiling.GBs(n, best[2]), "read-GB/s")
+				b.ReportMetric(roofline.GBs(n, best[2]), "read-GB/s")
 				b.ReportMetric(float64(best[2])/float64(best[0]), "keys-of-read")
 				b.ReportMetric(float64(best[2])/float64(best[1]), "values-of-read")
 			})
@@ -114,10 +114,10 @@ func BenchmarkToken(b *testing.B) {
 // ofLimit runs f and reports the best fraction of what this core multiplies and adds in registers meanwhile.
 func ofLimit(b *testing.B, operations int, f func()) {
 	const parts = 50
-	m := &ceiling.Multiplier{ISA: kernel.Best(), Floats: true}
-	best := ceiling.Fastest(200*time.Millisecond, f, func() { m.Do(0, parts) })
+	m := &roofline.Multiplier{ISA: kernel.Best(), Floats: true}
+	best := roofline.Fastest(200*time.Millisecond, f, func() { m.Do(0, parts) })
 	for b.Loop() {
 		f()
 	}
-	b.ReportMetric(ceiling.GOPS(operations, best[0])/ceiling.GOPS(parts*m.Operations(), best[1]), "of-limit")
+	b.ReportMetric(roofline.GOPS(operations, best[0])/roofline.GOPS(parts*m.Operations(), best[1]), "of-limit")
 }

@@ -1,8 +1,8 @@
 package kernel
 
 import (
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel/internal/asm"
 )
 
 // The kinds of tables, by the number of indices of a row that lie together.

@@ -1,8 +1,8 @@
 //go:build !purego
 
-package ceiling
+package roofline
 
-import "github.com/lowpack/lowpack/runtime/kernel"
+import "github.com/lowpack/lowpack/internal/kernel"
 
 func stream(p []byte) {
 	switch n := len(p) / 512; {

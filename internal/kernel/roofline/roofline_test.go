@@ -1,10 +1,10 @@
-package ceiling
+package roofline
 
 import (
 	"testing"
 	"time"
 
-	"github.com/lowpack/lowpack/runtime/kernel"
+	"github.com/lowpack/lowpack/internal/kernel"
 )
 
 func TestFastest(t *testing.T) {

@@ -3,7 +3,7 @@ package tensor
 import (
 	"golang.org/x/sys/cpu"
 
-	"github.com/lowpack/lowpack/runtime/kernel"
+	"github.com/lowpack/lowpack/internal/kernel"
 )
 
 // level is the instruction set in use. Tests change it; nothing else does.

@@ -2,7 +2,7 @@
 
 //go:build !purego
 
-package ceiling
+package roofline
 
 // streamNEON reads n·512 bytes.
 //

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/kernel/roofline"
 	"github.com/lowpack/lowpack/internal/offheap"
+	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/kernel"
-	"github.com/lowpack/lowpack/runtime/kernel/ceiling"
-	"github.com/lowpack/lowpack/runtime/tensor"
 )
 
 // product is a Task: panels of a matrix times a batch.
@@ -133,10 +133,10 @@ func vector(b *testing.B, k *kernel.Kernel, alphabet string, group int, pool *ke
 	p, done := bind(b, k, alphabet, group, bytes, 1)
 	defer done()
 	chunk := p.w.Chunk(1, pool.Threads())
-	r := &ceiling.Reader{Memory: p.w.Memory()} // the same bytes: the place in memory makes a difference of a fifth
-	const part = 8 << 20                       // short enough for some runs to be undisturbed, all together too large for a cache
+	r := &roofline.Reader{Memory: p.w.Memory()} // the same bytes: the place in memory makes a difference of a fifth
+	const part = 8 << 20                        // short enough for some runs to be undisturbed, all together too large for a cache
 	n := max(1, bytes/part)
-	reads, muls := newSlices(r, r.Parts(), ceiling.ReadChunk, n), newSlices(p, p.w.Panels(), chunk, n)
+	reads, muls := newSlices(r, r.Parts(), roofline.ReadChunk, n), newSlices(p, p.w.Panels(), chunk, n)
 	for b.Loop() {
 		for start := time.Now(); time.Since(start) < d; {
 			for i := range n {
@@ -144,7 +144,7 @@ func vector(b *testing.B, k *kernel.Kernel, alphabet string, group int, pool *ke
 				muls.run(pool, (i+n/2)%n)
 			}
 		}
-		read, mul := ceiling.GBs(r.Bytes(), reads.total()), ceiling.GBs(p.bytes(), muls.total())
+		read, mul := roofline.GBs(r.Bytes(), reads.total()), roofline.GBs(p.bytes(), muls.total())
 		b.ReportMetric(read, "readGB/s")
 		b.ReportMetric(mul, "GB/s")
 		b.ReportMetric(mul/read, "fraction")
@@ -185,13 +185,13 @@ func (s *slices) total() (d time.Duration) {
 func batch(b *testing.B, k *kernel.Kernel, alphabet string, pool *kernel.Pool, tokens int) {
 	p, done := bind(b, k, alphabet, 0, 1<<20, tokens)
 	defer done()
-	m := &ceiling.Multiplier{ISA: k.ISA}
+	m := &roofline.Multiplier{ISA: k.ISA}
 	const parts = 200
 	for b.Loop() {
-		best := ceiling.Fastest(150*time.Millisecond, func() { pool.Run(parts, 10, m) },
+		best := roofline.Fastest(150*time.Millisecond, func() { pool.Run(parts, 10, m) },
 			func() { pool.Run(p.w.Panels(), p.w.Chunk(tokens, pool.Threads()), p) })
-		limit := ceiling.GOPS(parts*m.Operations(), best[0])
-		got := ceiling.GOPS(2*p.w.Shape.M*p.w.Shape.K*tokens, best[1])
+		limit := roofline.GOPS(parts*m.Operations(), best[0])
+		got := roofline.GOPS(2*p.w.Shape.M*p.w.Shape.K*tokens, best[1])
 		b.ReportMetric(limit, "limitGOPS")
 		b.ReportMetric(got, "GOPS")
 		b.ReportMetric(got/limit, "fraction")
