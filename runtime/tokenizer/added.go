@@ -45,11 +45,12 @@ func (f *finder) add(t addedToken, key string) error {
 }
 
 // next returns the first added token in text[from:] with the range that it covers; nil when there is none. A control token
-// is found only where the text has no mark. White space that belongs to a token is taken from floor on.
-func (f *finder) next(text jinja.Text, from, floor int) (t *addedToken, start, end int) {
+// is found only where the text has no mark. White space that belongs to a token is taken from floor on. The search for the
+// next one begins at after, in front of white space behind this one: an added token of spaces is found there once more.
+func (f *finder) next(text jinja.Text, from, floor int) (t *addedToken, start, end, after int) {
 	s := text.S
 	if len(f.tokens) == 0 {
-		return nil, 0, 0
+		return nil, 0, 0, 0
 	}
 	for i := from; i < len(s); i++ {
 		if !f.first[s[i]] {
@@ -65,7 +66,7 @@ func (f *finder) next(text jinja.Text, from, floor int) (t *addedToken, start, e
 			continue
 		}
 		t = &f.tokens[which]
-		start, end = i, i+length
+		start, end, after = i, i+length, i+length
 		if t.singleWord && (wordBefore(s, start) || wordAfter(s, end)) {
 			i = end - 1
 			continue
@@ -76,9 +77,9 @@ func (f *finder) next(text jinja.Text, from, floor int) (t *addedToken, start, e
 		if t.rstrip {
 			end = spaceAfter(s, end)
 		}
-		return t, start, end
+		return t, start, end, after
 	}
-	return nil, 0, 0
+	return nil, 0, 0, 0
 }
 
 // spaceBefore returns where the white space that ends at i begins.

@@ -194,7 +194,7 @@ func (t *Tokenizer) endOfTurn() string {
 	}
 	rest = strings.TrimSpace(rest)
 	for _, f := range []*finder{&t.raw, &t.normal} {
-		if token, start, _ := f.next(jinja.Text{S: rest}, 0, 0); token != nil && start == 0 {
+		if token, start, _, _ := f.next(jinja.Text{S: rest}, 0, 0); token != nil && start == 0 {
 			return token.content
 		}
 	}

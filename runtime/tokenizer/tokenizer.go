@@ -105,9 +105,9 @@ type encoder struct {
 
 // withAdded appends the added tokens of a text and gives the stretches between them to rest.
 func (e *encoder) withAdded(f *finder, text jinja.Text, start bool, rest func(text jinja.Text, start bool) error) error {
-	from := 0
-	for from < len(text.S) {
-		token, begin, end := f.next(text, from, from)
+	from, search := 0, 0
+	for search < len(text.S) {
+		token, begin, end, after := f.next(text, search, from)
 		if token == nil {
 			break
 		}
@@ -117,7 +117,7 @@ func (e *encoder) withAdded(f *finder, text jinja.Text, start bool, rest func(te
 			}
 		}
 		e.ids = append(e.ids, token.id)
-		from = end
+		from, search = end, after
 	}
 	if from < len(text.S) {
 		return rest(text.Slice(from, len(text.S)), start && from == 0)
