@@ -6,6 +6,7 @@ import (
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	goroutines "github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
@@ -36,12 +37,13 @@ func (p *Plan) described() *model.Description {
 	return &d
 }
 
-// recordGolden computes the golden outputs from the tensors that are in place, and writes them.
-func recordGolden(ctx context.Context, w *packed.Writer, d *model.Description, plan *golden.Record, progress Progress) error {
+// recordGolden computes the golden outputs from the tensors that are in place, on at most jobs goroutines (0 = one per
+// CPU), and writes them.
+func recordGolden(ctx context.Context, jobs int, w *packed.Writer, d *model.Description, plan *golden.Record, progress Progress) error {
 	if plan == nil {
 		return nil
 	}
-	b, err := reference.Record(ctx, w, d, plan, func(done, total int64) {
+	b, err := reference.Record(goroutines.Limit(ctx, jobs), w, d, plan, func(done, total int64) {
 		if progress != nil {
 			progress("golden outputs", done, total)
 		}

@@ -48,7 +48,7 @@ func mergeOn(ctx context.Context, fs atomicfile.FS, parts []string, target strin
 		return nil, err
 	}
 	s := &Summary{
-		Tensors: len(c.Manifest.Packed) + len(c.Manifest.Plain), Quantized: len(c.Manifest.Packed),
+		Tensors: tensorsOf(&c.Manifest), Quantized: len(c.Manifest.Packed),
 		BytesIn: m.count.total, BytesOut: m.out.Size(), Golden: time.Since(copied),
 	}
 	if ctx.Err() != nil {
@@ -193,5 +193,5 @@ func (m *merge) golden(ctx context.Context, progress Progress) error {
 	if err != nil {
 		return err
 	}
-	return recordGolden(ctx, m.out, d, plan, progress)
+	return recordGolden(ctx, 0, m.out, d, plan, progress)
 }

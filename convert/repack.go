@@ -61,7 +61,7 @@ func Repack(ctx context.Context, source, target string, o RepackOptions, progres
 	}
 	m := in.Manifest()
 	return &Summary{
-		Tensors: len(m.Packed) + len(m.Plain), Quantized: len(m.Packed),
+		Tensors: tensorsOf(m), Quantized: len(m.Packed),
 		BytesIn: in.Size(), BytesOut: r.out.Size(), Elapsed: time.Since(start),
 	}, nil
 }
@@ -189,6 +189,9 @@ func (p *repacking) run(ctx context.Context, c *crew, m *memory) error {
 // finish copies the scales and compares the digests.
 func (p *repacking) finish() error {
 	defer close(p.done)
+	if _, err := packed.Scales(p.r.in, p.e); err != nil {
+		return err
+	}
 	scales, err := p.r.in.Tensor(p.e.Name + packed.ScaleSuffix)
 	if err != nil {
 		return err

@@ -3,14 +3,18 @@ package convert
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/shared"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -141,4 +145,75 @@ func TestRepackTargets(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	at.untouched(t, fmt.Sprint("cancelled after ", calls, " calls"))
+}
+
+// TestRepackScales: a scale that is no number is refused, also where every digest is right.
+func TestRepackScales(t *testing.T) {
+	from, forged := converted(t, mini(t, "bitnet-2b4t", nil), packed.Recipe{Golden: "none"}), filepath.Join(t.TempDir(), "forged.safetensors")
+	f, err := packed.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m := f.Manifest()
+	w, err := packed.Create(atomicfile.OS, forged, packed.Contents{Manifest: *m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	names := []string{}
+	for _, e := range m.Packed {
+		names = append(names, e.Name+packed.PackedSuffix, e.Name+packed.ScaleSuffix)
+	}
+	for _, p := range m.Plain {
+		names = append(names, p.Name)
+	}
+	for _, name := range names {
+		tensor, err := f.Tensor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := slices.Clone(tensor.Data)
+		if name == m.Packed[0].Name+packed.ScaleSuffix {
+			binary.LittleEndian.PutUint32(data, math.Float32bits(float32(math.NaN())))
+		}
+		if err := w.WriteTensor(name, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, e := range m.Packed {
+		w.Manifest().Packed[i].CodesSHA = e.CodesSHA
+	}
+	for i, s := range m.Sources {
+		w.Manifest().Sources[i].SHA256 = s.SHA256
+	}
+	if err := w.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	target := filepath.Join(t.TempDir(), "repacked.safetensors")
+	_, err = Repack(context.Background(), forged, target, RepackOptions{Layout: "i2s"}, nil)
+	if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), m.Packed[0].Name) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSummaries: every way to the same file counts the same tensors.
+func TestSummaries(t *testing.T) {
+	for _, name := range []string{"../testdata/tiny-bitnet", "../testdata/tiny-bitnet-packed"} {
+		dir := t.TempDir()
+		one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+		p, err := NewPlan(context.Background(), name, Options{Recipe: packed.Recipe{Golden: "none"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		a, err := p.Run(context.Background(), one, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Repack(context.Background(), one, two, RepackOptions{Layout: DefaultLayout}, nil)
+		if err != nil || a.Tensors != b.Tensors || a.Quantized != b.Quantized {
+			t.Errorf("%s: convert %d of %d, repack %+v, %v", name, a.Quantized, a.Tensors, b, err)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lowpack/lowpack/formats/packed"
@@ -18,6 +19,17 @@ type Summary struct {
 	BytesOut  int64         `json:"bytes_out"` // the packed file
 	Elapsed   time.Duration `json:"elapsed_ns"`
 	Golden    time.Duration `json:"golden_ns"` // of that: computing the golden outputs
+}
+
+// tensorsOf counts the tensors of a packed file, without the files that are embedded in it.
+func tensorsOf(m *packed.Manifest) int {
+	n := len(m.Packed)
+	for _, t := range m.Plain {
+		if !strings.HasPrefix(t.Name, packed.FilePrefix) {
+			n++
+		}
+	}
+	return n
 }
 
 // Run writes the packed file, or a part of it, to target. It appears whole or not at all: on an error, or when ctx is
@@ -41,7 +53,7 @@ func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summ
 	}
 	tensors := time.Now()
 	if p.o.Parts == 0 {
-		if err := recordGolden(ctx, r.w, p.described(), p.golden, progress); err != nil {
+		if err := recordGolden(ctx, p.o.Jobs, r.w, p.described(), p.golden, progress); err != nil {
 			return nil, err
 		}
 	}

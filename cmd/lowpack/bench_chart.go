@@ -26,7 +26,7 @@ docs/benchmarks/runtimes.json is one). Its tables are printed as Markdown.
   lowpack bench chart docs/benchmarks/runtimes.json --test tg128 --svg decode.svg`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "test", Value: "pp512", Usage: "draw the figures of this `TEST`"},
-			&cli.StringFlag{Name: "svg", Usage: "draw a chart to `FILE` instead of printing tables", TakesFile: true},
+			besideFlag("svg", "draw a chart to `FILE` instead of printing tables"),
 		},
 		Action: runBenchChart,
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Do calls task(from, to) for consecutive pieces of [0, n) of the given size, in any order, on at most workers goroutines
-// (0 = one per CPU that the process may use), and waits for all of them. After an error, or once ctx is done, no piece is
+// (0 = the Limit of ctx, or one per CPU that the process may use), and waits for all of them. After an error, or once ctx is done, no piece is
 // begun any more; the first error, or the cause of ctx, is returned. A memory-mapped file that became shorter is an error.
 func Do(ctx context.Context, workers, n, size int, task func(from, to int) error) error {
 	var (
@@ -38,11 +38,25 @@ func Do(ctx context.Context, workers, n, size int, task func(from, to int) error
 		}
 	}
 	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
+		workers = limitOf(ctx)
 	}
 	for range min(workers, (n+size-1)/size) {
 		all.Go(work)
 	}
 	all.Wait()
 	return first
+}
+
+type limitKey struct{}
+
+// Limit returns a context in which Do starts at most n goroutines where its caller asks for as many as there are CPUs.
+func Limit(ctx context.Context, n int) context.Context {
+	return context.WithValue(ctx, limitKey{}, n)
+}
+
+func limitOf(ctx context.Context) int {
+	if n, ok := ctx.Value(limitKey{}).(int); ok && n > 0 {
+		return n
+	}
+	return runtime.GOMAXPROCS(0)
 }

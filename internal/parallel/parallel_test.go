@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func TestDo(t *testing.T) {
@@ -47,5 +48,27 @@ func TestErrors(t *testing.T) {
 	cancel(bad)
 	if err := Do(ctx, 2, 100, 1, func(int, int) error { t.Error("called"); return nil }); err != bad {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestLimit: a context bounds the goroutines of those who ask for one per CPU, and of nobody else.
+func TestLimit(t *testing.T) {
+	for _, c := range []struct{ limit, workers, most int32 }{{1, 0, 1}, {3, 0, 3}, {1, 2, 2}} {
+		var now, peak atomic.Int32
+		err := Do(Limit(context.Background(), int(c.limit)), int(c.workers), 64, 1, func(int, int) error {
+			n := now.Add(1)
+			for {
+				old := peak.Load()
+				if n <= old || peak.CompareAndSwap(old, n) {
+					break
+				}
+			}
+			time.Sleep(time.Millisecond)
+			now.Add(-1)
+			return nil
+		})
+		if err != nil || peak.Load() > c.most || c.most > 1 && peak.Load() < 2 {
+			t.Errorf("%+v: %d at once, %v", c, peak.Load(), err)
+		}
 	}
 }

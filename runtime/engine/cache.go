@@ -108,8 +108,8 @@ func (e *Engine) allocate() error {
 	if cache+work > free {
 		const mib = 1 << 20
 		fits := max(0, int((free-work)/(e.cacheBytes(1)*float64(o.Sequences))))
-		return fmt.Errorf("%w: %d sequences of %d tokens need %.0f MiB for keys and values and %.0f MiB to compute with, but %.0f MiB of memory are free; ask for a context of at most %d tokens, for fewer sequences, or for a smaller cache format",
-			pack.ErrLimit, o.Sequences, o.Context, cache/mib, work/mib, free/mib, fits)
+		return fmt.Errorf("%w: %d sequences of %d tokens need %.0f MiB for keys and values and %.0f MiB to compute with, but %.0f MiB of memory are free; %s",
+			pack.ErrLimit, o.Sequences, o.Context, cache/mib, work/mib, free/mib, remedy(fits))
 	}
 	for range o.Sequences {
 		s, err := e.newSequence()
@@ -121,6 +121,14 @@ func (e *Engine) allocate() error {
 	}
 	e.newPass()
 	return nil
+}
+
+// remedy says what to do where only a context of the given length fits into memory.
+func remedy(fits int) string {
+	if fits == 0 {
+		return "end other programs, or use a machine with more memory: no context fits"
+	}
+	return fmt.Sprintf("ask for a context of at most %d tokens, for fewer sequences, or for a smaller KV cache type", fits)
 }
 
 // NewSequence opens an empty sequence. As many as Options.Sequences can be open at once.
