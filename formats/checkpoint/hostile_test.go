@@ -142,7 +142,7 @@ func TestMessages(t *testing.T) {
 		"D05c": {"model-00001-of-00002.safetensors", "not in " + indexFile},
 		"D05e": {"model-00003-of-00003.safetensors is missing"},
 		"D08":  {"pytorch_model.bin", "runs code", "safe_serialization=True"},
-		"C06":  {"config.json", "1073741824", "16777216"},
+		"C06":  {"config.json", "1073741824", "4194304"},
 		"S23":  {"model.safetensors", `tensor "b"`, "hole"},
 	} {
 		_, err := readAll(build(t, caseOf(t, id)), nil)

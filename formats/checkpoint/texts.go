@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -16,21 +17,11 @@ type Text struct {
 }
 
 // Texts are the small files that a checkpoint may have. They are read when it is opened.
-func Texts() []Text {
-	const mib = 1 << 20
-	return []Text{
-		{"config.json", 16 * mib},
-		{"generation_config.json", mib},
-		{"tokenizer.json", 64 * mib},
-		{"tokenizer_config.json", 16 * mib},
-		{"tokenizer.model", 16 * mib},
-		{"vocab.json", 16 * mib},
-		{"merges.txt", 16 * mib},
-		{"chat_template.jinja", mib},
-		{"chat_template.json", mib},
-		{"special_tokens_map.json", mib},
-		{"added_tokens.json", mib},
+func Texts() (list []Text) {
+	for _, f := range modelfile.All() {
+		list = append(list, Text(f))
 	}
+	return list
 }
 
 func (c *Checkpoint) readTexts() error {

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
 )
 
 // Limits of a configuration. They are far above every published model and keep products and allocations small.
 const (
-	maxConfigBytes  = 4 << 20
 	maxLayers       = 1024
 	maxHeads        = 4096
 	maxHeadDim      = 4096
@@ -22,6 +22,8 @@ const (
 	maxPatternBytes = 1024
 	maxScaleFactors = 1 << 20
 )
+
+var maxConfigBytes = int(modelfile.Limit("config.json"))
 
 // keys reads one JSON object by key and keeps the first error, so that a family file reads as a list of facts. A key that
 // is absent and a key that is null are the same, as in the library that writes these files.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -82,18 +83,18 @@ func (e *Entry) check() error {
 	return nil
 }
 
-// embeddable are the names of the files that may be embedded (F7). Whoever unpacks them may use these names as they are.
-var embeddable = []string{
-	"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt",
-	"chat_template.jinja", "chat_template.json", "special_tokens_map.json", "added_tokens.json",
-}
-
-// check looks at the name of an embedded file, and at the digest.
+// check looks at the name, the form and the size of an embedded file, and at the digest. Whoever unpacks such files may use
+// these names as they are.
 func (p *Plain) check() error {
-	file, embedded := strings.CutPrefix(p.Name, FilePrefix)
-	if embedded && (!slices.Contains(embeddable, file) || p.DType != string(safetensors.U8) || len(p.Shape) != 1) {
-		return fmt.Errorf("%w: tensor %q, %s %v: what is stored under %s are the bytes of %s (F7)",
-			pack.ErrCorrupt, p.Name, p.DType, p.Shape, FilePrefix, strings.Join(embeddable, ", "))
+	if file, embedded := strings.CutPrefix(p.Name, FilePrefix); embedded {
+		limit := modelfile.Limit(file)
+		if limit == 0 || p.DType != string(safetensors.U8) || len(p.Shape) != 1 {
+			return fmt.Errorf("%w: tensor %q, %s %v: what is stored under %s are the bytes of %s (F7)",
+				pack.ErrCorrupt, p.Name, p.DType, p.Shape, FilePrefix, strings.Join(modelfile.Names(), ", "))
+		}
+		if int64(p.Shape[0]) > limit {
+			return fmt.Errorf("%w: tensor %q has %d bytes; at most %d are read of a %s (F7)", pack.ErrLimit, p.Name, p.Shape[0], limit, file)
+		}
 	}
 	return checkDigest(p.Name, p.SHA256)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -192,6 +193,20 @@ func TestOpenKinds(t *testing.T) {
 		if f, err := Open(path); err == nil {
 			f.Close()
 			t.Errorf("%s: opened", path)
+		}
+	}
+}
+
+// TestEmbeddedSizes: what a header claims of an embedded file is bounded before anything is read or allocated for it.
+func TestEmbeddedSizes(t *testing.T) {
+	for _, f := range modelfile.All() {
+		p := Plain{Name: FilePrefix + f.Name, DType: "U8", Shape: []int{int(f.Limit)}, SHA256: placeholder}
+		if err := p.check(); err != nil {
+			t.Errorf("%s of %d bytes: %v", f.Name, f.Limit, err)
+		}
+		p.Shape[0]++
+		if err := p.check(); !errors.Is(err, pack.ErrLimit) || !strings.Contains(err.Error(), f.Name) {
+			t.Errorf("%s of %d bytes: %v", f.Name, p.Shape[0], err)
 		}
 	}
 }

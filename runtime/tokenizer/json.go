@@ -3,12 +3,13 @@ package tokenizer
 import (
 	"fmt"
 
+	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
 )
 
-// maxFile bounds the size of a tokenizer file in bytes; the largest published one has 35 million.
-const maxFile = 1 << 27
+// maxFile bounds the size of a tokenizer file in bytes.
+var maxFile = int(modelfile.Limit(tokenizerJSON))
 
 // readJSON reads tokenizer.json.
 func readJSON(data []byte) (*Tokenizer, error) {

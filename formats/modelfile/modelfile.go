@@ -1,0 +1,45 @@
+// Package modelfile lists the small files beside the weights of a model: those that a checkpoint may have and a packed file
+// may carry (docs/FORMAT.md, F7), with the number of bytes up to which each is read, wherever it comes from.
+package modelfile
+
+// File is a small file of a model.
+type File struct {
+	Name  string
+	Limit int64 // bytes
+}
+
+// All lists the files.
+func All() []File {
+	const mib = 1 << 20
+	return []File{
+		{"config.json", 4 * mib},
+		{"generation_config.json", mib},
+		{"tokenizer.json", 64 * mib}, // the largest published one has 35 million bytes
+		{"tokenizer_config.json", 16 * mib},
+		{"tokenizer.model", 16 * mib},
+		{"vocab.json", 16 * mib},
+		{"merges.txt", 16 * mib},
+		{"chat_template.jinja", mib},
+		{"chat_template.json", mib},
+		{"special_tokens_map.json", mib},
+		{"added_tokens.json", mib},
+	}
+}
+
+// Limit is the number of bytes up to which the file of that name is read; 0 for other names.
+func Limit(name string) int64 {
+	for _, f := range All() {
+		if f.Name == name {
+			return f.Limit
+		}
+	}
+	return 0
+}
+
+// Names lists the names.
+func Names() (names []string) {
+	for _, f := range All() {
+		names = append(names, f.Name)
+	}
+	return names
+}
