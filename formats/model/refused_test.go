@@ -18,3 +18,13 @@ func TestRefusedNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestPackedShape: four rows share a byte, and so do the last ones, however few.
+func TestPackedShape(t *testing.T) {
+	for rows, want := range map[int]int{1: 1, 4: 1, 5: 2, 6: 2, 8: 2, 9: 3} {
+		n := Need{Shape: []int{rows, 7}}
+		if got := n.PackedShape(); got[0] != want || got[1] != 7 {
+			t.Errorf("%d rows: %v", rows, got)
+		}
+	}
+}

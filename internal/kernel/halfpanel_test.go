@@ -1,0 +1,44 @@
+package kernel
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/fence"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// TestHalfPanels: a kernel that takes two panels for one reads nothing behind a last panel without a partner.
+func TestHalfPanels(t *testing.T) {
+	r := rand.New(rand.NewPCG(23, 9))
+	packed := fence.New(t, 64<<10)
+	for _, spec := range specs(t) {
+		for _, s := range []pack.Shape{{M: 32, K: 64}, {M: 96, K: 130}} {
+			p := newProblem(t, spec, s, 3, 0, r)
+			here := fence.Tail[byte](packed, len(p.packed))
+			copy(here, p.packed)
+			for _, k := range For(spec) {
+				w, err := BindWith(k, p.layout, s, here, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := make([]int32, 3*s.M)
+				if w.Mul(got, s.M, p.x, 0, w.Panels()); !slices.Equal(got, p.want) {
+					t.Fatalf("%v, alphabet %s, shape %v: wrong results", k, spec.Alphabet, s)
+				}
+				w.Close()
+			}
+		}
+	}
+}
+
+// TestResetRefuses: there are no more tokens than there is room for.
+func TestResetRefuses(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("three tokens in room for two")
+		}
+	}()
+	NewActivations(2, 64).Reset(3)
+}
