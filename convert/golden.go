@@ -11,12 +11,12 @@ import (
 )
 
 // planGolden chooses the golden outputs, and with them the size of what they take in the file.
-func planGolden(c *packed.Contents, d *model.Description) (*golden.Record, error) {
+func planGolden(c *packed.Contents, d *model.Description, texts []golden.Text) (*golden.Record, error) {
 	mode := golden.Mode(c.Manifest.Recipe.Golden)
 	if mode == golden.None {
 		return nil, nil
 	}
-	record, err := golden.Plan(mode, &c.Manifest, d)
+	record, err := golden.Plan(mode, &c.Manifest, d, texts)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/texts"
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
@@ -46,7 +47,11 @@ func TestGolden(t *testing.T) {
 		if err != nil && c.logits {
 			t.Fatal(err)
 		}
-		plan, err := golden.Plan(golden.Mode(f.Manifest().Recipe.Golden), f.Manifest(), d)
+		encoded, err := texts.From(f.Embedded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := golden.Plan(golden.Mode(f.Manifest().Recipe.Golden), f.Manifest(), d, encoded)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/internal/texts"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -189,7 +190,13 @@ func (m *merge) golden(ctx context.Context, progress Progress) error {
 	if err != nil && !(errors.Is(err, pack.ErrUnsupported) && manifest.Family == "") {
 		return err
 	}
-	plan, err := golden.Plan(golden.Mode(manifest.Recipe.Golden), manifest, d)
+	var encoded []golden.Text
+	if d != nil {
+		if encoded, err = texts.From(m.out.Embedded); err != nil {
+			return err
+		}
+	}
+	plan, err := golden.Plan(golden.Mode(manifest.Recipe.Golden), manifest, d, encoded)
 	if err != nil {
 		return err
 	}

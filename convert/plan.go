@@ -33,6 +33,7 @@ type Plan struct {
 	model    *model.Description // nil for weights alone
 	steps    []*step            // one per row
 	contents packed.Contents
+	texts    []golden.Text  // what the tokenizer gives
 	golden   *golden.Record // without results; nil: none
 	o        Options
 	fs       atomicfile.FS
@@ -177,7 +178,7 @@ func (p *Plan) fillContents() error {
 	}
 	p.contents = packed.Contents{Manifest: m}
 	var err error
-	p.golden, err = planGolden(&p.contents, p.described())
+	p.golden, err = planGolden(&p.contents, p.described(), p.texts)
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/filerr"
@@ -100,11 +101,18 @@ func (r *repack) contents(o RepackOptions) (*packed.Contents, error) {
 	}
 	c := &packed.Contents{Manifest: m}
 	if m.Golden != "" {
-		golden, err := r.in.Section(packed.GoldenName)
+		record, err := r.in.Section(packed.GoldenName)
 		if err != nil {
 			return nil, err
 		}
-		c.Golden = golden.Size()
+		head := make([]byte, min(record.Size(), 8<<10)) // longer than a schema
+		if _, err := record.ReadAt(head, 0); err != nil {
+			return nil, err
+		}
+		if err := golden.CheckVersion(head); err != nil {
+			return nil, err
+		}
+		c.Golden = record.Size()
 		r.count.total += c.Golden
 	}
 	return c, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lowpack/lowpack/internal/texts"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
@@ -26,6 +27,9 @@ func (p *Plan) checkTexts() error {
 	}
 	if dropped := t.Dropped(); len(dropped) > 0 {
 		p.note("the tokenizer has no token for %d bytes, which a text loses: % x", len(dropped), dropped)
+	}
+	if p.texts, err = texts.Of(t); err != nil {
+		return fmt.Errorf("golden texts: %w", err)
 	}
 	p.checkTemplates(t)
 	return nil

@@ -104,7 +104,7 @@ func (s *session) readGolden() error {
 	if mode == golden.None {
 		return broken("F8", "the recipe says golden outputs %q, but there are some", mode)
 	}
-	plan, err := golden.Plan(mode, m, s.described)
+	plan, err := golden.Plan(mode, m, s.described, record.Texts)
 	if err != nil {
 		return err
 	}

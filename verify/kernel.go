@@ -59,7 +59,7 @@ func (s *session) products() (*golden.Record, error) {
 
 // recordNow computes golden outputs as conversion does.
 func (s *session) recordNow(mode golden.Mode) (*golden.Record, error) {
-	plan, err := golden.Plan(mode, s.file.Manifest(), s.described)
+	plan, err := golden.Plan(mode, s.file.Manifest(), s.described, nil)
 	if err != nil {
 		return nil, err
 	}

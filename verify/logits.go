@@ -9,7 +9,8 @@ import (
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
-// checkLogits is level logits: the engine gives the golden logits, and its attention is right behind texts of any length.
+// checkLogits is level logits: the engine gives the golden logits, its attention is right behind texts of any length, and
+// tokenizer and chat template give the golden texts.
 func (s *session) checkLogits() error {
 	if s.described == nil {
 		s.skip(Logits, "logits", "the file holds weights without a model")
@@ -18,7 +19,10 @@ func (s *session) checkLogits() error {
 	if err := s.checkSequences(); err != nil || s.report.Failed() > 0 {
 		return err
 	}
-	return s.checkAttention()
+	if err := s.checkAttention(); err != nil {
+		return err
+	}
+	return s.checkTexts()
 }
 
 // checkSequences compares logits with the golden ones: all sequences in one batch, in several passes, and token by token, so

@@ -51,6 +51,7 @@ type Coverage struct {
 	AllRows   int64 `json:"all_rows"`  // of packed tensors in the file
 	Positions int   `json:"positions"` // whose logits were compared
 	Sequences int   `json:"sequences"` // that these are of
+	Texts     int   `json:"texts"`     // whose tokens were compared
 	Context   int   `json:"context"`   // positions behind which attention was compared, with every format of the cache
 }
 
@@ -60,6 +61,7 @@ func (c *Coverage) list() []string {
 		fmt.Sprintf("products of %d of %d rows", c.Rows, c.AllRows),
 		fmt.Sprintf("logits of %d positions in %d sequences", c.Positions, c.Sequences),
 		fmt.Sprintf("attention to %d positions", c.Context),
+		fmt.Sprintf("tokens of %d texts", c.Texts),
 	}
 }
 

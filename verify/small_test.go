@@ -9,6 +9,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/texts"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/verify/internal/sample"
 	"github.com/lowpack/lowpack/verify/reference"
@@ -51,7 +52,11 @@ func withGolden(t testing.TB, m *sample.Model) *sample.Model {
 	if m.Family != "" && err != nil {
 		t.Fatal(err)
 	}
-	plan, err := golden.Plan(golden.Mode(m.Recipe.Golden), f.Manifest(), d)
+	encoded, err := texts.From(f.Embedded)
+	if err != nil && m.Family != "" {
+		t.Fatal(err)
+	}
+	plan, err := golden.Plan(golden.Mode(m.Recipe.Golden), f.Manifest(), d, encoded)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ digest  kept tensors and files  2 passed
 digest  golden outputs          1 passed
 codes   codes                   3 passed
 codes   scales                  3 passed
-coverage: products of 0 of 73 rows; logits of 0 positions in 0 sequences; attention to 0 positions
+coverage: products of 0 of 73 rows; logits of 0 positions in 0 sequences; attention to 0 positions; tokens of 0 texts
 PASS (weights only; no model)  FILE: 17 passed
 `, text()); d != "" {
 		t.Error(d)
@@ -56,7 +56,7 @@ digest  kept tensors and files  2 passed
 digest  golden outputs          1 passed
 codes   all checks              skipped: a level before this one failed
 digest: b.weight.packed: rule F17: SHA-256 is NEW, the manifest says OLD: the bytes are not those that were written
-coverage: products of 0 of 73 rows; logits of 0 positions in 0 sequences; attention to 0 positions
+coverage: products of 0 of 73 rows; logits of 0 positions in 0 sequences; attention to 0 positions; tokens of 0 texts
 FAIL  FILE: 10 passed, 1 failed, 1 skipped
 `, sums.Replace(text())); d != "" {
 		t.Error(d)

@@ -54,6 +54,9 @@ type message struct{ meta, body []byte }
 // split cuts a stream into messages: our schema, to the byte, and record batches. The library's own reader would
 // believe every length that it finds, and allocate it.
 func split(data []byte) ([]message, error) {
+	if err := CheckVersion(data); err != nil {
+		return nil, err
+	}
 	if !bytes.HasPrefix(data, schemaMessage()) {
 		return nil, fmt.Errorf("%w: golden outputs do not begin with the schema of version %s (F8)", pack.ErrCorrupt, version)
 	}
@@ -67,14 +70,27 @@ func split(data []byte) ([]message, error) {
 	}
 }
 
-// schemaMessage is what every stream begins with.
-var schemaMessage = sync.OnceValue(func() []byte {
-	empty, err := (&Record{}).Encode()
-	if err != nil {
+// CheckVersion refuses golden outputs of version 1. The beginning of a stream is enough.
+func CheckVersion(data []byte) error {
+	if bytes.HasPrefix(data, firstMessage()) {
+		return fmt.Errorf("%w: golden outputs of version 1, which held no texts; this program reads version %s: convert the checkpoint again (F8)", pack.ErrUnsupported, version)
+	}
+	return nil
+}
+
+// schemaMessage is what every stream begins with, firstMessage what one of version 1 begins with.
+var (
+	schemaMessage = sync.OnceValue(func() []byte { return messageOf(version) })
+	firstMessage  = sync.OnceValue(func() []byte { return messageOf("1") })
+)
+
+func messageOf(version string) []byte {
+	var out bytes.Buffer
+	if err := ipc.NewWriter(&out, ipc.WithSchema(schemaOf(version))).Close(); err != nil {
 		panic(err) // not a matter of input
 	}
-	return empty[:len(empty)-8] // without the end of the stream
-})
+	return out.Bytes()[:out.Len()-8] // without the end of the stream
+}
 
 // cut takes message number i off a stream; the end of the stream gives no metadata.
 func cut(data []byte, i int) (m message, rest []byte, err error) {
@@ -220,6 +236,10 @@ func (r *Record) add(x row) {
 		r.Products = append(r.Products, Product{
 			Tensor: x.text(1), Seed: seed, Vectors: int(x.int32(3)), Rows: x.int32s(4), Values: x.int32s(5), Digest: x.text(6),
 		})
+		return
+	}
+	if x.text(0) == kindText {
+		r.Texts = append(r.Texts, Text{Name: x.text(1), Text: x.text(14), Plain: x.Column(15).(*array.Boolean).Value(x.i), Tokens: x.int32s(16)})
 		return
 	}
 	r.Logits = append(r.Logits, Logits{

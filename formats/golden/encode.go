@@ -10,21 +10,25 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 )
 
-// version of the schema; in its metadata.
-const version = "1"
+// version of the schema and of the plan; in the metadata of the schema.
+const version = "2"
 
 // Kinds of rows.
 const (
 	kindProduct = "product"
 	kindLogits  = "logits"
+	kindText    = "text"
 )
 
 // schema of the stream (docs/GOLDEN.md). Columns of the other kind of row are null.
-func schema() *arrow.Schema {
+func schema() *arrow.Schema { return schemaOf(version) }
+
+// schemaOf is the schema of a version; the first had no texts.
+func schemaOf(version string) *arrow.Schema {
 	ints := arrow.ListOfNonNullable(arrow.PrimitiveTypes.Int32)
 	floats := arrow.ListOfNonNullable(arrow.PrimitiveTypes.Float32)
 	meta := arrow.NewMetadata([]string{"lowpack.golden"}, []string{version})
-	return arrow.NewSchema([]arrow.Field{
+	fields := []arrow.Field{
 		{Name: "kind", Type: arrow.BinaryTypes.String},
 		{Name: "name", Type: arrow.BinaryTypes.String},
 		{Name: "seed", Type: arrow.PrimitiveTypes.Uint64},
@@ -39,7 +43,14 @@ func schema() *arrow.Schema {
 		{Name: "logits_sha256", Type: arrow.BinaryTypes.String, Nullable: true},
 		{Name: "top_tokens", Type: ints, Nullable: true},
 		{Name: "top_logits", Type: floats, Nullable: true},
-	}, &meta)
+		{Name: "text", Type: arrow.BinaryTypes.String, Nullable: true},
+		{Name: "plain", Type: arrow.FixedWidthTypes.Boolean, Nullable: true},
+		{Name: "tokens", Type: ints, Nullable: true},
+	}
+	if version == "1" {
+		fields = fields[:14]
+	}
+	return arrow.NewSchema(fields, &meta)
 }
 
 // columns are the builders of a record batch, in the order of the schema.
@@ -94,7 +105,7 @@ func (c *columns) product(p *Product) {
 	} else {
 		c.text(p.Digest)
 	}
-	c.nulls(7)
+	c.nulls(7 + 3)
 }
 
 func (c *columns) logits(l *Logits) {
@@ -109,10 +120,21 @@ func (c *columns) logits(l *Logits) {
 	c.text(l.Digest)
 	c.int32s(l.TopTokens)
 	c.float32s(l.TopLogits)
+	c.nulls(3)
 }
 
-// Encode writes the record as an Arrow IPC stream: a batch of products, then a batch of logits, if there are any. Equal
-// records give equal bytes.
+func (c *columns) encoded(t *Text) {
+	c.text(kindText)
+	c.text(t.Name)
+	c.uint64(0)
+	c.nulls(11)
+	c.text(t.Text)
+	c.bool(t.Plain)
+	c.int32s(t.Tokens)
+}
+
+// Encode writes the record as an Arrow IPC stream: a batch of products, a batch of logits and one of texts, if there are
+// any. Equal records give equal bytes.
 func (r *Record) Encode() ([]byte, error) {
 	var out bytes.Buffer
 	w := ipc.NewWriter(&out, ipc.WithSchema(schema()))
@@ -128,6 +150,12 @@ func (r *Record) Encode() ([]byte, error) {
 		c.logits(&r.Logits[i])
 	}
 	if err := c.write(w, len(r.Logits)); err != nil {
+		return nil, err
+	}
+	for i := range r.Texts {
+		c.encoded(&r.Texts[i])
+	}
+	if err := c.write(w, len(r.Texts)); err != nil {
 		return nil, err
 	}
 	if err := w.Close(); err != nil {
@@ -149,7 +177,7 @@ func (c *columns) write(w *ipc.Writer, rows int) error {
 	return nil
 }
 
-// Size is the number of bytes that Encode gives. It follows from the plan alone: results have fixed sizes.
+// Size is the number of bytes that Encode gives. It follows from the plan alone: results have fixed sizes, but for texts, which a plan has already.
 func (r *Record) Size() (int, error) {
 	b, err := r.Encode()
 	return len(b), err

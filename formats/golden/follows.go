@@ -28,6 +28,9 @@ func (r *Record) Follows(plan *Record) error {
 			return another("sequence %d, position %d: token %d is not the arg-max of the position before", l.Sequence, l.Position, l.Token)
 		}
 	}
+	if !followTexts(r.Texts) || len(r.Texts) != len(plan.Texts) {
+		return another("%d texts, not the %d that are planned, in their order", len(r.Texts), len(plan.Texts))
+	}
 	return nil
 }
 

@@ -20,7 +20,7 @@ type Mode string
 const (
 	None   Mode = "none"
 	Kernel Mode = "kernel" // products of every packed tensor
-	Full   Mode = "full"   // and logits, where the file holds a model
+	Full   Mode = "full"   // and logits and texts, where the file holds a model
 )
 
 // ParseMode reads the name of a mode.
@@ -37,6 +37,7 @@ func ParseMode(s string) (Mode, error) {
 type Record struct {
 	Products []Product
 	Logits   []Logits // by sequence and position
+	Texts    []Text   // by the order of Texts; none where the file has no tokenizer, or one that is not supported
 }
 
 // Product is a product of a packed tensor with some activations: acc[t][g][m] = Σ code[m][k]·q[t][k] over the columns k of

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,6 +27,15 @@ func manifest() *packed.Manifest {
 
 func description() *model.Description {
 	return &model.Description{Config: model.Config{Vocab: 100, Hidden: 10, MaxPositions: 64, BOS: 7}, Head: "head"}
+}
+
+// texts are made-up encodings, and a conversation.
+func texts() []Text {
+	list := append(Texts(), Text{Name: ConversationName, Text: "<user>é"})
+	for i := range list {
+		list[i].Tokens = []int32{int32(i), 7, int32(i * i), 0}[:i%4]
+	}
+	return list
 }
 
 // fill puts results in the place of zeros.
@@ -51,7 +61,7 @@ func fill(r *Record) *Record {
 
 func plan(t *testing.T, mode Mode) *Record {
 	t.Helper()
-	r, err := Plan(mode, manifest(), description())
+	r, err := Plan(mode, manifest(), description(), texts())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +164,7 @@ func TestPlanSize(t *testing.T) {
 		d := &model.Description{Config: model.Config{Vocab: c.vocab, Hidden: 2560, MaxPositions: c.positions, BOS: -1}, Head: "head"}
 		all := model.Linear{Weight: "w", In: 1 << 10, Out: c.codes >> 10}
 		d.Blocks = []model.Block{{Q: all}}
-		r, err := Plan(Full, m, d)
+		r, err := Plan(Full, m, d, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +176,7 @@ func TestPlanSize(t *testing.T) {
 
 // TestNoModel: weights without a model have products only.
 func TestNoModel(t *testing.T) {
-	r, err := Plan(Full, manifest(), nil)
+	r, err := Plan(Full, manifest(), nil, texts())
 	if err != nil || len(r.Logits) != 0 || len(r.Products) != 6 {
 		t.Errorf("%v, %d positions, %d products", err, len(r.Logits), len(r.Products))
 	}
@@ -195,7 +205,7 @@ func TestVectors(t *testing.T) {
 // TestDamage: every single-bit flip and every truncation of a stream is refused or read as another record.
 func TestDamage(t *testing.T) {
 	r := fill(plan(t, Full))
-	r.Products, r.Logits = r.Products[4:5], r.Logits[:1]
+	r.Products, r.Logits, r.Texts = r.Products[4:5], r.Logits[:1], r.Texts[5:6]
 	b := encode(t, r)
 	same := func(b []byte) bool {
 		got, err := Decode(b)
@@ -221,13 +231,53 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// TestFirstVersion: golden outputs of version 1 are refused in one sentence with the remedy.
+func TestFirstVersion(t *testing.T) {
+	b := append(bytes.Clone(firstMessage()), 255, 255, 255, 255, 0, 0, 0, 0)
+	if _, err := Decode(b); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "version 1") || !strings.Contains(err.Error(), "convert the checkpoint again") {
+		t.Error(err)
+	}
+	if err := CheckVersion(encode(t, plan(t, Full))); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFollows: texts are all there, in order, or none of them; other parts of a record have their cases in package verify.
+func TestFollows(t *testing.T) {
+	p := plan(t, Full)
+	for _, c := range []struct {
+		name  string
+		texts []Text
+		want  []Text
+		ok    bool
+	}{
+		{"all", texts(), texts(), true}, {"without conversation", texts()[:9], texts()[:9], true}, {"none", nil, nil, true},
+		{"none of some", nil, texts(), false}, {"some of none", texts(), nil, false}, {"one less", texts()[1:], texts()[1:], false},
+		{"another text", append(texts()[:8:8], Text{Name: "control tokens as text", Plain: true}), texts()[:9], false},
+		{"another order", append(texts()[1:9:9], texts()[0]), texts()[:9], false},
+	} {
+		r := fill(plan(t, Full))
+		for i := range r.Logits {
+			if !r.Logits[i].Given {
+				r.Logits[i].Token = r.Logits[i-1].TopTokens[0]
+			} else {
+				r.Logits[i].Token = p.Logits[i].Token
+			}
+		}
+		r.Texts, p.Texts = c.texts, c.want
+		if err := r.Follows(p); (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, mode := range []Mode{None, Kernel, Full} {
-		r, err := Plan(mode, manifest(), description())
+		r, err := Plan(mode, manifest(), description(), texts())
 		if err != nil {
 			f.Fatal(err)
 		}
-		r.Products, r.Logits = r.Products[:min(1, len(r.Products))], r.Logits[:min(2, len(r.Logits))]
+		r.Products, r.Logits, r.Texts = r.Products[:min(1, len(r.Products))], r.Logits[:min(2, len(r.Logits))], r.Texts[:min(2, len(r.Texts))]
 		f.Add(encode(f, fill(r)))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -17,7 +17,8 @@ const { tableFromIPC } = require("apache-arrow");
 const table = tableFromIPC(require("fs").readFileSync(process.argv[1]));
 const rows = table.toArray().map(r => r.toJSON());
 const product = rows.find(r => r.kind === "product" && r.vectors === 5);
-const last = rows[rows.length - 1];
+const last = rows.findLast(r => r.kind === "logits");
+const text = rows.find(r => r.name === "accents");
 console.log(JSON.stringify({
   version: table.schema.metadata.get("lowpack.golden"),
   rows: rows.length,
@@ -25,6 +26,7 @@ console.log(JSON.stringify({
   name: product.name, seed: String(product.seed), listed: Array.from(product.rows), products: Array.from(product.products),
   digest: product.products_sha256, position: last.position, given: last.given, top: Array.from(last.top_tokens),
   logits: Array.from(last.top_logits), other: product.logits_sha256,
+  text: text.text, plain: text.plain, tokens: Array.from(text.tokens),
 }));`
 
 // TestJavaScript reads a record with the JavaScript library apache-arrow. It is optional: it needs node, and the library
@@ -51,6 +53,9 @@ func TestJavaScript(t *testing.T) {
 		Rows, Position              int
 		Columns                     []string
 		Listed, Products, Top       []int32
+		Tokens                      []int32
+		Text                        string
+		Plain                       bool
 		Logits                      []float32
 		Given                       bool
 		Other                       *string
@@ -60,12 +65,14 @@ func TestJavaScript(t *testing.T) {
 	}
 	want := got
 	product, last := r.Products[1], r.Logits[len(r.Logits)-1]
-	want.Version, want.Name, want.Digest, want.Listed, want.Products = "1", product.Tensor, product.Digest, product.Rows, product.Values
-	want.Rows, want.Position, want.Given, want.Top, want.Logits, want.Other = len(r.Products)+len(r.Logits), int(last.Position), false, last.TopTokens, last.TopLogits, nil
+	want.Version, want.Name, want.Digest, want.Listed, want.Products = "2", product.Tensor, product.Digest, product.Rows, product.Values
+	want.Rows, want.Position, want.Given, want.Top, want.Logits, want.Other = len(r.Products)+len(r.Logits)+len(r.Texts), int(last.Position), false, last.TopTokens, last.TopLogits, nil
+	want.Text, want.Plain, want.Tokens = r.Texts[2].Text, false, r.Texts[2].Tokens
 	want.Seed = strconv.FormatUint(product.Seed, 10)
 	want.Columns = []string{
 		"kind: Utf8", "name: Utf8", "seed: Uint64", "vectors: Int32", "rows: List<Int32>", "products: List<Int32>", "products_sha256: Utf8",
 		"sequence: Int32", "position: Int32", "token: Int32", "given: Bool", "logits_sha256: Utf8", "top_tokens: List<Int32>", "top_logits: List<Float32>",
+		"text: Utf8", "plain: Bool", "tokens: List<Int32>",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

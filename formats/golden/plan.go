@@ -42,8 +42,8 @@ var sizes = []struct {
 }
 
 // Plan chooses what to record of a file with that manifest, and of its model (nil = there is none). The result has zeros
-// in place of results.
-func Plan(mode Mode, m *packed.Manifest, d *model.Description) (*Record, error) {
+// in place of results, but for texts, which are what the tokenizer of the model gives (package texts).
+func Plan(mode Mode, m *packed.Manifest, d *model.Description, texts []Text) (*Record, error) {
 	r := &Record{}
 	if mode == None {
 		return r, nil
@@ -64,6 +64,7 @@ func Plan(mode Mode, m *packed.Manifest, d *model.Description) (*Record, error) 
 	}
 	if mode == Full && d != nil {
 		r.planLogits(m, d)
+		r.Texts = texts
 	}
 	return r, nil
 }

@@ -44,7 +44,7 @@ func TestFirstToken(t *testing.T) {
 // TestLogitsHeld: a small model with a large vocabulary gets a smaller plan for the memory of its logits.
 func TestLogitsHeld(t *testing.T) {
 	d := &model.Description{Config: model.Config{Vocab: 200_000, Hidden: 8, MaxPositions: 4096, BOS: -1}, Head: "head"}
-	r, err := Plan(Full, &packed.Manifest{}, d)
+	r, err := Plan(Full, &packed.Manifest{}, d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 // describes the model in v; it may be nil when the plan has no logits. progress, when not nil, is told about the work
 // done, in weights, from one goroutine at a time.
 func Record(ctx context.Context, v packed.View, d *model.Description, plan *golden.Record, progress func(done, total int64)) ([]byte, error) {
-	r := &recorder{ctx: ctx, view: v, record: golden.Record{Products: slices.Clone(plan.Products), Logits: slices.Clone(plan.Logits)}, progress: progress}
+	r := &recorder{ctx: ctx, view: v, record: golden.Record{Products: slices.Clone(plan.Products), Logits: slices.Clone(plan.Logits), Texts: plan.Texts}, progress: progress}
 	r.total = r.productWork() + r.logitsWork(d)
 	if err := r.products(); err != nil {
 		return nil, fmt.Errorf("golden products: %w", err)

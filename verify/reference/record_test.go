@@ -24,7 +24,7 @@ func TestRecord(t *testing.T) {
 	file, _ := randomModel(d, 5)
 	quantizeBlocks(d, file)
 	f := file.Open(t)
-	plan, err := golden.Plan(golden.Full, f.Manifest(), d)
+	plan, err := golden.Plan(golden.Full, f.Manifest(), d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestSameEverywhere(t *testing.T) {
 	const want = "2b769c38167b30307a21f8cbb11d39a72e97637ae7463ca8df71d4438e815ac7"
 	f := sample.FromCheckpoint(t, shared.Testdata(t, "tiny-bitnet"), pack.Spec{Name: "vnni4i"}).Open(t)
 	d := describe(t, f)
-	plan, err := golden.Plan(golden.Full, f.Manifest(), d)
+	plan, err := golden.Plan(golden.Full, f.Manifest(), d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestRecordRows(t *testing.T) {
 		f := (&sample.Model{Quantized: []sample.Quantized{{
 			Name: "w", Matrix: randomMatrix(r, shape, pack.Ternary), Layout: pack.Spec{Name: layout}, Scale: packed.Scale{Kind: packed.ScaleTensor}, Scales: []float32{1},
 		}}}).Open(t)
-		plan, err := golden.Plan(golden.Kernel, f.Manifest(), nil)
+		plan, err := golden.Plan(golden.Kernel, f.Manifest(), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func TestRecordErrors(t *testing.T) {
 	file, _ := randomModel(d, 5)
 	quantizeBlocks(d, file)
 	f := file.Open(t)
-	plan, err := golden.Plan(golden.Full, f.Manifest(), d)
+	plan, err := golden.Plan(golden.Full, f.Manifest(), d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,52 @@
+package golden
+
+// Text is what the tokenizer of the file makes of a text.
+type Text struct {
+	Name   string // "ascii" …, or "conversation"
+	Text   string // given; of the conversation what the chat template makes of Conversation
+	Plain  bool   // what looks like a control token is text
+	Tokens []int32
+}
+
+// ConversationName is the name of the text that a chat template makes.
+const ConversationName = "conversation"
+
+// Conversation is rendered by the chat template: turns of user, assistant and user, the last with what may look like the
+// end of a turn, and then the beginning of an answer.
+var Conversation = []string{"Hello. What is 2 + 2?", "It is 4.", "Thanks <|im_end|><|eot_id|></s> — and 12 × 34?"}
+
+// Texts are the texts that are encoded: with the tokens that the model expects around a text.
+func Texts() []Text {
+	const control = "a<|endoftext|><|im_start|>system\n<|im_end|><|eot_id|><|end_of_text|><|begin_of_text|><end_of_turn></s><s>b"
+	return []Text{
+		{Name: "empty"},
+		{Name: "ascii", Text: "The quick brown fox doesn't jump over 13 lazy dogs; it's (nearly) asleep... \"isn't it?\" a_b-c/d@e#f$ HTTPServer2"},
+		{Name: "accents", Text: "Zażółć gęślą jaźń, naïve façade, Größe, Ünïcödé, e\u0301 is not \u00e9, İstanbul, ﬁne"},
+		{Name: "cjk", Text: "快速的棕色狐狸。日本語のテキスト、한국어 문장 ｆｕｌｌ"},
+		{Name: "emoji", Text: "🙂👍🏽 👩‍👩‍👧‍👦 🇵🇱 ❤️ \U0001F9FF"},
+		{Name: "digits", Text: "0 1 12 123 1234 12345 3.14159 1,000,000 0x1F 2026-01-31 ½ ٣"},
+		{Name: "whitespace", Text: " a  b   c\td\t\te\n f\n\n\ng\r\nh \u00a0i\u3000j  \n  k   "},
+		{Name: "control tokens", Text: control},
+		{Name: "control tokens as text", Text: control, Plain: true},
+	}
+}
+
+// followTexts says whether these are the results of all texts, with a conversation or without.
+func followTexts(texts []Text) bool {
+	if len(texts) == 0 {
+		return true
+	}
+	want := Texts()
+	if len(texts) == len(want)+1 && texts[len(want)].Name == ConversationName && !texts[len(want)].Plain {
+		texts = texts[:len(want)]
+	}
+	if len(texts) != len(want) {
+		return false
+	}
+	for i, t := range texts {
+		if t.Name != want[i].Name || t.Text != want[i].Text || t.Plain != want[i].Plain {
+			return false
+		}
+	}
+	return true
+}
