@@ -51,6 +51,27 @@ func TestPoolDoesEveryPartOnce(t *testing.T) {
 	}
 }
 
+// slow is a task whose parts end long after they began.
+type slow struct{ done atomic.Int32 }
+
+func (s *slow) Do(from, to int) {
+	time.Sleep(2 * time.Millisecond)
+	s.done.Add(int32(to - from))
+}
+
+// TestPoolWaits: when Run returns, no worker is still at a part.
+func TestPoolWaits(t *testing.T) {
+	p := NewPool(4)
+	defer p.Close()
+	for n := 2; n < 20; n++ {
+		task := &slow{}
+		p.Run(n, 1, task)
+		if got := task.done.Load(); got != int32(n) {
+			t.Fatalf("%d of %d parts are done when Run returns", got, n)
+		}
+	}
+}
+
 // TestPoolWakes lets workers fall asleep between tasks, and in the moment when a task comes.
 func TestPoolWakes(t *testing.T) {
 	p := NewPool(2)
