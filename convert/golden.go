@@ -45,7 +45,7 @@ func recordGolden(ctx context.Context, jobs int, w *packed.Writer, d *model.Desc
 	}
 	b, err := reference.Record(goroutines.Limit(ctx, jobs), w, d, plan, func(done, total int64) {
 		if progress != nil {
-			progress("golden outputs", done, total)
+			progress(GoldenPhase, done, total)
 		}
 	})
 	if err != nil {

@@ -10,6 +10,9 @@ import (
 // golden outputs have been computed with, of another total. Calls come from several goroutines, one at a time.
 type Progress func(what string, done, total int64)
 
+// GoldenPhase is what Progress is told while golden outputs are computed, which is counted in weights instead of bytes.
+const GoldenPhase = "golden outputs"
+
 // counter adds up what is done.
 type counter struct {
 	report Progress

@@ -68,7 +68,7 @@ func (s *session) recordNow(mode golden.Mode) (*golden.Record, error) {
 	}
 	b, err := reference.Record(s.ctx, s.file, s.described, plan, func(done, total int64) {
 		if s.Progress != nil {
-			s.Progress("reference", done, total)
+			s.Progress(ReferencePhase, done, total)
 		}
 	})
 	if err != nil {

@@ -49,6 +49,10 @@ type Options struct {
 	Progress   func(what string, done, total int64)
 }
 
+// ReferencePhase is what Options.Progress is told while golden outputs that the file lacks are computed, which is counted in
+// weights; the phases that begin with the word logits are counted in checks, all others in bytes.
+const ReferencePhase = "reference"
+
 // Run verifies a packed file. What is wrong with the file is in the report; an error says that the verification itself
 // could not be carried out: the file or checkpoint cannot be read, ctx is done, an option makes no sense.
 //

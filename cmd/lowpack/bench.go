@@ -85,7 +85,7 @@ func runBench(c *cli.Context) error {
 			return usagef("%s: no such file, and no such word%s", name, hint)
 		}
 	}
-	p := newCounter(c.App.ErrWriter, "bench", "measurements")
+	p := newCounter(c.App.ErrWriter, "bench", things("measurements"))
 	o := bench.ModelOptions{Meter: benchMeter(c, p), Generate: c.Int("generate"), Peak: peakMemory}
 	for name, list := range map[string]*[]int{"prompt": &o.Prompts, "batch": &o.Batches, "context": &o.Contexts, "threads": &o.Threads} {
 		var err error

@@ -120,8 +120,8 @@ func runConvert(c *cli.Context) error {
 	if c.Bool("dry-run") {
 		return dryRun(c, plan)
 	}
-	for _, note := range plan.Notes {
-		fmt.Fprintln(c.App.ErrWriter, "note:", printable.Line(note))
+	for _, text := range plan.Notes {
+		note(c, text)
 	}
 	bar := newProgress(c.App.ErrWriter, "convert")
 	summary, err := plan.Run(c.Context, target, barOf(bar))
@@ -271,8 +271,8 @@ func dryRun(c *cli.Context, plan *convert.Plan) error {
 			strconv.FormatInt(r.BytesIn, 10), strconv.FormatInt(r.BytesOut, 10), fmt.Sprintf("%.2f", r.BitsPerWeight), relError, r.Note})
 	}
 	table(out, map[int]bool{6: true, 7: true, 8: true, 9: true}, rows)
-	for _, note := range plan.Notes {
-		fmt.Fprintln(out, "note:", printable.Line(note))
+	for _, text := range plan.Notes {
+		noteTo(out, text)
 	}
 	family := plan.Family
 	if family == "" {

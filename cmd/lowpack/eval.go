@@ -72,7 +72,7 @@ func runEval(c *cli.Context) error {
 			return fmt.Errorf("%w: %s and %s cut the text into different tokens: their predictions cannot be compared", pack.ErrUnsupported, c.Args().First(), path)
 		}
 	}
-	p := newCounter(c.App.ErrWriter, "eval", "tokens")
+	p := newCounter(c.App.ErrWriter, "eval", things("tokens"))
 	r, err := eval.Run(c.Context, m.Engine, against, m.ids, eval.Options{
 		Window: c.Int("window"), Stride: c.Int("stride"), Progress: func(done, total int) { p.set(int64(done), int64(total), "") },
 	})

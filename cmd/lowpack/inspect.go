@@ -183,7 +183,7 @@ func (v *inspection) print(w io.Writer, tensors bool) {
 	}
 	table(w, map[int]bool{3: true, 4: true, 5: true}, rows)
 	for _, n := range v.Notes {
-		fmt.Fprintf(w, "\nnote: %s\n", printable.Line(n))
+		noteTo(w, n)
 	}
 	if v.Example != "" {
 		fmt.Fprintf(w, "\nA conversation in this model's format:\n%s\n", indent(v.Example))

@@ -37,7 +37,7 @@ func packedOf(c *cli.Context, arg string) (string, error) {
 		return "", err
 	}
 	if _, err := os.Stat(target); err == nil {
-		fmt.Fprintln(c.App.ErrWriter, "note: running the packed file", target)
+		note(c, "running the packed file "+target)
 		return target, nil
 	}
 	return target, convertOnce(c, dir, target)
@@ -56,8 +56,8 @@ func convertOnce(c *cli.Context, dir, target string) error {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
-	for _, note := range plan.Notes {
-		fmt.Fprintln(c.App.ErrWriter, "note:", note)
+	for _, text := range plan.Notes {
+		note(c, text)
 	}
 	bar := newProgress(c.App.ErrWriter, "convert")
 	summary, err := plan.Run(c.Context, target, barOf(bar))

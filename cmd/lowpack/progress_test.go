@@ -1,26 +1,76 @@
 package main
 
 import (
-	"io"
+	"bytes"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
-// TestProgressLabel demands that a bar fits into its line.
-func TestProgressLabel(t *testing.T) {
-	p := newProgress(io.Discard, "convert")
-	at := "model.layers.17.self_attn.q_proj.weight"
+var busy = snapshot{what: "convert", unit: size, done: 123_456_789, total: 9_876_543_210, perSecond: 45_000_000, at: "model.layers.17.self_attn.q_proj.weight"}
+
+// TestProgressLine demands that a bar fits into its line, and leaves out first what matters least.
+func TestProgressLine(t *testing.T) {
 	for width := 1; width < 200; width++ {
-		label := p.label(123_456_789, 9_876_543_210, at, width)
-		if !strings.HasPrefix(label, "convert") {
-			t.Fatalf("%d columns: %q", width, label)
-		}
-		if n := utf8.RuneCountInString(label); label != "convert" && n+barColumns > width {
-			t.Errorf("%d columns: a label of %d: %q", width, n, label)
+		line := busy.line(width)
+		if n := utf8.RuneCountInString(line); line != "convert" && n > width {
+			t.Errorf("%d columns: a line of %d: %q", width, n, line)
 		}
 	}
-	if label := p.label(1, 2, at, 200); label != "convert 1 B of 2 B "+at {
-		t.Errorf("%q", label)
+	for _, c := range []struct {
+		width int
+		want  string
+	}{
+		{0, "convert    1%  123.5 MB of 9876.5 MB  45.0 MB/s  217 s left  model.layers.17.self_attn.q_proj.weight"},
+		{200, "convert    1%  ░░░░░░░░░░░░░░░░░░░░  123.5 MB of 9876.5 MB  45.0 MB/s  217 s left  model.layers.17.self_attn.q_proj.weight"},
+		{100, "convert    1%  ░░░░░░░░░░░░░░░░░░░░  123.5 MB of 9876.5 MB  45.0 MB/s  217 s left  …tn.q_proj.weight"},
+		{70, "convert    1%  123.5 MB of 9876.5 MB  45.0 MB/s  217 s left"},
+		{30, "convert    1%  217 s left"},
+		{12, "convert"},
+	} {
+		want := strings.ReplaceAll(c.want, "217 s", "4 min")
+		if line := busy.line(c.width); line != want {
+			t.Errorf("%d columns: %q, want %q", c.width, line, want)
+		}
+	}
+	slow := snapshot{what: "bench", unit: things("measurements"), done: 3, total: 12, perSecond: 0.5}
+	if line, want := slow.line(0), "bench   25%  3 measurements of 12 measurements  0.5 measurements/s  18 s left"; line != want {
+		t.Errorf("%q, want %q", line, want)
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for seconds, want := range map[float64]string{0.2: "0 s", 119: "119 s", 120: "2 min", 7199: "120 min", 7200: "2 h 0 min", 90000: "25 h 0 min", 1e9: "days"} {
+		if got := duration(seconds); got != want {
+			t.Errorf("%v: %q, want %q", seconds, got, want)
+		}
+	}
+}
+
+// TestProgressPlain demands a line every few seconds where nothing can be redrawn, with a rate of the phase alone: what a
+// resumed piece of work had already does not count.
+func TestProgressPlain(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out, "pull")
+	start := p.began
+	at := func(seconds float64, u unit, done, total int64) {
+		p.now = func() time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
+		p.setIn(u, done, total, "x")
+	}
+	at(0, size, 50_000_000, 100_000_000)
+	at(4.9, size, 55_000_000, 100_000_000)
+	at(5, size, 60_000_000, 100_000_000)
+	at(8, size, 80_000_000, 100_000_000)
+	at(10, size, 90_000_000, 100_000_000)
+	at(20, weightsDone, 0, 3_000_000)
+	at(30, weightsDone, 1_000_000, 3_000_000)
+	p.done()
+	want := "pull   60%  60.0 MB of 100.0 MB  2000.0 kB/s  20 s left  x\n" +
+		"pull   90%  90.0 MB of 100.0 MB  4000.0 kB/s  3 s left  x\n" +
+		"pull    0%  0.0 M weights of 3.0 M weights  x\n" +
+		"pull   33%  1.0 M weights of 3.0 M weights  0.1 M weights/s  20 s left  x\n"
+	if out.String() != want {
+		t.Errorf("%s\nwant\n%s", out.String(), want)
 	}
 }

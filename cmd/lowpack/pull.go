@@ -60,7 +60,7 @@ func pull(c *cli.Context, name hub.Name) (string, error) {
 		return "", err
 	}
 	if r.Renamed != "" {
-		fmt.Fprintf(c.App.ErrWriter, "note: %s is called %s now\n", name.ID(), r.Renamed)
+		note(c, fmt.Sprintf("%s is called %s now", name.ID(), r.Renamed))
 	}
 	return r.Dir, nil
 }

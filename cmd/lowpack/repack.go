@@ -114,7 +114,13 @@ func runMerge(c *cli.Context) error {
 
 // barOf lets a bar show the progress of package convert.
 func barOf(p *progress) convert.Progress {
-	return func(tensor string, done, total int64) { p.set(done, total, tensor) }
+	return func(tensor string, done, total int64) {
+		if tensor == convert.GoldenPhase {
+			p.setIn(weightsDone, done, total, tensor)
+			return
+		}
+		p.set(done, total, tensor)
+	}
 }
 
 // reportSummary ends a command that converted something.

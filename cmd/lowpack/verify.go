@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"io"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -70,7 +72,7 @@ func runVerify(c *cli.Context) error {
 	bar := newProgress(c.App.ErrWriter, "verify")
 	report, err := verify.Run(c.Context, path, verify.Options{
 		Level: verify.Level(c.String("level")), Source: source, Provenance: statement, Threads: c.Int("threads"),
-		Progress: func(what string, done, total int64) { bar.set(done, total, what) },
+		Progress: func(what string, done, total int64) { bar.setIn(verifyUnit(what), done, total, what) },
 	})
 	bar.done()
 	if err != nil {
@@ -84,12 +86,26 @@ func runVerify(c *cli.Context) error {
 	if c.Bool("json") {
 		err = printJSON(c.App.Writer, report)
 	} else {
-		err = report.Text(c.App.Writer)
+		var text bytes.Buffer
+		if err = report.Text(&text); err == nil {
+			err = paintReport(c.App.Writer, text.String())
+		}
 	}
 	if err == nil && !report.OK {
 		err = errReported
 	}
 	return err
+}
+
+// verifyUnit is what verification counts in a phase.
+func verifyUnit(phase string) unit {
+	switch {
+	case phase == verify.ReferencePhase:
+		return weightsDone
+	case strings.HasPrefix(phase, string(verify.Logits)):
+		return things("checks")
+	}
+	return size
 }
 
 // checkLevel refuses evidence that the level does not look at, and a level without its evidence.

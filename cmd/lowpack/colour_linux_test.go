@@ -1,0 +1,88 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/lowpack/lowpack/internal/shared"
+)
+
+// onTerminal runs something with a terminal as its output and returns what was written to it.
+func onTerminal(t *testing.T, do func(terminal *os.File)) string {
+	t.Helper()
+	terminal, shown := openTerminal(t)
+	do(terminal)
+	terminal.Close()
+	return shown()
+}
+
+// TestProgressTerminal demands that short work draws nothing, and that long work leaves a clean line.
+func TestProgressTerminal(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	draw := func(took time.Duration) string {
+		return onTerminal(t, func(terminal *os.File) {
+			p := newProgress(newScreen(terminal), "convert")
+			p.now = func() time.Time { return p.began.Add(took) }
+			p.set(1, 4, "tensor")
+			p.done()
+		})
+	}
+	if text := draw(drawAfter - time.Millisecond); text != "" {
+		t.Errorf("short work drew %q", text)
+	}
+	text := draw(drawAfter)
+	line := "convert   25%  █████░░░░░░░░░░░░░░░  1 B of 4 B  tensor"
+	if want := "\r" + line + "\r" + strings.Repeat(" ", utf8.RuneCountInString(line)) + "\r"; text != want {
+		t.Errorf("%q, want %q", text, want)
+	}
+	t.Setenv("TERM", "dumb")
+	if text := draw(drawAfter); text != "" {
+		t.Errorf("a dumb terminal got %q", text)
+	}
+}
+
+// TestColours demands styles on terminals that show them, and nowhere else.
+func TestColours(t *testing.T) {
+	good := filepath.Join(t.TempDir(), "good")
+	if o := command(t, "convert", shared.Testdata(t, "tiny-bitnet"), "--golden", "none", "-o", good); o.code != 0 {
+		t.Fatal(o.out)
+	}
+	for _, c := range []struct {
+		name, term, noColour string
+		coloured             bool
+	}{{"terminal", "xterm", "", true}, {"NO_COLOR", "xterm", "1", false}, {"dumb", "dumb", "", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("TERM", c.term)
+			t.Setenv("NO_COLOR", c.noColour)
+			for path, want := range map[string]string{good: "\x1b[32mPASS\x1b[0m  ", filepath.Join(t.TempDir(), "none"): ""} {
+				text := onTerminal(t, func(terminal *os.File) {
+					Main([]string{"lowpack", "verify", "--level", "file", path}, strings.NewReader(""), terminal, terminal)
+				})
+				if has := strings.Contains(text, want) && strings.Contains(text, "\x1b["); has != (c.coloured && want != "") {
+					t.Errorf("%q", text)
+				}
+			}
+			text := onTerminal(t, func(terminal *os.File) {
+				if err := paintReport(newScreen(terminal), "FAIL  evil\x1b[2J: 1 failed\nnote: \x1b[2Jx\n"); err != nil {
+					t.Error(err)
+				}
+			})
+			want := "FAIL  evil\\u001b[2J: 1 failed\r\nnote: \\u001b[2Jx\r\n"
+			if c.coloured {
+				want = "\x1b[31mFAIL\x1b[0m  evil\\u001b[2J: 1 failed\r\n\x1b[2mnote: \\u001b[2Jx\x1b[0m\r\n"
+			}
+			if text != want {
+				t.Errorf("%q, want %q", text, want)
+			}
+		})
+	}
+	var pipe strings.Builder
+	if err := paintReport(io.Writer(&pipe), "PASS  x\n"); err != nil || pipe.String() != "PASS  x\n" {
+		t.Errorf("a pipe got %q, %v", pipe.String(), err)
+	}
+}
