@@ -5,16 +5,23 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lowpack/lowpack/formats/sampling"
 	"github.com/lowpack/lowpack/internal/texts"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// checkTexts loads the tokenizer, the chat template and what generation_config.json says about the end of a text, as
-// lowpack run will. A broken tokenizer is refused: the packed file would pass its verification and not run. One of a kind
+// checkTexts loads the tokenizer, the chat template and generation_config.json, as lowpack run will. A broken tokenizer is refused: the packed file would pass its verification and not run. One of a kind
 // that this version does not support becomes a note, because the weights are as good as ever.
 func (p *Plan) checkTexts() error {
-	if p.model == nil || !p.hasTokenizer() {
+	if p.model == nil {
+		return nil
+	}
+	config, _ := p.source.File("generation_config.json")
+	if _, err := sampling.Parse(config); err != nil {
+		return err
+	}
+	if !p.hasTokenizer() {
 		return nil
 	}
 	t, err := tokenizer.Load(p.source.File)

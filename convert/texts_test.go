@@ -53,3 +53,33 @@ func TestTextsNoted(t *testing.T) {
 		}
 	}
 }
+
+// TestGenerationConfigRefused: so are settings of generation_config.json that have no meaning, with a tokenizer or without.
+func TestGenerationConfigRefused(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		class error
+		word  string
+	}{
+		{`{"do_sample": true, "temperature": -1}`, pack.ErrUnsupported, "temperature -1"},
+		{`{"do_sample": true, "top_p": 2}`, pack.ErrUnsupported, "top-p 2"},
+		{`{"do_sample": true, "top_k": -3}`, pack.ErrUnsupported, "top-k -3"},
+		{`{"do_sample": "yes"}`, pack.ErrCorrupt, "do_sample"},
+		{`{"temperature": "warm"}`, pack.ErrCorrupt, "temperature"},
+		{`{"temperature": NaN}`, pack.ErrCorrupt, "generation_config.json"},
+	} {
+		for _, tokenizer := range []bool{true, false} {
+			path := mini(t, "llama-3.2-1b", nil)
+			if !tokenizer {
+				if err := os.Remove(filepath.Join(path, "tokenizer.json")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			replaceFile(t, path, "generation_config.json", c.text)
+			_, err := NewPlan(t.Context(), path, plain(packed.Recipe{}))
+			if !errors.Is(err, c.class) || !strings.Contains(err.Error(), "generation_config.json: ") || !strings.Contains(err.Error(), c.word) {
+				t.Errorf("%s: %v", c.text, err)
+			}
+		}
+	}
+}
