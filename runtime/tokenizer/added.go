@@ -116,4 +116,4 @@ func wordAfter(s string, i int) bool {
 	return n > 0 && isWord(r)
 }
 
-func isWord(r rune) bool { return unicode.In(r, wordTables...) }
+func isWord(r rune) bool { return wholeWord().has(r) }

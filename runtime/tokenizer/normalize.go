@@ -87,7 +87,13 @@ func (t strip) normalize(s string) (string, error) {
 type lowercase struct{}
 
 func (lowercase) normalize(s string) (string, error) {
-	return strings.Map(unicode.ToLower, strings.ReplaceAll(s, "İ", "i̇")), nil
+	pairs := lower()
+	return strings.Map(func(r rune) rune {
+		if l, ok := pairs[r]; ok {
+			return l
+		}
+		return r
+	}, strings.ReplaceAll(s, "İ", "i̇")), nil
 }
 
 // finding divides a text into matches and what lies between them.

@@ -2,8 +2,6 @@ package tokenizer
 
 import (
 	"fmt"
-	"slices"
-	"unicode"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -89,27 +87,22 @@ func readSplitter(p *part) splitter {
 	case "Split":
 		return divider{p.finding("pattern"), p.behavior(), p.flag("invert", false)}
 	case "Digits":
-		return divider{find: classPattern("Digits", tableSet(unicode.N), !p.flag("individual_digits", false)), behavior: isolated}
+		return divider{find: classPattern("Digits", recordedSet(numberClass), !p.flag("individual_digits", false)), behavior: isolated}
 	case "Punctuation":
-		return divider{find: classPattern("Punctuation", punctuationSet(), false), behavior: p.behavior()}
+		return divider{find: classPattern("Punctuation", recordedSet(punctuationClass), false), behavior: p.behavior()}
 	case "Whitespace":
-		words, err := compile(`\w+|[^\w\s]+`)
+		words, err := compile(`[\w\x{200C}\x{200D}]+|[^\w\s\x{200C}\x{200D}]+`) // its \w has the joiners
 		if err != nil {
 			panic(err) // a constant
 		}
 		return divider{words, removed, true}
 	case "WhitespaceSplit":
-		return divider{find: classPattern("WhitespaceSplit", spaceSet(), false), behavior: removed}
+		return divider{find: classPattern("WhitespaceSplit", recordedSet(spaceClass), false), behavior: removed}
 	case "Metaspace":
 		return readMetaspace(p)
 	}
 	p.unknown("ByteLevel, Split, Digits, Punctuation, Whitespace, WhitespaceSplit, Metaspace and Sequence")
 	return nil
-}
-
-// punctuationSet is what counts as punctuation: the ASCII symbols too.
-func punctuationSet() runeSet {
-	return slices.Concat(tableSet(unicode.P), runeSet{{'!', '/'}, {':', '@'}, {'[', '`'}, {'{', '~'}})
 }
 
 func (p *part) behavior() behavior {

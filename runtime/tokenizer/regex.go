@@ -272,17 +272,17 @@ func (p *regexParser) escape() (runeSet, error) {
 	p.pos++
 	switch c {
 	case 's':
-		return spaceSet(), nil
+		return recordedSet(spaceClass), nil
 	case 'S':
-		return spaceSet().not(), nil
+		return recordedSet(spaceClass).not(), nil
 	case 'd':
-		return digitSet(), nil
+		return recordedSet(digitClass), nil
 	case 'D':
-		return digitSet().not(), nil
+		return recordedSet(digitClass).not(), nil
 	case 'w':
-		return wordSet(), nil
+		return recordedSet(wordClass), nil
 	case 'W':
-		return wordSet().not(), nil
+		return recordedSet(wordClass).not(), nil
 	case 'p', 'P':
 		return p.property(c == 'P')
 	case 'x', 'u':
