@@ -175,7 +175,7 @@ func checkTernary(t *testing.T, f *packed.File, golden string) {
 	}
 }
 
-// checkKept compares kept tensors with those of the checkpoint.
+// checkKept compares passthrough tensors with those of the checkpoint.
 func checkKept(t *testing.T, f *packed.File, path string, want int) {
 	t.Helper()
 	c, err := checkpoint.Open(path)

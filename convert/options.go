@@ -24,7 +24,7 @@ type Options struct {
 	Report bool // collect what Plan.Report tells, at the cost of counting codes and measuring errors
 }
 
-// Values of Recipe.Quant that are no quantizer, and of Recipe.Head. Those of Recipe.Golden are golden.Mode.
+// Values of Recipe.Quant that are not a quantizer, and of Recipe.Head. Those of Recipe.Golden are golden.Mode.
 const (
 	QuantAuto = "auto" // what the checkpoint declares, or what its values are already
 	QuantNone = "none" // floats stay floats

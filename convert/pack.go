@@ -24,7 +24,7 @@ type packing struct {
 	whole   bool    // all codes are in memory at once
 	blocks  blocks
 
-	crew   *crew
+	pool   *workerPool
 	fill   fillFunc
 	wrote  func(rows int) // is told about rows that are done
 	finish func() error   // is called when all are written
@@ -104,8 +104,8 @@ func (t *packing) wholeBytes() int {
 }
 
 // begin opens the tensor in the file. matrix is the memory of a tensor that is whole.
-func (t *packing) begin(c *crew, matrix []byte) (err error) {
-	t.crew, t.codes = c, packed.NewCodesHash(t.alpha.Name, t.shape)
+func (t *packing) begin(c *workerPool, matrix []byte) (err error) {
+	t.pool, t.codes = c, packed.NewCodesHash(t.alpha.Name, t.shape)
 	t.ready = make([]*slot, t.blocks.count())
 	if t.whole {
 		n := t.shape.M * t.shape.K
@@ -154,7 +154,7 @@ func (t *packing) write(s *slot, i int) error {
 		i, s := t.next, t.ready[t.next]
 		t.mu.Unlock()
 		err := t.writeBlock(s, i)
-		t.crew.giveBack(s)
+		t.pool.giveBack(s)
 		t.mu.Lock()
 		if err != nil {
 			return err

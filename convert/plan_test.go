@@ -131,7 +131,7 @@ func TestRefusals(t *testing.T) {
 		{"packed codes quantized anew", "bitnet-2b4t", packed.Recipe{Quant: "absmean"}, nil, pack.ErrUnsupported, []string{qProj, "--quant auto"}},
 		{"packed codes kept", "bitnet-2b4t", packed.Recipe{Quant: "none"}, nil, pack.ErrUnsupported, []string{qProj}},
 		{"floats made ternary", "llama-3.2-1b", packed.Recipe{Quant: "absmean"}, nil, pack.ErrUnsupported, []string{qProj, "--allow-lossy", "relative error 0."}},
-		{"masters made ternary per row", "bitnet-2b4t-bf16", packed.Recipe{Quant: "absmean", Scale: "row"}, nil, pack.ErrUnsupported, []string{qProj, "--allow-lossy"}},
+		{"master weights made ternary per row", "bitnet-2b4t-bf16", packed.Recipe{Quant: "absmean", Scale: "row"}, nil, pack.ErrUnsupported, []string{qProj, "--allow-lossy"}},
 		{"floats that are not ternary", "llama-3.2-1b", packed.Recipe{Quant: "ternary-values"}, nil, pack.ErrUnsupported, []string{qProj, "magnitudes"}},
 		{"layout without the alphabet", "llama-3.2-1b", packed.Recipe{Quant: "int8", Layout: "i1"}, nil, pack.ErrUnsupported, []string{qProj, "i1", "int8"}},
 		{"unknown quantizer", "bitnet-2b4t", packed.Recipe{Quant: "magic"}, nil, pack.ErrUnsupported, []string{"magic", "absmean"}},
@@ -175,7 +175,7 @@ func rules(p *Plan) map[string]int {
 	return n
 }
 
-// TestDecisions holds plans of all kinds of checkpoints against what is expected: 14 linears in 2 layers.
+// TestDecisions holds plans of all kinds of checkpoints against what is expected: 14 linear layers in 2 layers.
 func TestDecisions(t *testing.T) {
 	for _, c := range []struct {
 		what, like string
@@ -185,11 +185,11 @@ func TestDecisions(t *testing.T) {
 	}{
 		{"packed", "bitnet-2b4t", "", packed.Recipe{}, map[string]int{"import-u8 ternary tensor vnni4i": 14}},
 		{"packed that divides", "llama3-8b", "", packed.Recipe{Layout: "i1"}, map[string]int{"import-u8 ternary tensor i1": 14}},
-		{"masters", "bitnet-2b4t-bf16", "", packed.Recipe{}, map[string]int{"absmean ternary tensor vnni4i": 14}},
-		{"masters of a family that is always ternary", "bitnet-large", "", packed.Recipe{}, map[string]int{"absmean ternary tensor vnni4i": 14}},
-		{"masters kept", "bitnet-2b4t-bf16", "", packed.Recipe{Quant: "none"}, map[string]int{}},
-		{"masters, lossy per row", "bitnet-2b4t-bf16", "", packed.Recipe{Quant: "absmean", Scale: "row", AllowLossy: true}, map[string]int{"absmean ternary row vnni4i": 14}},
-		{"masters, lossy per group", "bitnet-2b4t-bf16", "", packed.Recipe{Quant: "absmean", Scale: "group:16", AllowLossy: true}, map[string]int{"absmean ternary group:16 vnni4i": 14}},
+		{"master weights", "bitnet-2b4t-bf16", "", packed.Recipe{}, map[string]int{"absmean ternary tensor vnni4i": 14}},
+		{"master weights of a family that is always ternary", "bitnet-large", "", packed.Recipe{}, map[string]int{"absmean ternary tensor vnni4i": 14}},
+		{"master weights kept", "bitnet-2b4t-bf16", "", packed.Recipe{Quant: "none"}, map[string]int{}},
+		{"master weights, lossy per row", "bitnet-2b4t-bf16", "", packed.Recipe{Quant: "absmean", Scale: "row", AllowLossy: true}, map[string]int{"absmean ternary row vnni4i": 14}},
+		{"master weights, lossy per group", "bitnet-2b4t-bf16", "", packed.Recipe{Quant: "absmean", Scale: "group:16", AllowLossy: true}, map[string]int{"absmean ternary group:16 vnni4i": 14}},
 		{"ternary values", "trilm-99m", "", packed.Recipe{}, map[string]int{"ternary-values ternary tensor vnni4i": 14}},
 		{"ternary values per shard", "trilm-99m", synth.TernaryShards, packed.Recipe{}, map[string]int{"ternary-values ternary row vnni4i": 14}},
 		{"signs", "paretoq-125m-1bit", "", packed.Recipe{}, map[string]int{"sign-values int1 row vnni4i": 14}},

@@ -26,7 +26,7 @@ type RepackOptions struct {
 	fs atomicfile.FS // nil: that of the operating system
 }
 
-// Repack writes the packed file source to target with all tensors in another layout. Codes, scales, kept tensors and
+// Repack writes the packed file source to target with all tensors in another layout. Codes, scales, passthrough tensors and
 // golden outputs are the same; digests of the source prove it, and a source that does not match them is refused. The
 // bytes are those that a conversion of the checkpoint to that layout gives.
 func Repack(ctx context.Context, source, target string, o RepackOptions, progress Progress) (*Summary, error) {
@@ -135,7 +135,7 @@ func (r *repack) repackAll(ctx context.Context) error {
 		return err
 	}
 	defer m.close()
-	c := newCrew(r.jobs, m.slots)
+	c := newWorkerPool(r.jobs, m.slots)
 	return c.run(ctx, r.copyAll, func(ctx context.Context) error {
 		for _, p := range list {
 			if err := p.run(ctx, c, m); err != nil {
@@ -171,7 +171,7 @@ func (r *repack) newRepacking(e *packed.Entry) (*repacking, error) {
 }
 
 // run hands all blocks out and waits until they are written.
-func (p *repacking) run(ctx context.Context, c *crew, m *memory) error {
+func (p *repacking) run(ctx context.Context, c *workerPool, m *memory) error {
 	matrix := <-m.matrix
 	defer func() { m.matrix <- matrix }()
 	if err := p.t.begin(c, matrix); err != nil {

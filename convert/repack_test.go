@@ -147,7 +147,7 @@ func TestRepackTargets(t *testing.T) {
 	at.untouched(t, fmt.Sprint("cancelled after ", calls, " calls"))
 }
 
-// TestRepackScales: a scale that is no number is refused, also where every digest is right.
+// TestRepackScales: a scale that is not a number is refused, also where every digest is right.
 func TestRepackScales(t *testing.T) {
 	from, forged := converted(t, mini(t, "bitnet-2b4t", nil), packed.Recipe{Golden: "none"}), filepath.Join(t.TempDir(), "forged.safetensors")
 	f, err := packed.Open(from)

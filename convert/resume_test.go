@@ -236,7 +236,7 @@ func TestResumeSkips(t *testing.T) {
 	o := plain(packed.Recipe{})
 	o.Resume, o.Jobs = true, 1
 	count := func(at place) int64 {
-		var n atomic.Int64 // quantized and kept tensors are read at the same time
+		var n atomic.Int64 // quantized and passthrough tensors are read at the same time
 		p := newPlan(t, path, o)
 		p.read = func(x checkpoint.Tensor, b []byte, off int64) error {
 			n.Add(int64(len(b)))

@@ -85,7 +85,7 @@ type run struct {
 	packings map[*step]*packing
 	base     map[string]int64 // of each source file: the bytes of those before it
 	memory   *memory
-	crew     *crew
+	pool     *workerPool
 }
 
 func (p *Plan) newRun(target string, progress Progress) (*run, error) {
@@ -150,7 +150,7 @@ func (p *Plan) bytesIn() (n int64) {
 }
 
 // convert carries out the steps of the share. There is one reading of each source file: readers bring chunks of it in
-// order, and a crew makes of them what they are needed for.
+// order, and a pool makes of them what they are needed for.
 func (r *run) convert(ctx context.Context) error {
 	if err := r.embed(); err != nil {
 		return err
@@ -163,8 +163,8 @@ func (r *run) convert(ctx context.Context) error {
 		return err
 	}
 	defer r.memory.close()
-	r.crew = newCrew(r.o.Jobs, r.memory.slots)
-	return r.crew.run(ctx, r.streams()...)
+	r.pool = newWorkerPool(r.o.Jobs, r.memory.slots)
+	return r.pool.run(ctx, r.streams()...)
 }
 
 // embed writes the small files of the checkpoint.

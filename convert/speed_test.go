@@ -15,7 +15,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// BenchmarkConvert measures a conversion end to end, golden outputs apart: a slice of the 2B model, masters in BF16, from
+// BenchmarkConvert measures a conversion end to end, golden outputs apart: a slice of the 2B model, master weights in BF16, from
 // a warm page cache to a file, in GB/s of input. LOWPACK_BENCH_DIR names a directory for both (a tmpfs leaves the disk
 // out).
 func BenchmarkConvert(b *testing.B) {
@@ -57,7 +57,7 @@ func BenchmarkConvert(b *testing.B) {
 	b.ReportMetric(float64(c.Bytes())/1e9/best.Seconds(), "GB/s(best)")
 }
 
-// BenchmarkBlock measures what one core does with blocks of BF16 masters, as the pipeline cuts them, in GB/s of input: pass
+// BenchmarkBlock measures what one core does with blocks of BF16 master weights, as the pipeline cuts them, in GB/s of input: pass
 // 1 of absmean, pass 2, packing as vnni4i, and all of that. "read" is the ceiling: the same blocks read from the page cache.
 func BenchmarkBlock(b *testing.B) {
 	s := pack.Shape{M: 1 << 12, K: 2560}

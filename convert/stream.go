@@ -26,7 +26,7 @@ type stream struct {
 	*run
 	file   *io.SectionReader
 	source *packed.Source
-	chain  chain
+	hashes hashStream
 	flow   chan *chunk // memory for what does not stay
 	queue  chan reading
 }
@@ -82,7 +82,7 @@ func (r *run) readFile(ctx context.Context, name string, flow chan *chunk) error
 		}
 	}
 	if slices.Contains(r.todo.sources, name) {
-		s.chain = chain{hash: sha256.New(), left: s.source.Size, end: s.digested}
+		s.hashes = hashStream{hash: sha256.New(), left: s.source.Size, end: s.digested}
 	} else if len(steps) == 0 {
 		return nil
 	}
@@ -90,8 +90,8 @@ func (r *run) readFile(ctx context.Context, name string, flow chan *chunk) error
 	if s.file, err = r.source.OpenSource(name); err != nil {
 		return err
 	}
-	s.crew.openChain()
-	defer s.crew.closeChain()
+	s.pool.openHash()
+	defer s.pool.closeHash()
 	s.queue = make(chan reading, readAhead)
 	begun := make(chan error, 1)
 	go func() {
@@ -110,7 +110,7 @@ func (s *stream) handOver() (first error) {
 		}
 		if err != nil && first == nil {
 			first = err
-			s.crew.fail(x.at, err)
+			s.pool.fail(x.at, err)
 		}
 	}
 	return first
@@ -151,7 +151,7 @@ func (s *stream) read(ctx context.Context, steps []*step) error {
 	if err := s.skip(ctx, at, s.source.Size); err != nil {
 		return err
 	}
-	if s.chain.hash != nil && s.source.Size == 0 {
+	if s.hashes.hash != nil && s.source.Size == 0 {
 		return s.begin(ctx, s.base[s.source.Name], nothing, s.digested)
 	}
 	return nil
@@ -159,7 +159,7 @@ func (s *stream) read(ctx context.Context, steps []*step) error {
 
 // skip reads bytes [from, to) of the file for its digest.
 func (s *stream) skip(ctx context.Context, from, to int64) error {
-	if s.chain.hash == nil {
+	if s.hashes.hash == nil {
 		return nil
 	}
 	chunk := int64(s.limits.chunk)
@@ -196,30 +196,30 @@ func (s *stream) readGap(data []byte, off int64) error {
 func (s *stream) tensor(ctx context.Context, t checkpoint.Tensor, steps []*step) error {
 	unit := int64(s.limits.chunk)
 	var users []user
-	var codings []*coding
+	var jobs []*quantizeJob
 	for _, x := range steps {
 		if x.entry == nil {
 			continue
 		}
-		c, err := s.newCoding(x)
+		c, err := s.newQuantizeJob(x)
 		if err != nil {
 			return err
 		}
 		if c.rows > 0 {
 			unit = int64(c.rows * c.in.row)
 		}
-		users, codings = append(users, c), append(codings, c)
+		users, jobs = append(users, c), append(jobs, c)
 	}
 	for _, x := range steps {
 		if x.entry == nil {
-			k, err := s.newKeeping(x, unit)
+			k, err := s.newCopyJob(x, unit)
 			if err != nil {
 				return err
 			}
 			users = append(users, k)
 		}
 	}
-	memory := s.settle(codings)
+	memory := s.settle(jobs)
 	defer memory.end()
 	for i := 0; int64(i)*unit < t.Size; i++ {
 		c, err := s.chunk(ctx, memory)
@@ -247,13 +247,13 @@ func (s *stream) tensor(ctx context.Context, t checkpoint.Tensor, steps []*step)
 }
 
 // settle lets a tensor stay in memory, if codes are made of it that ask for that and if there is room.
-func (s *stream) settle(codings []*coding) (l *lease) {
-	for _, c := range codings {
+func (s *stream) settle(jobs []*quantizeJob) (l *lease) {
+	for _, c := range jobs {
 		if l == nil && c.lasts() {
 			l = s.memory.lease(c.chunkCount())
 		}
 	}
-	for _, c := range codings {
+	for _, c := range jobs {
 		c.settle(l != nil)
 	}
 	return l
@@ -282,8 +282,8 @@ func (s *stream) pass(c *chunk, users []user, i int) {
 	for _, u := range users {
 		u.take(c, i)
 	}
-	if s.chain.hash != nil || c.also != nil {
-		s.crew.addChunk(&s.chain, c)
+	if s.hashes.hash != nil || c.also != nil {
+		s.pool.addChunk(&s.hashes, c)
 	} else {
 		c.release()
 	}
@@ -291,7 +291,7 @@ func (s *stream) pass(c *chunk, users []user, i int) {
 
 // digested notes the digest of the file.
 func (s *stream) digested() error {
-	s.source.SHA256 = hex.EncodeToString(s.chain.hash.Sum(nil))
+	s.source.SHA256 = hex.EncodeToString(s.hashes.hash.Sum(nil))
 	if s.journal == nil {
 		return nil
 	}

@@ -79,13 +79,13 @@ func Unpack(ctx context.Context, source, dir string, o UnpackOptions, progress P
 
 // unpack is the state of one Unpack.
 type unpack struct {
-	in      *packed.File
-	model   *model.Description // nil for weights alone
-	form    Form
-	masters bool // floats are written such that absmean makes codes and scales of them
-	jobs    int
-	memory  *offheap.Buffer // for the codes of one tensor
-	count   *counter
+	in            *packed.File
+	model         *model.Description // nil for weights alone
+	form          Form
+	masterWeights bool // floats are written such that absmean makes codes and scales of them
+	jobs          int
+	memory        *offheap.Buffer // for the codes of one tensor
+	count         *counter
 
 	files   map[string][]byte
 	tensors []safetensors.TensorInfo // in file order

@@ -45,11 +45,11 @@ func (u *unpack) planFiles() (err error) {
 
 // declare rewrites quantization_config, where the form of the weights is another one than it says:
 //   - packed codes: scales multiply (autobitlinear), whatever they did before;
-//   - floats of a model that is declared to be used with absmean: nothing changes, the floats are made masters;
+//   - floats of a model that is declared to be used with absmean: nothing changes, the floats become master weights;
 //   - other floats: nothing is declared, so that nobody takes them for codes or quantizes them again.
 func (u *unpack) declare(config []byte) (declared []byte, err error) {
-	u.masters = u.form != FormU8 && u.model.Quant.Declared == model.AbsMean && u.allAbsmean()
-	if u.masters {
+	u.masterWeights = u.form != FormU8 && u.model.Quant.Declared == model.AbsMean && u.allAbsmean()
+	if u.masterWeights {
 		return config, nil
 	}
 	var all, quant map[string]json.RawMessage

@@ -61,7 +61,7 @@ func (u *unpack) writeFloats(ctx context.Context, e *packed.Entry, d safetensors
 	if err != nil {
 		return err
 	}
-	if u.masters && e.Scale.Kind == packed.ScaleTensor && e.Quantizer == "absmean" {
+	if u.masterWeights && e.Scale.Kind == packed.ScaleTensor && e.Quantizer == "absmean" {
 		scales = []float32{masterScale(m, scales[0])}
 	}
 	perRow := len(scales) / m.M // 0: one scale for all

@@ -24,15 +24,15 @@ import (
 func TestUnpack(t *testing.T) {
 	shards := func(o *synth.Options) { o.Weights = synth.TernaryShards }
 	for _, c := range []struct {
-		path    string
-		recipe  packed.Recipe
-		u8      bool // the form is possible
-		masters bool // floats are masters: their scale is a mean, and not exact even from F32
+		path          string
+		recipe        packed.Recipe
+		u8            bool // the form is possible
+		masterWeights bool // floats are master weights: their scale is a mean, and not exact even from F32
 	}{
-		{path: shared.Testdata(t, "tiny-bitnet"), masters: true, u8: true},
+		{path: shared.Testdata(t, "tiny-bitnet"), masterWeights: true, u8: true},
 		{path: shared.Testdata(t, "tiny-bitnet-packed"), u8: true},
 		{path: mini(t, "llama3-8b", nil), u8: true},
-		{path: mini(t, "bitnet-large", nil), masters: true, u8: true},
+		{path: mini(t, "bitnet-large", nil), masterWeights: true, u8: true},
 		{path: mini(t, "trilm-99m", nil), u8: true},
 		{path: mini(t, "trilm-99m", nil), recipe: packed.Recipe{Head: "int8"}, u8: true},
 		{path: mini(t, "trilm-190m", shards)},
@@ -69,7 +69,7 @@ func TestUnpack(t *testing.T) {
 			}
 			second := convertTo(t, dir, plain(packed.Recipe{Head: c.recipe.Head}))
 			tolerance := 0.0
-			if form == FormBF16 || c.masters && form == FormF32 {
+			if form == FormBF16 || c.masterWeights && form == FormF32 {
 				tolerance = 0x1p-8
 			}
 			sameWeights(t, name, first, second, tolerance)

@@ -45,7 +45,7 @@ func (s *levelSet) scaleNear(guess float32, alphabet []int8) (scale float32, ok 
 
 // scales are the smallest and the largest float32 s for which code·s rounds to v, for code and v > 0.
 func (d DType) scales(v, code float32) (lo, hi float32) {
-	below, above, even := d.neighbours(v)
+	below, above, even := d.adjacent(v)
 	from, to, c := (below+float64(v))/2, (float64(v)+above)/2, float64(code)
 	// Ends are exact, and so are products of a float32 and a code in float64; ties go to even values.
 	inside := func(s float32) bool {

@@ -77,7 +77,7 @@ func TestLattice(t *testing.T) {
 }
 
 // TestLatticeRefuses every row with a weight that is one unit off, unless another scale gives all of it back; and names what is
-// wrong with rows that are no lattice.
+// wrong with rows that are not a lattice.
 func TestLatticeRefuses(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	refused := 0

@@ -85,9 +85,9 @@ func (d DType) fromPattern(p uint32) float32 {
 	return math.Float32frombits(p)
 }
 
-// neighbours of a value v > 0 of the type: the next smaller and the next larger one, and whether the pattern of v is even,
+// adjacent of a value v > 0 of the type: the next smaller and the next larger one, and whether the pattern of v is even,
 // so that ties round to it. Above the largest finite value lies what would follow if exponents went on.
-func (d DType) neighbours(v float32) (below, above float64, even bool) {
+func (d DType) adjacent(v float32) (below, above float64, even bool) {
 	var p uint32
 	switch d {
 	case BF16:

@@ -55,10 +55,10 @@ func TestTinyBitnet(t *testing.T) {
 	if len(golden.Ternary) != 42 {
 		t.Fatalf("%d ternary tensors, want 42", len(golden.Ternary))
 	}
-	masters, _ := readModel(t, shared.Testdata(t, "tiny-bitnet/model.safetensors"))
+	masterWeights, _ := readModel(t, shared.Testdata(t, "tiny-bitnet/model.safetensors"))
 	packed, _ := readModel(t, shared.Testdata(t, "tiny-bitnet-packed/model.safetensors"))
 	for name, want := range golden.Ternary {
-		dtype, shape, data := masters(name)
+		dtype, shape, data := masterWeights(name)
 		s := pack.Shape{M: shape[0], K: shape[1]}
 		q, codes := run(t, Job{Rule: "absmean", DType: DType(dtype), Shape: s, Stats: true}, data)
 		if got, s := q.Scales()[0], 1/float32(want.Scale); got != 1/s {

@@ -158,7 +158,7 @@ func (q *Quantizer) Fix() error {
 	return nil
 }
 
-// fit asks the rule for a scale and refuses one that is no finite number.
+// fit asks the rule for a scale and refuses one that is not finite.
 func (q *Quantizer) fit(s stat, row int) (unit, error) {
 	scale, a := q.rule.fit(s)
 	if math.IsInf(float64(scale), 0) {
@@ -233,7 +233,7 @@ func (q *Quantizer) note(m int, codes []int8, src []byte, scale float32) {
 func (q *Quantizer) eachRow(row int, src []byte, do func(m int, src []byte) error) error {
 	n := q.job.Shape.K * q.job.DType.Size()
 	if row < 0 || len(src)%n != 0 || row+len(src)/n > q.job.Shape.M {
-		return fmt.Errorf("quantizer %s: %d bytes from row %d on are no whole rows of %s %v", q.rule.Name, len(src), row, q.job.DType, q.job.Shape)
+		return fmt.Errorf("quantizer %s: %d bytes from row %d on are not whole rows of %s %v", q.rule.Name, len(src), row, q.job.DType, q.job.Shape)
 	}
 	for ; len(src) > 0; row, src = row+1, src[n:] {
 		if err := do(row, src[:n]); err != nil {

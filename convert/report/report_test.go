@@ -16,7 +16,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// sample is a report of the shape of a real one: quantized and kept tensors, several alphabets, awkward names.
+// sample is a report of the shape of a real one: quantized and passthrough tensors, several alphabets, awkward names.
 func sample() *Report {
 	r := &Report{Tool: "lowpack 0.1.0", Source: "bitnet <2B>", File: "model.safetensors", Recipe: "--layout vnni4i --head int8"}
 	for layer := range 30 {

@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/internal/mmap"
 )
 
-// crew is the goroutines that compute in a run. Others feed it: they read source files in order, and wait for disks and
-// memory. Whoever of the crew is free takes what is most urgent:
+// workerPool is the goroutines that compute in a run. Feeders give it work: they read source files in order, and wait for disks and
+// memory. An idle worker takes the task of highest priority:
 //
 //  1. the digest of a source file, which cannot be divided, or of two at once;
 //  2. what has just been read, while it is in the cache;
@@ -18,14 +18,14 @@ import (
 //  4. the digest of one file while others are read too, whose next chunk could be digested in the same time.
 //
 // No task waits for another one.
-type crew struct {
+type workerPool struct {
 	jobs int
 
 	mu        sync.Mutex
 	wake      sync.Cond
-	chains    []*chain // with bytes to digest, and nobody at it
-	digesting int      // goroutines
-	open      int      // chains of files that are being read
+	hashes    []*hashStream // with bytes to digest, which no worker digests now
+	digesting int           // goroutines
+	open      int           // hashes of files that are being read
 	fresh     []task
 	blocks    []blockTask
 	slots     []*slot // that are free
@@ -36,20 +36,20 @@ type crew struct {
 	err       error
 }
 
-// task is work on bytes of the source; those of the first one in the files, of several that fail, tell the error.
+// task is work on bytes of the source; if several fail, the one whose bytes come first in the files gives the error.
 type task struct {
 	at int64
 	do func() error
 }
 
-// blockTask needs a slot, and sees to it that the slot is given back.
+// blockTask needs a slot, and must give the slot back.
 type blockTask struct {
 	at int64
 	do func(*slot) error
 }
 
-func newCrew(jobs int, slots []*slot) *crew {
-	c := &crew{jobs: jobs, slots: slots}
+func newWorkerPool(jobs int, slots []*slot) *workerPool {
+	c := &workerPool{jobs: jobs, slots: slots}
 	c.wake.L = &c.mu
 	return c
 }
@@ -58,7 +58,7 @@ func newCrew(jobs int, slots []*slot) *crew {
 type feeder func(ctx context.Context) error
 
 // run works on what the feeders bring, until all is done, something fails or the context ends.
-func (c *crew) run(ctx context.Context, feeders ...feeder) error {
+func (c *workerPool) run(ctx context.Context, feeders ...feeder) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(inner, c.end)()
@@ -93,7 +93,7 @@ func (c *crew) run(ctx context.Context, feeders ...feeder) error {
 }
 
 // end makes everybody stop.
-func (c *crew) end() {
+func (c *workerPool) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
@@ -102,7 +102,7 @@ func (c *crew) end() {
 
 // fail ends the run with an error. Tasks that are running come to their end; as tasks of a kind are begun in the order of
 // the files, the first fault of a tensor is reported, whatever the number of goroutines.
-func (c *crew) fail(at int64, err error) {
+func (c *workerPool) fail(at int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil && !c.ended || c.err != nil && at < c.failedAt {
@@ -113,13 +113,13 @@ func (c *crew) fail(at int64, err error) {
 }
 
 // next waits for work; nil says that there is none any more.
-func (c *crew) next() func() {
+func (c *workerPool) next() func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for !c.ended {
-		digest := len(c.chains) > 0 && c.digesting < max(1, c.jobs/2)
+		digest := len(c.hashes) > 0 && c.digesting < max(1, c.jobs/2)
 		switch {
-		case digest && len(c.chains) >= min(2, c.open):
+		case digest && len(c.hashes) >= min(2, c.open):
 			return c.digest()
 		case len(c.fresh) > 0:
 			t := c.fresh[0]
@@ -141,7 +141,7 @@ func (c *crew) next() func() {
 }
 
 // begin counts a task until it is done.
-func (c *crew) begin(at int64, do func() error) func() {
+func (c *workerPool) begin(at int64, do func() error) func() {
 	c.running++
 	return func() {
 		if err := mmap.Guard(do); err != nil {
@@ -156,7 +156,7 @@ func (c *crew) begin(at int64, do func() error) func() {
 }
 
 // add takes a task on what has just been read.
-func (c *crew) add(at int64, do func() error) {
+func (c *workerPool) add(at int64, do func() error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fresh = append(c.fresh, task{at, do})
@@ -164,7 +164,7 @@ func (c *crew) add(at int64, do func() error) {
 }
 
 // addBlock takes a task on a block.
-func (c *crew) addBlock(at int64, do func(*slot) error) {
+func (c *workerPool) addBlock(at int64, do func(*slot) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.blocks = append(c.blocks, blockTask{at, do})
@@ -172,7 +172,7 @@ func (c *crew) addBlock(at int64, do func(*slot) error) {
 }
 
 // giveBack makes a slot free.
-func (c *crew) giveBack(s *slot) {
+func (c *workerPool) giveBack(s *slot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.slots = append(c.slots, s)

@@ -27,8 +27,8 @@ func (c *chunk) release() {
 	}
 }
 
-// chain digests what is read of a source file, in order: the file, and with it each tensor that is kept.
-type chain struct {
+// hashStream digests what is read of a source file, in order: the file, and with it each tensor that is kept.
+type hashStream struct {
 	hash    hash.Hash // nil: nobody asks for that of the file
 	left    int64     // bytes of the file that are not digested
 	end     func() error
@@ -36,11 +36,11 @@ type chain struct {
 	busy    bool
 }
 
-// openChain tells that chunks of a file will come; closeChain, that no more will.
-func (c *crew) openChain()  { c.countChains(1) }
-func (c *crew) closeChain() { c.countChains(-1) }
+// openHash tells that chunks of a file will come; closeHash, that no more will.
+func (c *workerPool) openHash()  { c.countHashes(1) }
+func (c *workerPool) closeHash() { c.countHashes(-1) }
 
-func (c *crew) countChains(n int) {
+func (c *workerPool) countHashes(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open += n
@@ -48,37 +48,37 @@ func (c *crew) countChains(n int) {
 }
 
 // addChunk takes the next chunk of a file.
-func (c *crew) addChunk(s *chain, k *chunk) {
+func (c *workerPool) addChunk(s *hashStream, k *chunk) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.waiting = append(s.waiting, k)
 	if len(s.waiting) == 1 && !s.busy {
-		c.chains = append(c.chains, s)
+		c.hashes = append(c.hashes, s)
 		c.wake.Signal()
 	}
 }
 
 // digest begins to digest the next chunk of a file or, as that takes hardly longer, of two. The lock is held.
-func (c *crew) digest() func() {
-	var chains []*chain
+func (c *workerPool) digest() func() {
+	var hashes []*hashStream
 	var chunks []*chunk
-	for len(c.chains) > 0 && len(chains) < 2 {
-		s := c.chains[0]
-		c.chains = c.chains[1:]
-		chains, chunks = append(chains, s), append(chunks, s.waiting[0])
+	for len(c.hashes) > 0 && len(hashes) < 2 {
+		s := c.hashes[0]
+		c.hashes = c.hashes[1:]
+		hashes, chunks = append(hashes, s), append(chunks, s.waiting[0])
 		s.busy, s.waiting = true, s.waiting[1:]
 	}
 	c.digesting++
 	return c.begin(chunks[0].at, func() error {
-		digestChunks(chains, chunks)
-		err := digested(chains, chunks)
+		digestChunks(hashes, chunks)
+		err := digested(hashes, chunks)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.digesting--
-		for _, s := range chains {
+		for _, s := range hashes {
 			s.busy = false
 			if len(s.waiting) > 0 {
-				c.chains = append(c.chains, s)
+				c.hashes = append(c.hashes, s)
 			}
 		}
 		c.wake.Signal()
@@ -86,11 +86,11 @@ func (c *crew) digest() func() {
 	})
 }
 
-// digestChunks digests a chunk of each chain, two digests at a time.
-func digestChunks(chains []*chain, chunks []*chunk) {
+// digestChunks digests a chunk of each hash stream, two digests at a time.
+func digestChunks(streams []*hashStream, chunks []*chunk) {
 	var hashes []hash.Hash
 	var data [][]byte
-	for i, s := range chains {
+	for i, s := range streams {
 		for _, h := range []hash.Hash{s.hash, chunks[i].also} {
 			if h != nil {
 				hashes, data = append(hashes, h), append(data, chunks[i].data)
@@ -107,8 +107,8 @@ func digestChunks(chains []*chain, chunks []*chunk) {
 }
 
 // digested tells those who wait for it, and gives the chunks back.
-func digested(chains []*chain, chunks []*chunk) error {
-	for i, s := range chains {
+func digested(streams []*hashStream, chunks []*chunk) error {
+	for i, s := range streams {
 		k := chunks[i]
 		if s.left -= int64(len(k.data)); s.hash != nil && s.left == 0 {
 			if err := s.end(); err != nil {

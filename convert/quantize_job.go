@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
-// coding makes the codes of one tensor from what flows by: from floats, in one or two passes, or from packed U8 codes.
-type coding struct {
+// quantizeJob makes the codes of one tensor from what flows by: from floats, in one or two passes, or from packed U8 codes.
+type quantizeJob struct {
 	r      *run
 	s      *step
 	t      *packing
@@ -40,9 +40,9 @@ const (
 	forTensor             // until the tensor is complete
 )
 
-func (r *run) newCoding(s *step) (*coding, error) {
+func (r *run) newQuantizeJob(s *step) (*quantizeJob, error) {
 	t := r.packings[s]
-	c := &coding{r: r, s: s, t: t, passes: 1, in: newReader(r.read, s.from, t.shape.K), start: time.Now()}
+	c := &quantizeJob{r: r, s: s, t: t, passes: 1, in: newReader(r.read, s.from, t.shape.K), start: time.Now()}
 	c.rows = r.limits.chunk / c.in.row
 	c.missing.Store(1)
 	t.fill, t.finish, t.count = c.fromFloats, c.finish, r.o.Report
@@ -55,10 +55,10 @@ func (r *run) newCoding(s *step) (*coding, error) {
 	if t.whole {
 		return c, nil
 	}
-	return c, t.begin(r.crew, nil)
+	return c, t.begin(r.pool, nil)
 }
 
-func (c *coding) quantizer() error {
+func (c *quantizeJob) quantizer() error {
 	if c.q = c.s.probed; c.q != nil {
 		return nil
 	}
@@ -73,10 +73,10 @@ func (c *coding) quantizer() error {
 
 // lasts reports whether the whole tensor should stay in memory: for a second pass, or as a byte of U8 codes belongs to
 // rows that lie a quarter of the matrix apart.
-func (c *coding) lasts() bool { return c.rows > 0 && (c.passes == 2 || c.q == nil) }
+func (c *quantizeJob) lasts() bool { return c.rows > 0 && (c.passes == 2 || c.q == nil) }
 
 // settle decides how long chunks stay, of which as many stay as there are if the tensor is granted that.
-func (c *coding) settle(granted bool) {
+func (c *quantizeJob) settle(granted bool) {
 	c.chunks = make([]*chunk, c.chunkCount())
 	switch {
 	case c.lasts() && granted && c.q == nil:
@@ -88,7 +88,7 @@ func (c *coding) settle(granted bool) {
 	}
 }
 
-func (c *coding) chunkCount() int {
+func (c *quantizeJob) chunkCount() int {
 	if c.rows == 0 {
 		return 0
 	}
@@ -96,7 +96,7 @@ func (c *coding) chunkCount() int {
 }
 
 // uses counts for how much chunk i will be needed.
-func (c *coding) uses(k *chunk, i int) (n int) {
+func (c *quantizeJob) uses(k *chunk, i int) (n int) {
 	if c.measures() {
 		n++
 	}
@@ -110,17 +110,17 @@ func (c *coding) uses(k *chunk, i int) (n int) {
 }
 
 // measures reports whether pass 1 is done on what flows by.
-func (c *coding) measures() bool { return c.passes == 2 && c.rows > 0 }
+func (c *quantizeJob) measures() bool { return c.passes == 2 && c.rows > 0 }
 
 // take puts chunk i to its uses.
-func (c *coding) take(k *chunk, i int) {
+func (c *quantizeJob) take(k *chunk, i int) {
 	if c.stay != forFlow {
 		c.chunks[i] = k
 	}
 	row := i * c.rows
 	if c.measures() {
 		c.missing.Add(1)
-		c.r.crew.add(k.at, func() error {
+		c.r.pool.add(k.at, func() error {
 			if err := c.q.Measure(row, k.data); err != nil {
 				return inTensor(c.s.from, err)
 			}
@@ -133,14 +133,14 @@ func (c *coding) take(k *chunk, i int) {
 }
 
 // end says that all is read. The whole matrix is in memory for one tensor at a time.
-func (c *coding) end(ctx context.Context) error {
+func (c *quantizeJob) end(ctx context.Context) error {
 	if c.t.whole {
 		select {
 		case c.matrix = <-c.r.memory.matrix:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if err := c.t.begin(c.r.crew, c.matrix); err != nil {
+		if err := c.t.begin(c.r.pool, c.matrix); err != nil {
 			return err
 		}
 	}
@@ -151,27 +151,27 @@ func (c *coding) end(ctx context.Context) error {
 }
 
 // measureAgain is pass 1 over rows that are too long for a chunk.
-func (c *coding) measureAgain() {
+func (c *quantizeJob) measureAgain() {
 	for i := range c.t.blocks.count() {
 		from, to := c.t.blocks.at(i)
 		c.missing.Add(1)
-		c.r.crew.addBlock(c.at(from), func(s *slot) error {
+		c.r.pool.addBlock(c.at(from), func(s *slot) error {
 			if err := c.in.rows(s.in, from, to, c.q.Measure); err != nil {
 				return err
 			}
-			c.r.crew.giveBack(s)
+			c.r.pool.giveBack(s)
 			return c.arrived()
 		})
 	}
 }
 
 // at is the place of a row in all source files; for imported codes it is one of the right order.
-func (c *coding) at(row int) int64 {
+func (c *quantizeJob) at(row int) int64 {
 	return c.r.base[c.s.from.File] + c.s.from.Begin + int64(row)*(c.s.from.Size/int64(c.t.shape.M))
 }
 
 // arrived ends a part of what must precede the codes.
-func (c *coding) arrived() error {
+func (c *quantizeJob) arrived() error {
 	if c.missing.Add(-1) > 0 {
 		return nil
 	}
@@ -185,19 +185,19 @@ func (c *coding) arrived() error {
 }
 
 // beginBlocks hands out the blocks that end before a row.
-func (c *coding) beginBlocks(end int) {
+func (c *quantizeJob) beginBlocks(end int) {
 	for ; c.next < c.t.blocks.count(); c.next++ {
 		i := c.next
 		from, to := c.t.blocks.at(i)
 		if to > end {
 			return
 		}
-		c.r.crew.addBlock(c.at(from), func(s *slot) error { return c.t.block(s, i) })
+		c.r.pool.addBlock(c.at(from), func(s *slot) error { return c.t.block(s, i) })
 	}
 }
 
 // pieces calls do for the stored rows [from, to), piece by piece, from memory or read again.
-func (c *coding) pieces(s *slot, from, to int, do func(row int, data []byte) error) error {
+func (c *quantizeJob) pieces(s *slot, from, to int, do func(row int, data []byte) error) error {
 	if c.stay == forFlow {
 		return c.in.rows(s.in, from, to, do)
 	}
@@ -213,7 +213,7 @@ func (c *coding) pieces(s *slot, from, to int, do func(row int, data []byte) err
 }
 
 // fromFloats is the last pass of a quantizer.
-func (c *coding) fromFloats(s *slot, codes []int8, from, to int) error {
+func (c *quantizeJob) fromFloats(s *slot, codes []int8, from, to int) error {
 	k := c.t.shape.K
 	err := c.pieces(s, from, to, func(row int, data []byte) error {
 		n := len(data) / c.in.row
@@ -228,7 +228,7 @@ func (c *coding) fromFloats(s *slot, codes []int8, from, to int) error {
 }
 
 // fromU8 takes over packed codes. Row m is stored in row m mod R, of which there are R = ⌈M/4⌉; there may be rows past M.
-func (c *coding) fromU8(s *slot, codes []int8, from, to int) error {
+func (c *quantizeJob) fromU8(s *slot, codes []int8, from, to int) error {
 	shape := c.t.shape
 	stored := (shape.M + 3) / 4
 	if to == shape.M {
@@ -250,7 +250,7 @@ func (c *coding) fromU8(s *slot, codes []int8, from, to int) error {
 }
 
 // finish ends the tensor and writes its scales.
-func (c *coding) finish() error {
+func (c *quantizeJob) finish() error {
 	if c.stay == forTensor {
 		for _, k := range c.chunks {
 			k.release()
@@ -271,7 +271,7 @@ func (c *coding) finish() error {
 	return c.r.finished(c.s)
 }
 
-func (c *coding) report(scales []float32) {
+func (c *quantizeJob) report(scales []float32) {
 	o := &c.s.outcome
 	o.took = time.Since(c.start)
 	if !c.r.o.Report {
