@@ -80,7 +80,7 @@ func bounded(t *testing.T, name string, x []float32, code int8) {
 	s := &screen{codes: codes, scales: []float32{scale, scale, scale, scale}, x: kernel.NewActivations(2, cols)}
 	e.weights.screen = s
 	logits := make([]float32, 2*rows)
-	k := &screenTask{Engine: e, n: 1, sums: asInt32(logits), bounds: logits}
+	k := &screenTask{screen: s, vocab: rows, n: 1, sums: asInt32(logits), bounds: logits}
 	s.x.Reset(2)
 	k.split[0] = s.split(0, x)
 	s.x.Finish()

@@ -100,7 +100,7 @@ func (e *Engine) newSequence() (*Sequence, error) {
 // process with a message of Go's.
 const unknownMemory = math.MaxInt / 2
 
-// allocate gets the memory for sequences and passes, after a check that it is there.
+// allocate gets the memory for sequences, after a check that it is there, and that for a pass.
 func (e *Engine) allocate() error {
 	o := e.opt
 	free, work := float64(availableMemory()), e.passBytes()
@@ -119,7 +119,6 @@ func (e *Engine) allocate() error {
 		e.close = append(e.close, s.memory.Free)
 		e.sequences = append(e.sequences, s)
 	}
-	e.newPass()
 	return nil
 }
 

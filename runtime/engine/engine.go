@@ -109,6 +109,7 @@ func (e *Engine) start() error {
 	}
 	e.pool = kernel.NewPool(e.opt.Threads)
 	e.close = append(e.close, e.pool.Close)
+	e.newPass()
 	return nil
 }
 

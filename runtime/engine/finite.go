@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/lowpack/lowpack/pack"
 )
@@ -21,13 +22,25 @@ func (e *NonFinite) Error() string {
 // Unwrap makes it a pack.ErrCorrupt.
 func (e *NonFinite) Unwrap() error { return pack.ErrCorrupt }
 
+// finiteCheck notes the tokens of a pass of which something is not finite.
+type finiteCheck struct {
+	wrong atomic.Bool // some token is noted
+	bad   []bool      // [n]: which
+}
+
 // check notes that something of token t is not finite. What its garbage reaches is only its own chunk: no step mixes
 // tokens of different sequences.
-func (p *pass) check(t int, finite bool) {
+func (f *finiteCheck) check(t int, finite bool) {
 	if !finite {
-		p.bad[t] = true
-		p.wrong.Store(true)
+		f.bad[t] = true
+		f.wrong.Store(true)
 	}
+}
+
+// forget starts over.
+func (f *finiteCheck) forget() {
+	clear(f.bad)
+	f.wrong.Store(false)
 }
 
 // failed says whether the chunk of token t has an error.

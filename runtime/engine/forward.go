@@ -131,11 +131,8 @@ func (e *Engine) flush(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	clear(p.bad)
-	p.wrong.Store(false)
-	p.attention.group(p.tokens)
-	p.enter = enterTask{e}
-	e.run(len(p.tokens), 1, &p.enter)
+	p.begin()
+	e.embed()
 	for i := range e.weights.blocks {
 		if !e.block(i) {
 			return nil
@@ -145,13 +142,13 @@ func (e *Engine) flush(ctx context.Context) error {
 	return nil
 }
 
-// run shares items of a task among the workers, chunk at a time.
-func (e *Engine) run(items, chunk int, t kernel.Task) {
+// distribute divides items of a task among the workers of a pool, chunk at a time.
+func distribute(pool *kernel.Pool, items, chunk int, t kernel.Task) {
 	if items <= chunk {
 		t.Do(0, items)
 		return
 	}
-	e.pool.Run(items, chunk, t)
+	pool.Run(items, chunk, t)
 }
 
 // block computes one layer (NUMERICS 5). It reports false when there is nothing left to compute for.
@@ -161,10 +158,9 @@ func (e *Engine) block(layer int) bool {
 
 	e.input(n, prepareTask{fan: &b.qkv, src: p.h, stride: d.Hidden, norm: b.attnNorm})
 	e.multiply(&b.qkv, n, p.y, nil)
-	p.split = splitTask{e, layer}
-	e.run(n, 1, &p.split)
-	e.attend(layer)
-	e.input(n, prepareTask{fan: &b.o, src: p.o, stride: d.Heads * d.HeadDim, norm: b.attnSubNorm})
+	e.splitQKV(layer)
+	p.attention.run(layer, b.local)
+	e.input(n, prepareTask{fan: &b.o, src: p.attention.o, stride: d.Heads * d.HeadDim, norm: b.attnSubNorm})
 	if !p.blame(layer, "attention") {
 		return false
 	}
@@ -178,65 +174,4 @@ func (e *Engine) block(layer int) bool {
 	}
 	e.residual(&b.down, n, b.ffnPostNorm)
 	return true
-}
-
-// input makes the input of a fan for n tokens.
-func (e *Engine) input(n int, k prepareTask) {
-	p := &e.pass
-	k.Engine, k.quant = e, p.quant[k.fan.in]
-	p.prepare = k
-	if k.fan.codes {
-		k.quant.Reset(n)
-	}
-	e.run(n, max(1, min(n/(4*e.opt.Threads), mostPrepared)), &p.prepare)
-}
-
-// multiply computes the outputs of a fan in y, and adds them to add if there is one.
-func (e *Engine) multiply(f *fan, n int, y, add []float32) {
-	p := &e.pass
-	p.product = product{fan: f, n: n, x: p.x, q: p.quant[f.in], step: p.step, y: y, ldy: f.out, add: add}
-	e.pool.Run(f.units, f.chunk(n, e.opt.Threads), &p.product)
-}
-
-// residual computes the outputs of a fan and adds them, after their norm if there is one, to the residual stream.
-func (e *Engine) residual(f *fan, n int, norm []float32) {
-	p := &e.pass
-	if norm == nil {
-		e.multiply(f, n, p.y, p.h)
-		return
-	}
-	e.multiply(f, n, p.y, nil)
-	p.post = postTask{e, norm}
-	e.run(n, 1, &p.post)
-}
-
-// head computes the logits of the tokens that want them, some at a time.
-func (e *Engine) head() {
-	p := &e.pass
-	for t := range p.tokens {
-		if p.tokens[t].logits != nil && !p.failed(t) {
-			p.rows = append(p.rows, t)
-		}
-		if n := len(p.rows); n > 0 && (n == p.headRows || t == len(p.tokens)-1) {
-			e.logits(n)
-			p.rows = p.rows[:0]
-		}
-	}
-	p.blame(-1, "output head")
-}
-
-// logits computes those of the n tokens p.rows. Those of a single token go straight to their place.
-func (e *Engine) logits(n int) {
-	p, d := &e.pass, e.desc
-	if e.screened() && e.screenLogits(n) {
-		return
-	}
-	y := p.logits
-	if n == 1 {
-		y = p.tokens[p.rows[0]].logits
-	}
-	e.input(n, prepareTask{fan: &e.weights.head, src: p.h, stride: d.Hidden, rows: p.rows, norm: e.weights.norm})
-	e.multiply(&e.weights.head, n, y, nil)
-	p.finish = finishTask{e, p.rows, y}
-	e.run(n, 1, &p.finish)
 }

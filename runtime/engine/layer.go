@@ -73,21 +73,18 @@ func (l *Layer) Append(batch []Rows) error {
 			p.tokens = append(p.tokens, token{seq: r.Seq, pos: r.Seq.Len() + i})
 		}
 	}
-	clear(p.bad)
-	p.wrong.Store(false)
-	p.attention.group(p.tokens)
+	p.begin()
 	for t := range p.tokens {
-		e.rotation(t)
+		p.rotary.compute(t, p.tokens[t].pos)
 	}
-	p.split = splitTask{e, 0}
-	e.run(len(p.tokens), 1, &p.split)
+	e.splitQKV(0)
 	if batch[0].Out != nil {
-		e.attend(0)
+		p.attention.run(0, e.weights.blocks[0].local)
 	}
 	if p.wrong.Load() {
 		return fmt.Errorf("%w: a query, key or value is NaN or infinite (N4)", pack.ErrCorrupt)
 	}
-	out := p.o
+	out := p.attention.o
 	for _, r := range batch {
 		n := len(r.In) / width
 		r.Seq.n.Add(int64(n))

@@ -86,6 +86,13 @@ func (m *matrix) bytes() int {
 	return m.floats.Cols * m.floats.Rows * m.floats.Type.Size()
 }
 
+// multiply computes the outputs of a fan in y, and adds them to add if there is one.
+func (e *Engine) multiply(f *fan, n int, y, add []float32) {
+	p := &e.pass
+	p.product = product{fan: f, n: n, x: p.x, q: p.quant[f.in], step: p.step, y: y, ldy: f.out, add: add}
+	e.pool.Run(f.units, f.chunk(n, e.opt.Threads), &p.product)
+}
+
 // product is the task of multiplying the vectors of a pass by a fan: y[t·ldy + i], plus the residual where there is one.
 type product struct {
 	fan  *fan

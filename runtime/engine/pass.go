@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"sync/atomic"
-
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/tensor"
 )
@@ -12,18 +10,16 @@ import (
 type pass struct {
 	batch  []Chunk // of the Forward that is running
 	tokens []token
-	turns  []turns                     // [n]
-	rope   [2]tensor.Rope              // of global and of local blocks
 	h      []float32                   // [n][Hidden]: the residual stream
 	x      []float32                   // [n][fan.in]: input of the next linears
 	quant  map[int]*kernel.Activations // the same, quantized; by fan.in
 	step   []float32                   // [n]: its steps
 	y      []float32                   // [n][fan.out]: output of the last linears
-	q      []float32                   // [n][Heads][width]: queries
-	o      []float32                   // [n][Heads·HeadDim]: output of attention
 
+	rotary    rotary
 	attention attention
 	gate      tensor.Gate
+	finiteCheck
 
 	headRows int       // tokens whose logits are computed at once
 	rows     []int     // these tokens
@@ -33,11 +29,8 @@ type pass struct {
 	best       []float32 // the same
 	candidates []int32   // rows of the head that the screen leaves
 
-	wrong atomic.Bool // something is not finite
-	bad   []bool      // [n]: where
-
-	// The tasks, kept here so that handing one to the pool allocates nothing.
-	enter   enterTask
+	// The tasks besides those of attention, kept here so that handing one to the pool allocates nothing.
+	embed   embedTask
 	prepare prepareTask
 	product product
 	split   splitTask
@@ -57,9 +50,6 @@ type token struct {
 	top    int       // as in Chunk
 	keep   []int
 }
-
-// turns are the rotations of a position in global and in local blocks.
-type turns [2]tensor.Turn
 
 // mostHeadRows: more tokens gain nothing, as the head is then bound by arithmetic.
 const mostHeadRows = 16
@@ -97,19 +87,12 @@ func (e *Engine) passBytes() float64 {
 // newPass allocates the pass.
 func (e *Engine) newPass() {
 	d, s, p := e.desc, e.passShape(), &e.pass
-	e.opt.Batch = s.batch
 	floats := func(n int) []float32 { return make([]float32, s.batch*n) }
 	*p = pass{
-		tokens: make([]token, 0, s.batch), turns: make([]turns, s.batch), bad: make([]bool, s.batch),
-		h: floats(d.Hidden), x: floats(s.in), step: floats(1), y: floats(s.out), q: floats(d.Heads * e.width()),
-		o:        floats(d.Heads * d.HeadDim),
+		tokens: make([]token, 0, s.batch), finiteCheck: finiteCheck{bad: make([]bool, s.batch)},
+		h: floats(d.Hidden), x: floats(s.in), step: floats(1), y: floats(s.out),
 		headRows: s.headRows, rows: make([]int, 0, s.headRows), logits: make([]float32, s.headRows*d.Vocab),
-		quant: map[int]*kernel.Activations{}, gate: tensor.Gates[d.Activation], attention: e.newAttention(), rope: ropes(e),
-	}
-	for t := range p.turns {
-		for i, r := range p.rope {
-			p.turns[t][i] = tensor.Turn{Cos: make([]float32, len(r.Inv)), Sin: make([]float32, len(r.Inv))}
-		}
+		quant: map[int]*kernel.Activations{}, gate: tensor.Gates[d.Activation], attention: e.newAttention(), rotary: newRotary(&d.Rope, s.batch),
 	}
 	for i := range e.weights.blocks {
 		b := &e.weights.blocks[i]
@@ -129,4 +112,10 @@ func (p *pass) quantizeFor(f *fan, batch int) {
 	if f.codes && p.quant[f.in] == nil {
 		p.quant[f.in] = kernel.NewActivations(batch, f.in)
 	}
+}
+
+// begin takes up the tokens that have been gathered.
+func (p *pass) begin() {
+	p.forget()
+	p.attention.begin(p.tokens)
 }

@@ -83,7 +83,8 @@ func (e *Engine) screened() bool {
 
 // screenTask computes bounds of the logits of rows of the head.
 type screenTask struct {
-	*Engine
+	*screen
+	vocab  int
 	n      int
 	sums   []int32   // [2n][Vocab]: of hi and of lo of each input
 	bounds []float32 // the same memory: lower and upper bounds
@@ -99,8 +100,8 @@ type split struct {
 }
 
 // low and high are the bounds of input r.
-func (k *screenTask) low(r int) []float32  { return k.bounds[2*r*k.desc.Vocab:][:k.desc.Vocab] }
-func (k *screenTask) high(r int) []float32 { return k.bounds[(2*r+1)*k.desc.Vocab:][:k.desc.Vocab] }
+func (k *screenTask) low(r int) []float32  { return k.bounds[2*r*k.vocab:][:k.vocab] }
+func (k *screenTask) high(r int) []float32 { return k.bounds[(2*r+1)*k.vocab:][:k.vocab] }
 
 // split writes the input of row r, which is finite, as 255·hi + lo.
 func (s *screen) split(r int, x []float32) split {
@@ -124,7 +125,7 @@ func (s *screen) split(r int, x []float32) split {
 }
 
 func (k *screenTask) Do(from, to int) {
-	s, vocab := k.weights.screen, k.desc.Vocab
+	s, vocab := k.screen, k.vocab
 	s.codes.Mul(k.sums, vocab, s.x, from, to)
 	m0, m1 := from*s.codes.PanelRows(), min(to*s.codes.PanelRows(), vocab)
 	for r := range k.n {
@@ -143,15 +144,14 @@ func (k *screenTask) Do(from, to int) {
 
 // exactTask computes the logits of some rows of the head.
 type exactTask struct {
-	*Engine
+	head *tensor.Matrix
 	x, y []float32
 	rows []int32
 }
 
 func (k *exactTask) Do(from, to int) {
-	head := k.weights.head.matrices[0].floats
 	for _, m := range k.rows[from:to] {
-		head.Mul(k.y[m:], 1, k.x, head.Cols, 1, int(m), int(m)+1)
+		k.head.Mul(k.y[m:], 1, k.x, k.head.Cols, 1, int(m), int(m)+1)
 	}
 }
 
@@ -173,7 +173,7 @@ func (e *Engine) screenLogits(n int) bool {
 func (e *Engine) screenSome(from, to int) bool {
 	p, s, n := &e.pass, e.weights.screen, to-from
 	k := &p.screen
-	*k = screenTask{Engine: e, n: n, sums: asInt32(p.logits), bounds: p.logits}
+	*k = screenTask{screen: s, vocab: e.desc.Vocab, n: n, sums: asInt32(p.logits), bounds: p.logits}
 	s.x.Reset(2 * n)
 	for r := range n {
 		x := p.x[(from+r)*e.desc.Hidden:][:e.desc.Hidden]
@@ -232,8 +232,8 @@ func (e *Engine) exact(r int, logits []float32) {
 	for i := range logits {
 		logits[i] = float32(math.Inf(-1))
 	}
-	p.exact = exactTask{e, p.x[r*e.desc.Hidden:], logits, p.candidates}
-	e.run(len(p.candidates), 8, &p.exact)
+	p.exact = exactTask{e.weights.head.matrices[0].floats, p.x[r*e.desc.Hidden:], logits, p.candidates}
+	distribute(e.pool, len(p.candidates), 8, &p.exact)
 	for _, m := range p.candidates {
 		p.check(p.rows[r], tensor.IsFinite(logits[m]))
 	}

@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/tensor"
+)
+
+// attention computes the attention of a pass (N18, N27). It is shared among the workers in one of two ways: by tokens and
+// key/value heads, for prefill and short contexts (attention_prefill.go), or, to decode after long contexts, by pages of
+// keys and then by columns of values (attention_decode.go). Neither cuts a sum: all sums are those of N18 for any number of
+// workers.
+type attention struct {
+	tensor.Attention
+	headShape
+	pool    *kernel.Pool
+	context int // most positions of a sequence
+	page    int // positions of a page of the KV cache
+	long    int // longText; tests make do with less
+
+	slidingWindow int // of local blocks; 0 = none
+
+	tokens []token   // of the pass
+	groups []group   // of these tokens
+	q      []float32 // [n][Heads][width]: queries
+	o      []float32 // [n][Heads·HeadDim]: output
+
+	scores  []float32 // [threads · MostQueries · Heads/KVHeads, and Heads at least][Context]
+	totals  []float32 // [tokens · Heads]: sums of weights, in decode
+	sums    []float32 // [tokens · Heads][width]: of weighted values, in decode
+	scratch []scratch // one per worker
+
+	// The tasks, kept here so that handing one to the pool allocates nothing.
+	prefillTask prefillTask
+	scoreTask   scoreTask
+	weighTask   weighTask
+	valueTask   valueTask
+}
+
+// headShape is the shape of queries, keys and values.
+type headShape struct {
+	heads, kvHeads int
+	dim            int // elements of a head
+	width          int // the same, padded as in the KV cache
+}
+
+// perKV is the number of query heads that share a key/value head.
+func (h headShape) perKV() int { return h.heads / h.kvHeads }
+
+// headShape of the model.
+func (e *Engine) headShape() headShape {
+	return headShape{heads: e.desc.Heads, kvHeads: e.desc.KVHeads, dim: e.desc.HeadDim, width: e.width()}
+}
+
+// group is some tokens of a pass that follow one another in one sequence: they visit keys and values together.
+type group struct{ first, n int }
+
+// scratch is memory for the attention of one worker at a time.
+type scratch struct {
+	taken   atomic.Bool
+	queries [tensor.MostQueries]tensor.Query
+	*tensor.Scratch
+	_ [64]byte // the flag of the neighbour belongs to another worker
+}
+
+// attentionScores is the room for scores of a worker, and of all, in elements.
+func (e *Engine) attentionScores() (worker, all int) {
+	d, context := e.desc, e.opt.Context
+	worker = tensor.MostQueries * d.Heads / d.KVHeads * context
+	return worker, max(e.opt.Threads*worker, d.Heads*context)
+}
+
+// newAttention allocates what attention needs.
+func (e *Engine) newAttention() attention {
+	n, all := e.attentionScores()
+	h, rows, batch := e.headShape(), all/e.opt.Context, e.opt.Batch
+	a := attention{
+		Attention: attentionOf(e.desc), headShape: h, pool: e.pool, context: e.opt.Context, page: e.page(), slidingWindow: e.desc.SlidingWindow, long: longText,
+		groups: make([]group, 0, batch), q: make([]float32, batch*h.heads*h.width), o: make([]float32, batch*h.heads*h.dim),
+		scores: make([]float32, all), totals: make([]float32, rows), sums: make([]float32, rows*h.width), scratch: make([]scratch, e.opt.Threads),
+	}
+	for i := range a.scratch {
+		a.scratch[i].Scratch = tensor.NewScratch(h.perKV(), h.width, a.page, a.scores[i*n:][:n])
+	}
+	return a
+}
+
+// attentionOf gives the numbers of N18.
+func attentionOf(d *model.Description) tensor.Attention {
+	a := tensor.Attention{Scale: d.AttnScale, Cap: d.AttnSoftcap}
+	if a.Scale == 0 {
+		a.Scale = 1 / float32(math.Sqrt(float64(d.HeadDim)))
+	}
+	return a
+}
+
+// begin takes the tokens of a pass and finds their groups.
+func (a *attention) begin(tokens []token) {
+	a.tokens, a.groups = tokens, a.groups[:0]
+	for t := range tokens {
+		if last := len(a.groups) - 1; t > 0 && tokens[t].seq == tokens[t-1].seq && a.groups[last].n < tensor.MostQueries {
+			a.groups[last].n++
+		} else {
+			a.groups = append(a.groups, group{t, 1})
+		}
+	}
+}
+
+// take finds free memory. There is one per worker, and a worker takes one at a time.
+func (a *attention) take() *scratch {
+	for {
+		for i := range a.scratch {
+			if s := &a.scratch[i]; s.taken.CompareAndSwap(false, true) {
+				return s
+			}
+		}
+	}
+}
+
+// run computes the attention of a layer: o from q and the KV cache.
+func (a *attention) run(layer int, local bool) {
+	l := attentionLayer{attention: a, layer: layer}
+	if local {
+		l.window = a.slidingWindow
+	}
+	if l.isLong() {
+		l.decode()
+	} else {
+		l.prefill()
+	}
+}
+
+// attentionLayer is the attention of a pass in one layer.
+type attentionLayer struct {
+	*attention
+	layer  int
+	window int // most positions of a span; 0 = all
+}
+
+// span is the positions that token t attends to.
+func (l *attentionLayer) span(t int) tensor.Range {
+	r := tensor.Range{From: 0, To: l.tokens[t].pos + 1}
+	if l.window > 0 {
+		r.From = max(0, r.To-l.window)
+	}
+	return r
+}
+
+// query is the queries of token t for a key/value head.
+func (l *attentionLayer) query(t, kv int) tensor.Query {
+	n, at := l.perKV(), t*l.heads+kv*l.perKV()
+	return tensor.Query{Q: l.q[at*l.width:][:n*l.width], Dst: l.o[at*l.dim:][:n*l.dim], Sees: l.span(t)}
+}
+
+// keys of a key/value head in the sequence of token t.
+func (l *attentionLayer) keys(t, kv int) *tensor.Cache { return &l.tokens[t].seq.kv[l.layer].keys[kv] }
+
+// values of a key/value head in the sequence of token t.
+func (l *attentionLayer) values(t, kv int) *tensor.Cache {
+	return &l.tokens[t].seq.kv[l.layer].values[kv]
+}

@@ -1,0 +1,36 @@
+package engine
+
+// shortText is how many products of floats are so few, some microseconds, that sharing them costs more than it gains.
+const shortText = 1 << 15
+
+// isShort says whether one worker computes the attention of a pass sooner than several do.
+func (l *attentionLayer) isShort() bool {
+	return len(l.groups) == 1 && (l.tokens[0].pos+1)*l.heads*l.dim < shortText
+}
+
+// prefill computes attention by whole heads: a worker takes a key/value head and a group of tokens at a time.
+func (l *attentionLayer) prefill() {
+	l.prefillTask = prefillTask{*l}
+	items := len(l.groups) * l.kvHeads
+	if l.isShort() {
+		l.prefillTask.Do(0, items)
+		return
+	}
+	distribute(l.pool, items, 1, &l.prefillTask)
+}
+
+// prefillTask computes attention; item i is key/value head i / groups and group i mod groups: a head stays in the
+// second-level cache while the groups of a prompt visit it.
+type prefillTask struct{ attentionLayer }
+
+func (k *prefillTask) Do(from, to int) {
+	s := k.take()
+	defer s.taken.Store(false)
+	for i := from; i < to; i++ {
+		g, kv := k.groups[i%len(k.groups)], i/len(k.groups)
+		for j := range g.n {
+			s.queries[j] = k.query(g.first+j, kv)
+		}
+		k.Heads(s.queries[:g.n], k.perKV(), k.dim, k.keys(g.first, kv), k.values(g.first, kv), s.Scratch)
+	}
+}

@@ -1,0 +1,57 @@
+package engine
+
+import "github.com/lowpack/lowpack/internal/tensor"
+
+// head computes the logits of the tokens that want them, some at a time.
+func (e *Engine) head() {
+	p := &e.pass
+	for t := range p.tokens {
+		if p.tokens[t].logits != nil && !p.failed(t) {
+			p.rows = append(p.rows, t)
+		}
+		if n := len(p.rows); n > 0 && (n == p.headRows || t == len(p.tokens)-1) {
+			e.logits(n)
+			p.rows = p.rows[:0]
+		}
+	}
+	p.blame(-1, "output head")
+}
+
+// logits computes those of the n tokens p.rows. Those of a single token go straight to their place.
+func (e *Engine) logits(n int) {
+	p, d := &e.pass, e.desc
+	if e.screened() && e.screenLogits(n) {
+		return
+	}
+	y := p.logits
+	if n == 1 {
+		y = p.tokens[p.rows[0]].logits
+	}
+	e.input(n, prepareTask{fan: &e.weights.head, src: p.h, stride: d.Hidden, rows: p.rows, norm: e.weights.norm})
+	e.multiply(&e.weights.head, n, y, nil)
+	p.finish = finishTask{p.tokens, p.rows, y, d.Vocab, d.LogitSoftcap, &p.finiteCheck}
+	distribute(e.pool, n, 1, &p.finish)
+}
+
+// finishTask caps, checks and delivers the logits of tokens.
+type finishTask struct {
+	tokens  []token
+	rows    []int     // of the tokens
+	y       []float32 // [len(rows)][vocab]
+	vocab   int
+	softcap float32 // 0 = none
+	*finiteCheck
+}
+
+func (k *finishTask) Do(from, to int) {
+	for r := from; r < to; r++ {
+		y, logits := k.y[r*k.vocab:][:k.vocab], k.tokens[k.rows[r]].logits
+		if k.softcap != 0 {
+			tensor.SoftCaps(y, k.softcap)
+		}
+		k.check(k.rows[r], tensor.AllFinite(y))
+		if &y[0] != &logits[0] {
+			copy(logits, y)
+		}
+	}
+}

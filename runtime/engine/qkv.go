@@ -1,0 +1,55 @@
+package engine
+
+import "github.com/lowpack/lowpack/internal/tensor"
+
+// splitTask takes the outputs of the query, key and value linears apart: head norms, rotation, and keys and values into
+// the cache.
+type splitTask struct {
+	headShape
+	tokens []token
+	block  *block
+	layer  int
+	eps    float32   // of the norms
+	y      []float32 // [n][block.qkv.out]
+	q      []float32 // [n][Heads][width]: receives the queries
+	rotary *rotary
+	*finiteCheck
+}
+
+// splitQKV takes the outputs of the query, key and value linears of a layer apart.
+func (e *Engine) splitQKV(layer int) {
+	p := &e.pass
+	p.split = splitTask{p.attention.headShape, p.tokens, &e.weights.blocks[layer], layer, e.desc.NormEps, p.y, p.attention.q, &p.rotary, &p.finiteCheck}
+	distribute(e.pool, len(p.tokens), 1, &p.split)
+}
+
+func (k *splitTask) Do(from, to int) {
+	b, n := k.block, k.block.qkv.out
+	for t := from; t < to; t++ {
+		tok, turn := &k.tokens[t], k.rotary.turn(t, b.local)
+		y := k.y[t*n:][:n]
+		for h := range k.heads {
+			q := k.q[(t*k.heads+h)*k.width:][:k.dim]
+			k.head(t, q, y[h*k.dim:][:k.dim], b.qNorm, turn)
+		}
+		keys, values := y[k.heads*k.dim:], y[(k.heads+k.kvHeads)*k.dim:]
+		cache := &tok.seq.kv[k.layer]
+		for h := range k.kvHeads {
+			key := keys[h*k.dim:][:k.dim]
+			k.head(t, key, key, b.kNorm, turn)
+			k.check(t, cache.keys[h].SetRow(tok.pos, key))
+			k.check(t, cache.values[h].SetRow(tok.pos, values[h*k.dim:][:k.dim]))
+		}
+	}
+}
+
+// head sets dst to a query or key after its norm, if any, and rotation.
+func (k *splitTask) head(t int, dst, src, norm []float32, turn tensor.Turn) {
+	if norm != nil {
+		_, finite := tensor.RMSNorm(dst, src, norm, k.eps)
+		k.check(t, finite)
+	} else {
+		copy(dst, src)
+	}
+	turn.Apply(dst)
+}
