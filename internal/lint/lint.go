@@ -1,2 +1,3 @@
-// Package lint holds tests about the module as a whole: which package may import which, and what its text may not say.
+// Package lint holds tests about the module as a whole: which package may import which, which types its APIs may mention,
+// and what its text may not say.
 package lint
