@@ -66,7 +66,7 @@ func runBenchKernels(c *cli.Context) error {
 		for _, name := range strings.Split(list, ",") {
 			isa := kernel.ISA(strings.TrimSpace(name))
 			if !kernel.Have(isa) {
-				return usagef("invalid --isa %q: must be one of %s%s", isa, strings.Join(words(kernel.Available()), ", "), didYouMean(string(isa), words(kernel.Available())))
+				return unknownWord("--isa", string(isa), words(kernel.Available()))
 			}
 			o.ISAs = append(o.ISAs, isa)
 		}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -100,6 +101,9 @@ func (s *session) answer(c *cli.Context, r engine.Request, messages []tokenizer.
 	if err == nil {
 		err = out.err
 	}
+	if err == nil && isTerminal(c.App.ErrWriter) {
+		paint(c.App.ErrWriter, dim, strings.Join(speeds(len(r.Prompt), result), "; ")+"\n")
+	}
 	return strings.TrimSpace(reply.String()), append(all, result.Tokens...), err
 }
 
@@ -109,6 +113,9 @@ func useTemplate(t *tokenizer.Tokenizer, name string) error {
 		return t.UseTemplate(name)
 	}
 	text, err := readSmall(name, maxWritten)
+	if names := t.ChatTemplates(); errors.Is(err, fs.ErrNotExist) && len(names) > 0 {
+		return fmt.Errorf("%w; the chat templates of the model are %s%s", err, strings.Join(names, ", "), didYouMean(name, names))
+	}
 	if err != nil {
 		return err
 	}
@@ -121,23 +128,4 @@ func common(a, b []int) int {
 		n++
 	}
 	return n
-}
-
-// chatExample renders a short conversation for inspect; a template that cannot be rendered becomes a note.
-func chatExample(file func(name string) ([]byte, bool), v *inspection) string {
-	if _, ok := file("tokenizer_config.json"); !ok {
-		return ""
-	}
-	t, err := tokenizer.Load(file)
-	if err != nil {
-		v.Notes = append(v.Notes, "tokenizer: "+err.Error())
-		return ""
-	}
-	text, err := t.Chat([]tokenizer.Message{
-		{Role: "user", Content: "Hello."}, {Role: "assistant", Content: "Hi there."}, {Role: "user", Content: "Tell me more."},
-	}, tokenizer.ChatOptions{AddGenerationPrompt: true})
-	if err != nil && !errors.Is(err, tokenizer.ErrNoTemplate) {
-		v.Notes = append(v.Notes, err.Error())
-	}
-	return text
 }

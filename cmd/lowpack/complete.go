@@ -45,7 +45,7 @@ need not be renewed with it. make install installs it for all users.
 			}
 			shell := c.Args().First()
 			if !slices.Contains(shells, shell) {
-				return usagef("invalid SHELL %q: must be one of %s%s", shell, strings.Join(shells, ", "), didYouMean(shell, shells))
+				return unknownWord("SHELL", shell, shells)
 			}
 			script, err := shellScripts.ReadFile("shell/lowpack." + shell)
 			if err != nil {

@@ -2,9 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,7 +56,7 @@ func convertFlags() []cli.Flag {
 		oneOf(&cli.StringFlag{Name: "layout", Value: convert.DefaultLayout, Usage: "weight layout `NAME` (see lowpack layouts)"}, layoutNames()...),
 		paramFlag(),
 		oneOf(&cli.StringFlag{Name: "quant", Value: convert.QuantAuto, Usage: "auto (what the checkpoint declares, or what its values are already), none, or a quantizer `NAME`: " + strings.Join(quantizerNames(), ", ")},
-			append([]string{convert.QuantAuto, convert.QuantNone}, quantizerNames()...)...),
+			quantNames()...),
 		like(&cli.StringFlag{Name: "scale", Action: checkScale, Usage: "scale granularity `KIND`: tensor, row or group:N", DefaultText: "as the quantizer defines it"},
 			packed.ScaleTensor, packed.ScaleRow, packed.ScaleGroup+":"),
 		oneOf(&cli.StringFlag{Name: "head", Value: convert.HeadBF16, Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 or int4 (codes with a scale per row) or screen (as in the checkpoint, with int8 rows that find the largest logits, which are then exact)"},
@@ -80,6 +85,11 @@ func layoutNames() []string {
 	return names
 }
 
+// quantNames are the values of --quant.
+func quantNames() []string {
+	return append([]string{convert.QuantAuto, convert.QuantNone}, quantizerNames()...)
+}
+
 func quantizerNames() []string {
 	var names []string
 	for _, r := range quantize.Rules() {
@@ -94,7 +104,7 @@ func runConvert(c *cli.Context) error {
 	}
 	target := c.String("output")
 	if target == "" && !c.Bool("dry-run") {
-		return usagef("convert needs -o FILE, or --dry-run")
+		return usagef("convert needs -o FILE, or --dry-run; for example: %s", proposal(c))
 	}
 	beside, err := besideOf(c)
 	if err != nil {
@@ -117,6 +127,9 @@ func runConvert(c *cli.Context) error {
 		return err
 	}
 	defer plan.Close()
+	if !c.IsSet("layout") {
+		noteLayout(plan)
+	}
 	if c.Bool("dry-run") {
 		return dryRun(c, plan)
 	}
@@ -130,6 +143,43 @@ func runConvert(c *cli.Context) error {
 		err = beside.write(plan, source, target)
 	}
 	return reportSummary(c, target, summary, err)
+}
+
+// proposal is the command line that was typed, completed by the name of an output.
+func proposal(c *cli.Context) string {
+	line, _ := c.App.Metadata[typedLine].([]string)
+	quoted := []string{"lowpack"}
+	for _, word := range line {
+		quoted = append(quoted, shellWord(word))
+	}
+	return strings.Join(append(quoted, "-o", shellWord(outputName(c.Args().First(), c.String("layout")))), " ")
+}
+
+// outputName is the name of a packed file in the working directory, after its checkpoint and layout.
+func outputName(checkpoint, layout string) string {
+	if path, err := filepath.Abs(checkpoint); err == nil {
+		checkpoint = path
+	}
+	name, _, _ := strings.Cut(filepath.Base(checkpoint), "@") // without a revision of the hub
+	name = strings.Trim(strings.TrimSuffix(name, ".safetensors"), "-"+string(filepath.Separator))
+	return cmp.Or(name, "model") + "." + layout + ".safetensors"
+}
+
+// shellWord quotes a word for POSIX shells where it needs that.
+func shellWord(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// noteLayout says which layout was taken unasked, where some tensor is in it.
+func noteLayout(p *convert.Plan) {
+	if !slices.ContainsFunc(p.Tensors, func(r convert.Row) bool { return r.Layout == convert.DefaultLayout }) {
+		return
+	}
+	p.Notes = append(p.Notes, fmt.Sprintf("layout %s, the default on every machine; here it has kernels for %s. --layout NAME chooses another (see lowpack layouts)",
+		convert.DefaultLayout, strings.Join(kernelSets(convert.DefaultLayout), ", ")))
 }
 
 // partOf reads --part I/N.
@@ -208,9 +258,27 @@ func layoutParams(c *cli.Context) (map[string]int, error) {
 		return nil, err
 	}
 	if _, err := pack.Open(pack.Spec{Name: c.String("layout"), Params: params}); err != nil {
-		return nil, usagef("invalid --param: %v", err)
+		return nil, usagef("invalid --param: %v%s", err, meantParam(c.String("layout"), params))
 	}
 	return params, nil
+}
+
+// meantParam suggests a parameter of the layout for the first name that is none of them.
+func meantParam(layout string, params map[string]int) string {
+	info, err := pack.FindLayout(layout)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, p := range info.Params {
+		names = append(names, p.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		if !slices.Contains(names, name) {
+			return didYouMean(name, names)
+		}
+	}
+	return ""
 }
 
 // paramsOf reads the NAME=NUMBER pairs of --param.
@@ -242,12 +310,29 @@ func readRules(path string) ([]packed.Rule, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&recipe); err != nil {
-		return nil, fmt.Errorf("%w: recipe %s: %v", pack.ErrCorrupt, path, err)
+		return nil, fmt.Errorf("%w: recipe %s: %v%s", pack.ErrCorrupt, path, err, meantKey(err))
 	}
 	if len(recipe.Rules) == 0 {
 		return nil, fmt.Errorf("%w: recipe %s has no rules", pack.ErrCorrupt, path)
 	}
+	for i, r := range recipe.Rules {
+		if err := cmp.Or(checkWord("quant", r.Quant, quantNames()), checkWord("layout", r.Layout, layoutNames())); err != nil {
+			return nil, fmt.Errorf("%w: recipe %s: rule %d: %v", pack.ErrCorrupt, path, i+1, err)
+		}
+	}
 	return recipe.Rules, nil
+}
+
+// unknownKey is how package yaml names a key that a recipe cannot have.
+var unknownKey = regexp.MustCompile(`field (\S+) not found`)
+
+// meantKey suggests a key of a recipe.
+func meantKey(err error) string {
+	m := unknownKey.FindStringSubmatch(err.Error())
+	if m == nil {
+		return ""
+	}
+	return didYouMean(m[1], []string{"rules", "match", "quant", "layout", "params", "scale", "keep"})
 }
 
 // dryRun measures the relative errors and prints the plan.

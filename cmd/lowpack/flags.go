@@ -53,7 +53,19 @@ func checkChoice(flag, value string, values []string) error {
 	if slices.Contains(values, value) {
 		return nil
 	}
-	return usagef("invalid --%s %q: must be one of %s%s", flag, value, strings.Join(values, ", "), didYouMean(value, values))
+	return unknownWord("--"+flag, value, values)
+}
+
+// checkWord refuses all but these words and nothing.
+func checkWord(what, value string, values []string) error {
+	if value == "" || slices.Contains(values, value) {
+		return nil
+	}
+	return unknownWord(what, value, values)
+}
+
+func unknownWord(what, value string, values []string) error {
+	return usagef("invalid %s %q: must be one of %s%s", what, value, strings.Join(values, ", "), didYouMean(value, values))
 }
 
 // Bounds of numbers on a command line. They are far above what is of use, and low enough that what depends on them fits

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -44,7 +45,7 @@ func inspect(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	v, err := inspectPath(path)
+	v, err := inspectPath(c.Context, path)
 	if err != nil {
 		return err
 	}
@@ -60,6 +61,7 @@ type inspection struct {
 	Path     string             `json:"path"`
 	Kind     string             `json:"kind"` // "packed file" or "checkpoint"
 	Bytes    int64              `json:"bytes"`
+	Summary  facts              `json:"summary"`
 	Model    *model.Description `json:"model,omitempty"`
 	Manifest *packed.Manifest   `json:"manifest,omitempty"`
 	Tensors  []tensorLine       `json:"tensors"`
@@ -76,7 +78,7 @@ type tensorLine struct {
 	Bits  float64 `json:"bits_per_weight"`
 }
 
-func inspectPath(path string) (*inspection, error) {
+func inspectPath(ctx context.Context, path string) (*inspection, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -96,7 +98,7 @@ func inspectPath(path string) (*inspection, error) {
 		return nil, err
 	}
 	defer ck.Close()
-	return inspectCheckpoint(path, ck)
+	return inspectCheckpoint(ctx, path, ck)
 }
 
 func inspectPacked(path string, f *packed.File) (*inspection, error) {
@@ -118,11 +120,11 @@ func inspectPacked(path string, f *packed.File) (*inspection, error) {
 		}
 		v.add(p.Name, p.Shape, p.DType, "", int64(len(t.Data)))
 	}
-	v.Example = chatExample(f.Embedded, v)
+	v.factsOfPacked(f)
 	return v, nil
 }
 
-func inspectCheckpoint(path string, ck *checkpoint.Checkpoint) (*inspection, error) {
+func inspectCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoint) (*inspection, error) {
 	v := &inspection{Path: path, Kind: "checkpoint", Notes: ck.Warnings()}
 	for _, s := range ck.Sources() {
 		v.Bytes += s.Size
@@ -132,6 +134,7 @@ func inspectCheckpoint(path string, ck *checkpoint.Checkpoint) (*inspection, err
 	}
 	if ck.Config() == nil {
 		v.Notes = append(v.Notes, "no config.json: weights alone can be converted and verified, not run")
+		v.factsOfCheckpoint(ctx, ck)
 		return v, nil
 	}
 	generation, _ := ck.File("generation_config.json")
@@ -143,7 +146,7 @@ func inspectCheckpoint(path string, ck *checkpoint.Checkpoint) (*inspection, err
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	v.Model = d
-	v.Example = chatExample(ck.File, v)
+	v.factsOfCheckpoint(ctx, ck)
 	return v, nil
 }
 
@@ -165,12 +168,7 @@ func scaleText(s packed.Scale) string {
 
 func (v *inspection) print(w io.Writer, tensors bool) {
 	fmt.Fprintf(w, "%s: %s, %s\n", printable.Line(v.Path), v.Kind, size(v.Bytes))
-	if m := v.Manifest; m != nil {
-		fmt.Fprintf(w, "written by %s, format %d; recipe: quant %s, layout %s, golden %s\n", printable.Line(m.Tool), m.Format, m.Recipe.Quant, m.Recipe.Layout, m.Recipe.Golden)
-	}
-	if v.Model != nil {
-		printModel(w, v.Model)
-	}
+	table(w, nil, v.factRows())
 	fmt.Fprintln(w)
 	rows := [][]string{{"tensors", "kind", "scale", "weights", "bytes", "bits/weight"}}
 	if tensors {
@@ -188,15 +186,6 @@ func (v *inspection) print(w io.Writer, tensors bool) {
 	if v.Example != "" {
 		fmt.Fprintf(w, "\nA conversation in this model's format:\n%s\n", indent(v.Example))
 	}
-}
-
-func printModel(w io.Writer, d *model.Description) {
-	tied := "own head"
-	if d.Head == d.Embed {
-		tied = "tied head"
-	}
-	fmt.Fprintf(w, "family %s: %d layers, hidden %d, ffn %d (%s), %d heads of %d with %d key/value heads, vocabulary %d, context %d, %s\n",
-		d.Family, d.Layers, d.Hidden, d.Intermediate, d.Activation, d.Heads, d.HeadDim, d.KVHeads, d.Vocab, d.MaxPositions, tied)
 }
 
 // groups sums tensors of one kind up.

@@ -43,9 +43,13 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitCode(err)
 }
 
+// typedLine is the key of the words of the command line, in App.Metadata.
+const typedLine = "typed"
+
 // run runs a command line.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	app := newApp(stdin, stdout, stderr)
+	app.Metadata = map[string]any{typedLine: args[min(1, len(args)):]}
 	if len(args) > 1 && args[1] == completeWord {
 		complete(stdout, app, args[2:])
 		return nil
@@ -183,7 +187,8 @@ func checkISA(c *cli.Context) error {
 
 func forcedISA() error {
 	if err := kernel.Check(); err != nil {
-		return usagef("%v", err)
+		all := words([]kernel.ISA{kernel.AVX512VNNI, kernel.AVXVNNI, kernel.AVX2, kernel.DotProd, kernel.NEON, kernel.Generic})
+		return usagef("%v%s", err, didYouMean(os.Getenv(kernel.EnvISA), all))
 	}
 	return nil
 }

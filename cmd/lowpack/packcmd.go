@@ -27,7 +27,7 @@ Exchange formats, which keep scales inside, get and must have a scale of 1 in ev
   lowpack pack --reverse --layout i2s --shape 2560x6912 --in packed.safetensors -o codes.safetensors`,
 		Flags: []cli.Flag{
 			oneOf(&cli.StringFlag{Name: "layout", Aliases: []string{"l"}, Usage: "layout or exchange format: a `NAME` that lowpack layouts lists"}, allLayoutNames()...),
-			like(&cli.StringFlag{Name: "alphabet", Usage: "values of the codes: `NAME` of an alphabet of the layout", DefaultText: "its first"}, alphabetNames()...),
+			oneOf(&cli.StringFlag{Name: "alphabet", Usage: "values of the codes: `NAME` of an alphabet of the layout", DefaultText: "its first"}, alphabetNames()...),
 			paramFlag(),
 			input{&cli.StringFlag{Name: "in", Aliases: []string{"i"}, Usage: "read `FILE`", TakesFile: true}},
 			outputFlag("write `FILE`"),

@@ -74,7 +74,7 @@ func kindFlag(name, usage string, kinds ...string) kindOutput {
 	f.Action = func(_ *cli.Context, value string) error {
 		if _, path := f.cut(value); path == "" {
 			kind, _, _ := strings.Cut(value, ":")
-			return usagef("invalid value %q for --%s: want %sFILE%s", value, name, strings.Join(kinds, "FILE or "), didYouMean(kind, kinds))
+			return usagef("invalid value %q for --%s: want %sFILE%s", value, name, strings.Join(kinds, "FILE or "), didYouMean(kind+":", kinds))
 		}
 		return nil
 	}

@@ -232,19 +232,24 @@ func (w *writer) piece(p engine.Piece) bool {
 
 func (w *writer) end() { fmt.Fprintln(w.w) }
 
+// statistics prints what a run took, after its text.
 func (s *session) statistics(w io.Writer, prompt int, r engine.Result) {
-	rate := func(n int, d time.Duration) string {
-		return fmt.Sprintf("%.1f tokens/s", float64(n)/max(d.Seconds(), 1e-9))
-	}
-	line := []string{
-		fmt.Sprintf("loaded in %.0f ms", s.load.Seconds()*1e3),
-		fmt.Sprintf("prompt %d tokens, %s", prompt, rate(prompt, r.Prompt)),
-		fmt.Sprintf("generated %d tokens, %s (%s)", len(r.Tokens), rate(max(len(r.Tokens)-1, 0), r.Decode), r.Reason),
-	}
+	line := append([]string{fmt.Sprintf("loaded in %.0f ms", s.load.Seconds()*1e3)}, speeds(prompt, r)...)
 	if peak := peakMemory(); peak > 0 {
 		line = append(line, "peak memory "+size(peak))
 	}
-	fmt.Fprintf(w, "\n%s\n", strings.Join(line, "; "))
+	paint(w, dim, "\n"+strings.Join(line, "; ")+"\n")
+}
+
+// speeds tells the tokens and tokens per second of prefill and decode. The first new token comes out of the prefill.
+func speeds(prompt int, r engine.Result) []string {
+	rate := func(n int, d time.Duration) string {
+		return fmt.Sprintf("%.1f tokens/s", float64(n)/max(d.Seconds(), 1e-9))
+	}
+	return []string{
+		fmt.Sprintf("prefill %d tokens, %s", prompt, rate(prompt, r.Prompt)),
+		fmt.Sprintf("decode %d tokens, %s (%s)", len(r.Tokens), rate(max(len(r.Tokens)-1, 0), r.Decode), r.Reason),
+	}
 }
 
 // writeLogits computes the prompt in a sequence of its own and writes the logits after each of its tokens.

@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"github.com/xrash/smetrics"
+
+	"github.com/lowpack/lowpack/internal/suggest"
 )
 
 // noCommand answers a command line that names no command.
@@ -106,29 +107,5 @@ func dashedAll(names []string) []string {
 	return list
 }
 
-// longestTypo is the longest word whose meaning is guessed.
-const longestTypo = 64
-
-// didYouMean names the word that somebody may have meant: one with few letters changed, or that begins alike, whatever
-// the case.
-func didYouMean(typed string, words []string) string {
-	if len(typed) > longestTypo {
-		return ""
-	}
-	best, least := "", 1+len(typed)/3
-	typed = strings.ToLower(typed)
-	for _, w := range words {
-		lower := strings.ToLower(w)
-		d := smetrics.WagnerFischer(typed, lower, 1, 1, 1)
-		if len(strings.Trim(typed, "-")) > 1 && strings.HasPrefix(lower, typed) {
-			d = 0
-		}
-		if d < least {
-			best, least = w, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return " (did you mean " + best + "?)"
-}
+// didYouMean names the word that somebody may have meant, in parentheses, or nothing.
+var didYouMean = suggest.DidYouMean

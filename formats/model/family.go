@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lowpack/lowpack/internal/suggest"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -71,7 +72,7 @@ func find(architectures []string, modelType string) (*family, error) {
 	for _, f := range families {
 		known = append(known, f.Architectures...)
 	}
-	return nil, fmt.Errorf("%w: model architecture %q; supported are %s", pack.ErrUnsupported, name, list(known))
+	return nil, fmt.Errorf("%w: model architecture %q; supported are %s%s", pack.ErrUnsupported, name, list(known), suggest.DidYouMean(name, known))
 }
 
 // agrees refuses a model_type that does not go with the architecture.

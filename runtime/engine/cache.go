@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/pack"
@@ -35,9 +36,13 @@ func (e *Engine) page() int {
 
 // cacheBytes is the size of the cache of one sequence. A float64 holds what overflows an int.
 func (e *Engine) cacheBytes(context int) float64 {
-	d := e.desc
-	_, row := e.cacheType().Row(d.HeadDim)
-	return 2 * float64(d.Layers) * float64(d.KVHeads) * float64(context) * float64(row)
+	return float64(context) * float64(CacheBytesPerToken(e.desc, e.opt.Cache))
+}
+
+// CacheBytesPerToken is the number of bytes that the KV cache of a model needs for each token of its context.
+func CacheBytesPerToken(d *model.Description, t CacheType) int64 {
+	_, row := tensor.CacheType(t).Row(d.HeadDim)
+	return 2 * int64(d.Layers) * int64(d.KVHeads) * int64(row)
 }
 
 // CacheBytes is the number of bytes of keys and values that a step reads for a token behind n−1 others.

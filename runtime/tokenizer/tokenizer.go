@@ -167,3 +167,17 @@ func (t *Tokenizer) Special(id int) bool { return t.special[id] }
 // StopIDs lists the tokens that end an answer: the end-of-text token of tokenizer_config.json, those of
 // generation_config.json and config.json, and the token with which the chat template ends a turn. Ascending.
 func (t *Tokenizer) StopIDs() []int { return slices.Clone(t.stops) }
+
+// Kind names the algorithm that cuts words: "byte-level BPE", "BPE" (of characters, as in SentencePiece) or "Unigram".
+func (t *Tokenizer) Kind() string {
+	switch m := t.model.(type) {
+	case *bpe:
+		if m.bytewise {
+			return "byte-level BPE"
+		}
+		return "BPE"
+	case *unigram:
+		return "Unigram"
+	}
+	return "unknown"
+}

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/formats/golden"
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
+)
+
+// facts are what a person asks first. Fields that do not apply are absent.
+type facts struct {
+	Family       string `json:"family,omitempty"`
+	Architecture string `json:"architecture,omitempty"` // of config.json
+	Parameters   int64  `json:"parameters"`             // of the model as published; of weights alone, all elements
+	Quantized    int    `json:"quantized_tensors"`
+	// QuantizedBits counts all that is stored per weight of the quantized tensors: codes, padding and scales.
+	QuantizedBits float64 `json:"quantized_bits_per_weight,omitempty"`
+	FileBits      float64 `json:"file_bits_per_weight,omitempty"` // of all parameters in the whole file
+	Context       int     `json:"context,omitempty"`
+	Vocabulary    int     `json:"vocabulary,omitempty"`
+
+	Tokenizer      string   `json:"tokenizer,omitempty"` // its kind, if it loads
+	TokenizerError string   `json:"tokenizer_error,omitempty"`
+	ChatTemplates  []string `json:"chat_templates,omitempty"` // names
+
+	Golden  *goldenFacts `json:"golden,omitempty"`  // of packed files
+	Verify  string       `json:"verify,omitempty"`  // the command that verifies the file
+	Convert string       `json:"convert,omitempty"` // of checkpoints: what lowpack convert would do
+
+	KVCache []cacheFacts `json:"kv_cache,omitempty"`
+}
+
+// goldenFacts say how much the golden outputs of a file cover.
+type goldenFacts struct {
+	Mode      string `json:"mode"`
+	Rows      int64  `json:"rows"` // of packed tensors, whose products are recorded
+	AllRows   int64  `json:"all_rows"`
+	Positions int    `json:"positions"` // whose logits are recorded
+	Texts     int    `json:"texts"`     // whose tokens are recorded
+}
+
+// cacheFacts tell what a type of the KV cache costs.
+type cacheFacts struct {
+	Type     engine.CacheType `json:"type"`
+	PerToken int64            `json:"bytes_per_token"`
+	// Memory is what running one sequence with the whole context needs: the packed file and the KV cache, without
+	// activations. 0 for checkpoints, which do not run.
+	Memory int64 `json:"memory_at_full_context,omitempty"`
+}
+
+func (v *inspection) factsOfPacked(f *packed.File) {
+	s := &v.Summary
+	var weights, bits int64
+	for i := range v.Manifest.Packed {
+		e := &v.Manifest.Packed[i]
+		scales, _ := e.ScaleCount() // packed.Open has checked it
+		weights += int64(e.Shape[0]) * int64(e.Shape[1])
+		bits += 8 * (int64(e.StoredBytes()) + 4*int64(scales))
+	}
+	if s.Quantized = len(v.Manifest.Packed); weights > 0 {
+		s.QuantizedBits = float64(bits) / float64(weights)
+	}
+	s.Golden = v.goldenOf(f)
+	s.Verify = "lowpack verify " + shellWord(v.Path) + " --source CHECKPOINT"
+	v.factsOf(f.Embedded)
+	for i := range s.KVCache {
+		s.KVCache[i].Memory = v.Bytes + s.KVCache[i].PerToken*int64(s.Context)
+	}
+}
+
+func (v *inspection) factsOfCheckpoint(ctx context.Context, ck *checkpoint.Checkpoint) {
+	v.factsOf(ck.File)
+	v.Summary.Convert = v.conversion(ctx)
+}
+
+// factsOf fills in what packed files and checkpoints have in common.
+func (v *inspection) factsOf(file tokenizer.Files) {
+	s := &v.Summary
+	s.Parameters = v.parameters(file)
+	if s.Parameters > 0 {
+		s.FileBits = 8 * float64(v.Bytes) / float64(s.Parameters)
+	}
+	d := v.Model
+	if d == nil {
+		return
+	}
+	s.Family, s.Context, s.Vocabulary, s.Architecture = d.Family, d.MaxPositions, d.Vocab, architecture(file)
+	for _, t := range []engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8} {
+		s.KVCache = append(s.KVCache, cacheFacts{Type: t, PerToken: engine.CacheBytesPerToken(d, t)})
+	}
+	v.readTokenizer(file)
+}
+
+// architecture is the first that config.json names.
+func architecture(file tokenizer.Files) string {
+	var config struct{ Architectures []string }
+	text, _ := file("config.json")
+	if json.Unmarshal(text, &config) != nil || len(config.Architectures) == 0 {
+		return ""
+	}
+	return config.Architectures[0]
+}
+
+// parameters counts those of the model as it was published: a head that was quantized from tied embeddings, and rows of a
+// candidate filter, are none.
+func (v *inspection) parameters(file tokenizer.Files) (n int64) {
+	shapes := map[string][]int{}
+	for _, t := range v.Tensors {
+		shapes[t.Name] = t.Shape
+		if !strings.HasPrefix(t.Name, packed.FilePrefix) && t.Name != packed.ScreenName {
+			n += weights(t.Shape)
+		}
+	}
+	if v.Model == nil {
+		return n
+	}
+	config, _ := file("config.json")
+	generation, _ := file("generation_config.json")
+	has := func(name string) ([]int, bool) { shape, ok := shapes[name]; return shape, ok }
+	d, err := model.Parse(config, generation, has)
+	if err != nil { // v.Model comes from the same text
+		return n
+	}
+	n = 0
+	for _, t := range d.Tensors() {
+		if _, ok := shapes[t.Name]; ok {
+			n += weights(t.Shape)
+		}
+	}
+	return n
+}
+
+// readTokenizer loads the tokenizer and renders a short conversation; a template that cannot be rendered becomes a note.
+func (v *inspection) readTokenizer(file tokenizer.Files) {
+	t, err := tokenizer.Load(file)
+	if err != nil {
+		v.Summary.TokenizerError = err.Error()
+		return
+	}
+	v.Summary.Tokenizer, v.Summary.ChatTemplates = t.Kind(), t.ChatTemplates()
+	v.Example, err = t.Chat([]tokenizer.Message{
+		{Role: "user", Content: "Hello."}, {Role: "assistant", Content: "Hi there."}, {Role: "user", Content: "Tell me more."},
+	}, tokenizer.ChatOptions{AddGenerationPrompt: true})
+	if err != nil && !errors.Is(err, tokenizer.ErrNoTemplate) {
+		v.Notes = append(v.Notes, err.Error())
+	}
+}
+
+// goldenOf reads the golden outputs of a file; what is wrong with them becomes a note.
+func (v *inspection) goldenOf(f *packed.File) *goldenFacts {
+	m := v.Manifest
+	g := &goldenFacts{Mode: string(golden.None)}
+	if m.Golden == "" {
+		return g
+	}
+	g.Mode = m.Recipe.Golden
+	t, err := f.Tensor(packed.GoldenName)
+	if err == nil {
+		var r *golden.Record
+		if r, err = golden.Decode(t.Data); err == nil {
+			g.count(m, r)
+			return g
+		}
+	}
+	v.Notes = append(v.Notes, err.Error())
+	return g
+}
+
+// count adds up what a record covers: all rows of a product under a digest, else those that are listed.
+func (g *goldenFacts) count(m *packed.Manifest, r *golden.Record) {
+	g.Positions, g.Texts = len(r.Logits), len(r.Texts)
+	rows, of := map[string]int{}, map[string]int{}
+	for i := range m.Packed {
+		of[m.Packed[i].Name] = m.Packed[i].Shape[0]
+		g.AllRows += int64(m.Packed[i].Shape[0])
+	}
+	for i := range r.Products {
+		p := &r.Products[i]
+		n := len(p.Rows)
+		if p.Digest != "" {
+			n = of[p.Tensor]
+		}
+		rows[p.Tensor] = max(rows[p.Tensor], n)
+	}
+	for _, n := range rows {
+		g.Rows += int64(n)
+	}
+}
+
+// planLimit is the size of checkpoints whose weights inspect lets be read.
+const planLimit = 256 << 20
+
+// conversion says in a line what lowpack convert would do. Where nothing declares how the weights are quantized, finding out
+// reads all of them, which is left to convert for large files.
+func (v *inspection) conversion(ctx context.Context) string {
+	if (v.Model == nil || v.Model.Quant.Declared == model.Nothing) && v.Bytes > planLimit {
+		return "finding out reads all weights: lowpack convert " + shellWord(v.Path) + " --dry-run"
+	}
+	p, err := convert.NewPlan(ctx, v.Path, convert.Options{})
+	if err != nil {
+		return "refused: " + err.Error()
+	}
+	defer p.Close()
+	var packs int
+	var rules []string
+	for _, r := range p.Tensors {
+		if r.Layout == "" {
+			continue
+		}
+		packs++
+		if rule := r.Rule + " to " + r.Layout; !slices.Contains(rules, rule) {
+			rules = append(rules, rule)
+		}
+	}
+	return fmt.Sprintf("%d of %d tensors packed (%s), %s", packs, len(p.Tensors), cmp.Or(strings.Join(rules, ", "), "all stay as they are"), size(p.Bytes))
+}
+
+// factRows are the facts as lines of a table.
+func (v *inspection) factRows() (rows [][]string) {
+	s := &v.Summary
+	add := func(name, format string, a ...any) { rows = append(rows, []string{name, fmt.Sprintf(format, a...)}) }
+	if d := v.Model; d != nil {
+		add("model", "%s (%s)", d.Family, cmp.Or(s.Architecture, "no architecture named"))
+	} else {
+		add("model", "none: weights alone")
+	}
+	add("parameters", "%s", count(s.Parameters))
+	if s.Quantized > 0 {
+		add("bits/weight", "%.2f in %d quantized tensors, scales included; %.2f over the whole file", s.QuantizedBits, s.Quantized, s.FileBits)
+	} else if s.FileBits > 0 {
+		add("bits/weight", "%.2f over the whole file", s.FileBits)
+	}
+	add("size", "%s", size(v.Bytes))
+	if v.Model != nil {
+		rows = append(rows, s.modelRows(v.Model)...)
+	}
+	if g := s.Golden; g != nil {
+		add("golden", "%s", g.text())
+	}
+	if m := v.Manifest; m != nil {
+		add("written by", "%s, format %d; quant %s, layout %s", m.Tool, m.Format, m.Recipe.Quant, m.Recipe.Layout)
+		add("verify", "%s", s.Verify)
+	}
+	if s.Convert != "" {
+		add("convert", "%s", s.Convert)
+	}
+	return rows
+}
+
+func (s *facts) modelRows(d *model.Description) (rows [][]string) {
+	add := func(name, format string, a ...any) { rows = append(rows, []string{name, fmt.Sprintf(format, a...)}) }
+	add("context", "%d tokens", s.Context)
+	add("vocabulary", "%d tokens", s.Vocabulary)
+	if s.TokenizerError != "" {
+		add("tokenizer", "does not load: %s", s.TokenizerError)
+	} else {
+		add("tokenizer", "%s, loads", s.Tokenizer)
+	}
+	if len(s.ChatTemplates) > 0 {
+		add("chat template", "yes (%s)", strings.Join(s.ChatTemplates, ", "))
+	} else {
+		add("chat template", "no")
+	}
+	var perToken, memory []string
+	for _, c := range s.KVCache {
+		perToken = append(perToken, fmt.Sprintf("%s %s", c.Type, size(c.PerToken)))
+		memory = append(memory, fmt.Sprintf("%s %s", c.Type, size(c.Memory)))
+	}
+	add("KV cache", "per token: %s", strings.Join(perToken, ", "))
+	if s.Golden != nil {
+		add("memory", "at full context, file and KV cache: %s", strings.Join(memory, ", "))
+	}
+	head := "own head"
+	if d.Head == d.Embed {
+		head = "tied head"
+	}
+	add("shape", "%d layers, hidden %d, FFN %d (%s), %d heads of %d, %d KV heads, %s", d.Layers, d.Hidden, d.Intermediate, d.Activation, d.Heads, d.HeadDim, d.KVHeads, head)
+	return rows
+}
+
+func (g *goldenFacts) text() string {
+	if g.Mode == string(golden.None) {
+		return "none"
+	}
+	return fmt.Sprintf("%s: products of %d of %d rows, logits of %d positions, tokens of %d texts", g.Mode, g.Rows, g.AllRows, g.Positions, g.Texts)
+}
+
+// count prints a number of parameters.
+func count(n int64) string {
+	switch {
+	case n < 1_000_000:
+		return fmt.Sprint(n)
+	case n < 1_000_000_000:
+		return fmt.Sprintf("%.2f M", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.2f B", float64(n)/1e9)
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/shared"
+)
+
+// inspected is the summary that inspect --json gives of a file.
+func inspected(t *testing.T, path string) facts {
+	t.Helper()
+	o := command(t, "inspect", "--json", path)
+	var v struct {
+		Summary facts
+		Bytes   int64
+	}
+	if err := json.Unmarshal([]byte(o.out), &v); o.code != 0 || err != nil {
+		t.Fatalf("%v\n%s", err, o.out)
+	}
+	if s := v.Summary; s.Parameters > 0 && s.FileBits != 8*float64(v.Bytes)/float64(s.Parameters) {
+		t.Errorf("%s: %v bits per weight of %d bytes", path, s.FileBits, v.Bytes)
+	}
+	return v.Summary
+}
+
+// TestInspectFacts holds the summary of the bundled model, in every form that it has.
+func TestInspectFacts(t *testing.T) {
+	source := shared.Testdata(t, "tiny-bitnet")
+	const parameters = 4_817_696 // elements of all tensors of the published checkpoint
+	ck := inspected(t, source)
+	if ck.Family != "bitnet" || ck.Architecture != "BitNetForCausalLM" || ck.Parameters != parameters || ck.Context != 256 || ck.Vocabulary != 2560 {
+		t.Errorf("%+v", ck)
+	}
+	if ck.Tokenizer != "byte-level BPE" || fmt.Sprint(ck.ChatTemplates) != "[default]" || ck.Golden != nil || ck.Verify != "" {
+		t.Errorf("%+v", ck)
+	}
+	if !strings.HasPrefix(ck.Convert, "42 of 68 tensors packed (absmean to vnni4i), ") {
+		t.Errorf("%q", ck.Convert)
+	}
+	if codes := inspected(t, shared.Testdata(t, "tiny-bitnet-packed")); codes.Parameters != parameters {
+		t.Errorf("packed codes: %d parameters", codes.Parameters)
+	}
+	for _, c := range []struct {
+		name, flags string
+		quantized   int
+		golden      string
+	}{
+		{"plain", "", 42, "full: products of 13632 of 13632 rows, logits of 89 positions, tokens of 10 texts"},
+		{"kernel", "--golden kernel", 42, "kernel: products of 13632 of 13632 rows, logits of 0 positions, tokens of 0 texts"},
+		{"none", "--golden none", 42, "none"},
+		{"head", "--golden none --head int8", 43, "none"},
+		{"screen", "--golden none --head screen", 43, "none"},
+	} {
+		path := filepath.Join(t.TempDir(), c.name)
+		if o := command(t, append([]string{"convert", source, "-o", path}, strings.Fields(c.flags)...)...); o.code != 0 {
+			t.Fatal(o.out)
+		}
+		s := inspected(t, path)
+		if s.Parameters != parameters || s.Quantized != c.quantized || s.Golden == nil || s.Golden.text() != c.golden {
+			t.Errorf("%s: %+v, golden %+v", c.name, s, s.Golden)
+		}
+		if s.QuantizedBits < 2 || c.quantized == 42 && s.QuantizedBits > 2.1 {
+			t.Errorf("%s: %v bits per quantized weight", c.name, s.QuantizedBits)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, perToken := range []int64{2 * 6 * 2 * 32 * 4, 2 * 6 * 2 * 32 * 2, 2 * 6 * 2 * (32 + 4)} {
+			if k := s.KVCache[i]; k.PerToken != perToken || k.Memory != info.Size()+256*perToken {
+				t.Errorf("%s: %+v, want %d bytes per token", c.name, k, perToken)
+			}
+		}
+		if s.Verify != "lowpack verify "+path+" --source CHECKPOINT" {
+			t.Errorf("%q", s.Verify)
+		}
+	}
+}
+
+// TestInspectLacking inspects what lacks a tokenizer, a model, or an answer that would be cheap.
+func TestInspectLacking(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "model")
+	if err := os.CopyFS(dir, os.DirFS(shared.Testdata(t, "tiny-bitnet"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "tokenizer.json")); err != nil {
+		t.Fatal(err)
+	}
+	if s := inspected(t, dir); s.Tokenizer != "" || !strings.Contains(s.TokenizerError, "there is no tokenizer.json") {
+		t.Errorf("%+v", s)
+	}
+	if s := inspected(t, filepath.Join(bareFile(t, 64), "w.safetensors")); s.Family != "" || s.Parameters != 64*64 || !strings.Contains(s.Convert, "1 of 1 tensors packed") && !strings.HasPrefix(s.Convert, "refused: ") {
+		t.Errorf("%+v", s)
+	}
+	if s := inspected(t, filepath.Join(bareFile(t, 8256), "w.safetensors")); s.Parameters != 8256*8256 || !strings.HasPrefix(s.Convert, "finding out reads all weights: lowpack convert ") {
+		t.Errorf("%+v", s)
+	}
+}
+
+// bareFile writes a checkpoint of one square matrix of zeros, which takes no room on the disk, and returns its directory.
+func bareFile(t *testing.T, n int64) string {
+	t.Helper()
+	dir := t.TempDir()
+	header := fmt.Sprintf(`{"w":{"dtype":"F32","shape":[%d,%d],"data_offsets":[0,%d]}}`, n, n, 4*n*n)
+	header += strings.Repeat(" ", 64-len(header)%64)
+	f, err := os.Create(filepath.Join(dir, "w.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(string([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}) + header); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Truncate(8 + int64(len(header)) + 4*n*n); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
