@@ -13,6 +13,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -182,20 +183,28 @@ func (o *origin) keptTensor(p *packed.Plain) item {
 	return it
 }
 
-// embedded compares the small files that travel in the packed file.
+// embedded compares the small files that travel in the packed file with those that the checkpoint has.
 func (o *origin) embedded() []item {
-	var items []item
+	digests := map[string]string{}
 	for _, p := range o.file.Manifest().Plain {
-		name, ok := strings.CutPrefix(p.Name, packed.FilePrefix)
-		if !ok {
+		if name, ok := strings.CutPrefix(p.Name, packed.FilePrefix); ok {
+			digests[name] = p.SHA256
+		}
+	}
+	var items []item
+	for _, name := range modelfile.Names() {
+		text, inSource := o.from.File(name)
+		digest, inFile := digests[name]
+		if !inSource && !inFile {
 			continue
 		}
 		items = append(items, item{group: "embedded files", name: name, rule: "F7", size: 1, check: func() error {
-			b, ok := o.from.File(name)
-			if !ok {
+			switch sum := sha256.Sum256(text); {
+			case !inSource:
 				return broken("F7", "the checkpoint has no such file")
-			}
-			if d := sha256.Sum256(b); hex.EncodeToString(d[:]) != p.SHA256 {
+			case !inFile:
+				return broken("F7", "the checkpoint has this file, the packed file lacks it")
+			case hex.EncodeToString(sum[:]) != digest:
 				return broken("F7", "the file in the checkpoint is another one")
 			}
 			return nil
