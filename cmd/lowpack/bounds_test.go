@@ -56,6 +56,25 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestBoundedFiles: a file that is too large for what it is said to be is bad input, and is not read to its end.
+func TestBoundedFiles(t *testing.T) {
+	const model = "../../testdata/tiny-bitnet"
+	big, packed := sparse(t, 5<<30), filepath.Join(t.TempDir(), "packed")
+	if o := command(t, "convert", model, "--golden", "none", "-o", packed); o.code != 0 {
+		t.Fatal(o.out)
+	}
+	for _, args := range [][]string{
+		{"convert", model, "-o", filepath.Join(t.TempDir(), "out"), "--recipe", big},
+		{"run", packed, "--chat", "--chat-template", big},
+		{"verify", packed, "--provenance", big},
+	} {
+		o := command(t, args...)
+		if o.code != 1 || !strings.Contains(o.out, "limit exceeded") || o.memory > 64<<20 {
+			t.Errorf("%q: exit code %d, %d MiB\n%s", args, o.code, o.memory>>20, o.out)
+		}
+	}
+}
+
 // TestBoundedInput: standard input is read to the bound, not to its end.
 func TestBoundedInput(t *testing.T) {
 	var notes strings.Builder

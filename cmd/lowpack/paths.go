@@ -88,7 +88,7 @@ type place struct {
 	dir        bool        // a directory is asked for
 }
 
-func (p *place) String() string { return p.what + " " + p.path }
+func (p *place) String() string { return strings.TrimSuffix(p.what+" "+p.path, " ") } // a stream has no path
 
 // checkPaths refuses, before any work, a command line that would write to something that it reads, or write two things to
 // one place: by the same path, by hard or symbolic links, or into the directory of a checkpoint. It also refuses targets

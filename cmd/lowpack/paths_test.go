@@ -150,11 +150,11 @@ func TestStreamCollisions(t *testing.T) {
 	defer file.Close()
 	var notes bytes.Buffer
 	args := []string{"lowpack", "run", filepath.Join(dir, "other"), "--logits", filepath.Join(dir, "hardlink")}
-	if code := Main(args, file, &notes, &notes); code != 2 || !strings.Contains(notes.String(), "standard input") {
+	if code := Main(args, file, &notes, &notes); code != 2 || !strings.Contains(notes.String(), "standard input, which") {
 		t.Errorf("exit code %d\n%s", code, &notes)
 	}
 	notes.Reset()
-	if code := Main(append(args, "-p", "x"), nil, file, &notes); code != 2 || !strings.Contains(notes.String(), "standard output") {
+	if code := Main(append(args, "-p", "x"), nil, file, &notes); code != 2 || !strings.Contains(notes.String(), "hardlink and standard output") {
 		t.Errorf("exit code %d\n%s", code, &notes)
 	}
 }
