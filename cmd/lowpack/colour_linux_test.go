@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,27 @@ func TestProgressTerminal(t *testing.T) {
 	t.Setenv("TERM", "dumb")
 	if text := draw(drawAfter); text != "" {
 		t.Errorf("a dumb terminal got %q", text)
+	}
+}
+
+// TestChatStatistics demands the speed of prefill and decode after each answer on a terminal, dimmed, and none in a pipe.
+func TestChatStatistics(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "")
+	path := filepath.Join(t.TempDir(), "chat")
+	if o := command(t, "convert", shared.Testdata(t, "tiny-bitnet"), "--golden", "none", "-o", path); o.code != 0 {
+		t.Fatal(o.out)
+	}
+	args := []string{"lowpack", "run", "--chat", "-n", "4", path}
+	talk := func(stderr io.Writer) { Main(args, strings.NewReader("Hello.\nGo on.\n"), io.Discard, stderr) }
+	text := onTerminal(t, func(terminal *os.File) { talk(terminal) })
+	line := regexp.MustCompile(`\x1b\[2mprefill \d+ tokens, [0-9.]+ tokens/s; decode \d tokens, [0-9.]+ tokens/s \(\w+\)\x1b\[0m\r\n`)
+	if n := len(line.FindAllString(text, -1)); n != 2 {
+		t.Errorf("%d lines of statistics after 2 answers:\n%q", n, text)
+	}
+	var pipe strings.Builder
+	if talk(&pipe); pipe.String() != "" {
+		t.Errorf("a pipe got %q", pipe.String())
 	}
 }
 

@@ -24,8 +24,9 @@ func inspectCommand() *cli.Command {
 		Usage:     "show what a packed file or a checkpoint holds",
 		ArgsUsage: "PATH",
 		UsageText: "lowpack inspect PATH [--tensors] [--json]",
-		Description: `PATH is a packed file, a model directory, a bare safetensors file, or ORG/NAME of a model on the hub, which is downloaded. Only headers and small files are read;
-use verify to check the data.
+		Description: `PATH is a packed file, a model directory, a bare safetensors file, or ORG/NAME of a model on the hub, which is downloaded. A summary comes
+first, then the tensors by kind. Headers, small files and golden outputs are read; use verify to check the data. To tell
+what convert would do with a checkpoint, its weights are read where that is quick.
 
   lowpack inspect model.safetensors
   lowpack inspect MODEL_DIR --tensors`,

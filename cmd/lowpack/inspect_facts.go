@@ -237,9 +237,9 @@ func (v *inspection) factRows() (rows [][]string) {
 	}
 	add("parameters", "%s", count(s.Parameters))
 	if s.Quantized > 0 {
-		add("bits/weight", "%.2f in %d quantized tensors, scales included; %.2f over the whole file", s.QuantizedBits, s.Quantized, s.FileBits)
+		add("bits/weight", "%.2f with scales in %d quantized tensors; %.2f in the whole file", s.QuantizedBits, s.Quantized, s.FileBits)
 	} else if s.FileBits > 0 {
-		add("bits/weight", "%.2f over the whole file", s.FileBits)
+		add("bits/weight", "%.2f in the whole file", s.FileBits)
 	}
 	add("size", "%s", size(v.Bytes))
 	if v.Model != nil {
@@ -279,13 +279,14 @@ func (s *facts) modelRows(d *model.Description) (rows [][]string) {
 	}
 	add("KV cache", "per token: %s", strings.Join(perToken, ", "))
 	if s.Golden != nil {
-		add("memory", "at full context, file and KV cache: %s", strings.Join(memory, ", "))
+		add("memory", "with full context: %s", strings.Join(memory, ", "))
 	}
 	head := "own head"
 	if d.Head == d.Embed {
 		head = "tied head"
 	}
-	add("shape", "%d layers, hidden %d, FFN %d (%s), %d heads of %d, %d KV heads, %s", d.Layers, d.Hidden, d.Intermediate, d.Activation, d.Heads, d.HeadDim, d.KVHeads, head)
+	add("shape", "%d layers, hidden %d, FFN %d (%s), %s", d.Layers, d.Hidden, d.Intermediate, d.Activation, head)
+	add("attention", "%d heads of %d, %d KV heads", d.Heads, d.HeadDim, d.KVHeads)
 	return rows
 }
 
@@ -293,7 +294,7 @@ func (g *goldenFacts) text() string {
 	if g.Mode == string(golden.None) {
 		return "none"
 	}
-	return fmt.Sprintf("%s: products of %d of %d rows, logits of %d positions, tokens of %d texts", g.Mode, g.Rows, g.AllRows, g.Positions, g.Texts)
+	return fmt.Sprintf("%s: %d of %d rows, logits of %d positions, %d texts", g.Mode, g.Rows, g.AllRows, g.Positions, g.Texts)
 }
 
 // count prints a number of parameters.

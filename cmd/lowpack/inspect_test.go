@@ -50,8 +50,8 @@ func TestInspectFacts(t *testing.T) {
 		quantized   int
 		golden      string
 	}{
-		{"plain", "", 42, "full: products of 13632 of 13632 rows, logits of 89 positions, tokens of 10 texts"},
-		{"kernel", "--golden kernel", 42, "kernel: products of 13632 of 13632 rows, logits of 0 positions, tokens of 0 texts"},
+		{"plain", "", 42, "full: 13632 of 13632 rows, logits of 89 positions, 10 texts"},
+		{"kernel", "--golden kernel", 42, "kernel: 13632 of 13632 rows, logits of 0 positions, 0 texts"},
 		{"none", "--golden none", 42, "none"},
 		{"head", "--golden none --head int8", 43, "none"},
 		{"screen", "--golden none --head screen", 43, "none"},

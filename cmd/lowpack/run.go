@@ -23,7 +23,8 @@ func runCommand() *cli.Command {
 		Usage:     "generate text with a packed model",
 		ArgsUsage: "FILE",
 		UsageText: "lowpack run FILE -p TEXT [flags]\n  lowpack run FILE --chat",
-		Description: `The text streams to standard output, statistics go to standard error. Without -p or --file the prompt is read
+		Description: `The text streams to standard output, statistics (prefill and decode in
+tokens per second) to standard error, with --chat on a terminal only. Without -p or --file the prompt is read
 from standard input; it has at most ` + textLimit + `. On a terminal, control characters in the text are shown escaped.
 Sampling follows the model's generation_config.json unless flags say otherwise; the same file, prompt, flags and seed
 give the same text on every machine. FILE may also be a checkpoint, or ORG/NAME of a model on the hub: it is converted

@@ -72,7 +72,17 @@ func find(architectures []string, modelType string) (*family, error) {
 	for _, f := range families {
 		known = append(known, f.Architectures...)
 	}
-	return nil, fmt.Errorf("%w: model architecture %q; supported are %s%s", pack.ErrUnsupported, name, list(known), suggest.DidYouMean(name, known))
+	return nil, fmt.Errorf("%w: model architecture %q; supported are %s%s", pack.ErrUnsupported, name, list(known), meant(name, known))
+}
+
+// meant suggests an architecture. The end that nearly all share says nothing about which one is near.
+func meant(name string, known []string) string {
+	const end = "ForCausalLM"
+	var names []string
+	for _, k := range known {
+		names = append(names, strings.TrimSuffix(k, end))
+	}
+	return strings.Replace(suggest.DidYouMean(strings.TrimSuffix(name, end), names), "?)", end+"?)", 1)
 }
 
 // agrees refuses a model_type that does not go with the architecture.

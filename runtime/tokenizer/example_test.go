@@ -23,9 +23,11 @@ func Example() {
 	ids, err := t.Encode("Once upon a time", false)
 	fmt.Println(ids, err)
 	fmt.Println(t.Decode(ids, false))
+	fmt.Println(t.Kind(), t.ChatTemplates())
 	// Output:
 	// [2140 392 725 258 558] <nil>
 	// Once upon a time
+	// byte-level BPE [default]
 }
 
 // A message of a chat may say anything: only the template writes control tokens.
