@@ -1,6 +1,9 @@
 package golden
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"slices"
 	"testing"
 
@@ -67,5 +70,23 @@ func TestPadding(t *testing.T) {
 	}
 	if _, err := Decode(append(slices.Clone(b), 0, 1)); err == nil {
 		t.Error("padding that is not zero")
+	}
+}
+
+// TestDigestProducts: a digest covers every value, also those behind the last full block of the hash.
+func TestDigestProducts(t *testing.T) {
+	for _, n := range []int{1, 1023, 1024, 1025, 2500} {
+		acc := make([]int32, n)
+		for i := range acc {
+			acc[i] = int32(i * i)
+		}
+		b := make([]byte, 0, 4*n)
+		for _, v := range acc {
+			b = binary.LittleEndian.AppendUint32(b, uint32(v))
+		}
+		want := sha256.Sum256(b)
+		if got := DigestProducts(acc); got != hex.EncodeToString(want[:]) {
+			t.Errorf("%d values: %s", n, got)
+		}
 	}
 }

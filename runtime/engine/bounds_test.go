@@ -19,6 +19,9 @@ func TestScreenBounds(t *testing.T) {
 		"constant":           func(k int) float64 { return 1 },
 		"near half a step":   func(k int) float64 { return (float64(32000-k%50) + 0.499) / screenSteps },
 		"large lower halves": func(k int) float64 { return float64(255*(120-k%5)+127) / screenSteps },
+		"rounded one way":    func(k int) float64 { return 0.987654 },
+		"rounded downwards":  func(k int) float64 { return 0.71 },
+		"rounded upwards":    func(k int) float64 { return 0.9371 },
 		"alternating":        func(k int) float64 { return float64(1-2*(k%2)) * (float64(32000-k%50) - 0.499) / screenSteps },
 	} {
 		for _, cols := range []int{64, 65536} {
