@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/verify/internal/sample"
 )
@@ -80,4 +81,4 @@ func TestShortContexts(t *testing.T) {
 	}
 }
 
-func pageOf(t *trial) int { return engine.PageRows(t.cache, t.described.HeadDim) }
+func pageOf(t *trial) int { return tensor.CacheType(t.cache).PageRows(t.described.HeadDim) }

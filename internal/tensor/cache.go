@@ -57,6 +57,16 @@ func (t CacheType) Row(dim int) (width, bytes int) {
 	return width, width * F32.Size()
 }
 
+// PageBytes is about how much of a head lies together in a KV cache.
+const PageBytes = 32 << 10
+
+// PageRows is how many positions of a head of dim numbers lie in one page of a KV cache. A short context may have smaller
+// pages.
+func (t CacheType) PageRows(dim int) int {
+	_, row := t.Row(dim)
+	return max(1, PageBytes/row/CacheBlock) * CacheBlock
+}
+
 // newCache makes a cache of rows of dim numbers of which so many columns lie together.
 func newCache(t CacheType, dim, columns int, m Memory) Cache {
 	width, _ := t.Row(dim)

@@ -30,7 +30,7 @@ func (l *attentionLayer) decode() {
 	pages, some := l.pages()
 	l.scoreTask = scoreTask{*l, pages}
 	items := n * l.kvHeads * pages
-	distribute(l.pool, items, max(1, min(sharedBytes/pageBytes, items/(sharedParts*workers))), &l.scoreTask)
+	distribute(l.pool, items, max(1, min(sharedBytes/tensor.PageBytes, items/(sharedParts*workers))), &l.scoreTask)
 	l.weighTask = weighTask{*l}
 	distribute(l.pool, n*l.heads, 1, &l.weighTask)
 	columns, parts := l.columns()

@@ -23,15 +23,12 @@ type Sequence struct {
 // layerCache holds keys and values of one layer, per key/value head, with a row per position.
 type layerCache struct{ keys, values []tensor.Cache }
 
-// pageBytes is about how much of a head lies together. All heads of all layers have one page for the first positions, then
-// all have one for the next: memory fills from front to back with the text, so that it can come in large pages, which are
-// read faster, and so that a short text needs little of it.
-const pageBytes = 32 << 10
-
-// page is the rows of a page of one head.
+// page is the rows of a page of one head. All heads of all layers have one page for the first positions, then all have one
+// for the next: memory fills from front to back with the text, so that it can come in large pages, which are read faster,
+// and so that a short text needs little of it.
 func (e *Engine) page() int {
 	const block = tensor.CacheBlock
-	return min(PageRows(e.opt.Cache, e.desc.HeadDim), (e.opt.Context+block-1)/block*block)
+	return min(e.cacheType().PageRows(e.desc.HeadDim), (e.opt.Context+block-1)/block*block)
 }
 
 // cacheBytes is the size of the cache of one sequence. A float64 holds what overflows an int.

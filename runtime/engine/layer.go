@@ -5,30 +5,23 @@ import (
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/kernel"
-	"github.com/lowpack/lowpack/internal/tensor"
+	"github.com/lowpack/lowpack/internal/layer"
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Layer is the attention of one layer without the rest of the model: what rotates queries and keys, keeps keys and values,
-// and attends to them, with the pages, thresholds and ways of sharing work that every Engine has. Verification gives it
-// vectors of its own making, behind contexts that golden outputs do not reach.
-type Layer struct{ e *Engine }
+func init() { layer.New = newLayer }
 
-// Rows are tokens to append to a sequence, as the query, key and value linears give them.
-type Rows struct {
-	Seq *Sequence
-	In  []float32 // [n][Heads + 2·KVHeads][HeadDim]
-	Out []float32 // [n][Heads][HeadDim]: receives their attention; nil = not wanted
-}
+// attentionOnly is a layer.Layer: an engine with one block, of which only attention is computed.
+type attentionOnly struct{ e *Engine }
 
-// NewLayer makes the attention of a layer of the model in v. Options.Context bounds the positions of its sequences.
-func NewLayer(v packed.View, layer int, o Options) (*Layer, error) {
+func newLayer(v packed.View, i int, with layer.Options) (layer.Layer, error) {
+	o := Options{Threads: with.Threads, Context: with.Context, Sequences: with.Sequences, Batch: with.Batch, Cache: CacheType(with.Cache)}
 	all, err := packed.Describe(v)
 	if err != nil {
 		return nil, err
 	}
 	d := *all
-	d.Layers, d.Blocks, d.Vocab = 1, all.Blocks[layer:][:1], 1
+	d.Layers, d.Blocks, d.Vocab = 1, all.Blocks[i:][:1], 1
 	if err := kernel.Check(); err != nil {
 		return nil, err
 	}
@@ -47,30 +40,26 @@ func NewLayer(v packed.View, layer int, o Options) (*Layer, error) {
 	if err := e.start(); err != nil {
 		return nil, err
 	}
-	return &Layer{e}, nil
+	return &attentionOnly{e}, nil
 }
 
-// NewSequence is that of an Engine, and so is Close.
-func (l *Layer) NewSequence() (*Sequence, error) { return l.e.NewSequence() }
+func (l *attentionOnly) NewSequence() (layer.Sequence, error) { return l.e.NewSequence() }
 
-// Close releases the memory of the layer.
-func (l *Layer) Close() { l.e.Close() }
+func (l *attentionOnly) Close() { l.e.Close() }
 
-// Append appends rows to their sequences, at most Options.Batch tokens in all, and computes their attention if it is
-// wanted of the first of them.
-func (l *Layer) Append(batch []Rows) error {
+func (l *attentionOnly) Append(batch []layer.Rows) error {
 	e, p, width := l.e, &l.e.pass, l.e.weights.blocks[0].qkv.out
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p.tokens = p.tokens[:0]
 	for _, r := range batch {
-		n := len(r.In) / width
-		if len(p.tokens)+n > e.opt.Batch || r.Seq.Len()+n > e.opt.Context {
-			return fmt.Errorf("%w: %d tokens after %d, in passes of %d; the context holds %d", pack.ErrLimit, n, r.Seq.Len(), e.opt.Batch, e.opt.Context)
+		n, seq := len(r.In)/width, r.Seq.(*Sequence)
+		if len(p.tokens)+n > e.opt.Batch || seq.Len()+n > e.opt.Context {
+			return fmt.Errorf("%w: %d tokens after %d, in passes of %d; the context holds %d", pack.ErrLimit, n, seq.Len(), e.opt.Batch, e.opt.Context)
 		}
 		copy(p.y[len(p.tokens)*width:], r.In)
 		for i := range n {
-			p.tokens = append(p.tokens, token{seq: r.Seq, pos: r.Seq.Len() + i})
+			p.tokens = append(p.tokens, token{seq: seq, pos: seq.Len() + i})
 		}
 	}
 	p.begin()
@@ -87,15 +76,9 @@ func (l *Layer) Append(batch []Rows) error {
 	out := p.attention.o
 	for _, r := range batch {
 		n := len(r.In) / width
-		r.Seq.n.Add(int64(n))
+		r.Seq.(*Sequence).n.Add(int64(n))
 		copy(r.Out, out[:n*e.desc.Heads*e.desc.HeadDim])
 		out = out[n*e.desc.Heads*e.desc.HeadDim:]
 	}
 	return nil
-}
-
-// PageRows is how many positions of a head lie in one page of the cache of a long text. A shorter one may have smaller pages.
-func PageRows(cache CacheType, headDim int) int {
-	_, row := tensor.CacheType(cache).Row(headDim)
-	return max(1, pageBytes/row/tensor.CacheBlock) * tensor.CacheBlock
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
@@ -42,7 +43,7 @@ func TestPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, cache := range caches {
-			page := PageRows(cache, d.HeadDim)
+			page := tensor.CacheType(cache).PageRows(d.HeadDim)
 			tokens := make([]int, min(3*page+5, 400))
 			r := rand.New(rand.NewPCG(uint64(page), uint64(window)))
 			for i := range tokens {
