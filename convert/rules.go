@@ -75,6 +75,9 @@ func (d *decider) probe(q *quantize.Quantizer, m matrix) error {
 
 // lossy refuses to change the weights unasked, and says by how much they would change.
 func (d *decider) lossy(m matrix, job quantize.Job) error {
+	if d.model == nil && d.source.IsDir() {
+		return fmt.Errorf("%w: tensor %q: there is no config.json, which would say how the weights were trained; put it beside them, or keep the floats with --quant none", pack.ErrUnsupported, m.name)
+	}
 	e, err := relError(d.ctx, d.Plan, m.from, job)
 	if err != nil {
 		return err

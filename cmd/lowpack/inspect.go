@@ -14,6 +14,7 @@ import (
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/filekind"
 	"github.com/lowpack/lowpack/internal/printable"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -82,7 +83,7 @@ type tensorLine struct {
 func inspectPath(ctx context.Context, path string) (*inspection, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, filekind.Missing(path, err)
 	}
 	if info.Mode().IsRegular() {
 		f, err := packed.Open(path)

@@ -23,9 +23,10 @@ func packedOf(c *cli.Context, arg string) (string, error) {
 		return arg, f.Close()
 	}
 	info, statErr := os.Stat(arg)
+	_, linkErr := os.Lstat(arg) // a dangling link exists
 	_, nameErr := hub.ParseName(arg)
 	isDir := statErr == nil && info.IsDir()
-	if !isDir && (!os.IsNotExist(statErr) || nameErr != nil) {
+	if !isDir && (!os.IsNotExist(linkErr) || nameErr != nil) {
 		return "", err
 	}
 	dir, err := checkpointOf(c, arg)

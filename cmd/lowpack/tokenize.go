@@ -13,7 +13,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/filekind"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
@@ -104,14 +106,11 @@ func decodeIDs(w io.Writer, t *tokenizer.Tokenizer, text string, special bool) e
 	return err
 }
 
-// maxTokenizer is what a tokenizer.json may have in bytes, as in a checkpoint.
-const maxTokenizer = 64 << 20
-
 // loadTokenizer reads the tokenizer of a packed file, of a model directory, or a tokenizer.json.
 func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, filekind.Missing(path, err)
 	}
 	if info.IsDir() {
 		files, err := checkpoint.ReadTexts(path)
@@ -121,7 +120,7 @@ func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 		return load(path, func(name string) ([]byte, bool) { b, ok := files[name]; return b, ok })
 	}
 	if filepath.Ext(path) == ".json" {
-		data, err := readSmall(path, maxTokenizer)
+		data, err := readSmall(path, modelfile.Limit("tokenizer.json"))
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lowpack/lowpack/internal/filekind"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -23,48 +24,51 @@ func (c *Checkpoint) onlyWeights() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	slices.Sort(names)
 	var found, others []string
 	for _, name := range names {
 		switch {
 		case strings.HasSuffix(name, suffix):
 			found = append(found, name)
-		case advice(name) != "":
+		case foreign.MatchString(name):
 			others = append(others, name)
 		}
 	}
-	slices.Sort(found)
-	slices.Sort(others)
 	switch {
 	case len(found) == 1 && !part.MatchString(found[0]):
 		return found[0], nil
 	case len(found) > 0:
 		return "", fmt.Errorf("%w: %s is missing; without it nobody knows whether %s and its like are complete", pack.ErrCorrupt, indexFile, found[0])
-	case len(others) > 0:
-		return "", fmt.Errorf("%w: the weights are in %s only%s", pack.ErrUnsupported, others[0], advice(others[0]))
 	case len(names) == 0:
 		return "", fmt.Errorf("%w: the directory is empty; a checkpoint has config.json and %s", pack.ErrUnsupported, single)
 	}
-	return "", fmt.Errorf("%w: no safetensors file in the directory; a checkpoint has config.json and %s", pack.ErrUnsupported, single)
+	return "", c.otherWeights(others)
 }
 
-func isPickle(name string) bool {
-	for _, s := range []string{".bin", ".pt", ".pth", ".ckpt", ".pkl"} {
-		if strings.HasSuffix(name, s) {
-			return true
+// foreign are the names that weights in other formats have.
+var foreign = regexp.MustCompile(`\.(bin|pt|pth|ckpt|pkl|gguf|onnx|zip|gz|tgz)$`)
+
+// otherWeights says what the first of the files is that is of a known kind.
+func (c *Checkpoint) otherWeights(names []string) error {
+	for _, name := range names {
+		f, err := openFile(c.dir, name)
+		if err != nil {
+			return err
+		}
+		head, err := filekind.Head(f)
+		f.Close()
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := filekind.Weights(head); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return false
-}
-
-// advice says why weights in a format that its name tells are not read, and what to do. It is empty for other files.
-func advice(name string) string {
-	switch {
-	case strings.HasSuffix(name, ".gguf"):
-		return ", a GGUF file, which is not read: take the safetensors model that it was made from"
-	case !isPickle(name):
-		return ""
+	seen := ""
+	if len(names) > 0 {
+		seen = " (" + names[0] + " is of no known kind)"
 	}
-	return ", a Python pickle, which runs code when it is loaded and is never read here: take a safetensors revision of the model, or save it with save_pretrained(safe_serialization=True)"
+	return fmt.Errorf("%w: no safetensors file in the directory%s; a checkpoint has config.json and %s", pack.ErrUnsupported, seen, single)
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

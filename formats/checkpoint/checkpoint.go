@@ -40,6 +40,7 @@ type Tensor struct {
 // Checkpoint is an open model. Its methods may be used concurrently.
 type Checkpoint struct {
 	dir      *dir
+	bare     bool // one file, opened by its name
 	shards   []*file
 	texts    map[string][]byte
 	tensors  []Tensor // by name
@@ -63,7 +64,7 @@ func (c *Checkpoint) open(path string) error {
 	if err != nil {
 		return err
 	}
-	c.dir = p.dir
+	c.dir, c.bare = p.dir, p.bare != ""
 	if p.bare != "" {
 		f, err := openFile(p.dir, p.bare)
 		if err != nil {
@@ -134,6 +135,9 @@ func (c *Checkpoint) File(name string) ([]byte, bool) {
 	b, ok := c.texts[name]
 	return b, ok
 }
+
+// IsDir reports whether the checkpoint is a directory, not one bare file.
+func (c *Checkpoint) IsDir() bool { return !c.bare }
 
 // Tensors returns all tensors by name. The slice must not be changed.
 func (c *Checkpoint) Tensors() []Tensor { return c.tensors }

@@ -79,7 +79,7 @@ func TestWhatIsThere(t *testing.T) {
 	}{
 		{nil, pack.ErrUnsupported, "the directory is empty"},
 		{[]string{"README.md"}, pack.ErrUnsupported, "no safetensors file"},
-		{[]string{"model.ckpt"}, pack.ErrUnsupported, "pickle"},
+		{[]string{"model.ckpt"}, pack.ErrUnsupported, "no safetensors file in the directory (model.ckpt is of no known kind)"},
 		{[]string{"model-00001-of-00002.safetensors"}, pack.ErrCorrupt, "index.json is missing"},
 		{[]string{"a.safetensors", "b.safetensors"}, pack.ErrCorrupt, "index.json is missing"},
 		{[]string{"weights.safetensors"}, nil, ""},
@@ -105,10 +105,10 @@ func TestWhatIsThere(t *testing.T) {
 		}
 	}
 	pickle := filepath.Join(t.TempDir(), "model.bin")
-	if err := os.WriteFile(pickle, []byte("PK"), 0o644); err != nil {
+	if err := os.WriteFile(pickle, []byte("\x80\x02}q\x00(X"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(pickle); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "runs code") {
+	if _, err := Open(pickle); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "run code") {
 		t.Errorf("%v", err)
 	}
 }

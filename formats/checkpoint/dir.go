@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/lowpack/lowpack/internal/filekind"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -29,6 +31,9 @@ type place struct {
 func resolve(path string) (place, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if kind := filekind.Missing(path, err); kind != err {
+			return place{}, kind
+		}
 		return place{}, fmt.Errorf("%w: a checkpoint is a directory, a .safetensors file, or ORG/NAME of a model on the hub", err)
 	}
 	if err != nil {
@@ -39,14 +44,29 @@ func resolve(path string) (place, error) {
 		return place{}, err
 	}
 	if info.IsDir() {
+		if err := filekind.CacheRoot(real); err != nil {
+			return place{}, err
+		}
 		d, err := openDir(real)
 		return place{dir: d}, err
 	}
 	if !strings.HasSuffix(path, ".safetensors") {
-		return place{}, fmt.Errorf("%w: %s: a checkpoint is a directory or a .safetensors file%s", pack.ErrUnsupported, path, advice(path))
+		if err := weightsAt(real); err != nil {
+			return place{}, filerr.Named(path, err)
+		}
+		return place{}, fmt.Errorf("%w: %s: a checkpoint is a directory or a .safetensors file", pack.ErrUnsupported, path)
 	}
 	d, err := openDir(filepath.Dir(real))
 	return place{dir: d, bare: filepath.Base(real)}, err
+}
+
+// weightsAt says of which other kind a file is that might hold weights.
+func weightsAt(path string) error {
+	head, err := filekind.HeadOf(path)
+	if err != nil || head == nil {
+		return err
+	}
+	return filekind.Weights(head)
 }
 
 // openDir opens a directory. A snapshot of the download cache, models--X--Y/snapshots/REV, holds symbolic links into
@@ -109,6 +129,9 @@ func openFile(d *dir, name string) (*file, error) {
 	path := filepath.Join(d.sub, name)
 	before, err := d.root.Stat(path)
 	if err != nil {
+		if kind := d.dangling(path); kind != nil {
+			return nil, kind
+		}
 		return nil, confined(name, err)
 	}
 	if err := regular(name, before); err != nil {
@@ -127,6 +150,16 @@ func openFile(d *dir, name string) (*file, error) {
 		return nil, err
 	}
 	return &file{File: f, name: name, path: path, dir: d, info: info, size: info.Size()}, nil
+}
+
+// dangling returns an error for a link that leads nowhere, inside the directory or out of it.
+func (d *dir) dangling(path string) error {
+	path = filepath.Join(d.root.Name(), path)
+	_, err := os.Stat(path)
+	if kind := filekind.Missing(path, err); kind != err {
+		return kind
+	}
+	return nil
 }
 
 func regular(name string, info fs.FileInfo) error {

@@ -141,7 +141,7 @@ func TestMessages(t *testing.T) {
 		"D05b": {`"model.extra.weight"`, "model-00001-of-00002.safetensors", "does not hold it"},
 		"D05c": {"model-00001-of-00002.safetensors", "not in " + indexFile},
 		"D05e": {"model-00003-of-00003.safetensors is missing"},
-		"D08":  {"pytorch_model.bin", "runs code", "safe_serialization=True"},
+		"D08":  {"pytorch_model.bin", "run code", "safe_serialization=True"},
 		"C06":  {"config.json", "1073741824", "4194304"},
 		"S23":  {"model.safetensors", `tensor "b"`, "hole"},
 	} {

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/filekind"
 	"github.com/lowpack/lowpack/internal/strictjson"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -84,7 +85,7 @@ func (c *Checkpoint) openIndexed() error {
 	c.sources = append(c.sources, Source{indexFile, int64(len(text))})
 	x, err := parseIndex(text)
 	if err != nil {
-		return fmt.Errorf("%s: %w", indexFile, err)
+		return fmt.Errorf("%s: %w", indexFile, filekind.Explain(err, text))
 	}
 	names, err := c.shardNames(x)
 	if err != nil {

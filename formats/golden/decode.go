@@ -12,11 +12,12 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
+	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 )
 
 // MaxSize bounds the bytes that Decode accepts.
-const MaxSize = 256 << 20
+const MaxSize = packed.MaxGolden
 
 // Decode reads what Encode wrote, followed by less than 64 zeros of padding, and nothing else: the record is encoded
 // again and must give the same bytes. It copes with hostile input.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lowpack/lowpack/formats/modelfile"
+	"github.com/lowpack/lowpack/internal/filekind"
 	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -36,7 +37,7 @@ type keys struct {
 func parseKeys(file string, data []byte) (*keys, error) {
 	v, err := jsonread.Parse(data, maxConfigBytes)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, fmt.Errorf("%s: %w", file, filekind.Explain(err, data))
 	}
 	if v.Kind != jsonread.Object {
 		return nil, fmt.Errorf("%s: %w: %s where an object is expected", file, pack.ErrCorrupt, v.Kind)

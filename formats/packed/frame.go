@@ -12,6 +12,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
+// MaxGolden bounds the golden outputs of a file, in bytes.
+const MaxGolden = 256 << 20
+
 // Info is a tensor of a packed file without its data.
 type Info struct {
 	Name  string
@@ -29,6 +32,9 @@ type frame struct {
 
 // newFrame puts the tensors of a file in order.
 func newFrame(m *Manifest, golden int64) (*frame, error) {
+	if golden > MaxGolden {
+		return nil, fmt.Errorf("%w: %s of %d bytes; at most %d are read (F8)", pack.ErrLimit, GoldenName, golden, MaxGolden)
+	}
 	var front, rest []safetensors.TensorInfo
 	for i := range m.Packed {
 		e := &m.Packed[i]

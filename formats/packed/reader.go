@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/filekind"
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/mmap"
 	"github.com/lowpack/lowpack/pack"
@@ -59,7 +60,7 @@ func open(path string) (*File, error) {
 func openRegular(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, filekind.Missing(path, err)
 	}
 	if info.IsDir() {
 		return nil, fmt.Errorf("%w: %s is a directory; a packed file is one file, which lowpack convert makes from a checkpoint", pack.ErrUnsupported, path)

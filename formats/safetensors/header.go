@@ -17,8 +17,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"strings"
 
+	"github.com/lowpack/lowpack/internal/filekind"
 	"github.com/lowpack/lowpack/internal/strictjson"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -102,39 +102,24 @@ func Parse(r io.ReaderAt, size int64) (*Header, error) {
 
 // headerLength reads and checks N.
 func headerLength(r io.ReaderAt, size int64) (int64, error) {
-	if size < prefixLen {
-		return 0, fmt.Errorf("%w: %d bytes are too few for a safetensors file", pack.ErrCorrupt, size)
-	}
-	var b [prefixLen]byte
-	if _, err := r.ReadAt(b[:], 0); err != nil && err != io.EOF {
+	head, err := filekind.Head(r)
+	if err != nil {
 		return 0, err
 	}
-	n := binary.LittleEndian.Uint64(b[:])
-	if what := lookalike(b[:]); what != "" {
-		return 0, fmt.Errorf("%w: no safetensors file, but %s", pack.ErrUnsupported, what)
+	if err := filekind.Weights(head); err != nil {
+		return 0, err
 	}
+	if size < prefixLen || len(head) < prefixLen {
+		return 0, fmt.Errorf("%w: %d bytes are too few for a safetensors file", pack.ErrCorrupt, size)
+	}
+	n := binary.LittleEndian.Uint64(head)
 	if n > MaxHeader {
 		return 0, fmt.Errorf("%w: header of %d bytes; at most %d are read", pack.ErrLimit, n, MaxHeader)
 	}
 	if int64(n) > size-prefixLen {
-		return 0, fmt.Errorf("%w: header of %d bytes in a file of %d: truncated, or no safetensors file", pack.ErrCorrupt, n, size)
+		return 0, fmt.Errorf("%w: header of %d bytes in a file of %d: truncated (download it again), or not a safetensors file", pack.ErrCorrupt, n, size)
 	}
 	return int64(n), nil
-}
-
-// lookalike says what a file is that is often met in the place of safetensors, by its first bytes; none of them would be a
-// header length that is read.
-func lookalike(first []byte) string {
-	for _, f := range []struct{ magic, what string }{
-		{"GGUF", "GGUF, which is not read: take the safetensors model that it was made from"},
-		{"version ", "a Git LFS pointer: fetch the file that it stands for (git lfs pull)"},
-		{"PK\x03\x04", "an archive of Python pickles, which run code when they are loaded and are never read here: take a safetensors revision of the model"},
-	} {
-		if strings.HasPrefix(string(first), f.magic) && binary.LittleEndian.Uint64(first) > MaxHeader {
-			return f.what
-		}
-	}
-	return ""
 }
 
 // parser fills a Header while it reads.
@@ -294,7 +279,7 @@ func checkOffsets(ts []TensorInfo, data int64) error {
 		at, last = t.End, t.Name
 	}
 	if at > data {
-		return fmt.Errorf("%w: the data end %d bytes early: the file is truncated", pack.ErrCorrupt, at-data)
+		return fmt.Errorf("%w: the data end %d bytes early: the file is truncated; download it again", pack.ErrCorrupt, at-data)
 	}
 	if at < data {
 		return fmt.Errorf("%w: %d bytes follow the last tensor", pack.ErrCorrupt, data-at)

@@ -1,6 +1,9 @@
 package hostile
 
 import (
+	"archive/zip"
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,7 +61,7 @@ func directories() []Case {
 			return sharded(dir, "model-a.safetensors", "model-A.safetensors", func(map[string]string) {})
 		}},
 		{ID: "D08", Class: Unsupported, Note: "pickle only", build: func(dir string) (string, error) {
-			return model(dir, map[string][]byte{"model.safetensors": nil, "pytorch_model.bin": []byte("PK\x03\x04")})
+			return model(dir, map[string][]byte{"model.safetensors": nil, "pytorch_model.bin": torchZip()})
 		}},
 		{ID: "D09a", Class: Digest, Note: "the weights are replaced while they are read", build: Base, During: func(path string) error {
 			other := filepath.Join(path, "other")
@@ -78,6 +81,20 @@ func directories() []Case {
 		cases[i].Group = Directory
 	}
 	return cases
+}
+
+// torchZip is the beginning of what torch.save writes: an archive with a pickle of that name in front.
+func torchZip() []byte {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	f, err := w.CreateHeader(&zip.FileHeader{Name: "archive/data.pkl", Method: zip.Store})
+	if err == nil {
+		_, err = f.Write([]byte("\x80\x02}q\x00."))
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		panic(err) // nothing but memory is written
+	}
+	return b.Bytes()
 }
 
 // snapshot is the base model as the download cache keeps it: the files are blobs, their names are symbolic links.

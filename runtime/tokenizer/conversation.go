@@ -156,12 +156,15 @@ func (c *conversation) cut(text jinja.Text) (jinja.Text, error) {
 	return text.Slice(0, len(jinja.TrimRight(text.S[:at]))), nil
 }
 
+// maxGiven bounds the JSON that comes with a conversation, in bytes.
+const maxGiven = 1 << 24
+
 // setAll sets the members of a JSON object.
 func setAll(d *jinja.Dict, object []byte, what string) error {
 	if object == nil {
 		return nil
 	}
-	v, err := jsonread.Parse(object, maxSmallFile)
+	v, err := jsonread.Parse(object, maxGiven)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -176,7 +179,7 @@ func parseValue(text []byte, what string) (jinja.Value, error) {
 	if text == nil {
 		return nil, nil
 	}
-	v, err := jsonread.Parse(text, maxSmallFile)
+	v, err := jsonread.Parse(text, maxGiven)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}

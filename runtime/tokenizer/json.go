@@ -3,19 +3,12 @@ package tokenizer
 import (
 	"fmt"
 
-	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
 )
 
-// maxFile bounds the size of a tokenizer file in bytes.
-var maxFile = int(modelfile.Limit(tokenizerJSON))
-
 // readJSON reads tokenizer.json.
 func readJSON(data []byte) (*Tokenizer, error) {
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("%w: %d bytes, more than %d", pack.ErrLimit, len(data), maxFile)
-	}
 	f := fileReader{data: data}
 	r := jsonread.NewReader(data)
 	if err := r.Object(func(key string) error { return f.field(r, key) }); err != nil {

@@ -1,12 +1,12 @@
 package tokenizer
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/lowpack/lowpack/formats/modelfile"
+	"github.com/lowpack/lowpack/internal/filekind"
 	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -40,6 +40,9 @@ const (
 // exists; and what the other files say about special tokens, the end of a text, and conversations. Errors name the file and
 // wrap pack.ErrCorrupt, pack.ErrUnsupported or pack.ErrLimit. A chat template that cannot be read is no error before Chat.
 func Load(files Files) (*Tokenizer, error) {
+	if err := checkSizes(files); err != nil {
+		return nil, err
+	}
 	c, err := readConfig(files)
 	if err != nil {
 		return nil, err
@@ -59,10 +62,7 @@ func Load(files Files) (*Tokenizer, error) {
 func readVocabulary(files Files, c *config) (t *Tokenizer, file string, err error) {
 	if data, ok := files(tokenizerJSON); ok {
 		t, err = readJSON(data)
-		if err != nil {
-			err = cmp.Or(lfsPointer(data), err)
-		}
-		return t, tokenizerJSON, err
+		return t, tokenizerJSON, filekind.Explain(err, data)
 	}
 	if data, ok := files(sentencePiece); ok {
 		if looksLikeTiktoken(data) {
@@ -70,13 +70,13 @@ func readVocabulary(files Files, c *config) (t *Tokenizer, file string, err erro
 		} else {
 			t, err = readSentencePiece(data, c)
 		}
-		return t, sentencePiece, err
+		return t, sentencePiece, filekind.Explain(err, data)
 	}
 	vocabulary, ok1 := files(vocabJSON)
-	merges, ok2 := files(mergesText)
+	rules, ok2 := files(mergesText)
 	if ok1 && ok2 {
-		t, err = readVocabAndMerges(vocabulary, merges, c)
-		return t, vocabJSON + " and " + mergesText, err
+		t, err = readVocabAndMerges(vocabulary, rules, c)
+		return t, vocabJSON + " and " + mergesText, filekind.Explain(err, vocabulary, rules)
 	}
 	return nil, "tokenizer", fmt.Errorf("%w: there is no %s, no %s, and no %s with %s; put the tokenizer of the model beside its config.json, and convert again",
 		pack.ErrUnsupported, tokenizerJSON, sentencePiece, vocabJSON, mergesText)
@@ -122,22 +122,22 @@ func parseFile(files Files, name string) (*jsonread.Value, error) {
 	if !ok {
 		return nil, nil
 	}
-	v, err := jsonread.Parse(data, maxSmallFile)
+	v, err := jsonread.Parse(data, int(modelfile.Limit(name)))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, cmp.Or(lfsPointer(data), err))
+		return nil, fmt.Errorf("%s: %w", name, filekind.Explain(err, data))
 	}
 	return v, nil
 }
 
-// lfsPointer is the error for a file that a clone without Git LFS left in the place of the real one; nil for others.
-func lfsPointer(data []byte) error {
-	if !bytes.HasPrefix(data, []byte("version https://git-lfs.github.com/spec/")) {
-		return nil
+// checkSizes refuses files that are larger than those of their names may be.
+func checkSizes(files Files) error {
+	for _, name := range FileNames() {
+		if data, ok := files(name); ok && int64(len(data)) > modelfile.Limit(name) {
+			return fmt.Errorf("%s: %w: %d bytes; at most %d are read", name, pack.ErrLimit, len(data), modelfile.Limit(name))
+		}
 	}
-	return fmt.Errorf("%w: a Git LFS pointer instead of the file; git lfs pull downloads it", pack.ErrCorrupt)
+	return nil
 }
-
-const maxSmallFile = 1 << 24
 
 // tokenText is the written form of a token, given as a string or as an object.
 func tokenText(v *jsonread.Value) string {

@@ -109,7 +109,7 @@ func TestBrokenFiles(t *testing.T) {
 		}
 	}
 	for text, word := range map[string]string{
-		"": "ends", "[]": "object", "{}": "model is missing", `{"model":{"type":"WordLevel","vocab":{"a":0}}}`: "WordLevel", `{"version":"2.0"}`: "version",
+		"": "the file is empty", "[]": "object", "{}": "model is missing", `{"model":{"type":"WordLevel","vocab":{"a":0}}}`: "WordLevel", `{"version":"2.0"}`: "version",
 		`{"model":{"type":"BPE","vocab":{"a":0}}}`: "merges", `{"model":{"type":"Unigram","vocab":[["a",1]]}}`: "unk_id", `{"model":{"type":"Unigram","unk_id":1,"vocab":[["a",1]]}}`: "unk_id",
 		`{"model":{"type":"Unigram","unk_id":0,"vocab":[["a"]]}}`: "score", `{"model":{"type":"Unigram","unk_id":0,"vocab":[["a",1,2]]}}`: "more than", `{"model":{"vocab":{"a":0}}}`: "model of type",
 		`{"model":{"type":"Unigram","unk_id":0,"vocab":[["` + strings.Repeat("x", 300) + `",1]]}}`: "more than 128",

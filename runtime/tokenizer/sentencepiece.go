@@ -74,9 +74,6 @@ func fields(data []byte, each func(number protowire.Number, varint uint64, bytes
 
 // parseSentencePiece reads the fields of ModelProto that matter (sentencepiece_model.proto).
 func parseSentencePiece(data []byte) (*spModel, error) {
-	if len(data) > maxUnruled {
-		return nil, fmt.Errorf("%w: %d bytes, more than %d", pack.ErrLimit, len(data), maxUnruled)
-	}
 	m := &spModel{kind: 1, dummyPrefix: true, collapseSpaces: true}
 	err := fields(data, func(number protowire.Number, _ uint64, bytes []byte) error {
 		switch number {
@@ -265,9 +262,6 @@ func mergesOf(v *vocab, order []int, rank func(i int) int) (*merges, error) {
 	return newMerges(out)
 }
 
-// Limits of files that do not list the merges: their size in bytes (published ones have 5 million), and that of a token that
-// merges can make. Together they bound the number of ways to divide all tokens.
-const (
-	maxUnruled = 1 << 25
-	maxDivided = 1 << 7
-)
+// maxDivided bounds a token that merges can make, in files that do not list the merges. With the size of the file, of which
+// published ones have 5 million bytes, it bounds the number of ways to divide all tokens.
+const maxDivided = 1 << 7

@@ -44,9 +44,6 @@ func tiktokenLine(line []byte) (token []byte, rank int, err error) {
 // of merges. The file says nothing of the pattern and the special tokens; they follow from the size, which is that of one
 // family only.
 func readTiktoken(data []byte, c *config) (*Tokenizer, error) {
-	if len(data) > maxUnruled {
-		return nil, fmt.Errorf("%w: %d bytes, more than %d", pack.ErrLimit, len(data), maxUnruled)
-	}
 	t := &Tokenizer{vocab: newVocab(len(data)/16, len(data)/2), decoder: decoder{bytewise: true}}
 	for number, line := range bytes.Split(data, []byte{'\n'}) {
 		if line = bytes.TrimRight(line, "\r"); len(line) == 0 {

@@ -12,9 +12,6 @@ import (
 // readVocabAndMerges makes a byte-level tokenizer of vocab.json and merges.txt, the two files of GPT-2. How a text is split
 // follows from the class that tokenizer_config.json names.
 func readVocabAndMerges(vocabulary, rules []byte, c *config) (*Tokenizer, error) {
-	if len(vocabulary) > maxFile || len(rules) > maxFile {
-		return nil, fmt.Errorf("%w: a file of more than %d bytes", pack.ErrLimit, maxFile)
-	}
 	t := &Tokenizer{decoder: decoder{bytewise: true}}
 	pattern := gpt2Pattern
 	switch class := strings.TrimSuffix(c.class, "Fast"); class {

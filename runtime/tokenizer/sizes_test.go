@@ -1,0 +1,49 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/modelfile"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// TestFileSizes: every file has the one limit of formats/modelfile.
+func TestFileSizes(t *testing.T) {
+	for _, name := range FileNames() {
+		limit := modelfile.Limit(name)
+		if limit == 0 {
+			t.Errorf("%s is not in the table", name)
+		}
+		for _, over := range []int64{0, 1} {
+			data := make([]byte, limit+over)
+			_, err := Load(func(n string) ([]byte, bool) { return data, n == name })
+			refused := errors.Is(err, pack.ErrLimit) && strings.HasPrefix(err.Error(), name+": ") && strings.Contains(err.Error(), fmt.Sprint(limit))
+			if refused != (over > 0) {
+				t.Errorf("%s of %d bytes: %.200v", name, len(data), err)
+			}
+		}
+	}
+}
+
+// TestOtherKinds: a file of another kind is called by its name, whichever of them it is.
+func TestOtherKinds(t *testing.T) {
+	for _, broken := range []string{tokenizerJSON, configJSON, generationJSON, modelJSON, sentencePiece, vocabJSON, mergesText, specialMapJSON} {
+		others := map[string]string{broken: "<!DOCTYPE html>\n<p>Sign in</p>"}
+		switch broken {
+		case vocabJSON:
+			others[mergesText] = ""
+		case mergesText:
+			others[vocabJSON] = `{"a":0}`
+		}
+		if broken == generationJSON || broken == modelJSON { // read when there is a vocabulary
+			others[tokenizerJSON] = string(small{}.json())
+		}
+		_, err := Load(func(name string) ([]byte, bool) { text, ok := others[name]; return []byte(text), ok })
+		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), broken) || !strings.Contains(err.Error(), "an HTML page") {
+			t.Errorf("%s: %v", broken, err)
+		}
+	}
+}
