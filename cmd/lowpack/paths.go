@@ -109,7 +109,8 @@ func checkPaths(c *cli.Context) error {
 			}
 		}
 		for j := range writes[:i] {
-			if w.same(&writes[j]) {
+			streams := w.path == "" && writes[j].path == "" // >log 2>&1
+			if !streams && w.same(&writes[j]) {
 				return usagef("same path given for two outputs: %v and %v", &writes[j], w)
 			}
 		}

@@ -154,6 +154,9 @@ func TestStreamCollisions(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, &notes)
 	}
 	notes.Reset()
+	if code := Main([]string{"lowpack", "layouts", "vnni4i"}, nil, file, file); code != 0 {
+		t.Errorf("standard output and standard error in one file: exit code %d", code)
+	}
 	if code := Main(append(args, "-p", "x"), nil, file, &notes); code != 2 || !strings.Contains(notes.String(), "hardlink and standard output") {
 		t.Errorf("exit code %d\n%s", code, &notes)
 	}
