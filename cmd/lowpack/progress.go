@@ -59,19 +59,25 @@ func newCounter(out io.Writer, what string, u unit) *progress {
 }
 
 // set reports how much of the total is done, and the thing at hand.
-func (p *progress) set(done, total int64, at string) { p.setIn(p.unit, done, total, at) }
+func (p *progress) set(done, total int64, at string) {
+	p.show(&snapshot{what: p.what, unit: p.unit, done: done, total: total, at: printable.Line(at)})
+}
 
-// setIn is set for a phase that is counted in another unit. A new total begins a new phase.
-func (p *progress) setIn(u unit, done, total int64, at string) {
+// setIn is set for a phase with a name and a unit of its own.
+func (p *progress) setIn(u unit, done, total int64, phase string) {
+	p.show(&snapshot{what: p.what + ": " + printable.Line(phase), unit: u, done: done, total: total})
+}
+
+// show shows a state, if it is time to. A new total begins a new phase.
+func (p *progress) show(s *snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	if total != p.total || done < p.first {
-		p.total, p.first, p.since = total, done, now
+	if s.total != p.total || s.done < p.first {
+		p.total, p.first, p.since = s.total, s.done, now
 	}
-	s := snapshot{what: p.what, unit: u, done: done, total: total, at: printable.Line(at)}
 	if took := now.Sub(p.since); took >= rateAfter {
-		s.perSecond = float64(done-p.first) / took.Seconds()
+		s.perSecond = float64(s.done-p.first) / took.Seconds()
 	}
 	switch since := now.Sub(p.last); {
 	case !redraws(p.out):

@@ -56,20 +56,24 @@ func TestProgressPlain(t *testing.T) {
 	start := p.began
 	at := func(seconds float64, u unit, done, total int64) {
 		p.now = func() time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
-		p.setIn(u, done, total, "x")
+		if u == nil {
+			p.set(done, total, "x")
+		} else {
+			p.setIn(u, done, total, "golden")
+		}
 	}
-	at(0, size, 50_000_000, 100_000_000)
-	at(4.9, size, 55_000_000, 100_000_000)
-	at(5, size, 60_000_000, 100_000_000)
-	at(8, size, 80_000_000, 100_000_000)
-	at(10, size, 90_000_000, 100_000_000)
+	at(0, nil, 50_000_000, 100_000_000)
+	at(4.9, nil, 55_000_000, 100_000_000)
+	at(5, nil, 60_000_000, 100_000_000)
+	at(8, nil, 80_000_000, 100_000_000)
+	at(10, nil, 90_000_000, 100_000_000)
 	at(20, weightsDone, 0, 3_000_000)
 	at(30, weightsDone, 1_000_000, 3_000_000)
 	p.done()
 	want := "pull   60%  60.0 MB of 100.0 MB  2000.0 kB/s  20 s left  x\n" +
 		"pull   90%  90.0 MB of 100.0 MB  4000.0 kB/s  3 s left  x\n" +
-		"pull    0%  0.0 M weights of 3.0 M weights  x\n" +
-		"pull   33%  1.0 M weights of 3.0 M weights  0.1 M weights/s  20 s left  x\n"
+		"pull: golden    0%  0.0 M weights of 3.0 M weights\n" +
+		"pull: golden   33%  1.0 M weights of 3.0 M weights  0.1 M weights/s  20 s left\n"
 	if out.String() != want {
 		t.Errorf("%s\nwant\n%s", out.String(), want)
 	}
