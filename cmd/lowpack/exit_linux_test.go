@@ -3,8 +3,13 @@ package main
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lowpack/lowpack/internal/shared"
 )
 
 // TestFullDevice: text that cannot be written is a failure of the environment.
@@ -39,5 +44,33 @@ func TestLostDirectory(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != 3 || !strings.Contains(string(out), "working directory is gone") {
 			t.Errorf("%s: exit code %d\n%s", args, code, out)
 		}
+	}
+}
+
+// TestBusyTarget: a target that another process writes ends with exit code 3 and a message that names it.
+func TestBusyTarget(t *testing.T) {
+	dir, packed := t.TempDir(), filepath.Join(t.TempDir(), "packed")
+	if o := command(t, "convert", shared.Testdata(t, "tiny-bitnet"), "--golden", "none", "-o", packed); o.code != 0 {
+		t.Fatal(o.out)
+	}
+	for _, c := range []struct {
+		hidden string
+		args   []string
+	}{
+		{".busy.resume", []string{"convert", shared.Testdata(t, "tiny-bitnet"), "--golden", "none", "--resume"}},
+		{".busy.lock", []string{"unpack", packed}},
+	} {
+		f, err := os.Create(filepath.Join(dir, c.hidden))
+		if err == nil {
+			err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := command(t, append(c.args, "-o", filepath.Join(dir, "busy"))...)
+		if o.code != 3 || !strings.Contains(o.out, "another process is writing "+filepath.Join(dir, "busy")) {
+			t.Errorf("%q: exit code %d\n%s", c.args, o.code, o.out)
+		}
+		f.Close()
 	}
 }
