@@ -98,7 +98,7 @@ func evaluate(t *testing.T, info Info, l Addressed, native Shape, m, k int) []Pl
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range places { // the width of a number is no part of the formula
+	for i := range places { // the width of a number is not part of the formula
 		places[i].Bits = want[min(i, len(want)-1)].Bits
 	}
 	return places

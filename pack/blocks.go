@@ -34,7 +34,7 @@ func OpenBlocks(name string) (Blocks, error) {
 		return nil, err
 	}
 	if d.blocks == nil {
-		return nil, fmt.Errorf("%w: %s is no exchange format: its scales lie apart from its codes", ErrUnsupported, name)
+		return nil, fmt.Errorf("%w: %s is not an exchange format: its scales lie apart from its codes", ErrUnsupported, name)
 	}
 	return d.blocks(Spec{Name: d.Name, Version: d.Version, Alphabet: d.Alphabets[0].Name}), nil
 }
@@ -97,7 +97,7 @@ func openBlocks(s Spec, b blockShape) Blocks {
 		spec: s, code: b.code, radix: b.radix, cell: b.cell, seal: b.seal,
 		padded: func(sh Shape) (Shape, error) {
 			if sh.K%b.weights != 0 {
-				return Shape{}, fmt.Errorf("%w: %s has blocks of %d weights and no padding: a matrix %v does not fit, its rows are no multiple of %d",
+				return Shape{}, fmt.Errorf("%w: %s has blocks of %d weights and no padding: a matrix %v does not fit, its rows are not a multiple of %d",
 					ErrUnsupported, s.Name, b.weights, sh, b.weights)
 			}
 			return sh, nil
@@ -182,7 +182,7 @@ func (b *blocks) Quantize(dst []byte, s Shape, x []float32) error {
 	for i := range scales {
 		block := x[i*b.weights:][:b.weights]
 		if j := nonFinite(block); j >= 0 {
-			return fmt.Errorf("%w: weight %v at row %d, column %d is no number to quantize", ErrCorrupt, block[j], (i*b.weights+j)/s.K, (i*b.weights+j)%s.K)
+			return fmt.Errorf("%w: weight %v at row %d, column %d is not a number to quantize", ErrCorrupt, block[j], (i*b.weights+j)/s.K, (i*b.weights+j)%s.K)
 		}
 		scales[i] = b.quantize(m.Codes[i*b.weights:][:b.weights], block)
 	}

@@ -53,7 +53,7 @@ func TestBlockRefusals(t *testing.T) {
 		}
 		b, s, _ := one(info.Name)
 		if _, err := b.PackedSize(Shape{2, s.K + 1}); !errors.Is(err, ErrUnsupported) {
-			t.Errorf("%s: a row that is no whole number of blocks: %v", info.Name, err)
+			t.Errorf("%s: a row that is not a whole number of blocks: %v", info.Name, err)
 		}
 		x := make([]float32, s.K)
 		x[3] = float32(math.Inf(-1))
@@ -79,7 +79,7 @@ func TestBlockRefusals(t *testing.T) {
 		{"tq2_0", 65, 0xFC, "an infinite scale"},
 		{"q8_0", 2, 0x80, "the unused code −128"},
 		{"mxfp4", 1, 0x08, "negative zero"},
-		{"mxfp4", 0, 0xFF, "a scale that is no number"},
+		{"mxfp4", 0, 0xFF, "a scale that is not a number"},
 	}
 	for _, c := range bad {
 		b, s, src := one(c.layout)
@@ -131,7 +131,7 @@ func TestFloat16(t *testing.T) {
 			t.Errorf("float16 of %s is %#04x, want %s", c.F32, got, c.F16)
 		}
 	}
-	for h := range 0x7BFF { // half-way between neighbours goes to the even one, anything else to the nearer one
+	for h := range 0x7BFF { // half-way between adjacent values goes to the even one, anything else to the nearer one
 		low := math.Float32bits(fromFloat16(uint16(h)))
 		high := math.Float32bits(fromFloat16(uint16(h + 1)))
 		middle := (math.Float32frombits(low) + math.Float32frombits(high)) / 2

@@ -2,7 +2,7 @@ package pack
 
 import "slices"
 
-// unused marks a digit that stands for no weight. It is no value of any alphabet.
+// unused marks a digit that stands for no weight. It is not a value of any alphabet.
 const unused = -128
 
 // code is a code table: the digit that a layout stores for each value of its alphabet. It tells nothing about where the

@@ -1,7 +1,7 @@
 // Package pack turns codes into the bytes of a weight layout and back.
 //
 // A Matrix holds one small integer per weight; it is what every quantizer produces and what every layout must give
-// back. A Layout is a pure function between a Matrix and bytes. Scales are no part of it: they live beside the codes.
+// back. A Layout is a pure function between a Matrix and bytes. Scales are not part of it: they live beside the codes.
 //
 // The package is the bottom of the import graph and imports nothing else of this module.
 package pack

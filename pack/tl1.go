@@ -97,7 +97,7 @@ func tl1Strips(bigM, bigK, bm int) *strips {
 }
 
 // pairDigits are the four digits of two pairs, the pair of the first columns in the upper nibble; noDigit in all bytes
-// where a nibble is no pair.
+// where a nibble is not a pair.
 var pairDigits = func() *[256]uint32 {
 	var t [256]uint32
 	for b := range t {

@@ -18,7 +18,7 @@ func vecLUTLayouts() []definition {
 			Alphabets: []Alphabet{Ternary},
 			Let:       []string{fmt.Sprintf("T = %d", tile), "g = k/4"},
 			Address:   []Rule{{Byte: "g/T*T*M + m*T + g%T", Unit: "3^(k%4)"}},
-			Note:      "A byte above 80 is no row of the lookup table.",
+			Note:      "A byte above 80 is not a row of the lookup table.",
 			Example:   Shape{8, 8 * tile},
 		}
 		if group == 5 {
@@ -27,7 +27,7 @@ func vecLUTLayouts() []definition {
 				{When: "k < 5*n5", Let: []string{"g = k/5"}, Byte: "g/T*T*M + m*T + g%T", Unit: "3^(k%5)"},
 				{When: "k >= 5*n5", Let: []string{"i = (k - 5*n5)/4"}, Byte: "(n5 + i)*M + m", Unit: "3^((k - 5*n5)%4)"},
 			}
-			info.Note = "Groups of five columns first, then groups of four for the K % 20 columns left over. A byte above 242 (80 in a group of four) is no row of the lookup table."
+			info.Note = "Groups of five columns first, then groups of four for the K % 20 columns left over. A byte above 242 (80 in a group of four) is not a row of the lookup table."
 			info.Example = Shape{8, 24}
 		}
 		return definition{Info: info, open: func(s Spec) (Layout, error) { return openVecLUT(s, group, tile), nil }}
@@ -166,7 +166,7 @@ func (l *vecLUT) tileOfFours() int {
 	return l.tile
 }
 
-// The digits of an index, first column in the lowest byte; noDigit in all bytes where the index is no row of a table.
+// The digits of an index, first column in the lowest byte; noDigit in all bytes where the index is not a row of a table.
 var fourDigits, fiveDigits = digitsOf(4, 81), digitsOf(5, 243)
 
 func digitsOf(group, rows int) *[256]uint64 {

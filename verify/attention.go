@@ -26,7 +26,7 @@ const (
 	cacheNumbers = 8 << 20
 )
 
-// checkAttention compares the attention of the engine with that of the reference behind long contexts, for every format of
+// checkAttention compares the attention of the engine with that of the reference at large context depth, for every format of
 // the cache and both kinds of layers, global and local. Queries, keys and values are random: golden sequences are too short
 // for more than a page of the cache, for windows, and for attention that workers share, and long ones would cost too much.
 func (s *session) checkAttention() error {
@@ -53,7 +53,7 @@ func (s *session) checkAttention() error {
 	return nil
 }
 
-// trial is the attention of a layer behind n positions.
+// trial is the attention of a layer at context depth n.
 type trial struct {
 	*session
 	group string

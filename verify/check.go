@@ -53,7 +53,7 @@ func (s *session) one(l Level, group, rule, name string, check func() error) err
 	return s.each(l, group, []item{{group: group, name: name, rule: rule, size: 1, check: check}})
 }
 
-// finding reports an error that came up outside of a check. No error is no check.
+// finding reports an error that came up outside of a check. Without an error there is no finding.
 func (s *session) finding(l Level, group, name string, err error) error {
 	if err == nil {
 		return nil

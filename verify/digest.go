@@ -27,7 +27,7 @@ func (s *session) checkDigests() error {
 		scales = append(scales, s.stored("scales", e.Name+packed.ScaleSuffix, e.ScaleSHA))
 	}
 	for _, p := range m.Plain {
-		plain = append(plain, s.stored("kept tensors and files", p.Name, p.SHA256))
+		plain = append(plain, s.stored("passthrough tensors and files", p.Name, p.SHA256))
 	}
 	if m.Golden != "" {
 		plain = append(plain, s.stored("golden outputs", packed.GoldenName, m.Golden))

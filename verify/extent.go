@@ -104,7 +104,7 @@ func toHalf(x float32) float32 {
 	return float32(v)
 }
 
-// sizeOf is the size of a float of that type in bytes; 0 for what is no float that weights come in.
+// sizeOf is the size of a float of that type in bytes; 0 for what is not a float type of weights.
 func sizeOf(dtype string) int { return map[string]int{"F32": 4, "F16": 2, "BF16": 2}[dtype] }
 
 // widen sets x to the floats in b.

@@ -67,7 +67,7 @@ func (p *products) of(scale float32) {
 func (p *products) simplest(scale float32) error {
 	b := math.Float32bits(scale)
 	if b < 0x00800000 || b > 0x7f7fffff {
-		return fmt.Errorf("scale %v is no normal positive number", scale)
+		return fmt.Errorf("scale %v is not a normal positive number", scale)
 	}
 	unit := uint32(1) << bits.TrailingZeros32(b)
 	for _, near := range []uint32{b - unit, b + unit} {

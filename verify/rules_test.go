@@ -24,7 +24,7 @@ func TestDefinitions(t *testing.T) {
 	}
 	for name := range definitions {
 		if !slices.Contains(names, name) {
-			t.Errorf("%s is no quantizer of convert", name)
+			t.Errorf("%s is not a quantizer of convert", name)
 		}
 	}
 	if quantize.ImportU8 != importU8 {
@@ -120,7 +120,7 @@ func checkSensitivity(t *testing.T, name, path, source string) {
 		b[at] ^= 1
 		write(t, path, s.seal(b))
 		if bad := failed(run(t, path, Options{Level: Codes})); len(bad) > 0 {
-			continue // this change is no code
+			continue // this change is not a code
 		}
 		if bad := failed(run(t, path, Options{Source: source})); len(bad) == 0 || bad[0].Level != Source {
 			t.Errorf("%s: byte %d of the codes was changed: %v", name, at-p.begin, bad)

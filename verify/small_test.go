@@ -15,7 +15,7 @@ import (
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
-// small is a file of weights alone: three quantized tensors of odd shapes with the three kinds of scales, a kept tensor,
+// small is a file of weights alone: three quantized tensors of odd shapes with the three kinds of scales, a passthrough tensor,
 // an embedded file, golden products; about 18 KB.
 func small(t testing.TB) *sample.Model {
 	r := rand.New(rand.NewPCG(1, 2))

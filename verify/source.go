@@ -165,7 +165,7 @@ func (o *origin) kept() []item {
 }
 
 func (o *origin) keptTensor(p *packed.Plain) item {
-	it := item{group: "kept tensors", name: p.Name, rule: "F7"}
+	it := item{group: "passthrough tensors", name: p.Name, rule: "F7"}
 	t, ok := o.second.tensors[p.Name]
 	switch {
 	case !ok:

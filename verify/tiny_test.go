@@ -24,7 +24,7 @@ const tinyConfig = `{"architectures": ["LlamaForCausalLM"], "model_type": "llama
 "num_key_value_heads": 1, "num_hidden_layers": 2, "vocab_size": 31, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
 "hidden_act": "silu", "tie_word_embeddings": true, "bos_token_id": 1, "eos_token_id": 2}`
 
-// tinyModel is a model of two layers with random weights, ternary linears and golden logits.
+// tinyModel is a model of two layers with random weights, ternary linear layers and golden logits.
 func tinyModel(t testing.TB) *sample.Model { return modelOf(t, tinyConfig) }
 
 func modelOf(t testing.TB, config string) *sample.Model {

@@ -9,7 +9,7 @@ import "fmt"
 // lanes than that, a call multiplies a part of them and steps over the rest.
 //
 // Fields are looked up by byte shuffles in tables that come with the tile, so that one function serves every alphabet.
-// Single bits are cut out by masks and stay at their place, which a shift of the sum makes up for: half a register is
+// 1-bit weights are cut out by masks and stay at their place, which a shift of the sum makes up for: half a register is
 // loaded into both lanes, the upper one shifted by four.
 //
 // Without VPDPBUSD the products of two columns are summed in 16 bits, as far as the bound that comes with the tile
@@ -27,7 +27,7 @@ type ymm struct {
 	xs                         []int
 	table                      []int  // for the lower and the upper field of four bits
 	constant                   string // 15 in every byte, for int8 what its product needs; a register or memory
-	shift                      string // of the lanes, for single bits, and the mask of each operand
+	shift                      string // of the lanes, for 1-bit weights, and the mask of each operand
 	masks                      []string
 }
 
@@ -319,7 +319,7 @@ func (g *ymm) bytes(off, i, copy int) {
 }
 
 // finish applies mul and add and makes results of the sums: those of operand f of register r are rows f·lanes+8·r … of the part,
-// of single bits f·lanes … and (4+f)·lanes ….
+// of 1-bit weights f·lanes … and (4+f)·lanes ….
 func (g *ymm) finish() {
 	mul, add := g.xs[0], g.operand
 	g.p("VPBROADCASTD Tile_Mul(AX), Y%d", mul)

@@ -272,7 +272,7 @@ func lutStore(f *file, n int) {
 }
 
 // lutFields turns the fields of 2-bit panels into offsets of entries: digits by byte shuffles, then
-// 64·(d₀ + 3·d₁ + 9·d₂ + 27·d₃) by two rounds of multiplying and adding neighbours, then 32-bit lanes into 16 bits.
+// 64·(d₀ + 3·d₁ + 9·d₂ + 27·d₃) by two rounds of multiplying and adding adjacent ones, then 32-bit lanes into 16 bits.
 func lutFields(f *file, rows int) {
 	declareFields(f, rows)
 	f.p("MOVQ index+0(FP), DI")

@@ -216,7 +216,7 @@ func lutPowersNEON(f *file, v int) {
 	f.loadConst("lutPowers", power, v)
 }
 
-// lutStoreNEON adds up neighbours of two registers and stores eight offsets of entries.
+// lutStoreNEON adds adjacent elements of two registers and stores eight offsets of entries.
 func lutStoreNEON(f *file, v, at int) {
 	f.p("VADDP V%d.H8, V%d.H8, V%d.H8", v+1, v, v)
 	f.p("VSHL $6, V%d.H8, V%d.H8", v, v)
@@ -224,7 +224,7 @@ func lutStoreNEON(f *file, v, at int) {
 }
 
 // lutFieldsNEON turns the fields of 2-bit panels into offsets of entries: digits by byte shuffles, times powers of three,
-// then the four bytes of a lane by two rounds of adding neighbours.
+// then the four bytes of a lane by two rounds of adding adjacent bytes.
 func lutFieldsNEON(f *file, rows int) {
 	declareFields(f, rows)
 	const mask, lower, upper, powers = 31, 30, 29, 28

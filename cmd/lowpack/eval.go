@@ -24,7 +24,7 @@ func evalCommand() *cli.Command {
 		UsageText: "lowpack eval FILE --text FILE [flags]",
 		Description: `The text is cut into windows of tokens; in each, the model reads the begin-of-text token and the window, and every
 token is scored once. With --against, the predictions are compared with those of another packed file of the same
-model: KL divergence from it, and how often both find the same token likeliest. All figures but the times are the
+model: KL divergence from it, and how often both have the same argmax token. All figures but the times are the
 same on every machine.
 
   lowpack eval model.safetensors --text wiki.test.raw --tokens 20000

@@ -152,7 +152,7 @@ func readManifest(t *testing.T, name string) (jobManifest, container) {
 	}
 	for _, mount := range c.VolumeMounts {
 		if !claims[mount.Name] {
-			t.Errorf("%s mounts %q, which is no claimed volume", name, mount.Name)
+			t.Errorf("%s mounts %q, which is not a claimed volume", name, mount.Name)
 		}
 	}
 	for _, e := range c.Env {

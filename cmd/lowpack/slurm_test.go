@@ -174,7 +174,7 @@ func (c *cluster) daemon(name string, args ...string) {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt) // one that has ended is no failure
+		_ = cmd.Process.Signal(os.Interrupt) // one that has ended is not a failure
 		_ = cmd.Wait()
 	})
 }

@@ -33,8 +33,8 @@ Bundled configurations (--like):
 		Flags: []cli.Flag{
 			outputFlag("write the directory `DIR`; it must not exist"),
 			oneOf(&cli.StringFlag{Name: "like", Usage: "use the bundled configuration of the model `NAME`"}, likeNames()...),
-			&cli.BoolFlag{Name: "packed", Usage: "write the linears as packed ternary codes, four to a byte"},
-			oneOf(&cli.StringFlag{Name: "weights", Usage: "what the linears look like: `KIND` is " + strings.Join(synth.Kinds(), ", "), DefaultText: "as the configuration declares"}, synth.Kinds()...),
+			&cli.BoolFlag{Name: "packed", Usage: "write the linear layers as packed ternary codes, four to a byte"},
+			oneOf(&cli.StringFlag{Name: "weights", Usage: "what the linear layers look like: `KIND` is " + strings.Join(synth.Kinds(), ", "), DefaultText: "as the configuration declares"}, synth.Kinds()...),
 			&cli.BoolFlag{Name: "mini", Usage: "shrink the configuration to a miniature of its family, of less than a megabyte"},
 			&cli.Uint64Flag{Name: "seed", Usage: "choose other random weights by the number `N`"},
 			between(0, maxShards, &cli.IntFlag{Name: "shards", Usage: "write `N` weight files of about the same size", DefaultText: "1"}),

@@ -158,7 +158,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestOtherFormats: what is no checkpoint says what it is, and what would be one.
+// TestOtherFormats: what is not a checkpoint says what it is, and what would be one.
 func TestOtherFormats(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "model.gguf"), []byte("GGUF"), 0o600); err != nil {

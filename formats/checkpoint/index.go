@@ -188,7 +188,7 @@ func parseIndex(text []byte) (*index, error) {
 	return x, s.End(" \t\r\n")
 }
 
-// parseSize reads a size that some writers spell as a float. What is no whole number of bytes is an odd one (−2).
+// parseSize reads a size that some writers spell as a float. What is not a whole number of bytes is an odd one (−2).
 func parseSize(text string) int64 {
 	f, err := strconv.ParseFloat(text, 64)
 	if n := int64(f); err == nil && f >= 0 && f < 1<<53 && float64(n) == f {

@@ -92,5 +92,5 @@ func (c *Checkpoint) OpenSource(name string) (*io.SectionReader, error) {
 			return io.NewSectionReader(f, 0, f.size), nil
 		}
 	}
-	return nil, fmt.Errorf("%s is no file of this checkpoint", name)
+	return nil, fmt.Errorf("%s is not a file of this checkpoint", name)
 }

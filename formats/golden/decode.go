@@ -108,7 +108,7 @@ func cut(data []byte, i int) (m message, rest []byte, err error) {
 	m.meta, data = data[:n], data[n:]
 	head := ipc.NewMessage(memory.NewBufferBytes(m.meta), memory.NewBufferBytes(nil))
 	if i > 0 && (head.Type() != ipc.MessageRecordBatch || compressed(m.meta)) {
-		return m, nil, fmt.Errorf("%w: golden outputs: message %d is no plain record batch (F8)", pack.ErrCorrupt, i)
+		return m, nil, fmt.Errorf("%w: golden outputs: message %d is not a plain record batch (F8)", pack.ErrCorrupt, i)
 	}
 	if n = head.BodyLen(); n < 0 || n > int64(len(data)) {
 		return m, nil, fmt.Errorf("%w: golden outputs: message %d ends after the stream (F8)", pack.ErrCorrupt, i)

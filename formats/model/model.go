@@ -14,7 +14,7 @@ type Description struct {
 	FinalNorm string  // [Hidden]
 	Head      string  // [Vocab, Hidden]; equal to Embed when tied
 	Blocks    []Block // one per layer
-	Quant     Quant   // what the checkpoint declares about its linears
+	Quant     Quant   // what the checkpoint declares about its linear layers
 }
 
 // Config holds the numbers of a Description. Zero means absent where a comment says so.
@@ -91,12 +91,12 @@ type Block struct {
 	Local        bool // sliding-window attention
 }
 
-// Quant is what a checkpoint declares about the weights of its linears.
+// Quant is what a checkpoint declares about the weights of its linear layers.
 type Quant struct {
 	Declared Declared
 	// ScaleDivides: a stored weight_scale is 1/mean|W| and divides (bitlinear); otherwise it multiplies.
 	ScaleDivides bool
-	// Float names the linears that stay floats (modules_to_not_convert), see Keeps.
+	// Float names the linear layers that stay floats (modules_to_not_convert), see Keeps.
 	Float    []string
 	patterns []*regexp.Regexp // of Float, for whole beginnings
 }
@@ -109,7 +109,7 @@ type Declared string
 const (
 	Nothing Declared = ""        // floats, about which nothing is said
 	Packed  Declared = "packed"  // U8 codes, four rows per byte, with weight_scale
-	AbsMean Declared = "absmean" // float masters, trained to be used as absmean ternary
+	AbsMean Declared = "absmean" // float master weights, trained to be used as absmean ternary
 )
 
 // Linears of a block in the order of evaluation.

@@ -50,9 +50,9 @@ func commonBlock(c *Config, prefix string) Block {
 	}
 }
 
-// addBias gives the linears a bias beside their weight.
-func addBias(linears ...*Linear) {
-	for _, l := range linears {
+// addBias gives the linear layers a bias beside their weight.
+func addBias(layers ...*Linear) {
+	for _, l := range layers {
 		l.Bias = l.Weight[:len(l.Weight)-len("weight")] + "bias"
 	}
 }

@@ -36,7 +36,7 @@ func (n *needs) add(name string, linear bool, shape ...int) {
 		return
 	}
 	if i, known := n.at[name]; known {
-		// Linears that share a tensor (fused projections): the tensor has as many rows as the last of them ends at.
+		// Linear layers that share a tensor (fused projections): the tensor has as many rows as the last of them ends at.
 		n.list[i].Shape[0] = max(n.list[i].Shape[0], shape[0])
 		return
 	}

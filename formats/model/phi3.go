@@ -28,10 +28,10 @@ var phi3 = family{
 	},
 }
 
-// fuse makes linears consecutive rows of one tensor.
-func fuse(k *keys, name string, linears ...*Linear) {
+// fuse makes linear layers consecutive rows of one tensor.
+func fuse(k *keys, name string, layers ...*Linear) {
 	row := 0
-	for _, l := range linears {
+	for _, l := range layers {
 		l.Weight, l.Rows = name, Rows{row, row + l.Out}
 		row += l.Out
 	}

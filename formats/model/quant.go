@@ -45,7 +45,7 @@ func quant(k *keys) Quant {
 	return q
 }
 
-// keep sets the linears that stay floats, by names or patterns.
+// keep sets the linear layers that stay floats, by names or patterns.
 func (q *Quant) keep(patterns []string) error {
 	if len(patterns) > maxPatterns {
 		return fmt.Errorf("%w: modules_to_not_convert has %d entries, more than %d", pack.ErrLimit, len(patterns), maxPatterns)

@@ -102,7 +102,7 @@ func (p *Plain) check() error {
 // checkDigest demands 64 lower-case hexadecimal digits.
 func checkDigest(name, hex string) error {
 	if len(hex) != 64 || strings.Trim(hex, "0123456789abcdef") != "" {
-		return fmt.Errorf("%w: manifest: %q: %q is no SHA-256 (F11)", pack.ErrCorrupt, name, hex)
+		return fmt.Errorf("%w: manifest: %q: %q is not a SHA-256 (F11)", pack.ErrCorrupt, name, hex)
 	}
 	return nil
 }

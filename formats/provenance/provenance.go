@@ -115,7 +115,7 @@ func checkName(name string) error {
 
 func checkDigest(hex string) error {
 	if len(hex) != 64 || strings.Trim(hex, "0123456789abcdef") != "" {
-		return fmt.Errorf("%w: %q is no SHA-256 in lower-case hex", pack.ErrCorrupt, hex)
+		return fmt.Errorf("%w: %q is not a SHA-256 in lower-case hex", pack.ErrCorrupt, hex)
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func (f *File) createNamed() (Handle, error) {
 	}
 }
 
-// lock marks h as in use. A file system without locks (some network ones) is no obstacle: there nothing is ever swept.
+// lock marks h as in use. A file system without locks (some network ones) does not matter: there nothing is ever swept.
 func lock(fs FS, h Handle) (held bool, err error) {
 	err = fs.Lock(h)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -159,7 +159,7 @@ const suffix = ".partial"
 func (f *File) prefix() string { return hiddenPrefix(f.name) + "." }
 
 // sweep removes what a crashed process left behind for the same target. It is done as well as it can be: an obstacle
-// here is no reason not to write.
+// here does not prevent writing.
 func (f *File) sweep() {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {

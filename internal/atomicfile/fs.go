@@ -95,7 +95,7 @@ func openRegular(path string) (*os.File, error) {
 		return nil, err
 	}
 	if !before.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not what lowpack left there: it is no regular file (%s); remove it", path, before.Mode().Type())
+		return nil, fmt.Errorf("%s is not what lowpack left there: it is not a regular file (%s); remove it", path, before.Mode().Type())
 	}
 	f, err := openFile(path, noFollow)
 	if err != nil {

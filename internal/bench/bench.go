@@ -1,9 +1,9 @@
 // Package bench measures: the limits of a machine, the kernels against these limits, and models end to end.
 //
-// Everything is measured many times, in turns with what it is compared with, after a warm-up. A figure is the median of
+// Everything is measured many times, interleaved with what it is compared with, after a warm-up. A figure is the median of
 // its repetitions and comes with their spread; a fraction of a limit is the median of fractions within one turn, so that
-// a clock or a neighbour that changes from minute to minute changes both sides of it. What spreads too much is called
-// noise and is no result.
+// a clock or another tenant that changes from minute to minute changes both sides of it. What spreads too much is called
+// noise and is not a result.
 package bench
 
 import (
@@ -110,7 +110,7 @@ func turns(ctx context.Context, enough func(turns int, since time.Duration) bool
 	return took, nil
 }
 
-// sample measures functions in turns for m.Time, after a warm-up.
+// sample measures functions interleaved for m.Time, after a warm-up.
 func (m *Meter) sample(ctx context.Context, functions ...func()) ([][]time.Duration, error) {
 	warm := func(n int, d time.Duration) bool { return n > 0 && d >= m.Time/10 }
 	if _, err := turns(ctx, warm, functions...); err != nil {
@@ -141,6 +141,6 @@ func (m *Meter) noise(bad, all int) error {
 	if bad == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %d of %d measurements spread by more than %.3g %%: they are marked, and are no result; leave the machine to this program, measure longer, or say what spread to accept",
+	return fmt.Errorf("%w: %d of %d measurements spread by more than %.3g %%: they are marked and are not results; leave the machine to this program, measure longer, or say what spread to accept",
 		ErrNoise, bad, all, 100*m.MaxSpread)
 }

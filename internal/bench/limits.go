@@ -98,7 +98,7 @@ func (l *limits) multiplyOps(m *roofline.Multiplier) int {
 	return multiplyParts * l.pool.Threads() * m.Operations()
 }
 
-// Figures of some work, and of the limits that were measured in turns with it.
+// Figures of some work, and of the limits that were measured interleaved with it.
 type Figures struct {
 	Turns    int      `json:"turns"`
 	Seconds  Quantity `json:"seconds"`
@@ -108,7 +108,7 @@ type Figures struct {
 	PeakGOPS float64  `json:"multiply_gops"`      // limit: a loop that only multiplies and adds registers
 	Bound    Bound    `json:"bound"`              // the nearer limit
 	Fraction Quantity `json:"fraction"`           // of the speed at which the work would meet this limit
-	Noise    bool     `json:"noise"`              // true: the rest is no result
+	Noise    bool     `json:"noise"`              // true: the rest is not a result
 }
 
 // Bound names a limit.

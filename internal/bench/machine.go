@@ -29,7 +29,7 @@ type MachineRow struct {
 	Threads int      `json:"threads"` // that work at the same time
 	Seconds Quantity `json:"seconds"` // of one turn
 	Rate    float64  `json:"rate"`    // bytes or operations per second
-	Noise   bool     `json:"noise"`   // true: the rest is no result
+	Noise   bool     `json:"noise"`   // true: the rest is not a result
 }
 
 // What a MachineRow measures.

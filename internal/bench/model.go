@@ -57,7 +57,7 @@ type FirstToken struct {
 const (
 	Prompt   = "prompt"   // all tokens of a prompt in one call, with the logits of the last
 	Generate = "generate" // one token after another, greedily
-	Context  = "context"  // the same, behind a long text
+	Context  = "context"  // the same, at a large context depth
 )
 
 // ModelRow is one figure of a model. Seconds and Fraction are of one pass: a whole prompt, or one step of generation.
@@ -150,7 +150,7 @@ func (r *modelRun) run(ctx context.Context) error {
 	return r.contexts(ctx, slices.Max(threads))
 }
 
-// operations per token of the linears that are multiplied as integers.
+// operations per token of the linear layers that are multiplied as integers.
 func operations(d *model.Description, m *packed.Manifest) (n int) {
 	for i := range d.Blocks {
 		for _, l := range d.Blocks[i].Linears() {

@@ -16,7 +16,7 @@ import (
 const (
 	// contextSteps is the number of tokens whose time is taken behind a context.
 	contextSteps = 32
-	// limitsPart is the part of the time of a pass for which the read limit is measured after it.
+	// limitsPart is the part of the time of a pass for which the memory bandwidth is measured after it.
 	limitsPart = 8
 )
 
@@ -171,7 +171,7 @@ func (s *stage) behind(ctx context.Context, tokens int, limits func(time.Duratio
 	return repeat(contextSteps, limits, func() error { return s.step(ctx) })
 }
 
-// step appends to every sequence the token that is likeliest there.
+// step appends to every sequence its argmax token.
 func (s *stage) step(ctx context.Context) error {
 	for i := range s.chunks {
 		s.chunks[i].Tokens[0] = engine.ArgMax(s.chunks[i].Logits)

@@ -48,7 +48,7 @@ func (r *MachineReport) Plot() plot.Chart {
 	return chart
 }
 
-// Plot shows the kernels of the largest number of threads below the limits that were measured in turns with them.
+// Plot shows the kernels of the largest number of threads below the limits that were measured interleaved with them.
 func (r *KernelReport) Plot() plot.Chart {
 	most, noisy := 0, 0
 	for i := range r.Rows {

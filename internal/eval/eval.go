@@ -57,7 +57,7 @@ type Against struct {
 	MeanKL     float64 `json:"mean_kl"`    // nats
 	MaxKL      float64 `json:"max_kl"`
 	MaxAt      int     `json:"max_at"`         // token of the text with the largest KL, counted from 0
-	Top1       float64 `json:"top1_agreement"` // share of positions where both find the same token likeliest
+	Top1       float64 `json:"top1_agreement"` // share of positions where both have the same argmax token
 }
 
 // score of one token.
@@ -67,7 +67,7 @@ type score struct {
 	nll   float64 // −ln p
 	other float64 // the same of the other model
 	kl    float64
-	same  bool // likeliest token
+	same  bool // argmax token
 }
 
 // Run evaluates e on the tokens of a text, and compares with other if it is not nil. Both must have a free sequence.

@@ -238,7 +238,7 @@ func TestPrediction(t *testing.T) {
 		t.Errorf("divergence %g, want %g", got, kl)
 	}
 	if a.top != 17 {
-		t.Errorf("likeliest token %d, want the smaller of two", a.top)
+		t.Errorf("argmax token %d, want the smaller of two", a.top)
 	}
 }
 
@@ -284,7 +284,7 @@ func mini(t testing.TB, like string) *engine.Engine {
 
 // TestSyntheticModelsRun: random weights of every family keep activations finite over a long text, and make some tokens
 // likelier than others, but do not predict anything. (Gemma's scaled embeddings, seen through the same matrix again, make the
-// token that was just read the likeliest.)
+// token that was just read the argmax.)
 func TestSyntheticModelsRun(t *testing.T) {
 	ids := make([]int, 200)
 	for i := range ids {

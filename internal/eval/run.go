@@ -141,7 +141,7 @@ type prediction struct {
 	largest float64
 	sum     float64 // of the weights
 	logSum  float64
-	top     int // likeliest token, the smallest id of several
+	top     int // argmax token, the smallest id of several
 }
 
 func newPrediction(logits, scratch []float32) *prediction {

@@ -24,7 +24,7 @@ func TestFences(t *testing.T) {
 	}
 }
 
-func TestNeighboursCannotBeTouched(t *testing.T) {
+func TestAdjacentMemoryCannotBeTouched(t *testing.T) {
 	if !protected {
 		t.Skip("no page protection on this system")
 	}

@@ -97,7 +97,7 @@ func model(dir string, changed map[string][]byte) (string, error) {
 }
 
 // sharded writes the base model as two shards and an index that calls them first and second; edit may change the
-// weight_map. A second shard whose name is no plain file name is not written.
+// weight_map. A second shard whose name is not a plain file name is not written.
 func sharded(dir, first, second string, edit func(weightMap map[string]string)) (string, error) {
 	names := allNames()
 	half := len(names) / 2

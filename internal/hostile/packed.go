@@ -155,9 +155,9 @@ var packedCases = []packedCase{
 	})},
 	{"P14a", Structure, "F11", "a field that nobody knows", reManifest(once(`"format":1`, `"format":1,"extra":true`))},
 	{"P14b", Structure, "F11", "a space in the manifest", reManifest(once(`"format":1`, `"format": 1`))},
-	{"P14c", Structure, "F11", "a manifest that is no JSON", reManifest(func(string) string { return "{" })},
+	{"P14c", Structure, "F11", "a manifest that is not JSON", reManifest(func(string) string { return "{" })},
 	{"P14d", Structure, "F11", "100,000 brackets in the manifest", reManifest(func(string) string { return strings.Repeat("[", 100000) })},
-	{"P15a", Structure, "F8", "golden outputs that are no Arrow stream", forge(withGolden([]byte("golden")))},
+	{"P15a", Structure, "F8", "golden outputs that are not an Arrow stream", forge(withGolden([]byte("golden")))},
 	{"P15b", Structure, "F8", "golden outputs that say they have 2 GB", forge(withGolden([]byte{255, 255, 255, 255, 255, 255, 255, 127}))},
 	{"P16a", Limit, "F7", "the embedded config asks for 10⁹ layers", forge(func(f *forged) {
 		c := baseConfig()

@@ -135,7 +135,7 @@ func (f *forged) pack(i int) {
 	f.tensors[e.Name+".packed"] = b
 }
 
-// sortPlain puts the kept tensors in the order of F7.
+// sortPlain puts the passthrough tensors in the order of F7.
 func (f *forged) sortPlain() {
 	slices.SortFunc(f.Plain, func(a, b plainEntry) int {
 		return cmp.Or(cmp.Compare(elementSize[b.DType], elementSize[a.DType]), cmp.Compare(a.Name, b.Name))

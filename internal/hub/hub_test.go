@@ -56,7 +56,7 @@ func (h *fakeHub) holds(dir string) {
 	}
 }
 
-// leftovers lists files of a cache that are no blob, link, ref or lock.
+// leftovers lists files of a cache that are not blobs, links, refs or locks.
 func leftovers(t *testing.T, cache string) (out []string) {
 	t.Helper()
 	filepath.WalkDir(cache, func(path string, e fs.DirEntry, err error) error {

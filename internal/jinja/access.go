@@ -45,7 +45,7 @@ func (r *run) arguments(a *callArgs, s *scope) (out arguments, err error) {
 		for i, k := range d.keys {
 			name, ok := asString(k)
 			if !ok {
-				return out, r.fail("** of a dict whose keys are no strings")
+				return out, r.fail("** of a dict whose keys are not strings")
 			}
 			names, out.named = append(names, name), append(out.named, d.values[i])
 		}

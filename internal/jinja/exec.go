@@ -73,7 +73,7 @@ func (r *run) assign(s *scope, t *target, v Value) error {
 		of, _ := s.get(t.name)
 		ns, ok := of.(*namespace)
 		if !ok {
-			return r.fail("%s is no namespace: its attribute %s cannot be set", t.name, t.attr)
+			return r.fail("%s is not a namespace: its attribute %s cannot be set", t.name, t.attr)
 		}
 		ns.Set(t.attr, v)
 	default:

@@ -146,7 +146,7 @@ func TestRefusal(t *testing.T) {
 		"{{ lipsum() }}":                  "lipsum is not defined",
 		"{{ [1].append(2) }}":             "append is not defined",
 		"{{ 1 | tojson(colour=1) }}":      "the argument colour of tojson",
-		"{% set x.y = 1 %}":               "x is no namespace",
+		"{% set x.y = 1 %}":               "x is not a namespace",
 		"{{ raise_exception('no!') }}":    "refuses the conversation: no!",
 		"{{ strftime_now('%Q') }}":        "%Q",
 	} {

@@ -171,7 +171,7 @@ func (w *jsonWriter) float(f float64) {
 	}
 }
 
-// raw writes what is no part of any string.
+// raw writes what is not part of any string.
 func (w *jsonWriter) raw(s string) { w.out.addString(s, false) }
 
 func (w *jsonWriter) text(t Text) {

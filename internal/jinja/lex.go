@@ -211,7 +211,7 @@ func (l *lexer) raw() (bool, error) {
 
 // tag reads the tokens of a tag up to its end.
 func (l *lexer) tag(closer string, kind tokenKind) error {
-	var open []byte // brackets: inside them the end of a tag is no end
+	var open []byte // brackets: inside them the end of a tag does not count
 	for {
 		rest := l.src[l.pos:]
 		l.skip(len(rest) - len(strings.TrimLeftFunc(rest, isSpace)))

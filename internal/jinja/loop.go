@@ -85,7 +85,7 @@ type loop struct {
 // attribute of loop.
 func (l *loop) attribute(name string) (Value, bool) {
 	n := len(l.items)
-	neighbour := func(i int) Value {
+	adjacent := func(i int) Value {
 		if i < 0 || i >= n {
 			return Undefined{"loop." + name}
 		}
@@ -111,9 +111,9 @@ func (l *loop) attribute(name string) (Value, bool) {
 	case "depth0":
 		return l.depth, true
 	case "previtem":
-		return neighbour(l.at - 1), true
+		return adjacent(l.at - 1), true
 	case "nextitem":
-		return neighbour(l.at + 1), true
+		return adjacent(l.at + 1), true
 	case "cycle":
 		return &function{name: name, call: func(r *run, args arguments) (Value, error) {
 			if len(args.positional) == 0 {

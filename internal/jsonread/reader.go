@@ -1,4 +1,4 @@
-// Package jsonread reads JSON that comes from strangers: strictly, with positions in the errors, without reflection.
+// Package jsonread reads untrusted JSON: strictly, with positions in the errors, without reflection.
 //
 // It accepts RFC 8259 and nothing more. Refused, with line and column: a key that occurs twice in one object, text that is
 // not UTF-8, lone surrogates, NaN and Infinity, numbers beyond float64, anything after the value, and nesting deeper than

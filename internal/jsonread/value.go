@@ -76,7 +76,7 @@ func (r *Reader) value() (v Value, err error) {
 	return v, err
 }
 
-// Get returns the value of a key of an object; nil when v is no object, has no such key, or the value is null.
+// Get returns the value of a key of an object; nil when v is not an object, has no such key, or the value is null.
 func (v *Value) Get(key string) *Value {
 	if v == nil {
 		return nil

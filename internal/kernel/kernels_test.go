@@ -192,7 +192,7 @@ func TestLongRows(t *testing.T) {
 	p.check(t)
 }
 
-// TestFences puts packed bytes, results and activations at the end and at the beginning of memory whose neighbour may
+// TestFences puts packed bytes, results and activations at the end and at the beginning of memory whose adjacent page may
 // not be touched, and packed bytes at every alignment.
 func TestFences(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))

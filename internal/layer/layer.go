@@ -33,7 +33,7 @@ type Sequence interface {
 	Close()
 }
 
-// Rows are tokens to append to a sequence, as the query, key and value linears give them.
+// Rows are tokens to append to a sequence, as the query, key and value linear layers give them.
 type Rows struct {
 	Seq Sequence
 	In  []float32 // [n][Heads + 2·KVHeads][HeadDim]

@@ -64,11 +64,11 @@ func TestGuard(t *testing.T) {
 	}
 	closed = nil
 	if panics(func() { guarded(reads["load"]) }) == nil {
-		t.Error("a fault in memory that is no map became an error")
+		t.Error("a fault in memory that is not mapped became an error")
 	}
 }
 
-// TestOtherPanics: what is no fault of a map goes on, and an error is what f returned.
+// TestOtherPanics: a panic that is not a fault of a mapping goes on, and an error is what f returned.
 func TestOtherPanics(t *testing.T) {
 	other := errors.New("other")
 	if err := Guard(func() error { return other }); err != other {

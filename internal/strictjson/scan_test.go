@@ -90,7 +90,7 @@ func FuzzSkip(f *testing.F) {
 			err = s.End(" \t\r\n")
 		}
 		if err == nil && !json.Valid(text) {
-			t.Errorf("%q is no JSON", text)
+			t.Errorf("%q is not JSON", text)
 		}
 		if err != nil && !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrLimit) {
 			t.Errorf("an error of no kind: %v", err)

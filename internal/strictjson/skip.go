@@ -31,7 +31,7 @@ func (s *Scanner) value(most, depth int) error {
 	return s.word()
 }
 
-// word reads true, false or null; NaN and Infinity are no JSON.
+// word reads true, false or null; NaN and Infinity are not JSON.
 func (s *Scanner) word() error {
 	at := s.off
 	var w []byte

@@ -25,7 +25,7 @@ type planner struct {
 	equal   bool // head and embedding
 	trained *shape
 	bias    map[string]bool
-	out     map[string]bool // linears that write to the residual stream
+	out     map[string]bool // linear layers that write to the residual stream
 	list    []tensor
 }
 

@@ -18,7 +18,7 @@ import (
 type Options struct {
 	Config    []byte  // config.json
 	Stop      []int   // end-of-text tokens besides those of Config, for generation_config.json
-	Weights   Weights // what the linears look like
+	Weights   Weights // what the linear layers look like
 	Zeros     float64 // share of zeros in ternary weights; 0 = that of bitnet-b1.58-2B-4T
 	Seed      uint64
 	EqualHead bool  // an output head that is not tied holds the embedding all the same

@@ -187,7 +187,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestOddTokens: a pad token of −1, and vocabularies without room for all bytes, are no obstacle.
+// TestOddTokens: a pad token of −1, and vocabularies without room for all bytes, do not matter.
 func TestOddTokens(t *testing.T) {
 	for _, vocab := range []string{"300", "255", "258", "4"} {
 		c, err := New(Options{Config: []byte(tiny(`"vocab_size": ` + vocab + `, "eos_token_id": [3, 2], "pad_token_id": -1`))})

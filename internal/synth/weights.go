@@ -9,14 +9,14 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Weights is what the linears of a synthetic checkpoint look like.
+// Weights is what the linear layers of a synthetic checkpoint look like.
 type Weights string
 
 // The kinds. Those after AbsMean are floats as models trained with quantization store them.
 const (
 	ByConfig      Weights = ""               // Codes, AbsMean or Normal, as config.json declares
 	Normal        Weights = "normal"         // full precision
-	AbsMean       Weights = "absmean"        // masters whose absmean codes have the share of zeros of a trained model
+	AbsMean       Weights = "absmean"        // master weights whose absmean codes have the share of zeros of a trained model
 	Codes         Weights = "packed"         // U8, four ternary codes to a byte, with weight_scale
 	Ternary       Weights = "ternary"        // −s, 0, +s, one s per tensor
 	TernaryShards Weights = "ternary-shards" // one s per quarter of the rows, as tensor-parallel training leaves it

@@ -10,7 +10,7 @@ type Attention struct {
 type Query struct {
 	Q    []float32 // [heads][Width], zeros as padding
 	Dst  []float32 // [heads][dim]: receives the attention
-	Sees Range     // visible positions, at least one
+	Span Range     // visible positions, at least one
 }
 
 // MostQueries is the number of tokens whose attention Heads computes at once: while a block of the cache is in the
@@ -47,21 +47,21 @@ func (a Attention) Heads(queries []Query, heads, dim int, keys, values *Cache, s
 	ldz, width, n := s.visible, values.Width(), len(queries)*heads
 	if len(queries) == 1 {
 		q := queries[0]
-		a.Scores(s.scores, ldz, q.Q, heads, keys, q.Sees, s)
+		a.Scores(s.scores, ldz, q.Q, heads, keys, q.Span, s)
 		for h := range heads {
-			s.totals[h] = a.Weights(s.scores[h*ldz:][:q.Sees.Len()], values, q.Sees)
+			s.totals[h] = a.Weights(s.scores[h*ldz:][:q.Span.Len()], values, q.Span)
 		}
 		clear(s.out[:heads*width])
-		a.Weigh(s.out, width, s.scores, ldz, heads, values, q.Sees, Range{0, width}, s)
+		a.Weigh(s.out, width, s.scores, ldz, heads, values, q.Span, Range{0, width}, s)
 		for h := range heads {
 			Divide(q.Dst[h*dim:][:dim], s.out[h*width:], s.totals[h])
 		}
 		return
 	}
-	all, common := queries[0].Sees, queries[0].Sees
+	all, common := queries[0].Span, queries[0].Span
 	for i, q := range queries {
-		all = Range{min(all.From, q.Sees.From), max(all.To, q.Sees.To)}
-		common = common.and(q.Sees)
+		all = Range{min(all.From, q.Span.From), max(all.To, q.Span.To)}
+		common = common.and(q.Span)
 		copy(s.queries[i*heads*width:], q.Q)
 	}
 	keys.prepare(s.queries, n, s)
@@ -70,9 +70,9 @@ func (a Attention) Heads(queries []Query, heads, dim int, keys, values *Cache, s
 	}
 	weights := func(i int, rows Range) []float32 { return s.scores[i*heads*ldz+rows.From-all.From:] }
 	for i, q := range queries {
-		z := weights(i, q.Sees)
+		z := weights(i, q.Span)
 		for h := range heads {
-			s.totals[i*heads+h] = a.Weights(z[h*ldz:][:q.Sees.Len()], values, q.Sees)
+			s.totals[i*heads+h] = a.Weights(z[h*ldz:][:q.Span.Len()], values, q.Span)
 		}
 	}
 	out := s.out[:n*width]
@@ -83,7 +83,7 @@ func (a Attention) Heads(queries []Query, heads, dim int, keys, values *Cache, s
 			continue
 		}
 		for i, q := range queries {
-			if r := rows.and(q.Sees); r.Len() > 0 {
+			if r := rows.and(q.Span); r.Len() > 0 {
 				values.weigh(out[i*heads*width:], width, weights(i, r), ldz, heads, r, Range{0, width}, 0, s)
 			}
 		}

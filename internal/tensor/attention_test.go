@@ -38,11 +38,11 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 	width := keys.Width()
 	queries := make([]Query, 1+r.IntN(MostQueries))
 	for i := range queries { // some see less, from either side
-		sees := Range{from + r.IntN(visible), from + visible - r.IntN(visible)}
-		if i == 0 || sees.Len() < 1 {
-			sees = Range{from, from + visible}
+		span := Range{from + r.IntN(visible), from + visible - r.IntN(visible)}
+		if i == 0 || span.Len() < 1 {
+			span = Range{from, from + visible}
 		}
-		queries[i] = Query{make([]float32, heads*width), make([]float32, heads*dim), sees}
+		queries[i] = Query{make([]float32, heads*width), make([]float32, heads*dim), span}
 		for h := range heads {
 			copy(queries[i].Q[h*width:], ordinary(r, dim))
 		}
@@ -56,9 +56,9 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 			t.Fatalf("%s, dim %d, %d heads, query %d: shared among several: %s", typ, dim, heads, i, d)
 		}
 		for h := range heads {
-			want := headReference(a, typ, q.Q[h*width:][:dim], k[q.Sees.From:q.Sees.To], v[q.Sees.From:q.Sees.To])
+			want := headReference(a, typ, q.Q[h*width:][:dim], k[q.Span.From:q.Span.To], v[q.Span.From:q.Span.To])
 			if d := differ(q.Dst[h*dim:][:dim], want); d != "" {
-				t.Fatalf("%s, dim %d, %d heads, query %d sees %v: head %d: %s", typ, dim, heads, i, q.Sees, h, d)
+				t.Fatalf("%s, dim %d, %d heads, query %d span %v: head %d: %s", typ, dim, heads, i, q.Span, h, d)
 			}
 		}
 	}
@@ -66,22 +66,22 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 
 // inSteps computes the attention of one token in steps, some rows and some columns at a time.
 func inSteps(r *rand.Rand, a Attention, dst []float32, q Query, heads, dim int, keys, values *Cache, s *Scratch) {
-	n, width := q.Sees.Len(), keys.Width()
+	n, width := q.Span.Len(), keys.Width()
 	z, totals := make([]float32, heads*n), make([]float32, heads)
 	for at := 0; at < n; {
 		next := min(n, at+1+r.IntN(99))
-		a.Scores(z[at:], n, q.Q, heads, keys, Range{q.Sees.From + at, q.Sees.From + next}, s)
+		a.Scores(z[at:], n, q.Q, heads, keys, Range{q.Span.From + at, q.Span.From + next}, s)
 		at = next
 	}
 	for h := range heads {
-		totals[h] = a.Weights(z[h*n:][:n], values, q.Sees)
+		totals[h] = a.Weights(z[h*n:][:n], values, q.Span)
 	}
 	out := make([]float32, heads*width)
 	for at := 0; at < width; {
 		next := min(width, at+Lanes*(1+r.IntN(4)))
 		for row := 0; row < n; {
 			to := min(n, row+1+r.IntN(99))
-			a.Weigh(out[at:], width, z[row:], n, heads, values, Range{q.Sees.From + row, q.Sees.From + to}, Range{at, next}, s)
+			a.Weigh(out[at:], width, z[row:], n, heads, values, Range{q.Span.From + row, q.Span.From + to}, Range{at, next}, s)
 			row = to
 		}
 		at = next

@@ -71,9 +71,9 @@ func everything() string {
 		put(Softmax(y))
 		Divide(y, y, 3.3)
 		put(y...)
-		turn := Turn{make([]float32, n/2), make([]float32, n/2)}
-		NewRope(500000, n/2*2).At(1000+n, turn)
-		turn.Apply(x)
+		rotation := Rotation{make([]float32, n/2), make([]float32, n/2)}
+		NewRope(500000, n/2*2).At(1000+n, rotation)
+		rotation.Apply(x)
 		put(x...)
 		for _, typ := range []Type{F32, F16, BF16} {
 			m, _ := NewMatrix(typ, 7, n, encode(typ, g.floats(7*n)))

@@ -70,11 +70,11 @@ func pairOf(turns, dim, theta, old float64) float64 {
 	return dim * Ln64(old/(turns*6.283185307179586)) / (2 * Ln64(theta))
 }
 
-// Turn is the rotation of one position: the cosine and sine of each pair.
-type Turn struct{ Cos, Sin []float32 }
+// Rotation is the rotation of one position: the cosine and sine of each pair.
+type Rotation struct{ Cos, Sin []float32 }
 
 // At fills t with the rotation of a position.
-func (r Rope) At(position int, t Turn) {
+func (r Rope) At(position int, t Rotation) {
 	for i, inv := range r.Inv {
 		s, c := SinCos(float64(position) * inv)
 		t.Cos[i], t.Sin[i] = float32(c*r.Amplitude), float32(s*r.Amplitude)
@@ -82,7 +82,7 @@ func (r Rope) At(position int, t Turn) {
 }
 
 // Apply rotates one head in place, half-split: x[i] pairs with x[i+len(Cos)]; what lies beyond stays.
-func (t Turn) Apply(x []float32) {
+func (t Rotation) Apply(x []float32) {
 	h := len(t.Cos)
 	n := whole(h)
 	rotate(x[:n], x[h:h+n], t.Cos[:n], t.Sin[:n])

@@ -143,9 +143,9 @@ func TestRotate(t *testing.T) {
 		for h := range 100 {
 			x := numbers(r, 2*h+3)
 			want := clone(x)
-			turn := Turn{numbers(r, h), numbers(r, h)}
-			turn.Apply(x)
-			rotateGo(want[:h], want[h:2*h], turn.Cos, turn.Sin)
+			rotation := Rotation{numbers(r, h), numbers(r, h)}
+			rotation.Apply(x)
+			rotateGo(want[:h], want[h:2*h], rotation.Cos, rotation.Sin)
 			if d := differ(x, want); d != "" {
 				t.Fatalf("half dim %d: %s", h, d)
 			}

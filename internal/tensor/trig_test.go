@@ -76,13 +76,13 @@ func TestRopeVectors(t *testing.T) {
 		switch c.Name {
 		case "rotate_half":
 			seen++
-			turn := Turn{make([]float32, c.HeadDim/2), make([]float32, c.HeadDim/2)}
-			NewRope(c.Theta, c.HeadDim).At(c.Pos, turn)
+			rotation := Rotation{make([]float32, c.HeadDim/2), make([]float32, c.HeadDim/2)}
+			NewRope(c.Theta, c.HeadDim).At(c.Pos, rotation)
 			x := make([]float32, len(c.X))
 			for i, v := range c.X {
 				x[i] = float32(v)
 			}
-			turn.Apply(x)
+			rotation.Apply(x)
 			for i, want := range c.Y {
 				if math.Abs(float64(x[i])-want) > 1e-6 {
 					t.Errorf("element %d: %v, want %v", i, x[i], want)

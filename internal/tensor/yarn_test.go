@@ -40,10 +40,10 @@ func TestScaledRope(t *testing.T) {
 		}
 	}
 	r.Amplitude = 1.5
-	turn := Turn{make([]float32, 4), make([]float32, 4)}
-	r.At(3, turn)
-	for i := range turn.Cos {
-		if length := math.Hypot(float64(turn.Cos[i]), float64(turn.Sin[i])); math.Abs(length-1.5) > 1e-6 {
+	rotation := Rotation{make([]float32, 4), make([]float32, 4)}
+	r.At(3, rotation)
+	for i := range rotation.Cos {
+		if length := math.Hypot(float64(rotation.Cos[i]), float64(rotation.Sin[i])); math.Abs(length-1.5) > 1e-6 {
 			t.Errorf("pair %d is %v long", i, length)
 		}
 	}

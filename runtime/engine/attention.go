@@ -63,7 +63,7 @@ type scratch struct {
 	taken   atomic.Bool
 	queries [tensor.MostQueries]tensor.Query
 	*tensor.Scratch
-	_ [64]byte // the flag of the neighbour belongs to another worker
+	_ [64]byte // the next flag belongs to another worker
 }
 
 // attentionScores is the room for scores of a worker, and of all, in elements.
@@ -152,7 +152,7 @@ func (l *attentionLayer) span(t int) tensor.Range {
 // query is the queries of token t for a key/value head.
 func (l *attentionLayer) query(t, kv int) tensor.Query {
 	n, at := l.perKV(), t*l.heads+kv*l.perKV()
-	return tensor.Query{Q: l.q[at*l.width:][:n*l.width], Dst: l.o[at*l.dim:][:n*l.dim], Sees: l.span(t)}
+	return tensor.Query{Q: l.q[at*l.width:][:n*l.width], Dst: l.o[at*l.dim:][:n*l.dim], Span: l.span(t)}
 }
 
 // keys of a key/value head in the sequence of token t.

@@ -77,10 +77,10 @@ func (k *scoreTask) Do(from, to int) {
 	for i := from; i < to; i++ {
 		kv, t := i%k.kvHeads, i/k.kvHeads/k.pages
 		q := k.query(t, kv)
-		first := (q.Sees.From/k.page + i/k.kvHeads%k.pages) * k.page
-		rows := tensor.Range{From: max(first, q.Sees.From), To: min(first+k.page, q.Sees.To)}
+		first := (q.Span.From/k.page + i/k.kvHeads%k.pages) * k.page
+		rows := tensor.Range{From: max(first, q.Span.From), To: min(first+k.page, q.Span.To)}
 		if rows.Len() > 0 {
-			z := k.scores[(t*k.heads+kv*k.perKV())*k.context+rows.From-q.Sees.From:]
+			z := k.scores[(t*k.heads+kv*k.perKV())*k.context+rows.From-q.Span.From:]
 			k.Scores(z, k.context, q.Q, k.perKV(), k.keys(t, kv), rows, s.Scratch)
 		}
 	}

@@ -37,7 +37,7 @@ type Options struct {
 // The defaults of Options.
 const (
 	DefaultContext = 4096
-	DefaultBatch   = 128 // fastest of 64, 128, 256 and 512 in one run each, on a busy Zen 4: a weak reason
+	DefaultBatch   = 128 // fastest of 64, 128, 256 and 512 in one run each, on a busy Zen 4: chosen by a coarse sweep
 )
 
 // Engine is a loaded model. Its methods may be called from any goroutine; Forward calls run one after another.
@@ -161,7 +161,7 @@ func (e *Engine) Description() *model.Description { return e.desc }
 // Options are those that the engine was made with, defaults filled in.
 func (e *Engine) Options() Options { return e.opt }
 
-// WeightBytes is the number of bytes of weights that a step of decoding reads: all linears, one row of the embedding, and
+// WeightBytes is the number of bytes of weights that a step of decoding reads: all linear layers, one row of the embedding, and
 // the head.
 func (e *Engine) WeightBytes() int { return e.weights.bytes(false) }
 

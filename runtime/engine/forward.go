@@ -156,19 +156,19 @@ func (e *Engine) block(layer int) bool {
 	p, d, b := &e.pass, e.desc, &e.weights.blocks[layer]
 	n := len(p.tokens)
 
-	e.input(n, prepareTask{fan: &b.qkv, src: p.h, stride: d.Hidden, norm: b.attnNorm})
+	e.input(n, prepareTask{projection: &b.qkv, src: p.h, stride: d.Hidden, norm: b.attnNorm})
 	e.multiply(&b.qkv, n, p.y, nil)
 	e.splitQKV(layer)
 	p.attention.run(layer, b.local)
-	e.input(n, prepareTask{fan: &b.o, src: p.attention.o, stride: d.Heads * d.HeadDim, norm: b.attnSubNorm})
+	e.input(n, prepareTask{projection: &b.o, src: p.attention.o, stride: d.Heads * d.HeadDim, norm: b.attnSubNorm})
 	if !p.blame(layer, "attention") {
 		return false
 	}
 	e.residual(&b.o, n, b.attnPostNorm)
 
-	e.input(n, prepareTask{fan: &b.gateUp, src: p.h, stride: d.Hidden, norm: b.ffnNorm})
+	e.input(n, prepareTask{projection: &b.gateUp, src: p.h, stride: d.Hidden, norm: b.ffnNorm})
 	e.multiply(&b.gateUp, n, p.y, nil)
-	e.input(n, prepareTask{fan: &b.down, src: p.y, stride: b.gateUp.out, gated: true, norm: b.ffnSubNorm})
+	e.input(n, prepareTask{projection: &b.down, src: p.y, stride: b.gateUp.out, gated: true, norm: b.ffnSubNorm})
 	if !p.blame(layer, "feed-forward") {
 		return false
 	}

@@ -15,7 +15,7 @@ type Request struct {
 	MaxTokens  int   // most tokens to generate; 0 = as many as the context holds
 	Sampling   Sampling
 	History    []int    // tokens of the sequence before Prompt, for the repetition penalty
-	StopTokens []int    // end the text and are no part of it
+	StopTokens []int    // end the text and are not part of it
 	StopTexts  []string // the same, looked for in the text that Decoder makes
 	Decoder    Decoder  // nil = no text, only tokens
 }
@@ -38,11 +38,11 @@ type Reason string
 
 // The reasons.
 const (
-	EndToken    Reason = "stop"     // a stop token
-	EndText     Reason = "text"     // a stop text
-	EndLength   Reason = "length"   // MaxTokens
-	EndContext  Reason = "context"  // the context is full
-	EndReceiver Reason = "receiver" // yield returned false
+	EndToken        Reason = "stop"    // a stop token
+	EndText         Reason = "text"    // a stop text
+	EndLength       Reason = "length"  // MaxTokens
+	EndContext      Reason = "context" // the context is full
+	StoppedByCaller Reason = "caller"  // yield returned false
 )
 
 // Result of a Request.
@@ -109,7 +109,7 @@ func (g *generation) run(ctx context.Context) error {
 		goes := g.yield(piece)
 		switch {
 		case !goes:
-			g.result.Reason = EndReceiver
+			g.result.Reason = StoppedByCaller
 			return nil
 		case found:
 			g.result.Reason = EndText

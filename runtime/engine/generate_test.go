@@ -121,7 +121,7 @@ func TestGenerateEndsEarly(t *testing.T) {
 		t.Errorf("cancelled: %v, %d tokens", err, len(res.Tokens))
 	}
 	res, err = e.Generate(context.Background(), s, Request{Prompt: []int{5}}, func(Piece) bool { return false })
-	if err != nil || res.Reason != EndReceiver || len(res.Tokens) != 1 {
+	if err != nil || res.Reason != StoppedByCaller || len(res.Tokens) != 1 {
 		t.Errorf("receiver: %v, %+v", err, res)
 	}
 	for _, r := range []Request{

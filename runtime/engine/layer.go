@@ -32,7 +32,7 @@ func newLayer(v packed.View, i int, with layer.Options) (layer.Layer, error) {
 	l := &loader{Engine: e, view: v}
 	e.weights.blocks = []block{{
 		qNorm: l.norm(b.QNorm, d.HeadDim), kNorm: l.norm(b.KNorm, d.HeadDim), local: b.Local,
-		qkv: fan{out: (d.Heads + 2*d.KVHeads) * d.HeadDim},
+		qkv: projection{out: (d.Heads + 2*d.KVHeads) * d.HeadDim},
 	}}
 	if l.err != nil {
 		return nil, l.err

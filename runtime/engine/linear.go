@@ -16,15 +16,15 @@ type matrix struct {
 	scales []float32       // 1 or rows; nil where the codes have one per group of columns
 	floats *tensor.Matrix
 
-	at    int // column of the first output in the rows of the fan
-	first int // number of its first unit in the fan
+	at    int // column of the first output in the rows of the projection
+	first int // number of its first unit in the projection
 	units int
 	unit  int // rows of a unit
 }
 
-// fan is one or several matrices that read the same vectors and whose outputs lie side by side: query, key and value;
+// projection is one or several matrices that read the same vectors and whose outputs lie side by side: query, key and value;
 // gate and up. Its work is divided into units, each of them some rows of one matrix, that can be computed in any order.
-type fan struct {
+type projection struct {
 	in, out  int
 	matrices []matrix
 	units    int
@@ -43,7 +43,7 @@ const (
 )
 
 // add appends a matrix.
-func (f *fan) add(m matrix) {
+func (f *projection) add(m matrix) {
 	m.at, m.first = f.out, f.units
 	if m.codes != nil {
 		m.unit, f.codes = m.codes.PanelRows(), true
@@ -58,7 +58,7 @@ func (f *fan) add(m matrix) {
 }
 
 // chunk is the number of units that a worker takes at once of a product with n vectors: what suits the largest matrix.
-func (f *fan) chunk(n, threads int) int {
+func (f *projection) chunk(n, threads int) int {
 	m := &f.matrices[0]
 	for i := range f.matrices {
 		if f.matrices[i].bytes() > m.bytes() {
@@ -71,8 +71,8 @@ func (f *fan) chunk(n, threads int) int {
 	return max(1, min(max(chunkBytes, m.bytes()/fewestChunks), mostChunkBytes)*m.units/m.bytes())
 }
 
-// bytes of weights in the fan.
-func (f *fan) bytes() (n int) {
+// bytes of weights in the projection.
+func (f *projection) bytes() (n int) {
 	for i := range f.matrices {
 		n += f.matrices[i].bytes()
 	}
@@ -86,29 +86,29 @@ func (m *matrix) bytes() int {
 	return m.floats.Cols * m.floats.Rows * m.floats.Type.Size()
 }
 
-// multiply computes the outputs of a fan in y, and adds them to add if there is one.
-func (e *Engine) multiply(f *fan, n int, y, add []float32) {
+// multiply computes the outputs of a projection in y, and adds them to add if there is one.
+func (e *Engine) multiply(f *projection, n int, y, add []float32) {
 	p := &e.pass
-	p.product = product{fan: f, n: n, x: p.x, q: p.quant[f.in], step: p.step, y: y, ldy: f.out, add: add}
+	p.product = product{projection: f, n: n, x: p.x, q: p.quant[f.in], scale: p.scale, y: y, ldy: f.out, add: add}
 	e.pool.Run(f.units, f.chunk(n, e.opt.Threads), &p.product)
 }
 
-// product is the task of multiplying the vectors of a pass by a fan: y[t·ldy + i], plus the residual where there is one.
+// product is the task of multiplying the vectors of a pass by a projection: y[t·ldy + i], plus the residual where there is one.
 type product struct {
-	fan  *fan
-	n    int                 // vectors
-	x    []float32           // [n][fan.in]
-	q    *kernel.Activations // x quantized, if fan.codes
-	step []float32           // of quantization, per vector
-	y    []float32
-	ldy  int
-	add  []float32 // y is added here as well, [n][fan.out]; nil = nowhere
+	projection *projection
+	n          int                 // vectors
+	x          []float32           // [n][projection.in]
+	q          *kernel.Activations // x quantized, if projection.codes
+	scale      []float32           // activation scale of each vector (N14)
+	y          []float32
+	ldy        int
+	add        []float32 // y is added here as well, [n][projection.out]; nil = nowhere
 }
 
 // Do computes units [from, to).
 func (p *product) Do(from, to int) {
-	for i := range p.fan.matrices {
-		m := &p.fan.matrices[i]
+	for i := range p.projection.matrices {
+		m := &p.projection.matrices[i]
 		u0, u1 := max(from-m.first, 0), min(to-m.first, m.units)
 		if u0 < u1 {
 			p.multiply(m, u0, u1)
@@ -121,7 +121,7 @@ func (p *product) multiply(m *matrix, u0, u1 int) {
 	r0, r1 := u0*m.unit, min(u1*m.unit, m.rows)
 	switch {
 	case m.codes == nil:
-		m.floats.Mul(p.y[m.at+r0:], p.ldy, p.x, p.fan.in, p.n, r0, r1)
+		m.floats.Mul(p.y[m.at+r0:], p.ldy, p.x, p.projection.in, p.n, r0, r1)
 	case m.codes.Groups() == 1:
 		// The sums take the place of the results: both are four bytes wide.
 		acc := asInt32(p.y[m.at:])
@@ -130,15 +130,15 @@ func (p *product) multiply(m *matrix, u0, u1 int) {
 			row := t * p.ldy
 			y := p.y[m.at+row:][r0:r1]
 			if len(m.scales) == 1 {
-				tensor.ScaleAll(y, acc[row:][r0:r1], m.scales[0], p.step[t])
+				tensor.ScaleAll(y, acc[row:][r0:r1], m.scales[0], p.scale[t])
 			} else {
-				tensor.ScaleRows(y, acc[row:][r0:r1], m.scales[r0:r1], p.step[t])
+				tensor.ScaleRows(y, acc[row:][r0:r1], m.scales[r0:r1], p.scale[t])
 			}
 		}
 	default:
 		m.codes.MulScaled(p.y[m.at:], p.ldy, p.q, u0, u1)
 		for t := range p.n {
-			tensor.Times(p.y[t*p.ldy+m.at:][r0:r1], p.step[t])
+			tensor.Times(p.y[t*p.ldy+m.at:][r0:r1], p.scale[t])
 		}
 	}
 	for t := range p.n {
@@ -147,7 +147,7 @@ func (p *product) multiply(m *matrix, u0, u1 int) {
 			tensor.Add(y, m.bias[r0:r1])
 		}
 		if p.add != nil {
-			tensor.Add(p.add[t*p.fan.out+m.at:][r0:r1], y)
+			tensor.Add(p.add[t*p.projection.out+m.at:][r0:r1], y)
 		}
 	}
 }

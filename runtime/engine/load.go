@@ -18,7 +18,7 @@ type weights struct {
 	embed  *tensor.Matrix
 	blocks []block
 	norm   []float32
-	head   fan
+	head   projection
 	screen *screen // nil = none
 }
 
@@ -27,7 +27,7 @@ type block struct {
 	attnNorm, attnSubNorm, attnPostNorm []float32
 	qNorm, kNorm                        []float32
 	ffnNorm, ffnSubNorm, ffnPostNorm    []float32
-	qkv, o, gateUp, down                fan
+	qkv, o, gateUp, down                projection
 	local                               bool
 }
 
@@ -51,23 +51,23 @@ func (e *Engine) load(v packed.View) error {
 	d, w := e.desc, &e.weights
 	w.embed = l.floats(d.Embed, d.Vocab, d.Hidden)
 	w.norm = l.norm(d.FinalNorm, d.Hidden)
-	w.head = l.fan(&model.Linear{Weight: d.Head, In: d.Hidden, Out: d.Vocab})
+	w.head = l.projection(&model.Linear{Weight: d.Head, In: d.Hidden, Out: d.Vocab})
 	w.screen = l.loadScreen()
 	w.blocks = make([]block, len(d.Blocks))
 	for i := range d.Blocks {
 		from := &d.Blocks[i]
 		w.blocks[i] = block{
 			attnNorm:     l.norm(from.AttnNorm, d.Hidden),
-			qkv:          l.fan(&from.Q, &from.K, &from.V),
+			qkv:          l.projection(&from.Q, &from.K, &from.V),
 			qNorm:        l.norm(from.QNorm, d.HeadDim),
 			kNorm:        l.norm(from.KNorm, d.HeadDim),
 			attnSubNorm:  l.norm(from.AttnSubNorm, d.Heads*d.HeadDim),
-			o:            l.fan(&from.O),
+			o:            l.projection(&from.O),
 			attnPostNorm: l.norm(from.AttnPostNorm, d.Hidden),
 			ffnNorm:      l.norm(from.FFNNorm, d.Hidden),
-			gateUp:       l.fan(&from.Gate, &from.Up),
+			gateUp:       l.projection(&from.Gate, &from.Up),
 			ffnSubNorm:   l.norm(from.FFNSubNorm, d.Intermediate),
-			down:         l.fan(&from.Down),
+			down:         l.projection(&from.Down),
 			ffnPostNorm:  l.norm(from.FFNPostNorm, d.Hidden),
 			local:        from.Local,
 		}
@@ -136,39 +136,39 @@ func (l *loader) vector(name string, n int) []float32 {
 	return w
 }
 
-// fan binds linears that read the same vectors. Linears that are ranges of the rows of one tensor must follow one another
+// projection binds linear layers that read the same vectors. Linear layers that are ranges of the rows of one tensor must follow one another
 // and cover it: then the tensor's outputs are already side by side.
-func (l *loader) fan(linears ...*model.Linear) fan {
-	f := fan{in: linears[0].In}
-	for len(linears) > 0 && l.err == nil {
-		first := linears[0]
+func (l *loader) projection(layers ...*model.Linear) projection {
+	f := projection{in: layers[0].In}
+	for len(layers) > 0 && l.err == nil {
+		first := layers[0]
 		rows, n := 0, 0
-		for n < len(linears) && linears[n].Weight == first.Weight {
-			if r := linears[n].Rows; r != (model.Rows{}) && r != (model.Rows{From: rows, To: rows + linears[n].Out}) {
+		for n < len(layers) && layers[n].Weight == first.Weight {
+			if r := layers[n].Rows; r != (model.Rows{}) && r != (model.Rows{From: rows, To: rows + layers[n].Out}) {
 				l.fail(first.Weight, fmt.Errorf("%w: its parts are not rows that follow one another", pack.ErrUnsupported))
 			}
-			rows += linears[n].Out
+			rows += layers[n].Out
 			n++
 		}
 		if m := l.linear(first.Weight, rows, f.in); l.err == nil {
-			m.bias = l.biases(linears[:n], rows)
+			m.bias = l.biases(layers[:n], rows)
 			f.add(m)
 		}
-		linears = linears[n:]
+		layers = layers[n:]
 	}
 	return f
 }
 
-// biases joins the biases of linears that share a tensor; nil when none has one.
-func (l *loader) biases(linears []*model.Linear, rows int) []float32 {
+// biases joins the biases of linear layers that share a tensor; nil when none has one.
+func (l *loader) biases(layers []*model.Linear, rows int) []float32 {
 	var bias []float32
-	for _, lin := range linears {
+	for _, lin := range layers {
 		if lin.Bias != "" {
 			bias = append(bias, l.vector(lin.Bias, lin.Out)...)
 		}
 	}
 	if len(bias) != 0 && len(bias) != rows {
-		l.fail(linears[0].Weight, fmt.Errorf("%w: some of its parts have a bias and some have none", pack.ErrUnsupported))
+		l.fail(layers[0].Weight, fmt.Errorf("%w: some of its parts have a bias and some have none", pack.ErrUnsupported))
 	}
 	return bias
 }

@@ -27,7 +27,7 @@ func (e *Engine) logits(n int) {
 	if n == 1 {
 		y = p.tokens[p.rows[0]].logits
 	}
-	e.input(n, prepareTask{fan: &e.weights.head, src: p.h, stride: d.Hidden, rows: p.rows, norm: e.weights.norm})
+	e.input(n, prepareTask{projection: &e.weights.head, src: p.h, stride: d.Hidden, rows: p.rows, norm: e.weights.norm})
 	e.multiply(&e.weights.head, n, y, nil)
 	p.finish = finishTask{p.tokens, p.rows, y, d.Vocab, d.LogitSoftcap, &p.finiteCheck}
 	distribute(e.pool, n, 1, &p.finish)

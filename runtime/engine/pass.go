@@ -11,10 +11,10 @@ type pass struct {
 	batch  []Chunk // of the Forward that is running
 	tokens []token
 	h      []float32                   // [n][Hidden]: the residual stream
-	x      []float32                   // [n][fan.in]: input of the next linears
-	quant  map[int]*kernel.Activations // the same, quantized; by fan.in
-	step   []float32                   // [n]: its steps
-	y      []float32                   // [n][fan.out]: output of the last linears
+	x      []float32                   // [n][projection.in]: input of the next linear layers
+	quant  map[int]*kernel.Activations // the same, quantized; by projection.in
+	scale  []float32                   // [n]: its activation scales (N14)
+	y      []float32                   // [n][projection.out]: output of the last linear layers
 
 	rotary    rotary
 	attention attention
@@ -66,7 +66,7 @@ func (e *Engine) passShape() passShape {
 	s := passShape{batch: e.opt.Batch, headRows: min(mostHeadRows, e.opt.Batch), in: max(d.Hidden, d.Intermediate, d.Heads*d.HeadDim)}
 	for i := range e.weights.blocks {
 		b := &e.weights.blocks[i]
-		for _, f := range []*fan{&b.qkv, &b.o, &b.gateUp, &b.down} {
+		for _, f := range []*projection{&b.qkv, &b.o, &b.gateUp, &b.down} {
 			s.out = max(s.out, f.out)
 		}
 	}
@@ -90,13 +90,13 @@ func (e *Engine) newPass() {
 	floats := func(n int) []float32 { return make([]float32, s.batch*n) }
 	*p = pass{
 		tokens: make([]token, 0, s.batch), finiteCheck: finiteCheck{bad: make([]bool, s.batch)},
-		h: floats(d.Hidden), x: floats(s.in), step: floats(1), y: floats(s.out),
+		h: floats(d.Hidden), x: floats(s.in), scale: floats(1), y: floats(s.out),
 		headRows: s.headRows, rows: make([]int, 0, s.headRows), logits: make([]float32, s.headRows*d.Vocab),
 		quant: map[int]*kernel.Activations{}, gate: tensor.Gates[d.Activation], attention: e.newAttention(), rotary: newRotary(&d.Rope, s.batch),
 	}
 	for i := range e.weights.blocks {
 		b := &e.weights.blocks[i]
-		for _, f := range []*fan{&b.qkv, &b.o, &b.gateUp, &b.down} {
+		for _, f := range []*projection{&b.qkv, &b.o, &b.gateUp, &b.down} {
 			p.quantizeFor(f, s.batch)
 		}
 	}
@@ -107,8 +107,8 @@ func (e *Engine) newPass() {
 	}
 }
 
-// quantizeFor makes room for the quantized input of a fan.
-func (p *pass) quantizeFor(f *fan, batch int) {
+// quantizeFor makes room for the quantized input of a projection.
+func (p *pass) quantizeFor(f *projection, batch int) {
 	if f.codes && p.quant[f.in] == nil {
 		p.quant[f.in] = kernel.NewActivations(batch, f.in)
 	}

@@ -2,7 +2,7 @@ package engine
 
 import "github.com/lowpack/lowpack/internal/tensor"
 
-// splitTask takes the outputs of the query, key and value linears apart: head norms, rotation, and keys and values into
+// splitTask takes the outputs of the query, key and value linear layers apart: head norms, rotation, and keys and values into
 // the cache.
 type splitTask struct {
 	headShape
@@ -16,7 +16,7 @@ type splitTask struct {
 	*finiteCheck
 }
 
-// splitQKV takes the outputs of the query, key and value linears of a layer apart.
+// splitQKV takes the outputs of the query, key and value linear layers of a layer apart.
 func (e *Engine) splitQKV(layer int) {
 	p := &e.pass
 	p.split = splitTask{p.attention.headShape, p.tokens, &e.weights.blocks[layer], layer, e.desc.NormEps, p.y, p.attention.q, &p.rotary, &p.finiteCheck}
@@ -26,17 +26,17 @@ func (e *Engine) splitQKV(layer int) {
 func (k *splitTask) Do(from, to int) {
 	b, n := k.block, k.block.qkv.out
 	for t := from; t < to; t++ {
-		tok, turn := &k.tokens[t], k.rotary.turn(t, b.local)
+		tok, rotation := &k.tokens[t], k.rotary.rotation(t, b.local)
 		y := k.y[t*n:][:n]
 		for h := range k.heads {
 			q := k.q[(t*k.heads+h)*k.width:][:k.dim]
-			k.head(t, q, y[h*k.dim:][:k.dim], b.qNorm, turn)
+			k.head(t, q, y[h*k.dim:][:k.dim], b.qNorm, rotation)
 		}
 		keys, values := y[k.heads*k.dim:], y[(k.heads+k.kvHeads)*k.dim:]
 		cache := &tok.seq.kv[k.layer]
 		for h := range k.kvHeads {
 			key := keys[h*k.dim:][:k.dim]
-			k.head(t, key, key, b.kNorm, turn)
+			k.head(t, key, key, b.kNorm, rotation)
 			k.check(t, cache.keys[h].SetRow(tok.pos, key))
 			k.check(t, cache.values[h].SetRow(tok.pos, values[h*k.dim:][:k.dim]))
 		}
@@ -44,12 +44,12 @@ func (k *splitTask) Do(from, to int) {
 }
 
 // head sets dst to a query or key after its norm, if any, and rotation.
-func (k *splitTask) head(t int, dst, src, norm []float32, turn tensor.Turn) {
+func (k *splitTask) head(t int, dst, src, norm []float32, rotation tensor.Rotation) {
 	if norm != nil {
 		_, finite := tensor.RMSNorm(dst, src, norm, k.eps)
 		k.check(t, finite)
 	} else {
 		copy(dst, src)
 	}
-	turn.Apply(dst)
+	rotation.Apply(dst)
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestSequencesAreSafe: what other goroutines may do while Forward runs is no data race, and a length is one that the
+// TestSequencesAreSafe: what other goroutines may do while Forward runs is not a data race, and a length is one that the
 // sequence had between two calls. The race detector judges the first.
 func TestSequencesAreSafe(t *testing.T) {
 	e := engine(t, tiny(t), Options{Threads: 2, Sequences: 3})

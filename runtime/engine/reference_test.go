@@ -163,10 +163,10 @@ func (m *maker) block(prefix string, c *model.Config) model.Block {
 	return b
 }
 
-// fused makes one tensor whose rows are those of several linears.
-func (m *maker) fused(name string, in int, linears ...*model.Linear) {
+// fused makes one tensor whose rows are those of several linear layers.
+func (m *maker) fused(name string, in int, layers ...*model.Linear) {
 	rows := 0
-	for _, l := range linears {
+	for _, l := range layers {
 		l.Weight, l.In, l.Rows = name, in, model.Rows{From: rows, To: rows + l.Out}
 		rows += l.Out
 	}

@@ -2,8 +2,8 @@ package engine
 
 import "github.com/lowpack/lowpack/internal/tensor"
 
-// residual computes the outputs of a fan and adds them, after their norm if there is one, to the residual stream.
-func (e *Engine) residual(f *fan, n int, norm []float32) {
+// residual computes the outputs of a projection and adds them, after their norm if there is one, to the residual stream.
+func (e *Engine) residual(f *projection, n int, norm []float32) {
 	p := &e.pass
 	if norm == nil {
 		e.multiply(f, n, p.y, p.h)

@@ -9,25 +9,25 @@ import (
 
 // rotary computes the rotary embeddings of the tokens of a pass (N17).
 type rotary struct {
-	ropes [2]tensor.Rope // of global and of local blocks
-	local bool           // the latter are others
-	turns []turns        // [n]
+	ropes     [2]tensor.Rope // of global and of local blocks
+	local     bool           // the latter are others
+	rotations []rotations    // [n]
 }
 
-// turns are the rotations of a position in global and in local blocks.
-type turns [2]tensor.Turn
+// rotations are those of a position in global and in local blocks.
+type rotations [2]tensor.Rotation
 
 // newRotary allocates the rotations of n tokens.
 func newRotary(c *model.Rope, n int) rotary {
-	r := rotary{local: c.LocalTheta != 0, turns: make([]turns, n)}
+	r := rotary{local: c.LocalTheta != 0, rotations: make([]rotations, n)}
 	r.ropes[0] = scaledRope(c)
 	r.ropes[1] = r.ropes[0]
 	if r.local {
 		r.ropes[1] = tensor.NewRope(c.LocalTheta, c.Dim)
 	}
-	for t := range r.turns {
+	for t := range r.rotations {
 		for i, rope := range r.ropes {
-			r.turns[t][i] = tensor.Turn{Cos: make([]float32, len(rope.Inv)), Sin: make([]float32, len(rope.Inv))}
+			r.rotations[t][i] = tensor.Rotation{Cos: make([]float32, len(rope.Inv)), Sin: make([]float32, len(rope.Inv))}
 		}
 	}
 	return r
@@ -35,18 +35,18 @@ func newRotary(c *model.Rope, n int) rotary {
 
 // compute computes the rotations of token t, at a position.
 func (r *rotary) compute(t, pos int) {
-	r.ropes[0].At(pos, r.turns[t][0])
+	r.ropes[0].At(pos, r.rotations[t][0])
 	if r.local {
-		r.ropes[1].At(pos, r.turns[t][1])
+		r.ropes[1].At(pos, r.rotations[t][1])
 	}
 }
 
-// turn is the rotation of token t in a block.
-func (r *rotary) turn(t int, local bool) tensor.Turn {
+// rotation is the one of token t in a block.
+func (r *rotary) rotation(t int, local bool) tensor.Rotation {
 	if local && r.local {
-		return r.turns[t][1]
+		return r.rotations[t][1]
 	}
-	return r.turns[t][0]
+	return r.rotations[t][0]
 }
 
 // scaledRope is the rotation of global blocks, which a model may scale for longer contexts.

@@ -63,7 +63,7 @@ func (l *loader) loadScreen() *screen {
 		return nil
 	}
 	if d.LogitSoftcap != 0 {
-		return nil // a soft cap is not known to keep the order of neighbours
+		return nil // a soft cap is not known to keep the order of adjacent values
 	}
 	return &screen{codes: m.codes, scales: m.scales, x: kernel.NewActivations(2*screenRows, d.Hidden)}
 }
@@ -159,7 +159,7 @@ func (k *exactTask) Do(from, to int) {
 // kept; the others become −Inf. It reports false, and what it did is void, when those are too many.
 func (e *Engine) screenLogits(n int) bool {
 	p := &e.pass
-	e.input(n, prepareTask{fan: &e.weights.head, src: p.h, stride: e.desc.Hidden, rows: p.rows, norm: e.weights.norm})
+	e.input(n, prepareTask{projection: &e.weights.head, src: p.h, stride: e.desc.Hidden, rows: p.rows, norm: e.weights.norm})
 	most := min(screenRows, p.headRows/screenSpace)
 	for from := 0; from < n; from += most {
 		if !e.screenSome(from, min(from+most, n)) {

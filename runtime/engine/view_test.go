@@ -88,7 +88,7 @@ func bytesOf(x []float32) []byte {
 	return b
 }
 
-// fromCheckpoint packs a model directory. Linears become ternary when the config declares it, or when values says that
+// fromCheckpoint packs a model directory. Linear layers become ternary when the config declares it, or when values says that
 // they hold −s, 0 and +s; all else stays as it is.
 func fromCheckpoint(t testing.TB, dir, layout string, values bool) *view {
 	t.Helper()
@@ -107,10 +107,10 @@ func fromCheckpoint(t testing.TB, dir, layout string, values bool) *view {
 	}
 	v := newView(string(c.Config()))
 	v.files["generation_config.json"] = string(generation)
-	linears := map[string]model.Need{}
+	layers := map[string]model.Need{}
 	for _, n := range d.Tensors() {
 		if n.Linear && n.Name != d.Head && (values || d.Quant.Declared != model.Nothing) {
-			linears[n.Name] = n
+			layers[n.Name] = n
 		}
 	}
 	read := func(x checkpoint.Tensor) []byte {
@@ -121,7 +121,7 @@ func fromCheckpoint(t testing.TB, dir, layout string, values bool) *view {
 		return data
 	}
 	for _, x := range c.Tensors() {
-		n, linear := linears[x.Name]
+		n, linear := layers[x.Name]
 		switch {
 		case strings.HasSuffix(x.Name, "weight_scale"):
 		case !linear:

@@ -10,7 +10,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// bpe turns words into tokens by merging neighbours, smallest rank first, leftmost first among equal ranks.
+// bpe turns words into tokens by merging adjacent ones, smallest rank first, leftmost first among equal ranks.
 type bpe struct {
 	vocab  *vocab
 	merges *merges

@@ -38,7 +38,7 @@ const (
 
 // Load reads the tokenizer of a model: tokenizer.json, or tokenizer.model, or vocab.json with merges.txt, the first that
 // exists; and what the other files say about special tokens, the end of a text, and conversations. Errors name the file and
-// wrap pack.ErrCorrupt, pack.ErrUnsupported or pack.ErrLimit. A chat template that cannot be read is no error before Chat.
+// wrap pack.ErrCorrupt, pack.ErrUnsupported or pack.ErrLimit. A chat template that cannot be read is an error only in Chat.
 func Load(files Files) (*Tokenizer, error) {
 	if err := checkSizes(files); err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func (e *encoder) normalized(text jinja.Text) (jinja.Text, error) {
 }
 
 // moved returns where a range of a text lies in its normalized form: behind what the text in front of it becomes, and in
-// front of what the text behind it becomes. Where a normalizer lets neighbours act on each other that is too much, never
+// front of what the text behind it becomes. Where a normalizer lets adjacent characters act on each other that is too much, never
 // too little.
 func (e *encoder) moved(text, normalized string, run [2]int) (from, to int, err error) {
 	front, err := e.t.normalizer.normalize(text[:run[0]])

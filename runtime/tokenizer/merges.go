@@ -10,8 +10,8 @@ import (
 
 const maxMerges = 1 << 23
 
-// merges maps a pair of neighbouring tokens to the token they become and the rank of that rule; the smallest rank is
-// applied first. It is an open-addressing table, at most 3/5 full, whose hash is salted: ids come from strangers.
+// merges maps a pair of adjacent tokens to the token they become and the rank of that rule; the smallest rank is
+// applied first. It is an open-addressing table, at most 3/5 full, whose hash is salted: ids are untrusted.
 type merges struct {
 	slots []merge
 	salt  uint64

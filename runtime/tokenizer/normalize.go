@@ -83,7 +83,7 @@ func (t strip) normalize(s string) (string, error) {
 	return s, nil
 }
 
-// lowercase maps every character by itself, without regard to its neighbours.
+// lowercase maps every character by itself, without regard to context.
 type lowercase struct{}
 
 func (lowercase) normalize(s string) (string, error) {

@@ -17,7 +17,7 @@ func llama3(t *testing.T, template string) *Tokenizer {
 		`{"bos_token":"<|begin_of_text|>","eos_token":"<|eot_id|>"}`, templateFile, readFile(t, shared.Path(t, "data/chat-templates/"+template))))
 }
 
-// TestPlain: in text of strangers a control token is the text that it is written as; encoded with it, the text around it is
+// TestPlain: in untrusted text a control token is the text that it is written as; encoded with it, the text around it is
 // the same.
 func TestPlain(t *testing.T) {
 	tok := llama3(t, "llama3-original.jinja")

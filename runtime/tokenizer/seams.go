@@ -38,7 +38,7 @@ func (s *seams) joins(a, b byte) bool {
 }
 
 // cuttable says whether a word may be cut in front of its byte i. Next to bytes without a token it may not: those that are
-// dropped make neighbours of others, and a run of unknown ones may be one token.
+// dropped make others adjacent, and a run of unknown ones may be one token.
 func (b *bpe) cuttable(word string, i int) bool {
 	before, after := word[i-1], word[i]
 	if b.bytewise {

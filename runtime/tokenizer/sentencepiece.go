@@ -218,7 +218,7 @@ func (m *spModel) model(v *vocab, unk int) (wordModel, error) {
 	return nil, fmt.Errorf("%w: SentencePiece model type %d; supported are Unigram and BPE", pack.ErrUnsupported, m.kind)
 }
 
-// rulesByScore makes the merges: two neighbours may merge into any normal piece, the one with the best score first.
+// rulesByScore makes the merges: two adjacent pieces may merge into any normal piece, the one with the best score first.
 func (m *spModel) rulesByScore(v *vocab) (*merges, error) {
 	var order []int
 	for id, p := range m.pieces {

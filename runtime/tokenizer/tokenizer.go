@@ -46,7 +46,7 @@ type wordModel interface {
 
 // Encode returns the tokens of a text. With special, the tokens that the model expects around a text (begin of text, for
 // most) are added; a rendered chat template has them already. The written form of an added token, for example <|eot_id|>,
-// becomes that token: for text of strangers that is what EncodePlain and ChatTokens are for. Text that is not UTF-8 is
+// becomes that token: for untrusted text that is what EncodePlain and ChatTokens are for. Text that is not UTF-8 is
 // encoded byte by byte where the vocabulary allows it.
 //
 // Memory: 8 bytes per token for the result, as much again while it grows, what normalization makes of the text, and up to 64

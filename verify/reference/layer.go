@@ -31,7 +31,7 @@ func NewLayer(v packed.View, d *model.Description, layer int, cache string) (*La
 	return &Layer{pass{Model: m, at: []place{{seq: m.NewSequence()}}}}, nil
 }
 
-// Append appends a token, given the outputs of the query, key and value linears, [Heads + 2·KVHeads][HeadDim], and returns
+// Append appends a token, given the outputs of the query, key and value linear layers, [Heads + 2·KVHeads][HeadDim], and returns
 // its attention, [Heads][HeadDim], if it is wanted.
 func (l *Layer) Append(in []float32, wanted bool) (out []float32, err error) {
 	at, q, kv := &l.at[0], l.d.Heads*l.d.HeadDim, l.d.KVHeads*l.d.HeadDim

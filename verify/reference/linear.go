@@ -56,7 +56,7 @@ func (l *linear) openWeight(v packed.View, d model.Linear) (shape pack.Shape, er
 	return pack.Shape{M: t.Shape[0], K: t.Shape[1]}, err
 }
 
-// input is what several linears read: vectors, and their quantized form once one of the linears wants it.
+// input is what several linear layers read: vectors, and their quantized form once one of the linear layers wants it.
 type input struct {
 	x    [][]float32
 	q    [][]int8

@@ -88,7 +88,7 @@ func checkConfig(d *model.Description) error {
 	return nil
 }
 
-// checkBlock holds the linears of a block against the widths of the model.
+// checkBlock holds the linear layers of a block against the widths of the model.
 func checkBlock(d *model.Description, b *model.Block) error {
 	q, kv := d.Heads*d.HeadDim, d.KVHeads*d.HeadDim
 	for _, n := range []struct {

@@ -63,7 +63,7 @@ type outside struct {
 	}
 }
 
-// TestTinyBitnet compares a trained ternary model, as masters and as packed codes, with an independent float64 program: the
+// TestTinyBitnet compares a trained ternary model, as master weights and as packed codes, with an independent float64 program: the
 // logits after eight prompts, and, with the 64 tokens of its greedy continuations given, the arg-max at every position.
 //
 // An activation that lies on a rounding tie moves logits, in float32 against float64 by up to 0.15 (tolerances.json). So

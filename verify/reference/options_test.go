@@ -321,7 +321,7 @@ func TestBatchesAgree(t *testing.T) {
 	}
 }
 
-// quantizeBlocks turns the linears of the blocks into ternary ones with scales of every kind.
+// quantizeBlocks turns the linear layers of the blocks into ternary ones with scales of every kind.
 func quantizeBlocks(d *model.Description, file *sample.Model) {
 	kinds := []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow}, {Kind: packed.ScaleGroup, Group: 7}, {Kind: packed.ScaleGroup, Group: 64}}
 	r := rand.New(rand.NewPCG(8, 8))

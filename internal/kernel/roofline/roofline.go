@@ -1,6 +1,6 @@
 // Package roofline measures the roofs of a machine: how fast its cores read memory, and how fast they multiply small
 // integers and floats. The speed of a kernel means something as a fraction of such a limit, measured in the same run, interleaved with
-// it: clocks, neighbours and memory change from minute to minute.
+// it: clocks, other tenants and memory change from minute to minute.
 package roofline
 
 import (

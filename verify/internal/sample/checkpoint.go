@@ -13,7 +13,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// FromCheckpoint packs a model directory: U8 codes are taken over, float linears are made ternary when the model
+// FromCheckpoint packs a model directory: U8 codes are taken over, float linear layers are made ternary when the model
 // declares it, everything else is kept.
 func FromCheckpoint(t testing.TB, dir string, layout pack.Spec) *Model {
 	t.Helper()

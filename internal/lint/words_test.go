@@ -1,0 +1,78 @@
+package lint
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// former are words that the project used before the terms of docs/GLOSSARY.md, each with the term that took its place and
+// the files where the word is legitimate.
+var former = []struct {
+	pattern, term string
+	except        []string
+}{
+	{`\bannounc(e|es|ed|ing) (lines?|weights?|pages?)\b|\blines announced\b`, "prefetch", nil},
+	{`\bpacked again\b`, "repacked at load time", nil},
+	{`\brow dots\b`, "row-major dot-product kernel", nil},
+	{`\bbehind (N|[0-9][0-9,]*) (other )?(tokens|positions)\b|\bbehind (a )?long (texts?|contexts?)\b`, "at context depth N", nil},
+	{`\b(read|multiply) limit\b`, "memory bandwidth, peak int8 throughput", nil},
+	{`\bkept tensors?\b`, "passthrough (unquantized) tensor", nil},
+	{`\bfloat masters\b|\bmasters in\b|"masters\b`, "master weights", nil},
+	{`(?-i:\blinears\b)`, "linear layers", []string{"formats/model/matrix_test.go"}}, // a key of recorded data
+	{`\blikeliest\b`, "argmax", nil},
+	{`\bin turns\b`, "interleaved", nil},
+	{`\bcrew\b`, "worker pool", nil},
+	{`\bstrangers\b`, "untrusted", []string{"testdata/tiny-bitnet/README.md", "testdata/tiny-bitnet-packed/README.md"}}, // model output
+	{`\brubbish\b`, "garbage, or what it is", nil},
+	{`\bweak reason\b`, "chosen by a coarse sweep", nil},
+	{`\bsign weights\b|\bsingle bits (selected|cut|are)\b`, "1-bit (binary) weights", nil},
+	{`\bneighbours (on|of) the (host|machine)\b`, "other tenants, shared host", nil},
+	{`\bEndReceiver\b`, "StoppedByCaller", nil},
+	{`\btype fan\b|\bthe fan\b|\ba fan\b`, "projection, fused projection", nil},
+	{`\b(there )?(is|are|was) no (file|folder|directory|size|number|token|tokens|command|flag|multiple|JSON|SHA-256|checkpoint|packed file|candidates?|strings?|result|part|plain|regular|whole)\b`, "is not a ...", nil},
+	{`\bexclude each other\b`, "cannot be combined", nil},
+}
+
+// TestWords reads what people read: code, comments, documents, messages, scripts of tests and generators.
+// CHANGELOG.md tells of versions in the words of their time.
+func TestWords(t *testing.T) {
+	var patterns []*regexp.Regexp
+	for _, f := range former {
+		patterns = append(patterns, regexp.MustCompile(`(?i)`+f.pattern))
+	}
+	for _, name := range wordFiles(t) {
+		text, err := os.ReadFile(filepath.Join("../..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, f := range former {
+			if slices.Contains(f.except, name) {
+				continue
+			}
+			for _, at := range patterns[i].FindAllIndex(text, 3) {
+				if bytes.HasPrefix(bytes.ToLower(text[at[0]:at[1]]), []byte("there ")) {
+					continue // "there is no file" is English
+				}
+				t.Errorf("%s:%d: %q: write %q (docs/GLOSSARY.md)", name, 1+bytes.Count(text[:at[0]], []byte("\n")), text[at[0]:at[1]], f.term)
+			}
+		}
+	}
+}
+
+func wordFiles(t *testing.T) []string {
+	t.Helper()
+	cmd := exec.Command("git", "ls-files", "--", "*.go", "*.md", "*.txtar", "*.sh", "Makefile", ".ci", "docs/examples",
+		":!CHANGELOG.md", ":!internal/lint/words_test.go", ":!*/zz_generated_*")
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Skipf("not a git checkout: %v", err)
+	}
+	return strings.Fields(string(out))
+}
