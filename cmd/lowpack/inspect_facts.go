@@ -14,6 +14,7 @@ import (
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
@@ -80,12 +81,16 @@ func (v *inspection) factsOfPacked(f *packed.File) {
 }
 
 func (v *inspection) factsOfCheckpoint(ctx context.Context, ck *checkpoint.Checkpoint) {
-	v.factsOf(ck.File)
+	if err := v.factsOf(ck.File); err != nil && !errors.Is(err, pack.ErrUnsupported) {
+		v.Summary.Convert = "refused: " + err.Error() // for the same reason; to plan would read the tokenizer again
+		return
+	}
 	v.Summary.Convert = v.conversion(ctx)
 }
 
-// factsOf fills in what packed files and checkpoints have in common.
-func (v *inspection) factsOf(file tokenizer.Files) {
+// factsOf fills in what packed files and checkpoints have in common. The error is that of the tokenizer, which is in the
+// facts.
+func (v *inspection) factsOf(file tokenizer.Files) error {
 	s := &v.Summary
 	s.Parameters = v.parameters(file)
 	if s.Parameters > 0 {
@@ -93,13 +98,13 @@ func (v *inspection) factsOf(file tokenizer.Files) {
 	}
 	d := v.Model
 	if d == nil {
-		return
+		return nil
 	}
 	s.Family, s.Context, s.Vocabulary, s.Architecture = d.Family, d.MaxPositions, d.Vocab, architecture(file)
 	for _, t := range []engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8} {
 		s.KVCache = append(s.KVCache, cacheFacts{Type: t, PerToken: engine.CacheBytesPerToken(d, t)})
 	}
-	v.readTokenizer(file)
+	return v.readTokenizer(file)
 }
 
 // architecture is the first that config.json names.
@@ -142,11 +147,11 @@ func (v *inspection) parameters(file tokenizer.Files) (n int64) {
 }
 
 // readTokenizer loads the tokenizer and renders a short conversation; a template that cannot be rendered becomes a note.
-func (v *inspection) readTokenizer(file tokenizer.Files) {
+func (v *inspection) readTokenizer(file tokenizer.Files) error {
 	t, err := tokenizer.Load(file)
 	if err != nil {
 		v.Summary.TokenizerError = err.Error()
-		return
+		return err
 	}
 	v.Summary.Tokenizer, v.Summary.ChatTemplates = t.Kind(), t.ChatTemplates()
 	v.Example, err = t.Chat([]tokenizer.Message{
@@ -155,6 +160,7 @@ func (v *inspection) readTokenizer(file tokenizer.Files) {
 	if err != nil && !errors.Is(err, tokenizer.ErrNoTemplate) {
 		v.Notes = append(v.Notes, err.Error())
 	}
+	return nil
 }
 
 // goldenOf reads the golden outputs of a file; what is wrong with them becomes a note.
