@@ -151,6 +151,11 @@ func TestLimit(t *testing.T) {
 	if err := r.Skip(); !errors.Is(err, pack.ErrLimit) {
 		t.Errorf("skipped keys: %v", err)
 	}
+	for limit, want := range map[int]error{2: pack.ErrLimit, 3: nil} {
+		if _, err := NewReader([]byte("[0, 0]")).ValueUpTo(limit); !errors.Is(err, want) {
+			t.Errorf("at most %d values: %v, want %v", limit, err, want)
+		}
+	}
 	deep := strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth)
 	if _, err := Parse([]byte(deep), 1<<20); err != nil {
 		t.Errorf("%v", err)

@@ -45,6 +45,7 @@ type Reader struct {
 	pos     int
 	depth   int
 	values  int // in the tree that is being read
+	limit   int // of values
 	scratch []byte
 }
 

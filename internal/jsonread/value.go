@@ -39,14 +39,17 @@ func Parse(data []byte, limit int) (*Value, error) {
 }
 
 // Value reads a value of any kind as a tree of at most MaxValues values.
-func (r *Reader) Value() (Value, error) {
-	r.values = 0
+func (r *Reader) Value() (Value, error) { return r.ValueUpTo(MaxValues) }
+
+// ValueUpTo reads a value of any kind as a tree of at most limit values.
+func (r *Reader) ValueUpTo(limit int) (Value, error) {
+	r.values, r.limit = 0, limit
 	return r.value()
 }
 
 func (r *Reader) value() (v Value, err error) {
-	if r.values++; r.values > MaxValues {
-		return v, fmt.Errorf("%w: byte %d: more than %d values", pack.ErrLimit, r.pos, MaxValues)
+	if r.values++; r.values > r.limit {
+		return v, fmt.Errorf("%w: byte %d: more than %d values", pack.ErrLimit, r.pos, r.limit)
 	}
 	if v.Kind, err = r.Kind(); err != nil {
 		return v, err

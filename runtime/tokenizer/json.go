@@ -7,6 +7,10 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
+// maxPartValues bounds the tree of a normalizer, pre-tokenizer, post-processor or decoder: maxParts of them have a dozen
+// fields each.
+const maxPartValues = 1 << 14
+
 // readJSON reads tokenizer.json.
 func readJSON(data []byte) (*Tokenizer, error) {
 	f := fileReader{data: data}
@@ -54,15 +58,15 @@ func (f *fileReader) field(r *jsonread.Reader, key string) (err error) {
 		f.added, err = readAdded(r)
 	case "normalizer":
 		f.told++
-		f.normalizer, err = r.Value()
+		f.normalizer, err = r.ValueUpTo(maxPartValues)
 	case "pre_tokenizer":
 		f.told++
-		f.preTokenizer, err = r.Value()
+		f.preTokenizer, err = r.ValueUpTo(maxPartValues)
 	case "post_processor":
-		f.postProcessor, err = r.Value()
+		f.postProcessor, err = r.ValueUpTo(maxPartValues)
 	case "decoder":
 		f.told++
-		f.decode, err = r.Value()
+		f.decode, err = r.ValueUpTo(maxPartValues)
 	case "model":
 		f.sawModel = true
 		if f.model = *r; f.told < 3 {

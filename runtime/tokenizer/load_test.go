@@ -65,7 +65,7 @@ func TestBrokenFiles(t *testing.T) {
 		{small{pre: `{"type":"Split","pattern":{"Regex":"(?<=a)b"},"behavior":"Isolated"}`}, pack.ErrUnsupported, "this kind of group"}, // T06
 		{small{pre: `{"type":"Split","pattern":{},"behavior":"Isolated"}`}, pack.ErrCorrupt, "pattern"},
 		{small{pre: `{"type":"Split","pattern":{"String":"a"},"behavior":"Sideways"}`}, pack.ErrUnsupported, "Sideways"},
-		{small{norm: `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 1_000_000) + `{"type":"NFC"}]}`}, pack.ErrLimit, "more than 131072 values"}, // T07
+		{small{norm: `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 1_000_000) + `{"type":"NFC"}]}`}, pack.ErrLimit, "more than 16384 values"}, // T07
 		{small{norm: `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 64) + `{"type":"NFC"}]}`}, pack.ErrLimit, "elements"},
 		{small{norm: strings.Repeat(`{"type":"Sequence","normalizers":[`, 1000)}, pack.ErrLimit, "nested"}, // T07
 		{small{norm: strings.Repeat(`{"type":"Sequence","normalizers":[{"type":"NFC"},`, 20) + `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 63) + `{"type":"NFC"}]}` + strings.Repeat(`]}`, 20)}, pack.ErrLimit, "parts"}, // T07
@@ -342,4 +342,15 @@ func FuzzModelFile(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestPartsAreSmall: a part of tokenizer.json with more values than any has is refused before its tree takes memory.
+func TestPartsAreSmall(t *testing.T) {
+	list := strings.Repeat(`{"type":"NFC"},`, maxPartValues/2)
+	for _, field := range []string{"normalizer", "pre_tokenizer", "post_processor", "decoder"} {
+		_, err := readJSON([]byte(`{"` + field + `":[` + list + `{}]}`))
+		if !errors.Is(err, pack.ErrLimit) || !strings.Contains(err.Error(), "more than 16384 values") {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
 }
