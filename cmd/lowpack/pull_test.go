@@ -82,7 +82,7 @@ func TestHub(t *testing.T) {
 	if code, out, text := mainOf("verify", file, "--source", "acme/tiny"); code != 0 {
 		t.Error(out, text)
 	}
-	if code, out, text := mainOf("inspect", "acme/tiny"); code != 0 || !strings.Contains(out, "family bitnet") {
+	if code, out, text := mainOf("inspect", "acme/tiny"); code != 0 || !strings.Contains(out, "bitnet (BitNetForCausalLM)") {
 		t.Error(out, text)
 	}
 	if code, _, text := mainOf("convert", "acme/none", "-o", filepath.Join(cache, "none")); code != 1 || !strings.Contains(text, "no such model") || !strings.Contains(text, "no file or folder acme/none") {
