@@ -10,6 +10,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/plainerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -54,7 +55,7 @@ func (u *unpack) declare(config []byte) (declared []byte, err error) {
 	}
 	var all, quant map[string]json.RawMessage
 	if err = json.Unmarshal(config, &all); err != nil {
-		return nil, fmt.Errorf("%w: %s: %v", pack.ErrCorrupt, configFile, err)
+		return nil, fmt.Errorf("%w: %s: %v", pack.ErrCorrupt, configFile, plainerr.JSON(err))
 	}
 	const key = "quantization_config"
 	old, ok := all[key]
@@ -67,7 +68,7 @@ func (u *unpack) declare(config []byte) (declared []byte, err error) {
 	}
 	if ok {
 		if err := json.Unmarshal(old, &quant); err != nil {
-			return nil, fmt.Errorf("%w: %s: %s: %v", pack.ErrCorrupt, configFile, key, err)
+			return nil, fmt.Errorf("%w: %s: %s: %v", pack.ErrCorrupt, configFile, key, plainerr.JSON(err))
 		}
 	}
 	if quant == nil {

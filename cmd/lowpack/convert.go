@@ -21,6 +21,7 @@ import (
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/plainerr"
 	"github.com/lowpack/lowpack/internal/printable"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -310,7 +311,7 @@ func readRules(path string) ([]packed.Rule, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&recipe); err != nil {
-		return nil, fmt.Errorf("%w: recipe %s: %v%s", pack.ErrCorrupt, path, err, meantKey(err))
+		return nil, fmt.Errorf("%w: recipe %s: %v%s", pack.ErrCorrupt, path, plainerr.YAML(err), meantKey(err))
 	}
 	if len(recipe.Rules) == 0 {
 		return nil, fmt.Errorf("%w: recipe %s has no rules", pack.ErrCorrupt, path)

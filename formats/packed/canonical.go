@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/lowpack/lowpack/internal/plainerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -33,7 +34,7 @@ func canonical(v any) ([]byte, error) {
 func ParseManifest(text []byte) (*Manifest, error) {
 	var version struct{ Format int }
 	if err := json.Unmarshal(text, &version); err != nil {
-		return nil, fmt.Errorf("%w: manifest: %v (F11)", pack.ErrCorrupt, err)
+		return nil, fmt.Errorf("%w: manifest: %v (F11)", pack.ErrCorrupt, plainerr.JSON(err))
 	}
 	if version.Format != FormatVersion {
 		remedy := "a newer lowpack reads it"

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/internal/plainerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -263,7 +264,7 @@ func decodeStrictly(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("%w: manifest: %v (F11)", pack.ErrCorrupt, err)
+		return fmt.Errorf("%w: manifest: %v (F11)", pack.ErrCorrupt, plainerr.JSON(err))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lowpack/lowpack/internal/plainerr"
 	"github.com/lowpack/lowpack/internal/plot"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -56,7 +57,7 @@ func ReadRuntimes(text []byte) (*Runtimes, error) {
 	d.DisallowUnknownFields()
 	var r Runtimes
 	if err := d.Decode(&r); err != nil {
-		return nil, fmt.Errorf("%w: %v", pack.ErrCorrupt, err)
+		return nil, fmt.Errorf("%w: %v", pack.ErrCorrupt, plainerr.JSON(err))
 	}
 	if r.Schema != RuntimesSchema {
 		return nil, fmt.Errorf("%w: schema %q; want %q", pack.ErrUnsupported, r.Schema, RuntimesSchema)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/plainerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -187,7 +188,7 @@ func (c *Client) getJSON(ctx context.Context, address string, into any) error {
 			return false, fmt.Errorf("%w: the answer has more than %d bytes", pack.ErrLimit, maxListing)
 		}
 		if err := json.Unmarshal(text, into); err != nil {
-			return false, fmt.Errorf("%w: the answer is not what a hub sends: %v", pack.ErrCorrupt, err)
+			return false, fmt.Errorf("%w: the answer is not what a hub sends: %v", pack.ErrCorrupt, plainerr.JSON(err))
 		}
 		return false, nil
 	})

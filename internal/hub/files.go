@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lowpack/lowpack/internal/plainerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -119,7 +120,7 @@ func weights(files []file, index []byte) ([]file, error) {
 		Map map[string]string `json:"weight_map"`
 	}
 	if err := json.Unmarshal(index, &parsed); err != nil {
-		return nil, fmt.Errorf("%w: %s: %v", pack.ErrCorrupt, indexName, err)
+		return nil, fmt.Errorf("%w: %s: %v", pack.ErrCorrupt, indexName, plainerr.JSON(err))
 	}
 	named := map[string]bool{}
 	for _, shard := range parsed.Map {
