@@ -76,9 +76,9 @@ func TestEvalRefuses(t *testing.T) {
 		{"FILE --text TEXT", 1, "0 tokens"},
 		{"FILE --text FILE --window 1", 2, "window of 1"},
 		{"FILE --text FILE --window 300", 2, "256 positions"},
-		{"TEXT --text FILE", 1, "safetensors"},
+		{"TEXT --text FILE", 1, "empty"},
 		{"FILE --text FILE.none", 1, "none"},
-		{"FILE --against TEXT --text FILE", 1, "safetensors"},
+		{"FILE --against TEXT --text FILE", 1, "empty"},
 	} {
 		args := strings.Fields(strings.NewReplacer("FILE", file, "TEXT", text).Replace(c.args))
 		if stdout, stderr, code := runApp(t, evalCommand(), args...); code != c.code || !strings.Contains(stderr, c.word) || stdout != "" {

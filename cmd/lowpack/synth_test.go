@@ -71,7 +71,7 @@ func TestSynthRefuses(t *testing.T) {
 		{"-o OUT --like bitnet-2b4t --weights normal", 1, "declares"},
 		{"-o OUT --like bitnet-2b4t --weights fp4", 2, "ternary-shards"},
 		{"-o OUT --like smollm2-135m --packed --weights normal", 2, "cannot be combined"},
-		{"-o DIR --like smollm2-135m --mini", 1, "exists"},
+		{"-o DIR --like smollm2-135m --mini", 3, "exists"},
 		{"-o OUT DIR/none.json", 1, "none.json"},
 		{"-o OUT DIR", 2, "config.json"},
 	} {
