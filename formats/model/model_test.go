@@ -204,7 +204,7 @@ func TestRefused(t *testing.T) {
 		{with("architectures", `["OPTForCausalLM"]`), pack.ErrUnsupported, "BitNetForCausalLM"},
 		{with("architectures", `[]`)[:40], pack.ErrCorrupt, "ends"},
 		{`[]`, pack.ErrCorrupt, "object"},
-		{``, pack.ErrCorrupt, "ends"},
+		{``, pack.ErrCorrupt, "the file is empty"},
 		{`{}`, pack.ErrCorrupt, "architectures"},
 		{smallLlama + "x", pack.ErrCorrupt, "after the end"},
 		{strings.Repeat("[", 1000), pack.ErrLimit, "nested"},
