@@ -37,7 +37,7 @@ func TestProgressTerminal(t *testing.T) {
 		t.Errorf("short work drew %q", text)
 	}
 	text := draw(drawAfter)
-	line := "convert   25%  █████░░░░░░░░░░░░░░░  1 B of 4 B  tensor"
+	line := "convert  1 B of 4 B  tensor  25%  █████░░░░░░░░░░░░░░░   "
 	if want := "\r" + line + "\r" + strings.Repeat(" ", utf8.RuneCountInString(line)) + "\r"; text != want {
 		t.Errorf("%q, want %q", text, want)
 	}

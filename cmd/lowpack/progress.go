@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
 	"github.com/lowpack/lowpack/internal/printable"
@@ -41,8 +42,8 @@ type progress struct {
 	unit  unit
 	now   func() time.Time
 	began time.Time
-	last  time.Time // something was shown
-	drawn int       // columns of the bar on the screen
+	last  time.Time                // something was shown
+	bar   *progressbar.ProgressBar // of this phase; nil until it is drawn
 
 	total int64 // of this phase, and where and when it began
 	first int64
@@ -75,6 +76,7 @@ func (p *progress) show(s *snapshot) {
 	now := p.now()
 	if s.total != p.total || s.done < p.first {
 		p.total, p.first, p.since = s.total, s.done, now
+		p.clear()
 	}
 	if took := now.Sub(p.since); took >= rateAfter {
 		s.perSecond = float64(s.done-p.first) / took.Seconds()
@@ -87,30 +89,41 @@ func (p *progress) show(s *snapshot) {
 		}
 	case now.Sub(p.began) >= drawAfter && since >= drawEvery:
 		p.last = now
-		p.draw(s.line(width(p.out) - echo))
+		p.draw(s)
 	}
 }
 
-// draw writes a line over the one before. Blanks clear the rest, which every terminal understands.
-func (p *progress) draw(line string) {
-	n := utf8.RuneCountInString(line)
-	fmt.Fprint(drawing(p.out), "\r"+line+strings.Repeat(" ", max(0, p.drawn-n)))
-	p.drawn = n
+// draw draws the bar, with what fits beside it.
+func (p *progress) draw(s *snapshot) {
+	label := s.line(max(1, width(p.out)-barColumns))
+	if p.bar != nil {
+		p.bar.Describe(label)
+	} else {
+		p.bar = progressbar.NewOptions64(s.total, progressbar.OptionSetWriter(drawing(p.out)), progressbar.OptionSetWidth(20),
+			progressbar.OptionSetDescription(label), progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false),
+			progressbar.OptionSetTheme(progressbar.Theme{Saucer: "█", SaucerPadding: "░", BarStart: " ", BarEnd: " "}))
+	}
+	_ = p.bar.Set64(s.done) // drawing is best effort
+}
+
+// clear removes the bar.
+func (p *progress) clear() {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+		p.bar = nil
+	}
 }
 
 // done removes the bar, so that what follows starts on a clean line.
 func (p *progress) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.drawn > 0 {
-		p.draw("")
-		fmt.Fprint(drawing(p.out), "\r")
-	}
+	p.clear()
 }
 
-// echo is the number of columns that stay free, because a terminal echoes Ctrl-C behind the bar, and if that wraps, the
-// line above cannot be cleared any more.
-const echo = 4
+// barColumns is what a bar takes beside its text: the percentage and the bar; and some columns that stay free, because a
+// terminal echoes Ctrl-C behind the bar, and if that wraps, the line above cannot be cleared any more.
+const barColumns = 34
 
 // snapshot is the state of a piece of work.
 type snapshot struct {
@@ -121,17 +134,20 @@ type snapshot struct {
 	at          string  // the thing at hand
 }
 
-// line says as much as fits into the columns of a terminal, with a bar; everything, without a bar, for 0 columns. What
-// matters least is left out first: the thing at hand, the bar, the amount, the rate, the remaining time.
+// line says as much as fits into the columns beside a bar; everything, with the percentage, for 0 columns. What matters
+// least is left out first: the thing at hand, the amount, the rate, the remaining time.
 func (s *snapshot) line(columns int) string {
+	share := ""
+	if columns == 0 {
+		share = fmt.Sprintf("%3d%%", percent(s.done, s.total))
+	}
 	fields := []struct {
 		text string
 		rank int // 0 is left out last
 	}{
-		{s.what, 0}, {fmt.Sprintf("%3d%%", percent(s.done, s.total)), 1}, {s.bar(columns), 5},
-		{s.unit(s.done) + " of " + s.unit(s.total), 4}, {s.rate(), 3}, {s.remaining(), 2}, {s.at, 6},
+		{s.what, 0}, {share, 1}, {s.unit(s.done) + " of " + s.unit(s.total), 4}, {s.rate(), 3}, {s.remaining(), 2}, {s.at, 5},
 	}
-	for rank := 6; ; rank-- {
+	for rank := 5; ; rank-- {
 		var words []string
 		for _, f := range fields {
 			if f.rank <= rank && f.text != "" {
@@ -143,20 +159,10 @@ func (s *snapshot) line(columns int) string {
 		if columns == 0 || n <= columns || rank == 0 {
 			return line
 		}
-		if room := columns - (n - utf8.RuneCountInString(s.at)); rank == 6 && room >= 12 {
+		if room := columns - (n - utf8.RuneCountInString(s.at)); rank == 5 && room >= 12 {
 			return strings.TrimSuffix(line, s.at) + shorten(s.at, room)
 		}
 	}
-}
-
-const barColumns = 20
-
-func (s *snapshot) bar(columns int) string {
-	if columns == 0 {
-		return ""
-	}
-	full := int(min(max(percent(s.done, s.total), 0), 100)) * barColumns / 100
-	return strings.Repeat("█", full) + strings.Repeat("░", barColumns-full)
 }
 
 func (s *snapshot) rate() string {

@@ -10,7 +10,7 @@ import (
 
 var busy = snapshot{what: "convert", unit: size, done: 123_456_789, total: 9_876_543_210, perSecond: 45_000_000, at: "model.layers.17.self_attn.q_proj.weight"}
 
-// TestProgressLine demands that a bar fits into its line, and leaves out first what matters least.
+// TestProgressLine demands that the text fits beside a bar, and leaves out first what matters least.
 func TestProgressLine(t *testing.T) {
 	for width := 1; width < 200; width++ {
 		line := busy.line(width)
@@ -23,10 +23,10 @@ func TestProgressLine(t *testing.T) {
 		want  string
 	}{
 		{0, "convert    1%  123.5 MB of 9876.5 MB  45.0 MB/s  217 s left  model.layers.17.self_attn.q_proj.weight"},
-		{200, "convert    1%  ░░░░░░░░░░░░░░░░░░░░  123.5 MB of 9876.5 MB  45.0 MB/s  217 s left  model.layers.17.self_attn.q_proj.weight"},
-		{100, "convert    1%  ░░░░░░░░░░░░░░░░░░░░  123.5 MB of 9876.5 MB  45.0 MB/s  217 s left  …tn.q_proj.weight"},
-		{70, "convert    1%  123.5 MB of 9876.5 MB  45.0 MB/s  217 s left"},
-		{30, "convert    1%  217 s left"},
+		{200, "convert  123.5 MB of 9876.5 MB  45.0 MB/s  217 s left  model.layers.17.self_attn.q_proj.weight"},
+		{72, "convert  123.5 MB of 9876.5 MB  45.0 MB/s  217 s left  …tn.q_proj.weight"},
+		{57, "convert  123.5 MB of 9876.5 MB  45.0 MB/s  217 s left"},
+		{30, "convert  45.0 MB/s  217 s left"},
 		{12, "convert"},
 	} {
 		want := strings.ReplaceAll(c.want, "217 s", "4 min")
