@@ -179,7 +179,7 @@ func noteLayout(p *convert.Plan) {
 	if !slices.ContainsFunc(p.Tensors, func(r convert.Row) bool { return r.Layout == convert.DefaultLayout }) {
 		return
 	}
-	p.Notes = append(p.Notes, fmt.Sprintf("layout %s, the default on every machine; here it has kernels for %s. --layout NAME chooses another (see lowpack layouts)",
+	p.Notes = append(p.Notes, fmt.Sprintf("layout %s, the default on every machine; it has kernels for %s. --layout NAME chooses another (see lowpack layouts)",
 		convert.DefaultLayout, strings.Join(kernelSets(convert.DefaultLayout), ", ")))
 }
 
