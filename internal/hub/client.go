@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,8 +52,8 @@ func FromEnvironment(agent string) (*Client, error) {
 	}
 	home = expand(home)
 	c := &Client{
-		Endpoint: strings.TrimRight(first(os.Getenv("HF_ENDPOINT"), defaultEndpoint), "/"),
-		Cache:    expand(first(os.Getenv("HF_HUB_CACHE"), os.Getenv("HUGGINGFACE_HUB_CACHE"), filepath.Join(home, "hub"))),
+		Endpoint: strings.TrimRight(cmp.Or(os.Getenv("HF_ENDPOINT"), defaultEndpoint), "/"),
+		Cache:    expand(cmp.Or(os.Getenv("HF_HUB_CACHE"), os.Getenv("HUGGINGFACE_HUB_CACHE"), filepath.Join(home, "hub"))),
 		Token:    strings.TrimSpace(os.Getenv("HF_TOKEN")),
 		Offline:  isTrue(os.Getenv("HF_HUB_OFFLINE")) || isTrue(os.Getenv("TRANSFORMERS_OFFLINE")),
 		Agent:    agent,
@@ -60,7 +61,7 @@ func FromEnvironment(agent string) (*Client, error) {
 		pause:    time.Second,
 	}
 	if c.Token == "" && !isTrue(os.Getenv("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
-		path := expand(first(os.Getenv("HF_TOKEN_PATH"), filepath.Join(home, "token")))
+		path := expand(cmp.Or(os.Getenv("HF_TOKEN_PATH"), filepath.Join(home, "token")))
 		if text, err := os.ReadFile(path); err == nil && len(text) < 4096 {
 			c.Token = strings.TrimSpace(string(text))
 		}
@@ -70,15 +71,6 @@ func FromEnvironment(agent string) (*Client, error) {
 		return nil, fmt.Errorf("%w: HF_ENDPOINT=%q: want a URL such as %s", pack.ErrUnsupported, c.Endpoint, defaultEndpoint)
 	}
 	return c, nil
-}
-
-func first(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }
 
 // isTrue reads a switch as huggingface_hub does.
