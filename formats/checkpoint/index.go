@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/filekind"
-	"github.com/lowpack/lowpack/internal/strictjson"
+	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -157,35 +156,44 @@ func (c *Checkpoint) compare(x *index) error {
 
 // parseIndex reads {"metadata": {…}, "weight_map": {tensor: file}}.
 func parseIndex(text []byte) (*index, error) {
-	const maxFile = 8192 // bytes; plainName says what is wrong with long names
 	x := &index{totalSize: notGiven, files: map[string]string{}}
-	s := strictjson.New(bytes.NewReader(text))
-	err := s.Object(safetensors.MaxName, func(key string) error {
+	r := jsonread.NewReader(text)
+	err := r.Object(func(key string) error {
 		switch key {
 		case "metadata":
-			return s.Object(safetensors.MaxName, func(key string) error {
-				if key != "total_size" {
-					return s.Skip(maxIndex)
-				}
-				n, err := s.Number()
-				x.totalSize = parseSize(n)
-				return err
-			})
+			return x.readMetadata(r)
 		case "weight_map":
-			return s.Object(safetensors.MaxName, func(tensor string) (err error) {
-				if len(x.files) == MaxTensors {
-					return s.Limit("more than %d tensors", MaxTensors)
-				}
-				x.files[tensor], err = s.String(maxFile)
-				return err
-			})
+			return x.readWeightMap(r)
 		}
-		return s.Skip(maxIndex)
+		return r.Skip()
 	})
 	if err != nil {
 		return nil, err
 	}
-	return x, s.End(" \t\r\n")
+	return x, r.End()
+}
+
+func (x *index) readMetadata(r *jsonread.Reader) error {
+	return r.Object(func(key string) error {
+		if key != "total_size" {
+			return r.Skip()
+		}
+		n, err := r.Number()
+		x.totalSize = parseSize(n)
+		return err
+	})
+}
+
+// readWeightMap reads at most MaxTensors entries, the limit of jsonread for the keys of an object.
+func (x *index) readWeightMap(r *jsonread.Reader) error {
+	const maxFile = 8192 // bytes; plainName says what is wrong with long names
+	return r.Object(func(tensor string) (err error) {
+		if len(tensor) > safetensors.MaxName {
+			return r.Limitf("a tensor name of more than %d bytes", safetensors.MaxName)
+		}
+		x.files[tensor], err = r.StringUpTo(maxFile)
+		return err
+	})
 }
 
 // parseSize reads a size that some writers spell as a float. What is not a whole number of bytes is an odd one (−2).

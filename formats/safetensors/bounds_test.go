@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -43,5 +44,43 @@ func TestMetadataBound(t *testing.T) {
 		if err := parseText(text, 0); (err == nil) != ok || err != nil && !errors.Is(err, pack.ErrLimit) {
 			t.Errorf("%.30q: %v", text, err)
 		}
+	}
+}
+
+// TestStrings: what a string of a header must not hold, and how long it may be.
+func TestStrings(t *testing.T) {
+	const tensor = `{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`
+	name := strings.Repeat("n", MaxName)
+	for text, want := range map[string]error{
+		`{"` + name + `":` + tensor + `}`:    nil,
+		`{"` + name + `n":` + tensor + `}`:   pack.ErrLimit,
+		`{"a\u0000":` + tensor + `}`:         pack.ErrCorrupt,
+		`{"__metadata__":{"a":"\u0000"}}`:    pack.ErrCorrupt,
+		`{"__metadata__":{"\u0000":"a"}}`:    pack.ErrCorrupt,
+		`{"__metadata__":{"a":"1"}}  `:       nil,
+		"{\"__metadata__\":{\"a\":\"1\"}}\n": pack.ErrCorrupt,
+		` {"__metadata__":{"a":"1"}}`:        pack.ErrCorrupt,
+	} {
+		if err := parseText(text, 0); !errors.Is(err, want) {
+			t.Errorf("%.40s: %v, want %v", text, err, want)
+		}
+	}
+}
+
+// broken fails where the header begins.
+type broken struct{ io.ReaderAt }
+
+func (b broken) ReadAt(p []byte, at int64) (int, error) {
+	if at >= prefixLen {
+		return 0, io.ErrClosedPipe
+	}
+	return b.ReaderAt.ReadAt(p[:min(len(p), prefixLen)], at)
+}
+
+// TestReadError: a disk that fails says nothing about the file.
+func TestReadError(t *testing.T) {
+	file := append(binary.LittleEndian.AppendUint64(nil, 40), make([]byte, 40)...)
+	if _, err := Parse(broken{bytes.NewReader(file)}, 48); !errors.Is(err, io.ErrClosedPipe) || errors.Is(err, pack.ErrCorrupt) {
+		t.Error(err)
 	}
 }

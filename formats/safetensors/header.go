@@ -10,6 +10,7 @@
 package safetensors
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -17,9 +18,10 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/lowpack/lowpack/internal/filekind"
-	"github.com/lowpack/lowpack/internal/strictjson"
+	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -80,19 +82,14 @@ func Parse(r io.ReaderAt, size int64) (*Header, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := parser{Scanner: strictjson.New(io.NewSectionReader(r, prefixLen, n))}
-	if c, err := p.Peek(); err != nil {
-		return nil, err
-	} else if c != '{' {
-		return nil, p.Syntax("the header begins with %q, not with '{'", c)
-	}
-	if err := p.Object(MaxName, p.entry); err != nil {
+	text := make([]byte, n)
+	if _, err := io.ReadFull(io.NewSectionReader(r, prefixLen, n), text); err != nil {
 		return nil, err
 	}
-	if err := p.End(" "); err != nil {
-		return nil, fmt.Errorf("after the header, where only spaces may stand: %w", err)
+	h, err := parseHeader(text)
+	if err != nil {
+		return nil, fmt.Errorf("header: %w", err)
 	}
-	h := &p.Header
 	h.DataStart = prefixLen + n
 	if err := checkOffsets(h.Tensors, size-h.DataStart); err != nil {
 		return nil, err
@@ -122,10 +119,55 @@ func headerLength(r io.ReaderAt, size int64) (int64, error) {
 	return int64(n), nil
 }
 
+// parseHeader reads the JSON of a header: an object, and nothing around it but spaces after it.
+func parseHeader(text []byte) (*Header, error) {
+	p := parser{Reader: jsonread.NewReader(text)}
+	if len(text) == 0 || text[0] != '{' {
+		return nil, p.Errorf("the first byte is not '{'")
+	}
+	if err := p.object(MaxName, p.entry); err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimLeft(text[p.Offset():], " ")) != 0 {
+		return nil, p.Errorf("only spaces may follow the object")
+	}
+	return &p.Header, nil
+}
+
 // parser fills a Header while it reads.
 type parser struct {
-	*strictjson.Scanner
+	*jsonread.Reader
 	Header
+}
+
+// object reads an object whose keys have at most most bytes.
+func (p *parser) object(most int, field func(key string) error) error {
+	return p.Object(func(key string) error {
+		if len(key) > most {
+			return p.Limitf("a key of more than %d bytes", most)
+		}
+		if err := p.noNUL(key); err != nil {
+			return err
+		}
+		return field(key)
+	})
+}
+
+// text reads a string of at most most bytes.
+func (p *parser) text(most int) (string, error) {
+	s, err := p.StringUpTo(most)
+	if err != nil {
+		return "", err
+	}
+	return s, p.noNUL(s)
+}
+
+// noNUL refuses the character at which programs in C take a string to end.
+func (p *parser) noNUL(s string) error {
+	if strings.IndexByte(s, 0) >= 0 {
+		return p.Errorf("NUL inside a string")
+	}
+	return nil
 }
 
 // entry reads the value of one key of the header.
@@ -134,9 +176,9 @@ func (p *parser) entry(name string) error {
 	case name == metadataKey:
 		return p.metadata()
 	case name == "":
-		return p.Syntax("a tensor without a name")
+		return p.Errorf("a tensor without a name")
 	case len(p.Tensors) == MaxTensors:
-		return p.Limit("more than %d tensors", MaxTensors)
+		return p.Limitf("more than %d tensors", MaxTensors)
 	}
 	t := TensorInfo{Name: name}
 	if err := p.tensor(&t); err != nil {
@@ -148,17 +190,17 @@ func (p *parser) entry(name string) error {
 
 func (p *parser) metadata() error {
 	total := 0
-	err := p.Object(MaxMetadata, func(key string) error {
+	err := p.object(MaxMetadata, func(key string) error {
 		most := MaxMetadata
 		if own(p.Metadata) {
 			most = MaxHeader
 		}
-		value, err := p.String(most)
+		value, err := p.text(most)
 		if err != nil {
 			return err
 		}
 		if total += len(key) + len(value); total > most {
-			return p.Limit("more than %d bytes of metadata", most)
+			return p.Limitf("more than %d bytes of metadata", most)
 		}
 		p.Metadata = append(p.Metadata, KV{key, value})
 		return nil
@@ -173,7 +215,7 @@ func (p *parser) metadata() error {
 func (p *parser) tensor(t *TensorInfo) error {
 	var keys int
 	var offsets []int64
-	err := p.Object(64, func(key string) (err error) {
+	err := p.object(64, func(key string) (err error) {
 		keys++
 		switch key {
 		case "dtype":
@@ -183,7 +225,7 @@ func (p *parser) tensor(t *TensorInfo) error {
 		case "data_offsets":
 			offsets, err = p.uints(2)
 		default:
-			err = p.Syntax("unknown key %q", key)
+			err = p.Errorf("unknown key %q", key)
 		}
 		return err
 	})
@@ -191,14 +233,14 @@ func (p *parser) tensor(t *TensorInfo) error {
 		return err
 	}
 	if keys != 3 || len(offsets) != 2 {
-		return p.Syntax("dtype, shape and two data_offsets are required")
+		return p.Errorf("dtype, shape and two data_offsets are required")
 	}
 	t.Begin, t.End = offsets[0], offsets[1]
 	return checkSize(t)
 }
 
 func (p *parser) dtype() (DType, error) {
-	name, err := p.String(64)
+	name, err := p.text(64)
 	if err != nil {
 		return "", err
 	}
@@ -213,7 +255,7 @@ func (p *parser) uints(most int) ([]int64, error) {
 	v := make([]int64, 0, 2)
 	err := p.Array(func(i int) error {
 		if i == most {
-			return p.Limit("more than %d numbers", most)
+			return p.Limitf("more than %d numbers", most)
 		}
 		n, err := p.Uint()
 		v = append(v, n)

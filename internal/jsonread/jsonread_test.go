@@ -76,6 +76,7 @@ var samples = []string{
 	`{}`, `{"a": 1, "b": {"a": [null]}, "": ""}`, " \t\r\n[ 1 , 2 ] ", `{"\u0061": 1}`, `"\u0000"`, `[1e308]`,
 	``, ` `, `nul`, `truefalse`, `01`, `-`, `1.`, `.5`, `1e`, `+1`, `1e999`, `NaN`, `Infinity`, `-Infinity`, `"a`, `"\x"`, `"\u12"`, `"\ud800"`, `"\ud800\u0041"`,
 	`"\udc00"`, "\"\x01\"", "\"\xff\"", `[1,]`, `[1 2]`, `[`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{a:1}`, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `1 2`, `{"a":[{"b":1,"b":1}]}`,
+	`nulls`, `"\u12g4"`, `"\ud800\n"`, `"\udc00\ud800"`, `}`, `{} {}`,
 	"\ufeff1", `'a'`, `[1]x`, strings.Repeat("[", 100),
 }
 
@@ -122,6 +123,27 @@ func TestInt(t *testing.T) {
 	for _, text := range []string{"1.0", "1e2", "9223372036854775808", "01", "007", "-", `"1"`, "null", "", "1234567891.5"} {
 		if n, err := NewReader([]byte(text)).Int(); !errors.Is(err, pack.ErrCorrupt) {
 			t.Errorf("%q: %d, %v", text, n, err)
+		}
+	}
+}
+
+func TestUint(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, " 7,": 7, "9223372036854775807]": 1<<63 - 1} {
+		if n, err := NewReader([]byte(text)).Uint(); err != nil || n != want {
+			t.Errorf("%s: %d, %v", text, n, err)
+		}
+	}
+	for _, text := range []string{"", "-1", "-0", "+1", "00", "1.0", "0e0", "9223372036854775808", "x", `"1"`, "null"} {
+		if n, err := NewReader([]byte(text)).Uint(); !errors.Is(err, pack.ErrCorrupt) {
+			t.Errorf("%q: %d, %v", text, n, err)
+		}
+	}
+}
+
+func TestStringUpTo(t *testing.T) {
+	for text, want := range map[string]error{`"abc"`: nil, `"\u0061bc"`: nil, `"abcd"`: pack.ErrLimit, `"\u0061bcd"`: pack.ErrLimit, `3`: pack.ErrCorrupt} {
+		if s, err := NewReader([]byte(text)).StringUpTo(3); !errors.Is(err, want) || err == nil && s != "abc" {
+			t.Errorf("%s: %q, %v", text, s, err)
 		}
 	}
 }

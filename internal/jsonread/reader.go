@@ -3,7 +3,8 @@
 // It accepts RFC 8259 and nothing more. Refused, with line and column: a key that occurs twice in one object, text that is
 // not UTF-8, lone surrogates, NaN and Infinity, numbers beyond float64, anything after the value, and nesting deeper than
 // MaxDepth. Reader walks a text without building anything, which is what a vocabulary of 128,000 entries needs; Parse
-// builds a tree, which is what a configuration needs.
+// builds a tree, which is what a configuration needs. The header of a safetensors file and the index of a checkpoint are
+// read with Reader too: there is one JSON lexer in this module, so that no two parts of it read a text differently.
 package jsonread
 
 import (
@@ -58,7 +59,16 @@ func (r *Reader) Offset() int { return r.pos }
 // Errorf is an error at the current position that wraps pack.ErrCorrupt.
 func (r *Reader) Errorf(format string, args ...any) error { return r.errorAt(r.pos, format, args...) }
 
+// Limitf is an error at the current position that wraps pack.ErrLimit.
+func (r *Reader) Limitf(format string, args ...any) error {
+	return r.fault(pack.ErrLimit, r.pos, format, args...)
+}
+
 func (r *Reader) errorAt(pos int, format string, args ...any) error {
+	return r.fault(pack.ErrCorrupt, pos, format, args...)
+}
+
+func (r *Reader) fault(class error, pos int, format string, args ...any) error {
 	line, column := 1, 1
 	for _, c := range r.data[:min(pos, len(r.data))] {
 		column++
@@ -66,7 +76,7 @@ func (r *Reader) errorAt(pos int, format string, args ...any) error {
 			line, column = line+1, 1
 		}
 	}
-	return fmt.Errorf("%w: line %d, column %d: %s", pack.ErrCorrupt, line, column, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: line %d, column %d: %s", class, line, column, fmt.Sprintf(format, args...))
 }
 
 func (r *Reader) blanks() {
@@ -239,6 +249,23 @@ func (r *Reader) digits() int {
 		r.pos++
 	}
 	return r.pos - start
+}
+
+// Uint reads an integer of 0 … 2⁶³−1 in its only spelling: digits without a leading zero.
+func (r *Reader) Uint() (int64, error) {
+	if r.blanks(); r.atAny("-") {
+		return 0, r.Errorf("a sign where an unsigned integer is expected")
+	}
+	return r.Int()
+}
+
+// StringUpTo reads a string of at most most bytes.
+func (r *Reader) StringUpTo(most int) (string, error) {
+	b, err := r.Bytes()
+	if err == nil && len(b) > most {
+		err = r.Limitf("a string of more than %d bytes", most)
+	}
+	return string(b), err
 }
 
 // String reads a string.

@@ -49,7 +49,7 @@ func (r *Reader) ValueUpTo(limit int) (Value, error) {
 
 func (r *Reader) value() (v Value, err error) {
 	if r.values++; r.values > r.limit {
-		return v, fmt.Errorf("%w: byte %d: more than %d values", pack.ErrLimit, r.pos, r.limit)
+		return v, r.Limitf("more than %d values", r.limit)
 	}
 	if v.Kind, err = r.Kind(); err != nil {
 		return v, err

@@ -1,11 +1,5 @@
 package jsonread
 
-import (
-	"fmt"
-
-	"github.com/lowpack/lowpack/pack"
-)
-
 // Array reads an array and calls each for every element, which each must read.
 func (r *Reader) Array(each func(index int) error) error {
 	if err := r.open(Array); err != nil {
@@ -32,7 +26,7 @@ func (r *Reader) Object(each func(key string) error) error {
 			return r.Errorf("the key %.80q occurs twice", key)
 		}
 		if len(seen) == MaxValues {
-			return fmt.Errorf("%w: byte %d: more than %d keys", pack.ErrLimit, r.pos, MaxValues)
+			return r.Limitf("more than %d keys", MaxValues)
 		}
 		seen[key] = true
 		return each(key)
@@ -68,7 +62,7 @@ func (r *Reader) open(k Kind) error {
 		return err
 	}
 	if r.depth++; r.depth > MaxDepth {
-		return fmt.Errorf("%w: byte %d: arrays and objects are nested deeper than %d", pack.ErrLimit, r.pos, MaxDepth)
+		return r.Limitf("arrays and objects are nested deeper than %d", MaxDepth)
 	}
 	r.pos++
 	return nil

@@ -15,7 +15,7 @@ var law = map[string][]string{
 	"convert/quantize":    {"pack", "convert/quantize"},
 	"internal/kernel":     {"pack", "internal/mmap", "internal/offheap", "internal/kernel"},
 	"internal/tensor":     {"internal/kernel", "internal/tensor", "pack"},
-	"formats/safetensors": {"pack", "formats/safetensors", "internal/filekind", "internal/strictjson"},
+	"formats/safetensors": {"pack", "formats/safetensors", "internal/filekind", "internal/jsonread"},
 	"formats":             {"pack", "formats", "internal"},
 	"verify/reference":    {"pack", "formats", "internal", "verify/reference"},
 	"verify":              {"pack", "formats", "internal", "runtime", "verify"},
