@@ -15,6 +15,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/internal/synth"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -189,7 +190,7 @@ func TestTargetIsSource(t *testing.T) {
 func TestTwoConverters(t *testing.T) {
 	path, at := mini(t, "bitnet-2b4t", nil), newPlace(t, "old")
 	a, b := newPlan(t, path, plain(packed.Recipe{})), newPlan(t, path, plain(packed.Recipe{Layout: "i1"}))
-	err := parallel(context.Background(), 2, 2, func(_, i int) error {
+	err := parallel.Each(context.Background(), 2, 2, func(_, i int) error {
 		_, err := []*Plan{a, b}[i].Run(context.Background(), at.target, nil)
 		return err
 	})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -68,7 +69,7 @@ func newRows(p *Plan, t checkpoint.Tensor, s pack.Shape) *rows {
 
 // each calls do for all rows, some at a time.
 func (r *rows) each(ctx context.Context, do func(worker, row int, data []byte) error) error {
-	return parallel(ctx, len(r.buffers), r.blocks.count(), func(worker, i int) error {
+	return parallel.Each(ctx, len(r.buffers), r.blocks.count(), func(worker, i int) error {
 		from, to := r.blocks.at(i)
 		return r.rows(r.buffers[worker], from, to, func(row int, data []byte) error { return do(worker, row, data) })
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/parallel"
 )
 
 // resume opens the unfinished file of a target and its journal. A new file, or one of another plan, starts empty.
@@ -36,7 +37,7 @@ func (r *run) restore(ctx context.Context) error {
 		return nil
 	}
 	done := make([]bool, len(r.todo.steps))
-	err := parallel(ctx, r.o.Jobs, len(done), func(_, i int) (err error) {
+	err := parallel.Each(ctx, r.o.Jobs, len(done), func(_, i int) (err error) {
 		done[i], err = r.restoreStep(r.todo.steps[i])
 		return err
 	})

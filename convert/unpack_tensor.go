@@ -13,6 +13,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/offheap"
+	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -34,7 +35,7 @@ func (u *unpack) codes(ctx context.Context, e *packed.Entry) (*pack.Matrix, []fl
 	if from.panel == nil {
 		b.rows = s.M
 	}
-	err = parallel(ctx, u.jobs, b.count(), func(_, i int) error {
+	err = parallel.Each(ctx, u.jobs, b.count(), func(_, i int) error {
 		first, end := b.at(i)
 		return from.rows(m.Codes[first*s.K:end*s.K], first)
 	})

@@ -1,4 +1,4 @@
-// Package parallel cuts a range into pieces and works on them on several cores.
+// Package parallel works on the pieces of a range on several cores.
 package parallel
 
 import (
@@ -10,46 +10,59 @@ import (
 	"github.com/lowpack/lowpack/internal/mmap"
 )
 
-// Do calls task(from, to) for consecutive pieces of [0, n) of the given size, in any order, on at most workers goroutines
-// (0 = the Limit of ctx, or one per CPU that the process may use), and waits for all of them. After an error, or once ctx is done, no piece is
-// begun any more; the first error, or the cause of ctx, is returned. A memory-mapped file that became shorter is an error.
+// Do calls task(from, to) for consecutive pieces of [0, n) of the given size, as Each does for their numbers.
 func Do(ctx context.Context, workers, n, size int, task func(from, to int) error) error {
+	return Each(ctx, workers, (n+size-1)/size, func(_, i int) error { return task(i*size, min((i+1)*size, n)) })
+}
+
+// Each calls task(worker, i) for i = 0 … n−1 on at most workers goroutines (0 = the Limit of ctx, or one per CPU that the
+// process may use), numbered from 0, and waits for all of them. Tasks begin in ascending order of i. After an error, or
+// once ctx is done, no task begins any more. Of several errors that with the smallest i is returned, which does not depend
+// on workers: every task below it had begun before. Without one, the cause of ctx is returned if a task did not begin.
+// A memory-mapped file that became shorter is an error.
+func Each(ctx context.Context, workers, n int, task func(worker, i int) error) error {
 	var (
 		next  atomic.Int64
-		once  sync.Once
-		first error
+		stop  atomic.Bool
+		lock  sync.Mutex
+		first = n
+		err   error
 		all   sync.WaitGroup
 	)
-	work := func() {
-		for {
-			from := int(next.Add(int64(size))) - size
-			if from >= n {
-				return
-			}
-			err := context.Cause(ctx)
-			if err == nil {
-				err = mmap.Guard(func() error { return task(from, min(from+size, n)) })
-			}
-			if err != nil {
-				once.Do(func() { first = err })
-				next.Store(int64(n))
-				return
-			}
+	fail := func(i int, e error) {
+		stop.Store(true)
+		lock.Lock()
+		defer lock.Unlock()
+		if i < first {
+			first, err = i, e
 		}
 	}
 	if workers == 0 {
 		workers = limitOf(ctx)
 	}
-	for range min(workers, (n+size-1)/size) {
-		all.Go(work)
+	for worker := range min(workers, n) {
+		all.Go(func() {
+			for !stop.Load() && ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if e := mmap.Guard(func() error { return task(worker, i) }); e != nil {
+					fail(i, e)
+				}
+			}
+		})
 	}
 	all.Wait()
-	return first
+	if err == nil && next.Load() < int64(n) {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 type limitKey struct{}
 
-// Limit returns a context in which Do starts at most n goroutines where its caller asks for as many as there are CPUs.
+// Limit returns a context in which Do and Each start at most n goroutines where its caller asks for as many as there are CPUs.
 func Limit(ctx context.Context, n int) context.Context {
 	return context.WithValue(ctx, limitKey{}, n)
 }

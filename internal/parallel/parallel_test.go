@@ -51,6 +51,53 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestEach: whatever the number of workers, the error is that of the smallest i, every task below it has run, and no two
+// tasks of one worker run at once.
+func TestEach(t *testing.T) {
+	for workers := 1; workers <= 8; workers++ {
+		var seen [64]atomic.Int32
+		var busy [8]atomic.Int32
+		bad := [64]error{17: errors.New("17"), 18: errors.New("18"), 23: errors.New("23")}
+		err := Each(context.Background(), workers, 64, func(worker, i int) error {
+			if busy[worker].Add(1) != 1 {
+				t.Errorf("worker %d has two tasks", worker)
+			}
+			defer busy[worker].Add(-1)
+			seen[i].Add(1)
+			if i == 17 {
+				time.Sleep(time.Millisecond)
+			}
+			return bad[i]
+		})
+		if err != bad[17] {
+			t.Errorf("%d workers: %v", workers, err)
+		}
+		for i := range seen {
+			if n := seen[i].Load(); n > 1 || i <= 17 && n != 1 {
+				t.Errorf("%d workers: task %d ran %d times", workers, i, n)
+			}
+		}
+	}
+}
+
+// TestCancelled: a context that ends in the midst stops the work; one that ends after the last task has begun does not.
+func TestCancelled(t *testing.T) {
+	why := errors.New("enough")
+	for at, want := range map[int]error{3: why, 9: nil} {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		calls := 0
+		err := Each(ctx, 1, 10, func(_, i int) error {
+			if calls++; i == at {
+				cancel(why)
+			}
+			return nil
+		})
+		if err != want || calls != at+1 {
+			t.Errorf("%v after %d calls, want %v", err, calls, want)
+		}
+	}
+}
+
 // TestLimit: a context bounds the goroutines of those who ask for one per CPU, and of nobody else.
 func TestLimit(t *testing.T) {
 	for _, c := range []struct{ limit, workers, most int32 }{{1, 0, 1}, {3, 0, 3}, {1, 2, 2}} {
