@@ -95,7 +95,7 @@ func inSteps(r *rand.Rand, a Attention, dst []float32, q Query, heads, dim int, 
 func newCaches(typ CacheType, rows, dim, page int) (keys, values *Cache) {
 	_, row := typ.Row(dim)
 	b := make([]byte, (rows+page-1)/page*page*row*2)
-	k, v := NewKeys(typ, dim, Memory{b, page, 2 * page * row}), NewValues(typ, dim, Memory{b[page*row:], page, 2 * page * row})
+	k, v := NewKeys(typ, dim, Memory{b, page, 2 * page * row, nil}), NewValues(typ, dim, Memory{b[page*row:], page, 2 * page * row, nil})
 	return &k, &v
 }
 

@@ -74,8 +74,8 @@ func BenchmarkToken(b *testing.B) {
 			defer memory.Free()
 			var keys, values []Cache
 			for i := range caches {
-				keys = append(keys, NewKeys(typ, dim, Memory{memory.Bytes[i*page*row:], page, stride}))
-				values = append(values, NewValues(typ, dim, Memory{memory.Bytes[(caches+i)*page*row:], page, stride}))
+				keys = append(keys, NewKeys(typ, dim, Memory{memory.Bytes[i*page*row:], page, stride, nil}))
+				values = append(values, NewValues(typ, dim, Memory{memory.Bytes[(caches+i)*page*row:], page, stride, nil}))
 				for j := range visible {
 					keys[i].SetRow(j, ordinary(r, dim))
 					values[i].SetRow(j, ordinary(r, dim))

@@ -23,6 +23,17 @@ type Cache struct {
 type Memory struct {
 	Bytes        []byte
 	Rows, Stride int
+	// Table says, for each page of the text, which page of Bytes it is, so that texts can share pages; nil = the same one.
+	Table []int32
+}
+
+// page is where the page of a row begins.
+func (m *Memory) page(row int) int {
+	n := row / m.Rows
+	if m.Table != nil {
+		n = int(m.Table[n])
+	}
+	return n * m.Stride
 }
 
 // CacheBlock is how many cached positions all queries visit before the next ones: they stay in the first-level cache
@@ -89,13 +100,13 @@ func (c *Cache) Width() int { return c.width }
 func (c *Cache) part(row, col int) (m Matrix, first int) {
 	first = col / c.columns * c.columns
 	n, size := min(c.columns, c.width-first), c.typ.Size()
-	at := row/c.Rows*c.Stride + first*c.Rows*size
+	at := c.page(row) + first*c.Rows*size
 	return Matrix{c.typ, c.Rows, n, c.Bytes[at:][:n*c.Rows*size]}, first
 }
 
 // steps of rows of int8, which lie in one page.
 func (c *Cache) steps(rows Range) []float32 {
-	at := rows.From/c.Rows*c.Stride + c.width*c.Rows
+	at := c.page(rows.From) + c.width*c.Rows
 	return unsafe.Slice((*float32)(unsafe.Pointer(&c.Bytes[at])), c.Rows)[rows.From%c.Rows:][:rows.Len()]
 }
 

@@ -6,18 +6,17 @@ import (
 	"sync/atomic"
 
 	"github.com/lowpack/lowpack/formats/model"
-	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/pack"
 )
 
 // Sequence is the KV cache of one text. Forward appends to it.
 type Sequence struct {
-	e      *Engine
-	open   bool
-	n      atomic.Int64 // tokens; written under Engine.mu only, read by Len while a pass is running
-	kv     []layerCache
-	memory *offheap.Buffer
+	e     *Engine
+	open  bool
+	n     atomic.Int64 // tokens; written under Engine.mu only, read by Len while a pass is running
+	kv    []layerCache
+	pages []int32 // of Engine.pages, those that hold the tokens
 }
 
 // layerCache holds keys and values of one layer, per key/value head, with a row per position.
@@ -28,7 +27,11 @@ type layerCache struct{ keys, values []tensor.Cache }
 // and so that a short text needs little of it.
 func (e *Engine) page() int {
 	const block = tensor.CacheBlock
-	return min(e.cacheType().PageRows(e.desc.HeadDim), (e.opt.Context+block-1)/block*block)
+	rows := e.opt.Page
+	if rows == 0 {
+		rows = e.cacheType().PageRows(e.desc.HeadDim)
+	}
+	return min(rows, (e.opt.Context+block-1)/block*block)
 }
 
 // cacheBytes is the size of the cache of one sequence. A float64 holds what overflows an int.
@@ -74,20 +77,17 @@ const (
 // cacheType is the format of this engine.
 func (e *Engine) cacheType() tensor.CacheType { return tensor.CacheType(e.opt.Cache) }
 
-// newSequence allocates the cache of a sequence.
-func (e *Engine) newSequence() (*Sequence, error) {
+// newSequence makes a sequence, whose pages come with its tokens.
+func (e *Engine) newSequence() *Sequence {
 	d, rows := e.desc, e.page()
 	_, row := e.cacheType().Row(d.HeadDim)
-	stride := 2 * d.Layers * d.KVHeads * rows * row
-	memory, err := offheap.New((e.opt.Context + rows - 1) / rows * stride)
-	if err != nil {
-		return nil, fmt.Errorf("%w: keys and values: %v", pack.ErrLimit, err)
-	}
-	s, at := &Sequence{e: e, kv: make([]layerCache, d.Layers), memory: memory}, 0
+	s, at := &Sequence{e: e, kv: make([]layerCache, d.Layers), pages: make([]int32, 0, e.pagesFor(e.opt.Context))}, 0
+	memory := tensor.Memory{Rows: rows, Stride: e.pages.stride, Table: s.pages[:cap(s.pages)]}
 	heads := func(newCache func(tensor.CacheType, int, tensor.Memory) tensor.Cache) []tensor.Cache {
 		list := make([]tensor.Cache, d.KVHeads)
 		for i := range list {
-			list[i] = newCache(e.cacheType(), d.HeadDim, tensor.Memory{Bytes: memory.Bytes[at:], Rows: rows, Stride: stride})
+			memory.Bytes = e.pages.memory.Bytes[at:]
+			list[i] = newCache(e.cacheType(), d.HeadDim, memory)
 			at += rows * row
 		}
 		return list
@@ -95,31 +95,34 @@ func (e *Engine) newSequence() (*Sequence, error) {
 	for i := range s.kv {
 		s.kv[i] = layerCache{heads(tensor.NewKeys), heads(tensor.NewValues)}
 	}
-	return s, nil
+	return s
 }
 
 // unknownMemory stands for the free memory where the system does not tell: then an allocation that fails ends the
 // process with a message of Go's.
 const unknownMemory = math.MaxInt / 2
 
-// allocate gets the memory for sequences, after a check that it is there, and that for a pass.
+// allocate gets the memory for the pages of sequences, after a check that it is there, and that for a pass.
 func (e *Engine) allocate() error {
 	o := e.opt
 	free, work := float64(availableMemory()), e.passBytes()
-	cache := e.cacheBytes((o.Context+e.page()-1)/e.page()*e.page()) * float64(o.Sequences)
+	tokens := e.cacheTokens()
+	cache := e.cacheBytes(tokens)
 	if cache+work > free {
 		const mib = 1 << 20
 		fits := max(0, int((free-work)/(e.cacheBytes(1)*float64(o.Sequences))))
+		if o.CacheTokens > 0 {
+			return fmt.Errorf("%w: a KV cache of %d tokens needs %.0f MiB, and %.0f MiB are needed to compute with, but %.0f MiB of memory are free; ask for a cache of at most %d tokens",
+				pack.ErrLimit, tokens, cache/mib, work/mib, free/mib, fits*o.Sequences)
+		}
 		return fmt.Errorf("%w: %d sequences of %d tokens need %.0f MiB for keys and values and %.0f MiB to compute with, but %.0f MiB of memory are free; %s",
 			pack.ErrLimit, o.Sequences, o.Context, cache/mib, work/mib, free/mib, remedy(fits))
 	}
+	if err := e.newPages(tokens / e.page()); err != nil {
+		return err
+	}
 	for range o.Sequences {
-		s, err := e.newSequence()
-		if err != nil {
-			return err
-		}
-		e.close = append(e.close, s.memory.Free)
-		e.sequences = append(e.sequences, s)
+		e.sequences = append(e.sequences, e.newSequence())
 	}
 	return nil
 }
@@ -153,12 +156,18 @@ func (s *Sequence) Len() int { return int(s.n.Load()) }
 func (s *Sequence) Truncate(n int) {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
-	s.n.Store(int64(max(0, min(s.Len(), n))))
+	s.truncate(n)
 }
 
-// Close gives the sequence back. It must not be used afterwards.
+func (s *Sequence) truncate(n int) {
+	s.n.Store(int64(max(0, min(s.Len(), n))))
+	s.shrink()
+}
+
+// Close gives the sequence and its pages back. It must not be used afterwards.
 func (s *Sequence) Close() {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
+	s.truncate(0)
 	s.open = false
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/mmap"
+	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -23,8 +24,11 @@ import (
 type Options struct {
 	Threads   int // workers; 0 = one per CPU that this process may use
 	Context   int // most tokens of a sequence; 0 = what the model was made for, at most DefaultContext
-	Sequences int // sequences that can be open at once, each with memory for Context tokens; 0 = 1
+	Sequences int // sequences that can be open at once; 0 = 1
 	Batch     int // most tokens of one pass over the weights; 0 = DefaultBatch
+
+	CacheTokens int // most tokens in the KV cache, of all sequences and held pages together; 0 = Sequences · Context
+	Page        int // tokens of a page of the KV cache, a multiple of 32; 0 = what is read fastest
 
 	// Cache is the format of the KV cache; "" = CacheF32, the only one that gives the logits of the golden outputs.
 	Cache CacheType
@@ -46,6 +50,7 @@ type Engine struct {
 	opt       Options
 	pool      *kernel.Pool
 	weights   weights
+	pages     pages
 	sequences []*Sequence
 	close     []func()
 
@@ -124,7 +129,7 @@ func (o *Options) complete(d *model.Description) error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"threads", o.Threads}, {"context", o.Context}, {"sequences", o.Sequences}, {"batch", o.Batch}} {
+	}{{"threads", o.Threads}, {"context", o.Context}, {"sequences", o.Sequences}, {"batch", o.Batch}, {"cache tokens", o.CacheTokens}, {"page", o.Page}} {
 		if n.value < 0 {
 			return fmt.Errorf("%w: %s is %d; it cannot be negative", pack.ErrUnsupported, n.name, n.value)
 		}
@@ -145,6 +150,9 @@ func (o *Options) complete(d *model.Description) error {
 		o.Batch = DefaultBatch
 	}
 	o.Batch = min(o.Batch, o.Context*o.Sequences)
+	if o.Page%tensor.CacheBlock != 0 {
+		return fmt.Errorf("%w: pages of %d tokens; want a multiple of %d", pack.ErrUnsupported, o.Page, tensor.CacheBlock)
+	}
 	switch o.Cache {
 	case CacheF32, CacheF16, CacheI8:
 	case "":

@@ -201,3 +201,43 @@ func TestGeneratePenalizesItsOwnTokens(t *testing.T) {
 		t.Error("the penalty changes nothing: this test shows nothing")
 	}
 }
+
+// TestGeneration: a text that is made step by step is that of Generate, and Adjust decides about the token that comes.
+func TestGeneration(t *testing.T) {
+	e := engine(t, tiny(t), Options{Sequences: 2})
+	r := Request{Prompt: []int{5, 6}, MaxTokens: 8, Sampling: Sampling{Temperature: 1, Seed: 3, RepetitionPenalty: 1.2}}
+	want, err := e.Generate(t.Context(), sequence(t, e), r, func(Piece) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	vocab := e.Description().Vocab
+	run := func(r Request) ([]int, Reason) {
+		g, err := e.NewGeneration(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := e.NewSequence()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for step, why := r.Prompt, Reason(""); ; {
+			logits := make([]float32, vocab)
+			if err := e.Forward(t.Context(), []Chunk{g.Chunk(s, step, logits)}); err != nil {
+				t.Fatal(err)
+			}
+			var p Piece
+			if p, why = g.Next(logits); why != "" {
+				return g.Tokens(), why
+			}
+			step = []int{p.Token}
+		}
+	}
+	if got, why := run(r); !slices.Equal(got, want.Tokens) || why != want.Reason {
+		t.Errorf("%v (%s), want %v (%s)", got, why, want.Tokens, want.Reason)
+	}
+	r.Adjust = func(generated []int, logits []float32) { logits[len(generated)] = 1e30 }
+	if got, _ := run(r); !slices.Equal(got, []int{0, 1, 2, 3, 4, 5, 6, 7}) {
+		t.Errorf("adjusted: %v", got)
+	}
+}

@@ -57,6 +57,9 @@ func (l *attentionOnly) Append(batch []layer.Rows) error {
 		if len(p.tokens)+n > e.opt.Batch || seq.Len()+n > e.opt.Context {
 			return fmt.Errorf("%w: %d tokens after %d, in passes of %d; the context holds %d", pack.ErrLimit, n, seq.Len(), e.opt.Batch, e.opt.Context)
 		}
+		if err := seq.grow(seq.Len() + n); err != nil {
+			return err
+		}
 		copy(p.y[len(p.tokens)*width:], r.In)
 		for i := range n {
 			p.tokens = append(p.tokens, token{seq: seq, pos: seq.Len() + i})

@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lowpack/lowpack/internal/offheap"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// pages is the memory of all KV caches. A page holds the keys and values of all layers for some positions that follow one
+// another. Keys and values of a position depend on the tokens up to it alone (N18), so sequences that begin with the same
+// tokens can share the pages of these; whoever writes into a shared page gets a copy of its own first.
+type pages struct {
+	memory *offheap.Buffer
+	stride int     // bytes of a page
+	users  []int32 // of each page: sequences that it belongs to, and holders of a Page
+	free   []int32
+}
+
+// Page is a page of the KV cache that lives on without the sequence that computed it, until Engine.Release.
+type Page struct{ id int32 }
+
+// newPages allocates n pages.
+func (e *Engine) newPages(n int) error {
+	d := e.desc
+	_, row := e.cacheType().Row(d.HeadDim)
+	stride := 2 * d.Layers * d.KVHeads * e.page() * row
+	memory, err := offheap.New(n * stride)
+	if err != nil {
+		return fmt.Errorf("%w: keys and values: %v", pack.ErrLimit, err)
+	}
+	e.close = append(e.close, memory.Free)
+	e.pages = pages{memory: memory, stride: stride, users: make([]int32, n), free: make([]int32, n)}
+	for i := range e.pages.free { // the first page is taken first: memory fills from front to back
+		e.pages.free[i] = int32(n - 1 - i)
+	}
+	return nil
+}
+
+// cacheTokens is the size of the KV cache, in whole pages.
+func (e *Engine) cacheTokens() int {
+	n := e.pagesFor(e.opt.Context) * e.opt.Sequences
+	if e.opt.CacheTokens > 0 {
+		n = min(n, e.pagesFor(e.opt.CacheTokens))
+	}
+	return n * e.page()
+}
+
+// pagesFor is how many pages hold n tokens.
+func (e *Engine) pagesFor(n int) int { return (n + e.page() - 1) / e.page() }
+
+// PageTokens is the number of tokens whose keys and values lie in one page.
+func (e *Engine) PageTokens() int { return e.page() }
+
+// Pages is the number of pages of the KV cache, and how many of them are free.
+func (e *Engine) Pages() (all, free int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.pages.users), len(e.pages.free)
+}
+
+// take gets a free page.
+func (p *pages) take() (int32, error) {
+	last := len(p.free) - 1
+	if last < 0 {
+		return 0, fmt.Errorf("%w: all %d pages of the KV cache are in use; close a sequence, or make the engine with a larger cache", pack.ErrLimit, len(p.users))
+	}
+	id := p.free[last]
+	p.free = p.free[:last]
+	p.users[id] = 1
+	return id, nil
+}
+
+// drop takes a user from a page.
+func (p *pages) drop(id int32) {
+	if p.users[id]--; p.users[id] == 0 {
+		p.free = append(p.free, id)
+	}
+}
+
+func (p *pages) bytes(id int32) []byte { return p.memory.Bytes[int(id)*p.stride:][:p.stride] }
+
+// grow makes room for all chunks of a batch, or for none.
+func (e *Engine) grow(batch []Chunk) error {
+	for i := range batch {
+		if err := batch[i].Seq.grow(batch[i].Seq.Len() + len(batch[i].Tokens)); err != nil {
+			e.shrink(batch[:i+1])
+			return err
+		}
+	}
+	return nil
+}
+
+// shrink gives back the pages of tokens that were not appended.
+func (e *Engine) shrink(batch []Chunk) {
+	for i := range batch {
+		batch[i].Seq.shrink()
+	}
+}
+
+// grow makes room for n tokens, in pages that no one else reads from where tokens will be written.
+func (s *Sequence) grow(n int) error {
+	p := &s.e.pages
+	for i := s.Len() / s.e.page(); i < s.e.pagesFor(n); i++ {
+		if i < len(s.pages) && p.users[s.pages[i]] == 1 {
+			continue
+		}
+		id, err := p.take()
+		if err != nil {
+			return err
+		}
+		if i == len(s.pages) {
+			s.pages = append(s.pages, id)
+			continue
+		}
+		copy(p.bytes(id), p.bytes(s.pages[i]))
+		p.drop(s.pages[i])
+		s.pages[i] = id
+	}
+	return nil
+}
+
+// shrink gives back the pages that hold no token.
+func (s *Sequence) shrink() {
+	n := s.e.pagesFor(s.Len())
+	for _, id := range s.pages[n:] {
+		s.e.pages.drop(id)
+	}
+	s.pages = s.pages[:n]
+}
+
+// Pages returns the pages that hold the first n tokens of the sequence. Each is held until Release.
+func (s *Sequence) Pages(n int) []Page {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	held := make([]Page, s.e.pagesFor(min(n, s.Len())))
+	for i := range held {
+		held[i] = Page{s.pages[i]}
+		s.e.pages.users[s.pages[i]]++
+	}
+	return held
+}
+
+// Release ends the hold on pages, each once.
+func (e *Engine) Release(held ...Page) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range held {
+		e.pages.drop(p.id)
+	}
+}
+
+// Shared says whether someone besides its holder uses a page, so that its release would free nothing.
+func (e *Engine) Shared(p Page) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.pages.users[p.id] > 1
+}
+
+// Resume opens a sequence whose first n tokens have their keys and values in held pages. The caller still holds these.
+// Error: pack.ErrLimit where all sequences are open, pack.ErrUnsupported where the pages hold fewer tokens.
+func (e *Engine) Resume(held []Page, n int) (*Sequence, error) {
+	if n < 0 || e.pagesFor(n) > len(held) {
+		return nil, fmt.Errorf("%w: %d tokens in %d pages of %d", pack.ErrUnsupported, n, len(held), e.page())
+	}
+	s, err := e.NewSequence()
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range held[:e.pagesFor(n)] {
+		e.pages.users[p.id]++
+		s.pages = append(s.pages, p.id)
+	}
+	s.n.Store(int64(n))
+	return s, nil
+}
+
+// Fork opens a sequence that begins with the tokens of this one and shares its pages. Error: as NewSequence.
+func (s *Sequence) Fork() (*Sequence, error) {
+	held := s.Pages(s.Len())
+	defer s.e.Release(held...)
+	return s.e.Resume(held, s.Len())
+}
+
+// Trim gives the memory of free pages back to the system.
+func (e *Engine) Trim() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, id := range e.pages.free {
+		offheap.Drop(e.pages.bytes(id))
+	}
+	slices.SortFunc(e.pages.free, func(a, b int32) int { return int(b - a) })
+}
