@@ -1,0 +1,73 @@
+package gguf
+
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// place gives every tensor its size and demands that the tensors follow one another as llama.cpp demands it: each begins where
+// the padding of the one before it ends. The data may lack the padding of the last one.
+func (p *parser) place() error {
+	data := p.size - p.DataStart
+	at := int64(0)
+	for i := range p.Tensors {
+		t := &p.Tensors[i]
+		if t.Begin != at {
+			return fmt.Errorf("%w: tensor %q begins at byte %d of the data; the one before it ends, with its padding, at %d", pack.ErrCorrupt, t.Name, t.Begin, at)
+		}
+		span := data - at // what there is for it
+		if i+1 < len(p.Tensors) {
+			span = p.Tensors[i+1].Begin - at
+		}
+		end, err := p.settle(t, span)
+		if err != nil {
+			return fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
+		if t.Size > data-at {
+			return fmt.Errorf("%w: tensor %q: the data end %d bytes early: the file is truncated; download it again", pack.ErrCorrupt, t.Name, t.Size-(data-at))
+		}
+		at = end
+	}
+	if over := data - at; len(p.Tensors) > 0 && over > 0 {
+		return fmt.Errorf("%w: %d bytes follow the last tensor", pack.ErrCorrupt, over)
+	}
+	return nil
+}
+
+// settle sets the size of a tensor, and its type where two share a number: the span up to the next tensor tells them apart. It
+// returns where the tensor ends, padding included.
+func (p *parser) settle(t *TensorInfo, span int64) (end int64, err error) {
+	if t.Type == Q2_0 {
+		t.Type = p.whichQ2(t.Shape, span)
+	}
+	if t.Size, err = t.Type.Size(t.Shape); err != nil {
+		return 0, err
+	}
+	if t.Type == MXFP4 && t.Columns()%32 == 0 && !p.fits(MXFP4, t.Shape, span) {
+		return 0, fmt.Errorf("%w: type 39 with %d bytes is not MXFP4 of llama.cpp, and TL2 of bitnet.cpp, which has the same number, is not read", pack.ErrUnsupported, span)
+	}
+	size, ok := padded(t.Size, p.Alignment)
+	if !ok || t.Begin > 1<<62-size {
+		return 0, fmt.Errorf("%w: its end overflows", pack.ErrCorrupt)
+	}
+	return t.Begin + size, nil
+}
+
+// whichQ2 tells blocks of 128 weights from those of 64, which take more bytes. What fits neither is left to the usual checks.
+func (p *parser) whichQ2(shape []int64, span int64) Type {
+	if !p.fits(Q2_0, shape, span) && p.fits(Q2_0G128, shape, span) {
+		return Q2_0G128
+	}
+	return Q2_0
+}
+
+// fits reports whether a tensor fills a span, with or without its padding.
+func (p *parser) fits(t Type, shape []int64, span int64) bool {
+	size, err := t.Size(shape)
+	if err != nil {
+		return false
+	}
+	end, ok := padded(size, p.Alignment)
+	return ok && (span == size || span == end)
+}
