@@ -18,6 +18,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/atomicfile"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -57,7 +58,7 @@ func Unpack(ctx context.Context, source, dir string, o UnpackOptions, progress P
 	}
 	u := &unpack{in: in, jobs: o.Jobs, form: o.Form, count: newCounter(progress, dataSize(in))}
 	if err := u.plan(); err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
+		return nil, filerr.Named(source, err)
 	}
 	defer func() { u.memory.Free() }()
 	d, err := atomicfile.CreateDir(cmp.Or(o.fs, atomicfile.OS), dir)
@@ -66,7 +67,7 @@ func Unpack(ctx context.Context, source, dir string, o UnpackOptions, progress P
 	}
 	defer d.Abort()
 	if err := u.writeAll(ctx, d); err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
+		return nil, filerr.Named(source, err)
 	}
 	if err := d.Commit(); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -131,7 +132,7 @@ func DumpGolden(path string, w io.Writer) error {
 	}
 	record, err := golden.Decode(b)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return filerr.Named(path, err)
 	}
 	if b, err = record.Encode(); err != nil {
 		return err

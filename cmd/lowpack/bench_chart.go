@@ -1,12 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/internal/bench"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/plot"
 )
 
@@ -43,7 +43,7 @@ func runBenchChart(c *cli.Context) error {
 	}
 	r, err := bench.ReadRuntimes(text)
 	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return filerr.Named(file, err)
 	}
 	svg := c.String("svg")
 	if svg == "" {

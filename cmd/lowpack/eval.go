@@ -107,7 +107,7 @@ func openEvaluated(c *cli.Context, path, text string) (*evaluated, error) {
 	ids, err := m.Tokenizer.Encode(text, false)
 	if err != nil {
 		m.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, filerr.Named(path, err)
 	}
 	if n := c.Int("tokens"); n > 0 && n < len(ids) {
 		ids = ids[:n]

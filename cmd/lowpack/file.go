@@ -44,7 +44,7 @@ func readSmall(path string, most int64) ([]byte, error) {
 	defer f.Close()
 	data, err := readAll(f, most)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, filerr.Named(path, err)
 	}
 	return data, nil
 }

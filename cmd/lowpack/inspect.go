@@ -15,6 +15,7 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/filekind"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/printable"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -145,7 +146,7 @@ func inspectCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoi
 		return t.Shape, ok
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, filerr.Named(path, err)
 	}
 	v.Model = d
 	v.factsOfCheckpoint(ctx, ck)

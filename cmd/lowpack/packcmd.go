@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -232,7 +233,7 @@ func readOnly(path string, want safetensors.DType) (*safetensors.TensorInfo, []b
 	}
 	h, err := safetensors.Parse(f, info.Size())
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, filerr.Named(path, err)
 	}
 	if len(h.Tensors) != 1 || h.Tensors[0].DType != want {
 		return nil, nil, fmt.Errorf("%s: %w: want exactly one tensor of type %s, there are %s", path, pack.ErrUnsupported, want, tensorList(h))

@@ -90,7 +90,7 @@ func openSession(c *cli.Context, path string) (*session, error) {
 	s := &session{Model: m, path: path}
 	if s.seq, err = m.Engine.NewSequence(); err != nil {
 		m.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, filerr.Named(path, err)
 	}
 	s.load = time.Since(start)
 	return s, nil

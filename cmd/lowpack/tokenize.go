@@ -16,6 +16,7 @@ import (
 	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/filekind"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
@@ -137,7 +138,7 @@ func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 func load(path string, files tokenizer.Files) (*tokenizer.Tokenizer, error) {
 	t, err := tokenizer.Load(files)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, filerr.Named(path, err)
 	}
 	return t, nil
 }

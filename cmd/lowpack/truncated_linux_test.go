@@ -46,6 +46,8 @@ func TestTruncatedUnderUse(t *testing.T) {
 				o := whileMapped(t, file, wait*time.Millisecond, strings.NewReplacer("FILE", file, "TARGET", target), args...)
 				entries, _ := os.ReadDir(dir)
 				switch changed := strings.Contains(o.out, file+": changed or truncated while in use"); {
+				case strings.Contains(o.out, file+": "+file):
+					t.Errorf("after %d ms: the file is named twice\n%s", wait, o.out)
 				case o.code == 0:
 				case o.code != 1 || !strings.Contains(o.out, file) || strings.Contains(o.out, "goroutine ") || strings.Contains(o.out, "were written") || len(entries) != 1:
 					t.Errorf("after %d ms: exit code %d, %d files\n%s", wait, o.code, len(entries), o.out)

@@ -25,18 +25,19 @@ type named struct {
 }
 
 func (n *named) Error() string { return n.path + ": " + n.err.Error() }
+func (n *named) File() string  { return n.path }
 func (n *named) Unwrap() error { return n.err }
 
 // tells reports whether the text of an error has the path already.
 func tells(err error, path string) bool {
 	var (
-		before *named
+		before interface{ File() string } // as *named has it, and a fault of a memory map
 		open   *fs.PathError
 		rename *os.LinkError
 	)
 	switch {
 	case errors.As(err, &before):
-		return below(before.path, path)
+		return below(before.File(), path)
 	case errors.As(err, &open):
 		return below(open.Path, path)
 	case errors.As(err, &rename):

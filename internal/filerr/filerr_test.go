@@ -22,6 +22,9 @@ func TestNamed(t *testing.T) {
 		{"dir", Named("dir/m", plain), "dir/m: bad header"},
 		{"./dir/", Named("dir/m", plain), "dir/m: bad header"},
 		{"m", fmt.Errorf("reading: %w", Named("m", plain)), "reading: m: bad header"},
+		{"m", fmt.Errorf("reading: %w", about("m")), "reading: m has changed"},
+		{"dir", about("dir/m"), "dir/m has changed"},
+		{"m", about("other"), "m: other has changed"},
 		{"m", Named("other", plain), "m: other: bad header"},
 		{"m", &fs.PathError{Op: "open", Path: "m", Err: os.ErrNotExist}, "open m: file does not exist"},
 		{"dir", &fs.PathError{Op: "open", Path: "dir/m", Err: os.ErrNotExist}, "open dir/m: file does not exist"},
@@ -37,3 +40,9 @@ func TestNamed(t *testing.T) {
 		t.Error("no error became one")
 	}
 }
+
+// about is an error that tells its file itself.
+type about string
+
+func (a about) Error() string { return string(a) + " has changed" }
+func (a about) File() string  { return string(a) }

@@ -17,6 +17,9 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("%s: changed or truncated while in use (memory-mapped); to replace a file that is in use, write a new one and rename it", f.Name)
 }
 
+// File is the name, for who would add it to the error otherwise.
+func (f *Fault) File() string { return f.Name }
+
 // Unwrap makes it a pack.ErrCorrupt.
 func (f *Fault) Unwrap() error { return pack.ErrCorrupt }
 
