@@ -50,6 +50,8 @@ func (d *decider) all() error {
 		if err := d.matrix(matrix{name, t, pack.Shape{M: t.Shape[0], K: t.Shape[1]}, true}); err != nil {
 			return err
 		}
+		row := &d.steps[len(d.steps)-1].row
+		row.BytesIn, row.Note = 0, cmp.Or(row.Note, "a second form of "+t.Name)
 	}
 	return d.unused()
 }

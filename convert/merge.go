@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/lowpack/lowpack/formats/golden"
@@ -18,7 +19,7 @@ import (
 )
 
 // Merge joins all parts of a conversion (Options.Part) to the packed file that a conversion in one piece writes, byte for
-// byte. Golden outputs are computed here. The digests of the parts are checked on the way.
+// byte. Golden outputs are computed here. The digests of the parts are checked on the way, also those of codes.
 func Merge(ctx context.Context, parts []string, target string, progress Progress) (*Summary, error) {
 	return mergeOn(ctx, atomicfile.OS, parts, target, progress)
 }
@@ -40,6 +41,8 @@ func mergeOn(ctx context.Context, fs atomicfile.FS, parts []string, target strin
 		return nil, err
 	}
 	defer m.out.Abort()
+	m.decoder = decoder{view: m.out}
+	defer func() { m.decoder.memory.Free() }()
 	m.count = newCounter(progress, m.bytes())
 	if err := m.copyAll(ctx); err != nil {
 		return nil, err
@@ -50,7 +53,10 @@ func mergeOn(ctx context.Context, fs atomicfile.FS, parts []string, target strin
 	}
 	s := &Summary{
 		Tensors: tensorsOf(&c.Manifest), Quantized: len(c.Manifest.Packed),
-		BytesIn: m.count.total, BytesOut: m.out.Size(), Golden: time.Since(copied),
+		BytesOut: m.out.Size(), Golden: time.Since(copied),
+	}
+	for _, f := range m.files {
+		s.BytesIn += f.Size()
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -64,10 +70,11 @@ func mergeOn(ctx context.Context, fs atomicfile.FS, parts []string, target strin
 
 // merge is the state of one Merge.
 type merge struct {
-	paths []string
-	files []*packed.PartFile
-	out   *packed.Writer
-	count *counter
+	paths   []string
+	files   []*packed.PartFile
+	out     *packed.Writer
+	decoder decoder
+	count   *counter
 }
 
 // openParts opens the parts and demands that they are all parts of one plan, each of them once.
@@ -166,18 +173,19 @@ func (m *merge) copy(ctx context.Context, f *packed.PartFile, t packed.PartTenso
 	if hex.EncodeToString(h.Sum(nil)) != t.SHA256 {
 		return damaged(t.Name)
 	}
-	m.setCodes(t)
-	return nil
+	return m.setCodes(ctx, t)
 }
 
-// setCodes notes the digest of the codes of a quantized tensor.
-func (m *merge) setCodes(t packed.PartTensor) {
-	if t.Codes == "" {
-		return
+// setCodes notes the digest of the codes of a quantized tensor, once it is compared with the codes.
+func (m *merge) setCodes(ctx context.Context, t packed.PartTensor) error {
+	name, ok := strings.CutSuffix(t.Name, packed.PackedSuffix)
+	e, quantized := m.out.Manifest().Entry(name)
+	if !ok || !quantized {
+		return nil
 	}
-	if e, ok := m.out.Manifest().Entry(t.Name[:max(0, len(t.Name)-len(packed.PackedSuffix))]); ok {
-		e.CodesSHA = t.Codes
-	}
+	e.CodesSHA = t.Codes
+	_, err := m.decoder.codes(ctx, e)
+	return err
 }
 
 // golden plans the golden outputs anew, which gives the plan of the conversion, and computes them.

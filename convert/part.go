@@ -22,12 +22,16 @@ func (p *Plan) whole() share { return p.share(1, 1) }
 // goes where depends on the plan alone, so that workers need not speak with one another.
 func (p *Plan) share(index, count int) share {
 	s := share{index: index, count: count}
-	total, at := p.bytesIn(), int64(0)
-	for _, step := range p.inFileOrder() {
-		middle := at + step.row.BytesIn/2
-		at += step.row.BytesIn
-		before := int(float64(middle) / float64(max(total, 1)) * float64(count))
-		if min(before, count-1)+1 == index { // an empty tensor at the end has everything before it
+	total, at, here := p.bytesIn(), int64(0), 0
+	last := ""
+	for i, step := range p.inFileOrder() {
+		if i == 0 || step.from.Name != last { // what is made of one tensor stays together
+			middle := at + step.from.Size/2
+			at += step.from.Size
+			here = int(float64(middle) / float64(max(total, 1)) * float64(count))
+			last = step.from.Name
+		}
+		if min(here, count-1)+1 == index { // an empty tensor at the end has everything before it
 			s.steps = append(s.steps, step)
 		}
 	}

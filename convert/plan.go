@@ -49,8 +49,8 @@ type Row struct {
 	Layout        string   `json:"layout"` // "" = kept
 	Alphabet      string   `json:"alphabet,omitempty"`
 	Scale         string   `json:"scale,omitempty"` // tensor, row or group:N
-	BytesIn       int64    `json:"bytes_in"`
-	BytesOut      int64    `json:"bytes_out"` // scales included
+	BytesIn       int64    `json:"bytes_in"`        // of the checkpoint; 0 where another row is made of the same tensor and counts it
+	BytesOut      int64    `json:"bytes_out"`       // scales included
 	BitsPerWeight float64  `json:"bits_per_weight"`
 	RelError      *float64 `json:"relative_error"` // ‖W − Ŵ‖/‖W‖; null until measured. 0 for what is taken over exactly
 	Note          string   `json:"note,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/lowpack/lowpack/formats/golden"
@@ -153,6 +154,8 @@ type repacking struct {
 	u    *unpacker
 	t    *packing
 	done chan struct{}
+
+	counted atomic.Int64 // bytes, rounded down for each block
 }
 
 func (r *repack) newRepacking(e *packed.Entry) (*repacking, error) {
@@ -165,7 +168,11 @@ func (r *repack) newRepacking(e *packed.Entry) (*repacking, error) {
 		return nil, err
 	}
 	p.t.fill = func(_ *slot, codes []int8, from, _ int) error { return p.u.rows(codes, from) }
-	p.t.wrote = func(rows int) { r.count.add(e.Name, int64(e.StoredBytes())*int64(rows)/int64(e.Shape[0])) }
+	p.t.wrote = func(rows int) {
+		n := int64(e.StoredBytes()) * int64(rows) / int64(e.Shape[0])
+		p.counted.Add(n)
+		r.count.add(e.Name, n)
+	}
 	p.t.finish = p.finish
 	return p, nil
 }
@@ -197,6 +204,7 @@ func (p *repacking) run(ctx context.Context, c *workerPool, m *memory) error {
 // finish copies the scales and compares the digests.
 func (p *repacking) finish() error {
 	defer close(p.done)
+	p.r.count.add(p.e.Name, int64(p.e.StoredBytes())-p.counted.Load())
 	if _, err := packed.Scales(p.r.in, p.e); err != nil {
 		return err
 	}

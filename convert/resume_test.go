@@ -17,6 +17,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -384,5 +385,52 @@ func TestPartFlips(t *testing.T) {
 			at.untouched(t, fmt.Sprint("bit ", bit))
 		}
 		file.WriteAt(good[bit/8:bit/8+1], int64(bit/8))
+	}
+}
+
+// TestMergeChecksCodes: a digest of codes that is not that of the codes is noticed, although that of the header is right.
+func TestMergeChecksCodes(t *testing.T) {
+	all := parts(t, mini(t, "bitnet-2b4t", nil), plain(packed.Recipe{}), 2)
+	p, err := packed.OpenPart(all[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	for i := range p.Tensors {
+		if c := []byte(p.Tensors[i].Codes); len(c) > 0 {
+			c[0] ^= 1
+			reseal(t, all[1], p.Tensors[i].Codes, string(c))
+			break
+		}
+	}
+	at := newPlace(t, "old")
+	_, err = Merge(context.Background(), all, at.target, nil)
+	if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), all[1]) || !strings.Contains(err.Error(), "codes_sha256") {
+		t.Errorf("a forged digest of codes: %v", err)
+	}
+}
+
+// reseal replaces a text in the description of a part, and makes its digest right again.
+func reseal(t *testing.T, path, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := safetensors.Parse(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := h.Metadata[1].Value
+	digest := func(s string) []byte { return fmt.Appendf(nil, "%x", sha256.Sum256([]byte(s))) }
+	b = bytes.Replace(b, []byte(from), []byte(to), 1)
+	b = bytes.Replace(b, digest(text), digest(strings.Replace(text, from, to, 1)), 1)
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := packed.OpenPart(path); err != nil {
+		t.Fatal(err)
+	} else {
+		p.Close()
 	}
 }

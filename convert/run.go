@@ -15,7 +15,7 @@ import (
 type Summary struct {
 	Tensors   int           `json:"tensors"`
 	Quantized int           `json:"quantized"` // of the tensors
-	BytesIn   int64         `json:"bytes_in"`  // tensors of the checkpoint
+	BytesIn   int64         `json:"bytes_in"`  // tensors of the checkpoint, each once; of merge, repack and unpack, the files that are read
 	BytesOut  int64         `json:"bytes_out"` // the packed file
 	Elapsed   time.Duration `json:"elapsed_ns"`
 	Golden    time.Duration `json:"golden_ns"` // of that: computing the golden outputs

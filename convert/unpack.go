@@ -19,7 +19,6 @@ import (
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/filerr"
-	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -56,11 +55,11 @@ func Unpack(ctx context.Context, source, dir string, o UnpackOptions, progress P
 	if o.Jobs < 1 {
 		o.Jobs = runtime.GOMAXPROCS(0)
 	}
-	u := &unpack{in: in, jobs: o.Jobs, form: o.Form, count: newCounter(progress, dataSize(in))}
+	u := &unpack{in: in, decoder: decoder{view: in, jobs: o.Jobs}, form: o.Form, count: newCounter(progress, 0)}
 	if err := u.plan(); err != nil {
 		return nil, filerr.Named(source, err)
 	}
-	defer func() { u.memory.Free() }()
+	defer func() { u.decoder.memory.Free() }()
 	d, err := atomicfile.CreateDir(cmp.Or(o.fs, atomicfile.OS), dir)
 	if err != nil {
 		return nil, err
@@ -84,8 +83,7 @@ type unpack struct {
 	model         *model.Description // nil for weights alone
 	form          Form
 	masterWeights bool // floats are written such that absmean makes codes and scales of them
-	jobs          int
-	memory        *offheap.Buffer // for the codes of one tensor
+	decoder       decoder
 	count         *counter
 
 	files   map[string][]byte
@@ -113,6 +111,11 @@ func (u *unpack) plan() error {
 	}
 	for _, p := range m.Plain {
 		if !strings.HasPrefix(p.Name, packed.FilePrefix) {
+			from, err := u.in.Section(p.Name)
+			if err != nil {
+				return err
+			}
+			u.count.total += from.Size()
 			u.add(p.Name, safetensors.DType(p.DType), p.Shape, func(ctx context.Context, to io.Writer) error {
 				return u.copy(ctx, p, to)
 			})
@@ -140,7 +143,9 @@ func (u *unpack) planPacked(e *packed.Entry) error {
 		return nil
 	case e.Name == packed.HeadName && u.model != nil && u.model.Head == u.model.Embed:
 		return nil
-	case u.form == FormU8 && !head:
+	}
+	u.count.total += int64(e.StoredBytes())
+	if u.form == FormU8 && !head {
 		return u.planCodes(e)
 	}
 	dtype := safetensors.BF16

@@ -17,33 +17,49 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// codes unpacks a tensor into the memory and reads its scales; both must match their digests.
-func (u *unpack) codes(ctx context.Context, e *packed.Entry) (*pack.Matrix, []float32, error) {
-	from, err := newUnpacker(u.in, e)
+// decoder reads the codes of whole tensors, one after another.
+type decoder struct {
+	view   packed.View
+	jobs   int
+	memory *offheap.Buffer // for the codes of one tensor
+}
+
+// codes unpacks a tensor into the memory. The codes must match their digest.
+func (d *decoder) codes(ctx context.Context, e *packed.Entry) (*pack.Matrix, error) {
+	from, err := newUnpacker(d.view, e)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	s := e.MatrixShape()
-	if u.memory == nil || len(u.memory.Bytes) < s.M*s.K {
-		u.memory.Free()
-		if u.memory, err = offheap.New(s.M * s.K); err != nil {
-			return nil, nil, err
+	if d.memory == nil || len(d.memory.Bytes) < s.M*s.K {
+		d.memory.Free()
+		if d.memory, err = offheap.New(s.M * s.K); err != nil {
+			return nil, err
 		}
 	}
-	m := &pack.Matrix{Shape: s, Alphabet: from.alphabet, Codes: packed.BytesAsCodes(u.memory.Bytes[:s.M*s.K])}
+	m := &pack.Matrix{Shape: s, Alphabet: from.alphabet, Codes: packed.BytesAsCodes(d.memory.Bytes[:s.M*s.K])}
 	b := newBlocks(s, from.panel.rowsOf())
 	if from.panel == nil {
 		b.rows = s.M
 	}
-	err = parallel.Each(ctx, u.jobs, b.count(), func(_, i int) error {
+	err = parallel.Each(ctx, d.jobs, b.count(), func(_, i int) error {
 		first, end := b.at(i)
 		return from.rows(m.Codes[first*s.K:end*s.K], first)
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if packed.CodesDigest(m) != e.CodesSHA {
-		return nil, nil, damaged(e.Name + packed.PackedSuffix)
+		return nil, fmt.Errorf("%w: tensor %q: its codes do not match codes_sha256: the file is damaged (F12)", pack.ErrCorrupt, e.Name+packed.PackedSuffix)
+	}
+	return m, nil
+}
+
+// weights are the codes and scales of a tensor, both of which must match their digests.
+func (u *unpack) weights(ctx context.Context, e *packed.Entry) (*pack.Matrix, []float32, error) {
+	m, err := u.decoder.codes(ctx, e)
+	if err != nil {
+		return nil, nil, err
 	}
 	t, err := u.in.Tensor(e.Name + packed.ScaleSuffix)
 	if err != nil {
@@ -58,7 +74,7 @@ func (u *unpack) codes(ctx context.Context, e *packed.Entry) (*pack.Matrix, []fl
 
 // writeFloats writes code × scale for every weight.
 func (u *unpack) writeFloats(ctx context.Context, e *packed.Entry, d safetensors.DType, to io.Writer) error {
-	m, scales, err := u.codes(ctx, e)
+	m, scales, err := u.weights(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -82,7 +98,8 @@ func (u *unpack) writeFloats(ctx context.Context, e *packed.Entry, d safetensors
 		if _, err := to.Write(buf); err != nil {
 			return err
 		}
-		u.count.add(e.Name, int64(e.StoredBytes())/int64(m.M))
+		stored, rows := int64(e.StoredBytes()), int64(m.M)
+		u.count.add(e.Name, stored*int64(row+1)/rows-stored*int64(row)/rows)
 	}
 	return nil
 }
@@ -162,7 +179,7 @@ func (u *unpack) planCodes(e *packed.Entry) error {
 }
 
 func (u *unpack) writeCodes(ctx context.Context, e *packed.Entry, to io.Writer) error {
-	m, _, err := u.codes(ctx, e)
+	m, _, err := u.weights(ctx, e)
 	if err != nil {
 		return err
 	}

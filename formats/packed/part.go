@@ -146,7 +146,11 @@ type PartFile struct {
 	file  *os.File
 	frame *frame
 	start int64
+	size  int64
 }
+
+// Size is the size of the file in bytes.
+func (p *PartFile) Size() int64 { return p.size }
 
 // OpenPart opens a part file and checks its frame. Digests of data are for the reader of the data to check.
 func OpenPart(path string) (*PartFile, error) {
@@ -177,7 +181,7 @@ func (p *PartFile) load() error {
 	if err := decodeStrictly(text, &p.PartInfo); err != nil {
 		return err
 	}
-	p.start = h.DataStart
+	p.start, p.size = h.DataStart, info.Size()
 	p.frame = &frame{tensors: h.Tensors, index: map[string]int{}}
 	for i, t := range h.Tensors {
 		p.frame.index[t.Name] = i
