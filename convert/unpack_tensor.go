@@ -12,6 +12,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/pack"
@@ -123,27 +124,12 @@ func appendRow(dst []byte, codes []int8, scales []float32, group int, d safetens
 	for k, c := range codes {
 		w := float64(c) * float64(scales[k/group]) // exact
 		if d == safetensors.BF16 {
-			dst = binary.LittleEndian.AppendUint16(dst, roundBF16(w))
+			dst = binary.LittleEndian.AppendUint16(dst, float16.NarrowBrain(w))
 		} else {
 			dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(float32(w)))
 		}
 	}
 	return dst
-}
-
-// roundBF16 rounds once to the nearest value, ties to even: what seems to be a tie after the rounding to float32 need not be one.
-func roundBF16(x float64) uint16 {
-	narrow := float32(x)
-	bits := math.Float32bits(narrow)
-	if bits&0xffff == 0x8000 {
-		switch lost := math.Abs(x) - math.Abs(float64(narrow)); {
-		case lost > 0:
-			bits++
-		case lost < 0:
-			bits--
-		}
-	}
-	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
 }
 
 // planCodes plans packed U8 codes with a multiplying weight_scale: BF16, as published, where that is exact.

@@ -1,11 +1,8 @@
 package pack
 
 import (
-	"encoding/json"
 	"errors"
 	"math"
-	"os"
-	"strconv"
 	"testing"
 )
 
@@ -102,55 +99,6 @@ func TestBlockRefusals(t *testing.T) {
 		stored, err := b.StoredScale(c.scale)
 		if (err == nil) != c.ok || c.ok && stored != c.stored {
 			t.Errorf("%s: scale %v is stored as %v (%v), want %v", c.layout, c.scale, stored, err, c.stored)
-		}
-	}
-}
-
-// TestFloat16 checks the edge values of ggml's converter and that all 65,536 float16 survive a round trip.
-func TestFloat16(t *testing.T) {
-	data, err := os.ReadFile("../testdata/vectors/float16_bfloat16.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var doc struct {
-		Cases []struct {
-			F32 string `json:"f32_bits"`
-			F16 string `json:"f16"`
-		}
-	}
-	if err := json.Unmarshal(data, &doc); err != nil || len(doc.Cases) == 0 {
-		t.Fatal(err, len(doc.Cases))
-	}
-	for _, c := range doc.Cases {
-		in, err1 := strconv.ParseUint(c.F32, 16, 32)
-		want, err2 := strconv.ParseUint(c.F16, 16, 16)
-		if err := errors.Join(err1, err2); err != nil {
-			t.Fatal(err)
-		}
-		if got := toFloat16(math.Float32frombits(uint32(in))); got != uint16(want) {
-			t.Errorf("float16 of %s is %#04x, want %s", c.F32, got, c.F16)
-		}
-	}
-	for h := range 0x7BFF { // half-way between adjacent values goes to the even one, anything else to the nearer one
-		low := math.Float32bits(fromFloat16(uint16(h)))
-		high := math.Float32bits(fromFloat16(uint16(h + 1)))
-		middle := (math.Float32frombits(low) + math.Float32frombits(high)) / 2
-		for value, want := range map[float32]int{
-			middle:                        h + h%2,
-			math.Nextafter32(middle, 0):   h,
-			math.Nextafter32(middle, 1e6): h + 1,
-		} {
-			if got := toFloat16(value); got != uint16(want) {
-				t.Fatalf("float16 of %v is %#04x, want %#04x", value, got, want)
-			}
-		}
-	}
-	for h := range 1 << 16 {
-		if h&0x7C00 == 0x7C00 && h&0x3FF != 0 {
-			continue // not a number: comes back quiet
-		}
-		if got := toFloat16(fromFloat16(uint16(h))); got != uint16(h) {
-			t.Fatalf("float16 %#04x comes back as %#04x", h, got)
 		}
 	}
 }

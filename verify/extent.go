@@ -3,7 +3,8 @@ package verify
 import (
 	"encoding/binary"
 	"math"
-	"sync"
+
+	"github.com/lowpack/lowpack/verify/internal/half"
 )
 
 // extent is what quantizers want to know of the weights that share a scale.
@@ -64,46 +65,6 @@ func (x *extent) means() []float32 {
 	return list
 }
 
-// halves are the values of all IEEE binary16 numbers.
-var halves = sync.OnceValue(func() *[1 << 16]float32 {
-	var all [1 << 16]float32
-	for h := range all {
-		all[h] = half(uint16(h))
-	}
-	return &all
-})
-
-// half is the value of an IEEE binary16.
-func half(h uint16) float32 {
-	e, m := int(h>>10&31), float64(h&1023)
-	v := math.Ldexp(m, -24)
-	switch {
-	case e == 31 && m == 0:
-		v = math.Inf(1)
-	case e == 31:
-		v = math.NaN()
-	case e > 0:
-		v = math.Ldexp(1024+m, e-25)
-	}
-	if h>>15 != 0 {
-		v = -v
-	}
-	return float32(v)
-}
-
-// toHalf rounds x ≥ 0 to the nearest binary16, ties to even.
-func toHalf(x float32) float32 {
-	if x == 0 {
-		return 0
-	}
-	unit := math.Exp2(float64(max(math.Ilogb(float64(x)), -14) - 10))
-	v := math.RoundToEven(float64(x)/unit) * unit
-	if v > 65504 {
-		v = math.Inf(1)
-	}
-	return float32(v)
-}
-
 // sizeOf is the size of a float of that type in bytes; 0 for what is not a float type of weights.
 func sizeOf(dtype string) int { return map[string]int{"F32": 4, "F16": 2, "BF16": 2}[dtype] }
 
@@ -119,7 +80,7 @@ func widen(x []float32, dtype string, b []byte) {
 			x[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16)
 		}
 	case "F16":
-		wide := halves()
+		wide := half.Values()
 		for i := range x {
 			x[i] = wide[binary.LittleEndian.Uint16(b[2*i:])]
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/verify/internal/half"
 )
 
 // importU8 is the rule of codes that were taken over from a packed checkpoint.
@@ -126,7 +127,7 @@ func (u *units) codesOf(a float32) *[1 << 16]int8 {
 	if u.all == nil || u.of != a {
 		u.all, u.of = &[1 << 16]int8{}, a
 		for i := range u.all {
-			v := halves()[i]
+			v := half.Values()[i]
 			if u.dtype == "BF16" {
 				v = math.Float32frombits(uint32(i) << 16)
 			}

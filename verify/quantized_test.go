@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/lowpack/lowpack/verify/internal/half"
 )
 
 // TestLookedUp: codes that are looked up by the bits of a weight are those of the definition, for all weights that are
@@ -16,7 +18,7 @@ func TestLookedUp(t *testing.T) {
 		}
 		for _, a := range []float32{1, 0.37, 1e-30, 1e30, float32(math.Inf(1))} {
 			for dtype, value := range map[string]func(bits uint16) float32{
-				"F16":  half,
+				"F16":  half.Value,
 				"BF16": func(bits uint16) float32 { return math.Float32frombits(uint32(bits) << 16) },
 			} {
 				u := units{def: d, dtype: dtype, whole: &extent{}}

@@ -16,6 +16,7 @@ import (
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/verify/internal/half"
 	"github.com/lowpack/lowpack/verify/internal/sample"
 )
 
@@ -119,7 +120,7 @@ func bare(t testing.TB, dtype string, m, k int, weight func(i int) float32) stri
 		case "BF16":
 			data = binary.LittleEndian.AppendUint16(data, uint16(math.Float32bits(nearest(float64(w), dtype))>>16))
 		case "F16":
-			data = binary.LittleEndian.AppendUint16(data, halfBits(toHalf(float32(math.Abs(float64(w)))), w < 0))
+			data = binary.LittleEndian.AppendUint16(data, halfBits(half.Round(float32(math.Abs(float64(w)))), w < 0))
 		}
 	}
 	header, err := json.Marshal(map[string]any{"w": map[string]any{"dtype": dtype, "shape": []int{m, k}, "data_offsets": []int{0, len(data)}}})
@@ -134,7 +135,7 @@ func bare(t testing.TB, dtype string, m, k int, weight func(i int) float32) stri
 // halfBits is the binary16 of a value that is one.
 func halfBits(v float32, negative bool) uint16 {
 	for h := range uint16(1 << 15) {
-		if half(h) == v {
+		if half.Value(h) == v {
 			if negative {
 				h |= 1 << 15
 			}

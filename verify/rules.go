@@ -3,6 +3,8 @@ package verify
 import (
 	"fmt"
 	"math"
+
+	"github.com/lowpack/lowpack/verify/internal/half"
 )
 
 // definition is a quantizer as its authors and docs/NUMERICS.md (N23, N24) define it, for weights that share a scale. It
@@ -99,7 +101,7 @@ var definitions = map[string]definition{
 	"q2_0": {
 		fit: func(x *extent, _ string) ([]fit, error) {
 			d := x.most()
-			if h := toHalf(d); h > 0 {
+			if h := half.Round(d); h > 0 {
 				return []fit{{h, 1 / d}}, nil
 			}
 			return []fit{{0, 0}}, nil

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -128,34 +127,6 @@ func checkSensitivity(t *testing.T, name, path, source string) {
 		return
 	}
 	t.Errorf("%s: no byte could be changed so that it decodes", name)
-}
-
-func TestHalf(t *testing.T) {
-	for h := range 1 << 15 {
-		v := half(uint16(h))
-		if h > 0x7c00 {
-			if !math.IsNaN(float64(v)) {
-				t.Fatalf("%#04x is %v", h, v)
-			}
-			continue
-		}
-		if got := toHalf(v); h < 0x7c00 && got != v {
-			t.Fatalf("%v rounds to %v", v, got)
-		}
-		if h > 0 && h < 0x7bff { // the middle between two values goes to the even one
-			next := half(uint16(h + 1))
-			want := v
-			if h%2 == 1 {
-				want = next
-			}
-			if got := toHalf((v + next) / 2); got != want {
-				t.Fatalf("the middle of %v and %v rounds to %v", v, next, got)
-			}
-		}
-	}
-	if v := toHalf(65520); !math.IsInf(float64(v), 1) {
-		t.Errorf("65520 rounds to %v", v)
-	}
 }
 
 // TestMeans: the sum is exact where a plain one is not.

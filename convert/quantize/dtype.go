@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -45,40 +46,13 @@ func (d DType) Widen(dst []float32, src []byte) {
 		}
 	case BF16:
 		for i := range dst {
-			dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*i:])) << 16)
+			dst[i] = float16.WidenBrain(binary.LittleEndian.Uint16(src[2*i:]))
 		}
 	case F16:
 		for i := range dst {
-			dst[i] = fromHalf(binary.LittleEndian.Uint16(src[2*i:]))
+			dst[i] = float16.Widen(binary.LittleEndian.Uint16(src[2*i:]))
 		}
 	}
-}
-
-// fromHalf is the value of an IEEE 754 binary16 pattern.
-func fromHalf(h uint16) float32 {
-	sign, mag := uint32(h&0x8000)<<16, uint32(h&0x7fff)
-	switch {
-	case mag >= 0x7c00: // infinity, NaN
-		return math.Float32frombits(sign | 0x7f800000 | (mag&0x3ff)<<13)
-	case mag >= 0x0400: // normal: the exponent's bias grows from 15 to 127
-		return math.Float32frombits(sign | (mag<<13 + 112<<23))
-	}
-	return math.Float32frombits(sign | math.Float32bits(float32(mag)*0x1p-24))
-}
-
-// toHalf rounds to the nearest binary16 value, ties to even. |x| ≥ 65520 gives infinity.
-func toHalf(x float32) uint16 {
-	b := math.Float32bits(x)
-	sign, mag := uint16(b>>16&0x8000), b&0x7fffffff
-	switch {
-	case mag > 0x7f800000:
-		return sign | 0x7e00
-	case mag >= 0x477ff000:
-		return sign | 0x7c00
-	case mag < 0x38800000: // below 2⁻¹⁴: the unit is 2⁻²⁴, and adding ½ rounds to it
-		return sign | uint16(math.Float32bits(math.Float32frombits(mag)+0.5))
-	}
-	return sign | uint16((mag-112<<23+0xfff+mag>>13&1)>>13)
 }
 
 // A key orders the finite patterns of a type like their values: it is a signed integer that grows with the value, with
@@ -93,9 +67,9 @@ func unkey16(k int16) uint16 { return uint16(k ^ k>>15&0x7fff) }
 func (d DType) value(key int32) float32 {
 	switch d {
 	case BF16:
-		return math.Float32frombits(uint32(unkey16(int16(key))) << 16)
+		return float16.WidenBrain(unkey16(int16(key)))
 	case F16:
-		return fromHalf(unkey16(int16(key)))
+		return float16.Widen(unkey16(int16(key)))
 	}
 	return math.Float32frombits(unkey32(key))
 }

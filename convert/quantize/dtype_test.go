@@ -4,11 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math"
-	"os"
-	"strconv"
 	"testing"
-
-	"github.com/lowpack/lowpack/internal/shared"
 )
 
 // half is the value of a pattern with e bits of exponent and m bits of fraction, from the definition of IEEE 754.
@@ -39,37 +35,6 @@ func TestWidenIsExact(t *testing.T) {
 			if v := float64(got[0]); v != want && !(math.IsNaN(v) && math.IsNaN(want)) || math.Signbit(v) != math.Signbit(want) && want == want {
 				t.Fatalf("%s %#04x: %v, want %v", d, p, v, want)
 			}
-			if d == F16 && want == want && toHalf(got[0]) != uint16(p) {
-				t.Fatalf("%s %#04x: comes back as %#04x", d, p, toHalf(got[0]))
-			}
-		}
-	}
-}
-
-// TestToHalf compares with conversions that ggml made.
-func TestToHalf(t *testing.T) {
-	text, err := os.ReadFile(shared.Testdata(t, "vectors/float16_bfloat16.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Cases []struct {
-			F32 string `json:"f32_bits"`
-			F16 string
-		}
-	}
-	unmarshal(t, text, &file)
-	if len(file.Cases) < 19 {
-		t.Fatalf("%d cases", len(file.Cases))
-	}
-	for _, c := range file.Cases {
-		x, err1 := strconv.ParseUint(c.F32, 16, 32)
-		want, err2 := strconv.ParseUint(c.F16, 16, 16)
-		if err1 != nil || err2 != nil {
-			t.Fatal(err1, err2)
-		}
-		if got := toHalf(math.Float32frombits(uint32(x))); got != uint16(want) {
-			t.Errorf("%s: %#04x, want %s", c.F32, got, c.F16)
 		}
 	}
 }

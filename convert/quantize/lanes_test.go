@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/fence"
+	"github.com/lowpack/lowpack/internal/float16"
 )
 
 // each runs a test for every instruction set of this machine.
@@ -32,7 +33,7 @@ func anything(r *rand.Rand, d DType, n int, finite bool) []byte {
 		default:
 			w[i] = math.Float32frombits(r.Uint32())
 			if d == F16 {
-				w[i] = fromHalf(uint16(r.Uint32()))
+				w[i] = float16.Widen(uint16(r.Uint32()))
 			}
 		}
 		if v := float64(w[i]); finite && (math.IsNaN(v) || math.IsInf(v, 0)) {

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+
+	"github.com/lowpack/lowpack/internal/float16"
 )
 
 // levelSet holds the distinct values of a row of few-valued weights, but for zero.
@@ -78,9 +80,9 @@ func (s *levelSet) least() float32 {
 func (d DType) fromPattern(p uint32) float32 {
 	switch d {
 	case BF16:
-		return math.Float32frombits(p << 16)
+		return float16.WidenBrain(uint16(p))
 	case F16:
-		return fromHalf(uint16(p))
+		return float16.Widen(uint16(p))
 	}
 	return math.Float32frombits(p)
 }
@@ -93,7 +95,7 @@ func (d DType) adjacent(v float32) (below, above float64, even bool) {
 	case BF16:
 		p = math.Float32bits(v) >> 16
 	case F16:
-		p = uint32(toHalf(v))
+		p = uint32(float16.Narrow(v))
 	default:
 		p = math.Float32bits(v)
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -97,7 +98,7 @@ var rules = []Rule{
 		Doc: "d = max|w|; code = clip(round half away(w·(1/d)), −1, 2); scale d as float16 (ggml Q2_0)",
 		fit: func(s stat) (float32, float32) {
 			d := s.maxAbs()
-			if half := fromHalf(toHalf(d)); half > 0 {
+			if half := float16.Widen(float16.Narrow(d)); half > 0 {
 				return half, 1 / d
 			}
 			return 0, 0

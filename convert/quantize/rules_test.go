@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -22,7 +23,7 @@ func (d DType) encode(w []float32) []byte {
 	case F16:
 		var b []byte
 		for _, x := range w {
-			h := toHalf(x)
+			h := float16.Narrow(x)
 			b = append(b, byte(h), byte(h>>8))
 		}
 		return b

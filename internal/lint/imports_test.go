@@ -11,13 +11,14 @@ const module = "github.com/lowpack/lowpack/"
 // law says, per package or folder, which packages of this module it may import (folders cover what is below them).
 // Imports point one way: cmd → convert, verify, runtime → formats → pack.
 var law = map[string][]string{
-	"pack":                {"pack"},
-	"convert/quantize":    {"pack", "convert/quantize"},
+	"pack":                {"pack", "internal/float16"},
+	"internal/float16":    {},
+	"convert/quantize":    {"pack", "convert/quantize", "internal/float16"},
 	"internal/kernel":     {"pack", "internal/mmap", "internal/offheap", "internal/kernel"},
-	"internal/tensor":     {"internal/kernel", "internal/tensor", "pack"},
+	"internal/tensor":     {"internal/float16", "internal/kernel", "internal/tensor", "pack"},
 	"formats/safetensors": {"pack", "formats/safetensors", "internal/filekind", "internal/jsonread"},
 	"formats":             {"pack", "formats", "internal"},
-	"verify/reference":    {"pack", "formats", "internal", "verify/reference"},
+	"verify/reference":    {"pack", "formats", "internal/parallel", "verify/internal/half", "verify/reference"},
 	"verify":              {"pack", "formats", "internal", "runtime", "verify"},
 	"convert":             {"pack", "formats", "internal", "convert", "verify/reference", "runtime/tokenizer"},
 	"runtime":             {"pack", "formats", "internal", "runtime"},

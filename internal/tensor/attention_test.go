@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/lowpack/lowpack/internal/float16"
 )
 
 // TestHeads compares attention with N18 and N27 as they are written, for head sizes with and without padding, windows, soft
@@ -105,7 +107,7 @@ func stored(typ CacheType, x []float32) (y []float32, step float32) {
 	switch typ {
 	case CacheF16:
 		for i := range y {
-			y[i] = FromF16(ToF16(y[i]))
+			y[i] = float16.Widen(float16.Narrow(y[i]))
 		}
 	case CacheI8:
 		b := max(MaxAbs(x), 1e-5)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -18,7 +19,7 @@ func encode(t Type, x []float32) []byte {
 		case F32:
 			binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
 		case F16:
-			h := ToF16(v)
+			h := float16.Narrow(v)
 			if h&0x7c00 == 0x7c00 {
 				h &^= 0x0400 // keep it finite
 			}
@@ -133,7 +134,7 @@ func TestSetRow(t *testing.T) {
 				if i == 1 {
 					want = x[j]
 					if typ == F16 {
-						want = FromF16(ToF16(want))
+						want = float16.Widen(float16.Narrow(want))
 					}
 				}
 				if v != want {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/fence"
+	"github.com/lowpack/lowpack/internal/float16"
 )
 
 // TestStream compares products of rows read in the order of memory with the definition, at odd addresses that end where
@@ -95,13 +96,13 @@ func TestI8(t *testing.T) {
 	})
 }
 
-// TestWiden compares all numbers of 16 bits with FromF16.
+// TestWiden compares all numbers of 16 bits with float16.Widen.
 func TestWiden(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		x, y, want := make([]byte, 2<<16), make([]float32, 1<<16), make([]float32, 1<<16)
 		for i := range want {
 			x[2*i], x[2*i+1] = byte(i), byte(i>>8)
-			want[i] = FromF16(uint16(i))
+			want[i] = float16.Widen(uint16(i))
 		}
 		widenF16(y, x)
 		if d := differ(y, want); d != "" {

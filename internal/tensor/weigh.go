@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"unsafe"
+
+	"github.com/lowpack/lowpack/internal/float16"
 )
 
 // What attention does with rows of a cache besides the products.
@@ -19,7 +21,7 @@ func (m *Matrix) set(i int, x []float32, scale float32) {
 		}
 	case F16:
 		for j, v := range x {
-			binary.LittleEndian.PutUint16(row[2*j:], ToF16(v))
+			binary.LittleEndian.PutUint16(row[2*j:], float16.Narrow(v))
 		}
 	case I8:
 		n := whole(len(x))

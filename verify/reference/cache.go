@@ -2,9 +2,9 @@ package reference
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/verify/internal/half"
 )
 
 // Formats of the cache of keys and values (N27). Golden outputs use F32.
@@ -39,7 +39,7 @@ func store(format string, x []float32, headDim int) (heads []stored, ok bool) {
 		switch format {
 		case CacheF16:
 			for j, v := range s.x {
-				s.x[j] = roundHalf(v)
+				s.x[j] = half.Round(v)
 			}
 		case CacheI8:
 			if s.q, s.step, ok = quantize(s.x); !ok {
@@ -75,17 +75,4 @@ func (v *stored) addTo(o []float32, e float32) {
 	for i, c := range v.q {
 		o[i] += float32(w * float32(c))
 	}
-}
-
-// roundHalf rounds to the nearest binary16, ties to even; beyond 65519 that is infinity.
-func roundHalf(x float32) float32 {
-	v := math.Abs(float64(x))
-	if v == 0 || !(v <= math.MaxFloat32) {
-		return x
-	}
-	unit := math.Ldexp(1, max(math.Ilogb(v), -14)-10)
-	if v = math.RoundToEven(v/unit) * unit; v > 65504 {
-		v = math.Inf(1)
-	}
-	return float32(math.Copysign(v, float64(x)))
 }

@@ -210,30 +210,6 @@ func TestQuantizeVectors(t *testing.T) {
 	}
 }
 
-// TestHalf compares every binary16 with its definition.
-func TestHalf(t *testing.T) {
-	for h := range 1 << 16 {
-		e, m := h>>10&31, float64(h&1023)
-		want := math.Ldexp(m, -24)
-		if e > 0 {
-			want = math.Ldexp(1024+m, e-25)
-		}
-		if e == 31 {
-			want = math.Inf(1)
-			if m != 0 {
-				want = math.NaN()
-			}
-		}
-		if h>>15 == 1 {
-			want = math.Copysign(want, -1)
-		}
-		got := float64(widenHalf(uint16(h)))
-		if got != want && !(math.IsNaN(got) && math.IsNaN(want)) || math.Signbit(got) != math.Signbit(want) {
-			t.Fatalf("half %#04x is %v, want %v", h, got, want)
-		}
-	}
-}
-
 func TestTop(t *testing.T) {
 	x := []float32{1, 5, 3, 5, -2, 3}
 	if got := ArgMax(x); got != 1 {
@@ -260,30 +236,5 @@ func readJSON(t *testing.T, name string, v any) {
 	}
 	if err := json.Unmarshal(text, v); err != nil {
 		t.Fatalf("%s: %v", name, err)
-	}
-}
-
-// TestRoundHalf: binary16 values stay, the middle between two goes to the even one, and what is too large is infinite.
-func TestRoundHalf(t *testing.T) {
-	for h := range uint16(0x7c00) {
-		v := widenHalf(h)
-		if roundHalf(v) != v || roundHalf(-v) != -v {
-			t.Fatalf("%v rounds to %v and %v", v, roundHalf(v), roundHalf(-v))
-		}
-		if next := widenHalf(h + 1); finite(next) {
-			want := v
-			if h%2 == 1 {
-				want = next
-			}
-			if got := roundHalf((v + next) / 2); got != want {
-				t.Fatalf("the middle of %v and %v rounds to %v", v, next, got)
-			}
-		}
-	}
-	if v := roundHalf(-65520); !math.IsInf(float64(v), -1) {
-		t.Errorf("−65520 rounds to %v", v)
-	}
-	if v := roundHalf(float32(math.NaN())); v == v {
-		t.Errorf("NaN rounds to %v", v)
 	}
 }

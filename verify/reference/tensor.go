@@ -8,6 +8,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/verify/internal/half"
 )
 
 // floats is a tensor of the packed file that was kept as it was; rows are widened when they are needed (N2).
@@ -39,7 +40,7 @@ func openFloats(v packed.View, name string, shape ...int) (*floats, error) {
 	case "BF16":
 		f.bytes, f.widen = 2, func(b []byte) float32 { return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16) }
 	case "F16":
-		f.bytes, f.widen = 2, func(b []byte) float32 { return widenHalf(binary.LittleEndian.Uint16(b)) }
+		f.bytes, f.widen = 2, func(b []byte) float32 { return half.Values()[binary.LittleEndian.Uint16(b)] }
 	default:
 		return nil, fmt.Errorf("%w: tensor %q has dtype %s; the model needs F32, F16 or BF16", pack.ErrUnsupported, name, t.DType)
 	}
@@ -69,16 +70,4 @@ func openVector(v packed.View, name string, n int) ([]float32, error) {
 	x := make([]float32, n)
 	f.row(x, 0)
 	return x, nil
-}
-
-// widenHalf is the value of an IEEE binary16: (1 + m/1024)·2^(e−15), or m/1024·2^(−14) when e is 0.
-func widenHalf(h uint16) float32 {
-	sign, e, m := uint32(h>>15)<<31, int(h>>10&31), uint32(h&1023)
-	switch e {
-	case 0:
-		return math.Float32frombits(math.Float32bits(float32(m)*0x1p-24) | sign)
-	case 31:
-		return math.Float32frombits(sign | 0x7f800000 | m<<13)
-	}
-	return math.Float32frombits(sign | uint32(e-15+127)<<23 | m<<13)
 }
