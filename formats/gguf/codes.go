@@ -1,0 +1,200 @@
+package gguf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/lowpack/lowpack/internal/float16"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Codes says what the blocks of a type hold: a weight is its code times the scale of its group, and where there are minima
+// (code + 8) times the scale, plus the minimum.
+type Codes struct {
+	Alphabet pack.Alphabet
+	Group    int  // columns per scale; 0: a scale per row, −1: a scale per tensor
+	Minima   bool // one per scale
+}
+
+// block decodes one block: its codes, and the scale and the minimum that it holds.
+type block struct {
+	Codes
+	decode func(codes []int8, b []byte) (scale, minimum float32)
+}
+
+var blocks = map[Type]block{
+	Q4_0:     {Codes{pack.Int4, 32, false}, decodeQ4_0},
+	Q4_1:     {Codes{pack.Int4, 32, true}, decodeQ4_1},
+	Q8_0:     {Codes{pack.Int8, 32, false}, decodeQ8_0},
+	TQ1_0:    {Codes{pack.Ternary, 256, false}, decodeTQ1_0},
+	TQ2_0:    {Codes{pack.Ternary, 256, false}, decodeTQ2_0},
+	MXFP4:    {Codes{pack.E2M1, 32, false}, decodeMXFP4},
+	Q1_0:     {Codes{pack.Int1, 128, false}, decodeQ1_0},
+	Q2_0:     {Codes{pack.Int2Q, 64, false}, decodeQ2_0},
+	Q2_0G128: {Codes{pack.Int2Q, 128, false}, decodeQ2_0},
+	PQ2_0:    {Codes{pack.Int2Q, 128, false}, decodeQ2_0},
+	PTQ1_0:   {Codes{pack.Ternary, 128, false}, decodePTQ1_0},
+	IQ1_BN:   {Codes{pack.Ternary, 0, false}, decodeIQ1BN},
+	IQ2_BN:   {Codes{pack.Ternary, 0, false}, decodeIQ2BN},
+	I2_S:     {Codes{pack.Ternary, -1, false}, nil}, // see I2S
+}
+
+// Codes returns what the blocks of the type hold; false for types of floats, and those whose weights are taken over as floats.
+func (t Type) Codes() (Codes, bool) {
+	b, ok := blocks[t]
+	return b.Codes, ok
+}
+
+// DecodeRow decodes a row of RowSize bytes: its codes, a scale per group, and a minimum per group for types that have minima (else
+// nil). It refuses scales and minima that are not finite, and codes that the alphabet does not have.
+func (t Type) DecodeRow(codes []int8, scales, minima []float32, row []byte) error {
+	b, tr := blocks[t], allTraits[t]
+	if b.decode == nil || int64(len(row)) != t.RowSize(int64(len(codes))) {
+		return fmt.Errorf("%w: %d bytes are not a row of %d codes in %s", pack.ErrCorrupt, len(row), len(codes), t)
+	}
+	switch t {
+	case IQ1_BN:
+		scales[0] = half(row)
+	case IQ2_BN:
+		scales[0] = math.Float32frombits(binary.LittleEndian.Uint32(row))
+	}
+	row = row[tr.head:]
+	for i := 0; i*int(tr.weights) < len(codes); i++ {
+		scale, minimum := b.decode(codes[i*int(tr.weights):][:tr.weights], row[i*int(tr.bytes):][:tr.bytes])
+		if tr.head == 0 {
+			scales[i] = scale
+		}
+		if b.Minima {
+			minima[i] = minimum
+		}
+	}
+	return b.check(codes, scales, minima)
+}
+
+func (c *Codes) check(codes []int8, scales, minima []float32) error {
+	for _, list := range [][]float32{scales, minima} {
+		for i, s := range list {
+			if s-s != 0 {
+				return fmt.Errorf("%w: block %d: its scale or minimum is NaN or infinite", pack.ErrCorrupt, i)
+			}
+		}
+	}
+	var has [256]bool
+	for _, v := range c.Alphabet.Values {
+		has[uint8(v)] = true
+	}
+	for i, v := range codes {
+		if !has[uint8(v)] {
+			return fmt.Errorf("%w: column %d holds a code of no weight of the type", pack.ErrCorrupt, i)
+		}
+	}
+	return nil
+}
+
+func half(b []byte) float32 { return float16.Widen(binary.LittleEndian.Uint16(b)) }
+
+// nibbles writes the low nibbles of 16 bytes and then the high ones, less 8.
+func nibbles(codes []int8, b []byte) {
+	for j, v := range b[:16] {
+		codes[j], codes[j+16] = int8(v&15)-8, int8(v>>4)-8
+	}
+}
+
+func decodeQ4_0(codes []int8, b []byte) (float32, float32) {
+	nibbles(codes, b[2:])
+	return half(b), 0
+}
+
+func decodeQ4_1(codes []int8, b []byte) (float32, float32) {
+	nibbles(codes, b[4:])
+	return half(b), half(b[2:])
+}
+
+func decodeQ8_0(codes []int8, b []byte) (float32, float32) {
+	for j, v := range b[2:] {
+		codes[j] = int8(v)
+	}
+	return half(b), 0
+}
+
+// e2m1 are twice the elements of MXFP4, by nibble. Both zeros are 0.
+var e2m1 = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
+
+func decodeMXFP4(codes []int8, b []byte) (float32, float32) {
+	for j, v := range b[1:] {
+		codes[j], codes[j+16] = e2m1[v&15], e2m1[v>>4]
+	}
+	if b[0] == 255 {
+		return float32(math.NaN()), 0
+	}
+	return float32(math.Ldexp(1, int(b[0])-128)), 0
+}
+
+// trit is digit n, the most significant first, of a byte ⌈256·v/243⌉, less 1.
+func trit(b byte, n int) int8 {
+	powers := [...]byte{1, 3, 9, 27, 81, 243}
+	return int8(uint16(b*powers[n])*3>>8) - 1
+}
+
+// decodeTQ1_0: 32 bytes of five digits that lie 32 columns apart, 16 bytes of five 16 apart, 4 bytes of four 4 apart.
+func decodeTQ1_0(codes []int8, b []byte) (float32, float32) {
+	trits(codes[:160], b[:32])
+	trits(codes[160:240], b[32:48])
+	trits(codes[240:], b[48:52])
+	return half(b[52:]), 0
+}
+
+// trits writes digit n of all bytes, then digit n+1.
+func trits(codes []int8, b []byte) {
+	for j := range codes {
+		codes[j] = trit(b[j%len(b)], j/len(b))
+	}
+}
+
+func decodePTQ1_0(codes []int8, b []byte) (float32, float32) {
+	trits(codes[:80], b[:16])
+	trits(codes[80:120], b[16:24])
+	trits(codes[120:], b[24:26])
+	return half(b[26:]), 0
+}
+
+func decodeTQ2_0(codes []int8, b []byte) (float32, float32) {
+	for j := range codes {
+		codes[j] = int8(b[j/128*32+j%32]>>(j%128/32*2)&3) - 1
+	}
+	return half(b[64:]), 0
+}
+
+func decodeQ1_0(codes []int8, b []byte) (float32, float32) {
+	for j := range codes {
+		codes[j] = int8(b[2+j/8]>>(j%8)&1)*2 - 1
+	}
+	return half(b), 0
+}
+
+func decodeQ2_0(codes []int8, b []byte) (float32, float32) {
+	for j := range codes {
+		codes[j] = int8(b[2+j/4]>>(j%4*2)&3) - 1
+	}
+	return half(b), 0
+}
+
+func decodeIQ2BN(codes []int8, b []byte) (float32, float32) {
+	for j := range codes {
+		codes[j] = int8(b[j%16]>>(j/16*2)&3) - 1
+	}
+	return 0, 0
+}
+
+// decodeIQ1BN: of 16 columns, three bytes hold five digits each, the first digit least significant, and a digit of byte 12 the last.
+func decodeIQ1BN(codes []int8, b []byte) (float32, float32) {
+	for j := range codes {
+		if i := j % 16; i < 15 {
+			codes[j] = trit(b[j/16*3+i/5], 4-i%5)
+		} else {
+			codes[j] = trit(b[12], 4-j/16)
+		}
+	}
+	return 0, 0
+}
