@@ -1,0 +1,55 @@
+package quantized
+
+import "github.com/lowpack/lowpack/pack"
+
+// awq is the GEMM layout of AWQ: word c of row k of qweight, [K, N/8], holds the 4-bit codes of eight rows of the matrix, and so
+// do the words of qzeros, [groups, N/8].
+type awq struct {
+	group  int
+	signed bool
+}
+
+// nibbles: of a word, the code of row i of the eight is in nibble nibbles[i].
+var nibbles = [8]int{0, 4, 1, 5, 2, 6, 3, 7}
+
+func (f awq) layer(module string, look Lookup) (*Layer, error) {
+	p := &parts{module: module, look: look}
+	if !p.has(".qweight") {
+		return nil, nil
+	}
+	weight := p.need(".qweight", 2, "I32")
+	zeros := p.need(".qzeros", 2, "I32")
+	scales := p.need(".scales", 2, floatTypes...)
+	columns, rows, groups := weight.Shape[0], scales.Shape[1], scales.Shape[0]
+	p.shape(weight, columns, rows/8)
+	p.shape(zeros, groups, rows/8)
+	if rows%8 != 0 {
+		p.fail(pack.ErrCorrupt, "tensor %q has %d columns, not a multiple of 8", scales.Name, rows)
+	}
+	return p.finish(Layer{Rows: rows, Columns: columns, Bits: 4, Group: p.group(columns, groups, f.group), ScaleOf: scales.DType, Signed: f.signed}, openAWQ)
+}
+
+func openAWQ(l *Layer, read Read) (*Matrix, error) {
+	t, err := l.read(read, ".qweight", ".qzeros", ".scales")
+	if err != nil {
+		return nil, err
+	}
+	code := func(w words, row, n int) int8 {
+		return signed(w.at(row*l.Rows/8+n/8)>>(4*nibbles[n%8])&15, 4)
+	}
+	m := &Matrix{Alphabet: pack.Int4, Zeros: make([]int8, l.Rows*l.Groups())}
+	m.Scales = transposed(t[2], l.Groups(), l.Rows, int(l.ScaleOf.Size()))
+	for n := range l.Rows {
+		for g := range l.Groups() {
+			m.Zeros[n*l.Groups()+g] = code(t[1], g, n)
+		}
+	}
+	m.columns = func(dst []int8, from, to int) {
+		for k := range l.Columns {
+			for n := from; n < to; n++ {
+				dst[(n-from)*l.Columns+k] = code(t[0], k, n)
+			}
+		}
+	}
+	return m, nil
+}

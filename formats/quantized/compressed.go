@@ -1,0 +1,246 @@
+package quantized
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// compressed holds the groups of modules of compressed-tensors.
+type compressed struct{ targets []target }
+
+// target is what a config group says about its modules.
+type target struct {
+	matches   matcher
+	format    string
+	bits      int
+	group     int // 0 = one scale per row, or per tensor
+	symmetric bool
+	note      string
+}
+
+func (f *compressed) layer(module string, look Lookup) (*Layer, error) {
+	p := &parts{module: module, look: look}
+	packed, _ := look(module + ".weight")
+	if !p.has(".weight_packed") && (packed.DType != safetensors.I8 || !p.has(".weight_scale")) {
+		return nil, nil
+	}
+	t, ok := f.find(module)
+	if !ok {
+		return nil, fmt.Errorf("%w: module %q is compressed, but no target of config_groups matches it", pack.ErrCorrupt, module)
+	}
+	p.ignore(".weight_shape", ".input_scale", ".input_zero_point")
+	switch t.format {
+	case "pack-quantized":
+		return t.packed(p)
+	case "int-quantized":
+		return t.plain(p)
+	case "mxfp4-pack-quantized":
+		l, err := mxLayer(p, ".weight_packed", ".weight_scale", safetensors.U8)
+		if l != nil {
+			l.Note = t.note
+		}
+		return l, err
+	}
+	return nil, fmt.Errorf("%w: module %q: format %q of compressed-tensors; supported are pack-quantized and int-quantized with integers, and mxfp4-pack-quantized", pack.ErrUnsupported, module, t.format)
+}
+
+// find chooses a target as the library does: names before patterns before classes.
+func (f *compressed) find(module string) (target, bool) {
+	for rank := exactName; rank <= className; rank++ {
+		for _, t := range f.targets {
+			if t.matches.rank == rank && t.matches.match(module) {
+				return t, true
+			}
+		}
+	}
+	return target{}, false
+}
+
+// scales takes the scales of rows of columns, and settles the group.
+func (t *target) scales(p *parts, rows, columns int) (Layer, Tensor) {
+	l := Layer{Rows: rows, Columns: columns, Bits: t.bits, Group: max(columns, 1), Signed: true, Note: t.note}
+	if s, ok := p.look(p.module + ".weight_scale"); ok && len(s.Shape) == 1 && s.Shape[0] == 1 {
+		s = p.need(".weight_scale", 1, floatTypes...)
+		l.ScaleOf = s.DType
+		return l, s
+	}
+	s := p.need(".weight_scale", 2, floatTypes...)
+	l.ScaleOf, l.Group = s.DType, p.group(columns, s.Shape[1], t.group)
+	p.shape(s, rows, s.Shape[1])
+	return l, s
+}
+
+// packed: per row a stream of codes, recentered to be unsigned; zero points down each column, or plain bytes.
+func (t *target) packed(p *parts) (*Layer, error) {
+	w := p.need(".weight_packed", 2, "I32")
+	shape := p.need(".weight_shape", 1, "I64", "I32")
+	p.shape(shape, 2)
+	// The true number of columns is a value. It is found again from the words here, and held against weight_shape by open.
+	columns, whole := t.columns(p, w.Shape[1])
+	l, _ := t.scales(p, w.Shape[0], columns)
+	if !t.symmetric {
+		t.needZeros(p, &l)
+	}
+	if p.has(".weight_g_idx") {
+		p.shape(p.need(".weight_g_idx", 1, "I32"), columns)
+	}
+	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return t.openPacked(l, read, whole) })
+}
+
+// columns that fill so many words: K·bits/32, or by older packers K/(32/bits) with some bits of each word unused. Groups, which are
+// whole, tell which it is. Without groups it is the first, and the words are full.
+func (t *target) columns(p *parts, words int) (columns int, whole bool) {
+	s, ok := p.look(p.module + ".weight_scale")
+	if !ok || len(s.Shape) != 2 || t.group <= 0 {
+		if words*32%t.bits != 0 {
+			p.fail(pack.ErrUnsupported, "rows of %d words, which no whole number of %d-bit codes fills", words, t.bits)
+		}
+		return words * 32 / t.bits, false
+	}
+	columns = min(s.Shape[1], pack.MaxDim) * min(t.group, pack.MaxDim)
+	switch words {
+	case (columns*t.bits + 31) / 32:
+		return columns, false
+	case ceil(columns, 32/t.bits):
+		return columns, true
+	}
+	p.fail(pack.ErrUnsupported, "rows of %d words, which %d whole groups of %d columns with %d bits each do not fill", words, s.Shape[1], t.group, t.bits)
+	return 1, false
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+func (t *target) needZeros(p *parts, l *Layer) {
+	groups := l.Groups()
+	if z, ok := p.look(p.module + ".weight_zero_point"); ok && z.DType == safetensors.I8 {
+		p.shape(p.need(".weight_zero_point", 2, safetensors.I8), l.Rows, groups)
+		return
+	}
+	z := p.need(".weight_zero_point", 2, "I32")
+	l.zeros = words.field
+	if n := ceil(l.Rows, 32/t.bits); z.Shape[0] == n {
+		l.zeros = words.perWord
+		p.shape(z, n, groups)
+		return
+	}
+	p.shape(z, ceil(l.Rows*t.bits, 32), groups)
+}
+
+func (t *target) openPacked(l *Layer, read Read, whole bool) (*Matrix, error) {
+	raw, err := l.read(read, ".weight_packed", ".weight_shape")
+	if err != nil {
+		return nil, err
+	}
+	if err := l.holdShape(raw[1]); err != nil {
+		return nil, err
+	}
+	m, err := t.open(l, read)
+	if err != nil {
+		return nil, err
+	}
+	field, perRow := words.field, len(raw[0])/4/l.Rows
+	if whole {
+		field = words.perWord
+	}
+	m.columns = func(dst []int8, from, to int) {
+		for n := from; n < to; n++ {
+			for j := range l.Columns {
+				dst[(n-from)*l.Columns+j] = signed(field(raw[0], m.column(j), l.Bits, n*perRow, 1), l.Bits)
+			}
+		}
+	}
+	return m, nil
+}
+
+// holdShape holds weight_shape against what the other tensors say.
+func (l *Layer) holdShape(b []byte) error {
+	var v [2]int64
+	for i := range v {
+		if len(b) == 16 {
+			v[i] = int64(binary.LittleEndian.Uint64(b[8*i:]))
+		} else {
+			v[i] = int64(int32(binary.LittleEndian.Uint32(b[4*i:])))
+		}
+	}
+	if v != [2]int64{int64(l.Rows), int64(l.Columns)} {
+		return fmt.Errorf("%w: tensor %q says %v; the other tensors of the module ask for [%d %d]", pack.ErrCorrupt, l.Module+".weight_shape", v, l.Rows, l.Columns)
+	}
+	return nil
+}
+
+// open reads scales, zero points and order.
+func (t *target) open(l *Layer, read Read) (*Matrix, error) {
+	raw, err := l.read(read, ".weight_scale", ".weight_zero_point", ".weight_g_idx")
+	if err != nil {
+		return nil, err
+	}
+	m := &Matrix{Alphabet: alphabet(l.Bits), Scales: raw[0]}
+	if size := int(l.ScaleOf.Size()); len(raw[0]) == size { // one for the tensor
+		m.Scales = bytes.Repeat(raw[0], l.Rows*l.Groups())
+	}
+	if m.Zeros, err = l.zeroPoints(".weight_zero_point", raw[1]); err != nil {
+		return nil, err
+	}
+	m.Order, err = l.order(".weight_g_idx", raw[2])
+	return m, err
+}
+
+// zeroPoints are plain bytes, [rows, groups], or streams down the columns, [rows·bits/32, groups].
+func (l *Layer) zeroPoints(suffix string, b []byte) ([]int8, error) {
+	if b == nil {
+		return nil, nil
+	}
+	groups := l.Groups()
+	out := make([]int8, l.Rows*groups)
+	for i := range out {
+		if l.zeros == nil {
+			out[i] = int8(b[i])
+		} else {
+			out[i] = signed(l.zeros(b, i/groups, l.Bits, i%groups, groups), l.Bits)
+		}
+		if half := 1 << (l.Bits - 1); int(out[i]) < -half || int(out[i]) >= half {
+			return nil, fmt.Errorf("%w: tensor %q: zero point %d of row %d is not one of %d bits", pack.ErrCorrupt, l.Module+suffix, out[i], i/groups, l.Bits)
+		}
+	}
+	return out, nil
+}
+
+// plain: one signed byte per code, of any number of bits.
+func (t *target) plain(p *parts) (*Layer, error) {
+	w := p.need(".weight", 2, safetensors.I8)
+	l, _ := t.scales(p, w.Shape[0], w.Shape[1])
+	if !t.symmetric {
+		t.needZeros(p, &l)
+	}
+	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) {
+		m, err := t.open(l, read)
+		if err != nil {
+			return nil, err
+		}
+		return m, m.bytes(l, read)
+	})
+}
+
+// bytes makes the codes those of a tensor of signed bytes.
+func (m *Matrix) bytes(l *Layer, read Read) error {
+	t, err := l.read(read, ".weight")
+	if err != nil {
+		return err
+	}
+	raw, half := t[0], 1<<(l.Bits-1)
+	for i, b := range raw {
+		if c := int(int8(b)); c < -half || c >= half {
+			return fmt.Errorf("%w: tensor %q: code %d in row %d is not one of %d bits", pack.ErrCorrupt, l.Module+".weight", c, i/l.Columns, l.Bits)
+		}
+	}
+	m.columns = func(dst []int8, from, to int) {
+		for i, b := range raw[from*l.Columns : to*l.Columns] {
+			dst[i] = int8(b)
+		}
+	}
+	return nil
+}

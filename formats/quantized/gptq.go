@@ -1,0 +1,136 @@
+package quantized
+
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// gptq is the layout of GPTQ and of AutoRound's first and default one: codes in a stream down each column of qweight, [K·bits/32, N];
+// zero points in a stream along each row of qzeros, [groups, N·bits/32]; scales [groups, N]; and the group of every column, if
+// they are not in order.
+type gptq struct {
+	group  int
+	signed bool
+	zeros  func(module string) zeroForm
+}
+
+// zeroForm is how zero points are stored.
+type zeroForm int
+
+const (
+	asIs      zeroForm = iota
+	minusOne           // 1 was subtracted from whole words (bits 2, 4 and 8), or from each field modulo 8 (3): a zero point of 0 borrows
+	clamped            // 1 was subtracted from each field, which is never less than 0
+	symmetric          // all are half of the range, in one of the first two forms: the values say which
+)
+
+func (f gptq) layer(module string, look Lookup) (*Layer, error) {
+	p := &parts{module: module, look: look}
+	if !p.has(".qweight") {
+		return nil, nil
+	}
+	weight := p.need(".qweight", 2, "I32")
+	zeros := p.need(".qzeros", 2, "I32")
+	scales := p.need(".scales", 2, floatTypes...)
+	rows, groups := scales.Shape[1], scales.Shape[0]
+	bits := p.bits(zeros.Shape[1], rows)
+	columns := weight.Shape[0] * 32 / bits
+	p.shape(weight, columns*bits/32, rows)
+	p.shape(zeros, groups, rows*bits/32)
+	if columns*bits%32 != 0 {
+		p.fail(pack.ErrCorrupt, "tensor %q has %d rows of words, which no whole number of %d-bit codes fills", weight.Name, weight.Shape[0], bits)
+	}
+	if p.has(".g_idx") {
+		p.shape(p.need(".g_idx", 1, "I32"), columns)
+	}
+	l := Layer{Rows: rows, Columns: columns, Bits: bits, Group: p.group(columns, groups, f.group), ScaleOf: scales.DType, Signed: f.signed}
+	return p.finish(l, f.open)
+}
+
+// bits of a zero point, of which rows fill so many words. The declared number may be that of other modules.
+func (p *parts) bits(words, rows int) int {
+	for _, bits := range []int{2, 3, 4, 8} {
+		if words*32 == rows*bits && rows > 0 {
+			return bits
+		}
+	}
+	p.fail(pack.ErrUnsupported, "%d words of zero points for %d rows: these are not 2, 3, 4 or 8 bits each", words, rows)
+	return 4
+}
+
+func (f gptq) open(l *Layer, read Read) (*Matrix, error) {
+	m := &Matrix{Alphabet: alphabet(l.Bits)}
+	t, err := l.read(read, ".qweight", ".qzeros", ".scales", ".g_idx")
+	if err != nil {
+		return nil, err
+	}
+	if m.Order, err = l.order(".g_idx", t[3]); err != nil {
+		return nil, err
+	}
+	m.Scales = transposed(t[2], l.Groups(), l.Rows, int(l.ScaleOf.Size()))
+	if m.Zeros, err = f.zeroPoints(l, t[1]); err != nil {
+		return nil, err
+	}
+	qweight := words(t[0])
+	m.columns = func(dst []int8, from, to int) {
+		for j := range l.Columns {
+			k := m.column(j)
+			for n := from; n < to; n++ {
+				dst[(n-from)*l.Columns+j] = signed(qweight.field(k, l.Bits, n, l.Rows), l.Bits)
+			}
+		}
+	}
+	return m, nil
+}
+
+func (f gptq) zeroPoints(l *Layer, stored words) ([]int8, error) {
+	form, groups := f.zeros(l.Module), l.Groups()
+	if form == symmetric {
+		return nil, symmetricZeros(l, stored)
+	}
+	if form == minusOne && l.Bits != 3 {
+		stored = plusOnes(stored, l.Bits)
+	}
+	out := make([]int8, l.Rows*groups)
+	for g := range groups {
+		for n := range l.Rows {
+			z := stored.field(n, l.Bits, g*l.Rows*l.Bits/32, 1)
+			switch {
+			case form == minusOne && l.Bits == 3:
+				z = (z + 1) % 8
+			case form == clamped && z == 1<<l.Bits-1:
+				return nil, fmt.Errorf("%w: tensor %q: the zero point of row %d and group %d is stored as %d, one less than the true one: no code has %d", pack.ErrCorrupt, l.Module+".qzeros", n, g, z, z+1)
+			case form == clamped:
+				z++
+			}
+			out[n*groups+g] = signed(z, l.Bits)
+		}
+	}
+	return out, nil
+}
+
+// plusOnes adds 1 to every field of all words at once, carries included: what the packer subtracted.
+func plusOnes(w words, bits int) words {
+	ones := uint32(1<<32-1) / (1<<bits - 1)
+	out := make(words, 0, len(w))
+	for i := range len(w) / 4 {
+		v := w.at(i) + ones
+		out = append(out, byte(v), byte(v>>8), byte(v>>16), byte(v>>24))
+	}
+	return out
+}
+
+// symmetricZeros checks that all zero points are half of the range, as stored in one of two forms. Some programs write one and
+// name the other.
+func symmetricZeros(l *Layer, stored words) error {
+	half := uint32(1) << (l.Bits - 1)
+	first := stored.field(0, l.Bits, 0, 1)
+	for i := range l.Rows * l.Groups() {
+		if z := stored.field(i, l.Bits, 0, 1); z != first || z != half && z != half-1 {
+			return fmt.Errorf("%w: tensor %q: sym is true, but zero point %d is stored as %d, and the first one as %d; all should be %d (v2) or %d (v1)",
+				pack.ErrCorrupt, l.Module+".qzeros", i, z, first, half, half-1)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,322 @@
+package quantized_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/quantized"
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
+)
+
+const (
+	gptqConfig = `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8,"sym":false,"checkpoint_format":"gptq"}}`
+	symConfig  = `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8,"sym":true}}`
+	autoConfig = `{"quantization_config":{"quant_method":"auto-round","bits":4,"group_size":8,"sym":false,"packing_format":"auto_round:auto_gptq"}}`
+	awqConfig  = `{"quantization_config":{"quant_method":"awq","bits":4,"group_size":8,"version":"gemm"}}`
+	ctConfig   = `{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"int","symmetric":false,"strategy":"group","group_size":8}}}}}`
+	w4a8Config = `{"quantization_config":{"quant_method":"compressed-tensors","format":"int-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"int","symmetric":true,"strategy":"channel"}}}}}`
+	mxConfig   = `{"quantization_config":{"quant_method":"compressed-tensors","format":"mxfp4-pack-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"float","strategy":"group","group_size":32}}}}}`
+	mlxConfig  = `{"quantization":{"bits":4,"group_size":8}}`
+	bnbConfig  = `{"quantization_config":{"quant_method":"bitsandbytes","load_in_8bit":true}}`
+)
+
+// sound are the tensors of a module of 8 rows and 16 columns in groups of 8 (32 columns for MXFP4), all well.
+func sound(config string) files {
+	f := files{}
+	zero := func(n int) []byte { return make([]byte, n) }
+	switch config {
+	case gptqConfig, autoConfig, symConfig:
+		f.add("x.qweight", "I32", zero(64), 2, 8)
+		f.add("x.qzeros", "I32", []byte(strings.Repeat("\x77", 8)), 2, 1)
+		f.add("x.scales", safetensors.F32, floats(16, 1, 1), 2, 8)
+		f.add("x.g_idx", "I32", ints([][]int64{{1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 0}}), 16)
+	case awqConfig:
+		f.add("x.qweight", "I32", zero(64), 16, 1)
+		f.add("x.qzeros", "I32", zero(8), 2, 1)
+		f.add("x.scales", safetensors.F32, floats(16, 1, 1), 2, 8)
+	case ctConfig:
+		f.add("x.weight_packed", "I32", zero(64), 8, 2)
+		f.add("x.weight_shape", "I64", binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, 8), 16), 2)
+		f.add("x.weight_zero_point", "I32", zero(8), 1, 2)
+		f.add("x.weight_scale", safetensors.F32, floats(16, 1, 1), 8, 2)
+	case w4a8Config:
+		f.add("x.weight", safetensors.I8, zero(128), 8, 16)
+		f.add("x.weight_scale", safetensors.F32, floats(8, 1, 1), 8, 1)
+	case mxConfig:
+		f.add("x.weight_packed", safetensors.U8, zero(128), 8, 16)
+		f.add("x.weight_scale", safetensors.U8, zero(8), 8, 1)
+	case mlxConfig:
+		f.add("x.weight", "U32", slices.Repeat([]byte{0x10, 0x32, 0x54, 0x76}, 16), 8, 2)
+		f.add("x.scales", safetensors.F32, floats(16, 1, 0), 8, 2)
+		f.add("x.biases", safetensors.F32, floats(16, -8, 0), 8, 2)
+	case bnbConfig:
+		f.add("x.weight", safetensors.I8, zero(128), 8, 16)
+		f.add("x.SCB", safetensors.F32, floats(8, 1, 1), 8)
+		f.add("x.weight_format", safetensors.U8, zero(1))
+	}
+	return f
+}
+
+var formats = []string{gptqConfig, symConfig, autoConfig, awqConfig, ctConfig, w4a8Config, mxConfig, mlxConfig, bnbConfig}
+
+// TestShapesThatLie: every tensor that is missing, or has another shape, type or size than the others ask for, is refused by name.
+func TestShapesThatLie(t *testing.T) {
+	for _, config := range formats {
+		if m, err := sound(config).open(config, "x"); err != nil || m == nil {
+			t.Fatalf("%s: %v", config, err)
+		}
+		for name, whole := range sound(config) {
+			for what, change := range map[string]func(x *tensor){
+				"one more":         func(x *tensor) { x.Shape = changed(x.Shape, 0, 1) },
+				"one more at last": func(x *tensor) { x.Shape = changed(x.Shape, len(x.Shape)-1, 1) },
+				"none":             func(x *tensor) { x.Shape = changed(x.Shape, 0, -1000) },
+				"a dimension more": func(x *tensor) { x.Shape = append(slices.Clone(x.Shape), 1) },
+				"no dimension":     func(x *tensor) { x.Shape = nil },
+				"huge":             func(x *tensor) { x.Shape = changed(x.Shape, 0, math.MaxInt/2) },
+				"another type":     func(x *tensor) { x.DType = "F64" },
+				"fewer bytes":      func(x *tensor) { x.data = x.data[:len(x.data)-1] },
+			} {
+				f, x := sound(config), whole
+				change(&x)
+				if what == "a dimension more" && name == "x.weight_format" {
+					continue // one byte as well
+				}
+				if slices.Equal(x.Shape, whole.Shape) && x.DType == whole.DType && len(x.data) == len(whole.data) {
+					continue
+				}
+				f[name] = x
+				m, err := f.open(config, "x")
+				if m == nil && err == nil {
+					continue // a type by which the module is not known to be quantized
+				}
+				if !wellSaid(err, "x") {
+					t.Errorf("%s of %s, %s: %v", what, name, config, err)
+				}
+			}
+		}
+	}
+}
+
+func changed(shape []int, at, by int) []int {
+	out := slices.Clone(shape)
+	if len(out) > 0 {
+		out[at] = max(out[at]+by, 0)
+	}
+	return out
+}
+
+func wellSaid(err error, name string) bool {
+	return (errors.Is(err, pack.ErrCorrupt) || errors.Is(err, pack.ErrUnsupported) || errors.Is(err, pack.ErrLimit)) && strings.Contains(err.Error(), name)
+}
+
+// TestBadValues: values that no packer writes are refused, with tensor and place.
+func TestBadValues(t *testing.T) {
+	set := func(name string, b []byte, at int) func(files) {
+		return func(f files) {
+			x := f[name]
+			x.data = slices.Clone(x.data)
+			copy(x.data[at:], b)
+			f[name] = x
+		}
+	}
+	f32 := func(v float64) []byte { return floats(1, float32(v), 0) }
+	for _, c := range []struct {
+		config string
+		change func(files)
+		want   string
+	}{
+		{gptqConfig, set("x.g_idx", []byte{2, 0, 0, 0}, 8), "column 2 is in group 2; there are 2"},
+		{gptqConfig, set("x.g_idx", []byte{255, 255, 255, 255}, 0), "column 0 is in group -1"},
+		{gptqConfig, set("x.g_idx", []byte{0, 0, 0, 0}, 0), "group 0 has more than 8 columns"},
+		{gptqConfig, set("x.scales", f32(math.NaN()), 12), "row 3: scale of group 0 is NaN"},
+		{gptqConfig, set("x.scales", f32(math.Inf(1)), 44), "row 3: scale of group 1 is +Inf"},
+		{gptqConfig, set("x.scales", f32(-1), 4), "no negative scales"},
+		{symConfig, set("x.qzeros", []byte{0x78}, 3), "sym is true"},
+		{symConfig, set("x.qzeros", []byte(strings.Repeat("\x66", 8)), 0), "sym is true"},
+		{autoConfig, set("x.qzeros", []byte{0xf0}, 0), "no code has 16"},
+		{awqConfig, set("x.scales", f32(-1), 0), "no negative scales"},
+		{ctConfig, set("x.weight_shape", []byte{9}, 0), "[9 16]"},
+		{ctConfig, set("x.weight_shape", []byte{255, 255, 255, 255, 255, 255, 255, 255}, 8), "[8 -1]"},
+		{ctConfig, set("x.weight_scale", f32(math.Inf(-1)), 0), "is -Inf"},
+		{w4a8Config, set("x.weight", []byte{8}, 17), "code 8 in row 1"},
+		{w4a8Config, set("x.weight", []byte{0xf7}, 17), "code -9 in row 1"},
+		{mxConfig, set("x.weight_scale", []byte{255}, 3), "row 3: scale of group 0 is NaN (255)"},
+		{mlxConfig, set("x.biases", f32(-8.5), 0), "not an integer multiple"},
+		{mlxConfig, set("x.biases", f32(1), 0), "not an integer multiple"},
+		{mlxConfig, set("x.biases", f32(math.NaN()), 4), "NaN"},
+		{mlxConfig, set("x.scales", f32(math.Inf(1)), 4), "+Inf"},
+		{bnbConfig, set("x.SCB", f32(-1), 0), "no negative scales"},
+		{bnbConfig, set("x.weight_format", []byte{1}, 0), "order of a GPU kernel"},
+	} {
+		f := sound(c.config)
+		c.change(f)
+		_, err := f.open(c.config, "x")
+		if !wellSaid(err, c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
+
+// TestOrder: columns whose groups are not in order are sorted by group, stably, with their codes.
+func TestOrder(t *testing.T) {
+	f := sound(gptqConfig)
+	x := f["x.qweight"]
+	for k := range 16 { // row 0: the code of column k is k
+		x.data[k/8*32+k%8/2] |= byte(k << (4 * (k % 2)))
+	}
+	m, err := f.open(gptqConfig, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := []int32{1, 2, 3, 4, 5, 6, 7, 15, 0, 8, 9, 10, 11, 12, 13, 14}
+	row := make([]int8, 16)
+	m.Codes(row, 0, 1)
+	for j, k := range order {
+		if int(row[j]) != int(k)-8 {
+			t.Errorf("code %d is %d, not that of column %d", j, row[j], k)
+		}
+	}
+	if !slices.Equal(m.Order, order) {
+		t.Errorf("%v", m.Order)
+	}
+	if m.Zeros != nil {
+		t.Errorf("zero points %v; all are half of the range", m.Zeros)
+	}
+}
+
+// TestBorrow: a zero point of 0 is stored as −1 and borrows from the next one in its word; only adding to the whole word gives
+// both back.
+func TestBorrow(t *testing.T) {
+	f := sound(gptqConfig)
+	x := f["x.qzeros"]
+	word := uint32(0x10fedcb0)
+	binary.LittleEndian.PutUint32(x.data, word-0x11111111)
+	m, err := f.open(gptqConfig, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []int8{0, 11, 12, 13, 14, 15, 0, 1} {
+		if got := m.Zeros[2*n]; got != want-8 {
+			t.Errorf("zero point of row %d is %d, want %d", n, got+8, want)
+		}
+	}
+}
+
+// TestOneValue: groups of an MLX matrix whose weights are all equal keep that value, whatever scale and bias say.
+func TestOneValue(t *testing.T) {
+	f := sound(mlxConfig)
+	copy(f["x.weight"].data, []byte{0x33, 0x33, 0x33, 0x33}) // group 0: code 3 throughout
+	copy(f["x.scales"].data, floats(1, 1e-7, 0))
+	copy(f["x.biases"].data, floats(1, -0.5, 0))
+	m, err := f.open(mlxConfig, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := make([]int8, 16)
+	m.Codes(row, 0, 1)
+	v := float32(-0.5) + float32(3e-7)
+	if got := math.Float32frombits(binary.LittleEndian.Uint32(m.Scales)); row[0] != -1 || got != -v || m.Zeros != nil {
+		t.Errorf("code %d, scale %v, zero points %v; the weights are %v", row[0], got, m.Zeros, v)
+	}
+}
+
+// TestRefusedMethods: quantizations that are not integers times a scale are refused with the reason.
+func TestRefusedMethods(t *testing.T) {
+	for config, want := range map[string]string{
+		`{"quantization_config":{"quant_method":"aqlm"}}`:                                         "codebook",
+		`{"quantization_config":{"quant_method":"fp8"}}`:                                          "8-bit floats",
+		`{"quantization_config":{"quant_method":"hqq"}}`:                                          "zero points are floats",
+		`{"quantization_config":{"quant_method":"frob"}}`:                                         `"frob"; supported are`,
+		`{"quantization_config":{"quant_method":"gptq","format":"marlin"}}`:                       `"marlin"`,
+		`{"quantization_config":{"quant_method":"gptq","pack_dtype":"int16"}}`:                    "int16",
+		`{"quantization_config":{"quant_method":"gptq","dynamic":{"-:.*(?<!x)":{}}}}`:             "not a pattern",
+		`{"quantization_config":{"quant_method":"awq","version":"GEMV"}}`:                         "GEMV",
+		`{"quantization_config":{"quant_method":"awq","bits":3}}`:                                 "3 bits",
+		`{"quantization_config":{"quant_method":"auto-round","packing_format":"auto_round:fp8"}}`: "fp8",
+		`{"quantization_config":{"quant_method":"auto-round","data_type":"mx_fp"}}`:               "mx_fp",
+		`{"quantization_config":{"quant_method":"bitsandbytes","load_in_4bit":true}}`:             `"fp4"`,
+		`{"quantization_config":{"quant_method":"compressed-tensors"}}`:                           "config_groups",
+		`{"quantization_config":{"quant_method":"gptq","group_size":"x"}}`:                        "group_size",
+		`{"quantization_config":[]}`:                                                              "an object is expected",
+		`{"quantization":{"bits":7}}`:                                                             "bits is 7",
+		`{"quantization":{"bits":4,"group_size":0}}`:                                              "group_size 0",
+		`{"quantization":3}`: "an object is expected",
+		`{"quantization_config":{"quant_method":"compressed-tensors","config_groups":{"a":{"format":"nvfp4-pack-quantized","targets":[],"weights":{}}}}}`: "nvfp4",
+	} {
+		if s, err := quantized.Parse([]byte(config), nil); !wellSaid(err, want) {
+			t.Errorf("%s: %v, %v; want %q", config, s, err, want)
+		}
+	}
+}
+
+// TestOldConfig: quantize_config.json of the first GPTQ checkpoints counts where config.json says nothing.
+func TestOldConfig(t *testing.T) {
+	s, err := quantized.Parse([]byte(`{"model_type":"llama"}`), []byte(`{"bits":4,"group_size":8,"sym":false,"desc_act":true}`))
+	if err != nil || s == nil || s.Method != "GPTQ" {
+		t.Fatal(s, err)
+	}
+	if l, err := s.Layer("x", sound(gptqConfig).lookup); err != nil || l.Rows != 8 || l.Columns != 16 || l.Group != 8 {
+		t.Error(l, err)
+	}
+	for _, config := range []string{`{"model_type":"llama"}`, `{"quantization_config":{"quant_method":"bitnet"}}`} {
+		if s, err := quantized.Parse([]byte(config), nil); s != nil || err != nil {
+			t.Errorf("%s: %v, %v", config, s, err)
+		}
+	}
+}
+
+// FuzzLayer: whatever a module's tensors hold, a format gives a matrix whose codes can all be read, or an error of a kind.
+func FuzzLayer(f *testing.F) {
+	for i := range formats {
+		f.Add(uint8(i), []byte{}, uint8(0), uint8(0), uint8(0))
+	}
+	f.Fuzz(func(t *testing.T, format uint8, data []byte, which, dim, size uint8) {
+		config := formats[int(format)%len(formats)]
+		fs := sound(config)
+		names := make([]string, 0, len(fs))
+		for name := range fs {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		name := names[int(which)%len(names)]
+		x := fs[name]
+		if len(x.Shape) > 0 {
+			x.Shape = slices.Clone(x.Shape)
+			x.Shape[int(dim)%len(x.Shape)] += int(size)
+		}
+		n := x.DType.Size()
+		for _, d := range x.Shape {
+			n *= int64(d)
+		}
+		x.data = make([]byte, n)
+		copy(x.data, data)
+		fs[name] = x
+		m, err := fs.open(config, "x")
+		if err != nil {
+			if !wellSaid(err, "x") {
+				t.Errorf("an error of no kind: %v", err)
+			}
+			return
+		}
+		if m != nil {
+			codes(m)
+		}
+	})
+}
+
+// FuzzParse: a configuration is understood, or refused with a kind of error.
+func FuzzParse(f *testing.F) {
+	for _, config := range formats {
+		f.Add([]byte(config), []byte(`{"bits":4}`))
+	}
+	f.Fuzz(func(t *testing.T, config, old []byte) {
+		if _, err := quantized.Parse(config, old); err != nil && !wellSaid(err, "config") {
+			t.Errorf("an error of no kind: %v", err)
+		}
+	})
+}

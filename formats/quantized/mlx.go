@@ -1,0 +1,180 @@
+package quantized
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// mlx is MLX's affine quantization: weight = scale·q + bias with per row a stream of unsigned codes q, a scale and a bias for every
+// group. It is exact here where bias = −zero·scale with an integer zero, or −scale/2 with 1-bit codes, in all groups.
+type mlx struct {
+	declared  mlxMode
+	overrides map[string]mlxMode // by module
+}
+
+type mlxMode struct {
+	mode        string
+	bits, group int
+}
+
+func (f *mlx) layer(module string, look Lookup) (*Layer, error) {
+	p := &parts{module: module, look: look}
+	if !p.has(".scales") {
+		return nil, nil
+	}
+	mode, ok := f.overrides[module]
+	if !ok {
+		mode = f.declared
+	}
+	switch mode.mode {
+	case "affine":
+		return mode.affine(p)
+	case "mxfp4":
+		return mxLayer(p, ".weight", ".scales", "U32")
+	}
+	return nil, fmt.Errorf("%w: module %q: MLX mode %q; supported are affine and mxfp4", pack.ErrUnsupported, module, mode.mode)
+}
+
+func (f mlxMode) affine(p *parts) (*Layer, error) {
+	w := p.need(".weight", 2, "U32")
+	s := p.need(".scales", 2, floatTypes...)
+	b := p.need(".biases", 2, floatTypes...)
+	rows, columns := w.Shape[0], s.Shape[1]*f.group
+	p.shape(s, rows, s.Shape[1])
+	p.shape(b, rows, s.Shape[1])
+	if w.Shape[1]*32 != columns*f.bits {
+		p.fail(pack.ErrCorrupt, "%d words and %d scales per row are not those of %d-bit codes in groups of %d, as config.json says", w.Shape[1], s.Shape[1], f.bits, f.group)
+	}
+	if s.DType != b.DType {
+		p.fail(pack.ErrCorrupt, "scales have type %s, and biases %s", s.DType, b.DType)
+	}
+	return p.finish(Layer{Rows: rows, Columns: columns, Bits: f.bits, Group: f.group, ScaleOf: s.DType, Signed: true}, openMLX)
+}
+
+// affineGroups are the groups of an MLX matrix, judged one by one.
+type affineGroups struct {
+	*Layer
+	raw, scales, biases []byte
+	zeros               []int8 // before the codes are made signed: 0 … 2^bits
+	out                 []byte // scales
+	flat                []int8 // per group: the code of all its weights, which are equal; 0 = as stored
+	zero                []bool // per group: all its weights are 0
+	ternary             bool   // all zeros are 1, and no code is 3
+}
+
+func openMLX(l *Layer, read Read) (*Matrix, error) {
+	t, err := l.read(read, ".weight", ".scales", ".biases")
+	if err != nil {
+		return nil, err
+	}
+	a := affineGroups{Layer: l, raw: t[0], scales: t[1], biases: t[2], ternary: l.Bits == 2}
+	n := l.Rows * l.Groups()
+	a.zeros, a.flat, a.zero, a.out = make([]int8, n), make([]int8, n), make([]bool, n), make([]byte, len(a.scales))
+	for i := range n {
+		if err := a.judge(i); err != nil {
+			return nil, err
+		}
+	}
+	return a.matrix(), nil
+}
+
+// code of column k of group i.
+func (a *affineGroups) code(i, k int) int {
+	groups := a.Groups()
+	perRow := a.Columns * a.Bits / 32
+	return int(words(a.raw).field(i%groups*a.Group+k, a.Bits, i/groups*perRow, 1))
+}
+
+// judge finds the zero point of group i, or what its weights are if all are equal.
+func (a *affineGroups) judge(i int) error {
+	s, b := value(a.ScaleOf, a.scales, i), value(a.ScaleOf, a.biases, i)
+	if math.IsNaN(float64(s+b)) || math.IsInf(float64(s), 0) || math.IsInf(float64(b), 0) {
+		return a.badScale(i, fmt.Sprintf("is %v with a bias of %v", s, b))
+	}
+	least, most := 1<<a.Bits, 0
+	for k := range a.Group {
+		least, most = min(least, a.code(i, k)), max(most, a.code(i, k))
+	}
+	if least == most || s == 0 {
+		return a.constant(i, round(a.ScaleOf, round(a.ScaleOf, float64(s)*float64(least))+float64(b)))
+	}
+	if a.Bits == 1 {
+		if b != -s/2 {
+			return a.notIntegers(i, s, b)
+		}
+		put(a.ScaleOf, a.out, i, -b)
+		return nil
+	}
+	z := math.Round(-float64(b) / float64(s))
+	if z < 0 || z > float64(int(1)<<a.Bits) || -z*float64(s) != float64(b) {
+		return a.notIntegers(i, s, b)
+	}
+	put(a.ScaleOf, a.out, i, s)
+	a.zeros[i] = int8(int(z) - 1<<(a.Bits-1))
+	a.ternary = a.ternary && z == 1 && most <= 2
+	return nil
+}
+
+// constant keeps a group whose weights are all v: its scale is tiny in what MLX writes, and its bias nearly v.
+func (a *affineGroups) constant(i int, v float64) error {
+	if most := math.MaxFloat32; math.Abs(v) > most || a.ScaleOf == safetensors.F16 && math.Abs(v) > 65504 {
+		return a.badScale(i, fmt.Sprintf("and bias give weights of %v, too large for %s", v, a.ScaleOf))
+	}
+	put(a.ScaleOf, a.out, i, float32(math.Abs(v)))
+	a.flat[i] = 1
+	if v < 0 {
+		a.flat[i] = -1
+	}
+	a.zero[i] = v == 0
+	return nil
+}
+
+func (a *affineGroups) notIntegers(i int, s, b float32) error {
+	return fmt.Errorf("%w: MLX: module %q: row %d, group %d: the bias %v is not an integer multiple of the scale %v, so that its weights are not integers times a scale; convert the checkpoint that it was made from",
+		pack.ErrUnsupported, a.Module, i/a.Groups(), i%a.Groups(), b, s)
+}
+
+// matrix makes codes signed: ±1 of one bit, −1, 0 and 1 of ternary weights, else minus half of the range. 1-bit and ternary weights
+// get positive scales, so that they are the same whichever program wrote them.
+func (a *affineGroups) matrix() *Matrix {
+	m := &Matrix{Alphabet: alphabet(a.Bits), Scales: a.out, Zeros: a.zeros}
+	step, first := 1, -(1 << (a.Bits - 1))
+	switch {
+	case a.Bits == 1:
+		m.Alphabet, step, first = pack.Int1, 2, -1
+	case a.ternary:
+		m.Alphabet, first = pack.Ternary, -1
+	}
+	turned := make([]bool, len(a.flat))
+	for i := range turned {
+		if s := value(a.ScaleOf, a.out, i); m.Alphabet.Name == pack.Int1.Name || a.ternary {
+			turned[i] = s < 0
+			put(a.ScaleOf, a.out, i, max(s, -s))
+			a.zeros[i] = 0
+		} else if a.flat[i] != 0 {
+			a.zeros[i] = 0
+		}
+	}
+	one := func(i, k int) int8 {
+		switch c := int8(step*a.code(i, k) + first); {
+		case a.zero[i] && a.Bits > 1:
+			return 0
+		case a.flat[i] != 0:
+			return a.flat[i]
+		case turned[i]:
+			return -c
+		default:
+			return c
+		}
+	}
+	m.columns = func(dst []int8, from, to int) {
+		for i := range dst[:(to-from)*a.Columns] {
+			n, k := from+i/a.Columns, i%a.Columns
+			dst[i] = one(n*a.Groups()+k/a.Group, k%a.Group)
+		}
+	}
+	return m
+}

@@ -1,0 +1,55 @@
+package quantized
+
+import (
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// elements are the codes of the 16 E2M1 nibbles: twice the element. Nibble 8, −0, is code 0.
+var elements = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
+
+const mxBlock = 32
+
+// mxLayer is a matrix of E2M1 elements, low nibble first, with an E8M0 scale for every 32 columns. Its elements are bytes, or words
+// of eight elements.
+func mxLayer(p *parts, weightSuffix, scaleSuffix string, t safetensors.DType) (*Layer, error) {
+	w := p.need(weightSuffix, 2, t)
+	s := p.need(scaleSuffix, 2, safetensors.U8)
+	rows, columns := w.Shape[0], w.Shape[1]*int(t.Size())*2
+	p.shape(s, rows, columns/mxBlock)
+	if columns%mxBlock != 0 {
+		p.fail(pack.ErrUnsupported, "%d columns, not a multiple of the %d that share a scale", columns, mxBlock)
+	}
+	l := Layer{Rows: rows, Columns: columns, Bits: 4, Group: mxBlock, ScaleOf: safetensors.U8}
+	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openMX(l, read, weightSuffix, scaleSuffix) })
+}
+
+func openMX(l *Layer, read Read, weightSuffix, scaleSuffix string) (*Matrix, error) {
+	t, err := l.read(read, weightSuffix, scaleSuffix)
+	if err != nil {
+		return nil, err
+	}
+	raw, m := t[0], &Matrix{Alphabet: pack.E2M1, Scales: t[1]}
+	m.columns = func(dst []int8, from, to int) {
+		for i, b := range raw[from*l.Columns/2 : to*l.Columns/2] {
+			dst[2*i], dst[2*i+1] = elements[b&15], elements[b>>4]
+		}
+	}
+	return m, nil
+}
+
+// expertBlocks are the matrices of all experts of gpt-oss: blocks of 16 bytes, [experts, rows, columns/32, 16].
+func expertBlocks(module string, look Lookup) (*Layer, error) {
+	p := &parts{module: module, look: look}
+	if !p.has("_blocks") {
+		return nil, nil
+	}
+	w := p.need("_blocks", 4, safetensors.U8)
+	s := p.need("_scales", 3, safetensors.U8)
+	p.shape(w, s.Shape[0], s.Shape[1], s.Shape[2], mxBlock/2)
+	if s.Shape[0]*s.Shape[1] > pack.MaxDim {
+		p.fail(pack.ErrLimit, "%d experts of %d rows", s.Shape[0], s.Shape[1])
+	}
+	l := Layer{Experts: s.Shape[0], Rows: s.Shape[1], Columns: s.Shape[2] * mxBlock, Bits: 4, Group: mxBlock, ScaleOf: safetensors.U8}
+	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openMX(l, read, "_blocks", "_scales") })
+}

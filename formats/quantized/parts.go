@@ -1,0 +1,96 @@
+package quantized
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// parts collects the tensors of a module and keeps the first error.
+type parts struct {
+	module string
+	look   Lookup
+	layer  Layer
+	err    error
+}
+
+func (p *parts) fail(class error, format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf("%w: module %q: %s", class, p.module, fmt.Sprintf(format, args...))
+	}
+}
+
+// has tells whether the module has a tensor of that suffix.
+func (p *parts) has(suffix string) bool {
+	_, ok := p.look(p.module + suffix)
+	return ok
+}
+
+// need takes a tensor of one of the types and of so many dimensions, none of them zero.
+func (p *parts) need(suffix string, dims int, types ...safetensors.DType) Tensor {
+	t, ok := p.look(p.module + suffix)
+	switch {
+	case !ok:
+		p.fail(pack.ErrCorrupt, "tensor %q is missing", p.module+suffix)
+	case !slices.Contains(types, t.DType):
+		p.fail(pack.ErrUnsupported, "tensor %q has type %s; supported are %v", t.Name, t.DType, types)
+	case len(t.Shape) != dims || slices.Contains(t.Shape, 0):
+		p.fail(pack.ErrCorrupt, "tensor %q has shape %v; it should have %d dimensions, none of them 0", t.Name, t.Shape, dims)
+	case slices.Max(append([]int{1}, t.Shape...)) > pack.MaxDim:
+		p.fail(pack.ErrLimit, "tensor %q has shape %v; at most %d are supported", t.Name, t.Shape, pack.MaxDim)
+	default:
+		p.layer.Tensors = append(p.layer.Tensors, t.Name)
+		p.layer.original = append(p.layer.original, t)
+		return t
+	}
+	return Tensor{Name: p.module + suffix, Shape: make([]int, dims)}
+}
+
+// shape requires a shape.
+func (p *parts) shape(t Tensor, want ...int) {
+	if !slices.Equal(t.Shape, want) {
+		p.fail(pack.ErrCorrupt, "tensor %q has shape %v; the other tensors of the module ask for %v", t.Name, t.Shape, want)
+	}
+}
+
+// ignore names tensors that say nothing about the weights, if they exist.
+func (p *parts) ignore(suffixes ...string) {
+	for _, s := range suffixes {
+		if p.has(s) {
+			p.layer.Ignored = append(p.layer.Ignored, p.module+s)
+		}
+	}
+}
+
+// finish returns the layer. columns and rows count only where no error was met.
+func (p *parts) finish(l Layer, open func(l *Layer, read Read) (*Matrix, error)) (*Layer, error) {
+	l.Module, l.open = p.module, open
+	l.Tensors, l.Ignored, l.original = p.layer.Tensors, p.layer.Ignored, p.layer.original
+	if p.err == nil && (l.Rows > pack.MaxDim || l.Columns > pack.MaxDim) {
+		p.fail(pack.ErrLimit, "%d rows of %d columns; at most %d are supported", l.Rows, l.Columns, pack.MaxDim)
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	return &l, nil
+}
+
+// group is the number of columns that share a scale: the declared one if the number of groups agrees, else what the tensors
+// say. declared ≤ 0 means that a row is one group.
+func (p *parts) group(columns, groups, declared int) int {
+	if declared <= 0 || declared > columns {
+		declared = columns
+	}
+	switch {
+	case p.err != nil || columns == 0 || groups == 0:
+		return 1
+	case (columns+declared-1)/declared == groups:
+		return declared
+	case columns%groups == 0:
+		return columns / groups
+	}
+	p.fail(pack.ErrCorrupt, "%d groups of scales for %d columns, although config.json says that groups have %d", groups, columns, declared)
+	return 1
+}

@@ -1,0 +1,121 @@
+// Package quantized reads the packed integer weights of published checkpoints: GPTQ, AutoRound, AWQ, compressed-tensors, MLX,
+// MXFP4 and bitsandbytes. It says which modules are quantized and returns their codes, zero points, scales and column order as
+// the files hold them: nothing is dequantized, nothing is rounded. Formats whose weights are not integers times a scale are
+// refused by name.
+//
+// Parse reads what config.json declares, Scheme.Layer judges the headers of a module's tensors, Layer.Open reads their values.
+package quantized
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Tensor is what the header of a weight file says about a tensor.
+type Tensor struct {
+	Name  string
+	DType safetensors.DType
+	Shape []int
+}
+
+// Lookup finds a tensor by name.
+type Lookup func(name string) (Tensor, bool)
+
+// Read returns all bytes of a tensor.
+type Read func(name string) ([]byte, error)
+
+// Layer is the quantized matrix of one module, as far as the headers of its tensors tell. A weight in row m and column k of the
+// module's matrix is (code − zero)·scale, with the zero and scale of row m and the group of column k.
+type Layer struct {
+	Module   string // "model.layers.0.mlp.down_proj"
+	Experts  int    // matrices of Rows rows each; 0 = one matrix
+	Rows     int
+	Columns  int
+	Bits     int               // per stored code
+	Group    int               // columns that share a scale; Columns if a row has one
+	ScaleOf  safetensors.DType // F32, F16, BF16; U8: E8M0, the value is 2^(byte−127), half of it for alphabet e2m1
+	Signed   bool              // scales may be negative
+	Tensors  []string          // that hold codes, zeros, scales and order
+	Ignored  []string          // that say nothing about the weights
+	Note     string            // what the format says beyond the weights, "" = nothing
+	open     func(l *Layer, read Read) (*Matrix, error)
+	original []Tensor                                         // of Tensors
+	zeros    func(w words, i, bits, first, stride int) uint32 // compressed-tensors: how zero points are stored; nil = as bytes
+}
+
+// Matrix is an open Layer. Its methods may be used concurrently.
+type Matrix struct {
+	Layer    *Layer
+	Alphabet pack.Alphabet
+	Scales   []byte  // [rows of all experts][groups] of Layer.ScaleOf
+	Zeros    []int8  // of the same shape; nil = all zero
+	Order    []int32 // column j is column Order[j] of the module's matrix; nil = the order of the module
+	columns  func(dst []int8, from, to int)
+}
+
+// Codes writes the codes of rows from to to, Layer.Columns each, into dst.
+func (m *Matrix) Codes(dst []int8, from, to int) { m.columns(dst, from, to) }
+
+// Groups is the number of scales per row.
+func (l *Layer) Groups() int { return (l.Columns + l.Group - 1) / l.Group }
+
+// AllRows is the number of rows of all experts.
+func (l *Layer) AllRows() int { return max(l.Experts, 1) * l.Rows }
+
+// Open reads the tensors of the layer and checks all values that are not codes.
+func (l *Layer) Open(read Read) (*Matrix, error) {
+	m, err := l.open(l, read)
+	if err != nil {
+		return nil, err
+	}
+	m.Layer = l
+	if err := m.checkScales(); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(m.Zeros, func(z int8) bool { return z != 0 }) {
+		m.Zeros = nil
+	}
+	return m, nil
+}
+
+// read returns the bytes of tensors of the module, nil for those that it does not have.
+func (l *Layer) read(read Read, suffixes ...string) ([][]byte, error) {
+	out := make([][]byte, len(suffixes))
+	for i, suffix := range suffixes {
+		at := slices.IndexFunc(l.original, func(t Tensor) bool { return t.Name == l.Module+suffix })
+		if at < 0 {
+			continue
+		}
+		b, err := read(l.Module + suffix)
+		if err != nil {
+			return nil, err
+		}
+		if want := l.original[at].bytes(); int64(len(b)) != want {
+			return nil, fmt.Errorf("%w: tensor %q has %d bytes, not %d", pack.ErrCorrupt, l.Module+suffix, len(b), want)
+		}
+		out[i] = b
+	}
+	return out, nil
+}
+
+func (t Tensor) bytes() int64 {
+	n := t.DType.Size()
+	for _, d := range t.Shape {
+		n *= int64(d)
+	}
+	return n
+}
+
+// alphabet is the narrowest one that holds all signed codes of that many bits.
+func alphabet(bits int) pack.Alphabet {
+	switch {
+	case bits <= 2:
+		return pack.Int2
+	case bits <= 4:
+		return pack.Int4
+	}
+	return pack.Int8
+}

@@ -1,0 +1,342 @@
+package quantized_test
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/formats/quantized"
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// refusals are the samples that are refused, with a word of the reason.
+var refusals = map[string]string{
+	"gptq-b3-planar":       `"gptq_p"`,
+	"awq-gemv-g128":        `"gemv"`,
+	"bnb-nf4":              `"nf4"`,
+	"bnb-nf4-double":       `"nf4"`,
+	"ct-float-fp8-block":   `"float-quantized"`,
+	"ct-nvfp4-w4a16":       `"nvfp4-pack-quantized"`,
+	"mlx-nvfp4":            `"nvfp4"`,
+	"mlx-b1-g128":          "MLX",
+	"mlx-b2-g128":          "MLX",
+	"mlx-b3-g64":           "MLX",
+	"mlx-b4-g64":           "MLX",
+	"mlx-mixed_2_6":        "MLX",
+	"mlx-skip":             "MLX",
+	"autoround-mlx-b4-g64": "MLX",
+}
+
+// others are not of these formats: floats, or the codes of BitNet.
+func other(name string) bool {
+	return strings.HasPrefix(name, "bonsai-") || strings.HasPrefix(name, "bitnet-")
+}
+
+// TestSamples: of each checkpoint that an original packer wrote, all codes, zero points and scales are right, or it is refused by
+// name. They are right if they give, rounded as the packer's own program rounds, the very bytes that this dequantizes to.
+func TestSamples(t *testing.T) {
+	root := shared.Path(t, "data/packed")
+	dirs, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal := 0
+	for _, e := range dirs {
+		t.Run(e.Name(), func(t *testing.T) {
+			s, err := openSample(t, filepath.Join(root, e.Name()))
+			switch why := refusals[e.Name()]; {
+			case why != "":
+				if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), why) {
+					t.Errorf("%v, want a refusal that says %s", err, why)
+				}
+			case err != nil:
+				t.Error(err)
+			case other(e.Name()):
+				if s != nil {
+					t.Error("is not left to others")
+				}
+			default:
+				equal += s.compare(t)
+			}
+		})
+	}
+	if equal < 678 {
+		t.Errorf("only %d matrices compared", equal)
+	}
+}
+
+// TestSameCodes: checkpoints without a dequantization of their own hold what others do that were made by the same settings.
+func TestSameCodes(t *testing.T) {
+	for _, pair := range [][2]string{
+		{"autoround-auto_gptq-b4-sym-g128", "autoround-auto_round-b4-sym-g128"},
+		{"autoround-auto_awq-b4-asym-g128", "autoround-auto_round-b4-asym-g128"},
+		{"autoround-auto_awq-b4-asym-g128", "autoround-auto_round_auto_awq-b4-asym-g128"},
+	} {
+		a, err := openSample(t, shared.Path(t, "data/packed/"+pair[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := openSample(t, shared.Path(t, "data/packed/"+pair[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for module, m := range a.matrices {
+			n := b.matrices[module]
+			if !slices.Equal(codes(m), codes(n)) || !slices.Equal(m.Scales, n.Scales) || !slices.Equal(m.Zeros, n.Zeros) {
+				t.Errorf("%s of %v differs", module, pair)
+			}
+		}
+	}
+}
+
+type sample struct {
+	matrices map[string]*quantized.Matrix
+	tensors  map[string][]byte // SCB of bitsandbytes, and the elements of MXFP4
+	meta     struct {
+		Digest map[string]string `json:"dequant_sha256_f32"`
+		Tool   string
+	}
+	name string
+}
+
+func openSample(t *testing.T, dir string) (*sample, error) {
+	t.Helper()
+	s := &sample{matrices: map[string]*quantized.Matrix{}, tensors: map[string][]byte{}, name: filepath.Base(dir)}
+	data, err := os.ReadFile(filepath.Join(dir, "ref", "meta.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &s.meta); err != nil {
+		t.Fatal(err)
+	}
+	c, err := checkpoint.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	scheme, err := quantized.Parse(c.Config(), nil)
+	if scheme == nil {
+		return nil, err
+	}
+	read := func(name string) ([]byte, error) {
+		x, _ := c.Lookup(name)
+		b := make([]byte, x.Size)
+		return b, c.ReadAt(x, b, 0)
+	}
+	for module := range modules(c) {
+		l, err := scheme.Layer(module, lookup(c))
+		if err != nil {
+			return nil, err
+		}
+		if l == nil {
+			continue
+		}
+		if s.matrices[module], err = l.Open(read); err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(l.Tensors, func(name string) bool { return strings.HasSuffix(name, ".SCB") })
+		if s.matrices[module].Alphabet.Name == pack.E2M1.Name {
+			i = 0
+		}
+		if i < 0 {
+			continue
+		}
+		if s.tensors[module], err = read(l.Tensors[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, nil
+}
+
+func lookup(c *checkpoint.Checkpoint) quantized.Lookup {
+	return func(name string) (quantized.Tensor, bool) {
+		x, ok := c.Lookup(name)
+		return quantized.Tensor{Name: x.Name, DType: x.DType, Shape: x.Shape}, ok
+	}
+}
+
+// modules of all tensors: their names up to the last point, or to the last underscore.
+func modules(c *checkpoint.Checkpoint) map[string]bool {
+	out := map[string]bool{}
+	for _, x := range c.Tensors() {
+		if i := strings.LastIndex(x.Name, "."); i >= 0 {
+			out[x.Name[:i]] = true
+		}
+		if i := strings.LastIndex(x.Name, "_"); i >= 0 {
+			out[x.Name[:i]] = true
+		}
+	}
+	return out
+}
+
+func codes(m *quantized.Matrix) []int8 {
+	l := m.Layer
+	out := make([]int8, l.AllRows()*l.Columns)
+	const block = 48 // rows are read in pieces
+	for from := 0; from < l.AllRows(); from += block {
+		to := min(from+block, l.AllRows())
+		m.Codes(out[from*l.Columns:to*l.Columns], from, to)
+	}
+	return out
+}
+
+// compare holds every matrix against the digest of the original dequantization.
+func (s *sample) compare(t *testing.T) (equal int) {
+	t.Helper()
+	if len(s.matrices) == 0 {
+		t.Error("no module is quantized")
+	}
+	for module, want := range s.meta.Digest {
+		m := s.matrices[module]
+		if m == nil {
+			t.Errorf("%s is not found", module)
+			continue
+		}
+		w := s.dequantize(module, m)
+		if m.Layer.Experts > 0 {
+			w = turned(m.Layer, w)
+		}
+		if digest(w, false) != want && digest(w, true) != want {
+			t.Errorf("%s differs from the original dequantization", module)
+			continue
+		}
+		equal++
+	}
+	for module, m := range s.matrices {
+		held := map[int8]bool{}
+		for _, v := range m.Alphabet.Values {
+			held[v] = true
+		}
+		for c := range maps.Keys(set(codes(m))) {
+			if !held[c] && c != -128 {
+				t.Errorf("%s: code %d is not in alphabet %s", module, c, m.Alphabet.Name)
+			}
+		}
+	}
+	return equal
+}
+
+func set(codes []int8) map[int8]bool {
+	out := map[int8]bool{}
+	for _, c := range codes {
+		out[c] = true
+	}
+	return out
+}
+
+// digest of float32 values, little-endian; of −0 as +0 for programs that multiply by an identity matrix to dequantize.
+func digest(w []float32, positive bool) string {
+	h := sha256.New()
+	var b [4]byte
+	for _, v := range w {
+		if positive && v == 0 {
+			v = 0
+		}
+		binary.LittleEndian.PutUint32(b[:], math.Float32bits(v))
+		h.Write(b[:])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// turned exchanges rows and columns of every expert, as transformers keeps them.
+func turned(l *quantized.Layer, w []float32) []float32 {
+	out := make([]float32, len(w))
+	for i := range w {
+		e, r, c := i/(l.Rows*l.Columns), i/l.Columns%l.Rows, i%l.Columns
+		out[(e*l.Columns+c)*l.Rows+r] = w[i]
+	}
+	return out
+}
+
+// dequantize rounds as the original program does: once, to the type that it computes in. Three have quirks: GPTQModel on a CPU
+// rounds scales to that type first, bitsandbytes multiplies twice, and MLX rounds scale·code before it adds the bias.
+func (s *sample) dequantize(module string, m *quantized.Matrix) []float32 {
+	l := m.Layer
+	q := codes(m)
+	out := make([]float32, len(q))
+	for i := range q {
+		row, j := i/l.Columns, i%l.Columns
+		k, g := j, row*l.Groups()+j/l.Group
+		if m.Order != nil {
+			k = int(m.Order[j])
+		}
+		v := float32(q[i])
+		if m.Zeros != nil {
+			v = float32(int(q[i]) - int(m.Zeros[g]))
+		}
+		scale := scaleOf(m, g)
+		switch {
+		case m.Alphabet.Name == pack.Int8.Name && s.tensors[module] != nil:
+			scb := math.Float32frombits(binary.LittleEndian.Uint32(s.tensors[module][4*row:]))
+			v = float32(v*scb) * float32(1.0/127)
+		case strings.HasPrefix(s.meta.Tool, "mlx") && m.Alphabet.Name == pack.Int2.Name && !flat(q[i/l.Group*l.Group:][:l.Group]):
+			v = s.round(m, s.round(m, scale*float32(q[i]+2))-scale*(float32(q[i]+2)-v))
+		case s.meta.Tool == "gptqmodel":
+			v = s.round(m, v*s.round(m, scale))
+		default:
+			v = s.round(m, v*scale)
+		}
+		if nibbles := s.tensors[module]; v == 0 && m.Alphabet.Name == pack.E2M1.Name && nibbles[i/2]>>(4*(i%2))&15 == 8 {
+			v = float32(math.Copysign(0, -1)) // code 0 stands for both zeros
+		}
+		out[row*l.Columns+k] = v
+	}
+	return out
+}
+
+func scaleOf(m *quantized.Matrix, i int) float32 {
+	if m.Layer.ScaleOf == safetensors.U8 {
+		return float32(math.Ldexp(1, int(m.Scales[i])-128))
+	}
+	return valueOf(m.Layer.ScaleOf, m.Scales, i)
+}
+
+func valueOf(t safetensors.DType, b []byte, i int) float32 {
+	switch t {
+	case safetensors.F32:
+		return math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	case safetensors.BF16:
+		return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16)
+	}
+	h := binary.LittleEndian.Uint16(b[2*i:])
+	v := math.Ldexp(float64(h&0x3ff|0x400), int(h>>10&31)-25)
+	if h>>10&31 == 0 {
+		v = math.Ldexp(float64(h&0x3ff), -24)
+	}
+	if h>>15 != 0 {
+		v = -v
+	}
+	return float32(v)
+}
+
+func flat(codes []int8) bool { return len(set(codes)) == 1 }
+
+// round rounds a product to the type of the scales, or to the one that the original says it computes in.
+func (s *sample) round(m *quantized.Matrix, v float32) float32 {
+	kind := m.Layer.ScaleOf
+	if s.meta.Tool == "gptqmodel" || kind == safetensors.U8 {
+		kind = safetensors.BF16
+	}
+	switch kind {
+	case safetensors.BF16:
+		b := math.Float32bits(v)
+		return math.Float32frombits((b + 0x7fff + b>>16&1) &^ 0xffff)
+	case safetensors.F16:
+		_, e := math.Frexp(float64(v))
+		unit := math.Ldexp(1, max(e-11, -24))
+		return float32(math.RoundToEven(float64(v)/unit) * unit)
+	}
+	return v
+}

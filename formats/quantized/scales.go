@@ -1,0 +1,104 @@
+package quantized
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// floatTypes are those that float scales may have.
+var floatTypes = []safetensors.DType{safetensors.F16, safetensors.BF16, safetensors.F32}
+
+// value widens element i of a tensor of floats exactly.
+func value(t safetensors.DType, b []byte, i int) float32 {
+	switch t {
+	case safetensors.F32:
+		return math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	case safetensors.BF16:
+		return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16)
+	}
+	h := binary.LittleEndian.Uint16(b[2*i:])
+	sign, magnitude := uint32(h&0x8000)<<16, uint32(h&0x7fff)
+	switch {
+	case magnitude >= 0x7c00: // infinity, NaN
+		return math.Float32frombits(sign | 0x7f800000 | magnitude<<13)
+	case magnitude >= 0x0400: // normal: the exponent's bias grows from 15 to 127
+		return math.Float32frombits(sign | (magnitude<<13 + 112<<23))
+	}
+	return math.Float32frombits(sign | math.Float32bits(float32(magnitude)*0x1p-24))
+}
+
+// put stores a value of a type that holds it.
+func put(t safetensors.DType, b []byte, i int, v float32) {
+	bits := math.Float32bits(v)
+	switch t {
+	case safetensors.F32:
+		binary.LittleEndian.PutUint32(b[4*i:], bits)
+	case safetensors.BF16:
+		binary.LittleEndian.PutUint16(b[2*i:], uint16(bits>>16))
+	case safetensors.F16:
+		h := uint16(bits >> 16 & 0x8000)
+		if magnitude := bits &^ (1 << 31); magnitude >= 113<<23 {
+			h |= uint16((magnitude - 112<<23) >> 13)
+		} else {
+			h |= uint16(math.Abs(float64(v)) * 0x1p24) // subnormal
+		}
+		binary.LittleEndian.PutUint16(b[2*i:], h)
+	}
+}
+
+// round rounds to the nearest value of a type, ties to even, for magnitudes that the type holds.
+func round(t safetensors.DType, x float64) float64 {
+	digits, least := 24, -149
+	switch t {
+	case safetensors.BF16:
+		digits, least = 8, -133
+	case safetensors.F16:
+		digits, least = 11, -24
+	}
+	_, e := math.Frexp(x)
+	unit := math.Ldexp(1, max(e-digits, least))
+	return math.RoundToEven(x/unit) * unit
+}
+
+// checkScales refuses scales that are not finite, or negative where the format has none.
+func (m *Matrix) checkScales() error {
+	l := m.Layer
+	groups := l.Groups()
+	for i := range l.AllRows() * groups {
+		if l.ScaleOf == safetensors.U8 {
+			if m.Scales[i] == 255 {
+				return l.badScale(i, "is NaN (255)")
+			}
+			continue
+		}
+		switch v := value(l.ScaleOf, m.Scales, i); {
+		case math.IsNaN(float64(v)) || math.IsInf(float64(v), 0):
+			return l.badScale(i, fmt.Sprintf("is %v", v))
+		case math.Signbit(float64(v)) && !l.Signed:
+			return l.badScale(i, fmt.Sprintf("is %v; this format has no negative scales", v))
+		}
+	}
+	return nil
+}
+
+func (l *Layer) badScale(i int, what string) error {
+	return fmt.Errorf("%w: module %q: row %d: scale of group %d %s; the checkpoint is damaged: download it again", pack.ErrCorrupt, l.Module, i/l.Groups(), i%l.Groups(), what)
+}
+
+// transposed turns [groups][rows] elements of so many bytes into [rows][groups].
+func transposed(b []byte, groups, rows, size int) []byte {
+	if groups == 1 {
+		return b
+	}
+	out := make([]byte, len(b))
+	for g := range groups {
+		for m := range rows {
+			copy(out[(m*groups+g)*size:][:size], b[(g*rows+m)*size:])
+		}
+	}
+	return out
+}
