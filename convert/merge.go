@@ -37,7 +37,7 @@ func mergeOn(ctx context.Context, fs atomicfile.FS, parts []string, target strin
 	}
 	defer m.close()
 	c := m.files[0].Contents()
-	if m.out, err = packed.Create(fs, target, c); err != nil {
+	if m.out, err = create(fs, target, c); err != nil {
 		return nil, err
 	}
 	defer m.out.Abort()

@@ -48,7 +48,7 @@ func Repack(ctx context.Context, source, target string, o RepackOptions, progres
 	if err != nil {
 		return nil, filerr.Named(source, err)
 	}
-	if r.out, err = packed.Create(cmp.Or(o.fs, atomicfile.OS), target, *contents); err != nil {
+	if r.out, err = create(cmp.Or(o.fs, atomicfile.OS), target, *contents); err != nil {
 		return nil, err
 	}
 	defer r.out.Abort()

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/shared"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -156,7 +155,7 @@ func TestRepackScales(t *testing.T) {
 	}
 	defer f.Close()
 	m := f.Manifest()
-	w, err := packed.Create(atomicfile.OS, forged, packed.Contents{Manifest: *m})
+	w, err := packed.Create(forged, packed.Contents{Manifest: *m})
 	if err != nil {
 		t.Fatal(err)
 	}

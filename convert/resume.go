@@ -4,12 +4,17 @@ import (
 	"context"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/parallel"
 )
 
 // resume opens the unfinished file of a target and its journal. A new file, or one of another plan, starts empty.
 func (p *Plan) resume(target string, contents packed.Contents) (*packed.Writer, *journal, error) {
-	w, err := packed.Resume(p.fs, target, contents)
+	file, err := atomicfile.Resume(p.fs, target)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := packed.NewWriter(file, contents)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -106,7 +106,7 @@ func (p *Plan) newRun(target string, progress Progress) (*run, error) {
 	if p.o.Resume {
 		r.w, r.journal, err = p.resume(target, contents)
 	} else {
-		r.w, err = packed.Create(p.fs, target, contents)
+		r.w, err = create(p.fs, target, contents)
 	}
 	return r, err
 }

@@ -51,10 +51,9 @@ func copied[T any](list []T) []T { return append([]T{}, list...) }
 // Size is the number of bytes of the file that Create will write. An error says which rule of the format the contents
 // would break.
 func (c *Contents) Size() (int64, error) {
-	m, f, err := c.plan()
+	w, err := newWriter(c)
 	if err != nil {
 		return 0, err
 	}
-	header, err := f.header(m)
-	return int64(len(header)) + f.dataSize(), err
+	return w.Size(), nil
 }

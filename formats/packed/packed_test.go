@@ -15,7 +15,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -83,7 +82,7 @@ func sample(t testing.TB) (Contents, map[string][]byte, map[string]*pack.Matrix)
 // writeSample writes the tensors at the same time, each in pieces.
 func writeSample(t testing.TB, path string, c Contents, data map[string][]byte, codes map[string]*pack.Matrix) *Manifest {
 	t.Helper()
-	w, err := Create(atomicfile.OS, path, c)
+	w, err := Create(path, c)
 	if err != nil {
 		t.Fatal(err)
 	}

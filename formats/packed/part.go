@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
@@ -143,37 +141,23 @@ func (i *PartInfo) canonical() ([]byte, error) { return canonical(i) }
 // PartFile is a part file that is open for reading.
 type PartFile struct {
 	PartInfo
-	file  *os.File
-	frame *frame
-	start int64
-	size  int64
+	sections
 }
-
-// Size is the size of the file in bytes.
-func (p *PartFile) Size() int64 { return p.size }
 
 // OpenPart opens a part file and checks its frame. Digests of data are for the reader of the data to check.
 func OpenPart(path string) (*PartFile, error) {
-	file, err := openRegular(path)
+	s, header, err := openSections(path)
 	if err != nil {
-		return nil, err
+		return nil, filerr.Named(path, err)
 	}
-	p := &PartFile{file: file}
-	if err := p.load(); err != nil {
-		return nil, errors.Join(filerr.Named(path, err), file.Close())
+	p := &PartFile{sections: s}
+	if err := p.load(header); err != nil {
+		return nil, errors.Join(filerr.Named(path, err), p.Close())
 	}
 	return p, nil
 }
 
-func (p *PartFile) load() error {
-	info, err := p.file.Stat()
-	if err != nil {
-		return err
-	}
-	h, err := safetensors.Parse(p.file, info.Size())
-	if err != nil {
-		return err
-	}
+func (p *PartFile) load(h *safetensors.Header) error {
 	if len(h.Metadata) != 3 || h.Metadata[0] != (safetensors.KV{Key: "format", Value: PartFormat}) || h.Metadata[1].Key != PartKey {
 		return fmt.Errorf("%w: not a part of a conversion", pack.ErrUnsupported)
 	}
@@ -181,7 +165,6 @@ func (p *PartFile) load() error {
 	if err := decodeStrictly(text, &p.PartInfo); err != nil {
 		return err
 	}
-	p.start, p.size = h.DataStart, info.Size()
 	p.frame = &frame{tensors: h.Tensors, index: map[string]int{}}
 	for i, t := range h.Tensors {
 		p.frame.index[t.Name] = i
@@ -202,11 +185,11 @@ func (p *PartFile) checkHeader(text []byte) error {
 	if err != nil {
 		return err
 	}
-	got := make([]byte, p.start)
-	if _, err := p.file.ReadAt(got, 0); err != nil {
+	same, err := p.begins(want)
+	if err != nil {
 		return err
 	}
-	if !bytes.Equal(got, want) || !bytes.Equal(text, again) {
+	if !same || !bytes.Equal(text, again) {
 		return fmt.Errorf("%w: the header of the part does not match its digest, or is not in canonical form", pack.ErrCorrupt)
 	}
 	return nil
@@ -247,15 +230,6 @@ func (p *PartFile) check() error {
 		}
 	}
 	return nil
-}
-
-// Section reads the bytes of a stored tensor.
-func (p *PartFile) Section(name string) (*io.SectionReader, error) {
-	t, err := p.frame.lookup(name)
-	if err != nil {
-		return nil, err
-	}
-	return io.NewSectionReader(p.file, p.start+t.Begin, t.Size()), nil
 }
 
 // Contents is the whole that the part belongs to.

@@ -1,17 +1,14 @@
 package packed
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
-	"github.com/lowpack/lowpack/internal/filekind"
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/mmap"
 	"github.com/lowpack/lowpack/pack"
@@ -26,10 +23,8 @@ var ErrNotPacked = errors.New("not a packed file")
 // faults at the next access to the missing part: a goroutine that reads data does so within mmap.Guard, which makes that an
 // error. With Section such a file is an ordinary error (verification at level digest reads so).
 type File struct {
-	file     *os.File
+	sections
 	manifest *Manifest
-	frame    *frame
-	start    int64  // of the data
 	mapped   []byte // the whole file
 }
 
@@ -44,44 +39,20 @@ func Open(path string) (*File, error) {
 }
 
 func open(path string) (*File, error) {
-	file, err := openRegular(path)
+	s, header, err := openSections(path)
 	if err != nil {
 		return nil, err
 	}
-	f := &File{file: file}
-	if err := f.load(); err != nil {
+	f := &File{sections: s}
+	if err := f.load(header); err != nil {
 		f.Close()
 		return nil, err
 	}
 	return f, nil
 }
 
-// openRegular opens a file unless it is a directory, a pipe or a device.
-func openRegular(path string) (*os.File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, filekind.Missing(path, err)
-	}
-	if info.IsDir() {
-		return nil, fmt.Errorf("%w: %s is a directory; a packed file is one file, which lowpack convert makes from a checkpoint", pack.ErrUnsupported, path)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is not a regular file (%s)", pack.ErrUnsupported, path, info.Mode().Type())
-	}
-	return os.Open(path)
-}
-
-// load fills f from its open file.
-func (f *File) load() error {
-	info, err := f.file.Stat()
-	if err != nil {
-		return err
-	}
-	header, err := safetensors.Parse(f.file, info.Size())
-	if err != nil {
-		return err
-	}
-	f.start = header.DataStart
+// load fills f from its header.
+func (f *File) load(header *safetensors.Header) (err error) {
 	if f.manifest, err = readManifest(header); err != nil {
 		return err
 	}
@@ -91,7 +62,7 @@ func (f *File) load() error {
 	if err := f.checkHeader(); err != nil {
 		return err
 	}
-	f.mapped, err = mmap.Map(f.file, f.file.Name(), info.Size())
+	f.mapped, err = mmap.Map(f.file, f.file.Name(), f.size)
 	return err
 }
 
@@ -137,14 +108,11 @@ func (f *File) checkHeader() error {
 	if int64(len(want)) != f.start {
 		return fmt.Errorf("%w: the data start at byte %d instead of %d (F1, F3)", pack.ErrCorrupt, f.start, len(want))
 	}
-	got := make([]byte, len(want))
-	if _, err := f.file.ReadAt(got, 0); err != nil {
-		return err
+	same, err := f.begins(want)
+	if err == nil && !same {
+		err = fmt.Errorf("%w: the header is not in canonical form (F3)", pack.ErrCorrupt)
 	}
-	if !bytes.Equal(got, want) {
-		return fmt.Errorf("%w: the header is not in canonical form (F3)", pack.ErrCorrupt)
-	}
-	return nil
+	return err
 }
 
 // Manifest of the file. It must not be changed.
@@ -172,20 +140,8 @@ func (f *File) Tensors() []Info {
 	return list
 }
 
-// Section reads the bytes of a stored tensor with ordinary reads, which cannot end in SIGBUS.
-func (f *File) Section(name string) (*io.SectionReader, error) {
-	t, err := f.frame.lookup(name)
-	if err != nil {
-		return nil, err
-	}
-	return io.NewSectionReader(f.file, f.start+t.Begin, t.Size()), nil
-}
-
-// Size of the file in bytes.
-func (f *File) Size() int64 { return f.start + f.frame.dataSize() }
-
 // Whole reads the file from its first byte to its last, with ordinary reads.
-func (f *File) Whole() *io.SectionReader { return io.NewSectionReader(f.file, 0, f.Size()) }
+func (f *File) Whole() *io.SectionReader { return io.NewSectionReader(f.file, 0, f.size) }
 
 // Close ends the memory map: slices of tensor data are invalid from here on.
 func (f *File) Close() error {

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/modelfile"
-	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -141,7 +140,7 @@ func TestContentsRefusals(t *testing.T) {
 		c, _, _ := sample(t)
 		change(&c)
 		dir := t.TempDir()
-		if w, err := Create(atomicfile.OS, filepath.Join(dir, "x"), c); err == nil {
+		if w, err := Create(filepath.Join(dir, "x"), c); err == nil {
 			w.Abort()
 			t.Errorf("%s: accepted", what)
 		}
@@ -155,7 +154,7 @@ func TestContentsRefusals(t *testing.T) {
 func TestIncomplete(t *testing.T) {
 	c, data, _ := sample(t)
 	path := filepath.Join(t.TempDir(), "x")
-	w, err := Create(atomicfile.OS, path, c)
+	w, err := Create(path, c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package packed
 
 import (
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/lowpack/lowpack/internal/atomicfile"
@@ -11,7 +12,7 @@ import (
 // Writer writes a packed file. Tensors are written through Streams, in any order and at the same time; then Commit puts
 // the header in front and the file at its target.
 type Writer struct {
-	file     *atomicfile.File
+	file     Output
 	manifest *Manifest
 	frame    *frame
 	part     *part // nil: the packed file itself
@@ -22,32 +23,44 @@ type Writer struct {
 	digests map[string]string // of the tensors that are complete
 }
 
-// Create starts the packed file (or the part of it) that Commit will put at target.
-func Create(fs atomicfile.FS, target string, c Contents) (*Writer, error) {
-	w, err := newWriter(&c)
-	if err != nil {
-		return nil, err
-	}
-	if err := atomicfile.CheckSpace(target, w.Size()); err != nil {
-		return nil, err
-	}
-	if w.file, err = atomicfile.Create(fs, target); err != nil {
-		return nil, err
-	}
-	return w, w.truncate()
+// Output is where a Writer writes: a file that appears at its target, complete, with Commit, and never with Abort.
+type Output interface {
+	io.ReaderAt
+	io.WriterAt
+	Truncate(size int64) error
+	Fd() uintptr // of a file that can be mapped into memory
+	Target() string
+	Commit() error
+	Abort() // after Commit it does nothing
 }
 
-// Resume is Create, but the file outlives an interruption, and continues where an earlier one stopped: tensors that are
-// complete in it come back with Restore.
-func Resume(fs atomicfile.FS, target string, c Contents) (*Writer, error) {
-	w, err := newWriter(&c)
+// Create starts the packed file (or the part of it) that Commit will put at target. A volume that is too small for it is
+// an error at once.
+func Create(target string, c Contents) (*Writer, error) {
+	size, err := c.Size()
 	if err != nil {
 		return nil, err
 	}
-	if w.file, err = atomicfile.Resume(fs, target); err != nil {
+	file, err := atomicfile.CreateSized(atomicfile.OS, target, size)
+	if err != nil {
 		return nil, err
 	}
-	return w, w.truncate()
+	return NewWriter(file, c)
+}
+
+// NewWriter starts a packed file, or a part of one, in an output, which belongs to the Writer from here on: after an error
+// it is aborted. What the output already holds is kept: Restore takes over the tensors that are complete in it.
+func NewWriter(out Output, c Contents) (*Writer, error) {
+	w, err := newWriter(&c)
+	if err == nil {
+		w.file = out
+		err = w.truncate()
+	}
+	if err != nil {
+		out.Abort()
+		return nil, err
+	}
+	return w, nil
 }
 
 func newWriter(c *Contents) (*Writer, error) {
@@ -69,7 +82,6 @@ func newWriter(c *Contents) (*Writer, error) {
 // truncate gives the file its final size.
 func (w *Writer) truncate() error {
 	if err := w.file.Truncate(w.Size()); err != nil {
-		w.Abort()
 		return fmt.Errorf("write %s: %w", w.file.Target(), err)
 	}
 	return nil

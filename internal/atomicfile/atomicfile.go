@@ -52,6 +52,14 @@ func Create(fs FS, target string) (*File, error) {
 	return f, nil
 }
 
+// CreateSized is Create for a file of size bytes: a volume that has not as much left is an error.
+func CreateSized(fs FS, target string, size int64) (*File, error) {
+	if err := CheckSpace(target, size); err != nil {
+		return nil, err
+	}
+	return Create(fs, target)
+}
+
 func (f *File) open() (err error) {
 	f.Handle, err = f.fs.CreateUnnamed(f.dir)
 	if errors.Is(err, errors.ErrUnsupported) {

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -80,7 +79,7 @@ func (m *Model) Write(t testing.TB, path string) {
 	for _, p := range m.Plain {
 		c.Manifest.Plain = append(c.Manifest.Plain, packed.Plain{Name: p.Name, DType: p.DType, Shape: p.Shape})
 	}
-	w, err := packed.Create(atomicfile.OS, path, c)
+	w, err := packed.Create(path, c)
 	if err != nil {
 		t.Fatal(err)
 	}

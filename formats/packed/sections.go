@@ -1,0 +1,74 @@
+package packed
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/filekind"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// sections are the stored tensors of an open file, packed file or part.
+type sections struct {
+	file  *os.File
+	frame *frame
+	start int64 // of the data
+	size  int64 // of the file
+}
+
+// openSections opens a file and reads its header. The frame is for the caller to find.
+func openSections(path string) (s sections, h *safetensors.Header, err error) {
+	if s.file, err = openRegular(path); err != nil {
+		return s, nil, err
+	}
+	info, err := s.file.Stat()
+	if err == nil {
+		s.size = info.Size()
+		h, err = safetensors.Parse(s.file, s.size)
+	}
+	if err != nil {
+		return s, nil, errors.Join(err, s.file.Close())
+	}
+	s.start = h.DataStart
+	return s, h, nil
+}
+
+// openRegular opens a file unless it is a directory, a pipe or a device.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, filekind.Missing(path, err)
+	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%w: %s is a directory; a packed file is one file, which lowpack convert makes from a checkpoint", pack.ErrUnsupported, path)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is not a regular file (%s)", pack.ErrUnsupported, path, info.Mode().Type())
+	}
+	return os.Open(path)
+}
+
+// begins compares the bytes up to the data with the header that is generated from what was read of them.
+func (s *sections) begins(header []byte) (bool, error) {
+	got := make([]byte, s.start)
+	if _, err := s.file.ReadAt(got, 0); err != nil {
+		return false, err
+	}
+	return bytes.Equal(got, header), nil
+}
+
+// Section reads the bytes of a stored tensor with ordinary reads, which cannot end in SIGBUS.
+func (s *sections) Section(name string) (*io.SectionReader, error) {
+	t, err := s.frame.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	return io.NewSectionReader(s.file, s.start+t.Begin, t.Size()), nil
+}
+
+// Size of the file in bytes.
+func (s *sections) Size() int64 { return s.size }
