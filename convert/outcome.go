@@ -3,7 +3,10 @@ package convert
 import (
 	"time"
 
+	"github.com/lowpack/lowpack/convert/internal/pipeline"
 	"github.com/lowpack/lowpack/convert/report"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
 )
 
 // outcome is what Run learns about one tensor.
@@ -12,6 +15,12 @@ type outcome struct {
 	codes    []report.Code
 	relError *float64 // nil: that of the plan
 	took     time.Duration
+}
+
+// of a quantized tensor.
+func (o *outcome) of(e *packed.Entry, x pipeline.Result, d coder) {
+	a, _ := pack.FindAlphabet(e.Layout.Alphabet) // the pipeline has found it
+	o.codes, o.scales, o.relError, o.took = report.Codes(a, x.Counts), report.ScalesOf(d.scales()), d.relError(), x.Took
 }
 
 // Report tells what became of every tensor, by name, after Run of a plan that was made with Options.Report.

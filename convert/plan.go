@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lowpack/lowpack/convert/internal/pipeline"
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/golden"
@@ -29,7 +30,7 @@ type Plan struct {
 
 	path     string // of the checkpoint, as the user gave it
 	source   *checkpoint.Checkpoint
-	read     readFunc
+	read     pipeline.ReadFunc
 	model    *model.Description // nil for weights alone
 	steps    []*step            // one per row
 	contents packed.Contents
@@ -37,7 +38,7 @@ type Plan struct {
 	golden   *golden.Record // without results; nil: none
 	o        Options
 	fs       atomicfile.FS
-	limits   limits
+	limits   pipeline.Limits
 }
 
 // Row is the plan of one tensor.
@@ -56,15 +57,15 @@ type Row struct {
 	Note          string   `json:"note,omitempty"`
 }
 
-// step is what Run does with one tensor: its row, and either a tensor that is kept or an entry with the source of its
-// codes, which is a quantizer of floats or packed codes.
+// step is what Run does with one tensor: its row, and either a tensor that is kept or an entry, with where its codes come
+// from and who makes them of that (package pipeline).
 type step struct {
 	row    Row
-	from   checkpoint.Tensor
-	entry  *packed.Entry // nil: kept
-	scale  float32       // of imported codes; 0: they are made from floats, by job
-	job    quantize.Job
-	probed *quantize.Quantizer // after pass 1, where the plan needed it
+	from   checkpoint.Tensor // that is kept, or holds the codes; the first one of several
+	entry  *packed.Entry     // nil: kept
+	source pipeline.Source
+	open   func(beside [][]byte) (coder, error)
+	job    quantize.Job // of floats, for Measure
 
 	outcome outcome // of Run
 }
@@ -81,7 +82,7 @@ func NewPlan(ctx context.Context, path string, o Options) (*Plan, error) {
 	}
 	p := &Plan{
 		Recipe: o.Recipe, Notes: append([]string{}, source.Warnings()...),
-		path: path, source: source, read: source.ReadAt, o: o, fs: atomicfile.OS, limits: usualLimits,
+		path: path, source: source, read: source.ReadAt, o: o, fs: atomicfile.OS, limits: pipeline.UsualLimits,
 	}
 	if err := p.decideAll(ctx); err != nil {
 		source.Close()

@@ -7,9 +7,9 @@ import (
 	"io"
 	"runtime"
 	"slices"
-	"sync/atomic"
 	"time"
 
+	"github.com/lowpack/lowpack/convert/internal/pipeline"
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/atomicfile"
@@ -121,105 +121,54 @@ func (r *repack) contents(o RepackOptions) (*packed.Contents, error) {
 
 // repackAll unpacks and packs one tensor after another while it copies everything else.
 func (r *repack) repackAll(ctx context.Context) error {
-	var d demand
-	var list []*repacking
+	var list []*pipeline.Recode
 	for i := range r.in.Manifest().Packed {
-		p, err := r.newRepacking(&r.in.Manifest().Packed[i])
+		x, err := r.recode(&r.in.Manifest().Packed[i])
 		if err != nil {
 			return err
 		}
-		p.t.demand(&d, 0)
-		list = append(list, p)
+		list = append(list, x)
 	}
-	m, err := newMemory(usualLimits, d, r.jobs)
+	return pipeline.RecodeAll(ctx, r.out, list, pipeline.UsualLimits, r.jobs, r.copyAll)
+}
+
+// recode is one tensor on its way from layout to layout.
+func (r *repack) recode(e *packed.Entry) (*pipeline.Recode, error) {
+	to, ok := r.out.Manifest().Entry(e.Name)
+	if !ok {
+		return nil, fmt.Errorf("tensor %q is not in the plan", e.Name)
+	}
+	u, err := newUnpacker(r.in, e)
 	if err != nil {
-		return err
-	}
-	defer m.close()
-	c := newWorkerPool(r.jobs, m.slots)
-	return c.run(ctx, r.copyAll, func(ctx context.Context) error {
-		for _, p := range list {
-			if err := p.run(ctx, c, m); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// repacking is one tensor on its way from layout to layout.
-type repacking struct {
-	r    *repack
-	e    *packed.Entry
-	u    *unpacker
-	t    *packing
-	done chan struct{}
-
-	counted atomic.Int64 // bytes, rounded down for each block
-}
-
-func (r *repack) newRepacking(e *packed.Entry) (*repacking, error) {
-	p := &repacking{r: r, e: e, done: make(chan struct{})}
-	var err error
-	if p.u, err = newUnpacker(r.in, e); err != nil {
 		return nil, err
 	}
-	if p.t, err = newPacking(r.out, e.Name, p.u.panel.rowsOf(), p.u.panel == nil); err != nil {
-		return nil, err
-	}
-	p.t.fill = func(_ *slot, codes []int8, from, _ int) error { return p.u.rows(codes, from) }
-	p.t.wrote = func(rows int) {
-		n := int64(e.StoredBytes()) * int64(rows) / int64(e.Shape[0])
-		p.counted.Add(n)
-		r.count.add(e.Name, n)
-	}
-	p.t.finish = p.finish
-	return p, nil
-}
-
-// run hands all blocks out and waits until they are written.
-func (p *repacking) run(ctx context.Context, c *workerPool, m *memory) error {
-	matrix := <-m.matrix
-	defer func() { m.matrix <- matrix }()
-	if err := p.t.begin(c, matrix); err != nil {
-		return err
-	}
-	if p.u.panel == nil {
-		p.t.fill = func(*slot, []int8, int, int) error { return nil }
-		if err := p.u.rows(p.t.matrix, 0); err != nil {
-			return err
-		}
-	}
-	for i := range p.t.blocks.count() {
-		c.addBlock(int64(i), func(s *slot) error { return p.t.block(s, i) })
-	}
-	select {
-	case <-p.done:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return &pipeline.Recode{
+		Target: target(to), Panel: u.panel.RowsOf(), Whole: u.panel == nil, Codes: u.rows,
+		Bytes: int64(e.StoredBytes()), Progress: r.count.add,
+		Done: func(x pipeline.Result) error {
+			to.CodesSHA = x.CodesSHA
+			return r.finish(e, to)
+		},
+	}, nil
 }
 
 // finish copies the scales and compares the digests.
-func (p *repacking) finish() error {
-	defer close(p.done)
-	p.r.count.add(p.e.Name, int64(p.e.StoredBytes())-p.counted.Load())
-	if _, err := packed.Scales(p.r.in, p.e); err != nil {
+func (r *repack) finish(e, to *packed.Entry) error {
+	if _, err := packed.Scales(r.in, e); err != nil {
 		return err
 	}
-	scales, err := p.r.in.Tensor(p.e.Name + packed.ScaleSuffix)
+	scales, err := r.in.Tensor(e.Name + packed.ScaleSuffix)
 	if err != nil {
 		return err
 	}
 	data := slices.Clone(scales.Data) // a page that is gone is a fault here, and a bad address in a write
-	if err := p.r.out.WriteTensor(p.e.Name+packed.ScaleSuffix, data); err != nil {
+	if err := r.out.WriteTensor(e.Name+packed.ScaleSuffix, data); err != nil {
 		return err
 	}
-	if p.t.entry.CodesSHA != p.e.CodesSHA {
-		return damaged(p.e.Name + packed.PackedSuffix)
+	if to.CodesSHA != e.CodesSHA {
+		return damaged(e.Name + packed.PackedSuffix)
 	}
-	return p.r.same(p.e.Name+packed.ScaleSuffix, p.e.ScaleSHA)
+	return r.same(e.Name+packed.ScaleSuffix, e.ScaleSHA)
 }
 
 // unpacker reads codes back from the packed bytes of an entry.
@@ -227,7 +176,7 @@ type unpacker struct {
 	entry    *packed.Entry
 	layout   pack.Layout
 	alphabet pack.Alphabet
-	panel    *panels // nil: all rows at once
+	panel    *pipeline.Panels // nil: all rows at once
 	bytes    []byte
 }
 
@@ -243,7 +192,7 @@ func newUnpacker(v packed.View, e *packed.Entry) (*unpacker, error) {
 	if u.alphabet, err = pack.FindAlphabet(e.Layout.Alphabet); err != nil {
 		return nil, err
 	}
-	u.panel, err = panelsOf(u.layout, e.MatrixShape())
+	u.panel, err = pipeline.PanelsOf(u.layout, e.MatrixShape())
 	return u, err
 }
 
@@ -253,7 +202,7 @@ func (u *unpacker) rows(codes []int8, from int) error {
 	part := &pack.Matrix{Shape: pack.Shape{M: len(codes) / k, K: k}, Alphabet: u.alphabet, Codes: codes}
 	bytes := u.bytes
 	if u.panel != nil {
-		begin, end := u.panel.span(from, from+part.M)
+		begin, end := u.panel.Span(from, from+part.M)
 		bytes = bytes[begin:end]
 	}
 	if err := u.layout.Unpack(part, bytes); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lowpack/lowpack/convert/internal/pipeline"
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
@@ -32,15 +33,20 @@ func (d *decider) quantize(m matrix, c choice) error {
 	if err != nil {
 		return inTensor(m.from, err)
 	}
-	s := &step{from: m.from, job: job}
+	s := &step{from: m.from, source: pipeline.Rows(m.from, m.shape.M), job: job}
+	s.open = func([][]byte) (coder, error) {
+		job.Stats = d.o.Report
+		return newFloatDecoder(job)
+	}
 	exact := q.Rule().Exact()
 	if exact {
 		if err := d.probe(q, m); err != nil {
 			return err
 		}
-		s.probed = q
-		if n := q.Replaced(); n > 0 {
-			exact, s.probed = false, nil // the error is measured
+		if n := q.Replaced(); n == 0 {
+			s.open = func([][]byte) (coder, error) { return floatDecoder{q: q}, nil }
+		} else {
+			exact = false // the error is measured
 			s.row.Note = fmt.Sprintf("weights that are 0 and become +1 times the scale of their row: %d", n)
 		}
 	}
@@ -66,7 +72,7 @@ func (d *decider) accepted(m matrix, q *quantize.Quantizer) bool {
 
 // probe is pass 1 of an exact quantizer. The first block shows nearly always whether the values fit.
 func (d *decider) probe(q *quantize.Quantizer, m matrix) error {
-	err := newRows(d.Plan, m.from, m.shape).measure(d.ctx, q)
+	err := measure(d.ctx, pipeline.NewSweep(d.read, m.from, m.shape, d.o.Jobs), q, m.from)
 	if errors.Is(err, pack.ErrUnsupported) {
 		return notExact{err}
 	}
@@ -96,17 +102,19 @@ func (d *decider) importCodes(m matrix, c choice) error {
 		return err
 	}
 	divides := d.model.Quant.ScaleDivides
-	s := &step{from: m.from}
-	if s.scale, err = quantize.ScaleU8(stored, divides); err != nil {
+	scale, err := quantize.ScaleU8(stored, divides)
+	if err != nil {
 		return inTensor(m.from, err)
 	}
+	s := &step{from: m.from, source: u8Source(m.from, m.shape)}
+	s.open = func([][]byte) (coder, error) { return u8Decoder{m.shape, scale}, nil }
 	l, err := openLayout(c.layout, c.params, pack.Ternary, m.head)
 	if err != nil {
 		return inTensor(m.from, err)
 	}
 	s.row.Note = fmt.Sprintf("weight_scale %v multiplies (linear_class autobitlinear)", stored)
 	if divides {
-		s.row.Note = fmt.Sprintf("weight_scale %v divides (linear_class bitlinear): scale %v", stored, s.scale)
+		s.row.Note = fmt.Sprintf("weight_scale %v divides (linear_class bitlinear): scale %v", stored, scale)
 	}
 	return d.pack(m, s, l, packed.Scale{Kind: packed.ScaleTensor}, quantize.ImportU8, true)
 }

@@ -3,10 +3,12 @@ package convert
 import (
 	"cmp"
 	"context"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/lowpack/lowpack/convert/internal/pipeline"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
@@ -81,11 +83,6 @@ type run struct {
 	journal            *journal // nil: nothing can be resumed
 	count              *counter // bytes of the tensors of the share
 	tensors, quantized int      // of the share
-
-	packings map[*step]*packing
-	base     map[string]int64 // of each source file: the bytes of those before it
-	memory   *memory
-	pool     *workerPool
 }
 
 func (p *Plan) newRun(target string, progress Progress) (*run, error) {
@@ -149,22 +146,75 @@ func (p *Plan) bytesIn() (n int64) {
 	return n
 }
 
-// convert carries out the steps of the share. There is one reading of each source file: readers bring chunks of it in
-// order, and a pool makes of them what they are needed for.
+// convert carries out the steps of the share.
 func (r *run) convert(ctx context.Context) error {
 	if err := r.embed(); err != nil {
 		return err
 	}
-	d, err := r.plan()
-	if err != nil {
-		return err
+	job := &pipeline.Job{Files: r.files(), Read: r.read, To: r.w, Workers: r.o.Jobs, Limits: r.limits, Progress: r.count.add}
+	for _, s := range r.todo.steps {
+		if s.entry == nil {
+			job.Copies = append(job.Copies, r.copy(s))
+		} else {
+			job.Tensors = append(job.Tensors, r.tensor(s))
+		}
 	}
-	if r.memory, err = newMemory(r.limits, d, r.o.Jobs); err != nil {
-		return err
+	return job.Run(ctx)
+}
+
+// files of the checkpoint; those of the share are digested.
+func (r *run) files() (list []pipeline.File) {
+	for _, s := range r.source.Sources() {
+		f := pipeline.File{Name: s.Name, Size: s.Size, Open: func() (io.ReaderAt, error) { return r.source.OpenSource(s.Name) }}
+		if slices.Contains(r.todo.sources, s.Name) {
+			f.Digest = func(sha256 string) error { return r.digested(s.Name, sha256) }
+		}
+		list = append(list, f)
 	}
-	defer r.memory.close()
-	r.pool = newWorkerPool(r.o.Jobs, r.memory.slots)
-	return r.pool.run(ctx, r.streams()...)
+	return list
+}
+
+// digested notes the digest of a source file.
+func (r *run) digested(name, sha256 string) error {
+	sourceOf(r.w.Manifest(), name).SHA256 = sha256
+	if r.journal == nil {
+		return nil
+	}
+	return r.journal.add(note{Source: name, SHA256: sha256})
+}
+
+// copy is a tensor that is kept. A model that holds NaN or infinity is refused: nothing could be computed with it.
+func (r *run) copy(s *step) *pipeline.Copy {
+	return &pipeline.Copy{From: s.from, Finite: r.model != nil, Done: func(x pipeline.Result) error {
+		s.outcome.took = x.Took
+		return r.finished(s)
+	}}
+}
+
+// tensor is a matrix of which codes are made.
+func (r *run) tensor(s *step) *pipeline.Tensor {
+	var d coder
+	return &pipeline.Tensor{
+		Target: target(s.entry), Source: s.source, Bytes: s.row.BytesIn, Count: r.o.Report,
+		Open: func(beside [][]byte) (_ pipeline.Decoder, err error) {
+			d, err = s.open(beside)
+			return d, err
+		},
+		Done: func(x pipeline.Result) error {
+			e, _ := r.w.Manifest().Entry(s.entry.Name)
+			e.CodesSHA = x.CodesSHA
+			if r.o.Report {
+				s.outcome.of(s.entry, x, d)
+			}
+			s.open, d = nil, nil // and what these hold
+			return r.finished(s)
+		},
+	}
+}
+
+// target of the codes of an entry.
+func target(e *packed.Entry) pipeline.Target {
+	return pipeline.Target{Name: e.Name, Layout: e.Layout, Shape: e.MatrixShape(), Bytes: e.Bytes}
 }
 
 // embed writes the small files of the checkpoint.
@@ -176,28 +226,6 @@ func (r *run) embed() error {
 		}
 	}
 	return nil
-}
-
-// plan makes the packings of all steps, and finds out how much memory they need.
-func (r *run) plan() (d demand, err error) {
-	r.packings, r.base = map[*step]*packing{}, map[string]int64{}
-	at := int64(0)
-	for _, s := range r.source.Sources() {
-		r.base[s.Name], at = at, at+s.Size
-	}
-	for _, s := range r.todo.steps {
-		if s.entry == nil {
-			continue
-		}
-		t, err := newPacking(r.w, s.row.Tensor, 1, false)
-		if err != nil {
-			return d, err
-		}
-		in := newReader(r.read, s.from, t.shape.K)
-		t.demand(&d, in.buffer(t.blocks.most(), t.shape.K))
-		r.packings[s] = t
-	}
-	return d, nil
 }
 
 // sourceOf is the entry of a source file; nil when there is none. It looks at names alone: digests of other files may be

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lowpack/lowpack/convert/internal/pipeline"
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/synth"
@@ -85,9 +86,9 @@ func BenchmarkBlock(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	blocks := newBlocks(s, 32)
-	codes, bytes, in := make([]int8, blocks.rows*s.K), make([]byte, blocks.rows*s.K/4), make([]byte, 2*blocks.rows*s.K)
-	part := &pack.Matrix{Shape: pack.Shape{M: blocks.rows, K: s.K}, Alphabet: pack.Ternary, Codes: codes}
+	blocks := pipeline.NewBlocks(s, 32)
+	codes, bytes, in := make([]int8, blocks.Rows*s.K), make([]byte, blocks.Rows*s.K/4), make([]byte, 2*blocks.Rows*s.K)
+	part := &pack.Matrix{Shape: pack.Shape{M: blocks.Rows, K: s.K}, Alphabet: pack.Ternary, Codes: codes}
 	read := func(row int) error { _, err := f.ReadAt(in, int64(2*row*s.K)); return err }
 	measure := func(row int) error { return q.Measure(row, in) }
 	second := func(row int) error { return q.Quantize(codes, row, in) }
@@ -102,12 +103,12 @@ func BenchmarkBlock(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			best := time.Duration(1 << 62)
-			whole := s.M / blocks.rows
+			whole := s.M / blocks.Rows
 			for b.Loop() {
 				start := time.Now()
 				for i := range whole {
 					for _, do := range c.do {
-						if err := do(i * blocks.rows); err != nil {
+						if err := do(i * blocks.Rows); err != nil {
 							b.Fatal(err)
 						}
 					}

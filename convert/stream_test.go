@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lowpack/lowpack/convert/internal/pipeline"
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/synth"
@@ -18,7 +19,7 @@ import (
 )
 
 // TestLimits converts with little memory, so that tensors stay in it, flow through it, or have rows that are longer than a
-// chunk: the bytes are the same.
+// Chunk: the bytes are the same.
 func TestLimits(t *testing.T) {
 	shards := func(o *synth.Options) { o.Shards = 3 }
 	for _, c := range []struct {
@@ -34,12 +35,12 @@ func TestLimits(t *testing.T) {
 			recipe.AllowLossy = true
 			o := plain(recipe)
 			want := once(t, c.path, o)
-			for _, l := range []limits{
-				{chunk: 1 << 12, flow: 8, spare: 20, perCode: 2, slots: 1 << 20},
-				{chunk: 1 << 12, flow: 8, spare: 1, perCode: 0, slots: 1},
-				{chunk: 1 << 10, flow: 12, spare: 0, perCode: 2, slots: 1 << 20},
-				{chunk: 1 << 9, flow: 4, spare: 2, perCode: 3, slots: 1},
-				{chunk: 64, flow: 4, spare: 0, perCode: 2, slots: 1 << 20},
+			for _, l := range []pipeline.Limits{
+				{Chunk: 1 << 12, Flow: 8, Spare: 20, PerCode: 2, Slots: 1 << 20},
+				{Chunk: 1 << 12, Flow: 8, Spare: 1, PerCode: 0, Slots: 1},
+				{Chunk: 1 << 10, Flow: 12, Spare: 0, PerCode: 2, Slots: 1 << 20},
+				{Chunk: 1 << 9, Flow: 4, Spare: 2, PerCode: 3, Slots: 1},
+				{Chunk: 64, Flow: 4, Spare: 0, PerCode: 2, Slots: 1 << 20},
 			} {
 				for _, jobs := range []int{1, 2, 7} {
 					o.Jobs = jobs
@@ -93,7 +94,7 @@ func TestFirstFault(t *testing.T) {
 				o := plain(packed.Recipe{Quant: quant, AllowLossy: true})
 				o.Jobs = jobs
 				p, at := newPlan(t, path, o), newPlace(t, "old")
-				p.limits.chunk = 1 << 10
+				p.limits.Chunk = 1 << 10
 				_, err := p.Run(context.Background(), at.target, nil)
 				if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), `tensor "c": `) || !strings.Contains(err.Error(), "row 30, column 0") {
 					t.Errorf("%s, %d jobs: %v", quant, jobs, err)
@@ -135,9 +136,9 @@ func TestShorterWhileRead(t *testing.T) {
 // TestReadOnce counts what is read of tensors: nothing twice, where the memory suffices, and twice where it does not.
 func TestReadOnce(t *testing.T) {
 	path := mini(t, "bitnet-2b4t-bf16", nil)
-	for times, l := range map[int]limits{
-		1: {chunk: 1 << 10, flow: 8, spare: 20, perCode: 2, slots: 1 << 20},
-		2: {chunk: 1 << 10, flow: 8, slots: 1 << 20},
+	for times, l := range map[int]pipeline.Limits{
+		1: {Chunk: 1 << 10, Flow: 8, Spare: 20, PerCode: 2, Slots: 1 << 20},
+		2: {Chunk: 1 << 10, Flow: 8, Slots: 1 << 20},
 	} {
 		p := newPlan(t, path, plain(packed.Recipe{}))
 		p.limits = l

@@ -10,6 +10,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/lowpack/lowpack/convert/internal/pipeline"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/float16"
@@ -39,12 +40,12 @@ func (d *decoder) codes(ctx context.Context, e *packed.Entry) (*pack.Matrix, err
 		}
 	}
 	m := &pack.Matrix{Shape: s, Alphabet: from.alphabet, Codes: packed.BytesAsCodes(d.memory.Bytes[:s.M*s.K])}
-	b := newBlocks(s, from.panel.rowsOf())
+	b := pipeline.NewBlocks(s, from.panel.RowsOf())
 	if from.panel == nil {
-		b.rows = s.M
+		b.Rows = s.M
 	}
-	err = parallel.Each(ctx, d.jobs, b.count(), func(_, i int) error {
-		first, end := b.at(i)
+	err = parallel.Each(ctx, d.jobs, b.Count(), func(_, i int) error {
+		first, end := b.At(i)
 		return from.rows(m.Codes[first*s.K:end*s.K], first)
 	})
 	if err != nil {
@@ -93,7 +94,7 @@ func (u *unpack) writeFloats(ctx context.Context, e *packed.Entry, d safetensors
 			own = scales[row*perRow : (row+1)*perRow]
 		}
 		buf = appendRow(buf[:0], m.Codes[row*m.K:(row+1)*m.K], own, e.Scale.Group, d)
-		if i := notFinite(d, buf); i >= 0 {
+		if i := pipeline.NotFinite(d, buf); i >= 0 {
 			return fmt.Errorf("%w: tensor %q: the weight in row %d, column %d is too large for %s", pack.ErrUnsupported, e.Name, row, i, d)
 		}
 		if _, err := to.Write(buf); err != nil {

@@ -1,34 +1,13 @@
-package convert
+package pipeline
 
 import (
 	"hash"
-	"sync/atomic"
 
 	"github.com/lowpack/lowpack/internal/sha256pair"
 )
 
-// chunk is a piece of a source file in memory. It goes back when all who use it are done.
-type chunk struct {
-	data []byte
-	at   int64 // of data, counted over all source files
-	home func(*chunk)
-	uses atomic.Int32
-
-	memory   []byte       // that data are a part of
-	also     hash.Hash    // of the tensor that data belong to, if it is kept
-	digested func() error // what comes after that; may be nil
-}
-
-// release ends one use.
-func (c *chunk) release() {
-	if c.uses.Add(-1) == 0 {
-		c.also, c.digested = nil, nil
-		c.home(c)
-	}
-}
-
-// hashStream digests what is read of a source file, in order: the file, and with it each tensor that is kept.
-type hashStream struct {
+// digest digests what is read of a source file, in order: the file, and with it each tensor that is kept.
+type digest struct {
 	hash    hash.Hash // nil: nobody asks for that of the file
 	left    int64     // bytes of the file that are not digested
 	end     func() error
@@ -36,35 +15,35 @@ type hashStream struct {
 	busy    bool
 }
 
-// openHash tells that chunks of a file will come; closeHash, that no more will.
-func (c *workerPool) openHash()  { c.countHashes(1) }
-func (c *workerPool) closeHash() { c.countHashes(-1) }
+// openDigest tells that chunks of a file will come; closeDigest, that no more will.
+func (c *schedule) openDigest()  { c.countDigests(1) }
+func (c *schedule) closeDigest() { c.countDigests(-1) }
 
-func (c *workerPool) countHashes(n int) {
+func (c *schedule) countDigests(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open += n
 	c.wake.Signal()
 }
 
-// addChunk takes the next chunk of a file.
-func (c *workerPool) addChunk(s *hashStream, k *chunk) {
+// addDigest takes the next chunk of a file.
+func (c *schedule) addDigest(s *digest, k *chunk) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.waiting = append(s.waiting, k)
 	if len(s.waiting) == 1 && !s.busy {
-		c.hashes = append(c.hashes, s)
+		c.digests = append(c.digests, s)
 		c.wake.Signal()
 	}
 }
 
-// digest begins to digest the next chunk of a file or, as that takes hardly longer, of two. The lock is held.
-func (c *workerPool) digest() func() {
-	var hashes []*hashStream
+// digestNext begins to digest the next chunk of a file or, as that takes hardly longer, of two. The lock is held.
+func (c *schedule) digestNext() func() {
+	var hashes []*digest
 	var chunks []*chunk
-	for len(c.hashes) > 0 && len(hashes) < 2 {
-		s := c.hashes[0]
-		c.hashes = c.hashes[1:]
+	for len(c.digests) > 0 && len(hashes) < 2 {
+		s := c.digests[0]
+		c.digests = c.digests[1:]
 		hashes, chunks = append(hashes, s), append(chunks, s.waiting[0])
 		s.busy, s.waiting = true, s.waiting[1:]
 	}
@@ -78,7 +57,7 @@ func (c *workerPool) digest() func() {
 		for _, s := range hashes {
 			s.busy = false
 			if len(s.waiting) > 0 {
-				c.hashes = append(c.hashes, s)
+				c.digests = append(c.digests, s)
 			}
 		}
 		c.wake.Signal()
@@ -87,7 +66,7 @@ func (c *workerPool) digest() func() {
 }
 
 // digestChunks digests a chunk of each hash stream, two digests at a time.
-func digestChunks(streams []*hashStream, chunks []*chunk) {
+func digestChunks(streams []*digest, chunks []*chunk) {
 	var hashes []hash.Hash
 	var data [][]byte
 	for i, s := range streams {
@@ -107,7 +86,7 @@ func digestChunks(streams []*hashStream, chunks []*chunk) {
 }
 
 // digested tells those who wait for it, and gives the chunks back.
-func digested(streams []*hashStream, chunks []*chunk) error {
+func digested(streams []*digest, chunks []*chunk) error {
 	for i, s := range streams {
 		k := chunks[i]
 		if s.left -= int64(len(k.data)); s.hash != nil && s.left == 0 {

@@ -1,4 +1,4 @@
-package convert
+package pipeline
 
 import (
 	"encoding/hex"
@@ -14,21 +14,22 @@ import (
 // packing makes one quantized tensor of the file: blocks of codes become packed bytes and numbers, in any order, and
 // these are digested and written in ascending order.
 type packing struct {
-	w       *packed.Writer
-	entry   *packed.Entry // in the manifest of w
+	to      Writer
+	target  Target
 	layout  pack.Layout
 	shape   pack.Shape
 	alpha   pack.Alphabet
 	numbers *packed.Numbers
-	panel   *panels // nil: the layout packs the whole matrix at once
+	panel   *Panels // nil: the layout packs the whole matrix at once
 	whole   bool    // all codes are in memory at once
-	blocks  blocks
+	blocks  Blocks
 
-	pool   *workerPool
-	fill   fillFunc
-	wrote  func(rows int) // is told about rows that are done
-	finish func() error   // is called when all are written
-	count  bool           // of each code
+	schedule *schedule
+	fill     fillFunc
+	finish   func(codesSHA string) error // is called when all are written
+	count    bool                        // of each code
+	total    int64                       // bytes that progress is told for all rows
+	progress func(name string, bytes int64)
 
 	matrix []int8 // all codes, if they are in memory
 	bytes  []byte // then the packed bytes, unless there are panels
@@ -47,26 +48,21 @@ type fillFunc func(s *slot, codes []int8, from, to int) error
 
 // newPacking plans the work on a tensor. Its source may demand that blocks are a multiple of a number of rows, and that
 // all codes are in memory at once.
-func newPacking(w *packed.Writer, name string, panel int, whole bool) (*packing, error) {
-	e, ok := w.Manifest().Entry(name)
-	if !ok {
-		return nil, fmt.Errorf("tensor %q is not in the plan", name)
-	}
-	l, err := pack.Open(e.Layout)
+func newPacking(to Writer, x Target, panel int, whole bool) (*packing, error) {
+	l, err := pack.Open(x.Layout)
 	if err != nil {
 		return nil, err
 	}
-	a, err := pack.FindAlphabet(e.Layout.Alphabet)
+	a, err := pack.FindAlphabet(x.Layout.Alphabet)
 	if err != nil {
 		return nil, err
 	}
-	s := e.MatrixShape()
-	t := &packing{w: w, entry: e, layout: l, shape: s, alpha: a, numbers: packed.NewNumbers(a, s.K), wrote: func(int) {}}
-	if t.panel, err = panelsOf(l, s); err != nil {
+	t := &packing{to: to, target: x, layout: l, shape: x.Shape, alpha: a, numbers: packed.NewNumbers(a, x.Shape.K)}
+	if t.panel, err = PanelsOf(l, x.Shape); err != nil {
 		return nil, err
 	}
 	t.whole = whole || t.panel == nil
-	t.blocks = newBlocks(s, leastCommon(panel, t.panel.rowsOf()))
+	t.blocks = NewBlocks(x.Shape, leastCommon(panel, t.panel.RowsOf()))
 	return t, nil
 }
 
@@ -89,7 +85,7 @@ func (t *packing) demand(d *demand, in int) {
 		d.matrix = max(d.matrix, t.shape.M*t.shape.K+t.wholeBytes())
 	}
 	if t.panel != nil {
-		_, size.bytes = t.panel.span(0, rows)
+		_, size.bytes = t.panel.Span(0, rows)
 	}
 	d.slot.cover(size)
 	d.codes = max(d.codes, t.shape.M*t.shape.K)
@@ -100,24 +96,24 @@ func (t *packing) wholeBytes() int {
 	if t.panel != nil {
 		return 0
 	}
-	return t.entry.Bytes
+	return t.target.Bytes
 }
 
 // begin opens the tensor in the file. matrix is the memory of a tensor that is whole.
-func (t *packing) begin(c *workerPool, matrix []byte) (err error) {
-	t.pool, t.codes = c, packed.NewCodesHash(t.alpha.Name, t.shape)
-	t.ready = make([]*slot, t.blocks.count())
+func (t *packing) begin(c *schedule, matrix []byte) (err error) {
+	t.schedule, t.codes = c, packed.NewCodesHash(t.alpha.Name, t.shape)
+	t.ready = make([]*slot, t.blocks.Count())
 	if t.whole {
 		n := t.shape.M * t.shape.K
 		t.matrix, t.bytes = packed.BytesAsCodes(matrix[:n]), matrix[n:][:t.wholeBytes()]
 	}
-	t.out, err = t.w.Stream(t.entry.Name + packed.PackedSuffix)
+	t.out, err = t.to.Stream(t.target.Name + packed.PackedSuffix)
 	return err
 }
 
 // block makes the codes of block i and packs them.
 func (t *packing) block(s *slot, i int) error {
-	from, to := t.blocks.at(i)
+	from, to := t.blocks.At(i)
 	codes := s.codes
 	if t.whole {
 		codes = t.matrix[from*t.shape.K:]
@@ -131,7 +127,7 @@ func (t *packing) block(s *slot, i int) error {
 	}
 	if t.panel != nil {
 		part := &pack.Matrix{Shape: pack.Shape{M: to - from, K: t.shape.K}, Alphabet: t.alpha, Codes: codes}
-		begin, end := t.panel.span(from, to)
+		begin, end := t.panel.Span(from, to)
 		if err := t.layout.Pack(s.bytes[:end-begin], part); err != nil {
 			return t.fail(err)
 		}
@@ -154,7 +150,7 @@ func (t *packing) write(s *slot, i int) error {
 		i, s := t.next, t.ready[t.next]
 		t.mu.Unlock()
 		err := t.writeBlock(s, i)
-		t.pool.giveBack(s)
+		t.schedule.giveBack(s)
 		t.mu.Lock()
 		if err != nil {
 			return err
@@ -169,16 +165,22 @@ func (t *packing) write(s *slot, i int) error {
 
 // writeBlock digests the codes of block i and its packed bytes, if it has any of its own, and writes these.
 func (t *packing) writeBlock(s *slot, i int) error {
-	from, to := t.blocks.at(i)
+	from, to := t.blocks.At(i)
 	numbers := packed.CodeBytes(s.codes)[:(to-from)*t.numbers.Row()]
-	defer t.wrote(to - from)
+	defer t.wrote(from, to)
 	if t.panel == nil {
 		t.codes.Write(numbers)
 		return nil
 	}
-	begin, end := t.panel.span(from, to)
+	begin, end := t.panel.Span(from, to)
 	sha256pair.Write(t.out.Hash(), s.bytes[:end-begin], t.codes, numbers)
 	return t.out.Put(s.bytes[:end-begin], int64(begin))
+}
+
+// wrote tells about rows [from, to), such that all of them add up to the total.
+func (t *packing) wrote(from, to int) {
+	upTo := func(row int) int64 { return t.total * int64(row) / int64(t.shape.M) }
+	t.progress(t.target.Name, upTo(to)-upTo(from))
 }
 
 // close packs what can only be packed as a whole, and ends the tensor.
@@ -194,13 +196,12 @@ func (t *packing) close() error {
 	if err := t.out.Close(); err != nil {
 		return err
 	}
-	t.entry.CodesSHA = hex.EncodeToString(t.codes.Sum(nil))
-	err := t.finish()
-	t.fill, t.wrote, t.finish, t.ready = nil, nil, nil, nil // and what these hold
+	err := t.finish(hex.EncodeToString(t.codes.Sum(nil)))
+	t.fill, t.progress, t.finish, t.ready = nil, nil, nil, nil // and what these hold
 	return err
 }
 
-func (t *packing) fail(err error) error { return fmt.Errorf("tensor %q: %w", t.entry.Name, err) }
+func (t *packing) fail(err error) error { return fmt.Errorf("tensor %q: %w", t.target.Name, err) }
 
 func (t *packing) countCodes(codes []int8) {
 	var counts [256]int64
@@ -214,8 +215,11 @@ func (t *packing) countCodes(codes []int8) {
 	}
 }
 
-// codeCounts says how often each value of the alphabet occurs, in its order.
+// codeCounts says how often each value of the alphabet occurs, in its order; nil where nobody asks.
 func (t *packing) codeCounts() []int64 {
+	if !t.count {
+		return nil
+	}
 	list := make([]int64, len(t.alpha.Values))
 	for i, v := range t.alpha.Values {
 		list[i] = t.counts[uint8(v)]

@@ -1,4 +1,4 @@
-package convert
+package pipeline
 
 import (
 	"context"
@@ -8,18 +8,18 @@ import (
 	"github.com/lowpack/lowpack/internal/offheap"
 )
 
-// limits of the memory of a run. It lies outside the heap and is all taken at the beginning: whatever the number of tensors
+// Limits of the memory of a run. It lies outside the heap and is all taken at the beginning: whatever the number of tensors
 // and goroutines, it is what grows with the input, by two bytes per weight of the largest quantized tensor. With the
 // heap it stays below that and 64 MiB.
-type limits struct {
-	chunk   int // bytes of a chunk
-	flow    int // chunks for what is used once it is read, divided among the files that are read at the same time
-	spare   int // chunks for the next tensor to flow in while blocks of the one before are packed
-	perCode int // bytes for tensors that stay in memory
-	slots   int // bytes of all slots, unless a single one takes more
+type Limits struct {
+	Chunk   int // bytes of a chunk
+	Flow    int // chunks for what is used once it is read, divided among the files that are read at the same time
+	Spare   int // chunks for the next tensor to flow in while blocks of the one before are packed
+	PerCode int // bytes for tensors that stay in memory
+	Slots   int // bytes of all slots, unless a single one takes more
 }
 
-var usualLimits = limits{chunk: 1 << 19, flow: 16, spare: 36, perCode: 2, slots: 10 << 20}
+var UsualLimits = Limits{Chunk: 1 << 19, Flow: 16, Spare: 36, PerCode: 2, Slots: 10 << 20}
 
 // memory is divided into chunks, slots, and a matrix.
 type memory struct {
@@ -44,19 +44,19 @@ type demand struct {
 	matrix int      // bytes of one that must be in memory as a whole
 }
 
-func newMemory(l limits, d demand, jobs int) (*memory, error) {
+func newMemory(l Limits, d demand, jobs int) (*memory, error) {
 	m := &memory{matrix: make(chan []byte, 1)}
 	m.wake.L = &m.mu
 	if d.codes > 0 {
-		m.stay = max(0, l.perCode*d.codes-d.matrix)/l.chunk + l.spare
+		m.stay = max(0, l.PerCode*d.codes-d.matrix)/l.Chunk + l.Spare
 	}
-	slots := min(jobs+2, max(1, l.slots/max(1, d.slot.in+d.slot.codes+d.slot.bytes)))
+	slots := min(jobs+2, max(1, l.Slots/max(1, d.slot.in+d.slot.codes+d.slot.bytes)))
 	sizes := []int{d.matrix}
 	for range slots {
 		sizes = append(sizes, d.slot.in, d.slot.codes, d.slot.bytes)
 	}
-	for range l.flow + m.stay {
-		sizes = append(sizes, l.chunk)
+	for range l.Flow + m.stay {
+		sizes = append(sizes, l.Chunk)
 	}
 	var parts [][]byte
 	var err error
@@ -70,7 +70,7 @@ func newMemory(l limits, d demand, jobs int) (*memory, error) {
 		parts = parts[3:]
 	}
 	for i, p := range parts {
-		if i < l.flow {
+		if i < l.Flow {
 			m.flow = append(m.flow, &chunk{memory: p})
 		} else {
 			m.free = append(m.free, &chunk{memory: p, home: m.back})
@@ -80,24 +80,6 @@ func newMemory(l limits, d demand, jobs int) (*memory, error) {
 }
 
 func (m *memory) close() { m.buffer.Free() }
-
-// cut gives slices of these sizes.
-func cut(sizes []int) (*offheap.Buffer, [][]byte, error) {
-	const line = 64 // bytes of a cache line, of which no two goroutines should share one
-	total := 0
-	for _, n := range sizes {
-		total += (n + line - 1) / line * line
-	}
-	b, err := offheap.New(total)
-	if err != nil {
-		return nil, nil, err
-	}
-	list, rest := make([][]byte, len(sizes)), b.Bytes
-	for i, n := range sizes {
-		list[i], rest = rest[:n:n], rest[(n+line-1)/line*line:]
-	}
-	return b, list, nil
-}
 
 // back takes a chunk of a tensor that has stayed.
 func (m *memory) back(c *chunk) {
@@ -168,17 +150,4 @@ func (l *lease) end() {
 		l.m.drawn = false
 	}
 	l.promised, l.draws = 0, false
-}
-
-// slot is the memory of one block of rows on its way from the source to the file.
-type slot struct {
-	in    []byte // rows that are read again, as many as are read at once
-	codes []int8 // unless those of the whole matrix are kept; then the numbers of the codes (FORMAT F12)
-	bytes []byte // packed; none where the layout packs the whole matrix at once
-}
-
-type slotSize struct{ in, codes, bytes int }
-
-func (s *slotSize) cover(t slotSize) {
-	s.in, s.codes, s.bytes = max(s.in, t.in), max(s.codes, t.codes), max(s.bytes, t.bytes)
 }

@@ -1,4 +1,4 @@
-package convert
+package pipeline
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/internal/mmap"
 )
 
-// workerPool is the goroutines that compute in a run. Feeders give it work: they read source files in order, and wait for disks and
+// schedule is the goroutines that compute in a run. Feeders give it work: they read source files in order, and wait for disks and
 // memory. An idle worker takes the task of highest priority:
 //
 //  1. the digest of a source file, which cannot be divided, or of two at once;
@@ -18,14 +18,14 @@ import (
 //  4. the digest of one file while others are read too, whose next chunk could be digested in the same time.
 //
 // No task waits for another one.
-type workerPool struct {
+type schedule struct {
 	jobs int
 
 	mu        sync.Mutex
 	wake      sync.Cond
-	hashes    []*hashStream // with bytes to digest, which no worker digests now
-	digesting int           // goroutines
-	open      int           // hashes of files that are being read
+	digests   []*digest // with bytes to digest, which no worker digests now
+	digesting int       // goroutines
+	open      int       // hashes of files that are being read
 	fresh     []task
 	blocks    []blockTask
 	slots     []*slot // that are free
@@ -48,8 +48,8 @@ type blockTask struct {
 	do func(*slot) error
 }
 
-func newWorkerPool(jobs int, slots []*slot) *workerPool {
-	c := &workerPool{jobs: jobs, slots: slots}
+func newSchedule(jobs int, slots []*slot) *schedule {
+	c := &schedule{jobs: jobs, slots: slots}
 	c.wake.L = &c.mu
 	return c
 }
@@ -58,7 +58,7 @@ func newWorkerPool(jobs int, slots []*slot) *workerPool {
 type feeder func(ctx context.Context) error
 
 // run works on what the feeders bring, until all is done, something fails or the context ends.
-func (c *workerPool) run(ctx context.Context, feeders ...feeder) error {
+func (c *schedule) run(ctx context.Context, feeders ...feeder) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(inner, c.end)()
@@ -93,7 +93,7 @@ func (c *workerPool) run(ctx context.Context, feeders ...feeder) error {
 }
 
 // end makes everybody stop.
-func (c *workerPool) end() {
+func (c *schedule) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
@@ -102,7 +102,7 @@ func (c *workerPool) end() {
 
 // fail ends the run with an error. Tasks that are running come to their end; as tasks of a kind are begun in the order of
 // the files, the first fault of a tensor is reported, whatever the number of goroutines.
-func (c *workerPool) fail(at int64, err error) {
+func (c *schedule) fail(at int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil && !c.ended || c.err != nil && at < c.failedAt {
@@ -113,14 +113,14 @@ func (c *workerPool) fail(at int64, err error) {
 }
 
 // next waits for work; nil says that there is none any more.
-func (c *workerPool) next() func() {
+func (c *schedule) next() func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for !c.ended {
-		digest := len(c.hashes) > 0 && c.digesting < max(1, c.jobs/2)
+		digest := len(c.digests) > 0 && c.digesting < max(1, c.jobs/2)
 		switch {
-		case digest && len(c.hashes) >= min(2, c.open):
-			return c.digest()
+		case digest && len(c.digests) >= min(2, c.open):
+			return c.digestNext()
 		case len(c.fresh) > 0:
 			t := c.fresh[0]
 			c.fresh = c.fresh[1:]
@@ -130,7 +130,7 @@ func (c *workerPool) next() func() {
 			c.blocks, c.slots = c.blocks[1:], c.slots[:len(c.slots)-1]
 			return c.begin(t.at, func() error { return t.do(s) })
 		case digest:
-			return c.digest()
+			return c.digestNext()
 		case c.feeding == 0 && c.running == 0:
 			c.wake.Broadcast()
 			return nil
@@ -141,7 +141,7 @@ func (c *workerPool) next() func() {
 }
 
 // begin counts a task until it is done.
-func (c *workerPool) begin(at int64, do func() error) func() {
+func (c *schedule) begin(at int64, do func() error) func() {
 	c.running++
 	return func() {
 		if err := mmap.Guard(do); err != nil {
@@ -155,8 +155,8 @@ func (c *workerPool) begin(at int64, do func() error) func() {
 	}
 }
 
-// add takes a task on what has just been read.
-func (c *workerPool) add(at int64, do func() error) {
+// addFresh takes a task on what has just been read.
+func (c *schedule) addFresh(at int64, do func() error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fresh = append(c.fresh, task{at, do})
@@ -164,7 +164,7 @@ func (c *workerPool) add(at int64, do func() error) {
 }
 
 // addBlock takes a task on a block.
-func (c *workerPool) addBlock(at int64, do func(*slot) error) {
+func (c *schedule) addBlock(at int64, do func(*slot) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.blocks = append(c.blocks, blockTask{at, do})
@@ -172,7 +172,7 @@ func (c *workerPool) addBlock(at int64, do func(*slot) error) {
 }
 
 // giveBack makes a slot free.
-func (c *workerPool) giveBack(s *slot) {
+func (c *schedule) giveBack(s *slot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.slots = append(c.slots, s)

@@ -1,0 +1,98 @@
+package convert
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/lowpack/lowpack/convert/internal/pipeline"
+	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// coder makes the codes of a matrix, and knows afterwards what a report tells of it.
+type coder interface {
+	pipeline.Decoder
+	scales() []float32
+	relError() *float64 // ‖W − Ŵ‖/‖W‖; nil: that of the plan
+}
+
+// floatDecoder quantizes floats whose scales are settled, or are those of single rows.
+type floatDecoder struct {
+	q     *quantize.Quantizer
+	stats bool
+}
+
+// newFloatDecoder carries out a job.
+func newFloatDecoder(job quantize.Job) (coder, error) {
+	q, err := quantize.New(job)
+	if err != nil {
+		return nil, err
+	}
+	f := floatDecoder{q, job.Stats}
+	if q.Passes() == 2 {
+		return measuredDecoder{f}, nil
+	}
+	return f, nil
+}
+
+func (f floatDecoder) Decode(codes []int8, row int, stored []byte) error {
+	return f.q.Quantize(codes, row, stored)
+}
+
+func (f floatDecoder) Finish() ([]pipeline.Blob, error) { return scaleBlob(f.q.Scales()), nil }
+
+func (f floatDecoder) scales() []float32 { return f.q.Scales() }
+
+func (f floatDecoder) relError() *float64 {
+	if !f.stats {
+		return nil
+	}
+	e := f.q.Stats().RelError
+	return &e
+}
+
+// measuredDecoder is for rules whose scale depends on all rows.
+type measuredDecoder struct{ floatDecoder }
+
+func (m measuredDecoder) Measure(row int, stored []byte) error { return m.q.Measure(row, stored) }
+func (m measuredDecoder) Fix() error                           { return m.q.Fix() }
+
+var _ pipeline.Measurer = measuredDecoder{}
+
+// u8Decoder takes over the codes of a packed BitNet checkpoint.
+type u8Decoder struct {
+	shape pack.Shape
+	scale float32
+}
+
+// u8Source: row m is stored in row m mod R, of which there are R = ⌈M/4⌉; there may be rows past M.
+func u8Source(t checkpoint.Tensor, s pack.Shape) pipeline.Source {
+	quarter := pipeline.Run{Rows: (s.M + 3) / 4}
+	return pipeline.Source{
+		Parts: []checkpoint.Tensor{t},
+		Runs:  []pipeline.Run{quarter, quarter, quarter, quarter},
+		Panel: pipeline.Panel{Rows: 1, Bytes: s.K, Lines: 1},
+	}
+}
+
+func (u u8Decoder) Decode(codes []int8, row int, stored []byte) error {
+	return quantize.UnpackU8(codes, u.shape, row, stored)
+}
+
+func (u u8Decoder) Finish() ([]pipeline.Blob, error) { return scaleBlob(u.scales()), nil }
+func (u u8Decoder) scales() []float32                { return []float32{u.scale} }
+func (u8Decoder) relError() *float64                 { return nil }
+
+func scaleBlob(scales []float32) []pipeline.Blob {
+	return []pipeline.Blob{{Suffix: packed.ScaleSuffix, Data: floatBytes(scales)}}
+}
+
+func floatBytes(v []float32) []byte {
+	b := make([]byte, 0, 4*len(v))
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return b
+}

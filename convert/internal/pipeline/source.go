@@ -1,0 +1,109 @@
+package pipeline
+
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Source says where the rows of a matrix are stored.
+type Source struct {
+	Parts  []checkpoint.Tensor // hold the rows; a range of a stored tensor is one with another Begin and Size
+	Beside []checkpoint.Tensor // what Tensor.Open is given: read as a whole, so only what is small against the rows
+	Runs   []Run               // all rows of the matrix in ascending order, and then those that only pad the source
+	Panel  Panel               // of all parts
+}
+
+// Run is rows of the matrix that are stored one after another.
+type Run struct {
+	Part int   // index of Source.Parts
+	Off  int64 // of the first byte in the part
+	Rows int   // a multiple of Panel.Rows
+}
+
+// Panel is the smallest number of rows that are stored, and decoded, together: Lines pieces of Bytes bytes, Stride bytes
+// apart. The next panel of a run begins Bytes bytes further. Row-major matrices have panels of one row and one line.
+type Panel struct {
+	Rows   int
+	Bytes  int
+	Lines  int
+	Stride int64
+}
+
+// Rows is a matrix of m rows that t holds one after another, from its first byte to its last.
+func Rows(t checkpoint.Tensor, m int) Source {
+	return Source{Parts: []checkpoint.Tensor{t}, Runs: []Run{{Rows: m}}, Panel: Panel{Rows: 1, Bytes: int(t.Size) / m, Lines: 1}}
+}
+
+// Decoder makes codes of stored rows. Its methods are pure: what they give depends on the bytes of Source alone, and not on
+// how many rows come at once or in which order.
+type Decoder interface {
+	// Decode writes the codes of rows that begin at row, row-major. stored holds Lines pieces, one after another, with the
+	// bytes of whole panels each; it may not be kept. Codes of rows that only pad the source have no place in codes,
+	// which is shorter then. Decode is called concurrently for different rows, and once for each in the end.
+	Decode(codes []int8, row int, stored []byte) error
+	// Finish returns the tensors that stand beside the codes, after all rows are decoded.
+	Finish() ([]Blob, error)
+}
+
+// Measurer is a Decoder that has to see all rows before it decodes one.
+type Measurer interface {
+	Decoder
+	// Measure takes in rows, as Decode does.
+	Measure(row int, stored []byte) error
+	// Fix ends the measurement.
+	Fix() error
+}
+
+// Blob is a tensor that stands beside the codes.
+type Blob struct {
+	Suffix string // after the name of the matrix, for example packed.ScaleSuffix
+	Data   []byte
+}
+
+// check demands that the runs lie in the parts and hold m rows at least.
+func (s *Source) check(m int) error {
+	rows := 0
+	for _, r := range s.Runs {
+		if r.Part < 0 || r.Part >= len(s.Parts) || r.Off < 0 || r.Rows < 1 {
+			return fmt.Errorf("%w: rows from %d on: part %d of %d, offset %d, %d rows", pack.ErrCorrupt, rows, r.Part, len(s.Parts), r.Off, r.Rows)
+		}
+		t := s.Parts[r.Part]
+		if end := r.Off + s.Panel.stored(r.Rows); end > t.Size {
+			return inTensor(t, fmt.Errorf("%w: rows from %d on end at byte %d of %d", pack.ErrCorrupt, rows, end, t.Size))
+		}
+		rows += r.Rows
+	}
+	if rows < m {
+		return fmt.Errorf("%w: %d rows are stored, of %d", pack.ErrCorrupt, rows, m)
+	}
+	return nil
+}
+
+// rows that are stored, those that only pad the source included.
+func (s *Source) rows() (n int) {
+	for _, r := range s.Runs {
+		n += r.Rows
+	}
+	return n
+}
+
+// inOrder reports whether the m rows, and none that only pad the source, lie one after another in a single part, from its
+// beginning.
+func (s *Source) inOrder(m int) bool {
+	return len(s.Parts) == 1 && len(s.Runs) == 1 && s.Runs[0] == Run{Rows: m} && s.Panel.Lines == 1
+}
+
+// size of n rows once they are gathered.
+func (p *Panel) size(n int) int { return n / p.Rows * p.Bytes * p.Lines }
+
+// stored is the number of bytes from the first one of n rows to the last.
+func (p *Panel) stored(n int) int64 {
+	return int64(p.Lines-1)*p.Stride + int64(n/p.Rows)*int64(p.Bytes)
+}
+
+// inTensor names file and tensor of an error.
+func inTensor(t checkpoint.Tensor, err error) error {
+	return fmt.Errorf("%s: tensor %q: %w", t.File, t.Name, err)
+}
