@@ -107,7 +107,7 @@ func (r *Rule) codes(dst []int8, d DType, src []byte, u *unit) {
 		u.ladder.codes(dst, d, src)
 	case r.divides:
 		lo, hi := float32(v[0]), float32(v[len(v)-1])
-		divideLanes(dst[:n], d, head, u.a, lo, hi)
+		divideBlocks(dst[:n], d, head, u.a, lo, hi)
 		divideGo(dst[n:], d, tail, u.a, lo, hi)
 	default:
 		r.each(dst, d, src, u)
@@ -116,7 +116,7 @@ func (r *Rule) codes(dst []int8, d DType, src []byte, u *unit) {
 
 func (l *ladder) codes(dst []int8, d DType, src []byte) {
 	n := whole(len(dst))
-	l.climbLanes(dst[:n], d, src[:n*d.Size()])
+	l.climbBlocks(dst[:n], d, src[:n*d.Size()])
 	l.climbGo(dst[n:], d, src[n*d.Size():])
 }
 

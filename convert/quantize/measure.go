@@ -17,7 +17,7 @@ type rowStat struct {
 func measureRow(d DType, src []byte) (r rowStat) {
 	var s sums
 	n := whole(len(src)/d.Size()) * d.Size()
-	measureLanes(&s, d, src[:n])
+	measureBlocks(&s, d, src[:n])
 	measureGo(&s, d, src[n:])
 	r.abs = join(&s.abs)
 	for i := range lanes {

@@ -38,7 +38,7 @@ func (q *Quantizer) collect(row int, codes []int8, src []byte, scale float32) {
 func measureError(codes []int8, d DType, src []byte, scale float32) rowError {
 	var s errorSums
 	n := whole(len(codes))
-	missLanes(&s, codes[:n], d, src[:n*d.Size()], scale)
+	missBlocks(&s, codes[:n], d, src[:n*d.Size()], scale)
 	missGo(&s, codes[n:], d, src[n*d.Size():], scale)
 	return rowError{join(&s.square), join(&s.miss)}
 }

@@ -69,7 +69,7 @@ func TestLanes(t *testing.T) {
 func compareLanes(t *testing.T, r *rand.Rand, d DType, src []byte, codes []int8) {
 	t.Helper()
 	var got, want sums
-	measureLanes(&got, d, src)
+	measureBlocks(&got, d, src)
 	measureGo(&want, d, src)
 	if !sameFloats(got.abs[:], want.abs[:]) || slices.Max(got.pos[:]) != slices.Max(want.pos[:]) || slices.Max(got.neg[:]) != slices.Max(want.neg[:]) {
 		t.Fatalf("measure %s: %v, want %v", d, got, want)
@@ -88,7 +88,7 @@ func compareLanes(t *testing.T, r *rand.Rand, d DType, src []byte, codes []int8)
 	slices.Sort(l.at[:])
 	l.at[2] = []float32{l.at[2], float32(math.Inf(1))}[r.IntN(2)]
 	plain := make([]int8, len(codes))
-	l.climbLanes(codes, d, src)
+	l.climbBlocks(codes, d, src)
 	l.climbGo(plain, d, src)
 	if !slices.Equal(codes, plain) {
 		t.Fatalf("climb %s %v: %v, want %v", d, l, codes, plain)
@@ -96,7 +96,7 @@ func compareLanes(t *testing.T, r *rand.Rand, d DType, src []byte, codes []int8)
 
 	var missed, plainMissed errorSums
 	scale := float32(r.NormFloat64())
-	missLanes(&missed, plain, d, src, scale)
+	missBlocks(&missed, plain, d, src, scale)
 	missGo(&plainMissed, plain, d, src, scale)
 	if !sameFloats(missed.square[:], plainMissed.square[:]) || !sameFloats(missed.miss[:], plainMissed.miss[:]) {
 		t.Fatalf("miss %s: %v, want %v", d, missed, plainMissed)
@@ -106,7 +106,7 @@ func compareLanes(t *testing.T, r *rand.Rand, d DType, src []byte, codes []int8)
 	if r.IntN(8) == 0 {
 		a = float32(math.Inf(1))
 	}
-	divideLanes(codes, d, src, a, -8, 7)
+	divideBlocks(codes, d, src, a, -8, 7)
 	divideGo(plain, d, src, a, -8, 7)
 	if !slices.Equal(codes, plain) {
 		t.Fatalf("divide %s by %v: %v, want %v", d, a, codes, plain)

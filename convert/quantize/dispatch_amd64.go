@@ -35,8 +35,8 @@ func (d DType) number() int {
 	return 0
 }
 
-// measureLanes is measureGo for whole blocks.
-func measureLanes(s *sums, d DType, src []byte) {
+// measureBlocks is measureGo for whole blocks.
+func measureBlocks(s *sums, d DType, src []byte) {
 	switch n := len(src) / d.Size(); {
 	case n == 0:
 	case level != generic && d == BF16:
@@ -61,8 +61,8 @@ func measureWords(s *sums, src []byte) {
 	}
 }
 
-// climbLanes is climbGo for whole blocks.
-func (l *ladder) climbLanes(dst []int8, d DType, src []byte) {
+// climbBlocks is climbGo for whole blocks.
+func (l *ladder) climbBlocks(dst []int8, d DType, src []byte) {
 	if n := len(dst) &^ 31; level != generic && d != F32 && n >= longRow {
 		w := l.words(d)
 		climbWordsAVX2(&dst[0], &src[0], n, &w)
@@ -79,8 +79,8 @@ func (l *ladder) climbLanes(dst []int8, d DType, src []byte) {
 	}
 }
 
-// divideLanes is divideGo for whole blocks.
-func divideLanes(dst []int8, d DType, src []byte, a, lo, hi float32) {
+// divideBlocks is divideGo for whole blocks.
+func divideBlocks(dst []int8, d DType, src []byte, a, lo, hi float32) {
 	switch {
 	case len(dst) == 0:
 	case level == avx512:
@@ -92,8 +92,8 @@ func divideLanes(dst []int8, d DType, src []byte, a, lo, hi float32) {
 	}
 }
 
-// missLanes is missGo for whole blocks.
-func missLanes(s *errorSums, codes []int8, d DType, src []byte, scale float32) {
+// missBlocks is missGo for whole blocks.
+func missBlocks(s *errorSums, codes []int8, d DType, src []byte, scale float32) {
 	switch {
 	case len(codes) == 0:
 	case level == avx512:
@@ -115,8 +115,8 @@ func measureBF16AVX2(s *sums, src *byte, n int)
 //go:noescape
 func climbWordsAVX2(dst *int8, src *byte, n int, l *wordLadder)
 
-// unpackLanes is unpackGo for as many codes as it says.
-func unpackLanes(dst []int8, src []byte, shift int) (n int, ok bool) {
+// unpackBlocks is unpackGo for as many codes as it says.
+func unpackBlocks(dst []int8, src []byte, shift int) (n int, ok bool) {
 	n = len(src) &^ 31
 	if n == 0 || level == generic {
 		return 0, true

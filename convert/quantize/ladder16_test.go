@@ -54,7 +54,7 @@ func TestMeasureTiny(t *testing.T) {
 				src[i], src[i+1] = byte(p), byte(p>>8)
 			}
 			var got, want sums
-			measureLanes(&got, BF16, src)
+			measureBlocks(&got, BF16, src)
 			measureGo(&want, BF16, src)
 			if !sameFloats(got.abs[:], want.abs[:]) {
 				t.Errorf("up to %#04x: %v, want %v", most, got.abs, want.abs)
