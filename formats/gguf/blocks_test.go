@@ -204,7 +204,7 @@ func TestI2S(t *testing.T) {
 
 func fails[T any](_ T, err error) error { return err }
 
-// TestBadBlocks: what is no number, and codes that no program writes, are refused.
+// TestBadBlocks: what is not a number, and codes that no program writes, are refused.
 func TestBadBlocks(t *testing.T) {
 	for name, c := range map[string]struct {
 		id   Type

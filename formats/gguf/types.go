@@ -65,8 +65,8 @@ var allTraits = map[Type]traits{
 	PQ2_0: {"PQ2_0", 128, 34, 0, 0}, PTQ1_0: {"PTQ1_0", 128, 28, 0, 0}, Q2_0G128: {"Q2_0 (blocks of 128)", 128, 34, 0, 0},
 }
 
-// strangers are numbers whose data have a size that is not known here, or that no program reads any more.
-var strangers = map[Type]string{
+// refused are numbers whose data have a size that is not known here, or that no program reads any more.
+var refused = map[Type]string{
 	4: "Q4_2, which llama.cpp removed", 5: "Q4_3, which llama.cpp removed",
 	31: "Q4_0_4_4, which llama.cpp removed", 32: "Q4_0_4_8, which llama.cpp removed", 33: "Q4_0_8_8, which llama.cpp removed",
 	37: "I8_S of bitnet.cpp", 38: "TL1 of bitnet.cpp, whose shapes are compiled into the program",
@@ -93,7 +93,7 @@ func (t Type) check() error {
 	if _, ok := allTraits[t]; ok && t < 1000 {
 		return nil
 	}
-	if what, ok := strangers[t]; ok {
+	if what, ok := refused[t]; ok {
 		return fmt.Errorf("%w: tensor type %d is %s", pack.ErrUnsupported, uint32(t), what)
 	}
 	return fmt.Errorf("%w: tensor type %d", pack.ErrUnsupported, uint32(t))
