@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lowpack/lowpack/internal/bench"
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/bench"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/pack"
 )

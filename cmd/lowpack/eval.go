@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack"
-	"github.com/lowpack/lowpack/internal/eval"
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/eval"
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/plot"
 	"github.com/lowpack/lowpack/pack"

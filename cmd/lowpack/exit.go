@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/bench"
 	"github.com/lowpack/lowpack/internal/atomicfile"
-	"github.com/lowpack/lowpack/internal/bench"
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
