@@ -186,7 +186,7 @@ func (g *trits256) finish() {
 	}
 	results86(g.file, tritRows, 1, func(_ int, scaled bool) {
 		for i := range ySums {
-			result86(g.file, fmt.Sprintf("Y%d", i), 64*(i%trits)+32*(i/trits), scaled)
+			result86(g.file, fmt.Sprintf("Y%d", i), yOther, 64*(i%trits)+32*(i/trits), scaled)
 		}
 	})
 }

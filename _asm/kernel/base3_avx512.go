@@ -199,7 +199,7 @@ func (g *trits512) finish() {
 	}
 	results86(g.file, tritRows, g.tokens, func(t int, scaled bool) {
 		for i := range trits {
-			result86(g.file, fmt.Sprintf("Z%d", g.acc(t, i, 0)), pace*i, scaled)
+			result86(g.file, fmt.Sprintf("Z%d", g.acc(t, i, 0)), g.other, pace*i, scaled)
 		}
 	})
 }

@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // groups86 emits the loop over the groups of columns of a panel that have sums of their own, around a body that multiplies
 // one: weights are read once, in the order of memory, and setting a call up is paid once for all groups.
 //
@@ -46,12 +48,13 @@ func results86(f *file, rows, tokens int, store func(t int, scaled bool)) {
 	f.at(done)
 }
 
-// result86 stores a register of sums, or adds float(sum)·scale to results: each operation is rounded (N15).
-func result86(f *file, register string, off int, scaled bool) {
+// result86 stores a register of sums, or adds float(sum)·scale to results, fused (N15). Register number free holds nothing.
+func result86(f *file, register string, free, off int, scaled bool) {
 	if scaled {
+		scale := fmt.Sprint(register[:1], free)
+		f.p("VMOVUPS %d(CX), %s", off, scale)
 		f.p("VCVTDQ2PS %s, %s", register, register)
-		f.p("VMULPS %d(CX), %s, %s", off, register, register)
-		f.p("VADDPS %d(BX), %s, %s", off, register, register)
+		f.p("VFMADD213PS %d(BX), %s, %s", off, scale, register)
 	}
 	f.p("VMOVUPS %s, %d(BX)", register, off)
 }

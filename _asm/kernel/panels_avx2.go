@@ -342,16 +342,16 @@ func (g *ymm) finish() {
 
 // store makes results of the sums of a token.
 func (g *ymm) store(t int, scaled bool) {
-	lanes := g.stride() / 4
+	lanes, free := g.stride()/4, g.xs[0]
 	for i := range operandsY {
 		a := g.acc(t, i, 0)
 		if g.bits > 1 {
-			result86(g.file, fmt.Sprintf("Y%d", a), 4*(i%g.fields()*lanes+i/g.fields()*8), scaled)
+			result86(g.file, fmt.Sprintf("Y%d", a), free, 4*(i%g.fields()*lanes+i/g.fields()*8), scaled)
 			continue
 		}
 		g.p("VEXTRACTI128 $1, Y%d, X%d", a, g.operand)
-		result86(g.file, fmt.Sprintf("X%d", a), 4*i*lanes, scaled)
-		result86(g.file, fmt.Sprintf("X%d", g.operand), 4*(operandsY+i)*lanes, scaled)
+		result86(g.file, fmt.Sprintf("X%d", a), free, 4*i*lanes, scaled)
+		result86(g.file, fmt.Sprintf("X%d", g.operand), free, 4*(operandsY+i)*lanes, scaled)
 	}
 }
 

@@ -445,7 +445,7 @@ func (g *vnni512) storeRows(t int, scaled bool) {
 			if g.pair {
 				g.storePair(a, y/2, scaled)
 			} else {
-				result86(g.file, fmt.Sprintf("%s%d", width, a), y, scaled)
+				result86(g.file, fmt.Sprintf("%s%d", width, a), g.ops[0], y, scaled)
 			}
 		}
 	}
@@ -459,10 +459,9 @@ func (g *vnni512) storePair(a, y int, scaled bool) {
 		g.p("VCVTDQ2PS Z%d, Z%d", a, a)
 		g.p("VMOVUPS %d(CX), Y%d", y, scale)
 		g.p("VINSERTF64X4 $1, %d(CX)(R12*1), Z%d, Z%d", y, scale, scale)
-		g.p("VMULPS Z%d, Z%d, Z%d", scale, a, a)
 		g.p("VMOVUPS %d(BX), Y%d", y, sum)
 		g.p("VINSERTF64X4 $1, %d(BX), Z%d, Z%d", second, sum, sum)
-		g.p("VADDPS Z%d, Z%d, Z%d", sum, a, a)
+		g.p("VFMADD213PS Z%d, Z%d, Z%d", sum, scale, a)
 	}
 	g.p("VMOVDQU32 Y%d, %d(BX)", a, y)
 	g.p("VEXTRACTI64X4 $1, Z%d, %d(BX)", a, second)

@@ -60,15 +60,11 @@ func multiply86(f *file, suffix string, chains int, step func(i int) []string) {
 	repeat86(f, chains, step)
 }
 
-// floats86 rounds products before they are added (NUMERICS N1).
+// floats86 fuses products with their additions (NUMERICS N6).
 func floats86(f *file, suffix, r string, chains int) {
 	f.declare("floats"+suffix, fmt.Sprintf("multiplies and adds n·%d registers of float32.", 4*chains), "n int", 1)
 	repeat86(f, chains, func(i int) []string {
-		product := chains + i%4
-		return []string{
-			fmt.Sprintf("VMULPS %[1]s%[2]d, %[1]s%[2]d, %[1]s%[3]d", r, 2*chains-1, product),
-			fmt.Sprintf("VADDPS %[1]s%[2]d, %[1]s%[3]d, %[1]s%[3]d", r, product, i),
-		}
+		return []string{fmt.Sprintf("VFMADD231PS %[1]s%[2]d, %[1]s%[2]d, %[1]s%[3]d", r, 2*chains-1, i)}
 	})
 }
 
@@ -113,10 +109,7 @@ func multiplyARM(f *file, suffix string, chains int, step func(i int)) {
 
 func floatsARM(f *file) {
 	f.declare("floatsNEON", "multiplies and adds n·64 registers of float32.", "n int", 1)
-	repeatARM(f, 16, func(i int) {
-		f.w("fmul", 16+i%4, 31, 31)
-		f.w("fadd", i, i, 16+i%4)
-	})
+	repeatARM(f, 16, func(i int) { f.w("fmla", i, 31, 31) })
 }
 
 func repeatARM(f *file, chains int, step func(i int)) {

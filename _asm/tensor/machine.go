@@ -38,17 +38,21 @@ type machine interface {
 	zero(d reg)
 	move(d, s reg)
 	constant(d reg, bits uint32)
-	do(op string, d, a, b reg)             // float add, sub, mul, div, max; int32 imax
-	doConst(op string, d, a reg, b uint32) // float add, sub, mul; int32 iadd, imin, imax: with a constant in every lane
-	abs(d, a reg)                          // clears the sign
-	negate(d, a reg)                       // flips the sign
-	atMost(d reg, c uint32, tmp reg)       // d = min(d, c); a NaN stays
-	positive(d, tmp reg)                   // d = max(d, 0); a NaN stays
-	notLess(d, a reg, c uint32, tmp reg)   // d = +0 where a < c
-	toFloat(d, a reg)                      // int32 to float
-	toInt(d, a reg)                        // float to int32, ties to even
-	pow2(d, a reg)                         // 2^a for floats with integer values −126 … 127
-	store8(s []reg, p ptr)                 // a block of 16 int32 as int8; destroys s
+	do(op string, d, a, b reg)              // float add, sub, mul, div, max; int32 imax
+	doConst(op string, d, a reg, b uint32)  // float add, sub, mul; int32 iadd, imin, imax: with a constant in every lane
+	multiplyAdd(d, a, b reg)                // d = a·b + d, rounded once
+	multiplySub(d, a, b reg)                // d = −a·b + d, rounded once
+	multiplyAddConst(d, a reg, c uint32)    // d = a·c + d, rounded once
+	multiplyAddAt(d, a reg, p ptr, off int) // d = a·memory + d, rounded once
+	abs(d, a reg)                           // clears the sign
+	negate(d, a reg)                        // flips the sign
+	atMost(d reg, c uint32, tmp reg)        // d = min(d, c); a NaN stays
+	positive(d, tmp reg)                    // d = max(d, 0); a NaN stays
+	notLess(d, a reg, c uint32, tmp reg)    // d = +0 where a < c
+	toFloat(d, a reg)                       // int32 to float
+	toInt(d, a reg)                         // float to int32, ties to even
+	pow2(d, a reg)                          // 2^a for floats with integer values −126 … 127
+	store8(s []reg, p ptr)                  // a block of 16 int32 as int8; destroys s
 
 	// sums adds the lanes of the accumulators [vector][row], floats by N5 or integers, and stores the sums of a vector one
 	// after another, those of the next vector step bytes on. Each accumulator is a block of 16 lanes; there are 1 or 4

@@ -63,7 +63,7 @@ func (m *arm) hoist(take func() reg, body func()) {
 	m.WriteString(before)
 	for _, c := range m.seen {
 		r := take()
-		m.constant(r, c)
+		m.fill(r, c)
 		m.constants[c] = r
 	}
 }
@@ -78,7 +78,7 @@ func (m *arm) of(c uint32) reg {
 		m.seen = append(m.seen, c)
 		return armScratch
 	}
-	m.constant(armScratch, c)
+	m.fill(armScratch, c)
 	return armScratch
 }
 
@@ -167,7 +167,9 @@ func (m *arm) splatAt(d reg, p ptr, off int) {
 func (m *arm) zero(d reg)    { m.line("VEOR V%d.B16, V%d.B16, V%d.B16", d, d, d) }
 func (m *arm) move(d, s reg) { m.line("VMOV V%d.B16, V%d.B16", s, d) }
 
-func (m *arm) constant(d reg, c uint32) {
+func (m *arm) constant(d reg, c uint32) { m.move(d, m.of(c)) }
+
+func (m *arm) fill(d reg, c uint32) {
 	m.line("MOVW $0x%08x, %s", c, armGeneral)
 	m.line("VDUP %s, V%d.S4", armGeneral, d)
 }
@@ -178,6 +180,7 @@ var armNames = map[string]struct {
 }{
 	"add": {"fadd .4s", 0x4e20d400}, "sub": {"fsub .4s", 0x4ea0d400}, "mul": {"fmul .4s", 0x6e20dc00},
 	"div": {"fdiv .4s", 0x6e20fc00}, "max": {"fmax .4s", 0x4e20f400}, "min": {"fmin .4s", 0x4ea0f400},
+	"fma": {"fmla .4s", 0x4e20cc00}, "fms": {"fmls .4s", 0x4ea0cc00},
 	"iadd": {"add .4s", 0x4ea08400}, "imin": {"smin .4s", 0x4ea06c00}, "imax": {"smax .4s", 0x4ea06400},
 }
 
@@ -187,6 +190,15 @@ func (m *arm) do(op string, d, a, b reg) {
 }
 
 func (m *arm) doConst(op string, d, a reg, c uint32) { m.do(op, d, a, m.of(c)) }
+
+func (m *arm) multiplyAdd(d, a, b reg)             { m.do("fma", d, a, b) }
+func (m *arm) multiplySub(d, a, b reg)             { m.do("fms", d, a, b) }
+func (m *arm) multiplyAddConst(d, a reg, c uint32) { m.do("fma", d, a, m.of(c)) }
+
+func (m *arm) multiplyAddAt(d, a reg, p ptr, off int) {
+	m.load(armScratch, p, off)
+	m.multiplyAdd(d, a, armScratch)
+}
 
 func (m *arm) abs(d, a reg)    { m.word2("fabs .4s", 0x4ea0f800, d, a) }
 func (m *arm) negate(d, a reg) { m.word2("fneg .4s", 0x6ea0f800, d, a) }

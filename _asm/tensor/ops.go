@@ -7,8 +7,7 @@ var ops = []*op{
 	newOp("sumSquares", "l *lanes, x []float32", "", func(f *function) {
 		f.blocks(func(s int) {
 			f.in(0, "x", s)
-			f.do("mul", 0, 0, 0)
-			f.do("add", f.lane(s), f.lane(s), 0)
+			f.multiplyAdd(f.lane(s), 0, 0)
 		})
 	}),
 	newOp("maxAbs", "l *bits, x []float32", "", func(f *function) {
@@ -70,8 +69,7 @@ var ops = []*op{
 			f.in(1, "w", s)
 			f.in(2, "y", s)
 			f.toFloat(0, 0)
-			f.do("mul", 0, 0, 1)
-			f.do("add", 2, 2, 0)
+			f.multiplyAdd(2, 0, 1)
 			f.out("y", s, 2)
 		})
 	}),
@@ -114,13 +112,12 @@ var ops = []*op{
 	newOp("geluTanh", "y, gate, up []float32", "", gated(func(f *function) {
 		f.do("mul", 1, 0, 0)
 		f.do("mul", 1, 1, 0)
-		f.doConst("mul", 1, 1, bits(0.044715))
-		f.do("add", 1, 0, 1)
-		f.doConst("mul", 1, 1, bits(0.797884561))
+		f.move(2, 0)
+		f.multiplyAddConst(2, 1, bits(0.044715))
+		f.doConst("mul", 1, 2, bits(0.797884561))
 		f.tanh(1, 2)
-		f.doConst("add", 1, 1, bits(1))
 		f.doConst("mul", 0, 0, bits(0.5))
-		f.do("mul", 0, 0, 1)
+		f.multiplyAdd(0, 0, 1)
 	})),
 	newOp("softCap", "y []float32, c float32", "", func(f *function) {
 		c := f.scalar("c")
@@ -155,12 +152,10 @@ var ops = []*op{
 			f.in(2, "c", s)
 			f.in(3, "s", s)
 			f.do("mul", 4, 0, 2)
-			f.do("mul", 5, 1, 3)
-			f.do("sub", 4, 4, 5)
+			f.multiplySub(4, 1, 3)
 			f.out("a", s, 4)
 			f.do("mul", 1, 1, 2)
-			f.do("mul", 0, 0, 3)
-			f.do("add", 1, 1, 0)
+			f.multiplyAdd(1, 0, 3)
 			f.out("b", s, 1)
 		})
 	}),
@@ -211,25 +206,20 @@ func gated(act func(f *function)) func(f *function) {
 
 // exp replaces x by e^x (N9). It needs four registers from t on.
 func (f *function) exp(x, t reg) {
-	n, r, p, orig := t, t+1, t+2, t+3
+	n, p, q, orig := t, t+1, t+2, t+3
 	f.move(orig, x)
 	f.atMost(x, bits(88), n)
-	f.doConst("mul", n, x, bits(1.44269504))
-	f.doConst("add", n, n, bits(12582912))
+	f.constant(n, bits(12582912))
+	f.multiplyAddConst(n, x, bits(1.44269504))
 	f.doConst("sub", n, n, bits(12582912))
-	f.doConst("mul", r, n, bits(0.693359375))
-	f.do("sub", r, x, r)
-	f.doConst("mul", p, n, bits(-2.12194440e-4))
-	f.do("sub", r, r, p)
+	f.multiplyAddConst(x, n, bits(-0.693359375))
+	f.multiplyAddConst(x, n, bits(2.12194440e-4)) // the remainder
 	f.constant(p, bits(1.9875691500e-4))
-	for _, c := range []float32{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
-		f.do("mul", p, p, r)
-		f.doConst("add", p, p, bits(c))
+	for _, c := range []float32{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1} {
+		f.constant(q, bits(c))
+		f.multiplyAdd(q, p, x)
+		p, q = q, p
 	}
-	f.do("mul", x, r, r)
-	f.do("mul", p, p, x)
-	f.do("add", p, p, r)
-	f.doConst("add", p, p, bits(1))
 	f.pow2(n, n)
 	f.do("mul", x, p, n)
 	f.notLess(x, orig, bits(-87), n)

@@ -116,8 +116,8 @@ func (d *dot) rowsAtOnce(r int) {
 
 // multiply adds the products of register s of the columns of a step.
 func (d *dot) multiply(acc [][][]reg, r, step, s int) {
-	// Registers below the sums: the row, a product, and the vectors where there are several rows to multiply them by.
-	const w, product, x0 = reg(0), reg(1), reg(2)
+	// Registers below the sums: the row, and the vectors where there are several rows to multiply them by.
+	const w, x0 = reg(0), reg(1)
 	s += step * subs(d)
 	off := 4 * d.width() * s
 	if r > 1 {
@@ -128,14 +128,12 @@ func (d *dot) multiply(acc [][][]reg, r, step, s int) {
 	for i := range r {
 		d.loadWide(w, d.typ, d.w[i], d.width()*s*bytesOf(d.typ))
 		for t, p := range d.x {
-			if r > 1 {
-				d.do("mul", product, w, x0+reg(t))
-			} else {
-				d.load(product, p, off)
-				d.do("mul", product, w, product)
-			}
 			a := acc[t][i][s%subs(d)]
-			d.do("add", a, a, product)
+			if r > 1 {
+				d.multiplyAdd(a, w, x0+reg(t))
+			} else {
+				d.multiplyAddAt(a, w, p, off)
+			}
 		}
 	}
 }
@@ -245,7 +243,7 @@ func (w *weigh) through(blocks int) {
 
 // rows adds the next n rows, weighted.
 func (w *weigh) rows(acc [][]reg, n int) {
-	weight, row, product := func(i int) reg { return reg(i) }, reg(len(w.e)), reg(len(w.e)+1)
+	weight, row := func(i int) reg { return reg(i) }, reg(len(w.e))
 	for j := range n {
 		for i, p := range w.e {
 			w.splatAt(weight(i), p, 4*j)
@@ -253,8 +251,7 @@ func (w *weigh) rows(acc [][]reg, n int) {
 		for b := range acc[0] {
 			w.loadWide(row, w.typ, w.pv, bytesOf(w.typ)*w.width()*b)
 			for i := range acc {
-				w.do("mul", product, weight(i), row)
-				w.do("add", acc[i][b], acc[i][b], product)
+				w.multiplyAdd(acc[i][b], weight(i), row)
 			}
 		}
 		w.add(w.pv, w.ldv)

@@ -148,7 +148,7 @@ func (s *stream) through(r int) {
 
 // multiply adds the products of n steps of a row, number i of those whose sums are in registers.
 func (s *stream) multiply(acc [][][]reg, i, n int) {
-	const row, product = reg(0), reg(1)
+	const row = reg(0)
 	if s.typ == "I8" {
 		list := make([][]reg, len(acc))
 		for t := range acc {
@@ -160,10 +160,7 @@ func (s *stream) multiply(acc [][][]reg, i, n int) {
 	for b := range n * subs(s) {
 		s.loadWide(row, s.typ, s.w, s.width()*b*bytesOf(s.typ))
 		for t, p := range s.x {
-			s.load(product, p, 4*s.width()*b)
-			s.do("mul", product, row, product)
-			a := acc[t][i][b%subs(s)]
-			s.do("add", a, a, product)
+			s.multiplyAddAt(acc[t][i][b%subs(s)], row, p, 4*s.width()*b)
 		}
 	}
 }

@@ -216,6 +216,17 @@ func (m *x86) doConst(op string, d, a reg, c uint32) {
 	m.line("%s %s, %s, %s", x86Names[op], m.of(c), m.v(a), m.v(d))
 }
 
+func (m *x86) multiplyAdd(d, a, b reg) { m.line("VFMADD231PS %s, %s, %s", m.v(b), m.v(a), m.v(d)) }
+func (m *x86) multiplySub(d, a, b reg) { m.line("VFNMADD231PS %s, %s, %s", m.v(b), m.v(a), m.v(d)) }
+
+func (m *x86) multiplyAddConst(d, a reg, c uint32) {
+	m.line("VFMADD231PS %s, %s, %s", m.of(c), m.v(a), m.v(d))
+}
+
+func (m *x86) multiplyAddAt(d, a reg, p ptr, off int) {
+	m.line("VFMADD231PS %s, %s, %s", at(p, off), m.v(a), m.v(d))
+}
+
 func (m *x86) abs(d, a reg)    { m.line("VANDPS %s, %s, %s", m.of(0x7fffffff), m.v(a), m.v(d)) }
 func (m *x86) negate(d, a reg) { m.line("VXORPS %s, %s, %s", m.of(0x80000000), m.v(a), m.v(d)) }
 

@@ -18,10 +18,8 @@ func (m *x86) addPairs(acc []reg, w ptr, off int, even, odd, mask reg, tmp []reg
 	m.line("VMOVDQU %s, Y%d", at(w, off), b)
 	m.line("VPSLLD $16, Y%d, Y%d", b, a)
 	m.line("VPAND Y%d, Y%d, Y%d", mask, b, b)
-	m.line("VMULPS Y%d, Y%d, Y%d", even, a, a)
-	m.line("VMULPS Y%d, Y%d, Y%d", odd, b, b)
-	m.line("VADDPS Y%d, Y%d, Y%d", a, acc[0], acc[0])
-	m.line("VADDPS Y%d, Y%d, Y%d", b, acc[1], acc[1])
+	m.line("VFMADD231PS Y%d, Y%d, Y%d", even, a, acc[0])
+	m.line("VFMADD231PS Y%d, Y%d, Y%d", odd, b, acc[1])
 }
 
 func (m *x86) sumPairs(acc [][]reg, p, step ptr, tmp []reg) {

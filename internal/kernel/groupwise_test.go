@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/fence"
+	"github.com/lowpack/lowpack/internal/fma"
 	"github.com/lowpack/lowpack/pack"
 )
 
 // plainScaleAdd is what a group adds to a row, written down.
 func plainScaleAdd(y []float32, acc []int32, w []float32) {
 	for i := range y {
-		y[i] += float32(float32(acc[i]) * w[i])
+		y[i] = fma.Float32(float32(acc[i]), w[i], y[i])
 	}
 }
 
@@ -36,7 +37,7 @@ func (p *problem) scaled(scales []float32) []float32 {
 	for i := range y {
 		t, row := i/m, i%m
 		for g := range groups {
-			y[i] += float32(float32(p.want[(t*groups+g)*m+row]) * scales[row*groups+g])
+			y[i] = fma.Float32(float32(p.want[(t*groups+g)*m+row]), scales[row*groups+g], y[i])
 		}
 	}
 	return y

@@ -15,7 +15,7 @@ var law = map[string][]string{
 	"internal/float16":    {},
 	"convert/quantize":    {"pack", "convert/quantize", "internal/float16"},
 	"internal/kernel":     {"pack", "internal/mmap", "internal/offheap", "internal/kernel"},
-	"internal/tensor":     {"internal/float16", "internal/kernel", "internal/tensor", "pack"},
+	"internal/tensor":     {"internal/float16", "internal/fma", "internal/kernel", "internal/tensor", "pack"},
 	"formats/safetensors": {"pack", "formats/safetensors", "internal/filekind", "internal/jsonread"},
 	"formats":             {"pack", "formats", "internal"},
 	"verify/reference":    {"pack", "formats", "internal/parallel", "verify/internal/half", "verify/reference"},
@@ -33,7 +33,7 @@ var never = map[string][]string{
 	"internal/kernel":  {"formats", "convert", "verify", "runtime"},
 	"internal/tensor":  {"formats", "convert", "verify", "runtime"},
 	"formats":          {"internal/kernel", "internal/tensor"},
-	"verify/reference": {"internal/kernel", "internal/tensor", "runtime", "convert", "formats/checkpoint"},
+	"verify/reference": {"internal/fma", "internal/kernel", "internal/tensor", "runtime", "convert", "formats/checkpoint"},
 	"convert":          {"internal/kernel", "internal/tensor", "runtime/engine"},
 }
 

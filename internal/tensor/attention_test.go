@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/float16"
+
+	"github.com/lowpack/lowpack/internal/fma"
 )
 
 // TestHeads compares attention with N18 and N27 as they are written, for head sizes with and without padding, windows, soft
@@ -153,7 +155,7 @@ func headReference(a Attention, typ CacheType, q []float32, k, v [][]float32) []
 			weight = e * step
 		}
 		for i := range o {
-			o[i] += float32(weight * value[i])
+			o[i] = fma.Float32(weight, value[i], o[i])
 		}
 	}
 	for i := range o {

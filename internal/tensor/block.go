@@ -1,13 +1,17 @@
 package tensor
 
-import "math"
+import (
+	"math"
+
+	"github.com/lowpack/lowpack/internal/fma"
+)
 
 // The definitions of what the assembly does. Each takes any number of elements; lanes count from the first.
 
 // sumSquaresGo adds x[i]² to lane i mod 16.
 func sumSquaresGo(l *lanes, x []float32) {
 	for i, v := range x {
-		l[i%Lanes] += float32(v * v)
+		l[i%Lanes] = fma.Float32(v, v, l[i%Lanes])
 	}
 }
 
@@ -50,7 +54,7 @@ func scaleAllGo(y []float32, acc []int32, w, d float32) {
 // scaleAddGo adds float(acc)·w to y.
 func scaleAddGo(y []float32, acc []int32, w []float32) {
 	for i := range y {
-		y[i] += float32(float32(acc[i]) * w[i])
+		y[i] = fma.Float32(float32(acc[i]), w[i], y[i])
 	}
 }
 
@@ -123,7 +127,7 @@ func expSumGo(l *lanes, z []float32, m float32) {
 func rotateGo(a, b, c, s []float32) {
 	for i := range a {
 		x, y := a[i], b[i]
-		a[i] = float32(x*c[i]) - float32(y*s[i])
-		b[i] = float32(y*c[i]) + float32(x*s[i])
+		a[i] = fma.Float32(-y, s[i], float32(x*c[i]))
+		b[i] = fma.Float32(x, s[i], float32(y*c[i]))
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Cache holds the keys or the values of one head, a row per position. Rows are padded to Width; the padding is zero and
-// changes no sum: a lane is never −0, and adding +0 to it leaves it.
+// changes no result: adding +0 to a lane leaves it, unless it is −0, and attention is the same for scores +0 and −0.
 //
 // Rows lie in pages, so that many caches can share memory that grows with the text. In a page lie so many columns of all its
 // rows, then as many more: columns that are read together form one stream. The steps of int8 rows follow.

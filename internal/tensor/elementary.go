@@ -1,6 +1,10 @@
 package tensor
 
-import "math"
+import (
+	"math"
+
+	"github.com/lowpack/lowpack/internal/fma"
+)
 
 // Constants of exp (N9): the polynomial and the two-part ln 2 of the Cephes library's expf.
 const (
@@ -28,16 +32,16 @@ func Exp(x float32) float32 {
 	if x > expMax {
 		x = expMax
 	}
-	n := round(float32(x * log2e))
-	r := x - float32(n*ln2Hi) - float32(n*ln2Lo)
-	p := float32(expC5)
-	p = float32(p*r) + expC4
-	p = float32(p*r) + expC3
-	p = float32(p*r) + expC2
-	p = float32(p*r) + expC1
-	p = float32(p*r) + expC0
-	y := float32(p*float32(r*r)) + r + 1
-	return y * math.Float32frombits(uint32(int32(n)+127)<<23)
+	n := fma.Float32(x, log2e, magic) - magic
+	r := fma.Float32(-n, ln2Lo, fma.Float32(-n, ln2Hi, x))
+	p := fma.Float32(expC5, r, expC4)
+	p = fma.Float32(p, r, expC3)
+	p = fma.Float32(p, r, expC2)
+	p = fma.Float32(p, r, expC1)
+	p = fma.Float32(p, r, expC0)
+	p = fma.Float32(p, r, 1)
+	p = fma.Float32(p, r, 1)
+	return p * math.Float32frombits(uint32(int32(n)+127)<<23)
 }
 
 // round is N8, for |x| < 2²².
@@ -67,8 +71,8 @@ const (
 
 // GeluTanh is the tanh form of the Gaussian error linear unit (N10).
 func GeluTanh(x float32) float32 {
-	cubic := float32(geluCub * float32(float32(x*x)*x))
-	return float32(0.5*x) * (1 + Tanh(float32(geluIn*(x+cubic))))
+	half := float32(0.5 * x)
+	return fma.Float32(half, Tanh(float32(geluIn*fma.Float32(geluCub, float32(x*x)*x, x))), half)
 }
 
 // SoftCap is c · Tanh(x / c).

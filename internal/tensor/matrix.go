@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/lowpack/lowpack/internal/fma"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -187,7 +188,7 @@ func dotsGo(t Type, n int, y []float32, ldy int, w []byte, ldw int, x []float32,
 			for i := range n {
 				xb := x[i*ldx+k:][:len(b)]
 				for j, v := range b {
-					l[i][j] += float32(v * xb[j])
+					l[i][j] = fma.Float32(v, xb[j], l[i][j])
 				}
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/float16"
+	"github.com/lowpack/lowpack/internal/fma"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -73,7 +74,7 @@ func TestMul(t *testing.T) {
 func dotReference(w, x []float32) float32 {
 	var lane [16]float32
 	for i := range w {
-		lane[i%16] += float32(w[i] * x[i])
+		lane[i%16] = fma.Float32(w[i], x[i], lane[i%16])
 	}
 	for _, s := range []int{8, 4, 2, 1} {
 		for j := range s {
@@ -102,7 +103,7 @@ func TestWeigh(t *testing.T) {
 				for h := range heads {
 					for j, v := range e[h*lde:][:n] {
 						for i := first; i < cols; i++ {
-							want[h*ldo+i-first] += float32(v * w[(from+j)*cols+i])
+							want[h*ldo+i-first] = fma.Float32(v, w[(from+j)*cols+i], want[h*ldo+i-first])
 						}
 					}
 				}

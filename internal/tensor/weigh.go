@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"github.com/lowpack/lowpack/internal/float16"
+
+	"github.com/lowpack/lowpack/internal/fma"
 )
 
 // What attention does with rows of a cache besides the products.
@@ -66,8 +68,8 @@ func widenI8Go(y []float32, x []int8) {
 	}
 }
 
-// Weigh adds Σ e[h·lde + j] · row(rows.From+j) to o[h·ldo:], for the given columns, in ascending j, each product rounded
-// (N18). Rows so many bytes ahead are prefetched meanwhile.
+// Weigh adds Σ e[h·lde + j] · row(rows.From+j) to o[h·ldo:], for the given columns, in ascending j, each product fused
+// with its addition (N18). Rows so many bytes ahead are prefetched meanwhile.
 func (m *Matrix) Weigh(o []float32, ldo int, e []float32, lde, heads int, rows, cols Range, ahead int) {
 	n, width := rows.Len(), cols.Len()
 	if n < 1 {
@@ -133,7 +135,7 @@ func weighGo(t Type, n int, o []float32, ldo int, e []float32, lde int, v []byte
 			for h := range n {
 				ob, w := o[h*ldo+i:][:len(b)], e[h*lde+j]
 				for k := range ob {
-					ob[k] += float32(w * b[k])
+					ob[k] = fma.Float32(w, b[k], ob[k])
 				}
 			}
 		}

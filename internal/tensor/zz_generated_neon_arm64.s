@@ -18,17 +18,13 @@ TEXT ·sumSquaresNEON(SB), NOSPLIT, $0-32
 
 loop:
 	FMOVQ 0(R2), F0
-	WORD $0x6e20dc00 // fmul .4s v0, v0, v0
-	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	WORD $0x4e20cc1b // fmla .4s v27, v0, v0
 	FMOVQ 16(R2), F0
-	WORD $0x6e20dc00 // fmul .4s v0, v0, v0
-	WORD $0x4e20d79c // fadd .4s v28, v28, v0
+	WORD $0x4e20cc1c // fmla .4s v28, v0, v0
 	FMOVQ 32(R2), F0
-	WORD $0x6e20dc00 // fmul .4s v0, v0, v0
-	WORD $0x4e20d7bd // fadd .4s v29, v29, v0
+	WORD $0x4e20cc1d // fmla .4s v29, v0, v0
 	FMOVQ 48(R2), F0
-	WORD $0x6e20dc00 // fmul .4s v0, v0, v0
-	WORD $0x4e20d7de // fadd .4s v30, v30, v0
+	WORD $0x4e20cc1e // fmla .4s v30, v0, v0
 	ADD $64, R2
 	SUB $1, R0
 	CBNZ R0, loop
@@ -284,29 +280,25 @@ loop:
 	FMOVQ 0(R3), F1
 	FMOVQ 0(R1), F2
 	WORD $0x4e21d800 // scvtf .4s v0, v0
-	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
-	WORD $0x4e20d442 // fadd .4s v2, v2, v0
+	WORD $0x4e21cc02 // fmla .4s v2, v0, v1
 	FMOVQ F2, 0(R1)
 	FMOVQ 16(R2), F0
 	FMOVQ 16(R3), F1
 	FMOVQ 16(R1), F2
 	WORD $0x4e21d800 // scvtf .4s v0, v0
-	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
-	WORD $0x4e20d442 // fadd .4s v2, v2, v0
+	WORD $0x4e21cc02 // fmla .4s v2, v0, v1
 	FMOVQ F2, 16(R1)
 	FMOVQ 32(R2), F0
 	FMOVQ 32(R3), F1
 	FMOVQ 32(R1), F2
 	WORD $0x4e21d800 // scvtf .4s v0, v0
-	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
-	WORD $0x4e20d442 // fadd .4s v2, v2, v0
+	WORD $0x4e21cc02 // fmla .4s v2, v0, v1
 	FMOVQ F2, 32(R1)
 	FMOVQ 48(R2), F0
 	FMOVQ 48(R3), F1
 	FMOVQ 48(R1), F2
 	WORD $0x4e21d800 // scvtf .4s v0, v0
-	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
-	WORD $0x4e20d442 // fadd .4s v2, v2, v0
+	WORD $0x4e21cc02 // fmla .4s v2, v0, v1
 	FMOVQ F2, 48(R1)
 	ADD $64, R1
 	ADD $64, R2
@@ -467,68 +459,66 @@ TEXT ·siluNEON(SB), NOSPLIT, $0-72
 	BLT done
 	MOVW $0x42b00000, R19
 	VDUP R19, V30.S4
-	MOVW $0x3fb8aa3b, R19
-	VDUP R19, V29.S4
 	MOVW $0x4b400000, R19
+	VDUP R19, V29.S4
+	MOVW $0x3fb8aa3b, R19
 	VDUP R19, V28.S4
-	MOVW $0x3f318000, R19
+	MOVW $0xbf318000, R19
 	VDUP R19, V27.S4
-	MOVW $0xb95e8083, R19
+	MOVW $0x395e8083, R19
 	VDUP R19, V26.S4
-	MOVW $0x3ab743ce, R19
+	MOVW $0x39506967, R19
 	VDUP R19, V25.S4
-	MOVW $0x3c088908, R19
+	MOVW $0x3ab743ce, R19
 	VDUP R19, V24.S4
-	MOVW $0x3d2aa9c1, R19
+	MOVW $0x3c088908, R19
 	VDUP R19, V23.S4
-	MOVW $0x3e2aaaaa, R19
+	MOVW $0x3d2aa9c1, R19
 	VDUP R19, V22.S4
-	MOVW $0x3f000000, R19
+	MOVW $0x3e2aaaaa, R19
 	VDUP R19, V21.S4
-	MOVW $0x3f800000, R19
+	MOVW $0x3f000000, R19
 	VDUP R19, V20.S4
-	MOVW $0x0000007f, R19
+	MOVW $0x3f800000, R19
 	VDUP R19, V19.S4
-	MOVW $0xc2ae0000, R19
+	MOVW $0x0000007f, R19
 	VDUP R19, V18.S4
+	MOVW $0xc2ae0000, R19
+	VDUP R19, V17.S4
 
 loop:
 	FMOVQ 0(R2), F0
 	WORD $0x6ea0f801 // fneg .4s v1, v0
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebef421 // fmin .4s v1, v1, v30
-	WORD $0x6e3ddc22 // fmul .4s v2, v1, v29
-	WORD $0x4e3cd442 // fadd .4s v2, v2, v28
-	WORD $0x4ebcd442 // fsub .4s v2, v2, v28
-	WORD $0x6e3bdc43 // fmul .4s v3, v2, v27
-	WORD $0x4ea3d423 // fsub .4s v3, v1, v3
-	WORD $0x6e3adc44 // fmul .4s v4, v2, v26
-	WORD $0x4ea4d463 // fsub .4s v3, v3, v4
-	MOVW $0x39506967, R19
-	VDUP R19, V4.S4
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e39d484 // fadd .4s v4, v4, v25
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e38d484 // fadd .4s v4, v4, v24
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e37d484 // fadd .4s v4, v4, v23
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e36d484 // fadd .4s v4, v4, v22
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e35d484 // fadd .4s v4, v4, v21
-	WORD $0x6e23dc61 // fmul .4s v1, v3, v3
-	WORD $0x6e21dc84 // fmul .4s v4, v4, v1
-	WORD $0x4e23d484 // fadd .4s v4, v4, v3
-	WORD $0x4e34d484 // fadd .4s v4, v4, v20
+	VMOV V29.B16, V2.B16
+	WORD $0x4e3ccc22 // fmla .4s v2, v1, v28
+	WORD $0x4ebdd442 // fsub .4s v2, v2, v29
+	WORD $0x4e3bcc41 // fmla .4s v1, v2, v27
+	WORD $0x4e3acc41 // fmla .4s v1, v2, v26
+	VMOV V25.B16, V3.B16
+	VMOV V24.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V23.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V22.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V21.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V20.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V19.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V19.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
 	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb38442 // add .4s v2, v2, v19
+	WORD $0x4eb28442 // add .4s v2, v2, v18
 	WORD $0x4f375442 // shl #23 .4s v2, v2
 	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e642 // fcmgt .4s v2, v18, v5
+	WORD $0x6ea5e622 // fcmgt .4s v2, v17, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
-	WORD $0x4e34d421 // fadd .4s v1, v1, v20
-	MOVW $0x3f800000, R19
-	VDUP R19, V2.S4
+	WORD $0x4e33d421 // fadd .4s v1, v1, v19
+	VMOV V19.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
 	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
 	FMOVQ 0(R3), F1
@@ -538,38 +528,34 @@ loop:
 	WORD $0x6ea0f801 // fneg .4s v1, v0
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebef421 // fmin .4s v1, v1, v30
-	WORD $0x6e3ddc22 // fmul .4s v2, v1, v29
-	WORD $0x4e3cd442 // fadd .4s v2, v2, v28
-	WORD $0x4ebcd442 // fsub .4s v2, v2, v28
-	WORD $0x6e3bdc43 // fmul .4s v3, v2, v27
-	WORD $0x4ea3d423 // fsub .4s v3, v1, v3
-	WORD $0x6e3adc44 // fmul .4s v4, v2, v26
-	WORD $0x4ea4d463 // fsub .4s v3, v3, v4
-	MOVW $0x39506967, R19
-	VDUP R19, V4.S4
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e39d484 // fadd .4s v4, v4, v25
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e38d484 // fadd .4s v4, v4, v24
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e37d484 // fadd .4s v4, v4, v23
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e36d484 // fadd .4s v4, v4, v22
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e35d484 // fadd .4s v4, v4, v21
-	WORD $0x6e23dc61 // fmul .4s v1, v3, v3
-	WORD $0x6e21dc84 // fmul .4s v4, v4, v1
-	WORD $0x4e23d484 // fadd .4s v4, v4, v3
-	WORD $0x4e34d484 // fadd .4s v4, v4, v20
+	VMOV V29.B16, V2.B16
+	WORD $0x4e3ccc22 // fmla .4s v2, v1, v28
+	WORD $0x4ebdd442 // fsub .4s v2, v2, v29
+	WORD $0x4e3bcc41 // fmla .4s v1, v2, v27
+	WORD $0x4e3acc41 // fmla .4s v1, v2, v26
+	VMOV V25.B16, V3.B16
+	VMOV V24.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V23.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V22.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V21.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V20.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V19.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V19.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
 	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb38442 // add .4s v2, v2, v19
+	WORD $0x4eb28442 // add .4s v2, v2, v18
 	WORD $0x4f375442 // shl #23 .4s v2, v2
 	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e642 // fcmgt .4s v2, v18, v5
+	WORD $0x6ea5e622 // fcmgt .4s v2, v17, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
-	WORD $0x4e34d421 // fadd .4s v1, v1, v20
-	MOVW $0x3f800000, R19
-	VDUP R19, V2.S4
+	WORD $0x4e33d421 // fadd .4s v1, v1, v19
+	VMOV V19.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
 	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
 	FMOVQ 16(R3), F1
@@ -579,38 +565,34 @@ loop:
 	WORD $0x6ea0f801 // fneg .4s v1, v0
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebef421 // fmin .4s v1, v1, v30
-	WORD $0x6e3ddc22 // fmul .4s v2, v1, v29
-	WORD $0x4e3cd442 // fadd .4s v2, v2, v28
-	WORD $0x4ebcd442 // fsub .4s v2, v2, v28
-	WORD $0x6e3bdc43 // fmul .4s v3, v2, v27
-	WORD $0x4ea3d423 // fsub .4s v3, v1, v3
-	WORD $0x6e3adc44 // fmul .4s v4, v2, v26
-	WORD $0x4ea4d463 // fsub .4s v3, v3, v4
-	MOVW $0x39506967, R19
-	VDUP R19, V4.S4
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e39d484 // fadd .4s v4, v4, v25
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e38d484 // fadd .4s v4, v4, v24
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e37d484 // fadd .4s v4, v4, v23
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e36d484 // fadd .4s v4, v4, v22
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e35d484 // fadd .4s v4, v4, v21
-	WORD $0x6e23dc61 // fmul .4s v1, v3, v3
-	WORD $0x6e21dc84 // fmul .4s v4, v4, v1
-	WORD $0x4e23d484 // fadd .4s v4, v4, v3
-	WORD $0x4e34d484 // fadd .4s v4, v4, v20
+	VMOV V29.B16, V2.B16
+	WORD $0x4e3ccc22 // fmla .4s v2, v1, v28
+	WORD $0x4ebdd442 // fsub .4s v2, v2, v29
+	WORD $0x4e3bcc41 // fmla .4s v1, v2, v27
+	WORD $0x4e3acc41 // fmla .4s v1, v2, v26
+	VMOV V25.B16, V3.B16
+	VMOV V24.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V23.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V22.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V21.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V20.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V19.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V19.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
 	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb38442 // add .4s v2, v2, v19
+	WORD $0x4eb28442 // add .4s v2, v2, v18
 	WORD $0x4f375442 // shl #23 .4s v2, v2
 	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e642 // fcmgt .4s v2, v18, v5
+	WORD $0x6ea5e622 // fcmgt .4s v2, v17, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
-	WORD $0x4e34d421 // fadd .4s v1, v1, v20
-	MOVW $0x3f800000, R19
-	VDUP R19, V2.S4
+	WORD $0x4e33d421 // fadd .4s v1, v1, v19
+	VMOV V19.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
 	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
 	FMOVQ 32(R3), F1
@@ -620,38 +602,34 @@ loop:
 	WORD $0x6ea0f801 // fneg .4s v1, v0
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebef421 // fmin .4s v1, v1, v30
-	WORD $0x6e3ddc22 // fmul .4s v2, v1, v29
-	WORD $0x4e3cd442 // fadd .4s v2, v2, v28
-	WORD $0x4ebcd442 // fsub .4s v2, v2, v28
-	WORD $0x6e3bdc43 // fmul .4s v3, v2, v27
-	WORD $0x4ea3d423 // fsub .4s v3, v1, v3
-	WORD $0x6e3adc44 // fmul .4s v4, v2, v26
-	WORD $0x4ea4d463 // fsub .4s v3, v3, v4
-	MOVW $0x39506967, R19
-	VDUP R19, V4.S4
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e39d484 // fadd .4s v4, v4, v25
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e38d484 // fadd .4s v4, v4, v24
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e37d484 // fadd .4s v4, v4, v23
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e36d484 // fadd .4s v4, v4, v22
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e35d484 // fadd .4s v4, v4, v21
-	WORD $0x6e23dc61 // fmul .4s v1, v3, v3
-	WORD $0x6e21dc84 // fmul .4s v4, v4, v1
-	WORD $0x4e23d484 // fadd .4s v4, v4, v3
-	WORD $0x4e34d484 // fadd .4s v4, v4, v20
+	VMOV V29.B16, V2.B16
+	WORD $0x4e3ccc22 // fmla .4s v2, v1, v28
+	WORD $0x4ebdd442 // fsub .4s v2, v2, v29
+	WORD $0x4e3bcc41 // fmla .4s v1, v2, v27
+	WORD $0x4e3acc41 // fmla .4s v1, v2, v26
+	VMOV V25.B16, V3.B16
+	VMOV V24.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V23.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V22.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V21.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V20.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V19.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V19.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
 	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb38442 // add .4s v2, v2, v19
+	WORD $0x4eb28442 // add .4s v2, v2, v18
 	WORD $0x4f375442 // shl #23 .4s v2, v2
 	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e642 // fcmgt .4s v2, v18, v5
+	WORD $0x6ea5e622 // fcmgt .4s v2, v17, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
-	WORD $0x4e34d421 // fadd .4s v1, v1, v20
-	MOVW $0x3f800000, R19
-	VDUP R19, V2.S4
+	WORD $0x4e33d421 // fadd .4s v1, v1, v19
+	VMOV V19.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
 	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
 	FMOVQ 48(R3), F1
@@ -680,233 +658,213 @@ TEXT ·geluTanhNEON(SB), NOSPLIT, $0-72
 	VDUP R19, V29.S4
 	MOVW $0x42b00000, R19
 	VDUP R19, V28.S4
-	MOVW $0x3fb8aa3b, R19
-	VDUP R19, V27.S4
 	MOVW $0x4b400000, R19
+	VDUP R19, V27.S4
+	MOVW $0x3fb8aa3b, R19
 	VDUP R19, V26.S4
-	MOVW $0x3f318000, R19
+	MOVW $0xbf318000, R19
 	VDUP R19, V25.S4
-	MOVW $0xb95e8083, R19
+	MOVW $0x395e8083, R19
 	VDUP R19, V24.S4
-	MOVW $0x3ab743ce, R19
+	MOVW $0x39506967, R19
 	VDUP R19, V23.S4
-	MOVW $0x3c088908, R19
+	MOVW $0x3ab743ce, R19
 	VDUP R19, V22.S4
-	MOVW $0x3d2aa9c1, R19
+	MOVW $0x3c088908, R19
 	VDUP R19, V21.S4
-	MOVW $0x3e2aaaaa, R19
+	MOVW $0x3d2aa9c1, R19
 	VDUP R19, V20.S4
-	MOVW $0x3f000000, R19
+	MOVW $0x3e2aaaaa, R19
 	VDUP R19, V19.S4
-	MOVW $0x3f800000, R19
+	MOVW $0x3f000000, R19
 	VDUP R19, V18.S4
-	MOVW $0x0000007f, R19
+	MOVW $0x3f800000, R19
 	VDUP R19, V17.S4
-	MOVW $0xc2ae0000, R19
+	MOVW $0x0000007f, R19
 	VDUP R19, V16.S4
+	MOVW $0xc2ae0000, R19
+	VDUP R19, V15.S4
+	MOVW $0x40000000, R19
+	VDUP R19, V14.S4
 
 loop:
 	FMOVQ 0(R2), F0
 	WORD $0x6e20dc01 // fmul .4s v1, v0, v0
 	WORD $0x6e20dc21 // fmul .4s v1, v1, v0
-	WORD $0x6e3edc21 // fmul .4s v1, v1, v30
-	WORD $0x4e21d401 // fadd .4s v1, v0, v1
-	WORD $0x6e3ddc21 // fmul .4s v1, v1, v29
+	VMOV V0.B16, V2.B16
+	WORD $0x4e3ecc22 // fmla .4s v2, v1, v30
+	WORD $0x6e3ddc41 // fmul .4s v1, v2, v29
 	WORD $0x4e21d421 // fadd .4s v1, v1, v1
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebcf421 // fmin .4s v1, v1, v28
-	WORD $0x6e3bdc22 // fmul .4s v2, v1, v27
-	WORD $0x4e3ad442 // fadd .4s v2, v2, v26
-	WORD $0x4ebad442 // fsub .4s v2, v2, v26
-	WORD $0x6e39dc43 // fmul .4s v3, v2, v25
-	WORD $0x4ea3d423 // fsub .4s v3, v1, v3
-	WORD $0x6e38dc44 // fmul .4s v4, v2, v24
-	WORD $0x4ea4d463 // fsub .4s v3, v3, v4
-	MOVW $0x39506967, R19
-	VDUP R19, V4.S4
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e37d484 // fadd .4s v4, v4, v23
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e36d484 // fadd .4s v4, v4, v22
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e35d484 // fadd .4s v4, v4, v21
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e34d484 // fadd .4s v4, v4, v20
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e33d484 // fadd .4s v4, v4, v19
-	WORD $0x6e23dc61 // fmul .4s v1, v3, v3
-	WORD $0x6e21dc84 // fmul .4s v4, v4, v1
-	WORD $0x4e23d484 // fadd .4s v4, v4, v3
-	WORD $0x4e32d484 // fadd .4s v4, v4, v18
+	VMOV V27.B16, V2.B16
+	WORD $0x4e3acc22 // fmla .4s v2, v1, v26
+	WORD $0x4ebbd442 // fsub .4s v2, v2, v27
+	WORD $0x4e39cc41 // fmla .4s v1, v2, v25
+	WORD $0x4e38cc41 // fmla .4s v1, v2, v24
+	VMOV V23.B16, V3.B16
+	VMOV V22.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V21.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V20.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V19.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V18.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V17.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V17.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
 	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb18442 // add .4s v2, v2, v17
+	WORD $0x4eb08442 // add .4s v2, v2, v16
 	WORD $0x4f375442 // shl #23 .4s v2, v2
 	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e602 // fcmgt .4s v2, v16, v5
+	WORD $0x6ea5e5e2 // fcmgt .4s v2, v15, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
-	WORD $0x4e32d421 // fadd .4s v1, v1, v18
-	MOVW $0x40000000, R19
-	VDUP R19, V2.S4
+	WORD $0x4e31d421 // fadd .4s v1, v1, v17
+	VMOV V14.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
-	MOVW $0x3f800000, R19
-	VDUP R19, V2.S4
+	VMOV V17.B16, V2.B16
 	WORD $0x4ea1d441 // fsub .4s v1, v2, v1
-	WORD $0x4e32d421 // fadd .4s v1, v1, v18
-	WORD $0x6e33dc00 // fmul .4s v0, v0, v19
-	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
+	WORD $0x6e32dc00 // fmul .4s v0, v0, v18
+	WORD $0x4e21cc00 // fmla .4s v0, v0, v1
 	FMOVQ 0(R3), F1
 	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
 	FMOVQ F0, 0(R1)
 	FMOVQ 16(R2), F0
 	WORD $0x6e20dc01 // fmul .4s v1, v0, v0
 	WORD $0x6e20dc21 // fmul .4s v1, v1, v0
-	WORD $0x6e3edc21 // fmul .4s v1, v1, v30
-	WORD $0x4e21d401 // fadd .4s v1, v0, v1
-	WORD $0x6e3ddc21 // fmul .4s v1, v1, v29
+	VMOV V0.B16, V2.B16
+	WORD $0x4e3ecc22 // fmla .4s v2, v1, v30
+	WORD $0x6e3ddc41 // fmul .4s v1, v2, v29
 	WORD $0x4e21d421 // fadd .4s v1, v1, v1
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebcf421 // fmin .4s v1, v1, v28
-	WORD $0x6e3bdc22 // fmul .4s v2, v1, v27
-	WORD $0x4e3ad442 // fadd .4s v2, v2, v26
-	WORD $0x4ebad442 // fsub .4s v2, v2, v26
-	WORD $0x6e39dc43 // fmul .4s v3, v2, v25
-	WORD $0x4ea3d423 // fsub .4s v3, v1, v3
-	WORD $0x6e38dc44 // fmul .4s v4, v2, v24
-	WORD $0x4ea4d463 // fsub .4s v3, v3, v4
-	MOVW $0x39506967, R19
-	VDUP R19, V4.S4
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e37d484 // fadd .4s v4, v4, v23
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e36d484 // fadd .4s v4, v4, v22
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e35d484 // fadd .4s v4, v4, v21
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e34d484 // fadd .4s v4, v4, v20
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e33d484 // fadd .4s v4, v4, v19
-	WORD $0x6e23dc61 // fmul .4s v1, v3, v3
-	WORD $0x6e21dc84 // fmul .4s v4, v4, v1
-	WORD $0x4e23d484 // fadd .4s v4, v4, v3
-	WORD $0x4e32d484 // fadd .4s v4, v4, v18
+	VMOV V27.B16, V2.B16
+	WORD $0x4e3acc22 // fmla .4s v2, v1, v26
+	WORD $0x4ebbd442 // fsub .4s v2, v2, v27
+	WORD $0x4e39cc41 // fmla .4s v1, v2, v25
+	WORD $0x4e38cc41 // fmla .4s v1, v2, v24
+	VMOV V23.B16, V3.B16
+	VMOV V22.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V21.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V20.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V19.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V18.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V17.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V17.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
 	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb18442 // add .4s v2, v2, v17
+	WORD $0x4eb08442 // add .4s v2, v2, v16
 	WORD $0x4f375442 // shl #23 .4s v2, v2
 	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e602 // fcmgt .4s v2, v16, v5
+	WORD $0x6ea5e5e2 // fcmgt .4s v2, v15, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
-	WORD $0x4e32d421 // fadd .4s v1, v1, v18
-	MOVW $0x40000000, R19
-	VDUP R19, V2.S4
+	WORD $0x4e31d421 // fadd .4s v1, v1, v17
+	VMOV V14.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
-	MOVW $0x3f800000, R19
-	VDUP R19, V2.S4
+	VMOV V17.B16, V2.B16
 	WORD $0x4ea1d441 // fsub .4s v1, v2, v1
-	WORD $0x4e32d421 // fadd .4s v1, v1, v18
-	WORD $0x6e33dc00 // fmul .4s v0, v0, v19
-	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
+	WORD $0x6e32dc00 // fmul .4s v0, v0, v18
+	WORD $0x4e21cc00 // fmla .4s v0, v0, v1
 	FMOVQ 16(R3), F1
 	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
 	FMOVQ F0, 16(R1)
 	FMOVQ 32(R2), F0
 	WORD $0x6e20dc01 // fmul .4s v1, v0, v0
 	WORD $0x6e20dc21 // fmul .4s v1, v1, v0
-	WORD $0x6e3edc21 // fmul .4s v1, v1, v30
-	WORD $0x4e21d401 // fadd .4s v1, v0, v1
-	WORD $0x6e3ddc21 // fmul .4s v1, v1, v29
+	VMOV V0.B16, V2.B16
+	WORD $0x4e3ecc22 // fmla .4s v2, v1, v30
+	WORD $0x6e3ddc41 // fmul .4s v1, v2, v29
 	WORD $0x4e21d421 // fadd .4s v1, v1, v1
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebcf421 // fmin .4s v1, v1, v28
-	WORD $0x6e3bdc22 // fmul .4s v2, v1, v27
-	WORD $0x4e3ad442 // fadd .4s v2, v2, v26
-	WORD $0x4ebad442 // fsub .4s v2, v2, v26
-	WORD $0x6e39dc43 // fmul .4s v3, v2, v25
-	WORD $0x4ea3d423 // fsub .4s v3, v1, v3
-	WORD $0x6e38dc44 // fmul .4s v4, v2, v24
-	WORD $0x4ea4d463 // fsub .4s v3, v3, v4
-	MOVW $0x39506967, R19
-	VDUP R19, V4.S4
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e37d484 // fadd .4s v4, v4, v23
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e36d484 // fadd .4s v4, v4, v22
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e35d484 // fadd .4s v4, v4, v21
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e34d484 // fadd .4s v4, v4, v20
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e33d484 // fadd .4s v4, v4, v19
-	WORD $0x6e23dc61 // fmul .4s v1, v3, v3
-	WORD $0x6e21dc84 // fmul .4s v4, v4, v1
-	WORD $0x4e23d484 // fadd .4s v4, v4, v3
-	WORD $0x4e32d484 // fadd .4s v4, v4, v18
+	VMOV V27.B16, V2.B16
+	WORD $0x4e3acc22 // fmla .4s v2, v1, v26
+	WORD $0x4ebbd442 // fsub .4s v2, v2, v27
+	WORD $0x4e39cc41 // fmla .4s v1, v2, v25
+	WORD $0x4e38cc41 // fmla .4s v1, v2, v24
+	VMOV V23.B16, V3.B16
+	VMOV V22.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V21.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V20.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V19.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V18.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V17.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V17.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
 	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb18442 // add .4s v2, v2, v17
+	WORD $0x4eb08442 // add .4s v2, v2, v16
 	WORD $0x4f375442 // shl #23 .4s v2, v2
 	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e602 // fcmgt .4s v2, v16, v5
+	WORD $0x6ea5e5e2 // fcmgt .4s v2, v15, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
-	WORD $0x4e32d421 // fadd .4s v1, v1, v18
-	MOVW $0x40000000, R19
-	VDUP R19, V2.S4
+	WORD $0x4e31d421 // fadd .4s v1, v1, v17
+	VMOV V14.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
-	MOVW $0x3f800000, R19
-	VDUP R19, V2.S4
+	VMOV V17.B16, V2.B16
 	WORD $0x4ea1d441 // fsub .4s v1, v2, v1
-	WORD $0x4e32d421 // fadd .4s v1, v1, v18
-	WORD $0x6e33dc00 // fmul .4s v0, v0, v19
-	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
+	WORD $0x6e32dc00 // fmul .4s v0, v0, v18
+	WORD $0x4e21cc00 // fmla .4s v0, v0, v1
 	FMOVQ 32(R3), F1
 	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
 	FMOVQ F0, 32(R1)
 	FMOVQ 48(R2), F0
 	WORD $0x6e20dc01 // fmul .4s v1, v0, v0
 	WORD $0x6e20dc21 // fmul .4s v1, v1, v0
-	WORD $0x6e3edc21 // fmul .4s v1, v1, v30
-	WORD $0x4e21d401 // fadd .4s v1, v0, v1
-	WORD $0x6e3ddc21 // fmul .4s v1, v1, v29
+	VMOV V0.B16, V2.B16
+	WORD $0x4e3ecc22 // fmla .4s v2, v1, v30
+	WORD $0x6e3ddc41 // fmul .4s v1, v2, v29
 	WORD $0x4e21d421 // fadd .4s v1, v1, v1
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebcf421 // fmin .4s v1, v1, v28
-	WORD $0x6e3bdc22 // fmul .4s v2, v1, v27
-	WORD $0x4e3ad442 // fadd .4s v2, v2, v26
-	WORD $0x4ebad442 // fsub .4s v2, v2, v26
-	WORD $0x6e39dc43 // fmul .4s v3, v2, v25
-	WORD $0x4ea3d423 // fsub .4s v3, v1, v3
-	WORD $0x6e38dc44 // fmul .4s v4, v2, v24
-	WORD $0x4ea4d463 // fsub .4s v3, v3, v4
-	MOVW $0x39506967, R19
-	VDUP R19, V4.S4
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e37d484 // fadd .4s v4, v4, v23
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e36d484 // fadd .4s v4, v4, v22
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e35d484 // fadd .4s v4, v4, v21
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e34d484 // fadd .4s v4, v4, v20
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e33d484 // fadd .4s v4, v4, v19
-	WORD $0x6e23dc61 // fmul .4s v1, v3, v3
-	WORD $0x6e21dc84 // fmul .4s v4, v4, v1
-	WORD $0x4e23d484 // fadd .4s v4, v4, v3
-	WORD $0x4e32d484 // fadd .4s v4, v4, v18
+	VMOV V27.B16, V2.B16
+	WORD $0x4e3acc22 // fmla .4s v2, v1, v26
+	WORD $0x4ebbd442 // fsub .4s v2, v2, v27
+	WORD $0x4e39cc41 // fmla .4s v1, v2, v25
+	WORD $0x4e38cc41 // fmla .4s v1, v2, v24
+	VMOV V23.B16, V3.B16
+	VMOV V22.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V21.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V20.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V19.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V18.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V17.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V17.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
 	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb18442 // add .4s v2, v2, v17
+	WORD $0x4eb08442 // add .4s v2, v2, v16
 	WORD $0x4f375442 // shl #23 .4s v2, v2
 	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e602 // fcmgt .4s v2, v16, v5
+	WORD $0x6ea5e5e2 // fcmgt .4s v2, v15, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
-	WORD $0x4e32d421 // fadd .4s v1, v1, v18
-	MOVW $0x40000000, R19
-	VDUP R19, V2.S4
+	WORD $0x4e31d421 // fadd .4s v1, v1, v17
+	VMOV V14.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
-	MOVW $0x3f800000, R19
-	VDUP R19, V2.S4
+	VMOV V17.B16, V2.B16
 	WORD $0x4ea1d441 // fsub .4s v1, v2, v1
-	WORD $0x4e32d421 // fadd .4s v1, v1, v18
-	WORD $0x6e33dc00 // fmul .4s v0, v0, v19
-	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
+	WORD $0x6e32dc00 // fmul .4s v0, v0, v18
+	WORD $0x4e21cc00 // fmla .4s v0, v0, v1
 	FMOVQ 48(R3), F1
 	WORD $0x6e21dc00 // fmul .4s v0, v0, v1
 	FMOVQ F0, 48(R1)
@@ -929,30 +887,34 @@ TEXT ·softCapNEON(SB), NOSPLIT, $0-28
 	BLT done
 	MOVW $0x42b00000, R19
 	VDUP R19, V29.S4
-	MOVW $0x3fb8aa3b, R19
-	VDUP R19, V28.S4
 	MOVW $0x4b400000, R19
+	VDUP R19, V28.S4
+	MOVW $0x3fb8aa3b, R19
 	VDUP R19, V27.S4
-	MOVW $0x3f318000, R19
+	MOVW $0xbf318000, R19
 	VDUP R19, V26.S4
-	MOVW $0xb95e8083, R19
+	MOVW $0x395e8083, R19
 	VDUP R19, V25.S4
-	MOVW $0x3ab743ce, R19
+	MOVW $0x39506967, R19
 	VDUP R19, V24.S4
-	MOVW $0x3c088908, R19
+	MOVW $0x3ab743ce, R19
 	VDUP R19, V23.S4
-	MOVW $0x3d2aa9c1, R19
+	MOVW $0x3c088908, R19
 	VDUP R19, V22.S4
-	MOVW $0x3e2aaaaa, R19
+	MOVW $0x3d2aa9c1, R19
 	VDUP R19, V21.S4
-	MOVW $0x3f000000, R19
+	MOVW $0x3e2aaaaa, R19
 	VDUP R19, V20.S4
-	MOVW $0x3f800000, R19
+	MOVW $0x3f000000, R19
 	VDUP R19, V19.S4
-	MOVW $0x0000007f, R19
+	MOVW $0x3f800000, R19
 	VDUP R19, V18.S4
-	MOVW $0xc2ae0000, R19
+	MOVW $0x0000007f, R19
 	VDUP R19, V17.S4
+	MOVW $0xc2ae0000, R19
+	VDUP R19, V16.S4
+	MOVW $0x40000000, R19
+	VDUP R19, V15.S4
 
 loop:
 	FMOVQ 0(R1), F1
@@ -960,41 +922,36 @@ loop:
 	WORD $0x4e21d421 // fadd .4s v1, v1, v1
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebdf421 // fmin .4s v1, v1, v29
-	WORD $0x6e3cdc22 // fmul .4s v2, v1, v28
-	WORD $0x4e3bd442 // fadd .4s v2, v2, v27
-	WORD $0x4ebbd442 // fsub .4s v2, v2, v27
-	WORD $0x6e3adc43 // fmul .4s v3, v2, v26
-	WORD $0x4ea3d423 // fsub .4s v3, v1, v3
-	WORD $0x6e39dc44 // fmul .4s v4, v2, v25
-	WORD $0x4ea4d463 // fsub .4s v3, v3, v4
-	MOVW $0x39506967, R19
-	VDUP R19, V4.S4
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e38d484 // fadd .4s v4, v4, v24
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e37d484 // fadd .4s v4, v4, v23
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e36d484 // fadd .4s v4, v4, v22
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e35d484 // fadd .4s v4, v4, v21
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e34d484 // fadd .4s v4, v4, v20
-	WORD $0x6e23dc61 // fmul .4s v1, v3, v3
-	WORD $0x6e21dc84 // fmul .4s v4, v4, v1
-	WORD $0x4e23d484 // fadd .4s v4, v4, v3
-	WORD $0x4e33d484 // fadd .4s v4, v4, v19
+	VMOV V28.B16, V2.B16
+	WORD $0x4e3bcc22 // fmla .4s v2, v1, v27
+	WORD $0x4ebcd442 // fsub .4s v2, v2, v28
+	WORD $0x4e3acc41 // fmla .4s v1, v2, v26
+	WORD $0x4e39cc41 // fmla .4s v1, v2, v25
+	VMOV V24.B16, V3.B16
+	VMOV V23.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V22.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V21.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V20.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V19.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V18.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V18.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
 	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb28442 // add .4s v2, v2, v18
+	WORD $0x4eb18442 // add .4s v2, v2, v17
 	WORD $0x4f375442 // shl #23 .4s v2, v2
 	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e622 // fcmgt .4s v2, v17, v5
+	WORD $0x6ea5e602 // fcmgt .4s v2, v16, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
-	WORD $0x4e33d421 // fadd .4s v1, v1, v19
-	MOVW $0x40000000, R19
-	VDUP R19, V2.S4
+	WORD $0x4e32d421 // fadd .4s v1, v1, v18
+	VMOV V15.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
-	MOVW $0x3f800000, R19
-	VDUP R19, V2.S4
+	VMOV V18.B16, V2.B16
 	WORD $0x4ea1d441 // fsub .4s v1, v2, v1
 	WORD $0x6e21dfc1 // fmul .4s v1, v30, v1
 	FMOVQ F1, 0(R1)
@@ -1003,41 +960,36 @@ loop:
 	WORD $0x4e21d421 // fadd .4s v1, v1, v1
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebdf421 // fmin .4s v1, v1, v29
-	WORD $0x6e3cdc22 // fmul .4s v2, v1, v28
-	WORD $0x4e3bd442 // fadd .4s v2, v2, v27
-	WORD $0x4ebbd442 // fsub .4s v2, v2, v27
-	WORD $0x6e3adc43 // fmul .4s v3, v2, v26
-	WORD $0x4ea3d423 // fsub .4s v3, v1, v3
-	WORD $0x6e39dc44 // fmul .4s v4, v2, v25
-	WORD $0x4ea4d463 // fsub .4s v3, v3, v4
-	MOVW $0x39506967, R19
-	VDUP R19, V4.S4
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e38d484 // fadd .4s v4, v4, v24
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e37d484 // fadd .4s v4, v4, v23
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e36d484 // fadd .4s v4, v4, v22
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e35d484 // fadd .4s v4, v4, v21
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e34d484 // fadd .4s v4, v4, v20
-	WORD $0x6e23dc61 // fmul .4s v1, v3, v3
-	WORD $0x6e21dc84 // fmul .4s v4, v4, v1
-	WORD $0x4e23d484 // fadd .4s v4, v4, v3
-	WORD $0x4e33d484 // fadd .4s v4, v4, v19
+	VMOV V28.B16, V2.B16
+	WORD $0x4e3bcc22 // fmla .4s v2, v1, v27
+	WORD $0x4ebcd442 // fsub .4s v2, v2, v28
+	WORD $0x4e3acc41 // fmla .4s v1, v2, v26
+	WORD $0x4e39cc41 // fmla .4s v1, v2, v25
+	VMOV V24.B16, V3.B16
+	VMOV V23.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V22.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V21.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V20.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V19.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V18.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V18.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
 	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb28442 // add .4s v2, v2, v18
+	WORD $0x4eb18442 // add .4s v2, v2, v17
 	WORD $0x4f375442 // shl #23 .4s v2, v2
 	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e622 // fcmgt .4s v2, v17, v5
+	WORD $0x6ea5e602 // fcmgt .4s v2, v16, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
-	WORD $0x4e33d421 // fadd .4s v1, v1, v19
-	MOVW $0x40000000, R19
-	VDUP R19, V2.S4
+	WORD $0x4e32d421 // fadd .4s v1, v1, v18
+	VMOV V15.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
-	MOVW $0x3f800000, R19
-	VDUP R19, V2.S4
+	VMOV V18.B16, V2.B16
 	WORD $0x4ea1d441 // fsub .4s v1, v2, v1
 	WORD $0x6e21dfc1 // fmul .4s v1, v30, v1
 	FMOVQ F1, 16(R1)
@@ -1046,41 +998,36 @@ loop:
 	WORD $0x4e21d421 // fadd .4s v1, v1, v1
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebdf421 // fmin .4s v1, v1, v29
-	WORD $0x6e3cdc22 // fmul .4s v2, v1, v28
-	WORD $0x4e3bd442 // fadd .4s v2, v2, v27
-	WORD $0x4ebbd442 // fsub .4s v2, v2, v27
-	WORD $0x6e3adc43 // fmul .4s v3, v2, v26
-	WORD $0x4ea3d423 // fsub .4s v3, v1, v3
-	WORD $0x6e39dc44 // fmul .4s v4, v2, v25
-	WORD $0x4ea4d463 // fsub .4s v3, v3, v4
-	MOVW $0x39506967, R19
-	VDUP R19, V4.S4
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e38d484 // fadd .4s v4, v4, v24
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e37d484 // fadd .4s v4, v4, v23
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e36d484 // fadd .4s v4, v4, v22
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e35d484 // fadd .4s v4, v4, v21
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e34d484 // fadd .4s v4, v4, v20
-	WORD $0x6e23dc61 // fmul .4s v1, v3, v3
-	WORD $0x6e21dc84 // fmul .4s v4, v4, v1
-	WORD $0x4e23d484 // fadd .4s v4, v4, v3
-	WORD $0x4e33d484 // fadd .4s v4, v4, v19
+	VMOV V28.B16, V2.B16
+	WORD $0x4e3bcc22 // fmla .4s v2, v1, v27
+	WORD $0x4ebcd442 // fsub .4s v2, v2, v28
+	WORD $0x4e3acc41 // fmla .4s v1, v2, v26
+	WORD $0x4e39cc41 // fmla .4s v1, v2, v25
+	VMOV V24.B16, V3.B16
+	VMOV V23.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V22.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V21.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V20.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V19.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V18.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V18.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
 	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb28442 // add .4s v2, v2, v18
+	WORD $0x4eb18442 // add .4s v2, v2, v17
 	WORD $0x4f375442 // shl #23 .4s v2, v2
 	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e622 // fcmgt .4s v2, v17, v5
+	WORD $0x6ea5e602 // fcmgt .4s v2, v16, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
-	WORD $0x4e33d421 // fadd .4s v1, v1, v19
-	MOVW $0x40000000, R19
-	VDUP R19, V2.S4
+	WORD $0x4e32d421 // fadd .4s v1, v1, v18
+	VMOV V15.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
-	MOVW $0x3f800000, R19
-	VDUP R19, V2.S4
+	VMOV V18.B16, V2.B16
 	WORD $0x4ea1d441 // fsub .4s v1, v2, v1
 	WORD $0x6e21dfc1 // fmul .4s v1, v30, v1
 	FMOVQ F1, 32(R1)
@@ -1089,41 +1036,36 @@ loop:
 	WORD $0x4e21d421 // fadd .4s v1, v1, v1
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebdf421 // fmin .4s v1, v1, v29
-	WORD $0x6e3cdc22 // fmul .4s v2, v1, v28
-	WORD $0x4e3bd442 // fadd .4s v2, v2, v27
-	WORD $0x4ebbd442 // fsub .4s v2, v2, v27
-	WORD $0x6e3adc43 // fmul .4s v3, v2, v26
-	WORD $0x4ea3d423 // fsub .4s v3, v1, v3
-	WORD $0x6e39dc44 // fmul .4s v4, v2, v25
-	WORD $0x4ea4d463 // fsub .4s v3, v3, v4
-	MOVW $0x39506967, R19
-	VDUP R19, V4.S4
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e38d484 // fadd .4s v4, v4, v24
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e37d484 // fadd .4s v4, v4, v23
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e36d484 // fadd .4s v4, v4, v22
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e35d484 // fadd .4s v4, v4, v21
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e34d484 // fadd .4s v4, v4, v20
-	WORD $0x6e23dc61 // fmul .4s v1, v3, v3
-	WORD $0x6e21dc84 // fmul .4s v4, v4, v1
-	WORD $0x4e23d484 // fadd .4s v4, v4, v3
-	WORD $0x4e33d484 // fadd .4s v4, v4, v19
+	VMOV V28.B16, V2.B16
+	WORD $0x4e3bcc22 // fmla .4s v2, v1, v27
+	WORD $0x4ebcd442 // fsub .4s v2, v2, v28
+	WORD $0x4e3acc41 // fmla .4s v1, v2, v26
+	WORD $0x4e39cc41 // fmla .4s v1, v2, v25
+	VMOV V24.B16, V3.B16
+	VMOV V23.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V22.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V21.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V20.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V19.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V18.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V18.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
 	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb28442 // add .4s v2, v2, v18
+	WORD $0x4eb18442 // add .4s v2, v2, v17
 	WORD $0x4f375442 // shl #23 .4s v2, v2
 	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e622 // fcmgt .4s v2, v17, v5
+	WORD $0x6ea5e602 // fcmgt .4s v2, v16, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
-	WORD $0x4e33d421 // fadd .4s v1, v1, v19
-	MOVW $0x40000000, R19
-	VDUP R19, V2.S4
+	WORD $0x4e32d421 // fadd .4s v1, v1, v18
+	VMOV V15.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
-	MOVW $0x3f800000, R19
-	VDUP R19, V2.S4
+	VMOV V18.B16, V2.B16
 	WORD $0x4ea1d441 // fsub .4s v1, v2, v1
 	WORD $0x6e21dfc1 // fmul .4s v1, v30, v1
 	FMOVQ F1, 48(R1)
@@ -1181,64 +1123,63 @@ TEXT ·expSumNEON(SB), NOSPLIT, $0-36
 	FMOVQ 48(R1), F29
 	MOVW $0x42b00000, R19
 	VDUP R19, V25.S4
-	MOVW $0x3fb8aa3b, R19
-	VDUP R19, V24.S4
 	MOVW $0x4b400000, R19
+	VDUP R19, V24.S4
+	MOVW $0x3fb8aa3b, R19
 	VDUP R19, V23.S4
-	MOVW $0x3f318000, R19
+	MOVW $0xbf318000, R19
 	VDUP R19, V22.S4
-	MOVW $0xb95e8083, R19
+	MOVW $0x395e8083, R19
 	VDUP R19, V21.S4
-	MOVW $0x3ab743ce, R19
+	MOVW $0x39506967, R19
 	VDUP R19, V20.S4
-	MOVW $0x3c088908, R19
+	MOVW $0x3ab743ce, R19
 	VDUP R19, V19.S4
-	MOVW $0x3d2aa9c1, R19
+	MOVW $0x3c088908, R19
 	VDUP R19, V18.S4
-	MOVW $0x3e2aaaaa, R19
+	MOVW $0x3d2aa9c1, R19
 	VDUP R19, V17.S4
-	MOVW $0x3f000000, R19
+	MOVW $0x3e2aaaaa, R19
 	VDUP R19, V16.S4
-	MOVW $0x3f800000, R19
+	MOVW $0x3f000000, R19
 	VDUP R19, V15.S4
-	MOVW $0x0000007f, R19
+	MOVW $0x3f800000, R19
 	VDUP R19, V14.S4
-	MOVW $0xc2ae0000, R19
+	MOVW $0x0000007f, R19
 	VDUP R19, V13.S4
+	MOVW $0xc2ae0000, R19
+	VDUP R19, V12.S4
 
 loop:
 	FMOVQ 0(R2), F1
 	WORD $0x4ebed421 // fsub .4s v1, v1, v30
 	VMOV V1.B16, V5.B16
 	WORD $0x4eb9f421 // fmin .4s v1, v1, v25
-	WORD $0x6e38dc22 // fmul .4s v2, v1, v24
-	WORD $0x4e37d442 // fadd .4s v2, v2, v23
-	WORD $0x4eb7d442 // fsub .4s v2, v2, v23
-	WORD $0x6e36dc43 // fmul .4s v3, v2, v22
-	WORD $0x4ea3d423 // fsub .4s v3, v1, v3
-	WORD $0x6e35dc44 // fmul .4s v4, v2, v21
-	WORD $0x4ea4d463 // fsub .4s v3, v3, v4
-	MOVW $0x39506967, R19
-	VDUP R19, V4.S4
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e34d484 // fadd .4s v4, v4, v20
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e33d484 // fadd .4s v4, v4, v19
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e32d484 // fadd .4s v4, v4, v18
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e31d484 // fadd .4s v4, v4, v17
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e30d484 // fadd .4s v4, v4, v16
-	WORD $0x6e23dc61 // fmul .4s v1, v3, v3
-	WORD $0x6e21dc84 // fmul .4s v4, v4, v1
-	WORD $0x4e23d484 // fadd .4s v4, v4, v3
-	WORD $0x4e2fd484 // fadd .4s v4, v4, v15
+	VMOV V24.B16, V2.B16
+	WORD $0x4e37cc22 // fmla .4s v2, v1, v23
+	WORD $0x4eb8d442 // fsub .4s v2, v2, v24
+	WORD $0x4e36cc41 // fmla .4s v1, v2, v22
+	WORD $0x4e35cc41 // fmla .4s v1, v2, v21
+	VMOV V20.B16, V3.B16
+	VMOV V19.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V18.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V17.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V16.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V15.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V14.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V14.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
 	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eae8442 // add .4s v2, v2, v14
+	WORD $0x4ead8442 // add .4s v2, v2, v13
 	WORD $0x4f375442 // shl #23 .4s v2, v2
 	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e5a2 // fcmgt .4s v2, v13, v5
+	WORD $0x6ea5e582 // fcmgt .4s v2, v12, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	FMOVQ F1, 0(R2)
 	WORD $0x4e21d75a // fadd .4s v26, v26, v1
@@ -1246,34 +1187,31 @@ loop:
 	WORD $0x4ebed421 // fsub .4s v1, v1, v30
 	VMOV V1.B16, V5.B16
 	WORD $0x4eb9f421 // fmin .4s v1, v1, v25
-	WORD $0x6e38dc22 // fmul .4s v2, v1, v24
-	WORD $0x4e37d442 // fadd .4s v2, v2, v23
-	WORD $0x4eb7d442 // fsub .4s v2, v2, v23
-	WORD $0x6e36dc43 // fmul .4s v3, v2, v22
-	WORD $0x4ea3d423 // fsub .4s v3, v1, v3
-	WORD $0x6e35dc44 // fmul .4s v4, v2, v21
-	WORD $0x4ea4d463 // fsub .4s v3, v3, v4
-	MOVW $0x39506967, R19
-	VDUP R19, V4.S4
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e34d484 // fadd .4s v4, v4, v20
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e33d484 // fadd .4s v4, v4, v19
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e32d484 // fadd .4s v4, v4, v18
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e31d484 // fadd .4s v4, v4, v17
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e30d484 // fadd .4s v4, v4, v16
-	WORD $0x6e23dc61 // fmul .4s v1, v3, v3
-	WORD $0x6e21dc84 // fmul .4s v4, v4, v1
-	WORD $0x4e23d484 // fadd .4s v4, v4, v3
-	WORD $0x4e2fd484 // fadd .4s v4, v4, v15
+	VMOV V24.B16, V2.B16
+	WORD $0x4e37cc22 // fmla .4s v2, v1, v23
+	WORD $0x4eb8d442 // fsub .4s v2, v2, v24
+	WORD $0x4e36cc41 // fmla .4s v1, v2, v22
+	WORD $0x4e35cc41 // fmla .4s v1, v2, v21
+	VMOV V20.B16, V3.B16
+	VMOV V19.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V18.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V17.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V16.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V15.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V14.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V14.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
 	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eae8442 // add .4s v2, v2, v14
+	WORD $0x4ead8442 // add .4s v2, v2, v13
 	WORD $0x4f375442 // shl #23 .4s v2, v2
 	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e5a2 // fcmgt .4s v2, v13, v5
+	WORD $0x6ea5e582 // fcmgt .4s v2, v12, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	FMOVQ F1, 16(R2)
 	WORD $0x4e21d77b // fadd .4s v27, v27, v1
@@ -1281,34 +1219,31 @@ loop:
 	WORD $0x4ebed421 // fsub .4s v1, v1, v30
 	VMOV V1.B16, V5.B16
 	WORD $0x4eb9f421 // fmin .4s v1, v1, v25
-	WORD $0x6e38dc22 // fmul .4s v2, v1, v24
-	WORD $0x4e37d442 // fadd .4s v2, v2, v23
-	WORD $0x4eb7d442 // fsub .4s v2, v2, v23
-	WORD $0x6e36dc43 // fmul .4s v3, v2, v22
-	WORD $0x4ea3d423 // fsub .4s v3, v1, v3
-	WORD $0x6e35dc44 // fmul .4s v4, v2, v21
-	WORD $0x4ea4d463 // fsub .4s v3, v3, v4
-	MOVW $0x39506967, R19
-	VDUP R19, V4.S4
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e34d484 // fadd .4s v4, v4, v20
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e33d484 // fadd .4s v4, v4, v19
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e32d484 // fadd .4s v4, v4, v18
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e31d484 // fadd .4s v4, v4, v17
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e30d484 // fadd .4s v4, v4, v16
-	WORD $0x6e23dc61 // fmul .4s v1, v3, v3
-	WORD $0x6e21dc84 // fmul .4s v4, v4, v1
-	WORD $0x4e23d484 // fadd .4s v4, v4, v3
-	WORD $0x4e2fd484 // fadd .4s v4, v4, v15
+	VMOV V24.B16, V2.B16
+	WORD $0x4e37cc22 // fmla .4s v2, v1, v23
+	WORD $0x4eb8d442 // fsub .4s v2, v2, v24
+	WORD $0x4e36cc41 // fmla .4s v1, v2, v22
+	WORD $0x4e35cc41 // fmla .4s v1, v2, v21
+	VMOV V20.B16, V3.B16
+	VMOV V19.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V18.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V17.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V16.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V15.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V14.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V14.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
 	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eae8442 // add .4s v2, v2, v14
+	WORD $0x4ead8442 // add .4s v2, v2, v13
 	WORD $0x4f375442 // shl #23 .4s v2, v2
 	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e5a2 // fcmgt .4s v2, v13, v5
+	WORD $0x6ea5e582 // fcmgt .4s v2, v12, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	FMOVQ F1, 32(R2)
 	WORD $0x4e21d79c // fadd .4s v28, v28, v1
@@ -1316,34 +1251,31 @@ loop:
 	WORD $0x4ebed421 // fsub .4s v1, v1, v30
 	VMOV V1.B16, V5.B16
 	WORD $0x4eb9f421 // fmin .4s v1, v1, v25
-	WORD $0x6e38dc22 // fmul .4s v2, v1, v24
-	WORD $0x4e37d442 // fadd .4s v2, v2, v23
-	WORD $0x4eb7d442 // fsub .4s v2, v2, v23
-	WORD $0x6e36dc43 // fmul .4s v3, v2, v22
-	WORD $0x4ea3d423 // fsub .4s v3, v1, v3
-	WORD $0x6e35dc44 // fmul .4s v4, v2, v21
-	WORD $0x4ea4d463 // fsub .4s v3, v3, v4
-	MOVW $0x39506967, R19
-	VDUP R19, V4.S4
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e34d484 // fadd .4s v4, v4, v20
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e33d484 // fadd .4s v4, v4, v19
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e32d484 // fadd .4s v4, v4, v18
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e31d484 // fadd .4s v4, v4, v17
-	WORD $0x6e23dc84 // fmul .4s v4, v4, v3
-	WORD $0x4e30d484 // fadd .4s v4, v4, v16
-	WORD $0x6e23dc61 // fmul .4s v1, v3, v3
-	WORD $0x6e21dc84 // fmul .4s v4, v4, v1
-	WORD $0x4e23d484 // fadd .4s v4, v4, v3
-	WORD $0x4e2fd484 // fadd .4s v4, v4, v15
+	VMOV V24.B16, V2.B16
+	WORD $0x4e37cc22 // fmla .4s v2, v1, v23
+	WORD $0x4eb8d442 // fsub .4s v2, v2, v24
+	WORD $0x4e36cc41 // fmla .4s v1, v2, v22
+	WORD $0x4e35cc41 // fmla .4s v1, v2, v21
+	VMOV V20.B16, V3.B16
+	VMOV V19.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V18.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V17.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V16.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V15.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
+	VMOV V14.B16, V3.B16
+	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
+	VMOV V14.B16, V4.B16
+	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
 	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eae8442 // add .4s v2, v2, v14
+	WORD $0x4ead8442 // add .4s v2, v2, v13
 	WORD $0x4f375442 // shl #23 .4s v2, v2
 	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e5a2 // fcmgt .4s v2, v13, v5
+	WORD $0x6ea5e582 // fcmgt .4s v2, v12, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	FMOVQ F1, 48(R2)
 	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
@@ -1374,48 +1306,40 @@ loop:
 	FMOVQ 0(R3), F2
 	FMOVQ 0(R4), F3
 	WORD $0x6e22dc04 // fmul .4s v4, v0, v2
-	WORD $0x6e23dc25 // fmul .4s v5, v1, v3
-	WORD $0x4ea5d484 // fsub .4s v4, v4, v5
+	WORD $0x4ea3cc24 // fmls .4s v4, v1, v3
 	FMOVQ F4, 0(R1)
 	WORD $0x6e22dc21 // fmul .4s v1, v1, v2
-	WORD $0x6e23dc00 // fmul .4s v0, v0, v3
-	WORD $0x4e20d421 // fadd .4s v1, v1, v0
+	WORD $0x4e23cc01 // fmla .4s v1, v0, v3
 	FMOVQ F1, 0(R2)
 	FMOVQ 16(R1), F0
 	FMOVQ 16(R2), F1
 	FMOVQ 16(R3), F2
 	FMOVQ 16(R4), F3
 	WORD $0x6e22dc04 // fmul .4s v4, v0, v2
-	WORD $0x6e23dc25 // fmul .4s v5, v1, v3
-	WORD $0x4ea5d484 // fsub .4s v4, v4, v5
+	WORD $0x4ea3cc24 // fmls .4s v4, v1, v3
 	FMOVQ F4, 16(R1)
 	WORD $0x6e22dc21 // fmul .4s v1, v1, v2
-	WORD $0x6e23dc00 // fmul .4s v0, v0, v3
-	WORD $0x4e20d421 // fadd .4s v1, v1, v0
+	WORD $0x4e23cc01 // fmla .4s v1, v0, v3
 	FMOVQ F1, 16(R2)
 	FMOVQ 32(R1), F0
 	FMOVQ 32(R2), F1
 	FMOVQ 32(R3), F2
 	FMOVQ 32(R4), F3
 	WORD $0x6e22dc04 // fmul .4s v4, v0, v2
-	WORD $0x6e23dc25 // fmul .4s v5, v1, v3
-	WORD $0x4ea5d484 // fsub .4s v4, v4, v5
+	WORD $0x4ea3cc24 // fmls .4s v4, v1, v3
 	FMOVQ F4, 32(R1)
 	WORD $0x6e22dc21 // fmul .4s v1, v1, v2
-	WORD $0x6e23dc00 // fmul .4s v0, v0, v3
-	WORD $0x4e20d421 // fadd .4s v1, v1, v0
+	WORD $0x4e23cc01 // fmla .4s v1, v0, v3
 	FMOVQ F1, 32(R2)
 	FMOVQ 48(R1), F0
 	FMOVQ 48(R2), F1
 	FMOVQ 48(R3), F2
 	FMOVQ 48(R4), F3
 	WORD $0x6e22dc04 // fmul .4s v4, v0, v2
-	WORD $0x6e23dc25 // fmul .4s v5, v1, v3
-	WORD $0x4ea5d484 // fsub .4s v4, v4, v5
+	WORD $0x4ea3cc24 // fmls .4s v4, v1, v3
 	FMOVQ F4, 48(R1)
 	WORD $0x6e22dc21 // fmul .4s v1, v1, v2
-	WORD $0x6e23dc00 // fmul .4s v0, v0, v3
-	WORD $0x4e20d421 // fadd .4s v1, v1, v0
+	WORD $0x4e23cc01 // fmla .4s v1, v0, v3
 	FMOVQ F1, 48(R2)
 	ADD $64, R1
 	ADD $64, R2
@@ -1570,109 +1494,77 @@ single:
 
 columns1several:
 	FMOVQ 0(R9), F0
-	FMOVQ 0(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 0(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVQ 16(R9), F0
-	FMOVQ 16(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 16(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVQ 32(R9), F0
-	FMOVQ 32(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 32(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVQ 48(R9), F0
-	FMOVQ 48(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 48(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	FMOVQ 64(R9), F0
-	FMOVQ 64(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 64(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 64(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 64(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 64(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 64(R8), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVQ 80(R9), F0
-	FMOVQ 80(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 80(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 80(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 80(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 80(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 80(R8), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVQ 96(R9), F0
-	FMOVQ 96(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 96(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 96(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 96(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 96(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 96(R8), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVQ 112(R9), F0
-	FMOVQ 112(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 112(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 112(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 112(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 112(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 112(R8), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	PRFM 0(R4), PLDL2KEEP
 	PRFM 64(R4), PLDL2KEEP
 	ADD $128, R4
@@ -1692,57 +1584,41 @@ columns1rest:
 
 columns1single:
 	FMOVQ 0(R9), F0
-	FMOVQ 0(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 0(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVQ 16(R9), F0
-	FMOVQ 16(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 16(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVQ 32(R9), F0
-	FMOVQ 32(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 32(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVQ 48(R9), F0
-	FMOVQ 48(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 48(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	PRFM 0(R4), PLDL2KEEP
 	ADD $64, R4
 	ADD $64, R5
@@ -1846,116 +1722,84 @@ single:
 columns1several:
 	FMOVD 0(R9), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 0(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVD 8(R9), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 16(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVD 16(R9), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 32(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVD 24(R9), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 48(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	FMOVD 32(R9), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 64(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 64(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 64(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 64(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 64(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 64(R8), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVD 40(R9), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 80(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 80(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 80(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 80(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 80(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 80(R8), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVD 48(R9), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 96(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 96(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 96(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 96(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 96(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 96(R8), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVD 56(R9), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 112(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 112(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 112(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 112(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 112(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 112(R8), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	PRFM 0(R4), PLDL2KEEP
 	ADD $64, R4
 	ADD $128, R5
@@ -1975,60 +1819,44 @@ columns1rest:
 columns1single:
 	FMOVD 0(R9), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 0(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVD 8(R9), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 16(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVD 16(R9), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 32(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVD 24(R9), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 48(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	PRFM 0(R4), PLDL2KEEP
 	ADD $32, R4
 	ADD $64, R5
@@ -2131,142 +1959,110 @@ tiles:
 	BLT columns4rest
 
 columns4several:
-	FMOVQ 0(R5), F2
+	FMOVQ 0(R5), F1
 	FMOVD 0(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 0(R7), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVD 0(R8), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVD 0(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVQ 16(R5), F2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
+	FMOVQ 16(R5), F1
 	FMOVD 8(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 8(R7), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVD 8(R8), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVD 8(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVQ 32(R5), F2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
+	FMOVQ 32(R5), F1
 	FMOVD 16(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 16(R7), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVD 16(R8), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVD 16(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVQ 48(R5), F2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
+	FMOVQ 48(R5), F1
 	FMOVD 24(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	FMOVD 24(R7), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVD 24(R8), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVD 24(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
-	FMOVQ 64(R5), F2
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
+	FMOVQ 64(R5), F1
 	FMOVD 32(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 32(R7), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVD 32(R8), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVD 32(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVQ 80(R5), F2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
+	FMOVQ 80(R5), F1
 	FMOVD 40(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 40(R7), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVD 40(R8), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVD 40(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVQ 96(R5), F2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
+	FMOVQ 96(R5), F1
 	FMOVD 48(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 48(R7), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVD 48(R8), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVD 48(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVQ 112(R5), F2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
+	FMOVQ 112(R5), F1
 	FMOVD 56(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	FMOVD 56(R7), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVD 56(R8), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVD 56(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	PRFM 0(R4), PLDL2KEEP
 	PRFM 64(R4), PLDL2KEEP
 	PRFM 128(R4), PLDL2KEEP
@@ -2287,74 +2083,58 @@ columns4rest:
 	BLT columns4end
 
 columns4single:
-	FMOVQ 0(R5), F2
+	FMOVQ 0(R5), F1
 	FMOVD 0(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 0(R7), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVD 0(R8), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVD 0(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
-	FMOVQ 16(R5), F2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
+	FMOVQ 16(R5), F1
 	FMOVD 8(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 8(R7), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVD 8(R8), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVD 8(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
-	FMOVQ 32(R5), F2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
+	FMOVQ 32(R5), F1
 	FMOVD 16(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 16(R7), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVD 16(R8), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVD 16(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
-	FMOVQ 48(R5), F2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
+	FMOVQ 48(R5), F1
 	FMOVD 24(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	FMOVD 24(R7), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVD 24(R8), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVD 24(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	WORD $0x6e22dc01 // fmul .4s v1, v0, v2
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	PRFM 0(R4), PLDL2KEEP
 	PRFM 64(R4), PLDL2KEEP
 	ADD $128, R4
@@ -2423,44 +2203,36 @@ single:
 columns1several:
 	FMOVD 0(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 0(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVD 8(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 16(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVD 16(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 32(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVD 24(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 48(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVD 32(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 64(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 64(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVD 40(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 80(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 80(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVD 48(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 96(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 96(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVD 56(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 112(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 112(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	PRFM 0(R4), PLDL2KEEP
 	ADD $64, R4
 	ADD $128, R5
@@ -2477,24 +2249,20 @@ columns1rest:
 columns1single:
 	FMOVD 0(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 0(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVD 8(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 16(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVD 16(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 32(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVD 24(R6), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 48(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	PRFM 0(R4), PLDL2KEEP
 	ADD $32, R4
 	ADD $64, R5
@@ -2573,116 +2341,84 @@ single:
 columns1several:
 	FMOVD 0(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 0(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 0(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVD 8(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 16(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 16(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVD 16(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 32(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 32(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVD 24(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 48(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 48(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	FMOVD 32(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 64(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 64(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 64(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 64(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 64(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 64(R8), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVD 40(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 80(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 80(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 80(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 80(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 80(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 80(R8), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVD 48(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 96(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 96(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 96(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 96(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 96(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 96(R8), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVD 56(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 112(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 112(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 112(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 112(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 112(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 112(R8), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	PRFM 0(R4), PLDL2KEEP
 	ADD $64, R4
 	ADD $128, R5
@@ -2702,60 +2438,44 @@ columns1rest:
 columns1single:
 	FMOVD 0(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 0(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 0(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVD 8(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 16(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 16(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVD 16(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 32(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 32(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVD 24(R9), F0
 	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
-	FMOVQ 48(R5), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R6), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 48(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	PRFM 0(R4), PLDL2KEEP
 	ADD $32, R4
 	ADD $64, R5
@@ -2844,69 +2564,53 @@ tiles:
 
 columns0of4several:
 	FMOVQ 0(R5), F0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 16(R5), F0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 32(R5), F0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 48(R5), F0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 64(R5), F0
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 80(R5), F0
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 96(R5), F0
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 112(R5), F0
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 128(R5), F0
-	FMOVQ 128(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 128(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 144(R5), F0
-	FMOVQ 144(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 144(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 160(R5), F0
-	FMOVQ 160(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 160(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 176(R5), F0
-	FMOVQ 176(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 176(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 192(R5), F0
-	FMOVQ 192(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 192(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 208(R5), F0
-	FMOVQ 208(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 208(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 224(R5), F0
-	FMOVQ 224(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 224(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 240(R5), F0
-	FMOVQ 240(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 240(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	PRFM 64(R6), PLDL2KEEP
 	PRFM 128(R6), PLDL2KEEP
@@ -2925,21 +2629,17 @@ columns0of4rest:
 
 columns0of4single:
 	FMOVQ 0(R5), F0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 16(R5), F0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 32(R5), F0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 48(R5), F0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	ADD $64, R6
 	ADD $64, R7
@@ -2964,69 +2664,53 @@ columns0of4end:
 
 columns1of4several:
 	FMOVQ 0(R5), F0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 16(R5), F0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 32(R5), F0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 48(R5), F0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 64(R5), F0
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 80(R5), F0
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 96(R5), F0
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 112(R5), F0
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 128(R5), F0
-	FMOVQ 128(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 128(R7), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 144(R5), F0
-	FMOVQ 144(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 144(R7), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 160(R5), F0
-	FMOVQ 160(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 160(R7), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 176(R5), F0
-	FMOVQ 176(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 176(R7), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 192(R5), F0
-	FMOVQ 192(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 192(R7), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 208(R5), F0
-	FMOVQ 208(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 208(R7), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 224(R5), F0
-	FMOVQ 224(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 224(R7), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 240(R5), F0
-	FMOVQ 240(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 240(R7), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	PRFM 64(R6), PLDL2KEEP
 	PRFM 128(R6), PLDL2KEEP
@@ -3045,21 +2729,17 @@ columns1of4rest:
 
 columns1of4single:
 	FMOVQ 0(R5), F0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 16(R5), F0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 32(R5), F0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 48(R5), F0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	ADD $64, R6
 	ADD $64, R7
@@ -3084,69 +2764,53 @@ columns1of4end:
 
 columns2of4several:
 	FMOVQ 0(R5), F0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 16(R5), F0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 32(R5), F0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 48(R5), F0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 64(R5), F0
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 80(R5), F0
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 96(R5), F0
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 112(R5), F0
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 128(R5), F0
-	FMOVQ 128(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 128(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 144(R5), F0
-	FMOVQ 144(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 144(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 160(R5), F0
-	FMOVQ 160(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 160(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 176(R5), F0
-	FMOVQ 176(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 176(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 192(R5), F0
-	FMOVQ 192(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 192(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 208(R5), F0
-	FMOVQ 208(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 208(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 224(R5), F0
-	FMOVQ 224(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 224(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 240(R5), F0
-	FMOVQ 240(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 240(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	PRFM 64(R6), PLDL2KEEP
 	PRFM 128(R6), PLDL2KEEP
@@ -3165,21 +2829,17 @@ columns2of4rest:
 
 columns2of4single:
 	FMOVQ 0(R5), F0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 16(R5), F0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 32(R5), F0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 48(R5), F0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	ADD $64, R6
 	ADD $64, R7
@@ -3204,69 +2864,53 @@ columns2of4end:
 
 columns3of4several:
 	FMOVQ 0(R5), F0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVQ 16(R5), F0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVQ 32(R5), F0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVQ 48(R5), F0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	FMOVQ 64(R5), F0
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVQ 80(R5), F0
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVQ 96(R5), F0
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVQ 112(R5), F0
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	FMOVQ 128(R5), F0
-	FMOVQ 128(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 128(R7), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVQ 144(R5), F0
-	FMOVQ 144(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 144(R7), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVQ 160(R5), F0
-	FMOVQ 160(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 160(R7), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVQ 176(R5), F0
-	FMOVQ 176(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 176(R7), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	FMOVQ 192(R5), F0
-	FMOVQ 192(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 192(R7), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVQ 208(R5), F0
-	FMOVQ 208(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 208(R7), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVQ 224(R5), F0
-	FMOVQ 224(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 224(R7), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVQ 240(R5), F0
-	FMOVQ 240(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 240(R7), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	PRFM 64(R6), PLDL2KEEP
 	PRFM 128(R6), PLDL2KEEP
@@ -3285,21 +2929,17 @@ columns3of4rest:
 
 columns3of4single:
 	FMOVQ 0(R5), F0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVQ 16(R5), F0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVQ 32(R5), F0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVQ 48(R5), F0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	ADD $64, R6
 	ADD $64, R7
@@ -3358,69 +2998,53 @@ single:
 
 columns0of1several:
 	FMOVQ 0(R5), F0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 16(R5), F0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 32(R5), F0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 48(R5), F0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 64(R5), F0
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 80(R5), F0
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 96(R5), F0
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 112(R5), F0
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 128(R5), F0
-	FMOVQ 128(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 128(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 144(R5), F0
-	FMOVQ 144(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 144(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 160(R5), F0
-	FMOVQ 160(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 160(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 176(R5), F0
-	FMOVQ 176(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 176(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 192(R5), F0
-	FMOVQ 192(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 192(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 208(R5), F0
-	FMOVQ 208(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 208(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 224(R5), F0
-	FMOVQ 224(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 224(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 240(R5), F0
-	FMOVQ 240(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 240(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	PRFM 64(R6), PLDL2KEEP
 	PRFM 128(R6), PLDL2KEEP
@@ -3439,21 +3063,17 @@ columns0of1rest:
 
 columns0of1single:
 	FMOVQ 0(R5), F0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 16(R5), F0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 32(R5), F0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 48(R5), F0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	ADD $64, R6
 	ADD $64, R7
@@ -3519,117 +3139,85 @@ single:
 
 columns0of1several:
 	FMOVQ 0(R5), F0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 16(R5), F0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 32(R5), F0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 48(R5), F0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 64(R5), F0
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 64(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 64(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 80(R5), F0
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 80(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 80(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 96(R5), F0
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 96(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 96(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 112(R5), F0
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 112(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 112(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 128(R5), F0
-	FMOVQ 128(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 128(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 128(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 128(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 144(R5), F0
-	FMOVQ 144(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 144(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 144(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 144(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 160(R5), F0
-	FMOVQ 160(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 160(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 160(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 160(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 176(R5), F0
-	FMOVQ 176(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 176(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 176(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 176(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 192(R5), F0
-	FMOVQ 192(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 192(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 192(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 192(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 208(R5), F0
-	FMOVQ 208(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 208(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 208(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 208(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 224(R5), F0
-	FMOVQ 224(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 224(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 224(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 224(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 240(R5), F0
-	FMOVQ 240(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 240(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 240(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 240(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	PRFM 64(R6), PLDL2KEEP
 	PRFM 128(R6), PLDL2KEEP
@@ -3649,33 +3237,25 @@ columns0of1rest:
 
 columns0of1single:
 	FMOVQ 0(R5), F0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 16(R5), F0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 32(R5), F0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 48(R5), F0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	ADD $64, R6
 	ADD $64, R7
@@ -3758,165 +3338,117 @@ single:
 
 columns0of1several:
 	FMOVQ 0(R5), F0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 0(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 0(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 16(R5), F0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 16(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 16(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 32(R5), F0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 32(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 32(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 48(R5), F0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 48(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 48(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 64(R5), F0
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 64(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 64(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 64(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 64(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 80(R5), F0
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 80(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 80(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 80(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 80(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 96(R5), F0
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 96(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 96(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 96(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 96(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 112(R5), F0
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 112(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 112(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 112(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 112(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 128(R5), F0
-	FMOVQ 128(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 128(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 128(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 128(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 128(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 128(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 144(R5), F0
-	FMOVQ 144(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 144(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 144(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 144(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 144(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 144(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 160(R5), F0
-	FMOVQ 160(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 160(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 160(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 160(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 160(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 160(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 176(R5), F0
-	FMOVQ 176(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 176(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 176(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 176(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 176(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 176(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 192(R5), F0
-	FMOVQ 192(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 192(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 192(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 192(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 192(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 192(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 208(R5), F0
-	FMOVQ 208(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 208(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 208(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 208(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 208(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 208(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 224(R5), F0
-	FMOVQ 224(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 224(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 224(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 224(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 224(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 224(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 240(R5), F0
-	FMOVQ 240(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 240(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 240(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 240(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 240(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 240(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	PRFM 64(R6), PLDL2KEEP
 	PRFM 128(R6), PLDL2KEEP
@@ -3937,45 +3469,33 @@ columns0of1rest:
 
 columns0of1single:
 	FMOVQ 0(R5), F0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 0(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 0(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 16(R5), F0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 16(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 16(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 32(R5), F0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 32(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 32(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 48(R5), F0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 48(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 48(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	ADD $64, R6
 	ADD $64, R7
@@ -4058,84 +3578,68 @@ tiles:
 columns0of4several:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVD 8(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVD 16(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVD 24(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVD 32(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVD 40(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVD 48(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVD 56(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVD 64(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 128(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 128(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVD 72(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 144(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 144(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVD 80(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 160(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 160(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVD 88(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 176(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 176(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVD 96(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 192(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 192(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVD 104(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 208(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 208(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVD 112(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 224(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 224(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVD 120(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 240(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 240(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
@@ -4153,24 +3657,20 @@ columns0of4rest:
 columns0of4single:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVD 8(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVD 16(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVD 24(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $64, R7
@@ -4196,84 +3696,68 @@ columns0of4end:
 columns1of4several:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVD 8(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVD 16(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVD 24(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVD 32(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVD 40(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVD 48(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVD 56(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVD 64(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 128(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 128(R7), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVD 72(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 144(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 144(R7), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVD 80(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 160(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 160(R7), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVD 88(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 176(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 176(R7), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVD 96(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 192(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 192(R7), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVD 104(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 208(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 208(R7), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVD 112(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 224(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 224(R7), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVD 120(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 240(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 240(R7), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
@@ -4291,24 +3775,20 @@ columns1of4rest:
 columns1of4single:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVD 8(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVD 16(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVD 24(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $64, R7
@@ -4334,84 +3814,68 @@ columns1of4end:
 columns2of4several:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVD 8(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVD 16(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVD 24(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVD 32(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVD 40(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVD 48(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVD 56(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVD 64(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 128(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 128(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVD 72(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 144(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 144(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVD 80(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 160(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 160(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVD 88(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 176(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 176(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVD 96(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 192(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 192(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVD 104(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 208(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 208(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVD 112(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 224(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 224(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVD 120(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 240(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 240(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
@@ -4429,24 +3893,20 @@ columns2of4rest:
 columns2of4single:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVD 8(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVD 16(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVD 24(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $64, R7
@@ -4472,84 +3932,68 @@ columns2of4end:
 columns3of4several:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVD 8(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVD 16(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVD 24(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	FMOVD 32(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVD 40(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVD 48(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVD 56(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	FMOVD 64(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 128(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 128(R7), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVD 72(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 144(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 144(R7), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVD 80(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 160(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 160(R7), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVD 88(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 176(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 176(R7), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	FMOVD 96(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 192(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 192(R7), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVD 104(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 208(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 208(R7), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVD 112(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 224(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 224(R7), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVD 120(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 240(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 240(R7), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
@@ -4567,24 +4011,20 @@ columns3of4rest:
 columns3of4single:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVD 8(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVD 16(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVD 24(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $64, R7
@@ -4644,84 +4084,68 @@ single:
 columns0of1several:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVD 8(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVD 16(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVD 24(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVD 32(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVD 40(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVD 48(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVD 56(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVD 64(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 128(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 128(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVD 72(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 144(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 144(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVD 80(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 160(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 160(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVD 88(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 176(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 176(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVD 96(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 192(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 192(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVD 104(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 208(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 208(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVD 112(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 224(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 224(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVD 120(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 240(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 240(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
@@ -4739,24 +4163,20 @@ columns0of1rest:
 columns0of1single:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVD 8(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVD 16(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVD 24(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $64, R7
@@ -4823,132 +4243,100 @@ single:
 columns0of1several:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVD 8(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVD 16(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVD 24(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVD 32(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 64(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 64(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVD 40(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 80(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 80(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVD 48(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 96(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 96(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVD 56(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 112(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 112(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVD 64(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 128(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 128(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 128(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 128(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVD 72(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 144(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 144(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 144(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 144(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVD 80(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 160(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 160(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 160(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 160(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVD 88(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 176(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 176(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 176(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 176(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVD 96(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 192(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 192(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 192(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 192(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVD 104(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 208(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 208(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 208(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 208(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVD 112(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 224(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 224(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 224(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 224(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVD 120(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 240(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 240(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 240(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 240(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
@@ -4967,36 +4355,28 @@ columns0of1rest:
 columns0of1single:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVD 8(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVD 16(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVD 24(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $64, R7
@@ -5080,180 +4460,132 @@ single:
 columns0of1several:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 0(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 0(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVD 8(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 16(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 16(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVD 16(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 32(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 32(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVD 24(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 48(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 48(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVD 32(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 64(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 64(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 64(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 64(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVD 40(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 80(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 80(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 80(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 80(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVD 48(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 96(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 96(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 96(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 96(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVD 56(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 112(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 112(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 112(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 112(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVD 64(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 128(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 128(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 128(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 128(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 128(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 128(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVD 72(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 144(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 144(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 144(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 144(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 144(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 144(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVD 80(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 160(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 160(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 160(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 160(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 160(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 160(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVD 88(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 176(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 176(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 176(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 176(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 176(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 176(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVD 96(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 192(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 192(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 192(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 192(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 192(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 192(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVD 104(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 208(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 208(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 208(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 208(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 208(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 208(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVD 112(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 224(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 224(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 224(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 224(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 224(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 224(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVD 120(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 240(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 240(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 240(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 240(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 240(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 240(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
@@ -5273,48 +4605,36 @@ columns0of1rest:
 columns0of1single:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 0(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 0(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVD 8(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 16(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 16(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVD 16(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 32(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 32(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVD 24(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 48(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 48(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $64, R7
@@ -5415,228 +4735,164 @@ single:
 columns0of1several:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 0(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 0(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 0(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 0(R10), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVD 8(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 16(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 16(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 16(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 16(R10), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVD 16(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 32(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 32(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 32(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 32(R10), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVD 24(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 48(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 48(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 48(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 48(R10), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	FMOVD 32(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 64(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 64(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 64(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 64(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 64(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 64(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 64(R10), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVD 40(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 80(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 80(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 80(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 80(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 80(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 80(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 80(R10), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVD 48(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 96(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 96(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 96(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 96(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 96(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 96(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 96(R10), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVD 56(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 112(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 112(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 112(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 112(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 112(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 112(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 112(R10), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	FMOVD 64(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 128(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 128(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 128(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 128(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 128(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 128(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 128(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 128(R10), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVD 72(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 144(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 144(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 144(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 144(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 144(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 144(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 144(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 144(R10), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVD 80(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 160(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 160(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 160(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 160(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 160(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 160(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 160(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 160(R10), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVD 88(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 176(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 176(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 176(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 176(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 176(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 176(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 176(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 176(R10), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	FMOVD 96(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 192(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 192(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 192(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 192(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 192(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 192(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 192(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 192(R10), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVD 104(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 208(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 208(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 208(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 208(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 208(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 208(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 208(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 208(R10), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVD 112(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 224(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 224(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 224(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 224(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 224(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 224(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 224(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 224(R10), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVD 120(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 240(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 240(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 240(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 240(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 240(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 240(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 240(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 240(R10), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
@@ -5657,60 +4913,44 @@ columns0of1rest:
 columns0of1single:
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 0(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d77b // fadd .4s v27, v27, v1
-	FMOVQ 0(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6f7 // fadd .4s v23, v23, v1
-	FMOVQ 0(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d673 // fadd .4s v19, v19, v1
-	FMOVQ 0(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d5ef // fadd .4s v15, v15, v1
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 0(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 0(R10), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
 	FMOVD 8(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 16(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d79c // fadd .4s v28, v28, v1
-	FMOVQ 16(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d718 // fadd .4s v24, v24, v1
-	FMOVQ 16(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d694 // fadd .4s v20, v20, v1
-	FMOVQ 16(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d610 // fadd .4s v16, v16, v1
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 16(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 16(R10), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
 	FMOVD 16(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 32(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
-	FMOVQ 32(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d739 // fadd .4s v25, v25, v1
-	FMOVQ 32(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6b5 // fadd .4s v21, v21, v1
-	FMOVQ 32(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d631 // fadd .4s v17, v17, v1
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 32(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 32(R10), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
 	FMOVD 24(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
-	FMOVQ 48(R7), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d7de // fadd .4s v30, v30, v1
-	FMOVQ 48(R8), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d75a // fadd .4s v26, v26, v1
-	FMOVQ 48(R9), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d6d6 // fadd .4s v22, v22, v1
-	FMOVQ 48(R10), F1
-	WORD $0x6e21dc01 // fmul .4s v1, v0, v1
-	WORD $0x4e21d652 // fadd .4s v18, v18, v1
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 48(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 48(R10), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
 	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $64, R7
@@ -6747,206 +5987,142 @@ rows4several:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
 	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	FMOVQ 64(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVQ 80(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVQ 96(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVQ 112(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVQ 128(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 144(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVQ 160(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 176(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVQ 192(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 208(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVQ 224(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVQ 240(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
 	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	FMOVQ 64(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVQ 80(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVQ 96(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVQ 112(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVQ 128(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 144(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVQ 160(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 176(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVQ 192(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 208(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVQ 224(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVQ 240(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
 	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	FMOVQ 64(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVQ 80(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVQ 96(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVQ 112(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVQ 128(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 144(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVQ 160(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 176(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVQ 192(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 208(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVQ 224(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVQ 240(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
 	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	FMOVQ 64(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVQ 80(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVQ 96(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVQ 112(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVQ 128(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 144(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVQ 160(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 176(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVQ 192(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 208(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVQ 224(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVQ 240(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -6979,53 +6155,37 @@ rows4single:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
 	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	FMOVQ 64(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVQ 80(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVQ 96(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVQ 112(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVQ 128(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 144(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVQ 160(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 176(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVQ 192(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 208(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVQ 224(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVQ 240(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -7090,110 +6250,78 @@ rows2several:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVQ 64(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 80(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVQ 96(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVQ 112(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVQ 64(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 80(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVQ 96(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVQ 112(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVQ 64(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 80(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVQ 96(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVQ 112(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVQ 64(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 80(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVQ 96(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVQ 112(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -7218,29 +6346,21 @@ rows2single:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVQ 64(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 80(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVQ 96(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVQ 112(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -7291,62 +6411,46 @@ rows1several:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -7367,17 +6471,13 @@ rows1single:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVQ 0(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 16(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVQ 32(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVQ 48(R2), F1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
@@ -7455,180 +6555,116 @@ rows2several:
 	FMOVS 0(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVQ 0(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
+	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
 	FMOVQ 16(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	WORD $0x4e22cc18 // fmla .4s v24, v0, v2
+	WORD $0x4e22cc30 // fmla .4s v16, v1, v2
 	FMOVQ 32(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	WORD $0x4e22cc19 // fmla .4s v25, v0, v2
+	WORD $0x4e22cc31 // fmla .4s v17, v1, v2
 	FMOVQ 48(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
+	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
 	FMOVQ 64(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
 	FMOVQ 80(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc34 // fmla .4s v20, v1, v2
 	FMOVQ 96(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc35 // fmla .4s v21, v1, v2
 	FMOVQ 112(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 4(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVQ 0(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
+	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
 	FMOVQ 16(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	WORD $0x4e22cc18 // fmla .4s v24, v0, v2
+	WORD $0x4e22cc30 // fmla .4s v16, v1, v2
 	FMOVQ 32(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	WORD $0x4e22cc19 // fmla .4s v25, v0, v2
+	WORD $0x4e22cc31 // fmla .4s v17, v1, v2
 	FMOVQ 48(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
+	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
 	FMOVQ 64(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
 	FMOVQ 80(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc34 // fmla .4s v20, v1, v2
 	FMOVQ 96(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc35 // fmla .4s v21, v1, v2
 	FMOVQ 112(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 8(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVQ 0(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
+	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
 	FMOVQ 16(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	WORD $0x4e22cc18 // fmla .4s v24, v0, v2
+	WORD $0x4e22cc30 // fmla .4s v16, v1, v2
 	FMOVQ 32(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	WORD $0x4e22cc19 // fmla .4s v25, v0, v2
+	WORD $0x4e22cc31 // fmla .4s v17, v1, v2
 	FMOVQ 48(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
+	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
 	FMOVQ 64(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
 	FMOVQ 80(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc34 // fmla .4s v20, v1, v2
 	FMOVQ 96(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc35 // fmla .4s v21, v1, v2
 	FMOVQ 112(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 12(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVQ 0(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
+	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
 	FMOVQ 16(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	WORD $0x4e22cc18 // fmla .4s v24, v0, v2
+	WORD $0x4e22cc30 // fmla .4s v16, v1, v2
 	FMOVQ 32(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	WORD $0x4e22cc19 // fmla .4s v25, v0, v2
+	WORD $0x4e22cc31 // fmla .4s v17, v1, v2
 	FMOVQ 48(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
+	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
 	FMOVQ 64(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
 	FMOVQ 80(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc34 // fmla .4s v20, v1, v2
 	FMOVQ 96(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc35 // fmla .4s v21, v1, v2
 	FMOVQ 112(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -7656,45 +6692,29 @@ rows2single:
 	FMOVS 0(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVQ 0(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
+	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
 	FMOVQ 16(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	WORD $0x4e22cc18 // fmla .4s v24, v0, v2
+	WORD $0x4e22cc30 // fmla .4s v16, v1, v2
 	FMOVQ 32(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	WORD $0x4e22cc19 // fmla .4s v25, v0, v2
+	WORD $0x4e22cc31 // fmla .4s v17, v1, v2
 	FMOVQ 48(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
+	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
 	FMOVQ 64(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
 	FMOVQ 80(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc34 // fmla .4s v20, v1, v2
 	FMOVQ 96(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc35 // fmla .4s v21, v1, v2
 	FMOVQ 112(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -7764,100 +6784,68 @@ rows1several:
 	FMOVS 0(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVQ 0(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
 	FMOVQ 16(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc38 // fmla .4s v24, v1, v2
 	FMOVQ 32(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc39 // fmla .4s v25, v1, v2
 	FMOVQ 48(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 4(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVQ 0(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
 	FMOVQ 16(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc38 // fmla .4s v24, v1, v2
 	FMOVQ 32(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc39 // fmla .4s v25, v1, v2
 	FMOVQ 48(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 8(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVQ 0(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
 	FMOVQ 16(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc38 // fmla .4s v24, v1, v2
 	FMOVQ 32(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc39 // fmla .4s v25, v1, v2
 	FMOVQ 48(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 12(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVQ 0(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
 	FMOVQ 16(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc38 // fmla .4s v24, v1, v2
 	FMOVQ 32(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc39 // fmla .4s v25, v1, v2
 	FMOVQ 48(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -7881,25 +6869,17 @@ rows1single:
 	FMOVS 0(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVQ 0(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
 	FMOVQ 16(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc38 // fmla .4s v24, v1, v2
 	FMOVQ 32(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc39 // fmla .4s v25, v1, v2
 	FMOVQ 48(R2), F2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
@@ -7984,33 +6964,21 @@ rows1several:
 	FMOVS 0(R10), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVQ 0(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d77b // fadd .4s v27, v27, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
+	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
+	WORD $0x4e23cc53 // fmla .4s v19, v2, v3
 	FMOVQ 16(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d79c // fadd .4s v28, v28, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d718 // fadd .4s v24, v24, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	WORD $0x4e23cc1c // fmla .4s v28, v0, v3
+	WORD $0x4e23cc38 // fmla .4s v24, v1, v3
+	WORD $0x4e23cc54 // fmla .4s v20, v2, v3
 	FMOVQ 32(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d739 // fadd .4s v25, v25, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	WORD $0x4e23cc1d // fmla .4s v29, v0, v3
+	WORD $0x4e23cc39 // fmla .4s v25, v1, v3
+	WORD $0x4e23cc55 // fmla .4s v21, v2, v3
 	FMOVQ 48(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7de // fadd .4s v30, v30, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d75a // fadd .4s v26, v26, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	WORD $0x4e23cc1e // fmla .4s v30, v0, v3
+	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
+	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -8019,33 +6987,21 @@ rows1several:
 	FMOVS 4(R10), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVQ 0(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d77b // fadd .4s v27, v27, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
+	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
+	WORD $0x4e23cc53 // fmla .4s v19, v2, v3
 	FMOVQ 16(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d79c // fadd .4s v28, v28, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d718 // fadd .4s v24, v24, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	WORD $0x4e23cc1c // fmla .4s v28, v0, v3
+	WORD $0x4e23cc38 // fmla .4s v24, v1, v3
+	WORD $0x4e23cc54 // fmla .4s v20, v2, v3
 	FMOVQ 32(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d739 // fadd .4s v25, v25, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	WORD $0x4e23cc1d // fmla .4s v29, v0, v3
+	WORD $0x4e23cc39 // fmla .4s v25, v1, v3
+	WORD $0x4e23cc55 // fmla .4s v21, v2, v3
 	FMOVQ 48(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7de // fadd .4s v30, v30, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d75a // fadd .4s v26, v26, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	WORD $0x4e23cc1e // fmla .4s v30, v0, v3
+	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
+	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -8054,33 +7010,21 @@ rows1several:
 	FMOVS 8(R10), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVQ 0(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d77b // fadd .4s v27, v27, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
+	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
+	WORD $0x4e23cc53 // fmla .4s v19, v2, v3
 	FMOVQ 16(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d79c // fadd .4s v28, v28, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d718 // fadd .4s v24, v24, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	WORD $0x4e23cc1c // fmla .4s v28, v0, v3
+	WORD $0x4e23cc38 // fmla .4s v24, v1, v3
+	WORD $0x4e23cc54 // fmla .4s v20, v2, v3
 	FMOVQ 32(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d739 // fadd .4s v25, v25, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	WORD $0x4e23cc1d // fmla .4s v29, v0, v3
+	WORD $0x4e23cc39 // fmla .4s v25, v1, v3
+	WORD $0x4e23cc55 // fmla .4s v21, v2, v3
 	FMOVQ 48(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7de // fadd .4s v30, v30, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d75a // fadd .4s v26, v26, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	WORD $0x4e23cc1e // fmla .4s v30, v0, v3
+	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
+	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -8089,33 +7033,21 @@ rows1several:
 	FMOVS 12(R10), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVQ 0(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d77b // fadd .4s v27, v27, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
+	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
+	WORD $0x4e23cc53 // fmla .4s v19, v2, v3
 	FMOVQ 16(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d79c // fadd .4s v28, v28, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d718 // fadd .4s v24, v24, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	WORD $0x4e23cc1c // fmla .4s v28, v0, v3
+	WORD $0x4e23cc38 // fmla .4s v24, v1, v3
+	WORD $0x4e23cc54 // fmla .4s v20, v2, v3
 	FMOVQ 32(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d739 // fadd .4s v25, v25, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	WORD $0x4e23cc1d // fmla .4s v29, v0, v3
+	WORD $0x4e23cc39 // fmla .4s v25, v1, v3
+	WORD $0x4e23cc55 // fmla .4s v21, v2, v3
 	FMOVQ 48(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7de // fadd .4s v30, v30, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d75a // fadd .4s v26, v26, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	WORD $0x4e23cc1e // fmla .4s v30, v0, v3
+	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
+	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -8142,33 +7074,21 @@ rows1single:
 	FMOVS 0(R10), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVQ 0(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d77b // fadd .4s v27, v27, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
+	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
+	WORD $0x4e23cc53 // fmla .4s v19, v2, v3
 	FMOVQ 16(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d79c // fadd .4s v28, v28, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d718 // fadd .4s v24, v24, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	WORD $0x4e23cc1c // fmla .4s v28, v0, v3
+	WORD $0x4e23cc38 // fmla .4s v24, v1, v3
+	WORD $0x4e23cc54 // fmla .4s v20, v2, v3
 	FMOVQ 32(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d739 // fadd .4s v25, v25, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	WORD $0x4e23cc1d // fmla .4s v29, v0, v3
+	WORD $0x4e23cc39 // fmla .4s v25, v1, v3
+	WORD $0x4e23cc55 // fmla .4s v21, v2, v3
 	FMOVQ 48(R2), F3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7de // fadd .4s v30, v30, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d75a // fadd .4s v26, v26, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	WORD $0x4e23cc1e // fmla .4s v30, v0, v3
+	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
+	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
@@ -8268,41 +7188,25 @@ rows1several:
 	FMOVS 0(R11), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
 	FMOVQ 0(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
+	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
+	WORD $0x4e24cc53 // fmla .4s v19, v2, v4
+	WORD $0x4e24cc6f // fmla .4s v15, v3, v4
 	FMOVQ 16(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	WORD $0x4e24cc1c // fmla .4s v28, v0, v4
+	WORD $0x4e24cc38 // fmla .4s v24, v1, v4
+	WORD $0x4e24cc54 // fmla .4s v20, v2, v4
+	WORD $0x4e24cc70 // fmla .4s v16, v3, v4
 	FMOVQ 32(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	WORD $0x4e24cc1d // fmla .4s v29, v0, v4
+	WORD $0x4e24cc39 // fmla .4s v25, v1, v4
+	WORD $0x4e24cc55 // fmla .4s v21, v2, v4
+	WORD $0x4e24cc71 // fmla .4s v17, v3, v4
 	FMOVQ 48(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	WORD $0x4e24cc1e // fmla .4s v30, v0, v4
+	WORD $0x4e24cc3a // fmla .4s v26, v1, v4
+	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
+	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -8313,41 +7217,25 @@ rows1several:
 	FMOVS 4(R11), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
 	FMOVQ 0(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
+	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
+	WORD $0x4e24cc53 // fmla .4s v19, v2, v4
+	WORD $0x4e24cc6f // fmla .4s v15, v3, v4
 	FMOVQ 16(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	WORD $0x4e24cc1c // fmla .4s v28, v0, v4
+	WORD $0x4e24cc38 // fmla .4s v24, v1, v4
+	WORD $0x4e24cc54 // fmla .4s v20, v2, v4
+	WORD $0x4e24cc70 // fmla .4s v16, v3, v4
 	FMOVQ 32(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	WORD $0x4e24cc1d // fmla .4s v29, v0, v4
+	WORD $0x4e24cc39 // fmla .4s v25, v1, v4
+	WORD $0x4e24cc55 // fmla .4s v21, v2, v4
+	WORD $0x4e24cc71 // fmla .4s v17, v3, v4
 	FMOVQ 48(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	WORD $0x4e24cc1e // fmla .4s v30, v0, v4
+	WORD $0x4e24cc3a // fmla .4s v26, v1, v4
+	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
+	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -8358,41 +7246,25 @@ rows1several:
 	FMOVS 8(R11), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
 	FMOVQ 0(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
+	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
+	WORD $0x4e24cc53 // fmla .4s v19, v2, v4
+	WORD $0x4e24cc6f // fmla .4s v15, v3, v4
 	FMOVQ 16(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	WORD $0x4e24cc1c // fmla .4s v28, v0, v4
+	WORD $0x4e24cc38 // fmla .4s v24, v1, v4
+	WORD $0x4e24cc54 // fmla .4s v20, v2, v4
+	WORD $0x4e24cc70 // fmla .4s v16, v3, v4
 	FMOVQ 32(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	WORD $0x4e24cc1d // fmla .4s v29, v0, v4
+	WORD $0x4e24cc39 // fmla .4s v25, v1, v4
+	WORD $0x4e24cc55 // fmla .4s v21, v2, v4
+	WORD $0x4e24cc71 // fmla .4s v17, v3, v4
 	FMOVQ 48(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	WORD $0x4e24cc1e // fmla .4s v30, v0, v4
+	WORD $0x4e24cc3a // fmla .4s v26, v1, v4
+	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
+	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -8403,41 +7275,25 @@ rows1several:
 	FMOVS 12(R11), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
 	FMOVQ 0(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
+	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
+	WORD $0x4e24cc53 // fmla .4s v19, v2, v4
+	WORD $0x4e24cc6f // fmla .4s v15, v3, v4
 	FMOVQ 16(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	WORD $0x4e24cc1c // fmla .4s v28, v0, v4
+	WORD $0x4e24cc38 // fmla .4s v24, v1, v4
+	WORD $0x4e24cc54 // fmla .4s v20, v2, v4
+	WORD $0x4e24cc70 // fmla .4s v16, v3, v4
 	FMOVQ 32(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	WORD $0x4e24cc1d // fmla .4s v29, v0, v4
+	WORD $0x4e24cc39 // fmla .4s v25, v1, v4
+	WORD $0x4e24cc55 // fmla .4s v21, v2, v4
+	WORD $0x4e24cc71 // fmla .4s v17, v3, v4
 	FMOVQ 48(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	WORD $0x4e24cc1e // fmla .4s v30, v0, v4
+	WORD $0x4e24cc3a // fmla .4s v26, v1, v4
+	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
+	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -8467,41 +7323,25 @@ rows1single:
 	FMOVS 0(R11), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
 	FMOVQ 0(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
+	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
+	WORD $0x4e24cc53 // fmla .4s v19, v2, v4
+	WORD $0x4e24cc6f // fmla .4s v15, v3, v4
 	FMOVQ 16(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	WORD $0x4e24cc1c // fmla .4s v28, v0, v4
+	WORD $0x4e24cc38 // fmla .4s v24, v1, v4
+	WORD $0x4e24cc54 // fmla .4s v20, v2, v4
+	WORD $0x4e24cc70 // fmla .4s v16, v3, v4
 	FMOVQ 32(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	WORD $0x4e24cc1d // fmla .4s v29, v0, v4
+	WORD $0x4e24cc39 // fmla .4s v25, v1, v4
+	WORD $0x4e24cc55 // fmla .4s v21, v2, v4
+	WORD $0x4e24cc71 // fmla .4s v17, v3, v4
 	FMOVQ 48(R2), F4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	WORD $0x4e24cc1e // fmla .4s v30, v0, v4
+	WORD $0x4e24cc3a // fmla .4s v26, v1, v4
+	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
+	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
@@ -8593,269 +7433,205 @@ rows4several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVD 8(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
 	FMOVD 16(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVD 24(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	FMOVD 32(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVD 40(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVD 48(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVD 56(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVD 64(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVD 72(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVD 80(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVD 88(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVD 96(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 104(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 112(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 120(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVD 8(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
 	FMOVD 16(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVD 24(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	FMOVD 32(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVD 40(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVD 48(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVD 56(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVD 64(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVD 72(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVD 80(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVD 88(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVD 96(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 104(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 112(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 120(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVD 8(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
 	FMOVD 16(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVD 24(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	FMOVD 32(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVD 40(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVD 48(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVD 56(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVD 64(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVD 72(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVD 80(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVD 88(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVD 96(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 104(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 112(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 120(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVD 8(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
 	FMOVD 16(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVD 24(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	FMOVD 32(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVD 40(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVD 48(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVD 56(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVD 64(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVD 72(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVD 80(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVD 88(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVD 96(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 104(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 112(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 120(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -8881,68 +7657,52 @@ rows4single:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVD 8(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
 	FMOVD 16(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVD 24(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	FMOVD 32(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVD 40(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVD 48(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVD 56(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVD 64(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVD 72(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVD 80(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVD 88(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVD 96(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 104(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 112(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 120(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -9006,141 +7766,109 @@ rows2several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVD 8(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVD 16(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVD 24(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVD 32(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 40(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 48(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 56(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVD 8(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVD 16(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVD 24(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVD 32(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 40(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 48(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 56(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVD 8(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVD 16(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVD 24(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVD 32(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 40(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 48(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 56(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVD 8(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVD 16(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVD 24(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVD 32(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 40(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 48(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 56(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -9162,36 +7890,28 @@ rows2single:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVD 8(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVD 16(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVD 24(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVD 32(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 40(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 48(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 56(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
@@ -9242,77 +7962,61 @@ rows1several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 8(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 16(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 24(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 8(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 16(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 24(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 8(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 16(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 24(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 8(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 16(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 24(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -9332,20 +8036,16 @@ rows1single:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVD 8(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVD 16(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVD 24(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $32, R3
@@ -9424,52 +8124,36 @@ rows2several:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
+	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
 	FMOVD 8(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	WORD $0x4e22cc18 // fmla .4s v24, v0, v2
+	WORD $0x4e22cc30 // fmla .4s v16, v1, v2
 	FMOVD 16(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	WORD $0x4e22cc19 // fmla .4s v25, v0, v2
+	WORD $0x4e22cc31 // fmla .4s v17, v1, v2
 	FMOVD 24(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
+	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
 	FMOVD 32(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
 	FMOVD 40(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc34 // fmla .4s v20, v1, v2
 	FMOVD 48(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc35 // fmla .4s v21, v1, v2
 	FMOVD 56(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -9477,52 +8161,36 @@ rows2several:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
+	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
 	FMOVD 8(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	WORD $0x4e22cc18 // fmla .4s v24, v0, v2
+	WORD $0x4e22cc30 // fmla .4s v16, v1, v2
 	FMOVD 16(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	WORD $0x4e22cc19 // fmla .4s v25, v0, v2
+	WORD $0x4e22cc31 // fmla .4s v17, v1, v2
 	FMOVD 24(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
+	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
 	FMOVD 32(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
 	FMOVD 40(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc34 // fmla .4s v20, v1, v2
 	FMOVD 48(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc35 // fmla .4s v21, v1, v2
 	FMOVD 56(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -9530,52 +8198,36 @@ rows2several:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
+	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
 	FMOVD 8(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	WORD $0x4e22cc18 // fmla .4s v24, v0, v2
+	WORD $0x4e22cc30 // fmla .4s v16, v1, v2
 	FMOVD 16(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	WORD $0x4e22cc19 // fmla .4s v25, v0, v2
+	WORD $0x4e22cc31 // fmla .4s v17, v1, v2
 	FMOVD 24(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
+	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
 	FMOVD 32(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
 	FMOVD 40(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc34 // fmla .4s v20, v1, v2
 	FMOVD 48(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc35 // fmla .4s v21, v1, v2
 	FMOVD 56(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -9583,52 +8235,36 @@ rows2several:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
+	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
 	FMOVD 8(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	WORD $0x4e22cc18 // fmla .4s v24, v0, v2
+	WORD $0x4e22cc30 // fmla .4s v16, v1, v2
 	FMOVD 16(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	WORD $0x4e22cc19 // fmla .4s v25, v0, v2
+	WORD $0x4e22cc31 // fmla .4s v17, v1, v2
 	FMOVD 24(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
+	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
 	FMOVD 32(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
 	FMOVD 40(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc34 // fmla .4s v20, v1, v2
 	FMOVD 48(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc35 // fmla .4s v21, v1, v2
 	FMOVD 56(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -9653,52 +8289,36 @@ rows2single:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
+	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
 	FMOVD 8(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	WORD $0x4e22cc18 // fmla .4s v24, v0, v2
+	WORD $0x4e22cc30 // fmla .4s v16, v1, v2
 	FMOVD 16(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	WORD $0x4e22cc19 // fmla .4s v25, v0, v2
+	WORD $0x4e22cc31 // fmla .4s v17, v1, v2
 	FMOVD 24(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
+	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
 	FMOVD 32(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
 	FMOVD 40(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc34 // fmla .4s v20, v1, v2
 	FMOVD 48(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc35 // fmla .4s v21, v1, v2
 	FMOVD 56(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
@@ -9768,28 +8388,20 @@ rows1several:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
 	FMOVD 8(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc38 // fmla .4s v24, v1, v2
 	FMOVD 16(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc39 // fmla .4s v25, v1, v2
 	FMOVD 24(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -9797,28 +8409,20 @@ rows1several:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
 	FMOVD 8(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc38 // fmla .4s v24, v1, v2
 	FMOVD 16(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc39 // fmla .4s v25, v1, v2
 	FMOVD 24(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -9826,28 +8430,20 @@ rows1several:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
 	FMOVD 8(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc38 // fmla .4s v24, v1, v2
 	FMOVD 16(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc39 // fmla .4s v25, v1, v2
 	FMOVD 24(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -9855,28 +8451,20 @@ rows1several:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
 	FMOVD 8(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc38 // fmla .4s v24, v1, v2
 	FMOVD 16(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc39 // fmla .4s v25, v1, v2
 	FMOVD 24(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -9899,28 +8487,20 @@ rows1single:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
 	FMOVD 8(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc38 // fmla .4s v24, v1, v2
 	FMOVD 16(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc39 // fmla .4s v25, v1, v2
 	FMOVD 24(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $32, R3
@@ -10006,36 +8586,24 @@ rows1several:
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVD 0(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d77b // fadd .4s v27, v27, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
+	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
+	WORD $0x4e23cc53 // fmla .4s v19, v2, v3
 	FMOVD 8(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d79c // fadd .4s v28, v28, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d718 // fadd .4s v24, v24, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	WORD $0x4e23cc1c // fmla .4s v28, v0, v3
+	WORD $0x4e23cc38 // fmla .4s v24, v1, v3
+	WORD $0x4e23cc54 // fmla .4s v20, v2, v3
 	FMOVD 16(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d739 // fadd .4s v25, v25, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	WORD $0x4e23cc1d // fmla .4s v29, v0, v3
+	WORD $0x4e23cc39 // fmla .4s v25, v1, v3
+	WORD $0x4e23cc55 // fmla .4s v21, v2, v3
 	FMOVD 24(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7de // fadd .4s v30, v30, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d75a // fadd .4s v26, v26, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	WORD $0x4e23cc1e // fmla .4s v30, v0, v3
+	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
+	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -10045,36 +8613,24 @@ rows1several:
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVD 0(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d77b // fadd .4s v27, v27, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
+	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
+	WORD $0x4e23cc53 // fmla .4s v19, v2, v3
 	FMOVD 8(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d79c // fadd .4s v28, v28, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d718 // fadd .4s v24, v24, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	WORD $0x4e23cc1c // fmla .4s v28, v0, v3
+	WORD $0x4e23cc38 // fmla .4s v24, v1, v3
+	WORD $0x4e23cc54 // fmla .4s v20, v2, v3
 	FMOVD 16(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d739 // fadd .4s v25, v25, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	WORD $0x4e23cc1d // fmla .4s v29, v0, v3
+	WORD $0x4e23cc39 // fmla .4s v25, v1, v3
+	WORD $0x4e23cc55 // fmla .4s v21, v2, v3
 	FMOVD 24(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7de // fadd .4s v30, v30, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d75a // fadd .4s v26, v26, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	WORD $0x4e23cc1e // fmla .4s v30, v0, v3
+	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
+	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -10084,36 +8640,24 @@ rows1several:
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVD 0(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d77b // fadd .4s v27, v27, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
+	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
+	WORD $0x4e23cc53 // fmla .4s v19, v2, v3
 	FMOVD 8(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d79c // fadd .4s v28, v28, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d718 // fadd .4s v24, v24, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	WORD $0x4e23cc1c // fmla .4s v28, v0, v3
+	WORD $0x4e23cc38 // fmla .4s v24, v1, v3
+	WORD $0x4e23cc54 // fmla .4s v20, v2, v3
 	FMOVD 16(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d739 // fadd .4s v25, v25, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	WORD $0x4e23cc1d // fmla .4s v29, v0, v3
+	WORD $0x4e23cc39 // fmla .4s v25, v1, v3
+	WORD $0x4e23cc55 // fmla .4s v21, v2, v3
 	FMOVD 24(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7de // fadd .4s v30, v30, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d75a // fadd .4s v26, v26, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	WORD $0x4e23cc1e // fmla .4s v30, v0, v3
+	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
+	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -10123,36 +8667,24 @@ rows1several:
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVD 0(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d77b // fadd .4s v27, v27, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
+	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
+	WORD $0x4e23cc53 // fmla .4s v19, v2, v3
 	FMOVD 8(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d79c // fadd .4s v28, v28, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d718 // fadd .4s v24, v24, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	WORD $0x4e23cc1c // fmla .4s v28, v0, v3
+	WORD $0x4e23cc38 // fmla .4s v24, v1, v3
+	WORD $0x4e23cc54 // fmla .4s v20, v2, v3
 	FMOVD 16(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d739 // fadd .4s v25, v25, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	WORD $0x4e23cc1d // fmla .4s v29, v0, v3
+	WORD $0x4e23cc39 // fmla .4s v25, v1, v3
+	WORD $0x4e23cc55 // fmla .4s v21, v2, v3
 	FMOVD 24(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7de // fadd .4s v30, v30, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d75a // fadd .4s v26, v26, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	WORD $0x4e23cc1e // fmla .4s v30, v0, v3
+	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
+	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -10178,36 +8710,24 @@ rows1single:
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVD 0(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d77b // fadd .4s v27, v27, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
+	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
+	WORD $0x4e23cc53 // fmla .4s v19, v2, v3
 	FMOVD 8(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d79c // fadd .4s v28, v28, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d718 // fadd .4s v24, v24, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	WORD $0x4e23cc1c // fmla .4s v28, v0, v3
+	WORD $0x4e23cc38 // fmla .4s v24, v1, v3
+	WORD $0x4e23cc54 // fmla .4s v20, v2, v3
 	FMOVD 16(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d739 // fadd .4s v25, v25, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	WORD $0x4e23cc1d // fmla .4s v29, v0, v3
+	WORD $0x4e23cc39 // fmla .4s v25, v1, v3
+	WORD $0x4e23cc55 // fmla .4s v21, v2, v3
 	FMOVD 24(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7de // fadd .4s v30, v30, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d75a // fadd .4s v26, v26, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	WORD $0x4e23cc1e // fmla .4s v30, v0, v3
+	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
+	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $32, R3
@@ -10308,44 +8828,28 @@ rows1several:
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
 	FMOVD 0(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
+	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
+	WORD $0x4e24cc53 // fmla .4s v19, v2, v4
+	WORD $0x4e24cc6f // fmla .4s v15, v3, v4
 	FMOVD 8(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	WORD $0x4e24cc1c // fmla .4s v28, v0, v4
+	WORD $0x4e24cc38 // fmla .4s v24, v1, v4
+	WORD $0x4e24cc54 // fmla .4s v20, v2, v4
+	WORD $0x4e24cc70 // fmla .4s v16, v3, v4
 	FMOVD 16(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	WORD $0x4e24cc1d // fmla .4s v29, v0, v4
+	WORD $0x4e24cc39 // fmla .4s v25, v1, v4
+	WORD $0x4e24cc55 // fmla .4s v21, v2, v4
+	WORD $0x4e24cc71 // fmla .4s v17, v3, v4
 	FMOVD 24(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	WORD $0x4e24cc1e // fmla .4s v30, v0, v4
+	WORD $0x4e24cc3a // fmla .4s v26, v1, v4
+	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
+	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -10357,44 +8861,28 @@ rows1several:
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
 	FMOVD 0(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
+	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
+	WORD $0x4e24cc53 // fmla .4s v19, v2, v4
+	WORD $0x4e24cc6f // fmla .4s v15, v3, v4
 	FMOVD 8(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	WORD $0x4e24cc1c // fmla .4s v28, v0, v4
+	WORD $0x4e24cc38 // fmla .4s v24, v1, v4
+	WORD $0x4e24cc54 // fmla .4s v20, v2, v4
+	WORD $0x4e24cc70 // fmla .4s v16, v3, v4
 	FMOVD 16(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	WORD $0x4e24cc1d // fmla .4s v29, v0, v4
+	WORD $0x4e24cc39 // fmla .4s v25, v1, v4
+	WORD $0x4e24cc55 // fmla .4s v21, v2, v4
+	WORD $0x4e24cc71 // fmla .4s v17, v3, v4
 	FMOVD 24(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	WORD $0x4e24cc1e // fmla .4s v30, v0, v4
+	WORD $0x4e24cc3a // fmla .4s v26, v1, v4
+	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
+	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -10406,44 +8894,28 @@ rows1several:
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
 	FMOVD 0(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
+	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
+	WORD $0x4e24cc53 // fmla .4s v19, v2, v4
+	WORD $0x4e24cc6f // fmla .4s v15, v3, v4
 	FMOVD 8(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	WORD $0x4e24cc1c // fmla .4s v28, v0, v4
+	WORD $0x4e24cc38 // fmla .4s v24, v1, v4
+	WORD $0x4e24cc54 // fmla .4s v20, v2, v4
+	WORD $0x4e24cc70 // fmla .4s v16, v3, v4
 	FMOVD 16(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	WORD $0x4e24cc1d // fmla .4s v29, v0, v4
+	WORD $0x4e24cc39 // fmla .4s v25, v1, v4
+	WORD $0x4e24cc55 // fmla .4s v21, v2, v4
+	WORD $0x4e24cc71 // fmla .4s v17, v3, v4
 	FMOVD 24(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	WORD $0x4e24cc1e // fmla .4s v30, v0, v4
+	WORD $0x4e24cc3a // fmla .4s v26, v1, v4
+	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
+	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -10455,44 +8927,28 @@ rows1several:
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
 	FMOVD 0(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
+	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
+	WORD $0x4e24cc53 // fmla .4s v19, v2, v4
+	WORD $0x4e24cc6f // fmla .4s v15, v3, v4
 	FMOVD 8(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	WORD $0x4e24cc1c // fmla .4s v28, v0, v4
+	WORD $0x4e24cc38 // fmla .4s v24, v1, v4
+	WORD $0x4e24cc54 // fmla .4s v20, v2, v4
+	WORD $0x4e24cc70 // fmla .4s v16, v3, v4
 	FMOVD 16(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	WORD $0x4e24cc1d // fmla .4s v29, v0, v4
+	WORD $0x4e24cc39 // fmla .4s v25, v1, v4
+	WORD $0x4e24cc55 // fmla .4s v21, v2, v4
+	WORD $0x4e24cc71 // fmla .4s v17, v3, v4
 	FMOVD 24(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	WORD $0x4e24cc1e // fmla .4s v30, v0, v4
+	WORD $0x4e24cc3a // fmla .4s v26, v1, v4
+	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
+	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -10521,44 +8977,28 @@ rows1single:
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
 	FMOVD 0(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
+	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
+	WORD $0x4e24cc53 // fmla .4s v19, v2, v4
+	WORD $0x4e24cc6f // fmla .4s v15, v3, v4
 	FMOVD 8(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	WORD $0x4e24cc1c // fmla .4s v28, v0, v4
+	WORD $0x4e24cc38 // fmla .4s v24, v1, v4
+	WORD $0x4e24cc54 // fmla .4s v20, v2, v4
+	WORD $0x4e24cc70 // fmla .4s v16, v3, v4
 	FMOVD 16(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	WORD $0x4e24cc1d // fmla .4s v29, v0, v4
+	WORD $0x4e24cc39 // fmla .4s v25, v1, v4
+	WORD $0x4e24cc55 // fmla .4s v21, v2, v4
+	WORD $0x4e24cc71 // fmla .4s v17, v3, v4
 	FMOVD 24(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	WORD $0x4e24cc1e // fmla .4s v30, v0, v4
+	WORD $0x4e24cc3a // fmla .4s v26, v1, v4
+	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
+	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $32, R3
@@ -10652,98 +9092,82 @@ rows4several:
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVS 4(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
 	FMOVS 8(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVS 12(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	FMOVS 16(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVS 20(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVS 24(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVS 28(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVS 32(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVS 36(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVS 40(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVS 44(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVS 48(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVS 52(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVS 56(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVS 60(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -10751,98 +9175,82 @@ rows4several:
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVS 4(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
 	FMOVS 8(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVS 12(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	FMOVS 16(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVS 20(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVS 24(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVS 28(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVS 32(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVS 36(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVS 40(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVS 44(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVS 48(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVS 52(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVS 56(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVS 60(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -10850,98 +9258,82 @@ rows4several:
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVS 4(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
 	FMOVS 8(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVS 12(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	FMOVS 16(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVS 20(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVS 24(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVS 28(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVS 32(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVS 36(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVS 40(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVS 44(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVS 48(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVS 52(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVS 56(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVS 60(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -10949,98 +9341,82 @@ rows4several:
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVS 4(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
 	FMOVS 8(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVS 12(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	FMOVS 16(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVS 20(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVS 24(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVS 28(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVS 32(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVS 36(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVS 40(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVS 44(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVS 48(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVS 52(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVS 56(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVS 60(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -11064,98 +9440,82 @@ rows4single:
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d5ef // fadd .4s v15, v15, v2
+	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVS 4(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d610 // fadd .4s v16, v16, v2
+	WORD $0x4e21cc10 // fmla .4s v16, v0, v1
 	FMOVS 8(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d631 // fadd .4s v17, v17, v2
+	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVS 12(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d652 // fadd .4s v18, v18, v2
+	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
 	FMOVS 16(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d673 // fadd .4s v19, v19, v2
+	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVS 20(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d694 // fadd .4s v20, v20, v2
+	WORD $0x4e21cc14 // fmla .4s v20, v0, v1
 	FMOVS 24(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6b5 // fadd .4s v21, v21, v2
+	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVS 28(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6d6 // fadd .4s v22, v22, v2
+	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
 	FMOVS 32(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVS 36(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVS 40(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVS 44(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVS 48(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVS 52(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVS 56(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVS 60(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
@@ -11220,50 +9580,42 @@ rows2several:
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVS 4(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVS 8(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVS 12(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVS 16(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVS 20(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVS 24(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVS 28(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -11271,50 +9623,42 @@ rows2several:
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVS 4(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVS 8(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVS 12(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVS 16(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVS 20(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVS 24(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVS 28(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -11322,50 +9666,42 @@ rows2several:
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVS 4(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVS 8(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVS 12(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVS 16(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVS 20(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVS 24(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVS 28(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -11373,50 +9709,42 @@ rows2several:
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVS 4(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVS 8(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVS 12(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVS 16(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVS 20(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVS 24(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVS 28(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -11438,50 +9766,42 @@ rows2single:
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d6f7 // fadd .4s v23, v23, v2
+	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVS 4(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d718 // fadd .4s v24, v24, v2
+	WORD $0x4e21cc18 // fmla .4s v24, v0, v1
 	FMOVS 8(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d739 // fadd .4s v25, v25, v2
+	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVS 12(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d75a // fadd .4s v26, v26, v2
+	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
 	FMOVS 16(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVS 20(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVS 24(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVS 28(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $32, R3
@@ -11534,26 +9854,22 @@ rows1several:
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVS 4(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVS 8(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVS 12(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -11561,26 +9877,22 @@ rows1several:
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVS 4(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVS 8(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVS 12(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -11588,26 +9900,22 @@ rows1several:
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVS 4(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVS 8(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVS 12(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -11615,26 +9923,22 @@ rows1several:
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVS 4(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVS 8(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVS 12(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
@@ -11655,26 +9959,22 @@ rows1single:
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d77b // fadd .4s v27, v27, v2
+	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVS 4(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d79c // fadd .4s v28, v28, v2
+	WORD $0x4e21cc1c // fmla .4s v28, v0, v1
 	FMOVS 8(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7bd // fadd .4s v29, v29, v2
+	WORD $0x4e21cc1d // fmla .4s v29, v0, v1
 	FMOVS 12(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
 	WORD $0x4e21d821 // scvtf .4s v1, v1
-	WORD $0x6e21dc02 // fmul .4s v2, v0, v1
-	WORD $0x4e22d7de // fadd .4s v30, v30, v2
+	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $16, R3
@@ -11755,66 +10055,50 @@ rows2several:
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
+	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
 	FMOVS 4(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	WORD $0x4e22cc18 // fmla .4s v24, v0, v2
+	WORD $0x4e22cc30 // fmla .4s v16, v1, v2
 	FMOVS 8(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	WORD $0x4e22cc19 // fmla .4s v25, v0, v2
+	WORD $0x4e22cc31 // fmla .4s v17, v1, v2
 	FMOVS 12(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
+	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
 	FMOVS 16(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
 	FMOVS 20(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc34 // fmla .4s v20, v1, v2
 	FMOVS 24(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc35 // fmla .4s v21, v1, v2
 	FMOVS 28(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -11824,66 +10108,50 @@ rows2several:
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
+	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
 	FMOVS 4(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	WORD $0x4e22cc18 // fmla .4s v24, v0, v2
+	WORD $0x4e22cc30 // fmla .4s v16, v1, v2
 	FMOVS 8(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	WORD $0x4e22cc19 // fmla .4s v25, v0, v2
+	WORD $0x4e22cc31 // fmla .4s v17, v1, v2
 	FMOVS 12(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
+	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
 	FMOVS 16(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
 	FMOVS 20(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc34 // fmla .4s v20, v1, v2
 	FMOVS 24(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc35 // fmla .4s v21, v1, v2
 	FMOVS 28(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -11893,66 +10161,50 @@ rows2several:
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
+	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
 	FMOVS 4(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	WORD $0x4e22cc18 // fmla .4s v24, v0, v2
+	WORD $0x4e22cc30 // fmla .4s v16, v1, v2
 	FMOVS 8(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	WORD $0x4e22cc19 // fmla .4s v25, v0, v2
+	WORD $0x4e22cc31 // fmla .4s v17, v1, v2
 	FMOVS 12(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
+	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
 	FMOVS 16(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
 	FMOVS 20(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc34 // fmla .4s v20, v1, v2
 	FMOVS 24(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc35 // fmla .4s v21, v1, v2
 	FMOVS 28(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -11962,66 +10214,50 @@ rows2several:
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
+	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
 	FMOVS 4(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	WORD $0x4e22cc18 // fmla .4s v24, v0, v2
+	WORD $0x4e22cc30 // fmla .4s v16, v1, v2
 	FMOVS 8(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	WORD $0x4e22cc19 // fmla .4s v25, v0, v2
+	WORD $0x4e22cc31 // fmla .4s v17, v1, v2
 	FMOVS 12(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
+	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
 	FMOVS 16(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
 	FMOVS 20(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc34 // fmla .4s v20, v1, v2
 	FMOVS 24(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc35 // fmla .4s v21, v1, v2
 	FMOVS 28(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	PRFM 64(R3), PLDL2KEEP
@@ -12046,66 +10282,50 @@ rows2single:
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d5ef // fadd .4s v15, v15, v3
+	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
+	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
 	FMOVS 4(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d610 // fadd .4s v16, v16, v3
+	WORD $0x4e22cc18 // fmla .4s v24, v0, v2
+	WORD $0x4e22cc30 // fmla .4s v16, v1, v2
 	FMOVS 8(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d631 // fadd .4s v17, v17, v3
+	WORD $0x4e22cc19 // fmla .4s v25, v0, v2
+	WORD $0x4e22cc31 // fmla .4s v17, v1, v2
 	FMOVS 12(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d652 // fadd .4s v18, v18, v3
+	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
+	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
 	FMOVS 16(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d673 // fadd .4s v19, v19, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
 	FMOVS 20(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d694 // fadd .4s v20, v20, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc34 // fmla .4s v20, v1, v2
 	FMOVS 24(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6b5 // fadd .4s v21, v21, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc35 // fmla .4s v21, v1, v2
 	FMOVS 28(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6d6 // fadd .4s v22, v22, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $32, R3
@@ -12177,34 +10397,26 @@ rows1several:
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
 	FMOVS 4(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc38 // fmla .4s v24, v1, v2
 	FMOVS 8(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc39 // fmla .4s v25, v1, v2
 	FMOVS 12(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -12214,34 +10426,26 @@ rows1several:
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
 	FMOVS 4(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc38 // fmla .4s v24, v1, v2
 	FMOVS 8(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc39 // fmla .4s v25, v1, v2
 	FMOVS 12(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -12251,34 +10455,26 @@ rows1several:
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
 	FMOVS 4(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc38 // fmla .4s v24, v1, v2
 	FMOVS 8(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc39 // fmla .4s v25, v1, v2
 	FMOVS 12(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -12288,34 +10484,26 @@ rows1several:
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
 	FMOVS 4(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc38 // fmla .4s v24, v1, v2
 	FMOVS 8(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc39 // fmla .4s v25, v1, v2
 	FMOVS 12(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
@@ -12339,34 +10527,26 @@ rows1single:
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d77b // fadd .4s v27, v27, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d6f7 // fadd .4s v23, v23, v3
+	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
+	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
 	FMOVS 4(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d79c // fadd .4s v28, v28, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d718 // fadd .4s v24, v24, v3
+	WORD $0x4e22cc1c // fmla .4s v28, v0, v2
+	WORD $0x4e22cc38 // fmla .4s v24, v1, v2
 	FMOVS 8(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7bd // fadd .4s v29, v29, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d739 // fadd .4s v25, v25, v3
+	WORD $0x4e22cc1d // fmla .4s v29, v0, v2
+	WORD $0x4e22cc39 // fmla .4s v25, v1, v2
 	FMOVS 12(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
 	WORD $0x4e21d842 // scvtf .4s v2, v2
-	WORD $0x6e22dc03 // fmul .4s v3, v0, v2
-	WORD $0x4e23d7de // fadd .4s v30, v30, v3
-	WORD $0x6e22dc23 // fmul .4s v3, v1, v2
-	WORD $0x4e23d75a // fadd .4s v26, v26, v3
+	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
+	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $16, R3
@@ -12454,42 +10634,30 @@ rows1several:
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d77b // fadd .4s v27, v27, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
+	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
+	WORD $0x4e23cc53 // fmla .4s v19, v2, v3
 	FMOVS 4(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d79c // fadd .4s v28, v28, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d718 // fadd .4s v24, v24, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	WORD $0x4e23cc1c // fmla .4s v28, v0, v3
+	WORD $0x4e23cc38 // fmla .4s v24, v1, v3
+	WORD $0x4e23cc54 // fmla .4s v20, v2, v3
 	FMOVS 8(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d739 // fadd .4s v25, v25, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	WORD $0x4e23cc1d // fmla .4s v29, v0, v3
+	WORD $0x4e23cc39 // fmla .4s v25, v1, v3
+	WORD $0x4e23cc55 // fmla .4s v21, v2, v3
 	FMOVS 12(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7de // fadd .4s v30, v30, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d75a // fadd .4s v26, v26, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	WORD $0x4e23cc1e // fmla .4s v30, v0, v3
+	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
+	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -12501,42 +10669,30 @@ rows1several:
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d77b // fadd .4s v27, v27, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
+	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
+	WORD $0x4e23cc53 // fmla .4s v19, v2, v3
 	FMOVS 4(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d79c // fadd .4s v28, v28, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d718 // fadd .4s v24, v24, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	WORD $0x4e23cc1c // fmla .4s v28, v0, v3
+	WORD $0x4e23cc38 // fmla .4s v24, v1, v3
+	WORD $0x4e23cc54 // fmla .4s v20, v2, v3
 	FMOVS 8(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d739 // fadd .4s v25, v25, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	WORD $0x4e23cc1d // fmla .4s v29, v0, v3
+	WORD $0x4e23cc39 // fmla .4s v25, v1, v3
+	WORD $0x4e23cc55 // fmla .4s v21, v2, v3
 	FMOVS 12(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7de // fadd .4s v30, v30, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d75a // fadd .4s v26, v26, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	WORD $0x4e23cc1e // fmla .4s v30, v0, v3
+	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
+	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -12548,42 +10704,30 @@ rows1several:
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d77b // fadd .4s v27, v27, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
+	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
+	WORD $0x4e23cc53 // fmla .4s v19, v2, v3
 	FMOVS 4(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d79c // fadd .4s v28, v28, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d718 // fadd .4s v24, v24, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	WORD $0x4e23cc1c // fmla .4s v28, v0, v3
+	WORD $0x4e23cc38 // fmla .4s v24, v1, v3
+	WORD $0x4e23cc54 // fmla .4s v20, v2, v3
 	FMOVS 8(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d739 // fadd .4s v25, v25, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	WORD $0x4e23cc1d // fmla .4s v29, v0, v3
+	WORD $0x4e23cc39 // fmla .4s v25, v1, v3
+	WORD $0x4e23cc55 // fmla .4s v21, v2, v3
 	FMOVS 12(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7de // fadd .4s v30, v30, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d75a // fadd .4s v26, v26, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	WORD $0x4e23cc1e // fmla .4s v30, v0, v3
+	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
+	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -12595,42 +10739,30 @@ rows1several:
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d77b // fadd .4s v27, v27, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
+	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
+	WORD $0x4e23cc53 // fmla .4s v19, v2, v3
 	FMOVS 4(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d79c // fadd .4s v28, v28, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d718 // fadd .4s v24, v24, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	WORD $0x4e23cc1c // fmla .4s v28, v0, v3
+	WORD $0x4e23cc38 // fmla .4s v24, v1, v3
+	WORD $0x4e23cc54 // fmla .4s v20, v2, v3
 	FMOVS 8(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d739 // fadd .4s v25, v25, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	WORD $0x4e23cc1d // fmla .4s v29, v0, v3
+	WORD $0x4e23cc39 // fmla .4s v25, v1, v3
+	WORD $0x4e23cc55 // fmla .4s v21, v2, v3
 	FMOVS 12(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7de // fadd .4s v30, v30, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d75a // fadd .4s v26, v26, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	WORD $0x4e23cc1e // fmla .4s v30, v0, v3
+	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
+	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
@@ -12657,42 +10789,30 @@ rows1single:
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d77b // fadd .4s v27, v27, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d6f7 // fadd .4s v23, v23, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d673 // fadd .4s v19, v19, v4
+	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
+	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
+	WORD $0x4e23cc53 // fmla .4s v19, v2, v3
 	FMOVS 4(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d79c // fadd .4s v28, v28, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d718 // fadd .4s v24, v24, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d694 // fadd .4s v20, v20, v4
+	WORD $0x4e23cc1c // fmla .4s v28, v0, v3
+	WORD $0x4e23cc38 // fmla .4s v24, v1, v3
+	WORD $0x4e23cc54 // fmla .4s v20, v2, v3
 	FMOVS 8(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7bd // fadd .4s v29, v29, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d739 // fadd .4s v25, v25, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6b5 // fadd .4s v21, v21, v4
+	WORD $0x4e23cc1d // fmla .4s v29, v0, v3
+	WORD $0x4e23cc39 // fmla .4s v25, v1, v3
+	WORD $0x4e23cc55 // fmla .4s v21, v2, v3
 	FMOVS 12(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
 	WORD $0x4e21d863 // scvtf .4s v3, v3
-	WORD $0x6e23dc04 // fmul .4s v4, v0, v3
-	WORD $0x4e24d7de // fadd .4s v30, v30, v4
-	WORD $0x6e23dc24 // fmul .4s v4, v1, v3
-	WORD $0x4e24d75a // fadd .4s v26, v26, v4
-	WORD $0x6e23dc44 // fmul .4s v4, v2, v3
-	WORD $0x4e24d6d6 // fadd .4s v22, v22, v4
+	WORD $0x4e23cc1e // fmla .4s v30, v0, v3
+	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
+	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $16, R3
@@ -12795,50 +10915,34 @@ rows1several:
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
+	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
+	WORD $0x4e24cc53 // fmla .4s v19, v2, v4
+	WORD $0x4e24cc6f // fmla .4s v15, v3, v4
 	FMOVS 4(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	WORD $0x4e24cc1c // fmla .4s v28, v0, v4
+	WORD $0x4e24cc38 // fmla .4s v24, v1, v4
+	WORD $0x4e24cc54 // fmla .4s v20, v2, v4
+	WORD $0x4e24cc70 // fmla .4s v16, v3, v4
 	FMOVS 8(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	WORD $0x4e24cc1d // fmla .4s v29, v0, v4
+	WORD $0x4e24cc39 // fmla .4s v25, v1, v4
+	WORD $0x4e24cc55 // fmla .4s v21, v2, v4
+	WORD $0x4e24cc71 // fmla .4s v17, v3, v4
 	FMOVS 12(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	WORD $0x4e24cc1e // fmla .4s v30, v0, v4
+	WORD $0x4e24cc3a // fmla .4s v26, v1, v4
+	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
+	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -12852,50 +10956,34 @@ rows1several:
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
+	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
+	WORD $0x4e24cc53 // fmla .4s v19, v2, v4
+	WORD $0x4e24cc6f // fmla .4s v15, v3, v4
 	FMOVS 4(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	WORD $0x4e24cc1c // fmla .4s v28, v0, v4
+	WORD $0x4e24cc38 // fmla .4s v24, v1, v4
+	WORD $0x4e24cc54 // fmla .4s v20, v2, v4
+	WORD $0x4e24cc70 // fmla .4s v16, v3, v4
 	FMOVS 8(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	WORD $0x4e24cc1d // fmla .4s v29, v0, v4
+	WORD $0x4e24cc39 // fmla .4s v25, v1, v4
+	WORD $0x4e24cc55 // fmla .4s v21, v2, v4
+	WORD $0x4e24cc71 // fmla .4s v17, v3, v4
 	FMOVS 12(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	WORD $0x4e24cc1e // fmla .4s v30, v0, v4
+	WORD $0x4e24cc3a // fmla .4s v26, v1, v4
+	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
+	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -12909,50 +10997,34 @@ rows1several:
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
+	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
+	WORD $0x4e24cc53 // fmla .4s v19, v2, v4
+	WORD $0x4e24cc6f // fmla .4s v15, v3, v4
 	FMOVS 4(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	WORD $0x4e24cc1c // fmla .4s v28, v0, v4
+	WORD $0x4e24cc38 // fmla .4s v24, v1, v4
+	WORD $0x4e24cc54 // fmla .4s v20, v2, v4
+	WORD $0x4e24cc70 // fmla .4s v16, v3, v4
 	FMOVS 8(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	WORD $0x4e24cc1d // fmla .4s v29, v0, v4
+	WORD $0x4e24cc39 // fmla .4s v25, v1, v4
+	WORD $0x4e24cc55 // fmla .4s v21, v2, v4
+	WORD $0x4e24cc71 // fmla .4s v17, v3, v4
 	FMOVS 12(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	WORD $0x4e24cc1e // fmla .4s v30, v0, v4
+	WORD $0x4e24cc3a // fmla .4s v26, v1, v4
+	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
+	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
@@ -12966,50 +11038,34 @@ rows1several:
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
+	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
+	WORD $0x4e24cc53 // fmla .4s v19, v2, v4
+	WORD $0x4e24cc6f // fmla .4s v15, v3, v4
 	FMOVS 4(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	WORD $0x4e24cc1c // fmla .4s v28, v0, v4
+	WORD $0x4e24cc38 // fmla .4s v24, v1, v4
+	WORD $0x4e24cc54 // fmla .4s v20, v2, v4
+	WORD $0x4e24cc70 // fmla .4s v16, v3, v4
 	FMOVS 8(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	WORD $0x4e24cc1d // fmla .4s v29, v0, v4
+	WORD $0x4e24cc39 // fmla .4s v25, v1, v4
+	WORD $0x4e24cc55 // fmla .4s v21, v2, v4
+	WORD $0x4e24cc71 // fmla .4s v17, v3, v4
 	FMOVS 12(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	WORD $0x4e24cc1e // fmla .4s v30, v0, v4
+	WORD $0x4e24cc3a // fmla .4s v26, v1, v4
+	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
+	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
@@ -13039,50 +11095,34 @@ rows1single:
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d77b // fadd .4s v27, v27, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d6f7 // fadd .4s v23, v23, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d673 // fadd .4s v19, v19, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d5ef // fadd .4s v15, v15, v5
+	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
+	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
+	WORD $0x4e24cc53 // fmla .4s v19, v2, v4
+	WORD $0x4e24cc6f // fmla .4s v15, v3, v4
 	FMOVS 4(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d79c // fadd .4s v28, v28, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d718 // fadd .4s v24, v24, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d694 // fadd .4s v20, v20, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d610 // fadd .4s v16, v16, v5
+	WORD $0x4e24cc1c // fmla .4s v28, v0, v4
+	WORD $0x4e24cc38 // fmla .4s v24, v1, v4
+	WORD $0x4e24cc54 // fmla .4s v20, v2, v4
+	WORD $0x4e24cc70 // fmla .4s v16, v3, v4
 	FMOVS 8(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7bd // fadd .4s v29, v29, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d739 // fadd .4s v25, v25, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6b5 // fadd .4s v21, v21, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d631 // fadd .4s v17, v17, v5
+	WORD $0x4e24cc1d // fmla .4s v29, v0, v4
+	WORD $0x4e24cc39 // fmla .4s v25, v1, v4
+	WORD $0x4e24cc55 // fmla .4s v21, v2, v4
+	WORD $0x4e24cc71 // fmla .4s v17, v3, v4
 	FMOVS 12(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
 	WORD $0x4e21d884 // scvtf .4s v4, v4
-	WORD $0x6e24dc05 // fmul .4s v5, v0, v4
-	WORD $0x4e25d7de // fadd .4s v30, v30, v5
-	WORD $0x6e24dc25 // fmul .4s v5, v1, v4
-	WORD $0x4e25d75a // fadd .4s v26, v26, v5
-	WORD $0x6e24dc45 // fmul .4s v5, v2, v4
-	WORD $0x4e25d6d6 // fadd .4s v22, v22, v5
-	WORD $0x6e24dc65 // fmul .4s v5, v3, v4
-	WORD $0x4e25d652 // fadd .4s v18, v18, v5
+	WORD $0x4e24cc1e // fmla .4s v30, v0, v4
+	WORD $0x4e24cc3a // fmla .4s v26, v1, v4
+	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
+	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
 	PRFM 0(R3), PLDL2KEEP
 	ADD $16, R3

@@ -23,7 +23,7 @@ import (
 //	|W·x − s·d·(c·q)| ≤ Σ|W − s·c||x| + s·Σ|c||r| ≤ s·(0.501·‖x‖₁ + 127·0.51·d·K)
 //
 // and the logit as N6 computes it differs from W·x by less than γ·Σ|W||x| ≤ γ·127.6·s·‖x‖₁, γ = (K/16 + 6)·2⁻²⁴: an element
-// is rounded once as a product, K/16 times in its lane, and four times in the tree. All that is s·C with a C that is the
+// is rounded K/16 times in its lane, rounded up, and four times in the tree. All that is s·C with a C that is the
 // same for all rows.
 //
 // What leaves the range of floats must be an error with a screen as it is without one (N4). An x that is not finite has no

@@ -6,7 +6,7 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 )
 
-// The float64 functions of rotary tables. As in float32, every product is rounded before it is added (N1).
+// The float64 functions of rotary tables. Every product is rounded before it is added (N1).
 
 // horner evaluates a polynomial whose coefficients are given from the highest power down.
 func horner(z float64, c ...float64) float64 {
@@ -168,7 +168,7 @@ func (r *rope) rotate(x []float32, p int) {
 		sin, cos := sincos(float64(float64(p) * inv))
 		s, c := float32(float64(sin*r.amplitude)), float32(float64(cos*r.amplitude))
 		a, b := x[i], x[i+half]
-		x[i] = float32(a*c) - float32(b*s)
-		x[i+half] = float32(b*c) + float32(a*s)
+		x[i] = fma(-b, s, float32(a*c))
+		x[i+half] = fma(a, s, float32(b*c))
 	}
 }

@@ -67,12 +67,12 @@ func score(q, k *stored) float32 {
 func (v *stored) addTo(o []float32, e float32) {
 	if v.q == nil {
 		for i, x := range v.x {
-			o[i] += float32(e * x)
+			o[i] = fma(e, x, o[i])
 		}
 		return
 	}
 	w := float32(e * v.step)
 	for i, c := range v.q {
-		o[i] += float32(w * float32(c))
+		o[i] = fma(w, float32(c), o[i])
 	}
 }

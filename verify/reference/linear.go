@@ -106,7 +106,7 @@ func (m *matrix) scaled(row int, acc []int32, n int) float32 {
 	}
 	var t float32
 	for g := range m.groups() {
-		t += float32(float32(acc[g*n]) * m.scale(row, g))
+		t = fma(float32(acc[g*n]), m.scale(row, g), t)
 	}
 	return t
 }

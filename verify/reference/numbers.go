@@ -1,8 +1,8 @@
 // Package reference is the model in plain Go, written from docs/NUMERICS.md alone: slow, obvious, and the judge of
 // everything that is fast. It shares no code with the runtime.
 //
-// Comments name the rules of docs/NUMERICS.md (N1 … N21). Every product is converted explicitly, float32(a*b), which
-// forbids the compiler to fuse it with a following addition (N1).
+// Comments name the rules of docs/NUMERICS.md (N1 … N21). A product that a rule does not fuse is converted explicitly,
+// float32(a*b), which forbids the compiler to fuse it with a following addition (N1).
 package reference
 
 import "math"
@@ -29,11 +29,11 @@ func sum(x []float32) float32 {
 	return fold(&lane)
 }
 
-// dot adds the products x[i]·y[i] (N6); len(y) ≥ len(x).
+// dot adds the products x[i]·y[i], each fused with its addition (N6); len(y) ≥ len(x).
 func dot(x, y []float32) float32 {
 	var lane [lanes]float32
 	for i, v := range x {
-		lane[i%lanes] += float32(v * y[i])
+		lane[i%lanes] = fma(v, y[i], lane[i%lanes])
 	}
 	return fold(&lane)
 }
@@ -67,16 +67,14 @@ func exp(x float32) float32 {
 	if x > 88 {
 		x = 88
 	}
-	n := round(float32(x * 1.44269504))
-	r := float32(x - float32(n*0.693359375))
-	r = r - float32(n*-2.12194440e-4)
+	n := fma(x, 1.44269504, 12582912) - 12582912 // N8, with the product unrounded
+	r := fma(n, 2.12194440e-4, fma(n, -0.693359375, x))
 	p := float32(1.9875691500e-4)
-	for _, c := range [...]float32{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
-		p = float32(p*r) + c
+	for _, c := range [...]float32{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1} {
+		p = fma(p, r, c)
 	}
-	y := float32(float32(p*float32(r*r))+r) + 1
 	// x ≥ −87 gives n ≥ −126: the scale is never subnormal. A NaN stays NaN whatever the scale is.
-	return float32(y * math.Float32frombits(uint32(int32(n)+127)<<23))
+	return float32(p * math.Float32frombits(uint32(int32(n)+127)<<23))
 }
 
 // Activation functions (N10).
@@ -96,8 +94,8 @@ func tanh(x float32) float32 { return 1 - float32(2/float32(exp(float32(2*x))+1)
 
 func geluTanh(x float32) float32 {
 	cube := float32(float32(x*x) * x)
-	inner := float32(0.797884561 * float32(x+float32(0.044715*cube)))
-	return float32(float32(0.5*x) * float32(1+tanh(inner)))
+	half := float32(0.5 * x)
+	return fma(half, tanh(float32(0.797884561*fma(0.044715, cube, x))), half)
 }
 
 // softcap limits x to ±limit smoothly; limit 0 means none.

@@ -373,7 +373,7 @@ func TestQuantizedLinear(t *testing.T) {
 					groups := (50 + scale.Group - 1) / scale.Group
 					for g := range groups {
 						a, b := g*scale.Group, min(50, (g+1)*scale.Group)
-						want += float32(float32(naive(line[a:b], codes[a:b])) * q.Scales[row*groups+g])
+						want = fmaExact(float32(naive(line[a:b], codes[a:b])), q.Scales[row*groups+g], want)
 					}
 				}
 				want = float32(want*step) + bias[row]

@@ -54,7 +54,7 @@ func (r *Reader) Run(p *kernel.Pool) { p.Run(r.Parts(), ReadChunk, r) }
 // about a microsecond of work.
 type Multiplier struct {
 	ISA    kernel.ISA
-	Floats bool // float32, each product rounded before it is added, in place of small integers
+	Floats bool // float32, products fused with their additions, in place of small integers
 }
 
 // multiplyTurns is the number of turns of the loops in one part.

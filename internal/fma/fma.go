@@ -1,11 +1,12 @@
-package tensor
+// Package fma is the fused multiply-add of float32 in plain Go, for what is not done in assembly. verify/reference has its own.
+package fma
 
 import "math"
 
-// fma is x·y + z rounded once (N1): what the instructions of the assembly do. The product of two float32 is exact in float64.
+// Float32 is x·y + z rounded once, as the instructions of CPUs do it (docs/NUMERICS.md, N1). The product of two float32 is exact in float64.
 // Rounding its sum with z first to float64 and then to float32 goes wrong in one case: the first rounding ends half way
 // between two float32, where the second one can no longer see on which side the exact sum was.
-func fma(x, y, z float32) float32 {
+func Float32(x, y, z float32) float32 {
 	p, c := float64(x)*float64(y), float64(z)
 	s := p + c
 	if b := math.Float64bits(s); b&tieMask == tie || b<<1 < smallestNormal {

@@ -1,4 +1,4 @@
-package tensor
+package fma
 
 import (
 	"math"
@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// TestFMA compares fma with exact arithmetic: ordinary numbers, subnormals, products that nearly cancel, sums near the middle
+// TestFloat32 compares Float32 with exact arithmetic: ordinary numbers, subnormals, products that nearly cancel, sums near the middle
 // between two float32, overflow, zeros of both signs, infinities and NaN.
-func TestFMA(t *testing.T) {
+func TestFloat32(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	n := 3_000_000
 	if testing.Short() {
 		n /= 30
 	}
 	for i := range n {
-		x, y, z := fmaNumber(r), fmaNumber(r), fmaNumber(r)
+		x, y, z := number(r), number(r), number(r)
 		switch i % 3 {
 		case 0: // cancels but for the last bits
 			z = -float32(float64(x) * float64(y))
@@ -25,14 +25,14 @@ func TestFMA(t *testing.T) {
 			d := float32(r.IntN(1024)) * 0x1p-23
 			x, y = float32(1-2*r.IntN(2))*0x1p-60*(1+d), float32(math.Ldexp(1, e-127-24+60))*(1-d)
 		}
-		if got, want := fma(x, y, z), fmaExact(x, y, z); math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
-			t.Fatalf("fma(%x, %x, %x) = %x, want %x", x, y, z, got, want)
+		if got, want := Float32(x, y, z), exact(x, y, z); math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
+			t.Fatalf("Float32(%x, %x, %x) = %x, want %x", x, y, z, got, want)
 		}
 	}
 }
 
-// fmaNumber draws from all bit patterns, from numbers near 1, with many or few significant bits, and from subnormals and zeros.
-func fmaNumber(r *rand.Rand) float32 {
+// number draws from all bit patterns, from numbers near 1, with many or few significant bits, and from subnormals and zeros.
+func number(r *rand.Rand) float32 {
 	b := r.Uint32()
 	switch r.IntN(8) {
 	case 0:
@@ -47,8 +47,8 @@ func fmaNumber(r *rand.Rand) float32 {
 	return math.Float32frombits(b)
 }
 
-// fmaExact is x·y + z rounded once. Where no big.Float can be made of an operand, or where the sum is zero, float64 is exact.
-func fmaExact(x, y, z float32) float32 {
+// exact is x·y + z rounded once. Where no big.Float can be made of an operand, or where the sum is zero, float64 is exact.
+func exact(x, y, z float32) float32 {
 	sum := float64(x)*float64(y) + float64(z)
 	if sum == 0 || math.IsInf(sum, 0) || sum != sum {
 		return float32(sum)
