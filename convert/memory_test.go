@@ -80,19 +80,22 @@ func TestMemory(t *testing.T) {
 	}
 	type size struct {
 		layers, hidden, intermediate, vocab, jobs int
-		layout                                    string
+		layout, head                              string
 	}
-	// vnni4i packs panels of rows, i2s single rows, hf-u8 the whole matrix.
-	sizes := []size{{1, 2048, 8192, 1000, 2, "vnni4i"}, {4, 2048, 8192, 8000, 2, "vnni4i"}, {1, 2048, 8192, 1000, 64, "vnni4i"}, {2, 2048, 8192, 1000, 2, "i2s"}, {2, 2048, 8192, 1000, 64, "hf-u8"}}
+	// vnni4i packs panels of rows, i2s single rows, hf-u8 the whole matrix. The last one has a head that is ten times the largest layer, and is not kept.
+	sizes := []size{
+		{1, 2048, 8192, 1000, 2, "vnni4i", ""}, {4, 2048, 8192, 8000, 2, "vnni4i", ""}, {1, 2048, 8192, 1000, 64, "vnni4i", ""},
+		{2, 2048, 8192, 1000, 2, "i2s", ""}, {2, 2048, 8192, 1000, 64, "hf-u8", ""}, {4, 2048, 8192, 81920, 2, "vnni4i", HeadInt8},
+	}
 	if os.Getenv("LOWPACK_LONG") != "" {
-		sizes = []size{{2, 4096, 14336, 1000, 2, "vnni4i"}, {44, 4096, 14336, 128256, 2, "vnni4i"}}
+		sizes = []size{{2, 4096, 14336, 1000, 2, "vnni4i", ""}, {44, 4096, 14336, 128256, 2, "vnni4i", ""}, {1, 4096, 14336, 128256, 2, "vnni4i", HeadInt8}}
 	}
 	first := int64(0)
 	for _, s := range sizes {
 		dir, largest := sparse(t, s.layers, s.hidden, s.intermediate, s.vocab)
-		peak := peakAnonymous(t, dir, s.jobs, s.layout)
+		peak := peakAnonymous(t, dir, s.jobs, s.layout, s.head)
 		bound := int64(64<<20 + 2*largest)
-		t.Logf("%d layers, %d jobs, %s: %d MiB of at most %d MiB", s.layers, s.jobs, s.layout, peak>>20, bound>>20)
+		t.Logf("%d layers, %d jobs, %s %s: %d MiB of at most %d MiB", s.layers, s.jobs, s.layout, s.head, peak>>20, bound>>20)
 		if peak > bound {
 			t.Errorf("%d layers, %d jobs: %d MiB of anonymous memory; at most %d MiB are allowed", s.layers, s.jobs, peak>>20, bound>>20)
 		}
@@ -158,9 +161,9 @@ func memoryGroup(t *testing.T, limit int) string {
 }
 
 // peakAnonymous converts in a new process and returns the largest RssAnon seen.
-func peakAnonymous(t *testing.T, dir string, jobs int, layout string) (peak int64) {
+func peakAnonymous(t *testing.T, dir string, jobs int, layout, head string) (peak int64) {
 	t.Helper()
-	p := startProcess(t, dir, filepath.Join(filepath.Dir(dir), "out.safetensors"), jobs, "LOWPACK_TEST_LAYOUT="+layout)
+	p := startProcess(t, dir, filepath.Join(filepath.Dir(dir), "out.safetensors"), jobs, "LOWPACK_TEST_LAYOUT="+layout, "LOWPACK_TEST_HEAD="+head)
 	for {
 		select {
 		case err := <-p.done:

@@ -65,6 +65,7 @@ type step struct {
 	entry  *packed.Entry     // nil: kept
 	source pipeline.Source
 	open   func(beside [][]byte) (coder, error)
+	twice  bool         // open gives a pipeline.Measurer
 	job    quantize.Job // of floats, for Measure
 
 	outcome outcome // of Run

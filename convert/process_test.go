@@ -52,7 +52,7 @@ func TestConvertProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o := plain(packed.Recipe{Layout: os.Getenv("LOWPACK_TEST_LAYOUT")})
+	o := plain(packed.Recipe{Layout: os.Getenv("LOWPACK_TEST_LAYOUT"), Head: os.Getenv("LOWPACK_TEST_HEAD")})
 	o.Jobs, _ = strconv.Atoi(os.Getenv("LOWPACK_TEST_JOBS"))
 	if _, err := newPlan(t, dir, o).Run(context.Background(), target, nil); err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func (d *decider) quantize(m matrix, c choice) error {
 	if err != nil {
 		return inTensor(m.from, err)
 	}
-	s := &step{from: m.from, source: pipeline.Rows(m.from, m.shape.M), job: job}
+	s := &step{from: m.from, source: pipeline.Rows(m.from, m.shape.M), job: job, twice: q.Passes() == 2}
 	s.open = func([][]byte) (coder, error) {
 		job.Stats = d.o.Report
 		return newFloatDecoder(job)
@@ -45,6 +45,7 @@ func (d *decider) quantize(m matrix, c choice) error {
 		}
 		if n := q.Replaced(); n == 0 {
 			s.open = func([][]byte) (coder, error) { return floatDecoder{q: q}, nil }
+			s.twice = false
 		} else {
 			exact = false // the error is measured
 			s.row.Note = fmt.Sprintf("weights that are 0 and become +1 times the scale of their row: %d", n)

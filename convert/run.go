@@ -195,7 +195,7 @@ func (r *run) copy(s *step) *pipeline.Copy {
 func (r *run) tensor(s *step) *pipeline.Tensor {
 	var d coder
 	return &pipeline.Tensor{
-		Target: target(s.entry), Source: s.source, Bytes: s.row.BytesIn, Count: r.o.Report,
+		Target: target(s.entry), Source: s.source, Bytes: s.row.BytesIn, Count: r.o.Report, Measured: s.twice,
 		Open: func(beside [][]byte) (_ pipeline.Decoder, err error) {
 			d, err = s.open(beside)
 			return d, err

@@ -36,11 +36,11 @@ func TestLimits(t *testing.T) {
 			o := plain(recipe)
 			want := once(t, c.path, o)
 			for _, l := range []pipeline.Limits{
-				{Chunk: 1 << 12, Flow: 8, Spare: 20, PerCode: 2, Slots: 1 << 20},
+				{Chunk: 1 << 12, Flow: 8, Spare: 20, PerCode: 2, Stay: 1 << 30, Slots: 1 << 20},
 				{Chunk: 1 << 12, Flow: 8, Spare: 1, PerCode: 0, Slots: 1},
-				{Chunk: 1 << 10, Flow: 12, Spare: 0, PerCode: 2, Slots: 1 << 20},
-				{Chunk: 1 << 9, Flow: 4, Spare: 2, PerCode: 3, Slots: 1},
-				{Chunk: 64, Flow: 4, Spare: 0, PerCode: 2, Slots: 1 << 20},
+				{Chunk: 1 << 10, Flow: 12, Spare: 0, PerCode: 2, Stay: 1 << 30, Slots: 1 << 20},
+				{Chunk: 1 << 9, Flow: 4, Spare: 2, PerCode: 3, Stay: 1 << 30, Slots: 1},
+				{Chunk: 64, Flow: 4, Spare: 0, PerCode: 2, Stay: 1 << 30, Slots: 1 << 20},
 			} {
 				for _, jobs := range []int{1, 2, 7} {
 					o.Jobs = jobs
@@ -137,7 +137,7 @@ func TestShorterWhileRead(t *testing.T) {
 func TestReadOnce(t *testing.T) {
 	path := mini(t, "bitnet-2b4t-bf16", nil)
 	for times, l := range map[int]pipeline.Limits{
-		1: {Chunk: 1 << 10, Flow: 8, Spare: 20, PerCode: 2, Slots: 1 << 20},
+		1: {Chunk: 1 << 10, Flow: 8, Spare: 20, PerCode: 2, Stay: 1 << 30, Slots: 1 << 20},
 		2: {Chunk: 1 << 10, Flow: 8, Slots: 1 << 20},
 	} {
 		p := newPlan(t, path, plain(packed.Recipe{}))

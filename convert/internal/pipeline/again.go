@@ -26,7 +26,7 @@ func (c *again) end(ctx context.Context) error {
 	if err := c.beginWhole(ctx); err != nil {
 		return err
 	}
-	if c.measures() && !c.flows {
+	if c.x.Measured && !c.flows {
 		c.measureAgain()
 	}
 	return c.arrived()

@@ -8,18 +8,20 @@ import (
 	"github.com/lowpack/lowpack/internal/offheap"
 )
 
-// Limits of the memory of a run. It lies outside the heap and is all taken at the beginning: whatever the number of tensors
-// and goroutines, it is what grows with the input, by two bytes per weight of the largest quantized tensor. With the
-// heap it stays below that and 64 MiB.
+// Limits of the memory of a run. It lies outside the heap and is all taken at the beginning, whatever the number of tensors
+// and goroutines. It grows with the input by two bytes per weight of the largest tensor that should stay in memory, and
+// for these it has an end: a larger one is read again. With the heap it stays below that and 64 MiB.
 type Limits struct {
 	Chunk   int // bytes of a chunk
 	Flow    int // chunks for what is used once it is read, divided among the files that are read at the same time
 	Spare   int // chunks for the next tensor to flow in while blocks of the one before are packed
-	PerCode int // bytes for tensors that stay in memory
+	PerCode int // bytes for tensors that stay in memory, by the codes of the largest of them
+	Stay    int // bytes for these at most
 	Slots   int // bytes of all slots, unless a single one takes more
 }
 
-var UsualLimits = Limits{Chunk: 1 << 19, Flow: 16, Spare: 36, PerCode: 2, Slots: 10 << 20}
+// UsualLimits hold every linear layer of models up to 14 billion weights, and the embedding of none.
+var UsualLimits = Limits{Chunk: 1 << 19, Flow: 16, Spare: 36, PerCode: 2, Stay: 128 << 20, Slots: 10 << 20}
 
 // memory is divided into chunks, slots, and a matrix.
 type memory struct {
@@ -40,7 +42,7 @@ type memory struct {
 // demand is what the tensors of a run need.
 type demand struct {
 	slot   slotSize // of each tensor at most, and so are the others
-	codes  int      // in a tensor
+	codes  int      // in a tensor that should stay in memory
 	matrix int      // bytes of one that must be in memory as a whole
 }
 
@@ -48,7 +50,7 @@ func newMemory(l Limits, d demand, jobs int) (*memory, error) {
 	m := &memory{matrix: make(chan []byte, 1)}
 	m.wake.L = &m.mu
 	if d.codes > 0 {
-		m.stay = max(0, l.PerCode*d.codes-d.matrix)/l.Chunk + l.Spare
+		m.stay = max(0, min(l.PerCode*d.codes, l.Stay)-d.matrix)/l.Chunk + l.Spare
 	}
 	slots := min(jobs+2, max(1, l.Slots/max(1, d.slot.in+d.slot.codes+d.slot.bytes)))
 	sizes := []int{d.matrix}

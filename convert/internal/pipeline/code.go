@@ -46,6 +46,9 @@ func (c *coding) demand(d *demand) {
 	shape, panel := c.x.Target.Shape, c.x.Source.Panel
 	rows := min(c.packing.blocks.most(), max(1, blockCodes/shape.K))
 	c.packing.demand(d, panel.size((rows+panel.Rows-1)/panel.Rows*panel.Rows))
+	if c.x.Measured || !c.inOrder() {
+		d.codes = max(d.codes, shape.M*shape.K)
+	}
 }
 
 // open makes ready for a range that is read in chunks of unit bytes.
@@ -63,6 +66,9 @@ func (c *coding) open(in *reading, unit int64) (err error) {
 	}
 	if c.decoder, err = c.x.Open(beside); err != nil {
 		return inTensor(c.part(0), err)
+	}
+	if _, ok := c.decoder.(Measurer); ok != c.x.Measured {
+		return inTensor(c.part(0), fmt.Errorf("decoder %T: measures rows %v, as planned %v", c.decoder, ok, c.x.Measured))
 	}
 	p := c.packing
 	p.fill, p.finish, p.count, p.total, p.progress = c.decode, c.finish, c.x.Count, c.x.Bytes, c.Progress
@@ -93,28 +99,23 @@ func (c *coding) chunkCount() int { return int((c.size + c.unit - 1) / c.unit) }
 // chunkRows is the number of rows of a chunk, where rows are in order.
 func (c *coding) chunkRows() int { return int(c.unit) / c.x.Source.Panel.Bytes * c.x.Source.Panel.Rows }
 
-func (c *coding) measures() bool {
-	_, ok := c.decoder.(Measurer)
-	return ok
-}
-
 func (c *coding) inOrder() bool { return c.x.Source.inOrder(c.x.Target.Shape.M) }
 
 // stays reports whether the whole part should stay in memory.
-func (c *coding) stays() bool { return c.aligned() && (c.measures() || !c.inOrder()) }
+func (c *coding) stays() bool { return c.aligned() && (c.x.Measured || !c.inOrder()) }
 
 // consumer chooses one. granted says that chunks of the part stay in memory until they are released.
 func (c *coding) consumer(granted bool) consumer {
 	inOrder, p := c.aligned() && c.inOrder(), c.packing
 	switch {
-	case inOrder && !c.measures() && !p.whole && p.blocks.most() <= c.chunkRows(): // a block lies in two chunks at most
+	case inOrder && !c.x.Measured && !p.whole && p.blocks.most() <= c.chunkRows(): // a block lies in two chunks at most
 		return newOnce(c)
-	case inOrder && c.measures() && granted:
+	case inOrder && c.x.Measured && granted:
 		return newTwice(c)
-	case c.aligned() && !c.measures() && !inOrder && granted:
+	case c.aligned() && !c.x.Measured && !inOrder && granted:
 		return newWhole(c)
 	}
-	return &again{coding: c, flows: inOrder && c.measures()}
+	return &again{coding: c, flows: inOrder && c.x.Measured}
 }
 
 // beginWhole waits, where the layout packs the whole matrix at once, for the memory that one tensor at a time has.
@@ -135,8 +136,8 @@ func (c *coding) arrived() error {
 	if c.missing.Add(-1) > 0 {
 		return nil
 	}
-	if m, ok := c.decoder.(Measurer); ok {
-		if err := m.Fix(); err != nil {
+	if c.x.Measured {
+		if err := c.decoder.(Measurer).Fix(); err != nil {
 			return inTensor(c.part(0), err)
 		}
 	}

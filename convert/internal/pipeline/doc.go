@@ -36,5 +36,5 @@
 //	AWQ qweight [K, M/8] int32    Panel{Rows: 8, Bytes: 4, Lines: K, Stride: M / 2}
 //	experts in tensors of their own   a part and a run per expert
 //
-// A decoder whose codes depend on all rows (a scale per tensor, measured) is a Measurer too.
+// A decoder whose codes depend on all rows (a scale per tensor, measured) is a Measurer too, and its Tensor says so: memory is divided before the first one is opened.
 package pipeline

@@ -88,7 +88,6 @@ func (t *packing) demand(d *demand, in int) {
 		_, size.bytes = t.panel.Span(0, rows)
 	}
 	d.slot.cover(size)
-	d.codes = max(d.codes, t.shape.M*t.shape.K)
 }
 
 // wholeBytes is the number of packed bytes that must be in memory at once.

@@ -155,7 +155,7 @@ func TestSources(t *testing.T) {
 		codes[i] = int8(r.IntN(3)) - 1
 	}
 	for _, f := range forms(codes) {
-		for i, l := range []Limits{UsualLimits, {Chunk: 1 << 10, Flow: 12, Spare: 30, PerCode: 2, Slots: 1 << 20}, {Chunk: 1 << 9, Flow: 8, Slots: 1}, {Chunk: 40, Flow: 8, Slots: 1}} {
+		for i, l := range []Limits{UsualLimits, {Chunk: 1 << 10, Flow: 12, Spare: 30, PerCode: 2, Stay: 1 << 20, Slots: 1 << 20}, {Chunk: 1 << 9, Flow: 8, Slots: 1}, {Chunk: 40, Flow: 8, Slots: 1}} {
 			for _, layout := range []string{"vnni4i", "i2s", "hf-u8"} {
 				name := fmt.Sprintf("%s, limits %d, %s", f.name, i, layout)
 				path := filepath.Join(t.TempDir(), "out")

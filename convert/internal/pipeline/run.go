@@ -50,6 +50,8 @@ type Tensor struct {
 	Bytes  int64                                  // that Job.Progress is told for all of it
 	Count  bool                                   // how often each code occurs
 	Done   func(Result) error                     // is called when all is written
+
+	Measured bool // the Decoder is a Measurer, to which the rows come twice
 }
 
 // Target is where the codes of a matrix go.
