@@ -40,6 +40,26 @@ const (
 "num_attention_heads":8,"num_key_value_heads":4,"vocab_size":256000,"max_position_embeddings":8192,"rms_norm_eps":1e-6,"hidden_act":"gelu_pytorch_tanh",
 "hidden_activation":"gelu_pytorch_tanh","rope_theta":10000.0,"query_pre_attn_scalar":256,"sliding_window":4096,"attn_logit_softcapping":50.0,
 "final_logit_softcapping":30.0,"bos_token_id":2,"eos_token_id":1}`
+	smolLM3 = `{"architectures":["SmolLM3ForCausalLM"],"model_type":"smollm3","hidden_size":2048,"intermediate_size":11008,"num_hidden_layers":36,
+"num_attention_heads":16,"num_key_value_heads":4,"vocab_size":128256,"max_position_embeddings":65536,"rms_norm_eps":1e-6,"hidden_act":"silu",
+"rope_theta":5000000.0,"no_rope_layer_interval":4,"use_sliding_window":false,"tie_word_embeddings":true,"eos_token_id":128012}`
+	granite332B = `{"architectures":["GraniteForCausalLM"],"model_type":"granite","hidden_size":2048,"intermediate_size":8192,"num_hidden_layers":40,
+"num_attention_heads":32,"num_key_value_heads":8,"vocab_size":49159,"max_position_embeddings":131072,"rms_norm_eps":1e-5,"hidden_act":"silu",
+"rope_theta":10000000.0,"attention_multiplier":0.015625,"embedding_multiplier":12.0,"logits_scaling":8.0,"residual_multiplier":0.22,"tie_word_embeddings":true}`
+	olmo21B = `{"architectures":["Olmo2ForCausalLM"],"model_type":"olmo2","hidden_size":2048,"intermediate_size":8192,"num_hidden_layers":16,
+"num_attention_heads":16,"num_key_value_heads":16,"vocab_size":100352,"max_position_embeddings":4096,"rms_norm_eps":1e-6,"hidden_act":"silu","rope_theta":500000}`
+	olmo37B = `{"architectures":["Olmo3ForCausalLM"],"model_type":"olmo3","hidden_size":4096,"intermediate_size":11008,"num_hidden_layers":32,
+"num_attention_heads":32,"num_key_value_heads":32,"vocab_size":100278,"max_position_embeddings":65536,"rms_norm_eps":1e-6,"hidden_act":"silu",
+"rope_theta":500000,"rope_scaling":{"rope_type":"yarn","factor":8.0,"beta_fast":32,"beta_slow":1,"original_max_position_embeddings":8192},"sliding_window":4096}`
+	exaone432B = `{"architectures":["Exaone4ForCausalLM"],"model_type":"exaone4","hidden_size":5120,"intermediate_size":27392,"num_hidden_layers":64,
+"num_attention_heads":40,"num_key_value_heads":8,"head_dim":128,"vocab_size":102400,"max_position_embeddings":131072,"rms_norm_eps":1e-5,"hidden_act":"silu",
+"rope_theta":1000000,"sliding_window":4096,"sliding_window_pattern":"LLLG","tie_word_embeddings":false}`
+	hunyuan18B = `{"architectures":["HunYuanDenseV1ForCausalLM"],"model_type":"hunyuan_v1_dense","hidden_size":2048,"intermediate_size":6144,"num_hidden_layers":32,
+"num_attention_heads":16,"num_key_value_heads":4,"head_dim":128,"vocab_size":120818,"max_position_embeddings":262144,"rms_norm_eps":1e-5,"hidden_act":"silu",
+"rope_theta":10000.0,"rope_scaling":{"alpha":1000.0,"beta_fast":32,"beta_slow":1,"factor":1.0,"mscale":1.0,"mscale_all_dim":1.0,"type":"dynamic"},"use_qk_norm":true,"tie_word_embeddings":true}`
+	miniCPM2B = `{"architectures":["MiniCPMForCausalLM"],"model_type":"minicpm","hidden_size":2304,"intermediate_size":5760,"num_hidden_layers":40,
+"num_attention_heads":36,"num_key_value_heads":36,"vocab_size":122753,"max_position_embeddings":4096,"rms_norm_eps":1e-5,"hidden_act":"silu",
+"scale_emb":12,"dim_model_base":256,"scale_depth":1.4}`
 	gemma31B = `{"architectures":["Gemma3ForCausalLM"],"model_type":"gemma3_text","head_dim":256,"hidden_size":1152,"intermediate_size":6912,"num_hidden_layers":26,
 "num_attention_heads":4,"num_key_value_heads":1,"vocab_size":262144,"max_position_embeddings":32768,"rms_norm_eps":1e-6,"hidden_activation":"gelu_pytorch_tanh",
 "rope_theta":1000000,"rope_local_base_freq":10000,"rope_scaling":null,"query_pre_attn_scalar":256,"sliding_window":512,"sliding_window_pattern":6,
@@ -151,6 +171,52 @@ func TestMobileLLM(t *testing.T) {
 	}
 	if n := len(d.Tensors()); n != 9*once+2 {
 		t.Errorf("layer_sharing: %d tensors", n)
+	}
+}
+
+// TestRotatedBlocks: which blocks rotate, and which have a window, in the families where not all are alike.
+func TestRotatedBlocks(t *testing.T) {
+	for _, c := range []struct {
+		config  string
+		rotated string // of the first four blocks
+		local   string
+	}{
+		{smolLM3, "1110", "0000"},
+		{change(smolLM3, "no_rope_layers", "["+strings.TrimSuffix(strings.Repeat("0,1,", 18), ",")+"]"), "0101", "0000"},
+		{olmo37B, "1111", "1110"},
+		{exaone432B, "1110", "1110"},
+		{change(exaone432B, "sliding_window", "null"), "1111", "0000"},
+	} {
+		d := mustParse(t, c.config)
+		for i := range 4 {
+			if b := d.Blocks[i]; b.NoRope == (c.rotated[i] == '1') || b.Local != (c.local[i] == '1') {
+				t.Errorf("%s: block %d: %+v", d.Family, i, b)
+			}
+		}
+	}
+}
+
+// TestFactors: the factors of Granite and MiniCPM, and the base of HunYuan.
+func TestFactors(t *testing.T) {
+	if d := mustParse(t, granite332B); d.EmbedScale != 12 || d.AttnScale != 0.015625 || d.ResidualScale != 0.22 || d.LogitDivisor != 8 {
+		t.Errorf("%+v", d.Config)
+	}
+	if d := mustParse(t, miniCPM2B); d.EmbedScale != 12 || d.ResidualScale != float32(1.4/math.Sqrt(40)) || d.LogitDivisor != 9 || d.Head != d.Embed {
+		t.Errorf("%+v", d.Config)
+	}
+	if d := mustParse(t, hunyuan18B); d.Rope.Alpha != 1000 || !d.RotateFirst {
+		t.Errorf("%+v", d.Config)
+	}
+	for config, want := range map[string]string{
+		change(miniCPM2B, "num_experts", "8"):                                 "experts",
+		change(miniCPM2B, "sparse_config", `{"a":1}`):                         "sparse_config",
+		change(hunyuan18B, "use_cla", "true"):                                 "share keys and values",
+		change(smolLM3, "no_rope_layers", "[1,0]"):                            "2 entries",
+		change(olmo37B, "rope_parameters", `{"rope_type":"yarn","factor":8}`): "rope type",
+	} {
+		if _, err := Parse([]byte(config), nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }
 
@@ -272,7 +338,7 @@ func TestLayerTypes(t *testing.T) {
 // TestEveryFamilyChecks: whatever the family, a checkpoint with exactly the tensors it asks for passes, and one without
 // any of them is refused by the name of the tensor.
 func TestEveryFamilyChecks(t *testing.T) {
-	for _, config := range []string{bitnetXL, mistral01, mistralNemo, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama} {
+	for _, config := range []string{bitnetXL, mistral01, mistralNemo, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama, smolLM3, granite332B, olmo21B, olmo37B, exaone432B, hunyuan18B, miniCPM2B} {
 		config = change(config, "num_hidden_layers", "2")
 		d := mustParse(t, config)
 		if _, err := Parse([]byte(config), nil, has(lookup(d))); err != nil {
@@ -297,7 +363,7 @@ func TestEveryFamilyChecks(t *testing.T) {
 // TestEveryFamilyIsTried: the configurations above cover the list, so that no family is added without a test.
 func TestEveryFamilyIsTried(t *testing.T) {
 	tried := map[string]bool{"bitnet": true} // TestTinyBitnet
-	for _, config := range []string{bitnetXL, mistral01, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama} {
+	for _, config := range []string{bitnetXL, mistral01, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama, smolLM3, granite332B, olmo21B, olmo37B, exaone432B, hunyuan18B, miniCPM2B} {
 		tried[mustParse(t, config).Family] = true
 	}
 	for _, f := range Families() {
@@ -308,7 +374,7 @@ func TestEveryFamilyIsTried(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, config := range []string{bitnetXL, mistral01, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama} {
+	for _, config := range []string{bitnetXL, mistral01, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama, smolLM3, granite332B, olmo21B, olmo37B, exaone432B, hunyuan18B, miniCPM2B} {
 		f.Add([]byte(change(config, "num_hidden_layers", "1")), []byte(`{"eos_token_id":[1,2]}`), uint64(0))
 		f.Add([]byte(change(config, "num_hidden_layers", "1")), []byte(`{"eos_token_id":[1,2]}`), uint64(1))
 	}

@@ -27,7 +27,11 @@ type Config struct {
 	Activation                   string  // "silu", "relu2" or "gelu_tanh"
 	SlidingWindow                int     // tokens that a position sees, itself included; 0 = none. Applies to blocks with Block.Local
 	NormPlusOne                  bool    // RMSNorm multiplies by 1 + w (Gemma)
-	EmbedScale                   float32 // 0 = none; embeddings are multiplied by it (Gemma)
+	EmbedScale                   float32 // 0 = none; embeddings are multiplied by it (Gemma, Granite, MiniCPM)
+	ResidualScale                float32 // 0 = none; what a block adds to the residual stream is multiplied by it (Granite, MiniCPM)
+	LogitDivisor                 float32 // 0 = none; logits are divided by it (Granite, MiniCPM)
+	WholeHeadNorms               bool    // QNorm and KNorm are norms over all heads at once (OLMo 2)
+	RotateFirst                  bool    // QNorm and KNorm follow the rotation (HunYuan)
 	AttnScale                    float32 // 0 = 1/sqrt(HeadDim)
 	AttnSoftcap, LogitSoftcap    float32 // 0 = none; c·tanh(x/c)
 	BOS                          int     // −1 = none
@@ -42,6 +46,7 @@ type Rope struct {
 	// llama3 scaling; Factor 0 = none
 	Factor, LowFreqFactor, HighFreqFactor float64
 	OriginalMaxPositions                  int
+	Alpha                                 float64 // 0 = none; the base is Theta·Alpha^(Dim/(Dim − 2)) (HunYuan)
 	// linear scaling of positions; 0 = none
 	Linear   float64
 	Yarn     *Yarn     // nil = none
@@ -76,11 +81,19 @@ type Linear struct {
 // Rows is a range [From, To) of rows of a stored tensor.
 type Rows struct{ From, To int }
 
+// HeadNorms are the sizes of QNorm and KNorm.
+func (c *Config) HeadNorms() (q, k int) {
+	if c.WholeHeadNorms {
+		return c.Heads * c.HeadDim, c.KVHeads * c.HeadDim
+	}
+	return c.HeadDim, c.HeadDim
+}
+
 // Block names the tensors of one layer. An empty name means that the step does not exist.
 type Block struct {
 	AttnNorm     string
 	Q, K, V, O   Linear
-	QNorm, KNorm string // RMSNorm over each head (Qwen3, Gemma 3)
+	QNorm, KNorm string // RMSNorm over each head, or all (Qwen3, Gemma 3, OLMo 2)
 	AttnSubNorm  string // RMSNorm in front of O (BitNet)
 	AttnPostNorm string // RMSNorm on the output of O, before the residual (Gemma 2)
 	FFNNorm      string
@@ -89,6 +102,7 @@ type Block struct {
 	FFNSubNorm   string // RMSNorm in front of Down (BitNet)
 	FFNPostNorm  string
 	Local        bool // sliding-window attention
+	NoRope       bool // queries and keys are not rotated (SmolLM3, EXAONE 4)
 }
 
 // Quant is what a checkpoint declares about the weights of its linear layers.

@@ -50,7 +50,7 @@ func TestTransformers(t *testing.T) {
 			transformersLogits(t, dir)
 		})
 	}
-	if ran < 15 {
+	if ran < 21 {
 		t.Errorf("%d of %d miniatures are of supported architectures", ran, len(dirs))
 	}
 }

@@ -44,6 +44,7 @@ func Likes() []Like {
 		"llama-3-8b", "llama-3.1-8b", "llama-3.2-1b", "llama-3.2-3b", "smollm2-135m", "mobilellm-125m", "mobilellm-125m-layer-share", "mistral-7b-v0.1", "mistral-7b-v0.3",
 		"qwen2.5-0.5b", "qwen2.5-1.5b", "qwen2.5-1.5b-yarn", "qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "phi-3-mini-4k", "phi-3-mini-128k",
 		"gemma-2b", "gemma-2-2b", "gemma-3-270m", "gemma-3-1b",
+		"smollm3-3b", "granite-3.3-2b", "olmo-2-1b", "olmo-3-7b", "exaone-4.0-1.2b", "hunyuan-1.8b", "minicpm-2b",
 	} {
 		list = append(list, Like{Name: name})
 	}

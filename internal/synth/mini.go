@@ -57,7 +57,7 @@ func clampRatio(r int) int {
 // shrinkLayers keeps one layer of each kind where layers differ.
 func (c *config) shrinkLayers() {
 	layers := miniLayers
-	for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern"} {
+	for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval"} {
 		if n, ok := c.number(key); ok && n > 0 {
 			layers = max(layers, n+1)
 		}
@@ -70,6 +70,10 @@ func (c *config) shrinkLayers() {
 		c.keys["layer_types"] = kinds[:layers]
 	}
 	c.set("num_hidden_layers", layers)
+	if base, ok := c.number("dim_model_base"); ok { // MiniCPM: hidden_size over it is a factor
+		hidden, _ := c.number("hidden_size")
+		c.set("dim_model_base", min(base, hidden/4))
+	}
 }
 
 // shrinkPositions makes windows and scaled positions short enough for tests to pass them.

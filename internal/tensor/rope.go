@@ -17,6 +17,14 @@ func NewRope(theta float64, dim int) Rope {
 	return Rope{inv, 1}
 }
 
+// Alpha makes the base of the frequencies theta·alpha^(dim/(dim−2)), dim at least 4.
+func (r Rope) Alpha(alpha float64) {
+	dim := 2 * len(r.Inv)
+	for i := range r.Inv {
+		r.Inv[i] *= power(alpha, float64(2*i)/float64(dim-2))
+	}
+}
+
 // Linear divides all frequencies by factor: positions are interpolated.
 func (r Rope) Linear(factor float64) {
 	for i := range r.Inv {

@@ -30,8 +30,9 @@ func newLayer(v packed.View, i int, with layer.Options) (layer.Layer, error) {
 	}
 	e, b := &Engine{desc: &d, opt: o}, &d.Blocks[0]
 	l := &loader{Engine: e, view: v}
+	qNorm, kNorm := d.HeadNorms()
 	e.weights.blocks = []block{{
-		qNorm: l.norm(b.QNorm, d.HeadDim), kNorm: l.norm(b.KNorm, d.HeadDim), local: b.Local,
+		qNorm: l.norm(b.QNorm, qNorm), kNorm: l.norm(b.KNorm, kNorm), local: b.Local, noRope: b.NoRope,
 		qkv: projection{out: (d.Heads + 2*d.KVHeads) * d.HeadDim},
 	}}
 	if l.err != nil {

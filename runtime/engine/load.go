@@ -29,6 +29,7 @@ type block struct {
 	ffnNorm, ffnSubNorm, ffnPostNorm    []float32
 	qkv, o, gateUp, down                projection
 	local                               bool
+	noRope                              bool // queries and keys are not rotated
 }
 
 func (w *weights) bytes(top bool) int {
@@ -54,13 +55,14 @@ func (e *Engine) load(v packed.View) error {
 	w.head = l.projection(&model.Linear{Weight: d.Head, In: d.Hidden, Out: d.Vocab})
 	w.screen = l.loadScreen()
 	w.blocks = make([]block, len(d.Blocks))
+	qNorm, kNorm := d.HeadNorms()
 	for i := range d.Blocks {
 		from := &d.Blocks[i]
 		w.blocks[i] = block{
 			attnNorm:     l.norm(from.AttnNorm, d.Hidden),
 			qkv:          l.projection(&from.Q, &from.K, &from.V),
-			qNorm:        l.norm(from.QNorm, d.HeadDim),
-			kNorm:        l.norm(from.KNorm, d.HeadDim),
+			qNorm:        l.norm(from.QNorm, qNorm),
+			kNorm:        l.norm(from.KNorm, kNorm),
 			attnSubNorm:  l.norm(from.AttnSubNorm, d.Heads*d.HeadDim),
 			o:            l.projection(&from.O),
 			attnPostNorm: l.norm(from.AttnPostNorm, d.Hidden),
@@ -70,6 +72,7 @@ func (e *Engine) load(v packed.View) error {
 			down:         l.projection(&from.Down),
 			ffnPostNorm:  l.norm(from.FFNPostNorm, d.Hidden),
 			local:        from.Local,
+			noRope:       from.NoRope,
 		}
 	}
 	return l.err

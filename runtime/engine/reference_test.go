@@ -124,6 +124,10 @@ func (m *maker) config() model.Config {
 		c.Rope.Factor, c.Rope.LowFreqFactor, c.Rope.HighFreqFactor, c.Rope.OriginalMaxPositions = 8, 1, 4, 32
 	case 1:
 		c.Rope.Linear = 4
+	case 2:
+		if c.Rope.Dim >= 4 {
+			c.Rope.Alpha = 1000
+		}
 	}
 	if m.chance(3) {
 		c.SlidingWindow = 1 + m.IntN(8)
@@ -135,6 +139,11 @@ func (m *maker) config() model.Config {
 		c.EmbedScale = 7.5
 	}
 	if m.chance(3) {
+		c.ResidualScale, c.LogitDivisor = 0.22, 3
+	}
+	c.WholeHeadNorms = m.chance(4)
+	c.RotateFirst = !c.WholeHeadNorms && m.chance(4) // no family has both
+	if m.chance(3) {
 		c.AttnScale = 0.2
 	}
 	if m.chance(3) {
@@ -145,11 +154,15 @@ func (m *maker) config() model.Config {
 
 func (m *maker) block(prefix string, c *model.Config) model.Block {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	qNorm, kNorm := c.HeadNorms()
 	b := model.Block{
 		AttnNorm: m.norm(prefix+"a", c.Hidden, 1), AttnSubNorm: m.norm(prefix+"as", q, 2), AttnPostNorm: m.norm(prefix+"ap", c.Hidden, 3),
-		QNorm: m.norm(prefix+"qn", c.HeadDim, 3), KNorm: m.norm(prefix+"kn", c.HeadDim, 3),
+		QNorm: m.norm(prefix+"qn", qNorm, 3), KNorm: m.norm(prefix+"kn", kNorm, 3),
 		FFNNorm: m.norm(prefix+"f", c.Hidden, 1), FFNSubNorm: m.norm(prefix+"fs", c.Intermediate, 2), FFNPostNorm: m.norm(prefix+"fp", c.Hidden, 3),
-		O: m.linear(prefix+"o", q, c.Hidden), Down: m.linear(prefix+"d", c.Intermediate, c.Hidden), Local: m.chance(2),
+		O: m.linear(prefix+"o", q, c.Hidden), Down: m.linear(prefix+"d", c.Intermediate, c.Hidden), Local: m.chance(2), NoRope: m.chance(4),
+	}
+	if m.chance(4) { // norms behind the layers alone
+		b.AttnNorm, b.FFNNorm = "", ""
 	}
 	if m.chance(3) {
 		b.Q, b.K, b.V = model.Linear{Out: q}, model.Linear{Out: kv}, model.Linear{Out: kv}

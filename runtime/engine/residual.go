@@ -2,32 +2,40 @@ package engine
 
 import "github.com/lowpack/lowpack/internal/tensor"
 
-// residual computes the outputs of a projection and adds them, after their norm if there is one, to the residual stream.
+// residual computes the outputs of a projection and adds them, after their norm and times their scale if there are these, to the
+// residual stream.
 func (e *Engine) residual(f *projection, n int, norm []float32) {
 	p := &e.pass
-	if norm == nil {
+	if norm == nil && e.desc.ResidualScale == 0 {
 		e.multiply(f, n, p.y, p.h)
 		return
 	}
 	e.multiply(f, n, p.y, nil)
-	p.post = postTask{p.y, p.h, norm, e.desc.NormEps, &p.finiteCheck}
+	p.post = postTask{p.y, p.h, e.desc.Hidden, norm, e.desc.NormEps, e.desc.ResidualScale, &p.finiteCheck}
 	distribute(e.pool, n, 1, &p.post)
 }
 
-// postTask adds the norm of the output of a block's half to the residual stream.
+// postTask adds the output of a block's half to the residual stream, after its norm and times its scale.
 type postTask struct {
-	y, h []float32 // [n][len(norm)]
-	norm []float32
-	eps  float32
+	y, h   []float32 // [n][hidden]
+	hidden int
+	norm   []float32 // nil = none
+	eps    float32
+	scale  float32 // 0 = none
 	*finiteCheck
 }
 
 func (k *postTask) Do(from, to int) {
-	n := len(k.norm)
+	n := k.hidden
 	for t := from; t < to; t++ {
 		r := k.y[t*n:][:n]
-		_, finite := tensor.RMSNorm(r, r, k.norm, k.eps)
-		k.check(t, finite)
+		if k.norm != nil {
+			_, finite := tensor.RMSNorm(r, r, k.norm, k.eps)
+			k.check(t, finite)
+		}
+		if k.scale != 0 {
+			tensor.Times(r, k.scale)
+		}
 		tensor.Add(k.h[t*n:][:n], r)
 	}
 }

@@ -55,6 +55,8 @@ func scaledRope(c *model.Rope) tensor.Rope {
 	switch y, l := c.Yarn, c.LongRope; {
 	case c.Factor != 0:
 		r.Llama3(c.Factor, c.LowFreqFactor, c.HighFreqFactor, original)
+	case c.Alpha != 0:
+		r.Alpha(c.Alpha)
 	case c.Linear != 0:
 		r.Linear(c.Linear)
 	case y != nil:

@@ -62,8 +62,8 @@ func (l *loader) loadScreen() *screen {
 		l.fail(packed.ScreenName, err)
 		return nil
 	}
-	if d.LogitSoftcap != 0 {
-		return nil // a soft cap is not known to keep the order of adjacent values
+	if d.LogitSoftcap != 0 || d.LogitDivisor != 0 {
+		return nil // neither is known to keep adjacent values apart
 	}
 	return &screen{codes: m.codes, scales: m.scales, x: kernel.NewActivations(2*screenRows, d.Hidden)}
 }

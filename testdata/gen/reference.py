@@ -193,6 +193,11 @@ class Model:
             return frequencies(params["rope_theta"], self.dim, params, c)
         if local and self.arch == "Gemma3ForCausalLM":
             return frequencies(c["rope_local_base_freq"], self.dim, None, c)
+        if local and self.arch == "Olmo3ForCausalLM":
+            return frequencies(c["rope_theta"], self.dim, None, c)
+        scaling = c.get("rope_scaling") or {}
+        if "alpha" in scaling:  # HunYuan: another base
+            return frequencies(c["rope_theta"] * scaling["alpha"] ** (self.dim / (self.dim - 2)), self.dim, None, c)
         return frequencies(params.get("rope_theta", c.get("rope_theta", 10000.0)), self.dim, params or c.get("rope_scaling"), c)
 
     def attention(self, i, prefix, x):
@@ -203,12 +208,17 @@ class Model:
             q, k, v = (self.linear(prefix + "qkv_proj", x, p) for p in parts)
         else:
             q, k, v = (self.linear(prefix + p, x) for p in ("q_proj", "k_proj", "v_proj"))
+        if self.arch.startswith("Olmo"):  # norms over all heads at once
+            q, k = self.norm(prefix + "q_norm", q), self.norm(prefix + "k_norm", k)
         q, k, v = q.reshape(n, self.heads, self.dim), k.reshape(n, self.kv, self.dim), v.reshape(n, self.kv, self.dim)
-        if prefix + "q_norm.weight" in self.t:
+        if prefix + "q_norm.weight" in self.t and not self.arch.startswith("Olmo"):
             q, k = self.norm(prefix + "q_norm", q), self.norm(prefix + "k_norm", k)
         turn = self.rope(self.is_local(i))
-        q, k = rotate(q, *turn), rotate(k, *turn)
-        scale = self.c.get("query_pre_attn_scalar", self.dim) ** -0.5
+        if not (self.arch == "SmolLM3ForCausalLM" and (i + 1) % self.c["no_rope_layer_interval"] == 0):
+            q, k = rotate(q, *turn), rotate(k, *turn)
+        if prefix + "query_layernorm.weight" in self.t:  # HunYuan: behind the rotation
+            q, k = self.norm(prefix + "query_layernorm", q), self.norm(prefix + "key_layernorm", k)
+        scale = self.c.get("attention_multiplier", self.c.get("query_pre_attn_scalar", self.dim) ** -0.5)
         z = np.einsum("qhd,khd->hqk", q, np.repeat(k, group, axis=1)) * scale
         cap = self.c.get("attn_logit_softcapping")
         if cap:
@@ -241,17 +251,28 @@ class Model:
         h = self.t["model.embed_tokens.weight"][tokens]
         if self.gemma:
             h = h * np.sqrt(c["hidden_size"])
+        h = h * c.get("embedding_multiplier", c.get("scale_emb", 1))
+        add = c.get("residual_multiplier", 1)
+        if "scale_depth" in c:
+            add = c["scale_depth"] / np.sqrt(c["num_hidden_layers"])
+        only_post = self.arch in ("Olmo2ForCausalLM", "Olmo3ForCausalLM", "Exaone4ForCausalLM")
         two_norms = self.arch in ("Gemma2ForCausalLM", "Gemma3ForCausalLM")
         for i in np.repeat(np.arange(c["num_hidden_layers"]), 2 if c.get("layer_sharing") else 1):
             p = f"model.layers.{i}."
+            if only_post:
+                h = h + self.norm(p + "post_attention_layernorm", self.attention(i, p + "self_attn.", h))
+                h = h + self.norm(p + "post_feedforward_layernorm", self.mlp(p + "mlp.", h))
+                continue
             a = self.attention(i, p + "self_attn.", self.norm(p + "input_layernorm", h))
-            h = h + (self.norm(p + "post_attention_layernorm", a) if two_norms else a)
+            h = h + add * (self.norm(p + "post_attention_layernorm", a) if two_norms else a)
             x = self.norm(p + ("pre_feedforward_layernorm" if two_norms else "post_attention_layernorm"), h)
             f = self.mlp(p + "mlp.", x)
-            h = h + (self.norm(p + "post_feedforward_layernorm", f) if two_norms else f)
+            h = h + add * (self.norm(p + "post_feedforward_layernorm", f) if two_norms else f)
         h = self.norm("model.norm", h)
-        tied = c.get("tie_word_embeddings", self.gemma) or c.get("share_embedding", False)
-        z = h @ self.t["model.embed_tokens.weight" if tied else "lm_head.weight"].T
+        if "dim_model_base" in c:
+            h = h / (c["hidden_size"] / c["dim_model_base"])
+        tied = c.get("tie_word_embeddings", self.gemma or self.arch.startswith("MiniCPM")) or c.get("share_embedding", False)
+        z = h @ self.t["model.embed_tokens.weight" if tied else "lm_head.weight"].T / c.get("logits_scaling", 1)
         cap = c.get("final_logit_softcapping")
         return cap * np.tanh(z / cap) if cap else z
 
@@ -265,6 +286,7 @@ GOLDEN = {
     "llama-3-8b": False, "llama-3.1-8b": False, "llama-3.2-1b": False, "smollm2-135m": False, "mobilellm-125m": False, "mobilellm-125m-layer-share": False,
     "mistral-7b-v0.1": False, "mistral-7b-v0.3": False, "qwen2.5-0.5b": False, "qwen2.5-1.5b-yarn": False, "qwen3-0.6b": False, "phi-3-mini-4k": False, "phi-3-mini-128k": False,
     "gemma-2b": False, "gemma-2-2b": False, "gemma-3-270m": False, "gemma-3-1b": False,
+    "smollm3-3b": False, "granite-3.3-2b": False, "olmo-2-1b": False, "olmo-3-7b": False, "exaone-4.0-1.2b": False, "hunyuan-1.8b": False, "minicpm-2b": False,
 }
 TOKENS = [(i * i * 37 + i * 101 + 11) % 300 for i in range(48)]  # longer than the window of the miniatures, which is 32
 POSITIONS = [0, 1, 7, 31, 32, 47]

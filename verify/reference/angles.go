@@ -113,6 +113,9 @@ func scaleFrequency(inv float64, i int, r model.Rope) float64 {
 	if r.LongRope != nil {
 		return inv / r.LongRope.Short[i]
 	}
+	if r.Alpha != 0 {
+		return float64(inv * expWide(-float64(float64(2*i)/float64(r.Dim-2)*ln(r.Alpha))))
+	}
 	if r.Linear != 0 {
 		inv = inv / r.Linear
 	}

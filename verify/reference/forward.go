@@ -120,11 +120,16 @@ func (p *pass) attention(layer int, b *block) error {
 
 // join turns the query and key of a token, and brings key and value into the cache (step 2 of the forward pass).
 func (p *pass) join(t, layer int, b *block, q, k, v []float32) error {
-	if err := p.heads(t, q, b.qNorm, b); err != nil {
-		return err
-	}
-	if err := p.heads(t, k, b.kNorm, b); err != nil {
-		return err
+	for _, x := range []struct{ heads, norm []float32 }{{q, b.qNorm}, {k, b.kNorm}} {
+		if p.d.RotateFirst {
+			p.rotate(t, x.heads, b)
+		}
+		if err := p.headNorms(t, x.heads, x.norm); err != nil {
+			return err
+		}
+		if !p.d.RotateFirst {
+			p.rotate(t, x.heads, b)
+		}
 	}
 	keys, ok := store(p.cache, k, p.d.HeadDim)
 	values, fine := store(p.cache, v, p.d.HeadDim)
@@ -136,21 +141,23 @@ func (p *pass) join(t, layer int, b *block, q, k, v []float32) error {
 	return nil
 }
 
-// heads normalizes and rotates the heads of a query or key in place.
-func (p *pass) heads(t int, x, norm []float32, b *block) error {
-	d := p.d.HeadDim
-	for i := 0; i < len(x); i += d {
-		head := x[i : i+d]
-		if norm != nil {
-			y, ok := rmsNorm(head, norm, p.d.NormEps)
-			if !ok {
-				return p.notFinite(t, "a norm of heads")
-			}
-			copy(head, y)
+// headNorms normalizes the heads of a query or key in place, one by one or all at once, as the norm is long.
+func (p *pass) headNorms(t int, x, norm []float32) error {
+	for n := len(norm); n > 0 && len(x) > 0; x = x[n:] {
+		y, ok := rmsNorm(x[:n], norm, p.d.NormEps)
+		if !ok {
+			return p.notFinite(t, "a norm of heads")
 		}
-		b.rope.rotate(head, p.at[t].pos)
+		copy(x, y)
 	}
 	return nil
+}
+
+// rotate turns the heads of a query or key in place.
+func (p *pass) rotate(t int, x []float32, b *block) {
+	for d := p.d.HeadDim; len(x) > 0; x = x[d:] {
+		b.rope.rotate(x[:d], p.at[t].pos)
+	}
 }
 
 // attendAll computes the attention of all heads of a token (N18).
@@ -217,10 +224,18 @@ func (p *pass) residual(x [][]float32, subNorm []float32, l *linear, postNorm []
 	}
 	for t, h := range p.h {
 		for i := range h {
-			h[i] += x[t][i]
+			h[i] += p.scaled(x[t][i])
 		}
 	}
 	return nil
+}
+
+// scaled is what a block adds to the stream, times the model's factor for it.
+func (p *pass) scaled(x float32) float32 {
+	if s := p.d.ResidualScale; s != 0 {
+		return float32(x * s)
+	}
+	return x
 }
 
 func (p *pass) logits() ([][]float32, error) {
@@ -234,6 +249,9 @@ func (p *pass) logits() ([][]float32, error) {
 	}
 	for t := range logits {
 		for i, z := range logits[t] {
+			if p.d.LogitDivisor != 0 {
+				z /= p.d.LogitDivisor
+			}
 			logits[t][i] = softcap(z, p.d.LogitSoftcap)
 			if !finite(logits[t][i]) {
 				return nil, p.notFinite(t, fmt.Sprintf("the logit of token %d", i))

@@ -16,15 +16,16 @@ func NewLayer(v packed.View, d *model.Description, layer int, cache string) (*La
 		return nil, err
 	}
 	from := &d.Blocks[layer]
-	m, b := &Model{d: d, scale: scaleOf(d), blocks: make([]block, 1)}, block{rope: newRope(d.Rope, from.Local), window: windowOf(d, from)}
+	m, b := &Model{d: d, scale: scaleOf(d), blocks: make([]block, 1)}, block{rope: ropeOf(d, from), window: windowOf(d, from)}
 	m, err := m.WithCache(cache)
 	if err != nil {
 		return nil, err
 	}
-	if b.qNorm, err = openNorm(v, d, from.QNorm, d.HeadDim); err != nil {
+	qNorm, kNorm := d.HeadNorms()
+	if b.qNorm, err = openNorm(v, d, from.QNorm, qNorm); err != nil {
 		return nil, err
 	}
-	if b.kNorm, err = openNorm(v, d, from.KNorm, d.HeadDim); err != nil {
+	if b.kNorm, err = openNorm(v, d, from.KNorm, kNorm); err != nil {
 		return nil, err
 	}
 	m.blocks[0] = b

@@ -106,12 +106,13 @@ func checkBlock(d *model.Description, b *model.Block) error {
 }
 
 func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, err error) {
+	qNorm, kNorm := d.HeadNorms()
 	for _, n := range []struct {
 		dst  *[]float32
 		name string
 		size int
 	}{
-		{&out.attnNorm, b.AttnNorm, d.Hidden}, {&out.qNorm, b.QNorm, d.HeadDim}, {&out.kNorm, b.KNorm, d.HeadDim},
+		{&out.attnNorm, b.AttnNorm, d.Hidden}, {&out.qNorm, b.QNorm, qNorm}, {&out.kNorm, b.KNorm, kNorm},
 		{&out.attnSubNorm, b.AttnSubNorm, d.Heads * d.HeadDim}, {&out.attnPostNorm, b.AttnPostNorm, d.Hidden},
 		{&out.ffnNorm, b.FFNNorm, d.Hidden}, {&out.ffnSubNorm, b.FFNSubNorm, d.Intermediate}, {&out.ffnPostNorm, b.FFNPostNorm, d.Hidden},
 	} {
@@ -125,7 +126,7 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 			return out, err
 		}
 	}
-	out.rope, out.window = newRope(d.Rope, b.Local), windowOf(d, b)
+	out.rope, out.window = ropeOf(d, b), windowOf(d, b)
 	return out, nil
 }
 
@@ -135,6 +136,14 @@ func scaleOf(d *model.Description) float32 {
 		return 1 / sqrt(float32(d.HeadDim))
 	}
 	return d.AttnScale
+}
+
+// ropeOf is the rotation of a block; without one no pair is rotated.
+func ropeOf(d *model.Description, b *model.Block) rope {
+	if b.NoRope {
+		return rope{}
+	}
+	return newRope(d.Rope, b.Local)
 }
 
 func windowOf(d *model.Description, b *model.Block) int {

@@ -62,6 +62,9 @@ func (m *wide) rotate(x []float64, p int, local bool) {
 			theta = r.LocalTheta
 		}
 		f := math.Pow(theta, -2*float64(i)/float64(r.Dim))
+		if r.Alpha != 0 {
+			f = math.Pow(theta*math.Pow(r.Alpha, float64(r.Dim)/float64(r.Dim-2)), -2*float64(i)/float64(r.Dim))
+		}
 		if unscaled := local && r.LocalTheta != 0; !unscaled && r.Linear != 0 {
 			f /= r.Linear
 		} else if !unscaled && r.Factor != 0 {
@@ -104,9 +107,13 @@ func (m *wide) logits(tokens []int) [][]float64 {
 			}
 		}
 	}
+	factor := 1.0
+	if d.ResidualScale != 0 {
+		factor = float64(d.ResidualScale)
+	}
 	add := func(h, x []float64) {
 		for i := range h {
-			h[i] += x[i]
+			h[i] += factor * x[i]
 		}
 	}
 	for i := range d.Blocks {
@@ -115,8 +122,8 @@ func (m *wide) logits(tokens []int) [][]float64 {
 		for t := range h {
 			a := m.norm(b.AttnNorm, h[t])
 			q, k, v := m.linear(b.Q, a), m.linear(b.K, a), m.linear(b.V, a)
-			m.heads(q, b.QNorm, t, b.Local)
-			m.heads(k, b.KNorm, t, b.Local)
+			m.heads(q, b.QNorm, t, b)
+			m.heads(k, b.KNorm, t, b)
 			keys, values = append(keys, k), append(values, v)
 			o := m.norm(b.AttnSubNorm, m.attend(q, keys, values, t, b.Local))
 			add(h[t], m.norm(b.AttnPostNorm, m.linear(b.O, o)))
@@ -131,17 +138,31 @@ func (m *wide) logits(tokens []int) [][]float64 {
 	for t := range h {
 		h[t] = m.linear(model.Linear{Weight: d.Head, In: d.Hidden, Out: d.Vocab}, m.norm(d.FinalNorm, h[t]))
 		for i, v := range h[t] {
+			if d.LogitDivisor != 0 {
+				v /= float64(d.LogitDivisor)
+			}
 			h[t][i] = capped(v, d.LogitSoftcap)
 		}
 	}
 	return h
 }
 
-func (m *wide) heads(x []float64, norm string, p int, local bool) {
+func (m *wide) heads(x []float64, norm string, p int, b *model.Block) {
+	if m.d.WholeHeadNorms {
+		copy(x, m.norm(norm, x))
+		norm = ""
+	}
 	for i := 0; i < len(x); i += m.d.HeadDim {
 		head := x[i : i+m.d.HeadDim]
-		copy(head, m.norm(norm, head))
-		m.rotate(head, p, local)
+		if !m.d.RotateFirst {
+			copy(head, m.norm(norm, head))
+		}
+		if !b.NoRope {
+			m.rotate(head, p, b.Local)
+		}
+		if m.d.RotateFirst {
+			copy(head, m.norm(norm, head))
+		}
 	}
 }
 
@@ -222,11 +243,25 @@ var options = []struct {
 		d.Activation, d.NormPlusOne, d.EmbedScale, d.AttnScale, d.AttnSoftcap, d.LogitSoftcap = "gelu_tanh", true, 4.9, 0.2, 5, 3
 		eachBlock(d, func(b *model.Block) { b.AttnPostNorm, b.FFNPostNorm = b.O.Weight+"post", b.Down.Weight+"post" })
 	}},
+	{"norms of all heads, after the layers alone", func(d *model.Description) {
+		d.WholeHeadNorms = true
+		eachBlock(d, func(b *model.Block) {
+			b.QNorm, b.KNorm, b.AttnNorm, b.FFNNorm = b.Q.Weight+"norm", b.K.Weight+"norm", "", ""
+			b.AttnPostNorm, b.FFNPostNorm = b.O.Weight+"post", b.Down.Weight+"post"
+		})
+	}},
+	{"norms of heads after the rotation", func(d *model.Description) {
+		d.RotateFirst = true
+		eachBlock(d, func(b *model.Block) { b.QNorm, b.KNorm = b.Q.Weight+"norm", b.K.Weight+"norm" })
+	}},
+	{"blocks without rotation", func(d *model.Description) { d.Blocks[1].NoRope = true }},
+	{"scales of residuals and logits", func(d *model.Description) { d.EmbedScale, d.ResidualScale, d.LogitDivisor = 12, 0.22, 8 }},
 	{"sliding window", func(d *model.Description) {
 		d.SlidingWindow, d.Rope.LocalTheta, d.Rope.Linear = 3, 100, 8
 		d.Blocks[0].Local, d.Blocks[2].Local = true, true
 	}},
 	{"partial rotation", func(d *model.Description) { d.Rope.Dim = 4 }},
+	{"a base with alpha", func(d *model.Description) { d.Rope.Alpha = 1000 }},
 	{"llama3 scaling", func(d *model.Description) {
 		r := &d.Rope
 		r.Factor, r.LowFreqFactor, r.HighFreqFactor, r.OriginalMaxPositions = 4, 1, 4, 64

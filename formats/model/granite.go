@@ -1,0 +1,36 @@
+package model
+
+// Granite 3 and 4 without experts: Llama blocks with factors for embeddings, attention scores, residuals and logits.
+var granite = family{
+	Info: Info{
+		Name:          "granite",
+		Architectures: []string{"GraniteForCausalLM"},
+		Types:         []string{"granite"},
+		Models:        "Granite 3.0 to 3.3 (dense)",
+	},
+	defaults: `{"hidden_act":"silu","max_position_embeddings":2048,"rms_norm_eps":1e-6}`,
+	bos:      1,
+	eos:      2,
+	describe: func(k *keys, has shapes) *Description {
+		c := sizes(k)
+		c.Activation = activation(k, "hidden_act")
+		c.EmbedScale = factor(k, "embedding_multiplier")
+		c.AttnScale = float32(k.positive("attention_multiplier", maxScaleFactors, 1))
+		c.ResidualScale = factor(k, "residual_multiplier")
+		c.LogitDivisor = factor(k, "logits_scaling")
+		setRope(k, &c, 10000)
+		d := describe(k, c, has, false)
+		llamaBiases(k, d)
+		checkLayerTypes(k, d)
+		return d
+	},
+}
+
+// factor reads a factor that is 1 when absent; 1 is none.
+func factor(k *keys, name string) float32 {
+	f := float32(k.positive(name, maxScaleFactors, 1))
+	if f == 1 {
+		return 0
+	}
+	return f
+}
