@@ -107,13 +107,13 @@ func decodeIDs(w io.Writer, t *tokenizer.Tokenizer, text string, special bool) e
 	return err
 }
 
-// loadTokenizer reads the tokenizer of a packed file, of a model directory, or a tokenizer.json.
+// loadTokenizer reads the tokenizer of a packed file, of a model directory or a GGUF, or a tokenizer.json.
 func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, filekind.Missing(path, err)
 	}
-	if info.IsDir() {
+	if info.IsDir() || filepath.Ext(path) == ".gguf" {
 		files, err := checkpoint.ReadTexts(path)
 		if err != nil {
 			return nil, err

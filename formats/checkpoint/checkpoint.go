@@ -1,5 +1,6 @@
 // Package checkpoint opens a model as its makers publish it: a Hugging Face directory with one or several safetensors
-// files, a snapshot of the download cache, or a bare safetensors file.
+// files, a snapshot of the download cache, a bare safetensors file, or a GGUF, which is seen as the directory that it was made
+// from (gguf.go).
 //
 // Names that come out of the checkpoint (the shards of an index) never leave the directory, symbolic links may not either,
 // and only regular files are opened. Weights are read with pread, not from a memory map: a file that is cut short by
@@ -35,6 +36,7 @@ type Tensor struct {
 	Begin int64  // offset in the file
 
 	file *file
+	view *view // nil: the bytes are those of file
 }
 
 // Checkpoint is an open model. Its methods may be used concurrently.
@@ -46,6 +48,7 @@ type Checkpoint struct {
 	tensors  []Tensor // by name
 	index    map[string]int
 	sources  []Source
+	view     *Source // of the tensors of a GGUF; nil: none
 	warnings []string
 }
 
@@ -65,6 +68,9 @@ func (c *Checkpoint) open(path string) error {
 		return err
 	}
 	c.dir, c.bare = p.dir, p.bare != ""
+	if isGGUF(p.bare) {
+		return c.openGGUF(p.dir, p.bare, filepath.Base(path))
+	}
 	if p.bare != "" {
 		f, err := openFile(p.dir, p.bare)
 		if err != nil {
@@ -99,12 +105,16 @@ func (c *Checkpoint) addShards(files []*file) error {
 		}
 		c.sources = append(c.sources, Source{f.name, f.size})
 	}
+	c.sortTensors()
+	sort.Slice(c.sources, func(i, j int) bool { return c.sources[i].Name < c.sources[j].Name })
+	return nil
+}
+
+func (c *Checkpoint) sortTensors() {
 	sort.Slice(c.tensors, func(i, j int) bool { return c.tensors[i].Name < c.tensors[j].Name })
 	for i := range c.tensors {
 		c.index[c.tensors[i].Name] = i
 	}
-	sort.Slice(c.sources, func(i, j int) bool { return c.sources[i].Name < c.sources[j].Name })
-	return nil
 }
 
 func (c *Checkpoint) addTensors(f *file, h *safetensors.Header) error {
@@ -139,6 +149,15 @@ func (c *Checkpoint) File(name string) ([]byte, bool) {
 // IsDir reports whether the checkpoint is a directory, not one bare file.
 func (c *Checkpoint) IsDir() bool { return !c.bare }
 
+// View is the file that Tensor.File names for the tensors of a GGUF. Nobody stored it: its bytes are those that ReadAt decodes, and
+// Sources has what they are decoded from instead.
+func (c *Checkpoint) View() (s Source, ok bool) {
+	if c.view == nil {
+		return Source{}, false
+	}
+	return *c.view, true
+}
+
 // Tensors returns all tensors by name. The slice must not be changed.
 func (c *Checkpoint) Tensors() []Tensor { return c.tensors }
 
@@ -156,14 +175,24 @@ func (c *Checkpoint) ReadAt(t Tensor, p []byte, off int64) error {
 	if off < 0 || off > t.Size || int64(len(p)) > t.Size-off {
 		return fmt.Errorf("tensor %q: bytes %d to %d of %d were asked for", t.Name, off, off+int64(len(p)), t.Size)
 	}
+	if t.view != nil {
+		if err := t.view.readAt(p, off); err != nil {
+			return fmt.Errorf("%s: tensor %q: %w", t.File, t.Name, err)
+		}
+		return nil
+	}
 	n, err := t.file.ReadAt(p, t.Begin+off)
 	if n == len(p) {
 		return nil
 	}
+	return readFailed(t.File, t.Name, err)
+}
+
+func readFailed(file, tensor string, err error) error {
 	if err == io.EOF {
-		return fmt.Errorf("%w: %s: tensor %q: the file became shorter while it was read", pack.ErrCorrupt, t.File, t.Name)
+		return fmt.Errorf("%w: %s: tensor %q: the file became shorter while it was read", pack.ErrCorrupt, file, tensor)
 	}
-	return fmt.Errorf("%s: tensor %q: %w", t.File, t.Name, err)
+	return fmt.Errorf("%s: tensor %q: %w", file, tensor, err)
 }
 
 // Shard is an open weight file. Close of the checkpoint closes it.
@@ -173,8 +202,11 @@ type Shard struct {
 	Size int64 // bytes
 }
 
-// Shards returns the weight files in the order in which they were opened.
+// Shards returns the safetensors files in the order in which they were opened.
 func (c *Checkpoint) Shards() []Shard {
+	if c.view != nil {
+		return nil
+	}
 	list := make([]Shard, len(c.shards))
 	for i, f := range c.shards {
 		list[i] = Shard{f.name, f.File, f.size}

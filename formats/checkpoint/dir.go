@@ -34,7 +34,7 @@ func resolve(path string) (place, error) {
 		if kind := filekind.Missing(path, err); kind != err {
 			return place{}, kind
 		}
-		return place{}, fmt.Errorf("%w: a checkpoint is a directory, a .safetensors file, or ORG/NAME of a model on the hub", err)
+		return place{}, fmt.Errorf("%w: a checkpoint is a directory, a .safetensors or .gguf file, or ORG/NAME of a model on the hub", err)
 	}
 	if err != nil {
 		return place{}, err
@@ -50,11 +50,11 @@ func resolve(path string) (place, error) {
 		d, err := openDir(real)
 		return place{dir: d}, err
 	}
-	if !strings.HasSuffix(path, ".safetensors") {
+	if !strings.HasSuffix(path, ".safetensors") && !isGGUF(path) {
 		if err := weightsAt(real); err != nil {
 			return place{}, filerr.Named(path, err)
 		}
-		return place{}, fmt.Errorf("%w: %s: a checkpoint is a directory or a .safetensors file", pack.ErrUnsupported, path)
+		return place{}, fmt.Errorf("%w: %s: a checkpoint is a directory, or a .safetensors or .gguf file", pack.ErrUnsupported, path)
 	}
 	d, err := openDir(filepath.Dir(real))
 	return place{dir: d, bare: filepath.Base(real)}, err

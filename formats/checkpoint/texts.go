@@ -43,15 +43,18 @@ func (c *Checkpoint) readTexts() error {
 	return nil
 }
 
-// ReadTexts reads the small files of a model directory, whatever weights lie beside them.
+// ReadTexts reads the small files of a model directory, whatever weights lie beside them, or rebuilds those of a GGUF.
 func ReadTexts(path string) (map[string][]byte, error) {
 	p, err := resolve(path)
 	if err != nil {
 		return nil, err
 	}
 	c := &Checkpoint{dir: p.dir, texts: map[string][]byte{}}
-	if p.bare == "" {
+	switch {
+	case p.bare == "":
 		err = c.readTexts()
+	case isGGUF(p.bare):
+		_, err = c.ggufTexts(p.dir, p.bare, p.bare)
 	}
 	return c.texts, errors.Join(err, c.Close())
 }

@@ -17,7 +17,7 @@ func (t Type) Floats(dst []float32, row []byte) error {
 	}
 	decode, tr := floats[t], allTraits[t]
 	if decode == nil {
-		return fmt.Errorf("%w: tensor type %s is not decoded", pack.ErrUnsupported, t)
+		return t.Decoded()
 	}
 	if int64(len(row)) != t.RowSize(int64(len(dst))) {
 		return fmt.Errorf("%w: %d bytes are not a row of %d weights in %s", pack.ErrCorrupt, len(row), len(dst), t)
@@ -31,6 +31,14 @@ func (t Type) Floats(dst []float32, row []byte) error {
 		}
 	}
 	return nil
+}
+
+// Decoded refuses types that Floats does not decode.
+func (t Type) Decoded() error {
+	if _, ok := t.Codes(); ok || floats[t] != nil {
+		return nil
+	}
+	return fmt.Errorf("%w: tensor type %s is not decoded", pack.ErrUnsupported, t)
 }
 
 func (t Type) codedFloats(dst []float32, row []byte) error {

@@ -1,0 +1,309 @@
+package checkpoint
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/formats/gguf"
+	"github.com/lowpack/lowpack/formats/gguf/hf"
+	"github.com/lowpack/lowpack/formats/modelfile"
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
+)
+
+const ggufSuffix = ".gguf"
+
+// viewSuffix is added to the name of a GGUF: its tensors, as a checkpoint has them, are in a file that nobody stored.
+const viewSuffix = " (decoded)"
+
+// ggufFile is a model in GGUF while it is opened.
+type ggufFile struct {
+	c      *Checkpoint
+	hf     hf.File
+	parts  map[string]ggufPart // by tensor
+	offset int64               // of the next tensor in the view
+}
+
+// ggufPart is the file that holds a tensor.
+type ggufPart struct {
+	file  *file
+	start int64 // of its data
+	order int   // of all tensors
+}
+
+// openGGUF opens a model in GGUF, of one file or of several, as the Hugging Face checkpoint that it was made from. called is the name
+// of a single file in messages.
+func (c *Checkpoint) openGGUF(d *dir, name, called string) error {
+	g, err := c.ggufTexts(d, name, called)
+	if err != nil {
+		return err
+	}
+	return named(c.shards[0].name, g.tensors())
+}
+
+// ggufTexts opens the files and rebuilds what they say without tensors.
+func (c *Checkpoint) ggufTexts(d *dir, name, called string) (*ggufFile, error) {
+	names, err := gguf.SplitNames(name)
+	if err != nil {
+		return nil, err
+	}
+	g := &ggufFile{c: c, parts: map[string]ggufPart{}, hf: hf.File{Tensors: map[string]gguf.TensorInfo{}}}
+	var headers []*gguf.Header
+	for _, name := range names {
+		f, err := openFile(d, name)
+		if err != nil {
+			return nil, err
+		}
+		if len(names) == 1 {
+			f.name = called
+		}
+		c.shards = append(c.shards, f)
+		c.sources = append(c.sources, Source{f.name, f.size})
+		h, err := g.header(f)
+		if err != nil {
+			return nil, named(f.name, err)
+		}
+		headers = append(headers, h)
+	}
+	g.hf.Keys = headers[0]
+	return g, named(c.shards[0].name, cmp.Or(gguf.CheckSplit(headers), g.texts()))
+}
+
+func named(file string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
+}
+
+// header reads the header of a part.
+func (g *ggufFile) header(f *file) (*gguf.Header, error) {
+	h, err := gguf.Parse(f, f.size)
+	if err != nil {
+		return nil, err
+	}
+	return h, g.add(f, h)
+}
+
+func (g *ggufFile) add(f *file, h *gguf.Header) error {
+	for _, t := range h.Tensors {
+		if _, twice := g.parts[t.Name]; twice {
+			return fmt.Errorf("%w: tensor %q is in another part too", pack.ErrCorrupt, t.Name)
+		}
+		g.hf.Tensors[t.Name] = t
+		g.parts[t.Name] = ggufPart{f, h.DataStart, len(g.parts)}
+	}
+	if len(g.parts) > MaxTensors {
+		return fmt.Errorf("%w: more than %d tensors", pack.ErrLimit, MaxTensors)
+	}
+	return nil
+}
+
+// texts rebuilds the small files.
+func (g *ggufFile) texts() (err error) {
+	g.hf.Floats = g.floats
+	if g.c.texts, err = g.hf.Texts(); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.c.texts)) {
+		if n := int64(len(g.c.texts[name])); n > modelfile.Limit(name) {
+			return fmt.Errorf("%w: %s rebuilt from its keys has %d bytes; at most %d are read", pack.ErrLimit, name, n, modelfile.Limit(name))
+		}
+	}
+	return nil
+}
+
+// tensors makes a tensor of the checkpoint of each one in the file.
+func (g *ggufFile) tensors() error {
+	list, err := g.hf.List()
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(list, func(a, b hf.Tensor) int { return g.parts[a.From.Name].order - g.parts[b.From.Name].order })
+	for _, t := range list {
+		if err := g.enter(t); err != nil {
+			return fmt.Errorf("tensor %q: %w", t.From.Name, err)
+		}
+	}
+	g.c.view = &Source{g.c.shards[0].name + viewSuffix, g.offset}
+	g.c.sortTensors()
+	return nil
+}
+
+func (g *ggufFile) enter(t hf.Tensor) error {
+	v, dtype, err := g.view(t)
+	if err != nil {
+		return err
+	}
+	x := Tensor{Name: t.Name, DType: dtype, File: g.c.shards[0].name + viewSuffix, Begin: g.offset, Size: dtype.Size() * t.From.Weights(), view: v}
+	for _, d := range t.From.Shape {
+		if d > pack.MaxDim {
+			return fmt.Errorf("%w: dimension %d", pack.ErrLimit, d)
+		}
+		x.Shape = append(x.Shape, int(d))
+	}
+	g.offset += x.Size
+	g.c.tensors = append(g.c.tensors, x)
+	return nil
+}
+
+// plainTypes are stored as a checkpoint stores them.
+var plainTypes = map[gguf.Type]safetensors.DType{gguf.F32: safetensors.F32, gguf.F16: safetensors.F16, gguf.BF16: safetensors.BF16}
+
+// view makes the rows of a tensor.
+func (g *ggufFile) view(t hf.Tensor) (*view, safetensors.DType, error) {
+	v := &view{tensor: t, part: g.parts[t.From.Name], rows: t.From.Shape[0], columns: int(t.From.Columns()), panel: 1}
+	switch {
+	case len(t.From.Shape) > 2:
+		return nil, "", fmt.Errorf("%w: it has %d dimensions", pack.ErrUnsupported, len(t.From.Shape))
+	case len(t.From.Shape) == 2:
+	case t.Heads == 0:
+		v.rows = 1
+	case t.From.Type.RowSize(1) == 0:
+		return nil, "", fmt.Errorf("%w: a vector of type %s", pack.ErrUnsupported, t.From.Type)
+	default: // elements are permuted as rows are
+		v.columns = 1
+	}
+	v.stored = t.From.Type.RowSize(int64(v.columns))
+	if t.Scale != nil {
+		s, err := g.floats(*t.Scale)
+		if err != nil {
+			return nil, "", err
+		}
+		v.scale = s[0]
+	}
+	if t.From.Type == gguf.I2_S {
+		return v, safetensors.F32, v.i2s()
+	}
+	v.raw = plainTypes[t.From.Type]
+	if v.raw != "" && t.Less == 0 && t.Scale == nil {
+		v.size = v.stored
+		return v, v.raw, nil
+	}
+	v.raw, v.size = "", 4*int64(v.columns)
+	return v, safetensors.F32, t.From.Type.Decoded()
+}
+
+// floats reads the values of a small tensor.
+func (g *ggufFile) floats(t gguf.TensorInfo) ([]float32, error) {
+	if n := t.Weights(); n > 1<<16 {
+		return nil, fmt.Errorf("%w: tensor %q has %d elements", pack.ErrLimit, t.Name, n)
+	}
+	p, row, out := g.parts[t.Name], make([]byte, t.Size), make([]float32, t.Weights())
+	if err := p.read(row, t, 0); err != nil {
+		return nil, err
+	}
+	return out, t.Type.Floats(out, row)
+}
+
+// read fills b with bytes of a tensor.
+func (p ggufPart) read(b []byte, t gguf.TensorInfo, off int64) error {
+	n, err := p.file.ReadAt(b, p.start+t.Begin+off)
+	if n == len(b) {
+		return nil
+	}
+	return readFailed(p.file.name, t.Name, err)
+}
+
+// view is a tensor of a checkpoint whose rows are made of stored rows.
+type view struct {
+	tensor  hf.Tensor
+	part    ggufPart
+	rows    int64
+	columns int
+	stored  int64             // bytes of a stored panel
+	panel   int64             // rows that are stored together
+	size    int64             // bytes of a row
+	raw     safetensors.DType // rows are stored as they are; "": decoded to F32
+	scale   float32           // of the tensor, where it has one beside it
+}
+
+// i2sPacking is the packing of published files.
+const i2sPacking = "i2s"
+
+func (v *view) i2s() error {
+	t := &v.tensor.From
+	var err error
+	if v.panel, err = gguf.I2SPanel(i2sPacking, v.rows, int64(v.columns)); err != nil {
+		return err
+	}
+	tail := make([]byte, 32)
+	if err := v.part.read(tail, *t, t.Size-32); err != nil {
+		return err
+	}
+	own, err := gguf.I2SScale(tail)
+	if v.tensor.Scale == nil {
+		v.scale = 1
+	}
+	v.scale, v.stored, v.size = own*v.scale, v.panel*int64(v.columns)/4, 4*int64(v.columns)
+	return err
+}
+
+// readAt fills p with bytes from off on, which may begin and end inside of rows.
+func (v *view) readAt(p []byte, off int64) error {
+	var stored, row []byte
+	for len(p) > 0 {
+		m, skip := off/v.size, off%v.size
+		if stored == nil {
+			stored = make([]byte, v.stored)
+		}
+		if err := v.part.read(stored, v.tensor.From, v.tensor.Row(m)/v.panel*v.stored); err != nil {
+			return err
+		}
+		dst := p[:min(int64(len(p)), v.size-skip)]
+		whole := dst
+		if int64(len(dst)) < v.size {
+			row = append(row[:0], make([]byte, v.size)...)
+			whole = row
+		}
+		if err := v.decode(whole, stored, m); err != nil {
+			return fmt.Errorf("row %d: %w", m, err)
+		}
+		if int64(len(dst)) < v.size {
+			copy(dst, whole[skip:])
+		}
+		p, off = p[len(dst):], off+int64(len(dst))
+	}
+	return nil
+}
+
+// decode makes a row of a stored one.
+func (v *view) decode(dst, stored []byte, m int64) error {
+	if v.raw != "" {
+		copy(dst, stored)
+		return nil
+	}
+	values := make([]float32, v.columns)
+	if err := v.values(values, stored, m); err != nil {
+		return err
+	}
+	for i, x := range values {
+		if v.tensor.Scale != nil || v.tensor.From.Type == gguf.I2_S {
+			x *= v.scale
+		}
+		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(x-v.tensor.Less))
+	}
+	return nil
+}
+
+// values of a row before the scale of the tensor.
+func (v *view) values(dst []float32, stored []byte, m int64) error {
+	if v.tensor.From.Type != gguf.I2_S {
+		return v.tensor.From.Type.Floats(dst, stored)
+	}
+	codes := make([]int8, 4*len(stored))
+	if err := gguf.DecodeI2S(codes, i2sPacking, v.columns, stored); err != nil {
+		return err
+	}
+	for i, c := range codes[v.tensor.Row(m)%v.panel*int64(v.columns):][:v.columns] {
+		dst[i] = float32(c)
+	}
+	return nil
+}
+
+func isGGUF(path string) bool { return strings.HasSuffix(path, ggufSuffix) }

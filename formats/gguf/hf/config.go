@@ -1,0 +1,162 @@
+package hf
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+const embed = "token_embd.weight"
+
+// config rebuilds config.json.
+func (f *File) config(k *keys) ([]byte, error) {
+	family, err := f.family()
+	if err != nil {
+		return nil, err
+	}
+	table, ok := f.Tensors[embed]
+	if !ok || len(table.Shape) != 2 {
+		return nil, fmt.Errorf("%w: tensor %q is missing, or not a matrix", pack.ErrCorrupt, embed)
+	}
+	_, head := f.Tensors["output.weight"]
+	c := map[string]any{
+		"architectures": []string{family.architecture}, "model_type": family.modelType,
+		"vocab_size": table.Shape[0], "tie_word_embeddings": !head,
+		"hidden_size": k.must(".embedding_length"), "intermediate_size": k.must(".feed_forward_length"),
+		"num_hidden_layers": k.must(".block_count"), "num_attention_heads": k.must(".attention.head_count"),
+		"max_position_embeddings": k.must(".context_length"),
+	}
+	f.attention(k, c)
+	actKey := family.actKey
+	if actKey == "" {
+		actKey = "hidden_act"
+	}
+	c[actKey] = family.activation
+	if act := k.text(".hidden_activation"); act != "" {
+		c[actKey] = act
+	}
+	rope(k, c)
+	if family.more != nil {
+		family.more(f, k, c)
+	}
+	tokens(k, c)
+	if k.err != nil {
+		return nil, k.err
+	}
+	return marshal(c)
+}
+
+// attention sets the sizes of heads and the constants of norms.
+func (f *File) attention(k *keys, c map[string]any) {
+	heads := k.must(".attention.head_count")
+	c["num_key_value_heads"] = heads
+	if n, ok := k.count(".attention.head_count_kv"); ok {
+		c["num_key_value_heads"] = n
+	}
+	if n, ok := k.count(".attention.key_length"); ok {
+		c["head_dim"] = n
+		if v, ok := k.count(".attention.value_length"); ok && v != n {
+			k.fail(pack.ErrUnsupported, "keys of %d values and values of %d", n, v)
+		}
+	}
+	eps, ok := k.number(".attention.layer_norm_rms_epsilon")
+	if !ok {
+		k.fail(pack.ErrCorrupt, "key %q is missing", k.name(".attention.layer_norm_rms_epsilon"))
+	}
+	c["rms_norm_eps"] = eps
+}
+
+// rope sets the rotary embedding that all architectures have in common.
+func rope(k *keys, c map[string]any) {
+	if theta, ok := k.number(".rope.freq_base"); ok {
+		c["rope_theta"] = theta
+	} else {
+		c["rope_theta"] = decimal(10000)
+	}
+	factor, scaled := k.number(".rope.scaling.factor")
+	switch kind := k.text(".rope.scaling.type"); {
+	case kind == "" && scaled && factor != 1, kind == "linear" && scaled && factor != 1:
+		c["rope_scaling"] = map[string]any{"rope_type": "linear", "factor": factor}
+	case kind == "yarn":
+		c["rope_scaling"] = yarn(k, factor)
+	case kind == "" || kind == "none" || kind == "linear" || kind == "longrope":
+	default:
+		k.fail(pack.ErrUnsupported, "key %q is %q", k.name(".rope.scaling.type"), kind)
+	}
+}
+
+func yarn(k *keys, factor decimal) map[string]any {
+	s := map[string]any{"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": k.must(".rope.scaling.original_context_length")}
+	for key, name := range map[string]string{".rope.scaling.yarn_beta_fast": "beta_fast", ".rope.scaling.yarn_beta_slow": "beta_slow"} {
+		if n, ok := k.number(key); ok {
+			s[name] = n
+		}
+	}
+	for _, key := range []string{".rope.scaling.yarn_ext_factor", ".rope.scaling.yarn_attn_factor"} {
+		if n, ok := k.number(key); ok && n != 1 {
+			k.fail(pack.ErrUnsupported, "key %q is %v, must be 1", k.name(key), n)
+		}
+	}
+	return s
+}
+
+// tokens sets the ids of the tokens that begin and end a text.
+func tokens(k *keys, c map[string]any) {
+	if id, ok := k.count("tokenizer.ggml.bos_token_id"); ok {
+		c["bos_token_id"] = id
+	}
+	if ids := stops(k); len(ids) > 0 {
+		c["eos_token_id"] = ids
+	}
+}
+
+// stops are the tokens that end an answer.
+func stops(k *keys) (ids []int64) {
+	for _, key := range []string{"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"} {
+		if id, ok := k.count(key); ok && (len(ids) == 0 || ids[0] != id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// samplings are the keys of generation_config.json.
+var samplings = map[string]string{
+	"general.sampling.temp": "temperature", "general.sampling.top_p": "top_p", "general.sampling.min_p": "min_p",
+	"general.sampling.penalty_repeat": "repetition_penalty",
+}
+
+// generation rebuilds generation_config.json, if the file says anything about it.
+func generation(k *keys, texts map[string][]byte) error {
+	c := map[string]any{}
+	for key, name := range samplings {
+		if n, ok := k.number(key); ok {
+			c[name] = n
+		}
+	}
+	if n, ok := k.count("general.sampling.top_k"); ok {
+		c["top_k"] = n
+	}
+	if t, ok := c["temperature"].(decimal); ok && t > 0 {
+		c["do_sample"] = true
+	}
+	tokens(k, c)
+	if k.err != nil || len(c) == 0 {
+		return k.err
+	}
+	var err error
+	texts["generation_config.json"], err = marshal(c)
+	return err
+}
+
+// marshal writes JSON with sorted keys, and text as it is.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	err := e.Encode(v)
+	return b.Bytes(), err
+}

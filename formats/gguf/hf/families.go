@@ -1,0 +1,86 @@
+package hf
+
+import "strings"
+
+// family is an architecture of llama.cpp, and what the Hugging Face checkpoint of such a model is called.
+type family struct {
+	arch         string // general.architecture
+	architecture string // of config.json
+	modelType    string
+	activation   string
+	actKey       string            // of config.json
+	permuted     bool              // rows of q and k lie as pairs of neighbours, not as halves
+	plusOne      bool              // stored norms are 1 + w
+	fused        bool              // q, k and v, and gate and up, are one tensor each
+	names        map[string]string // tensors of a block that have other names than usual
+	more         func(f *File, k *keys, c map[string]any)
+}
+
+// families that are read. Others have the same blocks under another name: MiniCPM's scales, gpt-oss's experts are not of them.
+var families = []family{
+	{arch: "llama", architecture: "LlamaForCausalLM", modelType: "llama", activation: "silu", permuted: true, more: llamaConfig},
+	{arch: "qwen2", architecture: "Qwen2ForCausalLM", modelType: "qwen2", activation: "silu"},
+	{arch: "qwen3", architecture: "Qwen3ForCausalLM", modelType: "qwen3", activation: "silu", more: attentionBias},
+	{arch: "phi3", architecture: "Phi3ForCausalLM", modelType: "phi3", activation: "silu", fused: true, names: phi3Names, more: phi3Config},
+	{arch: "gemma", architecture: "GemmaForCausalLM", modelType: "gemma", activation: "gelu_pytorch_tanh", plusOne: true},
+	{arch: "gemma2", architecture: "Gemma2ForCausalLM", modelType: "gemma2", activation: "gelu_pytorch_tanh", actKey: "hidden_activation", plusOne: true, names: postNormNames, more: gemma2Config},
+	{arch: "gemma3", architecture: "Gemma3ForCausalLM", modelType: "gemma3_text", activation: "gelu_pytorch_tanh", actKey: "hidden_activation", plusOne: true, names: postNormNames, more: gemma3Config},
+	{arch: "bitnet", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "silu"},
+	{arch: "bitnet-b1.58", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "relu2"},
+	{arch: "bitnet-25", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "relu2"},
+}
+
+func architectures() string {
+	var names []string
+	for _, f := range families {
+		names = append(names, f.arch)
+	}
+	return strings.Join(names, ", ")
+}
+
+// refusedKey says why a file with a key is refused; "" for nearly all.
+func refusedKey(key string) string {
+	switch {
+	case strings.HasPrefix(key, "prism.hadamard."):
+		return "the weights are stored rotated (Hadamard transform), and a program that ignores that computes nonsense"
+	case strings.HasSuffix(key, ".expert_count"):
+		return "a mixture of experts is not read from GGUF"
+	case strings.HasPrefix(key, "adapter."):
+		return "an adapter, not a model"
+	}
+	return ""
+}
+
+// blockNames are the tensors of a block, GGUF to Hugging Face.
+var blockNames = map[string]string{
+	"attn_norm":     "input_layernorm",
+	"attn_q":        "self_attn.q_proj",
+	"attn_k":        "self_attn.k_proj",
+	"attn_v":        "self_attn.v_proj",
+	"attn_output":   "self_attn.o_proj",
+	"attn_q_norm":   "self_attn.q_norm",
+	"attn_k_norm":   "self_attn.k_norm",
+	"attn_sub_norm": "self_attn.attn_sub_norm",
+	"ffn_norm":      "post_attention_layernorm",
+	"ffn_gate":      "mlp.gate_proj",
+	"ffn_up":        "mlp.up_proj",
+	"ffn_down":      "mlp.down_proj",
+	"ffn_sub_norm":  "mlp.ffn_sub_norm",
+}
+
+// phi3Names: gate and up are stored as one, gate first.
+var phi3Names = map[string]string{"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}
+
+// postNormNames: norms stand behind attention and MLP too.
+var postNormNames = map[string]string{
+	"post_attention_norm": "post_attention_layernorm",
+	"ffn_norm":            "pre_feedforward_layernorm",
+	"post_ffw_norm":       "post_feedforward_layernorm",
+}
+
+// outerNames are the tensors outside of blocks.
+var outerNames = map[string]string{
+	"token_embd.weight":  "model.embed_tokens.weight",
+	"output_norm.weight": "model.norm.weight",
+	"output.weight":      "lm_head.weight",
+}

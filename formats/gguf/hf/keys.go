@@ -1,0 +1,104 @@
+package hf
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/lowpack/lowpack/formats/gguf"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// keys reads the keys of a file and keeps the first error. A name that begins with "." has the architecture in front.
+type keys struct {
+	h    *gguf.Header
+	arch string
+	err  error
+}
+
+func (k *keys) fail(class error, format string, args ...any) {
+	if k.err == nil {
+		k.err = fmt.Errorf("%w: %s", class, fmt.Sprintf(format, args...))
+	}
+}
+
+func (k *keys) name(key string) string {
+	if strings.HasPrefix(key, ".") {
+		return k.arch + key
+	}
+	return key
+}
+
+func (k *keys) get(key string) (gguf.Value, bool) { return k.h.Get(k.name(key)) }
+
+func (k *keys) has(key string) bool {
+	_, ok := k.get(key)
+	return ok
+}
+
+// is fails unless a value that is there is of the wanted kind.
+func (k *keys) is(key string, there, ok bool, want string) bool {
+	if there && !ok {
+		k.fail(pack.ErrCorrupt, "key %q is not %s", k.name(key), want)
+	}
+	return there && ok
+}
+
+// count reads an integer of at least 0. In a list, as some architectures have it for each layer, all must be equal.
+func (k *keys) count(key string) (int64, bool) {
+	v, there := k.get(key)
+	n, ok := v.Int()
+	if list, isList := v.Ints(); isList && len(list) > 0 {
+		n, ok = list[0], true
+		for _, x := range list {
+			if x != n {
+				k.fail(pack.ErrUnsupported, "key %q differs between layers (%d and %d)", k.name(key), n, x)
+			}
+		}
+	}
+	return n, k.is(key, there, ok && n >= 0, "an integer of at least 0")
+}
+
+// must is count for a key without which there is no model.
+func (k *keys) must(key string) int64 {
+	n, ok := k.count(key)
+	if !ok {
+		k.fail(pack.ErrCorrupt, "key %q is missing", k.name(key))
+	}
+	return n
+}
+
+// number reads a number as JSON: the shortest decimal that gives the same float32.
+func (k *keys) number(key string) (decimal, bool) {
+	v, there := k.get(key)
+	f, ok := v.Float()
+	ok = k.is(key, there, ok && f-f == 0, "a finite number")
+	return decimal(f), ok
+}
+
+// decimal is a float32 that is written with as few digits as it needs.
+type decimal float32
+
+func (d decimal) MarshalJSON() ([]byte, error) {
+	text := strconv.FormatFloat(float64(d), 'g', -1, 32)
+	if !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	return []byte(text), nil
+}
+
+func (k *keys) flag(key string, absent bool) bool {
+	v, there := k.get(key)
+	b, ok := v.Bool()
+	if !k.is(key, there, ok, "a bool") {
+		return absent
+	}
+	return b
+}
+
+func (k *keys) text(key string) string {
+	v, there := k.get(key)
+	s, ok := v.Text()
+	k.is(key, there, ok, "a string")
+	return s
+}

@@ -1,0 +1,58 @@
+package hf
+
+// preTokenizer cuts a text into words before merges apply, under the names that llama.cpp has for them (llama-vocab.cpp).
+type preTokenizer struct {
+	pattern    string // "": that of GPT-2
+	digits     bool   // every digit is a word
+	nfc        bool   // text is normalized
+	wholeWords bool   // a word that is a token is one, whatever the merges say
+	bos        bool   // a text begins with the BOS token unless the file says otherwise
+}
+
+const (
+	// contractions, words, numbers of up to three digits, punctuation, blanks
+	llama3Pattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	qwen2Pattern  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	upperLower    = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`
+	upperFirst    = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*`
+	contraction   = `(?i:'s|'t|'re|'ve|'m|'ll|'d)?`
+	slashes       = `| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	gpt4oPattern  = upperLower + contraction + `|` + upperFirst + contraction + `|\p{N}{1,3}` + slashes
+	tekkenPattern = upperLower + `|` + upperFirst + `|\p{N}` + slashes
+)
+
+var preTokenizers = map[string]preTokenizer{
+	"default":          {},
+	"gpt-2":            {},
+	"llama-bpe":        {pattern: llama3Pattern, wholeWords: true, bos: true},
+	"falcon3":          {pattern: llama3Pattern, wholeWords: true, bos: true},
+	"smaug-bpe":        {pattern: llama3Pattern},
+	"dbrx":             {pattern: llama3Pattern},
+	"qwen2":            {pattern: qwen2Pattern, nfc: true},
+	"deepseek-r1-qwen": {pattern: qwen2Pattern, nfc: true},
+	"gpt-4o":           {pattern: gpt4oPattern},
+	"tekken":           {pattern: tekkenPattern, wholeWords: true, bos: true},
+	"smollm":           {digits: true},
+}
+
+func (p preTokenizer) normalizer() any {
+	if p.nfc {
+		return map[string]any{"type": "NFC"}
+	}
+	return nil
+}
+
+func byteLevelPart(regex bool) map[string]any {
+	return map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": regex}
+}
+
+func (p preTokenizer) splitter() any {
+	parts := []any{byteLevelPart(p.pattern == "")}
+	switch {
+	case p.pattern != "":
+		parts = []any{map[string]any{"type": "Split", "pattern": map[string]any{"Regex": p.pattern}, "behavior": "Isolated", "invert": false}, parts[0]}
+	case p.digits:
+		parts = []any{map[string]any{"type": "Digits", "individual_digits": true}, parts[0]}
+	}
+	return map[string]any{"type": "Sequence", "pretokenizers": parts}
+}

@@ -1,0 +1,61 @@
+package hf
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Numbers of fields in sentencepiece_model.proto.
+const (
+	modelPiece, modelTrainer, modelNormalizer = 1, 2, 3
+	pieceText, pieceScore, pieceType          = 1, 2, 3
+	trainerKind, trainerByteFallback          = 3, 35
+	normalizerPrefix, normalizerSpaces        = 3, 4 // add_dummy_prefix, remove_extra_whitespaces
+	kindBPE                                   = 2
+)
+
+// sentencePiece makes tokenizer.model: the pieces with their scores and types.
+func (v *vocabulary) sentencePiece(k *keys) ([]byte, error) {
+	list, _ := k.get("tokenizer.ggml.scores")
+	scores, ok := list.Floats()
+	if !ok || len(scores) != len(v.tokens) {
+		return nil, fmt.Errorf("%w: key %q must be a list of %d numbers", pack.ErrCorrupt, "tokenizer.ggml.scores", len(v.tokens))
+	}
+	var b []byte
+	for id, token := range v.tokens {
+		if scores[id] != scores[id] {
+			return nil, fmt.Errorf("%w: the score of token %d is not a number", pack.ErrCorrupt, id)
+		}
+		var piece []byte
+		piece = protowire.AppendTag(piece, pieceText, protowire.BytesType)
+		piece = protowire.AppendString(piece, token)
+		piece = protowire.AppendTag(piece, pieceScore, protowire.Fixed32Type)
+		piece = protowire.AppendFixed32(piece, math.Float32bits(float32(scores[id])))
+		piece = appendVarint(piece, pieceType, uint64(v.types[id]))
+		b = appendMessage(b, modelPiece, piece)
+	}
+	bytes := slices.Contains(v.types, int64(byteToken))
+	b = appendMessage(b, modelTrainer, appendVarint(appendVarint(nil, trainerKind, kindBPE), trainerByteFallback, bit(bytes)))
+	prefix := bit(k.flag("tokenizer.ggml.add_space_prefix", true))
+	return appendMessage(b, modelNormalizer, appendVarint(appendVarint(nil, normalizerPrefix, prefix), normalizerSpaces, 0)), nil
+}
+
+func appendMessage(b []byte, field protowire.Number, message []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), message)
+}
+
+func appendVarint(b []byte, field protowire.Number, v uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), v)
+}
+
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,113 @@
+package hf
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/formats/gguf"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Tensor is a tensor of the checkpoint, and where its values are.
+type Tensor struct {
+	Name  string // in the checkpoint
+	From  gguf.TensorInfo
+	Heads int              // > 0: rows are permuted within so many heads, see Row
+	Less  float32          // is subtracted from the stored values
+	Scale *gguf.TensorInfo // the stored values are multiplied by its only element; nil: by nothing
+}
+
+// Row is the stored row that holds row m of the checkpoint. The permutation makes neighbours of the halves of a head.
+func (t *Tensor) Row(m int64) int64 {
+	if t.Heads == 0 {
+		return m
+	}
+	dim := t.From.Shape[0] / int64(t.Heads)
+	head, i := m/dim, m%dim
+	return head*dim + i%(dim/2)*2 + i/(dim/2)
+}
+
+// List returns the tensors of the checkpoint, by name.
+func (f *File) List() ([]Tensor, error) {
+	family, err := f.family()
+	if err != nil {
+		return nil, err
+	}
+	k := &keys{h: f.Keys, arch: family.arch}
+	heads := map[string]int64{"attn_q": k.must(".attention.head_count")}
+	heads["attn_k"] = heads["attn_q"]
+	if n, ok := k.count(".attention.head_count_kv"); ok {
+		heads["attn_k"] = n
+	}
+	if k.err != nil {
+		return nil, k.err
+	}
+	var list []Tensor
+	for _, name := range slices.Sorted(maps.Keys(f.Tensors)) {
+		t := Tensor{From: f.Tensors[name]}
+		var part string
+		switch t.Name, part, err = family.rename(name); {
+		case err != nil:
+			return nil, err
+		case t.Name == "":
+			continue
+		}
+		if err := f.complete(&t, family, heads[part]); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", name, err)
+		}
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+func (f *File) complete(t *Tensor, family *family, heads int64) error {
+	if family.permuted && heads > 0 {
+		if rows := t.From.Shape[0]; rows%(2*heads) != 0 || len(t.From.Shape) > 2 {
+			return fmt.Errorf("%w: shape %v does not divide into %d heads", pack.ErrCorrupt, t.From.Shape, heads)
+		}
+		t.Heads = int(heads)
+	}
+	if family.plusOne && strings.HasSuffix(t.From.Name, "norm.weight") {
+		t.Less = 1
+	}
+	scale, ok := f.Tensors[strings.TrimSuffix(t.From.Name, ".weight")+".scale"]
+	if !ok {
+		return nil
+	}
+	if scale.Weights() != 1 || scale.Type != gguf.F32 {
+		return fmt.Errorf("%w: its .scale has type %s and shape %v; want one F32", pack.ErrUnsupported, scale.Type, scale.Shape)
+	}
+	t.Scale = &scale
+	return nil
+}
+
+// rename returns the name of a tensor in the checkpoint, and which part of a block it is; "" for tensors that config.json or
+// another tensor accounts for.
+func (f *family) rename(name string) (to, part string, err error) {
+	if to, ok := outerNames[name]; ok {
+		return to, "", nil
+	}
+	if slices.Contains([]string{"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"}, name) {
+		return "", "", nil
+	}
+	rest, ok := strings.CutPrefix(name, "blk.")
+	number, rest, ok2 := strings.Cut(rest, ".")
+	dot := strings.LastIndexByte(rest, '.')
+	if !ok || !ok2 || dot < 0 {
+		return "", "", errName(name, f.arch)
+	}
+	part, end := rest[:dot], rest[dot:]
+	to, known := f.names[part]
+	if !known {
+		to, known = blockNames[part]
+	}
+	switch {
+	case !known || end != ".weight" && end != ".bias" && end != ".scale":
+		return "", "", errName(name, f.arch)
+	case end == ".scale":
+		return "", "", nil
+	}
+	return "model.layers." + number + "." + to + end, part, nil
+}
