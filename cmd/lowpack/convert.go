@@ -32,8 +32,8 @@ func convertCommand() *cli.Command {
 		Usage:     "turn a checkpoint into a packed file",
 		ArgsUsage: "CHECKPOINT",
 		UsageText: "lowpack convert CHECKPOINT -o FILE [flags]",
-		Description: `CHECKPOINT is a model directory in Hugging Face layout, a download-cache snapshot, a bare safetensors file, or ORG/NAME of
-a model on the hub (see lowpack pull).
+		Description: `CHECKPOINT is a model directory in Hugging Face layout, a download-cache snapshot, a bare safetensors file, a GGUF of
+llama.cpp (the first of its parts), or ORG/NAME of a model on the hub (see lowpack pull).
 Without --layout a note says which layout is taken. The packed file appears whole or not at all, and is the same byte for byte wherever and with however many threads it is made.
 
 A recipe (--recipe) has rules; the first whose pattern matches the name of a tensor decides about it:

@@ -23,7 +23,7 @@ var others = map[string]string{
 	"": "the file is empty",
 	"<!DOCTYPE html>\n<html><body>Sign in</body></html>":                                           "an HTML page",
 	"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9085657\n":                  "a Git LFS pointer, which stands for a file of 9085657 bytes",
-	"GGUF\x03\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00":                                         "GGUF, which is not read",
+	"GGUF\x03\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00":                                         "a GGUF model: name the file itself",
 	"PK\x03\x04\x00\x00\x08\x08" + strings.Repeat("\x00", 18) + "\x10\x00\x00\x00archive/data.pkl": "a PyTorch archive of Python pickles",
 	"PK\x03\x04\x00\x00\x08\x08" + strings.Repeat("\x00", 18) + "\x05\x00\x00\x00a.txt":            "a zip archive",
 	"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.":                                    "one of Python's pickles",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -26,7 +27,7 @@ func inspectCommand() *cli.Command {
 		Usage:     "show what a packed file or a checkpoint holds",
 		ArgsUsage: "PATH",
 		UsageText: "lowpack inspect PATH [--tensors] [--json]",
-		Description: `PATH is a packed file, a model directory, a bare safetensors file, or ORG/NAME of a model on the hub, which is downloaded. A summary comes
+		Description: `PATH is a packed file, a model directory, a bare safetensors file, a GGUF, or ORG/NAME of a model on the hub, which is downloaded. A summary comes
 first, then the tensors by kind. Headers, small files and golden outputs are read; use verify to check the data. To tell
 what convert would do with a checkpoint, its weights are read where that is quick.
 
@@ -86,7 +87,7 @@ func inspectPath(ctx context.Context, path string) (*inspection, error) {
 	if err != nil {
 		return nil, filekind.Missing(path, err)
 	}
-	if info.Mode().IsRegular() {
+	if info.Mode().IsRegular() && filepath.Ext(path) != ".gguf" {
 		f, err := packed.Open(path)
 		if err == nil {
 			defer f.Close()

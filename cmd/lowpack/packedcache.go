@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/hub"
 	"github.com/lowpack/lowpack/internal/version"
@@ -25,8 +26,8 @@ func packedOf(c *cli.Context, arg string) (string, error) {
 	info, statErr := os.Stat(arg)
 	_, linkErr := os.Lstat(arg) // a dangling link exists
 	_, nameErr := hub.ParseName(arg)
-	isDir := statErr == nil && info.IsDir()
-	if !isDir && (!os.IsNotExist(linkErr) || nameErr != nil) {
+	isModel := statErr == nil && (info.IsDir() || filepath.Ext(arg) == ".gguf")
+	if !isModel && (!os.IsNotExist(linkErr) || nameErr != nil) {
 		return "", err
 	}
 	dir, err := checkpointOf(c, arg)
@@ -81,14 +82,13 @@ func cachedFile(checkpoint string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	files, err := os.ReadDir(path)
+	files, err := filesOf(path)
 	if err != nil {
 		return "", err
 	}
 	key := sha256.New()
 	fmt.Fprintf(key, "%s %s\n", version.Tool, version.Revision)
-	for _, f := range files {
-		file := filepath.Join(path, f.Name())
+	for _, file := range files {
 		info, err := os.Stat(file)
 		if err != nil { // a dangling link: the conversion names it
 			if info, err = os.Lstat(file); err != nil {
@@ -102,4 +102,20 @@ func cachedFile(checkpoint string) (string, error) {
 		name = filepath.Base(entry) // models--ORG--NAME instead of a commit
 	}
 	return filepath.Join(cache, "lowpack", "packed", fmt.Sprintf("%.100s-%s.safetensors", name, hex.EncodeToString(key.Sum(nil)[:8]))), nil
+}
+
+// filesOf lists the files of a checkpoint: all of a directory, or all parts of a GGUF.
+func filesOf(path string) (files []string, err error) {
+	if filepath.Ext(path) == ".gguf" {
+		names, err := gguf.SplitNames(filepath.Base(path))
+		for _, name := range names {
+			files = append(files, filepath.Join(filepath.Dir(path), name))
+		}
+		return files, err
+	}
+	entries, err := os.ReadDir(path)
+	for _, e := range entries {
+		files = append(files, filepath.Join(path, e.Name()))
+	}
+	return files, err
 }

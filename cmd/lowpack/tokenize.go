@@ -27,7 +27,7 @@ func tokenizeCommand() *cli.Command {
 		Usage:     "turn text into token ids, or back",
 		ArgsUsage: "PATH",
 		UsageText: "lowpack tokenize PATH -p TEXT [flags]",
-		Description: `PATH is a packed file, a model directory or a tokenizer.json. Without -p or --file the text is read from standard
+		Description: `PATH is a packed file, a model directory, a GGUF or a tokenizer.json. Without -p or --file the text is read from standard
 input as it is; it has at most ` + textLimit + `. Ids are separated by spaces; no end of line is added to what --decode writes.
 
   lowpack tokenize model.safetensors -p "Once upon a time"

@@ -28,7 +28,7 @@ var kinds = []kind{
 	{pack.ErrCorrupt, isEmpty, says("the file is empty: download it again")},
 	{pack.ErrCorrupt, matches(`(?i)^(\xef\xbb\xbf)?\s*<(!doctype\s+html|html)[\s>]`), says("an HTML page, which a server sent instead of the file: download it again, signed in if the model is gated")},
 	{pack.ErrCorrupt, matches(`^version https://git-lfs\.github\.com/spec/`), pointer},
-	{pack.ErrUnsupported, matches(`^GGUF`), says("GGUF, which is not read: take the safetensors model that it was made from")},
+	{pack.ErrUnsupported, matches(`^GGUF`), says("a GGUF model: name the file itself, which must end in .gguf, for lowpack convert")},
 	{pack.ErrUnsupported, isTorchZip, says("a PyTorch archive of Python pickles" + pickles)},
 	{pack.ErrUnsupported, matches(`^PK(\x03\x04|\x05\x06)`), says("a zip archive, which is not read: extract the model")},
 	{pack.ErrUnsupported, matches(`^\x80[\x02-\x05][^\x00]`), says("one of Python's pickles" + pickles)},

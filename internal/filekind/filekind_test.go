@@ -53,7 +53,7 @@ func TestKinds(t *testing.T) {
 		{"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9085657\n", "corrupt: a Git LFS pointer, which stands for a file of 9085657 bytes", anything},
 		{"version https://git-lfs.github.com/spec/v1\nsize x\n", "stands for a file: git lfs pull", anything},
 		{"version 2", "", 0},
-		{"GGUF\x03\x00\x00\x00", "unsupported: GGUF", anything},
+		{"GGUF\x03\x00\x00\x00", "unsupported: a GGUF model", anything},
 		{archive(t, "archive/data.pkl"), "unsupported: a PyTorch archive of Python pickles", anything},
 		{archive(t, "data.pkl.txt"), "unsupported: a zip archive", anything},
 		{"PK\x05\x06" + strings.Repeat("\x00", 18), "unsupported: a zip archive", anything},
