@@ -60,7 +60,7 @@ dist:
 # Ends with one line on what this machine cannot test, if there is such a thing.
 test:
 	go vet ./...
-	go run ./internal/testrun ./...
+	go run ./internal/testkit/testrun ./...
 
 # Holds lowpack against the programs that it claims to agree with, and what testdata records of them against what they say.
 # Installs them (Python, and 5 GB below ~/.cache/lowpack-interop).
@@ -88,7 +88,7 @@ soak:
 # Wrong programs that the tests must notice: all of .ci/mutants, or those of files whose path begins as MUTANTS says.
 MUTANTS ?=
 mutants:
-	go run ./internal/mutants $(MUTANTS)
+	go run ./internal/testkit/mutants $(MUTANTS)
 
 clean:
 	rm -rf bin out $(DIST)

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // TestReport: what a conversion tells about its tensors is what is in the file, and asking for it changes no byte.

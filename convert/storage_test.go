@@ -14,7 +14,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/atomicfile"
-	"github.com/lowpack/lowpack/internal/faultfs"
+	"github.com/lowpack/lowpack/internal/testkit/faultfs"
 )
 
 // work is something that writes a target.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/fence"
+	"github.com/lowpack/lowpack/internal/testkit/fence"
 )
 
 // TestLanes compares what becomes of bytes in layouts that have lanes, as this processor decodes them and as plain Go

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/fence"
+	"github.com/lowpack/lowpack/internal/testkit/fence"
 )
 
 func packed(t testing.TB, l Layout, m *Matrix) []byte {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/fence"
+	"github.com/lowpack/lowpack/internal/testkit/fence"
 )
 
 // TestTranslation compares codes to digits and back, as this processor does it and as plain Go does, with the code table:

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/vectors"
+	"github.com/lowpack/lowpack/internal/testkit/vectors"
 	"github.com/lowpack/lowpack/pack"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/internal/shared"
 	"github.com/lowpack/lowpack/internal/synth"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 func converted(t testing.TB, dir string, recipe packed.Recipe) string {

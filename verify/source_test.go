@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // TestEmbeddedLeftOut: a packed file without a small file that the checkpoint has would run with other stops, another

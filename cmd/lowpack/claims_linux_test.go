@@ -10,7 +10,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // claimed is a copy of the header of a packed file in which the tensor of that name has so many bytes, all of them a hole.

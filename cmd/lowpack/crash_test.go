@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // soak is the number of rounds of a test of random moments, larger where `make soak` says so.

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/hostile"
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/hostile"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // TestWhileRead stops a command that has the weights open, changes them as cases D09 say, and lets it go on: it says that

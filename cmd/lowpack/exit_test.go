@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // TestExitCodes: whose fault a failure is decides the exit code.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lowpack/lowpack/internal/hostile"
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/hostile"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // Bounds of one command on one hostile file (G3). The memory counts pages of the program and of files too, so that the

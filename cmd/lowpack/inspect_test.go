@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // inspected is the summary that inspect --json gives of a file.

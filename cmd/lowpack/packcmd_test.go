@@ -16,7 +16,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/kernel"
-	"github.com/lowpack/lowpack/internal/vectors"
+	"github.com/lowpack/lowpack/internal/testkit/vectors"
 	"github.com/lowpack/lowpack/pack"
 )
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // serveTiny is a hub with the bundled model as acme/tiny; the user's caches are empty.

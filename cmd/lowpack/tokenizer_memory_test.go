@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // TestTokenizerMemory: loading a tokenizer.json takes at most 16 bytes of memory per byte of the file, beside 32 MiB for the

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // TestTruncatedUnderUse cuts a packed file to one page while a command has it mapped, at many moments: while it loads, in

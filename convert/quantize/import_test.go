@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/fence"
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/fence"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/fence"
+	"github.com/lowpack/lowpack/internal/testkit/fence"
 )
 
 // TestAllPatterns climbs with every finite pattern of 16 bits, in rows long enough for the way of long rows, against

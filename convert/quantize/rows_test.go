@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/fence"
 	"github.com/lowpack/lowpack/internal/float16"
+	"github.com/lowpack/lowpack/internal/testkit/fence"
 )
 
 // each runs a test for every instruction set of this machine.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lowpack/lowpack/internal/hostile"
+	"github.com/lowpack/lowpack/internal/testkit/hostile"
 	"github.com/lowpack/lowpack/pack"
 )
 

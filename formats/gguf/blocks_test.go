@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/float16"
-	"github.com/lowpack/lowpack/internal/interop"
+	"github.com/lowpack/lowpack/internal/testkit/interop"
 	"github.com/lowpack/lowpack/pack"
 )
 

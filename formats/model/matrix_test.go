@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/model"
-	"github.com/lowpack/lowpack/internal/interop"
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/interop"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/verify/reference"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
-	"github.com/lowpack/lowpack/internal/hostile"
+	"github.com/lowpack/lowpack/internal/testkit/hostile"
 	"github.com/lowpack/lowpack/pack"
 )
 

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/fence"
+	"github.com/lowpack/lowpack/internal/testkit/fence"
 	"github.com/lowpack/lowpack/pack"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/quantized"
 	"github.com/lowpack/lowpack/formats/safetensors"
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // files are the tensors of one module, in memory.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nlpodyssey/safetensors"
 
-	"github.com/lowpack/lowpack/internal/hostile"
+	"github.com/lowpack/lowpack/internal/testkit/hostile"
 	"github.com/lowpack/lowpack/pack"
 )
 

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lowpack/lowpack/internal/hostile"
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/hostile"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 )
 

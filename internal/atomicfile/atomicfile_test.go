@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/atomicfile"
-	"github.com/lowpack/lowpack/internal/faultfs"
+	"github.com/lowpack/lowpack/internal/testkit/faultfs"
 )
 
 const (

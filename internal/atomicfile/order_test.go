@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/atomicfile"
-	"github.com/lowpack/lowpack/internal/faultfs"
+	"github.com/lowpack/lowpack/internal/testkit/faultfs"
 )
 
 // inOrder reports whether the operations happened in this order, whatever lies between them.

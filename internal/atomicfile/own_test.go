@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/atomicfile"
-	"github.com/lowpack/lowpack/internal/faultfs"
+	"github.com/lowpack/lowpack/internal/testkit/faultfs"
 )
 
 // traps are what somebody else may put where a hidden file is expected, in front of a file that must not change.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/interop"
+	"github.com/lowpack/lowpack/internal/testkit/interop"
 )
 
 // TestInteropCache: huggingface_hub finds, without the network, what lowpack has downloaded, and lowpack finds what

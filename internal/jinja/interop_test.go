@@ -5,8 +5,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/interop"
 	"github.com/lowpack/lowpack/internal/jsonread"
+	"github.com/lowpack/lowpack/internal/testkit/interop"
 	"github.com/lowpack/lowpack/pack"
 )
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/fence"
 	"github.com/lowpack/lowpack/internal/fma"
+	"github.com/lowpack/lowpack/internal/testkit/fence"
 	"github.com/lowpack/lowpack/pack"
 )
 

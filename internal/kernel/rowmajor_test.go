@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/fence"
+	"github.com/lowpack/lowpack/internal/testkit/fence"
 	"github.com/lowpack/lowpack/pack"
 )
 

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/fence"
+	"github.com/lowpack/lowpack/internal/testkit/fence"
 )
 
 // switches are the ways that this processor has.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/fence"
 	"github.com/lowpack/lowpack/internal/float16"
+	"github.com/lowpack/lowpack/internal/testkit/fence"
 )
 
 // TestStream compares products of rows read in the order of memory with the definition, at odd addresses that end where

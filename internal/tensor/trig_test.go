@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // TestSinCosIsAccurate compares with the standard library, whose own error is below one unit in the last place, up to the

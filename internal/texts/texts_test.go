@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/golden"
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // TestConversation: the tokens of the golden conversation are those that a chat gives the model. Every turn ends with the

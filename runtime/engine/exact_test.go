@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/kernel"
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 )
 

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/shared"
 	"github.com/lowpack/lowpack/internal/tensor"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // cpuTime is the processor time that this process has used: on a busy machine it says more than the clock.

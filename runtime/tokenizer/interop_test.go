@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lowpack/lowpack/internal/interop"
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/interop"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 const chatAnswers = "testdata/chat.json"

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/text/unicode/rangetable"
 
-	"github.com/lowpack/lowpack/internal/interop"
 	"github.com/lowpack/lowpack/internal/jsonread"
+	"github.com/lowpack/lowpack/internal/testkit/interop"
 )
 
 // TestInteropClasses renews the classes of characters.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/model"
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // TestSumOrder holds sums to the 16 lanes and the tree of N5, with values for which every other order gives other bits.

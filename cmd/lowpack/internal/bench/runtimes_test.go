@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/plot"
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 )
 

@@ -10,7 +10,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // Case is one matrix and its packed bytes, in the terms of package pack.

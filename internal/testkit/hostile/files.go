@@ -59,7 +59,7 @@ func (c *Case) fault(dir string) (name string, data []byte, err error) {
 
 const readme = `# Hostile files
 
-One failure per file, written by the few lines of its case in internal/hostile (` + "`go generate ./internal/hostile`" + `). Tests
+One failure per file, written by the few lines of its case in internal/testkit/hostile (` + "`go generate ./internal/testkit/hostile`" + `). Tests
 run every case through every command. What is accepted is as important as what is refused.
 
 | Class | The program must |
@@ -69,7 +69,7 @@ run every case through every command. What is accepted is as important as what i
 | limit | refuse it as too large, before it costs memory or time |
 | unsupported | refuse it and say what is not supported |
 
-Files of config, tokenizer and index belong into the directory of a model of one BitNet block, which internal/hostile builds
+Files of config, tokenizer and index belong into the directory of a model of one BitNet block, which internal/testkit/hostile builds
 around them. The rule of a packed file is the one of docs/FORMAT.md that it breaks. Cases without a file here are too large, or consist of links, pipes and directories: they are built when tested.
 
 | ID | Reader | Class | What is wrong | File |

@@ -9,8 +9,8 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/hostile"
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/hostile"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // TestCases builds every case once: the IDs are unique and well formed, and every case says what it is about.
@@ -54,7 +54,7 @@ func TestFilesAreFresh(t *testing.T) {
 		name, _ := filepath.Rel(root, path)
 		got, err := os.ReadFile(path)
 		if data, ok := want[filepath.ToSlash(name)]; err != nil || !ok || !bytes.Equal(got, data) {
-			t.Errorf("%s is not what its case writes; run go generate ./internal/hostile", name)
+			t.Errorf("%s is not what its case writes; run go generate ./internal/testkit/hostile", name)
 		}
 		found++
 		return nil

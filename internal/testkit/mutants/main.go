@@ -2,9 +2,9 @@
 // copy that the compiler is shown in the place of the file, and runs the tests that must notice. A mutant that survives is
 // a hole in the tests.
 //
-//	go run ./internal/mutants                         all of them
-//	go run ./internal/mutants -sample 20 -seed TEXT   20 of them, chosen by the text
-//	go run ./internal/mutants internal/kernel         those of files whose path begins so
+//	go run ./internal/testkit/mutants                         all of them
+//	go run ./internal/testkit/mutants -sample 20 -seed TEXT   20 of them, chosen by the text
+//	go run ./internal/testkit/mutants internal/kernel         those of files whose path begins so
 //
 // The exit code is 1 if a mutant survives, or if the list does not fit the program: the old text is gone or not unique, a
 // mutant does not compile, the tests fail without one.

@@ -9,7 +9,7 @@ import (
 
 // TestInteropPins: what is imported is what the requirements files name, whatever was installed before.
 func TestInteropPins(t *testing.T) {
-	files, err := filepath.Glob("../../.ci/interop/*.txt")
+	files, err := filepath.Glob("../../../.ci/interop/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no requirements: %v", err)
 	}

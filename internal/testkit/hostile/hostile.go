@@ -7,7 +7,7 @@
 // write them.
 package hostile
 
-//go:generate go run ./generate -o ../../testdata/hostile
+//go:generate go run ./generate -o ../../../testdata/hostile
 
 import (
 	"cmp"

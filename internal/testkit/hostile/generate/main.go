@@ -1,4 +1,4 @@
-// Command generate writes testdata/hostile from the cases of internal/hostile.
+// Command generate writes testdata/hostile from the cases of internal/testkit/hostile.
 package main
 
 import (
@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/lowpack/lowpack/internal/hostile"
+	"github.com/lowpack/lowpack/internal/testkit/hostile"
 )
 
 func main() {
