@@ -76,7 +76,7 @@ func ExampleModel_Generate() {
 	}
 	fmt.Println()
 	// Output:
-	// The sun thought was about to walk over the branches
+	// The third is just about to fetch me a pipe
 }
 
 // tinyBitnet converts the bundled model to a temporary file.
