@@ -69,7 +69,7 @@ func checkDigests(t testing.TB, f *packed.File) {
 		return hex.EncodeToString(h.Sum(nil))
 	}
 	for _, e := range f.Manifest().Packed {
-		m, err := packed.Codes(f, &e)
+		m, err := packed.Codes(f, &e, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func checkTernary(t *testing.T, f *packed.File, golden string) {
 		if !ok {
 			t.Fatalf("%s is not packed", name)
 		}
-		m, err := packed.Codes(f, e)
+		m, err := packed.Codes(f, e, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func TestReport(t *testing.T) {
 				}
 				continue
 			}
-			m, err := packed.Codes(f, e)
+			m, err := packed.Codes(f, e, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -70,7 +70,11 @@ func (s *step) stored() []string {
 	if s.entry == nil {
 		return []string{s.from.Name}
 	}
-	return []string{s.entry.Name + packed.PackedSuffix, s.entry.Name + packed.ScaleSuffix}
+	names := []string{s.entry.Name + packed.PackedSuffix}
+	for _, b := range s.entry.Beside() {
+		names = append(names, s.entry.Name+b.Suffix)
+	}
+	return names
 }
 
 // MaxParts bounds the number of parts of a conversion.

@@ -189,7 +189,7 @@ func TestDecisions(t *testing.T) {
 		{"master weights of a family that is always ternary", "bitnet-large", "", packed.Recipe{}, map[string]int{"absmean ternary tensor vnni4i": 14}},
 		{"master weights kept", "bitnet-2b4t-bf16", "", packed.Recipe{Quant: "none"}, map[string]int{}},
 		{"master weights, lossy per row", "bitnet-2b4t-bf16", "", packed.Recipe{Quant: "absmean", Scale: "row", AllowLossy: true}, map[string]int{"absmean ternary row vnni4i": 14}},
-		{"master weights, lossy per group", "bitnet-2b4t-bf16", "", packed.Recipe{Quant: "absmean", Scale: "group:16", AllowLossy: true}, map[string]int{"absmean ternary group:16 vnni4i": 14}},
+		{"master weights, lossy per group", "bitnet-2b4t-bf16", "", packed.Recipe{Quant: "absmean", Scale: "group:32", AllowLossy: true}, map[string]int{"absmean ternary group:32 vnni4i": 14}},
 		{"ternary values", "trilm-99m", "", packed.Recipe{}, map[string]int{"ternary-values ternary tensor vnni4i": 14}},
 		{"ternary values per shard", "trilm-99m", synth.TernaryShards, packed.Recipe{}, map[string]int{"ternary-values ternary row vnni4i": 14}},
 		{"signs", "paretoq-125m-1bit", "", packed.Recipe{}, map[string]int{"sign-values int1 row vnni4i": 14}},

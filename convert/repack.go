@@ -152,23 +152,29 @@ func (r *repack) recode(e *packed.Entry) (*pipeline.Recode, error) {
 	}, nil
 }
 
-// finish copies the scales and compares the digests.
+// finish copies what is stored beside the codes and compares the digests.
 func (r *repack) finish(e, to *packed.Entry) error {
-	if _, err := packed.Scales(r.in, e); err != nil {
-		return err
-	}
-	scales, err := r.in.Tensor(e.Name + packed.ScaleSuffix)
-	if err != nil {
-		return err
-	}
-	data := slices.Clone(scales.Data) // a page that is gone is a fault here, and a bad address in a write
-	if err := r.out.WriteTensor(e.Name+packed.ScaleSuffix, data); err != nil {
-		return err
-	}
 	if to.CodesSHA != e.CodesSHA {
 		return damaged(e.Name + packed.PackedSuffix)
 	}
-	return r.same(e.Name+packed.ScaleSuffix, e.ScaleSHA)
+	if _, err := newUnits(r.in, e); err != nil {
+		return err
+	}
+	for _, b := range e.Beside() {
+		name := e.Name + b.Suffix
+		t, err := r.in.Tensor(name)
+		if err != nil {
+			return err
+		}
+		data := slices.Clone(t.Data) // a page that is gone is a fault here, and a bad address in a write
+		if err := r.out.WriteTensor(name, data); err != nil {
+			return err
+		}
+		if err := r.same(name, *b.SHA256); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unpacker reads codes back from the packed bytes of an entry.
@@ -177,30 +183,36 @@ type unpacker struct {
 	layout   pack.Layout
 	alphabet pack.Alphabet
 	panel    *pipeline.Panels // nil: all rows at once
-	bytes    []byte
+	bytes    []byte           // of all matrices
 }
 
 func newUnpacker(v packed.View, e *packed.Entry) (*unpacker, error) {
 	u := &unpacker{entry: e}
-	var err error
-	if u.bytes, err = packed.PackedBytes(v, e); err != nil {
+	for i := range e.Experts() {
+		if _, err := packed.PackedBytes(v, e, i); err != nil {
+			return nil, err
+		}
+	}
+	t, err := v.Tensor(e.Name + packed.PackedSuffix)
+	if err != nil {
 		return nil, err
 	}
+	u.bytes = t.Data
 	if u.layout, err = pack.Open(e.Layout); err != nil {
 		return nil, err
 	}
 	if u.alphabet, err = pack.FindAlphabet(e.Layout.Alphabet); err != nil {
 		return nil, err
 	}
-	u.panel, err = pipeline.PanelsOf(u.layout, e.MatrixShape())
+	u.panel, err = pipeline.PanelsOf(u.layout, e.MatrixShape(), e.Experts())
 	return u, err
 }
 
 // rows unpacks the rows from row from on, which are whole panels.
 func (u *unpacker) rows(codes []int8, from int) error {
-	k := u.entry.Shape[1]
+	k := u.entry.MatrixShape().K
 	part := &pack.Matrix{Shape: pack.Shape{M: len(codes) / k, K: k}, Alphabet: u.alphabet, Codes: codes}
-	bytes := u.bytes
+	bytes := u.bytes[:u.entry.Bytes]
 	if u.panel != nil {
 		begin, end := u.panel.Span(from, from+part.M)
 		bytes = bytes[begin:end]

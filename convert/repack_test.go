@@ -40,7 +40,7 @@ func TestRepack(t *testing.T) {
 		{mini(t, "falcon3-1b", nil), packed.Recipe{Layout: "i1", Golden: "kernel"}, 10},
 		{mini(t, "trilm-99m", nil), packed.Recipe{Layout: "blocked", Quant: "ternary-values", Head: "int8"}, 10},
 		{mini(t, "paretoq-125m-2bit", nil), packed.Recipe{Layout: "vnni4i-64", Quant: "int2-values"}, 3},
-		{mini(t, "llama-3.2-1b", nil), packed.Recipe{Layout: "vnni4", Quant: "int8", Scale: "group:16"}, 2},
+		{mini(t, "llama-3.2-1b", nil), packed.Recipe{Layout: "vnni4", Quant: "int8", Scale: "group:32"}, 2},
 	} {
 		from := converted(t, c.path, c.recipe)
 		done := 0

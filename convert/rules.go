@@ -59,7 +59,7 @@ func (d *decider) quantize(m matrix, c choice) error {
 		return d.lossy(m, job)
 	}
 	kind, group = q.Kind()
-	return d.pack(m, s, l, packed.Scale{Kind: kind, Group: group}, c.quant, exact)
+	return d.pack(m, s, l, packed.Scale{Kind: kind, Group: group, DType: packed.ScaleF32}, c.quant, exact)
 }
 
 // accepted reports whether a quantizer that changes the weights may be used: where the checkpoint was trained for just
@@ -117,7 +117,7 @@ func (d *decider) importCodes(m matrix, c choice) error {
 	if divides {
 		s.row.Note = fmt.Sprintf("weight_scale %v divides (linear_class bitlinear): scale %v", stored, scale)
 	}
-	return d.pack(m, s, l, packed.Scale{Kind: packed.ScaleTensor}, quantize.ImportU8, true)
+	return d.pack(m, s, l, packed.Scale{Kind: packed.ScaleTensor, DType: packed.ScaleF32}, quantize.ImportU8, true)
 }
 
 // storedScale reads the weight_scale beside packed codes: one float.
@@ -147,16 +147,15 @@ func (d *decider) pack(m matrix, s *step, l pack.Layout, scale packed.Scale, qua
 		return inTensor(m.from, err)
 	}
 	spec := l.Spec()
-	s.entry = &packed.Entry{Name: m.name, Shape: [2]int{m.shape.M, m.shape.K}, Layout: spec, Bytes: size, Scale: scale, Quantizer: quantizer}
-	scales, err := s.entry.ScaleCount()
-	if err != nil {
+	s.entry = &packed.Entry{Name: m.name, Shape: []int{m.shape.M, m.shape.K}, Layout: spec, Bytes: size, Scale: scale, Quantizer: quantizer}
+	if _, err := s.entry.ScaleCount(); err != nil {
 		return err
 	}
-	out := s.entry.StoredBytes() + 4*scales
+	out := s.entry.AllBytes()
 	s.row = Row{
-		Tensor: m.name, Shape: s.entry.Shape[:], DType: string(m.from.DType),
+		Tensor: m.name, Shape: s.entry.Shape, DType: string(m.from.DType),
 		Rule: quantizer, Layout: spec.Name, Alphabet: spec.Alphabet, Scale: scale.String(),
-		BytesIn: m.from.Size, BytesOut: int64(out), BitsPerWeight: float64(8*out) / float64(m.shape.M*m.shape.K), Note: s.row.Note,
+		BytesIn: m.from.Size, BytesOut: out, BitsPerWeight: s.entry.Bits(), Note: s.row.Note,
 	}
 	if exact {
 		zero := 0.0

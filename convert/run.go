@@ -217,7 +217,7 @@ func (r *run) tensor(s *step) *pipeline.Tensor {
 
 // target of the codes of an entry.
 func target(e *packed.Entry) pipeline.Target {
-	return pipeline.Target{Name: e.Name, Layout: e.Layout, Shape: e.MatrixShape(), Bytes: e.Bytes}
+	return pipeline.Target{Name: e.Name, Layout: e.Layout, Shape: e.MatrixShape(), Experts: e.Experts(), Bytes: e.Bytes}
 }
 
 // embed writes the small files of the checkpoint.

@@ -86,7 +86,7 @@ func BenchmarkBlock(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	blocks := pipeline.NewBlocks(s, 32)
+	blocks := pipeline.NewBlocks(s, 1, 32)
 	codes, bytes, in := make([]int8, blocks.Rows*s.K), make([]byte, blocks.Rows*s.K/4), make([]byte, 2*blocks.Rows*s.K)
 	part := &pack.Matrix{Shape: pack.Shape{M: blocks.Rows, K: s.K}, Alphabet: pack.Ternary, Codes: codes}
 	read := func(row int) error { _, err := f.ReadAt(in, int64(2*row*s.K)); return err }

@@ -149,10 +149,10 @@ func (u *unpack) planPacked(e *packed.Entry) error {
 		return u.planCodes(e)
 	}
 	dtype := safetensors.BF16
-	if u.form == FormF32 || e.Layout.Alphabet == pack.Int8.Name { // code × scale has more bits than BF16
+	if u.form == FormF32 || e.Layout.Alphabet == pack.Int8.Name || e.Zero { // code × scale has more bits than BF16
 		dtype = safetensors.F32
 	}
-	u.add(e.Name, dtype, e.Shape[:], func(ctx context.Context, to io.Writer) error {
+	u.add(e.Name, dtype, e.Shape, func(ctx context.Context, to io.Writer) error {
 		return u.writeFloats(ctx, e, dtype, to)
 	})
 	return nil

@@ -26,27 +26,27 @@ type decoder struct {
 	memory *offheap.Buffer // for the codes of one tensor
 }
 
-// codes unpacks a tensor into the memory. The codes must match their digest.
+// codes unpacks a tensor into the memory, the rows of all matrices one after another. The codes must match their digest.
 func (d *decoder) codes(ctx context.Context, e *packed.Entry) (*pack.Matrix, error) {
 	from, err := newUnpacker(d.view, e)
 	if err != nil {
 		return nil, err
 	}
-	s := e.MatrixShape()
-	if d.memory == nil || len(d.memory.Bytes) < s.M*s.K {
+	k, n := e.MatrixShape().K, int(e.Weights())
+	if d.memory == nil || len(d.memory.Bytes) < n {
 		d.memory.Free()
-		if d.memory, err = offheap.New(s.M * s.K); err != nil {
+		if d.memory, err = offheap.New(n); err != nil {
 			return nil, err
 		}
 	}
-	m := &pack.Matrix{Shape: s, Alphabet: from.alphabet, Codes: packed.BytesAsCodes(d.memory.Bytes[:s.M*s.K])}
-	b := pipeline.NewBlocks(s, from.panel.RowsOf())
+	m := &pack.Matrix{Shape: pack.Shape{M: e.Rows(), K: k}, Alphabet: from.alphabet, Codes: packed.BytesAsCodes(d.memory.Bytes[:n])}
+	b := pipeline.NewBlocks(e.MatrixShape(), e.Experts(), from.panel.RowsOf())
 	if from.panel == nil {
-		b.Rows = s.M
+		b.Rows = m.M
 	}
 	err = parallel.Each(ctx, d.jobs, b.Count(), func(_, i int) error {
 		first, end := b.At(i)
-		return from.rows(m.Codes[first*s.K:end*s.K], first)
+		return from.rows(m.Codes[first*k:end*k], first)
 	})
 	if err != nil {
 		return nil, err
@@ -57,53 +57,101 @@ func (d *decoder) codes(ctx context.Context, e *packed.Entry) (*pack.Matrix, err
 	return m, nil
 }
 
-// weights are the codes and scales of a tensor, both of which must match their digests.
-func (u *unpack) weights(ctx context.Context, e *packed.Entry) (*pack.Matrix, []float32, error) {
+// weights are the codes of a tensor and what is stored beside them, all of which must match their digests.
+func (u *unpack) weights(ctx context.Context, e *packed.Entry) (*pack.Matrix, *units, error) {
 	m, err := u.decoder.codes(ctx, e)
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err := u.in.Tensor(e.Name + packed.ScaleSuffix)
-	if err != nil {
-		return nil, nil, err
+	for _, b := range e.Beside() {
+		t, err := u.in.Tensor(e.Name + b.Suffix)
+		if err != nil {
+			return nil, nil, err
+		}
+		if sum := sha256.Sum256(t.Data); hex.EncodeToString(sum[:]) != *b.SHA256 {
+			return nil, nil, damaged(t.Name)
+		}
 	}
-	if sum := sha256.Sum256(t.Data); hex.EncodeToString(sum[:]) != e.ScaleSHA {
-		return nil, nil, damaged(t.Name)
-	}
-	scales, err := packed.Scales(u.in, e)
-	return m, scales, err
+	own, err := newUnits(u.in, e)
+	return m, own, err
 }
 
-// writeFloats writes code × scale for every weight.
+// writeFloats writes (code − zero point) × scale for every weight, in the order that the columns had.
 func (u *unpack) writeFloats(ctx context.Context, e *packed.Entry, d safetensors.DType, to io.Writer) error {
-	m, scales, err := u.weights(ctx, e)
+	m, own, err := u.weights(ctx, e)
 	if err != nil {
 		return err
 	}
 	if u.masterWeights && e.Scale.Kind == packed.ScaleTensor && e.Quantizer == "absmean" {
-		scales = []float32{masterScale(m, scales[0])}
+		own.scales = []float32{masterScale(m, own.scales[0])}
 	}
-	perRow := len(scales) / m.M // 0: one scale for all
-	buf := make([]byte, 0, m.K*int(d.Size()))
-	for row := range m.M {
+	row, buf := make([]float64, m.K), make([]byte, 0, m.K*int(d.Size()))
+	for i := range m.M {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		own := scales
-		if e.Scale.Kind != packed.ScaleTensor {
-			own = scales[row*perRow : (row+1)*perRow]
-		}
-		buf = appendRow(buf[:0], m.Codes[row*m.K:(row+1)*m.K], own, e.Scale.Group, d)
-		if i := pipeline.NotFinite(d, buf); i >= 0 {
-			return fmt.Errorf("%w: tensor %q: the weight in row %d, column %d is too large for %s", pack.ErrUnsupported, e.Name, row, i, d)
+		own.row(row, i, m.Codes[i*m.K:(i+1)*m.K])
+		buf = appendFloats(buf[:0], row, d)
+		if k := pipeline.NotFinite(d, buf); k >= 0 {
+			return fmt.Errorf("%w: tensor %q: the weight in row %d, column %d is too large for %s", pack.ErrUnsupported, e.Name, i, k, d)
 		}
 		if _, err := to.Write(buf); err != nil {
 			return err
 		}
 		stored, rows := int64(e.StoredBytes()), int64(m.M)
-		u.count.add(e.Name, stored*int64(row+1)/rows-stored*int64(row)/rows)
+		u.count.add(e.Name, stored*int64(i+1)/rows-stored*int64(i)/rows)
 	}
 	return nil
+}
+
+// units are what weights share: scales, zero points and the order of columns.
+type units struct {
+	rows   int // of a matrix
+	kind   string
+	group  int // columns of a unit
+	perRow int
+	scales []float32
+	zeros  []int8 // nil = none
+	orders [][]int32
+}
+
+func newUnits(v packed.View, e *packed.Entry) (u *units, err error) {
+	s := e.MatrixShape()
+	u = &units{rows: s.M, kind: e.Scale.Kind, group: s.K, perRow: e.Groups(), orders: make([][]int32, e.Experts())}
+	if e.Scale.Kind == packed.ScaleGroup {
+		u.group = e.Scale.Group
+	}
+	if u.scales, err = packed.Scales(v, e); err != nil {
+		return nil, err
+	}
+	if u.zeros, err = packed.Zeros(v, e); err != nil {
+		return nil, err
+	}
+	for i := range u.orders {
+		if u.orders[i], err = packed.Order(v, e, i); err != nil {
+			return nil, err
+		}
+	}
+	return u, nil
+}
+
+// row sets dst to the weights of row i, counted over all matrices, exactly.
+func (u *units) row(dst []float64, i int, codes []int8) {
+	matrix, first := i/u.rows, i*u.perRow
+	if u.kind == packed.ScaleTensor {
+		first = matrix
+	}
+	order := u.orders[matrix]
+	for k, c := range codes {
+		unit, at, code := first+k/u.group, k, int(c)
+		if u.zeros != nil {
+			code -= int(u.zeros[unit])
+		}
+		if order != nil {
+			at = int(order[k])
+		}
+		dst[at] = float64(code) * float64(u.scales[unit])
+	}
 }
 
 // masterScale is the magnitude c of weights 0 and ±c whose mean magnitude is the scale.
@@ -117,13 +165,9 @@ func masterScale(m *pack.Matrix, scale float32) float32 {
 	return float32(float64(scale) * float64(len(m.Codes)) / float64(max(used, 1)))
 }
 
-// appendRow appends the weights of a row. Group is the number of columns per scale, 0 = all.
-func appendRow(dst []byte, codes []int8, scales []float32, group int, d safetensors.DType) []byte {
-	if group == 0 {
-		group = len(codes)
-	}
-	for k, c := range codes {
-		w := float64(c) * float64(scales[k/group]) // exact
+// appendFloats appends weights, each rounded once.
+func appendFloats(dst []byte, row []float64, d safetensors.DType) []byte {
+	for _, w := range row {
 		if d == safetensors.BF16 {
 			dst = binary.LittleEndian.AppendUint16(dst, float16.NarrowBrain(w))
 		} else {
@@ -136,7 +180,7 @@ func appendRow(dst []byte, codes []int8, scales []float32, group int, d safetens
 // planCodes plans packed U8 codes with a multiplying weight_scale: BF16, as published, where that is exact.
 func (u *unpack) planCodes(e *packed.Entry) error {
 	module, ok := strings.CutSuffix(e.Name, ".weight")
-	if e.Layout.Alphabet != pack.Ternary.Name || e.Scale.Kind != packed.ScaleTensor || !ok {
+	if e.Layout.Alphabet != pack.Ternary.Name || e.Scale.Kind != packed.ScaleTensor || e.Zero || e.Order || e.Experts() > 1 || !ok {
 		return fmt.Errorf("%w: form %s holds ternary codes with one scale; these are %s with a scale per %s. Use form %s or %s",
 			pack.ErrUnsupported, u.form, e.Layout.Alphabet, e.Scale.Kind, FormBF16, FormF32)
 	}
@@ -156,7 +200,7 @@ func (u *unpack) planCodes(e *packed.Entry) error {
 		dtype = safetensors.BF16
 	}
 	u.add(module+".weight_scale", dtype, []int{1}, func(_ context.Context, to io.Writer) error {
-		_, err := to.Write(appendRow(nil, []int8{1}, scales, 0, dtype))
+		_, err := to.Write(appendFloats(nil, []float64{float64(scales[0])}, dtype))
 		return err
 	})
 	u.add(e.Name, safetensors.U8, []int{(e.Shape[0] + 3) / 4, e.Shape[1]}, func(ctx context.Context, to io.Writer) error {

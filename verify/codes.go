@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/lowpack/lowpack/formats/packed"
@@ -15,26 +14,38 @@ import (
 // scales that fit them (F9), and a screen lies close to its head (F21). Level digest has found that out, in the same sweep over the bytes.
 func (s *session) checkCodes() error {
 	m := s.file.Manifest()
-	items, scales, screens := make([]item, len(m.Packed)), make([]item, len(m.Packed)), []item(nil)
+	items, scales, more := make([]item, len(m.Packed)), make([]item, len(m.Packed)), []item(nil)
 	for i := range m.Packed {
 		e, d := &m.Packed[i], &s.decoded[i]
 		items[i] = item{group: "codes", name: e.Name + packed.PackedSuffix, rule: "F15", size: 1, check: func() error { return d.codes }}
 		scales[i] = item{group: "scales", name: e.Name + packed.ScaleSuffix, rule: "F9", size: 1, check: func() error { return d.scales }}
+		if e.Order {
+			more = append(more, item{group: besideGroups[packed.OrderSuffix], name: e.Name + packed.OrderSuffix, rule: "F24", size: 1, check: func() error { return d.order }})
+		}
 		if e.Name == packed.ScreenName {
-			screens = append(screens, item{group: "screen of the output head", name: e.Name, rule: "F21", size: 1, check: func() error { return d.screen }})
+			more = append(more, item{group: "screen of the output head", name: e.Name, rule: "F21", size: 1, check: func() error { return d.screen }})
 		}
 	}
-	return s.each(Codes, "codes", slices.Concat(items, scales, screens))
+	return s.each(Codes, "codes", slices.Concat(items, scales, more))
 }
 
-// decoded is what is wrong with the codes and the scales of a tensor, and with them as a screen if they are one.
-type decoded struct{ codes, scales, screen error }
+// decoded is what is wrong with the codes, the scales and the order of a tensor, and with them as a screen if they are one.
+type decoded struct{ codes, scales, order, screen error }
 
 // decode sweeps over a tensor. Its bytes are hashed as far as it comes.
 func (s *session) decode(e *packed.Entry, bytes *digest) (d decoded) {
 	scales, err := packed.Scales(s.view, e)
 	d.scales = err
-	unused, err := newZeroScales(e, scales)
+	for i := range e.Experts() {
+		if _, err := packed.Order(s.view, e, i); d.order == nil {
+			d.order = err
+		}
+	}
+	zeros, err := packed.Zeros(s.view, e)
+	if err != nil {
+		return decoded{codes: err}
+	}
+	unused, err := newZeroScales(e, scales, zeros)
 	if err != nil {
 		return decoded{codes: err}
 	}
@@ -64,8 +75,9 @@ func (s *session) decode(e *packed.Entry, bytes *digest) (d decoded) {
 	return d
 }
 
-// sweep decodes a packed tensor in ascending order of its rows and bytes: codes are those of whole rows from row on, and
-// are all that src holds. Layouts in row panels are read panel by panel, others as a whole, one tensor at a time.
+// sweep decodes a packed tensor in ascending order of its rows and bytes, the matrices of experts one after another: codes
+// are those of whole rows from row on, and are all that src holds but for padding. Layouts in row panels are read panel by
+// panel, others as a whole, one tensor at a time.
 func (s *session) sweep(e *packed.Entry, do func(row int, codes []int8, src []byte) error) error {
 	l, err := pack.Open(e.Layout)
 	if err != nil {
@@ -75,12 +87,10 @@ func (s *session) sweep(e *packed.Entry, do func(row int, codes []int8, src []by
 	if err != nil {
 		return err
 	}
-	if err := checkPadding(e, r); err != nil {
-		return err
-	}
-	rows, size := e.Shape[0], e.Bytes
+	shape := e.MatrixShape()
+	rows, size := shape.M, e.Bytes
 	if p, ok := l.(pack.Paneled); ok {
-		if size, err = pack.PanelSize(p, e.Shape[1]); err != nil {
+		if size, err = pack.PanelSize(p, shape.K); err != nil {
 			return err
 		}
 		n := max(1, pieceBytes/size)
@@ -93,23 +103,33 @@ func (s *session) sweep(e *packed.Entry, do func(row int, codes []int8, src []by
 	if err != nil {
 		return err
 	}
-	src := make([]byte, min(size, e.Bytes))
-	m := pack.NewMatrix(pack.Shape{M: min(rows, e.Shape[0]), K: e.Shape[1]}, a)
-	for row, off := 0, 0; row < e.Shape[0]; row, off = row+rows, off+size {
-		if err := context.Cause(s.ctx); err != nil {
-			return err
-		}
-		src = src[:min(size, e.Bytes-off)]
-		m.M = min(rows, e.Shape[0]-row)
-		m.Codes = m.Codes[:m.M*m.K]
-		if _, err := r.ReadAt(src, int64(off)); err != nil {
-			return err
-		}
-		if err := l.Unpack(m, src); err != nil {
-			return fmt.Errorf("rows from %d, bytes from %d on: %w", row, off, err)
-		}
-		if err := do(row, m.Codes, src); err != nil {
-			return err
+	src := make([]byte, min(size, e.Bytes)+packed.Align)
+	m := pack.NewMatrix(pack.Shape{M: min(rows, shape.M), K: shape.K}, a)
+	for expert := range e.Experts() {
+		first, base := expert*shape.M, expert*e.Stride()
+		for row, off := 0, 0; row < shape.M; row, off = row+rows, off+size {
+			if err := context.Cause(s.ctx); err != nil {
+				return err
+			}
+			n := min(size, e.Bytes-off)
+			stored := n
+			if row+rows >= shape.M {
+				stored = e.Stride() - off
+			}
+			m.M = min(rows, shape.M-row)
+			m.Codes = m.Codes[:m.M*m.K]
+			if _, err := r.ReadAt(src[:stored], int64(base+off)); err != nil {
+				return err
+			}
+			if err := l.Unpack(m, src[:n]); err != nil {
+				return fmt.Errorf("rows from %d, bytes from %d on: %w", first+row, base+off, err)
+			}
+			if err := checkPadding(src[n:stored], base+e.Bytes); err != nil {
+				return err
+			}
+			if err := do(first+row, m.Codes, src[:stored]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -119,46 +139,41 @@ func (s *session) sweep(e *packed.Entry, do func(row int, codes []int8, src []by
 // megabyte of codes and, at level source, nine times as much for their floats.
 const pieceBytes = 64 << 10
 
-// checkPadding demands zeros from the end of the layout's bytes to the next multiple of 64 (F15).
-func checkPadding(e *packed.Entry, r *io.SectionReader) error {
-	b := make([]byte, r.Size()-int64(e.Bytes))
-	if _, err := r.ReadAt(b, int64(e.Bytes)); err != nil && err != io.EOF {
-		return err
-	}
+// checkPadding demands zeros from the end of the layout's bytes, which is at off, to the next multiple of 64 (F15).
+func checkPadding(b []byte, off int) error {
 	for i, v := range b {
 		if v != 0 {
-			return broken("F15", "byte %d is padding and is %#02x", e.Bytes+i, v)
+			return broken("F15", "byte %d is padding and is %#02x", off+i, v)
 		}
 	}
 	return nil
 }
 
-// zeroScales checks that a scale of zero covers zeros alone (F9). Where the alphabet has no zero, only the source can
-// tell: there a row of zeros has codes too.
+// zeroScales checks that a scale of zero covers zeros alone (F9): codes that are 0, or their zero point. Where the alphabet
+// has no zero, only the source can tell: there a row of zeros has codes too.
 type zeroScales struct {
 	scales []float32
+	zeros  []int8 // nil = none
 	k      int
-	perRow int  // scales per row; 0 = one for all
+	rows   int  // of a matrix
+	perRow int  // scales per row; 0 = one for a matrix
 	group  int  // columns of a scale
 	active bool // there is something to check
 }
 
-func newZeroScales(e *packed.Entry, scales []float32) (*zeroScales, error) {
+func newZeroScales(e *packed.Entry, scales []float32, zeros []int8) (*zeroScales, error) {
 	a, err := pack.FindAlphabet(e.Layout.Alphabet)
 	if err != nil {
 		return nil, err
 	}
-	shape, err := e.ScaleShape()
-	if err != nil {
-		return nil, err
-	}
-	z := &zeroScales{scales: scales, k: e.Shape[1], group: e.Shape[1]}
+	s := e.MatrixShape()
+	z := &zeroScales{scales: scales, zeros: zeros, k: s.K, rows: s.M, group: s.K}
 	z.active = slices.Contains(a.Values, 0) && slices.Contains(scales, 0)
 	switch e.Scale.Kind {
 	case packed.ScaleRow:
 		z.perRow = 1
 	case packed.ScaleGroup:
-		z.perRow, z.group = shape[1], e.Scale.Group
+		z.perRow, z.group = e.Groups(), e.Scale.Group
 	}
 	return z, nil
 }
@@ -170,14 +185,22 @@ func (z *zeroScales) check(row int, codes []int8) error {
 	}
 	for ; len(codes) > 0; row, codes = row+1, codes[z.k:] {
 		for k, c := range codes[:z.k] {
-			at := 0
+			at := row / z.rows
 			if z.perRow > 0 {
 				at = row*z.perRow + k/z.group
 			}
-			if c != 0 && z.scales[at] == 0 {
+			if z.scales[at] == 0 && c != z.zero(at) {
 				return broken("F9", "scale %d is zero, but row %d, column %d has code %d", at, row, k, c)
 			}
 		}
 	}
 	return nil
+}
+
+// zero is the code of a weight that is zero.
+func (z *zeroScales) zero(at int) int8 {
+	if z.zeros == nil {
+		return 0
+	}
+	return z.zeros[at]
 }

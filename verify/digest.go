@@ -24,7 +24,9 @@ func (s *session) checkDigests() error {
 			it = s.decoding(it, e, &s.decoded[i])
 		}
 		codes = append(codes, it)
-		scales = append(scales, s.stored("scales", e.Name+packed.ScaleSuffix, e.ScaleSHA))
+		for _, b := range e.Beside() {
+			scales = append(scales, s.stored(besideGroups[b.Suffix], e.Name+b.Suffix, *b.SHA256))
+		}
 	}
 	for _, p := range m.Plain {
 		plain = append(plain, s.stored("passthrough tensors and files", p.Name, p.SHA256))
@@ -34,6 +36,9 @@ func (s *session) checkDigests() error {
 	}
 	return s.each(Digest, "tensors", slices.Concat(codes, scales, plain, s.statement()))
 }
+
+// besideGroups name the checks of what is stored beside codes.
+var besideGroups = map[string]string{packed.ScaleSuffix: "scales", packed.ZeroSuffix: "zero points", packed.OrderSuffix: "orders of columns"}
 
 // stored checks the digest of a tensor of the file.
 func (s *session) stored(group, name, want string) item {

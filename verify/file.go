@@ -58,7 +58,7 @@ func (s *session) checkFile() error {
 	}
 	s.report.WeightsOnly = s.report.Family == ""
 	for i := range s.file.Manifest().Packed {
-		s.report.Coverage.AllRows += int64(s.file.Manifest().Packed[i].Shape[0])
+		s.report.Coverage.AllRows += int64(s.file.Manifest().Packed[i].Rows())
 	}
 	if !s.report.WeightsOnly {
 		if err := s.one(File, "model", "F7", packed.FilePrefix+"config.json", s.checkModel); err != nil || s.described == nil {

@@ -82,7 +82,7 @@ func rowsOf(e *packed.Entry, products []golden.Product) int64 {
 	listed := 0
 	for i := range products {
 		if products[i].Digest != "" {
-			return int64(e.Shape[0])
+			return int64(e.Rows())
 		}
 		listed = max(listed, len(products[i].Rows))
 	}
@@ -104,7 +104,7 @@ func (k *kernels) tensor(e *packed.Entry, products []golden.Product) error {
 	if err != nil {
 		return err
 	}
-	src, err := packed.PackedBytes(k.file, e)
+	src, err := packed.PackedBytes(k.file, e, 0)
 	if err != nil {
 		return err
 	}
@@ -180,13 +180,13 @@ func (m *mulTask) Do(from, to int) { m.w.Mul(m.y, m.w.Shape.M, m.x, from, to) }
 
 // explain asks the reference who is wrong, and in which row.
 func (k *kernels) explain(e *packed.Entry, p *golden.Product, got []int32, what string) error {
-	want, err := reference.Products(k.ctx, k.file, e.Name, golden.Vectors(p.Seed, p.Vectors, e.Shape[1]))
+	want, err := reference.Products(k.ctx, k.file, e.Name, golden.Vectors(p.Seed, p.Vectors, e.MatrixShape().K))
 	if err != nil {
 		return err
 	}
 	for i, v := range got {
 		if v != want[i] {
-			m := e.Shape[0]
+			m := e.MatrixShape().M
 			return broken("", "%s; the reference finds row %d, product %d of the row to be %d, the kernel %d: the kernel is wrong", what, i%m, i/m, want[i], v)
 		}
 	}

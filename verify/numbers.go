@@ -32,8 +32,8 @@ func newNumbered(e *packed.Entry) (*numbered, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &numbered{Hash: sha256.New(), k: e.Shape[1], fields: 8}
-	fmt.Fprintf(n, "lowpack codes v2\n%s %d %d\n", a.Name, e.Shape[0], e.Shape[1])
+	n := &numbered{Hash: sha256.New(), k: e.MatrixShape().K, fields: 8}
+	fmt.Fprintf(n, "lowpack codes v2\n%s %d %d\n", a.Name, e.Rows(), n.k)
 	for most := 2; most < len(a.Values); most *= most {
 		n.fields /= 2
 	}

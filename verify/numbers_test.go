@@ -56,7 +56,7 @@ func randomMatrix(r *rand.Rand, a pack.Alphabet, k int) *pack.Matrix {
 }
 
 func entryOf(m *pack.Matrix) *packed.Entry {
-	return &packed.Entry{Shape: [2]int{m.M, m.K}, Layout: pack.Spec{Alphabet: m.Alphabet.Name}}
+	return &packed.Entry{Shape: []int{m.M, m.K}, Layout: pack.Spec{Alphabet: m.Alphabet.Name}}
 }
 
 // BenchmarkNumbered reports codes per second of one core, without their digest.

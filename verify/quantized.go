@@ -34,7 +34,7 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 	if err != nil {
 		return err
 	}
-	u := units{def: d, dtype: t.dtype, k: e.Shape[1], group: e.Shape[1], perRow: 1, scales: scales}
+	u := units{def: d, dtype: t.dtype, k: e.MatrixShape().K, group: e.MatrixShape().K, perRow: 1, scales: scales}
 	switch {
 	case d.row != nil && e.Scale.Kind != packed.ScaleRow:
 		return broken("F9", "quantizer %s has a scale per row, not per %s", e.Quantizer, e.Scale.Kind)
@@ -46,8 +46,8 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 			return err
 		}
 	}
-	if want := u.perRow * e.Shape[0]; u.whole == nil && len(scales) != want || u.whole != nil && len(scales) != 1 {
-		return broken("F9", "%d scales for %d rows", len(scales), e.Shape[0])
+	if want := u.perRow * e.Rows(); u.whole == nil && len(scales) != want || u.whole != nil && len(scales) != 1 {
+		return broken("F9", "%d scales for %d rows", len(scales), e.Rows())
 	}
 	return o.sweep(e, func(row int, codes []int8, _ []byte) error {
 		x, err := w.read(row, len(codes)/u.k)
@@ -165,7 +165,7 @@ type source struct {
 }
 
 func (o *origin) floats(e *packed.Entry, t sourceTensor) (*source, error) {
-	w := &source{origin: o, t: t, m: e.Shape[0], k: e.Shape[1], size: sizeOf(t.dtype)}
+	w := &source{origin: o, t: t, m: e.MatrixShape().M, k: e.MatrixShape().K, size: sizeOf(t.dtype)}
 	if w.size == 0 || len(t.shape) != 2 || t.shape[0] != w.m || t.shape[1] != w.k {
 		return nil, broken("", "the source is %s %v; quantizer %s makes %v of floats", t.dtype, t.shape, e.Quantizer, e.Shape)
 	}
@@ -206,7 +206,7 @@ func (w *source) extent() (*extent, error) {
 // checkImported compares with the codes of a packed BitNet checkpoint: U8 [R][K], R = ⌈M/4⌉, row m in bits 2·(m/R) of byte
 // row m mod R, as code + 1.
 func (o *origin) checkImported(e *packed.Entry, t sourceTensor, scales []float32) error {
-	m, k := e.Shape[0], e.Shape[1]
+	m, k := e.MatrixShape().M, e.MatrixShape().K
 	r := (m + 3) / 4
 	if t.dtype != "U8" || t.size != int64(r)*int64(k) {
 		return broken("", "the source is %s %v; packed codes of [%d, %d] are U8 [%d, %d]", t.dtype, t.shape, m, k, r, k)

@@ -243,7 +243,7 @@ func TestZeroScale(t *testing.T) {
 	for _, c := range []struct {
 		tensor, scale int
 		value         float32
-	}{{0, 0, 0}, {1, 20, 0}, {2, 56, 0}, {1, 3, -1}, {2, 0, float32(math.Inf(1))}, {0, 0, float32(math.NaN())}} {
+	}{{0, 0, 0}, {1, 20, 0}, {2, 37, 0}, {1, 3, -1}, {2, 0, float32(math.Inf(1))}, {0, 0, float32(math.NaN())}} {
 		m := small(t)
 		m.Quantized[c.tensor].Scales[c.scale] = c.value
 		bad := failed(run(t, file(t, m), Options{Level: Codes}))
@@ -253,8 +253,8 @@ func TestZeroScale(t *testing.T) {
 	}
 	m := small(t)
 	q := &m.Quantized[2]
-	q.Scales[4*3+1] = 0 // row 4, columns 24 … 47
-	clear(q.Matrix.Codes[4*64+24 : 4*64+48])
+	q.Scales[4*2+1] = 0 // row 4, columns 32 … 63
+	clear(q.Matrix.Codes[4*64+32 : 4*64+64])
 	m = withGolden(t, &sample.Model{Quantized: m.Quantized, Recipe: packed.Recipe{Golden: "kernel"}})
 	if bad := failed(run(t, file(t, m), Options{})); len(bad) != 0 {
 		t.Errorf("a scale of zero over zeros: %v", bad)

@@ -31,8 +31,8 @@ func (s *session) newScreen(e *packed.Entry, scales []float32) (*screen, error) 
 	if e.Name != packed.ScreenName {
 		return nil, nil
 	}
-	if e.Layout.Alphabet != pack.Int8.Name || e.Scale.Kind != packed.ScaleRow {
-		return nil, broken("F21", "%s codes with a scale per %s; a screen has int8 codes and a scale per row", e.Layout.Alphabet, e.Scale.Kind)
+	if e.Layout.Alphabet != pack.Int8.Name || e.Scale != (packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleF32}) || e.Zero || e.Order || len(e.Shape) != 2 {
+		return nil, broken("F21", "%s codes with a scale per %s; a screen has int8 codes and an F32 scale per row, no zero points and no order", e.Layout.Alphabet, e.Scale.Kind)
 	}
 	m, d := s.file.Manifest(), s.described
 	if d == nil {
@@ -48,7 +48,7 @@ func (s *session) newScreen(e *packed.Entry, scales []float32) (*screen, error) 
 		return nil, broken("F21", "a screen of shape %v beside the output head %q, %s %v", e.Shape, d.Head, p.DType, p.Shape)
 	}
 	head, err := s.file.Section(d.Head)
-	return &screen{scales: scales, head: head, dtype: p.DType, k: e.Shape[1]}, err
+	return &screen{scales: scales, head: head, dtype: p.DType, k: e.MatrixShape().K}, err
 }
 
 // check looks at the codes of whole rows.

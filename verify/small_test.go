@@ -33,7 +33,7 @@ func small(t testing.TB) *sample.Model {
 		Quantized: []sample.Quantized{
 			quantized("a.weight", "vnni4i", 33, 70, pack.Ternary, packed.Scale{Kind: packed.ScaleTensor}, 1),
 			quantized("b.weight", "i2", 21, 52, pack.Ternary, packed.Scale{Kind: packed.ScaleRow}, 21),
-			quantized("c.weight", "blocked", 19, 64, pack.Int2, packed.Scale{Kind: packed.ScaleGroup, Group: 24}, 19*3),
+			quantized("c.weight", "blocked", 19, 64, pack.Int2, packed.Scale{Kind: packed.ScaleGroup, Group: 32}, 19*2),
 		},
 		Plain: []sample.Plain{
 			sample.F32("norm", []float32{1, 2, 3, 4, 5}, 5),

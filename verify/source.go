@@ -131,8 +131,7 @@ func (o *origin) quantized() []item {
 	items := make([]item, len(m.Packed))
 	for i := range m.Packed {
 		e := &m.Packed[i]
-		weights := int64(e.Shape[0]) * int64(e.Shape[1])
-		items[i] = item{group: "codes and scales", name: e.Name, size: weights, check: func() error { return o.checkQuantized(e) }}
+		items[i] = item{group: "codes and scales", name: e.Name, size: e.Weights(), check: func() error { return o.checkQuantized(e) }}
 	}
 	return items
 }

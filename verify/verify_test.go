@@ -70,7 +70,7 @@ func TestCoverage(t *testing.T) {
 	if d := cmp.Diff(want, r.Coverage); d != "" {
 		t.Error(d)
 	}
-	large := packed.Entry{Name: "large", Shape: [2]int{100000, 64}}
+	large := packed.Entry{Name: "large", Shape: []int{100000, 64}}
 	if n := rowsOf(&large, []golden.Product{{Rows: make([]int32, 64)}, {Rows: make([]int32, 64)}}); n != 64 {
 		t.Errorf("%d rows of a tensor without digests", n)
 	}

@@ -180,7 +180,7 @@ func (r *trial) packedFile() {
 	}
 	r.refuses("rule "+r.Rule+": ", "verify", r.path)
 	switch r.Rule {
-	case "F7", "F8", "F9", "F15", "F17": // of the data, or what a model needs
+	case "F7", "F8", "F9", "F15", "F17", "F24": // of the data, or what a model needs
 		for _, c := range append(commands, []string{"inspect", r.path}) {
 			r.run(c...)
 		}
@@ -222,9 +222,10 @@ func TestHostile(t *testing.T) {
 // TestFormatVersions: of a file in another version of the format every reader says which one, and what to do.
 func TestFormatVersions(t *testing.T) {
 	for name, words := range map[string]string{
-		"P07c": "format version 99, this program reads version 1: a newer lowpack reads it",
-		"P07e": "format version 0, this program reads version 1: convert the checkpoint again",
-		"P07f": "format version 2, this program reads version 1: a newer lowpack reads it",
+		"P07c": "format version 99, this program reads version 2: a newer lowpack reads it",
+		"P07e": "format version 0, this program reads version 2: convert the checkpoint again",
+		"P07f": "format version 3, this program reads version 2: a newer lowpack reads it",
+		"P07g": "written by lowpack 0.1, in format version 1, and this program reads version 2: convert the checkpoint again",
 	} {
 		path := shared.Testdata(t, "hostile/packed/"+name+".safetensors")
 		for _, args := range [][]string{

@@ -115,7 +115,7 @@ func inspectPacked(path string, f *packed.File) (*inspection, error) {
 	}
 	for i := range v.Manifest.Packed {
 		e := &v.Manifest.Packed[i]
-		v.add(e.Name, e.Shape[:], e.Layout.Alphabet+" "+e.Layout.Name, scaleText(e.Scale), int64(e.StoredBytes()))
+		v.add(e.Name, e.Shape, e.Layout.Alphabet+" "+e.Layout.Name, scaleText(e), e.AllBytes())
 	}
 	for _, p := range v.Manifest.Plain {
 		t, err := f.Tensor(p.Name)
@@ -163,11 +163,16 @@ func (v *inspection) add(name string, shape []int, kind, scale string, bytes int
 	v.Tensors = append(v.Tensors, t)
 }
 
-func scaleText(s packed.Scale) string {
-	if s.Group > 0 {
-		return "group:" + strconv.Itoa(s.Group)
+// scaleText says what shares a scale, in which type, and what else weights share.
+func scaleText(e *packed.Entry) string {
+	text := e.Scale.String() + " " + e.Scale.DType
+	if e.Zero {
+		text += " zero"
 	}
-	return s.Kind
+	if e.Order {
+		text += " order"
+	}
+	return text
 }
 
 func (v *inspection) print(w io.Writer, tensors bool) {

@@ -65,9 +65,9 @@ func (v *inspection) factsOfPacked(f *packed.File) {
 	var weights, bits int64
 	for i := range v.Manifest.Packed {
 		e := &v.Manifest.Packed[i]
-		scales, _ := e.ScaleCount() // packed.Open has checked it
-		weights += int64(e.Shape[0]) * int64(e.Shape[1])
-		bits += 8 * (int64(e.StoredBytes()) + 4*int64(scales))
+
+		weights += e.Weights()
+		bits += 8 * e.AllBytes()
 	}
 	if s.Quantized = len(v.Manifest.Packed); weights > 0 {
 		s.QuantizedBits = float64(bits) / float64(weights)
@@ -188,8 +188,8 @@ func (g *goldenFacts) count(m *packed.Manifest, r *golden.Record) {
 	g.Positions, g.Texts = len(r.Logits), len(r.Texts)
 	rows, of := map[string]int{}, map[string]int{}
 	for i := range m.Packed {
-		of[m.Packed[i].Name] = m.Packed[i].Shape[0]
-		g.AllRows += int64(m.Packed[i].Shape[0])
+		of[m.Packed[i].Name] = m.Packed[i].Rows()
+		g.AllRows += int64(m.Packed[i].Rows())
 	}
 	for i := range r.Products {
 		p := &r.Products[i]

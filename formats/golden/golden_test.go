@@ -19,9 +19,9 @@ import (
 
 func manifest() *packed.Manifest {
 	return &packed.Manifest{Packed: []packed.Entry{
-		{Name: "a.weight", Shape: [2]int{33, 70}, Scale: packed.Scale{Kind: packed.ScaleTensor}},
-		{Name: "b.weight", Shape: [2]int{300, 70}, Scale: packed.Scale{Kind: packed.ScaleRow}},
-		{Name: "c.weight", Shape: [2]int{3, 70}, Scale: packed.Scale{Kind: packed.ScaleGroup, Group: 32}},
+		{Name: "a.weight", Shape: []int{33, 70}, Scale: packed.Scale{Kind: packed.ScaleTensor}},
+		{Name: "b.weight", Shape: []int{300, 70}, Scale: packed.Scale{Kind: packed.ScaleRow}},
+		{Name: "c.weight", Shape: []int{3, 70}, Scale: packed.Scale{Kind: packed.ScaleGroup, Group: 32}},
 	}}
 }
 
@@ -160,7 +160,7 @@ func TestPlanSize(t *testing.T) {
 		{2_084_044_800, 128256, 4096, true, 6 + 6},
 		{7_000_000_000, 128256, 4096, false, 6},
 	} {
-		m := &packed.Manifest{Packed: []packed.Entry{{Name: "w", Shape: [2]int{c.codes >> 10, 1 << 10}, Scale: packed.Scale{Kind: packed.ScaleTensor}}}}
+		m := &packed.Manifest{Packed: []packed.Entry{{Name: "w", Shape: []int{c.codes >> 10, 1 << 10}, Scale: packed.Scale{Kind: packed.ScaleTensor}}}}
 		d := &model.Description{Config: model.Config{Vocab: c.vocab, Hidden: 2560, MaxPositions: c.positions, BOS: -1}, Head: "head"}
 		all := model.Linear{Weight: "w", In: 1 << 10, Out: c.codes >> 10}
 		d.Blocks = []model.Block{{Q: all}}

@@ -50,15 +50,11 @@ func Plan(mode Mode, m *packed.Manifest, d *model.Description, texts []Text) (*R
 	}
 	codes := int64(0)
 	for i := range m.Packed {
-		codes += int64(m.Packed[i].Shape[0]) * int64(m.Packed[i].Shape[1])
+		codes += m.Packed[i].Weights()
 	}
 	values := 0
 	for i := range m.Packed {
-		n, err := r.planProducts(&m.Packed[i], codes <= productBudget)
-		if err != nil {
-			return nil, err
-		}
-		if values += n; values > MaxSize/4 {
+		if values += r.planProducts(&m.Packed[i], codes <= productBudget); values > MaxSize/4 {
 			return nil, fmt.Errorf("%w: golden products of %d values in the first %d tensors: there are too many groups of scales; --golden none records none", pack.ErrLimit, values, i+1)
 		}
 	}
@@ -70,18 +66,11 @@ func Plan(mode Mode, m *packed.Manifest, d *model.Description, texts []Text) (*R
 }
 
 // planProducts plans those of a tensor and returns how many values they list.
-func (r *Record) planProducts(e *packed.Entry, whole bool) (values int, err error) {
-	scale, err := e.ScaleShape()
-	if err != nil {
-		return 0, err
-	}
-	groups := 1
-	if e.Scale.Kind == packed.ScaleGroup {
-		groups = scale[1]
-	}
+func (r *Record) planProducts(e *packed.Entry, whole bool) (values int) {
+	groups := e.Groups()
 	for _, n := range []int{1, batch} {
 		p := Product{Tensor: e.Name, Seed: seedOf(fmt.Sprintf("lowpack golden product %d\n%s", n, e.Name)), Vectors: n}
-		p.Rows = chooseRows(e.Shape[0], max(4, listed/groups), seedOf("lowpack golden rows\n"+e.Name))
+		p.Rows = chooseRows(e.MatrixShape().M, max(4, listed/groups), seedOf("lowpack golden rows\n"+e.Name))
 		p.Values = make([]int32, n*groups*len(p.Rows))
 		if whole {
 			p.Digest = noDigest
@@ -89,7 +78,7 @@ func (r *Record) planProducts(e *packed.Entry, whole bool) (values int, err erro
 		r.Products = append(r.Products, p)
 		values += len(p.Values)
 	}
-	return values, nil
+	return values
 }
 
 // chooseRows picks at most n of m rows: the first two, the last two and random ones between, ascending.

@@ -224,7 +224,7 @@ func dequantize(t *testing.T, v packed.View) *dequantized {
 			t.Fatal(err)
 		}
 		m := pack.NewMatrix(e.MatrixShape(), a)
-		bytes, err := packed.PackedBytes(v, e)
+		bytes, err := packed.PackedBytes(v, e, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

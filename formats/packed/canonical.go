@@ -16,6 +16,20 @@ const (
 	ScaleGroup  = "group"
 )
 
+// Kinds of activation scales (FORMAT F22).
+const (
+	ActivationToken = "token"
+	ActivationGroup = "group"
+)
+
+// Types of stored scales (FORMAT F9). ScaleE8M0 is a power of two: the byte b of an MXFP4 block.
+const (
+	ScaleF32  = "F32"
+	ScaleF16  = "F16"
+	ScaleBF16 = "BF16"
+	ScaleE8M0 = "E8M0"
+)
+
 // Canonical is the one JSON form of a manifest (FORMAT F11).
 func (m *Manifest) Canonical() ([]byte, error) { return canonical(m) }
 
@@ -35,6 +49,9 @@ func ParseManifest(text []byte) (*Manifest, error) {
 	var version struct{ Format int }
 	if err := json.Unmarshal(text, &version); err != nil {
 		return nil, fmt.Errorf("%w: manifest: %v (F11)", pack.ErrCorrupt, plainerr.JSON(err))
+	}
+	if version.Format == 1 {
+		return nil, fmt.Errorf("%w: the file was written by lowpack 0.1, in format version 1, and this program reads version %d: convert the checkpoint again (F11)", pack.ErrUnsupported, FormatVersion)
 	}
 	if version.Format != FormatVersion {
 		remedy := "a newer lowpack reads it"

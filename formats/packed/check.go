@@ -17,6 +17,9 @@ func (m *Manifest) check() error {
 	if err := m.checkOrder(); err != nil {
 		return err
 	}
+	if err := m.Activation.Check(); err != nil {
+		return err
+	}
 	for i := range m.Packed {
 		if err := m.Packed[i].check(); err != nil {
 			return err
@@ -56,15 +59,54 @@ func (m *Manifest) checkOrder() error {
 	return ascending("source", len(m.Sources), func(i int) string { return m.Sources[i].Name })
 }
 
+// Check refuses activation scales of a kind that is not defined (F22).
+func (a Activation) Check() error {
+	switch {
+	case a == Activation{Kind: ActivationToken}:
+		return nil
+	case a.Kind == ActivationGroup && (a.Size == 32 || a.Size == 64 || a.Size == 128):
+		return nil
+	}
+	return fmt.Errorf("%w: manifest: activation scales of kind %q, size %d; there are token, and group of 32, 64 or 128 columns (F22)", pack.ErrUnsupported, a.Kind, a.Size)
+}
+
+// checkForm holds shape and scales of an entry against the rules that sizes depend on (F9, F14).
+func (e *Entry) checkForm() error {
+	if n := len(e.Shape); n != 2 && n != 3 {
+		return fmt.Errorf("%w: %q: shape %v; a matrix is [M, K], those of experts are [E, M, K] (F14)", pack.ErrCorrupt, e.Name, e.Shape)
+	}
+	if err := e.MatrixShape().Check(); err != nil {
+		return fmt.Errorf("%q: %w (F14)", e.Name, err)
+	}
+	if n := e.Experts(); n < 1 || n > pack.MaxDim/e.MatrixShape().M {
+		return fmt.Errorf("%w: %q: shape %v: the rows of all experts must lie in 1..%d (F14)", pack.ErrLimit, e.Name, e.Shape, pack.MaxDim)
+	}
+	if scaleTypes[e.Scale.DType] == "" {
+		return fmt.Errorf("%w: %q: scales of type %q; there are F32, F16, BF16 and E8M0 (F9)", pack.ErrUnsupported, e.Name, e.Scale.DType)
+	}
+	if e.Scale.DType == ScaleE8M0 && (e.Layout.Alphabet != pack.E2M1.Name || e.Scale.Signed || e.Zero) {
+		return fmt.Errorf("%w: %q: scales of type E8M0 belong to e2m1 codes, without sign and zero points (F9)", pack.ErrCorrupt, e.Name)
+	}
+	_, err := e.ScaleShape()
+	return err
+}
+
 // check compares shape, layout, size and alphabet of an entry (F14).
 func (e *Entry) check() error {
-	for _, d := range []string{e.SHA256, e.ScaleSHA, e.CodesSHA} {
+	if err := e.checkForm(); err != nil {
+		return err
+	}
+	digests := []string{e.SHA256, e.CodesSHA}
+	for _, b := range e.Beside() {
+		digests = append(digests, *b.SHA256)
+	}
+	for _, d := range digests {
 		if err := checkDigest(e.Name, d); err != nil {
 			return err
 		}
 	}
-	if err := e.MatrixShape().Check(); err != nil {
-		return fmt.Errorf("%q: %w (F14)", e.Name, err)
+	if e.Zero == (e.ZeroSHA == "") || e.Order == (e.OrderSHA == "") {
+		return fmt.Errorf("%w: manifest: %q: a digest of zero points or of an order that the entry does not have (F11)", pack.ErrCorrupt, e.Name)
 	}
 	l, err := pack.Open(e.Layout)
 	if err != nil {
@@ -72,6 +114,9 @@ func (e *Entry) check() error {
 	}
 	if s := l.Spec(); s.Name != e.Layout.Name || s.Version != e.Layout.Version || s.Alphabet != e.Layout.Alphabet || !maps.Equal(s.Params, e.Layout.Params) {
 		return fmt.Errorf("%w: %q: layout %v is incomplete; it should be %v (F14)", pack.ErrCorrupt, e.Name, e.Layout, s)
+	}
+	if _, ok := l.(pack.Paneled); e.Experts() > 1 && !ok {
+		return fmt.Errorf("%w: %q: layout %s packs a matrix as a whole; %d experts need a layout in row panels, such as vnni4i (F14)", pack.ErrUnsupported, e.Name, e.Layout.Name, e.Experts())
 	}
 	size, err := l.PackedSize(e.MatrixShape())
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Codes unpacks a quantized tensor: the whole matrix, on the heap. It refuses codes outside the alphabet and unclean
-// padding (F15).
-func Codes(v View, e *Entry) (*pack.Matrix, error) {
-	src, err := PackedBytes(v, e)
+// Codes unpacks one matrix of a quantized tensor (expert 0 where there are no experts), on the heap. It refuses codes outside
+// the alphabet and unclean padding (F15).
+func Codes(v View, e *Entry, expert int) (*pack.Matrix, error) {
+	src, err := PackedBytes(v, e, expert)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package packed
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -22,9 +23,15 @@ func (c *Contents) plan() (*Manifest, *frame, error) {
 	m := c.Manifest
 	m.Format = FormatVersion
 	m.Packed, m.Plain, m.Sources = copied(m.Packed), copied(m.Plain), copied(m.Sources)
+	m.Activation.Kind = cmp.Or(m.Activation.Kind, ActivationToken)
 	for i := range m.Packed {
 		e := &m.Packed[i]
-		e.SHA256, e.ScaleSHA, e.CodesSHA = placeholder, placeholder, placeholder
+		e.Shape = copied(e.Shape)
+		e.Scale.DType = cmp.Or(e.Scale.DType, ScaleF32)
+		e.SHA256, e.CodesSHA = placeholder, placeholder
+		for _, b := range e.Beside() {
+			*b.SHA256 = placeholder
+		}
 	}
 	for i := range m.Plain {
 		m.Plain[i].SHA256 = placeholder

@@ -41,14 +41,30 @@ func Describe(v View) (*model.Description, error) {
 	if _, quantized := v.Manifest().Entry(HeadName); quantized {
 		d.Head = HeadName
 	}
-	return d, nil
+	return d, v.Manifest().checkEmbedding(d.Embed)
+}
+
+// checkEmbedding refuses a quantized embedding whose rows could not be decoded one by one (F10).
+func (m *Manifest) checkEmbedding(name string) error {
+	e, quantized := m.Entry(name)
+	if !quantized {
+		return nil
+	}
+	l, err := pack.Open(e.Layout)
+	if err != nil {
+		return err
+	}
+	if _, ok := l.(pack.Paneled); !ok || e.Order || len(e.Shape) != 2 {
+		return fmt.Errorf("%w: %q: a quantized embedding has one matrix, in a layout in row panels such as vnni4i, without an order of columns; this one has shape %v in layout %s (F10)", pack.ErrUnsupported, e.Name, e.Shape, e.Layout.Name)
+	}
+	return nil
 }
 
 // shapes of all tensors, quantized ones by their name in the checkpoint.
 func (m *Manifest) shapes() map[string][]int {
 	shapes := map[string][]int{}
 	for _, e := range m.Packed {
-		shapes[e.Name] = []int{e.Shape[0], e.Shape[1]}
+		shapes[e.Name] = e.Shape
 	}
 	for _, p := range m.Plain {
 		shapes[p.Name] = p.Shape

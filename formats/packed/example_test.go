@@ -18,7 +18,7 @@ func Example() {
 	fmt.Println("family", m.Family)
 	e := &m.Packed[0]
 	fmt.Println(e.Name, e.Shape, e.Layout.Name, e.Layout.Alphabet, e.Scale.Kind)
-	codes, err := packed.Codes(f, e)
+	codes, err := packed.Codes(f, e, 0)
 	if err != nil {
 		log.Fatal(err)
 	}

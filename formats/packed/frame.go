@@ -38,12 +38,13 @@ func newFrame(m *Manifest, golden int64) (*frame, error) {
 	var front, rest []safetensors.TensorInfo
 	for i := range m.Packed {
 		e := &m.Packed[i]
-		scale, err := e.ScaleShape()
-		if err != nil {
+		if err := e.checkForm(); err != nil {
 			return nil, err
 		}
 		front = append(front, info(e.Name+PackedSuffix, safetensors.U8, e.StoredBytes()))
-		rest = append(rest, info(e.Name+ScaleSuffix, safetensors.F32, scale...))
+		for _, b := range e.Beside() {
+			rest = append(rest, info(e.Name+b.Suffix, b.dtype, b.Shape...))
+		}
 	}
 	for _, p := range m.Plain {
 		rest = append(rest, info(p.Name, safetensors.DType(p.DType), p.Shape...))

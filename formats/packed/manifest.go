@@ -4,7 +4,7 @@ package packed
 import "github.com/lowpack/lowpack/pack"
 
 // FormatVersion is the version of the profile that this program writes.
-const FormatVersion = 1
+const FormatVersion = 2
 
 // Names of tensors and metadata keys (docs/FORMAT.md).
 const (
@@ -12,6 +12,8 @@ const (
 	ManifestDigestKey = "lowpack.manifest.sha256"
 	PackedSuffix      = ".packed"
 	ScaleSuffix       = ".scale"
+	ZeroSuffix        = ".zero"
+	OrderSuffix       = ".order"
 	FilePrefix        = "lowpack/"       // embedded files: lowpack/config.json, lowpack/tokenizer.json …
 	GoldenName        = "lowpack/golden" // Arrow IPC stream
 	Align             = 64               // bytes; start of the data and size of every packed tensor
@@ -20,34 +22,50 @@ const (
 // Manifest describes a packed file. Its canonical JSON form (fields in this order, no white space, no HTML escaping)
 // is the value of lowpack.manifest.
 type Manifest struct {
-	Format  int      `json:"format"`
-	Tool    string   `json:"tool"`    // "lowpack 0.1.0"
-	Family  string   `json:"family"`  // model family; "" = weights only
+	Format int    `json:"format"`
+	Tool   string `json:"tool"`   // "lowpack 0.1.0"
+	Family string `json:"family"` // model family; "" = weights only
+
+	Activation Activation `json:"activation"` // of all quantized linear layers
+
 	Packed  []Entry  `json:"packed"`  // quantized tensors, by name
-	Plain   []Plain  `json:"plain"`   // every other tensor of the file but scales and golden outputs, in file order
+	Plain   []Plain  `json:"plain"`   // every other tensor of the file but those that belong to entries and golden outputs, in file order
 	Golden  string   `json:"golden"`  // SHA-256 of lowpack/golden, hex; "" = none
 	Sources []Source `json:"sources"` // the files that convert read, by name
 	Recipe  Recipe   `json:"recipe"`
 }
 
-// Entry describes one quantized tensor.
+// Activation says how int8 activations get their scales (NUMERICS N14): one per token, or one per group of Size columns.
+type Activation struct {
+	Kind string `json:"kind"`           // ActivationToken or ActivationGroup
+	Size int    `json:"size,omitempty"` // 32, 64 or 128 columns of a group
+}
+
+// Entry describes one quantized tensor: a matrix, or the matrices of a number of experts, all of one shape. A weight is
+// (code − zero point) · scale.
 type Entry struct {
 	Name      string    `json:"name"`  // as in the checkpoint, for example "model.layers.0.mlp.up_proj.weight"
-	Shape     [2]int    `json:"shape"` // M, K, without padding
+	Shape     []int     `json:"shape"` // M, K, without padding; E, M, K of E experts
 	Layout    pack.Spec `json:"layout"`
-	Bytes     int       `json:"bytes"` // PackedSize; the tensor itself is zero-padded to a multiple of Align
+	Bytes     int       `json:"bytes"` // PackedSize of one matrix; each is zero-padded to a multiple of Align
 	Scale     Scale     `json:"scale"`
-	Quantizer string    `json:"quantizer"` // rule that made the codes: "absmean", "import-u8", "ternary-values", "int8-row" …
-	SHA256    string    `json:"sha256"`    // of the stored tensor, padding included
+	Zero      bool      `json:"zero,omitempty"`  // there are zero points, one per scale (Zeros)
+	Order     bool      `json:"order,omitempty"` // there is an order of the columns (Order)
+	Quantizer string    `json:"quantizer"`       // rule that made the codes: "absmean", "import-u8", "ternary-values", "int8-row" …
+	SHA256    string    `json:"sha256"`          // of the stored tensor, padding included
 	ScaleSHA  string    `json:"scale_sha256"`
+	ZeroSHA   string    `json:"zero_sha256,omitempty"`
+	OrderSHA  string    `json:"order_sha256,omitempty"`
 	CodesSHA  string    `json:"codes_sha256"` // layout-independent digest (FORMAT rule on codes)
 }
 
-// Scale says how many scales a tensor has: one ("tensor"), one per row ("row"), or one per row and group of columns
-// ("group", row-major [M][ceil(K/Group)]).
+// Scale says how many scales a matrix has: one ("tensor"), one per row ("row"), or one per row and group of columns
+// ("group", row-major [M][ceil(K/Group)]); and how they are stored.
 type Scale struct {
-	Kind  string `json:"kind"`
-	Group int    `json:"group,omitempty"`
+	Kind   string `json:"kind"`
+	Group  int    `json:"group,omitempty"`
+	DType  string `json:"dtype"`            // F32, F16, BF16 or E8M0; "" in a plan means F32
+	Signed bool   `json:"signed,omitempty"` // scales may be negative
 }
 
 // Plain is a tensor stored as it was, or an embedded file.
@@ -70,7 +88,8 @@ type Recipe struct {
 	Quant      string         `json:"quant"`
 	Layout     string         `json:"layout"`
 	Params     map[string]int `json:"params,omitempty"`
-	Scale      string         `json:"scale,omitempty"` // tensor, row or group:N, where the user chose one
+	Scale      string         `json:"scale,omitempty"`      // tensor, row or group:N, where the user chose one
+	Activation string         `json:"activation,omitempty"` // token or group:N, where the user chose one
 	Head       string         `json:"head,omitempty"`
 	Golden     string         `json:"golden"`
 	AllowLossy bool           `json:"allow_lossy,omitempty"`

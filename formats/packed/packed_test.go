@@ -47,7 +47,7 @@ func sample(t testing.TB) (Contents, map[string][]byte, map[string]*pack.Matrix)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := pack.Shape{M: 5 + i, K: 10 + 3*i}
+		s := pack.Shape{M: 5 + i, K: 10 + 30*i}
 		m := pack.NewMatrix(s, pack.Ternary)
 		for j := range m.Codes {
 			m.Codes[j] = int8(j*j%3 - 1)
@@ -60,9 +60,9 @@ func sample(t testing.TB) (Contents, map[string][]byte, map[string]*pack.Matrix)
 		if err := l.Pack(b, m); err != nil {
 			t.Fatal(err)
 		}
-		scale := []Scale{{Kind: ScaleTensor}, {Kind: ScaleGroup, Group: 4}}[i]
+		scale := []Scale{{Kind: ScaleTensor}, {Kind: ScaleGroup, Group: 32}}[i]
 		c.Manifest.Packed = append(c.Manifest.Packed, Entry{
-			Name: name, Shape: [2]int{s.M, s.K}, Layout: l.Spec(), Bytes: size, Scale: scale, Quantizer: "test",
+			Name: name, Shape: []int{s.M, s.K}, Layout: l.Spec(), Bytes: size, Scale: scale, Quantizer: "test",
 		})
 		shape, err := c.Manifest.Packed[i].ScaleShape()
 		if err != nil {
@@ -137,7 +137,7 @@ func checkView(t testing.TB, v View, data map[string][]byte, codes map[string]*p
 		if !ok {
 			t.Fatalf("no entry %q", name)
 		}
-		got, err := Codes(v, e)
+		got, err := Codes(v, e, 0)
 		if err != nil || !slices.Equal(got.Codes, want.Codes) {
 			t.Errorf("%q: codes differ; %v", name, err)
 		}
@@ -226,11 +226,11 @@ func TestFrame(t *testing.T) {
 	json := string(file[8 : 8+n])
 	at := 0
 	for _, want := range []string{
-		`{"__metadata__":{"format":"lowpack","lowpack.manifest":"{\"format\":1,\"tool\":\"lowpack test\"`, `"lowpack.manifest.sha256":"`,
+		`{"__metadata__":{"format":"lowpack","lowpack.manifest":"{\"format\":2,\"tool\":\"lowpack test\"`, `"lowpack.manifest.sha256":"`,
 		`"a.weight.packed":{"dtype":"U8","shape":[`, `],"data_offsets":[0,`,
 		`"z\"é\\\n.packed":{"dtype":"U8","shape":[`,
 		`"wide":{"dtype":"I64","shape":[2,1]`,
-		`"a.weight.scale":{"dtype":"F32","shape":[1]`, `"empty":{"dtype":"F32","shape":[0,4]`, `"scalar":{"dtype":"F32","shape":[]`, `"z\"é\\\n.scale":{"dtype":"F32","shape":[6,4]`,
+		`"a.weight.scale":{"dtype":"F32","shape":[1]`, `"empty":{"dtype":"F32","shape":[0,4]`, `"scalar":{"dtype":"F32","shape":[]`, `"z\"é\\\n.scale":{"dtype":"F32","shape":[6,2]`,
 		`"embed":{"dtype":"F16","shape":[5,3]`, `"norm":{"dtype":"BF16","shape":[2]`, `"lowpack/config.json":{"dtype":"U8","shape":[12]`,
 		`"lowpack/golden":{"dtype":"U8","shape":[128]`,
 	} {

@@ -29,7 +29,7 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for rule, change := range map[string]func(*Manifest){
-		"F11: version":            func(m *Manifest) { m.Format = 2 },
+		"F11: version":            func(m *Manifest) { m.Format = 3 },
 		"F11: order of entries":   func(m *Manifest) { m.Packed[0], m.Packed[1] = m.Packed[1], m.Packed[0] },
 		"F11: digest":             func(m *Manifest) { m.Packed[0].SHA256 = strings.Repeat("A", 64) },
 		"F11: codes digest":       func(m *Manifest) { m.Packed[0].CodesSHA = "" },
@@ -39,8 +39,8 @@ func TestRefusals(t *testing.T) {
 		"F11: repeated source":    func(m *Manifest) { m.Sources = append(m.Sources, m.Sources[0]) },
 		"F14: shape":              func(m *Manifest) { m.Packed[0].Shape[0] += 32 },
 		"F14: bytes":              func(m *Manifest) { m.Packed[0].Bytes++ },
-		"F14: negative shape":     func(m *Manifest) { m.Packed[0].Shape = [2]int{-5, -10} },
-		"F14: huge shape":         func(m *Manifest) { m.Packed[0].Shape = [2]int{1 << 40, 1 << 40} },
+		"F14: negative shape":     func(m *Manifest) { m.Packed[0].Shape = []int{-5, -10} },
+		"F14: huge shape":         func(m *Manifest) { m.Packed[0].Shape = []int{1 << 40, 1 << 40} },
 		"F14: unknown layout":     func(m *Manifest) { m.Packed[0].Layout.Name = "none" },
 		"F14: unknown version":    func(m *Manifest) { m.Packed[0].Layout.Version = 99 },
 		"F14: no version":         func(m *Manifest) { m.Packed[0].Layout.Version = 0 },

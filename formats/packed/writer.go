@@ -180,7 +180,10 @@ func (w *Writer) fillDigests() error {
 	m := w.manifest
 	for i := range m.Packed {
 		e := &m.Packed[i]
-		e.SHA256, e.ScaleSHA = w.digests[e.Name+PackedSuffix], w.digests[e.Name+ScaleSuffix]
+		e.SHA256 = w.digests[e.Name+PackedSuffix]
+		for _, b := range e.Beside() {
+			*b.SHA256 = w.digests[e.Name+b.Suffix]
+		}
 		if e.CodesSHA == placeholder {
 			return fmt.Errorf("tensor %q has no digest of its codes", e.Name)
 		}

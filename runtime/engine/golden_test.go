@@ -200,7 +200,7 @@ func checkCodes(t *testing.T, v *view, g *golden) {
 		if !ok {
 			t.Fatalf("no %s", name)
 		}
-		m, err := packed.Codes(v, e)
+		m, err := packed.Codes(v, e, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -355,7 +355,7 @@ func TestBitLlama(t *testing.T) {
 		v := fromCheckpoint(t, shared.Path(t, "data/models/bitllama2-3m/"+form), "vnni4i", form == "fake-f32")
 		for i := range v.manifest.Packed {
 			x := &v.manifest.Packed[i]
-			m, err := packed.Codes(v, x)
+			m, err := packed.Codes(v, x, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -209,7 +209,7 @@ func (l *loader) codes(entry *packed.Entry, want pack.Shape) (matrix, error) {
 	if err != nil {
 		return matrix{}, err
 	}
-	data, err := packed.PackedBytes(l.view, entry)
+	data, err := packed.PackedBytes(l.view, entry, 0)
 	if err != nil {
 		return matrix{}, err
 	}
@@ -226,7 +226,7 @@ func (l *loader) codes(entry *packed.Entry, want pack.Shape) (matrix, error) {
 
 // dequantized returns codes multiplied by their scales, as floats on the heap.
 func (l *loader) dequantized(entry *packed.Entry, scales []float32) (matrix, error) {
-	codes, err := packed.Codes(l.view, entry)
+	codes, err := packed.Codes(l.view, entry, 0)
 	if err != nil {
 		return matrix{}, err
 	}

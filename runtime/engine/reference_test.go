@@ -252,7 +252,7 @@ func (m *maker) matrix(name string, rows, cols int) string {
 	for i := range c.Codes {
 		c.Codes[i] = alphabet.Values[m.IntN(len(alphabet.Values))]
 	}
-	group := pick(m, 0, 0, 8, 16, 32)
+	group := pick(m, 0, 0, 32, 64)
 	n := pick(m, 1, rows)
 	if group > 0 {
 		n = rows * ((cols + group - 1) / group)
@@ -279,7 +279,7 @@ func TestFloatActivations(t *testing.T) {
 		}
 		for i := range v.manifest.Packed {
 			e := &v.manifest.Packed[i]
-			m, err := packed.Codes(v, e)
+			m, err := packed.Codes(v, e, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -60,10 +60,10 @@ func (v *view) quantized(t testing.TB, name, layout string, m *pack.Matrix, scal
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := packed.Entry{Name: name, Shape: [2]int{m.M, m.K}, Layout: l.Spec(), Bytes: size, Scale: packed.Scale{Kind: packed.ScaleTensor}}
+	e := packed.Entry{Name: name, Shape: []int{m.M, m.K}, Layout: l.Spec(), Bytes: size, Scale: packed.Scale{Kind: packed.ScaleTensor, DType: packed.ScaleF32}}
 	switch {
 	case group > 0:
-		e.Scale = packed.Scale{Kind: packed.ScaleGroup, Group: group}
+		e.Scale = packed.Scale{Kind: packed.ScaleGroup, Group: group, DType: packed.ScaleF32}
 	case len(scales) > 1:
 		e.Scale.Kind = packed.ScaleRow
 	}

@@ -40,7 +40,7 @@ func openMatrix(v packed.View, name string) (*matrix, error) {
 	if err = checkExact(m.Shape, m.alphabet); err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", name, err)
 	}
-	if m.bytes, err = packed.PackedBytes(v, e); err != nil {
+	if m.bytes, err = packed.PackedBytes(v, e, 0); err != nil {
 		return nil, err
 	}
 	if err = m.openScales(v, e); err != nil {

@@ -84,7 +84,7 @@ func TestProducts(t *testing.T) {
 			continue
 		}
 		a := info.Alphabets[0]
-		for _, scale := range []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow}, {Kind: packed.ScaleGroup, Group: 24}} {
+		for _, scale := range []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow}, {Kind: packed.ScaleGroup, Group: 32}} {
 			name := fmt.Sprintf("%s, scale %v", info.Name, scale)
 			m := &sample.Model{Quantized: []sample.Quantized{{
 				Name: "w", Matrix: randomMatrix(r, shape, a), Layout: pack.Spec{Name: info.Name}, Scale: scale, Scales: scalesFor(shape, scale),

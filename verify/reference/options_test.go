@@ -358,7 +358,7 @@ func TestBatchesAgree(t *testing.T) {
 
 // quantizeBlocks turns the linear layers of the blocks into ternary ones with scales of every kind.
 func quantizeBlocks(d *model.Description, file *sample.Model) {
-	kinds := []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow}, {Kind: packed.ScaleGroup, Group: 7}, {Kind: packed.ScaleGroup, Group: 64}}
+	kinds := []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow}, {Kind: packed.ScaleGroup, Group: 32}, {Kind: packed.ScaleGroup, Group: 64}}
 	r := rand.New(rand.NewPCG(8, 8))
 	eachBlock(d, func(b *model.Block) {
 		for i, l := range b.Linears() {
@@ -376,17 +376,17 @@ func quantizeBlocks(d *model.Description, file *sample.Model) {
 // TestQuantizedLinear compares N15 with its formula, term by term, for every kind of scale, with a bias and on a range of rows.
 func TestQuantizedLinear(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
-	shape := pack.Shape{M: 37, K: 50}
-	x := [][]float32{make([]float32, 50), make([]float32, 50)}
+	shape := pack.Shape{M: 37, K: 100}
+	x := [][]float32{make([]float32, 100), make([]float32, 100)}
 	bias := make([]float32, 37)
-	for i := range 50 {
+	for i := range 100 {
 		x[0][i], x[1][i] = float32(r.NormFloat64()), float32(r.NormFloat64())*1000
 		bias[min(i, 36)] = float32(i)
 	}
-	for _, scale := range []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow}, {Kind: packed.ScaleGroup, Group: 16}, {Kind: packed.ScaleGroup, Group: 50}} {
+	for _, scale := range []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow}, {Kind: packed.ScaleGroup, Group: 32}, {Kind: packed.ScaleGroup, Group: 128}} {
 		q := sample.Quantized{Name: "w", Matrix: randomMatrix(r, shape, pack.Int2), Layout: pack.Spec{Name: "vnni4i", Alphabet: "int2"}, Scale: scale, Scales: scalesFor(shape, scale)}
 		f := (&sample.Model{Quantized: []sample.Quantized{q}, Plain: []sample.Plain{sample.F32("b", bias[5:30], 25)}}).Open(t)
-		l, err := openLinear(f, model.Linear{Weight: "w", Bias: "b", In: 50, Out: 25, Rows: model.Rows{From: 5, To: 30}})
+		l, err := openLinear(f, model.Linear{Weight: "w", Bias: "b", In: 100, Out: 25, Rows: model.Rows{From: 5, To: 30}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -397,7 +397,7 @@ func TestQuantizedLinear(t *testing.T) {
 		for j := range x {
 			codes, step, _ := quantize(x[j])
 			for row := 5; row < 30; row++ {
-				line := q.Matrix.Codes[row*50 : (row+1)*50]
+				line := q.Matrix.Codes[row*100 : (row+1)*100]
 				var want float32
 				switch scale.Kind {
 				case packed.ScaleTensor:
@@ -405,9 +405,9 @@ func TestQuantizedLinear(t *testing.T) {
 				case packed.ScaleRow:
 					want = float32(naive(line, codes)) * q.Scales[row]
 				default:
-					groups := (50 + scale.Group - 1) / scale.Group
+					groups := (100 + scale.Group - 1) / scale.Group
 					for g := range groups {
-						a, b := g*scale.Group, min(50, (g+1)*scale.Group)
+						a, b := g*scale.Group, min(100, (g+1)*scale.Group)
 						want = fmaExact(float32(naive(line[a:b], codes[a:b])), q.Scales[row*groups+g], want)
 					}
 				}

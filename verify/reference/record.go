@@ -64,7 +64,7 @@ func (r *recorder) tensors(do func(e *packed.Entry, products []golden.Product) e
 
 func (r *recorder) productWork() (weights int64) {
 	r.tensors(func(e *packed.Entry, _ []golden.Product) error {
-		weights += int64(e.Shape[0]) * int64(e.Shape[1])
+		weights += e.Weights()
 		return nil
 	})
 	return weights

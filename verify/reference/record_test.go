@@ -63,7 +63,7 @@ func TestRecord(t *testing.T) {
 func checkRecorded(t *testing.T, v packed.View, p *golden.Product) {
 	t.Helper()
 	e, _ := v.Manifest().Entry(p.Tensor)
-	codes, err := packed.Codes(v, e)
+	codes, err := packed.Codes(v, e, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

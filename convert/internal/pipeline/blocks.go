@@ -1,6 +1,9 @@
 package pipeline
 
-import "github.com/lowpack/lowpack/pack"
+import (
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
 
 // blockCodes is the number of codes after which a block of rows ends: small enough that floats, codes and packed bytes of
 // a block stay in the second-level cache, large enough that handing it out costs nothing.
@@ -9,30 +12,41 @@ const blockCodes = 1 << 17
 // Blocks cuts the rows of a matrix into runs that are read, quantized and packed at once. It depends on the matrix and
 // the layout alone.
 type Blocks struct {
-	shape pack.Shape
-	Rows  int // of a block; the last one may have fewer
+	shape   pack.Shape // of one matrix
+	experts int        // matrices, whose rows are numbered one after another
+	Rows    int        // of a block; the last one of a matrix may have fewer
 }
 
 // NewBlocks makes blocks of a whole number of panels.
-func NewBlocks(s pack.Shape, panel int) Blocks {
+func NewBlocks(s pack.Shape, experts, panel int) Blocks {
 	rows := max(1, blockCodes/s.K)
-	return Blocks{s, (rows + panel - 1) / panel * panel}
+	return Blocks{s, experts, (rows + panel - 1) / panel * panel}
 }
 
+// each is the number of blocks of a matrix.
+func (b Blocks) each() int { return (b.shape.M + b.Rows - 1) / b.Rows }
+
 // Count of the blocks.
-func (b Blocks) Count() int { return (b.shape.M + b.Rows - 1) / b.Rows }
+func (b Blocks) Count() int { return b.experts * b.each() }
 
 // most rows that a block has.
 func (b Blocks) most() int { return min(b.Rows, b.shape.M) }
 
 // At returns the rows [from, to) of block i.
-func (b Blocks) At(i int) (from, to int) { return i * b.Rows, min((i+1)*b.Rows, b.shape.M) }
+func (b Blocks) At(i int) (from, to int) {
+	first, i := i/b.each()*b.shape.M, i%b.each()
+	return first + i*b.Rows, first + min((i+1)*b.Rows, b.shape.M)
+}
 
 // Panels says where the bytes of some rows are, in a layout that writes row panels one after another.
-type Panels struct{ rows, size, all int }
+type Panels struct {
+	rows, size    int // of a panel
+	matrix, bytes int // rows and bytes of a matrix
+	stride, last  int // bytes from a matrix to the next; its number
+}
 
-// PanelsOf returns nil for other layouts.
-func PanelsOf(l pack.Layout, s pack.Shape) (*Panels, error) {
+// PanelsOf a number of matrices of one shape; nil for other layouts.
+func PanelsOf(l pack.Layout, s pack.Shape, experts int) (*Panels, error) {
 	p, ok := l.(pack.Paneled)
 	if !ok {
 		return nil, nil
@@ -42,7 +56,7 @@ func PanelsOf(l pack.Layout, s pack.Shape) (*Panels, error) {
 		return nil, err
 	}
 	all, err := p.PackedSize(s)
-	return &Panels{p.PanelRows(), size, all}, err
+	return &Panels{p.PanelRows(), size, s.M, all, (all + packed.Align - 1) / packed.Align * packed.Align, experts - 1}, err
 }
 
 // RowsOf a panel; one where there are none.
@@ -53,9 +67,19 @@ func (p *Panels) RowsOf() int {
 	return p.rows
 }
 
-// Span of the bytes of rows [from, to), which are whole panels. The last panel of a matrix may be shorter.
+// Span of the bytes of rows [from, to), which are whole panels of one matrix. The last panel may be shorter.
 func (p *Panels) Span(from, to int) (begin, end int) {
-	return from / p.rows * p.size, min((to+p.rows-1)/p.rows*p.size, p.all)
+	matrix := from / p.matrix
+	first, base := matrix*p.matrix, matrix*p.stride
+	return base + (from-first)/p.rows*p.size, base + min((to-first+p.rows-1)/p.rows*p.size, p.bytes)
+}
+
+// stored is the end of what is stored of rows whose bytes end at end: with the padding to the next matrix.
+func (p *Panels) stored(end int) int {
+	if matrix := (end - 1) / p.stride; matrix < p.last && end == matrix*p.stride+p.bytes {
+		return (matrix + 1) * p.stride
+	}
+	return end
 }
 
 // overlap is the number of blocks that rows [from, to) lie in.

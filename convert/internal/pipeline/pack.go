@@ -58,11 +58,11 @@ func newPacking(to Writer, x Target, panel int, whole bool) (*packing, error) {
 		return nil, err
 	}
 	t := &packing{to: to, target: x, layout: l, shape: x.Shape, alpha: a, numbers: packed.NewNumbers(a, x.Shape.K)}
-	if t.panel, err = PanelsOf(l, x.Shape); err != nil {
+	if t.panel, err = PanelsOf(l, x.Shape, x.experts()); err != nil {
 		return nil, err
 	}
 	t.whole = whole || t.panel == nil
-	t.blocks = NewBlocks(x.Shape, leastCommon(panel, t.panel.RowsOf()))
+	t.blocks = NewBlocks(x.Shape, x.experts(), leastCommon(panel, t.panel.RowsOf()))
 	return t, nil
 }
 
@@ -82,10 +82,11 @@ func (t *packing) demand(d *demand, in int) {
 	size := slotSize{in: in, codes: rows * t.shape.K}
 	if t.whole {
 		size.codes = rows * t.numbers.Row()
-		d.matrix = max(d.matrix, t.shape.M*t.shape.K+t.wholeBytes())
+		d.matrix = max(d.matrix, t.target.weights()+t.wholeBytes())
 	}
 	if t.panel != nil {
 		_, size.bytes = t.panel.Span(0, rows)
+		size.bytes += packed.Align
 	}
 	d.slot.cover(size)
 }
@@ -100,10 +101,10 @@ func (t *packing) wholeBytes() int {
 
 // begin opens the tensor in the file. matrix is the memory of a tensor that is whole.
 func (t *packing) begin(c *schedule, matrix []byte) (err error) {
-	t.schedule, t.codes = c, packed.NewCodesHash(t.alpha.Name, t.shape)
+	t.schedule, t.codes = c, packed.NewCodesHash(t.alpha.Name, pack.Shape{M: t.target.experts() * t.shape.M, K: t.shape.K})
 	t.ready = make([]*slot, t.blocks.Count())
 	if t.whole {
-		n := t.shape.M * t.shape.K
+		n := t.target.weights()
 		t.matrix, t.bytes = packed.BytesAsCodes(matrix[:n]), matrix[n:][:t.wholeBytes()]
 	}
 	t.out, err = t.to.Stream(t.target.Name + packed.PackedSuffix)
@@ -130,6 +131,7 @@ func (t *packing) block(s *slot, i int) error {
 		if err := t.layout.Pack(s.bytes[:end-begin], part); err != nil {
 			return t.fail(err)
 		}
+		clear(s.bytes[end-begin : t.panel.stored(end)-begin])
 	}
 	t.numbers.Write(packed.CodeBytes(s.codes), codes)
 	return t.write(s, i)
@@ -172,13 +174,14 @@ func (t *packing) writeBlock(s *slot, i int) error {
 		return nil
 	}
 	begin, end := t.panel.Span(from, to)
+	end = t.panel.stored(end)
 	sha256pair.Write(t.out.Hash(), s.bytes[:end-begin], t.codes, numbers)
 	return t.out.Put(s.bytes[:end-begin], int64(begin))
 }
 
 // wrote tells about rows [from, to), such that all of them add up to the total.
 func (t *packing) wrote(from, to int) {
-	upTo := func(row int) int64 { return t.total * int64(row) / int64(t.shape.M) }
+	upTo := func(row int) int64 { return t.total * int64(row) / int64(t.target.experts()*t.shape.M) }
 	t.progress(t.target.Name, upTo(to)-upTo(from))
 }
 

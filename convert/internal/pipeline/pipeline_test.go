@@ -110,7 +110,7 @@ func (f *stored) job(t *testing.T, path, layout string, l Limits) (*Job, *packed
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := packed.Entry{Name: "w", Shape: [2]int{matrixM, matrixK}, Layout: open.Spec(), Bytes: size, Scale: packed.Scale{Kind: packed.ScaleTensor}, Quantizer: "import"}
+	e := packed.Entry{Name: "w", Shape: []int{matrixM, matrixK}, Layout: open.Spec(), Bytes: size, Scale: packed.Scale{Kind: packed.ScaleTensor}, Quantizer: "import"}
 	m := packed.Manifest{Tool: "lowpack test", Packed: []packed.Entry{e}}
 	var files []File
 	for _, name := range []string{"a", "b", "c"} {
@@ -132,7 +132,7 @@ func (f *stored) job(t *testing.T, path, layout string, l Limits) (*Job, *packed
 	}
 	codes := new(atomic.Int64)
 	tensor := &Tensor{
-		Target: Target{"w", e.Layout, shape, size}, Source: f.source,
+		Target: Target{Name: "w", Layout: e.Layout, Shape: shape, Bytes: size}, Source: f.source,
 		Open: func(beside [][]byte) (Decoder, error) { return nibbles{f.source.Panel, beside, codes}, nil },
 		Done: func(x Result) error {
 			w.Manifest().Packed[0].CodesSHA = x.CodesSHA
@@ -180,7 +180,7 @@ func (f *stored) compare(t *testing.T, name, path string, codes []int8) {
 	}
 	defer out.Close()
 	e := &out.Manifest().Packed[0]
-	m, err := packed.Codes(out, e)
+	m, err := packed.Codes(out, e, 0)
 	if err != nil || !slices.Equal(m.Codes, codes) {
 		t.Errorf("%s: other codes (%v)", name, err)
 	} else if packed.CodesDigest(m) != e.CodesSHA {

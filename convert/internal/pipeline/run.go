@@ -60,7 +60,13 @@ type Target struct {
 	Layout pack.Spec
 	Shape  pack.Shape
 	Bytes  int // packed
+
+	Experts int // matrices of that shape and size, one after another; 0 = it is one
 }
+
+func (t *Target) experts() int { return max(t.Experts, 1) }
+
+func (t *Target) weights() int { return t.experts() * t.Shape.M * t.Shape.K }
 
 // Copy is a tensor that is stored as it is, under its name.
 type Copy struct {

@@ -21,7 +21,7 @@ const maxBuffers = 16 << 20
 
 // NewSweep is for the rows that t holds one after another, on at most workers goroutines.
 func NewSweep(read ReadFunc, t checkpoint.Tensor, shape pack.Shape, workers int) *Sweep {
-	s := &Sweep{source: Rows(t, shape.M), blocks: NewBlocks(shape, 1)}
+	s := &Sweep{source: Rows(t, shape.M), blocks: NewBlocks(shape, 1, 1)}
 	s.rows = &fileRows{read, &s.source}
 	size := s.source.Panel.size(s.blocks.most())
 	s.buffers = make([][]byte, min(workers, s.blocks.Count(), max(1, maxBuffers/size)))

@@ -68,6 +68,24 @@ func scaled(s float64) func(f *forged) {
 	}
 }
 
+// zeroed gives the query a zero point.
+func zeroed(zero byte) func(f *forged) {
+	return func(f *forged) {
+		entry(query, func(e *packedEntry) { e.Zero = true })(f)
+		f.tensors[query+".zero"] = []byte{zero}
+	}
+}
+
+// ordered gives the columns of the query an order.
+func ordered(at func(j int) int) func(f *forged) {
+	return func(f *forged) {
+		entry(query, func(e *packedEntry) { e.Order = true })(f)
+		for j := range 32 {
+			f.tensors[query+".order"] = binary.LittleEndian.AppendUint32(f.tensors[query+".order"], uint32(at(j)))
+		}
+	}
+}
+
 // templated is a model whose chat template is the given one.
 func templated(template string) func(f *forged) {
 	return func(f *forged) {
@@ -130,12 +148,16 @@ var packedCases = []packedCase{
 	{"P07b", Unsupported, "F14", "a later version of a layout", unsealed(entry(query, func(e *packedEntry) { e.Layout.Version = 99 }))},
 	{"P07c", Unsupported, "F11", "a later version of the format", unsealed(func(f *forged) { f.Format = 99 })},
 	{"P07e", Unsupported, "F11", "an earlier version of the format", unsealed(func(f *forged) { f.Format = 0 })},
-	{"P07f", Unsupported, "F11", "the next version of the format, with a field that this one lacks", reManifest(once(`"format":1`, `"format":2,"extra":true`))},
+	{"P07f", Unsupported, "F11", "the next version of the format, with a field that this one lacks", reManifest(once(`"format":2`, `"format":3,"extra":true`))},
+	{"P07g", Unsupported, "F11", "a file of version 1", reManifest(func(text string) string {
+		text = strings.ReplaceAll(once(`"activation":{"kind":"token"},`, "")(text), `,"dtype":"F32"},"quantizer"`, `},"quantizer"`)
+		return once(`"format":2`, `"format":1`)(text)
+	})},
 	{"P07d", Unsupported, "F14", "an alphabet that nobody knows", unsealed(entry(query, func(e *packedEntry) { e.Layout.Alphabet = "quinary" }))},
 	{"P08a", Structure, "F14", "fewer bytes than layout and shape need", unsealed(entry(query, func(e *packedEntry) { e.Bytes = 192 }))},
-	{"P08b", Structure, "F14", "another shape than the bytes have", unsealed(entry(query, func(e *packedEntry) { e.Shape = [2]int{32, 64} }))},
-	{"P08c", Limit, "F14", "a shape of 2³¹ × 2³¹", unsealed(entry(query, func(e *packedEntry) { e.Shape = [2]int{1 << 31, 1 << 31} }))},
-	{"P08d", Limit, "F14", "a shape of −32 × −32", unsealed(entry(query, func(e *packedEntry) { e.Shape = [2]int{-32, -32} }))},
+	{"P08b", Structure, "F14", "another shape than the bytes have", unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{32, 64} }))},
+	{"P08c", Limit, "F14", "a shape of 2³¹ × 2³¹", unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{1 << 31, 1 << 31} }))},
+	{"P08d", Limit, "F14", "a shape of −32 × −32", unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{-32, -32} }))},
 	{"P08e", Unsupported, "F14", "block factors that the layout has not", unsealed(entry(query, func(e *packedEntry) { e.Layout.Params = map[string]int{"bm": 0} }))},
 	{"P09a", Structure, "F15", "the byte 243 for five ternary digits", forge(packedByte(query, 0, 243))},
 	{"P09b", Structure, "F15", "the byte 81 for four ternary digits", forge(packedByte(query, 200, 81))},
@@ -143,7 +165,27 @@ var packedCases = []packedCase{
 	{"P10b", Structure, "F9", "a negative scale", forge(scaled(-1))},
 	{"P10c", Structure, "F9", "a scale of zero for weights that are not", forge(scaled(0))},
 	{"P10d", Structure, "F9", "an infinite scale", forge(scaled(math.Inf(1)))},
-	{"P10e", Structure, "F9", "scales for groups of −1 columns", unsealed(entry(query, func(e *packedEntry) { e.Scale = scale{"group", -1} }))},
+	{"P10e", Structure, "F9", "scales for groups of −1 columns", unsealed(entry(query, func(e *packedEntry) { e.Scale = scale{Kind: "group", Group: -1, DType: "F32"} }))},
+	{"P10f", Unsupported, "F9", "scales for groups of 16 columns", unsealed(entry(query, func(e *packedEntry) { e.Scale = scale{Kind: "group", Group: 16, DType: "F32"} }))},
+	{"P10g", Unsupported, "F9", "scales of a type that nobody knows", unsealed(entry(query, func(e *packedEntry) { e.Scale.DType = "F64" }))},
+	{"P10h", Structure, "F9", "powers of two as scales of ternary codes", unsealed(entry(query, func(e *packedEntry) { e.Scale.DType = "E8M0" }))},
+	{"P10i", Structure, "F9", "a negative infinite scale among signed ones", forge(func(f *forged) {
+		entry(query, func(e *packedEntry) { e.Scale.Signed = true })(f)
+		scaled(math.Inf(-1))(f)
+	})},
+	{"P10j", Structure, "F9", "a scale of zero for codes that are not their zero point", forge(func(f *forged) { zeroed(1)(f); scaled(0)(f) })},
+	{"P10k", Structure, "F11", "zero points without a digest", unsealed(func(f *forged) {
+		entry(query, func(e *packedEntry) { e.Zero = true })(f)
+		f.tensors[query+".zero"] = []byte{1}
+	})},
+	{"P10l", Structure, "F24", "an order of columns with one of them twice", forge(ordered(func(j int) int { return j / 2 }))},
+	{"P10m", Structure, "F24", "an order with a column that does not exist", forge(ordered(func(j int) int { return j + 1 }))},
+	{"P10n", Structure, "F24", "an order with a negative column", forge(ordered(func(j int) int { return j - 1 }))},
+	{"P10o", Unsupported, "F22", "activation scales for groups of 48 columns", unsealed(func(f *forged) { f.Activation = activation{"group", 48} })},
+	{"P10p", Unsupported, "F22", "activation scales of a kind that nobody knows", unsealed(func(f *forged) { f.Activation.Kind = "row" })},
+	{"P08f", Unsupported, "F14", "two experts in a layout without row panels", unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{2, 32, 32} }))},
+	{"P08g", Limit, "F14", "2⁴⁰ experts", unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{1 << 40, 32, 32} }))},
+	{"P08h", Structure, "F14", "a matrix of one dimension", unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{32} }))},
 	{"P11a", Structure, "F1–F5", "one tensor twice in the manifest", unsealed(func(f *forged) { f.Packed = append(f.Packed[:1:1], f.Packed...) })},
 	{"P11b", Structure, "F11", "one source twice in the manifest", unsealed(func(f *forged) { f.Sources = append(f.Sources[:1:1], f.Sources...) })},
 	{"P12a", Structure, "F1, F3", "data that do not begin at a multiple of 64", reworded(func(text string) string { return text + " " })},
@@ -153,8 +195,8 @@ var packedCases = []packedCase{
 		a, b := &f.Plain[0], &f.Plain[1]
 		a.SHA256, b.SHA256 = b.SHA256, a.SHA256
 	})},
-	{"P14a", Structure, "F11", "a field that nobody knows", reManifest(once(`"format":1`, `"format":1,"extra":true`))},
-	{"P14b", Structure, "F11", "a space in the manifest", reManifest(once(`"format":1`, `"format": 1`))},
+	{"P14a", Structure, "F11", "a field that nobody knows", reManifest(once(`"format":2`, `"format":2,"extra":true`))},
+	{"P14b", Structure, "F11", "a space in the manifest", reManifest(once(`"format":2`, `"format": 2`))},
 	{"P14c", Structure, "F11", "a manifest that is not JSON", reManifest(func(string) string { return "{" })},
 	{"P14d", Structure, "F11", "100,000 brackets in the manifest", reManifest(func(string) string { return strings.Repeat("[", 100000) })},
 	{"P15a", Structure, "F8", "golden outputs that are not an Arrow stream", forge(withGolden([]byte("golden")))},

@@ -18,9 +18,12 @@ type forged struct {
 }
 
 type manifest struct {
-	Format  int           `json:"format"`
-	Tool    string        `json:"tool"`
-	Family  string        `json:"family"`
+	Format int    `json:"format"`
+	Tool   string `json:"tool"`
+	Family string `json:"family"`
+
+	Activation activation `json:"activation"`
+
 	Packed  []packedEntry `json:"packed"`
 	Plain   []plainEntry  `json:"plain"`
 	Golden  string        `json:"golden"`
@@ -30,20 +33,31 @@ type manifest struct {
 
 type packedEntry struct {
 	Name      string `json:"name"`
-	Shape     [2]int `json:"shape"`
+	Shape     []int  `json:"shape"`
 	Layout    layout `json:"layout"`
 	Bytes     int    `json:"bytes"`
 	Scale     scale  `json:"scale"`
+	Zero      bool   `json:"zero,omitempty"`
+	Order     bool   `json:"order,omitempty"`
 	Quantizer string `json:"quantizer"`
 	SHA256    string `json:"sha256"`
 	ScaleSHA  string `json:"scale_sha256"`
+	ZeroSHA   string `json:"zero_sha256,omitempty"`
+	OrderSHA  string `json:"order_sha256,omitempty"`
 	CodesSHA  string `json:"codes_sha256"`
 	codes     []int8
 }
 
 type scale struct {
-	Kind  string `json:"kind"`
-	Group int    `json:"group,omitempty"`
+	Kind   string `json:"kind"`
+	Group  int    `json:"group,omitempty"`
+	DType  string `json:"dtype"`
+	Signed bool   `json:"signed,omitempty"`
+}
+
+type activation struct {
+	Kind string `json:"kind"`
+	Size int    `json:"size,omitempty"`
 }
 
 type layout struct {
@@ -75,7 +89,7 @@ type recipe struct {
 // baseForged is the base model with made-up ternary weights in layout i1, without golden outputs.
 func baseForged() *forged {
 	f := &forged{tensors: map[string][]byte{}}
-	f.Format, f.Tool, f.Family, f.Recipe = 1, "hostile", "bitnet", recipe{"auto", "i1", "none"}
+	f.Format, f.Tool, f.Family, f.Activation, f.Recipe = 2, "hostile", "bitnet", activation{"token", 0}, recipe{"auto", "i1", "none"}
 	shapes := baseShapes()
 	for i, name := range allNames() {
 		shape := shapes[name]
@@ -83,7 +97,7 @@ func baseForged() *forged {
 			f.keep(name, "BF16", shape, bytesOf(name))
 			continue
 		}
-		e := packedEntry{Name: name, Shape: [2]int{shape[0], shape[1]}, Layout: layout{"i1", 1, "ternary", nil}, Scale: scale{"tensor", 0}, Quantizer: "absmean"}
+		e := packedEntry{Name: name, Shape: []int{shape[0], shape[1]}, Layout: layout{"i1", 1, "ternary", nil}, Scale: scale{Kind: "tensor", DType: "F32"}, Quantizer: "absmean"}
 		for k := range shape[0] * shape[1] {
 			e.codes = append(e.codes, int8((k*5+k/7+i)%3-1))
 		}
@@ -142,13 +156,19 @@ func (f *forged) sortPlain() {
 	})
 }
 
-var elementSize = map[string]int{"F32": 4, "BF16": 2, "U8": 1}
+var elementSize = map[string]int{"F32": 4, "I32": 4, "I8": 1, "BF16": 2, "U8": 1}
 
 // seal computes every digest.
 func (f *forged) seal() {
 	for i := range f.Packed {
 		e := &f.Packed[i]
 		e.SHA256, e.ScaleSHA = sum(f.tensors[e.Name+".packed"]), sum(f.tensors[e.Name+".scale"])
+		if e.Zero {
+			e.ZeroSHA = sum(f.tensors[e.Name+".zero"])
+		}
+		if e.Order {
+			e.OrderSHA = sum(f.tensors[e.Name+".order"])
+		}
 		e.CodesSHA = e.codesDigest()
 	}
 	for i := range f.Plain {
@@ -190,6 +210,12 @@ func (f *forged) inOrder() (list []stored) {
 	for _, e := range f.Packed {
 		list = append(list, stored{e.Name + ".packed", "U8", []int{len(f.tensors[e.Name+".packed"])}})
 		rest = append(rest, stored{e.Name + ".scale", "F32", []int{len(f.tensors[e.Name+".scale"]) / 4}})
+		if e.Zero {
+			rest = append(rest, stored{e.Name + ".zero", "I8", []int{1}})
+		}
+		if e.Order {
+			rest = append(rest, stored{e.Name + ".order", "I32", []int{e.Shape[1]}})
+		}
 	}
 	for _, p := range f.Plain {
 		rest = append(rest, stored{p.Name, p.DType, p.Shape})

@@ -22,6 +22,9 @@ type Quantized struct {
 	Layout    pack.Spec
 	Scale     packed.Scale
 	Scales    []float32
+	Zeros     []int8  // nil = none
+	Order     []int32 // nil = none
+	Experts   int     // matrices of which the rows of Matrix are; 0 = it is one
 	Quantizer string
 }
 
@@ -91,7 +94,13 @@ func (m *Model) Write(t testing.TB, path string) {
 	}
 	for i, q := range m.Quantized {
 		put(q.Name+packed.PackedSuffix, bytes[i])
-		put(q.Name+packed.ScaleSuffix, Bytes32(q.Scales))
+		put(q.Name+packed.ScaleSuffix, q.scaleBytes(t))
+		if q.Zeros != nil {
+			put(q.Name+packed.ZeroSuffix, packed.CodeBytes(q.Zeros))
+		}
+		if q.Order != nil {
+			put(q.Name+packed.OrderSuffix, orderBytes(q.Order))
+		}
 		w.Manifest().Packed[i].CodesSHA = packed.CodesDigest(q.Matrix)
 	}
 	for _, p := range m.Plain {
@@ -127,18 +136,49 @@ func (q *Quantized) entry(t testing.TB) (packed.Entry, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	size, err := l.PackedSize(q.Matrix.Shape)
+	one := *q.Matrix
+	one.M /= max(q.Experts, 1)
+	size, err := l.PackedSize(one.Shape)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := make([]byte, size)
-	if err := l.Pack(b, q.Matrix); err != nil {
-		t.Fatal(err)
+	e := packed.Entry{
+		Name: q.Name, Shape: []int{one.M, one.K}, Layout: l.Spec(), Bytes: size,
+		Scale: q.Scale, Zero: q.Zeros != nil, Order: q.Order != nil, Quantizer: q.Quantizer,
 	}
-	return packed.Entry{
-		Name: q.Name, Shape: [2]int{q.Matrix.M, q.Matrix.K}, Layout: l.Spec(), Bytes: size,
-		Scale: q.Scale, Quantizer: q.Quantizer,
-	}, b
+	if q.Experts > 0 {
+		e.Shape = []int{q.Experts, one.M, one.K}
+	}
+	b := make([]byte, e.StoredBytes())
+	for i := range e.Experts() {
+		one.Codes = q.Matrix.Codes[i*one.M*one.K:][:one.M*one.K]
+		if err := l.Pack(b[i*e.Stride():][:size], &one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e, b
+}
+
+func (q *Quantized) scaleBytes(t testing.TB) (b []byte) {
+	t.Helper()
+	s := q.Scale
+	if s.DType == "" || s.DType == packed.ScaleF32 {
+		return Bytes32(q.Scales) // also what no file may hold
+	}
+	for _, x := range q.Scales {
+		var err error
+		if b, err = s.AppendScale(b, x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+func orderBytes(order []int32) (b []byte) {
+	for _, i := range order {
+		b = binary.LittleEndian.AppendUint32(b, uint32(i))
+	}
+	return b
 }
 
 func digests(t testing.TB, paths []string) []packed.Source {

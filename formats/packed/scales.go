@@ -1,0 +1,159 @@
+package packed
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/float16"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// scaleTypes are the types in which scales of the manifest's types are stored.
+var scaleTypes = map[string]safetensors.DType{
+	ScaleF32: safetensors.F32, ScaleF16: safetensors.F16, ScaleBF16: safetensors.BF16, ScaleE8M0: safetensors.U8,
+}
+
+// PackedBytes returns the bytes of a matrix of a quantized tensor as its layout wrote them, without the padding to Align.
+// expert is 0 where there are no experts.
+func PackedBytes(v View, e *Entry, expert int) ([]byte, error) {
+	t, err := v.Tensor(e.Name + PackedSuffix)
+	if err != nil {
+		return nil, err
+	}
+	if len(t.Data) != e.StoredBytes() {
+		return nil, fmt.Errorf("%w: %q: %d bytes stored, %d expected (F14)", pack.ErrCorrupt, t.Name, len(t.Data), e.StoredBytes())
+	}
+	begin := expert * e.Stride()
+	end := begin + e.Bytes
+	for i, b := range t.Data[end : begin+e.Stride()] {
+		if b != 0 {
+			return nil, fmt.Errorf("%w: %q: byte %d is padding and not zero (F15)", pack.ErrCorrupt, t.Name, end+i)
+		}
+	}
+	return t.Data[begin:end:end], nil
+}
+
+// beside reads a tensor that is stored beside the codes and demands its size.
+func beside(v View, e *Entry, suffix string) ([]byte, error) {
+	t, err := v.Tensor(e.Name + suffix)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range e.Beside() {
+		if n := product(b.Shape) * int(b.dtype.Size()); b.Suffix == suffix && len(t.Data) != n {
+			return nil, fmt.Errorf("%w: %q: %d bytes stored, %d expected (F9)", pack.ErrCorrupt, t.Name, len(t.Data), n)
+		}
+	}
+	return t.Data, nil
+}
+
+// Scales returns the multiplying scales of a quantized tensor, widened exactly: 1, M or M × ceil(K/group) values for each
+// matrix (F9). It refuses scales that are not finite, and those below zero unless the entry says that they are signed.
+func Scales(v View, e *Entry) ([]float32, error) {
+	data, err := beside(v, e, ScaleSuffix)
+	if err != nil {
+		return nil, err
+	}
+	size := int(scaleTypes[e.Scale.DType].Size())
+	s := make([]float32, len(data)/size)
+	for i := range s {
+		s[i] = e.Scale.widen(data[i*size:])
+		if !(s[i] >= -math.MaxFloat32 && s[i] <= math.MaxFloat32) {
+			return nil, fmt.Errorf("%w: %q: scale %d is %v; a scale is finite (F9)", pack.ErrCorrupt, e.Name, i, s[i])
+		}
+		if math.Signbit(float64(s[i])) && !e.Scale.Signed {
+			return nil, fmt.Errorf("%w: %q: scale %d is %v; only scales that the manifest calls signed are negative (F9)", pack.ErrCorrupt, e.Name, i, s[i])
+		}
+	}
+	return s, nil
+}
+
+// widen is the value of the scale at the beginning of b.
+func (s Scale) widen(b []byte) float32 {
+	switch s.DType {
+	case ScaleF16:
+		return float16.Widen(binary.LittleEndian.Uint16(b))
+	case ScaleBF16:
+		return float16.WidenBrain(binary.LittleEndian.Uint16(b))
+	case ScaleE8M0:
+		if b[0] == 255 {
+			return float32(math.NaN())
+		}
+		return float32(math.Ldexp(1, int(b[0])-128)) // codes of e2m1 are twice the elements
+	}
+	return math.Float32frombits(binary.LittleEndian.Uint32(b))
+}
+
+// AppendScale appends a scale in the type of s. It refuses a value that the type cannot hold exactly, and one below zero
+// unless s is signed.
+func (s Scale) AppendScale(dst []byte, x float32) ([]byte, error) {
+	from := len(dst)
+	bits := math.Float32bits(x)
+	switch s.DType {
+	case ScaleF16:
+		dst = binary.LittleEndian.AppendUint16(dst, float16.Narrow(x))
+	case ScaleBF16:
+		dst = binary.LittleEndian.AppendUint16(dst, uint16(bits>>16))
+	case ScaleE8M0:
+		_, exponent := math.Frexp(float64(x)) // x = ½ · 2^exponent
+		dst = append(dst, uint8(max(0, min(254, exponent+127))))
+	default:
+		dst = binary.LittleEndian.AppendUint32(dst, bits)
+	}
+	if math.Float32bits(s.widen(dst[from:])) != bits || bits&0x7f800000 == 0x7f800000 {
+		return dst[:from], fmt.Errorf("%w: a scale of %v is not a finite value of type %s (F9)", pack.ErrUnsupported, x, s.DType)
+	}
+	if bits>>31 != 0 && !s.Signed {
+		return dst[:from], fmt.Errorf("%w: a scale of %v among scales that are not signed (F9)", pack.ErrUnsupported, x)
+	}
+	return dst, nil
+}
+
+// Zeros returns the zero points of a quantized tensor, in the order of its scales; nil if it has none (F23).
+func Zeros(v View, e *Entry) ([]int8, error) {
+	if !e.Zero {
+		return nil, nil
+	}
+	data, err := beside(v, e, ZeroSuffix)
+	return append([]int8(nil), BytesAsCodes(data)...), err
+}
+
+// Order returns the order of the columns of a matrix: column j of the packed matrix multiplies element order[j] of the
+// vector. It is nil if the entry has none, and a permutation of 0 … K − 1 else (F24).
+func Order(v View, e *Entry, expert int) ([]int32, error) {
+	if !e.Order {
+		return nil, nil
+	}
+	data, err := beside(v, e, OrderSuffix)
+	if err != nil {
+		return nil, err
+	}
+	k := e.MatrixShape().K
+	order, seen := make([]int32, k), make([]bool, k)
+	for j := range order {
+		i := binary.LittleEndian.Uint32(data[4*(expert*k+j):])
+		if i >= uint32(k) || seen[i] {
+			return nil, fmt.Errorf("%w: %q: element %d of the order is %d; it must be a permutation of 0 … %d (F24)", pack.ErrCorrupt, e.Name, j, int32(i), k-1)
+		}
+		order[j], seen[i] = int32(i), true
+	}
+	return order, nil
+}
+
+// String is the form of --scale: tensor, row or group:N.
+func (s Scale) String() string {
+	if s.Kind == ScaleGroup {
+		return fmt.Sprintf("%s:%d", s.Kind, s.Group)
+	}
+	return s.Kind
+}
+
+// String is the form of --activation: token or group:N.
+func (a Activation) String() string {
+	if a.Kind == ActivationGroup {
+		return fmt.Sprintf("%s:%d", a.Kind, a.Size)
+	}
+	return a.Kind
+}
