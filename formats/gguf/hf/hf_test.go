@@ -13,7 +13,7 @@ import (
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/gguf/hf"
 	"github.com/lowpack/lowpack/formats/model"
-	"github.com/lowpack/lowpack/internal/shared"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
