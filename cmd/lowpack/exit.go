@@ -33,10 +33,24 @@ func (e signalError) Error() string { return "interrupted" }
 // by the next command elsewhere.
 const grace = 1500 * time.Millisecond
 
+// graceKey is the key of the grace of a command that needs more of it, in the context of notify.
+type graceKey struct{}
+
+// extendGrace gives a command more time after a signal that it has noticed.
+func extendGrace(ctx context.Context, d time.Duration) {
+	if longer, ok := ctx.Value(graceKey{}).(chan time.Duration); ok {
+		select {
+		case longer <- d:
+		default:
+		}
+	}
+}
+
 // notify returns a context that the first SIGINT or SIGTERM cancels. A second one ends the process at once, and so does
 // the end of grace.
 func notify(parent context.Context, stderr io.Writer) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
+	longer := make(chan time.Duration, 1)
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, graceKey{}, longer))
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
@@ -44,11 +58,17 @@ func notify(parent context.Context, stderr io.Writer) (context.Context, func()) 
 		case s := <-signals:
 			signal.Stop(signals)
 			cancel(signalError{s})
-			select {
-			case <-time.After(grace):
-				fmt.Fprintf(stderr, "lowpack: %v\n", signalError{s})
-				os.Exit(exitCode(signalError{s}))
-			case <-done:
+			end := time.After(grace)
+			for {
+				select {
+				case d := <-longer:
+					end = time.After(d)
+				case <-end:
+					fmt.Fprintf(stderr, "lowpack: %v\n", signalError{s})
+					os.Exit(exitCode(signalError{s}))
+				case <-done:
+					return
+				}
 			}
 		case <-done:
 		}

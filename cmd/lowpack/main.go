@@ -128,6 +128,7 @@ func commands() []*cli.Command {
 		convertCommand(),
 		verifyCommand(),
 		runCommand(),
+		serveCommand(),
 		inspectCommand(),
 		mergeCommand(),
 		repackCommand(),

@@ -27,7 +27,7 @@ type Options struct {
 	Sequences int // sequences that can be open at once; 0 = 1
 	Batch     int // most tokens of one pass over the weights; 0 = DefaultBatch
 
-	CacheTokens int // most tokens in the KV cache, of all sequences and held pages together; 0 = Sequences · Context
+	CacheTokens int // most tokens in the KV cache, of all sequences and held pages together; 0 = Sequences · Context; or CacheFits
 	Page        int // tokens of a page of the KV cache, a multiple of 32; 0 = what is read fastest
 
 	// Cache is the format of the KV cache; "" = CacheF32, the only one that gives the logits of the golden outputs.
@@ -43,6 +43,9 @@ const (
 	DefaultContext = 4096
 	DefaultBatch   = 128 // fastest of 64, 128, 256 and 512 in one run each, on a busy Zen 4: chosen by a coarse sweep
 )
+
+// CacheFits is the Options.CacheTokens of a KV cache that takes half of the free memory at most, but holds one context.
+const CacheFits = -1
 
 // Engine is a loaded model. Its methods may be called from any goroutine; Forward calls run one after another.
 type Engine struct {
@@ -129,7 +132,7 @@ func (o *Options) complete(d *model.Description) error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"threads", o.Threads}, {"context", o.Context}, {"sequences", o.Sequences}, {"batch", o.Batch}, {"cache tokens", o.CacheTokens}, {"page", o.Page}} {
+	}{{"threads", o.Threads}, {"context", o.Context}, {"sequences", o.Sequences}, {"batch", o.Batch}, {"page", o.Page}} {
 		if n.value < 0 {
 			return fmt.Errorf("%w: %s is %d; it cannot be negative", pack.ErrUnsupported, n.name, n.value)
 		}
@@ -150,6 +153,9 @@ func (o *Options) complete(d *model.Description) error {
 		o.Batch = DefaultBatch
 	}
 	o.Batch = min(o.Batch, o.Context*o.Sequences)
+	if o.CacheTokens < CacheFits {
+		return fmt.Errorf("%w: a KV cache of %d tokens", pack.ErrUnsupported, o.CacheTokens)
+	}
 	if o.Page%tensor.CacheBlock != 0 {
 		return fmt.Errorf("%w: pages of %d tokens; want a multiple of %d", pack.ErrUnsupported, o.Page, tensor.CacheBlock)
 	}

@@ -40,8 +40,13 @@ func (e *Engine) newPages(n int) error {
 
 // cacheTokens is the size of the KV cache, in whole pages.
 func (e *Engine) cacheTokens() int {
-	n := e.pagesFor(e.opt.Context) * e.opt.Sequences
-	if e.opt.CacheTokens > 0 {
+	one := e.pagesFor(e.opt.Context)
+	n := one * e.opt.Sequences
+	switch {
+	case e.opt.CacheTokens == CacheFits:
+		fits := float64(availableMemory()) / 2 / e.cacheBytes(e.page())
+		n = int(max(float64(one), min(float64(n), fits)))
+	case e.opt.CacheTokens > 0:
 		n = min(n, e.pagesFor(e.opt.CacheTokens))
 	}
 	return n * e.page()

@@ -163,6 +163,17 @@ func TestCacheFull(t *testing.T) {
 // TestPageOption: pages that keys and values cannot lie in are refused.
 func TestPageOption(t *testing.T) {
 	v, d := pagedModel(t, 0)
+	if _, err := build(v, d, Options{CacheTokens: -2}); !errors.Is(err, pack.ErrUnsupported) {
+		t.Errorf("a cache of −2 tokens: %v", err)
+	}
+	e, err := build(v, d, Options{Sequences: 3, Context: 100, Page: 32, CacheTokens: CacheFits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if all, _ := e.Pages(); all != 12 {
+		t.Errorf("%d pages where all fits, want 12", all)
+	}
 	for _, page := range []int{-32, 1, 33} {
 		if _, err := build(v, d, Options{Page: page}); !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("pages of %d tokens: %v", page, err)

@@ -123,7 +123,7 @@ func TestGoldenModels(t *testing.T) {
 				logits[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
 			}
 			for i := range text.Rows {
-				want += newPrediction(logits[i*text.Vocab:][:text.Vocab], make([]float32, text.Vocab)).nll(text.IDs[i+1])
+				want += engine.NewPrediction(logits[i*text.Vocab:][:text.Vocab], make([]float32, text.Vocab)).NLL(text.IDs[i+1])
 			}
 			r := run(t, e, nil, text.IDs[1:text.Rows+1], Options{Window: text.Rows})
 			got += r.MeanNLL * float64(text.Rows)
@@ -208,39 +208,6 @@ func TestAgainst(t *testing.T) {
 }
 
 func e2(t testing.TB, dir string) *engine.Engine { return converted(t, dir, packed.Recipe{}) }
-
-// TestPrediction compares with the definitions, computed in float64 with the platform's functions.
-func TestPrediction(t *testing.T) {
-	p, q := make([]float32, 1000), make([]float32, 1000)
-	for i := range p {
-		p[i] = float32(7 * math.Sin(float64(i*i)))
-		q[i] = p[i] + float32(0.3*math.Cos(float64(3*i)))
-	}
-	p[17], p[400] = 9, 9
-	a, b := newPrediction(p, make([]float32, 1000)), newPrediction(q, make([]float32, 1000))
-	logSum := func(x []float32) float64 {
-		s := 0.0
-		for _, v := range x {
-			s += math.Exp(float64(v))
-		}
-		return math.Log(s)
-	}
-	sp, sq := logSum(p), logSum(q)
-	kl := 0.0
-	for i := range p {
-		lp, lq := float64(p[i])-sp, float64(q[i])-sq
-		kl += math.Exp(lp) * (lp - lq)
-		if d := math.Abs(a.nll(i) + lp); d > 1e-6 {
-			t.Fatalf("loss of %d is %g off", i, d)
-		}
-	}
-	if got := a.divergence(b); math.Abs(got-kl) > 1e-6 || kl < 1e-3 {
-		t.Errorf("divergence %g, want %g", got, kl)
-	}
-	if a.top != 17 {
-		t.Errorf("argmax token %d, want the smaller of two", a.top)
-	}
-}
 
 func TestRefused(t *testing.T) {
 	e := converted(t, shared.Testdata(t, "tiny-bitnet-packed"), packed.Recipe{})

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
@@ -120,11 +119,11 @@ func (r *runner) score(first, depth, n int) {
 			scratch := [2][]float32{make([]float32, vocab), make([]float32, vocab)}
 			for i := worker; i < n; i += workers {
 				s := score{at: first + i, depth: depth + i}
-				q := newPrediction(r.logits[0][i*vocab:][:vocab], scratch[0])
-				s.nll = q.nll(r.ids[s.at])
+				q := engine.NewPrediction(r.logits[0][i*vocab:][:vocab], scratch[0])
+				s.nll = q.NLL(r.ids[s.at])
 				if r.other != nil {
-					p := newPrediction(r.logits[1][i*vocab:][:vocab], scratch[1])
-					s.other, s.kl, s.same = p.nll(r.ids[s.at]), p.divergence(q), p.top == q.top
+					p := engine.NewPrediction(r.logits[1][i*vocab:][:vocab], scratch[1])
+					s.other, s.kl, s.same = p.NLL(r.ids[s.at]), p.Divergence(q), p.Top() == q.Top()
 				}
 				scores[i] = s
 			}
@@ -132,43 +131,4 @@ func (r *runner) score(first, depth, n int) {
 	}
 	wait.Wait()
 	r.scores = append(r.scores, scores...)
-}
-
-// prediction is one row of logits as a distribution.
-type prediction struct {
-	logits  []float32
-	weights []float32 // e^(logit − largest)
-	largest float64
-	sum     float64 // of the weights
-	logSum  float64
-	top     int // argmax token, the smallest id of several
-}
-
-func newPrediction(logits, scratch []float32) *prediction {
-	p := &prediction{logits: logits, weights: scratch}
-	copy(scratch, logits)
-	for i, v := range logits {
-		if v > logits[p.top] {
-			p.top = i
-		}
-	}
-	p.largest = float64(logits[p.top])
-	tensor.Softmax(scratch)
-	for _, w := range scratch {
-		p.sum += float64(w)
-	}
-	p.logSum = tensor.Ln64(p.sum)
-	return p
-}
-
-// nll is −ln of the probability of a token.
-func (p *prediction) nll(id int) float64 { return p.largest - float64(p.logits[id]) + p.logSum }
-
-// divergence is KL(p ‖ q). Rounding can bring that of nearly equal predictions below zero, where it cannot be.
-func (p *prediction) divergence(q *prediction) float64 {
-	sum := 0.0
-	for i, w := range p.weights {
-		sum += float64(float64(w) * (float64(p.logits[i]) - float64(q.logits[i])))
-	}
-	return max(0, sum/p.sum-(p.largest-q.largest)-(p.logSum-q.logSum))
 }

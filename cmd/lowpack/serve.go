@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"math"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack"
+	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/server"
+)
+
+// The defaults of a server.
+const (
+	defaultPort     = 8080
+	defaultParallel = 16
+	defaultQueue    = 256
+	maxParallel     = 1 << 10
+	maxQueue        = 1 << 16
+)
+
+func serveCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "serve",
+		Usage:     "answer the requests of OpenAI clients with a packed model",
+		ArgsUsage: "FILE",
+		UsageText: "lowpack serve FILE [flags]",
+		Description: `The same request gets the same bytes, whatever else the server does: batch, order, prefix cache, threads and restarts
+change nothing but the time. A request without a seed gets a random one, which the answer names. docs/SERVER.md lists
+endpoints, fields and errors. FILE may be whatever lowpack run takes.
+
+Without --api-key the server answers to this machine alone. The first SIGTERM or interrupt lets requests that are running
+finish, for --drain at most; the second one ends the process.
+
+  lowpack serve model.safetensors
+  lowpack serve model.safetensors --host 0.0.0.0 --api-key-file keys.txt --parallel 32`,
+		Flags:  serveFlags(),
+		Action: runServe,
+	}
+}
+
+func serveFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "host", Value: "127.0.0.1", Usage: "listen on `ADDRESS`; beyond loopback only with a key"},
+		between(0, math.MaxUint16, &cli.IntFlag{Name: "port", Value: defaultPort, Usage: "listen on port `N` (0 = any that is free)"}),
+		&cli.StringSliceFlag{Name: "api-key", Action: checkKeys, Usage: "answer only requests with this `KEY`; may be repeated", EnvVars: []string{"LOWPACK_API_KEY"}},
+		inputFlag("api-key-file", "the same for each line of `FILE`"),
+		&cli.StringFlag{Name: "model-name", Usage: "serve the model under `NAME`", DefaultText: "the name of the file"},
+		&cli.BoolFlag{Name: "strict-model", Usage: "refuse requests for a model of another name"},
+		between(1, maxParallel, &cli.IntFlag{Name: "parallel", Value: defaultParallel, Usage: "compute at most `N` texts at once"}),
+		between(0, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length: `N` tokens of prompt and text", DefaultText: "the model's, at most 4096"}),
+		between(0, math.MaxInt32, &cli.IntFlag{Name: "kv-cache-tokens", Usage: "size of the KV cache: `N` tokens of all texts together", DefaultText: "half of the free memory"}),
+		oneOf(&cli.StringFlag{Name: "kv-cache-type", Usage: "KV cache `TYPE` f32, f16 or i8; other than f32, the logits differ from the golden ones", DefaultText: "f32"},
+			words([]engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8})...),
+		&cli.BoolFlag{Name: "no-prefix-cache", Usage: "compute every prompt from its beginning"},
+		between(0, maxQueue, &cli.IntFlag{Name: "queue", Value: defaultQueue, Usage: "let at most `N` requests wait; further ones are told to come back (429)"}),
+		&cli.DurationFlag{Name: "itl-target", Value: 200 * time.Millisecond, Usage: "read prompts in chunks that keep the time between two tokens of others below `TIME` (0 = in the largest chunks)"},
+		&cli.DurationFlag{Name: "request-timeout", Usage: "give a request up after `TIME` (0 = never)"},
+		&cli.DurationFlag{Name: "drain", Value: 30 * time.Second, Usage: "finish running requests for at most `TIME` after a signal"},
+		&cli.StringSliceFlag{Name: "allowed-host", Usage: "answer requests for the host `NAME` too, when listening on loopback; may be repeated"},
+		&cli.StringSliceFlag{Name: "cors-origin", Usage: "let pages of `ORIGIN` send requests, such as http://localhost:3000 (* = all); may be repeated"},
+		threadsFlag("compute"),
+	}
+}
+
+// checkKeys refuses a key that everyone has.
+func checkKeys(_ *cli.Context, keys []string) error {
+	if slices.Contains(keys, "") {
+		return usagef("invalid value \"\" for --api-key: want a text")
+	}
+	return nil
+}
+
+func runServe(c *cli.Context) error {
+	if err := wantArgs(c, 1, "FILE"); err != nil {
+		return err
+	}
+	o, err := serverOptions(c)
+	if err != nil {
+		return err
+	}
+	file, err := packedOf(c, c.Args().First())
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(c.String("host"), strconv.Itoa(c.Int("port"))))
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	m, err := lowpack.OpenWith(file, engineOptions(c))
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	name := c.String("model-name")
+	if name == "" {
+		name = strings.TrimSuffix(filepath.Base(c.Args().First()), ".safetensors")
+	}
+	s, err := server.New(server.Model{ID: name, File: m.File, Tokenizer: m.Tokenizer, Engine: m.Engine}, o)
+	if err != nil {
+		return filerr.Named(file, err)
+	}
+	return listen(c, listener, s, name)
+}
+
+func engineOptions(c *cli.Context) engine.Options {
+	o := engine.Options{Threads: c.Int("threads"), Context: c.Int("context"), Sequences: c.Int("parallel"),
+		Cache: engine.CacheType(c.String("kv-cache-type")), CacheTokens: engine.CacheFits}
+	if n := c.Int("kv-cache-tokens"); n > 0 {
+		o.CacheTokens = n
+	}
+	return o
+}
+
+// serverOptions reads the flags, and refuses to let everyone in.
+func serverOptions(c *cli.Context) (o server.Options, err error) {
+	o = server.Options{
+		Keys: c.StringSlice("api-key"), Hosts: c.StringSlice("allowed-host"), Origins: c.StringSlice("cors-origin"), StrictModel: c.Bool("strict-model"),
+		Timeout: c.Duration("request-timeout"), Queue: c.Int("queue"), ITLTarget: c.Duration("itl-target"), PrefixCache: !c.Bool("no-prefix-cache"),
+	}
+	for _, name := range []string{"itl-target", "request-timeout", "drain"} {
+		if d := c.Duration(name); d < 0 {
+			return o, usagef("invalid --%s %v: must be 0 or more", name, d)
+		}
+	}
+	if path := c.String("api-key-file"); path != "" {
+		text, err := readSmall(path, maxWritten)
+		if err != nil {
+			return o, err
+		}
+		keys := strings.Fields(string(text))
+		if len(keys) == 0 {
+			return o, usagef("--api-key-file %s holds no key", path)
+		}
+		o.Keys = append(o.Keys, keys...)
+	}
+	o.Loopback = isLoopback(c.String("host"))
+	if !o.Loopback && len(o.Keys) == 0 {
+		return o, usagef("--host %s lets other machines in; it needs --api-key or --api-key-file", c.String("host"))
+	}
+	return o, nil
+}
+
+// isLoopback says whether only this machine can reach an address.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// listen serves until a signal.
+func listen(c *cli.Context, listener net.Listener, s *server.Server, name string) error {
+	web := &http.Server{
+		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: log.New(c.App.ErrWriter, "lowpack: ", 0),
+	}
+	note(c, fmt.Sprintf("%s at http://%s/v1", name, listener.Addr()))
+	done := make(chan error, 1)
+	go func() { done <- web.Serve(listener) }()
+	select {
+	case err := <-done:
+		s.Drain(canceled())
+		return err
+	case <-c.Context.Done():
+	}
+	patience := c.Duration("drain")
+	extendGrace(c.Context, patience+grace)
+	note(c, fmt.Sprintf("finishing requests, for at most %v", patience))
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s.Drain(ctx) // requests are answered with 503 meanwhile, also by /health
+	ctx, cancel = context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := web.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return web.Close()
+}
+
+// canceled is a context without time.
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}

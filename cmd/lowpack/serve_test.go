@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+)
+
+// served is a server in a process of its own.
+type served struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	url string
+	log *bytes.Buffer
+	end chan struct{} // its standard error has ended
+}
+
+// serveFile starts a server and waits until it listens.
+func serveFile(t *testing.T, isa, file string, flags ...string) *served {
+	t.Helper()
+	s := &served{t: t, log: &bytes.Buffer{}, end: make(chan struct{})}
+	s.cmd = exec.Command(probe, append([]string{"serve", file, "--port", "0"}, flags...)...)
+	s.cmd.Env = append(os.Environ(), kernel.EnvISA+"="+isa)
+	stderr, err := s.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.cmd.Process.Kill(); s.cmd.Wait() })
+	address := make(chan string, 1)
+	go func() {
+		defer close(s.end)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			s.log.WriteString(lines.Text() + "\n")
+			if m := regexp.MustCompile(`http://[0-9.:]+`).FindString(lines.Text()); m != "" {
+				address <- m
+			}
+		}
+	}()
+	select {
+	case s.url = <-address:
+	case <-s.end:
+		t.Fatalf("the server ended: %s", s.log)
+	case <-time.After(hangs):
+		t.Fatal("the server does not listen")
+	}
+	return s
+}
+
+// cachedTokens is what the prefix cache may change in an answer.
+var cachedTokens = regexp.MustCompile(`,"prompt_tokens_details":\{"cached_tokens":\d+\}`)
+
+// ask sends a request and returns what must be the same everywhere.
+func (s *served) ask(path, body string) string {
+	s.t.Helper()
+	answer, err := http.Post(s.url+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var v map[string]json.RawMessage
+	if err := json.Unmarshal(text, &v); err != nil || answer.StatusCode != http.StatusOK {
+		s.t.Fatalf("%d %s", answer.StatusCode, text)
+	}
+	delete(v, "id")
+	delete(v, "created")
+	text, _ = json.Marshal(v)
+	return cachedTokens.ReplaceAllString(string(text), "")
+}
+
+// TestServeAgain: another process, with other threads, another instruction set and other memory, answers with the same bytes; a signal
+// ends it with the code of the signal.
+func TestServeAgain(t *testing.T) {
+	t.Parallel()
+	file := tinymodel.Path(t)
+	requests := [][2]string{
+		{"/v1/completions", `{"prompt": "Once upon a time", "max_tokens": 20, "logprobs": 3, "temperature": 0, "seed": 1}`},
+		{"/v1/completions", `{"prompt": ["The river", "A clock"], "max_tokens": 12, "logprobs": 1, "echo": true, "temperature": 1.3, "seed": 7, "n": 2}`},
+		{"/v1/chat/completions", `{"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 20, "seed": -5, "logprobs": true, "top_logprobs": 2, "frequency_penalty": 0.5}`},
+	}
+	var want []string
+	isas := kernel.Available()
+	for i, flags := range [][]string{{"--threads", "1", "--no-prefix-cache"}, {"--threads", "2", "--parallel", "4"}, {"--threads", "2", "--kv-cache-tokens", "256", "--parallel", "4", "--context", "128"}} {
+		s := serveFile(t, string(isas[i%len(isas)]), file, flags...)
+		for j, r := range requests {
+			got := s.ask(r[0], r[1])
+			if i == 0 {
+				want = append(want, got)
+			} else if got != want[j] {
+				t.Errorf("%v on %s: %s\n%s\nwant\n%s", flags, isas[i%len(isas)], r[1], got, want[j])
+			}
+		}
+		if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		<-s.end
+		if s.cmd.Wait(); s.cmd.ProcessState.ExitCode() != 143 {
+			t.Errorf("exit code %d: %s", s.cmd.ProcessState.ExitCode(), s.log)
+		}
+	}
+}
+
+// TestServeRefuses: nobody else is let in without a key, and what flags cannot mean is wrong usage.
+func TestServeRefuses(t *testing.T) {
+	file := tinymodel.Path(t)
+	for _, c := range []struct {
+		says  string
+		flags []string
+	}{
+		{"needs --api-key", []string{"--host", "0.0.0.0"}},
+		{"needs --api-key", []string{"--host", "::"}},
+		{"needs --api-key", []string{"--host", ""}},
+		{"want a text", []string{"--api-key", ""}},
+		{"invalid --port", []string{"--port", "65536"}},
+		{"invalid --parallel", []string{"--parallel", "0"}},
+		{"invalid --drain", []string{"--drain", "-1s"}},
+		{"made for 256 positions", []string{"--context", "1000"}},
+	} {
+		if _, stderr, code := runApp(t, serveCommand(), append([]string{file, "--port", "0"}, c.flags...)...); code != 2 || !strings.Contains(stderr, c.says) {
+			t.Errorf("%v: code %d, %s; want %q", c.flags, code, stderr, c.says)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+)
+
+// Body is the JSON object of a request. Its fields are read one by one; the first that cannot be read is the error. A field
+// that is null counts as absent.
+type Body struct {
+	fields map[string]json.RawMessage
+	seen   map[string]bool
+	err    *Error
+}
+
+// ReadBody reads a request of at most most bytes.
+func ReadBody(w http.ResponseWriter, r *http.Request, most int64) (*Body, *Error) {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	var long *http.MaxBytesError
+	if errors.As(err, &long) {
+		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Type: InvalidRequest, Message: "the request is longer than " + strconv.FormatInt(most, 10) + " bytes"}
+	}
+	if err != nil {
+		return nil, Invalid("", "the request could not be read")
+	}
+	return ParseBody(text)
+}
+
+// ParseBody reads the text of a request.
+func ParseBody(text []byte) (*Body, *Error) {
+	b := &Body{seen: map[string]bool{}}
+	err := json.Unmarshal(text, &b.fields)
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return nil, Invalid("", "the request is not JSON: %v, at byte %d", syntax, syntax.Offset)
+	case err != nil || b.fields == nil:
+		return nil, Invalid("", "the request is not a JSON object")
+	}
+	maps.DeleteFunc(b.fields, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
+	return b, nil
+}
+
+// Err is the first error of a field.
+func (b *Body) Err() *Error { return b.err }
+
+// Fail notes an error about a field.
+func (b *Body) Fail(name, format string, a ...any) {
+	if b.err == nil {
+		b.err = Invalid(name, format, a...)
+	}
+}
+
+// Raw returns a field as JSON; nil = absent.
+func (b *Body) Raw(name string) json.RawMessage {
+	b.seen[name] = true
+	return b.fields[name]
+}
+
+// Ignored lists the fields that nobody asked for, sorted.
+func (b *Body) Ignored() []string {
+	var names []string
+	for name := range b.fields {
+		if !b.seen[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Decode reads a field that is there into v; want says what it must be.
+func (b *Body) Decode(name string, v any, want string) bool {
+	raw := b.Raw(name)
+	if raw == nil {
+		return false
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		b.Fail(name, "%s: want %s", name, want)
+		return false
+	}
+	return true
+}
+
+// Bool reads true or false.
+func (b *Body) Bool(name string, v *bool) bool { return b.Decode(name, v, "true or false") }
+
+// String reads a text.
+func (b *Body) String(name string, v *string) bool { return b.Decode(name, v, "a string") }
+
+// Int reads an integer between two bounds.
+func (b *Body) Int(name string, v *int, least, most int) bool {
+	n := 0
+	if !b.Decode(name, &n, "an integer") {
+		return false
+	}
+	if n < least || n > most {
+		b.Fail(name, "%s is %d: must be between %d and %d", name, n, least, most)
+		return false
+	}
+	*v = n
+	return true
+}
+
+// Float reads a number between two bounds.
+func (b *Body) Float(name string, v *float32, least, most float64) bool {
+	x := 0.0
+	if !b.Decode(name, &x, "a number") {
+		return false
+	}
+	if !(x >= least && x <= most) {
+		b.Fail(name, "%s is %v: must be between %v and %v", name, x, least, most)
+		return false
+	}
+	if *v = float32(x); x > 0 && *v == 0 { // so small that it would mean something else
+		*v = math.SmallestNonzeroFloat32
+	}
+	return true
+}
+
+// Strings reads a text or a list of at most most texts, none of them empty.
+func (b *Body) Strings(name string, v *[]string, most int) bool {
+	raw := b.Raw(name)
+	if raw == nil {
+		return false
+	}
+	var list []string
+	if bytes.HasPrefix(raw, []byte(`"`)) {
+		list = make([]string, 1)
+		b.Decode(name, &list[0], "a string")
+	} else if !b.Decode(name, &list, "a string or a list of strings") {
+		return false
+	}
+	switch {
+	case len(list) > most:
+		b.Fail(name, "%s has %d texts: at most %d are allowed", name, len(list), most)
+	case slices.Contains(list, ""):
+		b.Fail(name, "%s holds an empty text", name)
+	}
+	*v = list
+	return true
+}
+
+// Refuse fails if one of the fields is there with a value that asks for something: neither false nor 0, nor empty.
+func (b *Body) Refuse(why string, names ...string) {
+	for _, name := range names {
+		switch raw := b.Raw(name); string(raw) {
+		case "", "false", "0", "0.0", `""`, "[]", "{}":
+		default:
+			b.Fail(name, "%s is not supported: %s", name, why)
+		}
+	}
+}
+
+// Accept says that fields are known but change nothing.
+func (b *Body) Accept(names ...string) {
+	for _, name := range names {
+		b.seen[name] = true
+	}
+}

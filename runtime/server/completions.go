@@ -1,0 +1,184 @@
+package server
+
+import (
+	"bytes"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/schedule"
+)
+
+// defaultCompletion is how many tokens a completion has if the request does not say, as OpenAI's.
+const defaultCompletion = 16
+
+// completions is POST /v1/completions.
+func (s *Server) completions(w http.ResponseWriter, r *http.Request, m *model, b *api.Body) {
+	j := &job{settings: m.readSettings(b), model: m, shape: textShape{}}
+	scores := -1
+	b.Int("logprobs", &scores, 0, mostTop)
+	echo := false
+	b.Bool("echo", &echo)
+	b.Refuse("the model has no tokens for what comes after", "suffix")
+	b.Refuse("that is a field of chat completions", "messages", "tools", "tool_choice", "top_logprobs")
+	b.Refuse("only text is generated", "response_format")
+	least := 1
+	if echo {
+		least = 0
+	}
+	if !b.Int("max_tokens", &j.maxTokens, least, m.context) {
+		j.maxTokens = defaultCompletion
+	}
+	prompts := m.readPrompts(b)
+	if e := b.Err(); e != nil {
+		e.Write(w)
+		return
+	}
+	for _, p := range prompts {
+		q := schedule.Request{Prompt: p.ids, Logprobs: scores, PromptLogprobs: -1, Salt: saltOf(r)}
+		if echo {
+			j.echo, q.PromptLogprobs = append(j.echo, p.text), scores
+		}
+		for i := range j.n {
+			if j.maxTokens > 0 {
+				q.Texts = append(q.Texts, j.text(m, i))
+			}
+		}
+		j.requests = append(j.requests, q)
+	}
+	j.head = m.newHead("cmpl-", "text_completion", j.seed)
+	s.serve(w, r, j)
+}
+
+// prompt is text as tokens.
+type prompt struct {
+	text string
+	ids  []int
+}
+
+// readPrompts reads a text, a list of texts, a list of tokens, or a list of lists of tokens.
+func (m *model) readPrompts(b *api.Body) (list []prompt) {
+	raw := b.Raw("prompt")
+	var (
+		texts []string
+		ids   [][]int
+	)
+	switch inner := bytes.TrimLeft(bytes.TrimPrefix(raw, []byte("[")), " \t\r\n"); {
+	case raw == nil:
+		b.Fail("prompt", "prompt is missing")
+	case raw[0] == '"':
+		texts = make([]string, 1)
+		b.Decode("prompt", &texts[0], "a string")
+	case raw[0] == '[' && len(inner) > 0 && inner[0] == '"':
+		b.Decode("prompt", &texts, "a list of strings")
+	case raw[0] == '[' && len(inner) > 0 && inner[0] == '[':
+		b.Decode("prompt", &ids, "a list of lists of token ids")
+	default:
+		ids = make([][]int, 1)
+		b.Decode("prompt", &ids[0], "a string, a list of strings, a list of token ids, or a list of such lists")
+	}
+	if len(texts)+len(ids) > mostPrompts {
+		b.Fail("prompt", "%d prompts: at most %d are allowed", len(texts)+len(ids), mostPrompts)
+	}
+	for _, text := range texts {
+		tokens, err := m.encode(text)
+		list = append(list, m.checkPrompt(b, prompt{text, tokens}, err))
+	}
+	for _, tokens := range ids {
+		list = append(list, m.checkPrompt(b, prompt{ids: tokens}, m.check(tokens)))
+	}
+	return list
+}
+
+// checkPrompt refuses a prompt that has an error or nothing in it, and fills in the text of tokens.
+func (m *model) checkPrompt(b *api.Body, p prompt, err error) prompt {
+	if err == nil && len(p.ids) == 0 {
+		err = errNoTokens
+	}
+	if err != nil {
+		b.Fail("prompt", "prompt: %v", err)
+	} else if p.text == "" {
+		p.text = m.Tokenizer.Decode(p.ids, true)
+	}
+	return p
+}
+
+// textShape is the shape of completions.
+type textShape struct{}
+
+// textChoice is a choice, or what is new of it.
+type textChoice struct {
+	Index    int           `json:"index"`
+	Text     string        `json:"text"`
+	Logprobs *textLogprobs `json:"logprobs"`
+	Reason   *string       `json:"finish_reason"`
+}
+
+// textLogprobs lists tokens with their logprobs; the first token of an echoed prompt has none.
+type textLogprobs struct {
+	Tokens        []string              `json:"tokens"`
+	TokenLogprobs []*float64            `json:"token_logprobs"`
+	TopLogprobs   []map[string]*float64 `json:"top_logprobs"`
+	TextOffset    []int                 `json:"text_offset"`
+}
+
+type textAnswer struct {
+	head
+	Choices []textChoice `json:"choices"`
+	Usage   *usage       `json:"usage,omitempty"`
+}
+
+func (textShape) whole(j *job, all []*choice, u *usage) any {
+	a := textAnswer{head: j.head, Choices: make([]textChoice, len(all)), Usage: u}
+	for i, c := range all {
+		a.Choices[i] = textChoice{i, c.text.String(), j.textLogprobs(c, 0), &c.reason}
+	}
+	return a
+}
+
+func (textShape) begin(*job, *api.Stream, *choice) {}
+
+func (textShape) piece(j *job, s *api.Stream, c *choice, p part) {
+	s.Send(textAnswer{head: j.head, Choices: []textChoice{{Index: c.index, Text: p.text, Logprobs: j.textLogprobs(c, len(c.scores)-len(p.scores))}}})
+}
+
+func (textShape) end(j *job, s *api.Stream, c *choice) {
+	s.Send(textAnswer{head: j.head, Choices: []textChoice{{Index: c.index, Reason: &c.reason}}})
+}
+
+func (textShape) total(j *job, s *api.Stream, u *usage) {
+	s.Send(textAnswer{head: j.head, Choices: []textChoice{}, Usage: u})
+}
+
+// textLogprobs lists the tokens of a choice from one on; nil where nobody asked.
+func (j *job) textLogprobs(c *choice, from int) *textLogprobs {
+	if j.requests[c.index/j.n].Logprobs < 0 || from == len(c.scores) && from > 0 {
+		return nil
+	}
+	l := &textLogprobs{Tokens: []string{}, TokenLogprobs: []*float64{}, TopLogprobs: []map[string]*float64{}, TextOffset: []int{}}
+	offset := 0
+	for i, score := range c.scores {
+		text, raw := j.model.tokenText(score.Token)
+		if i >= from {
+			l.add(text, offset, &score, i == 0 && c.prompt > 0, j)
+		}
+		offset += utf8.RuneCount(raw)
+	}
+	return l
+}
+
+func (l *textLogprobs) add(text string, offset int, score *schedule.Logprob, first bool, j *job) {
+	l.Tokens, l.TextOffset = append(l.Tokens, text), append(l.TextOffset, offset)
+	if first { // nothing precedes it
+		l.TokenLogprobs, l.TopLogprobs = append(l.TokenLogprobs, nil), append(l.TopLogprobs, nil)
+		return
+	}
+	top := map[string]*float64{text: &score.Logprob}
+	for i := range score.Top {
+		name, _ := j.model.tokenText(score.Top[i].Token)
+		if known := top[name]; known == nil || *known < score.Top[i].Logprob { // two tokens can look alike
+			top[name] = &score.Top[i].Logprob
+		}
+	}
+	l.TokenLogprobs, l.TopLogprobs = append(l.TokenLogprobs, &score.Logprob), append(l.TopLogprobs, top)
+}

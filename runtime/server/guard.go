@@ -1,0 +1,164 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lowpack/lowpack/runtime/server/api"
+)
+
+// open are the paths that need no key: probes have none.
+var open = []string{"/health", "/v1/health", "/ready"}
+
+// guard stands in front of the endpoints: it checks host, origin and key, and answers what is not an endpoint.
+func (s *Server) guard(routes []route) http.Handler {
+	mux := http.NewServeMux()
+	methods := map[string][]string{}
+	for _, r := range routes {
+		mux.HandleFunc(r.method+" "+r.path, r.handle)
+		methods[r.path] = append(methods[r.path], r.method)
+	}
+	for path, allowed := range methods {
+		if slices.Contains(allowed, http.MethodGet) {
+			allowed = append(allowed, http.MethodHead)
+		}
+		mux.HandleFunc(path, wrongMethod(append(allowed, http.MethodOptions)))
+	}
+	if methods["/"] == nil {
+		mux.HandleFunc("/", unknownPath)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Request-Id", requestID(r))
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if e := s.checkHost(r); e != nil {
+			e.Write(w)
+			return
+		}
+		if e := s.checkOrigin(w, r); e != nil {
+			e.Write(w)
+			return
+		}
+		if r.Method == http.MethodOptions {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		salt, e := s.checkKey(r)
+		if e != nil {
+			e.Write(w)
+			return
+		}
+		mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), saltKey{}, salt)))
+	})
+}
+
+func wrongMethod(allowed []string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		(&api.Error{Status: http.StatusMethodNotAllowed, Type: api.InvalidRequest, Message: "method " + r.Method + " is not allowed here; use " + allowed[0]}).Write(w)
+	}
+}
+
+func unknownPath(w http.ResponseWriter, r *http.Request) {
+	(&api.Error{Status: http.StatusNotFound, Type: api.NotFound, Message: "there is nothing at " + quoted(r.URL.Path)}).Write(w)
+}
+
+// quoted writes what a client sent, cut short.
+func quoted(text string) string { return strconv.QuoteToASCII(text[:min(len(text), 80)]) }
+
+// requestID is the one that the client chose, if it is a plain word, or a new one.
+func requestID(r *http.Request) string {
+	id := r.Header.Get("X-Request-Id")
+	plain := func(c rune) bool {
+		return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_'
+	}
+	if id != "" && len(id) <= 128 && strings.IndexFunc(id, func(c rune) bool { return !plain(c) }) < 0 {
+		return id
+	}
+	random := make([]byte, 12)
+	rand.Read(random)
+	return "req_" + hex.EncodeToString(random)
+}
+
+// checkHost refuses requests whose host name is not one of this host, where only this host can ask: a page of a stranger
+// whose name resolves to 127.0.0.1 would pass for one of the server's own.
+func (s *Server) checkHost(r *http.Request) *api.Error {
+	if !s.o.Loopback {
+		return nil
+	}
+	name := hostName(r.Host)
+	if ip := net.ParseIP(name); ip != nil && ip.IsLoopback() || name == "localhost" || slices.Contains(s.o.Hosts, name) {
+		return nil
+	}
+	return &api.Error{Status: http.StatusForbidden, Type: api.Forbidden, Message: "the host " + quoted(name) + " is not this one; allow it with --allowed-host"}
+}
+
+// hostName is a host without its port.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
+}
+
+// checkOrigin refuses what pages of other origins send, and lets browsers read answers to those that are allowed.
+func (s *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *api.Error {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return nil
+	}
+	w.Header().Add("Vary", "Origin")
+	if u, err := url.Parse(origin); err == nil && u.Host == r.Host && u.Host != "" {
+		return nil
+	}
+	if !slices.Contains(s.o.Origins, origin) && !slices.Contains(s.o.Origins, "*") {
+		return &api.Error{Status: http.StatusForbidden, Type: api.Forbidden, Message: "pages of " + quoted(origin) + " may not ask; allow them with --cors-origin"}
+	}
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", origin) // never with credentials
+	h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+	h.Set("Access-Control-Max-Age", "600")
+	h.Set("Access-Control-Expose-Headers", "X-Request-Id, X-Lowpack-Seed, X-Lowpack-Ignored, Retry-After")
+	if wanted := r.Header.Get("Access-Control-Request-Headers"); wanted != "" {
+		h.Set("Access-Control-Allow-Headers", wanted)
+	}
+	return nil
+}
+
+type saltKey struct{}
+
+// saltOf keeps what clients with different keys have computed apart.
+func saltOf(r *http.Request) string {
+	salt, _ := r.Context().Value(saltKey{}).(string)
+	return salt
+}
+
+// checkKey refuses requests without one of the keys. It compares digests, with all of them, in constant time.
+func (s *Server) checkKey(r *http.Request) (salt string, e *api.Error) {
+	if len(s.o.Keys) == 0 || slices.Contains(open, r.URL.Path) {
+		return "", nil
+	}
+	key := r.Header.Get("X-Api-Key")
+	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		key = strings.TrimSpace(token)
+	}
+	sent, found := sha256.Sum256([]byte(key)), -1
+	for i, k := range s.o.Keys {
+		known := sha256.Sum256([]byte(k))
+		if subtle.ConstantTimeCompare(sent[:], known[:]) == 1 {
+			found = i
+		}
+	}
+	if found < 0 {
+		return "", &api.Error{Status: http.StatusUnauthorized, Type: api.Unauthorized, Code: "invalid_api_key", Message: "the API key is missing or wrong"}
+	}
+	return strconv.Itoa(found), nil
+}

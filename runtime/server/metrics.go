@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/lowpack/lowpack/runtime/server/schedule"
+)
+
+// Buckets of vLLM, so that its dashboards fit.
+var (
+	firstTokenBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
+	gapBuckets        = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
+	requestBuckets    = []float64{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
+	tokenBuckets      = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000}
+)
+
+// metrics have the names and labels of vLLM's.
+type metrics struct {
+	registry *prometheus.Registry
+
+	prompt, generated, queries, hits, cancelled, failed prometheus.Counter
+	finished                                            *prometheus.CounterVec
+	first, between, whole, queued, prefill, decode      prometheus.Histogram
+	promptTokens, generatedTokens, stepTokens, stepTime prometheus.Histogram
+}
+
+func newMetrics(model string, stats func() schedule.Stats) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry()}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	labels := prometheus.Labels{"model_name": model, "engine": "0"}
+	add := func(c prometheus.Collector) { m.registry.MustRegister(c) }
+	gauge := func(name, help string, value func(schedule.Stats) float64) {
+		add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return value(stats()) }))
+	}
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels})
+		add(c)
+		return c
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: labels, Buckets: buckets})
+		add(h)
+		return h
+	}
+	gauge("vllm:num_requests_running", "Requests that are being computed.", func(s schedule.Stats) float64 { return float64(s.Running) })
+	gauge("vllm:num_requests_waiting", "Requests that wait for admission.", func(s schedule.Stats) float64 { return float64(s.Waiting) })
+	gauge("vllm:kv_cache_usage_perc", "Share of the KV cache that running requests use; 1 = all of it.", func(s schedule.Stats) float64 { return s.Cache })
+	m.prompt = counter("vllm:prompt_tokens_total", "Tokens of prompts.")
+	m.generated = counter("vllm:generation_tokens_total", "Generated tokens.")
+	m.queries = counter("vllm:prefix_cache_queries_total", "Tokens of prompts that were looked for in the cache of prefixes.")
+	m.hits = counter("vllm:prefix_cache_hits_total", "Tokens of prompts that were found there.")
+	m.cancelled = counter("lowpack:requests_cancelled_total", "Requests whose client left, or that took too long.")
+	m.failed = counter("lowpack:requests_failed_total", "Requests that ended with an error.")
+	m.finished = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vllm:request_success_total", Help: "Texts by the reason why they ended.", ConstLabels: labels}, []string{"finished_reason"})
+	add(m.finished)
+	m.first = histogram("vllm:time_to_first_token_seconds", "From arrival to the end of prefill.", firstTokenBuckets)
+	m.between = histogram("vllm:inter_token_latency_seconds", "Between two tokens of a text.", gapBuckets)
+	m.whole = histogram("vllm:e2e_request_latency_seconds", "From arrival to the last token.", requestBuckets)
+	m.queued = histogram("vllm:request_queue_time_seconds", "From arrival to admission.", requestBuckets)
+	m.prefill = histogram("vllm:request_prefill_time_seconds", "From admission to the end of prefill.", requestBuckets)
+	m.decode = histogram("vllm:request_decode_time_seconds", "From the end of prefill to the last token.", requestBuckets)
+	m.promptTokens = histogram("vllm:request_prompt_tokens", "Tokens of the prompt of a request.", tokenBuckets)
+	m.generatedTokens = histogram("vllm:request_generation_tokens", "Generated tokens of a request.", tokenBuckets)
+	m.stepTokens = histogram("vllm:iteration_tokens_total", "Tokens of a pass over the weights.", tokenBuckets)
+	m.stepTime = histogram("lowpack:iteration_time_seconds", "Time of a pass over the weights.", gapBuckets)
+	return m
+}
+
+func (m *metrics) handler() http.HandlerFunc {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{DisableCompression: true}).ServeHTTP
+}
+
+func (m *metrics) step(took time.Duration, tokens int) {
+	m.stepTime.Observe(took.Seconds())
+	m.stepTokens.Observe(float64(tokens))
+}
+
+func (m *metrics) gap(_ int, between time.Duration) { m.between.Observe(between.Seconds()) }
+
+// observe counts a request that has ended.
+func (m *metrics) observe(t schedule.Timing) {
+	switch {
+	case t.Err != nil && len(t.Reasons) == 0 && isCancelled(t.Err):
+		m.cancelled.Inc()
+	case t.Err != nil:
+		m.failed.Inc()
+	}
+	m.generated.Add(float64(t.Tokens))
+	for _, r := range t.Reasons {
+		m.finished.WithLabelValues(reasonOf(r)).Inc()
+	}
+	if t.Prefilled.IsZero() {
+		return
+	}
+	m.prompt.Add(float64(t.PromptTokens))
+	m.queries.Add(float64(t.PromptTokens))
+	m.hits.Add(float64(t.CachedTokens))
+	m.first.Observe(t.Prefilled.Sub(t.Arrived).Seconds())
+	m.queued.Observe(t.Admitted.Sub(t.Arrived).Seconds())
+	m.prefill.Observe(t.Prefilled.Sub(t.Admitted).Seconds())
+	if t.Err == nil {
+		m.whole.Observe(t.Ended.Sub(t.Arrived).Seconds())
+		m.decode.Observe(t.Ended.Sub(t.Prefilled).Seconds())
+		m.promptTokens.Observe(float64(t.PromptTokens))
+		m.generatedTokens.Observe(float64(t.Tokens))
+	}
+}
+
+// isCancelled says whether nobody wants the answer any more.
+func isCancelled(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

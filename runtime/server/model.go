@@ -1,0 +1,97 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/version"
+	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/server/schedule"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
+)
+
+// Model is what a server serves.
+type Model struct {
+	ID        string // the name that clients use
+	File      *packed.File
+	Tokenizer *tokenizer.Tokenizer
+	Engine    *engine.Engine // of which the server is the only user
+}
+
+// model is a Model at work.
+type model struct {
+	Model
+	*schedule.Scheduler
+	fingerprint string
+	sampling    engine.Sampling // what generation_config.json asks for
+	stops       []int
+	vocab       int
+	context     int
+}
+
+func newModel(m Model, o schedule.Options) (*model, error) {
+	generation, _ := m.File.Embedded("generation_config.json")
+	sampling, err := engine.SamplingOf(generation)
+	if err != nil {
+		return nil, err
+	}
+	fingerprint, err := fingerprintOf(m)
+	if err != nil {
+		return nil, err
+	}
+	d := m.Engine.Description()
+	return &model{
+		Model: m, Scheduler: schedule.New(m.Engine, o), fingerprint: fingerprint, sampling: sampling,
+		stops: append(m.Tokenizer.StopIDs(), d.EOS...), vocab: d.Vocab, context: m.Engine.Options().Context,
+	}, nil
+}
+
+// fingerprintOf names all that an answer depends on besides the request: the bytes of the file, whose manifest has a digest of
+// every tensor and embedded file, the program, and the format of the KV cache. The same request to servers of the same
+// fingerprint gets the same bytes.
+func fingerprintOf(m Model) (string, error) {
+	manifest, err := json.Marshal(m.File.Manifest())
+	if err != nil {
+		return "", fmt.Errorf("manifest: %w", err)
+	}
+	h := sha256.New()
+	h.Write(manifest)
+	fmt.Fprintf(h, "\n%s\n%s\n", version.Version, m.Engine.Options().Cache)
+	return "fp_" + hex.EncodeToString(h.Sum(nil))[:16], nil
+}
+
+// tokenText is the text of a token in lists of logprobs. One that is not whole characters is written as its bytes.
+func (m *model) tokenText(id int) (text string, raw []byte) {
+	raw = m.Tokenizer.TokenBytes(id)
+	if utf8.Valid(raw) {
+		return string(raw), raw
+	}
+	var b strings.Builder
+	b.WriteString("bytes:")
+	for _, c := range raw {
+		b.WriteString(`\x` + strconv.FormatUint(uint64(c)|0x100, 16)[1:])
+	}
+	return b.String(), raw
+}
+
+// encode turns text into tokens.
+func (m *model) encode(text string) ([]int, error) { return m.Tokenizer.Encode(text, true) }
+
+// check refuses token ids that the model does not have.
+func (m *model) check(ids []int) error {
+	if i := slices.IndexFunc(ids, func(id int) bool { return id < 0 || id >= m.vocab }); i >= 0 {
+		return fmt.Errorf("token id %d; the vocabulary has %d", ids[i], m.vocab)
+	}
+	return nil
+}
+
+// errNoTokens: an empty text of a model that puts nothing in front of texts.
+var errNoTokens = errors.New("the prompt has no tokens")

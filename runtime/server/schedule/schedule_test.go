@@ -1,0 +1,348 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+	"github.com/lowpack/lowpack/runtime/engine"
+)
+
+func open(t *testing.T, o engine.Options) *engine.Engine {
+	t.Helper()
+	e, err := engine.Open(tinymodel.Path(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+func start(t *testing.T, e *engine.Engine, o Options) *Scheduler {
+	t.Helper()
+	s := New(e, o)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// answer is all that a request gets, as text, so that every digit counts.
+type answer struct {
+	Prompt string
+	Texts  []string
+}
+
+func collect(ctx context.Context, s *Scheduler, r Request) (a answer, cached int, err error) {
+	c, err := s.Submit(ctx, []Request{r})
+	if err != nil {
+		return a, 0, err
+	}
+	defer c.Close()
+	a.Texts = make([]string, len(r.Texts))
+	for {
+		events, err := c.Next(ctx)
+		if err == io.EOF {
+			return a, cached, nil
+		}
+		if err != nil {
+			return a, cached, err
+		}
+		for _, e := range events {
+			if e.Text < 0 {
+				a.Prompt, cached = fmt.Sprintf("%+v", e.Prompt), e.Cached
+				continue
+			}
+			a.Texts[e.Text] += fmt.Sprintf("%d %q %s ", e.Token, e.Piece.Text, e.Reason)
+			if e.Logprob != nil {
+				a.Texts[e.Text] += fmt.Sprintf("%+v ", *e.Logprob)
+			}
+		}
+	}
+}
+
+// requests makes n requests of every kind; many begin alike.
+func requests(n, vocab int) []Request {
+	r := rand.New(rand.NewPCG(3, 4))
+	ids := func(k int) []int {
+		list := make([]int, k)
+		for i := range list {
+			list[i] = r.IntN(vocab - 16)
+		}
+		return list
+	}
+	common := ids(70)
+	list := make([]Request, n)
+	for i := range list {
+		q := Request{Prompt: ids(1 + r.IntN(90)), Logprobs: -1, PromptLogprobs: -1}
+		if i%3 == 0 {
+			q.Prompt = append(slices.Clone(common[:30+r.IntN(40)]), q.Prompt...)
+		}
+		if i%4 == 0 {
+			q.Logprobs = r.IntN(4)
+		}
+		if i%7 == 0 {
+			q.PromptLogprobs = r.IntN(3)
+		}
+		for range 1 + max(0, r.IntN(5)-2) {
+			w := engine.Request{MaxTokens: 1 + r.IntN(20), StopTokens: []int{2553, 2554}}
+			if i%2 == 0 {
+				w.Sampling = engine.Sampling{Temperature: 1.2, TopP: 0.95, RepetitionPenalty: 1.1, Seed: r.Uint64()}
+			}
+			if i%5 == 0 {
+				w.Adjust = func(generated []int, logits []float32) { logits[40+len(generated)] += 3 }
+			}
+			q.Texts = append(q.Texts, w)
+		}
+		if i%11 == 0 {
+			q.Texts, q.PromptLogprobs = nil, 1
+		}
+		list[i] = q
+	}
+	return list
+}
+
+// TestLoad: what a request gets is the same bytes whatever else the engine does: batches of any size, in any order, beside
+// requests that are cancelled, with a cache of prefixes and without, in little memory and in much.
+func TestLoad(t *testing.T) {
+	alone := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 4}), Options{Queue: 100})
+	vocab := alone.vocab
+	list := requests(44, vocab)
+	want := make([]answer, len(list))
+	for i, r := range list {
+		var err error
+		if want[i], _, err = collect(t.Context(), alone, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range []struct {
+		engine.Options
+		cache   bool
+		clients int
+		target  time.Duration
+	}{
+		{engine.Options{Threads: 1, Context: 256, Sequences: 4, Page: 32, CacheTokens: 320}, true, 8, time.Millisecond},
+		{engine.Options{Threads: 2, Context: 256, Sequences: 32, Page: 64, Batch: 50}, true, 32, 0},
+		{engine.Options{Threads: 2, Context: 256, Sequences: 8}, true, 1, 0},
+		{engine.Options{Threads: 2, Context: 200, Sequences: 5, Page: 32, Batch: 17}, false, 8, time.Second},
+	} {
+		s := start(t, open(t, o.Options), Options{Queue: 1000, PrefixCache: o.cache, ITLTarget: o.target})
+		hits := under(t, s, list, want, o.clients)
+		if o.cache && hits == 0 {
+			t.Errorf("%+v: no prefix was found again", o)
+		}
+		if !o.cache && hits != 0 {
+			t.Errorf("%+v: %d cached tokens without a cache", o, hits)
+		}
+		s.Drain(t.Context())
+		if all, free := s.e.Pages(); free != all {
+			t.Errorf("%+v: %d of %d pages are free at the end", o, free, all)
+		}
+	}
+}
+
+// under compares the answers to all requests, in random order from some clients, while others come and go. It returns the
+// number of tokens that were not computed again.
+func under(t *testing.T, s *Scheduler, list []Request, want []answer, clients int) (hits int) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var noise, wait sync.WaitGroup
+	for k := range 2 {
+		noise.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(k), 1))
+			for ctx.Err() == nil {
+				soon, cancel := context.WithTimeout(ctx, time.Duration(r.IntN(20_000))*time.Microsecond)
+				_, _, err := collect(soon, s, list[r.IntN(len(list))])
+				cancel()
+				if busy := (*BusyError)(nil); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.As(err, &busy) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	order := rand.New(rand.NewPCG(7, uint64(clients))).Perm(len(list))
+	var mu sync.Mutex
+	next := 0
+	for range clients {
+		wait.Go(func() {
+			for {
+				mu.Lock()
+				at := next
+				next++
+				mu.Unlock()
+				if at >= len(order) {
+					return
+				}
+				i := order[at]
+				got, cached, err := collect(t.Context(), s, list[i])
+				if err != nil {
+					t.Errorf("request %d: %v", i, err)
+				} else if got.Prompt != want[i].Prompt || !slices.Equal(got.Texts, want[i].Texts) {
+					t.Errorf("%d clients, request %d:\n%v\nwant\n%v", clients, i, got, want[i])
+				}
+				mu.Lock()
+				hits += cached
+				mu.Unlock()
+			}
+		})
+	}
+	wait.Wait()
+	stop()
+	noise.Wait()
+	return hits
+}
+
+// TestCancel: a request whose caller has gone is given up at the next step, and its memory is free then.
+func TestCancel(t *testing.T) {
+	e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2})
+	ended := make(chan Timing, 1)
+	steps := make(chan struct{}, 1000)
+	s := start(t, e, Options{Queue: 1, Observe: func(x Timing) { ended <- x }, Step: func(time.Duration, int) { steps <- struct{}{} }})
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := s.Submit(ctx, []Request{{Prompt: []int{1, 2}, Texts: []engine.Request{{MaxTokens: 250}, {MaxTokens: 250}}, Logprobs: -1, PromptLogprobs: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-steps
+	cancel()
+	at := len(steps)
+	x := <-ended
+	if n := len(steps) - at; n > 2 || !errors.Is(x.Err, context.Canceled) {
+		t.Errorf("%d steps after the caller left, error %v", n, x.Err)
+	}
+	if all, free := e.Pages(); free != all {
+		t.Errorf("%d of %d pages are free", free, all)
+	}
+}
+
+// TestSlowReader: a caller that reads nothing holds nobody up.
+func TestSlowReader(t *testing.T) {
+	s := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2}), Options{Queue: 1})
+	r := Request{Prompt: []int{1, 2}, Texts: []engine.Request{{MaxTokens: 60}}, Logprobs: -1, PromptLogprobs: -1}
+	slow, err := s.Submit(t.Context(), []Request{r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := collect(t.Context(), s, r); err != nil {
+		t.Fatal(err)
+	}
+	for s.Stats().Running > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	tokens := 0
+	for {
+		events, err := slow.Next(t.Context())
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			if e.Text == 0 && e.Token >= 0 {
+				tokens++
+			}
+		}
+	}
+	if tokens != 60 {
+		t.Errorf("%d tokens waited, want 60", tokens)
+	}
+}
+
+// TestRefused: what can never be computed, and what finds the queue full, is refused at once.
+func TestRefused(t *testing.T) {
+	s := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2}), Options{Queue: 1})
+	text := func(n int) []engine.Request { return []engine.Request{{MaxTokens: n}} }
+	for name, r := range map[string]Request{
+		"no tokens":               {Texts: text(1)},
+		"up to 256 are asked for": {Prompt: []int{1}, Texts: text(256)},
+		"computes 2 at once":      {Prompt: []int{1}, Texts: make([]engine.Request, 3)},
+		"token id 2560":           {Prompt: []int{2560}, Texts: text(1)},
+		"temperature -1":          {Prompt: []int{1}, Texts: []engine.Request{{MaxTokens: 1, Sampling: engine.Sampling{Temperature: -1}}}},
+	} {
+		_, err := s.Submit(t.Context(), []Request{r})
+		if refused := (*RequestError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var busy *BusyError
+	accepted := 0
+	for range 10 {
+		_, err := s.Submit(ctx, []Request{{Prompt: []int{1, 2}, Texts: text(250), Logprobs: -1, PromptLogprobs: -1}})
+		if err == nil {
+			accepted++
+		} else if !errors.As(err, &busy) || busy.RetryAfter < time.Second {
+			t.Fatal(err)
+		}
+	}
+	if accepted < 3 || busy == nil { // two sequences and one that waits; more if some have ended meanwhile
+		t.Errorf("%d of 10 requests were accepted", accepted)
+	}
+	cancel()
+	done, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s.Drain(done)
+	if _, err := s.Submit(t.Context(), []Request{{Prompt: []int{1}, Texts: text(1)}}); !errors.Is(err, ErrDraining) {
+		t.Errorf("after Drain: %v", err)
+	}
+}
+
+// TestDrain: requests that run are finished, unless there is no time for it; nothing runs on.
+func TestDrain(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for _, patient := range []bool{true, false} {
+		e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2})
+		s := New(e, Options{Queue: 1, PrefixCache: true})
+		c, err := s.Submit(t.Context(), []Request{{Prompt: []int{1, 2}, Texts: []engine.Request{{MaxTokens: 200}}, Logprobs: -1, PromptLogprobs: -1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if !patient {
+			cancel()
+		}
+		s.Drain(ctx)
+		cancel()
+		for err == nil {
+			_, err = c.Next(t.Context())
+		}
+		if patient != (err == io.EOF) || !patient && !errors.Is(err, ErrDraining) {
+			t.Errorf("patient %v: %v", patient, err)
+		}
+		if all, free := e.Pages(); free != all {
+			t.Errorf("%d of %d pages are free", free, all)
+		}
+	}
+	for i := 0; runtime.NumGoroutine() > before && i < 1000; i++ {
+		time.Sleep(time.Millisecond)
+	}
+	if n := runtime.NumGoroutine(); n > before {
+		t.Errorf("%d goroutines, %d before", n, before)
+	}
+}
+
+// TestLargest compares with a sort.
+func TestLargest(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 300 {
+		logits := make([]float32, 1+r.IntN(60))
+		ids := make([]int, len(logits))
+		for i := range logits {
+			logits[i], ids[i] = float32(r.IntN(9)), i
+		}
+		slices.SortStableFunc(ids, func(a, b int) int { return int(logits[b] - logits[a]) })
+		n := r.IntN(22)
+		if got, want := largest(logits, n), ids[:min(n, len(ids))]; !slices.Equal(got, want) {
+			t.Fatalf("%v of %v, want %v", got, logits, want)
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/server/prefix"
+)
+
+// Options of a scheduler. The zero value has no queue, which is of use to tests only.
+type Options struct {
+	Queue       int           // most requests that wait for admission
+	ITLTarget   time.Duration // what a step may take while texts are being generated; 0 = as long as it takes
+	PrefixCache bool
+
+	Observe func(Timing)                          // is called once for each request that was accepted; nil = nobody
+	Step    func(took time.Duration, tokens int)  // is called after each pass over the weights
+	Gap     func(text int, between time.Duration) // is called for each token but the first of a text
+}
+
+// Scheduler computes requests on an engine that nobody else uses.
+type Scheduler struct {
+	e      *engine.Engine
+	o      Options
+	vocab  int
+	pages  int // of the KV cache
+	tokens int // that it holds
+	budget budget
+
+	mu       sync.Mutex
+	queue    []*task
+	running  int // tasks, for Stats
+	used     int // tokens in the KV cache of running tasks
+	draining bool
+	failed   error
+	closed   bool
+	mean     time.Duration // of the time of a request from admission to its end
+
+	wake chan struct{}
+	done chan struct{}
+
+	// The rest belongs to the loop.
+	tasks []*task
+	first int // of the prompts: the one that the next step begins with
+	cache *prefix.Cache
+}
+
+// New starts a scheduler.
+func New(e *engine.Engine, o Options) *Scheduler {
+	s := &Scheduler{e: e, o: o, vocab: e.Description().Vocab, budget: newBudget(o.ITLTarget, e.Options().Batch), wake: make(chan struct{}, 1), done: make(chan struct{})}
+	s.pages, _ = e.Pages()
+	s.tokens = s.pages * e.PageTokens()
+	if o.PrefixCache {
+		s.cache = prefix.New(e)
+	}
+	go s.loop()
+	return s
+}
+
+// Stats is the state of a scheduler.
+type Stats struct {
+	Running, Waiting int
+	Cache            float64 // share of the KV cache that running requests use
+	Failed           error   // the engine is of no use any more
+	Draining         bool
+}
+
+// Stats can be called at any time; it does not wait for a step.
+func (s *Scheduler) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Stats{Running: s.running, Waiting: len(s.queue), Cache: min(1, float64(s.used)/float64(s.tokens)), Failed: s.failed, Draining: s.draining}
+}
+
+// Submit accepts requests, all or none. The call ends when ctx does. Errors: *RequestError, *BusyError, ErrDraining, and
+// ErrFailed.
+func (s *Scheduler) Submit(ctx context.Context, requests []Request) (*Call, error) {
+	sequences := s.e.Options().Sequences
+	if most := s.o.Queue + sequences; len(requests) > most {
+		return nil, &RequestError{Request: most, Err: fmt.Errorf("%w: %d prompts; the server takes at most %d at once", pack.ErrLimit, len(requests), most)}
+	}
+	c := newCall(ctx, len(requests))
+	tasks := make([]*task, len(requests))
+	for i := range requests {
+		t, err := s.newTask(c, i, &requests[i])
+		if err != nil {
+			return nil, err
+		}
+		tasks[i] = t
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.failed != nil:
+		return nil, s.failed
+	case s.draining || s.closed:
+		return nil, ErrDraining
+	case len(s.queue)+len(tasks) > s.o.Queue+max(0, sequences-s.running): // what is free takes some at once
+		return nil, &BusyError{Waiting: len(s.queue), RetryAfter: s.retryAfter()}
+	}
+	s.queue = append(s.queue, tasks...)
+	context.AfterFunc(c.ctx, s.signal)
+	s.signal()
+	return c, nil
+}
+
+// retryAfter estimates when the queue will be shorter. s.mu is held.
+func (s *Scheduler) retryAfter() time.Duration {
+	wait := s.mean / time.Duration(max(1, s.running))
+	return min(max(wait, time.Second), time.Minute).Round(time.Second)
+}
+
+// newTask checks a request.
+func (s *Scheduler) newTask(c *Call, i int, r *Request) (*task, error) {
+	refuse := func(long bool, format string, a ...any) error {
+		return &RequestError{Request: i, TooLong: long, Err: fmt.Errorf(format, a...)}
+	}
+	o := s.e.Options()
+	t := &task{Request: r, call: c, index: i, timing: Timing{Arrived: time.Now(), PromptTokens: len(r.Prompt)}}
+	longest := t.end(len(r.Texts))
+	for j := range r.Texts {
+		longest = max(longest, t.end(j))
+	}
+	switch {
+	case len(r.Prompt) == 0:
+		return nil, refuse(false, "%w: the prompt has no tokens", pack.ErrUnsupported)
+	case longest > o.Context:
+		return nil, refuse(true, "%w: the prompt has %d tokens and up to %d are asked for; the context holds %d", pack.ErrLimit, len(r.Prompt), longest-len(r.Prompt), o.Context)
+	case len(r.Texts) > o.Sequences:
+		return nil, refuse(false, "%w: %d texts of one prompt; the server computes %d at once", pack.ErrLimit, len(r.Texts), o.Sequences)
+	}
+	if t.most(s.e) > s.pages {
+		return nil, refuse(true, "%w: %d texts of up to %d tokens do not fit into the KV cache of %d tokens", pack.ErrLimit, len(r.Texts), longest, s.tokens)
+	}
+	for _, id := range r.Prompt {
+		if id < 0 || id >= s.vocab {
+			return nil, refuse(false, "%w: token id %d; the vocabulary has %d", pack.ErrUnsupported, id, s.vocab)
+		}
+	}
+	for j := range r.Texts {
+		if err := r.Texts[j].Sampling.Check(); err != nil {
+			return nil, &RequestError{Request: i, Err: err}
+		}
+	}
+	return t, nil
+}
+
+// most is the number of pages of a task that shares nothing with others.
+func (t *task) most(e *engine.Engine) int {
+	n := unwritten(e, 0, 0, t.end(0))
+	for i := 1; i < len(t.Texts); i++ {
+		n += unwritten(e, len(t.Prompt), len(t.Prompt), t.end(i))
+	}
+	return n
+}
+
+func (s *Scheduler) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Drain refuses new requests and waits until those that are there have ended. When ctx is done before, they end with
+// ErrDraining.
+func (s *Scheduler) Drain(ctx context.Context) {
+	s.mu.Lock()
+	s.draining = true
+	s.mu.Unlock()
+	s.signal()
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+	}
+	s.Close()
+}
+
+// Close ends all requests and the loop.
+func (s *Scheduler) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.signal()
+	<-s.done
+}
+
+// loop makes steps while there is something to do.
+func (s *Scheduler) loop() {
+	defer close(s.done)
+	defer s.stop()
+	for {
+		s.mu.Lock()
+		idle := len(s.queue) == 0 && len(s.tasks) == 0
+		closed := s.closed || s.draining && idle
+		s.mu.Unlock()
+		switch {
+		case closed:
+			return
+		case idle:
+			s.rest()
+		default:
+			s.admit()
+			s.step()
+		}
+	}
+}
+
+// rest waits for work, and gives memory back if there is none for a while.
+func (s *Scheduler) rest() {
+	timer := time.NewTimer(10 * time.Second)
+	defer timer.Stop()
+	select {
+	case <-s.wake:
+	case <-timer.C:
+		s.e.Trim()
+		<-s.wake
+	}
+}
+
+// stop ends what is left.
+func (s *Scheduler) stop() {
+	s.mu.Lock()
+	queue := s.queue
+	s.queue, s.closed = nil, true
+	s.mu.Unlock()
+	for _, t := range append(queue, s.tasks...) {
+		s.end(t, ErrDraining)
+	}
+	s.tasks = nil
+	for s.cache != nil && s.cache.Evict() {
+	}
+}
+
+// fail ends all requests after an error that the engine does not recover from.
+func (s *Scheduler) fail(err error) {
+	s.mu.Lock()
+	s.failed = fmt.Errorf("%w: %w", ErrFailed, err)
+	queue := s.queue
+	s.queue = nil
+	s.mu.Unlock()
+	for _, t := range append(queue, s.tasks...) {
+		s.end(t, s.failed)
+	}
+	s.tasks = nil
+}
+
+// end ends a task, once: with an error, or after its last event.
+func (s *Scheduler) end(t *task, err error) {
+	if t.ended {
+		return
+	}
+	t.ended = true
+	if t.seq != nil {
+		t.seq.Close()
+		t.seq = nil
+	}
+	for _, x := range t.texts {
+		if x.seq != nil {
+			x.seq.Close()
+			x.seq = nil
+		}
+	}
+	t.timing.Ended, t.timing.Err = time.Now(), err
+	if t.call.left--; err != nil || t.call.left == 0 {
+		t.call.end(err)
+	}
+	if s.o.Observe != nil {
+		s.o.Observe(t.timing)
+	}
+	if !t.timing.Admitted.IsZero() {
+		s.mu.Lock()
+		s.mean += (t.timing.Ended.Sub(t.timing.Admitted) - s.mean) / 8
+		s.mu.Unlock()
+	}
+}

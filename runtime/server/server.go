@@ -1,0 +1,188 @@
+// Package server answers the requests of OpenAI's clients with a packed model.
+//
+// What an answer says does not depend on what else the server does: the same request to the same file gets the same bytes,
+// but for id and created (docs/SERVER.md).
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lowpack/lowpack/internal/version"
+	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/schedule"
+)
+
+// Options of a server.
+type Options struct {
+	Keys        []string      // one of which a client must send; none = everyone may ask
+	Loopback    bool          // the server listens on a loopback address: requests for other hosts are refused
+	Hosts       []string      // names of this host besides localhost
+	Origins     []string      // of pages that browsers may send requests from, besides the server's own; "*" = all
+	StrictModel bool          // refuse requests for other models
+	Timeout     time.Duration // of a request; 0 = none
+
+	Queue       int
+	ITLTarget   time.Duration
+	PrefixCache bool
+}
+
+// Server is an http.Handler.
+type Server struct {
+	o       Options
+	model   *model
+	created int64
+	metrics *metrics
+	http.Handler
+}
+
+// New makes a server for a model, whose engine it uses alone. Errors: what generation_config.json asks for has no meaning.
+func New(m Model, o Options) (*Server, error) {
+	s := &Server{o: o, created: time.Now().Unix()}
+	s.metrics = newMetrics(m.ID, s.stats)
+	var err error
+	s.model, err = newModel(m, schedule.Options{
+		Queue: o.Queue, ITLTarget: o.ITLTarget, PrefixCache: o.PrefixCache,
+		Observe: s.metrics.observe, Step: s.metrics.step, Gap: s.metrics.gap,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Handler = s.guard(s.routes())
+	return s, nil
+}
+
+func (s *Server) stats() schedule.Stats {
+	if s.model == nil { // a metric is asked for while New runs
+		return schedule.Stats{}
+	}
+	return s.model.Stats()
+}
+
+// Drain refuses new requests, and waits for those that run until ctx is done. Then the server is of no use any more.
+func (s *Server) Drain(ctx context.Context) { s.model.Drain(ctx) }
+
+// Registry holds the metrics.
+func (s *Server) Registry() *prometheus.Registry { return s.metrics.registry }
+
+// route is an endpoint: what to do for a method and a path.
+type route struct {
+	method, path string
+	handle       http.HandlerFunc
+}
+
+func (s *Server) routes() []route {
+	return []route{
+		{http.MethodGet, "/health", s.health},
+		{http.MethodGet, "/v1/health", s.health},
+		{http.MethodGet, "/ready", s.health},
+		{http.MethodGet, "/metrics", s.metrics.handler()},
+		{http.MethodGet, "/version", s.version},
+		{http.MethodGet, "/v1/models", s.models},
+		{http.MethodGet, "/v1/models/{id...}", s.oneModel},
+		{http.MethodPost, "/v1/completions", s.withBody(s.completions)},
+		{http.MethodPost, "/v1/chat/completions", s.withBody(s.chat)},
+		{http.MethodPost, "/tokenize", s.withBody(s.tokenize)},
+		{http.MethodPost, "/detokenize", s.withBody(s.detokenize)},
+		{http.MethodPost, "/apply-template", s.withBody(s.applyTemplate)},
+	}
+}
+
+// withBody reads the request and names the fields in it that nobody knows.
+func (s *Server) withBody(handle func(http.ResponseWriter, *http.Request, *model, *api.Body)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		b, e := api.ReadBody(w, r, mostBody)
+		if e != nil {
+			e.Write(w)
+			return
+		}
+		if e := s.checkModel(b); e != nil {
+			e.Write(w)
+			return
+		}
+		handle(&ignoring{ResponseWriter: w, body: b}, r, s.model, b)
+	}
+}
+
+// ignoring names the ignored fields in a header of an answer.
+type ignoring struct {
+	http.ResponseWriter
+	body *api.Body
+}
+
+// WriteHeader adds the names; they are ASCII, and only the first ones if there are many.
+func (w *ignoring) WriteHeader(status int) {
+	names := w.body.Ignored()
+	names = names[:min(len(names), 20)]
+	for i, name := range names {
+		names[i] = strings.Map(func(r rune) rune {
+			if r <= ' ' || r >= 0x7f || r == ',' {
+				return '?'
+			}
+			return r
+		}, name[:min(len(name), 40)])
+	}
+	if len(names) > 0 {
+		w.Header().Set("X-Lowpack-Ignored", strings.Join(names, ", "))
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *ignoring) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// checkModel refuses other models if the server is strict.
+func (s *Server) checkModel(b *api.Body) *api.Error {
+	name := ""
+	if b.String("model", &name); b.Err() != nil {
+		return b.Err()
+	}
+	if s.o.StrictModel && name != s.model.ID {
+		return &api.Error{Status: http.StatusNotFound, Type: api.NotFound, Code: "model_not_found", Param: "model", Message: "model " + quoted(name) + " is not served here; " + s.model.ID + " is"}
+	}
+	return nil
+}
+
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	switch stats := s.model.Stats(); {
+	case stats.Failed != nil:
+		(&api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Message: stats.Failed.Error()}).Write(w)
+	case stats.Draining:
+		(&api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Message: schedule.ErrDraining.Error(), RetryAfter: time.Second}).Write(w)
+	default:
+		api.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	}
+}
+
+func (s *Server) version(w http.ResponseWriter, _ *http.Request) {
+	api.WriteJSON(w, http.StatusOK, map[string]string{"version": version.Version, "system_fingerprint": s.model.fingerprint})
+}
+
+// modelInfo describes a model as OpenAI does; max_model_len is vLLM's.
+type modelInfo struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+	Context int    `json:"max_model_len"`
+}
+
+func (s *Server) info() modelInfo {
+	return modelInfo{s.model.ID, "model", s.created, "lowpack", s.model.context}
+}
+
+func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
+	api.WriteJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []modelInfo{s.info()}})
+}
+
+func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
+	if id := r.PathValue("id"); id != s.model.ID {
+		(&api.Error{Status: http.StatusNotFound, Type: api.NotFound, Code: "model_not_found", Param: "model", Message: "model " + quoted(id) + " is not served here"}).Write(w)
+		return
+	}
+	api.WriteJSON(w, http.StatusOK, s.info())
+}

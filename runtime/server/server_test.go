@@ -1,0 +1,495 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
+)
+
+// serve starts a server of the bundled model.
+func serve(t *testing.T, eo engine.Options, o Options) *httptest.Server {
+	t.Helper()
+	_, web := serveModel(t, eo, o)
+	return web
+}
+
+func serveModel(t *testing.T, eo engine.Options, o Options) (*Server, *httptest.Server) {
+	t.Helper()
+	f, err := packed.Open(tinymodel.Path(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	tok, err := tokenizer.Load(f.Embedded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(f, eo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	s, err := New(Model{ID: "tiny", File: f, Tokenizer: tok, Engine: e}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(s)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		s.Drain(ctx)
+		web.Close()
+	})
+	return s, web
+}
+
+var small = engine.Options{Threads: 1, Context: 256, Sequences: 4}
+
+// post sends a request and returns status, header and body.
+func post(t testing.TB, web *httptest.Server, path, body string, header ...string) (int, http.Header, string) {
+	t.Helper()
+	return do(t, web, http.MethodPost, path, body, header...)
+}
+
+func do(t testing.TB, web *httptest.Server, method, path, body string, header ...string) (int, http.Header, string) {
+	t.Helper()
+	r, err := http.NewRequest(method, web.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		if r.Header.Set(header[i], header[i+1]); header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+	}
+	answer, err := web.Client().Do(r)
+	if err != nil {
+		t.Error(err)
+		return 0, nil, ""
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return answer.StatusCode, answer.Header, string(text)
+}
+
+// object reads JSON whose numbers keep their digits.
+func object(t testing.TB, text string) (v map[string]any) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return v
+}
+
+// at follows keys and indexes into JSON.
+func at(v any, path ...any) any {
+	for _, p := range path {
+		switch p := p.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[p]
+		case int:
+			l, _ := v.([]any)
+			if p >= len(l) {
+				return nil
+			}
+			v = l[p]
+		}
+	}
+	return v
+}
+
+// essence is what of an answer must not depend on load: all but id, created, and how many tokens came from the cache.
+func essence(t testing.TB, text string) string {
+	v := object(t, text)
+	delete(v, "id")
+	delete(v, "created")
+	if u, ok := v["usage"].(map[string]any); ok {
+		delete(u, "prompt_tokens_details")
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// frames returns the data of a stream, without the last frame, which must be [DONE].
+func frames(t testing.TB, text string) (list []map[string]any) {
+	t.Helper()
+	done := false
+	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
+		data, ok := strings.CutPrefix(s.Text(), "data: ")
+		switch {
+		case !ok:
+		case done:
+			t.Errorf("a frame after [DONE]: %s", data)
+		case data == "[DONE]":
+			done = true
+		default:
+			list = append(list, object(t, data))
+		}
+	}
+	if !done {
+		t.Errorf("a stream without [DONE]: %s", text)
+	}
+	return list
+}
+
+// TestSeed: an answer without a seed names the one that repeats it, and n choices have seeds of their own.
+func TestSeed(t *testing.T) {
+	web := serve(t, small, Options{Queue: 10})
+	body := `{"prompt": "Once", "temperature": 1.5, "max_tokens": 12, "n": 3, "top_k": 0, "top_p": 1`
+	_, h, text := post(t, web, "/v1/completions", body+"}")
+	first := object(t, text)
+	seed := fmt.Sprint(first["seed"])
+	if seed != h.Get("X-Lowpack-Seed") {
+		t.Errorf("seed %s in the body, %s in the header", seed, h.Get("X-Lowpack-Seed"))
+	}
+	_, _, again := post(t, web, "/v1/completions", body+`, "seed": `+seed+"}")
+	if essence(t, again) != essence(t, text) {
+		t.Errorf("%s\n%s", text, again)
+	}
+	var texts []any
+	for i := range 3 {
+		texts = append(texts, at(first, "choices", i, "text"))
+	}
+	if texts[0] == texts[1] || texts[1] == texts[2] {
+		t.Errorf("choices are equal: %q", texts)
+	}
+}
+
+// TestEcho is what evaluation harnesses ask for: the logprobs of a prompt, its first token without one, and those of exactly
+// one more token.
+func TestEcho(t *testing.T) {
+	web := serve(t, small, Options{Queue: 10, PrefixCache: true})
+	_, _, text := post(t, web, "/v1/completions", `{"prompt": [[2552, 10, 20, 30], [2552, 11]], "temperature": 0, "max_tokens": 1, "logprobs": 1, "echo": true, "repetition_penalty": 1}`)
+	v := object(t, text)
+	for i, n := range []int{5, 3} {
+		l, _ := at(v, "choices", i, "logprobs").(map[string]any)
+		tokens, scores, top := l["tokens"].([]any), l["token_logprobs"].([]any), l["top_logprobs"].([]any)
+		if len(tokens) != n || len(scores) != n || len(top) != n || len(l["text_offset"].([]any)) != n {
+			t.Fatalf("choice %d: %d tokens, want %d: %v", i, len(tokens), n, l)
+		}
+		if scores[0] != nil || top[0] != nil {
+			t.Errorf("choice %d: the first token has a logprob: %v %v", i, scores[0], top[0])
+		}
+		last := n - 1 // greedy: the best alternative has the logprob of the token, to the digit
+		if alternatives := top[last].(map[string]any); alternatives[tokens[last].(string)] != scores[last] || len(alternatives) != 1 {
+			t.Errorf("choice %d: %v among %v", i, scores[last], alternatives)
+		}
+		joined := ""
+		for _, token := range tokens {
+			joined += token.(string)
+		}
+		if joined != at(v, "choices", i, "text") {
+			t.Errorf("choice %d: text %q, tokens %q", i, at(v, "choices", i, "text"), joined)
+		}
+	}
+	_, _, text = post(t, web, "/v1/completions", `{"prompt": "Hello there", "max_tokens": 0, "echo": true, "logprobs": 0}`)
+	if v := object(t, text); at(v, "choices", 0, "text") != "Hello there" || at(v, "choices", 0, "finish_reason") != "length" || fmt.Sprint(at(v, "usage", "completion_tokens")) != "0" {
+		t.Errorf("prompt alone: %s", text)
+	}
+}
+
+// TestPrefix: the second request with a prompt says how much of it was not computed again.
+func TestPrefix(t *testing.T) {
+	web := serve(t, small, Options{Queue: 10, PrefixCache: true})
+	body := `{"messages": [{"role": "user", "content": "What is the capital of the country?"}], "max_tokens": 2, "temperature": 0}`
+	cached := func() string {
+		_, _, text := post(t, web, "/v1/chat/completions", body)
+		return fmt.Sprint(at(object(t, text), "usage", "prompt_tokens_details", "cached_tokens"))
+	}
+	if first, second := cached(), cached(); first != "0" || second == "0" {
+		t.Errorf("%s and %s cached tokens", first, second)
+	}
+}
+
+// TestFields: every field is honoured or refused by its name.
+func TestFields(t *testing.T) {
+	web := serve(t, small, Options{Queue: 10})
+	long := strings.Repeat("word ", 300)
+	for _, c := range []struct{ path, body, param, says string }{
+		{"completions", `{`, "", "not JSON"},
+		{"completions", `[]`, "", "not a JSON object"},
+		{"completions", `{}`, "prompt", "prompt is missing"},
+		{"completions", `{"prompt": 5}`, "prompt", "a string, a list of strings"},
+		{"completions", `{"prompt": [1, "a"]}`, "prompt", "a list of token ids"},
+		{"completions", `{"prompt": [99999]}`, "prompt", "token id 99999"},
+		{"completions", `{"prompt": []}`, "prompt", "no tokens"},
+		{"completions", `{"prompt": "a", "temperature": -1}`, "temperature", "between 0 and 2"},
+		{"completions", `{"prompt": "a", "temperature": "hot"}`, "temperature", "a number"},
+		{"completions", `{"prompt": "a", "top_p": 1.5}`, "top_p", "between 0 and 1"},
+		{"completions", `{"prompt": "a", "top_k": -2}`, "top_k", "between -1 and"},
+		{"completions", `{"prompt": "a", "n": 0}`, "n", "between 1 and"},
+		{"completions", `{"prompt": "a", "n": 5}`, "prompt", "5 texts of one prompt"},
+		{"completions", `{"prompt": "a", "best_of": 2}`, "best_of", "best_of is 2"},
+		{"completions", `{"prompt": "a", "seed": 1.5}`, "seed", "64 bits"},
+		{"completions", `{"prompt": "a", "seed": 9223372036854775808}`, "seed", "64 bits"},
+		{"completions", `{"prompt": "a", "max_tokens": 0}`, "max_tokens", "between 1 and"},
+		{"completions", `{"prompt": "a", "stop": [""]}`, "stop", "an empty text"},
+		{"completions", `{"prompt": "a", "logprobs": 21}`, "logprobs", "between 0 and 20"},
+		{"completions", `{"prompt": "a", "logit_bias": {"x": 1}}`, "logit_bias", `"x" is not a token id`},
+		{"completions", `{"prompt": "a", "logit_bias": {"1": 101}}`, "logit_bias", "between -100 and 100"},
+		{"completions", `{"prompt": "a", "suffix": "b"}`, "suffix", "not supported"},
+		{"completions", `{"prompt": "a", "stream_options": {"include_usage": true}}`, "stream_options", "needs stream"},
+		{"completions", `{"prompt": "a", "repetition_penalty": 0}`, "repetition_penalty", "above 0"},
+		{"completions", `{"prompt": "a", "use_beam_search": true}`, "use_beam_search", "not supported"},
+		{"completions", `{"prompt": "a", "include_stop_str_in_output": true}`, "include_stop_str_in_output", "not supported"},
+		{"completions", `{"prompt": "a", "stop_token_ids": [-1]}`, "stop_token_ids", "token id -1"},
+		{"chat/completions", `{}`, "messages", "missing"},
+		{"chat/completions", `{"messages": []}`, "messages", "between 1 and"},
+		{"chat/completions", `{"messages": [5]}`, "messages", "messages[0]: want an object"},
+		{"chat/completions", `{"messages": [{"role": "king", "content": "a"}]}`, "messages", `role "king"`},
+		{"chat/completions", `{"messages": [{"role": "user"}]}`, "messages", "content is missing"},
+		{"chat/completions", `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`, "messages", `part 0 of type "image_url"`},
+		{"chat/completions", `{"messages": [{"role": "user", "content": "a"}], "top_logprobs": 3}`, "top_logprobs", "needs logprobs"},
+		{"chat/completions", `{"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "yaml"}}`, "response_format", "yaml"},
+		{"chat/completions", `{"messages": [{"role": "user", "content": "a"}], "echo": true}`, "echo", "not supported"},
+		{"chat/completions", `{"messages": [{"role": "user", "content": "a"}], "functions": [{"name": "f"}]}`, "functions", "not supported"},
+		{"chat/completions", `{"messages": [{"role": "user", "content": "` + long + `"}]}`, "prompt", "the context holds 256"},
+	} {
+		status, _, text := post(t, web, "/v1/"+c.path, c.body)
+		e := at(object(t, text), "error")
+		param, _ := at(e, "param").(string)
+		if says, _ := at(e, "message").(string); status != http.StatusBadRequest || param != c.param || !strings.Contains(says, c.says) || at(e, "type") != "invalid_request_error" {
+			t.Errorf("%s: %d %s; want 400, param %q, %q", c.body, status, text, c.param, c.says)
+		}
+		if strings.Contains(c.says, "holds 256") != (at(e, "code") == "context_length_exceeded") {
+			t.Errorf("%s: code %v", c.body, at(e, "code"))
+		}
+	}
+	status, h, _ := post(t, web, "/v1/completions", `{"prompt": "a", "max_tokens": 1, "user": "me", "zz": 1, "foo\n": 2, "best_of": 1, "suffix": null}`)
+	if got := h.Get("X-Lowpack-Ignored"); status != http.StatusOK || got != "foo?, zz" {
+		t.Errorf("%d, ignored %q", status, got)
+	}
+}
+
+// TestLogitBias: a bias of 100 chooses a token, one of −100 bans it; the logprobs are those of the model alone.
+func TestLogitBias(t *testing.T) {
+	web := serve(t, small, Options{Queue: 10})
+	ask := func(more string) map[string]any {
+		_, _, text := post(t, web, "/v1/completions", `{"prompt": "The", "temperature": 0, "max_tokens": 2, "logprobs": 1`+more+"}")
+		return object(t, text)
+	}
+	plain := ask("")
+	top := at(plain, "choices", 0, "logprobs", "top_logprobs", 0)
+	biased := ask(`, "logit_bias": {"40": 100}`)
+	if tokens := fmt.Sprint(at(biased, "choices", 0, "logprobs", "tokens")); strings.Count(tokens, "I") == 0 && tokens == fmt.Sprint(at(plain, "choices", 0, "logprobs", "tokens")) {
+		t.Errorf("a bias of 100 changes nothing: %v", tokens)
+	}
+	first := fmt.Sprint(at(biased, "choices", 0, "logprobs", "tokens", 0))
+	alternatives := at(biased, "choices", 0, "logprobs", "top_logprobs", 0).(map[string]any)
+	for name, p := range top.(map[string]any) {
+		if alternatives[name] != p {
+			t.Errorf("%q has the logprob %v with a bias on %q, %v without", name, alternatives[name], first, p)
+		}
+	}
+}
+
+// TestGuard: keys, hosts, origins, methods and paths.
+func TestGuard(t *testing.T) {
+	web := serve(t, small, Options{Queue: 10, Keys: []string{"one", "two"}, Loopback: true, Hosts: []string{"lowpack.test"}, Origins: []string{"http://page.test"}, StrictModel: true})
+	const ask, key = `{"prompt": "a", "max_tokens": 1, "model": "tiny"}`, "Bearer two"
+	for _, c := range []struct {
+		method, path, body string
+		header             []string
+		status             int
+	}{
+		{"GET", "/health", "", nil, 200},
+		{"GET", "/ready", "", nil, 200},
+		{"HEAD", "/health", "", nil, 200},
+		{"POST", "/v1/completions", ask, nil, 401},
+		{"POST", "/v1/completions", ask, []string{"Authorization", "Bearer three"}, 401},
+		{"POST", "/v1/completions", ask, []string{"Authorization", "Bearer "}, 401},
+		{"GET", "/metrics", "", nil, 401},
+		{"POST", "/v1/completions", ask, []string{"Authorization", key}, 200},
+		{"POST", "/v1/completions", ask, []string{"X-Api-Key", "one"}, 200},
+		{"POST", "/v1/completions", strings.Replace(ask, "tiny", "big", 1), []string{"X-Api-Key", "one"}, 404},
+		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Host", "evil.test"}, 403},
+		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Host", "lowpack.test:8080"}, 200},
+		{"GET", "/health", "", []string{"Host", "localhost:1"}, 200},
+		{"GET", "/health", "", []string{"Host", "[::1]:1"}, 200},
+		{"GET", "/health", "", []string{"Host", "127.0.0.1.evil.test"}, 403},
+		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Origin", "http://evil.test"}, 403},
+		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Origin", "null"}, 403},
+		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Origin", "http://page.test"}, 200},
+		{"OPTIONS", "/v1/completions", "", []string{"Origin", "http://page.test"}, 204},
+		{"OPTIONS", "/v1/completions", "", []string{"Origin", "http://evil.test"}, 403},
+		{"GET", "/v1/completions", "", []string{"Authorization", key}, 405},
+		{"TRACE", "/health", "", []string{"Authorization", key}, 405},
+		{"GET", "/v1/nothing", "", []string{"Authorization", key}, 404},
+		{"GET", "/v1/models/tiny", "", []string{"Authorization", key}, 200},
+		{"GET", "/v1/models/big", "", []string{"Authorization", key}, 404},
+		{"POST", "/v1/completions", strings.Repeat(" ", mostBody+1), []string{"Authorization", key}, 413},
+	} {
+		status, h, text := do(t, web, c.method, c.path, c.body, c.header...)
+		if status != c.status {
+			t.Errorf("%s %s %v: %d %s, want %d", c.method, c.path, c.header, status, text, c.status)
+		}
+		if status >= 400 && c.method != "HEAD" && at(object(t, text), "error", "message") == nil {
+			t.Errorf("%s %s: an error without a message: %s", c.method, c.path, text)
+		}
+		if h.Get("X-Request-Id") == "" || (status == 405) != (h.Get("Allow") != "") || (status == 401) != (h.Get("WWW-Authenticate") != "") {
+			t.Errorf("%s %s: header %v", c.method, c.path, h)
+		}
+		if slices.Contains(c.header, "http://page.test") != (h.Get("Access-Control-Allow-Origin") == "http://page.test") || h.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("%s %s: CORS %v", c.method, c.path, h)
+		}
+	}
+}
+
+// TestBusy: a full queue is told by 429 and when to come back, and /health answers at once meanwhile; a client that leaves
+// frees its place.
+func TestBusy(t *testing.T) {
+	s, web := serveModel(t, engine.Options{Threads: 1, Context: 256, Sequences: 1}, Options{Queue: 1})
+	ctx, leave := context.WithCancel(t.Context())
+	var wait sync.WaitGroup
+	for range 2 {
+		wait.Go(func() {
+			for ctx.Err() == nil {
+				r, _ := http.NewRequestWithContext(ctx, http.MethodPost, web.URL+"/v1/completions", strings.NewReader(`{"prompt": "a", "max_tokens": 250, "ignore_eos": true}`))
+				if answer, err := web.Client().Do(r); err == nil {
+					io.Copy(io.Discard, answer.Body)
+					answer.Body.Close()
+				}
+			}
+		})
+	}
+	seen := false
+	for range 2000 {
+		if status, h, text := post(t, web, "/v1/completions", `{"prompt": "a", "max_tokens": 1}`); status == http.StatusTooManyRequests {
+			seen = true
+			if at(object(t, text), "error", "code") != "queue_full" || h.Get("Retry-After") == "" || h.Get("Retry-After-Ms") == "" {
+				t.Errorf("%v %s", h, text)
+			}
+			break
+		}
+	}
+	if !seen {
+		t.Error("the queue was never full")
+	}
+	if status, _, _ := do(t, web, http.MethodGet, "/health", ""); status != http.StatusOK {
+		t.Errorf("/health: %d", status)
+	}
+	leave()
+	wait.Wait()
+	for i := 0; s.stats().Running+s.stats().Waiting > 0; i++ {
+		if time.Sleep(time.Millisecond); i > 5000 {
+			t.Fatalf("work goes on for clients that have left: %+v", s.stats())
+		}
+	}
+}
+
+// TestDrain: a server that shuts down finishes what runs, and says so to others.
+func TestDrain(t *testing.T) {
+	s, web := serveModel(t, small, Options{Queue: 10})
+	running := make(chan string)
+	go func() {
+		_, _, text := post(t, web, "/v1/completions", `{"prompt": "a", "max_tokens": 200, "ignore_eos": true}`)
+		running <- text
+	}()
+	for s.stats().Running == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	drained := make(chan bool)
+	go func() { s.Drain(context.Background()); close(drained) }()
+	for !s.stats().Draining {
+		time.Sleep(time.Millisecond)
+	}
+	if status, _, _ := do(t, web, http.MethodGet, "/ready", ""); status != http.StatusServiceUnavailable {
+		t.Errorf("/ready: %d", status)
+	}
+	if status, h, _ := post(t, web, "/v1/completions", `{"prompt": "a"}`); status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" {
+		t.Errorf("a new request: %d", status)
+	}
+	if text := <-running; fmt.Sprint(at(object(t, text), "usage", "completion_tokens")) != "200" {
+		t.Errorf("the running request: %s", text)
+	}
+	<-drained
+}
+
+// TestTimeout: a request that takes too long ends with an error.
+func TestTimeout(t *testing.T) {
+	web := serve(t, small, Options{Queue: 10, Timeout: time.Nanosecond})
+	if status, _, text := post(t, web, "/v1/completions", `{"prompt": "a", "max_tokens": 200}`); status != http.StatusGatewayTimeout {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
+// TestOthers: tokens, templates, models, version and metrics.
+func TestOthers(t *testing.T) {
+	web := serve(t, small, Options{Queue: 10})
+	_, _, text := post(t, web, "/tokenize", `{"content": "Hello there", "with_pieces": true, "return_token_strs": true}`)
+	v := object(t, text)
+	joined := ""
+	for i := range at(v, "tokens").([]any) {
+		joined += at(v, "tokens", i, "piece").(string)
+	}
+	if joined != "Hello there" || fmt.Sprint(at(v, "max_model_len")) != "256" {
+		t.Error(text)
+	}
+	_, _, text = post(t, web, "/tokenize", `{"prompt": "Hello there"}`)
+	ids, _ := json.Marshal(at(object(t, text), "tokens"))
+	if _, _, text = post(t, web, "/detokenize", `{"tokens": `+string(ids)+`}`); at(object(t, text), "content") != "<|begin_of_text|>Hello there" {
+		t.Error(text)
+	}
+	_, _, text = post(t, web, "/apply-template", `{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]}`)
+	if at(object(t, text), "prompt") != "<|begin_of_text|>User: a\nb<|eot_id|>Assistant: " {
+		t.Error(text)
+	}
+	for path, says := range map[string]string{"/v1/models": `"id":"tiny"`, "/version": "system_fingerprint", "/metrics": `vllm:num_requests_waiting{engine="0",model_name="tiny"} 0`} {
+		if status, _, text := do(t, web, http.MethodGet, path, ""); status != http.StatusOK || !strings.Contains(text, says) {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	post(t, web, "/v1/completions", `{"prompt": "a", "max_tokens": 3, "ignore_eos": true}`)
+	_, _, text = do(t, web, http.MethodGet, "/metrics", "")
+	for _, line := range []string{
+		`vllm:generation_tokens_total{engine="0",model_name="tiny"} 3`, `vllm:request_success_total{engine="0",finished_reason="length",model_name="tiny"} 1`,
+		`vllm:inter_token_latency_seconds_count{engine="0",model_name="tiny"} 2`, `vllm:time_to_first_token_seconds_count{engine="0",model_name="tiny"} 1`,
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no %s in %s", line, text)
+		}
+	}
+}
+
+// TestSlowReader: a client that does not read is given up, and holds nobody up until then.
+func TestSlowReader(t *testing.T) {
+	web := serve(t, small, Options{Queue: 10})
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+"/v1/completions", strings.NewReader(`{"prompt": "a", "max_tokens": 200, "stream": true, "ignore_eos": true}`))
+	answer, err := web.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if status, _, _ := post(t, web, "/v1/completions", `{"prompt": "a", "max_tokens": 2}`); status != http.StatusOK {
+		t.Error(status)
+	}
+	var text bytes.Buffer
+	io.Copy(&text, answer.Body)
+	if n := len(frames(t, text.String())); n < 2 {
+		t.Errorf("%d frames", n)
+	}
+}

@@ -1,0 +1,185 @@
+package server
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/server/api"
+)
+
+// Bounds of requests.
+const (
+	mostTexts    = 128 // n
+	mostStops    = 16
+	mostTop      = 20
+	mostBiases   = 1024
+	maxBias      = 100
+	biggestInt   = math.MaxInt32
+	mostPenalty  = 2
+	mostPrompts  = 1024
+	mostBody     = 8 << 20
+	mostStopText = 1 << 10
+)
+
+// settings are the fields that completions and chat completions have in common.
+type settings struct {
+	sampling  engine.Sampling
+	seed      uint64
+	maxTokens int // −1 = not given
+	minTokens int
+	n         int
+	stops     []string
+	stopIDs   []int // end a text, besides those of the model
+	ignoreEOS bool
+	bias      map[int]float32
+	frequency float32
+	presence  float32
+	stream    bool
+	usage     bool // in a frame of its own at the end of a stream
+}
+
+// readSettings reads them.
+func (m *model) readSettings(b *api.Body) settings {
+	s := settings{sampling: m.sampling, maxTokens: -1, n: 1, seed: rand.Uint64() >> 11} // 53 bits: JavaScript keeps them
+	b.Float("temperature", &s.sampling.Temperature, 0, 2)
+	b.Float("top_p", &s.sampling.TopP, 0, 1)
+	if b.Int("top_k", &s.sampling.TopK, -1, biggestInt); s.sampling.TopK < 0 {
+		s.sampling.TopK = 0
+	}
+	b.Float("min_p", &s.sampling.MinP, 0, 1)
+	if b.Float("repetition_penalty", &s.sampling.RepetitionPenalty, 0, 100); b.Raw("repetition_penalty") != nil && s.sampling.RepetitionPenalty == 0 {
+		b.Fail("repetition_penalty", "repetition_penalty is 0: must be above 0")
+	}
+	b.Float("frequency_penalty", &s.frequency, -mostPenalty, mostPenalty)
+	b.Float("presence_penalty", &s.presence, -mostPenalty, mostPenalty)
+	s.readSeed(b)
+	b.Int("n", &s.n, 1, mostTexts)
+	b.Int("min_tokens", &s.minTokens, 0, m.context)
+	s.readStops(b, m)
+	s.readBias(b, m)
+	b.Bool("stream", &s.stream)
+	s.readStreamOptions(b)
+	if best := s.n; b.Int("best_of", &best, 1, mostTexts) && best != s.n {
+		b.Fail("best_of", "best_of is %d and n is %d: other values than n are not supported", best, s.n)
+	}
+	b.Accept("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+		"cache_prompt", "prediction", "add_special_tokens", "skip_special_tokens", "spaces_between_special_tokens", "cache_salt", "priority", "request_id")
+	b.Refuse("texts are sampled token by token", "use_beam_search", "length_penalty", "early_stopping")
+	b.Refuse("stop texts are never part of the answer", "include_stop_str_in_output")
+	b.Refuse("ask for logprobs", "prompt_logprobs", "truncate_prompt_tokens", "return_tokens_as_token_ids", "return_token_ids")
+	b.Refuse("the sampler has other steps", "typical_p", "mirostat", "mirostat_tau", "mirostat_eta", "dynatemp_range", "xtc_probability", "dry_multiplier", "top_n_sigma", "samplers", "bad_words", "allowed_token_ids", "logits_processors")
+	b.Refuse("there are no grammars", "grammar", "json_schema", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs")
+	return s
+}
+
+// readSeed reads the seed, of which negative ones are taken modulo 2⁶⁴.
+func (s *settings) readSeed(b *api.Body) {
+	var seed int64
+	if b.Decode("seed", &seed, "an integer of 64 bits") {
+		s.seed = uint64(seed)
+	}
+}
+
+func (s *settings) readStops(b *api.Body, m *model) {
+	b.Strings("stop", &s.stops, mostStops)
+	for _, text := range s.stops {
+		if len(text) > mostStopText {
+			b.Fail("stop", "a stop text of %d bytes: at most %d are allowed", len(text), mostStopText)
+		}
+	}
+	if b.Decode("stop_token_ids", &s.stopIDs, "a list of token ids") {
+		if err := m.check(s.stopIDs); err != nil {
+			b.Fail("stop_token_ids", "stop_token_ids: %v", err)
+		} else if len(s.stopIDs) > mostBiases {
+			b.Fail("stop_token_ids", "stop_token_ids has %d ids: at most %d are allowed", len(s.stopIDs), mostBiases)
+		}
+	}
+	b.Bool("ignore_eos", &s.ignoreEOS)
+}
+
+func (s *settings) readBias(b *api.Body, m *model) {
+	var bias map[string]float64
+	if !b.Decode("logit_bias", &bias, "an object of numbers by token id") {
+		return
+	}
+	if len(bias) > mostBiases {
+		b.Fail("logit_bias", "logit_bias has %d tokens: at most %d are allowed", len(bias), mostBiases)
+	}
+	s.bias = make(map[int]float32, len(bias))
+	for text, x := range bias {
+		id, err := strconv.Atoi(text)
+		if err != nil || id < 0 || id >= m.vocab {
+			b.Fail("logit_bias", "logit_bias: %.40q is not a token id; the vocabulary has %d", text, m.vocab)
+		}
+		if !(math.Abs(x) <= maxBias) {
+			b.Fail("logit_bias", "logit_bias of token %.40q is %v: must be between %d and %d", text, x, -maxBias, maxBias)
+		}
+		s.bias[id] = float32(x)
+	}
+}
+
+func (s *settings) readStreamOptions(b *api.Body) {
+	var o struct {
+		IncludeUsage bool `json:"include_usage"`
+	}
+	if b.Decode("stream_options", &o, "an object such as {\"include_usage\": true}") {
+		s.usage = o.IncludeUsage
+		if !s.stream {
+			b.Fail("stream_options", "stream_options needs stream to be true")
+		}
+	}
+}
+
+// text is the request for text i of n.
+func (s *settings) text(m *model, i int) engine.Request {
+	r := engine.Request{Sampling: s.sampling, MaxTokens: s.maxTokens, StopTexts: s.stops, StopTokens: s.stopIDs, Adjust: s.adjust(m)}
+	r.Sampling.Seed = seedOf(s.seed, i)
+	if !s.ignoreEOS {
+		r.StopTokens = slices.Concat(m.stops, s.stopIDs)
+	}
+	r.Decoder = m.Tokenizer.NewStream(true)
+	return r
+}
+
+// seedOf is the seed of text i of a request (N32): that of the request for the first, so that it is the text of `lowpack run`
+// with this seed.
+func seedOf(seed uint64, i int) uint64 {
+	if i == 0 {
+		return seed
+	}
+	z := seed + bits.RotateLeft64(uint64(i)*0xd1b54a32d192ed03, 32)
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// adjust changes logits before a token is chosen (N31); nil = it has nothing to do.
+func (s *settings) adjust(m *model) func([]int, []float32) {
+	if len(s.bias) == 0 && s.frequency == 0 && s.presence == 0 && s.minTokens == 0 {
+		return nil
+	}
+	counts := map[int]int{}
+	counted := 0
+	return func(generated []int, logits []float32) {
+		for id, x := range s.bias {
+			logits[id] = clamp(logits[id] + x)
+		}
+		for ; counted < len(generated); counted++ {
+			counts[generated[counted]]++
+		}
+		for id, n := range counts {
+			logits[id] = clamp(clamp(logits[id]-float32(s.frequency*float32(n))) - s.presence)
+		}
+		if len(generated) < s.minTokens {
+			for _, id := range slices.Concat(m.stops, s.stopIDs) {
+				logits[id] = -math.MaxFloat32
+			}
+		}
+	}
+}
+
+func clamp(x float32) float32 { return max(-math.MaxFloat32, min(x, math.MaxFloat32)) }

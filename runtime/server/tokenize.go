@@ -1,0 +1,94 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/lowpack/lowpack/runtime/server/api"
+)
+
+// tokenize is POST /tokenize: llama-server's fields, content and add_special, and vLLM's, prompt, messages and
+// add_special_tokens; the answer has those of both.
+func (s *Server) tokenize(w http.ResponseWriter, _ *http.Request, m *model, b *api.Body) {
+	text, special, pieces, strings := "", false, false, false
+	given := b.String("content", &text)
+	if b.String("prompt", &text) {
+		given, special = true, true // vLLM's default
+	}
+	b.Bool("add_special", &special)
+	b.Bool("add_special_tokens", &special)
+	b.Bool("with_pieces", &pieces)
+	b.Bool("return_token_strs", &strings)
+	var (
+		ids []int
+		err error
+	)
+	switch {
+	case b.Raw("messages") != nil:
+		ids = m.readConversation(b)
+	case !given:
+		b.Fail("content", "content, prompt or messages is missing")
+	default:
+		ids, err = m.Tokenizer.Encode(text, special)
+	}
+	if err != nil {
+		b.Fail("content", "content: %v", err)
+	}
+	if e := b.Err(); e != nil {
+		e.Write(w)
+		return
+	}
+	api.WriteJSON(w, http.StatusOK, m.tokens(ids, pieces, strings))
+}
+
+// tokens describes ids.
+func (m *model) tokens(ids []int, pieces, strings bool) map[string]any {
+	if ids == nil {
+		ids = []int{}
+	}
+	answer := map[string]any{"tokens": ids, "count": len(ids), "max_model_len": m.context}
+	texts, list := make([]string, len(ids)), make([]map[string]any, len(ids))
+	for i, id := range ids {
+		texts[i], _ = m.tokenText(id)
+		list[i] = map[string]any{"id": id, "piece": texts[i]}
+	}
+	if pieces {
+		answer["tokens"] = list
+	}
+	if strings {
+		answer["token_strs"] = texts
+	}
+	return answer
+}
+
+// detokenize is POST /detokenize.
+func (s *Server) detokenize(w http.ResponseWriter, _ *http.Request, m *model, b *api.Body) {
+	var ids []int
+	if !b.Decode("tokens", &ids, "a list of token ids") {
+		b.Fail("tokens", "tokens is missing")
+	} else if err := m.check(ids); err != nil {
+		b.Fail("tokens", "tokens: %v", err)
+	}
+	if e := b.Err(); e != nil {
+		e.Write(w)
+		return
+	}
+	text := m.Tokenizer.Decode(ids, true)
+	api.WriteJSON(w, http.StatusOK, map[string]string{"content": text, "prompt": text})
+}
+
+// applyTemplate is POST /apply-template.
+func (s *Server) applyTemplate(w http.ResponseWriter, _ *http.Request, m *model, b *api.Body) {
+	messages, o := m.readMessages(b)
+	text := ""
+	if b.Err() == nil {
+		var err error
+		if text, err = m.Tokenizer.Chat(messages, o); err != nil {
+			b.Fail("messages", "messages: %v", err)
+		}
+	}
+	if e := b.Err(); e != nil {
+		e.Write(w)
+		return
+	}
+	api.WriteJSON(w, http.StatusOK, map[string]string{"prompt": text})
+}
