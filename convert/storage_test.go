@@ -208,7 +208,7 @@ func (w *work) fails(t testing.TB, at place, op string, err error, cause error, 
 	}
 }
 
-// TestPowerFailure ends the power at every operation and looks at what disks may hold then: the target is absent, old or
+// TestPowerFailure simulates power loss at every operation and looks at what disks may hold then: the target is absent, old or
 // complete, whatever was lost; and the next run succeeds and sweeps away what lies around.
 func TestPowerFailure(t *testing.T) {
 	seeds := 3

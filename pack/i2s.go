@@ -25,7 +25,7 @@ func i2sLayouts() []definition {
 			Alphabets: []Alphabet{Ternary},
 			Let:       []string{fmt.Sprintf("B = %d", block), "e = m*K + k"},
 			Address:   []Rule{{Byte: "e/B*(B/4) + e%(B/4)", Bit: "6 - 2*(e%B/(B/4))"}},
-			Note:      "bitnet.cpp keeps the scale in 32 bytes behind these. Rows of zeros are added until M·K is a multiple of B.",
+			Note:      "bitnet.cpp keeps the scale in 32 bytes after them. Rows of zeros are added until M·K is a multiple of B.",
 			Example:   Shape{8, block},
 		}, open: func(s Spec) (Layout, error) { return openI2S(s, block), nil }}
 	}
@@ -38,7 +38,7 @@ func i2sLayouts() []definition {
 			Summary:   "four rows per byte, one byte per column (x86 stream of the weight-parallel build)",
 			Alphabets: []Alphabet{Ternary},
 			Address:   []Rule{{Byte: "m/4*K + k", Bit: "6 - 2*(m%4)"}},
-			Note:      "bitnet.cpp keeps the scale in 32 bytes behind these.",
+			Note:      "bitnet.cpp keeps the scale in 32 bytes after them.",
 			Example:   Shape{8, 16},
 		}, open: func(s Spec) (Layout, error) { return openI2SRows4(s), nil }},
 	}

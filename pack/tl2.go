@@ -26,7 +26,7 @@ func tl2Layouts() []definition {
 					Byte: "M*K3/6 + M*K3/24 + (tile2*8 + p%16/2)*32 + pos", Bit: "4 - 4*(p%2)", Unit: "3^(1 - k%2)"},
 			},
 			Note: "A triple is the number 9·w₀ + 3·w₁ + w₂ of the weights themselves: its magnitude, at most 13, and its sign. A pair is 3·w₀ + w₁ + 4, " +
-				"a sum of digits. Zeros follow up to ((K − 256)·M/3)·5/8 + (256·M/2)·4/8 bytes. bitnet.cpp keeps the scale behind these.",
+				"a sum of digits. Zeros follow up to ((K − 256)·M/3)·5/8 + (256·M/2)·4/8 bytes. bitnet.cpp keeps the scale after them.",
 			Example: Shape{32, 320},
 			Params: []Param{
 				{"BM", 256, "rows of a block, a multiple of 32"},

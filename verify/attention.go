@@ -18,7 +18,7 @@ import (
 const (
 	// sharedFrom is more positions than the engine wants before its workers share the attention of one token.
 	sharedFrom = 640
-	// promptTokens attend together: more than the engine takes along in one trip through keys and values.
+	// promptTokens attend together: more than the engine takes along in one pass over the KV cache.
 	promptTokens = tensor.MostQueries + 2
 	// passTokens are appended at once where attention is not wanted, as in a prompt.
 	passTokens = 128

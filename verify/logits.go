@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
-// checkLogits is level logits: the engine gives the golden logits, its attention is right behind texts of any length, and
+// checkLogits is level logits: the engine gives the golden logits, its attention is right at any context depth, and
 // tokenizer and chat template give the golden texts.
 func (s *session) checkLogits() error {
 	if s.described == nil {

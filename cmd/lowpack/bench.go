@@ -23,8 +23,8 @@ func benchCommand() *cli.Command {
 		Usage:     "measure a packed model, the kernels, or the limits of this machine",
 		ArgsUsage: "FILE",
 		UsageText: "lowpack bench FILE [flags]\n  lowpack bench kernels [flags]\n  lowpack bench machine [flags]\n  lowpack bench chart FILE [flags]",
-		Description: `FILE is a packed model: how fast it reads prompts and generates, with how many sequences at once and behind how long
-a text; and how long and how much memory the first token takes.
+		Description: `FILE is a packed model: tokens per second of prefill, and of decode for several batch sizes and context depths; and how
+long and how much memory the first token takes.
 
 ` + benchMethod + `
 

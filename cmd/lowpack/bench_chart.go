@@ -2,6 +2,8 @@ package main
 
 import (
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -45,14 +47,14 @@ func runBenchChart(c *cli.Context) error {
 	if err != nil {
 		return filerr.Named(file, err)
 	}
+	test, tests := c.String("test"), r.Tests()
+	if !slices.Contains(tests, test) {
+		return usagef("invalid --test %q: %s has %s%s", test, file, strings.Join(tests, ", "), didYouMean(test, tests))
+	}
 	svg := c.String("svg")
 	if svg == "" {
 		_, err := io.WriteString(c.App.Writer, r.Markdown())
 		return err
 	}
-	chart := r.Plot(c.String("test"))
-	if len(chart.Series) == 0 {
-		return usagef("--test %q: %s has no figures of it", c.String("test"), file)
-	}
-	return writeFile(svg, func(w io.Writer) error { return plot.SVG(w, chart) })
+	return writeFile(svg, func(w io.Writer) error { return plot.SVG(w, r.Plot(test)) })
 }

@@ -21,7 +21,7 @@ var mobilellm = family{
 	},
 }
 
-// repeat evaluates every block twice in a row, with the same weights and keys and values of its own: what the authors call
+// repeat evaluates every block twice in a row, with the same weights and a KV cache of its own: what the authors call
 // immediate block-wise sharing.
 func (d *Description) repeat() {
 	var twice []Block

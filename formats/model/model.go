@@ -25,7 +25,7 @@ type Config struct {
 	NormEps                      float32
 	Rope                         Rope
 	Activation                   string  // "silu", "relu2" or "gelu_tanh"
-	SlidingWindow                int     // tokens that a position sees, itself included; 0 = none. Applies to blocks with Block.Local
+	SlidingWindow                int     // attention span in tokens, the position itself included; 0 = none. Applies to blocks with Block.Local
 	NormPlusOne                  bool    // RMSNorm multiplies by 1 + w (Gemma)
 	EmbedScale                   float32 // 0 = none; embeddings are multiplied by it (Gemma, Granite, MiniCPM)
 	ResidualScale                float32 // 0 = none; what a block adds to the residual stream is multiplied by it (Granite, MiniCPM)
@@ -56,13 +56,13 @@ type Rope struct {
 // Yarn stretches slow pairs by Factor, leaves fast ones alone, and blends between (arXiv 2309.00071).
 type Yarn struct {
 	Factor             float64
-	BetaFast, BetaSlow float64 // turns within OriginalMaxPositions at which the blend begins and ends
+	BetaFast, BetaSlow float64 // rotations within OriginalMaxPositions at which the blend begins and ends
 	Whole              bool    // the ends of the blend are whole pairs
 	Attention          float64 // cosines and sines are multiplied by it; 0 = 1 + ln(Factor)/10
 }
 
 // LongRope divides each frequency by a factor of its own (arXiv 2402.13753). Those for short texts apply here, so
-// MaxPositions is OriginalMaxPositions: with those for long ones, all keys that came before would have to turn anew.
+// MaxPositions is OriginalMaxPositions: with those for long ones, all keys that came before would have to be rotated anew.
 type LongRope struct {
 	Short     []float64 // one per pair
 	Extension float64   // positions that the long factors reach, over OriginalMaxPositions

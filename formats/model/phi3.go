@@ -40,7 +40,7 @@ func fuse(k *keys, name string, layers ...*Linear) {
 	}
 }
 
-// phi3Rope: heads may turn in part, scaling is longrope under several names, and original_max_position_embeddings stands beside
+// phi3Rope: heads may be rotated in part, scaling is longrope under several names, and original_max_position_embeddings stands beside
 // it.
 func phi3Rope(k *keys, c *Config) {
 	s := ropeKeys(k)

@@ -2,7 +2,7 @@ package model
 
 import "github.com/lowpack/lowpack/pack"
 
-// setRope reads the rotary embedding of families that turn whole heads by one base; theta is the base where none is given.
+// setRope reads the rotary embedding of families that rotate whole heads with one base; theta is the base where none is given.
 func setRope(k *keys, c *Config, theta float64) {
 	s := ropeKeys(k)
 	refusePartial(k)
@@ -31,7 +31,7 @@ func ropeBase(k, s *keys, theta float64) float64 {
 }
 
 // refusePartial: transformers leaves partial_rotary_factor unread in most families, or fails. Whoever wrote it did not mean that
-// whole heads turn.
+// whole heads are rotated.
 func refusePartial(s *keys) {
 	if f := s.positive("partial_rotary_factor", 1, 1); f != 1 {
 		s.fail(pack.ErrUnsupported, "partial_rotary_factor is %v, which transformers ignores in this architecture; remove it if whole heads are rotated", f)

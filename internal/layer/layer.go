@@ -15,7 +15,7 @@ type Options struct {
 	Cache                              string // format of the KV cache
 }
 
-// Layer rotates queries and keys, keeps keys and values in its KV cache, and computes attention, without the rest of the
+// Layer rotates queries and keys, keeps them in its KV cache, and computes attention, without the rest of the
 // model.
 type Layer interface {
 	// NewSequence opens one of Options.Sequences.

@@ -36,6 +36,13 @@ var former = []struct {
 	{`\bEndReceiver\b`, "StoppedByCaller", nil},
 	{`\btype fan\b|\bthe fan\b|\ba fan\b`, "projection, fused projection", nil},
 	{`\b(there )?(is|are|was) no (file|folder|directory|size|number|token|tokens|command|flag|multiple|JSON|SHA-256|checkpoint|packed file|candidates?|strings?|result|part|plain|regular|whole)\b`, "is not a ...", nil},
+	{`\b(is|are|was) no (division|property|text of|vector|layout|family|matrix|tensor|header|digest|path|link|letter)\b`, "is not a ...", nil},
+	{`\b(heads?|pairs?)( of a head)?( that| may| would have to)? turns?\b|\bturns? the (pairs|query|heads)\b|\bhave to turn\b`, "rotate, rotation", nil},
+	{`\bcodes (and|with) (the|their|a) step\b|\bthe step (d|that they count)\b`, "activation scale", nil},
+	{`\b(caches?|bytes|formats?|MiB|memory|trip) (of|for|through) (the )?keys and values\b`, "KV cache, KV", nil},
+	{`\bbehind (these|how long|a context|texts|other tokens)\b|\ba token behind\b`, "after, at context depth", nil},
+	{`\b(tokens|positions) that an? (position|token) sees\b|\bscreened heads?\b`, "attention span, LM-head candidate filter", nil},
+	{`\bends? the power\b`, "simulates power loss", nil},
 	{`\bexclude each other\b`, "cannot be combined", nil},
 }
 

@@ -96,7 +96,7 @@ func (a Attention) Heads(queries []Query, heads, dim int, keys, values *Cache, s
 }
 
 // The steps of Heads for one token, for who shares the work on a long text among many: Scores of some rows at a time, then
-// Weights, then Weigh for some rows and columns at a time, then Divide. They are bound by memory: keys and values are read
+// Weights, then Weigh for some rows and columns at a time, then Divide. They are bound by memory: KV are read
 // once, in its order.
 
 // stretch is the first of rows, up to where a page ends or, where n vectors do not go along together, as many as stay in the

@@ -95,7 +95,7 @@ func inSteps(r *rand.Rand, a Attention, dst []float32, q Query, heads, dim int, 
 	}
 }
 
-// newCaches makes keys and values that share pages, and whose memory ends with them.
+// newCaches makes KV caches that share pages, and whose memory ends with them.
 func newCaches(typ CacheType, rows, dim, page int) (keys, values *Cache) {
 	_, row := typ.Row(dim)
 	b := make([]byte, (rows+page-1)/page*page*row*2)

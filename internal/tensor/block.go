@@ -123,7 +123,7 @@ func expSumGo(l *lanes, z []float32, m float32) {
 	}
 }
 
-// rotateGo turns the pairs (a[i], b[i]) by the angles with cosine c[i] and sine s[i].
+// rotateGo rotates the pairs (a[i], b[i]) by the angles with cosine c[i] and sine s[i].
 func rotateGo(a, b, c, s []float32) {
 	for i := range a {
 		x, y := a[i], b[i]

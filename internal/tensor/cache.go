@@ -37,7 +37,7 @@ func (m *Memory) page(row int) int {
 }
 
 // CacheBlock is how many cached positions all queries visit before the next ones: they stay in the first-level cache
-// meanwhile, so that grouped queries read keys and values from memory once. 32 rows of 128 floats take half of 32 KiB.
+// meanwhile, so that grouped queries read KV from memory once. 32 rows of 128 floats take half of 32 KiB.
 // Pages have a multiple of these.
 const CacheBlock = 32
 

@@ -2,7 +2,7 @@ package tensor
 
 import "math"
 
-// Rope is a rotary embedding: pair i of a head turns by position · Inv[i] radians, and grows by Amplitude (N17).
+// Rope is a rotary embedding: pair i of a head is rotated by position · Inv[i] radians, and grows by Amplitude (N17).
 type Rope struct {
 	Inv       []float64
 	Amplitude float64
@@ -55,8 +55,8 @@ func (r Rope) Llama3(factor, low, high, old float64) {
 	}
 }
 
-// Yarn divides by factor the frequencies of pairs that turn less than slow times within old positions, leaves those alone that
-// turn more than fast times, and blends between (N17). whole rounds the ends of the blend outwards.
+// Yarn divides by factor the frequencies of pairs that make less than slow rotations within old positions, leaves those alone that
+// make more than fast rotations, and blends between (N17). whole rounds the ends of the blend outwards.
 func (r Rope) Yarn(theta, factor, fast, slow, old float64, whole bool) {
 	dim := float64(2 * len(r.Inv))
 	low, high := pairOf(fast, dim, theta, old), pairOf(slow, dim, theta, old)
@@ -73,9 +73,9 @@ func (r Rope) Yarn(theta, factor, fast, slow, old float64, whole bool) {
 	}
 }
 
-// pairOf is the pair, with a fraction, that turns so many times within old positions.
-func pairOf(turns, dim, theta, old float64) float64 {
-	return dim * Ln64(old/(turns*6.283185307179586)) / (2 * Ln64(theta))
+// pairOf is the pair, with a fraction, that makes so many rotations within old positions.
+func pairOf(rotations, dim, theta, old float64) float64 {
+	return dim * Ln64(old/(rotations*6.283185307179586)) / (2 * Ln64(theta))
 }
 
 // Rotation is the rotation of one position: the cosine and sine of each pair.

@@ -35,7 +35,7 @@ func RMSNorm(y, x, w []float32, eps float32) (maxabs float32, finite bool) {
 	return foldBits(&top), IsFinite(mean)
 }
 
-// Quantize sets q to the codes −127 … 127 of the activations x, whose MaxAbs is maxabs, and returns the step d: x ≈ q·d
+// Quantize sets q to the codes −127 … 127 of the activations x, whose MaxAbs is maxabs, and returns the activation scale d: x ≈ q·d
 // (N14). finite is false when x is not finite, and q then undefined.
 func Quantize(q []int8, x []float32, maxabs float32) (d float32, finite bool) {
 	b := max(maxabs, minMaxAbs)
@@ -46,7 +46,7 @@ func Quantize(q []int8, x []float32, maxabs float32) (d float32, finite bool) {
 	return b / 127, IsFinite(maxabs)
 }
 
-const minMaxAbs = 1e-5 // N14: an all-zero vector is no division by zero
+const minMaxAbs = 1e-5 // N14: an all-zero vector does not divide by zero
 
 // ScaleRows sets y[i] = (acc[i]·w[i])·d: the sums of a quantized linear with one scale per row (N15). acc may share the
 // memory of y.

@@ -55,7 +55,7 @@ func (e *Engine) headShape() headShape {
 	return headShape{heads: e.desc.Heads, kvHeads: e.desc.KVHeads, dim: e.desc.HeadDim, width: e.width()}
 }
 
-// group is some tokens of a pass that follow one another in one sequence: they visit keys and values together.
+// group is some tokens of a pass that follow one another in one sequence: they read KV together.
 type group struct{ first, n int }
 
 // scratch is memory for the attention of one worker at a time.

@@ -19,7 +19,7 @@ type Sequence struct {
 	pages []int32 // of Engine.pages, those that hold the tokens
 }
 
-// layerCache holds keys and values of one layer, per key/value head, with a row per position.
+// layerCache holds the KV of one layer, per key/value head, with a row per position.
 type layerCache struct{ keys, values []tensor.Cache }
 
 // page is the rows of a page of one head. All heads of all layers have one page for the first positions, then all have one
@@ -45,7 +45,7 @@ func CacheBytesPerToken(d *model.Description, t CacheType) int64 {
 	return 2 * int64(d.Layers) * int64(d.KVHeads) * int64(row)
 }
 
-// CacheBytes is the number of bytes of keys and values that a step reads for a token behind n−1 others.
+// CacheBytes is the number of bytes of KV that a decode step reads at context depth n−1.
 func (e *Engine) CacheBytes(n int) (bytes int) {
 	_, row := e.cacheType().Row(e.desc.HeadDim)
 	for i := range e.weights.blocks {
@@ -115,7 +115,7 @@ func (e *Engine) allocate() error {
 			return fmt.Errorf("%w: a KV cache of %d tokens needs %.0f MiB, and %.0f MiB are needed to compute with, but %.0f MiB of memory are free; ask for a cache of at most %d tokens",
 				pack.ErrLimit, tokens, cache/mib, work/mib, free/mib, fits*o.Sequences)
 		}
-		return fmt.Errorf("%w: %d sequences of %d tokens need %.0f MiB for keys and values and %.0f MiB to compute with, but %.0f MiB of memory are free; %s",
+		return fmt.Errorf("%w: %d sequences of %d tokens need %.0f MiB for the KV cache and %.0f MiB to compute with, but %.0f MiB of memory are free; %s",
 			pack.ErrLimit, o.Sequences, o.Context, cache/mib, work/mib, free/mib, remedy(fits))
 	}
 	if err := e.newPages(tokens / e.page()); err != nil {

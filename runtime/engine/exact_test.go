@@ -36,7 +36,7 @@ func everything(t testing.TB, e *Engine) (rows [][][]float32) {
 	return rows
 }
 
-// caches are the formats of keys and values.
+// caches are the formats of the KV cache.
 var caches = []CacheType{CacheF32, CacheF16, CacheI8}
 
 // TestLogitsDigest holds the logits of the bundled model to the digests in testdata, one per format of the cache.

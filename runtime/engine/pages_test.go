@@ -32,7 +32,7 @@ func pagedModel(t *testing.T, window int) (*view, *model.Description) {
 	return m.v, d
 }
 
-// TestPages compares with the reference behind texts of several pages of the cache, for every format of it, with windows that
+// TestPages compares with the reference at context depths of several pages, for every format of it, with windows that
 // begin inside a page, at its border and within one: every way to share the work of attention visits all pages that a token
 // sees, and all of their rows.
 func TestPages(t *testing.T) {
@@ -58,7 +58,7 @@ func TestPages(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(tokens) <= 2*page {
-				t.Fatalf("%d tokens are no text of several pages of %d", len(tokens), page)
+				t.Fatalf("%d tokens do not fill several pages of %d", len(tokens), page)
 			}
 			for name, c := range map[string]struct {
 				o    Options

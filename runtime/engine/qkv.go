@@ -2,7 +2,7 @@ package engine
 
 import "github.com/lowpack/lowpack/internal/tensor"
 
-// splitTask takes the outputs of the query, key and value linear layers apart: head norms, rotation, and keys and values into
+// splitTask takes the outputs of the query, key and value linear layers apart: head norms, rotation, and KV into
 // the cache.
 type splitTask struct {
 	headShape

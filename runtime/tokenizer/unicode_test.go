@@ -80,7 +80,7 @@ func TestClassesAgainstGo(t *testing.T) {
 	}
 }
 
-// TestNewCharacters: characters that Go's tables do not know, a name that is no property, and lower case.
+// TestNewCharacters: characters that Go's tables do not know, a name that is not a property, and lower case.
 func TestNewCharacters(t *testing.T) {
 	for _, c := range []struct {
 		pattern string

@@ -78,7 +78,7 @@ type rope struct {
 	amplitude float64
 }
 
-// Rotation returns the angles by which the pairs of a head turn from one position to the next, and the factor by which they grow
+// Rotation returns the angles by which the pairs of a head are rotated from one position to the next, and the factor by which they grow
 // (N17), for blocks with a sliding window or those without.
 func Rotation(r model.Rope, local bool) (angles []float64, factor float64) {
 	x := newRope(r, local)
@@ -135,8 +135,8 @@ func scaleFrequency(inv float64, i int, r model.Rope) float64 {
 
 // yarnShare is how much of pair i is stretched: 0 for fast pairs, 1 for slow ones (N17).
 func yarnShare(i float64, r model.Rope) float64 {
-	pair := func(turns float64) float64 {
-		return float64(float64(r.Dim)*ln(float64(r.OriginalMaxPositions)/float64(turns*6.283185307179586))) / float64(2*ln(r.Theta))
+	pair := func(rotations float64) float64 {
+		return float64(float64(r.Dim)*ln(float64(r.OriginalMaxPositions)/float64(rotations*6.283185307179586))) / float64(2*ln(r.Theta))
 	}
 	low, high := pair(r.Yarn.BetaFast), pair(r.Yarn.BetaSlow)
 	if r.Yarn.Whole {
@@ -164,7 +164,7 @@ func amplitude(r model.Rope) float64 {
 	return 1
 }
 
-// rotate turns the pairs of one head, in place, by the angles of position p (N17).
+// rotate applies the rotation to the pairs of one head, in place, by the angles of position p (N17).
 func (r *rope) rotate(x []float32, p int) {
 	half := r.dim / 2
 	for i, inv := range r.inv {

@@ -7,7 +7,7 @@ import (
 	"github.com/lowpack/lowpack/verify/internal/half"
 )
 
-// Formats of the cache of keys and values (N27). Golden outputs use F32.
+// Formats of the KV cache (N27). Golden outputs use F32.
 const (
 	CacheF32 = "f32"
 	CacheF16 = "f16"
@@ -24,11 +24,11 @@ func (m *Model) WithCache(format string) (*Model, error) {
 	return &other, nil
 }
 
-// stored is the key, value or query of a head at one position: floats, or codes and their step.
+// stored is the key, value or query of a head at one position: floats, or codes and their scale.
 type stored struct {
-	x    []float32
-	q    []int8 // nil: floats
-	step float32
+	x     []float32
+	q     []int8 // nil: floats
+	scale float32
 }
 
 // store brings the heads of a key or value into the format of the cache. It reports whether all of x is finite where that
@@ -42,7 +42,7 @@ func store(format string, x []float32, headDim int) (heads []stored, ok bool) {
 				s.x[j] = half.Round(v)
 			}
 		case CacheI8:
-			if s.q, s.step, ok = quantize(s.x); !ok {
+			if s.q, s.scale, ok = quantize(s.x); !ok {
 				return nil, false
 			}
 		}
@@ -60,7 +60,7 @@ func score(q, k *stored) float32 {
 	for i, c := range q.q {
 		acc += int32(c) * int32(k.q[i])
 	}
-	return float32(float32(float32(acc)*k.step) * q.step)
+	return float32(float32(float32(acc)*k.scale) * q.scale)
 }
 
 // addTo adds e times a value to o.
@@ -71,7 +71,7 @@ func (v *stored) addTo(o []float32, e float32) {
 		}
 		return
 	}
-	w := float32(e * v.step)
+	w := float32(e * v.scale)
 	for i, c := range v.q {
 		o[i] = fma(w, float32(c), o[i])
 	}

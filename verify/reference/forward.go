@@ -8,7 +8,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Sequence is the text so far: the keys and values of its positions.
+// Sequence is the text so far: its KV cache.
 type Sequence struct {
 	n            int          // positions
 	keys, values [][][]stored // [layer][position][head]
@@ -118,7 +118,7 @@ func (p *pass) attention(layer int, b *block) error {
 	return p.residual(o, b.attnSubNorm, &b.o, b.attnPostNorm)
 }
 
-// join turns the query and key of a token, and brings key and value into the cache (step 2 of the forward pass).
+// join rotates the query and key of a token, and brings key and value into the cache (step 2 of the forward pass).
 func (p *pass) join(t, layer int, b *block, q, k, v []float32) error {
 	for _, x := range []struct{ heads, norm []float32 }{{q, b.qNorm}, {k, b.kNorm}} {
 		if p.d.RotateFirst {
@@ -153,7 +153,7 @@ func (p *pass) headNorms(t int, x, norm []float32) error {
 	return nil
 }
 
-// rotate turns the heads of a query or key in place.
+// rotate applies the rotation to the heads of a query or key, in place.
 func (p *pass) rotate(t int, x []float32, b *block) {
 	for d := p.d.HeadDim; len(x) > 0; x = x[d:] {
 		b.rope.rotate(x[:d], p.at[t].pos)
@@ -173,7 +173,7 @@ func (p *pass) attendAll(t, layer int, b *block, q []float32) ([]float32, error)
 		query := stored{x: q[h*d : (h+1)*d]}
 		if p.cache == CacheI8 {
 			var ok bool
-			if query.q, query.step, ok = quantize(query.x); !ok {
+			if query.q, query.scale, ok = quantize(query.x); !ok {
 				return nil, p.notFinite(t, "a query")
 			}
 		}

@@ -38,7 +38,7 @@ func (l *Layer) Append(in []float32, wanted bool) (out []float32, err error) {
 	at, q, kv := &l.at[0], l.d.Heads*l.d.HeadDim, l.d.KVHeads*l.d.HeadDim
 	at.pos = at.seq.n
 	at.seq.n++
-	query, keys := slices.Clone(in[:q]), slices.Clone(in[q:]) // keys and values stay, and all are rotated in place
+	query, keys := slices.Clone(in[:q]), slices.Clone(in[q:]) // KV stay, and all are rotated in place
 	if err := l.join(0, 0, &l.blocks[0], query, keys[:kv], keys[kv:]); err != nil || !wanted {
 		return nil, err
 	}

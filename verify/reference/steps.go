@@ -13,8 +13,8 @@ func rmsNorm(x, w []float32, eps float32) ([]float32, bool) {
 	return y, finite(m)
 }
 
-// quantize is N14: int8 codes of one vector and the step that they count. It reports whether all of x is finite (N4).
-func quantize(x []float32) (q []int8, step float32, ok bool) {
+// quantize is N14: int8 codes of one vector and their activation scale. It reports whether all of x is finite (N4).
+func quantize(x []float32) (q []int8, scale float32, ok bool) {
 	a := maxabs(x)
 	if !finite(a) {
 		return nil, 0, false
@@ -28,7 +28,7 @@ func quantize(x []float32) (q []int8, step float32, ok bool) {
 	return q, b / maxActivation, true
 }
 
-// attend is N18 for one head of one token: keys and values of the visible positions, in ascending order.
+// attend is N18 for one head of one token: the KV of the visible positions, in ascending order.
 func attend(q *stored, keys, values []*stored, scale, limit float32) []float32 {
 	z := make([]float32, len(keys))
 	for j, k := range keys {

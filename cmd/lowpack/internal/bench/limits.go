@@ -123,7 +123,7 @@ const (
 // work is something to hold against the limits.
 type work struct {
 	isa   kernel.ISA // whose multiplications count
-	bytes int        // of weights read, and of keys and values
+	bytes int        // of weights read, and of KV
 	ops   int        // integer operations
 	scale float64    // times that one call is of the whole that bytes and ops are about
 }

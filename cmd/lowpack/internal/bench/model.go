@@ -67,7 +67,7 @@ type ModelRow struct {
 	Batch         int     `json:"batch"`   // sequences
 	Threads       int     `json:"threads"` //
 	TokensPerSec  float64 `json:"tokens_per_second"`
-	BytesPerToken float64 `json:"bytes_per_token"`   // of weights, and of keys and values in front of a generated token
+	BytesPerToken float64 `json:"bytes_per_token"`   // of weights, and of the KV cache before a generated token
 	Refused       string  `json:"refused,omitempty"` // why there are no figures
 	Figures
 }

@@ -68,7 +68,7 @@ generate after 20, 2 threads`
 	if strings.Join(got, "\n") != want {
 		t.Errorf("rows\n%s\ninstead of\n%s", strings.Join(got, "\n"), want)
 	}
-	// Three sequences share the weights that one step reads. Each has keys and values of 4 positions, in the middle.
+	// Three sequences share the weights that one step reads. Each has KV of 4 positions, in the middle.
 	position := func(n int) float64 { return cacheBytes(t, path, n) }
 	weights := float64(r.WeightBytes)
 	if one, three, behind := r.Rows[2].BytesPerToken, r.Rows[3].BytesPerToken, r.Rows[8].BytesPerToken; one != weights+position(4) || three != weights/3+position(4) || behind != weights+position(36) {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// contextSteps is the number of tokens whose time is taken behind a context.
+	// contextSteps is the number of tokens whose time is taken at a context depth.
 	contextSteps = 32
 	// limitsPart is the part of the time of a pass for which the memory bandwidth is measured after it.
 	limitsPart = 8
@@ -39,13 +39,13 @@ func (r *modelRun) threads(ctx context.Context, n int) error {
 	return nil
 }
 
-// contexts measures generation behind texts of several lengths, with n threads.
+// contexts measures decode at several context depths, with n threads.
 func (r *modelRun) contexts(ctx context.Context, n int) error {
 	l := newLimits(r.memory, n)
 	defer l.close()
 	for _, tokens := range r.Contexts {
 		row := ModelRow{What: Context, Tokens: tokens, Batch: 1, Threads: n}
-		if err := r.row(ctx, l, row, engine.Options{Context: tokens + 1 + contextSteps}, (*stage).behind); err != nil {
+		if err := r.row(ctx, l, row, engine.Options{Context: tokens + 1 + contextSteps}, (*stage).atDepth); err != nil {
 			return err
 		}
 	}
@@ -155,8 +155,8 @@ func (s *stage) generate(ctx context.Context, tokens int, limits func(time.Durat
 	return repeat(tokens, limits, func() error { return s.step(ctx) })
 }
 
-// behind generates some tokens behind a text.
-func (s *stage) behind(ctx context.Context, tokens int, limits func(time.Duration)) ([]time.Duration, error) {
+// atDepth decodes some tokens after a text.
+func (s *stage) atDepth(ctx context.Context, tokens int, limits func(time.Duration)) ([]time.Duration, error) {
 	if s.chunks[0].Seq.Len() == 0 {
 		s.chunks[0].Tokens = text(tokens, s.vocab)
 		if err := s.engine.Forward(ctx, s.chunks); err != nil {

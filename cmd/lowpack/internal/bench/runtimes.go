@@ -74,6 +74,18 @@ func ReadRuntimes(text []byte) (*Runtimes, error) {
 	return &r, nil
 }
 
+// Tests lists the tests of all machines, each once.
+func (r *Runtimes) Tests() (list []string) {
+	for _, m := range r.Machines {
+		for _, test := range m.tests() {
+			if !slices.Contains(list, test) {
+				list = append(list, test)
+			}
+		}
+	}
+	return list
+}
+
 // tests lists the tests, prefill and decode of one sequence first.
 func (m *RuntimeMachine) tests() []string {
 	seen := map[string]bool{}
