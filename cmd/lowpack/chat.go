@@ -93,7 +93,7 @@ func (s *session) answer(c *cli.Context, r engine.Request, messages []tokenizer.
 	r.Decoder = s.Tokenizer.NewStream(true)
 	out := &writer{w: dataOf(c.App.Writer), ids: c.Bool("ids")}
 	var reply strings.Builder
-	result, err := s.Engine.Generate(c.Context, s.seq, r, func(p engine.Piece) bool {
+	result, err := s.generate(c, r, func(p engine.Piece) bool {
 		reply.WriteString(p.Text)
 		return out.piece(p)
 	})

@@ -197,7 +197,7 @@ func (s *session) complete(c *cli.Context, r engine.Request, prompt string) erro
 	}
 	r.Decoder = s.Tokenizer.NewStream(true)
 	out := &writer{w: dataOf(c.App.Writer), ids: c.Bool("ids")}
-	result, err := s.Engine.Generate(c.Context, s.seq, r, out.piece)
+	result, err := s.generate(c, r, out.piece)
 	out.end()
 	if err == nil {
 		err = out.err
