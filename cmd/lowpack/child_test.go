@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
 // probe is the program; it also tells file descriptor 3 how much memory it needed at most.
@@ -26,6 +28,7 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(m, map[string]func(){
 		"lowpack": main,
+		stuck:     beStuck,
 		probe: func() {
 			limitFiles(os.Getenv("LOWPACK_TEST_FSIZE"))
 			code := Main(os.Args, os.Stdin, os.Stdout, os.Stderr)
@@ -35,6 +38,23 @@ func TestMain(m *testing.M) {
 			os.Exit(code)
 		},
 	})
+}
+
+// stuck is a command that hears no signal while it writes a directory, as one whose disk does not answer.
+const stuck = "lowpack-stuck"
+
+func beStuck() {
+	d, err := atomicfile.CreateDir(atomicfile.OS, os.Args[1])
+	if err == nil {
+		_, err = d.Create("half")
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	notify(context.Background(), os.Stderr)
+	fmt.Println("begun")
+	select {}
 }
 
 // outcome of a command in a process of its own.

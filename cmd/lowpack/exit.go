@@ -29,9 +29,12 @@ type signalError struct{ os.Signal }
 func (e signalError) Error() string { return "interrupted" }
 
 // grace is the time that a command has to clean up after a signal. What cannot be cancelled, like a read from a
-// terminal, does not keep the process longer; unfinished files have no name where the system allows it, and are swept
-// by the next command elsewhere.
-const grace = 1500 * time.Millisecond
+// terminal or a sync to a busy disk, does not keep the process longer. What has a name then is removed, for which there is
+// leave: together they are the two seconds of SECURITY.md.
+const (
+	grace = 1200 * time.Millisecond
+	leave = 700 * time.Millisecond
+)
 
 // graceKey is the key of the grace of a command that needs more of it, in the context of notify.
 type graceKey struct{}
@@ -58,60 +61,3 @@ func notify(parent context.Context, stderr io.Writer) (context.Context, func()) 
 		case s := <-signals:
 			signal.Stop(signals)
 			cancel(signalError{s})
-			end := time.After(grace)
-			for {
-				select {
-				case d := <-longer:
-					end = time.After(d)
-				case <-end:
-					fmt.Fprintf(stderr, "lowpack: %v\n", signalError{s})
-					os.Exit(exitCode(signalError{s}))
-				case <-done:
-					return
-				}
-			}
-		case <-done:
-		}
-	}()
-	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
-}
-
-// interrupted returns the signal that ended ctx, if one did.
-func interrupted(ctx context.Context) error {
-	var s signalError
-	if errors.As(context.Cause(ctx), &s) {
-		return s
-	}
-	return nil
-}
-
-// exitCode maps an error to the exit codes that DESIGN and README promise.
-func exitCode(err error) int {
-	var (
-		usage usageError
-		sig   signalError
-		errno syscall.Errno
-		place *atomicfile.Failure
-
-		option *engine.OptionError
-	)
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &sig):
-		if sig.Signal == syscall.SIGTERM {
-			return 143
-		}
-		return 130
-	case errors.As(err, &usage), errors.As(err, &option):
-		return 2
-	case errors.As(err, &place):
-		return 3
-	case errors.As(err, &errno) && errno != syscall.ENOENT && errno != syscall.ENOTDIR:
-		return 3
-	case errors.Is(err, os.ErrPermission), errors.Is(err, bench.ErrNoise):
-		return 3
-	default:
-		return 1
-	}
-}

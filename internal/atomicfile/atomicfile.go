@@ -90,7 +90,7 @@ func (f *File) Commit() error {
 	}
 	if f.temp == "" {
 		path := f.hidden()
-		if err := f.fs.Link(f.Handle, path); err != nil {
+		if err := making(path, func() error { return f.fs.Link(f.Handle, path) }); err != nil {
 			return Failed(fmt.Errorf("write %s: %w", f.Target(), err))
 		}
 		f.temp = path
@@ -98,6 +98,7 @@ func (f *File) Commit() error {
 	if err := f.fs.Rename(f.temp, f.Target()); err != nil { // while locked, so that no other process takes it for stale
 		return Failed(err)
 	}
+	gone(f.temp)
 	f.temp, f.done = "", true
 	f.Close() // the data are synced: nothing is left that closing could lose
 	if err := f.fs.SyncDir(f.dir); err != nil {
@@ -120,6 +121,7 @@ func (f *File) Abort() {
 	f.done = true
 	if f.temp != "" && !f.keep {
 		f.fs.Remove(f.temp) // while locked, likewise
+		gone(f.temp)
 	}
 	f.Close()
 }
@@ -129,7 +131,11 @@ func (f *File) Abort() {
 func (f *File) createNamed() (Handle, error) {
 	for {
 		path := f.hidden()
-		h, err := f.fs.CreateNamed(path)
+		var h Handle
+		err := making(path, func() (err error) {
+			h, err = f.fs.CreateNamed(path)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -139,6 +145,7 @@ func (f *File) createNamed() (Handle, error) {
 			return h, nil
 		}
 		f.fs.Remove(path)
+		gone(path)
 		h.Close()
 		if err != nil && !errors.Is(err, errLocked) {
 			return nil, err

@@ -26,8 +26,11 @@ func CreateDir(fs FS, target string) (*Dir, error) {
 	hidden := filepath.Join(filepath.Dir(target), hiddenPrefix(filepath.Base(target)))
 	d := &Dir{fs: fs, target: target, Path: hidden + suffix, lockPath: hidden + ".lock"}
 	var held bool
-	var err error
-	if d.lock, held, err = take(fs, d.lockPath); err != nil {
+	err := making(d.lockPath, func() (err error) {
+		d.lock, held, err = take(fs, d.lockPath)
+		return err
+	})
+	if err != nil {
 		return nil, busy(target, d.lockPath, err)
 	}
 	if err := d.mkdir(held); err != nil {
@@ -44,7 +47,7 @@ func (d *Dir) mkdir(held bool) error {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	err := d.fs.Mkdir(d.Path)
+	err := making(d.Path, func() error { return d.fs.Mkdir(d.Path) })
 	if !errors.Is(err, os.ErrExist) {
 		return err
 	}
@@ -54,17 +57,20 @@ func (d *Dir) mkdir(held bool) error {
 	if err := d.fs.RemoveAll(d.Path); err != nil {
 		return err
 	}
-	return d.fs.Mkdir(d.Path)
+	return making(d.Path, func() error { return d.fs.Mkdir(d.Path) })
 }
 
 // release removes and unlocks the lock, in this order: who opened it before finds that it has lost its name (take).
 func (d *Dir) release() {
 	d.fs.Remove(d.lockPath)
+	gone(d.lockPath)
 	d.lock.Close()
 }
 
 // Create creates a file in the directory.
 func (d *Dir) Create(name string) (Handle, error) {
+	live.Lock() // so that nothing comes into a directory that Abandon removes
+	defer live.Unlock()
 	f, err := d.fs.CreateNamed(filepath.Join(d.Path, name))
 	return f, Failed(err)
 }
@@ -99,6 +105,7 @@ func (d *Dir) Commit() error {
 		return Failed(err)
 	}
 	d.done = true
+	gone(d.Path)
 	d.release()
 	if err := d.fs.SyncDir(filepath.Dir(d.target)); err != nil {
 		return undoable(d.target, err)
@@ -113,5 +120,6 @@ func (d *Dir) Abort() {
 	}
 	d.done = true
 	d.fs.RemoveAll(d.Path) // while locked, so that no other process makes it anew meanwhile
+	gone(d.Path)
 	d.release()
 }
