@@ -17,6 +17,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/testkit/race"
 )
 
 // sparse writes a checkpoint whose weights are a hole in a file: it is as large as wanted and takes no space.
@@ -75,6 +76,9 @@ func sparse(t *testing.T, layers, hidden, intermediate, vocab int) (dir string, 
 // TestMemory converts checkpoints of different sizes, with different numbers of goroutines, in a process of its own and
 // looks at its anonymous memory every few milliseconds: it has a bound, and does not grow with the file. LOWPACK_LONG takes one of 20 GB.
 func TestMemory(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector takes memory itself")
+	}
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
 	}
@@ -116,6 +120,9 @@ func TestMemory(t *testing.T) {
 // TestMemoryLimit converts 0.7 GB of weights where the kernel grants 256 MiB, page cache included: what is read again comes
 // from the disk then, and the bytes are the same. It needs the right to make a control group.
 func TestMemoryLimit(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector takes memory itself")
+	}
 	group := memoryGroup(t, 256<<20)
 	dir, _ := sparse(t, 4, 2048, 8192, 8000)
 	for _, layout := range []string{"vnni4i", "i2s"} {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/race"
 )
 
 // process is a conversion in a process of its own.
@@ -64,7 +65,7 @@ func TestConvertProcess(t *testing.T) {
 // as it says (`make soak`).
 func TestKilled(t *testing.T) {
 	path, at := mini(t, "bitnet-2b4t", nil), newPlace(t, "old")
-	rounds := 40
+	rounds := 40 / race.Every(10)
 	if os.Getenv("LOWPACK_LONG") != "" {
 		rounds = 1000
 	}

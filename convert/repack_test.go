@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/race"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -31,17 +32,18 @@ func converted(t testing.TB, path string, r packed.Recipe) string {
 // TestRepack compares a change of layout with a conversion to that layout, byte for byte, for every layout that holds the
 // codes.
 func TestRepack(t *testing.T) {
-	for _, c := range []struct {
+	type change struct {
 		path   string
 		recipe packed.Recipe
 		least  int // layouts
-	}{
+	}
+	for _, c := range race.Few(1, []change{
 		{mini(t, "bitnet-2b4t", nil), packed.Recipe{Layout: "vnni4i"}, 10},
 		{mini(t, "falcon3-1b", nil), packed.Recipe{Layout: "i1", Golden: "kernel"}, 10},
 		{mini(t, "trilm-99m", nil), packed.Recipe{Layout: "blocked", Quant: "ternary-values", Head: "int8"}, 10},
 		{mini(t, "paretoq-125m-2bit", nil), packed.Recipe{Layout: "vnni4i-64", Quant: "int2-values"}, 3},
 		{mini(t, "llama-3.2-1b", nil), packed.Recipe{Layout: "vnni4", Quant: "int8", Scale: "group:32"}, 2},
-	} {
+	}) {
 		from := converted(t, c.path, c.recipe)
 		done := 0
 		for _, l := range pack.Layouts() {

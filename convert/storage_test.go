@@ -15,6 +15,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/testkit/faultfs"
+	"github.com/lowpack/lowpack/internal/testkit/race"
 )
 
 // work is something that writes a target.
@@ -149,8 +150,8 @@ func TestEveryWriteFault(t *testing.T) {
 		want := w.result(t)
 		goroutines, files := runtime.NumGoroutine(), descriptors()
 		for _, below := range w.systems() {
-			for _, f := range faults {
-				for k := 0; ; k++ {
+			for _, f := range race.Few(1, faults) {
+				for k := 0; ; k += race.Every(5) {
 					fs := &faultfs.FS{Below: below, At: k, Err: f.cause, Short: f.short}
 					at := w.place(t, k)
 					err := w.do(fs, at.target)
@@ -211,7 +212,7 @@ func (w *work) fails(t testing.TB, at place, op string, err error, cause error, 
 // TestPowerFailure simulates power loss at every operation and looks at what disks may hold then: the target is absent, old or
 // complete, whatever was lost; and the next run succeeds and sweeps away what lies around.
 func TestPowerFailure(t *testing.T) {
-	seeds := 3
+	seeds := 3 / race.Every(4)
 	if os.Getenv("LOWPACK_LONG") != "" {
 		seeds = 30
 	}
@@ -219,7 +220,7 @@ func TestPowerFailure(t *testing.T) {
 		want := w.result(t)
 		seen := map[string]int{}
 		for i, below := range w.systems() {
-			for k := 0; ; k++ {
+			for k := 0; ; k += race.Every(3) {
 				at := w.place(t, k+i)
 				fs, err := faultfs.NewVolatile(below, at.dir, k)
 				if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/synth"
+	"github.com/lowpack/lowpack/internal/testkit/race"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/verify/reference"
@@ -19,7 +20,7 @@ import (
 // every level of verification.
 func TestMiniatures(t *testing.T) {
 	seen := map[string]bool{}
-	for _, like := range synth.Likes() {
+	for _, like := range race.Few(6, synth.Likes()) {
 		o, err := synth.Find(like.Name)
 		if err != nil {
 			t.Fatal(err)

@@ -61,3 +61,74 @@ func notify(parent context.Context, stderr io.Writer) (context.Context, func()) 
 		case s := <-signals:
 			signal.Stop(signals)
 			cancel(signalError{s})
+			end := time.After(grace)
+			for {
+				select {
+				case d := <-longer:
+					end = time.After(d)
+				case <-end:
+					abandon()
+					fmt.Fprintf(stderr, "lowpack: %v\n", signalError{s})
+					os.Exit(exitCode(signalError{s}))
+				case <-done:
+					return
+				}
+			}
+		case <-done:
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
+}
+
+// abandon removes what the process would leave behind, as far as the file system answers in time.
+func abandon() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		atomicfile.Abandon()
+	}()
+	select {
+	case <-done:
+	case <-time.After(leave):
+	}
+}
+
+// interrupted returns the signal that ended ctx, if one did.
+func interrupted(ctx context.Context) error {
+	var s signalError
+	if errors.As(context.Cause(ctx), &s) {
+		return s
+	}
+	return nil
+}
+
+// exitCode maps an error to the exit codes that DESIGN and README promise.
+func exitCode(err error) int {
+	var (
+		usage usageError
+		sig   signalError
+		errno syscall.Errno
+		place *atomicfile.Failure
+
+		option *engine.OptionError
+	)
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &sig):
+		if sig.Signal == syscall.SIGTERM {
+			return 143
+		}
+		return 130
+	case errors.As(err, &usage), errors.As(err, &option):
+		return 2
+	case errors.As(err, &place):
+		return 3
+	case errors.As(err, &errno) && errno != syscall.ENOENT && errno != syscall.ENOTDIR:
+		return 3
+	case errors.Is(err, os.ErrPermission), errors.Is(err, bench.ErrNoise):
+		return 3
+	default:
+		return 1
+	}
+}
