@@ -119,7 +119,7 @@ func useTemplate(t *tokenizer.Tokenizer, name string) error {
 	if err != nil {
 		return err
 	}
-	return t.SetTemplate(string(text))
+	return filerr.Named(name, t.SetTemplate(string(text)))
 }
 
 func common(a, b []int) int {

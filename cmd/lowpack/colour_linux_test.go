@@ -27,7 +27,7 @@ func TestProgressTerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	draw := func(took time.Duration) string {
 		return onTerminal(t, func(terminal *os.File) {
-			p := newProgress(newScreen(terminal), "convert")
+			p := newProgress(newScreen(terminal, "output"), "convert")
 			p.now = func() time.Time { return p.began.Add(took) }
 			p.set(1, 4, "tensor")
 			p.done()
@@ -90,7 +90,7 @@ func TestColours(t *testing.T) {
 				}
 			}
 			text := onTerminal(t, func(terminal *os.File) {
-				if err := paintReport(newScreen(terminal), "FAIL  evil\x1b[2J: 1 failed\nnote: \x1b[2Jx\n"); err != nil {
+				if err := paintReport(newScreen(terminal, "output"), "FAIL  evil\x1b[2J: 1 failed\nnote: \x1b[2Jx\n"); err != nil {
 					t.Error(err)
 				}
 			})

@@ -20,12 +20,17 @@ func TestFullDevice(t *testing.T) {
 	}
 	defer full.Close()
 	const model = "../../testdata/tiny-bitnet"
+	packed := filepath.Join(t.TempDir(), "packed")
+	if o := command(t, "convert", shared.Testdata(t, "tiny-bitnet"), "--golden", "none", "-o", packed); o.code != 0 {
+		t.Fatal(o.out)
+	}
 	for _, args := range []string{
+		"run " + packed + " -p x -n 2", "run " + packed + " --chat -p x -n 2", "verify " + packed,
 		"version", "version --json", "--version", "--help", "help", "convert --help", "layouts", "layouts vnni4i", "layouts --json", "man", "man convert",
 		"completion bash", "inspect " + model, "convert --dry-run " + model, "tokenize -p x " + model, "tokenize --decode -p 5 " + model, "__complete con",
 	} {
 		var notes strings.Builder
-		if code := Main(append([]string{"lowpack"}, strings.Fields(args)...), nil, full, &notes); code != 3 || !strings.Contains(notes.String(), "no space left") {
+		if code := Main(append([]string{"lowpack"}, strings.Fields(args)...), nil, full, &notes); code != 3 || !strings.Contains(notes.String(), "lowpack: standard output: no space left") {
 			t.Errorf("%s: exit code %d\n%s", args, code, &notes)
 		}
 	}

@@ -141,3 +141,24 @@ func TestWithoutConfig(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 }
+
+// TestForeignTemplates: a web page and a pointer are chat templates to Jinja, which write themselves.
+func TestForeignTemplates(t *testing.T) {
+	for content, words := range others {
+		if content == "" {
+			continue
+		}
+		dir, packed := t.TempDir(), filepath.Join(t.TempDir(), "packed")
+		if err := os.CopyFS(dir, os.DirFS(shared.Testdata(t, "tiny-bitnet"))); err != nil {
+			t.Fatal(err)
+		}
+		template := filepath.Join(dir, "chat_template.jinja")
+		if err := os.WriteFile(template, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if code, out := inPlace("convert", dir, "--golden", "none", "-o", packed); code != 0 || !strings.Contains(out, words) {
+			t.Errorf("convert: exit code %d, want a note of %q\n%s", code, words, out)
+		}
+		mustSay(t, words, [][]string{{"run", packed, "--chat", "-p", "x"}, {"run", packed, "--chat", "--chat-template", template, "-p", "x"}})
+	}
+}

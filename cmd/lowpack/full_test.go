@@ -112,7 +112,7 @@ func TestFileSizeLimit(t *testing.T) {
 	t.Setenv("LOWPACK_TEST_FSIZE", "1000000")
 	for _, j := range tasksWithout(t, "LOWPACK_TEST_FSIZE") {
 		j.reset(t)
-		j.fails(t, "file too large")
+		j.fails(t, "ulimit -f")
 	}
 }
 

@@ -3,10 +3,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -26,16 +28,19 @@ func main() {
 // Main runs one command line and returns its exit code: 0 good, 1 bad input or a failed check, 2 wrong usage, 3 the
 // environment failed, 130 and 143 interrupted.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	out, notes := newScreen(stdout), newScreen(stderr)
+	out, notes := newScreen(stdout, "standard output"), newScreen(stderr, "standard error")
 	defer notes.finish()
 	ctx, stop := notify(context.Background(), notes)
 	defer stop()
 	err := run(ctx, args, stdin, out, notes)
 	if failed := out.finish(); err == nil && failed != nil {
-		err = fmt.Errorf("standard output: %w", failed)
+		err = failed
 	}
 	if cause := interrupted(ctx); cause != nil {
 		err = cause
+	}
+	if errors.Is(err, syscall.EFBIG) {
+		err = fmt.Errorf("%w: the file system, or the limit of this process (ulimit -f), allows no larger file", err)
 	}
 	if err != nil && err != errReported {
 		fmt.Fprintf(notes, "lowpack: %s\n", strings.ReplaceAll(err.Error(), "\n", "\nlowpack: "))

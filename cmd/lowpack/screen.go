@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 	"unicode/utf8"
@@ -17,14 +19,25 @@ import (
 //
 // The first error of a write is kept for the exit code, because fmt.Fprint is used as if it could not fail.
 type screen struct {
-	out io.Writer
+	out  io.Writer
+	name string // in errors
 
 	mu   sync.Mutex
 	rest []byte // beginning of a character whose end is still to come
 	err  error
 }
 
-func newScreen(out io.Writer) *screen { return &screen{out: out} }
+func newScreen(out io.Writer, name string) *screen { return &screen{out: out, name: name} }
+
+// outputError is an error of a write to a screen. No file is to be blamed for it.
+type outputError struct {
+	name string
+	err  error
+}
+
+func (e *outputError) Error() string { return e.name + ": " + e.err.Error() }
+func (e *outputError) Unwrap() error { return e.err }
+func (e *outputError) File() string  { return "" }
 
 // Write writes text with its control characters escaped.
 func (s *screen) Write(p []byte) (int, error) {
@@ -39,6 +52,13 @@ func (s *screen) Write(p []byte) (int, error) {
 // pass writes bytes as they are.
 func (s *screen) pass(p []byte) error {
 	_, err := s.out.Write(p)
+	if err == nil {
+		return nil
+	}
+	if path := new(fs.PathError); errors.As(err, &path) {
+		err = path.Err
+	}
+	err = &outputError{s.name, err}
 	if s.err == nil {
 		s.err = err
 	}

@@ -86,7 +86,7 @@ func TestScreenPieces(t *testing.T) {
 	const text = "größer\u009b模型👩\x1b"
 	for size := 1; size < len(text); size++ {
 		var b bytes.Buffer
-		s := newScreen(&b)
+		s := newScreen(&b, "output")
 		for from := 0; from < len(text); from += size {
 			io.WriteString(s, text[from:min(from+size, len(text))])
 		}

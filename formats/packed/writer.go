@@ -82,7 +82,7 @@ func newWriter(c *Contents) (*Writer, error) {
 // truncate gives the file its final size.
 func (w *Writer) truncate() error {
 	if err := w.file.Truncate(w.Size()); err != nil {
-		return fmt.Errorf("write %s: %w", w.file.Target(), err)
+		return atomicfile.Failed(fmt.Errorf("write %s: %w", w.file.Target(), err))
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (w *Writer) Commit() error {
 		return fmt.Errorf("the header of %s has %d bytes instead of the planned %d", w.file.Target(), len(header), w.start)
 	}
 	if _, err := w.file.WriteAt(header, 0); err != nil {
-		return fmt.Errorf("write %s: %w", w.file.Target(), err)
+		return atomicfile.Failed(fmt.Errorf("write %s: %w", w.file.Target(), err))
 	}
 	if err := w.unmap(); err != nil {
 		return err

@@ -31,6 +31,9 @@ type Failure struct{ error }
 
 func (f *Failure) Unwrap() error { return f.error }
 
+// File says that no file that was read is to be blamed.
+func (f *Failure) File() string { return "" }
+
 // Failed makes a Failure of an error.
 func Failed(err error) error {
 	if err == nil {

@@ -81,14 +81,22 @@ func (d *Dir) WriteFile(name string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	b := bufio.NewWriterSize(io.NewOffsetWriter(f, 0), 1<<20)
+	b := bufio.NewWriterSize(failing{io.NewOffsetWriter(f, 0)}, 1<<20)
 	if err = write(b); err == nil {
 		err = b.Flush()
 	}
 	if err == nil {
-		err = f.Sync()
+		err = Failed(f.Sync())
 	}
 	return errors.Join(err, f.Close())
+}
+
+// failing makes a Failure of what cannot be written, which what is read for it cannot be blamed for.
+type failing struct{ w io.Writer }
+
+func (f failing) Write(p []byte) (int, error) {
+	n, err := f.w.Write(p)
+	return n, Failed(err)
 }
 
 // Commit gives the directory its name, durably. The files in it must have been synced. An error after the rename says so:

@@ -30,7 +30,7 @@ var kinds = []kind{
 	{pack.ErrCorrupt, matches(`^version https://git-lfs\.github\.com/spec/`), pointer},
 	{pack.ErrUnsupported, matches(`^GGUF`), says("a GGUF model: name the file itself, which must end in .gguf, for lowpack convert")},
 	{pack.ErrUnsupported, isTorchZip, says("a PyTorch archive of Python pickles" + pickles)},
-	{pack.ErrUnsupported, matches(`^PK(\x03\x04|\x05\x06)`), says("a zip archive, which is not read: extract the model")},
+	{pack.ErrUnsupported, matches(`^PK(\x03\x04|\x05\x06)`), says("a zip archive, which is not read: extract the model. If torch.save wrote it, it holds pickles: save the model with save_pretrained(safe_serialization=True)")},
 	{pack.ErrUnsupported, matches(`^\x80[\x02-\x05][^\x00]`), says("one of Python's pickles" + pickles)},
 	{pack.ErrUnsupported, matches(`^\x1f\x8b\x08`), says("gzip data, which are not read: extract the model")},
 	{pack.ErrUnsupported, isONNX, says("an ONNX model, which is not read: take the safetensors model that it was made from")},

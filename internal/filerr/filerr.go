@@ -10,7 +10,8 @@ import (
 )
 
 // Named adds the path to an error, unless it has been added before or the error is one of the operating system about that
-// file, or about one in that directory.
+// file, or about one in that directory. An error may tell its file by a method File() string; "" = it is about no file that
+// was read, and gets no name.
 func Named(path string, err error) error {
 	if err == nil || tells(err, path) {
 		return err
@@ -37,7 +38,7 @@ func tells(err error, path string) bool {
 	)
 	switch {
 	case errors.As(err, &before):
-		return below(before.File(), path)
+		return before.File() == "" || below(before.File(), path)
 	case errors.As(err, &open):
 		return below(open.Path, path)
 	case errors.As(err, &rename):

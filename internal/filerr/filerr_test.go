@@ -25,6 +25,7 @@ func TestNamed(t *testing.T) {
 		{"m", fmt.Errorf("reading: %w", about("m")), "reading: m has changed"},
 		{"dir", about("dir/m"), "dir/m has changed"},
 		{"m", about("other"), "m: other has changed"},
+		{"m", about(""), " has changed"},
 		{"m", Named("other", plain), "m: other: bad header"},
 		{"m", &fs.PathError{Op: "open", Path: "m", Err: os.ErrNotExist}, "open m: file does not exist"},
 		{"dir", &fs.PathError{Op: "open", Path: "dir/m", Err: os.ErrNotExist}, "open dir/m: file does not exist"},

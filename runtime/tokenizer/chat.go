@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/filekind"
 	"github.com/lowpack/lowpack/internal/jinja"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -79,8 +80,16 @@ func (t *Tokenizer) readTemplates(files Files, c *config) {
 }
 
 func (t *Tokenizer) addTemplate(name, source string) {
-	parsed, err := jinja.Parse(source)
+	parsed, err := parseTemplate(source)
 	t.templates = append(t.templates, chatTemplate{name, parsed, err})
+}
+
+// parseTemplate parses a chat template. To Jinja, a web page and a Git LFS pointer are texts like others.
+func parseTemplate(source string) (*jinja.Template, error) {
+	if err := filekind.Text([]byte(source)); source != "" && err != nil {
+		return nil, err
+	}
+	return jinja.Parse(source)
 }
 
 // ChatTemplates lists the names of the chat templates of the model: none, "default", or several.
@@ -105,7 +114,7 @@ func (t *Tokenizer) UseTemplate(name string) error {
 
 // SetTemplate puts a chat template in the place of the model's own. It must not be called while Chat runs.
 func (t *Tokenizer) SetTemplate(source string) error {
-	parsed, err := jinja.Parse(source)
+	parsed, err := parseTemplate(source)
 	if err != nil {
 		return err
 	}
