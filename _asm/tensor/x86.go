@@ -146,7 +146,8 @@ func (m *x86) loadWide(d reg, typ string, p ptr, off int) {
 }
 
 // dotI8 of AVX-512 makes unsigned bytes of the row by adding 128; startI8 takes that off again, and everything is modulo
-// 2³². AVX2 widens bytes to words, of which VPMADDWD adds two products at a time: at most 2·127², no overflow.
+// 2³². AVX2 multiplies magnitudes of the row by vectors with its signs, and adds two products in 16 bits: codes are
+// −127 … 127, and 2·127² fits.
 func (m *x86) dotI8(acc [][]reg, w ptr, x []ptr, n int) {
 	if m.lanes == 16 {
 		for s := 0; s < n; s += 2 {
@@ -169,12 +170,15 @@ func (m *x86) dotI8(acc [][]reg, w ptr, x []ptr, n int) {
 		}
 		return
 	}
-	for s := range 2 * n {
-		m.line("VPMOVSXBW %s, Y0", at(w, 16*s))
+	for s := range n {
+		m.line("VMOVDQU %s, Y0", at(w, 32*s))
+		m.line("VPABSB Y0, Y1")
 		for t, p := range x {
-			m.line("VPMOVSXBW %s, Y1", at(p, 16*s))
-			m.line("VPMADDWD Y1, Y0, Y1")
-			m.do("iadd", acc[t][s%2], acc[t][s%2], 1)
+			m.line("VMOVDQU %s, Y2", at(p, 32*s))
+			m.line("VPSIGNB Y0, Y2, Y2")
+			m.line("VPMADDUBSW Y2, Y1, Y2")
+			m.line("VPMADDWD %s, Y2, Y2", m.of(0x00010001))
+			m.do("iadd", acc[t][s%2], acc[t][s%2], 2)
 		}
 	}
 }
