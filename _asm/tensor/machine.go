@@ -58,6 +58,7 @@ type machine interface {
 	// after another, those of the next vector step bytes on. Each accumulator is a block of 16 lanes; there are 1 or 4
 	// vectors and 1 or 4 rows. p, the accumulators and the registers tmp, which are four, are destroyed.
 	sums(acc [][][]reg, integers bool, p, step ptr, tmp []reg)
+	prepareSums() // once, before the first sums
 
 	// dotI8 adds the products of n steps of 32 columns of int8, of the row at w with the vectors at x, in int32. Registers
 	// from 0 on that do not hold sums are free. startI8 adds what the sums of the vectors are to begin with, of n steps; false

@@ -38,6 +38,7 @@ type stream struct {
 }
 
 func (s *stream) write() {
+	s.prepareSums()
 	s.arg(s.y, s.op.param("y"))
 	s.arg(s.rows, s.op.param("rows"))
 	s.arg(s.w, s.op.param("w"))

@@ -72,10 +72,30 @@ func (m *x86) halves(shuffle, add, low, high string, a, b, d, tmp reg) {
 	m.line("%s %s, %s, %s", add, m.v(d), m.v(tmp), m.v(d))
 }
 
+// exchange is halves for [a|b] of two halves each: the lower one of a and the upper one of b stay where they are, which a
+// mask can do, and one shuffle brings the others there. Masks leave the port alone on which all shuffles are.
+func (m *x86) exchange(shuffle, add, mask string, a, b, d, tmp reg) {
+	m.line("VBLENDMPS %s, %s, %s, %s", m.v(b), m.v(a), mask, m.v(tmp))
+	m.line("%s $0x4e, %s, %s, %s", shuffle, m.v(b), m.v(a), m.v(d))
+	m.line("%s %s, %s, %s", add, m.v(d), m.v(tmp), m.v(d))
+}
+
+// Masks of exchange: the upper half of a register, and of each quarter.
+const upperHalf, upperPairs = "K2", "K3"
+
+func (m *x86) prepareSums() {
+	if m.lanes == 16 {
+		m.line("MOVL $0xff00, %s", x86Scratch)
+		m.line("KMOVW %s, %s", x86Scratch, upperHalf)
+		m.line("MOVL $0xcccc, %s", x86Scratch)
+		m.line("KMOVW %s, %s", x86Scratch, upperPairs)
+	}
+}
+
 // quarters joins four accumulators of 512 bits: lanes + 8, of [a|b] and [c|d], then lanes + 4, of [a|b|c|d], into a.
 func (m *x86) quarters(a, b, c, d reg, add string, tmp reg) {
-	m.halves("VSHUFF64X2", add, "$0x44", "$0xee", a, b, a, tmp)
-	m.halves("VSHUFF64X2", add, "$0x44", "$0xee", c, d, c, tmp)
+	m.exchange("VSHUFF64X2", add, upperHalf, a, b, a, tmp)
+	m.exchange("VSHUFF64X2", add, upperHalf, c, d, c, tmp)
 	m.halves("VSHUFF64X2", add, "$0x88", "$0xdd", a, c, a, tmp)
 }
 
@@ -86,8 +106,8 @@ func (m *x86) sums16(acc [][][]reg, add string, p, step ptr, tmp []reg) {
 		m.quarters(acc[0][i][0], acc[1][i][0], acc[2][i][0], acc[3][i][0], add, tmp[i])
 	}
 	// Lane + 2: [0 0 1 1] and [2 2 3 3]; lane + 1: [0 1 2 3].
-	m.halves("VSHUFPS", add, "$0x44", "$0xee", r[0][0], r[1][0], r[0][0], tmp[0])
-	m.halves("VSHUFPS", add, "$0x44", "$0xee", r[2][0], r[3][0], r[2][0], tmp[1])
+	m.exchange("VSHUFPS", add, upperPairs, r[0][0], r[1][0], r[0][0], tmp[0])
+	m.exchange("VSHUFPS", add, upperPairs, r[2][0], r[3][0], r[2][0], tmp[1])
 	m.halves("VSHUFPS", add, "$0x88", "$0xdd", r[0][0], r[2][0], r[0][0], tmp[0])
 	m.line("VEXTRACTF32X4 $0, Z%d, %s", r[0][0], at(p, 0))
 	for i := 1; i < 4; i++ {
