@@ -32,6 +32,7 @@ type machine interface {
 	load(d reg, p ptr, off int)
 	store(s reg, p ptr, off int)
 	prefetchAt(p ptr, off int)                  // the line there, into the second-level cache
+	prepareWide(typ string)                     // once, before the first loadWide of a dot product
 	loadWide(d reg, typ string, p ptr, off int) // width elements of "F32", "F16", "BF16" or "I8", as floats
 	splat(d reg, p param)                       // a float argument in every lane
 	splatAt(d reg, p ptr, off int)              // a float of memory in every lane

@@ -245,7 +245,8 @@ func (m *arm) dotI8(acc [][]reg, w ptr, x []ptr, n int) {
 	}
 }
 
-func (m *arm) prepareSums() {}
+func (m *arm) prepareSums()       {}
+func (m *arm) prepareWide(string) {}
 
 func (m *arm) startI8([]reg, []ptr, int) bool { return false }
 

@@ -48,6 +48,7 @@ func log2(n int) int { return mathbits.Len(uint(n)) - 1 }
 
 func (d *dot) write() {
 	d.prepareSums()
+	d.prepareWide(d.typ)
 	d.arg(d.y, d.op.param("y"))
 	d.arg(d.rows, d.op.param("rows"))
 	d.arg(d.w[0], d.op.param("w"))

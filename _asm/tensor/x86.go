@@ -60,6 +60,12 @@ func (m *x86) text() string {
 		}
 		fmt.Fprintf(&b, "GLOBL c%08x<>(SB), RODATA|NOPTR, $64\n\n", c)
 	}
+	if m.lanes == 16 {
+		for i := range 16 {
+			fmt.Fprintf(&b, "DATA wordsUp<>+%d(SB)/4, $0x%08x\n", 4*i, i<<16)
+		}
+		b.WriteString("GLOBL wordsUp<>(SB), RODATA|NOPTR, $64\n\n")
+	}
 	return b.String() + strings.TrimSuffix(m.String(), "\n")
 }
 
@@ -130,6 +136,21 @@ func (m *x86) prefetchAt(p ptr, off int) { m.line("PREFETCHT1 %s", at(p, off)) }
 func (m *x86) load(d reg, p ptr, off int)  { m.line("VMOVUPS %s, %s", at(p, off), m.v(d)) }
 func (m *x86) store(s reg, p ptr, off int) { m.line("VMOVUPS %s, %s", m.v(s), at(p, off)) }
 
+// With AVX-512 one permutation makes floats of BF16, where widening and a shift are two instructions: word i goes to the odd
+// word 2·i+1, and a mask makes zeros of the even ones.
+const (
+	wordsUp  = reg(15) // which words: beside what dot keeps in registers
+	oddWords = "K4"
+)
+
+func (m *x86) prepareWide(typ string) {
+	if typ == "BF16" && m.lanes == 16 {
+		m.line("MOVL $0xaaaaaaaa, %s", x86Scratch)
+		m.line("KMOVD %s, %s", x86Scratch, oddWords)
+		m.line("VMOVDQU16 wordsUp<>(SB), %s", m.v(wordsUp))
+	}
+}
+
 func (m *x86) loadWide(d reg, typ string, p ptr, off int) {
 	switch typ {
 	case "F32":
@@ -137,6 +158,11 @@ func (m *x86) loadWide(d reg, typ string, p ptr, off int) {
 	case "F16":
 		m.line("VCVTPH2PS %s, %s", at(p, off), m.v(d))
 	case "BF16":
+		if m.lanes == 16 {
+			m.line("VBROADCASTI64X4 %s, %s", at(p, off), m.v(d))
+			m.line("VPERMW.Z %s, %s, %s, %s", m.v(d), m.v(wordsUp), oddWords, m.v(d))
+			return
+		}
 		m.line("VPMOVZXWD %s, %s", at(p, off), m.v(d))
 		m.line("VPSLLD $16, %s, %s", m.v(d), m.v(d))
 	case "I8":
