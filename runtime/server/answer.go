@@ -112,6 +112,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, j *job) {
 		apiError(err).Write(w)
 		return
 	}
+	if e := j.check(); e != nil {
+		e.Write(w)
+		return
+	}
 	api.WriteJSON(w, http.StatusOK, j.shape.whole(j, a.choices, a.usage()))
 }
 
@@ -240,6 +244,11 @@ func (a *answer) stream(ctx context.Context, w http.ResponseWriter, call *schedu
 	}
 	if err != io.EOF {
 		s.Send(apiError(err))
+		s.Flush()
+		return
+	}
+	if e := a.check(); e != nil {
+		s.Send(e)
 		s.Flush()
 		return
 	}

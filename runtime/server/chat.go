@@ -20,7 +20,6 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, m *model, b *api.B
 	scores := readChatLogprobs(b)
 	b.Int("max_tokens", &j.maxTokens, 1, m.context)
 	b.Int("max_completion_tokens", &j.maxTokens, 1, m.context)
-	readFormat(b)
 	b.Refuse("only text is generated", "audio", "web_search_options")
 	b.Refuse("the server does not look for calls of tools in answers", "tools", "functions", "function_call")
 	if choice := ""; b.Raw("tool_choice") != nil && (!b.Decode("tool_choice", &choice, "a string, as there are no tools") || choice != "none" && choice != "auto") {
@@ -57,16 +56,6 @@ func readChatLogprobs(b *api.Body) int {
 		b.Fail("top_logprobs", "top_logprobs needs logprobs to be true")
 	}
 	return -1
-}
-
-// readFormat refuses all formats but text.
-func readFormat(b *api.Body) {
-	var format struct {
-		Type string `json:"type"`
-	}
-	if b.Decode("response_format", &format, "an object with a type") && format.Type != "text" {
-		b.Fail("response_format", "response_format of type %.40q is not supported: must be text", format.Type)
-	}
 }
 
 // readConversation renders the messages with the chat template.

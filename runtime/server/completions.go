@@ -21,7 +21,6 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request, m *model, b
 	b.Bool("echo", &echo)
 	b.Refuse("the model has no tokens for what comes after", "suffix")
 	b.Refuse("that is a field of chat completions", "messages", "tools", "tool_choice", "top_logprobs")
-	b.Refuse("only text is generated", "response_format")
 	least := 1
 	if echo {
 		least = 0

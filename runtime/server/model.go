@@ -35,6 +35,7 @@ type model struct {
 	stops       []int
 	vocab       int
 	context     int
+	formats     formats
 }
 
 func newModel(m Model, o schedule.Options) (*model, error) {

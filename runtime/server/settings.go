@@ -9,6 +9,7 @@ import (
 
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/grammar"
 )
 
 // Bounds of requests.
@@ -40,6 +41,9 @@ type settings struct {
 	presence  float32
 	stream    bool
 	usage     bool // in a frame of its own at the end of a stream
+
+	format      *grammar.Grammar // nil = any text
+	constrained []*grammar.Text
 }
 
 // readSettings reads them.
@@ -72,7 +76,8 @@ func (m *model) readSettings(b *api.Body) settings {
 	b.Refuse("stop texts are never part of the answer", "include_stop_str_in_output")
 	b.Refuse("ask for logprobs", "prompt_logprobs", "truncate_prompt_tokens", "return_tokens_as_token_ids", "return_token_ids")
 	b.Refuse("the sampler has other steps", "typical_p", "mirostat", "mirostat_tau", "mirostat_eta", "dynatemp_range", "xtc_probability", "dry_multiplier", "top_n_sigma", "samplers", "bad_words", "allowed_token_ids", "logits_processors")
-	b.Refuse("there are no grammars", "grammar", "json_schema", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs")
+	s.readFormat(b, m)
+	b.Refuse("use response_format, guided_json, guided_regex or guided_choice", "grammar", "json_schema", "guided_grammar", "guided_whitespace_pattern", "guided_decoding_backend", "structured_outputs")
 	return s
 }
 
@@ -137,6 +142,15 @@ func (s *settings) readStreamOptions(b *api.Body) {
 // text is the request for text i of n.
 func (s *settings) text(m *model, i int) engine.Request {
 	r := engine.Request{Sampling: s.sampling, MaxTokens: s.maxTokens, StopTexts: s.stops, StopTokens: s.stopIDs, Adjust: s.adjust(m)}
+	if s.format != nil {
+		before, constrain := r.Adjust, s.constrain(m)
+		r.Adjust = func(generated []int, logits []float32) {
+			if before != nil {
+				before(generated, logits)
+			}
+			constrain(generated, logits)
+		}
+	}
 	r.Sampling.Seed = seedOf(s.seed, i)
 	if !s.ignoreEOS {
 		r.StopTokens = slices.Concat(m.stops, s.stopIDs)

@@ -1,0 +1,168 @@
+package server
+
+import (
+	"container/list"
+	"encoding/json"
+	"math"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/grammar"
+)
+
+// mostFormats is how many grammars are remembered with their masks.
+const mostFormats = 16
+
+// formats are the grammars of a model: compiled ones, since many requests have the same, and the vocabulary.
+type formats struct {
+	once       sync.Once
+	vocabulary *grammar.Vocabulary
+
+	mu    sync.Mutex
+	known map[string]*list.Element
+	order list.List // of namedGrammar, the one that was used last in front
+}
+
+type namedGrammar struct {
+	name string
+	*grammar.Grammar
+}
+
+// words is the vocabulary of constrained texts: they never hold control tokens.
+func (m *model) words() *grammar.Vocabulary {
+	m.formats.once.Do(func() {
+		m.formats.vocabulary = grammar.NewVocabulary(m.vocab, func(id int) []byte {
+			if m.Tokenizer.Special(id) || slices.Contains(m.stops, id) {
+				return nil
+			}
+			return m.Tokenizer.TokenBytes(id)
+		})
+	})
+	return m.formats.vocabulary
+}
+
+// get returns the grammar of a name that holds all that it depends on.
+func (f *formats) get(name string, compile func() (*grammar.Grammar, error)) (*grammar.Grammar, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e := f.known[name]; e != nil {
+		f.order.MoveToFront(e)
+		return e.Value.(namedGrammar).Grammar, nil
+	}
+	g, err := compile()
+	if err != nil {
+		return nil, err
+	}
+	if f.known == nil {
+		f.known = map[string]*list.Element{}
+	}
+	f.known[name] = f.order.PushFront(namedGrammar{name, g})
+	if f.order.Len() > mostFormats {
+		last := f.order.Remove(f.order.Back()).(namedGrammar)
+		delete(f.known, last.name)
+	}
+	return g, nil
+}
+
+// readFormat reads which form the answer must have: response_format, or vLLM's guided_json, guided_regex, guided_choice.
+func (s *settings) readFormat(b *api.Body, m *model) {
+	var f struct {
+		Type   string          `json:"type"`
+		Schema json.RawMessage `json:"schema"`
+		JSON   struct {
+			Schema json.RawMessage `json:"schema"`
+		} `json:"json_schema"`
+	}
+	if b.Decode("response_format", &f, "an object with a type") {
+		switch f.Type {
+		case "text":
+		case "json_object":
+			s.useSchema(b, m, "response_format", f.Schema)
+		case "json_schema":
+			if f.JSON.Schema == nil {
+				b.Fail("response_format", "response_format: json_schema.schema is missing")
+			}
+			s.useSchema(b, m, "response_format", f.JSON.Schema)
+		default:
+			b.Fail("response_format", "response_format of type %.40q: must be one of text, json_object, json_schema", f.Type)
+		}
+	}
+	if schema := b.Raw("guided_json"); schema != nil {
+		text := ""
+		if json.Unmarshal(schema, &text) == nil { // a schema as a string
+			schema = json.RawMessage(text)
+		}
+		s.useSchema(b, m, "guided_json", schema)
+	}
+	if pattern := ""; b.String("guided_regex", &pattern) {
+		s.use(b, m, "guided_regex", "regex "+pattern, func() (*grammar.Grammar, error) { return grammar.Regex(pattern) })
+	}
+	var texts []string
+	if b.Strings("guided_choice", &texts, mostBiases) && len(texts) > 0 {
+		s.use(b, m, "guided_choice", "choice "+string(b.Raw("guided_choice")), func() (*grammar.Grammar, error) { return grammar.Choice(texts) })
+	}
+}
+
+// useSchema constrains the answer to a JSON schema; nil = any object.
+func (s *settings) useSchema(b *api.Body, m *model, param string, schema json.RawMessage) {
+	s.use(b, m, param, "schema "+string(schema), func() (*grammar.Grammar, error) {
+		if schema == nil {
+			return grammar.Object()
+		}
+		return grammar.Schema(schema)
+	})
+}
+
+func (s *settings) use(b *api.Body, m *model, param, name string, compile func() (*grammar.Grammar, error)) {
+	g, err := m.formats.get(name, compile)
+	switch {
+	case err != nil:
+		b.Fail(param, "%s: %v", param, err)
+	case s.format != nil:
+		b.Fail(param, "%s cannot be combined with another format", param)
+	case s.ignoreEOS || s.minTokens > 0:
+		b.Fail(param, "%s cannot be combined with ignore_eos and min_tokens: the text ends where the format does", param)
+	case len(m.stops) == 0:
+		b.Fail(param, "%s is not supported: the model has no token that ends a text", param)
+	}
+	s.format = g
+}
+
+// constrain returns a change of logits that allows the tokens of a format only, and the end where the format allows it (N34).
+func (s *settings) constrain(m *model) func([]int, []float32) {
+	text, read := s.format.NewText(m.words()), 0
+	s.constrained = append(s.constrained, text)
+	ends := slices.Concat(m.stops, s.stopIDs)
+	kept := make([]float32, len(ends))
+	return func(generated []int, logits []float32) {
+		for ; read < len(generated); read++ {
+			text.Accept(generated[read])
+		}
+		mask, end := text.Allowed()
+		for i, id := range ends {
+			kept[i] = logits[id]
+		}
+		for id := range logits {
+			if !mask.Has(id) {
+				logits[id] = -math.MaxFloat32
+			}
+		}
+		for i, id := range ends {
+			if end {
+				logits[id] = kept[i]
+			}
+		}
+	}
+}
+
+// check says that the vocabulary could not write what a format asks for.
+func (s *settings) check() *api.Error {
+	for _, text := range s.constrained {
+		if text.Dead() {
+			return &api.Error{Status: http.StatusInternalServerError, Type: api.ServerError, Message: "the vocabulary of the model has no tokens for what the format asks for"}
+		}
+	}
+	return nil
+}

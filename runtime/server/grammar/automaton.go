@@ -1,0 +1,243 @@
+// Package grammar constrains generated text: it says which tokens may come next so that the whole text has a given form, a
+// regular expression or JSON of a schema.
+//
+// A grammar is a set of rules over bytes: automata whose edges take a byte, take nothing, or call another rule. A text is
+// read by all of its possible positions at once, each with its stack of calls; such a set of positions is a state. States
+// are made when they are first met and remembered, with the byte that leads from one to the next and the set of tokens that
+// each allows, so that most steps look something up.
+package grammar
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+)
+
+// Bounds of a grammar and of what is remembered of its states.
+const (
+	mostNodes  = 1 << 18
+	mostDepth  = 256 // calls within calls: nesting of JSON
+	mostStates = 1 << 13
+	mostMasks  = 1 << 8
+)
+
+// node is a place in an automaton.
+type node struct {
+	edges []edge
+	free  []int32 // nodes that are reached without a byte
+	calls []call
+	end   bool // of its rule
+}
+
+// edge takes a byte of a range.
+type edge struct {
+	low, high byte
+	to        int32
+}
+
+// call reads what a rule allows and goes on.
+type call struct{ rule, to int32 }
+
+// Grammar is the set of texts that are allowed. It is safe for concurrent use.
+type Grammar struct {
+	nodes []node
+	start int32
+
+	mu     sync.Mutex
+	frames []frame
+	frame  map[frame]int32
+	states map[string]*state
+	masks  int
+	resets int
+}
+
+// frame is a stack of calls: where the last one returns to, and the frame below. The first frame is the empty stack.
+type frame struct {
+	to, below int32
+	depth     int32
+}
+
+// position is a node with a stack.
+type position struct{ node, frame int32 }
+
+// state is a set of positions, those that wait for a byte.
+type state struct {
+	positions []position
+	accepts   bool // the text may end here
+	next      map[byte]*state
+	mask      *Mask
+}
+
+func newGrammar(nodes []node, start int32) *Grammar {
+	g := &Grammar{nodes: nodes, start: start}
+	g.reset()
+	return g
+}
+
+// reset forgets all states and stacks but the empty one.
+func (g *Grammar) reset() {
+	g.frames = []frame{{to: -1, below: -1}}
+	g.frame = map[frame]int32{}
+	g.states = map[string]*state{}
+	g.masks = 0
+	g.resets++
+}
+
+// first is the state of the empty text.
+func (g *Grammar) first() *state { return g.intern([]position{{g.start, 0}}) }
+
+// push returns the frame above another one; false = the stack is too deep.
+func (g *Grammar) push(to, below int32) (int32, bool) {
+	f := frame{to, below, g.frames[below].depth + 1}
+	if f.depth > mostDepth {
+		return 0, false
+	}
+	if id, ok := g.frame[f]; ok {
+		return id, true
+	}
+	id := int32(len(g.frames))
+	g.frames = append(g.frames, f)
+	g.frame[f] = id
+	return id, true
+}
+
+// intern returns the state of some positions and of all that they lead to without a byte.
+func (g *Grammar) intern(from []position) *state {
+	s := &state{next: map[byte]*state{}}
+	seen := map[position]bool{}
+	for len(from) > 0 {
+		p := from[len(from)-1]
+		from = from[:len(from)-1]
+		if seen[p] {
+			continue
+		}
+		seen[p] = true
+		n := &g.nodes[p.node]
+		if len(n.edges) > 0 {
+			s.positions = append(s.positions, p)
+		}
+		for _, to := range n.free {
+			from = append(from, position{to, p.frame})
+		}
+		for _, c := range n.calls {
+			if f, ok := g.push(c.to, p.frame); ok {
+				from = append(from, position{c.rule, f})
+			}
+		}
+		if n.end && p.frame == 0 {
+			s.accepts = true
+		} else if n.end {
+			f := g.frames[p.frame]
+			from = append(from, position{f.to, f.below})
+		}
+	}
+	slices.SortFunc(s.positions, func(a, b position) int {
+		if a.node != b.node {
+			return int(a.node - b.node)
+		}
+		return int(a.frame - b.frame)
+	})
+	key := make([]byte, 0, 8*len(s.positions)+1)
+	for _, p := range s.positions {
+		key = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(key, uint32(p.node)), uint32(p.frame))
+	}
+	if s.accepts {
+		key = append(key, 1)
+	}
+	if known := g.states[string(key)]; known != nil {
+		return known
+	}
+	g.states[string(key)] = s
+	return s
+}
+
+// step is the state behind a byte; nil = the byte is not allowed.
+func (g *Grammar) step(s *state, b byte) *state {
+	next, known := s.next[b]
+	if known {
+		return next
+	}
+	var to []position
+	for _, p := range s.positions {
+		for _, e := range g.nodes[p.node].edges {
+			if e.low <= b && b <= e.high {
+				to = append(to, position{e.to, p.frame})
+			}
+		}
+	}
+	if len(to) > 0 {
+		if next = g.intern(to); len(next.positions) == 0 && !next.accepts {
+			next = nil // nested too deeply
+		}
+	}
+	s.next[b] = next
+	return next
+}
+
+// Text is a text that a grammar reads, token by token.
+type Text struct {
+	g *Grammar
+	v *Vocabulary
+	// past is the text so far: where the states that it led to were forgotten, it is read again.
+	past []byte
+	at   *state
+	made int // Grammar.resets when at was made
+	dead bool
+}
+
+// NewText begins a text of the tokens of a vocabulary.
+func (g *Grammar) NewText(v *Vocabulary) *Text { return &Text{g: g, v: v} }
+
+// Dead says that no token was allowed any more: the vocabulary has no way to write what the grammar asks for.
+func (t *Text) Dead() bool { return t.dead }
+
+// state returns the state of the text. The grammar is locked.
+func (t *Text) state() *state {
+	if len(t.g.states) > mostStates || t.g.masks > mostMasks {
+		t.g.reset()
+	}
+	if t.at == nil && len(t.past) == 0 || t.made != t.g.resets {
+		t.at, t.made = t.g.first(), t.g.resets
+		for _, b := range t.past {
+			if t.at = t.g.step(t.at, b); t.at == nil {
+				break
+			}
+		}
+	}
+	return t.at
+}
+
+// Accept takes a token into the text; false = it is not allowed.
+func (t *Text) Accept(id int) bool {
+	t.g.mu.Lock()
+	defer t.g.mu.Unlock()
+	at := t.state()
+	for _, b := range t.v.bytes(id) {
+		if at != nil {
+			at = t.g.step(at, b)
+		}
+		t.past = append(t.past, b)
+	}
+	t.at = at
+	return at != nil
+}
+
+// Allowed returns the tokens that may come next, and whether the text may end here. The set must not be changed.
+func (t *Text) Allowed() (*Mask, bool) {
+	t.g.mu.Lock()
+	defer t.g.mu.Unlock()
+	s := t.state()
+	if s == nil {
+		t.dead = true
+		return t.v.none, true
+	}
+	if s.mask == nil {
+		s.mask = t.v.mask(t.g, s)
+		t.g.masks++
+	}
+	if s.mask.count == 0 && !s.accepts {
+		t.dead = true
+		return s.mask, true
+	}
+	return s.mask, s.accepts
+}

@@ -1,0 +1,251 @@
+package grammar
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// part is a piece of an automaton: where it is entered and left.
+type part struct{ in, out int32 }
+
+// builder makes the nodes of a grammar.
+type builder struct {
+	nodes []node
+	rules map[string]int32 // entries of rules by name
+	ends  []part           // of all rules
+}
+
+func newBuilder() *builder { return &builder{rules: map[string]int32{}} }
+
+func (b *builder) node() int32 {
+	b.nodes = append(b.nodes, node{})
+	return int32(len(b.nodes) - 1)
+}
+
+// check refuses a grammar that has become too large.
+func (b *builder) check() error {
+	if len(b.nodes) > mostNodes {
+		return fmt.Errorf("the grammar is too large: more than %d places", mostNodes)
+	}
+	return nil
+}
+
+func (b *builder) link(from, to int32) { b.nodes[from].free = append(b.nodes[from].free, to) }
+
+// empty takes nothing.
+func (b *builder) empty() part {
+	n := b.node()
+	return part{n, n}
+}
+
+// bytes takes one byte of a range.
+func (b *builder) bytes(low, high byte) part {
+	p := part{b.node(), b.node()}
+	b.nodes[p.in].edges = append(b.nodes[p.in].edges, edge{low, high, p.out})
+	return p
+}
+
+// text takes a text.
+func (b *builder) text(s string) part {
+	p := b.empty()
+	for i := range len(s) {
+		p = b.then(p, b.bytes(s[i], s[i]))
+	}
+	return p
+}
+
+// then takes one part after another.
+func (b *builder) then(parts ...part) part {
+	for i := 1; i < len(parts); i++ {
+		b.link(parts[i-1].out, parts[i].in)
+	}
+	return part{parts[0].in, parts[len(parts)-1].out}
+}
+
+// either takes one of several parts.
+func (b *builder) either(parts ...part) part {
+	p := part{b.node(), b.node()}
+	for _, x := range parts {
+		b.link(p.in, x.in)
+		b.link(x.out, p.out)
+	}
+	return p
+}
+
+// maybe takes a part or nothing.
+func (b *builder) maybe(x part) part {
+	p := part{b.node(), b.node()}
+	b.link(p.in, x.in)
+	b.link(x.out, p.out)
+	b.link(p.in, p.out)
+	return p
+}
+
+// many takes a part any number of times.
+func (b *builder) many(x part) part {
+	p := part{b.node(), b.node()}
+	b.link(p.in, x.in)
+	b.link(p.in, p.out)
+	b.link(x.out, x.in)
+	b.link(x.out, p.out)
+	return p
+}
+
+// repeat takes what make makes between least and most times; most < 0 = any number of times.
+func (b *builder) repeat(least, most int, make func() (part, error)) (part, error) {
+	p := b.empty()
+	for range least {
+		x, err := make()
+		if err != nil {
+			return p, err
+		}
+		if p = b.then(p, x); b.check() != nil {
+			return p, b.check()
+		}
+	}
+	if most < 0 {
+		x, err := make()
+		if err != nil {
+			return p, err
+		}
+		return b.then(p, b.many(x)), nil
+	}
+	end := b.node()
+	for range most - least {
+		x, err := make()
+		if err != nil {
+			return p, err
+		}
+		b.link(p.out, end)
+		if p = b.then(p, x); b.check() != nil {
+			return p, b.check()
+		}
+	}
+	b.link(p.out, end)
+	return part{p.in, end}, nil
+}
+
+// rule defines a rule once; it may call itself.
+func (b *builder) rule(name string, make func() (part, error)) (part, error) {
+	entry, known := b.rules[name]
+	if !known {
+		entry = b.node()
+		b.rules[name] = entry
+		x, err := make()
+		if err != nil {
+			return part{}, err
+		}
+		b.link(entry, x.in)
+		b.nodes[x.out].end = true
+		b.ends = append(b.ends, part{entry, x.out})
+	}
+	p := part{b.node(), b.node()}
+	b.nodes[p.in].calls = append(b.nodes[p.in].calls, call{entry, p.out})
+	return p, b.check()
+}
+
+// finish makes the grammar of a part.
+func (b *builder) finish(p part) (*Grammar, error) {
+	b.nodes[p.out].end = true
+	b.ends = append(b.ends, p)
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	if !b.productive(p) {
+		return nil, errors.New("no text of finite length satisfies it")
+	}
+	return newGrammar(b.nodes, p.in), nil
+}
+
+// productive says whether some text leads through a part: which nodes reach the end of their rule, by rules of which that is
+// known already, until nothing is added.
+func (b *builder) productive(root part) bool {
+	good := make([]bool, len(b.nodes))
+	for changed := true; changed; {
+		changed = false
+		for i := len(b.nodes) - 1; i >= 0; i-- {
+			if !good[i] && b.reaches(&b.nodes[i], good) {
+				good[i], changed = true, true
+			}
+		}
+	}
+	return good[root.in]
+}
+
+// reaches says whether a node reaches the end of its rule in one step to nodes that do.
+func (b *builder) reaches(n *node, good []bool) bool {
+	if n.end {
+		return true
+	}
+	for _, e := range n.edges {
+		if good[e.to] {
+			return true
+		}
+	}
+	for _, to := range n.free {
+		if good[to] {
+			return true
+		}
+	}
+	for _, c := range n.calls {
+		if good[c.rule] && good[c.to] {
+			return true
+		}
+	}
+	return false
+}
+
+// runes takes one character of a range, in UTF-8. Surrogates are none.
+func (b *builder) runes(low, high rune) part {
+	p := part{b.node(), b.node()}
+	const firstSurrogate, lastSurrogate = 0xd800, 0xdfff
+	if low < firstSurrogate {
+		b.utf8(p, low, min(high, firstSurrogate-1))
+	}
+	if high > lastSurrogate {
+		b.utf8(p, max(low, lastSurrogate+1), min(high, utf8.MaxRune))
+	}
+	return p
+}
+
+// utf8 adds ways for the encodings of a range of characters: it is cut where the length changes, and then so that each byte
+// takes a range whatever the bytes before it are.
+func (b *builder) utf8(p part, low, high rune) {
+	if low > high {
+		return
+	}
+	for _, last := range []rune{0x7f, 0x7ff, 0xffff} {
+		if low <= last && high > last {
+			b.utf8(p, low, last)
+			b.utf8(p, last+1, high)
+			return
+		}
+	}
+	for i := 1; i < utf8.RuneLen(high); i++ {
+		mask := rune(1)<<(6*i) - 1
+		if low&^mask == high&^mask {
+			break
+		}
+		if low&mask != 0 {
+			b.utf8(p, low, low|mask)
+			b.utf8(p, low|mask+1, high)
+			return
+		}
+		if high&mask != mask {
+			b.utf8(p, low, high&^mask-1)
+			b.utf8(p, high&^mask, high)
+			return
+		}
+	}
+	first, last := []byte(string(low)), []byte(string(high))
+	at := p.in
+	for i := range first {
+		to := p.out
+		if i < len(first)-1 {
+			to = b.node()
+		}
+		b.nodes[at].edges = append(b.nodes[at].edges, edge{first[i], last[i], to})
+		at = to
+	}
+}

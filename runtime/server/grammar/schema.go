@@ -1,0 +1,542 @@
+package grammar
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/internal/jsonread"
+)
+
+// JSON text is written compactly: no white space but a space behind each comma and colon, if the model wants one. So it
+// cannot run on in white space, and it has a bounded number of forms.
+
+// Bounds of a schema.
+const (
+	mostSchema  = 1 << 18 // bytes
+	mostRepeats = 4096    // characters or items that are counted
+	mostDigits  = 15      // of a number before and behind its point: they are read back exactly
+)
+
+// Object is the set of JSON objects.
+func Object() (*Grammar, error) { return Schema([]byte(`{"type": "object"}`)) }
+
+// Schema is a set of JSON texts that a schema allows, not always of all: properties come in the order of the schema, and
+// only those that it names where it names any. A keyword that is not supported is an error that names it.
+func Schema(text []byte) (*Grammar, error) {
+	root, err := jsonread.Parse(text, mostSchema)
+	if err != nil {
+		return nil, err
+	}
+	s := &schema{builder: newBuilder(), root: root}
+	p, err := s.value(root, "#")
+	if err != nil {
+		return nil, err
+	}
+	return s.finish(p)
+}
+
+// schema builds the grammar of a schema.
+type schema struct {
+	*builder
+	root *jsonread.Value
+}
+
+// annotations say nothing about which values are allowed.
+var annotations = []string{"title", "description", "default", "examples", "example", "$schema", "$id", "$comment", "deprecated", "readOnly", "writeOnly", "$defs", "definitions", "discriminator"}
+
+// keywords that restrict values, by the type of values that they are about.
+var keywords = map[string][]string{
+	"object": {"properties", "required", "additionalProperties"},
+	"array":  {"items", "minItems", "maxItems"},
+	"string": {"minLength", "maxLength", "pattern", "format"},
+}
+
+// value is a value of a schema.
+func (s *schema) value(v *jsonread.Value, at string) (part, error) {
+	switch {
+	case v.Kind == jsonread.Bool && v.Bool:
+		return s.anything()
+	case v.Kind != jsonread.Object:
+		return part{}, fmt.Errorf("%s: want a schema, which is an object", at)
+	}
+	for _, m := range v.Members {
+		if !known(m.Key) {
+			return part{}, fmt.Errorf("%s: keyword %.60q is not supported", at, m.Key)
+		}
+	}
+	for _, alone := range []struct {
+		key  string
+		read func(*jsonread.Value, string) (part, error)
+	}{{"$ref", s.reference}, {"const", s.constant}, {"enum", s.enum}, {"anyOf", s.anyOf}, {"allOf", s.allOf}} {
+		if x := v.Get(alone.key); x != nil {
+			if err := only(v, at, alone.key); err != nil {
+				return part{}, err
+			}
+			return alone.read(x, at+"/"+alone.key)
+		}
+	}
+	return s.typed(v, at)
+}
+
+func known(key string) bool {
+	for _, list := range keywords {
+		if slices.Contains(list, key) {
+			return true
+		}
+	}
+	return slices.Contains(annotations, key) || slices.Contains([]string{"type", "$ref", "const", "enum", "anyOf", "allOf"}, key)
+}
+
+// only refuses keywords beside one that says all. A type may stand beside values that are listed.
+func only(v *jsonread.Value, at, key string) error {
+	for _, m := range v.Members {
+		listed := m.Key == "type" && (key == "const" || key == "enum")
+		if m.Key != key && !listed && !slices.Contains(annotations, m.Key) {
+			return fmt.Errorf("%s: keyword %.60q beside %q is not supported", at, m.Key, key)
+		}
+	}
+	return nil
+}
+
+// escapePointer writes a name as a step of a JSON pointer, so that different places have different names.
+var escapePointer = strings.NewReplacer("~", "~0", "/", "~1")
+
+// reference is a part of the schema by its JSON pointer; it may hold itself.
+func (s *schema) reference(v *jsonread.Value, at string) (part, error) {
+	name, _ := v.Str()
+	pointer, local := strings.CutPrefix(name, "#")
+	target := s.root
+	for _, step := range strings.Split(pointer, "/")[1:] {
+		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+		if target != nil && target.Kind == jsonread.Object {
+			target = target.Get(step)
+		} else {
+			target = nil
+		}
+	}
+	if !local || target == nil || pointer != "" && pointer[0] != '/' {
+		return part{}, fmt.Errorf("%s: %.80q is not a part of this schema", at, name)
+	}
+	return s.rule("$ref "+name, func() (part, error) { return s.value(target, name) })
+}
+
+func (s *schema) constant(v *jsonread.Value, at string) (part, error) {
+	text, err := literal(v)
+	if err != nil {
+		return part{}, fmt.Errorf("%s: %w", at, err)
+	}
+	return s.text(text), nil
+}
+
+// literal writes a value as JSON, numbers in their own digits.
+func literal(v *jsonread.Value) (string, error) {
+	switch v.Kind {
+	case jsonread.Null:
+		return "null", nil
+	case jsonread.Bool:
+		return fmt.Sprint(v.Bool), nil
+	case jsonread.Number:
+		return v.Text, nil
+	case jsonread.String:
+		return quote(v.Text), nil
+	}
+	return "", fmt.Errorf("%s as a constant is not supported", v.Kind)
+}
+
+// quote writes a string as JSON, as text is written here: what need not be escaped is not.
+func quote(s string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.Encode(s) // a string has no error
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func (s *schema) enum(v *jsonread.Value, at string) (part, error) {
+	if v.Kind != jsonread.Array || len(v.Items) == 0 {
+		return part{}, fmt.Errorf("%s: want a list of values", at)
+	}
+	parts := make([]part, len(v.Items))
+	for i := range v.Items {
+		var err error
+		if parts[i], err = s.constant(&v.Items[i], at); err != nil {
+			return part{}, err
+		}
+	}
+	return s.either(parts...), nil
+}
+
+func (s *schema) anyOf(v *jsonread.Value, at string) (part, error) {
+	if v.Kind != jsonread.Array || len(v.Items) == 0 {
+		return part{}, fmt.Errorf("%s: want a list of schemas", at)
+	}
+	parts := make([]part, len(v.Items))
+	for i := range v.Items {
+		var err error
+		if parts[i], err = s.value(&v.Items[i], fmt.Sprintf("%s/%d", at, i)); err != nil {
+			return part{}, err
+		}
+	}
+	return s.either(parts...), nil
+}
+
+// allOf of one schema is that schema, as some programs write references.
+func (s *schema) allOf(v *jsonread.Value, at string) (part, error) {
+	if v.Kind != jsonread.Array || len(v.Items) != 1 {
+		return part{}, fmt.Errorf("%s: other than one schema is not supported", at)
+	}
+	return s.value(&v.Items[0], at+"/0")
+}
+
+// types of values.
+var types = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
+
+// typed is a value of one of the types of a schema.
+func (s *schema) typed(v *jsonread.Value, at string) (part, error) {
+	var names []string
+	switch t := v.Get("type"); {
+	case t == nil:
+		return s.untyped(v, at)
+	case t.Kind == jsonread.String:
+		names = []string{t.Text}
+	case t.Kind == jsonread.Array:
+		for i := range t.Items {
+			names = append(names, t.Items[i].Text)
+		}
+	}
+	if len(names) == 0 {
+		return part{}, fmt.Errorf("%s/type: want a string or a list of strings", at)
+	}
+	for about, list := range keywords {
+		for _, key := range list {
+			if v.Get(key) != nil && !slices.Contains(names, about) {
+				return part{}, fmt.Errorf("%s: keyword %q is about the type %s, not %s", at, key, about, strings.Join(names, ", "))
+			}
+		}
+	}
+	var parts []part
+	for _, name := range names {
+		p, err := s.ofType(name, v, at)
+		if err != nil {
+			return part{}, err
+		}
+		parts = append(parts, p)
+	}
+	return s.either(parts...), nil
+}
+
+// untyped is a schema without a type: anything if it says nothing else.
+func (s *schema) untyped(v *jsonread.Value, at string) (part, error) {
+	for about, list := range keywords {
+		for _, key := range list {
+			if v.Get(key) != nil {
+				return part{}, fmt.Errorf("%s: keyword %q needs \"type\": %q", at, key, about)
+			}
+		}
+	}
+	return s.anything()
+}
+
+func (s *schema) ofType(name string, v *jsonread.Value, at string) (part, error) {
+	switch name {
+	case "object":
+		return s.object(v, at)
+	case "array":
+		return s.array(v, at)
+	case "string":
+		return s.str(v, at)
+	case "number":
+		return s.rule("number", func() (part, error) { return s.pattern(numberPattern) })
+	case "integer":
+		return s.rule("integer", func() (part, error) { return s.pattern(integerPattern) })
+	case "boolean":
+		return s.either(s.text("true"), s.text("false")), nil
+	case "null":
+		return s.text("null"), nil
+	}
+	return part{}, fmt.Errorf("%s/type: %.40q: must be one of %s", at, name, strings.Join(types, ", "))
+}
+
+var (
+	integerPattern = fmt.Sprintf(`-?(0|[1-9][0-9]{0,%d})`, mostDigits-1)
+	numberPattern  = integerPattern + fmt.Sprintf(`(\.[0-9]{1,%d})?([eE][+-]?[0-9]{1,2})?`, mostDigits)
+)
+
+// pattern is a regular expression in the text itself.
+func (s *schema) pattern(text string) (part, error) {
+	re, err := parseRegex(text)
+	if err != nil {
+		return part{}, err
+	}
+	return s.regex(re, s.runes)
+}
+
+// anything is any JSON value.
+func (s *schema) anything() (part, error) {
+	return s.rule("anything", func() (part, error) {
+		return s.typed(&jsonread.Value{Kind: jsonread.Object, Members: []jsonread.Member{{Key: "type", Value: anyType}}}, "#")
+	})
+}
+
+var anyType = func() jsonread.Value {
+	v := jsonread.Value{Kind: jsonread.Array}
+	for _, name := range []string{"object", "array", "string", "number", "boolean", "null"} {
+		v.Items = append(v.Items, jsonread.Value{Kind: jsonread.String, Text: name})
+	}
+	return v
+}()
+
+// comma and colon may have a space behind them.
+func (s *schema) comma() part { return s.then(s.text(","), s.maybe(s.text(" "))) }
+func (s *schema) colon() part { return s.then(s.text(":"), s.maybe(s.text(" "))) }
+
+// list takes items between brackets, at least and at most so many (most < 0: any number).
+func (s *schema) list(open, end string, least, most int, item func() (part, error)) (part, error) {
+	if most == 0 {
+		return s.then(s.text(open), s.text(end)), nil
+	}
+	first, err := item()
+	if err != nil {
+		return part{}, err
+	}
+	rest, err := s.repeat(max(0, least-1), max(-1, most-1), func() (part, error) {
+		x, err := item()
+		return s.then(s.comma(), x), err
+	})
+	if err != nil {
+		return part{}, err
+	}
+	inner := s.then(first, rest)
+	if least == 0 {
+		inner = s.maybe(inner)
+	}
+	return s.then(s.text(open), inner, s.text(end)), nil
+}
+
+func (s *schema) array(v *jsonread.Value, at string) (part, error) {
+	least, most, err := bounds(v, at, "minItems", "maxItems")
+	if err != nil {
+		return part{}, err
+	}
+	items := v.Get("items")
+	return s.list("[", "]", least, most, func() (part, error) {
+		if items == nil {
+			return s.anything()
+		}
+		return s.rule(at+"/items", func() (part, error) { return s.value(items, at+"/items") })
+	})
+}
+
+// bounds reads two keywords; most is −1 where there is none.
+func bounds(v *jsonread.Value, at, lower, upper string) (least, most int, err error) {
+	most = -1
+	for key, to := range map[string]*int{lower: &least, upper: &most} {
+		if x := v.Get(key); x != nil {
+			n, ok := x.Int()
+			if !ok || n < 0 || n > mostRepeats {
+				return 0, 0, fmt.Errorf("%s/%s: must be an integer between 0 and %d", at, key, mostRepeats)
+			}
+			*to = int(n)
+		}
+	}
+	if most >= 0 && least > most {
+		return 0, 0, fmt.Errorf("%s: %s is above %s", at, lower, upper)
+	}
+	return least, most, nil
+}
+
+// object is an object whose properties come in the order of the schema. Where it names none, names are free.
+func (s *schema) object(v *jsonread.Value, at string) (part, error) {
+	properties, more := v.Get("properties"), v.Get("additionalProperties")
+	required, err := requiredOf(v, at)
+	if err != nil {
+		return part{}, err
+	}
+	if properties != nil && properties.Kind != jsonread.Object {
+		return part{}, fmt.Errorf("%s/properties: want an object", at)
+	}
+	if properties == nil || len(properties.Members) == 0 {
+		if len(required) > 0 {
+			return part{}, fmt.Errorf("%s/required: %.60q is not one of the properties", at, required[0])
+		}
+		return s.freeObject(more, at)
+	}
+	if more != nil && more.Kind != jsonread.Bool {
+		return part{}, fmt.Errorf("%s/additionalProperties: a schema beside properties is not supported", at)
+	}
+	for _, name := range required {
+		if properties.Get(name) == nil {
+			return part{}, fmt.Errorf("%s/required: %.60q is not one of the properties", at, name)
+		}
+	}
+	return s.members(properties, required, at)
+}
+
+func requiredOf(v *jsonread.Value, at string) (names []string, err error) {
+	list := v.Get("required")
+	if list == nil {
+		return nil, nil
+	}
+	if list.Kind != jsonread.Array {
+		return nil, fmt.Errorf("%s/required: want a list of strings", at)
+	}
+	for i := range list.Items {
+		name, ok := list.Items[i].Str()
+		if !ok {
+			return nil, fmt.Errorf("%s/required: want a list of strings", at)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// freeObject has any names, and values of a schema.
+func (s *schema) freeObject(more *jsonread.Value, at string) (part, error) {
+	if more != nil && more.Kind == jsonread.Bool && !more.Bool {
+		return s.text("{}"), nil
+	}
+	return s.list("{", "}", 0, -1, func() (part, error) {
+		name, err := s.plainString()
+		if err != nil {
+			return part{}, err
+		}
+		var value part
+		if more == nil || more.Kind == jsonread.Bool {
+			value, err = s.anything()
+		} else {
+			value, err = s.rule(at+"/additionalProperties", func() (part, error) { return s.value(more, at+"/additionalProperties") })
+		}
+		return s.then(name, s.colon(), value), err
+	})
+}
+
+// members are the properties of an object. alone and behind are where the next property goes: as the first one, or behind
+// others.
+func (s *schema) members(properties *jsonread.Value, required []string, at string) (part, error) {
+	open, end := s.text("{"), s.text("}")
+	alone, behind := open.out, s.node()
+	for i := range properties.Members {
+		m := &properties.Members[i]
+		value, err := s.value(&m.Value, at+"/properties/"+escapePointer.Replace(m.Key))
+		if err != nil {
+			return part{}, err
+		}
+		p := s.then(s.text(quote(m.Key)), s.colon(), value)
+		comma := s.comma()
+		nextAlone, nextBehind := s.node(), s.node()
+		s.link(alone, p.in)
+		s.link(behind, comma.in)
+		s.link(comma.out, p.in)
+		s.link(p.out, nextBehind)
+		if !slices.Contains(required, m.Key) {
+			s.link(alone, nextAlone)
+			s.link(behind, nextBehind)
+		}
+		alone, behind = nextAlone, nextBehind
+	}
+	s.link(alone, end.in)
+	s.link(behind, end.in)
+	return part{open.in, end.out}, nil
+}
+
+// formats of strings.
+var formats = map[string]string{
+	"date":      `[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])`,
+	"time":      clock,
+	"date-time": `[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T` + clock,
+	"uuid":      `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`,
+}
+
+const clock = `([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])`
+
+// str is a string.
+func (s *schema) str(v *jsonread.Value, at string) (part, error) {
+	least, most, err := bounds(v, at, "minLength", "maxLength")
+	if err != nil {
+		return part{}, err
+	}
+	pattern, format := v.Get("pattern"), v.Get("format")
+	counted := v.Get("minLength") != nil || v.Get("maxLength") != nil
+	switch {
+	case pattern != nil && (format != nil || counted), format != nil && counted:
+		return part{}, fmt.Errorf("%s: of pattern, format and lengths only one is supported", at)
+	case pattern != nil:
+		text, _ := pattern.Str()
+		p, err := s.search(text)
+		if err != nil {
+			return part{}, fmt.Errorf("%s/pattern: %w", at, err)
+		}
+		return p, nil
+	case format != nil:
+		text, known := formats[format.Text]
+		if !known {
+			return part{}, fmt.Errorf("%s/format: %.40q is not supported", at, format.Text)
+		}
+		return s.quoted(text)
+	case !counted:
+		return s.plainString()
+	}
+	inner, err := s.repeat(least, most, s.char)
+	return s.then(s.text(`"`), inner, s.text(`"`)), err
+}
+
+// char is one character of a string.
+func (s *schema) char() (part, error) {
+	return s.rule("char", func() (part, error) { return s.inString(0, 0x10ffff), nil })
+}
+
+// plainString is any string.
+func (s *schema) plainString() (part, error) {
+	return s.rule("string", func() (part, error) {
+		c, err := s.char()
+		return s.then(s.text(`"`), s.many(c), s.text(`"`)), err
+	})
+}
+
+// search is a string in which a regular expression matches somewhere, unless it says where.
+func (s *schema) search(text string) (part, error) {
+	if !strings.HasPrefix(text, "^") {
+		text = `(?s:.*)(?:` + text + `)`
+	}
+	if !strings.HasSuffix(text, "$") || strings.HasSuffix(text, `\$`) {
+		text = `(?:` + text + `)(?s:.*)`
+	}
+	return s.quoted(text)
+}
+
+// quoted is a string that matches a regular expression as a whole.
+func (s *schema) quoted(text string) (part, error) {
+	re, err := parseRegex(text)
+	if err != nil {
+		return part{}, err
+	}
+	inner, err := s.regex(re, s.inString)
+	return s.then(s.text(`"`), inner, s.text(`"`)), err
+}
+
+// inString is one character of a range as it is written in a string.
+func (s *schema) inString(low, high rune) part {
+	var parts []part
+	plain := func(from, to rune) {
+		if from = max(from, low); from <= min(to, high) {
+			parts = append(parts, s.runes(from, min(to, high)))
+		}
+	}
+	plain(' ', '!')
+	plain('#', '[')
+	plain(']', 0x10ffff)
+	for r := low; r <= min(high, '\\'); r++ {
+		if r < ' ' || r == '"' || r == '\\' {
+			parts = append(parts, s.text(escaped(r)))
+		}
+	}
+	return s.either(parts...)
+}
+
+// escaped is a character in a string.
+func escaped(r rune) string {
+	q := quote(string(r))
+	return q[1 : len(q)-1]
+}
