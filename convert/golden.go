@@ -3,11 +3,10 @@ package convert
 import (
 	"context"
 
+	"github.com/lowpack/lowpack/convert/internal/record"
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
-	goroutines "github.com/lowpack/lowpack/internal/parallel"
-	"github.com/lowpack/lowpack/verify/reference"
 )
 
 // planGolden chooses the golden outputs, and with them the size of what they take in the file.
@@ -43,7 +42,7 @@ func recordGolden(ctx context.Context, jobs int, w *packed.Writer, d *model.Desc
 	if plan == nil {
 		return nil
 	}
-	b, err := reference.Record(goroutines.Limit(ctx, jobs), w, d, plan, func(done, total int64) {
+	b, err := record.Golden(ctx, jobs, w, d, plan, func(done, total int64) {
 		if progress != nil {
 			progress(GoldenPhase, done, total)
 		}

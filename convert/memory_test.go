@@ -117,6 +117,21 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestGoldenMemory records golden outputs, of a model with a head of 128 MB, in little more memory than the conversion takes:
+// neither weights nor logits of all tokens are held.
+func TestGoldenMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	dir, largest := sparse(t, 2, 2048, 8192, 32000)
+	peak := peakAnonymous(t, dir, 2, "vnni4i", "", "LOWPACK_TEST_GOLDEN=full")
+	bound := int64(96<<20 + 2*largest)
+	t.Logf("%d MiB of at most %d MiB", peak>>20, bound>>20)
+	if peak > bound {
+		t.Errorf("%d MiB of anonymous memory; at most %d MiB are allowed", peak>>20, bound>>20)
+	}
+}
+
 // TestMemoryLimit converts 0.7 GB of weights where the kernel grants 256 MiB, page cache included: what is read again comes
 // from the disk then, and the bytes are the same. It needs the right to make a control group.
 func TestMemoryLimit(t *testing.T) {
@@ -168,9 +183,9 @@ func memoryGroup(t *testing.T, limit int) string {
 }
 
 // peakAnonymous converts in a new process and returns the largest RssAnon seen.
-func peakAnonymous(t *testing.T, dir string, jobs int, layout, head string) (peak int64) {
+func peakAnonymous(t *testing.T, dir string, jobs int, layout, head string, env ...string) (peak int64) {
 	t.Helper()
-	p := startProcess(t, dir, filepath.Join(filepath.Dir(dir), "out.safetensors"), jobs, "LOWPACK_TEST_LAYOUT="+layout, "LOWPACK_TEST_HEAD="+head)
+	p := startProcess(t, dir, filepath.Join(filepath.Dir(dir), "out.safetensors"), jobs, append(env, "LOWPACK_TEST_LAYOUT="+layout, "LOWPACK_TEST_HEAD="+head)...)
 	for {
 		select {
 		case err := <-p.done:

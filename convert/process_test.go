@@ -54,6 +54,9 @@ func TestConvertProcess(t *testing.T) {
 		}
 	}
 	o := plain(packed.Recipe{Layout: os.Getenv("LOWPACK_TEST_LAYOUT"), Head: os.Getenv("LOWPACK_TEST_HEAD")})
+	if mode := os.Getenv("LOWPACK_TEST_GOLDEN"); mode != "" {
+		o.Recipe.Golden = mode
+	}
 	o.Jobs, _ = strconv.Atoi(os.Getenv("LOWPACK_TEST_JOBS"))
 	if _, err := newPlan(t, dir, o).Run(context.Background(), target, nil); err != nil {
 		t.Fatal(err)

@@ -55,6 +55,9 @@ func (s *session) checkSequences() error {
 			return nil // the next way would say the same again
 		}
 	}
+	if err := s.judgeLogits(); err != nil {
+		return err
+	}
 	return s.checkFiltered(texts)
 }
 

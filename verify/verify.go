@@ -49,7 +49,7 @@ type Options struct {
 	Progress   func(what string, done, total int64)
 }
 
-// ReferencePhase is what Options.Progress is told while golden outputs that the file lacks are computed, which is counted in
+// ReferencePhase is what Options.Progress is told while the reference model computes golden outputs, which is counted in
 // weights; the phases that begin with the word logits are counted in checks, all others in bytes.
 const ReferencePhase = "reference"
 

@@ -95,6 +95,20 @@ func Bind(l pack.Layout, s pack.Shape, packed []byte, group int) (*Weights, erro
 	panic("kernel: the generic kernel serves every layout")
 }
 
+// Native reports whether the kernel that Bind chooses, for matrices with that many columns, group of them per scale, reads
+// the layout as it is. Others repack the whole matrix, or are slow.
+func Native(s pack.Spec, columns, group int) bool {
+	if group < 1 || group > columns {
+		group = columns
+	}
+	for _, k := range For(s) {
+		if k.checkGroup(columns, group) == nil {
+			return k.Layout == s.Name
+		}
+	}
+	return false
+}
+
 // checkGroup refuses columns per scale that the kernel cannot sum.
 func (k *Kernel) checkGroup(columns, group int) error {
 	if group < columns && group%k.groupStep != 0 {

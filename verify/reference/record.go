@@ -15,8 +15,25 @@ import (
 // describes the model in v; it may be nil when the plan has no logits. progress, when not nil, is told about the work
 // done, in weights, from one goroutine at a time.
 func Record(ctx context.Context, v packed.View, d *model.Description, plan *golden.Record, progress func(done, total int64)) ([]byte, error) {
-	r := &recorder{ctx: ctx, view: v, record: golden.Record{Products: slices.Clone(plan.Products), Logits: slices.Clone(plan.Logits), Texts: plan.Texts}, progress: progress}
+	return RecordBy(ctx, &machine{view: v, description: d}, v, d, plan, progress)
+}
+
+// Machine computes what golden outputs record.
+type Machine interface {
+	// Products multiplies a quantized tensor by vectors, as Products of this package does. Only the rows in spans are used.
+	Products(ctx context.Context, e *packed.Entry, q [][]int8, spans [][2]int) (acc []int32, err error)
+	// Forward appends tokens to sequences, which are empty at first: tokens[i] to sequence i. It returns the logits after
+	// each token, sequence by sequence, [token][Vocab].
+	Forward(ctx context.Context, tokens [][]int) ([][]float32, error)
+}
+
+// RecordBy is Record with another machine than the reference, which then judges the results (package verify).
+func RecordBy(ctx context.Context, m Machine, v packed.View, d *model.Description, plan *golden.Record, progress func(done, total int64)) ([]byte, error) {
+	r := &recorder{ctx: ctx, machine: m, view: v, record: golden.Record{Products: slices.Clone(plan.Products), Logits: slices.Clone(plan.Logits), Texts: plan.Texts}, progress: progress}
 	r.total = r.productWork() + r.logitsWork(d)
+	if plain, ok := m.(*machine); ok {
+		plain.after = func() { r.advance(layerWork(d)) }
+	}
 	if err := r.products(); err != nil {
 		return nil, fmt.Errorf("golden products: %w", err)
 	}
@@ -28,8 +45,46 @@ func Record(ctx context.Context, v packed.View, d *model.Description, plan *gold
 	return r.record.Encode()
 }
 
+// machine is the reference.
+type machine struct {
+	view        packed.View
+	description *model.Description
+	after       func() // is called when a layer is done
+
+	model     *Model
+	sequences []*Sequence
+}
+
+func (p *machine) Products(ctx context.Context, e *packed.Entry, q [][]int8, spans [][2]int) ([]int32, error) {
+	m, err := openMatrix(p.view, e.Name)
+	if err != nil {
+		return nil, err
+	}
+	return m.multiply(ctx, q, spans)
+}
+
+func (p *machine) Forward(ctx context.Context, tokens [][]int) (logits [][]float32, err error) {
+	if p.model == nil {
+		if p.model, err = New(p.view, p.description); err != nil {
+			return nil, err
+		}
+		p.model.after = func(int, [][]float32) { p.after() }
+	}
+	var chunks []Chunk
+	for i, t := range tokens {
+		if i == len(p.sequences) {
+			p.sequences = append(p.sequences, p.model.NewSequence())
+		}
+		if len(t) > 0 {
+			chunks = append(chunks, Chunk{Seq: p.sequences[i], Tokens: t})
+		}
+	}
+	return p.model.Forward(ctx, chunks...)
+}
+
 type recorder struct {
 	ctx         context.Context
+	machine     Machine
 	view        packed.View
 	record      golden.Record
 	progress    func(done, total int64)
@@ -73,32 +128,34 @@ func (r *recorder) productWork() (weights int64) {
 // products computes the products of every tensor in one sweep over its weights.
 func (r *recorder) products() error {
 	return r.tensors(func(e *packed.Entry, products []golden.Product) error {
-		m, err := openMatrix(r.view, e.Name)
-		if err != nil {
+		if err := r.product(e, products); err != nil {
 			return err
 		}
-		if err := m.record(r.ctx, products); err != nil {
-			return err
-		}
-		r.advance(int64(m.M) * int64(m.K))
+		r.advance(e.Weights())
 		return nil
 	})
 }
 
-// record fills in the products of one tensor.
-func (m *matrix) record(ctx context.Context, products []golden.Product) error {
+// product fills in the products of one tensor.
+func (r *recorder) product(e *packed.Entry, products []golden.Product) error {
+	shape := e.MatrixShape()
 	var q [][]int8
 	for i := range products {
-		q = append(q, golden.Vectors(products[i].Seed, products[i].Vectors, m.K)...)
+		q = append(q, golden.Vectors(products[i].Seed, products[i].Vectors, shape.K)...)
 	}
-	acc, err := m.multiply(ctx, q, m.spans(products))
+	l, err := pack.Open(e.Layout)
+	if err != nil {
+		return fmt.Errorf("tensor %q: %w", e.Name, err)
+	}
+	acc, err := r.machine.Products(r.ctx, e, q, spans(l, shape.M, products))
 	if err != nil {
 		return err
 	}
+	groups := len(acc) / (len(q) * shape.M)
 	for i := range products {
 		p := &products[i]
-		n := p.Vectors * m.groups() * m.M
-		p.Values = p.Listed(acc[:n], m.M)
+		n := p.Vectors * groups * shape.M
+		p.Values = p.Listed(acc[:n], shape.M)
 		if p.Digest != "" {
 			p.Digest = golden.DigestProducts(acc[:n])
 		}
@@ -139,11 +196,11 @@ func Products(ctx context.Context, v packed.View, tensor string, q [][]int8) (ac
 
 // spans are the ranges of rows to compute: all rows when a digest is asked for, or when the layout can only be unpacked
 // as a whole; else those that are written out.
-func (m *matrix) spans(products []golden.Product) (spans [][2]int) {
-	_, paneled := m.layout.(pack.Paneled)
+func spans(l pack.Layout, m int, products []golden.Product) (spans [][2]int) {
+	_, paneled := l.(pack.Paneled)
 	for _, p := range products {
 		if p.Digest != "" || !paneled {
-			return [][2]int{{0, m.M}}
+			return [][2]int{{0, m}}
 		}
 		for _, row := range p.Rows {
 			spans = append(spans, [2]int{int(row), int(row) + 1})
@@ -155,28 +212,23 @@ func (m *matrix) spans(products []golden.Product) (spans [][2]int) {
 
 // logits evaluates all sequences together: first the given tokens, then one more of each at a time.
 func (r *recorder) logits(d *model.Description) error {
-	m, err := New(r.view, d)
-	if err != nil {
-		return err
-	}
-	m.after = func(int, [][]float32) { r.advance(layerWork(d)) }
-	sequences := r.sequences(m)
+	sequences := r.sequences()
 	for {
-		var chunks []Chunk
+		var tokens [][]int
 		var rows []*golden.Logits
 		for _, s := range sequences {
-			if c := s.next(); len(c) > 0 {
-				chunks = append(chunks, Chunk{Seq: s.text, Tokens: tokensOf(c)})
-				rows = append(rows, c...)
-			}
+			c := s.next()
+			tokens, rows = append(tokens, tokensOf(c)), append(rows, c...)
 		}
 		if len(rows) == 0 {
 			return nil
 		}
-		z, err := m.Forward(r.ctx, chunks...)
+		done := r.done + int64(len(d.Blocks))*layerWork(d)
+		z, err := r.machine.Forward(r.ctx, tokens)
 		if err != nil {
 			return err
 		}
+		r.advance(done - r.done)
 		for i, l := range rows {
 			fill(l, z[i])
 		}
@@ -185,16 +237,15 @@ func (r *recorder) logits(d *model.Description) error {
 
 // sequence is one of the recorded sequences while it is evaluated.
 type sequence struct {
-	text *Sequence
 	rows []*golden.Logits
 	done int
 }
 
-func (r *recorder) sequences(m *Model) (list []*sequence) {
+func (r *recorder) sequences() (list []*sequence) {
 	for i := range r.record.Logits {
 		l := &r.record.Logits[i]
 		if l.Position == 0 {
-			list = append(list, &sequence{text: m.NewSequence()})
+			list = append(list, &sequence{})
 		}
 		s := list[len(list)-1]
 		s.rows = append(s.rows, l)
