@@ -1,5 +1,9 @@
 // Package convert turns a checkpoint into a packed file, in bounded memory: a plan with a rule for each tensor, and the
-// pipeline that carries it out. Repack and Unpack lead from a packed file to another layout and back to a checkpoint.
+// pipeline that carries it out. [Repack] and [Unpack] lead from a packed file to another layout and back to a checkpoint.
+//
+// [NewPlan] reads headers only, and says what would be done ([Plan.Tensors], [Plan.Notes]); [Plan.Run] does it. The target
+// appears complete or not at all. The same checkpoint, options and version give the same bytes, whatever the number of
+// threads. Errors wrap [pack.ErrCorrupt], [pack.ErrUnsupported] or [pack.ErrLimit] and name file, tensor and remedy.
 package convert
 
 import (

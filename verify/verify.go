@@ -1,5 +1,8 @@
 // Package verify checks packed files, from digests to logits. Every check has a name, a verdict and a reason; a failure
 // names the tensor and the rule of docs/FORMAT.md that it breaks.
+//
+// [Run] gives a [Report]: what was checked, what failed, and what the checks covered. A file that fails is not an error of
+// Run; a file that cannot be opened or read is. [Options] choose the [Level] and the checkpoint to compare with.
 package verify
 
 import (

@@ -1,4 +1,8 @@
 // Package packed reads and writes the packed file: a safetensors file in the profile of docs/FORMAT.md.
+//
+// [Open] checks everything that costs no reading of data and maps the file; [File.Tensor] gives the bytes of a tensor,
+// [Codes] and [Scales] what they mean. [Create] plans the place of every byte from [Contents], and [Writer.Commit] puts the
+// complete file at its target. Rules are numbered F1 and up, and errors name the one that a file breaks.
 package packed
 
 import "github.com/lowpack/lowpack/pack"

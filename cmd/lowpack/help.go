@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Help is written for 120 columns. On a terminal it is fitted to the columns that there are.
+func init() {
+	cli.HelpPrinter = func(w io.Writer, template string, data any) {
+		if !isTerminal(w) {
+			cli.HelpPrinterCustom(w, template, data, nil)
+			return
+		}
+		var b bytes.Buffer
+		cli.HelpPrinterCustom(&b, template, data, nil)
+		_, _ = io.WriteString(w, fit(b.String(), width(w))) // as the library does
+	}
+}
+
+// entry is a line of a list: a flag or a command, and what it does.
+var entry = regexp.MustCompile(`^  (\S.*?)  +(\S.*)$`)
+
+// leastText is the width from which on a column of text is readable.
+const leastText = 40
+
+// fit folds paragraphs and the texts of lists to so many columns. Examples, which are indented, stay as they are.
+func fit(text string, columns int) string {
+	var out strings.Builder
+	var paragraph []string
+	flush := func() {
+		if len(paragraph) > 0 {
+			out.WriteString(fold(strings.Fields(strings.Join(paragraph, " ")), columns, 0, ""))
+			paragraph = nil
+		}
+	}
+	inList := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, " \n")
+		e := entry.FindStringSubmatch(line)
+		switch {
+		case line == "", strings.HasSuffix(line, ":") && !strings.Contains(line, " "):
+			flush()
+			inList = line == "Flags:" || line == "Commands:" || inList && line == ""
+			out.WriteString(line + "\n")
+		case inList && e != nil:
+			indent := utf8.RuneCountInString(line) - utf8.RuneCountInString(e[2])
+			head := line[:len(line)-len(e[2])]
+			if columns-indent < leastText {
+				head, indent = "  "+e[1]+"\n      ", 6
+			}
+			out.WriteString(fold(strings.Fields(e[2]), columns, indent, head))
+		case strings.HasPrefix(line, " "):
+			flush()
+			out.WriteString(line + "\n")
+		default:
+			paragraph = append(paragraph, line)
+		}
+	}
+	flush()
+	return out.String()
+}
+
+// fold writes words in lines after a head whose last line has indent columns, as the following lines have.
+func fold(words []string, columns, indent int, head string) string {
+	var out strings.Builder
+	out.WriteString(head)
+	at := indent
+	for _, w := range words {
+		n := utf8.RuneCountInString(w)
+		switch {
+		case at == indent:
+		case at+1+n > columns:
+			out.WriteString("\n" + strings.Repeat(" ", indent))
+			at = indent
+		default:
+			out.WriteString(" ")
+			at++
+		}
+		out.WriteString(w)
+		at += n
+	}
+	return out.String() + "\n"
+}
