@@ -81,9 +81,10 @@ func TestI8(t *testing.T) {
 				if d := differ(o, sums); d != "" {
 					t.Fatal(d)
 				}
-				for i, v := range wide {
-					if v != float32(int8(data[i])) {
-						t.Fatalf("%d is widened to %v", int8(data[i]), v)
+				row := make([]float32, cols)
+				for i, code := range data {
+					if whole.Row(row, i/cols); row[i%cols] != float32(int8(code)) {
+						t.Fatalf("%d is widened to %v", int8(code), row[i%cols])
 					}
 				}
 				weighGo(I8, n, sums, cols, e, rows, data, cols, cols, rows)

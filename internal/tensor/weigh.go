@@ -56,8 +56,16 @@ func (m *Matrix) widened(rows, cols Range, wide []float32) *Matrix {
 		}
 	}
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(wide))), 4*n*rows.Len())
+	if bigEndian {
+		for i, v := range wide[:n*rows.Len()] {
+			binary.LittleEndian.PutUint32(bytes[4*i:], math.Float32bits(v))
+		}
+	}
 	return &Matrix{F32, rows.Len(), n, bytes}
 }
+
+// bigEndian machines keep floats in another order of bytes than a Matrix does.
+var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
 // widenF16Go and widenI8Go are the definitions.
 func widenF16Go(y []float32, x []byte) { widen(y, F16, x) }

@@ -8,10 +8,17 @@ import "math"
 func fma(x, y, z float32) float32 {
 	p, c := float64(x)*float64(y), float64(z)
 	s := p + c
-	if u := math.Float64bits(s); u&(1<<29-1) != 1<<28 && u<<1 >= (1023-126)<<53 {
-		return float32(s) // no tie of normal float32: what is lost decides nothing
+	if delicate(s) {
+		s = roundToOdd(s, p, c)
 	}
-	return float32(roundToOdd(s, p, c))
+	return float32(s)
+}
+
+// delicate says whether what a sum has lost may decide how it is rounded to float32: it is half way between two normal ones, or
+// they are subnormal.
+func delicate(s float64) bool {
+	u := math.Float64bits(s)
+	return u&(1<<29-1) == 1<<28 || u<<1 < (1023-126)<<53
 }
 
 // roundToOdd gives s = p + c, or, if s is not exact and its last bit is even, its neighbor on the other side of the exact sum.

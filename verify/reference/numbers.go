@@ -29,11 +29,18 @@ func sum(x []float32) float32 {
 	return fold(&lane)
 }
 
-// dot adds the products x[i]·y[i], each fused with its addition (N6); len(y) ≥ len(x).
+// dot adds the products x[i]·y[i], each fused with its addition (N6); len(y) ≥ len(x). It does what fma does, without a call for
+// each element: the output head is most of what is computed.
 func dot(x, y []float32) float32 {
 	var lane [lanes]float32
+	y = y[:len(x)]
 	for i, v := range x {
-		lane[i%lanes] = fma(v, y[i], lane[i%lanes])
+		p, c := float64(v)*float64(y[i]), float64(lane[i%lanes])
+		s := p + c
+		if delicate(s) {
+			s = roundToOdd(s, p, c)
+		}
+		lane[i%lanes] = float32(s)
 	}
 	return fold(&lane)
 }
