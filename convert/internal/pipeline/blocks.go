@@ -83,4 +83,7 @@ func (p *Panels) stored(end int) int {
 }
 
 // overlap is the number of blocks that rows [from, to) lie in.
-func (b Blocks) overlap(from, to int) int { return (to-1)/b.Rows - from/b.Rows + 1 }
+func (b Blocks) overlap(from, to int) int { return b.of(to-1) - b.of(from) + 1 }
+
+// of which block a row is.
+func (b Blocks) of(row int) int { return row/b.shape.M*b.each() + row%b.shape.M/b.Rows }

@@ -47,7 +47,7 @@ func (c *coding) demand(d *demand) {
 	rows := min(c.packing.blocks.most(), max(1, blockCodes/shape.K))
 	c.packing.demand(d, panel.size((rows+panel.Rows-1)/panel.Rows*panel.Rows))
 	if c.x.Measured || !c.inOrder() {
-		d.codes = max(d.codes, shape.M*shape.K)
+		d.codes = max(d.codes, c.x.Target.weights())
 	}
 }
 
@@ -99,7 +99,7 @@ func (c *coding) chunkCount() int { return int((c.size + c.unit - 1) / c.unit) }
 // chunkRows is the number of rows of a chunk, where rows are in order.
 func (c *coding) chunkRows() int { return int(c.unit) / c.x.Source.Panel.Bytes * c.x.Source.Panel.Rows }
 
-func (c *coding) inOrder() bool { return c.x.Source.inOrder(c.x.Target.Shape.M) }
+func (c *coding) inOrder() bool { return c.x.Source.inOrder(c.x.Target.rows()) }
 
 // stays reports whether the whole part should stay in memory.
 func (c *coding) stays() bool { return c.aligned() && (c.x.Measured || !c.inOrder()) }
@@ -141,7 +141,7 @@ func (c *coding) arrived() error {
 			return inTensor(c.part(0), err)
 		}
 	}
-	c.beginBlocks(c.x.Target.Shape.M)
+	c.beginBlocks(c.x.Target.rows())
 	return nil
 }
 
@@ -160,13 +160,13 @@ func (c *coding) beginBlocks(end int) {
 // place of a row in all source files; one of the right order where rows are not.
 func (c *coding) place(row int) int64 {
 	t := c.last(c.x.Source.Parts)
-	return c.at(t) + int64(row)*(t.Size/int64(c.x.Target.Shape.M))
+	return c.at(t) + int64(row)*(t.Size/int64(c.x.Target.rows()))
 }
 
 // decode is the last pass over rows [from, to). The last ones are followed by those that only pad the source.
 func (c *coding) decode(s *slot, codes []int8, from, to int) error {
 	k := c.x.Target.Shape.K
-	if to == c.x.Target.Shape.M {
+	if to == c.x.Target.rows() {
 		to = c.x.Source.rows()
 	}
 	return c.x.Source.each(c.rows, s.in, from, to, func(row, n int, stored []byte) error {

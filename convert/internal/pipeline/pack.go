@@ -101,7 +101,7 @@ func (t *packing) wholeBytes() int {
 
 // begin opens the tensor in the file. matrix is the memory of a tensor that is whole.
 func (t *packing) begin(c *schedule, matrix []byte) (err error) {
-	t.schedule, t.codes = c, packed.NewCodesHash(t.alpha.Name, pack.Shape{M: t.target.experts() * t.shape.M, K: t.shape.K})
+	t.schedule, t.codes = c, packed.NewCodesHash(t.alpha.Name, pack.Shape{M: t.target.rows(), K: t.shape.K})
 	t.ready = make([]*slot, t.blocks.Count())
 	if t.whole {
 		n := t.target.weights()
@@ -181,7 +181,7 @@ func (t *packing) writeBlock(s *slot, i int) error {
 
 // wrote tells about rows [from, to), such that all of them add up to the total.
 func (t *packing) wrote(from, to int) {
-	upTo := func(row int) int64 { return t.total * int64(row) / int64(t.target.experts()*t.shape.M) }
+	upTo := func(row int) int64 { return t.total * int64(row) / int64(t.target.rows()) }
 	t.progress(t.target.Name, upTo(to)-upTo(from))
 }
 

@@ -21,13 +21,14 @@ import (
 )
 
 // matrixM × matrixK codes are stored in every way that a Source can describe.
-const matrixM, matrixK = 296, 64
+const matrixM, matrixK = 304, 64
 
 // nibbles decodes a byte per code, whatever the panel, and demands what it was given beside.
 type nibbles struct {
 	panel  Panel
 	beside [][]byte
 	codes  *atomic.Int64
+	units  int // scales
 }
 
 func (n nibbles) Decode(codes []int8, row int, stored []byte) error {
@@ -59,14 +60,15 @@ func (n nibbles) place(i, k, rows int) int {
 }
 
 func (n nibbles) Finish() ([]Blob, error) {
-	return []Blob{{packed.ScaleSuffix, slices.Concat(n.beside...)}}, nil
+	return []Blob{{packed.ScaleSuffix, bytes.Repeat(slices.Concat(n.beside...), n.units)}}, nil
 }
 
 // stored is a matrix in a source of its own.
 type stored struct {
-	name   string
-	source Source
-	files  map[string][]byte
+	name    string
+	source  Source
+	files   map[string][]byte
+	experts int // 0: one matrix; else all rows are theirs
 }
 
 // forms of codes + 1, in rows of a byte per code, or in columns.
@@ -87,21 +89,27 @@ func forms(codes []int8) []stored {
 	beside := []checkpoint.Tensor{tensor("a", 0, 1), tensor("a", 1, 3)} // the bytes of a scale of 1
 	row := Panel{Rows: 1, Bytes: matrixK, Lines: 1}
 	third := 100 * matrixK
-	return []stored{
-		{"rows", Source{[]checkpoint.Tensor{tensor("a", 104, len(rows))}, beside, []Run{{0, 0, matrixM}}, row}, map[string][]byte{"a": slices.Concat(scale, gap, rows, gap)}},
-		{"columns", Source{[]checkpoint.Tensor{tensor("a", 104, len(rows))}, beside, []Run{{0, 0, matrixM}}, Panel{1, 1, matrixK, matrixM}}, map[string][]byte{"a": slices.Concat(scale, gap, columns)}},
-		{"columns by 8", Source{[]checkpoint.Tensor{tensor("a", 4, len(rows))}, beside, []Run{{0, 0, matrixM}}, Panel{8, 8, matrixK, matrixM}}, map[string][]byte{"a": slices.Concat(scale, columns)}},
-		{"runs", Source{[]checkpoint.Tensor{tensor("a", 4, len(rows))}, beside, []Run{{0, int64(196 * matrixK), 100}, {0, 0, 196}}, row}, map[string][]byte{"a": slices.Concat(scale, rows[len(rows)-196*matrixK:], rows[:third])}},
-		{"parts", Source{[]checkpoint.Tensor{tensor("c", 5, third), tensor("b", 0, third), tensor("a", 4, 96*matrixK)}, beside, []Run{{0, 0, 100}, {1, 0, 100}, {2, 0, 96}}, row},
-			map[string][]byte{"a": slices.Concat(scale, rows[2*third:]), "b": rows[third : 2*third], "c": slices.Concat(gap[:5], rows[:third], gap)}},
-		{"padding", Source{[]checkpoint.Tensor{tensor("a", 4, len(rows)+3*matrixK)}, beside, []Run{{0, 0, matrixM + 3}}, row}, map[string][]byte{"a": slices.Concat(scale, rows, make([]byte, 3*matrixK))}},
+	forms := []stored{
+		{name: "rows", source: Source{[]checkpoint.Tensor{tensor("a", 104, len(rows))}, beside, []Run{{0, 0, matrixM}}, row}, files: map[string][]byte{"a": slices.Concat(scale, gap, rows, gap)}},
+		{name: "columns", source: Source{[]checkpoint.Tensor{tensor("a", 104, len(rows))}, beside, []Run{{0, 0, matrixM}}, Panel{1, 1, matrixK, matrixM}}, files: map[string][]byte{"a": slices.Concat(scale, gap, columns)}},
+		{name: "columns by 8", source: Source{[]checkpoint.Tensor{tensor("a", 4, len(rows))}, beside, []Run{{0, 0, matrixM}}, Panel{8, 8, matrixK, matrixM}}, files: map[string][]byte{"a": slices.Concat(scale, columns)}},
+		{name: "runs", source: Source{[]checkpoint.Tensor{tensor("a", 4, len(rows))}, beside, []Run{{0, int64(204 * matrixK), 100}, {0, 0, 204}}, row}, files: map[string][]byte{"a": slices.Concat(scale, rows[len(rows)-204*matrixK:], rows[:third])}},
+		{name: "parts", source: Source{[]checkpoint.Tensor{tensor("c", 5, third), tensor("b", 0, third), tensor("a", 4, 104*matrixK)}, beside, []Run{{0, 0, 100}, {1, 0, 100}, {2, 0, 104}}, row},
+			files: map[string][]byte{"a": slices.Concat(scale, rows[2*third:]), "b": rows[third : 2*third], "c": slices.Concat(gap[:5], rows[:third], gap)}},
+		{name: "padding", source: Source{[]checkpoint.Tensor{tensor("a", 4, len(rows)+3*matrixK)}, beside, []Run{{0, 0, matrixM + 3}}, row}, files: map[string][]byte{"a": slices.Concat(scale, rows, make([]byte, 3*matrixK))}},
 	}
+	for _, f := range forms {
+		f.name, f.experts = f.name+" of experts", 2
+		forms = append(forms, f)
+	}
+	return forms
 }
 
 // job converts a stored form to a file at path.
 func (f *stored) job(t *testing.T, path, layout string, l Limits) (*Job, *packed.Writer, *atomic.Int64) {
 	t.Helper()
-	shape := pack.Shape{M: matrixM, K: matrixK}
+	experts := max(1, f.experts)
+	shape := pack.Shape{M: matrixM / experts, K: matrixK}
 	open, err := pack.Open(pack.Spec{Name: layout, Alphabet: pack.Ternary.Name})
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +118,10 @@ func (f *stored) job(t *testing.T, path, layout string, l Limits) (*Job, *packed
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := packed.Entry{Name: "w", Shape: []int{matrixM, matrixK}, Layout: open.Spec(), Bytes: size, Scale: packed.Scale{Kind: packed.ScaleTensor}, Quantizer: "import"}
+	e := packed.Entry{Name: "w", Shape: []int{shape.M, matrixK}, Layout: open.Spec(), Bytes: size, Scale: packed.Scale{Kind: packed.ScaleTensor}, Quantizer: "import"}
+	if f.experts > 0 {
+		e.Shape = []int{experts, shape.M, matrixK}
+	}
 	m := packed.Manifest{Tool: "lowpack test", Packed: []packed.Entry{e}}
 	var files []File
 	for _, name := range []string{"a", "b", "c"} {
@@ -132,8 +143,8 @@ func (f *stored) job(t *testing.T, path, layout string, l Limits) (*Job, *packed
 	}
 	codes := new(atomic.Int64)
 	tensor := &Tensor{
-		Target: Target{Name: "w", Layout: e.Layout, Shape: shape, Bytes: size}, Source: f.source,
-		Open: func(beside [][]byte) (Decoder, error) { return nibbles{f.source.Panel, beside, codes}, nil },
+		Target: Target{Name: "w", Layout: e.Layout, Shape: shape, Bytes: size, Experts: f.experts}, Source: f.source,
+		Open: func(beside [][]byte) (Decoder, error) { return nibbles{f.source.Panel, beside, codes, experts}, nil },
 		Done: func(x Result) error {
 			w.Manifest().Packed[0].CodesSHA = x.CodesSHA
 			return nil
@@ -157,6 +168,9 @@ func TestSources(t *testing.T) {
 	for _, f := range forms(codes) {
 		for i, l := range []Limits{UsualLimits, {Chunk: 1 << 10, Flow: 12, Spare: 30, PerCode: 2, Stay: 1 << 20, Slots: 1 << 20}, {Chunk: 1 << 9, Flow: 8, Slots: 1}, {Chunk: 40, Flow: 8, Slots: 1}} {
 			for _, layout := range []string{"vnni4i", "i2s", "hf-u8"} {
+				if layout == "hf-u8" && f.experts > 0 {
+					continue // F14: row panels
+				}
 				name := fmt.Sprintf("%s, limits %d, %s", f.name, i, layout)
 				path := filepath.Join(t.TempDir(), "out")
 				j, w, decoded := f.job(t, path, layout, l)
@@ -180,13 +194,20 @@ func (f *stored) compare(t *testing.T, name, path string, codes []int8) {
 	}
 	defer out.Close()
 	e := &out.Manifest().Packed[0]
-	m, err := packed.Codes(out, e, 0)
-	if err != nil || !slices.Equal(m.Codes, codes) {
-		t.Errorf("%s: other codes (%v)", name, err)
-	} else if packed.CodesDigest(m) != e.CodesSHA {
+	all := &pack.Matrix{Shape: pack.Shape{M: matrixM, K: matrixK}, Alphabet: pack.Ternary}
+	for i := range e.Experts() {
+		m, err := packed.Codes(out, e, i)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all.Codes = append(all.Codes, m.Codes...)
+	}
+	if !slices.Equal(all.Codes, codes) {
+		t.Errorf("%s: other codes", name)
+	} else if packed.CodesDigest(all) != e.CodesSHA {
 		t.Errorf("%s: another digest of the codes", name)
 	}
-	if s, err := packed.Scales(out, e); err != nil || len(s) != 1 || s[0] != 1 {
+	if s, err := packed.Scales(out, e); err != nil || len(s) != e.Experts() || s[0] != 1 {
 		t.Errorf("%s: scales %v (%v)", name, s, err)
 	}
 	for _, s := range out.Manifest().Sources {
@@ -202,7 +223,7 @@ func TestSourceRefused(t *testing.T) {
 	for want, change := range map[string]func(f *stored, j *Job){
 		"end at byte":         func(_ *stored, j *Job) { j.Tensors[0].Source.Runs = []Run{{0, 1, matrixM}} },
 		"part 1 of 1":         func(_ *stored, j *Job) { j.Tensors[0].Source.Runs = []Run{{1, 0, matrixM}} },
-		"295 rows are stored": func(_ *stored, j *Job) { j.Tensors[0].Source.Runs = []Run{{0, 0, matrixM - 1}} },
+		"303 rows are stored": func(_ *stored, j *Job) { j.Tensors[0].Source.Runs = []Run{{0, 0, matrixM - 1}} },
 		"before the end": func(f *stored, j *Job) {
 			other := f.source.Parts[0]
 			other.Begin, other.Size = other.Begin+1, 1
@@ -226,6 +247,14 @@ func TestSourceRefused(t *testing.T) {
 		if err := j.Run(context.Background()); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+}
+
+// TestExpertsInPanels: a panel of the source that two experts share is refused.
+func TestExpertsInPanels(t *testing.T) {
+	s := Source{Panel: Panel{Rows: 8}}
+	if err := s.check(&Target{Name: "w", Shape: pack.Shape{M: 148, K: 64}, Experts: 2}); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "panels of 8") {
+		t.Error(err)
 	}
 }
 

@@ -61,12 +61,15 @@ type Target struct {
 	Shape  pack.Shape
 	Bytes  int // packed
 
-	Experts int // matrices of that shape and size, one after another; 0 = it is one
+	Experts int // matrices of that shape and size, one after another, in row panels; 0 = it is one
 }
 
 func (t *Target) experts() int { return max(t.Experts, 1) }
 
-func (t *Target) weights() int { return t.experts() * t.Shape.M * t.Shape.K }
+// rows of all matrices.
+func (t *Target) rows() int { return t.experts() * t.Shape.M }
+
+func (t *Target) weights() int { return t.rows() * t.Shape.K }
 
 // Copy is a tensor that is stored as it is, under its name.
 type Copy struct {
@@ -121,7 +124,7 @@ type reading struct {
 // plan finds out what is read for what, and how much memory that needs.
 func (r *run) plan() (d demand, err error) {
 	for _, x := range r.Tensors {
-		if err := x.Source.check(x.Target.Shape.M); err != nil {
+		if err := x.Source.check(&x.Target); err != nil {
 			return d, err
 		}
 		c, err := r.newCoding(x)

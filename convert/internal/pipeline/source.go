@@ -62,9 +62,12 @@ type Blob struct {
 	Data   []byte
 }
 
-// check demands that the runs lie in the parts and hold m rows at least.
-func (s *Source) check(m int) error {
-	rows := 0
+// check demands that the runs lie in the parts and hold the rows of all matrices, in whole panels of each.
+func (s *Source) check(x *Target) error {
+	m, rows := x.rows(), 0
+	if x.experts() > 1 && x.Shape.M%s.Panel.Rows != 0 {
+		return fmt.Errorf("%w: tensor %q: experts of %d rows, stored in panels of %d", pack.ErrUnsupported, x.Name, x.Shape.M, s.Panel.Rows)
+	}
 	for _, r := range s.Runs {
 		if r.Part < 0 || r.Part >= len(s.Parts) || r.Off < 0 || r.Rows < 1 {
 			return fmt.Errorf("%w: rows from %d on: part %d of %d, offset %d, %d rows", pack.ErrCorrupt, rows, r.Part, len(s.Parts), r.Off, r.Rows)
