@@ -1,0 +1,94 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestBody: the first field that is wrong is the error, null is absence, and what nobody asked for is listed.
+func TestBody(t *testing.T) {
+	b, e := ParseBody([]byte(`{"n": 3, "t": 1e-300, "none": null, "z": 1, "a": {}, "list": ["x", "y"], "text": "x", "off": false}`))
+	if e != nil {
+		t.Fatal(e)
+	}
+	n, x, list := 7, float32(9), []string(nil)
+	if !b.Int("n", &n, 1, 3) || n != 3 || b.Int("none", &n, 5, 6) || n != 3 {
+		t.Errorf("n = %d", n)
+	}
+	if !b.Float("t", &x, 0, 2) || x == 0 {
+		t.Errorf("a temperature above 0 became %v", x)
+	}
+	if !b.Strings("list", &list, 2) || len(list) != 2 || !b.Strings("text", &list, 1) || len(list) != 1 {
+		t.Errorf("%q", list)
+	}
+	b.Refuse("there is none", "off", "none", "missing")
+	if got := strings.Join(b.Ignored(), " "); got != "a z" || b.Err() != nil {
+		t.Errorf("ignored %q, %v", got, b.Err())
+	}
+	b.Int("n", &n, 5, 9)
+	b.Bool("a", new(bool))
+	if e := b.Err(); e == nil || e.Param != "n" || e.Status != http.StatusBadRequest || !strings.Contains(e.Message, "between 5 and 9") {
+		t.Errorf("%+v", e)
+	}
+	b.err = nil
+	if b.Refuse("there is none", "list"); b.Err() == nil || b.Err().Param != "list" {
+		t.Errorf("%+v", b.Err())
+	}
+	for _, text := range []string{"", "{", "null", "[]", "1", `{"a":1} x`} {
+		if _, e := ParseBody([]byte(text)); e == nil || e.Status != http.StatusBadRequest {
+			t.Errorf("%q: %v", text, e)
+		}
+	}
+}
+
+// TestError: what clients read of an error, in the body and in headers.
+func TestError(t *testing.T) {
+	w := httptest.NewRecorder()
+	(&Error{Status: http.StatusTooManyRequests, Type: RateLimit, Code: "queue_full", Message: "later", RetryAfter: 1500 * time.Millisecond}).Write(w)
+	if got, want := w.Body.String(), `{"error":{"message":"later","type":"rate_limit_exceeded","param":null,"code":"queue_full"}}`+"\n"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if w.Header().Get("Retry-After") != "2" || w.Header().Get("Retry-After-Ms") != "1500" {
+		t.Errorf("%v", w.Header())
+	}
+}
+
+// failing is a client that has gone after some bytes.
+type failing struct {
+	*httptest.ResponseRecorder
+	left int
+}
+
+func (f *failing) Write(b []byte) (int, error) {
+	if f.left -= len(b); f.left < 0 {
+		return 0, errors.New("gone")
+	}
+	return f.ResponseRecorder.Write(b)
+}
+
+// TestStream: frames are written as a whole by Flush, and the first error stays.
+func TestStream(t *testing.T) {
+	w := &failing{httptest.NewRecorder(), 100}
+	s := NewStream(w)
+	s.Send(map[string]int{"a": 1})
+	s.KeepAlive()
+	s.SendEvent("x", 2)
+	if w.Body.Len() != 0 {
+		t.Errorf("written before Flush: %q", w.Body)
+	}
+	if err := s.Flush(); err != nil || w.Body.String() != "data: {\"a\":1}\n\n: keep-alive\n\nevent: x\ndata: 2\n\n" {
+		t.Errorf("%v: %q", err, w.Body)
+	}
+	s.Send(strings.Repeat("x", 200))
+	if err := s.Flush(); err == nil {
+		t.Error("a client that has gone is not noticed")
+	}
+	s.Done()
+	if err := s.Flush(); err == nil || strings.Contains(w.Body.String(), "DONE") {
+		t.Error("written after an error")
+	}
+}
