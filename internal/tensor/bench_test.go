@@ -111,6 +111,42 @@ func BenchmarkToken(b *testing.B) {
 	}
 }
 
+// BenchmarkCachedToken computes the steps of the attention of one token to few positions, from the first-level cache. What it
+// reports is the bandwidth that the instructions alone allow: memory that is slower is the bound. Best of many short runs, it
+// holds on a machine that others use.
+func BenchmarkCachedToken(b *testing.B) {
+	const visible, dim, times = 64, 128, 20
+	r := rand.New(rand.NewPCG(4, 4))
+	for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8} {
+		for _, heads := range []int{1, 2, 4, 7} {
+			keys, values := newCaches(typ, visible, dim, visible)
+			for i := range visible {
+				keys.SetRow(i, ordinary(r, dim))
+				values.SetRow(i, ordinary(r, dim))
+			}
+			_, row := typ.Row(dim)
+			a, s, all := Attention{Scale: 0.1}, NewScratch(heads, dim, visible, make([]float32, MostQueries*heads*visible)), Range{0, visible}
+			q, z, o := ordinary(r, heads*dim), ordinary(r, heads*visible), make([]float32, heads*dim)
+			b.Run(fmt.Sprintf("%s/%dx%d", typ, dim, heads), func(b *testing.B) {
+				best := roofline.Fastest(200*time.Millisecond, func() {
+					for range times {
+						a.Scores(z, visible, q, heads, keys, all, s)
+					}
+				}, func() {
+					for range times {
+						a.Weigh(o, dim, z, visible, heads, values, all, Range{0, dim}, s)
+					}
+				})
+				for b.Loop() {
+					a.Scores(z, visible, q, heads, keys, all, s)
+				}
+				b.ReportMetric(roofline.GBs(times*visible*row, best[0]), "keys-GB/s")
+				b.ReportMetric(roofline.GBs(times*visible*row, best[1]), "values-GB/s")
+			})
+		}
+	}
+}
+
 // ofLimit runs f and reports the best fraction of what this core multiplies and adds in registers meanwhile.
 func ofLimit(b *testing.B, operations int, f func()) {
 	const parts = 50
