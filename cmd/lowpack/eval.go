@@ -22,16 +22,19 @@ func evalCommand() *cli.Command {
 		Usage:     "measure how well a packed model predicts a text",
 		ArgsUsage: "FILE",
 		UsageText: "lowpack eval FILE --text FILE [flags]",
-		Description: `The text is cut into windows of tokens; in each, the model reads the begin-of-text token and the window, and every
-token is scored once. With --against, the predictions are compared with those of another packed file of the same
-model: KL divergence from it, and how often both have the same argmax token. All figures but the times are the
-same on every machine.
+		Description: `The text is cut into windows of tokens; in each, the model reads the begin-of-text token, where its tokenizer puts one
+in front of texts, and the window, and every token is scored once. With --against, the predictions are compared with
+those of another form of the same model: KL divergence from it, ratio of the perplexities, and how often both have the
+same argmax token, each with its standard error. FILE and the other form are packed files, or checkpoints as run takes
+them. All figures but the times are the same on every machine.
 
   lowpack eval model.safetensors --text wiki.test.raw --tokens 20000
-  lowpack eval int8-head.safetensors --against model.safetensors --text wiki.test.raw --svg kl.svg`,
+  lowpack eval int8-head.safetensors --against model.safetensors --text wiki.test.raw --svg kl.svg
+  lowpack eval int4.safetensors --against MODEL_DIR --text wiki.test.raw`,
 		Flags: []cli.Flag{
 			inputFlag("text", "the `FILE` to predict, in UTF-8, at most "+textLimit),
-			inputFlag("against", "compare with this packed `FILE`"),
+			inputFlag("against", "compare with this packed `FILE` or checkpoint"),
+			oneOf(&cli.StringFlag{Name: "bos", Usage: "begin windows with the begin-of-text token: `WHEN` is yes or no", DefaultText: "as the tokenizer does"}, "yes", "no"),
 			between(0, maxTokens, &cli.IntFlag{Name: "window", Usage: "`N` tokens per window", DefaultText: "2048, or what the model was made for"}),
 			between(0, maxTokens, &cli.IntFlag{Name: "stride", Usage: "a window begins every `N` tokens", DefaultText: "no overlap"}),
 			between(0, maxTokens, &cli.IntFlag{Name: "tokens", Usage: "evaluate only the first `N` tokens of the text", DefaultText: "all"}),
@@ -60,10 +63,10 @@ func runEval(c *cli.Context) error {
 		return err
 	}
 	defer m.Close()
-	var other *evaluated
 	var against *engine.Engine
 	if path := c.String("against"); path != "" {
-		if other, err = openEvaluated(c, path, text); err != nil {
+		other, err := openEvaluated(c, path, text)
+		if err != nil {
 			return err
 		}
 		defer other.Close()
@@ -72,9 +75,13 @@ func runEval(c *cli.Context) error {
 			return fmt.Errorf("%w: %s and %s cut the text into different tokens: their predictions cannot be compared", pack.ErrUnsupported, c.Args().First(), path)
 		}
 	}
+	bare, err := m.bare(c.String("bos"))
+	if err != nil {
+		return filerr.Named(path, err)
+	}
 	p := newCounter(c.App.ErrWriter, "eval", things("tokens"))
 	r, err := eval.Run(c.Context, m.Engine, against, m.ids, eval.Options{
-		Window: c.Int("window"), Stride: c.Int("stride"), Progress: func(done, total int) { p.set(int64(done), int64(total), "") },
+		Window: c.Int("window"), Stride: c.Int("stride"), Bare: bare, Progress: func(done, total int) { p.set(int64(done), int64(total), "") },
 	})
 	p.done()
 	if err != nil {
@@ -100,6 +107,10 @@ type evaluated struct {
 }
 
 func openEvaluated(c *cli.Context, path, text string) (*evaluated, error) {
+	path, err := packedOf(c, path)
+	if err != nil {
+		return nil, err
+	}
 	m, err := lowpack.OpenWith(path, engine.Options{Threads: c.Int("threads"), Context: windowContext(c)})
 	if err != nil {
 		return nil, err
@@ -113,6 +124,15 @@ func openEvaluated(c *cli.Context, path, text string) (*evaluated, error) {
 		ids = ids[:n]
 	}
 	return &evaluated{m, ids}, nil
+}
+
+// bare tells whether windows begin without a begin-of-text token.
+func (m *evaluated) bare(bos string) (bool, error) {
+	if bos != "" {
+		return bos == "no", nil
+	}
+	ids, err := m.Tokenizer.Encode("", true)
+	return !slices.Contains(ids, m.Engine.Description().BOS), err
 }
 
 // windowContext is the context that the windows need. One of a single token holds nothing to predict, which package eval
@@ -153,8 +173,9 @@ func printEval(w io.Writer, r *eval.Result) {
 	if a := r.Against; a != nil {
 		rows = append(rows,
 			[]string{"other's perplexity", fmt.Sprintf("%.4f", a.Perplexity)},
-			[]string{"KL divergence", fmt.Sprintf("%.3g nats on average, %.3g at most (token %d)", a.MeanKL, a.MaxKL, a.MaxAt)},
-			[]string{"same first choice", fmt.Sprintf("%.2f %%", 100*a.Top1)})
+			[]string{"perplexity ratio", fmt.Sprintf("%.5f ± %.5f", a.Ratio, a.RatioError)},
+			[]string{"KL divergence", fmt.Sprintf("%.3g ± %.2g nats on average, %.3g at 99 %%, %.3g at most (token %d)", a.MeanKL, a.MeanKLError, a.P99KL, a.MaxKL, a.MaxAt)},
+			[]string{"same argmax", fmt.Sprintf("%.2f ± %.2f %%", 100*a.Top1, 100*a.Top1Error)})
 	}
 	table(w, nil, rows)
 }

@@ -41,6 +41,15 @@ func TestEval(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "perplexity") || !strings.Contains(stdout, "512 scored, in 2 windows of 256, one every 256, each after the begin-of-text token") {
 		t.Errorf("code %d: %s%s", code, stdout, stderr)
 	}
+	stdout, stderr, code = runApp(t, evalCommand(), plain, "--text", text, "--tokens", "512", "--bos", "no")
+	if code != 0 || !strings.Contains(stdout, "510 scored, in 2 windows of 256, one every 256\n") {
+		t.Errorf("code %d: %s%s", code, stdout, stderr)
+	}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	stdout, stderr, code = runApp(t, evalCommand(), plain, "--text", text, "--tokens", "64", "--against", shared.Testdata(t, "tiny-bitnet-packed"))
+	if code != 0 || !strings.Contains(stdout, "1.00000 ± 0.00000") || !strings.Contains(stdout, "100.00 ± 0.00 %") {
+		t.Errorf("against the checkpoint: code %d: %s%s", code, stdout, stderr)
+	}
 	svg := filepath.Join(t.TempDir(), "kl.svg")
 	stdout, stderr, code = runApp(t, evalCommand(), head, "--against", plain, "--text", text, "--tokens", "300", "--window", "64", "--stride", "32", "--svg", svg, "--json")
 	var r struct {
@@ -79,6 +88,7 @@ func TestEvalRefuses(t *testing.T) {
 		{"TEXT --text FILE", 1, "empty"},
 		{"FILE --text FILE.none", 1, "none"},
 		{"FILE --against TEXT --text FILE", 1, "empty"},
+		{"FILE --text FILE --bos perhaps", 2, "must be one of"},
 	} {
 		args := strings.Fields(strings.NewReplacer("FILE", file, "TEXT", text).Replace(c.args))
 		if stdout, stderr, code := runApp(t, evalCommand(), args...); code != c.code || !strings.Contains(stderr, c.word) || stdout != "" {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/lowpack/lowpack/internal/tensor"
@@ -19,13 +20,14 @@ import (
 // Options of an evaluation.
 //
 // The tokens of a text are cut into windows of Window tokens that begin every Stride tokens. In each window the model
-// reads the begin-of-text token, if it has one, and the tokens of the window, and every token is scored once: in the first
+// reads the begin-of-text token, if it has one and Bare is not set, and the tokens of the window, and every token is scored once: in the first
 // window that holds it. So with Stride = Window each token is predicted from what precedes it in its window; with a
 // smaller stride, from at least Window − Stride tokens. Without a begin-of-text token, the first token of a window that
 // would be scored is not: nothing precedes it.
 type Options struct {
-	Window   int // tokens; 0 = DefaultWindow, or what the model was made for
-	Stride   int // tokens; 0 = Window
+	Window   int  // tokens; 0 = DefaultWindow, or what the model was made for
+	Stride   int  // tokens; 0 = Window
+	Bare     bool // no begin-of-text token in front of a window
 	Progress func(done, total int)
 }
 
@@ -51,13 +53,19 @@ type Result struct {
 }
 
 // Against compares with another model, whose predictions are the yardstick: KL is Σ p·ln(p/q) with p of the other and q of
-// this model.
+// this model. Errors are one standard error of a mean over tokens taken as independent; that of the ratio is of the paired
+// losses, so that it is small where both models are wrong about the same tokens.
 type Against struct {
-	Perplexity float64 `json:"perplexity"` // of the other model
-	MeanKL     float64 `json:"mean_kl"`    // nats
-	MaxKL      float64 `json:"max_kl"`
-	MaxAt      int     `json:"max_at"`         // token of the text with the largest KL, counted from 0
-	Top1       float64 `json:"top1_agreement"` // share of positions where both have the same argmax token
+	Perplexity  float64 `json:"perplexity"`       // of the other model
+	Ratio       float64 `json:"perplexity_ratio"` // this model's perplexity over the other's
+	RatioError  float64 `json:"perplexity_ratio_error"`
+	MeanKL      float64 `json:"mean_kl"` // nats
+	MeanKLError float64 `json:"mean_kl_error"`
+	P99KL       float64 `json:"p99_kl"` // the smallest KL that 99 % of the tokens do not exceed
+	MaxKL       float64 `json:"max_kl"`
+	MaxAt       int     `json:"max_at"`         // token of the text with the largest KL, counted from 0
+	Top1        float64 `json:"top1_agreement"` // share of positions where both have the same argmax token
+	Top1Error   float64 `json:"top1_agreement_error"`
 }
 
 // score of one token.
@@ -76,6 +84,9 @@ func Run(ctx context.Context, e, other *engine.Engine, ids []int, o Options) (*R
 		return nil, err
 	}
 	r := &runner{e: e, other: other, o: o, ids: ids, bos: e.Description().BOS}
+	if o.Bare {
+		r.bos = -1
+	}
 	windows := r.windows()
 	for _, w := range windows {
 		r.total += w.end - w.first
@@ -138,35 +149,54 @@ func (r *runner) windows() (list []span) {
 }
 
 func (r *runner) result(windows int) *Result {
-	n := float64(len(r.scores))
 	x := &Result{Tokens: len(r.scores), Windows: windows, Window: r.o.Window, Stride: r.o.Stride, BeginOfText: r.bos >= 0,
 		Seconds: r.took.Seconds(), TokensPerSecond: float64(r.read) / max(r.took, time.Nanosecond).Seconds(), scores: r.scores}
-	other, square := 0.0, 0.0
-	for _, s := range r.scores {
-		x.MeanNLL += s.nll / n
-		other += s.other / n
-	}
-	for _, s := range r.scores {
-		d := s.nll - x.MeanNLL
-		square += float64(d * d)
-	}
+	x.MeanNLL, x.PerplexityError = r.mean(func(s score) float64 { return s.nll })
 	x.Perplexity = exp(x.MeanNLL)
-	x.PerplexityError = x.Perplexity * math.Sqrt(square) / n // of a mean: deviation/√n
-	if r.other == nil {
-		return x
+	x.PerplexityError *= x.Perplexity
+	if r.other != nil {
+		x.Against = r.against()
 	}
-	a := &Against{Perplexity: exp(other), MaxAt: r.scores[0].at}
-	for _, s := range r.scores {
-		a.MeanKL += s.kl / n
-		if s.kl > a.MaxKL {
+	return x
+}
+
+func (r *runner) against() *Against {
+	a := &Against{MaxAt: r.scores[0].at}
+	other, _ := r.mean(func(s score) float64 { return s.other })
+	a.Perplexity = exp(other)
+	logRatio, deviation := r.mean(func(s score) float64 { return s.nll - s.other })
+	a.Ratio = exp(logRatio)
+	a.RatioError = a.Ratio * deviation
+	a.MeanKL, a.MeanKLError = r.mean(func(s score) float64 { return s.kl })
+	a.Top1, a.Top1Error = r.mean(func(s score) float64 {
+		if s.same {
+			return 1
+		}
+		return 0
+	})
+	all := make([]float64, len(r.scores))
+	for i, s := range r.scores {
+		if all[i] = s.kl; s.kl > a.MaxKL {
 			a.MaxKL, a.MaxAt = s.kl, s.at
 		}
-		if s.same {
-			a.Top1 += 1 / n
-		}
 	}
-	x.Against = a
-	return x
+	slices.Sort(all)
+	a.P99KL = all[(99*len(all)+99)/100-1] // nearest rank
+	return a
+}
+
+// mean of a figure over all scores, and its standard error: deviation/√n.
+func (r *runner) mean(of func(score) float64) (mean, standardError float64) {
+	n, square := float64(len(r.scores)), 0.0
+	for _, s := range r.scores {
+		mean += of(s)
+	}
+	mean /= n
+	for _, s := range r.scores {
+		d := of(s) - mean
+		square += float64(d * d)
+	}
+	return mean, math.Sqrt(square) / n
 }
 
 func exp(x float64) float64 { return tensor.Exp64(min(x, 700)) }

@@ -69,7 +69,7 @@ func run(t testing.TB, e, other *engine.Engine, ids []int, o Options) *Result {
 // TestGoldenPerplexity compares with an independent float64 program, and with itself on every other machine: the mean
 // loss is the same number to the last bit for every instruction set, number of threads and architecture.
 func TestGoldenPerplexity(t *testing.T) {
-	for dir, exact := range map[string]float64{"tiny-bitnet": 0x1.b77b24c9e6ff1p+01, "tiny-bitnet-packed": 0x1.b77a4f15a73f3p+01} {
+	for dir, exact := range map[string]float64{"tiny-bitnet": 0x1.b78633730b8c3p+01, "tiny-bitnet-packed": 0x1.b77c95bd47dc2p+01} {
 		var golden struct {
 			Heldout struct {
 				Perplexity float64
@@ -201,9 +201,39 @@ func TestAgainst(t *testing.T) {
 	if a := same.Against; a.MeanKL != 0 || a.MaxKL != 0 || math.Abs(a.Top1-1) > 1e-12 || a.Perplexity != same.Perplexity {
 		t.Errorf("against itself: %+v", a)
 	}
+	if a := same.Against; a.Ratio != 1 || a.RatioError != 0 || a.P99KL != 0 || a.MeanKLError != 0 || a.Top1Error != 0 {
+		t.Errorf("against itself: %+v", a)
+	}
 	r := run(t, int8Head, e, ids, Options{Window: 100})
+	if a := r.Against; math.Abs(a.Ratio-r.Perplexity/a.Perplexity) > 1e-9 || !(a.RatioError > 0 && a.RatioError < r.PerplexityError/r.Perplexity) {
+		t.Errorf("a ratio of %v ± %v of %v and %v", a.Ratio, a.RatioError, r.Perplexity, a.Perplexity)
+	}
+	within := func(kl float64) (n int) {
+		for _, s := range r.scores {
+			if s.kl <= kl {
+				n++
+			}
+		}
+		return n
+	}
+	if p := r.Against.P99KL; within(p) != 297 || within(math.Nextafter(p, 0)) != 296 || p > r.Against.MaxKL {
+		t.Errorf("KL of %v at 99 %%: %d of 300 do not exceed it", p, within(p))
+	}
+	if a := r.Against; math.Abs(a.Top1Error-math.Sqrt(a.Top1*(1-a.Top1)/300)) > 1e-12 || !(a.MeanKLError > 0 && a.MeanKLError < a.MeanKL) {
+		t.Errorf("standard errors: %+v", a)
+	}
 	if a := r.Against; !(a.MeanKL > 1e-7 && a.MeanKL < 0.01 && a.MaxKL > a.MeanKL && a.Top1 > 0.9 && a.Perplexity == same.Perplexity) {
 		t.Errorf("int8 head: %+v", a)
+	}
+}
+
+// TestBare: without the token in front, the first token of a window has nothing before it and is not scored.
+func TestBare(t *testing.T) {
+	e := converted(t, shared.Testdata(t, "tiny-bitnet-packed"), packed.Recipe{})
+	ids := heldout(t)[:300]
+	with, bare := run(t, e, nil, ids, Options{Window: 100}), run(t, e, nil, ids, Options{Window: 100, Bare: true})
+	if !with.BeginOfText || bare.BeginOfText || with.Tokens != 300 || bare.Tokens != 297 || with.scores[1].nll == bare.scores[0].nll {
+		t.Errorf("%+v\n%+v", with, bare)
 	}
 }
 
