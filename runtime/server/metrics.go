@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/lowpack/lowpack/runtime/server/api"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 )
 
@@ -74,7 +75,11 @@ func newMetrics(model string, stats func() schedule.Stats) *metrics {
 }
 
 func (m *metrics) handler() http.HandlerFunc {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{DisableCompression: true}).ServeHTTP
+	write := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{DisableCompression: true})
+	return func(w http.ResponseWriter, r *http.Request) {
+		api.LimitWrite(w)
+		write.ServeHTTP(w, r)
+	}
 }
 
 func (m *metrics) step(took time.Duration, tokens int) {

@@ -70,6 +70,28 @@ func (f *failing) Write(b []byte) (int, error) {
 	return f.ResponseRecorder.Write(b)
 }
 
+// timed is a client whose time to read is limited.
+type timed struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (w *timed) SetWriteDeadline(t time.Time) error { w.until = t; return nil }
+
+// TestLimitWrite: no answer waits forever for a client that does not read.
+func TestLimitWrite(t *testing.T) {
+	for name, write := range map[string]func(http.ResponseWriter){
+		"JSON":   func(w http.ResponseWriter) { WriteJSON(w, http.StatusOK, 1) },
+		"error":  func(w http.ResponseWriter) { Invalid("", "x").Write(w) },
+		"stream": func(w http.ResponseWriter) { s := NewStream(w); s.Done(); s.Flush() },
+	} {
+		w := &timed{ResponseRecorder: httptest.NewRecorder()}
+		if write(w); w.until.Before(time.Now()) || w.until.After(time.Now().Add(WriteTimeout)) {
+			t.Errorf("%s: a limit of %v", name, w.until)
+		}
+	}
+}
+
 // TestStream: frames are written as a whole by Flush, and the first error stays.
 func TestStream(t *testing.T) {
 	w := &failing{httptest.NewRecorder(), 100}

@@ -76,6 +76,7 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	if err != nil { // of values that this module makes: a mistake of the program
 		panic(err)
 	}
+	LimitWrite(w)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
 	w.WriteHeader(status)

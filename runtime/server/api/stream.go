@@ -9,6 +9,11 @@ import (
 // WriteTimeout is how long a client may take to accept what is written to it.
 const WriteTimeout = 30 * time.Second
 
+// LimitWrite gives a client that time from now on; net/http ends the limit with the answer.
+func LimitWrite(w http.ResponseWriter) {
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(WriteTimeout)) // not all writers have one
+}
+
 // Stream is an answer in server-sent events.
 type Stream struct {
 	w       http.ResponseWriter
@@ -53,7 +58,7 @@ func (s *Stream) Flush() error {
 	if s.err != nil || len(s.frame) == 0 {
 		return s.err
 	}
-	s.control.SetWriteDeadline(time.Now().Add(WriteTimeout)) // not all writers have one
+	LimitWrite(s.w)
 	if _, s.err = s.w.Write(s.frame); s.err == nil {
 		s.err = s.control.Flush()
 	}
