@@ -33,6 +33,43 @@ func TestHalfPanels(t *testing.T) {
 	}
 }
 
+// TestFreshStacks multiplies a panel that is not whole on goroutines that have just begun: their stacks grow, and so move,
+// wherever they can while a call of assembly is set up, whose results go to the stack.
+func TestFreshStacks(t *testing.T) {
+	r := rand.New(rand.NewPCG(24, 9))
+	for _, spec := range specs(t) {
+		p := newProblem(t, spec, pack.Shape{M: 16, K: 64}, 3, 0, r)
+		for _, k := range For(spec) {
+			w, err := BindWith(k, p.layout, p.matrix.Shape, p.packed, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for depth := range 20 {
+				got, done := make([]int32, len(p.want)), make(chan bool)
+				go func() {
+					deeper(depth, func() { w.Mul(got, p.matrix.Shape.M, p.x, 0, w.Panels()) })
+					close(done)
+				}()
+				if <-done; !slices.Equal(got, p.want) {
+					t.Errorf("%v, alphabet %s: wrong results %d calls deep in a new goroutine", k, spec.Alphabet, depth)
+				}
+			}
+			w.Close()
+		}
+	}
+}
+
+// deeper calls f with a stack of so many pieces of 256 bytes.
+func deeper(n int, f func()) byte {
+	var room [256]byte
+	if n == 0 {
+		f()
+	} else {
+		room[n] = deeper(n-1, f)
+	}
+	return room[n/2]
+}
+
 // TestResetRefuses: there are no more tokens than there is room for.
 func TestResetRefuses(t *testing.T) {
 	defer func() {
