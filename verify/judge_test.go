@@ -30,9 +30,9 @@ func TestJudged(t *testing.T) {
 	for want, change := range map[string]func(r *golden.Record){
 		"":                            func(*golden.Record) {},
 		"where the reference gives ":  func(r *golden.Record) { r.Products[3].Values[2]++ },
-		"where the reference chooses": func(r *golden.Record) { r.Logits[len(r.Logits)-1].Token ^= 1 },
-		"with logits":                 func(r *golden.Record) { r.Logits[7].TopLogits[19] *= 2 },
-		"tokens [":                    func(r *golden.Record) { r.Logits[7].TopTokens[19] ^= 1 },
+		"where the reference chooses": func(r *golden.Record) { r.Logits[1].Token ^= 1 },
+		"with logits":                 func(r *golden.Record) { r.Logits[18].TopLogits[19] *= 2 },
+		"tokens [":                    func(r *golden.Record) { r.Logits[18].TopTokens[19] ^= 1 },
 		"is another one than the reference gives": func(r *golden.Record) { r.Logits[0].Digest = sum(nil) },
 	} {
 		report := judge(change)
