@@ -157,3 +157,17 @@ func TestChoose(t *testing.T) {
 		t.Errorf("only %v came up", slices.Sorted(maps.Keys(seen)))
 	}
 }
+
+// TestList: the list of this module fits its code. A change of the code changes the mutants of it.
+func TestList(t *testing.T) {
+	root := filepath.Join("..", "..", "..")
+	all, err := readList(filepath.Join(root, ".ci", "mutants"))
+	if err != nil || len(all) < 200 {
+		t.Fatalf("%d mutants, %v", len(all), err)
+	}
+	for i := range all {
+		if _, err := all[i].apply(root); err != nil {
+			t.Error(err)
+		}
+	}
+}
