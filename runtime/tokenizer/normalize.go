@@ -28,10 +28,31 @@ func (n normalizers) normalize(s string) (string, error) {
 	return s, nil
 }
 
-// unicodeForm is NFC, NFD, NFKC or NFKD.
-type unicodeForm norm.Form
+// unicodeForm is NFC, NFD, NFKC or NFKD. Those of the tokenizers library are of an older Unicode than Go's: characters that
+// its form leaves alone, as 135 of NFKD that have come since, stay as they are.
+type unicodeForm struct {
+	norm.Form
+	changed *class // characters that the form changes in the library
+}
 
-func (f unicodeForm) normalize(s string) (string, error) { return norm.Form(f).String(s), nil }
+func newUnicodeForm(name string, form norm.Form) unicodeForm {
+	return unicodeForm{form, recordedSet(name).build()}
+}
+
+func (f unicodeForm) normalize(s string) (string, error) {
+	if f.IsNormalString(s) {
+		return s, nil
+	}
+	var out []byte
+	from := 0
+	for i, r := range s {
+		if r >= utf8.RuneSelf && !f.changed.has(r) && !f.IsNormalString(string(r)) {
+			out = append(f.AppendString(out, s[from:i]), string(r)...)
+			from = i + utf8.RuneLen(r)
+		}
+	}
+	return string(f.AppendString(out, s[from:])), nil
+}
 
 // prepend puts a text in front of every text that is not empty.
 type prepend string

@@ -17,13 +17,13 @@ func readNormalizers(v *jsonread.Value) (out normalizers, err error) {
 		var n normalizer
 		switch p.kind {
 		case "NFC":
-			n = unicodeForm(norm.NFC)
+			n = newUnicodeForm(p.kind, norm.NFC)
 		case "NFD":
-			n = unicodeForm(norm.NFD)
+			n = newUnicodeForm(p.kind, norm.NFD)
 		case "NFKC":
-			n = unicodeForm(norm.NFKC)
+			n = newUnicodeForm(p.kind, norm.NFKC)
 		case "NFKD":
-			n = unicodeForm(norm.NFKD)
+			n = newUnicodeForm(p.kind, norm.NFKD)
 		case "Lowercase":
 			n = lowercase{}
 		case "Strip":

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/rangetable"
 
@@ -41,6 +42,8 @@ func TestClasses(t *testing.T) {
 // used is a class as the tokenizer uses it.
 func used(t *testing.T, name string) *class {
 	switch name {
+	case "NFC", "NFD", "NFKC", "NFKD":
+		return changed(t, name)
 	case wholeWordClass:
 		return wholeWord()
 	case numberClass, punctuationClass, "WhitespaceSplit":
@@ -109,4 +112,25 @@ func TestNewCharacters(t *testing.T) {
 	if !isWord(0x200d) || !isWord(0x10d40) || isWord(0x1f8b6) {
 		t.Error("single_word")
 	}
+}
+
+// changed are the characters that a normalizer changes.
+func changed(t *testing.T, form string) *class {
+	v, err := jsonread.Parse([]byte(`{"type":"`+form+`"}`), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := readNormalizers(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set runeSet
+	for r := range unicode.MaxRune + 1 {
+		if s := string(r); utf8.ValidRune(r) {
+			if got, _ := list.normalize(s); got != s {
+				set = append(set, runeRange{r, r})
+			}
+		}
+	}
+	return set.build()
 }

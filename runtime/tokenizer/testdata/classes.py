@@ -59,3 +59,6 @@ show("Digits", [c for c in every if c not in letters and c not in spaces])
 lower = normalizers.Lowercase()
 pairs = [(c, lower.normalize_str(c)) for c in every]
 print("Lowercase", *("%x=%x" % (ord(c), ord(l)) for c, l in pairs if l != c and len(l) == 1))
+for form in ("NFC", "NFD", "NFKC", "NFKD"):
+    normalizer = getattr(normalizers, form)()
+    show(form, [c for c in every if normalizer.normalize_str(c) != c])
