@@ -138,6 +138,7 @@ func commands() []*cli.Command {
 		mergeCommand(),
 		repackCommand(),
 		unpackCommand(),
+		exportCommand(),
 		layoutsCommand(kernelSets),
 		packCommand(),
 		evalCommand(),

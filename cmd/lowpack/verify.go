@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/internal/printable"
 	"github.com/lowpack/lowpack/verify"
 )
 
@@ -22,7 +26,8 @@ logits and tokens), source (it is what the checkpoint says). Exit code 0 only if
 
   lowpack verify model.safetensors
   lowpack verify model.safetensors --source MODEL_DIR
-  lowpack verify model.safetensors --level digest --report junit:report.xml`,
+  lowpack verify model.safetensors --level digest --report junit:report.xml
+  lowpack verify model.gguf --source model.safetensors    # of lowpack export: weights and tokenizer are those of the packed file`,
 		Flags: []cli.Flag{
 			oneOf(&cli.StringFlag{Name: "level", Usage: "stop after this `LEVEL`", DefaultText: "all of them, source with --source"}, words(verify.Levels())...),
 			inputFlag("source", "compare with the checkpoint `PATH`"),
@@ -55,6 +60,9 @@ func runVerify(c *cli.Context) error {
 		return err
 	}
 	path := c.Args().First()
+	if filepath.Ext(path) == ".gguf" {
+		return verifyGGUF(c, path)
+	}
 	if target := c.String("dump-golden"); target != "" {
 		return dumpGolden(path, target)
 	}
@@ -131,4 +139,27 @@ func writeReport(w io.Writer, kind string, r *verify.Report) error {
 // dumpGolden writes the golden outputs of a packed file as a file of their own.
 func dumpGolden(path, target string) error {
 	return writeFile(target, func(w io.Writer) error { return verify.DumpGolden(path, w) })
+}
+
+// verifyGGUF compares a GGUF with the packed file that it was made from.
+func verifyGGUF(c *cli.Context, path string) error {
+	source := c.String("source")
+	for _, flag := range []string{"level", "provenance", "report", "dump-golden"} {
+		if c.IsSet(flag) {
+			return usagef("--%s is about packed files; a GGUF is compared with its packed file, by --source FILE", flag)
+		}
+	}
+	if source == "" {
+		return usagef("verify %s needs --source FILE, the packed file that it was made from: a GGUF has neither golden outputs nor digests", path)
+	}
+	v, err := export.VerifyGGUF(c.Context, path, source)
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, v)
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "not in a GGUF, so not checked: %s\nPASS  %s: %d weights in %d tensors are those of %s\n",
+		strings.Join(v.Absent, ", "), printable.Line(path), v.Weights, v.Tensors, printable.Line(source))
+	return err
 }

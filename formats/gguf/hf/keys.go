@@ -31,11 +31,6 @@ func (k *keys) name(key string) string {
 
 func (k *keys) get(key string) (gguf.Value, bool) { return k.h.Get(k.name(key)) }
 
-func (k *keys) has(key string) bool {
-	_, ok := k.get(key)
-	return ok
-}
-
 // is fails unless a value that is there is of the wanted kind.
 func (k *keys) is(key string, there, ok bool, want string) bool {
 	if there && !ok {

@@ -21,12 +21,7 @@ type Tensor struct {
 
 // Row is the stored row that holds row m of the checkpoint. The permutation makes neighbours of the halves of a head.
 func (t *Tensor) Row(m int64) int64 {
-	if t.Heads == 0 {
-		return m
-	}
-	dim := t.From.Shape[0] / int64(t.Heads)
-	head, i := m/dim, m%dim
-	return head*dim + i%(dim/2)*2 + i/(dim/2)
+	return int64(RowIn(int(m), int(t.From.Shape[0]), t.Heads))
 }
 
 // List returns the tensors of the checkpoint, by name.

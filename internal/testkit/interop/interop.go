@@ -32,6 +32,36 @@ func Python(t testing.TB, tool, script string, args ...string) []byte {
 	return stdout.Bytes()
 }
 
+// Node runs a script of JavaScript beside the packages of a tool, .ci/interop/TOOL/package.json, and returns what it prints to
+// standard output. The script finds them in the folder PACKAGES. It is skipped and fails as Python does.
+func Node(t testing.TB, tool, script string, args ...string) []byte {
+	t.Helper()
+	if os.Getenv("LOWPACK_INTEROP") == "" {
+		t.Skip("asks another program: make interop")
+	}
+	cmd := exec.CommandContext(t.Context(), "node", append([]string{script}, args...)...)
+	cmd.Env = append(os.Environ(), "PACKAGES="+filepath.Join(cache(t), tool)) // modules look beside themselves only
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, stderr.Bytes())
+	}
+	return stdout.Bytes()
+}
+
+// File finds a file of a package in the virtual environment of a tool.
+func File(t testing.TB, tool, pattern string) string {
+	t.Helper()
+	if os.Getenv("LOWPACK_INTEROP") == "" {
+		t.Skip("asks another program: make interop")
+	}
+	names, err := filepath.Glob(filepath.Join(cache(t), tool, "lib", "*", "site-packages", pattern))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("%s of %s: %q, %v; make interop installs it", pattern, tool, names, err)
+	}
+	return names[0]
+}
+
 // cache is the folder of the virtual environments, as in .ci/interop/setup.
 func cache(t testing.TB) string {
 	t.Helper()

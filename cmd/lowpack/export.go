@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/internal/printable"
+)
+
+// exportTarget is a format that packed files are exported in, one per file of package export.
+type exportTarget struct {
+	name   string
+	export func(c *cli.Context, path, target string) (*export.Summary, error)
+}
+
+var exportTargets = []exportTarget{
+	{"gguf", func(c *cli.Context, path, target string) (*export.Summary, error) {
+		return export.GGUF(c.Context, path, target, c.Bool("force"))
+	}},
+}
+
+func exportNames() (names []string) {
+	for _, t := range exportTargets {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+func exportCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "export",
+		Usage:     "write a packed file in the format of another runtime",
+		ArgsUsage: "FILE",
+		UsageText: "lowpack export FILE --to gguf -o OUT [--force]",
+		Description: `gguf is for llama.cpp. Weights stay exact: a block type is chosen that holds codes and scales, F16 or F32 where none does. The
+tokenizer and the chat template travel along; golden outputs and digests of the packed file have no place in it.
+
+  lowpack export model.safetensors --to gguf -o model.gguf
+  lowpack verify model.gguf --source model.safetensors`,
+		Flags: []cli.Flag{
+			oneOf(&cli.StringFlag{Name: "to", Usage: "the `FORMAT` to write"}, exportNames()...),
+			outputFlag("write `FILE`"),
+			&cli.BoolFlag{Name: "force", Usage: "write models that the other runtime loads and computes differently"},
+			jsonFlag(),
+		},
+		Action: runExport,
+	}
+}
+
+func runExport(c *cli.Context) error {
+	if err := wantArgs(c, 1, "FILE"); err != nil {
+		return err
+	}
+	target := c.String("output")
+	if c.String("to") == "" || target == "" {
+		return usagef("export needs --to FORMAT and -o FILE")
+	}
+	for _, t := range exportTargets {
+		if t.name != c.String("to") {
+			continue
+		}
+		s, err := t.export(c, c.Args().First(), target)
+		if err != nil {
+			return err
+		}
+		return printExport(c, target, s)
+	}
+	return nil // oneOf has refused other names
+}
+
+func printExport(c *cli.Context, target string, s *export.Summary) error {
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, s)
+	}
+	for _, text := range s.Notes {
+		note(c, text)
+	}
+	return exportLine(c.App.ErrWriter, target, s)
+}
+
+func exportLine(w io.Writer, target string, s *export.Summary) error {
+	_, err := fmt.Fprintf(w, "%s: %d tensors, %s\n", printable.Line(target), s.Tensors, size(s.Bytes))
+	return err
+}

@@ -1,0 +1,187 @@
+package export
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/gguf"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// packedOf converts a checkpoint.
+func packedOf(t *testing.T, checkpoint string, r packed.Recipe) string {
+	t.Helper()
+	r.Golden = "none"
+	plan, err := convert.NewPlan(t.Context(), checkpoint, convert.Options{Recipe: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plan.Close()
+	target := filepath.Join(t.TempDir(), "m.safetensors")
+	if _, err := plan.Run(t.Context(), target, nil); err != nil {
+		t.Fatal(err)
+	}
+	return target
+}
+
+// exported writes a GGUF and verifies it.
+func exported(t *testing.T, source string) (string, *Summary) {
+	t.Helper()
+	target := filepath.Join(t.TempDir(), "m.gguf")
+	s, err := GGUF(t.Context(), source, target, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := VerifyGGUF(t.Context(), target, source); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(target); err != nil || info.Size() < s.Bytes || info.Size() >= s.Bytes+32 {
+		t.Errorf("%v: the summary says %d bytes", info, s.Bytes)
+	}
+	return target, s
+}
+
+func headerOf(t *testing.T, path string) *gguf.Header {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := gguf.Parse(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// same demands equal codes and scales of every entry.
+func same(t *testing.T, a, b string) {
+	t.Helper()
+	x, err := packed.Open(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	y, err := packed.Open(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer y.Close()
+	if n := len(x.Manifest().Packed); n == 0 || n != len(y.Manifest().Packed) {
+		t.Fatalf("%d and %d entries", n, len(y.Manifest().Packed))
+	}
+	for i := range x.Manifest().Packed {
+		e := &x.Manifest().Packed[i]
+		o, ok := y.Manifest().Entry(e.Name)
+		if !ok || o.CodesSHA != e.CodesSHA {
+			t.Fatalf("%s: other codes", e.Name)
+		}
+		s, err1 := packed.Scales(x, e)
+		u, err2 := packed.Scales(y, o)
+		if err := errors.Join(err1, err2); err != nil || !slices.Equal(s, u) {
+			t.Fatalf("%s: scales %v and %v, %v", e.Name, s[:1], u[:1], err)
+		}
+	}
+}
+
+// TestRoundTrip: packed to GGUF and back gives the same codes and scales, with scales in tensors of their own; matrices whose
+// rows no block type divides stand as ±1 in F16.
+func TestRoundTrip(t *testing.T) {
+	source := packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
+	path, s := exported(t, source)
+	same(t, source, packedOf(t, path, packed.Recipe{}))
+	types := map[string]string{}
+	for _, x := range headerOf(t, path).Tensors {
+		types[x.Name] = x.Type.String()
+	}
+	for name, want := range map[string]string{
+		"blk.0.attn_q.weight": "TQ2_0", "blk.0.attn_q.scale": "F32", "blk.5.ffn_down.weight": "F16", "blk.5.ffn_down.scale": "F32",
+		"token_embd.weight": "BF16", "blk.3.attn_sub_norm.weight": "F32", "output_norm.weight": "F32",
+	} {
+		if types[name] != want {
+			t.Errorf("%s: %q, want %s", name, types[name], want)
+		}
+	}
+	if len(types) != s.Tensors || len(s.Notes) != 1 {
+		t.Errorf("%d tensors, %d in the summary, notes %q", len(types), s.Tensors, s.Notes)
+	}
+	again, _ := exported(t, source)
+	one, err1 := os.ReadFile(path)
+	two, err2 := os.ReadFile(again)
+	if err := errors.Join(err1, err2); err != nil || !bytes.Equal(one, two) {
+		t.Errorf("the same file gave other bytes: %v", err)
+	}
+}
+
+// TestForms: other codes and scales are stored exactly too.
+func TestForms(t *testing.T) {
+	dir := shared.Testdata(t, "tiny-bitnet")
+	for name, c := range map[string]struct {
+		recipe packed.Recipe
+		want   string // type of an attention matrix
+	}{
+		"int8 per row":          {packed.Recipe{Quant: "int8", Layout: "vnni4", AllowLossy: true}, "F32"},
+		"int4 in groups":        {packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}, "F32"},
+		"MXFP4":                 {packed.Recipe{Quant: "mxfp4", AllowLossy: true}, "MXFP4"},
+		"signs":                 {packed.Recipe{Quant: "sign", Scale: "tensor", AllowLossy: true}, "Q1_0"},
+		"ternary in TL, padded": {packed.Recipe{Layout: "tl2"}, "TQ2_0"},
+	} {
+		path, _ := exported(t, packedOf(t, dir, c.recipe))
+		for _, x := range headerOf(t, path).Tensors {
+			if x.Name == "blk.1.attn_output.weight" && x.Type.String() != c.want {
+				t.Errorf("%s: %s, want %s", name, x.Type, c.want)
+			}
+		}
+	}
+}
+
+// TestRefused: what llama.cpp would compute differently, and what it has no place for.
+func TestRefused(t *testing.T) {
+	dir := shared.Testdata(t, "tiny-bitnet")
+	target := filepath.Join(t.TempDir(), "m.gguf")
+	if _, err := GGUF(t.Context(), packedOf(t, dir, packed.Recipe{}), target, false); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "squared ReLU") {
+		t.Errorf("%v", err)
+	}
+	if _, err := GGUF(t.Context(), packedOf(t, dir, packed.Recipe{Head: "int8"}), target, true); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "output head") {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := GGUF(ctx, packedOf(t, dir, packed.Recipe{}), target, true); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(target); err == nil {
+		t.Error("a file was left")
+	}
+}
+
+// TestDamage: another bit in any tensor of a GGUF is found.
+func TestDamage(t *testing.T) {
+	source := packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
+	path, _ := exported(t, source)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := headerOf(t, path)
+	for i := range h.Tensors {
+		x := &h.Tensors[i]
+		bad := bytes.Clone(good)
+		bad[h.DataStart+x.Begin+x.Size/2] ^= 0x10
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := VerifyGGUF(t.Context(), path, source); !errors.Is(err, pack.ErrCorrupt) {
+			t.Errorf("%s: %v", x.Name, err)
+		}
+	}
+}

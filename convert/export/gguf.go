@@ -1,0 +1,202 @@
+// Package export writes packed files in the formats of other programs: one file per format, and what it consists of.
+package export
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/formats/gguf"
+	"github.com/lowpack/lowpack/formats/gguf/hf"
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/atomicfile"
+	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Summary of an export.
+type Summary struct {
+	Tensors int      `json:"tensors"`
+	Bytes   int64    `json:"bytes"`
+	Notes   []string `json:"notes"`
+}
+
+// GGUF writes the model of a packed file as a GGUF for llama.cpp. The weights are exact: a block type is chosen where it holds codes and
+// scales, F16 or F32 otherwise. force writes models that llama.cpp loads and computes differently. The file appears whole or not at
+// all, with the same bytes for the same input.
+func GGUF(ctx context.Context, path, target string, force bool) (*Summary, error) {
+	f, err := packed.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	w, err := newGGUF(f, force)
+	if err != nil {
+		return nil, filerr.Named(path, err)
+	}
+	out, err := atomicfile.Create(atomicfile.OS, target)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Abort()
+	if err := w.write(ctx, io.NewOffsetWriter(out, 0)); err != nil {
+		return nil, err
+	}
+	last := w.infos[len(w.infos)-1]
+	return &Summary{Tensors: len(w.infos), Bytes: w.header + last.Begin + last.Size, Notes: w.notes}, out.Commit()
+}
+
+// ggufWriter is a GGUF that is being made.
+type ggufWriter struct {
+	file  *packed.File
+	model *model.Description
+	arch  hf.Architecture
+	keys  []gguf.KV
+	infos []gguf.TensorInfo
+	data  []func(write func([]byte) error) error // of infos
+	notes []string
+
+	header int64 // bytes before the data
+}
+
+func newGGUF(f *packed.File, force bool) (*ggufWriter, error) {
+	d, err := packed.Describe(f)
+	if err != nil {
+		return nil, err
+	}
+	w := &ggufWriter{file: f, model: d}
+	if w.arch, err = hf.ArchitectureOf(d.Family); err != nil {
+		return nil, err
+	}
+	if err := w.runs(force); err != nil {
+		return nil, err
+	}
+	if err := w.describe(); err != nil {
+		return nil, err
+	}
+	if err := w.tensors(); err != nil {
+		return nil, err
+	}
+	return w, gguf.Place(w.infos)
+}
+
+// runs refuses what llama.cpp would load and compute differently.
+func (w *ggufWriter) runs(force bool) error {
+	d := w.model
+	if d.Activation == "relu2" && !force {
+		return fmt.Errorf("%w: the model computes squared ReLU, and llama.cpp computes SiLU for architecture bitnet, whatever a file says: it would load and write nonsense. --force writes the file all the same", pack.ErrUnsupported)
+	}
+	if d.Activation == "relu2" {
+		w.note("llama.cpp computes SiLU where this model needs squared ReLU; the file says so in bitnet.hidden_activation, which it does not read")
+	}
+	for i := range d.Blocks {
+		if local := w.local(i); d.Blocks[i].Local != local {
+			return fmt.Errorf("%w: layer %d has a sliding window where architecture %s of llama.cpp has none, or the other way round", pack.ErrUnsupported, i, w.arch.Name)
+		}
+	}
+	return nil
+}
+
+// local says which layers of an architecture have a sliding window.
+func (w *ggufWriter) local(i int) bool {
+	switch w.arch.Name {
+	case "gemma2":
+		return i%2 == 0
+	case "gemma3":
+		return (i+1)%6 != 0
+	}
+	return false
+}
+
+func (w *ggufWriter) note(format string, args ...any) {
+	w.notes = append(w.notes, fmt.Sprintf(format, args...))
+}
+
+// add enters a tensor whose data come later.
+func (w *ggufWriter) add(name string, kind gguf.Type, shape []int, data func(write func([]byte) error) error) {
+	info := gguf.TensorInfo{Name: name, Type: kind}
+	for _, d := range shape {
+		info.Shape = append(info.Shape, int64(d))
+	}
+	w.infos, w.data = append(w.infos, info), append(w.data, data)
+}
+
+// tensors enters all tensors: those outside of blocks first, then block after block.
+func (w *ggufWriter) tensors() error {
+	m := w.file.Manifest()
+	for i := range m.Plain {
+		if strings.HasPrefix(m.Plain[i].Name, packed.FilePrefix) {
+			continue
+		}
+		if err := w.plain(&m.Plain[i]); err != nil {
+			return err
+		}
+	}
+	for i := range m.Packed {
+		if err := w.packed(&m.Packed[i]); err != nil {
+			return err
+		}
+	}
+	if err := w.rope(); err != nil {
+		return err
+	}
+	order := make([]int, len(w.infos))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return compareNames(w.infos[a].Name, w.infos[b].Name) })
+	infos, data := w.infos, w.data
+	w.infos, w.data = nil, nil
+	for _, i := range order {
+		w.infos, w.data = append(w.infos, infos[i]), append(w.data, data[i])
+	}
+	return nil
+}
+
+// compareNames orders blocks by their number.
+func compareNames(a, b string) int {
+	var x, y int
+	fmt.Sscanf(a, "blk.%d.", &x)
+	fmt.Sscanf(b, "blk.%d.", &y)
+	inBlock := func(s string) int { return len(s) - len(strings.TrimPrefix(s, "blk.")) }
+	if n := inBlock(a) - inBlock(b); n != 0 {
+		return n
+	}
+	if x != y {
+		return x - y
+	}
+	return strings.Compare(a, b)
+}
+
+func (w *ggufWriter) write(ctx context.Context, to io.Writer) error {
+	counted := &counting{to: to}
+	out, err := gguf.NewWriter(counted, w.keys, w.infos)
+	if err != nil {
+		return err
+	}
+	w.header = counted.n
+	for i, t := range w.infos {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := w.data[i](func(b []byte) error { return out.Write(t.Name, b) }); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+// counting counts bytes.
+type counting struct {
+	to io.Writer
+	n  int64
+}
+
+func (c *counting) Write(b []byte) (int, error) {
+	n, err := c.to.Write(b)
+	c.n += int64(n)
+	return n, err
+}

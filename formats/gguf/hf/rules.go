@@ -1,0 +1,58 @@
+package hf
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// preOrder are the names that PreTokenizer chooses from: of those that cut in the same way, the first.
+var preOrder = []string{"llama-bpe", "smaug-bpe", "qwen2", "gpt-4o", "tekken", "smollm", "gpt-2"}
+
+// PreTokenizer returns the name that llama.cpp has for the rules of a tokenizer.json; "" if it has none. Rules decide where the
+// fingerprint of a vocabulary is unknown.
+func PreTokenizer(normalizer, preTokenizer json.RawMessage, wholeWords bool) string {
+	want := rules(normalizer) + " " + rules(preTokenizer)
+	for _, name := range preOrder {
+		p := preTokenizers[name]
+		n, err1 := json.Marshal(p.normalizer())
+		s, err2 := json.Marshal(p.splitter())
+		if err1 == nil && err2 == nil && p.wholeWords == wholeWords && rules(n)+" "+rules(s) == want {
+			return name
+		}
+	}
+	return ""
+}
+
+// part of a tokenizer.json, as far as it decides how a text is cut.
+type part struct {
+	Type             string
+	Pretokenizers    []json.RawMessage
+	Normalizers      []json.RawMessage
+	Pattern          struct{ Regex, String string }
+	Behavior         string
+	Invert           bool
+	IndividualDigits bool  `json:"individual_digits"`
+	AddPrefixSpace   *bool `json:"add_prefix_space"`
+	UseRegex         *bool `json:"use_regex"`
+}
+
+// rules are written so that the same ones give the same text.
+func rules(text json.RawMessage) string {
+	var p *part
+	if len(text) == 0 || json.Unmarshal(text, &p) != nil {
+		return "none"
+	}
+	if p == nil {
+		return ""
+	}
+	if p.Type == "Sequence" {
+		var list []string
+		for _, x := range append(p.Pretokenizers, p.Normalizers...) {
+			list = append(list, rules(x))
+		}
+		return strings.Join(list, " ")
+	}
+	on := func(b *bool) bool { return b == nil || *b }
+	return fmt.Sprintf("%s(%q %q %s %v %v %v %v)", p.Type, p.Pattern.Regex, p.Pattern.String, p.Behavior, p.Invert, p.IndividualDigits, on(p.AddPrefixSpace), on(p.UseRegex))
+}

@@ -1,0 +1,107 @@
+package hf
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Architecture says how llama.cpp stores the models of a family of package model.
+type Architecture struct {
+	Name     string // general.architecture
+	PlusOne  bool   // norms are stored as 1 + w
+	Scales   bool   // .scale tensors are applied to all matrices of blocks
+	NoHead   bool   // output.weight is never read: the head is the embedding
+	permuted bool
+	family   *family
+}
+
+// ArchitectureOf returns the architecture of a family of package model.
+func ArchitectureOf(name string) (Architecture, error) {
+	arch := map[string]string{"mistral": "llama", "bitnet-1bitllm": "bitnet"}[name]
+	if arch == "" {
+		arch = name
+	}
+	for i := range families {
+		f := &families[i]
+		if f.arch != arch {
+			continue
+		}
+		return Architecture{
+			Name: arch, PlusOne: f.plusOne, permuted: f.permuted, family: f,
+			Scales: arch == "llama" || arch == "qwen3" || arch == "bitnet",
+			NoHead: arch == "bitnet" || arch == "gemma" || arch == "gemma2",
+		}, nil
+	}
+	return Architecture{}, fmt.Errorf("%w: family %s has no architecture in llama.cpp that is written; there are %s", pack.ErrUnsupported, name, architectures())
+}
+
+// otherNames are those of the first BitNet, for the tensors that the others call differently.
+var otherNames = map[string]string{"self_attn.inner_attn_ln": "attn_sub_norm", "mlp.ffn_layernorm": "ffn_sub_norm"}
+
+// Store returns the name under which a tensor of a checkpoint is stored, and in how many heads its rows are permuted (0: not).
+func (a Architecture) Store(tensor string, heads, kvHeads int) (name string, permuted int, err error) {
+	for name, outer := range outerNames {
+		if outer == tensor {
+			return name, 0, nil
+		}
+	}
+	rest, ok := strings.CutPrefix(tensor, "model.layers.")
+	number, rest, ok2 := strings.Cut(rest, ".")
+	dot := strings.LastIndexByte(rest, '.')
+	if ok && ok2 && dot > 0 {
+		if part := a.part(rest[:dot]); part != "" {
+			return "blk." + number + "." + part + rest[dot:], a.heads(part, heads, kvHeads), nil
+		}
+	}
+	return "", 0, fmt.Errorf("%w: tensor %q has no place in architecture %s of llama.cpp", pack.ErrUnsupported, tensor, a.Name)
+}
+
+// part of a block that a module is.
+func (a Architecture) part(module string) string {
+	for part, name := range a.family.names {
+		if name == module {
+			return part
+		}
+	}
+	for part, name := range blockNames {
+		if _, other := a.family.names[part]; name == module && !other {
+			return part
+		}
+	}
+	return otherNames[module]
+}
+
+func (a Architecture) heads(part string, heads, kvHeads int) int {
+	switch {
+	case a.permuted && part == "attn_q":
+		return heads
+	case a.permuted && part == "attn_k":
+		return kvHeads
+	}
+	return 0
+}
+
+// RowIn is the stored row of row m of a tensor of that many rows, permuted in heads (0: not).
+func RowIn(m, rows, heads int) int {
+	if heads == 0 {
+		return m
+	}
+	dim := rows / heads
+	head, i := m/dim, m%dim
+	return head*dim + i%(dim/2)*2 + i/(dim/2)
+}
+
+// Llama3Factors are the numbers of rope_freqs.weight: what each frequency is divided by. Only the scaling of published models is
+// written, so that it can be read again.
+func Llama3Factors(dim int, theta, factor, low, high float64, original int) ([]float32, error) {
+	if low != lowFreq || high != highFreq || original != originalPositions {
+		return nil, fmt.Errorf("%w: rotary scaling of type llama3 with frequency factors %v and %v over %d positions; only those of Llama 3 are written", pack.ErrUnsupported, low, high, original)
+	}
+	list := make([]float32, dim/2)
+	for i := range list {
+		list[i] = float32(llama3Factor(i, dim, theta, factor))
+	}
+	return list, nil
+}
