@@ -37,6 +37,12 @@ func (d *decider) all() error {
 		return d.bare()
 	}
 	for _, n := range d.model.Tensors() {
+		if l := d.layers[n.Name]; l != nil {
+			if err := d.importLayer(n, l); err != nil {
+				return err
+			}
+			continue
+		}
 		t, ok := d.source.Lookup(n.Name)
 		if !ok {
 			continue // optional: Parse has checked the others

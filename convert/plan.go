@@ -18,6 +18,7 @@ import (
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/quantized"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/version"
@@ -35,8 +36,10 @@ type Plan struct {
 	path     string // of the checkpoint, as the user gave it
 	source   *checkpoint.Checkpoint
 	read     pipeline.ReadFunc
-	model    *model.Description // nil for weights alone
-	steps    []*step            // one per row
+	model    *model.Description          // nil for weights alone
+	scheme   *quantized.Scheme           // of codes in another format; nil: none
+	layers   map[string]*quantized.Layer // that these are in, by the name of the weight
+	steps    []*step                     // one per row
 	contents packed.Contents
 	texts    []golden.Text  // what the tokenizer gives
 	golden   *golden.Record // without results; nil: none
@@ -144,10 +147,10 @@ func (p *Plan) describe() (err error) {
 		return nil
 	}
 	generation, _ := p.source.File("generation_config.json")
-	p.model, err = model.Parse(config, generation, func(name string) ([]int, bool) {
-		t, ok := p.source.Lookup(name)
-		return t.Shape, ok
-	})
+	if err := p.findLayers(config); err != nil {
+		return err
+	}
+	p.model, err = model.Parse(config, generation, p.scheme.Shapes(p.lookup))
 	if err == nil {
 		p.Family = p.model.Family
 	}

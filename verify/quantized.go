@@ -15,6 +15,9 @@ const importU8 = "import-u8"
 
 // checkQuantized compares the codes and scales of one tensor with those that its source gives.
 func (o *origin) checkQuantized(e *packed.Entry) error {
+	if e.Quantizer == importCodes {
+		return o.checkLayer(e)
+	}
 	t, err := o.tensorOf(e)
 	if err != nil {
 		return err

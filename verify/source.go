@@ -15,6 +15,7 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/quantized"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -58,6 +59,8 @@ type origin struct {
 	from   *checkpoint.Checkpoint
 	second *second
 	model  *model.Description // nil: weights without a model
+	scheme *quantized.Scheme  // of codes in another format; nil: none
+	layers map[string]*quantized.Layer
 }
 
 // checkConfig reads config.json.
@@ -66,10 +69,10 @@ func (o *origin) checkConfig() error {
 		return nil
 	}
 	return o.one(Source, "checkpoint", "", "config.json", func() (err error) {
-		o.model, err = model.Parse(o.from.Config(), nil, func(name string) ([]int, bool) {
-			t, ok := o.second.tensors[name]
-			return t.shape, ok
-		})
+		if err := o.readLayers(); err != nil {
+			return err
+		}
+		o.model, err = model.Parse(o.from.Config(), nil, o.scheme.Shapes(o.lookup))
 		if family := o.file.Manifest().Family; err == nil && o.model.Family != family {
 			return broken("F11", "the manifest names family %q, the checkpoint is of family %q", family, o.model.Family)
 		}
@@ -217,6 +220,12 @@ func (o *origin) checkComplete() error {
 	used := map[string]bool{}
 	m := o.file.Manifest()
 	for i := range m.Packed {
+		if l := o.layers[m.Packed[i].Name]; l != nil && m.Packed[i].Quantizer == importCodes {
+			for _, name := range slices.Concat(l.Tensors, l.Ignored) {
+				used[name] = true
+			}
+			continue
+		}
 		if t, err := o.tensorOf(&m.Packed[i]); err == nil {
 			used[t.name] = true
 			used[t.name+"_scale"] = used[t.name+"_scale"] || m.Packed[i].Quantizer == importU8

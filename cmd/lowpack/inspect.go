@@ -15,6 +15,7 @@ import (
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/quantized"
 	"github.com/lowpack/lowpack/internal/filekind"
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/printable"
@@ -142,10 +143,14 @@ func inspectCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoi
 		return v, nil
 	}
 	generation, _ := ck.File("generation_config.json")
-	d, err := model.Parse(ck.Config(), generation, func(name string) ([]int, bool) {
+	scheme, err := quantized.Parse(ck.Config(), nil)
+	if err != nil {
+		return nil, filerr.Named(path, err)
+	}
+	d, err := model.Parse(ck.Config(), generation, scheme.Shapes(func(name string) (quantized.Tensor, bool) {
 		t, ok := ck.Lookup(name)
-		return t.Shape, ok
-	})
+		return quantized.Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape}, ok
+	}))
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}

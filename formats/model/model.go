@@ -124,6 +124,8 @@ const (
 	Nothing Declared = ""        // floats, about which nothing is said
 	Packed  Declared = "packed"  // U8 codes, four rows per byte, with weight_scale
 	AbsMean Declared = "absmean" // float master weights, trained to be used as absmean ternary
+	// Imported: codes of another format (package quantized), which knows what modules have them.
+	Imported Declared = "imported"
 )
 
 // Linears of a block in the order of evaluation.

@@ -198,7 +198,6 @@ func TestRefused(t *testing.T) {
 		{with("rope_scaling", `{"type":"dynamic","factor":4}`), pack.ErrUnsupported, "dynamic"},      //
 		{with("rope_scaling", `{"rope_type":"llama3","factor":8}`), pack.ErrCorrupt, "rope_scaling"}, //
 		{with("rope_scaling", `[]`), pack.ErrCorrupt, "rope_scaling"},                                //
-		{with("quantization_config", `{"quant_method":"gptq"}`), pack.ErrUnsupported, "gptq"},        //
 		{with("quantization_config", `{"quant_method":"bitnet","linear_class":"x"}`), pack.ErrUnsupported, "autobitlinear"},
 		{with("quantization_config", `{"quant_method":"bitnet","use_rms_norm":true}`), pack.ErrUnsupported, "use_rms_norm"},
 		{with("architectures", `["OPTForCausalLM"]`), pack.ErrUnsupported, "BitNetForCausalLM"},

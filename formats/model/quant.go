@@ -14,12 +14,15 @@ import (
 func quant(k *keys) Quant {
 	q := Quant{Float: []string{"lm_head"}} // null: transformers keeps the output head
 	if !k.has("quantization_config") {
+		if k.has("quantization") {
+			q.Declared, q.Float = Imported, nil
+		}
 		return q
 	}
 	s := k.sub("quantization_config")
 	defer func() { k.take(s) }()
 	if method := s.text("quant_method", ""); method != "bitnet" {
-		s.fail(pack.ErrUnsupported, "quant_method %q; supported is bitnet", method)
+		q.Declared, q.Float = Imported, nil
 		return q
 	}
 	s.refuse("use_rms_norm", false, "a norm inside the linear layers is not supported")

@@ -26,30 +26,32 @@ func (f awq) layer(module string, look Lookup) (*Layer, error) {
 	if rows%8 != 0 {
 		p.fail(pack.ErrCorrupt, "tensor %q has %d columns, not a multiple of 8", scales.Name, rows)
 	}
-	return p.finish(Layer{Rows: rows, Columns: columns, Bits: 4, Group: p.group(columns, groups, f.group), ScaleOf: scales.DType, Signed: f.signed}, openAWQ)
+	return p.finish(Layer{Rows: rows, Columns: columns, Bits: 4, Group: p.group(columns, groups, f.group), ScaleOf: scales.DType, Signed: f.signed, Words: weight.Name, Panel: Panel{8, 4, columns, 4 * int64(rows/8)}}, openAWQ)
 }
 
 func openAWQ(l *Layer, read Read) (*Matrix, error) {
-	t, err := l.read(read, ".qweight", ".qzeros", ".scales")
+	t, err := l.read(read, ".qzeros", ".scales")
 	if err != nil {
 		return nil, err
 	}
-	code := func(w words, row, n int) int8 {
-		return signed(w.at(row*l.Rows/8+n/8)>>(4*nibbles[n%8])&15, 4)
+	code := func(w words, row, rows, n int) int8 { // of n of rows
+		return signed(w.at(row*rows/8+n/8)>>(4*nibbles[n%8])&15, 4)
 	}
 	m := &Matrix{Alphabet: pack.Int4, Zeros: make([]int8, l.Rows*l.Groups())}
-	m.Scales = transposed(t[2], l.Groups(), l.Rows, int(l.ScaleOf.Size()))
+	m.Scales = transposed(t[1], l.Groups(), l.Rows, int(l.ScaleOf.Size()))
 	for n := range l.Rows {
 		for g := range l.Groups() {
-			m.Zeros[n*l.Groups()+g] = code(t[1], g, n)
+			m.Zeros[n*l.Groups()+g] = code(t[0], g, l.Rows, n)
 		}
 	}
-	m.columns = func(dst []int8, from, to int) {
+	m.decode = func(dst []int8, _ int, stored []byte) error {
+		rows := len(dst) / l.Columns
 		for k := range l.Columns {
-			for n := from; n < to; n++ {
-				dst[(n-from)*l.Columns+k] = code(t[0], k, n)
+			for n := range rows {
+				dst[n*l.Columns+k] = code(stored, k, rows, n)
 			}
 		}
+		return nil
 	}
 	return m, nil
 }

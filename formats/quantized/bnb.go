@@ -25,7 +25,7 @@ func bitsAndBytes(module string, look Lookup) (*Layer, error) {
 		}
 		p.layer.Tensors, p.layer.original = append(p.layer.Tensors, f.Name), append(p.layer.original, f)
 	}
-	l := Layer{Rows: w.Shape[0], Columns: w.Shape[1], Bits: 8, Group: max(w.Shape[1], 1), ScaleOf: safetensors.F32,
+	l := Layer{Rows: w.Shape[0], Columns: w.Shape[1], Bits: 8, Group: max(w.Shape[1], 1), ScaleOf: safetensors.F32, Words: w.Name, Panel: rowMajor(w.Shape[1]),
 		Note: "scales are SCB·(1/127), rounded to F32; columns of outliers are computed with int8 activations as all others"}
 	return p.finish(l, openBitsAndBytes)
 }
@@ -44,5 +44,6 @@ func openBitsAndBytes(l *Layer, read Read) (*Matrix, error) {
 		v := math.Float32frombits(binary.LittleEndian.Uint32(scb[4*i:])) * float32(1.0/127)
 		binary.LittleEndian.PutUint32(m.Scales[4*i:], math.Float32bits(v))
 	}
-	return m, m.bytes(l, read)
+	m.bytes(l)
+	return m, nil
 }

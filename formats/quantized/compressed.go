@@ -82,6 +82,7 @@ func (t *target) packed(p *parts) (*Layer, error) {
 	// The true number of columns is a value. It is found again from the words here, and held against weight_shape by open.
 	columns, whole := t.columns(p, w.Shape[1])
 	l, _ := t.scales(p, w.Shape[0], columns)
+	l.Words, l.Panel = w.Name, rowMajor(4*w.Shape[1])
 	if !t.symmetric {
 		t.needZeros(p, &l)
 	}
@@ -131,27 +132,29 @@ func (t *target) needZeros(p *parts, l *Layer) {
 }
 
 func (t *target) openPacked(l *Layer, read Read, whole bool) (*Matrix, error) {
-	raw, err := l.read(read, ".weight_packed", ".weight_shape")
+	raw, err := l.read(read, ".weight_shape")
 	if err != nil {
 		return nil, err
 	}
-	if err := l.holdShape(raw[1]); err != nil {
+	if err := l.holdShape(raw[0]); err != nil {
 		return nil, err
 	}
 	m, err := t.open(l, read)
 	if err != nil {
 		return nil, err
 	}
-	field, perRow := words.field, len(raw[0])/4/l.Rows
+	field := words.field
 	if whole {
 		field = words.perWord
 	}
-	m.columns = func(dst []int8, from, to int) {
-		for n := from; n < to; n++ {
+	m.decode = func(dst []int8, _ int, stored []byte) error {
+		perRow := l.Panel.Bytes / 4
+		for n := range len(dst) / l.Columns {
 			for j := range l.Columns {
-				dst[(n-from)*l.Columns+j] = signed(field(raw[0], m.column(j), l.Bits, n*perRow, 1), l.Bits)
+				dst[n*l.Columns+j] = signed(field(stored, m.column(j), l.Bits, n*perRow, 1), l.Bits)
 			}
 		}
+		return nil
 	}
 	return m, nil
 }
@@ -213,34 +216,32 @@ func (l *Layer) zeroPoints(suffix string, b []byte) ([]int8, error) {
 func (t *target) plain(p *parts) (*Layer, error) {
 	w := p.need(".weight", 2, safetensors.I8)
 	l, _ := t.scales(p, w.Shape[0], w.Shape[1])
+	l.Words, l.Panel = w.Name, rowMajor(w.Shape[1])
 	if !t.symmetric {
 		t.needZeros(p, &l)
 	}
 	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) {
 		m, err := t.open(l, read)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			m.bytes(l)
 		}
-		return m, m.bytes(l, read)
+		return m, err
 	})
 }
 
 // bytes makes the codes those of a tensor of signed bytes.
-func (m *Matrix) bytes(l *Layer, read Read) error {
-	t, err := l.read(read, ".weight")
-	if err != nil {
-		return err
-	}
-	raw, half := t[0], 1<<(l.Bits-1)
-	for i, b := range raw {
-		if c := int(int8(b)); c < -half || c >= half {
-			return fmt.Errorf("%w: tensor %q: code %d in row %d is not one of %d bits", pack.ErrCorrupt, l.Module+".weight", c, i/l.Columns, l.Bits)
+func (m *Matrix) bytes(l *Layer) {
+	half := 1 << (l.Bits - 1)
+	m.decode = func(dst []int8, row int, stored []byte) error {
+		for n := range len(dst) / l.Columns {
+			for j := range l.Columns {
+				c := int8(stored[n*l.Columns+m.column(j)])
+				if int(c) < -half || int(c) >= half {
+					return fmt.Errorf("%w: tensor %q: code %d in row %d is not one of %d bits", pack.ErrCorrupt, l.Words, c, row+n, l.Bits)
+				}
+				dst[n*l.Columns+j] = c
+			}
 		}
+		return nil
 	}
-	m.columns = func(dst []int8, from, to int) {
-		for i, b := range raw[from*l.Columns : to*l.Columns] {
-			dst[i] = int8(b)
-		}
-	}
-	return nil
 }

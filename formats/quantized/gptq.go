@@ -44,7 +44,7 @@ func (f gptq) layer(module string, look Lookup) (*Layer, error) {
 	if p.has(".g_idx") {
 		p.shape(p.need(".g_idx", 1, "I32"), columns)
 	}
-	l := Layer{Rows: rows, Columns: columns, Bits: bits, Group: p.group(columns, groups, f.group), ScaleOf: scales.DType, Signed: f.signed}
+	l := Layer{Rows: rows, Columns: columns, Bits: bits, Group: p.group(columns, groups, f.group), ScaleOf: scales.DType, Signed: f.signed, Words: weight.Name, Panel: Panel{1, 4, weight.Shape[0], 4 * int64(rows)}}
 	return p.finish(l, f.open)
 }
 
@@ -61,25 +61,26 @@ func (p *parts) bits(words, rows int) int {
 
 func (f gptq) open(l *Layer, read Read) (*Matrix, error) {
 	m := &Matrix{Alphabet: alphabet(l.Bits)}
-	t, err := l.read(read, ".qweight", ".qzeros", ".scales", ".g_idx")
+	t, err := l.read(read, ".qzeros", ".scales", ".g_idx")
 	if err != nil {
 		return nil, err
 	}
-	if m.Order, err = l.order(".g_idx", t[3]); err != nil {
+	if m.Order, err = l.order(".g_idx", t[2]); err != nil {
 		return nil, err
 	}
-	m.Scales = transposed(t[2], l.Groups(), l.Rows, int(l.ScaleOf.Size()))
-	if m.Zeros, err = f.zeroPoints(l, t[1]); err != nil {
+	m.Scales = transposed(t[1], l.Groups(), l.Rows, int(l.ScaleOf.Size()))
+	if m.Zeros, err = f.zeroPoints(l, t[0]); err != nil {
 		return nil, err
 	}
-	qweight := words(t[0])
-	m.columns = func(dst []int8, from, to int) {
+	m.decode = func(dst []int8, _ int, stored []byte) error {
+		rows := len(dst) / l.Columns
 		for j := range l.Columns {
 			k := m.column(j)
-			for n := from; n < to; n++ {
-				dst[(n-from)*l.Columns+j] = signed(qweight.field(k, l.Bits, n, l.Rows), l.Bits)
+			for n := range rows {
+				dst[n*l.Columns+j] = signed(words(stored).field(k, l.Bits, n, rows), l.Bits)
 			}
 		}
+		return nil
 	}
 	return m, nil
 }

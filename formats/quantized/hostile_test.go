@@ -174,8 +174,7 @@ func TestOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	order := []int32{1, 2, 3, 4, 5, 6, 7, 15, 0, 8, 9, 10, 11, 12, 13, 14}
-	row := make([]int8, 16)
-	m.Codes(row, 0, 1)
+	row := codes(m)[:16]
 	for j, k := range order {
 		if int(row[j]) != int(k)-8 {
 			t.Errorf("code %d is %d, not that of column %d", j, row[j], k)
@@ -217,8 +216,7 @@ func TestOneValue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := make([]int8, 16)
-	m.Codes(row, 0, 1)
+	row := codes(m)[:16]
 	v := float32(-0.5) + float32(3e-7)
 	if got := math.Float32frombits(binary.LittleEndian.Uint32(m.Scales)); row[0] != -1 || got != -v || m.Zeros != nil {
 		t.Errorf("code %d, scale %v, zero points %v; the weights are %v", row[0], got, m.Zeros, v)

@@ -51,7 +51,7 @@ func (f mlxMode) affine(p *parts) (*Layer, error) {
 	if s.DType != b.DType {
 		p.fail(pack.ErrCorrupt, "scales have type %s, and biases %s", s.DType, b.DType)
 	}
-	return p.finish(Layer{Rows: rows, Columns: columns, Bits: f.bits, Group: f.group, ScaleOf: s.DType, Signed: true}, openMLX)
+	return p.finish(Layer{Rows: rows, Columns: columns, Bits: f.bits, Group: f.group, ScaleOf: s.DType, Signed: true, Words: w.Name, Panel: rowMajor(4 * w.Shape[1])}, openMLX)
 }
 
 // affineGroups are the groups of an MLX matrix, judged one by one.
@@ -81,11 +81,11 @@ func openMLX(l *Layer, read Read) (*Matrix, error) {
 	return a.matrix(), nil
 }
 
-// code of column k of group i.
-func (a *affineGroups) code(i, k int) int {
+// code of column k of group i, of words from row on.
+func (a *affineGroups) code(w words, row, i, k int) int {
 	groups := a.Groups()
 	perRow := a.Columns * a.Bits / 32
-	return int(words(a.raw).field(i%groups*a.Group+k, a.Bits, i/groups*perRow, 1))
+	return int(w.field(i%groups*a.Group+k, a.Bits, (i/groups-row)*perRow, 1))
 }
 
 // judge finds the zero point of group i, or what its weights are if all are equal.
@@ -96,7 +96,7 @@ func (a *affineGroups) judge(i int) error {
 	}
 	least, most := 1<<a.Bits, 0
 	for k := range a.Group {
-		least, most = min(least, a.code(i, k)), max(most, a.code(i, k))
+		least, most = min(least, a.code(a.raw, 0, i, k)), max(most, a.code(a.raw, 0, i, k))
 	}
 	if least == most || s == 0 {
 		return a.constant(i, round(a.ScaleOf, round(a.ScaleOf, float64(s)*float64(least))+float64(b)))
@@ -158,8 +158,9 @@ func (a *affineGroups) matrix() *Matrix {
 			a.zeros[i] = 0
 		}
 	}
-	one := func(i, k int) int8 {
-		switch c := int8(step*a.code(i, k) + first); {
+	a.raw = nil // the rest is small
+	one := func(w words, row, i, k int) int8 {
+		switch c := int8(step*a.code(w, row, i, k) + first); {
 		case a.zero[i] && a.Bits > 1:
 			return 0
 		case a.flat[i] != 0:
@@ -170,11 +171,12 @@ func (a *affineGroups) matrix() *Matrix {
 			return c
 		}
 	}
-	m.columns = func(dst []int8, from, to int) {
-		for i := range dst[:(to-from)*a.Columns] {
-			n, k := from+i/a.Columns, i%a.Columns
-			dst[i] = one(n*a.Groups()+k/a.Group, k%a.Group)
+	m.decode = func(dst []int8, row int, stored []byte) error {
+		for i := range dst {
+			n, k := row+i/a.Columns, i%a.Columns
+			dst[i] = one(stored, row, n*a.Groups()+k/a.Group, k%a.Group)
 		}
+		return nil
 	}
 	return m
 }

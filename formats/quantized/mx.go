@@ -20,22 +20,21 @@ func mxLayer(p *parts, weightSuffix, scaleSuffix string, t safetensors.DType) (*
 	if columns%mxBlock != 0 {
 		p.fail(pack.ErrUnsupported, "%d columns, not a multiple of the %d that share a scale", columns, mxBlock)
 	}
-	l := Layer{Rows: rows, Columns: columns, Bits: 4, Group: mxBlock, ScaleOf: safetensors.U8}
-	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openMX(l, read, weightSuffix, scaleSuffix) })
+	l := Layer{Rows: rows, Columns: columns, Bits: 4, Group: mxBlock, ScaleOf: safetensors.U8, Words: w.Name, Panel: rowMajor(columns / 2)}
+	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openMX(l, read, scaleSuffix) })
 }
 
-func openMX(l *Layer, read Read, weightSuffix, scaleSuffix string) (*Matrix, error) {
-	t, err := l.read(read, weightSuffix, scaleSuffix)
+func openMX(l *Layer, read Read, scaleSuffix string) (*Matrix, error) {
+	t, err := l.read(read, scaleSuffix)
 	if err != nil {
 		return nil, err
 	}
-	raw, m := t[0], &Matrix{Alphabet: pack.E2M1, Scales: t[1]}
-	m.columns = func(dst []int8, from, to int) {
-		for i, b := range raw[from*l.Columns/2 : to*l.Columns/2] {
+	return &Matrix{Alphabet: pack.E2M1, Scales: t[0], decode: func(dst []int8, _ int, stored []byte) error {
+		for i, b := range stored {
 			dst[2*i], dst[2*i+1] = elements[b&15], elements[b>>4]
 		}
-	}
-	return m, nil
+		return nil
+	}}, nil
 }
 
 // expertBlocks are the matrices of all experts of gpt-oss: blocks of 16 bytes, [experts, rows, columns/32, 16].
@@ -50,6 +49,7 @@ func expertBlocks(module string, look Lookup) (*Layer, error) {
 	if s.Shape[0]*s.Shape[1] > pack.MaxDim {
 		p.fail(pack.ErrLimit, "%d experts of %d rows", s.Shape[0], s.Shape[1])
 	}
-	l := Layer{Experts: s.Shape[0], Rows: s.Shape[1], Columns: s.Shape[2] * mxBlock, Bits: 4, Group: mxBlock, ScaleOf: safetensors.U8}
-	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openMX(l, read, "_blocks", "_scales") })
+	l := Layer{Experts: s.Shape[0], Rows: s.Shape[1], Columns: s.Shape[2] * mxBlock, Bits: 4, Group: mxBlock, ScaleOf: safetensors.U8,
+		Words: w.Name, Panel: rowMajor(s.Shape[2] * mxBlock / 2)}
+	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openMX(l, read, "_scales") })
 }

@@ -8,7 +8,9 @@ package quantized
 
 import (
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/pack"
@@ -41,6 +43,8 @@ type Layer struct {
 	Tensors  []string          // that hold codes, zeros, scales and order
 	Ignored  []string          // that say nothing about the weights
 	Note     string            // what the format says beyond the weights, "" = nothing
+	Words    string            // of Tensors, the one that holds the codes
+	Panel    Panel             // how Words holds rows
 	open     func(l *Layer, read Read) (*Matrix, error)
 	original []Tensor                                         // of Tensors
 	zeros    func(w words, i, bits, first, stride int) uint32 // compressed-tensors: how zero points are stored; nil = as bytes
@@ -53,11 +57,35 @@ type Matrix struct {
 	Scales   []byte  // [rows of all experts][groups] of Layer.ScaleOf
 	Zeros    []int8  // of the same shape; nil = all zero
 	Order    []int32 // column j is column Order[j] of the module's matrix; nil = the order of the module
-	columns  func(dst []int8, from, to int)
+	decode   func(dst []int8, row int, stored []byte) error
 }
 
-// Codes writes the codes of rows from to to, Layer.Columns each, into dst.
-func (m *Matrix) Codes(dst []int8, from, to int) { m.columns(dst, from, to) }
+// Panel is the smallest number of rows that are stored together: Lines pieces of Bytes bytes, Stride bytes apart. The next panel
+// begins Bytes bytes further. Row-major matrices have panels of one row and one line.
+type Panel struct {
+	Rows, Bytes, Lines int
+	Stride             int64
+}
+
+// rowMajor is the panel of rows of so many bytes.
+func rowMajor(bytes int) Panel { return Panel{Rows: 1, Bytes: bytes, Lines: 1} }
+
+// Decode writes the codes of rows from row on into dst, Layer.Columns each. stored are Layer.Panel.Lines pieces, one after another,
+// with the bytes of all these rows, which are whole panels.
+func (m *Matrix) Decode(dst []int8, row int, stored []byte) error { return m.decode(dst, row, stored) }
+
+// Read decodes the rows from row on that fill dst, whole panels. from is Layer.Words.
+func (m *Matrix) Read(dst []int8, row int, from io.ReaderAt) error {
+	p := &m.Layer.Panel
+	piece := len(dst) / m.Layer.Columns / p.Rows * p.Bytes
+	stored := make([]byte, piece*p.Lines)
+	for i := range p.Lines {
+		if _, err := from.ReadAt(stored[i*piece:][:piece], int64(row/p.Rows*p.Bytes)+int64(i)*p.Stride); err != nil {
+			return fmt.Errorf("%w: tensor %q: rows from %d on: %w", pack.ErrCorrupt, m.Layer.Words, row, err)
+		}
+	}
+	return m.decode(dst, row, stored)
+}
 
 // Groups is the number of scales per row.
 func (l *Layer) Groups() int { return (l.Columns + l.Group - 1) / l.Group }
@@ -107,6 +135,44 @@ func (t Tensor) bytes() int64 {
 		n *= int64(d)
 	}
 	return n
+}
+
+// Shapes looks tensors up as if all matrices were stored whole: the weight of a quantized module has the shape of its matrix. A nil
+// Scheme quantizes nothing.
+func (s *Scheme) Shapes(look Lookup) func(name string) (shape []int, ok bool) {
+	return func(name string) ([]int, bool) {
+		if module, weight := strings.CutSuffix(name, ".weight"); s != nil && weight {
+			if l, err := s.Layer(module, look); err == nil && l != nil {
+				return []int{l.AllRows(), l.Columns}, true
+			}
+		}
+		t, ok := look(name)
+		return t.Shape, ok
+	}
+}
+
+// Layers are the quantized modules among tensors of such names, by the name that the weight of each would have.
+func (s *Scheme) Layers(names []string, look Lookup) (map[string]*Layer, error) {
+	out := map[string]*Layer{}
+	for _, name := range names {
+		i := strings.LastIndexAny(name, "._")
+		if s == nil || i < 0 {
+			continue
+		}
+		for _, module := range []string{name[:i], strings.TrimSuffix(name[:i], ".weight")} {
+			if out[module+".weight"] != nil {
+				continue
+			}
+			l, err := s.Layer(module, look)
+			if err != nil {
+				return nil, err
+			}
+			if l != nil {
+				out[module+".weight"] = l
+			}
+		}
+	}
+	return out, nil
 }
 
 // alphabet is the narrowest one that holds all signed codes of that many bits.

@@ -1,6 +1,7 @@
 package quantized_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -146,6 +147,9 @@ func openSample(t *testing.T, dir string) (*sample, error) {
 		if s.matrices[module], err = l.Open(read); err != nil {
 			return nil, err
 		}
+		if words[s.matrices[module]], err = read(l.Words); err != nil {
+			t.Fatal(err)
+		}
 		i := slices.IndexFunc(l.Tensors, func(name string) bool { return strings.HasSuffix(name, ".SCB") })
 		if s.matrices[module].Alphabet.Name == pack.E2M1.Name {
 			i = 0
@@ -181,15 +185,29 @@ func modules(c *checkpoint.Checkpoint) map[string]bool {
 	return out
 }
 
+// words are the stored codes of open matrices.
+var words = map[*quantized.Matrix][]byte{}
+
 func codes(m *quantized.Matrix) []int8 {
-	l := m.Layer
-	out := make([]int8, l.AllRows()*l.Columns)
-	const block = 48 // rows are read in pieces
-	for from := 0; from < l.AllRows(); from += block {
-		to := min(from+block, l.AllRows())
-		m.Codes(out[from*l.Columns:to*l.Columns], from, to)
+	out, err := read(m)
+	if err != nil {
+		panic(err) // of samples, which are sound
 	}
 	return out
+}
+
+// read decodes all rows, in pieces.
+func read(m *quantized.Matrix) ([]int8, error) {
+	l := m.Layer
+	out := make([]int8, l.AllRows()*l.Columns)
+	const block = 48
+	for from := 0; from < l.AllRows(); from += block {
+		to := min(from+block, l.AllRows())
+		if err := m.Read(out[from*l.Columns:to*l.Columns], from, bytes.NewReader(words[m])); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // compare holds every matrix against the digest of the original dequantization.

@@ -31,6 +31,20 @@ func value(t safetensors.DType, b []byte, i int) float32 {
 	return math.Float32frombits(sign | math.Float32bits(float32(magnitude)*0x1p-24))
 }
 
+// ScaleValues widens all scales. Those of E8M0 are halved, as the codes of e2m1 are twice the elements.
+func (m *Matrix) ScaleValues() []float32 {
+	size := int(m.Layer.ScaleOf.Size())
+	out := make([]float32, len(m.Scales)/size)
+	for i := range out {
+		if m.Layer.ScaleOf == safetensors.U8 {
+			out[i] = float32(math.Ldexp(1, int(m.Scales[i])-128))
+		} else {
+			out[i] = value(m.Layer.ScaleOf, m.Scales, i)
+		}
+	}
+	return out
+}
+
 // put stores a value of a type that holds it.
 func put(t safetensors.DType, b []byte, i int, v float32) {
 	bits := math.Float32bits(v)

@@ -39,7 +39,12 @@ func (f files) open(config, module string) (*quantized.Matrix, error) {
 	if err != nil || l == nil {
 		return nil, err
 	}
-	return l.Open(f.read)
+	m, err := l.Open(f.read)
+	if err == nil {
+		words[m] = f[l.Words].data
+		_, err = read(m)
+	}
+	return m, err
 }
 
 func ints(rows [][]int64) []byte {

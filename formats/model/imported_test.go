@@ -1,0 +1,104 @@
+package model_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// These bound |Δ| of logits over their standard deviation, at the median and at most: weights are code · scale here, and GPTQModel
+// rounds scales and weights to BF16. Measured: 4.6e-3 and 4.3e-2; 5.6e-7 and 7.4e-6 for AutoRound and bitsandbytes. With weights that
+// are so much coarser the arg-max may differ where two logits are near.
+const importedMedian, importedMost = 6e-3, 6e-2
+
+// TestImported: checkpoints of GPTQ, AutoRound, AWQ, compressed-tensors, MLX and bitsandbytes give the logits of the program that
+// made them, teacher-forced with float activations, or are refused by name.
+func TestImported(t *testing.T) {
+	root := shared.Path(t, "data/packed")
+	dirs, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran, refused := 0, 0
+	for _, e := range dirs {
+		dir := filepath.Join(root, e.Name())
+		if strings.HasPrefix(e.Name(), "bonsai-") || strings.HasPrefix(e.Name(), "bitnet-") {
+			continue
+		}
+		t.Run(e.Name(), func(t *testing.T) {
+			p, err := convert.NewPlan(t.Context(), dir, convert.Options{Recipe: packed.Recipe{Golden: "none"}})
+			if err != nil {
+				refused++
+				if !errors.Is(err, pack.ErrUnsupported) {
+					t.Error(err)
+				}
+				return
+			}
+			p.Close()
+			v, d := packMini(t, dir)
+			ran++
+			tokens, want := sampleLogits(t, dir)
+			if want == nil {
+				return
+			}
+			if len(v.Manifest().Packed) < 9 {
+				t.Fatalf("%d matrices are packed", len(v.Manifest().Packed))
+			}
+			for who, got := range map[string][][]float32{"reference": judged(t, dequantize(t, v), d, tokens), "engine": engineLogits(t, dequantize(t, v), tokens)} {
+				median, most, agree := deviation(t, got, want)
+				t.Logf("%s: median %.2g, at most %.2g, arg-max %d of %d", who, median, most, agree, len(tokens))
+				if median > importedMedian || most > importedMost || agree < len(tokens)-4 {
+					t.Errorf("%s: |Δ| over the standard deviation is %.2g at the median and %.2g at most, of %.2g and %.2g; arg-max agrees at %d of %d positions",
+						who, median, most, importedMedian, importedMost, agree, len(tokens))
+				}
+			}
+		})
+	}
+	if ran < 20 || ran+refused < 66 {
+		t.Errorf("%d converted, %d refused", ran, refused)
+	}
+}
+
+// sampleLogits are the tokens and logits beside a sample, computed in float32 with its dequantized weights; nil without.
+func sampleLogits(t *testing.T, dir string) (tokens []int, logits [][]float64) {
+	t.Helper()
+	meta, err := os.ReadFile(filepath.Join(dir, "ref", "meta.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "ref", "logits.safetensors"))
+	if err != nil || bytes.Contains(meta, []byte(`"dequant_by"`)) { // the logits are of a program that did not read the codes so
+		return nil, nil
+	}
+	h, err := safetensors.Parse(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range h.Tensors {
+		raw := data[h.DataStart+x.Begin : h.DataStart+x.End]
+		for i := 0; i < len(raw); i += 4 {
+			bits := binary.LittleEndian.Uint32(raw[i:])
+			switch x.Name {
+			case "tokens":
+				tokens = append(tokens, int(bits))
+			case "logits_f32_of_dequantized":
+				if n := int(x.Shape[1]); i/4%n == 0 {
+					logits = append(logits, nil)
+				}
+				logits[len(logits)-1] = append(logits[len(logits)-1], float64(math.Float32frombits(bits)))
+			}
+		}
+	}
+	return tokens, logits
+}
