@@ -87,7 +87,7 @@ func (k *kernels) tensor(e *packed.Entry, products []golden.Product) error {
 	if err != nil {
 		return err
 	}
-	src, err := packed.PackedBytes(k.file, e, 0)
+	own, err := k.matrices(e, products)
 	if err != nil {
 		return err
 	}
@@ -96,20 +96,66 @@ func (k *kernels) tensor(e *packed.Entry, products []golden.Product) error {
 			return err
 		}
 		c := Check{Level: Kernel, Group: kern.String(), Name: e.Name}
-		w, err := kernel.BindWith(kern, l, e.MatrixShape(), src, e.Scale.Group)
+		err := k.compareAll(kern, l, e, products, own)
 		if errors.Is(err, pack.ErrUnsupported) && kern.ISA != kernel.Generic {
 			c.Verdict, c.Reason = Skip, err.Error()
 			k.add(c)
 			continue
 		}
-		if err == nil {
-			err = k.compare(w, e, products)
-			w.Close()
-		}
 		if err := c.judge("", err); err != nil {
 			return fmt.Errorf("kernel %v, tensor %q: %w", kern, e.Name, err)
 		}
 		k.add(c)
+	}
+	return nil
+}
+
+// stored is a matrix as it is stored.
+type stored struct {
+	bytes []byte
+	zeros []int8
+}
+
+// matrices are those of the experts whose products are recorded.
+func (k *kernels) matrices(e *packed.Entry, products []golden.Product) (map[int32]stored, error) {
+	zeros, err := packed.Zeros(k.file, e)
+	if err != nil {
+		return nil, err
+	}
+	n, err := e.ScaleCount()
+	if err != nil {
+		return nil, err
+	}
+	all := map[int32]stored{}
+	for i := range products {
+		x := products[i].Expert
+		s := stored{}
+		if s.bytes, err = packed.PackedBytes(k.file, e, int(x)); err != nil {
+			return nil, err
+		}
+		if zeros != nil {
+			s.zeros = zeros[int(x)*n:][:n]
+		}
+		all[x] = s
+	}
+	return all, nil
+}
+
+// compareAll runs one kernel on the matrices of a tensor.
+func (k *kernels) compareAll(kern *kernel.Kernel, l pack.Layout, e *packed.Entry, products []golden.Product, all map[int32]stored) error {
+	for i := range products {
+		own := all[products[i].Expert]
+		w, err := kernel.BindWith(kern, l, e.MatrixShape(), own.bytes, k.file.Manifest().Block(e))
+		if err != nil {
+			return err
+		}
+		if err = w.Scale(kernel.Scales{Zeros: own.zeros, Group: e.Scale.Group}, kernel.Arithmetic{}); err == nil {
+			err = k.compare(w, e, products[i:i+1])
+		}
+		w.Close()
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -163,7 +209,7 @@ func (m *mulTask) Do(from, to int) { m.w.Mul(m.y, m.w.Shape.M, m.x, from, to) }
 
 // explain asks the reference who is wrong, and in which row.
 func (k *kernels) explain(e *packed.Entry, p *golden.Product, got []int32, what string) error {
-	want, err := reference.Products(k.ctx, k.file, e.Name, golden.Vectors(p.Seed, p.Vectors, e.MatrixShape().K))
+	want, err := reference.Products(k.ctx, k.file, e.Name, int(p.Expert), golden.Vectors(p.Seed, p.Vectors, e.MatrixShape().K))
 	if err != nil {
 		return err
 	}

@@ -39,8 +39,8 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 	}
 	u := units{def: d, dtype: t.dtype, k: e.MatrixShape().K, group: e.MatrixShape().K, perRow: 1, scales: scales}
 	switch {
-	case d.row != nil && e.Scale.Kind != packed.ScaleRow && (e.Scale.Kind != packed.ScaleGroup || d.group == nil):
-		return broken("F9", "quantizer %s has no scale per %s", e.Quantizer, e.Scale.Kind)
+	case d.row != nil && e.Scale.Kind != packed.ScaleRow:
+		return broken("F9", "quantizer %s has a scale per row, not per %s", e.Quantizer, e.Scale.Kind)
 	case e.Scale.Kind == packed.ScaleGroup:
 		u.group = e.Scale.Group
 		u.perRow = (u.k + u.group - 1) / u.group
@@ -80,8 +80,8 @@ func (u *units) compare(row int, codes []int8, w []float32, bytes []byte) error 
 	size := len(bytes) / len(w)
 	for ; len(codes) > 0; row, codes, w, bytes = row+1, codes[u.k:], w[u.k:], bytes[u.k*size:] {
 		if u.def.row != nil {
-			if err := u.compareRow(row, codes[:u.k], w[:u.k]); err != nil {
-				return err
+			if err := u.def.row(w[:u.k], codes[:u.k], u.scales[row], u.dtype); err != nil {
+				return broken("", "row %d: %v", row, err)
 			}
 			continue
 		}
@@ -101,21 +101,6 @@ func (u *units) compare(row int, codes []int8, w []float32, bytes []byte) error 
 			if k := from + u.differ(codes[from:to], w[from:to], bytes[from*size:to*size], a); k < to {
 				return broken("", "row %d, column %d: code %d; quantizer and source give %d (weight %v)", row, k, codes[k], u.def.code(w[k], a), w[k])
 			}
-		}
-	}
-	return nil
-}
-
-// compareRow is for rules that decide about a row, or a group of its columns, and its scale at once.
-func (u *units) compareRow(row int, codes []int8, w []float32) error {
-	check := u.def.row
-	if u.perRow > 1 || u.group < u.k {
-		check = u.def.group
-	}
-	for g := range u.perRow {
-		from, to := g*u.group, min((g+1)*u.group, u.k)
-		if err := check(w[from:to], codes[from:to], u.scales[row*u.perRow+g], u.dtype); err != nil {
-			return broken("", "row %d, from column %d: %v", row, from, err)
 		}
 	}
 	return nil

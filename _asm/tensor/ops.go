@@ -73,6 +73,28 @@ var ops = []*op{
 			f.out("y", s, 2)
 		})
 	}),
+	newOp("scaleAddAll", "y []float32, acc []int32, d float32", "", func(f *function) {
+		d := f.scalar("d")
+		f.blocks(func(s int) {
+			f.in(0, "acc", s)
+			f.in(1, "y", s)
+			f.toFloat(0, 0)
+			f.multiplyAdd(1, 0, d)
+			f.out("y", s, 1)
+		})
+	}),
+	newOp("scaleAddBoth", "y []float32, acc []int32, w []float32, d float32", "", func(f *function) {
+		d := f.scalar("d")
+		f.blocks(func(s int) {
+			f.in(0, "acc", s)
+			f.in(1, "w", s)
+			f.in(2, "y", s)
+			f.toFloat(0, 0)
+			f.do("mul", 0, 0, d)
+			f.multiplyAdd(2, 0, 1)
+			f.out("y", s, 2)
+		})
+	}),
 	newOp("add", "y, x []float32", "", func(f *function) {
 		f.blocks(func(s int) {
 			f.in(0, "y", s)

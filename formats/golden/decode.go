@@ -71,18 +71,20 @@ func split(data []byte) ([]message, error) {
 	}
 }
 
-// CheckVersion refuses golden outputs of version 1. The beginning of a stream is enough.
+// CheckVersion refuses golden outputs of earlier versions. The beginning of a stream is enough.
 func CheckVersion(data []byte) error {
-	if bytes.HasPrefix(data, firstMessage()) {
-		return fmt.Errorf("%w: golden outputs of version 1, which held no texts; this program reads version %s: convert the checkpoint again (F8)", pack.ErrUnsupported, version)
+	for v, message := range earlierMessages() {
+		if bytes.HasPrefix(data, message) {
+			return fmt.Errorf("%w: golden outputs of version %d; this program reads version %s: convert the checkpoint again (F8)", pack.ErrUnsupported, v+1, version)
+		}
 	}
 	return nil
 }
 
-// schemaMessage is what every stream begins with, firstMessage what one of version 1 begins with.
+// schemaMessage is what every stream begins with, earlierMessages what those of version 1, 2 … begin with.
 var (
-	schemaMessage = sync.OnceValue(func() []byte { return messageOf(version) })
-	firstMessage  = sync.OnceValue(func() []byte { return messageOf("1") })
+	schemaMessage   = sync.OnceValue(func() []byte { return messageOf(version) })
+	earlierMessages = sync.OnceValue(func() [][]byte { return [][]byte{messageOf("1"), messageOf("2")} })
 )
 
 func messageOf(version string) []byte {
@@ -235,7 +237,7 @@ func (r *Record) add(x row) {
 	seed := x.Column(2).(*array.Uint64).Value(x.i)
 	if x.text(0) == kindProduct {
 		r.Products = append(r.Products, Product{
-			Tensor: x.text(1), Seed: seed, Vectors: int(x.int32(3)), Rows: x.int32s(4), Values: x.int32s(5), Digest: x.text(6),
+			Tensor: x.text(1), Seed: seed, Vectors: int(x.int32(3)), Rows: x.int32s(4), Values: x.int32s(5), Digest: x.text(6), Expert: x.int32(17),
 		})
 		return
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // version of the schema and of the plan; in the metadata of the schema.
-const version = "2"
+const version = "3"
 
 // Kinds of rows.
 const (
@@ -23,7 +23,7 @@ const (
 // schema of the stream (docs/GOLDEN.md). Columns of the other kind of row are null.
 func schema() *arrow.Schema { return schemaOf(version) }
 
-// schemaOf is the schema of a version; the first had no texts.
+// schemaOf is the schema of a version: the first had no texts, the second no experts.
 func schemaOf(version string) *arrow.Schema {
 	ints := arrow.ListOfNonNullable(arrow.PrimitiveTypes.Int32)
 	floats := arrow.ListOfNonNullable(arrow.PrimitiveTypes.Float32)
@@ -46,9 +46,13 @@ func schemaOf(version string) *arrow.Schema {
 		{Name: "text", Type: arrow.BinaryTypes.String, Nullable: true},
 		{Name: "plain", Type: arrow.FixedWidthTypes.Boolean, Nullable: true},
 		{Name: "tokens", Type: ints, Nullable: true},
+		{Name: "expert", Type: arrow.PrimitiveTypes.Int32, Nullable: true},
 	}
-	if version == "1" {
+	switch version {
+	case "1":
 		fields = fields[:14]
+	case "2":
+		fields = fields[:17]
 	}
 	return arrow.NewSchema(fields, &meta)
 }
@@ -106,6 +110,7 @@ func (c *columns) product(p *Product) {
 		c.text(p.Digest)
 	}
 	c.nulls(7 + 3)
+	c.int32(p.Expert)
 }
 
 func (c *columns) logits(l *Logits) {
@@ -120,7 +125,7 @@ func (c *columns) logits(l *Logits) {
 	c.text(l.Digest)
 	c.int32s(l.TopTokens)
 	c.float32s(l.TopLogits)
-	c.nulls(3)
+	c.nulls(3 + 1)
 }
 
 func (c *columns) encoded(t *Text) {
@@ -131,6 +136,7 @@ func (c *columns) encoded(t *Text) {
 	c.text(t.Text)
 	c.bool(t.Plain)
 	c.int32s(t.Tokens)
+	c.nulls(1)
 }
 
 // Encode writes the record as an Arrow IPC stream: a batch of products, a batch of logits and one of texts, if there are

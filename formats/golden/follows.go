@@ -35,7 +35,7 @@ func (r *Record) Follows(plan *Record) error {
 }
 
 func (p *Product) follows(plan *Product) bool {
-	return p.Tensor == plan.Tensor && p.Seed == plan.Seed && p.Vectors == plan.Vectors && slices.Equal(p.Rows, plan.Rows) &&
+	return p.Tensor == plan.Tensor && p.Expert == plan.Expert && p.Seed == plan.Seed && p.Vectors == plan.Vectors && slices.Equal(p.Rows, plan.Rows) &&
 		len(p.Values) == len(plan.Values) && (p.Digest == "") == (plan.Digest == "")
 }
 

@@ -40,18 +40,19 @@ type Record struct {
 	Texts    []Text   // by the order of Texts; none where the file has no tokenizer, or one that is not supported
 }
 
-// Product is a product of a packed tensor with some activations: acc[t][g][m] = Σ code[m][k]·q[t][k] over the columns k of
-// group g (one group of all columns when scales are not grouped).
+// Product is a product of a packed matrix with some activations: acc[t][b][m] = Σ (code[m][k] − zero point)·q[t][k] over the
+// columns k of block b (packed.Manifest.Block: one of all columns unless weights or activations have group-wise scales).
 type Product struct {
 	Tensor  string
+	Expert  int32   // the matrix, of an entry with several
 	Seed    uint64  // of the activations
 	Vectors int     // t = 0 … Vectors − 1
 	Rows    []int32 // the rows whose values are written out, ascending
-	Values  []int32 // [t][g][row of Rows]
+	Values  []int32 // [t][b][row of Rows]
 	Digest  string  // SHA-256 of all of acc, int32 little-endian, in hex; "" = the rows alone were computed
 }
 
-// Listed takes the values of Rows out of all products of a matrix of m rows, acc[t][g][m].
+// Listed takes the values of Rows out of all products of a matrix of m rows, acc[t][b][m].
 func (p *Product) Listed(acc []int32, m int) []int32 {
 	out := make([]int32, 0, len(acc)/m*len(p.Rows))
 	for ; len(acc) > 0; acc = acc[m:] {

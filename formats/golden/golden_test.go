@@ -231,11 +231,13 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestFirstVersion: golden outputs of version 1 are refused in one sentence with the remedy.
-func TestFirstVersion(t *testing.T) {
-	b := append(bytes.Clone(firstMessage()), 255, 255, 255, 255, 0, 0, 0, 0)
-	if _, err := Decode(b); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "version 1") || !strings.Contains(err.Error(), "convert the checkpoint again") {
-		t.Error(err)
+// TestEarlierVersions: golden outputs of versions 1 and 2 are refused in one sentence with the remedy.
+func TestEarlierVersions(t *testing.T) {
+	for i, version := range []string{"version 1", "version 2"} {
+		b := append(bytes.Clone(earlierMessages()[i]), 255, 255, 255, 255, 0, 0, 0, 0)
+		if _, err := Decode(b); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), version+";") || !strings.Contains(err.Error(), "convert the checkpoint again") {
+			t.Error(err)
+		}
 	}
 	if err := CheckVersion(encode(t, plan(t, Full))); err != nil {
 		t.Error(err)

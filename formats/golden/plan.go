@@ -54,7 +54,7 @@ func Plan(mode Mode, m *packed.Manifest, d *model.Description, texts []Text) (*R
 	}
 	values := 0
 	for i := range m.Packed {
-		if values += r.planProducts(&m.Packed[i], codes <= productBudget); values > MaxSize/4 {
+		if values += r.planProducts(m, &m.Packed[i], codes <= productBudget); values > MaxSize/4 {
 			return nil, fmt.Errorf("%w: golden products of %d values in the first %d tensors: there are too many groups of scales; --golden none records none", pack.ErrLimit, values, i+1)
 		}
 	}
@@ -66,10 +66,11 @@ func Plan(mode Mode, m *packed.Manifest, d *model.Description, texts []Text) (*R
 }
 
 // planProducts plans those of a tensor and returns how many values they list.
-func (r *Record) planProducts(e *packed.Entry, whole bool) (values int) {
-	groups := e.Groups()
+func (r *Record) planProducts(m *packed.Manifest, e *packed.Entry, whole bool) (values int) {
+	groups := m.Blocks(e)
 	for _, n := range []int{1, batch} {
 		p := Product{Tensor: e.Name, Seed: seedOf(fmt.Sprintf("lowpack golden product %d\n%s", n, e.Name)), Vectors: n}
+		p.Expert = int32(random(p.Seed, 0) % uint64(e.Experts()))
 		p.Rows = chooseRows(e.MatrixShape().M, max(4, listed/groups), seedOf("lowpack golden rows\n"+e.Name))
 		p.Values = make([]int32, n*groups*len(p.Rows))
 		if whole {

@@ -22,10 +22,12 @@ const sumBlock = 32
 type Activations struct {
 	N, K   int
 	Stride int
+	Group  int // columns that share a scale; 0 = all columns of a token
 
-	rows []int8  // [maxN][Stride], 64-byte aligned
-	sums []int32 // [maxN][K/sumBlock + 2]: sum of the columns before i·sumBlock
-	maxN int
+	scales []float32 // [maxN][K/Group]
+	rows   []int8    // [maxN][Stride], 64-byte aligned
+	sums   []int32   // [maxN][K/sumBlock + 2]: sum of the columns before i·sumBlock
+	maxN   int
 
 	// What kernels ask for beside the rows, made when the first one does.
 	groupSums  groupSums
@@ -36,10 +38,14 @@ type Activations struct {
 }
 
 // NewActivations allocates room for maxN tokens of k columns and selects all of them, with every element zero.
-func NewActivations(maxN, k int) *Activations {
+func NewActivations(maxN, k int) *Activations { return NewGroupedActivations(maxN, k, 0) }
+
+// NewGroupedActivations is for tokens with a scale for each group of columns; group 0 means one scale per token.
+func NewGroupedActivations(maxN, k, group int) *Activations {
 	stride := ((ceilDiv(k, 64) + 1) | 1) * 64
 	x := &Activations{K: k, Stride: stride, maxN: maxN, rows: asInt8(alignedBytes(maxN * stride))}
 	x.sums = make([]int32, maxN*x.sumStride())
+	x.Group, x.scales = group, make([]float32, maxN*scaleCount(k, group))
 	x.Reset(maxN)
 	return x
 }
@@ -57,6 +63,19 @@ func (x *Activations) Reset(n int) {
 	for i := range x.lut4Split {
 		clear(x.lut4Split[i].ready)
 	}
+}
+
+func scaleCount(k, group int) int {
+	if group == 0 {
+		return 1
+	}
+	return ceilDiv(k, group)
+}
+
+// Scales are the scales of token t, one for each group of columns, to be written with the row (N14).
+func (x *Activations) Scales(t int) []float32 {
+	n := scaleCount(x.K, x.Group)
+	return x.scales[t*n:][:n]
 }
 
 // Row is the vector of token t, K elements in −127 … 127, to be written before Finish.

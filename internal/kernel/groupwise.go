@@ -5,50 +5,104 @@ import (
 	"sync"
 )
 
-// ScaleAdd adds acc[i]·w[i] to y[i], all of one length: what becomes of the sums of a group of columns (N15).
-type ScaleAdd func(y []float32, acc []int32, w []float32)
+// Arithmetic is what becomes of the sums of a block of columns (N15): functions of slices of one length. A product is fused
+// with the addition to y.
+type Arithmetic struct {
+	Weights     func(y []float32, acc []int32, w []float32)            // y += acc·w
+	Activations func(y []float32, acc []int32, d float32)              // y += acc·d
+	Both        func(y []float32, acc []int32, w []float32, d float32) // y += (acc·d)·w, acc·d rounded
+}
+
+// Scales are what the weights of a matrix share: units of Group columns of a row.
+type Scales struct {
+	Weights []float32 // [M][K/Group]; nil where the caller scales rows itself
+	Group   int       // columns of a unit; 0 = all of a row
+	Zeros   []int8    // zero points, [M][K/Group], or one for all; nil = none
+}
 
 // scaler is a product that can scale the sums of groups and add them to results itself: those of whole panels, with the
 // tokens of a call. It then reads weights once, in the order of memory, with the scales beside them.
 type scaler interface{ scales(c call) bool }
 
-// scaling is the scales of a matrix.
+// scaling is the scales and zero points of a matrix, [panel][unit of a row][rows of a panel].
 type scaling struct {
-	scales []float32 // [panel][group][rows of a panel]
-	add    ScaleAdd
+	scales []float32
+	zeros  []int8
+	group  int // columns of a unit
+	units  int // of a row
+	do     Arithmetic
 }
 
-// Scale gives w a scale for each group of columns of each row, [M][G], for MulScaled. They are copied into the order in which
-// they will be read. add is taken where the kernel does not scale sums itself.
-func (w *Weights) Scale(scales []float32, add ScaleAdd) error {
-	groups := w.Groups()
-	if len(scales) != w.Shape.M*groups {
-		panic(fmt.Sprintf("kernel: %d scales for shape %v and groups of %d", len(scales), w.Shape, w.Group))
+// Scale gives w what its weights share, for MulScaled, and zero points for Mul as well. It is copied into the order in which
+// it will be read. do is taken where the kernel does not scale sums itself.
+func (w *Weights) Scale(s Scales, do Arithmetic) error {
+	if s.Group < 1 || s.Group > w.Shape.K {
+		s.Group = w.Shape.K
 	}
-	var err error
-	if w.ownScales, err = ownMemory.New(4 * w.Panels() * groups * w.rows); err != nil {
+	units := ceilDiv(w.Shape.K, s.Group)
+	if n := w.Shape.M * units; len(s.Weights) != n && s.Weights != nil || len(s.Zeros) > 1 && len(s.Zeros) != n || s.Group < w.Shape.K && s.Group%w.Group != 0 {
+		panic(fmt.Sprintf("kernel: %d scales and %d zero points for shape %v, groups of %d in blocks of %d", len(s.Weights), len(s.Zeros), w.Shape, s.Group, w.Group))
+	}
+	if err := checkZeros(w.Layout.Spec(), w.Group, s.Zeros); err != nil {
 		return err
 	}
-	*w.scaling = scaling{asFloat32(w.ownScales.Bytes), add}
+	n := w.Panels() * units * w.rows
+	*w.scaling = scaling{group: s.Group, units: units, do: do}
+	if s.Weights != nil {
+		var err error
+		if w.ownScales, err = ownMemory.New(4 * n); err != nil {
+			return err
+		}
+		w.scaling.scales = asFloat32(w.ownScales.Bytes)
+	}
+	if s.Zeros != nil {
+		w.scaling.zeros = make([]int8, n)
+	}
 	for m := range w.Shape.M {
-		panel := w.scalesOf(m / w.rows)
-		for g := range groups {
-			panel[g*w.rows+m%w.rows] = scales[m*groups+g]
+		for u := range units {
+			at := (m/w.rows*units+u)*w.rows + m%w.rows
+			if s.Weights != nil {
+				w.scaling.scales[at] = s.Weights[m*units+u]
+			}
+			if s.Zeros != nil {
+				w.scaling.zeros[at] = s.Zeros[min(m*units+u, len(s.Zeros)-1)]
+			}
 		}
 	}
 	return nil
 }
 
 // scalesOf are the scales of the panels from p on.
-func (w *Weights) scalesOf(p int) []float32 { return w.scaling.scales[p*w.Groups()*w.rows:] }
+func (w *Weights) scalesOf(p int) []float32 { return w.scaling.scales[p*w.scaling.units*w.rows:] }
 
-// MulScaled computes the products of the rows of panels [p0, p1) with every token of x, each group of columns scaled:
+// correct subtracts from sums of products what zero points add to them: zero·Σx over a block. All operations are modulo 2³², so
+// the result is exact (checkZeros).
+func (w *Weights) correct(c call) {
+	s, groups := w.scaling, w.Groups()
+	for p := c.p0; p < c.p1; p++ {
+		first := p * w.rows
+		n := min(w.rows, w.Shape.M-first)
+		for g := range groups {
+			lo, hi := g*w.Group, min((g+1)*w.Group, w.Shape.K)
+			zeros := s.zeros[(p*s.units+lo/s.group)*w.rows:][:n]
+			for t := c.t0; t < c.t1; t++ {
+				sum, y := c.x.Sum(t, lo, hi), c.y[c.at(t, g, groups, first):][:n]
+				for i, z := range zeros {
+					y[i] -= int32(z) * sum
+				}
+			}
+		}
+	}
+}
+
+// MulScaled computes the products of the rows of panels [p0, p1) with every token of x, each block of columns scaled:
 //
-//	y[t*ldy+m] = +0, plus float(Σ code[m][k] · x.Row(t)[k]) · scale[m][g] for g ascending
+//	y[t*ldy+m] = +0, plus float(Σ (code[m][k] − zero) · x.Row(t)[k]) · scales for blocks g ascending
 //
-// with each operation rounded to float32 (N15). Elements of y that belong to no row are left as they are.
+// by the scales of the weights, if Scale got any, and those of the activations, if x has one per group (N15, t). Elements of
+// y that belong to no row are left as they are.
 func (w *Weights) MulScaled(y []float32, ldy int, x *Activations, p0, p1 int) {
-	if w.scaling.scales == nil || p0 < 0 || p1 > w.Panels() || x.K != w.Shape.K || ldy < w.Shape.M || len(y) < (x.N-1)*ldy+w.Shape.M {
+	if w.scaling.scales == nil && x.Group == 0 || p0 < 0 || p1 > w.Panels() || x.K != w.Shape.K || ldy < w.Shape.M || len(y) < (x.N-1)*ldy+w.Shape.M {
 		panic(fmt.Sprintf("kernel: MulScaled of panels [%d, %d) of %d, shape %v, by %d tokens of %d into %d, stride %d",
 			p0, p1, w.Panels(), w.Shape, x.N, x.K, len(y), ldy))
 	}
@@ -59,7 +113,7 @@ func (w *Weights) MulScaled(y []float32, ldy int, x *Activations, p0, p1 int) {
 		clear(y[t*ldy:][p0*w.rows : min(p1*w.rows, w.Shape.M)])
 	}
 	c := call{y: asInt32(y), ldy: ldy, x: x, p0: p0, p1: p1, t1: x.N, scaled: true}
-	if s, ok := w.product.(scaler); ok && s.scales(c) {
+	if s, ok := w.product.(scaler); ok && x.Group == 0 && w.scaling.zeros == nil && s.scales(c) {
 		c.p1 = min(p1, w.Shape.M/w.rows)
 		if p0 < c.p1 {
 			w.product.mul(c)
@@ -94,6 +148,9 @@ func (w *Weights) scaleSums(y []float32, c call, p int) (next int) {
 	for t0 := 0; t0 < c.x.N; t0 += tokens {
 		part := call{y: *room, ldy: rows, x: c.x, p0: p, p1: next, t0: t0, t1: min(t0+tokens, c.x.N), token: t0, row: first}
 		w.product.mul(part)
+		if w.scaling.zeros != nil {
+			w.correct(part)
+		}
 		for t := t0; t < part.t1; t++ {
 			for q := p; q < next; q++ {
 				w.scalePanel(y[t*c.ldy:][:w.Shape.M], part, t, q)
@@ -106,9 +163,22 @@ func (w *Weights) scaleSums(y []float32, c call, p int) (next int) {
 
 // scalePanel adds the scaled sums of a panel and a token to the results of the token.
 func (w *Weights) scalePanel(y []float32, c call, t, panel int) {
-	groups, first, scales := w.Groups(), panel*w.rows, w.scalesOf(panel)
+	s, groups, first := w.scaling, w.Groups(), panel*w.rows
 	n := min(w.rows, w.Shape.M-first)
+	y = y[first:][:n]
 	for g := range groups {
-		w.scaling.add(y[first:][:n], c.y[c.at(t, g, groups, first):][:n], scales[g*w.rows:][:n])
+		acc := c.y[c.at(t, g, groups, first):][:n]
+		var own []float32
+		if s.scales != nil {
+			own = w.scalesOf(panel)[g*w.Group/s.group*w.rows:][:n]
+		}
+		switch {
+		case c.x.Group == 0:
+			s.do.Weights(y, acc, own)
+		case own == nil:
+			s.do.Activations(y, acc, c.x.Scales(t)[g*w.Group/c.x.Group])
+		default:
+			s.do.Both(y, acc, own, c.x.Scales(t)[g*w.Group/c.x.Group])
+		}
 	}
 }

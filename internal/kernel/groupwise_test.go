@@ -11,11 +11,23 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// plainScaleAdd is what a group adds to a row, written down.
-func plainScaleAdd(y []float32, acc []int32, w []float32) {
-	for i := range y {
-		y[i] = fma.Float32(float32(acc[i]), w[i], y[i])
-	}
+// plain is what a block adds to a row, written down.
+var plain = Arithmetic{
+	Weights: func(y []float32, acc []int32, w []float32) {
+		for i := range y {
+			y[i] = fma.Float32(float32(acc[i]), w[i], y[i])
+		}
+	},
+	Activations: func(y []float32, acc []int32, d float32) {
+		for i := range y {
+			y[i] = fma.Float32(float32(acc[i]), d, y[i])
+		}
+	},
+	Both: func(y []float32, acc []int32, w []float32, d float32) {
+		for i := range y {
+			y[i] = fma.Float32(float32(float32(acc[i])*d), w[i], y[i])
+		}
+	},
 }
 
 // randomScales of all magnitudes, none at all among them.
@@ -48,7 +60,7 @@ func (p *problem) compareScaled(t testing.TB, w *Weights) {
 	t.Helper()
 	m, ldy := p.matrix.M, p.matrix.M+5
 	scales := randomScales(m*w.Groups(), rand.New(rand.NewPCG(31, uint64(m))))
-	if err := w.Scale(scales, plainScaleAdd); err != nil {
+	if err := w.Scale(Scales{Weights: scales, Group: w.Group}, plain); err != nil {
 		t.Fatal(err)
 	}
 	want, got := p.scaled(scales), make([]float32, p.x.N*ldy)
@@ -121,7 +133,7 @@ func TestScaledFences(t *testing.T) {
 					t.Fatal(err)
 				}
 				factors := randomScales(s.M*w.Groups(), r)
-				if err := w.Scale(factors, plainScaleAdd); err != nil {
+				if err := w.Scale(Scales{Weights: factors, Group: w.Group}, plain); err != nil {
 					t.Fatal(err)
 				}
 				near := placeFloats(scales, len(w.scaling.scales))

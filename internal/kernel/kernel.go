@@ -14,6 +14,7 @@ package kernel
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/lowpack/lowpack/internal/offheap"
 	"github.com/lowpack/lowpack/pack"
@@ -170,6 +171,22 @@ func checkRange(spec pack.Spec, group int) error {
 	return nil
 }
 
+// checkZeros is the same for weights less zero points.
+func checkZeros(spec pack.Spec, group int, zeros []int8) error {
+	a, err := pack.FindAlphabet(spec.Alphabet)
+	if err != nil || zeros == nil {
+		return err
+	}
+	most := 0
+	for _, z := range []int8{slices.Min(zeros), slices.Max(zeros)} {
+		most = max(most, int(a.Values[len(a.Values)-1])-int(z), int(z)-int(a.Values[0]))
+	}
+	if most > 0 && group > math.MaxInt32/(most*MaxActivation) {
+		return fmt.Errorf("%w: sums of %d products of weights up to %d may exceed int32; at most %d", pack.ErrLimit, group, most, math.MaxInt32/(most*MaxActivation))
+	}
+	return nil
+}
+
 // Panels is the number of units of work: row panels that can be multiplied in any order and in parallel.
 func (w *Weights) Panels() int { return ceilDiv(w.Shape.M, w.rows) }
 
@@ -184,8 +201,9 @@ func (w *Weights) Bytes() int { return w.bytes }
 
 // Mul computes the products of the rows of panels [p0, p1) with every token of x:
 //
-//	y[(t*G+g)*ldy+m] = Σ code[m][k] · x.Row(t)[k] over the columns k of group g, G = w.Groups()
+//	y[(t*G+g)*ldy+m] = Σ (code[m][k] − zero) · x.Row(t)[k] over the columns k of group g, G = w.Groups()
 //
+// with the zero points that Scale got, if any,
 // so that without groups y is [x.N][ldy] with ldy ≥ M. Elements of y that belong to no row are left as they are.
 func (w *Weights) Mul(y []int32, ldy int, x *Activations, p0, p1 int) {
 	if p0 < 0 || p1 > w.Panels() || x.K != w.Shape.K || ldy < w.Shape.M || len(y) < (x.N*w.Groups()-1)*ldy+w.Shape.M {
@@ -193,7 +211,11 @@ func (w *Weights) Mul(y []int32, ldy int, x *Activations, p0, p1 int) {
 			p0, p1, w.Panels(), w.Shape, x.N, x.K, len(y), ldy))
 	}
 	if p0 < p1 && x.N > 0 {
-		w.product.mul(call{y: y, ldy: ldy, x: x, p0: p0, p1: p1, t1: x.N})
+		c := call{y: y, ldy: ldy, x: x, p0: p0, p1: p1, t1: x.N}
+		w.product.mul(c)
+		if w.scaling.zeros != nil {
+			w.correct(c)
+		}
 	}
 }
 

@@ -382,7 +382,7 @@ func TestMulAllocatesNothing(t *testing.T) {
 			if n := testing.AllocsPerRun(5, func() { w.Mul(y, 300, p.x, 0, w.Panels()) }); n != 0 {
 				t.Errorf("%v: Mul allocates %v times", k, n)
 			}
-			if err := w.Scale(make([]float32, 300), plainScaleAdd); err != nil {
+			if err := w.Scale(Scales{Weights: make([]float32, 300)}, plain); err != nil {
 				t.Fatal(err)
 			}
 			z := make([]float32, len(p.want))

@@ -58,6 +58,20 @@ func scaleAddGo(y []float32, acc []int32, w []float32) {
 	}
 }
 
+// scaleAddAllGo adds float(acc)·d to y.
+func scaleAddAllGo(y []float32, acc []int32, d float32) {
+	for i := range y {
+		y[i] = fma.Float32(float32(acc[i]), d, y[i])
+	}
+}
+
+// scaleAddBothGo adds (float(acc)·d)·w to y.
+func scaleAddBothGo(y []float32, acc []int32, w []float32, d float32) {
+	for i := range y {
+		y[i] = fma.Float32(float32(float32(acc[i])*d), w[i], y[i])
+	}
+}
+
 func addGo(y, x []float32) {
 	for i := range y {
 		y[i] += x[i]

@@ -20,6 +20,8 @@ func TestElementwise(t *testing.T) {
 		"ScaleRows":     {func(x args) { ScaleRows(x.y, x.acc, x.a, x.s) }, func(x args) { scaleRowsGo(x.y, x.acc, x.a, x.s) }},
 		"ScaleAll":      {func(x args) { ScaleAll(x.y, x.acc, 0.37, x.s) }, func(x args) { scaleAllGo(x.y, x.acc, 0.37, x.s) }},
 		"ScaleAdd":      {func(x args) { ScaleAdd(x.y, x.acc, x.a) }, func(x args) { scaleAddGo(x.y, x.acc, x.a) }},
+		"ScaleAddAll":   {func(x args) { ScaleAddAll(x.y, x.acc, x.s) }, func(x args) { scaleAddAllGo(x.y, x.acc, x.s) }},
+		"ScaleAddBoth":  {func(x args) { ScaleAddBoth(x.y, x.acc, x.a, x.s) }, func(x args) { scaleAddBothGo(x.y, x.acc, x.a, x.s) }},
 		"Add":           {func(x args) { Add(x.y, x.a) }, func(x args) { addGo(x.y, x.a) }},
 		"Times":         {func(x args) { Times(x.y, x.s) }, func(x args) { timesGo(x.y, x.s) }},
 		"Divide":        {func(x args) { Divide(x.y, x.a, x.s) }, func(x args) { divideGo(x.y, x.a, x.s) }},

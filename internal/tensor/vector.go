@@ -1,6 +1,10 @@
 package tensor
 
-import "math"
+import (
+	"math"
+
+	"github.com/lowpack/lowpack/internal/kernel"
+)
 
 // Sum is N5.
 func Sum(x []float32) float32 {
@@ -69,6 +73,23 @@ func ScaleAdd(y []float32, acc []int32, w []float32) {
 	scaleAdd(y[:n], acc[:n], w[:n])
 	scaleAddGo(y[n:], acc[n:], w[n:])
 }
+
+// ScaleAddAll adds acc[i]·d to y[i]: one group of activations, for weights that are scaled afterwards (N15).
+func ScaleAddAll(y []float32, acc []int32, d float32) {
+	n := whole(len(y))
+	scaleAddAll(y[:n], acc[:n], d)
+	scaleAddAllGo(y[n:], acc[n:], d)
+}
+
+// ScaleAddBoth adds (acc[i]·d)·w[i] to y[i]: one block of columns that share scales of weights and of activations (N15).
+func ScaleAddBoth(y []float32, acc []int32, w []float32, d float32) {
+	n := whole(len(y))
+	scaleAddBoth(y[:n], acc[:n], w[:n], d)
+	scaleAddBothGo(y[n:], acc[n:], w[n:], d)
+}
+
+// BlockScales are these three functions.
+var BlockScales = kernel.Arithmetic{Weights: ScaleAdd, Activations: ScaleAddAll, Both: ScaleAddBoth}
 
 // Add adds x to y, elementwise (N20).
 func Add(y, x []float32) {

@@ -123,6 +123,40 @@ func scaleAddAVX512(y []float32, acc []int32, w []float32)
 //go:noescape
 func scaleAddAVX2(y []float32, acc []int32, w []float32)
 
+func scaleAddAll(y []float32, acc []int32, d float32) {
+	switch level {
+	case levelAVX512:
+		scaleAddAllAVX512(y, acc, d)
+	case levelAVX2:
+		scaleAddAllAVX2(y, acc, d)
+	default:
+		scaleAddAllGo(y, acc, d)
+	}
+}
+
+//go:noescape
+func scaleAddAllAVX512(y []float32, acc []int32, d float32)
+
+//go:noescape
+func scaleAddAllAVX2(y []float32, acc []int32, d float32)
+
+func scaleAddBoth(y []float32, acc []int32, w []float32, d float32) {
+	switch level {
+	case levelAVX512:
+		scaleAddBothAVX512(y, acc, w, d)
+	case levelAVX2:
+		scaleAddBothAVX2(y, acc, w, d)
+	default:
+		scaleAddBothGo(y, acc, w, d)
+	}
+}
+
+//go:noescape
+func scaleAddBothAVX512(y []float32, acc []int32, w []float32, d float32)
+
+//go:noescape
+func scaleAddBothAVX2(y []float32, acc []int32, w []float32, d float32)
+
 func add(y []float32, x []float32) {
 	switch level {
 	case levelAVX512:

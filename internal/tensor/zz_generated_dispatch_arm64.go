@@ -88,6 +88,30 @@ func scaleAdd(y []float32, acc []int32, w []float32) {
 //go:noescape
 func scaleAddNEON(y []float32, acc []int32, w []float32)
 
+func scaleAddAll(y []float32, acc []int32, d float32) {
+	switch level {
+	case levelNEON:
+		scaleAddAllNEON(y, acc, d)
+	default:
+		scaleAddAllGo(y, acc, d)
+	}
+}
+
+//go:noescape
+func scaleAddAllNEON(y []float32, acc []int32, d float32)
+
+func scaleAddBoth(y []float32, acc []int32, w []float32, d float32) {
+	switch level {
+	case levelNEON:
+		scaleAddBothNEON(y, acc, w, d)
+	default:
+		scaleAddBothGo(y, acc, w, d)
+	}
+}
+
+//go:noescape
+func scaleAddBothNEON(y []float32, acc []int32, w []float32, d float32)
+
 func add(y []float32, x []float32) {
 	switch level {
 	case levelNEON:

@@ -32,6 +32,14 @@ func scaleAdd(y []float32, acc []int32, w []float32) {
 	scaleAddGo(y, acc, w)
 }
 
+func scaleAddAll(y []float32, acc []int32, d float32) {
+	scaleAddAllGo(y, acc, d)
+}
+
+func scaleAddBoth(y []float32, acc []int32, w []float32, d float32) {
+	scaleAddBothGo(y, acc, w, d)
+}
+
 func add(y []float32, x []float32) {
 	addGo(y, x)
 }

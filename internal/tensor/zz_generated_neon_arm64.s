@@ -309,6 +309,94 @@ loop:
 done:
 	RET
 
+TEXT ·scaleAddAllNEON(SB), NOSPLIT, $0-52
+	FMOVS d+48(FP), F30
+	WORD $0x4e0407de // dup .4s .s[0] v30, v30
+	MOVD y_base+0(FP), R1
+	MOVD y_len+8(FP), R0
+	MOVD acc_base+24(FP), R2
+	LSR $4, R0
+	CMP $1, R0
+	BLT done
+
+loop:
+	FMOVQ 0(R2), F0
+	FMOVQ 0(R1), F1
+	WORD $0x4e21d800 // scvtf .4s v0, v0
+	WORD $0x4e3ecc01 // fmla .4s v1, v0, v30
+	FMOVQ F1, 0(R1)
+	FMOVQ 16(R2), F0
+	FMOVQ 16(R1), F1
+	WORD $0x4e21d800 // scvtf .4s v0, v0
+	WORD $0x4e3ecc01 // fmla .4s v1, v0, v30
+	FMOVQ F1, 16(R1)
+	FMOVQ 32(R2), F0
+	FMOVQ 32(R1), F1
+	WORD $0x4e21d800 // scvtf .4s v0, v0
+	WORD $0x4e3ecc01 // fmla .4s v1, v0, v30
+	FMOVQ F1, 32(R1)
+	FMOVQ 48(R2), F0
+	FMOVQ 48(R1), F1
+	WORD $0x4e21d800 // scvtf .4s v0, v0
+	WORD $0x4e3ecc01 // fmla .4s v1, v0, v30
+	FMOVQ F1, 48(R1)
+	ADD $64, R1
+	ADD $64, R2
+	SUB $1, R0
+	CBNZ R0, loop
+
+done:
+	RET
+
+TEXT ·scaleAddBothNEON(SB), NOSPLIT, $0-76
+	FMOVS d+72(FP), F30
+	WORD $0x4e0407de // dup .4s .s[0] v30, v30
+	MOVD y_base+0(FP), R1
+	MOVD y_len+8(FP), R0
+	MOVD acc_base+24(FP), R2
+	MOVD w_base+48(FP), R3
+	LSR $4, R0
+	CMP $1, R0
+	BLT done
+
+loop:
+	FMOVQ 0(R2), F0
+	FMOVQ 0(R3), F1
+	FMOVQ 0(R1), F2
+	WORD $0x4e21d800 // scvtf .4s v0, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e21cc02 // fmla .4s v2, v0, v1
+	FMOVQ F2, 0(R1)
+	FMOVQ 16(R2), F0
+	FMOVQ 16(R3), F1
+	FMOVQ 16(R1), F2
+	WORD $0x4e21d800 // scvtf .4s v0, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e21cc02 // fmla .4s v2, v0, v1
+	FMOVQ F2, 16(R1)
+	FMOVQ 32(R2), F0
+	FMOVQ 32(R3), F1
+	FMOVQ 32(R1), F2
+	WORD $0x4e21d800 // scvtf .4s v0, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e21cc02 // fmla .4s v2, v0, v1
+	FMOVQ F2, 32(R1)
+	FMOVQ 48(R2), F0
+	FMOVQ 48(R3), F1
+	FMOVQ 48(R1), F2
+	WORD $0x4e21d800 // scvtf .4s v0, v0
+	WORD $0x6e3edc00 // fmul .4s v0, v0, v30
+	WORD $0x4e21cc02 // fmla .4s v2, v0, v1
+	FMOVQ F2, 48(R1)
+	ADD $64, R1
+	ADD $64, R2
+	ADD $64, R3
+	SUB $1, R0
+	CBNZ R0, loop
+
+done:
+	RET
+
 TEXT ·addNEON(SB), NOSPLIT, $0-48
 	MOVD y_base+0(FP), R1
 	MOVD y_len+8(FP), R0

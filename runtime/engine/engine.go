@@ -57,6 +57,7 @@ type Engine struct {
 	opt       Options
 	pool      *kernel.Pool
 	weights   weights
+	group     int // columns that share an activation scale; 0 = all of a token
 	pages     pages
 	sequences []*Sequence
 	close     []func()

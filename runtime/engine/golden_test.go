@@ -255,7 +255,7 @@ func TestTinyTrace(t *testing.T) {
 	check := func(name string, width int) {
 		want := bytes["model.layers.0."+name+".input_int8"]
 		for i := range n {
-			for k, got := range p.quant[width].Row(i) {
+			for k, got := range p.quant[width][0].Row(i) {
 				if w := int8(want[i*width+k]); got != w {
 					t.Errorf("%s: token %d, element %d: %d, want %d", name, i, k, got, w)
 				}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/lowpack/lowpack/internal/kernel"
@@ -14,7 +15,10 @@ type matrix struct {
 
 	codes  *kernel.Weights // nil for floats
 	scales []float32       // 1 or rows; nil where the codes have one per group of columns
+	order  []int32         // of the columns; nil = as they are
 	floats *tensor.Matrix
+
+	input int // number of the order of columns among those of the projection
 
 	at    int // column of the first output in the rows of the projection
 	first int // number of its first unit in the projection
@@ -28,8 +32,8 @@ type projection struct {
 	in, out  int
 	matrices []matrix
 	units    int
-	codes    bool // some matrix has codes and wants quantized vectors
-	floats   bool // some matrix has floats and wants the vectors themselves
+	orders   [][]int32 // in which matrices of codes want quantized vectors; empty = there are none
+	floats   bool      // some matrix has floats and wants the vectors themselves
 }
 
 // Sizes of the units of work. A chunk must be long against the shared counter, and short against the whole, so that the
@@ -46,7 +50,8 @@ const (
 func (f *projection) add(m matrix) {
 	m.at, m.first = f.out, f.units
 	if m.codes != nil {
-		m.unit, f.codes = m.codes.PanelRows(), true
+		m.unit = m.codes.PanelRows()
+		m.input = f.inputFor(m.order)
 	} else {
 		f.floats = true
 		m.unit = max(4, unitBytes/(m.floats.Cols*m.floats.Type.Size())&^3)
@@ -55,6 +60,16 @@ func (f *projection) add(m matrix) {
 	f.out += m.rows
 	f.units += m.units
 	f.matrices = append(f.matrices, m)
+}
+
+// inputFor is the number of an order of columns among those of the projection.
+func (f *projection) inputFor(order []int32) int {
+	i := slices.IndexFunc(f.orders, func(o []int32) bool { return (o == nil) == (order == nil) && slices.Equal(o, order) })
+	if i < 0 {
+		i = len(f.orders)
+		f.orders = append(f.orders, order)
+	}
+	return i
 }
 
 // chunk is the number of units that a worker takes at once of a product with n vectors: what suits the largest matrix.
@@ -89,17 +104,16 @@ func (m *matrix) bytes() int {
 // multiply computes the outputs of a projection in y, and adds them to add if there is one.
 func (e *Engine) multiply(f *projection, n int, y, add []float32) {
 	p := &e.pass
-	p.product = product{projection: f, n: n, x: p.x, q: p.quant[f.in], scale: p.scale, y: y, ldy: f.out, add: add}
+	p.product = product{projection: f, n: n, x: p.x, q: p.quant[f.in], y: y, ldy: f.out, add: add}
 	e.pool.Run(f.units, f.chunk(n, e.opt.Threads), &p.product)
 }
 
 // product is the task of multiplying the vectors of a pass by a projection: y[t·ldy + i], plus the residual where there is one.
 type product struct {
 	projection *projection
-	n          int                 // vectors
-	x          []float32           // [n][projection.in]
-	q          *kernel.Activations // x quantized, if projection.codes
-	scale      []float32           // activation scale of each vector (N14)
+	n          int                   // vectors
+	x          []float32             // [n][projection.in]
+	q          []*kernel.Activations // x quantized, by the orders of projection.orders
 	y          []float32
 	ldy        int
 	add        []float32 // y is added here as well, [n][projection.out]; nil = nowhere
@@ -122,24 +136,10 @@ func (p *product) multiply(m *matrix, u0, u1 int) {
 	switch {
 	case m.codes == nil:
 		m.floats.Mul(p.y[m.at+r0:], p.ldy, p.x, p.projection.in, p.n, r0, r1)
-	case m.codes.Groups() == 1:
-		// The sums take the place of the results: both are four bytes wide.
-		acc := asInt32(p.y[m.at:])
-		m.codes.Mul(acc, p.ldy, p.q, u0, u1)
-		for t := range p.n {
-			row := t * p.ldy
-			y := p.y[m.at+row:][r0:r1]
-			if len(m.scales) == 1 {
-				tensor.ScaleAll(y, acc[row:][r0:r1], m.scales[0], p.scale[t])
-			} else {
-				tensor.ScaleRows(y, acc[row:][r0:r1], m.scales[r0:r1], p.scale[t])
-			}
-		}
+	case m.scales != nil && p.q[m.input].Group == 0:
+		p.multiplyWhole(m, u0, u1, r0, r1)
 	default:
-		m.codes.MulScaled(p.y[m.at:], p.ldy, p.q, u0, u1)
-		for t := range p.n {
-			tensor.Times(p.y[t*p.ldy+m.at:][r0:r1], p.scale[t])
-		}
+		p.multiplyGrouped(m, u0, u1, r0, r1)
 	}
 	for t := range p.n {
 		y := p.y[t*p.ldy+m.at:][r0:r1]
@@ -148,6 +148,39 @@ func (p *product) multiply(m *matrix, u0, u1 int) {
 		}
 		if p.add != nil {
 			tensor.Add(p.add[t*p.projection.out+m.at:][r0:r1], y)
+		}
+	}
+}
+
+// multiplyWhole is for scales of tensors or rows and of tokens.
+func (p *product) multiplyWhole(m *matrix, u0, u1, r0, r1 int) {
+	// The sums take the place of the results: both are four bytes wide.
+	acc, q := asInt32(p.y[m.at:]), p.q[m.input]
+	m.codes.Mul(acc, p.ldy, q, u0, u1)
+	for t := range p.n {
+		row, d := t*p.ldy, q.Scales(t)[0]
+		y := p.y[m.at+row:][r0:r1]
+		if len(m.scales) == 1 {
+			tensor.ScaleAll(y, acc[row:][r0:r1], m.scales[0], d)
+		} else {
+			tensor.ScaleRows(y, acc[row:][r0:r1], m.scales[r0:r1], d)
+		}
+	}
+}
+
+// multiplyGrouped is for group-wise scales of weights, activations or both. What is not group-wise multiplies at the end.
+func (p *product) multiplyGrouped(m *matrix, u0, u1, r0, r1 int) {
+	q := p.q[m.input]
+	m.codes.MulScaled(p.y[m.at:], p.ldy, q, u0, u1)
+	for t := range p.n {
+		y := p.y[t*p.ldy+m.at:][r0:r1]
+		switch {
+		case q.Group == 0:
+			tensor.Times(y, q.Scales(t)[0])
+		case len(m.scales) == 1:
+			tensor.Times(y, m.scales[0])
+		case m.scales != nil:
+			tensor.Multiply(y, m.scales[r0:r1])
 		}
 	}
 }

@@ -17,10 +17,10 @@ type prepareTask struct {
 
 	// The same for all fans: input fills it in.
 	gate  tensor.Gate
-	eps   float32             // of the norm
-	x     []float32           // [n][projection.in]: receives the input
-	quant *kernel.Activations // the same, quantized
-	scale []float32           // [n]: its activation scales (N14)
+	eps   float32               // of the norm
+	x     []float32             // [n][projection.in]: receives the input
+	quant []*kernel.Activations // the same, quantized, for each order of the projection
+	moved []float32             // [n][projection.in]: the same in another order
 	*finiteCheck
 }
 
@@ -30,10 +30,10 @@ const mostPrepared = 8
 // input makes the input of a projection for n tokens.
 func (e *Engine) input(n int, k prepareTask) {
 	p := &e.pass
-	k.gate, k.eps, k.x, k.quant, k.scale, k.finiteCheck = p.gate, e.desc.NormEps, p.x, p.quant[k.projection.in], p.scale, &p.finiteCheck
+	k.gate, k.eps, k.x, k.quant, k.moved, k.finiteCheck = p.gate, e.desc.NormEps, p.x, p.quant[k.projection.in][:len(k.projection.orders)], p.moved, &p.finiteCheck
 	p.prepare = k
-	if k.projection.codes {
-		k.quant.Reset(n)
+	for _, q := range k.quant {
+		q.Reset(n)
 	}
 	distribute(e.pool, n, max(1, min(n/(4*e.opt.Threads), mostPrepared)), &p.prepare)
 }
@@ -61,12 +61,38 @@ func (k *prepareTask) Do(from, to int) {
 			copy(x, src)
 			maxabs = tensor.MaxAbs(x)
 		}
-		if k.projection.codes {
-			var ok bool
-			k.scale[t], ok = tensor.Quantize(k.quant.Row(t), x, maxabs)
-			finite = finite && ok
-			k.quant.FinishRow(t)
+		for i, q := range k.quant {
+			finite = quantize(q, t, k.inOrder(i, at, x), maxabs) && finite
 		}
 		k.check(row, finite)
 	}
+}
+
+// inOrder is a vector in order i of the projection, in the memory of row at where it is another one.
+func (k *prepareTask) inOrder(i, at int, x []float32) []float32 {
+	order := k.projection.orders[i]
+	if order == nil {
+		return x
+	}
+	y := k.moved[at*len(x):][:len(x)]
+	for j, from := range order {
+		y[j] = x[from]
+	}
+	return y
+}
+
+// quantize makes row t of q of a vector (N14), given its largest magnitude, and reports whether the vector is finite.
+func quantize(q *kernel.Activations, t int, x []float32, maxabs float32) (finite bool) {
+	row, scales := q.Row(t), q.Scales(t)
+	if q.Group == 0 {
+		scales[0], finite = tensor.Quantize(row, x, maxabs)
+		q.FinishRow(t)
+		return finite
+	}
+	for g := range scales {
+		lo, hi := g*q.Group, min((g+1)*q.Group, len(x))
+		scales[g], _ = tensor.Quantize(row[lo:hi], x[lo:hi], tensor.MaxAbs(x[lo:hi]))
+	}
+	q.FinishRow(t)
+	return tensor.IsFinite(maxabs)
 }

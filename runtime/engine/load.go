@@ -15,7 +15,7 @@ import (
 
 // weights of a model, in the form in which the forward pass wants them.
 type weights struct {
-	embed  *tensor.Matrix
+	embed  embedding
 	blocks []block
 	norm   []float32
 	head   projection
@@ -33,7 +33,7 @@ type block struct {
 }
 
 func (w *weights) bytes(top bool) int {
-	n := w.embed.Cols * w.embed.Type.Size()
+	n := w.embed.rowBytes
 	if top && w.screen != nil {
 		n += w.screen.codes.Bytes()
 	} else {
@@ -50,7 +50,10 @@ func (w *weights) bytes(top bool) int {
 func (e *Engine) load(v packed.View) error {
 	l := &loader{Engine: e, view: v}
 	d, w := e.desc, &e.weights
-	w.embed = l.floats(d.Embed, d.Vocab, d.Hidden)
+	if a := v.Manifest().Activation; a.Kind == packed.ActivationGroup {
+		e.group = a.Size
+	}
+	w.embed = l.embedding(d.Embed, d.Vocab, d.Hidden)
 	w.norm = l.norm(d.FinalNorm, d.Hidden)
 	w.head = l.projection(&model.Linear{Weight: d.Head, In: d.Hidden, Out: d.Vocab})
 	w.screen = l.loadScreen()
@@ -190,20 +193,15 @@ func (l *loader) linear(name string, rows, cols int) matrix {
 }
 
 func (l *loader) codes(entry *packed.Entry, want pack.Shape) (matrix, error) {
-	if s := entry.MatrixShape(); s != want {
-		return matrix{}, fmt.Errorf("%w: shape %v; the model asks for %v", pack.ErrCorrupt, s, want)
+	if s := entry.MatrixShape(); s != want || len(entry.Shape) != 2 {
+		return matrix{}, fmt.Errorf("%w: shape %v; the model asks for %v", pack.ErrCorrupt, entry.Shape, want)
 	}
-	scales, err := packed.Scales(l.view, entry)
+	u, err := openUnits(l.view, entry)
 	if err != nil {
 		return matrix{}, err
 	}
-	if shape, err := entry.ScaleShape(); err != nil {
-		return matrix{}, err
-	} else if n := shape[0] * shape[len(shape)-1]; len(shape) == 2 && len(scales) != n || len(shape) == 1 && len(scales) != shape[0] {
-		return matrix{}, fmt.Errorf("%w: %d scales; shape %v is expected (F9)", pack.ErrCorrupt, len(scales), shape)
-	}
 	if l.opt.FloatActivations {
-		return l.dequantized(entry, scales)
+		return l.dequantized(entry, u)
 	}
 	layout, err := pack.Open(entry.Layout)
 	if err != nil {
@@ -213,35 +211,33 @@ func (l *loader) codes(entry *packed.Entry, want pack.Shape) (matrix, error) {
 	if err != nil {
 		return matrix{}, err
 	}
-	w, err := kernel.Bind(layout, want, data, entry.Scale.Group)
+	w, err := kernel.Bind(layout, want, data, l.view.Manifest().Block(entry))
 	if err != nil {
 		return matrix{}, err
 	}
 	l.close = append(l.close, w.Close)
-	if w.Groups() > 1 {
-		err, scales = w.Scale(scales, tensor.ScaleAdd), nil
+	m := matrix{rows: want.M, codes: w, order: u.order}
+	s := kernel.Scales{Zeros: u.zeros}
+	if entry.Scale.Kind == packed.ScaleGroup {
+		s.Weights, s.Group = u.scales, entry.Scale.Group
+	} else {
+		m.scales = u.scales
 	}
-	return matrix{rows: want.M, codes: w, scales: scales}, err
+	return m, w.Scale(s, tensor.BlockScales)
 }
 
-// dequantized returns codes multiplied by their scales, as floats on the heap.
-func (l *loader) dequantized(entry *packed.Entry, scales []float32) (matrix, error) {
+// dequantized returns weights as floats on the heap.
+func (l *loader) dequantized(entry *packed.Entry, u *units) (matrix, error) {
 	codes, err := packed.Codes(l.view, entry, 0)
 	if err != nil {
 		return matrix{}, err
 	}
-	group := entry.Scale.Group
-	if group == 0 {
-		group = codes.K
-	}
-	perRow := 0 // scales of a row; with one scale for the tensor no row has its own
-	if len(scales) > 1 {
-		perRow = (codes.K + group - 1) / group
-	}
-	data := make([]byte, 4*len(codes.Codes))
-	for i, c := range codes.Codes {
-		scale := scales[i/codes.K*perRow+i%codes.K/group]
-		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(float32(c)*scale))
+	data, row := make([]byte, 4*len(codes.Codes)), make([]float32, codes.K)
+	for m := range codes.M {
+		u.row(row, m, codes.Codes[m*codes.K:][:codes.K])
+		for k, w := range row {
+			binary.LittleEndian.PutUint32(data[4*(m*codes.K+k):], math.Float32bits(w))
+		}
 	}
 	floats, err := tensor.NewMatrix(tensor.F32, codes.M, codes.K, data)
 	return matrix{rows: codes.M, floats: floats}, err

@@ -10,11 +10,11 @@ import (
 type pass struct {
 	batch  []Chunk // of the Forward that is running
 	tokens []token
-	h      []float32                   // [n][Hidden]: the residual stream
-	x      []float32                   // [n][projection.in]: input of the next linear layers
-	quant  map[int]*kernel.Activations // the same, quantized; by projection.in
-	scale  []float32                   // [n]: its activation scales (N14)
-	y      []float32                   // [n][projection.out]: output of the last linear layers
+	h      []float32                     // [n][Hidden]: the residual stream
+	x      []float32                     // [n][projection.in]: input of the next linear layers
+	quant  map[int][]*kernel.Activations // the same, quantized; by projection.in and number of its order
+	moved  []float32                     // [n][projection.in]: the same in another order; nil where no matrix has one
+	y      []float32                     // [n][projection.out]: output of the last linear layers
 
 	rotary    rotary
 	attention attention
@@ -90,17 +90,17 @@ func (e *Engine) newPass() {
 	floats := func(n int) []float32 { return make([]float32, s.batch*n) }
 	*p = pass{
 		tokens: make([]token, 0, s.batch), finiteCheck: finiteCheck{bad: make([]bool, s.batch)},
-		h: floats(d.Hidden), x: floats(s.in), scale: floats(1), y: floats(s.out),
+		h: floats(d.Hidden), x: floats(s.in), y: floats(s.out),
 		headRows: s.headRows, rows: make([]int, 0, s.headRows), logits: make([]float32, s.headRows*d.Vocab),
-		quant: map[int]*kernel.Activations{}, gate: tensor.Gates[d.Activation], attention: e.newAttention(), rotary: newRotary(&d.Rope, s.batch),
+		quant: map[int][]*kernel.Activations{}, gate: tensor.Gates[d.Activation], attention: e.newAttention(), rotary: newRotary(&d.Rope, s.batch),
 	}
 	for i := range e.weights.blocks {
 		b := &e.weights.blocks[i]
 		for _, f := range []*projection{&b.qkv, &b.o, &b.gateUp, &b.down} {
-			p.quantizeFor(f, s.batch)
+			e.quantizeFor(f)
 		}
 	}
-	p.quantizeFor(&e.weights.head, s.batch)
+	e.quantizeFor(&e.weights.head)
 	if e.weights.screen != nil {
 		p.kept, p.best = make([]bool, d.Vocab), make([]float32, 0, d.Vocab/screenMost+1)
 		p.candidates = make([]int32, 0, d.Vocab)
@@ -108,9 +108,15 @@ func (e *Engine) newPass() {
 }
 
 // quantizeFor makes room for the quantized input of a projection.
-func (p *pass) quantizeFor(f *projection, batch int) {
-	if f.codes && p.quant[f.in] == nil {
-		p.quant[f.in] = kernel.NewActivations(batch, f.in)
+func (e *Engine) quantizeFor(f *projection) {
+	p, batch := &e.pass, e.opt.Batch
+	for i, order := range f.orders {
+		if i == len(p.quant[f.in]) {
+			p.quant[f.in] = append(p.quant[f.in], kernel.NewGroupedActivations(batch, f.in, e.group))
+		}
+		if order != nil && p.moved == nil {
+			p.moved = make([]float32, len(p.x))
+		}
 	}
 }
 

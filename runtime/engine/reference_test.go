@@ -16,6 +16,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/verify/reference"
@@ -24,7 +25,7 @@ import (
 // TestEqualsReference compares with the reference model, which others wrote from docs/NUMERICS.md alone, bit for bit: random
 // models that between them have everything that a description can ask for, in every kind of storage.
 func TestEqualsReference(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(200) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			v, d := randomModel(t, r)
@@ -96,7 +97,14 @@ func pick[T any](m *maker, from ...T) T { return from[m.IntN(len(from))] }
 func randomModel(t *testing.T, r *rand.Rand) (*view, *model.Description) {
 	m := &maker{r, t, newView("{}")}
 	d := &model.Description{Family: "random", Config: m.config()}
-	d.Embed = m.floats("embed", d.Vocab, d.Hidden)
+	m.v.manifest.Activation = pick(m, packed.Activation{Kind: packed.ActivationToken}, packed.Activation{Kind: packed.ActivationGroup, Size: 32},
+		packed.Activation{Kind: packed.ActivationGroup, Size: 64}, packed.Activation{Kind: packed.ActivationGroup, Size: 128})
+	d.Embed = "embed"
+	if m.chance(3) {
+		m.codes(d.Embed, d.Vocab, d.Hidden, "vnni4i", pack.Int4, false)
+	} else {
+		m.floats(d.Embed, d.Vocab, d.Hidden)
+	}
 	d.FinalNorm = m.norm("norm", d.Hidden, 1)
 	d.Head = d.Embed
 	if m.chance(2) {
@@ -110,7 +118,7 @@ func randomModel(t *testing.T, r *rand.Rand) (*view, *model.Description) {
 
 func (m *maker) config() model.Config {
 	c := model.Config{
-		Hidden: pick(m, 16, 24, 64, 100), Intermediate: pick(m, 8, 33, 96, 160), Layers: 1 + m.IntN(3),
+		Hidden: pick(m, 16, 24, 64, 100, 256), Intermediate: pick(m, 8, 33, 96, 160, 300), Layers: 1 + m.IntN(3),
 		KVHeads: 1 + m.IntN(3), HeadDim: pick(m, 2, 8, 16, 20, 34, 64), Vocab: 30 + m.IntN(40), MaxPositions: 64,
 		NormEps: pick(m, float32(1e-5), 1e-6), Activation: pick(m, "silu", "relu2", "gelu_tanh"), NormPlusOne: m.chance(3),
 	}
@@ -243,26 +251,54 @@ func (m *maker) matrix(name string, rows, cols int) string {
 		m.store(name, rows, cols, x)
 		return name
 	}
-	alphabet := pick(m, pack.Ternary, pack.Int8)
+	alphabet := pick(m, pack.Ternary, pack.Int8, pack.Int4)
 	layout := pick(m, "vnni4i", "i2", "blocked")
-	if alphabet.Name == pack.Int8.Name {
+	switch alphabet.Name {
+	case pack.Int8.Name:
 		layout = "vnni4"
+	case pack.Int4.Name:
+		layout = "vnni4i"
 	}
+	m.codes(name, rows, cols, layout, alphabet, m.chance(3))
+	return name
+}
+
+// codes makes quantized weights with scales of some kind and type, and zero points once in a while.
+func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.Alphabet, moved bool) {
 	c := pack.NewMatrix(pack.Shape{M: rows, K: cols}, alphabet)
 	for i := range c.Codes {
 		c.Codes[i] = alphabet.Values[m.IntN(len(alphabet.Values))]
 	}
-	group := pick(m, 0, 0, 32, 64)
+	group := pick(m, 0, 0, 32, 64, 128, 256)
 	n := pick(m, 1, rows)
 	if group > 0 {
 		n = rows * ((cols + group - 1) / group)
 	}
-	scales := make([]float32, n)
+	e := packed.Entry{Scale: packed.Scale{DType: pick(m, packed.ScaleF32, packed.ScaleF16, packed.ScaleBF16), Signed: m.chance(2)}}
+	scales, zeros, order := make([]float32, n), []int8(nil), []int32(nil)
 	for i := range scales {
-		scales[i] = m.Float32() / float32(math.Sqrt(float64(cols))) / float32(slices.Max(alphabet.Values))
+		s := m.Float32() / float32(math.Sqrt(float64(cols))) / float32(slices.Max(alphabet.Values))
+		if e.Scale.Signed && m.chance(2) {
+			s = -s
+		}
+		switch scales[i] = s; e.Scale.DType {
+		case packed.ScaleF16:
+			scales[i] = float16.Widen(float16.Narrow(s))
+		case packed.ScaleBF16:
+			scales[i] = float16.WidenBrain(float16.NarrowBrain(float64(s)))
+		}
 	}
-	m.v.quantized(m.t, name, layout, c, scales, group)
-	return name
+	if m.chance(3) {
+		for range n {
+			zeros = append(zeros, int8(m.IntN(17)-8))
+		}
+	}
+	if moved {
+		for _, i := range m.Perm(cols) {
+			order = append(order, int32(i))
+		}
+	}
+	m.v.store(m.t, name, layout, c, scales, group, e, zeros, order)
 }
 
 var _ packed.View = (*view)(nil)
@@ -308,6 +344,14 @@ func product32(t *testing.T, v packed.View, e *packed.Entry, m *pack.Matrix) []f
 		t.Fatal(err)
 	}
 	w := make([]float32, len(m.Codes))
+	zeros, err := packed.Zeros(v, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	order, err := packed.Order(v, e, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for row := range m.M {
 		for col := range m.K {
 			i := 0
@@ -317,7 +361,14 @@ func product32(t *testing.T, v packed.View, e *packed.Entry, m *pack.Matrix) []f
 			case packed.ScaleGroup:
 				i = row*((m.K+e.Scale.Group-1)/e.Scale.Group) + col/e.Scale.Group
 			}
-			w[row*m.K+col] = float32(m.Codes[row*m.K+col]) * scales[i]
+			at, code := col, int(m.Codes[row*m.K+col])
+			if zeros != nil {
+				code -= int(zeros[i])
+			}
+			if order != nil {
+				at = int(order[col])
+			}
+			w[row*m.K+at] = float32(code) * scales[i]
 		}
 	}
 	return w

@@ -53,7 +53,7 @@ func (l *loader) loadScreen() *screen {
 	m, err := l.codes(entry, pack.Shape{M: d.Vocab, K: d.Hidden})
 	switch {
 	case err != nil:
-	case entry.Layout.Alphabet != pack.Int8.Name || len(m.scales) != d.Vocab || m.codes.Groups() != 1:
+	case entry.Layout.Alphabet != pack.Int8.Name || len(m.scales) != d.Vocab || m.codes.Groups() != 1 || entry.Zero || entry.Order:
 		err = fmt.Errorf("%w: a screen has int8 codes and one scale per row (F21)", pack.ErrCorrupt)
 	case len(head.matrices) != 1 || head.matrices[0].floats == nil:
 		err = fmt.Errorf("%w: a screen stands beside a head of floats (F21)", pack.ErrCorrupt)

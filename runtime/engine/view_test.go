@@ -52,6 +52,12 @@ func (v *view) plain(name, dtype string, shape []int, data []byte) {
 // quantized adds a matrix of codes. scales are of kind tensor, row or group by their number.
 func (v *view) quantized(t testing.TB, name, layout string, m *pack.Matrix, scales []float32, group int) {
 	t.Helper()
+	v.store(t, name, layout, m, scales, group, packed.Entry{Scale: packed.Scale{DType: packed.ScaleF32}}, nil, nil)
+}
+
+// store adds a matrix of codes, with what e says of its scales, and with zero points and an order of columns, if any.
+func (v *view) store(t testing.TB, name, layout string, m *pack.Matrix, scales []float32, group int, e packed.Entry, zeros []int8, order []int32) {
+	t.Helper()
 	l, err := pack.Open(pack.Spec{Name: layout, Alphabet: m.Alphabet.Name})
 	if err != nil {
 		t.Fatal(err)
@@ -60,10 +66,10 @@ func (v *view) quantized(t testing.TB, name, layout string, m *pack.Matrix, scal
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := packed.Entry{Name: name, Shape: []int{m.M, m.K}, Layout: l.Spec(), Bytes: size, Scale: packed.Scale{Kind: packed.ScaleTensor, DType: packed.ScaleF32}}
-	switch {
+	e.Name, e.Shape, e.Layout, e.Bytes, e.Zero, e.Order = name, []int{m.M, m.K}, l.Spec(), size, zeros != nil, order != nil
+	switch e.Scale.Kind = packed.ScaleTensor; {
 	case group > 0:
-		e.Scale = packed.Scale{Kind: packed.ScaleGroup, Group: group, DType: packed.ScaleF32}
+		e.Scale.Kind, e.Scale.Group = packed.ScaleGroup, group
 	case len(scales) > 1:
 		e.Scale.Kind = packed.ScaleRow
 	}
@@ -77,7 +83,19 @@ func (v *view) quantized(t testing.TB, name, layout string, m *pack.Matrix, scal
 		t.Fatal(err)
 	}
 	v.tensors[name+packed.PackedSuffix] = packed.Tensor{Name: name, DType: "U8", Shape: []int{len(data)}, Data: data}
-	v.tensors[name+packed.ScaleSuffix] = packed.Tensor{Name: name, DType: "F32", Shape: shape, Data: bytesOf(scales)}
+	var stored []byte
+	for _, s := range scales {
+		if stored, err = e.Scale.AppendScale(stored, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.tensors[name+packed.ScaleSuffix] = packed.Tensor{Name: name, DType: e.Scale.DType, Shape: shape, Data: stored}
+	v.tensors[name+packed.ZeroSuffix] = packed.Tensor{Name: name, DType: "I8", Shape: shape, Data: packed.CodeBytes(zeros)}
+	columns := make([]byte, 4*len(order))
+	for j, i := range order {
+		binary.LittleEndian.PutUint32(columns[4*j:], uint32(i))
+	}
+	v.tensors[name+packed.OrderSuffix] = packed.Tensor{Name: name, DType: "I32", Shape: []int{len(order)}, Data: columns}
 }
 
 func bytesOf(x []float32) []byte {

@@ -109,7 +109,7 @@ func TestBadMatrix(t *testing.T) {
 	build := func(change func(q *sample.Quantized)) error {
 		q := sample.Quantized{Name: "w", Matrix: pack.NewMatrix(shape, pack.Ternary), Layout: pack.Spec{Name: "vnni4i"}, Scale: packed.Scale{Kind: packed.ScaleTensor}, Scales: []float32{1}}
 		change(&q)
-		_, err := openMatrix((&sample.Model{Quantized: []sample.Quantized{q}}).Open(t), "w")
+		_, err := openMatrix((&sample.Model{Quantized: []sample.Quantized{q}}).Open(t), "w", 0)
 		return err
 	}
 	if err := build(func(*sample.Quantized) {}); err != nil {
@@ -121,7 +121,7 @@ func TestBadMatrix(t *testing.T) {
 		}
 	}
 	q := sample.Quantized{Name: "w", Matrix: pack.NewMatrix(shape, pack.Ternary), Layout: pack.Spec{Name: "vnni4i"}, Scale: packed.Scale{Kind: packed.ScaleTensor}, Scales: []float32{1}}
-	w, err := openMatrix((&sample.Model{Quantized: []sample.Quantized{q}}).Open(t), "w")
+	w, err := openMatrix((&sample.Model{Quantized: []sample.Quantized{q}}).Open(t), "w", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

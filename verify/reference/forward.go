@@ -79,7 +79,9 @@ func (p *pass) embedAll(chunks []Chunk) error {
 				return fmt.Errorf("%w: the model has %d positions", pack.ErrLimit, p.d.MaxPositions)
 			}
 			h := make([]float32, p.d.Hidden)
-			p.embed.row(h, token)
+			if err := p.embed.row(p.ctx, h, token); err != nil {
+				return err
+			}
 			if s := p.d.EmbedScale; s != 0 {
 				for i := range h {
 					h[i] = float32(h[i] * s)

@@ -39,8 +39,11 @@ func openLinear(v packed.View, l model.Linear) (linear, error) {
 }
 
 func (l *linear) openWeight(v packed.View, d model.Linear) (shape pack.Shape, err error) {
-	if _, quantized := v.Manifest().Entry(d.Weight); quantized {
-		if l.ints, err = openMatrix(v, d.Weight); err == nil {
+	if e, quantized := v.Manifest().Entry(d.Weight); quantized {
+		if len(e.Shape) != 2 {
+			return shape, fmt.Errorf("%w: tensor %q has shape %v; a linear is a matrix", pack.ErrCorrupt, d.Weight, e.Shape)
+		}
+		if l.ints, err = openMatrix(v, d.Weight, 0); err == nil {
 			shape = l.ints.Shape
 		}
 		return shape, err
@@ -56,23 +59,41 @@ func (l *linear) openWeight(v packed.View, d model.Linear) (shape pack.Shape, er
 	return pack.Shape{M: t.Shape[0], K: t.Shape[1]}, err
 }
 
-// input is what several linear layers read: vectors, and their quantized form once one of the linear layers wants it.
-type input struct {
-	x    [][]float32
-	q    [][]int8
-	step []float32
+// input is what several linear layers read.
+type input struct{ x [][]float32 }
+
+// quantized are vectors in int8, with a scale for each group of columns: d[t][k/group].
+type quantized struct {
+	q [][]int8
+	d [][]float32
 }
 
-// quantized is N14 of every vector.
-func (in *input) quantized() ([][]int8, []float32, error) {
-	for t := len(in.q); t < len(in.x); t++ {
-		q, step, ok := quantize(in.x[t])
-		if !ok {
-			return nil, nil, &badInput{t}
+// quantize brings the vectors into the order of the columns of a matrix and then into int8 (N14).
+func (m *matrix) quantize(x [][]float32) (*quantized, error) {
+	out := &quantized{}
+	for t, v := range x {
+		if m.order != nil {
+			v = make([]float32, m.K)
+			for j, i := range m.order {
+				v[j] = x[t][i]
+			}
 		}
-		in.q, in.step = append(in.q, q), append(in.step, step)
+		group := m.vector
+		if group == 0 {
+			group = m.K
+		}
+		var q []int8
+		var d []float32
+		for from := 0; from < m.K; from += group {
+			part, step, ok := quantize(v[from:min(from+group, m.K)])
+			if !ok {
+				return nil, &badInput{t}
+			}
+			q, d = append(q, part...), append(d, step)
+		}
+		out.q, out.d = append(out.q, q), append(out.d, d)
 	}
-	return in.q, in.step, nil
+	return out, nil
 }
 
 // badInput says that a vector to be quantized holds a value that is NaN or infinite (N4).
@@ -87,26 +108,39 @@ func (l *linear) apply(ctx context.Context, in *input) ([][]float32, error) {
 	if l.float != nil {
 		return y, l.applyFloat(ctx, y, in.x)
 	}
-	q, step, err := in.quantized()
+	m, n := l.ints, len(in.x)
+	x, err := m.quantize(in.x)
 	if err != nil {
 		return nil, err
 	}
-	m, n := l.ints, len(q)
-	return y, m.products(ctx, q, l.from, l.to, func(row int, acc []int32) {
+	return y, m.products(ctx, x.q, l.from, l.to, func(row int, acc []int32) {
 		for t := range n {
-			y[t][row-l.from] = l.addBias(float32(m.scaled(row, acc[t:], n)*step[t]), row-l.from)
+			y[t][row-l.from] = l.addBias(m.scaled(row, acc[t:], n, x.d[t]), row-l.from)
 		}
 	})
 }
 
-// scaled multiplies the sums of a row by their scales (N15): acc[g·n] belongs to group g.
-func (m *matrix) scaled(row int, acc []int32, n int) float32 {
-	if m.group == 0 {
-		return float32(float32(acc[0]) * m.scale(row, 0))
-	}
+// scaled multiplies the sums of a row by the scales of weights and activations (N15): acc[b·n] belongs to block b.
+func (m *matrix) scaled(row int, acc []int32, n int, d []float32) float32 {
+	whole := m.scales[m.unit(row, 0)] // of the row, where it has one
 	var t float32
-	for g := range m.groups() {
-		t = fma(float32(acc[g*n]), m.scale(row, g), t)
+	switch grouped := m.kind == packed.ScaleGroup; {
+	case !grouped && m.vector == 0:
+		return float32(float32(float32(acc[0])*whole) * d[0])
+	case !grouped:
+		for b := range m.blocks() {
+			t = fma(float32(acc[b*n]), d[b], t)
+		}
+		return float32(t * whole)
+	case m.vector == 0:
+		for b := range m.blocks() {
+			t = fma(float32(acc[b*n]), m.scales[m.unit(row, b*m.block)], t)
+		}
+		return float32(t * d[0])
+	}
+	for b := range m.blocks() {
+		u := float32(float32(acc[b*n]) * d[b*m.block/m.vector])
+		t = fma(u, m.scales[m.unit(row, b*m.block)], t)
 	}
 	return t
 }

@@ -9,19 +9,24 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// matrix is a quantized tensor of the packed file.
+// matrix is a quantized tensor of the packed file, or one expert of it.
 type matrix struct {
 	pack.Shape
 	name     string
 	alphabet pack.Alphabet
 	layout   pack.Layout
 	bytes    []byte
-	scales   []float32
-	perRow   int // scales of a row; 0 when one scale serves the whole tensor
-	group    int // columns of a group, each with sums and a scale of its own; 0 when there are no groups
+
+	scales []float32 // of the weights, [unit]
+	zeros  []int8    // zero points, [unit]; nil = none
+	order  []int32   // of the columns; nil = as they are
+	kind   string    // what shares a scale: packed.ScaleTensor, ScaleRow or ScaleGroup
+	group  int       // columns that share a scale of the weights
+	vector int       // columns that share a scale of the activations; 0 = all columns of a token
+	block  int       // columns whose products are summed before they are scaled
 }
 
-func openMatrix(v packed.View, name string) (*matrix, error) {
+func openMatrix(v packed.View, name string, expert int) (*matrix, error) {
 	e, ok := v.Manifest().Entry(name)
 	if !ok {
 		return nil, fmt.Errorf("%w: no quantized tensor %q", pack.ErrCorrupt, name)
@@ -37,57 +42,65 @@ func openMatrix(v packed.View, name string) (*matrix, error) {
 	if m.alphabet, err = pack.FindAlphabet(m.layout.Spec().Alphabet); err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", name, err)
 	}
-	if err = checkExact(m.Shape, m.alphabet); err != nil {
+	if m.bytes, err = packed.PackedBytes(v, e, expert); err != nil {
+		return nil, err
+	}
+	if err = m.openScales(v, e, expert); err != nil {
+		return nil, err
+	}
+	if m.order, err = packed.Order(v, e, expert); err != nil {
+		return nil, err
+	}
+	m.block = v.Manifest().Block(e)
+	if a := v.Manifest().Activation; a.Kind == packed.ActivationGroup && name != packed.ScreenName {
+		m.vector = a.Size
+	}
+	if err = m.checkExact(); err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", name, err)
-	}
-	if m.bytes, err = packed.PackedBytes(v, e, 0); err != nil {
-		return nil, err
-	}
-	if err = m.openScales(v, e); err != nil {
-		return nil, err
 	}
 	return m, nil
 }
 
-func (m *matrix) openScales(v packed.View, e *packed.Entry) error {
-	shape, err := e.ScaleShape()
+func (m *matrix) openScales(v packed.View, e *packed.Entry, expert int) error {
+	n, err := e.ScaleCount()
 	if err != nil {
 		return err
 	}
-	if m.scales, err = packed.Scales(v, e); err != nil {
+	scales, err := packed.Scales(v, e)
+	if err != nil {
 		return err
 	}
-	want := 1
-	for _, n := range shape {
-		want *= n
+	if len(scales) != n*e.Experts() {
+		return fmt.Errorf("%w: tensor %q has %d scales, %d expected (F9)", pack.ErrCorrupt, m.name, len(scales), n*e.Experts())
 	}
-	if len(m.scales) != want {
-		return fmt.Errorf("%w: tensor %q has %d scales, %d expected (F9)", pack.ErrCorrupt, m.name, len(m.scales), want)
+	m.scales = scales[expert*n : (expert+1)*n]
+	zeros, err := packed.Zeros(v, e)
+	if zeros != nil {
+		m.zeros = zeros[expert*n : (expert+1)*n]
 	}
-	switch e.Scale.Kind {
+	m.kind, m.group = e.Scale.Kind, m.K
+	if m.kind == packed.ScaleGroup {
+		m.group = e.Scale.Group
+	}
+	return err
+}
+
+// unit is the number of the scale and the zero point of a weight.
+func (m *matrix) unit(row, column int) int {
+	switch m.kind {
+	case packed.ScaleTensor:
+		return 0
 	case packed.ScaleRow:
-		m.perRow = 1
-	case packed.ScaleGroup:
-		m.perRow, m.group = shape[1], e.Scale.Group
+		return row
 	}
-	return nil
+	return row*((m.K+m.group-1)/m.group) + column/m.group
 }
 
-// groups of columns that have their own sums.
-func (m *matrix) groups() int {
-	if m.group == 0 {
-		return 1
-	}
-	return m.perRow
-}
+// blocks is the number of sums of a row.
+func (m *matrix) blocks() int { return (m.K + m.block - 1) / m.block }
 
-// columns of group g.
-func (m *matrix) columns(g int) (from, to int) {
-	if m.group == 0 {
-		return 0, m.K
-	}
-	return g * m.group, min((g+1)*m.group, m.K)
-}
+// columns of block b.
+func (m *matrix) columns(b int) (from, to int) { return b * m.block, min((b+1)*m.block, m.K) }
 
 // visitRows calls do(row, codes) for the rows of [from, to), each once, in any order and from several goroutines. The
 // codes are valid during the call.
@@ -128,29 +141,53 @@ func (m *matrix) visitRows(ctx context.Context, from, to int, do func(row int, c
 	})
 }
 
-// products calls do(row, acc) for the rows of [from, to), in any order and from several goroutines: acc[g·n+t] is the
-// sum over the columns of group g of code × q[t], n = len(q) vectors of K values.
+// products calls do(row, acc) for the rows of [from, to), in any order and from several goroutines: acc[b·n+t] is the
+// sum over the columns of block b of (code − zero point) × q[t], n = len(q) vectors of K values in the order of the columns.
 func (m *matrix) products(ctx context.Context, q [][]int8, from, to int, do func(row int, acc []int32)) error {
-	x := words(q)
-	block := blockLength(maxCode(m.alphabet))
+	x, n := words(q), len(q)
+	sums := m.sums(q)
+	length := blockLength(maxCode(m.alphabet))
 	return m.visitRows(ctx, from, to, func(row int, codes []int8) {
-		acc := make([]int32, m.groups()*len(q))
+		acc := make([]int32, m.blocks()*n)
 		part := make([][]int64, len(x))
-		for g := range m.groups() {
-			a, b := m.columns(g)
+		for b := range m.blocks() {
+			first, end := m.columns(b)
 			for i := range x {
-				part[i] = x[i][a:b]
+				part[i] = x[i][first:end]
 			}
-			rowProducts(acc[g*len(q):(g+1)*len(q)], codes[a:b], part, block)
+			own := acc[b*n : (b+1)*n]
+			rowProducts(own, codes[first:end], part, length)
+			if m.zeros != nil {
+				zero := int32(m.zeros[m.unit(row, first)])
+				for t := range own {
+					own[t] -= zero * sums[b*n+t]
+				}
+			}
 		}
 		do(row, acc)
 	})
 }
 
-// scale of a row and group.
-func (m *matrix) scale(row, g int) float32 {
-	if m.perRow == 0 {
-		return m.scales[0]
+// sums of the vectors over each block, [block][vector].
+func (m *matrix) sums(q [][]int8) []int32 {
+	s := make([]int32, m.blocks()*len(q))
+	for t := range q {
+		for k, v := range q[t] {
+			s[k/m.block*len(q)+t] += int32(v)
+		}
 	}
-	return m.scales[row*m.perRow+g]
+	return s
+}
+
+// weights writes one row as floats: each weight rounded once. The matrix has no order.
+func (m *matrix) weights(ctx context.Context, dst []float32, row int) error {
+	return m.visitRows(ctx, row, row+1, func(_ int, codes []int8) {
+		for k, c := range codes {
+			unit, code := m.unit(row, k), int(c)
+			if m.zeros != nil {
+				code -= int(m.zeros[unit])
+			}
+			dst[k] = float32(float32(code) * m.scales[unit])
+		}
+	})
 }

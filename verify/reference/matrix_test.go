@@ -89,7 +89,7 @@ func TestProducts(t *testing.T) {
 			m := &sample.Model{Quantized: []sample.Quantized{{
 				Name: "w", Matrix: randomMatrix(r, shape, a), Layout: pack.Spec{Name: info.Name}, Scale: scale, Scales: scalesFor(shape, scale),
 			}}}
-			w, err := openMatrix(m.Open(t), "w")
+			w, err := openMatrix(m.Open(t), "w", 0)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -117,7 +117,7 @@ func checkProducts(t *testing.T, name string, w *matrix, codes *pack.Matrix, q [
 	}
 	for row := from; row < to; row++ {
 		line := codes.Codes[row*codes.K : (row+1)*codes.K]
-		for g := range w.groups() {
+		for g := range w.blocks() {
 			a, b := w.columns(g)
 			for j := range q {
 				if got, want := seen[row][g*len(q)+j], naive(line[a:b], q[j][a:b]); got != want {
@@ -159,13 +159,18 @@ func scalesFor(s pack.Shape, scale packed.Scale) []float32 {
 
 // TestRefusesInexact: sums that might not fit 32 bits are refused, not wrapped.
 func TestRefusesInexact(t *testing.T) {
-	if err := checkExact(pack.Shape{M: 1, K: 133144}, pack.Int8); err != nil {
-		t.Error(err)
-	}
-	if err := checkExact(pack.Shape{M: 1, K: 133145}, pack.Int8); err == nil {
-		t.Error("133145 products of 127·127 exceed 31 bits")
-	}
-	if err := checkExact(pack.Shape{M: 1, K: pack.MaxDim}, pack.Ternary); err != nil {
-		t.Error(err)
+	for _, c := range []struct {
+		block    int
+		alphabet pack.Alphabet
+		zeros    []int8
+		exact    bool
+	}{
+		{133144, pack.Int8, nil, true}, {133145, pack.Int8, nil, false}, {pack.MaxDim, pack.Ternary, nil, true},
+		{66311, pack.Int8, []int8{-128}, true}, {66312, pack.Int8, []int8{3, -128}, false},
+	} {
+		m := &matrix{block: c.block, alphabet: c.alphabet, zeros: c.zeros}
+		if err := m.checkExact(); (err == nil) != c.exact {
+			t.Errorf("%d columns of %s, zero points %v: %v", c.block, c.alphabet.Name, c.zeros, err)
+		}
 	}
 }

@@ -14,7 +14,7 @@ type Model struct {
 	act    func(float32) float32
 	scale  float32 // of attention scores
 	cache  string  // its format
-	embed  *floats
+	embed  embedding
 	blocks []block
 	final  []float32
 	head   linear
@@ -40,7 +40,7 @@ func New(v packed.View, d *model.Description) (*Model, error) {
 	}
 	m := &Model{d: d, act: activations[d.Activation], scale: scaleOf(d), cache: CacheF32, blocks: make([]block, len(d.Blocks))}
 	var err error
-	if m.embed, err = openFloats(v, d.Embed, d.Vocab, d.Hidden); err != nil {
+	if m.embed, err = openEmbedding(v, d); err != nil {
 		return nil, err
 	}
 	for i := range d.Blocks {

@@ -373,49 +373,118 @@ func quantizeBlocks(d *model.Description, file *sample.Model) {
 	slices.SortFunc(file.Quantized, func(a, b sample.Quantized) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// TestQuantizedLinear compares N15 with its formula, term by term, for every kind of scale, with a bias and on a range of rows.
+// TestQuantizedLinear compares N14 and N15 with their formulas, term by term: every kind of scale of weights and activations, zero
+// points, an order of columns, K that ends within a group, with a bias and on a range of rows.
 func TestQuantizedLinear(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
-	shape := pack.Shape{M: 37, K: 100}
-	x := [][]float32{make([]float32, 100), make([]float32, 100)}
-	bias := make([]float32, 37)
-	for i := range 100 {
-		x[0][i], x[1][i] = float32(r.NormFloat64()), float32(r.NormFloat64())*1000
-		bias[min(i, 36)] = float32(i)
-	}
-	for _, scale := range []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow}, {Kind: packed.ScaleGroup, Group: 32}, {Kind: packed.ScaleGroup, Group: 128}} {
-		q := sample.Quantized{Name: "w", Matrix: randomMatrix(r, shape, pack.Int2), Layout: pack.Spec{Name: "vnni4i", Alphabet: "int2"}, Scale: scale, Scales: scalesFor(shape, scale)}
-		f := (&sample.Model{Quantized: []sample.Quantized{q}, Plain: []sample.Plain{sample.F32("b", bias[5:30], 25)}}).Open(t)
-		l, err := openLinear(f, model.Linear{Weight: "w", Bias: "b", In: 100, Out: 25, Rows: model.Rows{From: 5, To: 30}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		y, err := l.apply(context.Background(), &input{x: x})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for j := range x {
-			codes, step, _ := quantize(x[j])
-			for row := 5; row < 30; row++ {
-				line := q.Matrix.Codes[row*100 : (row+1)*100]
-				var want float32
-				switch scale.Kind {
-				case packed.ScaleTensor:
-					want = float32(naive(line, codes)) * q.Scales[0]
-				case packed.ScaleRow:
-					want = float32(naive(line, codes)) * q.Scales[row]
-				default:
-					groups := (100 + scale.Group - 1) / scale.Group
-					for g := range groups {
-						a, b := g*scale.Group, min(100, (g+1)*scale.Group)
-						want = fmaExact(float32(naive(line[a:b], codes[a:b])), q.Scales[row*groups+g], want)
-					}
-				}
-				want = float32(want*step) + bias[row]
-				if got := y[j][row-5]; got != want {
-					t.Fatalf("scale %v, vector %d, row %d: %v, want %v", scale, j, row, got, want)
+	for _, activation := range []packed.Activation{{Kind: packed.ActivationToken}, {Kind: packed.ActivationGroup, Size: 32}, {Kind: packed.ActivationGroup, Size: 64}, {Kind: packed.ActivationGroup, Size: 128}} {
+		for _, scale := range []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow}, {Kind: packed.ScaleGroup, Group: 32}, {Kind: packed.ScaleGroup, Group: 64}, {Kind: packed.ScaleGroup, Group: 128}, {Kind: packed.ScaleGroup, Group: 256}} {
+			for variant := range 4 {
+				for _, k := range []int{1, 50, 100, 256, 300} {
+					checkLinear(t, r, activation, scale, pack.Shape{M: 37, K: k}, variant&1 != 0, variant&2 != 0)
 				}
 			}
 		}
 	}
+}
+
+func checkLinear(t *testing.T, r *rand.Rand, activation packed.Activation, scale packed.Scale, shape pack.Shape, zero, order bool) {
+	t.Helper()
+	k := shape.K
+	x, bias := [][]float32{make([]float32, k), make([]float32, k)}, make([]float32, 25)
+	for i := range k {
+		x[0][i], x[1][i] = float32(r.NormFloat64()), float32(r.NormFloat64())*1000
+		bias[min(i, 24)] = float32(i)
+	}
+	scale.Signed = true
+	q := sample.Quantized{Name: "w", Matrix: randomMatrix(r, shape, pack.Int4), Layout: pack.Spec{Name: "vnni4i", Alphabet: "int4"}, Scale: scale, Scales: scalesFor(shape, scale)}
+	for i := range q.Scales {
+		q.Scales[i] *= float32(1 - 2*r.IntN(2))
+		if zero {
+			q.Zeros = append(q.Zeros, int8(r.IntN(256)-128))
+		}
+	}
+	for _, i := range r.Perm(k) {
+		if order {
+			q.Order = append(q.Order, int32(i))
+		}
+	}
+	f := (&sample.Model{Activation: activation, Quantized: []sample.Quantized{q}, Plain: []sample.Plain{sample.F32("b", bias, 25)}}).Open(t)
+	l, err := openLinear(f, model.Linear{Weight: "w", Bias: "b", In: k, Out: 25, Rows: model.Rows{From: 5, To: 30}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := l.apply(context.Background(), &input{x: x})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for t0 := range x {
+		for row := 5; row < 30; row++ {
+			want := naiveLinear(&q, activation, x[t0], row) + bias[row-5]
+			if got := y[t0][row-5]; math.Float32bits(got) != math.Float32bits(want) {
+				t.Fatalf("activation %v, scale %v, zero %v, order %v, shape %v, vector %d, row %d: %v, want %v", activation, scale, zero, order, shape, t0, row, got, want)
+			}
+		}
+	}
+}
+
+// naiveLinear is N14 and N15 for one row, written down once more: group by group, with sums of (code − zero)·q in place of a
+// correction.
+func naiveLinear(q *sample.Quantized, activation packed.Activation, x []float32, row int) float32 {
+	k := len(x)
+	if q.Order != nil {
+		moved := make([]float32, k)
+		for j := range moved {
+			moved[j] = x[q.Order[j]]
+		}
+		x = moved
+	}
+	a, w := k, k
+	if activation.Kind == packed.ActivationGroup {
+		a = activation.Size
+	}
+	if q.Scale.Kind == packed.ScaleGroup {
+		w = q.Scale.Group
+	}
+	unit := func(j int) int {
+		switch q.Scale.Kind {
+		case packed.ScaleTensor:
+			return 0
+		case packed.ScaleRow:
+			return row
+		}
+		return row*((k+w-1)/w) + j/w
+	}
+	var t, d float32
+	for from := 0; from < k; from += min(a, w) {
+		group := x[from/a*a : min(k, from/a*a+a)]
+		codes, step, _ := quantize(group)
+		d = step
+		acc := 0
+		for j := from; j < min(k, from+min(a, w)); j++ {
+			code := int(q.Matrix.Codes[row*k+j])
+			if q.Zeros != nil {
+				code -= int(q.Zeros[unit(j)])
+			}
+			acc += code * int(codes[j-from/a*a])
+		}
+		s := q.Scales[unit(from)]
+		switch token, whole := activation.Kind == packed.ActivationToken, q.Scale.Kind != packed.ScaleGroup; {
+		case token && whole:
+			return float32(float32(float32(acc)*s) * d)
+		case token:
+			t = fmaExact(float32(acc), s, t)
+		case whole:
+			t = fmaExact(float32(acc), d, t)
+		default:
+			t = fmaExact(float32(float32(acc)*d), s, t)
+		}
+	}
+	switch {
+	case activation.Kind == packed.ActivationToken:
+		return float32(t * d)
+	case q.Scale.Kind != packed.ScaleGroup:
+		return float32(t * q.Scales[unit(0)])
+	}
+	return t
 }

@@ -79,9 +79,13 @@ func maxCode(a pack.Alphabet) int {
 }
 
 // checkExact refuses a matrix whose sums of products might not fit 32 bits.
-func checkExact(s pack.Shape, a pack.Alphabet) error {
-	if int64(s.K)*maxActivation*int64(maxCode(a)) > math.MaxInt32 {
-		return fmt.Errorf("%w: sums over %d columns of %s codes and int8 activations may exceed 32 bits", pack.ErrLimit, s.K, a.Name)
+func (m *matrix) checkExact() error {
+	most := maxCode(m.alphabet)
+	for _, z := range m.zeros {
+		most = max(most, maxCode(m.alphabet)+max(int(z), -int(z)))
+	}
+	if int64(m.block)*maxActivation*int64(most) > math.MaxInt32 {
+		return fmt.Errorf("%w: sums over %d columns of %s codes and int8 activations may exceed 32 bits", pack.ErrLimit, m.block, m.alphabet.Name)
 	}
 	return nil
 }

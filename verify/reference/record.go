@@ -20,8 +20,8 @@ func Record(ctx context.Context, v packed.View, d *model.Description, plan *gold
 
 // Machine computes what golden outputs record.
 type Machine interface {
-	// Products multiplies a quantized tensor by vectors, as Products of this package does. Only the rows in spans are used.
-	Products(ctx context.Context, e *packed.Entry, q [][]int8, spans [][2]int) (acc []int32, err error)
+	// Products multiplies a matrix of a quantized tensor by vectors, as Products of this package does. Only the rows in spans are used.
+	Products(ctx context.Context, e *packed.Entry, expert int, q [][]int8, spans [][2]int) (acc []int32, err error)
 	// Forward appends tokens to sequences, which are empty at first: tokens[i] to sequence i. It returns the logits after
 	// each token, sequence by sequence, [token][Vocab].
 	Forward(ctx context.Context, tokens [][]int) ([][]float32, error)
@@ -55,8 +55,8 @@ type machine struct {
 	sequences []*Sequence
 }
 
-func (p *machine) Products(ctx context.Context, e *packed.Entry, q [][]int8, spans [][2]int) ([]int32, error) {
-	m, err := openMatrix(p.view, e.Name)
+func (p *machine) Products(ctx context.Context, e *packed.Entry, expert int, q [][]int8, spans [][2]int) ([]int32, error) {
+	m, err := openMatrix(p.view, e.Name, expert)
 	if err != nil {
 		return nil, err
 	}
@@ -128,15 +128,22 @@ func (r *recorder) productWork() (weights int64) {
 // products computes the products of every tensor in one sweep over its weights.
 func (r *recorder) products() error {
 	return r.tensors(func(e *packed.Entry, products []golden.Product) error {
-		if err := r.product(e, products); err != nil {
-			return err
+		for len(products) > 0 {
+			same := 1 // products of one expert
+			for same < len(products) && products[same].Expert == products[0].Expert {
+				same++
+			}
+			if err := r.product(e, products[:same]); err != nil {
+				return err
+			}
+			products = products[same:]
 		}
 		r.advance(e.Weights())
 		return nil
 	})
 }
 
-// product fills in the products of one tensor.
+// product fills in the products of one matrix.
 func (r *recorder) product(e *packed.Entry, products []golden.Product) error {
 	shape := e.MatrixShape()
 	var q [][]int8
@@ -147,14 +154,14 @@ func (r *recorder) product(e *packed.Entry, products []golden.Product) error {
 	if err != nil {
 		return fmt.Errorf("tensor %q: %w", e.Name, err)
 	}
-	acc, err := r.machine.Products(r.ctx, e, q, spans(l, shape.M, products))
+	acc, err := r.machine.Products(r.ctx, e, int(products[0].Expert), q, spans(l, shape.M, products))
 	if err != nil {
 		return err
 	}
-	groups := len(acc) / (len(q) * shape.M)
+	blocks := len(acc) / (len(q) * shape.M)
 	for i := range products {
 		p := &products[i]
-		n := p.Vectors * groups * shape.M
+		n := p.Vectors * blocks * shape.M
 		p.Values = p.Listed(acc[:n], shape.M)
 		if p.Digest != "" {
 			p.Digest = golden.DigestProducts(acc[:n])
@@ -164,16 +171,16 @@ func (r *recorder) product(e *packed.Entry, products []golden.Product) error {
 	return nil
 }
 
-// multiply returns acc[(t·G + g)·M + m], the products of the rows in some spans with vectors q[t], by group of columns.
+// multiply returns acc[(t·B + b)·M + m], the products of the rows in some spans with vectors q[t], by block of columns.
 // Rows outside the spans stay zero.
 func (m *matrix) multiply(ctx context.Context, q [][]int8, spans [][2]int) ([]int32, error) {
-	groups := m.groups()
-	acc := make([]int32, len(q)*groups*m.M)
+	blocks := m.blocks()
+	acc := make([]int32, len(q)*blocks*m.M)
 	for _, s := range spans {
 		err := m.products(ctx, q, s[0], s[1], func(row int, sums []int32) {
-			for g := range groups {
+			for b := range blocks {
 				for t := range q {
-					acc[(t*groups+g)*m.M+row] = sums[g*len(q)+t]
+					acc[(t*blocks+b)*m.M+row] = sums[b*len(q)+t]
 				}
 			}
 		})
@@ -184,10 +191,10 @@ func (m *matrix) multiply(ctx context.Context, q [][]int8, spans [][2]int) ([]in
 	return acc, nil
 }
 
-// Products multiplies a quantized tensor of v by vectors of K values in −127 … 127: acc[(t·G + g)·M + m] is the sum over
-// the columns of group g of code[m][k]·q[t][k]; without groups of scales G is 1.
-func Products(ctx context.Context, v packed.View, tensor string, q [][]int8) (acc []int32, err error) {
-	m, err := openMatrix(v, tensor)
+// Products multiplies a matrix of a quantized tensor of v by vectors of K values in −127 … 127: acc[(t·B + b)·M + m] is the
+// sum over the columns of block b of (code[m][k] − zero point)·q[t][k]; B is Manifest.Blocks.
+func Products(ctx context.Context, v packed.View, tensor string, expert int, q [][]int8) (acc []int32, err error) {
+	m, err := openMatrix(v, tensor, expert)
 	if err != nil {
 		return nil, err
 	}

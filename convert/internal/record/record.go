@@ -52,7 +52,7 @@ func readsInPlace(v packed.View) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if !kernel.Native(l.Spec(), e.MatrixShape().K, e.Scale.Group) {
+		if !kernel.Native(l.Spec(), e.MatrixShape().K, v.Manifest().Block(e)) {
 			return false, nil
 		}
 		n, err := e.ScaleCount()
@@ -60,7 +60,7 @@ func readsInPlace(v packed.View) (bool, error) {
 			return false, err
 		}
 		if e.Scale.Kind == packed.ScaleGroup {
-			scales += 4 * n
+			scales += 4 * n * e.Experts()
 		}
 	}
 	return scales <= maxScales, nil
@@ -85,7 +85,7 @@ func (m *machine) close() {
 }
 
 // Products computes all panels that hold a row of the spans.
-func (m *machine) Products(ctx context.Context, e *packed.Entry, q [][]int8, spans [][2]int) ([]int32, error) {
+func (m *machine) Products(ctx context.Context, e *packed.Entry, expert int, q [][]int8, spans [][2]int) ([]int32, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -93,15 +93,22 @@ func (m *machine) Products(ctx context.Context, e *packed.Entry, q [][]int8, spa
 	if err != nil {
 		return nil, err
 	}
-	src, err := packed.PackedBytes(m.view, e, 0)
+	src, err := packed.PackedBytes(m.view, e, expert)
 	if err != nil {
 		return nil, err
 	}
-	w, err := kernel.Bind(l, e.MatrixShape(), src, e.Scale.Group)
+	w, err := kernel.Bind(l, e.MatrixShape(), src, m.view.Manifest().Block(e))
 	if err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", e.Name, err)
 	}
 	defer w.Close()
+	zeros, err := zerosOf(m.view, e, expert)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Scale(kernel.Scales{Zeros: zeros, Group: e.Scale.Group}, kernel.Arithmetic{}); err != nil {
+		return nil, fmt.Errorf("tensor %q: %w", e.Name, err)
+	}
 	x := kernel.NewActivations(len(q), w.Shape.K)
 	for t := range q {
 		copy(x.Row(t), q[t])
@@ -113,6 +120,16 @@ func (m *machine) Products(ctx context.Context, e *packed.Entry, q [][]int8, spa
 		m.pool.Run(end-first, w.Chunk(len(q), m.threads), &product{w, x, acc, first})
 	}
 	return acc, nil
+}
+
+// zerosOf are the zero points of one matrix; nil if it has none.
+func zerosOf(v packed.View, e *packed.Entry, expert int) ([]int8, error) {
+	zeros, err := packed.Zeros(v, e)
+	if zeros == nil || err != nil {
+		return nil, err
+	}
+	n, err := e.ScaleCount()
+	return zeros[expert*n:][:n], err
 }
 
 // product is the task of some panels from the first on.

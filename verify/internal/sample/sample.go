@@ -36,11 +36,12 @@ type Plain struct {
 
 // Model is what a packed file will hold.
 type Model struct {
-	Family    string
-	Recipe    packed.Recipe
-	Quantized []Quantized // ascending by name
-	Plain     []Plain
-	Sources   []string // paths of files that count as sources
+	Family     string
+	Recipe     packed.Recipe
+	Activation packed.Activation
+	Quantized  []Quantized // ascending by name
+	Plain      []Plain
+	Sources    []string // paths of files that count as sources
 
 	// Golden, with its size known beforehand, is called when all other tensors are written.
 	GoldenSize int
@@ -70,7 +71,7 @@ func Bytes32(x []float32) []byte {
 func (m *Model) Write(t testing.TB, path string) {
 	t.Helper()
 	c := packed.Contents{
-		Manifest: packed.Manifest{Tool: "lowpack sample", Family: m.Family, Recipe: m.Recipe, Sources: digests(t, m.Sources)},
+		Manifest: packed.Manifest{Tool: "lowpack sample", Family: m.Family, Recipe: m.Recipe, Activation: m.Activation, Sources: digests(t, m.Sources)},
 		Golden:   int64(m.GoldenSize),
 	}
 	var bytes [][]byte

@@ -18,7 +18,7 @@ func newScaled(w *kernel.Weights) (scaled, error) {
 	for i := range scales {
 		scales[i] = random.Float32()
 	}
-	return scaled{w}, w.Scale(scales, tensor.ScaleAdd)
+	return scaled{w}, w.Scale(kernel.Scales{Weights: scales, Group: w.Group}, tensor.BlockScales)
 }
 
 func (s scaled) Mul(y []int32, ldy int, x *kernel.Activations, p0, p1 int) {
