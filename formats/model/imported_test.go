@@ -15,6 +15,7 @@ import (
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/verify"
 )
 
 // These bound |Δ| of logits over their standard deviation, at the median and at most: weights are code · scale here, and GPTQModel
@@ -101,4 +102,58 @@ func sampleLogits(t *testing.T, dir string) (tokens []int, logits [][]float64) {
 		}
 	}
 	return tokens, logits
+}
+
+// TestImportedAgainstSource: codes and scales that were taken over are compared with the checkpoint, so that a changed byte in either
+// is found in the tensor that it belongs to.
+func TestImportedAgainstSource(t *testing.T) {
+	source := shared.Path(t, "data/packed/gptq-b4-sym-g128")
+	weights, err := os.ReadFile(filepath.Join(source, "model.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := safetensors.Parse(bytes.NewReader(weights), int64(len(weights)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := convert.NewPlan(t.Context(), source, convert.Options{Recipe: packed.Recipe{Golden: "none"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	target := filepath.Join(t.TempDir(), "packed.safetensors")
+	if _, err := p.Run(t.Context(), target, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"", "down_proj.qweight", "down_proj.scales"} {
+		other := filepath.Join(t.TempDir(), "checkpoint")
+		if err := os.CopyFS(other, os.DirFS(source)); err != nil {
+			t.Fatal(err)
+		}
+		changed := bytes.Clone(weights)
+		for _, x := range h.Tensors {
+			if suffix != "" && strings.HasSuffix(x.Name, "layers.0.mlp."+suffix) {
+				changed[h.DataStart+x.Begin] ^= 1
+			}
+		}
+		if err := os.Remove(filepath.Join(other, "model.safetensors")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(other, "model.safetensors"), changed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := verify.Run(t.Context(), target, verify.Options{Level: verify.Source, Source: other})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var failed []string
+		for _, c := range r.Checks {
+			if c.Verdict == verify.Fail && c.Group == "codes and scales" {
+				failed = append(failed, c.Name)
+			}
+		}
+		if want := strings.Count(suffix, "down_proj"); len(failed) != want {
+			t.Errorf("%q changed: %v fail", suffix, failed)
+		}
+	}
 }
