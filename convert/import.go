@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -55,9 +56,6 @@ func (d *decider) importLayer(n model.Need, l *quantized.Layer) error {
 		return inTensor(from, err)
 	}
 	scale, err := scaleOf(open)
-	if err == nil {
-		err = d.runnable(n, open)
-	}
 	if err == nil && open.Alphabet.Name == pack.Int8.Name {
 		err = d.checkBytes(from, open)
 	}
@@ -78,23 +76,11 @@ func (d *decider) importLayer(n model.Need, l *quantized.Layer) error {
 	s.open = func([][]byte) (coder, error) { return layerDecoder{open}, nil }
 	err = d.pack(m, s, layout, scale, importCodes, true)
 	s.row.BytesIn = in
-	return err
-}
-
-// runnable refuses what package engine does not compute with.
-func (d *decider) runnable(n model.Need, m *quantized.Matrix) error {
-	what := ""
-	switch {
-	case m.Zeros != nil:
-		what = "zero points other than half of the range"
-	case m.Order != nil:
-		what = "columns in the order of activations (desc_act)"
-	case n.Name == d.model.Embed:
-		what = "a quantized embedding"
-	default:
-		return nil
+	if err == nil {
+		s.entry.Zero, s.entry.Order = open.Zeros != nil, open.Order != nil
+		s.row.BytesOut, s.row.BitsPerWeight = s.entry.AllBytes(), s.entry.Bits()
 	}
-	return fmt.Errorf("%w: module %q has %s, which cannot be run", pack.ErrUnsupported, m.Layer.Module, what)
+	return err
 }
 
 // checkBytes refuses a matrix of 8-bit codes with −128, which alphabet int8 does not hold.
@@ -159,7 +145,21 @@ func (d layerDecoder) Decode(codes []int8, row int, stored []byte) error {
 }
 
 func (d layerDecoder) Finish() ([]pipeline.Blob, error) {
-	return []pipeline.Blob{{Suffix: packed.ScaleSuffix, Data: d.m.Scales}}, nil
+	list := []pipeline.Blob{{Suffix: packed.ScaleSuffix, Data: d.m.Scales}}
+	var zeros, order []byte
+	for _, z := range d.m.Zeros {
+		zeros = append(zeros, byte(z))
+	}
+	for _, k := range d.m.Order {
+		order = binary.LittleEndian.AppendUint32(order, uint32(k))
+	}
+	if zeros != nil {
+		list = append(list, pipeline.Blob{Suffix: packed.ZeroSuffix, Data: zeros})
+	}
+	if order != nil {
+		list = append(list, pipeline.Blob{Suffix: packed.OrderSuffix, Data: order})
+	}
+	return list, nil
 }
 
 func (d layerDecoder) scales() []float32 { return d.m.ScaleValues() }

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"encoding/binary"
 	"io"
 
 	"github.com/lowpack/lowpack/formats/packed"
@@ -91,6 +92,18 @@ func (o *origin) checkBeside(e *packed.Entry, m *quantized.Matrix) error {
 		return broken("", "codes of alphabet %s, in the checkpoint %s", e.Layout.Alphabet, m.Alphabet.Name)
 	case e.Zero != (m.Zeros != nil) || e.Order != (m.Order != nil):
 		return broken("", "zero points %t and order of columns %t, in the checkpoint %t and %t", e.Zero, e.Order, m.Zeros != nil, m.Order != nil)
+	}
+	var zeros, order []byte
+	for _, z := range m.Zeros {
+		zeros = append(zeros, byte(z))
+	}
+	for _, k := range m.Order {
+		order = binary.LittleEndian.AppendUint32(order, uint32(k))
+	}
+	for suffix, want := range map[string][]byte{packed.ZeroSuffix: zeros, packed.OrderSuffix: order} {
+		if t, err := o.view.Tensor(e.Name + suffix); want != nil && (err != nil || !bytes.Equal(t.Data, want)) {
+			return broken("", "%s is not that of the checkpoint", e.Name+suffix)
+		}
 	}
 	return nil
 }

@@ -235,20 +235,34 @@ func dequantize(t *testing.T, v packed.View) *dequantized {
 		if err != nil {
 			t.Fatal(err)
 		}
+		zeros, err := packed.Zeros(v, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		order, err := packed.Order(v, e, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
 		data := make([]byte, 4*len(m.Codes))
 		for j, c := range m.Codes {
-			scale := scales[0]
+			at, value, column := 0, float32(c), j%m.K
 			switch {
 			case e.Scale.Kind == packed.ScaleRow:
-				scale = scales[j/m.K]
+				at = j / m.K
 			case e.Scale.Kind == packed.ScaleGroup:
-				scale = scales[j/m.K*((m.K+e.Scale.Group-1)/e.Scale.Group)+j%m.K/e.Scale.Group]
+				at = j/m.K*((m.K+e.Scale.Group-1)/e.Scale.Group) + j%m.K/e.Scale.Group
 			}
-			w := math.Float32bits(float32(c) * scale)
+			if zeros != nil {
+				value -= float32(zeros[at])
+			}
+			if order != nil {
+				column = int(order[column])
+			}
+			w := math.Float32bits(value * scales[at])
 			if e.Quantizer == "int2-values" || e.Quantizer == "int4-values" { // the floats that they were taken from
 				w = (w + 0x7fff + w>>16&1) &^ 0xffff
 			}
-			binary.LittleEndian.PutUint32(data[4*j:], w)
+			binary.LittleEndian.PutUint32(data[4*(j/m.K*m.K+column):], w)
 		}
 		out.floats[e.Name] = packed.Tensor{Name: e.Name, DType: "F32", Shape: []int{m.M, m.K}, Data: data}
 		out.manifest.Plain = append(out.manifest.Plain, packed.Plain{Name: e.Name, DType: "F32", Shape: []int{m.M, m.K}})
