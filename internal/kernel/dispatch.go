@@ -41,6 +41,7 @@ type method struct {
 	about               string
 	needs               feature
 	groupStep, groupMax int
+	copies              bool
 	bind                func(w *Weights) (product, error)
 }
 
@@ -51,7 +52,7 @@ func build(isa ISA, table []row) (list []*Kernel) {
 	}
 	for _, r := range table {
 		m := r.how
-		list = append(list, &Kernel{r.layout, r.codes, isa, m.about, m.needs, m.groupStep, m.groupMax, m.bind})
+		list = append(list, &Kernel{r.layout, r.codes, isa, m.about, m.needs, m.groupStep, m.groupMax, m.copies, m.bind})
 	}
 	return list
 }

@@ -30,6 +30,7 @@ type Kernel struct {
 	needs     feature // beyond what ISA implies
 	groupStep int     // group sizes must be multiples of this many columns
 	groupMax  int     // columns of a group at most; 0 = any number
+	copies    bool    // Bind repacks the matrix
 	bind      func(w *Weights) (product, error)
 }
 
@@ -104,7 +105,7 @@ func Native(s pack.Spec, columns, group int) bool {
 	}
 	for _, k := range For(s) {
 		if k.checkGroup(columns, group) == nil {
-			return k.Layout == s.Name
+			return k.Layout == s.Name && !k.copies
 		}
 	}
 	return false

@@ -11,7 +11,7 @@ import (
 // narrowest layout that the instruction set has a kernel for, and leaves multiplying to that.
 func repacked(isa ISA) method {
 	return method{
-		groupStep: 4, about: "repacked at load time into panels of 32 rows",
+		groupStep: 4, copies: true, about: "repacked at load time into panels of 32 rows",
 		bind: func(w *Weights) (product, error) {
 			k, l, err := panelsFor(isa, w)
 			if err != nil {
