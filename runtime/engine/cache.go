@@ -142,7 +142,6 @@ func (e *Engine) NewSequence() (*Sequence, error) {
 	for _, s := range e.sequences {
 		if !s.open {
 			s.open = true
-			s.n.Store(0)
 			return s, nil
 		}
 	}
