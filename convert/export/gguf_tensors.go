@@ -122,21 +122,9 @@ func (w *ggufWriter) packed(e *packed.Entry) error {
 
 // codes unpacks a tensor, whose codes must match their digest.
 func codes(f *packed.File, e *packed.Entry) (*pack.Matrix, error) {
-	l, err := pack.Open(e.Layout)
+	m, err := packed.Codes(f, e, 0)
 	if err != nil {
 		return nil, err
-	}
-	t, err := f.Tensor(e.Name + packed.PackedSuffix)
-	if err != nil {
-		return nil, err
-	}
-	a, err := pack.FindAlphabet(e.Layout.Alphabet)
-	if err != nil {
-		return nil, err
-	}
-	m := pack.NewMatrix(e.MatrixShape(), a)
-	if err := l.Unpack(m, t.Data[:e.Bytes]); err != nil {
-		return nil, fmt.Errorf("tensor %q: %w", e.Name, err)
 	}
 	if packed.CodesDigest(m) != e.CodesSHA {
 		return nil, fmt.Errorf("%w: tensor %q: its codes do not match codes_sha256: the file is damaged (F12)", pack.ErrCorrupt, e.Name)
