@@ -3,6 +3,7 @@ package export
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -182,6 +183,28 @@ func TestDamage(t *testing.T) {
 		}
 		if _, err := VerifyGGUF(t.Context(), path, source); !errors.Is(err, pack.ErrCorrupt) {
 			t.Errorf("%s: %v", x.Name, err)
+		}
+	}
+}
+
+// TestPlainTypes: a passthrough tensor that no GGUF holds is an error, whatever its bytes are.
+func TestPlainTypes(t *testing.T) {
+	path, _ := exported(t, packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}))
+	for name, x := range map[string]string{
+		"a type of one byte": `{"model.norm.weight":{"dtype":"U8","shape":[256],"data_offsets":[0,256]}}`,
+		"no dimension":       `{"model.norm.weight":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}`,
+	} {
+		size := 4
+		if strings.Contains(x, "256") {
+			size = 256
+		}
+		file := filepath.Join(t.TempDir(), "x.safetensors")
+		data := append(binary.LittleEndian.AppendUint64(nil, uint64(len(x))), x...)
+		if err := os.WriteFile(file, append(data, make([]byte, size)...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := VerifyGGUF(t.Context(), path, packedOf(t, file, packed.Recipe{})); err == nil {
+			t.Errorf("%s: accepted", name)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package export
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -153,13 +152,7 @@ func (w *ggufWriter) rope() error {
 
 // factors enters a vector of floats.
 func (w *ggufWriter) factors(name string, list []float32) {
-	w.add(name, gguf.F32, []int{len(list)}, func(write func([]byte) error) error {
-		var b []byte
-		for _, x := range list {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
-		}
-		return write(b)
-	})
+	w.add(name, gguf.F32, []int{len(list)}, func(write func([]byte) error) error { return write(floatBytes(list)) })
 }
 
 func narrowed(list []float64) (out []float32) {

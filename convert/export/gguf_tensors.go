@@ -6,10 +6,10 @@ import (
 	"math"
 	"strings"
 
+	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/gguf/hf"
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -42,7 +42,7 @@ func (w *ggufWriter) plain(p *packed.Plain) error {
 		}
 		data := t.Data
 		if vector {
-			data = widened(kind, data, plus)
+			data = widened(quantize.DType(p.DType), data, plus)
 		}
 		return write(permuted(data, p.Shape[0], heads))
 	})
@@ -50,21 +50,21 @@ func (w *ggufWriter) plain(p *packed.Plain) error {
 }
 
 // widened are floats in F32, plus a number.
-func widened(kind gguf.Type, data []byte, plus float32) []byte {
-	var out []byte
-	for ; len(data) > 0; data = data[kind.RowSize(1):] {
-		var x float32
-		switch kind {
-		case gguf.F32:
-			x = math.Float32frombits(binary.LittleEndian.Uint32(data))
-		case gguf.F16:
-			x = float16.Widen(binary.LittleEndian.Uint16(data))
-		default:
-			x = float16.WidenBrain(binary.LittleEndian.Uint16(data))
-		}
-		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x+plus))
+func widened(d quantize.DType, data []byte, plus float32) []byte {
+	values := make([]float32, len(data)/d.Size())
+	d.Widen(values, data)
+	for i := range values {
+		values[i] += plus
 	}
-	return out
+	return floatBytes(values)
+}
+
+// floatBytes are floats as they are stored in F32.
+func floatBytes(list []float32) (b []byte) {
+	for _, x := range list {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return b
 }
 
 // permuted has the rows of data in the order in which they are stored.
@@ -114,7 +114,7 @@ func (w *ggufWriter) packed(e *packed.Entry) error {
 	})
 	if form.apart {
 		w.add(strings.TrimSuffix(name, ".weight")+".scale", gguf.F32, []int{1}, func(write func([]byte) error) error {
-			return write(binary.LittleEndian.AppendUint32(nil, math.Float32bits(scales[0])))
+			return write(floatBytes(scales[:1]))
 		})
 	}
 	return nil

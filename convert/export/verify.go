@@ -3,18 +3,15 @@ package export
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
+	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/filerr"
-	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -112,10 +109,13 @@ func (v *comparison) plain(p packed.Plain) error {
 	if err != nil {
 		return err
 	}
-	columns, size := p.Shape[len(p.Shape)-1], int(safetensors.DType(p.DType).Size())
+	d := quantize.DType(p.DType)
+	if d.Size() == 0 {
+		return fmt.Errorf("%w: tensor %q of type %s, which is not written to GGUF", pack.ErrUnsupported, p.Name, p.DType)
+	}
 	return v.rows(p.Name, p.Shape, func(row int, values []float32) error {
-		want := make([]float32, columns)
-		widen(want, safetensors.DType(p.DType), t.Data[row*columns*size:])
+		want := make([]float32, len(values))
+		d.Widen(want, t.Data[row*len(want)*d.Size():])
 		for k := range want {
 			if values[k] != want[k] {
 				return differs(p.Name, row, k, values[k], want[k])
@@ -143,7 +143,7 @@ func (v *comparison) rows(name string, shape []int, each func(row int, values []
 		if err := v.from.ReadAt(t, data, int64(row)*int64(len(data))); err != nil {
 			return err
 		}
-		widen(values, t.DType, data)
+		quantize.DType(t.DType).Widen(values, data)
 		if err := each(row, values); err != nil {
 			return err
 		}
@@ -151,19 +151,6 @@ func (v *comparison) rows(name string, shape []int, each func(row int, values []
 	}
 	v.Tensors++
 	return nil
-}
-
-func widen(dst []float32, d safetensors.DType, src []byte) {
-	for i := range dst {
-		switch d {
-		case safetensors.F32:
-			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
-		case safetensors.F16:
-			dst[i] = float16.Widen(binary.LittleEndian.Uint16(src[2*i:]))
-		default:
-			dst[i] = float16.WidenBrain(binary.LittleEndian.Uint16(src[2*i:]))
-		}
-	}
 }
 
 // texts compares the chat template, and tokenizer.json where the GGUF carries it.
