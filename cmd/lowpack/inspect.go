@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -88,7 +87,7 @@ func inspectPath(ctx context.Context, path string) (*inspection, error) {
 	if err != nil {
 		return nil, filekind.Missing(path, err)
 	}
-	if info.Mode().IsRegular() && filepath.Ext(path) != ".gguf" {
+	if info.Mode().IsRegular() && !checkpoint.IsGGUF(path) {
 		f, err := packed.Open(path)
 		if err == nil {
 			defer f.Close()

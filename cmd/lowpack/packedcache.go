@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/hub"
@@ -26,7 +27,7 @@ func packedOf(c *cli.Context, arg string) (string, error) {
 	info, statErr := os.Stat(arg)
 	_, linkErr := os.Lstat(arg) // a dangling link exists
 	_, nameErr := hub.ParseName(arg)
-	isModel := statErr == nil && (info.IsDir() || filepath.Ext(arg) == ".gguf")
+	isModel := statErr == nil && (info.IsDir() || checkpoint.IsGGUF(arg))
 	if !isModel && (!os.IsNotExist(linkErr) || nameErr != nil) {
 		return "", err
 	}
@@ -106,7 +107,7 @@ func cachedFile(checkpoint string) (string, error) {
 
 // filesOf lists the files of a checkpoint: all of a directory, or all parts of a GGUF.
 func filesOf(path string) (files []string, err error) {
-	if filepath.Ext(path) == ".gguf" {
+	if checkpoint.IsGGUF(path) {
 		names, err := gguf.SplitNames(filepath.Base(path))
 		for _, name := range names {
 			files = append(files, filepath.Join(filepath.Dir(path), name))

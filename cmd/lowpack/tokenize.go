@@ -113,7 +113,7 @@ func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	if err != nil {
 		return nil, filekind.Missing(path, err)
 	}
-	if info.IsDir() || filepath.Ext(path) == ".gguf" {
+	if info.IsDir() || checkpoint.IsGGUF(path) {
 		files, err := checkpoint.ReadTexts(path)
 		if err != nil {
 			return nil, err

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/internal/printable"
 	"github.com/lowpack/lowpack/verify"
 )
@@ -60,7 +60,7 @@ func runVerify(c *cli.Context) error {
 		return err
 	}
 	path := c.Args().First()
-	if filepath.Ext(path) == ".gguf" {
+	if checkpoint.IsGGUF(path) {
 		return verifyGGUF(c, path)
 	}
 	if target := c.String("dump-golden"); target != "" {

@@ -68,7 +68,7 @@ func (c *Checkpoint) open(path string) error {
 		return err
 	}
 	c.dir, c.bare = p.dir, p.bare != ""
-	if isGGUF(p.bare) {
+	if IsGGUF(p.bare) {
 		return c.openGGUF(p.dir, p.bare, filepath.Base(path))
 	}
 	if p.bare != "" {

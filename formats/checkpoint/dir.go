@@ -50,7 +50,7 @@ func resolve(path string) (place, error) {
 		d, err := openDir(real)
 		return place{dir: d}, err
 	}
-	if !strings.HasSuffix(path, ".safetensors") && !isGGUF(path) {
+	if !strings.HasSuffix(path, ".safetensors") && !IsGGUF(path) {
 		if err := weightsAt(real); err != nil {
 			return place{}, filerr.Named(path, err)
 		}

@@ -16,8 +16,6 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-const ggufSuffix = ".gguf"
-
 // viewSuffix is added to the name of a GGUF: its tensors, as a checkpoint has them, are in a file that nobody stored.
 const viewSuffix = " (decoded)"
 
@@ -306,4 +304,5 @@ func (v *view) values(dst []float32, stored []byte, m int64) error {
 	return nil
 }
 
-func isGGUF(path string) bool { return strings.HasSuffix(path, ggufSuffix) }
+// IsGGUF reports whether a path is that of a model in GGUF, by its name.
+func IsGGUF(path string) bool { return strings.HasSuffix(path, ".gguf") }

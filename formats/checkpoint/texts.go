@@ -53,7 +53,7 @@ func ReadTexts(path string) (map[string][]byte, error) {
 	switch {
 	case p.bare == "":
 		err = c.readTexts()
-	case isGGUF(p.bare):
+	case IsGGUF(p.bare):
 		_, err = c.ggufTexts(p.dir, p.bare, p.bare)
 	}
 	return c.texts, errors.Join(err, c.Close())
