@@ -21,11 +21,6 @@ import (
 //go:embed pretokenizers.json
 var pretokenizers []byte
 
-// Types of tokens.
-const (
-	normalToken, unknownToken, controlToken, userToken, unusedToken, byteToken = 1, 2, 3, 4, 5, 6
-)
-
 // tokenizerFile is what a tokenizer.json says of its vocabulary.
 type tokenizerFile struct {
 	Added []struct {
@@ -114,7 +109,7 @@ func (w *ggufWriter) roles(t *tokenizer.Tokenizer, v *vocabulary) error {
 		w.note("of %d tokens that end a text, llama.cpp is told the first two", len(d.EOS))
 	}
 	for id, kind := range v.types {
-		if kind == unknownToken {
+		if kind == hf.UnknownToken {
 			w.count("tokenizer.ggml.unknown_token_id", id)
 			break
 		}
@@ -173,7 +168,7 @@ func (w *ggufWriter) vocabulary(t *tokenizer.Tokenizer) (*vocabulary, error) {
 	return v, v.fill(w.model.Vocab)
 }
 
-var byteToken3 = regexp.MustCompile(`^<0x[0-9A-F]{2}>$`)
+var byteToken = regexp.MustCompile(`^<0x[0-9A-F]{2}>$`)
 
 func (v *vocabulary) fromJSON(f *tokenizerFile, t *tokenizer.Tokenizer, size int) error {
 	m := &f.Model
@@ -192,21 +187,21 @@ func (v *vocabulary) fromJSON(f *tokenizerFile, t *tokenizer.Tokenizer, size int
 	}
 	v.tokens, v.types = make([]string, last), make([]int32, last)
 	for token, id := range m.Vocab {
-		v.tokens[id], v.types[id] = token, normalToken
+		v.tokens[id], v.types[id] = token, hf.NormalToken
 		switch {
-		case m.ByteFallback && byteToken3.MatchString(token):
-			v.types[id] = byteToken
+		case m.ByteFallback && byteToken.MatchString(token):
+			v.types[id] = hf.ByteToken
 		case token == m.UnkToken && token != "":
-			v.types[id] = unknownToken
+			v.types[id] = hf.UnknownToken
 		}
 	}
 	for _, a := range f.Added {
-		v.tokens[a.ID], v.types[a.ID] = a.Content, userToken
+		v.tokens[a.ID], v.types[a.ID] = a.Content, hf.UserToken
 		switch {
 		case a.Content == m.UnkToken && m.ByteFallback:
-			v.types[a.ID] = unknownToken
+			v.types[a.ID] = hf.UnknownToken
 		case a.Special:
-			v.types[a.ID] = controlToken
+			v.types[a.ID] = hf.ControlToken
 		}
 	}
 	if err := v.fill(size); err != nil {
@@ -239,7 +234,7 @@ func (v *vocabulary) fill(size int) error {
 			}
 		}
 		if v.types[i] == 0 {
-			v.tokens[i], v.types[i] = fmt.Sprintf("[PAD%d]", i), unusedToken
+			v.tokens[i], v.types[i] = fmt.Sprintf("[PAD%d]", i), hf.UnusedToken
 		}
 	}
 	return nil
@@ -249,7 +244,7 @@ func (v *vocabulary) fill(size int) error {
 func (v *vocabulary) scoresOf(merges []merge, ids map[string]int) {
 	v.scores = make([]float32, len(v.tokens))
 	for i := range v.scores {
-		if v.types[i] != controlToken && v.types[i] != userToken && v.types[i] != unknownToken {
+		if v.types[i] != hf.ControlToken && v.types[i] != hf.UserToken && v.types[i] != hf.UnknownToken {
 			v.scores[i] = -10000
 		}
 	}

@@ -39,7 +39,7 @@ func (v *vocabulary) sentencePiece(k *keys) ([]byte, error) {
 		piece = appendVarint(piece, pieceType, uint64(v.types[id]))
 		b = appendMessage(b, modelPiece, piece)
 	}
-	bytes := slices.Contains(v.types, int64(byteToken))
+	bytes := slices.Contains(v.types, int64(ByteToken))
 	b = appendMessage(b, modelTrainer, appendVarint(appendVarint(nil, trainerKind, kindBPE), trainerByteFallback, bit(bytes)))
 	prefix := bit(k.flag("tokenizer.ggml.add_space_prefix", true))
 	return appendMessage(b, modelNormalizer, appendVarint(appendVarint(nil, normalizerPrefix, prefix), normalizerSpaces, 0)), nil
@@ -66,7 +66,7 @@ func Pieces(data []byte) (tokens []string, scores []float32, types []int32, err 
 		if number != modelPiece {
 			return nil
 		}
-		tokens, scores, types = append(tokens, ""), append(scores, 0), append(types, normalToken)
+		tokens, scores, types = append(tokens, ""), append(scores, 0), append(types, NormalToken)
 		last := len(tokens) - 1
 		return fields(piece, func(number protowire.Number, v uint64, text []byte) error {
 			switch number {

@@ -9,13 +9,14 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Types of tokens.
+// Types of tokens (tokenizer.ggml.token_type), and of pieces of SentencePiece.
 const (
-	normalToken  = 1
-	unknownToken = 2
-	controlToken = 3
-	userToken    = 4
-	byteToken    = 6
+	NormalToken  = 1
+	UnknownToken = 2
+	ControlToken = 3
+	UserToken    = 4
+	UnusedToken  = 5
+	ByteToken    = 6
 )
 
 // vocabulary is what the keys say about tokens.
@@ -84,7 +85,7 @@ func readVocabulary(k *keys, kind string) (*vocabulary, error) {
 	v.types, ok = kinds.Ints()
 	switch {
 	case !there:
-		v.types = slices.Repeat([]int64{normalToken}, len(tokens))
+		v.types = slices.Repeat([]int64{NormalToken}, len(tokens))
 	case !ok || len(v.types) != len(tokens):
 		return nil, fmt.Errorf("%w: key %q must be a list of %d integers", pack.ErrCorrupt, "tokenizer.ggml.token_type", len(tokens))
 	}
@@ -133,9 +134,9 @@ func (v *vocabulary) byteLevel(k *keys) ([]byte, error) {
 func (v *vocabulary) added() []map[string]any {
 	list := []map[string]any{}
 	for id, kind := range v.types {
-		if kind == controlToken || kind == userToken || kind == unknownToken {
+		if kind == ControlToken || kind == UserToken || kind == UnknownToken {
 			list = append(list, map[string]any{
-				"id": id, "content": v.tokens[id], "special": kind != userToken,
+				"id": id, "content": v.tokens[id], "special": kind != UserToken,
 				"single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
 			})
 		}
