@@ -87,7 +87,7 @@ func (k *kernels) tensor(e *packed.Entry, products []golden.Product) error {
 	if err != nil {
 		return err
 	}
-	own, err := k.matrices(e, products)
+	all, err := k.matrices(e, products)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (k *kernels) tensor(e *packed.Entry, products []golden.Product) error {
 			return err
 		}
 		c := Check{Level: Kernel, Group: kern.String(), Name: e.Name}
-		err := k.compareAll(kern, l, e, products, own)
+		err := k.compareAll(kern, l, e, all)
 		if errors.Is(err, pack.ErrUnsupported) && kern.ISA != kernel.Generic {
 			c.Verdict, c.Reason = Skip, err.Error()
 			k.add(c)
@@ -110,14 +110,15 @@ func (k *kernels) tensor(e *packed.Entry, products []golden.Product) error {
 	return nil
 }
 
-// stored is a matrix as it is stored.
+// stored is a matrix as it is stored, and its products.
 type stored struct {
-	bytes []byte
-	zeros []int8
+	bytes    []byte
+	zeros    []int8
+	products []golden.Product
 }
 
 // matrices are those of the experts whose products are recorded.
-func (k *kernels) matrices(e *packed.Entry, products []golden.Product) (map[int32]stored, error) {
+func (k *kernels) matrices(e *packed.Entry, products []golden.Product) (all []stored, err error) {
 	zeros, err := packed.Zeros(k.file, e)
 	if err != nil {
 		return nil, err
@@ -126,31 +127,28 @@ func (k *kernels) matrices(e *packed.Entry, products []golden.Product) (map[int3
 	if err != nil {
 		return nil, err
 	}
-	all := map[int32]stored{}
-	for i := range products {
-		x := products[i].Expert
-		s := stored{}
-		if s.bytes, err = packed.PackedBytes(k.file, e, int(x)); err != nil {
+	for same := range golden.ByExpert(products) {
+		x, s := int(same[0].Expert), stored{products: same}
+		if s.bytes, err = packed.PackedBytes(k.file, e, x); err != nil {
 			return nil, err
 		}
 		if zeros != nil {
-			s.zeros = zeros[int(x)*n:][:n]
+			s.zeros = zeros[x*n:][:n]
 		}
-		all[x] = s
+		all = append(all, s)
 	}
 	return all, nil
 }
 
 // compareAll runs one kernel on the matrices of a tensor.
-func (k *kernels) compareAll(kern *kernel.Kernel, l pack.Layout, e *packed.Entry, products []golden.Product, all map[int32]stored) error {
-	for i := range products {
-		own := all[products[i].Expert]
+func (k *kernels) compareAll(kern *kernel.Kernel, l pack.Layout, e *packed.Entry, all []stored) error {
+	for _, own := range all {
 		w, err := kernel.BindWith(kern, l, e.MatrixShape(), own.bytes, k.file.Manifest().Block(e))
 		if err != nil {
 			return err
 		}
 		if err = w.Scale(kernel.Scales{Zeros: own.zeros, Group: e.Scale.Group}, kernel.Arithmetic{}); err == nil {
-			err = k.compare(w, e, products[i:i+1])
+			err = k.compare(w, e, own.products)
 		}
 		w.Close()
 		if err != nil {
@@ -167,7 +165,7 @@ func (k *kernels) add(c Check) {
 	k.groups[c.Group] = append(k.groups[c.Group], c)
 }
 
-// compare runs one kernel on one tensor.
+// compare runs one kernel on one matrix.
 func (k *kernels) compare(w *kernel.Weights, e *packed.Entry, products []golden.Product) error {
 	for i := range products {
 		p := &products[i]

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"math"
 
 	"github.com/lowpack/lowpack/pack"
@@ -50,6 +51,22 @@ type Product struct {
 	Rows    []int32 // the rows whose values are written out, ascending
 	Values  []int32 // [t][b][row of Rows]
 	Digest  string  // SHA-256 of all of acc, int32 little-endian, in hex; "" = the rows alone were computed
+}
+
+// ByExpert splits products of a tensor into runs of products of one matrix.
+func ByExpert(products []Product) iter.Seq[[]Product] {
+	return func(yield func([]Product) bool) {
+		for len(products) > 0 {
+			same := 1
+			for same < len(products) && products[same].Expert == products[0].Expert {
+				same++
+			}
+			if !yield(products[:same:same]) {
+				return
+			}
+			products = products[same:]
+		}
+	}
 }
 
 // Listed takes the values of Rows out of all products of a matrix of m rows, acc[t][b][m].

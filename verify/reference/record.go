@@ -128,15 +128,10 @@ func (r *recorder) productWork() (weights int64) {
 // products computes the products of every tensor in one sweep over its weights.
 func (r *recorder) products() error {
 	return r.tensors(func(e *packed.Entry, products []golden.Product) error {
-		for len(products) > 0 {
-			same := 1 // products of one expert
-			for same < len(products) && products[same].Expert == products[0].Expert {
-				same++
-			}
-			if err := r.product(e, products[:same]); err != nil {
+		for same := range golden.ByExpert(products) {
+			if err := r.product(e, same); err != nil {
 				return err
 			}
-			products = products[same:]
 		}
 		r.advance(e.Weights())
 		return nil
