@@ -101,10 +101,9 @@ func (p *pass) attention(layer int, b *block) error {
 	if err != nil {
 		return err
 	}
-	in := &input{x: a}
 	var qkv [3][][]float32
 	for i, l := range []*linear{&b.q, &b.k, &b.v} {
-		if qkv[i], err = p.linear(l, in); err != nil {
+		if qkv[i], err = p.linear(l, a); err != nil {
 			return err
 		}
 	}
@@ -195,12 +194,11 @@ func (p *pass) mlp(b *block) error {
 	if err != nil {
 		return err
 	}
-	in := &input{x: x}
-	gate, err := p.linear(&b.gate, in)
+	gate, err := p.linear(&b.gate, x)
 	if err != nil {
 		return err
 	}
-	up, err := p.linear(&b.up, in)
+	up, err := p.linear(&b.up, x)
 	if err != nil {
 		return err
 	}
@@ -218,7 +216,7 @@ func (p *pass) residual(x [][]float32, subNorm []float32, l *linear, postNorm []
 	if err != nil {
 		return err
 	}
-	if x, err = p.linear(l, &input{x: x}); err != nil {
+	if x, err = p.linear(l, x); err != nil {
 		return err
 	}
 	if x, err = p.norm(x, postNorm); err != nil {
@@ -245,7 +243,7 @@ func (p *pass) logits() ([][]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	logits, err := p.linear(&p.head, &input{x: x})
+	logits, err := p.linear(&p.head, x)
 	if err != nil {
 		return nil, err
 	}
@@ -278,8 +276,8 @@ func (p *pass) norm(x [][]float32, w []float32) ([][]float32, error) {
 	return y, nil
 }
 
-func (p *pass) linear(l *linear, in *input) ([][]float32, error) {
-	y, err := l.apply(p.ctx, in)
+func (p *pass) linear(l *linear, x [][]float32) ([][]float32, error) {
+	y, err := l.apply(p.ctx, x)
 	if bad := new(badInput); errors.As(err, &bad) {
 		return nil, p.notFinite(bad.vector, fmt.Sprintf("an input of %q", l.name))
 	}

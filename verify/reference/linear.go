@@ -59,9 +59,6 @@ func (l *linear) openWeight(v packed.View, d model.Linear) (shape pack.Shape, er
 	return pack.Shape{M: t.Shape[0], K: t.Shape[1]}, err
 }
 
-// input is what several linear layers read.
-type input struct{ x [][]float32 }
-
 // quantized are vectors in int8, with a scale for each group of columns: d[t][k/group].
 type quantized struct {
 	q [][]int8
@@ -101,21 +98,21 @@ type badInput struct{ vector int }
 
 func (e *badInput) Error() string { return fmt.Sprintf("vector %d is not finite", e.vector) }
 
-// apply returns y[t] for every vector of the input. All vectors are taken through the matrix together, so that each of
+// apply returns y[t] for every vector x[t]. All vectors are taken through the matrix together, so that each of
 // its weights is unpacked once.
-func (l *linear) apply(ctx context.Context, in *input) ([][]float32, error) {
-	y := vectors(len(in.x), l.to-l.from)
+func (l *linear) apply(ctx context.Context, x [][]float32) ([][]float32, error) {
+	y := vectors(len(x), l.to-l.from)
 	if l.float != nil {
-		return y, l.applyFloat(ctx, y, in.x)
+		return y, l.applyFloat(ctx, y, x)
 	}
-	m, n := l.ints, len(in.x)
-	x, err := m.quantize(in.x)
+	m, n := l.ints, len(x)
+	in, err := m.quantize(x)
 	if err != nil {
 		return nil, err
 	}
-	return y, m.products(ctx, x.q, l.from, l.to, func(row int, acc []int32) {
+	return y, m.products(ctx, in.q, l.from, l.to, func(row int, acc []int32) {
 		for t := range n {
-			y[t][row-l.from] = l.addBias(m.scaled(row, acc[t:], n, x.d[t]), row-l.from)
+			y[t][row-l.from] = l.addBias(m.scaled(row, acc[t:], n, in.d[t]), row-l.from)
 		}
 	})
 }

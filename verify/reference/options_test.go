@@ -414,7 +414,7 @@ func checkLinear(t *testing.T, r *rand.Rand, activation packed.Activation, scale
 	if err != nil {
 		t.Fatal(err)
 	}
-	y, err := l.apply(context.Background(), &input{x: x})
+	y, err := l.apply(context.Background(), x)
 	if err != nil {
 		t.Fatal(err)
 	}
