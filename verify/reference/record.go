@@ -15,7 +15,10 @@ import (
 // describes the model in v; it may be nil when the plan has no logits. progress, when not nil, is told about the work
 // done, in weights, from one goroutine at a time.
 func Record(ctx context.Context, v packed.View, d *model.Description, plan *golden.Record, progress func(done, total int64)) ([]byte, error) {
-	return RecordBy(ctx, &machine{view: v, description: d}, v, d, plan, progress)
+	m := &machine{view: v, description: d}
+	r := newRecorder(ctx, m, v, d, plan, progress)
+	m.after = func() { r.advance(layerWork(d)) }
+	return r.run(d)
 }
 
 // Machine computes what golden outputs record.
@@ -29,20 +32,7 @@ type Machine interface {
 
 // RecordBy is Record with another machine than the reference, which then judges the results (package verify).
 func RecordBy(ctx context.Context, m Machine, v packed.View, d *model.Description, plan *golden.Record, progress func(done, total int64)) ([]byte, error) {
-	r := &recorder{ctx: ctx, machine: m, view: v, record: golden.Record{Products: slices.Clone(plan.Products), Logits: slices.Clone(plan.Logits), Texts: plan.Texts}, progress: progress}
-	r.total = r.productWork() + r.logitsWork(d)
-	if plain, ok := m.(*machine); ok {
-		plain.after = func() { r.advance(layerWork(d)) }
-	}
-	if err := r.products(); err != nil {
-		return nil, fmt.Errorf("golden products: %w", err)
-	}
-	if len(plan.Logits) > 0 {
-		if err := r.logits(d); err != nil {
-			return nil, fmt.Errorf("golden logits: %w", err)
-		}
-	}
-	return r.record.Encode()
+	return newRecorder(ctx, m, v, d, plan, progress).run(d)
 }
 
 // machine is the reference.
@@ -89,6 +79,25 @@ type recorder struct {
 	record      golden.Record
 	progress    func(done, total int64)
 	done, total int64 // weights
+}
+
+func newRecorder(ctx context.Context, m Machine, v packed.View, d *model.Description, plan *golden.Record, progress func(done, total int64)) *recorder {
+	r := &recorder{ctx: ctx, machine: m, view: v, record: golden.Record{Products: slices.Clone(plan.Products), Logits: slices.Clone(plan.Logits), Texts: plan.Texts}, progress: progress}
+	r.total = r.productWork() + r.logitsWork(d)
+	return r
+}
+
+// run computes everything and encodes it.
+func (r *recorder) run(d *model.Description) ([]byte, error) {
+	if err := r.products(); err != nil {
+		return nil, fmt.Errorf("golden products: %w", err)
+	}
+	if len(r.record.Logits) > 0 {
+		if err := r.logits(d); err != nil {
+			return nil, fmt.Errorf("golden logits: %w", err)
+		}
+	}
+	return r.record.Encode()
 }
 
 func (r *recorder) advance(weights int64) {
