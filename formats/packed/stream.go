@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
-	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
 // Stream writes one tensor: from its beginning to its end with Write, or in pieces with Put.
@@ -46,7 +45,7 @@ func (s *Stream) Put(p []byte, off int64) error {
 	n, err := s.w.file.WriteAt(p, s.w.start+s.t.Begin+off)
 	s.pos.Add(int64(n))
 	if err != nil {
-		return atomicfile.Failed(fmt.Errorf("write %s: %w", s.w.file.Target(), err))
+		return s.w.failed(err)
 	}
 	return nil
 }

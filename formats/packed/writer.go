@@ -37,30 +37,26 @@ type Output interface {
 // Create starts the packed file (or the part of it) that Commit will put at target. A volume that is too small for it is
 // an error at once.
 func Create(target string, c Contents) (*Writer, error) {
-	size, err := c.Size()
+	w, err := newWriter(&c)
 	if err != nil {
 		return nil, err
 	}
-	file, err := atomicfile.CreateSized(atomicfile.OS, target, size)
+	file, err := atomicfile.CreateSized(atomicfile.OS, target, w.Size())
 	if err != nil {
 		return nil, err
 	}
-	return NewWriter(file, c)
+	return w.into(file)
 }
 
 // NewWriter starts a packed file, or a part of one, in an output, which belongs to the Writer from here on: after an error
 // it is aborted. What the output already holds is kept: Restore takes over the tensors that are complete in it.
 func NewWriter(out Output, c Contents) (*Writer, error) {
 	w, err := newWriter(&c)
-	if err == nil {
-		w.file = out
-		err = w.truncate()
-	}
 	if err != nil {
 		out.Abort()
 		return nil, err
 	}
-	return w, nil
+	return w.into(out)
 }
 
 func newWriter(c *Contents) (*Writer, error) {
@@ -79,12 +75,19 @@ func newWriter(c *Contents) (*Writer, error) {
 	return w, err
 }
 
-// truncate gives the file its final size.
-func (w *Writer) truncate() error {
-	if err := w.file.Truncate(w.Size()); err != nil {
-		return atomicfile.Failed(fmt.Errorf("write %s: %w", w.file.Target(), err))
+// into gives the output its final size.
+func (w *Writer) into(out Output) (*Writer, error) {
+	w.file = out
+	if err := out.Truncate(w.Size()); err != nil {
+		out.Abort()
+		return nil, w.failed(err)
 	}
-	return nil
+	return w, nil
+}
+
+// failed is an error of a write to the output.
+func (w *Writer) failed(err error) error {
+	return atomicfile.Failed(fmt.Errorf("write %s: %w", w.file.Target(), err))
 }
 
 // Header is the beginning of the file, up to the data, with what is known of the digests.
@@ -145,7 +148,7 @@ func (w *Writer) Commit() error {
 		return fmt.Errorf("the header of %s has %d bytes instead of the planned %d", w.file.Target(), len(header), w.start)
 	}
 	if _, err := w.file.WriteAt(header, 0); err != nil {
-		return atomicfile.Failed(fmt.Errorf("write %s: %w", w.file.Target(), err))
+		return w.failed(err)
 	}
 	if err := w.unmap(); err != nil {
 		return err
