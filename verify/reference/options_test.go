@@ -11,6 +11,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/fmacheck"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/verify/internal/sample"
 )
@@ -473,11 +474,11 @@ func naiveLinear(q *sample.Quantized, activation packed.Activation, x []float32,
 		case token && whole:
 			return float32(float32(float32(acc)*s) * d)
 		case token:
-			t = fmaExact(float32(acc), s, t)
+			t = fmacheck.Exact(float32(acc), s, t)
 		case whole:
-			t = fmaExact(float32(acc), d, t)
+			t = fmacheck.Exact(float32(acc), d, t)
 		default:
-			t = fmaExact(float32(float32(acc)*d), s, t)
+			t = fmacheck.Exact(float32(float32(acc)*d), s, t)
 		}
 	}
 	switch {
