@@ -6,7 +6,6 @@ import (
 	"unsafe"
 
 	"github.com/lowpack/lowpack/internal/float16"
-
 	"github.com/lowpack/lowpack/internal/fma"
 )
 
