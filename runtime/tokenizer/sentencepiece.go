@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/lowpack/lowpack/internal/sentencepiece"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -39,50 +40,17 @@ type spModel struct {
 	suffixMark                             bool
 }
 
-// fields walks the fields of a protobuf message.
-func fields(data []byte, each func(number protowire.Number, varint uint64, bytes []byte) error) error {
-	for len(data) > 0 {
-		number, kind, n := protowire.ConsumeTag(data)
-		if n < 0 {
-			return fmt.Errorf("%w: not a SentencePiece model: %v", pack.ErrCorrupt, protowire.ParseError(n))
-		}
-		data = data[n:]
-		var varint uint64
-		var bytes []byte
-		switch kind {
-		case protowire.VarintType:
-			varint, n = protowire.ConsumeVarint(data)
-		case protowire.Fixed32Type:
-			var v uint32
-			v, n = protowire.ConsumeFixed32(data)
-			varint = uint64(v)
-		case protowire.BytesType:
-			bytes, n = protowire.ConsumeBytes(data)
-		default:
-			n = protowire.ConsumeFieldValue(number, kind, data)
-		}
-		if n < 0 {
-			return fmt.Errorf("%w: not a SentencePiece model: %v", pack.ErrCorrupt, protowire.ParseError(n))
-		}
-		data = data[n:]
-		if err := each(number, varint, bytes); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // parseSentencePiece reads the fields of ModelProto that matter (sentencepiece_model.proto).
 func parseSentencePiece(data []byte) (*spModel, error) {
 	m := &spModel{kind: 1, dummyPrefix: true, collapseSpaces: true}
-	err := fields(data, func(number protowire.Number, _ uint64, bytes []byte) error {
+	err := sentencepiece.Fields(data, func(number protowire.Number, _ uint64, bytes []byte) error {
 		switch number {
 		case 1:
 			p := piece{kind: pieceNormal}
 			if len(m.pieces) >= maxTokens {
 				return fmt.Errorf("%w: more than %d tokens", pack.ErrLimit, maxTokens)
 			}
-			err := fields(bytes, func(number protowire.Number, varint uint64, bytes []byte) error {
+			err := sentencepiece.Fields(bytes, func(number protowire.Number, varint uint64, bytes []byte) error {
 				switch number {
 				case 1:
 					p.text = string(bytes)
@@ -96,9 +64,9 @@ func parseSentencePiece(data []byte) (*spModel, error) {
 			m.pieces = append(m.pieces, p)
 			return err
 		case 2:
-			return fields(bytes, m.trainerField)
+			return sentencepiece.Fields(bytes, m.trainerField)
 		case 3:
-			return fields(bytes, m.normalizerField)
+			return sentencepiece.Fields(bytes, m.normalizerField)
 		}
 		return nil
 	})

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/lowpack/lowpack/internal/sentencepiece"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -62,13 +63,13 @@ func bit(b bool) uint64 {
 
 // Pieces reads the tokens of a tokenizer.model, which the tokenizer has loaded, with their scores and types.
 func Pieces(data []byte) (tokens []string, scores []float32, types []int32, err error) {
-	err = fields(data, func(number protowire.Number, _ uint64, piece []byte) error {
+	err = sentencepiece.Fields(data, func(number protowire.Number, _ uint64, piece []byte) error {
 		if number != modelPiece {
 			return nil
 		}
 		tokens, scores, types = append(tokens, ""), append(scores, 0), append(types, NormalToken)
 		last := len(tokens) - 1
-		return fields(piece, func(number protowire.Number, v uint64, text []byte) error {
+		return sentencepiece.Fields(piece, func(number protowire.Number, v uint64, text []byte) error {
 			switch number {
 			case pieceText:
 				tokens[last] = string(text)
@@ -81,31 +82,4 @@ func Pieces(data []byte) (tokens []string, scores []float32, types []int32, err 
 		})
 	})
 	return tokens, scores, types, err
-}
-
-// fields walks the fields of a protobuf message.
-func fields(data []byte, each func(number protowire.Number, v uint64, bytes []byte) error) error {
-	for len(data) > 0 {
-		number, kind, n := protowire.ConsumeField(data)
-		if n < 0 {
-			return fmt.Errorf("%w: %v", pack.ErrCorrupt, protowire.ParseError(n))
-		}
-		_, _, tag := protowire.ConsumeTag(data) // which ConsumeField has read
-		value := data[tag:n]
-		var v uint64
-		switch kind {
-		case protowire.VarintType:
-			v, _ = protowire.ConsumeVarint(value)
-		case protowire.Fixed32Type:
-			small, _ := protowire.ConsumeFixed32(value)
-			v = uint64(small)
-		case protowire.BytesType:
-			value, _ = protowire.ConsumeBytes(value)
-		}
-		if err := each(number, v, value); err != nil {
-			return err
-		}
-		data = data[n:]
-	}
-	return nil
 }
