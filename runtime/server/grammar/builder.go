@@ -13,7 +13,6 @@ type part struct{ in, out int32 }
 type builder struct {
 	nodes []node
 	rules map[string]int32 // entries of rules by name
-	ends  []part           // of all rules
 }
 
 func newBuilder() *builder { return &builder{rules: map[string]int32{}} }
@@ -138,7 +137,6 @@ func (b *builder) rule(name string, make func() (part, error)) (part, error) {
 		}
 		b.link(entry, x.in)
 		b.nodes[x.out].end = true
-		b.ends = append(b.ends, part{entry, x.out})
 	}
 	p := part{b.node(), b.node()}
 	b.nodes[p.in].calls = append(b.nodes[p.in].calls, call{entry, p.out})
@@ -148,7 +146,6 @@ func (b *builder) rule(name string, make func() (part, error)) (part, error) {
 // finish makes the grammar of a part.
 func (b *builder) finish(p part) (*Grammar, error) {
 	b.nodes[p.out].end = true
-	b.ends = append(b.ends, p)
 	if err := b.check(); err != nil {
 		return nil, err
 	}
