@@ -74,20 +74,15 @@ func (b *builder) either(parts ...part) part {
 
 // maybe takes a part or nothing.
 func (b *builder) maybe(x part) part {
-	p := part{b.node(), b.node()}
-	b.link(p.in, x.in)
-	b.link(x.out, p.out)
+	p := b.either(x)
 	b.link(p.in, p.out)
 	return p
 }
 
 // many takes a part any number of times.
 func (b *builder) many(x part) part {
-	p := part{b.node(), b.node()}
-	b.link(p.in, x.in)
-	b.link(p.in, p.out)
+	p := b.maybe(x)
 	b.link(x.out, x.in)
-	b.link(x.out, p.out)
 	return p
 }
 

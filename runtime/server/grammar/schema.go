@@ -155,27 +155,22 @@ func quote(s string) string {
 }
 
 func (s *schema) enum(v *jsonread.Value, at string) (part, error) {
-	if v.Kind != jsonread.Array || len(v.Items) == 0 {
-		return part{}, fmt.Errorf("%s: want a list of values", at)
-	}
-	parts := make([]part, len(v.Items))
-	for i := range v.Items {
-		var err error
-		if parts[i], err = s.constant(&v.Items[i], at); err != nil {
-			return part{}, err
-		}
-	}
-	return s.either(parts...), nil
+	return s.oneOf(v, at, "values", func(i int) (part, error) { return s.constant(&v.Items[i], at) })
 }
 
 func (s *schema) anyOf(v *jsonread.Value, at string) (part, error) {
+	return s.oneOf(v, at, "schemas", func(i int) (part, error) { return s.value(&v.Items[i], fmt.Sprintf("%s/%d", at, i)) })
+}
+
+// oneOf takes one of the items of a list, of which read makes the one with an index.
+func (s *schema) oneOf(v *jsonread.Value, at, items string, read func(i int) (part, error)) (part, error) {
 	if v.Kind != jsonread.Array || len(v.Items) == 0 {
-		return part{}, fmt.Errorf("%s: want a list of schemas", at)
+		return part{}, fmt.Errorf("%s: want a list of %s", at, items)
 	}
 	parts := make([]part, len(v.Items))
-	for i := range v.Items {
+	for i := range parts {
 		var err error
-		if parts[i], err = s.value(&v.Items[i], fmt.Sprintf("%s/%d", at, i)); err != nil {
+		if parts[i], err = read(i); err != nil {
 			return part{}, err
 		}
 	}
