@@ -224,13 +224,9 @@ func (s *Scheduler) rest() {
 // stop ends what is left.
 func (s *Scheduler) stop() {
 	s.mu.Lock()
-	queue := s.queue
-	s.queue, s.closed = nil, true
+	s.closed = true
 	s.mu.Unlock()
-	for _, t := range append(queue, s.tasks...) {
-		s.end(t, ErrDraining)
-	}
-	s.tasks = nil
+	s.endAll(ErrDraining)
 	for s.cache != nil && s.cache.Evict() {
 	}
 }
@@ -239,11 +235,18 @@ func (s *Scheduler) stop() {
 func (s *Scheduler) fail(err error) {
 	s.mu.Lock()
 	s.failed = fmt.Errorf("%w: %w", ErrFailed, err)
+	s.mu.Unlock()
+	s.endAll(s.failed)
+}
+
+// endAll ends all tasks, also those that wait. The state of the scheduler lets no new ones in.
+func (s *Scheduler) endAll(err error) {
+	s.mu.Lock()
 	queue := s.queue
 	s.queue = nil
 	s.mu.Unlock()
 	for _, t := range append(queue, s.tasks...) {
-		s.end(t, s.failed)
+		s.end(t, err)
 	}
 	s.tasks = nil
 }

@@ -56,17 +56,11 @@ func perChunk(batch []engine.Chunk) bool {
 
 // dropCancelled ends tasks whose caller has gone.
 func (s *Scheduler) dropCancelled() {
-	kept := s.tasks[:0]
-	for _, t := range s.tasks {
+	s.removeEnded(func(t *task) {
 		if err := t.call.ctx.Err(); err != nil {
 			s.end(t, err)
-		} else if !t.ended {
-			kept = append(kept, t)
 		}
-	}
-	clear(s.tasks[len(kept):])
-	s.tasks = kept
-	s.count()
+	})
 }
 
 // count notes what Stats tells.
@@ -153,7 +147,11 @@ func (s *Scheduler) deliver(b *step) {
 	for _, x := range ready {
 		s.handOut(x)
 	}
-	s.removeEnded()
+	s.removeEnded(func(t *task) {
+		if t.sequences() == 0 { // nothing is left to do
+			s.end(t, nil)
+		}
+	})
 }
 
 // choose chooses the next tokens of texts, in as many goroutines as the engine has threads.
@@ -228,19 +226,11 @@ func (s *Scheduler) handOut(x *text) {
 // lose ends a task after an error of its own.
 func (s *Scheduler) lose(t *task, err error) { s.end(t, fmt.Errorf("%w: %w", ErrFailed, err)) }
 
-// removeEnded ends tasks that have nothing left to do.
-func (s *Scheduler) removeEnded() {
-	kept := s.tasks[:0]
-	for _, t := range s.tasks {
-		switch {
-		case t.ended:
-		case t.sequences() > 0:
-			kept = append(kept, t)
-		default:
-			s.end(t, nil)
-		}
-	}
-	clear(s.tasks[len(kept):])
-	s.tasks = kept
+// removeEnded forgets the tasks that have ended, after a look at each that may end it.
+func (s *Scheduler) removeEnded(look func(*task)) {
+	s.tasks = slices.DeleteFunc(s.tasks, func(t *task) bool {
+		look(t)
+		return t.ended
+	})
 	s.count()
 }
