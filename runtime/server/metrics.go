@@ -87,7 +87,7 @@ func (m *metrics) step(took time.Duration, tokens int) {
 	m.stepTokens.Observe(float64(tokens))
 }
 
-func (m *metrics) gap(_ int, between time.Duration) { m.between.Observe(between.Seconds()) }
+func (m *metrics) gap(between time.Duration) { m.between.Observe(between.Seconds()) }
 
 // observe counts a request that has ended.
 func (m *metrics) observe(t schedule.Timing) {

@@ -17,9 +17,9 @@ type Options struct {
 	ITLTarget   time.Duration // what a step may take while texts are being generated; 0 = as long as it takes
 	PrefixCache bool
 
-	Observe func(Timing)                          // is called once for each request that was accepted; nil = nobody
-	Step    func(took time.Duration, tokens int)  // is called after each pass over the weights
-	Gap     func(text int, between time.Duration) // is called for each token but the first of a text
+	Observe func(Timing)                         // is called once for each request that was accepted; nil = nobody
+	Step    func(took time.Duration, tokens int) // is called after each pass over the weights
+	Gap     func(between time.Duration)          // is called for each token but the first of a text
 }
 
 // Scheduler computes requests on an engine that nobody else uses.

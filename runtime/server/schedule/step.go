@@ -210,7 +210,7 @@ func (s *Scheduler) handOut(x *text) {
 	t := x.task
 	if x.event.Token >= 0 {
 		if t.timing.Tokens++; len(x.gen.Tokens()) > 1 && s.o.Gap != nil {
-			s.o.Gap(x.index, now.Sub(x.at))
+			s.o.Gap(now.Sub(x.at))
 		}
 	}
 	x.at = now
