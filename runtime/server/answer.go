@@ -56,7 +56,8 @@ type choice struct {
 	scores []schedule.Logprob // of the tokens whose logprobs are reported
 	tokens int
 	reason string // "" = not yet
-	prompt int    // scores of the prompt's tokens, which come first
+	listed int    // tokens in the lists of logprobs of completions so far
+	offset int    // characters of these
 }
 
 // part is what is new of a choice.
@@ -184,7 +185,6 @@ func (a *answer) takePrompt(e schedule.Event, s *api.Stream) {
 			if a.requests[e.Request].PromptLogprobs >= 0 {
 				p.scores = append([]schedule.Logprob{{Token: a.requests[e.Request].Prompt[0]}}, e.Prompt...)
 			}
-			c.prompt = len(p.scores)
 			c.scores = p.scores
 			if p.text = a.echo[e.Request]; s != nil {
 				a.shape.piece(a.job, s, c, p)

@@ -130,7 +130,7 @@ type textAnswer struct {
 func (textShape) whole(j *job, all []*choice, u *usage) any {
 	a := textAnswer{head: j.head, Choices: make([]textChoice, len(all)), Usage: u}
 	for i, c := range all {
-		a.Choices[i] = textChoice{i, c.text.String(), j.textLogprobs(c, 0), &c.reason}
+		a.Choices[i] = textChoice{i, c.text.String(), j.textLogprobs(c, c.scores), &c.reason}
 	}
 	return a
 }
@@ -138,7 +138,7 @@ func (textShape) whole(j *job, all []*choice, u *usage) any {
 func (textShape) begin(*job, *api.Stream, *choice) {}
 
 func (textShape) piece(j *job, s *api.Stream, c *choice, p part) {
-	s.Send(textAnswer{head: j.head, Choices: []textChoice{{Index: c.index, Text: p.text, Logprobs: j.textLogprobs(c, len(c.scores)-len(p.scores))}}})
+	s.Send(textAnswer{head: j.head, Choices: []textChoice{{Index: c.index, Text: p.text, Logprobs: j.textLogprobs(c, p.scores)}}})
 }
 
 func (textShape) end(j *job, s *api.Stream, c *choice) {
@@ -149,19 +149,17 @@ func (textShape) total(j *job, s *api.Stream, u *usage) {
 	s.Send(textAnswer{head: j.head, Choices: []textChoice{}, Usage: u})
 }
 
-// textLogprobs lists the tokens of a choice from one on; nil where nobody asked.
-func (j *job) textLogprobs(c *choice, from int) *textLogprobs {
-	if j.requests[c.index/j.n].Logprobs < 0 || from == len(c.scores) && from > 0 {
+// textLogprobs lists tokens of a choice, which follow those that were listed before; nil where nobody asked.
+func (j *job) textLogprobs(c *choice, scores []schedule.Logprob) *textLogprobs {
+	if j.requests[c.index/j.n].Logprobs < 0 || len(scores) == 0 && c.listed > 0 {
 		return nil
 	}
 	l := &textLogprobs{Tokens: []string{}, TokenLogprobs: []*float64{}, TopLogprobs: []map[string]*float64{}, TextOffset: []int{}}
-	offset := 0
-	for i, score := range c.scores {
-		text, raw := j.model.tokenText(score.Token)
-		if i >= from {
-			l.add(text, offset, &score, i == 0 && c.prompt > 0, j)
-		}
-		offset += utf8.RuneCount(raw)
+	for i := range scores {
+		text, raw := j.model.tokenText(scores[i].Token)
+		l.add(text, c.offset, &scores[i], c.listed == 0 && j.echo != nil, j)
+		c.listed++
+		c.offset += utf8.RuneCount(raw)
 	}
 	return l
 }
