@@ -78,9 +78,14 @@ type usage struct {
 
 // newHead makes the head of an answer.
 func (m *model) newHead(prefix, object string, seed uint64) head {
+	return head{randomID(prefix), object, time.Now().Unix(), m.ID, m.fingerprint, seed}
+}
+
+// randomID makes an id that no one guesses, behind a prefix.
+func randomID(prefix string) string {
 	id := make([]byte, 12)
 	rand.Read(id)
-	return head{prefix + hex.EncodeToString(id), object, time.Now().Unix(), m.ID, m.fingerprint, seed}
+	return prefix + hex.EncodeToString(id)
 }
 
 // serve computes a job and answers.

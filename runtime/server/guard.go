@@ -2,10 +2,8 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/hex"
 	"net"
 	"net/http"
 	"net/url"
@@ -83,9 +81,7 @@ func requestID(r *http.Request) string {
 	if id != "" && len(id) <= 128 && strings.IndexFunc(id, func(c rune) bool { return !plain(c) }) < 0 {
 		return id
 	}
-	random := make([]byte, 12)
-	rand.Read(random)
-	return "req_" + hex.EncodeToString(random)
+	return randomID("req_")
 }
 
 // checkHost refuses requests whose host name is not one of this host, where only this host can ask: a page of a stranger
