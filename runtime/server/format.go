@@ -134,14 +134,13 @@ func (s *settings) use(b *api.Body, m *model, param, name string, compile func()
 func (s *settings) constrain(m *model) func([]int, []float32) {
 	text, read := s.format.NewText(m.words()), 0
 	s.constrained = append(s.constrained, text)
-	ends := slices.Concat(m.stops, s.stopIDs)
-	kept := make([]float32, len(ends))
+	kept := make([]float32, len(s.ends))
 	return func(generated []int, logits []float32) {
 		for ; read < len(generated); read++ {
 			text.Accept(generated[read])
 		}
 		mask, end := text.Allowed()
-		for i, id := range ends {
+		for i, id := range s.ends {
 			kept[i] = logits[id]
 		}
 		for id := range logits {
@@ -149,7 +148,7 @@ func (s *settings) constrain(m *model) func([]int, []float32) {
 				logits[id] = -math.MaxFloat32
 			}
 		}
-		for i, id := range ends {
+		for i, id := range s.ends {
 			if end {
 				logits[id] = kept[i]
 			}

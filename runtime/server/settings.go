@@ -35,6 +35,7 @@ type settings struct {
 	n         int
 	stops     []string
 	stopIDs   []int // end a text, besides those of the model
+	ends      []int // both: not before minTokens, and only where the format may end
 	ignoreEOS bool
 	bias      map[int]float32
 	frequency float32
@@ -103,6 +104,7 @@ func (s *settings) readStops(b *api.Body, m *model) {
 			b.Fail("stop_token_ids", "stop_token_ids has %d ids: at most %d are allowed", len(s.stopIDs), mostBiases)
 		}
 	}
+	s.ends = slices.Concat(m.stops, s.stopIDs)
 	b.Bool("ignore_eos", &s.ignoreEOS)
 }
 
@@ -141,7 +143,7 @@ func (s *settings) readStreamOptions(b *api.Body) {
 
 // text is the request for text i of n.
 func (s *settings) text(m *model, i int) engine.Request {
-	r := engine.Request{Sampling: s.sampling, MaxTokens: s.maxTokens, StopTexts: s.stops, StopTokens: s.stopIDs, Adjust: s.adjust(m)}
+	r := engine.Request{Sampling: s.sampling, MaxTokens: s.maxTokens, StopTexts: s.stops, StopTokens: s.stopIDs, Adjust: s.adjust()}
 	if s.format != nil {
 		before, constrain := r.Adjust, s.constrain(m)
 		r.Adjust = func(generated []int, logits []float32) {
@@ -153,7 +155,7 @@ func (s *settings) text(m *model, i int) engine.Request {
 	}
 	r.Sampling.Seed = seedOf(s.seed, i)
 	if !s.ignoreEOS {
-		r.StopTokens = slices.Concat(m.stops, s.stopIDs)
+		r.StopTokens = s.ends
 	}
 	r.Decoder = m.Tokenizer.NewStream(true)
 	return r
@@ -172,7 +174,7 @@ func seedOf(seed uint64, i int) uint64 {
 }
 
 // adjust changes logits before a token is chosen (N31); nil = it has nothing to do.
-func (s *settings) adjust(m *model) func([]int, []float32) {
+func (s *settings) adjust() func([]int, []float32) {
 	if len(s.bias) == 0 && s.frequency == 0 && s.presence == 0 && s.minTokens == 0 {
 		return nil
 	}
@@ -189,7 +191,7 @@ func (s *settings) adjust(m *model) func([]int, []float32) {
 			logits[id] = clamp(clamp(logits[id]-float32(s.frequency*float32(n))) - s.presence)
 		}
 		if len(generated) < s.minTokens {
-			for _, id := range slices.Concat(m.stops, s.stopIDs) {
+			for _, id := range s.ends {
 				logits[id] = -math.MaxFloat32
 			}
 		}
