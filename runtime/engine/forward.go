@@ -42,10 +42,10 @@ func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 			return err
 		}
 	}
-	if err := e.grow(batch); err != nil {
+	defer shrink(batch)
+	if err := grow(batch); err != nil {
 		return err
 	}
-	defer e.shrink(batch)
 	if err := mmap.Guard(func() error { return e.compute(ctx, batch) }); err != nil {
 		return err
 	}

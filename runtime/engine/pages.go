@@ -23,9 +23,7 @@ type Page struct{ id int32 }
 
 // newPages allocates n pages.
 func (e *Engine) newPages(n int) error {
-	d := e.desc
-	_, row := e.cacheType().Row(d.HeadDim)
-	stride := 2 * d.Layers * d.KVHeads * e.page() * row
+	stride := e.page() * int(CacheBytesPerToken(e.desc, e.opt.Cache))
 	memory, err := offheap.New(n * stride)
 	if err != nil {
 		return fmt.Errorf("%w: keys and values: %v", pack.ErrLimit, err)
@@ -86,11 +84,10 @@ func (p *pages) drop(id int32) {
 
 func (p *pages) bytes(id int32) []byte { return p.memory.Bytes[int(id)*p.stride:][:p.stride] }
 
-// grow makes room for all chunks of a batch, or for none.
-func (e *Engine) grow(batch []Chunk) error {
+// grow makes room for all chunks of a batch. After an error some have room, until shrink.
+func grow(batch []Chunk) error {
 	for i := range batch {
 		if err := batch[i].Seq.grow(batch[i].Seq.Len() + len(batch[i].Tokens)); err != nil {
-			e.shrink(batch[:i+1])
 			return err
 		}
 	}
@@ -98,7 +95,7 @@ func (e *Engine) grow(batch []Chunk) error {
 }
 
 // shrink gives back the pages of tokens that were not appended.
-func (e *Engine) shrink(batch []Chunk) {
+func shrink(batch []Chunk) {
 	for i := range batch {
 		batch[i].Seq.shrink()
 	}
