@@ -70,10 +70,11 @@ func (l *loader) codeRows(entry *packed.Entry, want pack.Shape) (c *codeRows, er
 	rows := paneled.PanelRows()
 	c.room.New = func() any { return pack.NewMatrix(pack.Shape{M: rows, K: want.K}, c.alphabet) }
 	// All codes are looked at once, so that decoding a row later cannot fail.
-	return c, l.checkRows(c)
+	return c, c.check()
 }
 
-func (l *loader) checkRows(c *codeRows) error {
+// check decodes all panels.
+func (c *codeRows) check() error {
 	rows := c.layout.PanelRows()
 	m := c.room.Get().(*pack.Matrix)
 	defer c.room.Put(m)
@@ -103,13 +104,12 @@ func (e *embedding) Row(dst []float32, token int) {
 	}
 	c := e.codes
 	m, rows := c.room.Get().(*pack.Matrix), c.layout.PanelRows()
+	defer c.room.Put(m)
 	if err := c.unpack(m, token/rows); err != nil {
-		dst[0] = float32(math.NaN()) // the file was changed since checkRows: an error by N4
-		c.room.Put(m)
+		dst[0] = float32(math.NaN()) // the file was changed since check: an error by N4
 		return
 	}
 	c.row(dst, token, m.Codes[token%rows*m.K:][:m.K])
-	c.room.Put(m)
 }
 
 // embedTask looks the embeddings of tokens up and computes their rotations.
