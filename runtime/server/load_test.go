@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -134,7 +135,7 @@ func compareStream(t testing.TB, web *httptest.Server, path, body, want string) 
 		return
 	}
 	whole := object(t, want)
-	texts, reasons := map[string]string{}, map[string]any{}
+	texts, reasons, scores := map[string]string{}, map[string]any{}, map[string][]any{}
 	all := frames(t, text)
 	for _, f := range all[:len(all)-1] {
 		i := fmt.Sprint(at(f, "choices", 0, "index"))
@@ -146,6 +147,11 @@ func compareStream(t testing.TB, web *httptest.Server, path, body, want string) 
 		if reason := at(f, "choices", 0, "finish_reason"); reason != nil {
 			reasons[i] = reason
 		}
+		lists, _ := at(f, "choices", 0, "logprobs").(map[string]any)
+		for key, list := range lists {
+			list, _ := list.([]any)
+			scores[i+key] = append(scores[i+key], list...)
+		}
 	}
 	for _, c := range whole["choices"].([]any) {
 		i := fmt.Sprint(at(c, "index"))
@@ -155,6 +161,12 @@ func compareStream(t testing.TB, web *httptest.Server, path, body, want string) 
 		}
 		if texts[i] != text || reasons[i] != at(c, "finish_reason") {
 			t.Errorf("%s: stream %q (%v), want %q (%v)", body, texts[i], reasons[i], text, at(c, "finish_reason"))
+		}
+		lists, _ := at(c, "logprobs").(map[string]any)
+		for key, list := range lists {
+			if list, _ := list.([]any); !reflect.DeepEqual(scores[i+key], list) {
+				t.Errorf("%s: %s of the stream %v, want %v", body, key, scores[i+key], list)
+			}
 		}
 	}
 	last := all[len(all)-1]
