@@ -59,8 +59,7 @@ func runFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "ids", Usage: "print token ids instead of text"},
 		besideFlag("logits", "write the logits of the prompt positions to `FILE` (safetensors, F32)"),
 		between(0, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length: `N` tokens of prompt and text", DefaultText: "the model's, at most 4096"}),
-		oneOf(&cli.StringFlag{Name: "kv-cache-type", Aliases: []string{"cache"}, Usage: "KV cache `TYPE` f32, f16 or i8; other than f32, the logits differ from the golden ones", DefaultText: "f32"},
-			words([]engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8})...),
+		cacheTypeFlag("cache"),
 		threadsFlag("compute"),
 	}
 }
