@@ -146,17 +146,11 @@ func serverOptions(c *cli.Context) (o server.Options, err error) {
 		}
 		o.Keys = append(o.Keys, keys...)
 	}
-	o.Loopback = isLoopback(c.String("host"))
+	o.Loopback = server.IsLoopback(c.String("host"))
 	if !o.Loopback && len(o.Keys) == 0 {
 		return o, usagef("--host %s lets other machines in; it needs --api-key or --api-key-file", c.String("host"))
 	}
 	return o, nil
-}
-
-// isLoopback says whether only this machine can reach an address.
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // listen serves until a signal.

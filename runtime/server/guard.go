@@ -91,10 +91,16 @@ func (s *Server) checkHost(r *http.Request) *api.Error {
 		return nil
 	}
 	name := hostName(r.Host)
-	if ip := net.ParseIP(name); ip != nil && ip.IsLoopback() || name == "localhost" || slices.Contains(s.o.Hosts, name) {
+	if IsLoopback(name) || slices.Contains(s.o.Hosts, name) {
 		return nil
 	}
 	return &api.Error{Status: http.StatusForbidden, Type: api.Forbidden, Message: "the host " + quoted(name) + " is not this one; allow it with --allowed-host"}
+}
+
+// IsLoopback says whether a host, a name or an address without a port, is one that only this machine can reach.
+func IsLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // hostName is a host without its port.
