@@ -68,21 +68,8 @@ func TestServeExamples(t *testing.T) {
 
 func (s *served) get(path, key string) (int, string) {
 	s.t.Helper()
-	r, err := http.NewRequest(http.MethodGet, s.url+path, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+key)
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return answer.StatusCode, string(text)
+	status, text := s.send(http.MethodGet, path, "", http.Header{"Authorization": {"Bearer " + key}})
+	return status, string(text)
 }
 
 // manifests reads the objects of a YAML file.

@@ -67,7 +67,26 @@ var cachedTokens = regexp.MustCompile(`,"prompt_tokens_details":\{"cached_tokens
 // ask sends a request and returns what must be the same everywhere.
 func (s *served) ask(path, body string) string {
 	s.t.Helper()
-	answer, err := http.Post(s.url+path, "application/json", strings.NewReader(body))
+	status, text := s.send(http.MethodPost, path, body, http.Header{"Content-Type": {"application/json"}})
+	var v map[string]json.RawMessage
+	if err := json.Unmarshal(text, &v); err != nil || status != http.StatusOK {
+		s.t.Fatalf("%d %s", status, text)
+	}
+	delete(v, "id")
+	delete(v, "created")
+	text, _ = json.Marshal(v)
+	return cachedTokens.ReplaceAllString(string(text), "")
+}
+
+// send sends a request and returns status and body of the answer.
+func (s *served) send(method, path, body string, header http.Header) (int, []byte) {
+	s.t.Helper()
+	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header = header
+	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -76,14 +95,7 @@ func (s *served) ask(path, body string) string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var v map[string]json.RawMessage
-	if err := json.Unmarshal(text, &v); err != nil || answer.StatusCode != http.StatusOK {
-		s.t.Fatalf("%d %s", answer.StatusCode, text)
-	}
-	delete(v, "id")
-	delete(v, "created")
-	text, _ = json.Marshal(v)
-	return cachedTokens.ReplaceAllString(string(text), "")
+	return answer.StatusCode, text
 }
 
 // TestServeAgain: another process, with other threads, another instruction set and other memory, answers with the same bytes; a signal
