@@ -149,4 +149,4 @@ func (t *Tokenizer) addFromConfig(c *config, bos bool) error {
 }
 
 // qwen2Normalizer is what Qwen2 tokenizers do to a text first.
-var qwen2Normalizer = normalizers{newUnicodeForm("NFC", norm.NFC)}
+func qwen2Normalizer() normalizers { return normalizers{newUnicodeForm("NFC", norm.NFC)} }

@@ -17,7 +17,7 @@ func readVocabAndMerges(vocabulary, rules []byte, c *config) (*Tokenizer, error)
 	switch class := strings.TrimSuffix(c.class, "Fast"); class {
 	case "", "GPT2Tokenizer", "GPTNeoXTokenizer":
 	case "Qwen2Tokenizer":
-		pattern, t.normalizer = qwen2Pattern, qwen2Normalizer
+		pattern, t.normalizer = qwen2Pattern, qwen2Normalizer()
 	default:
 		return nil, fmt.Errorf("%w: tokenizer_class %.40q without a %s; supported are GPT2Tokenizer, GPTNeoXTokenizer and Qwen2Tokenizer",
 			pack.ErrUnsupported, c.class, tokenizerJSON)
