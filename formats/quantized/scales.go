@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -18,17 +19,9 @@ func value(t safetensors.DType, b []byte, i int) float32 {
 	case safetensors.F32:
 		return math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
 	case safetensors.BF16:
-		return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16)
+		return float16.WidenBrain(binary.LittleEndian.Uint16(b[2*i:]))
 	}
-	h := binary.LittleEndian.Uint16(b[2*i:])
-	sign, magnitude := uint32(h&0x8000)<<16, uint32(h&0x7fff)
-	switch {
-	case magnitude >= 0x7c00: // infinity, NaN
-		return math.Float32frombits(sign | 0x7f800000 | magnitude<<13)
-	case magnitude >= 0x0400: // normal: the exponent's bias grows from 15 to 127
-		return math.Float32frombits(sign | (magnitude<<13 + 112<<23))
-	}
-	return math.Float32frombits(sign | math.Float32bits(float32(magnitude)*0x1p-24))
+	return float16.Widen(binary.LittleEndian.Uint16(b[2*i:]))
 }
 
 // ScaleValues widens all scales. Those of E8M0 are halved, as the codes of e2m1 are twice the elements.
@@ -54,13 +47,7 @@ func put(t safetensors.DType, b []byte, i int, v float32) {
 	case safetensors.BF16:
 		binary.LittleEndian.PutUint16(b[2*i:], uint16(bits>>16))
 	case safetensors.F16:
-		h := uint16(bits >> 16 & 0x8000)
-		if magnitude := bits &^ (1 << 31); magnitude >= 113<<23 {
-			h |= uint16((magnitude - 112<<23) >> 13)
-		} else {
-			h |= uint16(math.Abs(float64(v)) * 0x1p24) // subnormal
-		}
-		binary.LittleEndian.PutUint16(b[2*i:], h)
+		binary.LittleEndian.PutUint16(b[2*i:], float16.Narrow(v))
 	}
 }
 
