@@ -96,7 +96,8 @@ func (a *affineGroups) judge(i int) error {
 	}
 	least, most := 1<<a.Bits, 0
 	for k := range a.Group {
-		least, most = min(least, a.code(a.raw, 0, i, k)), max(most, a.code(a.raw, 0, i, k))
+		c := a.code(a.raw, 0, i, k)
+		least, most = min(least, c), max(most, c)
 	}
 	if least == most || s == 0 {
 		return a.constant(i, round(a.ScaleOf, round(a.ScaleOf, float64(s)*float64(least))+float64(b)))
@@ -158,7 +159,7 @@ func (a *affineGroups) matrix() *Matrix {
 			a.zeros[i] = 0
 		}
 	}
-	a.raw = nil // the rest is small
+	a.raw, a.scales, a.biases = nil, nil, nil // rows are decoded without them
 	one := func(w words, row, i, k int) int8 {
 		switch c := int8(step*a.code(w, row, i, k) + first); {
 		case a.zero[i] && a.Bits > 1:
