@@ -80,58 +80,59 @@ func (t *target) packed(p *parts) (*Layer, error) {
 	shape := p.need(".weight_shape", 1, "I64", "I32")
 	p.shape(shape, 2)
 	// The true number of columns is a value. It is found again from the words here, and held against weight_shape by open.
-	columns, whole := t.columns(p, w.Shape[1])
+	columns, codes := t.columns(p, w.Shape[1])
 	l, _ := t.scales(p, w.Shape[0], columns)
 	l.Words, l.Panel = w.Name, rowMajor(4*w.Shape[1])
-	if !t.symmetric {
-		t.needZeros(p, &l)
-	}
+	zeros := t.needZeros(p, &l)
 	if p.has(".weight_g_idx") {
 		p.shape(p.need(".weight_g_idx", 1, "I32"), columns)
 	}
-	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return t.openPacked(l, read, whole) })
+	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openPacked(l, read, codes, zeros) })
 }
 
 // columns that fill so many words: K·bits/32, or by older packers K/(32/bits) with some bits of each word unused. Groups, which are
 // whole, tell which it is. Without groups it is the first, and the words are full.
-func (t *target) columns(p *parts, words int) (columns int, whole bool) {
+func (t *target) columns(p *parts, n int) (columns int, codes stream) {
 	s, ok := p.look(p.module + ".weight_scale")
 	if !ok || len(s.Shape) != 2 || t.group <= 0 {
-		if words*32%t.bits != 0 {
-			p.fail(pack.ErrUnsupported, "rows of %d words, which no whole number of %d-bit codes fills", words, t.bits)
+		if n*32%t.bits != 0 {
+			p.fail(pack.ErrUnsupported, "rows of %d words, which no whole number of %d-bit codes fills", n, t.bits)
 		}
-		return words * 32 / t.bits, false
+		return n * 32 / t.bits, words.field
 	}
 	columns = min(s.Shape[1], pack.MaxDim) * min(t.group, pack.MaxDim)
-	switch words {
+	switch n {
 	case (columns*t.bits + 31) / 32:
-		return columns, false
+		return columns, words.field
 	case ceil(columns, 32/t.bits):
-		return columns, true
+		return columns, words.perWord
 	}
-	p.fail(pack.ErrUnsupported, "rows of %d words, which %d whole groups of %d columns with %d bits each do not fill", words, s.Shape[1], t.group, t.bits)
-	return 1, false
+	p.fail(pack.ErrUnsupported, "rows of %d words, which %d whole groups of %d columns with %d bits each do not fill", n, s.Shape[1], t.group, t.bits)
+	return 1, nil
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-func (t *target) needZeros(p *parts, l *Layer) {
+// needZeros takes zero points, if there are any, and tells how they are stored down each column; nil: as bytes.
+func (t *target) needZeros(p *parts, l *Layer) stream {
+	if t.symmetric {
+		return nil
+	}
 	groups := l.Groups()
 	if z, ok := p.look(p.module + ".weight_zero_point"); ok && z.DType == safetensors.I8 {
 		p.shape(p.need(".weight_zero_point", 2, safetensors.I8), l.Rows, groups)
-		return
+		return nil
 	}
 	z := p.need(".weight_zero_point", 2, "I32")
-	l.zeros = words.field
 	if n := ceil(l.Rows, 32/t.bits); z.Shape[0] == n {
-		l.zeros = words.perWord
 		p.shape(z, n, groups)
-		return
+		return words.perWord
 	}
 	p.shape(z, ceil(l.Rows*t.bits, 32), groups)
+	return words.field
 }
 
-func (t *target) openPacked(l *Layer, read Read, whole bool) (*Matrix, error) {
+func openPacked(l *Layer, read Read, codes, zeros stream) (*Matrix, error) {
 	raw, err := l.read(read, ".weight_shape")
 	if err != nil {
 		return nil, err
@@ -139,19 +140,15 @@ func (t *target) openPacked(l *Layer, read Read, whole bool) (*Matrix, error) {
 	if err := l.holdShape(raw[0]); err != nil {
 		return nil, err
 	}
-	m, err := t.open(l, read)
+	m, err := openScaled(l, read, zeros)
 	if err != nil {
 		return nil, err
-	}
-	field := words.field
-	if whole {
-		field = words.perWord
 	}
 	m.decode = func(dst []int8, _ int, stored []byte) error {
 		perRow := l.Panel.Bytes / 4
 		for n := range len(dst) / l.Columns {
 			for j := range l.Columns {
-				dst[n*l.Columns+j] = signed(field(stored, m.column(j), l.Bits, n*perRow, 1), l.Bits)
+				dst[n*l.Columns+j] = signed(codes(stored, m.column(j), l.Bits, n*perRow, 1), l.Bits)
 			}
 		}
 		return nil
@@ -175,8 +172,8 @@ func (l *Layer) holdShape(b []byte) error {
 	return nil
 }
 
-// open reads scales, zero points and order.
-func (t *target) open(l *Layer, read Read) (*Matrix, error) {
+// openScaled reads scales, zero points and order.
+func openScaled(l *Layer, read Read, zeros stream) (*Matrix, error) {
 	raw, err := l.read(read, ".weight_scale", ".weight_zero_point", ".weight_g_idx")
 	if err != nil {
 		return nil, err
@@ -185,7 +182,7 @@ func (t *target) open(l *Layer, read Read) (*Matrix, error) {
 	if size := int(l.ScaleOf.Size()); len(raw[0]) == size { // one for the tensor
 		m.Scales = bytes.Repeat(raw[0], l.Rows*l.Groups())
 	}
-	if m.Zeros, err = l.zeroPoints(".weight_zero_point", raw[1]); err != nil {
+	if m.Zeros, err = l.zeroPoints(".weight_zero_point", raw[1], zeros); err != nil {
 		return nil, err
 	}
 	m.Order, err = l.order(".weight_g_idx", raw[2])
@@ -193,17 +190,17 @@ func (t *target) open(l *Layer, read Read) (*Matrix, error) {
 }
 
 // zeroPoints are plain bytes, [rows, groups], or streams down the columns, [rows·bits/32, groups].
-func (l *Layer) zeroPoints(suffix string, b []byte) ([]int8, error) {
+func (l *Layer) zeroPoints(suffix string, b []byte, stored stream) ([]int8, error) {
 	if b == nil {
 		return nil, nil
 	}
 	groups := l.Groups()
 	out := make([]int8, l.Rows*groups)
 	for i := range out {
-		if l.zeros == nil {
+		if stored == nil {
 			out[i] = int8(b[i])
 		} else {
-			out[i] = signed(l.zeros(b, i/groups, l.Bits, i%groups, groups), l.Bits)
+			out[i] = signed(stored(b, i/groups, l.Bits, i%groups, groups), l.Bits)
 		}
 		if half := 1 << (l.Bits - 1); int(out[i]) < -half || int(out[i]) >= half {
 			return nil, fmt.Errorf("%w: tensor %q: zero point %d of row %d is not one of %d bits", pack.ErrCorrupt, l.Module+suffix, out[i], i/groups, l.Bits)
@@ -217,11 +214,9 @@ func (t *target) plain(p *parts) (*Layer, error) {
 	w := p.need(".weight", 2, safetensors.I8)
 	l, _ := t.scales(p, w.Shape[0], w.Shape[1])
 	l.Words, l.Panel = w.Name, rowMajor(w.Shape[1])
-	if !t.symmetric {
-		t.needZeros(p, &l)
-	}
+	zeros := t.needZeros(p, &l)
 	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) {
-		m, err := t.open(l, read)
+		m, err := openScaled(l, read, zeros)
 		if err == nil {
 			m.bytes(l)
 		}

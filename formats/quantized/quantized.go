@@ -46,8 +46,7 @@ type Layer struct {
 	Words    string            // of Tensors, the one that holds the codes
 	Panel    Panel             // how Words holds rows
 	open     func(l *Layer, read Read) (*Matrix, error)
-	original []Tensor                                         // of Tensors
-	zeros    func(w words, i, bits, first, stride int) uint32 // compressed-tensors: how zero points are stored; nil = as bytes
+	original []Tensor // of Tensors
 }
 
 // Matrix is an open Layer. Its methods may be used concurrently.
