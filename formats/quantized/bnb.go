@@ -23,7 +23,7 @@ func bitsAndBytes(module string, look Lookup) (*Layer, error) {
 		if f.DType != safetensors.U8 || f.bytes() != 1 {
 			p.fail(pack.ErrCorrupt, "tensor %q is %s %v, not one byte", f.Name, f.DType, f.Shape)
 		}
-		p.layer.Tensors, p.layer.original = append(p.layer.Tensors, f.Name), append(p.layer.original, f)
+		p.taken = append(p.taken, f)
 	}
 	l := Layer{Rows: w.Shape[0], Columns: w.Shape[1], Bits: 8, Group: max(w.Shape[1], 1), ScaleOf: safetensors.F32, Words: w.Name, Panel: rowMajor(w.Shape[1]),
 		Note: "scales are SCB·(1/127), rounded to F32; columns of outliers are computed with int8 activations as all others"}

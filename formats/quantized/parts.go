@@ -10,10 +10,11 @@ import (
 
 // parts collects the tensors of a module and keeps the first error.
 type parts struct {
-	module string
-	look   Lookup
-	layer  Layer
-	err    error
+	module  string
+	look    Lookup
+	taken   []Tensor
+	ignored []string
+	err     error
 }
 
 func (p *parts) fail(class error, format string, args ...any) {
@@ -41,8 +42,7 @@ func (p *parts) need(suffix string, dims int, types ...safetensors.DType) Tensor
 	case slices.Max(append([]int{1}, t.Shape...)) > pack.MaxDim:
 		p.fail(pack.ErrLimit, "tensor %q has shape %v; at most %d are supported", t.Name, t.Shape, pack.MaxDim)
 	default:
-		p.layer.Tensors = append(p.layer.Tensors, t.Name)
-		p.layer.original = append(p.layer.original, t)
+		p.taken = append(p.taken, t)
 		return t
 	}
 	return Tensor{Name: p.module + suffix, Shape: make([]int, dims)}
@@ -59,15 +59,17 @@ func (p *parts) shape(t Tensor, want ...int) {
 func (p *parts) ignore(suffixes ...string) {
 	for _, s := range suffixes {
 		if p.has(s) {
-			p.layer.Ignored = append(p.layer.Ignored, p.module+s)
+			p.ignored = append(p.ignored, p.module+s)
 		}
 	}
 }
 
 // finish returns the layer. columns and rows count only where no error was met.
 func (p *parts) finish(l Layer, open func(l *Layer, read Read) (*Matrix, error)) (*Layer, error) {
-	l.Module, l.open = p.module, open
-	l.Tensors, l.Ignored, l.original = p.layer.Tensors, p.layer.Ignored, p.layer.original
+	l.Module, l.open, l.original, l.Ignored = p.module, open, p.taken, p.ignored
+	for _, t := range p.taken {
+		l.Tensors = append(l.Tensors, t.Name)
+	}
 	if p.err == nil && (l.Rows > pack.MaxDim || l.Columns > pack.MaxDim) {
 		p.fail(pack.ErrLimit, "%d rows of %d columns; at most %d are supported", l.Rows, l.Columns, pack.MaxDim)
 	}
