@@ -56,17 +56,19 @@ func (d *decider) importLayer(n model.Need, l *quantized.Layer) error {
 		return inTensor(from, err)
 	}
 	scale, err := scaleOf(open)
-	if err == nil && open.Alphabet.Name == pack.Int8.Name {
-		err = d.checkBytes(from, open)
-	}
 	if err != nil {
 		return inTensor(from, err)
+	}
+	s := &step{from: from, source: layerSource(from, l)}
+	if open.Alphabet.Name == pack.Int8.Name {
+		if err := d.checkBytes(s.source, open); err != nil {
+			return err
+		}
 	}
 	layout, err := openLayout(d.Recipe.Layout, d.Recipe.Params, open.Alphabet, true)
 	if err != nil {
 		return inTensor(from, err)
 	}
-	s := &step{from: from, source: layerSource(from, l)}
 	in := int64(0)
 	for _, name := range slices.Concat(l.Tensors, l.Ignored) {
 		t, _ := d.source.Lookup(name)
@@ -84,30 +86,18 @@ func (d *decider) importLayer(n model.Need, l *quantized.Layer) error {
 }
 
 // checkBytes refuses a matrix of 8-bit codes with −128, which alphabet int8 does not hold.
-func (d *decider) checkBytes(t checkpoint.Tensor, m *quantized.Matrix) error {
-	const rows = 64 // a multiple of the rows of every panel
+func (d *decider) checkBytes(source pipeline.Source, m *quantized.Matrix) error {
 	l := m.Layer
-	codes := make([]int8, rows*l.Columns)
-	for row := 0; row < l.AllRows(); row += rows {
-		codes = codes[:min(rows, l.AllRows()-row)*l.Columns]
-		if err := m.Read(codes, row, tensorReader{d.read, t}); err != nil {
+	s := pipeline.NewSweep(d.read, source, pack.Shape{M: l.AllRows(), K: l.Columns}, d.o.Jobs)
+	return s.Decode(d.ctx, func(codes []int8, row int, stored []byte) error {
+		if err := m.Decode(codes, row, stored); err != nil {
 			return err
 		}
 		if i := slices.Index(codes, -128); i >= 0 {
 			return fmt.Errorf("%w: row %d, column %d: code -128; 8-bit codes are -127 to 127, so that this matrix cannot be held exactly", pack.ErrUnsupported, row+i/l.Columns, i%l.Columns)
 		}
-	}
-	return nil
-}
-
-// tensorReader reads a tensor of the checkpoint.
-type tensorReader struct {
-	read pipeline.ReadFunc
-	t    checkpoint.Tensor
-}
-
-func (r tensorReader) ReadAt(p []byte, off int64) (int, error) {
-	return len(p), r.read(r.t, p, off)
+		return nil
+	})
 }
 
 // scaleOf is how the scales of a matrix are stored in a packed file.

@@ -31,25 +31,19 @@ func relError(ctx context.Context, p *Plan, t checkpoint.Tensor, job quantize.Jo
 	if err != nil {
 		return 0, err
 	}
-	s := pipeline.NewSweep(p.read, t, job.Shape, p.o.Jobs)
+	s := pipeline.NewSweep(p.read, pipeline.Rows(t, job.Shape.M), job.Shape, p.o.Jobs)
 	if q.Passes() == 2 {
 		if err := measure(ctx, s, q, t); err != nil {
 			return 0, err
 		}
 	}
-	codes := make([][]int8, s.Workers())
-	for i := range codes {
-		codes[i] = make([]int8, s.Rows()*job.Shape.K)
-	}
-	err = s.Each(ctx, func(worker, row, n int, stored []byte) error {
-		return q.Quantize(codes[worker][:n*job.Shape.K], row, stored)
-	})
+	err = s.Decode(ctx, q.Quantize)
 	return q.Stats().RelError, err
 }
 
 // measure is pass 1 of a quantizer, and its end.
 func measure(ctx context.Context, s *pipeline.Sweep, q *quantize.Quantizer, t checkpoint.Tensor) error {
-	err := s.Each(ctx, func(_, row, _ int, stored []byte) error { return q.Measure(row, stored) })
+	err := s.Each(ctx, q.Measure)
 	if err != nil {
 		return err
 	}

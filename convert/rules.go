@@ -73,7 +73,7 @@ func (d *decider) accepted(m matrix, q *quantize.Quantizer) bool {
 
 // probe is pass 1 of an exact quantizer. The first block shows nearly always whether the values fit.
 func (d *decider) probe(q *quantize.Quantizer, m matrix) error {
-	err := measure(d.ctx, pipeline.NewSweep(d.read, m.from, m.shape, d.o.Jobs), q, m.from)
+	err := measure(d.ctx, pipeline.NewSweep(d.read, pipeline.Rows(m.from, m.shape.M), m.shape, d.o.Jobs), q, m.from)
 	if errors.Is(err, pack.ErrUnsupported) {
 		return notExact{err}
 	}

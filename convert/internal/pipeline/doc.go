@@ -19,7 +19,7 @@
 //	schedule.go  the workers: a queue per priority
 //	budget.go    how much memory there is, and who may keep how much of it
 //	slab.go      chunks and slots, which it is divided into
-//	sweep.go     a pass over floats before the conversion, when a plan is made
+//	sweep.go     a pass over the rows of a matrix before the conversion, when a plan is made
 //	recode.go    codes that are at hand already (a packed file in another layout)
 //
 // # How to add a source of weights

@@ -3,12 +3,11 @@ package pipeline
 import (
 	"context"
 
-	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Sweep goes through the rows of a tensor when a plan is made, which needs to know what they hold.
+// Sweep goes through the rows of a matrix when a plan is made, which needs to know what they hold.
 type Sweep struct {
 	source  Source
 	rows    *fileRows
@@ -19,9 +18,9 @@ type Sweep struct {
 // maxBuffers bounds the memory of all buffers, unless a single one takes more.
 const maxBuffers = 16 << 20
 
-// NewSweep is for the rows that t holds one after another, on at most workers goroutines.
-func NewSweep(read ReadFunc, t checkpoint.Tensor, shape pack.Shape, workers int) *Sweep {
-	s := &Sweep{source: Rows(t, shape.M), blocks: NewBlocks(shape, 1, 1)}
+// NewSweep is for the rows of one matrix, on at most workers goroutines.
+func NewSweep(read ReadFunc, source Source, shape pack.Shape, workers int) *Sweep {
+	s := &Sweep{source: source, blocks: NewBlocks(shape, 1, source.Panel.Rows)}
 	s.rows = &fileRows{read, &s.source}
 	size := s.source.Panel.size(s.blocks.most())
 	s.buffers = make([][]byte, min(workers, s.blocks.Count(), max(1, maxBuffers/size)))
@@ -31,14 +30,22 @@ func NewSweep(read ReadFunc, t checkpoint.Tensor, shape pack.Shape, workers int)
 	return s
 }
 
-// Workers is the number of goroutines.
-func (s *Sweep) Workers() int { return len(s.buffers) }
+// Each calls do for rows from row on, until all have had their turn.
+func (s *Sweep) Each(ctx context.Context, do func(row int, stored []byte) error) error {
+	return s.each(ctx, func(_, row, _ int, stored []byte) error { return do(row, stored) })
+}
 
-// Rows is the largest number of rows that come at once.
-func (s *Sweep) Rows() int { return s.blocks.most() }
+// Decode is Each with memory for the codes of the rows, which do makes.
+func (s *Sweep) Decode(ctx context.Context, do func(codes []int8, row int, stored []byte) error) error {
+	k := s.blocks.shape.K
+	codes := make([][]int8, len(s.buffers))
+	for i := range codes {
+		codes[i] = make([]int8, s.blocks.most()*k)
+	}
+	return s.each(ctx, func(worker, row, n int, stored []byte) error { return do(codes[worker][:n*k], row, stored) })
+}
 
-// Each calls do for n rows from row on, until all have had their turn. Worker counts from 0.
-func (s *Sweep) Each(ctx context.Context, do func(worker, row, n int, stored []byte) error) error {
+func (s *Sweep) each(ctx context.Context, do func(worker, row, n int, stored []byte) error) error {
 	return parallel.Each(ctx, len(s.buffers), s.blocks.Count(), func(worker, i int) error {
 		from, to := s.blocks.At(i)
 		return s.source.each(s.rows, s.buffers[worker], from, to, func(row, n int, stored []byte) error {
