@@ -39,8 +39,10 @@ func (p *Plan) lookup(name string) (quantized.Tensor, bool) {
 
 // importLayer plans to take over codes, zero points, scales and order of a module.
 func (d *decider) importLayer(n model.Need, l *quantized.Layer) error {
+	in := int64(0)
 	for _, name := range slices.Concat(l.Tensors, l.Ignored) {
-		d.used[name] = true
+		t, _ := d.source.Lookup(name)
+		d.used[name], in = true, in+t.Size
 	}
 	from, _ := d.source.Lookup(l.Words)
 	m := matrix{n.Name, from, pack.Shape{M: l.AllRows(), K: l.Columns}, n.Name == d.model.Head}
@@ -69,19 +71,11 @@ func (d *decider) importLayer(n model.Need, l *quantized.Layer) error {
 	if err != nil {
 		return inTensor(from, err)
 	}
-	in := int64(0)
-	for _, name := range slices.Concat(l.Tensors, l.Ignored) {
-		t, _ := d.source.Lookup(name)
-		in += t.Size
-	}
 	s.row.Note = l.Note
 	s.open = func([][]byte) (coder, error) { return layerDecoder{open}, nil }
-	err = d.pack(m, s, layout, scale, importCodes, true)
+	e := packed.Entry{Scale: scale, Quantizer: importCodes, Zero: open.Zeros != nil, Order: open.Order != nil}
+	err = d.pack(m, s, layout, e, true)
 	s.row.BytesIn = in
-	if err == nil {
-		s.entry.Zero, s.entry.Order = open.Zeros != nil, open.Order != nil
-		s.row.BytesOut, s.row.BitsPerWeight = s.entry.AllBytes(), s.entry.Bits()
-	}
 	return err
 }
 
@@ -123,7 +117,7 @@ func layerSource(t checkpoint.Tensor, l *quantized.Layer) pipeline.Source {
 	return pipeline.Source{
 		Parts: []checkpoint.Tensor{t},
 		Runs:  []pipeline.Run{{Rows: rows}},
-		Panel: pipeline.Panel{Rows: p.Rows, Bytes: p.Bytes, Lines: p.Lines, Stride: p.Stride},
+		Panel: pipeline.Panel(p),
 	}
 }
 
@@ -136,17 +130,14 @@ func (d layerDecoder) Decode(codes []int8, row int, stored []byte) error {
 
 func (d layerDecoder) Finish() ([]pipeline.Blob, error) {
 	list := []pipeline.Blob{{Suffix: packed.ScaleSuffix, Data: d.m.Scales}}
-	var zeros, order []byte
-	for _, z := range d.m.Zeros {
-		zeros = append(zeros, byte(z))
+	if d.m.Zeros != nil {
+		list = append(list, pipeline.Blob{Suffix: packed.ZeroSuffix, Data: packed.CodeBytes(d.m.Zeros)})
 	}
-	for _, k := range d.m.Order {
-		order = binary.LittleEndian.AppendUint32(order, uint32(k))
-	}
-	if zeros != nil {
-		list = append(list, pipeline.Blob{Suffix: packed.ZeroSuffix, Data: zeros})
-	}
-	if order != nil {
+	if d.m.Order != nil {
+		var order []byte
+		for _, k := range d.m.Order {
+			order = binary.LittleEndian.AppendUint32(order, uint32(k))
+		}
 		list = append(list, pipeline.Blob{Suffix: packed.OrderSuffix, Data: order})
 	}
 	return list, nil

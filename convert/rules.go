@@ -59,7 +59,7 @@ func (d *decider) quantize(m matrix, c choice) error {
 		return d.lossy(m, job)
 	}
 	kind, group = q.Kind()
-	return d.pack(m, s, l, packed.Scale{Kind: kind, Group: group, DType: packed.ScaleF32}, c.quant, exact)
+	return d.pack(m, s, l, packed.Entry{Scale: packed.Scale{Kind: kind, Group: group, DType: packed.ScaleF32}, Quantizer: c.quant}, exact)
 }
 
 // accepted reports whether a quantizer that changes the weights may be used: where the checkpoint was trained for just
@@ -117,7 +117,7 @@ func (d *decider) importCodes(m matrix, c choice) error {
 	if divides {
 		s.row.Note = fmt.Sprintf("weight_scale %v divides (linear_class bitlinear): scale %v", stored, scale)
 	}
-	return d.pack(m, s, l, packed.Scale{Kind: packed.ScaleTensor, DType: packed.ScaleF32}, quantize.ImportU8, true)
+	return d.pack(m, s, l, packed.Entry{Scale: packed.Scale{Kind: packed.ScaleTensor, DType: packed.ScaleF32}, Quantizer: quantize.ImportU8}, true)
 }
 
 // storedScale reads the weight_scale beside packed codes: one float.
@@ -140,22 +140,22 @@ func (d *decider) storedScale(m matrix) (float32, error) {
 	return v[0], nil
 }
 
-// pack completes a step whose codes, scales and layout are settled.
-func (d *decider) pack(m matrix, s *step, l pack.Layout, scale packed.Scale, quantizer string, exact bool) error {
+// pack completes a step whose layout is settled, and of its entry what stands beside the codes and who makes them.
+func (d *decider) pack(m matrix, s *step, l pack.Layout, e packed.Entry, exact bool) error {
 	size, err := l.PackedSize(m.shape)
 	if err != nil {
 		return inTensor(m.from, err)
 	}
 	spec := l.Spec()
-	s.entry = &packed.Entry{Name: m.name, Shape: []int{m.shape.M, m.shape.K}, Layout: spec, Bytes: size, Scale: scale, Quantizer: quantizer}
-	if _, err := s.entry.ScaleCount(); err != nil {
+	e.Name, e.Shape, e.Layout, e.Bytes = m.name, []int{m.shape.M, m.shape.K}, spec, size
+	if _, err := e.ScaleCount(); err != nil {
 		return err
 	}
-	out := s.entry.AllBytes()
+	s.entry = &e
 	s.row = Row{
-		Tensor: m.name, Shape: s.entry.Shape, DType: string(m.from.DType),
-		Rule: quantizer, Layout: spec.Name, Alphabet: spec.Alphabet, Scale: scale.String(),
-		BytesIn: m.from.Size, BytesOut: out, BitsPerWeight: s.entry.Bits(), Note: s.row.Note,
+		Tensor: m.name, Shape: e.Shape, DType: string(m.from.DType),
+		Rule: e.Quantizer, Layout: spec.Name, Alphabet: spec.Alphabet, Scale: e.Scale.String(),
+		BytesIn: m.from.Size, BytesOut: e.AllBytes(), BitsPerWeight: e.Bits(), Note: s.row.Note,
 	}
 	if exact {
 		zero := 0.0
