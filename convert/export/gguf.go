@@ -42,11 +42,11 @@ func GGUF(ctx context.Context, path, target string, force bool) (*Summary, error
 		return nil, err
 	}
 	defer out.Abort()
-	if err := w.write(ctx, io.NewOffsetWriter(out, 0)); err != nil {
+	counted := &counting{to: io.NewOffsetWriter(out, 0)}
+	if err := w.write(ctx, counted); err != nil {
 		return nil, err
 	}
-	last := w.infos[len(w.infos)-1]
-	return &Summary{Tensors: len(w.infos), Bytes: w.header + last.Begin + last.Size, Notes: w.notes}, out.Commit()
+	return &Summary{Tensors: len(w.infos), Bytes: counted.n, Notes: w.notes}, out.Commit()
 }
 
 // ggufWriter is a GGUF that is being made.
@@ -58,8 +58,6 @@ type ggufWriter struct {
 	infos []gguf.TensorInfo
 	data  []func(write func([]byte) error) error // of infos
 	notes []string
-
-	header int64 // bytes before the data
 }
 
 func newGGUF(f *packed.File, force bool) (*ggufWriter, error) {
@@ -172,12 +170,10 @@ func compareNames(a, b string) int {
 }
 
 func (w *ggufWriter) write(ctx context.Context, to io.Writer) error {
-	counted := &counting{to: to}
-	out, err := gguf.NewWriter(counted, w.keys, w.infos)
+	out, err := gguf.NewWriter(to, w.keys, w.infos)
 	if err != nil {
 		return err
 	}
-	w.header = counted.n
 	for i, t := range w.infos {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
