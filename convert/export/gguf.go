@@ -55,9 +55,15 @@ type ggufWriter struct {
 	model *model.Description
 	arch  hf.Architecture
 	keys  []gguf.KV
-	infos []gguf.TensorInfo
-	data  []func(write func([]byte) error) error // of infos
+	list  []tensor
+	infos []gguf.TensorInfo // of list, in the order of the file
 	notes []string
+}
+
+// tensor is one of a GGUF that is being made.
+type tensor struct {
+	gguf.TensorInfo
+	data func(write func([]byte) error) error
 }
 
 func newGGUF(f *packed.File, force bool) (*ggufWriter, error) {
@@ -115,11 +121,11 @@ func (w *ggufWriter) note(format string, args ...any) {
 
 // add enters a tensor whose data come later.
 func (w *ggufWriter) add(name string, kind gguf.Type, shape []int, data func(write func([]byte) error) error) {
-	info := gguf.TensorInfo{Name: name, Type: kind}
+	t := tensor{gguf.TensorInfo{Name: name, Type: kind}, data}
 	for _, d := range shape {
-		info.Shape = append(info.Shape, int64(d))
+		t.Shape = append(t.Shape, int64(d))
 	}
-	w.infos, w.data = append(w.infos, info), append(w.data, data)
+	w.list = append(w.list, t)
 }
 
 // tensors enters all tensors: those outside of blocks first, then block after block.
@@ -141,15 +147,9 @@ func (w *ggufWriter) tensors() error {
 	if err := w.rope(); err != nil {
 		return err
 	}
-	order := make([]int, len(w.infos))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return compareNames(w.infos[a].Name, w.infos[b].Name) })
-	infos, data := w.infos, w.data
-	w.infos, w.data = nil, nil
-	for _, i := range order {
-		w.infos, w.data = append(w.infos, infos[i]), append(w.data, data[i])
+	slices.SortFunc(w.list, func(a, b tensor) int { return compareNames(a.Name, b.Name) })
+	for _, t := range w.list {
+		w.infos = append(w.infos, t.TensorInfo)
 	}
 	return nil
 }
@@ -174,11 +174,11 @@ func (w *ggufWriter) write(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for i, t := range w.infos {
+	for _, t := range w.list {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := w.data[i](func(b []byte) error { return out.Write(t.Name, b) }); err != nil {
+		if err := t.data(func(b []byte) error { return out.Write(t.Name, b) }); err != nil {
 			return err
 		}
 	}
