@@ -155,7 +155,7 @@ var plainTypes = map[gguf.Type]safetensors.DType{gguf.F32: safetensors.F32, gguf
 
 // view makes the rows of a tensor.
 func (g *ggufFile) view(t hf.Tensor) (*view, safetensors.DType, error) {
-	v := &view{tensor: t, part: g.parts[t.From.Name], rows: t.From.Shape[0], columns: int(t.From.Columns()), panel: 1}
+	v := &view{tensor: t, part: g.parts[t.From.Name], rows: t.From.Shape[0], columns: int(t.From.Columns())}
 	switch {
 	case len(t.From.Shape) > 2:
 		return nil, "", fmt.Errorf("%w: it has %d dimensions", pack.ErrUnsupported, len(t.From.Shape))
@@ -214,20 +214,18 @@ type view struct {
 	part    ggufPart
 	rows    int64
 	columns int
-	stored  int64             // bytes of a stored panel
-	panel   int64             // rows that are stored together
+	stored  int64             // bytes of a stored row
 	size    int64             // bytes of a row
 	raw     safetensors.DType // rows are stored as they are; "": decoded to F32
 	scale   float32           // of the tensor, where it has one beside it
 }
 
-// i2sPacking is the packing of published files.
+// i2sPacking is the packing of published files. Its rows stand alone.
 const i2sPacking = "i2s"
 
 func (v *view) i2s() error {
 	t := &v.tensor.From
-	var err error
-	if v.panel, err = gguf.I2SPanel(i2sPacking, v.rows, int64(v.columns)); err != nil {
+	if _, err := gguf.I2SPanel(i2sPacking, v.rows, int64(v.columns)); err != nil {
 		return err
 	}
 	tail := make([]byte, 32)
@@ -238,7 +236,7 @@ func (v *view) i2s() error {
 	if v.tensor.Scale == nil {
 		v.scale = 1
 	}
-	v.scale, v.stored, v.size = own*v.scale, v.panel*int64(v.columns)/4, 4*int64(v.columns)
+	v.scale, v.size = own*v.scale, 4*int64(v.columns)
 	return err
 }
 
@@ -250,7 +248,7 @@ func (v *view) readAt(p []byte, off int64) error {
 		if stored == nil {
 			stored = make([]byte, v.stored)
 		}
-		if err := v.part.read(stored, v.tensor.From, v.tensor.Row(m)/v.panel*v.stored); err != nil {
+		if err := v.part.read(stored, v.tensor.From, v.tensor.Row(m)*v.stored); err != nil {
 			return err
 		}
 		dst := p[:min(int64(len(p)), v.size-skip)]
@@ -259,7 +257,7 @@ func (v *view) readAt(p []byte, off int64) error {
 			row = append(row[:0], make([]byte, v.size)...)
 			whole = row
 		}
-		if err := v.decode(whole, stored, m); err != nil {
+		if err := v.decode(whole, stored); err != nil {
 			return fmt.Errorf("row %d: %w", m, err)
 		}
 		if int64(len(dst)) < v.size {
@@ -271,13 +269,13 @@ func (v *view) readAt(p []byte, off int64) error {
 }
 
 // decode makes a row of a stored one.
-func (v *view) decode(dst, stored []byte, m int64) error {
+func (v *view) decode(dst, stored []byte) error {
 	if v.raw != "" {
 		copy(dst, stored)
 		return nil
 	}
 	values := make([]float32, v.columns)
-	if err := v.values(values, stored, m); err != nil {
+	if err := v.values(values, stored); err != nil {
 		return err
 	}
 	for i, x := range values {
@@ -290,7 +288,7 @@ func (v *view) decode(dst, stored []byte, m int64) error {
 }
 
 // values of a row before the scale of the tensor.
-func (v *view) values(dst []float32, stored []byte, m int64) error {
+func (v *view) values(dst []float32, stored []byte) error {
 	if v.tensor.From.Type != gguf.I2_S {
 		return v.tensor.From.Type.Floats(dst, stored)
 	}
@@ -298,7 +296,7 @@ func (v *view) values(dst []float32, stored []byte, m int64) error {
 	if err := gguf.DecodeI2S(codes, i2sPacking, v.columns, stored); err != nil {
 		return err
 	}
-	for i, c := range codes[v.tensor.Row(m)%v.panel*int64(v.columns):][:v.columns] {
+	for i, c := range codes {
 		dst[i] = float32(c)
 	}
 	return nil

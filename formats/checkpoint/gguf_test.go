@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +59,9 @@ func ggufBytes(t *testing.T, keys []gguf.KV, ts []gguf.TensorInfo) []byte {
 			default:
 				data = binary.LittleEndian.AppendUint16(data, uint16(i))
 			}
+		}
+		if x.Type == gguf.I2_S {
+			data = make([]byte, x.Size)
 		}
 		if err := w.Write(x.Name, data); err != nil {
 			t.Fatal(err)
@@ -197,5 +201,34 @@ func TestGGUFShortened(t *testing.T) {
 	x, _ := c.Lookup("model.layers.0.mlp.down_proj.weight")
 	if err := c.ReadAt(x, make([]byte, x.Size), 0); !errors.Is(err, pack.ErrCorrupt) || c.Unchanged() == nil {
 		t.Error(err)
+	}
+}
+
+// TestI2S: code times scale, whether rows are read whole or in pieces.
+func TestI2S(t *testing.T) {
+	m := pack.NewMatrix(pack.Shape{M: 8, K: 128}, pack.Ternary)
+	want := make([]float32, len(m.Codes))
+	for i := range m.Codes {
+		m.Codes[i] = int8(i*i%7%3) - 1
+		want[i] = float32(m.Codes[i]) * 0.5
+	}
+	l, err := pack.Open(pack.Spec{Name: "i2s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tail, data := pack.I2STail(0.5), make([]byte, len(m.Codes)/4)
+	if err := l.Pack(data, m); err != nil {
+		t.Fatal(err)
+	}
+	file := ggufModel(t, nil, gguf.TensorInfo{Name: "output.weight", Shape: []int64{8, 128}, Type: gguf.I2_S})
+	copy(file[len(file)-len(data)-len(tail):], append(data, tail[:]...))
+	c, err := openGGUFFile(t, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, piece := range []int{1 << 20, 700} {
+		if got := valuesOf(t, c, "lm_head.weight", piece); !slices.Equal(got, want) {
+			t.Errorf("in pieces of %d: %v", piece, got)
+		}
 	}
 }
