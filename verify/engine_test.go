@@ -11,6 +11,7 @@ import (
 	"github.com/lowpack/lowpack/internal/synth"
 	"github.com/lowpack/lowpack/internal/testkit/race"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/verify/reference"
 )
@@ -67,7 +68,7 @@ func TestMiniatures(t *testing.T) {
 
 // TestCacheFormats: so it does for every format of the cache, on a trained model.
 func TestCacheFormats(t *testing.T) {
-	f, err := packed.Open(converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Golden: "none"}))
+	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Golden: "none"}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,30 +2,14 @@ package verify
 
 import (
 	"bytes"
-	"context"
 	"path/filepath"
 	"testing"
 
-	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/internal/synth"
 	"github.com/lowpack/lowpack/internal/testkit/race"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
-
-func converted(t testing.TB, dir string, recipe packed.Recipe) string {
-	t.Helper()
-	p, err := convert.NewPlan(context.Background(), dir, convert.Options{Recipe: recipe})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	path := filepath.Join(t.TempDir(), "model.safetensors")
-	if _, err := p.Run(context.Background(), path, nil); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // TestModels converts models and verifies them at every level.
 func TestModels(t *testing.T) {
@@ -45,7 +29,7 @@ func TestModels(t *testing.T) {
 	}) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := c.find(t, c.path)
-			r := run(t, converted(t, dir, c.recipe), Options{Source: dir})
+			r := run(t, tinymodel.Converted(t, dir, c.recipe), Options{Source: dir})
 			var text bytes.Buffer
 			r.Text(&text)
 			t.Logf("\n%s", text.String())
@@ -66,20 +50,9 @@ func TestFamilies(t *testing.T) {
 		"phi-3-mini-4k", "phi-3-mini-128k", "gemma-2b", "gemma-2-2b", "gemma-3-1b",
 	}) {
 		t.Run(name, func(t *testing.T) {
-			o, err := synth.Find(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o.Mini = true
-			c, err := synth.New(o)
-			if err != nil {
-				t.Fatal(err)
-			}
 			dir := filepath.Join(t.TempDir(), name)
-			if err := c.Write(t.Context(), dir, nil); err != nil {
-				t.Fatal(err)
-			}
-			if bad := failed(run(t, converted(t, dir, packed.Recipe{}), Options{Source: dir})); len(bad) > 0 {
+			tinymodel.Miniature(t, name, dir)
+			if bad := failed(run(t, tinymodel.Converted(t, dir, packed.Recipe{}), Options{Source: dir})); len(bad) > 0 {
 				t.Errorf("%v", bad)
 			}
 		})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/verify/internal/half"
 	"github.com/lowpack/lowpack/verify/internal/sample"
@@ -162,7 +163,7 @@ func TestForgery(t *testing.T) {
 		t.Run(layout, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(4, uint64(i)))
-			s := newSealer(t, converted(t, source, packed.Recipe{Quant: "absmean", Scale: "row", Layout: layout, Golden: "none", AllowLossy: true}))
+			s := newSealer(t, tinymodel.Converted(t, source, packed.Recipe{Quant: "absmean", Scale: "row", Layout: layout, Golden: "none", AllowLossy: true}))
 			refused, reported := 0, 0
 			forged := newScratch(t)
 			for range edits {

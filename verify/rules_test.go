@@ -11,6 +11,7 @@ import (
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/race"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
 // TestDefinitions: every quantizer of convert has a second definition, and there are no others.
@@ -82,7 +83,7 @@ func TestQuantizers(t *testing.T) {
 				}
 				source := bare(t, dtype, m, k, awkward(rule.Name, k))
 				recipe := packed.Recipe{Quant: rule.Name, Scale: scale, Layout: layoutFor(rule.Alphabet.Name), Golden: "none", AllowLossy: true}
-				path := converted(t, source, recipe)
+				path := tinymodel.Converted(t, source, recipe)
 				if bad := failed(run(t, path, Options{Source: source})); len(bad) > 0 {
 					t.Errorf("%s: %v", name, bad)
 					continue

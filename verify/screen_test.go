@@ -10,11 +10,12 @@ import (
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
 // screened is the bundled model with a screen of its head.
 func screened(t testing.TB) string {
-	return converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Head: "screen"})
+	return tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Head: "screen"})
 }
 
 // scaled multiplies every so many of the scales of the screen.

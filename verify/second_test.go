@@ -14,6 +14,7 @@ import (
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -73,11 +74,11 @@ func against(t *testing.T, path, source string, change func(*checkpoint.Tensor))
 func TestSecondReader(t *testing.T) {
 	source := twoMatrices(t, 0)
 	recipe := packed.Recipe{Quant: "int8", Scale: "row", Layout: "vnni4", Golden: "none", AllowLossy: true}
-	good := against(t, converted(t, source, recipe), source, func(*checkpoint.Tensor) {})
+	good := against(t, tinymodel.Converted(t, source, recipe), source, func(*checkpoint.Tensor) {})
 	if !good.OK {
 		t.Fatal(failed(good))
 	}
-	wrong := converted(t, twoMatrices(t, -4), recipe)
+	wrong := tinymodel.Converted(t, twoMatrices(t, -4), recipe)
 	r := against(t, wrong, source, func(x *checkpoint.Tensor) {
 		if x.Name != "a" {
 			x.Begin -= 4
@@ -95,7 +96,7 @@ func TestSecondReader(t *testing.T) {
 // TestSecondReaderOfNames: a tensor that the first reader does not see is one that the packed file leaves out.
 func TestSecondReaderOfNames(t *testing.T) {
 	source := twoMatrices(t, 0)
-	path := converted(t, source, packed.Recipe{Quant: "int8", Scale: "row", Layout: "vnni4", Golden: "none", AllowLossy: true})
+	path := tinymodel.Converted(t, source, packed.Recipe{Quant: "int8", Scale: "row", Layout: "vnni4", Golden: "none", AllowLossy: true})
 	s := begin(context.Background(), path, Options{}, Source)
 	defer s.close()
 	if err := s.checkFile(); err != nil {
@@ -132,7 +133,7 @@ func TestForeignTypes(t *testing.T) {
 	}
 	source := filepath.Join(t.TempDir(), "model.safetensors")
 	write(t, source, append(header, bytes.Repeat([]byte{0, 0, 0x80, 0x3f}, 131)[:521]...))
-	path := converted(t, source, packed.Recipe{Golden: "none"})
+	path := tinymodel.Converted(t, source, packed.Recipe{Golden: "none"})
 	r := run(t, path, Options{Source: source})
 	var says []string
 	for _, c := range r.Checks {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
 // TestEmbeddedLeftOut: a packed file without a small file that the checkpoint has would run with other stops, another
@@ -19,7 +20,7 @@ func TestEmbeddedLeftOut(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, name)); err != nil {
 		t.Fatal(err)
 	}
-	path := converted(t, dir, packed.Recipe{Golden: "none"})
+	path := tinymodel.Converted(t, dir, packed.Recipe{Golden: "none"})
 	write(t, filepath.Join(dir, name), text)
 	bad := failed(run(t, path, Options{Source: dir}))
 	if !slices.ContainsFunc(bad, func(c Check) bool { return c.Group == "embedded files" && c.Name == name && c.Rule == "F7" }) {

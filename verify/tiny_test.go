@@ -15,6 +15,7 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/verify/internal/sample"
@@ -128,13 +129,13 @@ func TestWeightsOnly(t *testing.T) {
 		t.Errorf("run: %v", err)
 	}
 	dir := shared.Testdata(t, "tiny-bitnet")
-	s := newSealer(t, converted(t, dir, packed.Recipe{Golden: "none"}))
+	s := newSealer(t, tinymodel.Converted(t, dir, packed.Recipe{Golden: "none"}))
 	path = filepath.Join(t.TempDir(), "forged")
 	write(t, path, sealHeader(s.good, bytes.Replace(s.text, []byte(`"family":"bitnet"`), []byte(`"family":""`), 1)))
 	if bad := failed(run(t, path, Options{Source: dir})); len(bad) == 0 || bad[0].Level != Source || bad[0].Rule != "F11" {
 		t.Errorf("family emptied, with --source: %v", bad)
 	}
-	s = newSealer(t, converted(t, dir, packed.Recipe{}))
+	s = newSealer(t, tinymodel.Converted(t, dir, packed.Recipe{}))
 	write(t, path, sealHeader(s.good, bytes.Replace(s.text, []byte(`"family":"bitnet"`), []byte(`"family":""`), 1)))
 	if bad := failed(run(t, path, Options{})); len(bad) == 0 || bad[0].Rule != "F8" {
 		t.Errorf("family emptied, beside golden logits: %v", bad)
@@ -186,7 +187,7 @@ func TestSourceDamage(t *testing.T) {
 		flips = 10_000
 	}
 	dir := copyDir(t, shared.Testdata(t, "tiny-bitnet-packed"))
-	path := converted(t, dir, packed.Recipe{Golden: "none"})
+	path := tinymodel.Converted(t, dir, packed.Recipe{Golden: "none"})
 	s := begin(t.Context(), path, Options{Source: dir}, Source)
 	defer s.close()
 	if err := s.checkFile(); err != nil {
@@ -237,7 +238,7 @@ func TestSourceDamage(t *testing.T) {
 
 // TestOtherSource: the checkpoint of another model is noticed tensor by tensor.
 func TestOtherSource(t *testing.T) {
-	path := converted(t, shared.Testdata(t, "tiny-bitnet-packed"), packed.Recipe{Golden: "none"})
+	path := tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet-packed"), packed.Recipe{Golden: "none"})
 	s := begin(t.Context(), path, Options{Source: shared.Testdata(t, "tiny-bitnet")}, Source)
 	defer s.close()
 	if err := s.checkFile(); err != nil {

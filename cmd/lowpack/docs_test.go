@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +11,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/lowpack/lowpack/internal/synth"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
 // TestContinuousIntegrationExamples runs what docs/CI.md tells people to run, on a small checkpoint.
@@ -129,18 +128,7 @@ func newJob(t *testing.T) *job {
 		}
 	}
 	j := &job{t: t, dir: t.TempDir()}
-	o, err := synth.Find("bitnet-2b4t-bf16")
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Mini = true
-	c, err := synth.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Write(context.Background(), filepath.Join(j.dir, "checkpoint"), nil); err != nil {
-		t.Fatal(err)
-	}
+	tinymodel.Miniature(t, "bitnet-2b4t-bf16", filepath.Join(j.dir, "checkpoint"))
 	stand := t.TempDir()
 	for _, tool := range []string{"go", "pipx", "apt-get", "cosign", "curl"} {
 		script := "#!/bin/sh\necho " + tool + ` "$@" >>calls` + "\n"

@@ -1,4 +1,4 @@
-// Package tinymodel packs the bundled model, for tests of what runs models.
+// Package tinymodel makes packed files and checkpoints for tests of what runs models.
 package tinymodel
 
 import (
@@ -10,6 +10,7 @@ import (
 
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/synth"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
@@ -21,30 +22,50 @@ var once struct {
 // Path returns a packed file of testdata/tiny-bitnet-packed, which the test may change. It is made once per process.
 func Path(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "tiny-bitnet.safetensors")
 	once.Lock()
 	defer once.Unlock()
 	if once.data == nil {
-		once.data = convertTo(t, path)
-	} else if err := os.WriteFile(path, once.data, 0o600); err != nil {
+		data, err := os.ReadFile(Converted(t, shared.Testdata(t, "tiny-bitnet-packed"), packed.Recipe{Golden: "none"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		once.data = data
+	}
+	path := filepath.Join(t.TempDir(), "tiny-bitnet.safetensors")
+	if err := os.WriteFile(path, once.data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-func convertTo(t testing.TB, path string) []byte {
+// Converted packs a checkpoint and returns the file.
+func Converted(t testing.TB, checkpoint string, r packed.Recipe) string {
 	t.Helper()
-	plan, err := convert.NewPlan(context.Background(), shared.Testdata(t, "tiny-bitnet-packed"), convert.Options{Recipe: packed.Recipe{Golden: "none"}})
+	p, err := convert.NewPlan(context.Background(), checkpoint, convert.Options{Recipe: r})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer plan.Close()
-	if _, err := plan.Run(context.Background(), path, nil); err != nil {
+	defer p.Close()
+	path := filepath.Join(t.TempDir(), "model.safetensors")
+	if _, err := p.Run(context.Background(), path, nil); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(path)
+	return path
+}
+
+// Miniature writes a synthetic checkpoint, a miniature of a bundled configuration, to a directory that it makes.
+func Miniature(t testing.TB, like, dir string) {
+	t.Helper()
+	o, err := synth.Find(like)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return data
+	o.Mini = true
+	c, err := synth.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Write(context.Background(), dir, nil); err != nil {
+		t.Fatal(err)
+	}
 }

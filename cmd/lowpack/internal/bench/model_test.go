@@ -7,25 +7,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/plot"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
 // tiny converts the bundled model, with the output head as asked.
 func tiny(t *testing.T, head string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "tiny.safetensors")
-	plan, err := convert.NewPlan(context.Background(), shared.Testdata(t, "tiny-bitnet-packed"), convert.Options{Recipe: packed.Recipe{Golden: "none", Head: head}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plan.Close()
-	if _, err := plan.Run(context.Background(), path, nil); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet-packed"), packed.Recipe{Golden: "none", Head: head})
 }
 
 func quickModel() ModelOptions {

@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/plot"
 	"github.com/lowpack/lowpack/internal/synth"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
 )
@@ -23,16 +23,7 @@ import (
 func converted(t testing.TB, checkpoint string, r packed.Recipe) *engine.Engine {
 	t.Helper()
 	r.Golden = "none"
-	p, err := convert.NewPlan(context.Background(), checkpoint, convert.Options{Recipe: r})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	path := filepath.Join(t.TempDir(), "model.safetensors")
-	if _, err := p.Run(context.Background(), path, nil); err != nil {
-		t.Fatal(err)
-	}
-	e, err := engine.Open(path, engine.Options{})
+	e, err := engine.Open(tinymodel.Converted(t, checkpoint, r), engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,19 +254,8 @@ func TestRefused(t *testing.T) {
 // mini converts a synthetic miniature.
 func mini(t testing.TB, like string) *engine.Engine {
 	t.Helper()
-	o, err := synth.Find(like)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Mini = true
-	c, err := synth.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := filepath.Join(t.TempDir(), "checkpoint")
-	if err := c.Write(context.Background(), dir, nil); err != nil {
-		t.Fatal(err)
-	}
+	tinymodel.Miniature(t, like, dir)
 	return converted(t, dir, packed.Recipe{})
 }
 
