@@ -65,7 +65,6 @@ func (v *inspection) factsOfPacked(f *packed.File) {
 	var weights, bits int64
 	for i := range v.Manifest.Packed {
 		e := &v.Manifest.Packed[i]
-
 		weights += e.Weights()
 		bits += 8 * e.AllBytes()
 	}

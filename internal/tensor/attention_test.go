@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/float16"
-
 	"github.com/lowpack/lowpack/internal/fma"
 )
 
