@@ -1,23 +1,23 @@
 package engine
 
-import (
-	"github.com/lowpack/lowpack/formats/packed"
-)
+import "github.com/lowpack/lowpack/formats/packed"
 
 // units are what weights of a matrix share: scales, zero points and the order of columns.
 type units struct {
-	kind   string
 	group  int // columns of a unit
-	perRow int
+	perRow int // units of a row; 0 = all rows share one
 	scales []float32
 	zeros  []int8  // nil = none
 	order  []int32 // nil = as they are
 }
 
 func openUnits(v packed.View, e *packed.Entry) (u *units, err error) {
-	u = &units{kind: e.Scale.Kind, group: e.MatrixShape().K, perRow: e.Groups()}
-	if u.kind == packed.ScaleGroup {
+	u = &units{group: e.MatrixShape().K, perRow: e.Groups()}
+	switch e.Scale.Kind {
+	case packed.ScaleGroup:
 		u.group = e.Scale.Group
+	case packed.ScaleTensor:
+		u.perRow = 0
 	}
 	if u.scales, err = packed.Scales(v, e); err != nil {
 		return nil, err
@@ -31,12 +31,8 @@ func openUnits(v packed.View, e *packed.Entry) (u *units, err error) {
 
 // row sets dst to the weights of a row, each rounded once, in the order of the vectors that they multiply.
 func (u *units) row(dst []float32, row int, codes []int8) {
-	first := row * u.perRow
-	if u.kind == packed.ScaleTensor {
-		first = 0
-	}
 	for k, c := range codes {
-		unit, at, code := first+k/u.group, k, int(c)
+		unit, at, code := row*u.perRow+k/u.group, k, int(c)
 		if u.zeros != nil {
 			code -= int(u.zeros[unit])
 		}
