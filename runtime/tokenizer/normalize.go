@@ -35,8 +35,11 @@ type unicodeForm struct {
 	changed *class // characters that the form changes in the library
 }
 
-func newUnicodeForm(name string, form norm.Form) unicodeForm {
-	return unicodeForm{form, recordedSet(name).build()}
+// unicodeForms by their names, which are those of the classes of what they change.
+var unicodeForms = map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}
+
+func newUnicodeForm(name string) unicodeForm {
+	return unicodeForm{unicodeForms[name], recordedSet(name).build()}
 }
 
 func (f unicodeForm) normalize(s string) (string, error) {

@@ -3,8 +3,6 @@ package tokenizer
 import (
 	"fmt"
 
-	"golang.org/x/text/unicode/norm"
-
 	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -16,14 +14,8 @@ func readNormalizers(v *jsonread.Value) (out normalizers, err error) {
 	err = flatten("normalizer", "normalizers", v, func(p *part) error {
 		var n normalizer
 		switch p.kind {
-		case "NFC":
-			n = newUnicodeForm(p.kind, norm.NFC)
-		case "NFD":
-			n = newUnicodeForm(p.kind, norm.NFD)
-		case "NFKC":
-			n = newUnicodeForm(p.kind, norm.NFKC)
-		case "NFKD":
-			n = newUnicodeForm(p.kind, norm.NFKD)
+		case "NFC", "NFD", "NFKC", "NFKD":
+			n = newUnicodeForm(p.kind)
 		case "Lowercase":
 			n = lowercase{}
 		case "Strip":

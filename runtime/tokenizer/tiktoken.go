@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"golang.org/x/text/unicode/norm"
-
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -149,4 +147,4 @@ func (t *Tokenizer) addFromConfig(c *config, bos bool) error {
 }
 
 // qwen2Normalizer is what Qwen2 tokenizers do to a text first.
-func qwen2Normalizer() normalizers { return normalizers{newUnicodeForm("NFC", norm.NFC)} }
+func qwen2Normalizer() normalizers { return normalizers{newUnicodeForm("NFC")} }
