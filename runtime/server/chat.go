@@ -113,9 +113,7 @@ func (m *model) readChatOptions(b *api.Body) tokenizer.ChatOptions {
 	if vars != nil {
 		o.Vars, _ = json.Marshal(vars) // of JSON
 	}
-	if docs := b.Raw("documents"); docs != nil {
-		o.Documents = docs
-	}
+	o.Documents = b.Raw("documents")
 	b.Refuse("the model's own is used", "chat_template")
 	return o
 }

@@ -80,7 +80,7 @@ func (m *model) readPrompts(b *api.Body) (list []prompt) {
 		b.Fail("prompt", "%d prompts: at most %d are allowed", len(texts)+len(ids), mostPrompts)
 	}
 	for _, text := range texts {
-		tokens, err := m.encode(text)
+		tokens, err := m.Tokenizer.Encode(text, true)
 		list = append(list, m.checkPrompt(b, prompt{text, tokens}, err))
 	}
 	for _, tokens := range ids {

@@ -83,9 +83,6 @@ func (m *model) tokenText(id int) (text string, raw []byte) {
 	return b.String(), raw
 }
 
-// encode turns text into tokens.
-func (m *model) encode(text string) ([]int, error) { return m.Tokenizer.Encode(text, true) }
-
 // check refuses token ids that the model does not have.
 func (m *model) check(ids []int) error {
 	if i := slices.IndexFunc(ids, func(id int) bool { return id < 0 || id >= m.vocab }); i >= 0 {

@@ -56,12 +56,7 @@ func New(m Model, o Options) (*Server, error) {
 	return s, nil
 }
 
-func (s *Server) stats() schedule.Stats {
-	if s.model == nil { // a metric is asked for while New runs
-		return schedule.Stats{}
-	}
-	return s.model.Stats()
-}
+func (s *Server) stats() schedule.Stats { return s.model.Stats() }
 
 // Drain refuses new requests, and waits for those that run until ctx is done. Then the server is of no use any more.
 func (s *Server) Drain(ctx context.Context) { s.model.Drain(ctx) }
