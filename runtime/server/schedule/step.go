@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
@@ -143,7 +143,10 @@ func (s *Scheduler) deliver(b *step) {
 		}
 	}
 	ready = slices.DeleteFunc(ready, func(x *text) bool { return x.task.ended }) // lost with another text of theirs
-	s.choose(ready)
+	if err := s.choose(ready); err != nil {
+		s.fail(err)
+		return
+	}
 	for _, x := range ready {
 		s.handOut(x)
 	}
@@ -155,23 +158,11 @@ func (s *Scheduler) deliver(b *step) {
 }
 
 // choose chooses the next tokens of texts, in as many goroutines as the engine has threads.
-func (s *Scheduler) choose(texts []*text) {
-	workers := min(len(texts), s.e.Options().Threads)
-	if workers <= 1 {
-		for _, x := range texts {
-			x.next()
-		}
-		return
-	}
-	var wait sync.WaitGroup
-	for worker := range workers {
-		wait.Go(func() {
-			for i := worker; i < len(texts); i += workers {
-				texts[i].next()
-			}
-		})
-	}
-	wait.Wait()
+func (s *Scheduler) choose(texts []*text) error {
+	return parallel.Each(context.Background(), s.e.Options().Threads, len(texts), func(_, i int) error {
+		texts[i].next()
+		return nil
+	})
 }
 
 // prefilled gives the sequence of a prompt to its texts, which are ready to choose their first tokens.
