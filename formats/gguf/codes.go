@@ -161,7 +161,7 @@ func decodePTQ1_0(codes []int8, b []byte) (float32, float32) {
 
 func decodeTQ2_0(codes []int8, b []byte) (float32, float32) {
 	for j := range codes {
-		codes[j] = int8(b[j/128*32+j%32]>>(j%128/32*2)&3) - 1
+		codes[j] = int8(twoBits(b, j)) - 1
 	}
 	return half(b[64:]), 0
 }
