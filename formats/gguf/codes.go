@@ -18,6 +18,9 @@ type Codes struct {
 }
 
 // block decodes one block: its codes, and the scale and the minimum that it holds.
+//
+// Package pack, which export writes blocks with, has decoders of some types too. These are others on purpose: verification of an
+// export compares the two, and files of other programs hold what pack refuses, such as the negative zero of MXFP4.
 type block struct {
 	Codes
 	decode func(codes []int8, b []byte) (scale, minimum float32)
