@@ -204,8 +204,8 @@ func (w *Weights) Bytes() int { return w.bytes }
 //
 //	y[(t*G+g)*ldy+m] = Σ (code[m][k] − zero) · x.Row(t)[k] over the columns k of group g, G = w.Groups()
 //
-// with the zero points that Scale got, if any,
-// so that without groups y is [x.N][ldy] with ldy ≥ M. Elements of y that belong to no row are left as they are.
+// with the zero points that Scale got, if any. Without groups y is [x.N][ldy] with ldy ≥ M. Elements of y that belong to no
+// row are left as they are.
 func (w *Weights) Mul(y []int32, ldy int, x *Activations, p0, p1 int) {
 	if p0 < 0 || p1 > w.Panels() || x.K != w.Shape.K || ldy < w.Shape.M || len(y) < (x.N*w.Groups()-1)*ldy+w.Shape.M {
 		panic(fmt.Sprintf("kernel: Mul of panels [%d, %d) of %d, shape %v, by %d tokens of %d into %d, stride %d",
