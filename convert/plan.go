@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/lowpack/lowpack/convert/internal/pipeline"
 	"github.com/lowpack/lowpack/convert/quantize"
@@ -46,6 +47,7 @@ type Plan struct {
 	o        Options
 	fs       atomicfile.FS
 	limits   pipeline.Limits
+	ran      atomic.Bool
 }
 
 // Row is the plan of one tensor.

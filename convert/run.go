@@ -3,6 +3,7 @@ package convert
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -36,9 +37,12 @@ func tensorsOf(m *packed.Manifest) int {
 
 // Run writes the packed file, or a part of it, to target. It appears whole or not at all: on an error, or when ctx is
 // cancelled, the target is as it was and nothing is left beside it but, with Options.Resume, what the next Run continues
-// from. A plan is run once.
+// from. A plan is run once; then it is an error.
 func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summary, error) {
 	start := time.Now()
+	if p.ran.Swap(true) {
+		return nil, errors.New("a plan is run once; make another one with NewPlan")
+	}
 	if err := apart(target, p.path); err != nil {
 		return nil, err
 	}

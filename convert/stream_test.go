@@ -122,6 +122,10 @@ func TestShorterWhileRead(t *testing.T) {
 			t.Errorf("cut to %d bytes: %v", size, err)
 		}
 		at.untouched(t, "cut")
+		if err := os.WriteFile(path, whole, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		p = newPlan(t, path, plain(packed.Recipe{AllowLossy: true}))
 		if err := os.WriteFile(path, append(bytes.Clone(whole), 0), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -131,6 +135,19 @@ func TestShorterWhileRead(t *testing.T) {
 		}
 		at.untouched(t, "longer")
 	}
+}
+
+// TestRunTwice: what a first Run has given back cannot be run again.
+func TestRunTwice(t *testing.T) {
+	p := newPlan(t, floatsAlone(t), plain(packed.Recipe{AllowLossy: true}))
+	if _, err := p.Run(context.Background(), newPlace(t, "").target, nil); err != nil {
+		t.Fatal(err)
+	}
+	at := newPlace(t, "old")
+	if _, err := p.Run(context.Background(), at.target, nil); err == nil || !strings.Contains(err.Error(), "run once") {
+		t.Error(err)
+	}
+	at.untouched(t, "again")
 }
 
 // TestReadOnce counts what is read of tensors: nothing twice, where the memory suffices, and twice where it does not.
