@@ -121,11 +121,43 @@ func listLayouts(c *cli.Context, kernels func(string) []string) error {
 		rows = append(rows, []string{l.Name, l.BitsPerWeight(), strings.ReplaceAll(l.AlphabetNames(), ", ", " "), l.Shape(), panel,
 			orNone([]string{l.ParamsText()}), orNone(kernels(l.Name)), l.Source})
 	}
-	table(c.App.Writer, map[int]bool{4: true}, rows)
-	fmt.Fprintln(c.App.Writer)
-	table(c.App.Writer, nil, exchange)
-	fmt.Fprintf(c.App.Writer, "\nThe first alphabet is the default. `lowpack layouts %s` explains a layout.\n", pack.Layouts()[0].Name)
+	out, more := c.App.Writer, ""
+	if isTerminal(out) {
+		all := len(rows[0])
+		if rows, exchange = narrow(rows, width(out)), narrow(exchange, width(out)); len(rows[0]) < all {
+			more = " A wider terminal shows more columns."
+		}
+	}
+	table(out, map[int]bool{4: true}, rows)
+	fmt.Fprintln(out)
+	table(out, nil, exchange)
+	fmt.Fprintf(out, "\nThe first alphabet is the default.%s\n`lowpack layouts %s` explains a layout.\n", more, pack.Layouts()[0].Name)
 	return nil
+}
+
+// narrow leaves out the last columns of a table that is wider than a terminal of so many columns; two always stay.
+func narrow(rows [][]string, columns int) [][]string {
+	fits := len(rows[0])
+	for ; fits > 2 && tableWidth(rows, fits) > columns; fits-- {
+	}
+	var list [][]string
+	for _, r := range rows {
+		list = append(list, r[:fits])
+	}
+	return list
+}
+
+// tableWidth is how wide table prints the first n columns.
+func tableWidth(rows [][]string, n int) int {
+	sum := 2 * (n - 1)
+	for i := range n {
+		widest := 0
+		for _, r := range rows {
+			widest = max(widest, len(r[i]))
+		}
+		sum += widest
+	}
+	return sum
 }
 
 // orNone joins words; a dash stands for none.

@@ -175,6 +175,24 @@ func testKernels(layout string) []string {
 	return nil
 }
 
+// TestNarrow: of a table that is wider than the terminal the last columns are left out.
+func TestNarrow(t *testing.T) {
+	rows := [][]string{{"a", "long", "c", "d"}, {"aaa", "b", "cc", "ddddd"}}
+	for columns, want := range map[int]int{1: 2, 12: 2, 13: 3, 19: 3, 20: 4, 80: 4} {
+		var b strings.Builder
+		got := narrow(rows, columns)
+		table(&b, nil, got)
+		if len(got[0]) != want || len(got) != len(rows) {
+			t.Errorf("%d columns: %v", columns, got)
+		}
+		for line := range strings.Lines(b.String()) {
+			if want > 2 && len(strings.TrimSuffix(line, "\n")) > columns {
+				t.Errorf("%d columns: %q", columns, line)
+			}
+		}
+	}
+}
+
 func TestLayoutsCommand(t *testing.T) {
 	list, err := runCommandLine(layoutsCommand(testKernels))
 	if err != nil {

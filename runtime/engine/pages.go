@@ -8,7 +8,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// pages is the memory of all KV caches. A page holds the keys and values of all layers for some positions that follow one
+// pages is the memory of all KV caches. A page holds keys and values of all layers for some positions that follow one
 // another. Keys and values of a position depend on the tokens up to it alone (N18), so sequences that begin with the same
 // tokens can share the pages of these; whoever writes into a shared page gets a copy of its own first.
 type pages struct {
@@ -26,7 +26,7 @@ func (e *Engine) newPages(n int) error {
 	stride := e.page() * int(CacheBytesPerToken(e.desc, e.opt.Cache))
 	memory, err := offheap.New(n * stride)
 	if err != nil {
-		return fmt.Errorf("%w: keys and values: %v", pack.ErrLimit, err)
+		return fmt.Errorf("%w: KV cache: %v", pack.ErrLimit, err)
 	}
 	e.close = append(e.close, memory.Free)
 	e.pages = pages{memory: memory, stride: stride, users: make([]int32, n), free: make([]int32, n)}
@@ -53,7 +53,7 @@ func (e *Engine) cacheTokens() int {
 // pagesFor is how many pages hold n tokens.
 func (e *Engine) pagesFor(n int) int { return (n + e.page() - 1) / e.page() }
 
-// PageTokens is the number of tokens whose keys and values lie in one page.
+// PageTokens is the number of tokens that one page of a KV cache holds.
 func (e *Engine) PageTokens() int { return e.page() }
 
 // Pages is the number of pages of the KV cache, and how many of them are free.
@@ -160,7 +160,7 @@ func (e *Engine) Shared(p Page) bool {
 	return e.pages.users[p.id] > 1
 }
 
-// Resume opens a sequence whose first n tokens have their keys and values in held pages. The caller still holds these.
+// Resume opens a sequence whose first n tokens are in the KV cache of held pages. The caller still holds these.
 // Error: pack.ErrLimit where all sequences are open, pack.ErrUnsupported where the pages hold fewer tokens.
 func (e *Engine) Resume(held []Page, n int) (*Sequence, error) {
 	if n < 0 || e.pagesFor(n) > len(held) {

@@ -1,4 +1,4 @@
-// Package prefix remembers the keys and values of texts, so that a text that begins like an earlier one need not be
+// Package prefix remembers the KV cache of texts, so that a text that begins like an earlier one need not be
 // computed from its beginning.
 //
 // It is a radix tree over pages of the KV cache: a node has one page and the tokens in it, and the path to it is the text
