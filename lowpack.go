@@ -32,7 +32,7 @@ import (
 	"github.com/lowpack/lowpack/verify"
 )
 
-// Convert turns the checkpoint at source, a model directory in Hugging Face layout or one safetensors file, into the packed
+// Convert turns the checkpoint at source, a model directory in Hugging Face layout, a safetensors file or a GGUF, into the packed
 // file target, which appears whole or not at all. The zero Options take what the checkpoint declares. To see the plan first,
 // or the progress meanwhile, use [convert.NewPlan].
 //
