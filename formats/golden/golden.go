@@ -1,6 +1,6 @@
 // Package golden holds what a packed model must compute: products of its tensors with recorded activations, and logits of
-// recorded tokens. They are computed at conversion by the reference model and travel in the packed file as Arrow record
-// batches (docs/GOLDEN.md), so that verification can compare every kernel and the engine by ==.
+// recorded tokens. The engine records them at conversion; they travel in the packed file as Arrow record batches
+// (docs/GOLDEN.md). Verification compares every kernel and the engine with them by ==, and judges them by the reference model.
 package golden
 
 import (
