@@ -45,8 +45,9 @@ type shape interface {
 	begin(j *job, s *api.Stream, c *choice)
 	piece(j *job, s *api.Stream, c *choice, p part)
 	end(j *job, s *api.Stream, c *choice)
-	// total writes the frame of the usage.
-	total(j *job, s *api.Stream, u *usage)
+	// last writes the frames behind all texts, fail those of an error in the stream.
+	last(j *job, s *api.Stream, all []*choice, u *usage)
+	fail(j *job, s *api.Stream, e *api.Error)
 }
 
 // choice is one text of an answer.
@@ -143,6 +144,7 @@ func newAnswer(j *job) *answer {
 	return a
 }
 
+// usage counts what was computed for the answer.
 func (a *answer) usage() *usage {
 	u := &usage{}
 	for i := range a.requests {
@@ -247,20 +249,13 @@ func (a *answer) stream(ctx context.Context, w http.ResponseWriter, call *schedu
 		}
 		events, err = next(ctx, call)
 	}
-	if err != io.EOF {
-		s.Send(apiError(err))
-		s.Flush()
-		return
+	if e := a.check(); err != io.EOF {
+		a.shape.fail(a.job, s, apiError(err))
+	} else if e != nil {
+		a.shape.fail(a.job, s, e)
+	} else {
+		a.shape.last(a.job, s, a.choices, a.usage())
 	}
-	if e := a.check(); e != nil {
-		s.Send(e)
-		s.Flush()
-		return
-	}
-	if a.settings.usage {
-		a.shape.total(a.job, s, a.usage())
-	}
-	s.Done()
 	s.Flush()
 }
 

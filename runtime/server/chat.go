@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/lowpack/lowpack/runtime/server/api"
@@ -21,10 +22,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, m *model, b *api.B
 	b.Int("max_tokens", &j.maxTokens, 1, m.context)
 	b.Int("max_completion_tokens", &j.maxTokens, 1, m.context)
 	b.Refuse("only text is generated", "audio", "web_search_options")
-	b.Refuse("the server does not look for calls of tools in answers", "tools", "functions", "function_call")
-	if choice := ""; b.Raw("tool_choice") != nil && (!b.Decode("tool_choice", &choice, "a string, as there are no tools") || choice != "none" && choice != "auto") {
-		b.Fail("tool_choice", "tool_choice is not supported: the server does not look for calls of tools in answers")
-	}
+	refuseTools(b)
 	b.Accept("parallel_tool_calls", "modalities", "verbosity")
 	b.Refuse("the prompt is never part of the answer of a chat", "echo")
 	ids := m.readConversation(b)
@@ -35,13 +33,25 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, m *model, b *api.B
 	if j.maxTokens < 0 {
 		j.maxTokens = max(1, m.context-len(ids))
 	}
-	q := schedule.Request{Prompt: ids, Logprobs: scores, PromptLogprobs: -1, Salt: saltOf(r)}
-	for i := range j.n {
-		q.Texts = append(q.Texts, j.text(m, i))
-	}
-	j.requests = []schedule.Request{q}
+	j.requests = []schedule.Request{j.request(ids, scores, r)}
 	j.head = m.newHead("chatcmpl-", "chat.completion", j.seed)
 	s.serve(w, r, j)
+}
+
+func refuseTools(b *api.Body) {
+	b.Refuse("the server does not look for calls of tools in answers", "tools", "functions", "function_call")
+	if choice := ""; b.Raw("tool_choice") != nil && (!b.Decode("tool_choice", &choice, "a string, as there are no tools") || choice != "none" && choice != "auto") {
+		b.Fail("tool_choice", "tool_choice is not supported: the server does not look for calls of tools in answers")
+	}
+}
+
+// request asks for the texts that go on behind a conversation.
+func (j *job) request(ids []int, scores int, r *http.Request) schedule.Request {
+	q := schedule.Request{Prompt: ids, Logprobs: scores, PromptLogprobs: -1, Salt: saltOf(r)}
+	for i := range j.n {
+		q.Texts = append(q.Texts, j.text(j.model, i))
+	}
+	return q
 }
 
 // readChatLogprobs returns the number of alternatives of each token; −1 = no logprobs.
@@ -61,15 +71,20 @@ func readChatLogprobs(b *api.Body) int {
 // readConversation renders the messages with the chat template.
 func (m *model) readConversation(b *api.Body) []int {
 	messages, o := m.readMessages(b)
+	return m.render(b, "messages", messages, o)
+}
+
+// render makes the tokens of a conversation, which stands in a field of the request.
+func (m *model) render(b *api.Body, field string, messages []tokenizer.Message, o tokenizer.ChatOptions) []int {
 	if b.Err() != nil {
 		return nil
 	}
 	ids, err := m.Tokenizer.ChatTokens(messages, o)
 	switch {
 	case err != nil:
-		b.Fail("messages", "messages: %v", err)
+		b.Fail(field, "%s: %v", field, err)
 	case len(ids) == 0:
-		b.Fail("messages", "messages: the chat template gives an empty text")
+		b.Fail(field, "%s: the chat template gives an empty text", field)
 	}
 	return ids
 }
@@ -77,7 +92,7 @@ func (m *model) readConversation(b *api.Body) []int {
 // readMessages reads a conversation, and how it is rendered.
 func (m *model) readMessages(b *api.Body) ([]tokenizer.Message, tokenizer.ChatOptions) {
 	var list []json.RawMessage
-	o := m.readChatOptions(b)
+	o := m.readChatOptions(b, b.Raw("reasoning_effort"))
 	if !b.Decode("messages", &list, "a list of messages") {
 		b.Fail("messages", "messages is missing")
 		return nil, o
@@ -88,13 +103,13 @@ func (m *model) readMessages(b *api.Body) ([]tokenizer.Message, tokenizer.ChatOp
 	}
 	messages := make([]tokenizer.Message, len(list))
 	for i, raw := range list {
-		messages[i] = readMessage(b, i, raw)
+		messages[i] = readMessage(b, "messages", i, raw)
 	}
 	return messages, o
 }
 
-// readChatOptions reads how the conversation is rendered.
-func (m *model) readChatOptions(b *api.Body) tokenizer.ChatOptions {
+// readChatOptions reads how the conversation is rendered. effort is a string; nil = absent.
+func (m *model) readChatOptions(b *api.Body, effort json.RawMessage) tokenizer.ChatOptions {
 	o := tokenizer.ChatOptions{AddGenerationPrompt: true}
 	b.Bool("add_generation_prompt", &o.AddGenerationPrompt)
 	if goOn := false; b.Bool("continue_final_message", &goOn) && goOn {
@@ -104,11 +119,14 @@ func (m *model) readChatOptions(b *api.Body) tokenizer.ChatOptions {
 	}
 	var vars map[string]json.RawMessage
 	b.Decode("chat_template_kwargs", &vars, "an object")
-	if effort := ""; b.String("reasoning_effort", &effort) {
+	if effort != nil && string(effort) != "null" {
+		if effort[0] != '"' {
+			b.Fail("reasoning_effort", "the reasoning effort: want a string")
+		}
 		if vars == nil {
 			vars = map[string]json.RawMessage{}
 		}
-		vars["reasoning_effort"] = b.Raw("reasoning_effort")
+		vars["reasoning_effort"] = effort
 	}
 	if vars != nil {
 		o.Vars, _ = json.Marshal(vars) // of JSON
@@ -121,11 +139,11 @@ func (m *model) readChatOptions(b *api.Body) tokenizer.ChatOptions {
 // roles of messages.
 var roles = map[string]string{"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
-// readMessage reads message i.
-func readMessage(b *api.Body, i int, raw json.RawMessage) (m tokenizer.Message) {
+// readMessage reads message i of a field.
+func readMessage(b *api.Body, field string, i int, raw json.RawMessage) (m tokenizer.Message) {
 	inner, e := api.ParseBody(raw)
 	if e != nil {
-		b.Fail("messages", "messages[%d]: want an object", i)
+		b.Fail(field, "%s[%d]: want an object", field, i)
 		return m
 	}
 	role := ""
@@ -136,10 +154,13 @@ func readMessage(b *api.Body, i int, raw json.RawMessage) (m tokenizer.Message) 
 	content := inner.Raw("content")
 	m.Content = readContent(inner, content)
 	more := map[string]json.RawMessage{}
-	for _, name := range []string{"name", "tool_call_id", "tool_calls", "reasoning_content"} {
+	for _, name := range []string{"name", "tool_call_id", "reasoning_content"} {
 		if v := inner.Raw(name); v != nil {
 			more[name] = v
 		}
+	}
+	if calls := readCalls(inner); calls != nil {
+		more["tool_calls"] = calls
 	}
 	if content == nil && more["tool_calls"] == nil && role != "assistant" {
 		inner.Fail("content", "content is missing")
@@ -150,10 +171,13 @@ func readMessage(b *api.Body, i int, raw json.RawMessage) (m tokenizer.Message) 
 		m.More, _ = json.Marshal(more) // of JSON
 	}
 	if e := inner.Err(); e != nil {
-		b.Fail("messages", "messages[%d]: %s", i, e.Message)
+		b.Fail(field, "%s[%d]: %s", field, i, e.Message)
 	}
 	return m
 }
+
+// textParts are the types of parts of messages that are texts, those of responses included.
+var textParts = []string{"text", "input_text", "output_text"}
 
 // readContent reads a text, or a list of parts that are texts, which follow one another in lines.
 func readContent(b *api.Body, raw json.RawMessage) (text string) {
@@ -171,7 +195,7 @@ func readContent(b *api.Body, raw json.RawMessage) (text string) {
 	b.Decode("content", &parts, "a string or a list of parts")
 	texts := make([]string, len(parts))
 	for i, p := range parts {
-		if p.Type != "text" || p.Text == nil {
+		if !slices.Contains(textParts, p.Type) || p.Text == nil {
 			b.Fail("content", "part %d of type %.40q is not supported: must be text", i, p.Type)
 			return ""
 		}
@@ -252,11 +276,16 @@ func (chatShape) end(j *job, s *api.Stream, c *choice) {
 	j.frame(s, chatChoice{Index: c.index, Delta: &chatDelta{}, Reason: &c.reason})
 }
 
-func (chatShape) total(j *job, s *api.Stream, u *usage) {
-	h := j.head
-	h.Object = "chat.completion.chunk"
-	s.Send(chatAnswer{head: h, Choices: []chatChoice{}, Usage: u})
+func (chatShape) last(j *job, s *api.Stream, _ []*choice, u *usage) {
+	if j.usage {
+		h := j.head
+		h.Object = "chat.completion.chunk"
+		s.Send(chatAnswer{head: h, Choices: []chatChoice{}, Usage: u})
+	}
+	s.Done()
 }
+
+func (chatShape) fail(_ *job, s *api.Stream, e *api.Error) { s.Send(e) }
 
 // chatLogprobs lists tokens with their logprobs; nil where nobody asked.
 func (j *job) chatLogprobs(scores []schedule.Logprob) *chatLogprobs {

@@ -145,9 +145,14 @@ func (textShape) end(j *job, s *api.Stream, c *choice) {
 	s.Send(textAnswer{head: j.head, Choices: []textChoice{{Index: c.index, Reason: &c.reason}}})
 }
 
-func (textShape) total(j *job, s *api.Stream, u *usage) {
-	s.Send(textAnswer{head: j.head, Choices: []textChoice{}, Usage: u})
+func (textShape) last(j *job, s *api.Stream, _ []*choice, u *usage) {
+	if j.usage {
+		s.Send(textAnswer{head: j.head, Choices: []textChoice{}, Usage: u})
+	}
+	s.Done()
 }
+
+func (textShape) fail(_ *job, s *api.Stream, e *api.Error) { s.Send(e) }
 
 // textLogprobs lists tokens of a choice, which follow those that were listed before; nil where nobody asked.
 func (j *job) textLogprobs(c *choice, scores []schedule.Logprob) *textLogprobs {

@@ -81,6 +81,7 @@ func (s *Server) routes() []route {
 		{http.MethodGet, "/v1/models/{id...}", s.oneModel},
 		{http.MethodPost, "/v1/completions", s.withBody(s.completions)},
 		{http.MethodPost, "/v1/chat/completions", s.withBody(s.chat)},
+		{http.MethodPost, "/v1/responses", s.withBody(s.responses)},
 		{http.MethodPost, "/tokenize", s.withBody(s.tokenize)},
 		{http.MethodPost, "/detokenize", s.withBody(s.detokenize)},
 		{http.MethodPost, "/apply-template", s.withBody(s.applyTemplate)},

@@ -70,6 +70,21 @@ except Exception as e:
     if type(e).__name__ != "LengthFinishReasonError":
         raise
 
+same = dict(model=model, instructions="Be brief.", input="Hello", max_output_tokens=12, temperature=1.2, extra_body={"seed": 5})
+r = client.responses.create(**same)
+check(r.output_text == a.choices[0].message.content, f"response {r.output_text!r}, chat {a.choices[0].message.content!r}")
+check(r.usage.output_tokens == 12 and r.status == "incomplete" and r.incomplete_details.reason == "max_output_tokens", "state of a response")
+text, kinds = "", []
+with client.responses.stream(**same) as stream:  # adds up the events, and checks that they belong together
+    for event in stream:
+        kinds.append(event.type)
+        if event.type == "response.output_text.delta":
+            text += event.delta
+check(text == r.output_text and kinds[0] == "response.created" and kinds[-1] == "response.incomplete", f"events {kinds}")
+shaped = client.responses.create(model=model, input="Hello", temperature=0, text={"format": {"type": "json_schema", "name": "side", "strict": True, "schema": {"enum": ["left", "right"]}}})
+check(shaped.output_text in ('"left"', '"right"') and shaped.status == "completed", f"text.format: {shaped.output_text!r}")
+refused(BadRequestError, lambda: client.responses.create(model=model, input="a", previous_response_id="resp_1"), "previous_response_id")
+
 refused(BadRequestError, lambda: client.chat.completions.create(model=model, messages=ask, temperature=3), "temperature")
 refused(BadRequestError, lambda: client.chat.completions.create(model=model, messages=ask, tools=[{"type": "function", "function": {"name": "f"}}]), "tools")
 refused(NotFoundError, lambda: client.chat.completions.create(model="other", messages=ask))

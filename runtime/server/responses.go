@@ -1,0 +1,335 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/schedule"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
+)
+
+// responses is POST /v1/responses, of which nothing is stored: each request brings the whole conversation.
+func (s *Server) responses(w http.ResponseWriter, r *http.Request, m *model, b *api.Body) {
+	j := &job{settings: m.readSettings(b), model: m}
+	b.Int("max_output_tokens", &j.maxTokens, 1, m.context)
+	b.Refuse("the server keeps nothing between requests; send the whole conversation as input", "previous_response_id", "conversation", "background")
+	b.Refuse("only instructions and input are rendered", "prompt", "messages")
+	refuseTools(b)
+	if cut := ""; b.String("truncation", &cut) && cut != "disabled" {
+		b.Fail("truncation", "truncation %.40q is not supported: must be disabled", cut)
+	}
+	if j.n != 1 {
+		b.Fail("n", "n is %d: a response is one text", j.n)
+	}
+	b.Accept("parallel_tool_calls", "max_tool_calls", "context_management")
+	j.readTextFormat(b)
+	scores := readResponseLogprobs(b)
+	ids := m.readInput(b)
+	if e := b.Err(); e != nil {
+		e.Write(w)
+		return
+	}
+	if j.maxTokens < 0 {
+		j.maxTokens = max(1, m.context-len(ids))
+	}
+	j.requests = []schedule.Request{j.request(ids, scores, r)}
+	j.head = m.newHead("resp_", "response", j.seed)
+	j.shape = newResponseShape(j, b)
+	s.serve(w, r, j)
+}
+
+// readTextFormat reads text.format, which is response_format without its inner object.
+func (j *job) readTextFormat(b *api.Body) {
+	var text struct {
+		Format *struct {
+			Type   string          `json:"type"`
+			Schema json.RawMessage `json:"schema"`
+		} `json:"format"`
+	}
+	if !b.Decode("text", &text, "an object with a format") || text.Format == nil {
+		return
+	}
+	switch f := text.Format; {
+	case f.Type == "text":
+	case f.Type == "json_object":
+		j.useSchema(b, j.model, "text", nil)
+	case f.Type == "json_schema" && f.Schema == nil:
+		b.Fail("text", "text.format: schema is missing")
+	case f.Type == "json_schema":
+		j.useSchema(b, j.model, "text", f.Schema)
+	default:
+		b.Fail("text", "text.format of type %.40q: must be one of text, json_object, json_schema", f.Type)
+	}
+}
+
+// includeLogprobs asks for logprobs. Whatever else include names is part of items that are never made.
+const includeLogprobs = "message.output_text.logprobs"
+
+// readResponseLogprobs returns the number of alternatives of each token; −1 = no logprobs.
+func readResponseLogprobs(b *api.Body) int {
+	var include []string
+	b.Decode("include", &include, "a list of strings")
+	top := 0
+	b.Int("top_logprobs", &top, 0, mostTop)
+	switch {
+	case slices.Contains(include, includeLogprobs):
+		return top
+	case top > 0:
+		b.Fail("top_logprobs", "top_logprobs needs %q in include", includeLogprobs)
+	}
+	return -1
+}
+
+// readInput renders instructions and input with the chat template.
+func (m *model) readInput(b *api.Body) []int {
+	var messages []tokenizer.Message
+	var reasoning struct {
+		Effort json.RawMessage `json:"effort"`
+	}
+	b.Decode("reasoning", &reasoning, "an object")
+	o := m.readChatOptions(b, reasoning.Effort)
+	if text := ""; b.String("instructions", &text) {
+		messages = append(messages, tokenizer.Message{Role: "system", Content: text})
+	}
+	switch raw := b.Raw("input"); {
+	case raw == nil:
+		b.Fail("input", "input is missing")
+	case raw[0] == '"':
+		text := ""
+		b.String("input", &text)
+		messages = append(messages, tokenizer.Message{Role: "user", Content: text})
+	default:
+		messages = append(messages, readItems(b)...)
+	}
+	return m.render(b, "input", messages, o)
+}
+
+// readItems reads a list of items: messages, calls of functions and what these returned.
+func readItems(b *api.Body) (messages []tokenizer.Message) {
+	var list []json.RawMessage
+	if !b.Decode("input", &list, "a string or a list of items") {
+		return nil
+	}
+	if len(list) == 0 || len(list) > mostMessages {
+		b.Fail("input", "input has %d items: must be between 1 and %d", len(list), mostMessages)
+		return nil
+	}
+	var last map[string]any // a message that calls can be added to
+	for i, raw := range list {
+		message, call, e := readItem(raw)
+		if e != nil {
+			b.Fail("input", "input[%d]: %s", i, e.Message)
+			return nil
+		}
+		if call != nil { // calls belong to the message of the assistant before them
+			if last != nil {
+				messages = messages[:len(messages)-1]
+				message = last
+			}
+			calls, _ := message["tool_calls"].([]any)
+			message["tool_calls"] = append(calls, call)
+		}
+		if last = nil; message["role"] == "assistant" {
+			last = message
+		}
+		text, _ := json.Marshal(message) // of JSON
+		messages = append(messages, readMessage(b, "input", i, text))
+	}
+	return messages
+}
+
+// readItem reads an item as a message of a chat. For a call, the message is one without it.
+func readItem(raw json.RawMessage) (message map[string]any, call *toolCall, e *api.Error) {
+	var item struct {
+		Type      string `json:"type"`
+		CallID    string `json:"call_id"`
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+		Output    any    `json:"output"`
+	}
+	if json.Unmarshal(raw, &item) != nil || json.Unmarshal(raw, &message) != nil {
+		return nil, nil, api.Invalid("", "want an item, which is an object")
+	}
+	switch item.Type {
+	case "", "message":
+		return message, nil, nil
+	case "function_call":
+		call = &toolCall{ID: item.CallID, Type: "function", Function: toolFunction{item.Name, item.Arguments}}
+		return map[string]any{"role": "assistant"}, call, nil
+	case "function_call_output":
+		return map[string]any{"role": "tool", "tool_call_id": item.CallID, "content": item.Output}, nil, nil
+	}
+	return nil, nil, api.Invalid("", "an item of type %.40q is not supported: must be one of message, function_call, function_call_output", item.Type)
+}
+
+// response is the object that the endpoint answers with, and that begins and ends its streams.
+type response struct {
+	ID          string         `json:"id"`
+	Object      string         `json:"object"`
+	Created     int64          `json:"created_at"`
+	Status      string         `json:"status"`
+	Error       *responseError `json:"error"`
+	Incomplete  *incomplete    `json:"incomplete_details"`
+	Model       string         `json:"model"`
+	Fingerprint string         `json:"system_fingerprint"`
+	Seed        uint64         `json:"seed"` // repeats the answer
+	Temperature float32        `json:"temperature"`
+	TopP        float32        `json:"top_p"`
+	MaxTokens   int            `json:"max_output_tokens"`
+	Store       bool           `json:"store"` // false: nothing is
+	Background  bool           `json:"background"`
+	Truncation  string         `json:"truncation"`
+	Previous    *string        `json:"previous_response_id"`
+	Output      []responseItem `json:"output"`
+	Usage       *responseUsage `json:"usage"`
+
+	// As in the request.
+	Instructions json.RawMessage `json:"instructions"`
+	Metadata     json.RawMessage `json:"metadata"`
+	Reasoning    json.RawMessage `json:"reasoning"`
+	Text         json.RawMessage `json:"text"`
+	Tools        json.RawMessage `json:"tools"`
+	ToolChoice   json.RawMessage `json:"tool_choice"`
+	Parallel     json.RawMessage `json:"parallel_tool_calls"`
+	User         json.RawMessage `json:"user"`
+}
+
+type responseError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+type incomplete struct {
+	Reason string `json:"reason"`
+}
+
+// responseItem is a part of the output: a message.
+type responseItem struct {
+	ID      string         `json:"id"`
+	Type    string         `json:"type"`
+	Status  string         `json:"status"`
+	Role    string         `json:"role"`
+	Content []responseText `json:"content"`
+}
+
+type responseText struct {
+	Type        string      `json:"type"`
+	Text        string      `json:"text"`
+	Annotations []struct{}  `json:"annotations"`
+	Logprobs    []chatToken `json:"logprobs"`
+}
+
+type responseUsage struct {
+	Input        int `json:"input_tokens"`
+	InputDetails struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"input_tokens_details"`
+	Output        int `json:"output_tokens"`
+	OutputDetails struct {
+		Reasoning int `json:"reasoning_tokens"`
+	} `json:"output_tokens_details"`
+	Total int `json:"total_tokens"`
+}
+
+// The states of responses and items.
+const (
+	inProgress   = "in_progress"
+	completed    = "completed"
+	isIncomplete = "incomplete"
+)
+
+// responseShape is the shape of responses.
+type responseShape struct {
+	response
+	frames int // of the stream so far
+}
+
+// newResponseShape notes what the answer repeats of the request.
+func newResponseShape(j *job, b *api.Body) *responseShape {
+	said := func(name, otherwise string) json.RawMessage {
+		if raw := b.Raw(name); raw != nil {
+			return raw
+		}
+		return json.RawMessage(otherwise)
+	}
+	return &responseShape{response: response{
+		ID: j.head.ID, Object: j.head.Object, Created: j.head.Created, Status: inProgress, Model: j.head.Model,
+		Fingerprint: j.head.Fingerprint, Seed: j.head.Seed, Temperature: j.sampling.Temperature, TopP: j.sampling.TopP, MaxTokens: j.maxTokens,
+		Truncation: "disabled", Output: []responseItem{},
+		Instructions: said("instructions", "null"), Metadata: said("metadata", "{}"), Reasoning: said("reasoning", `{"effort":null,"summary":null}`),
+		Text: said("text", `{"format":{"type":"text"}}`), Tools: said("tools", "[]"), ToolChoice: said("tool_choice", `"auto"`),
+		Parallel: said("parallel_tool_calls", "true"), User: said("user", "null"),
+	}}
+}
+
+// message is the output in a state.
+func (r *responseShape) message(status string, content ...responseText) responseItem {
+	return responseItem{"msg_" + r.ID[len("resp_"):], "message", status, "assistant", append([]responseText{}, content...)}
+}
+
+func (j *job) responseText(text string, scores []schedule.Logprob) responseText {
+	t := responseText{Type: "output_text", Text: text, Annotations: []struct{}{}, Logprobs: []chatToken{}}
+	if l := j.chatLogprobs(scores); l != nil {
+		t.Logprobs = l.Content
+	}
+	return t
+}
+
+// ended is the response with all its output.
+func (r *responseShape) ended(j *job, c *choice, u *usage) response {
+	answer := r.response
+	answer.Usage = &responseUsage{Input: u.Prompt, Output: u.Completion, Total: u.Total}
+	answer.Usage.InputDetails.Cached = u.Details.Cached
+	if answer.Status = completed; c.reason == "length" {
+		answer.Status, answer.Incomplete = isIncomplete, &incomplete{"max_output_tokens"}
+	}
+	answer.Output = []responseItem{r.message(answer.Status, j.responseText(c.text.String(), c.scores))}
+	return answer
+}
+
+func (r *responseShape) whole(j *job, all []*choice, u *usage) any { return r.ended(j, all[0], u) }
+
+// send adds a frame with a number and the name of its event.
+func (r *responseShape) send(s *api.Stream, event string, fields map[string]any) {
+	fields["type"], fields["sequence_number"] = event, r.frames
+	r.frames++
+	s.SendEvent(event, fields)
+}
+
+// sendPart is send for events about the content of the message.
+func (r *responseShape) sendPart(s *api.Stream, event string, fields map[string]any) {
+	fields["item_id"], fields["output_index"], fields["content_index"] = r.message("").ID, 0, 0
+	r.send(s, event, fields)
+}
+
+func (r *responseShape) begin(j *job, s *api.Stream, _ *choice) {
+	r.send(s, "response.created", map[string]any{"response": r.response})
+	r.send(s, "response.in_progress", map[string]any{"response": r.response})
+	r.send(s, "response.output_item.added", map[string]any{"output_index": 0, "item": r.message(inProgress)})
+	r.sendPart(s, "response.content_part.added", map[string]any{"part": j.responseText("", nil)})
+}
+
+func (r *responseShape) piece(j *job, s *api.Stream, _ *choice, p part) {
+	t := j.responseText(p.text, p.scores)
+	r.sendPart(s, "response.output_text.delta", map[string]any{"delta": t.Text, "logprobs": t.Logprobs})
+}
+
+func (r *responseShape) end(*job, *api.Stream, *choice) {}
+
+func (r *responseShape) last(j *job, s *api.Stream, all []*choice, u *usage) {
+	answer := r.ended(j, all[0], u)
+	item := answer.Output[0]
+	text := item.Content[0]
+	r.sendPart(s, "response.output_text.done", map[string]any{"text": text.Text, "logprobs": text.Logprobs})
+	r.sendPart(s, "response.content_part.done", map[string]any{"part": text})
+	r.send(s, "response.output_item.done", map[string]any{"output_index": 0, "item": item})
+	r.send(s, "response."+answer.Status, map[string]any{"response": answer})
+}
+
+func (r *responseShape) fail(_ *job, s *api.Stream, e *api.Error) {
+	answer := r.response
+	answer.Status, answer.Error = "failed", &responseError{e.Type, e.Message}
+	r.send(s, "response.failed", map[string]any{"response": answer})
+}
