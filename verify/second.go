@@ -16,10 +16,10 @@ import (
 // formats/safetensors is so judged with a reader that shares no code with it; formats/safetensors has only opened the
 // files and refused what is malformed.
 //
-// The library reads a whole file in memory. It gets a memory map, of which only the header and the pieces that are
-// compared become resident.
+// The library reads a whole file in memory. It gets a memory map as long as it reads the header, and says where the data of
+// each tensor lie. They are read from the file: a map would keep pages resident that the kernel maps around those that are
+// read (whole folios of the page cache, up to 2 MiB), much more than the piece that is compared.
 type second struct {
-	maps    [][]byte
 	tensors map[string]sourceTensor
 }
 
@@ -46,7 +46,6 @@ func (s *session) readAgain(c *checkpoint.Checkpoint) (*second, error) {
 			check.Verdict = Skip
 			check.Reason = fmt.Sprintf("tensor %q: the second reader does not know %s; the tensors of %s are compared as convert read them", t.Name, t.DType, shard.Name)
 		} else if err := check.judge("", r.add(shard)); err != nil {
-			r.close()
 			return nil, err
 		}
 		s.report.add(check)
@@ -80,7 +79,7 @@ func (r *second) add(shard checkpoint.Shard) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", shard.Name, err)
 	}
-	r.maps = append(r.maps, data)
+	defer mmap.Unmap(data) // nothing was written
 	var views []safetensors.NamedTensorView
 	var fault *mmap.Fault
 	err = mmap.Guard(func() error {
@@ -100,16 +99,12 @@ func (r *second) add(shard checkpoint.Shard) error {
 		if _, ok := r.tensors[v.Name]; ok {
 			return fmt.Errorf("%w: %s: the second reader finds tensor %q twice", pack.ErrCorrupt, shard.Name, v.Name)
 		}
-		t := v.TensorView
-		r.tensors[v.Name] = sourceTensor{mapped{shard.Name, t.Data()}, v.Name, t.DType().String(), ints(t.Shape()), int64(t.DataLen())}
+		t, size := v.TensorView, int64(v.TensorView.DataLen())
+		begin := int64(cap(data) - cap(t.Data())) // a slice of data ends where data ends
+		stored := section{shard.Name, io.NewSectionReader(shard.File, begin, size)}
+		r.tensors[v.Name] = sourceTensor{stored, v.Name, t.DType().String(), ints(t.Shape()), size}
 	}
 	return nil
-}
-
-func (r *second) close() {
-	for _, m := range r.maps {
-		_ = mmap.Unmap(m) // nothing was written
-	}
 }
 
 func ints(shape []uint64) []int {
@@ -120,23 +115,24 @@ func ints(shape []uint64) []int {
 	return list
 }
 
-// mapped is the data of a tensor in a memory map.
-type mapped struct {
+// section is the data of a tensor in a file.
+type section struct {
 	file string
-	data []byte
+	*io.SectionReader
 }
 
-// ReadAt copies data, and lets the pages go.
-func (m mapped) ReadAt(p []byte, off int64) (n int, err error) {
-	if off < 0 || off+int64(len(p)) > int64(len(m.data)) {
-		return 0, fmt.Errorf("%s: bytes %d to %d of %d were asked for", m.file, off, off+int64(len(p)), len(m.data))
+func (s section) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 || off+int64(len(p)) > s.Size() {
+		return 0, fmt.Errorf("%s: bytes %d to %d of %d were asked for", s.file, off, off+int64(len(p)), s.Size())
 	}
-	part := m.data[off : off+int64(len(p))]
-	if mmap.Guard(func() error { n = copy(p, part); return nil }) != nil {
-		return 0, shorter(m.file)
+	n, err := s.SectionReader.ReadAt(p, off)
+	switch {
+	case n == len(p):
+		return n, nil
+	case errors.Is(err, io.EOF):
+		return n, shorter(s.file)
 	}
-	mmap.Release(part)
-	return n, nil
+	return n, fmt.Errorf("%s: %w", s.file, err)
 }
 
 func shorter(file string) error {

@@ -39,7 +39,6 @@ func (s *session) compareWith(c *checkpoint.Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	defer second.close()
 	o := &origin{session: s, from: c, second: second}
 	if err := o.checkConfig(); err != nil {
 		return err

@@ -94,15 +94,3 @@ func panics(f func()) (p any) {
 	f()
 	return nil
 }
-
-// TestRelease: released pages are read again, whatever the alignment of the part.
-func TestRelease(t *testing.T) {
-	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<14)
-	_, view := mapped(t, data)
-	for _, part := range [][]byte{nil, view, view[:1], view[4095:4097], view[5000:], view[len(view):]} {
-		Release(part)
-		if !bytes.Equal(view, data) {
-			t.Fatal("the data are others")
-		}
-	}
-}

@@ -20,6 +20,3 @@ func mapFile(fd uintptr, size int64) ([]byte, error) {
 }
 
 func unmapFile(data []byte) error { return windows.UnmapViewOfFile(uintptr(unsafe.Pointer(&data[0]))) }
-
-// Release does nothing: Windows trims the working set by itself.
-func Release([]byte) {}
