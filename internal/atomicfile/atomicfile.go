@@ -132,7 +132,7 @@ func (f *File) Abort() {
 // createNamed makes the hidden file. Between its creation and its lock a sweep of another process can take it for stale
 // and remove it; then another one is made.
 func (f *File) createNamed() (Handle, error) {
-	for {
+	for range tries {
 		path := f.hidden()
 		var h Handle
 		err := making(path, func() (err error) {
@@ -154,6 +154,7 @@ func (f *File) createNamed() (Handle, error) {
 			return nil, err
 		}
 	}
+	return nil, restless(filepath.Join(f.dir, f.prefix()+"*"+suffix))
 }
 
 // lock marks h as in use. A file system without locks (some network ones) does not matter: there nothing is ever swept.

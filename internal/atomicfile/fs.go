@@ -56,7 +56,7 @@ func (osFS) CreateNamed(path string) (Handle, error) {
 }
 
 func (osFS) Open(path string) (Handle, error) {
-	for {
+	for range tries {
 		f, err := openFile(path, os.O_CREATE|os.O_EXCL)
 		if !errors.Is(err, os.ErrExist) {
 			return handle(f, err)
@@ -65,6 +65,15 @@ func (osFS) Open(path string) (Handle, error) {
 			return handle(f, err)
 		}
 	}
+	return nil, restless(path)
+}
+
+// tries bounds how often a file is opened anew because another process removed it meanwhile. Processes that write the same
+// target take turns in a few; more is something that only prevents work.
+const tries = 100
+
+func restless(path string) error {
+	return fmt.Errorf("another process removed %s %d times while it was opened", path, tries)
 }
 
 func handle(f *os.File, err error) (Handle, error) {
@@ -87,8 +96,7 @@ func openOwn(path string) (*os.File, error) {
 	return f, nil
 }
 
-// openRegular opens a file that exists, and follows no link. What is opened is what was looked at before, so that nothing
-// that stands for a device is ever opened.
+// openRegular opens a file that exists, and follows no link.
 func openRegular(path string) (*os.File, error) {
 	before, err := os.Lstat(path)
 	if err != nil {
@@ -97,6 +105,12 @@ func openRegular(path string) (*os.File, error) {
 	if !before.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not what lowpack left there: it is not a regular file (%s); remove it", path, before.Mode().Type())
 	}
+	return openSeen(path, before)
+}
+
+// openSeen opens what was looked at before, so that nothing that stands for a device is ever opened, not even through a
+// link that has taken its place.
+func openSeen(path string, before os.FileInfo) (*os.File, error) {
 	f, err := openFile(path, noFollow)
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ func Resume(fs FS, target string) (*File, error) {
 
 // take opens and locks the file that has the path, which is made if there is none. It is not held where there are no locks.
 func take(fs FS, path string) (h Handle, held bool, err error) {
-	for {
+	for range tries {
 		if h, err = fs.Open(path); err != nil {
 			return nil, false, err
 		}
@@ -38,6 +38,7 @@ func take(fs FS, path string) (h Handle, held bool, err error) {
 			return nil, false, err
 		}
 	}
+	return nil, false, restless(path)
 }
 
 // hold locks an open file and reports whether it has the path still: before it was locked, another process may have ended
