@@ -81,11 +81,12 @@ func runEval(c *cli.Context) error {
 	}
 	p := newCounter(c.App.ErrWriter, "eval", things("tokens"))
 	r, err := eval.Run(c.Context, m.Engine, against, m.ids, eval.Options{
-		Window: c.Int("window"), Stride: c.Int("stride"), Bare: bare, Progress: func(done, total int) { p.set(int64(done), int64(total), "") },
+		Window: c.Int("window"), Stride: c.Int("stride"), Bare: bare, Text: c.String("text"), Model: path, Other: c.String("against"),
+		Progress: func(done, total int) { p.set(int64(done), int64(total), "") },
 	})
 	p.done()
 	if err != nil {
-		return filerr.Named(path, err)
+		return err
 	}
 	if svg := c.String("svg"); svg != "" {
 		chart := r.Plot(evalTitle(path, c.String("against")))

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
@@ -29,6 +30,8 @@ type Options struct {
 	Stride   int  // tokens; 0 = Window
 	Bare     bool // no begin-of-text token in front of a window
 	Progress func(done, total int)
+
+	Text, Model, Other string // paths, for errors; "" = unknown
 }
 
 // DefaultWindow is long enough for most of what context can tell.
@@ -81,7 +84,7 @@ type score struct {
 // Run evaluates e on the tokens of a text, and compares with other if it is not nil. Both must have a free sequence.
 func Run(ctx context.Context, e, other *engine.Engine, ids []int, o Options) (*Result, error) {
 	if err := o.complete(e, other); err != nil {
-		return nil, err
+		return nil, named(o.Model, err)
 	}
 	r := &runner{e: e, other: other, o: o, ids: ids, bos: e.Description().BOS}
 	if o.Bare {
@@ -92,7 +95,7 @@ func Run(ctx context.Context, e, other *engine.Engine, ids []int, o Options) (*R
 		r.total += w.end - w.first
 	}
 	if r.total == 0 {
-		return nil, fmt.Errorf("%w: a text of %d tokens has none to score", pack.ErrUnsupported, len(ids))
+		return nil, named(o.Text, fmt.Errorf("%w: a text of %d tokens has none to score", pack.ErrUnsupported, len(ids)))
 	}
 	if err := r.open(); err != nil {
 		return nil, err
@@ -104,6 +107,14 @@ func Run(ctx context.Context, e, other *engine.Engine, ids []int, o Options) (*R
 		}
 	}
 	return r.result(len(windows)), nil
+}
+
+// named adds the path of the file that an error is about, where it is known.
+func named(path string, err error) error {
+	if path == "" {
+		return err
+	}
+	return filerr.Named(path, err)
 }
 
 func (o *Options) complete(e, other *engine.Engine) error {

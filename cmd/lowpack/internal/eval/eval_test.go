@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
@@ -304,4 +305,27 @@ func TestPlot(t *testing.T) {
 			f.Close()
 		}
 	}
+}
+
+// TestBlame: an error names the file that it is about, and no other one.
+func TestBlame(t *testing.T) {
+	e, other := converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
+	o := Options{Window: 8, Text: "the text", Model: "the model", Other: "the other"}
+	fails := func(ids []int, window int, want string) {
+		t.Helper()
+		o.Window = window
+		if _, err := Run(context.Background(), e, other, ids, o); err == nil || !strings.HasPrefix(err.Error(), want+": ") {
+			t.Errorf("%v; want %s first", err, want)
+		}
+	}
+	fails(nil, 8, "the text")
+	fails([]int{1, 2, 3}, 1<<20, "the model")
+	for range other.Options().Sequences {
+		s, err := other.NewSequence()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+	}
+	fails([]int{1, 2, 3}, 8, "the other")
 }

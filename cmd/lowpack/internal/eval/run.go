@@ -39,7 +39,7 @@ func (r *runner) open() (err error) {
 		}
 		if r.seqs[i], err = e.NewSequence(); err != nil {
 			r.close()
-			return err
+			return r.of(i, err)
 		}
 		r.logits[i] = make([]float32, r.piece*vocab)
 	}
@@ -98,7 +98,7 @@ func (r *runner) forward(ctx context.Context, tokens []int, wanted bool) error {
 		}
 		start := time.Now()
 		if err := e.Forward(ctx, []engine.Chunk{chunk}); err != nil {
-			return err
+			return r.of(i, err)
 		}
 		if i == 0 {
 			r.took += time.Since(start)
@@ -106,6 +106,11 @@ func (r *runner) forward(ctx context.Context, tokens []int, wanted bool) error {
 		}
 	}
 	return nil
+}
+
+// of adds the name of the model to an error: 0 = e, 1 = other.
+func (r *runner) of(i int, err error) error {
+	return named([]string{r.o.Model, r.o.Other}[i], err)
 }
 
 // score compares n rows of logits with the tokens of the text from first on.
