@@ -42,6 +42,9 @@ func startProcess(t *testing.T, dir, target string, jobs int, env ...string) *pr
 	return p
 }
 
+// populate is MAP_POPULATE of Linux, for which the only test is that needs it.
+const populate = 0x8000
+
 // TestConvertProcess is the other side of tests that need a process of its own.
 func TestConvertProcess(t *testing.T) {
 	dir, target := os.Getenv("LOWPACK_TEST_CONVERT"), os.Getenv("LOWPACK_TEST_TARGET")
@@ -53,6 +56,15 @@ func TestConvertProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if n, err := strconv.Atoi(os.Getenv("LOWPACK_TEST_MOMENT")); err == nil {
+		b, err := syscall.Mmap(-1, 0, n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|populate)
+		if err == nil {
+			err = syscall.Munmap(b)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	o := plain(packed.Recipe{Layout: os.Getenv("LOWPACK_TEST_LAYOUT"), Head: os.Getenv("LOWPACK_TEST_HEAD")})
 	if mode := os.Getenv("LOWPACK_TEST_GOLDEN"); mode != "" {
 		o.Recipe.Golden = mode
@@ -60,6 +72,10 @@ func TestConvertProcess(t *testing.T) {
 	o.Jobs, _ = strconv.Atoi(os.Getenv("LOWPACK_TEST_JOBS"))
 	if _, err := newPlan(t, dir, o).Run(context.Background(), target, nil); err != nil {
 		t.Fatal(err)
+	}
+	if os.Getenv("LOWPACK_TEST_STATUS") != "" {
+		status, _ := os.ReadFile("/proc/self/status")
+		os.Stdout.Write(status)
 	}
 }
 
