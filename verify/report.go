@@ -32,14 +32,16 @@ type Check struct {
 
 // Report is the outcome of a verification. Its JSON form is what `lowpack verify --json` prints.
 type Report struct {
-	File   string   `json:"file"`
-	Tool   string   `json:"tool,omitempty"`   // that wrote the file
-	Family string   `json:"family,omitempty"` // of the model
-	Bytes  int64    `json:"bytes,omitempty"`
-	Level  Level    `json:"level"`
-	OK     bool     `json:"ok"`
-	Checks []Check  `json:"checks"`
-	Notes  []string `json:"notes,omitempty"` // what a reader should know beside the checks
+	File   string  `json:"file"`
+	Tool   string  `json:"tool,omitempty"`   // that wrote the file
+	Family string  `json:"family,omitempty"` // of the model
+	Bytes  int64   `json:"bytes,omitempty"`
+	Level  Level   `json:"level"`
+	OK     bool    `json:"ok"`
+	Checks []Check `json:"checks"`
+
+	Against []string `json:"against,omitempty"` // the checkpoint and the statement that the file was compared with
+	Notes   []string `json:"notes,omitempty"`   // what a reader should know beside the checks
 
 	WeightsOnly bool     `json:"weights_only,omitempty"` // the file names no model: none was verified, and none will run
 	Coverage    Coverage `json:"coverage"`
@@ -138,6 +140,9 @@ func (r *Report) Text(w io.Writer) error {
 			}
 			fmt.Fprintf(&b, "%s: %s\n", c.Level, printable.Line(c.failure()))
 		}
+	}
+	if len(r.Against) > 0 && r.Failed() > 0 {
+		fmt.Fprintf(&b, "compared with: %s\n", printable.Line(strings.Join(r.Against, " and ")))
 	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", printable.Line(n))

@@ -16,6 +16,7 @@ import (
 	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/quantized"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -27,7 +28,7 @@ func (s *session) checkSource() error {
 		return err
 	}
 	if err != nil {
-		return s.finding(Source, "checkpoint", s.Source, err)
+		return s.finding(Source, "checkpoint", "open", filerr.Named(s.Source, err))
 	}
 	defer c.Close()
 	return s.compareWith(c)
@@ -67,7 +68,7 @@ func (o *origin) checkConfig() error {
 	if o.from.Config() == nil {
 		return nil
 	}
-	return o.one(Source, "checkpoint", "", "config.json", func() (err error) {
+	return o.one(Source, "checkpoint", "", "family and shapes", func() (err error) {
 		if err := o.readLayers(); err != nil {
 			return err
 		}

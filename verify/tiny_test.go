@@ -225,7 +225,7 @@ func TestSourceDamage(t *testing.T) {
 	}{
 		{"a file more", func() error { return os.WriteFile(filepath.Join(dir, "vocab.json"), []byte("{}"), 0o644) }, "vocab.json"},
 		{"a file less", func() error { return os.Remove(filepath.Join(dir, "tokenizer.json")) }, "tokenizer.json"},
-		{"no weights", func() error { return os.Remove(filepath.Join(dir, "model.safetensors")) }, dir},
+		{"no weights", func() error { return os.Remove(filepath.Join(dir, "model.safetensors")) }, "open"},
 	} {
 		if err := c.change(); err != nil {
 			t.Fatal(err)

@@ -48,6 +48,7 @@ type Options struct {
 	Level      Level  // "" = all levels, source only where there is one
 	Source     string // path of the checkpoint; "" = none
 	Provenance []byte // statement about the file (package provenance), checked at level digest; nil = none
+	Statement  string // path of Provenance, for the report
 	Threads    int    // 0 = one per CPU that this process may use
 	Progress   func(what string, done, total int64)
 }
@@ -121,7 +122,13 @@ type session struct {
 
 func begin(ctx context.Context, path string, o Options, last Level) *session {
 	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
-	return &session{ctx: ctx, path: path, Options: o, report: &Report{File: path, Level: last}}
+	var against []string
+	for _, path := range []string{o.Source, o.Statement} {
+		if path != "" {
+			against = append(against, path)
+		}
+	}
+	return &session{ctx: ctx, path: path, Options: o, report: &Report{File: path, Level: last, Against: against}}
 }
 
 func (s *session) close() {

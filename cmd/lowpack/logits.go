@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,8 +14,8 @@ import (
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
-// writeF32 writes a safetensors file with one F32 tensor.
-func writeF32(path, name string, shape []int, values []float32) error {
+// writeF32 writes a safetensors file with one F32 tensor, whose values fill writes one part after the other.
+func writeF32(path, name string, shape []int, fill func(write func([]float32) error) error) error {
 	t := safetensors.TensorInfo{Name: name, DType: safetensors.F32}
 	for _, n := range shape {
 		t.Shape = append(t.Shape, int64(n))
@@ -34,15 +35,19 @@ func writeF32(path, name string, shape []int, values []float32) error {
 		return err
 	}
 	var chunk [4096]byte
-	for len(values) > 0 {
-		n := min(len(values), len(chunk)/4)
-		for i, v := range values[:n] {
-			binary.LittleEndian.PutUint32(chunk[4*i:], math.Float32bits(v))
+	err = fill(func(values []float32) error {
+		for some := range slices.Chunk(values, len(chunk)/4) {
+			for i, v := range some {
+				binary.LittleEndian.PutUint32(chunk[4*i:], math.Float32bits(v))
+			}
+			if err := w.Write(name, chunk[:4*len(some)]); err != nil {
+				return err
+			}
 		}
-		if err := w.Write(name, chunk[:4*n]); err != nil {
-			return err
-		}
-		values = values[n:]
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if err := w.Close(); err != nil {
 		return err

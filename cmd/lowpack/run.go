@@ -186,6 +186,13 @@ func (s *session) complete(c *cli.Context, r engine.Request, prompt string) erro
 	if len(r.Prompt) == 0 {
 		return fmt.Errorf("%w: the prompt has no tokens", pack.ErrUnsupported)
 	}
+	if most := s.Engine.Options().Context; len(r.Prompt) > most {
+		err := fmt.Errorf("%w: the prompt has %d tokens, the context holds %d; shorten it, or use a larger --context", pack.ErrLimit, len(r.Prompt), most)
+		if file := c.String("file"); file != "" {
+			return filerr.Named(file, err)
+		}
+		return err
+	}
 	if path := c.String("logits"); path != "" {
 		if err := s.writeLogits(c.Context, path, r.Prompt); err != nil {
 			return err
@@ -252,14 +259,25 @@ func speeds(prompt int, r engine.Result) []string {
 	}
 }
 
+// maxLogits bounds the bytes of logits that are held at once.
+const maxLogits = 32 << 20
+
 // writeLogits computes the prompt in a sequence of its own and writes the logits after each of its tokens.
 func (s *session) writeLogits(ctx context.Context, path string, prompt []int) error {
+	defer s.seq.Truncate(0)
 	vocab := s.Engine.Description().Vocab
-	logits := make([]float32, len(prompt)*vocab)
-	err := s.Engine.Forward(ctx, []engine.Chunk{{Seq: s.seq, Tokens: prompt, Logits: logits}})
-	s.seq.Truncate(0)
-	if err != nil {
-		return err
-	}
-	return writeF32(path, "logits", []int{len(prompt), vocab}, logits)
+	piece := max(1, maxLogits/(4*vocab))
+	logits := make([]float32, min(piece, len(prompt))*vocab)
+	return writeF32(path, "logits", []int{len(prompt), vocab}, func(write func([]float32) error) error {
+		for tokens := range slices.Chunk(prompt, piece) {
+			part := logits[:len(tokens)*vocab]
+			if err := s.Engine.Forward(ctx, []engine.Chunk{{Seq: s.seq, Tokens: tokens, Logits: part}}); err != nil {
+				return err
+			}
+			if err := write(part); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

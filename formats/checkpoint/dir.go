@@ -54,7 +54,7 @@ func resolve(path string) (place, error) {
 		if err := weightsAt(real); err != nil {
 			return place{}, filerr.Named(path, err)
 		}
-		return place{}, fmt.Errorf("%w: %s: a checkpoint is a directory, or a .safetensors or .gguf file", pack.ErrUnsupported, path)
+		return place{}, filerr.Named(path, fmt.Errorf("%w: a checkpoint is a directory, or a .safetensors or .gguf file", pack.ErrUnsupported))
 	}
 	d, err := openDir(filepath.Dir(real))
 	return place{dir: d, bare: filepath.Base(real)}, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/filekind"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -44,10 +45,10 @@ func openRegular(path string) (*os.File, error) {
 		return nil, filekind.Missing(path, err)
 	}
 	if info.IsDir() {
-		return nil, fmt.Errorf("%w: %s is a directory; a packed file is one file, which lowpack convert makes from a checkpoint", pack.ErrUnsupported, path)
+		return nil, filerr.Named(path, fmt.Errorf("%w: it is a directory; a packed file is one file, which lowpack convert makes from a checkpoint", pack.ErrUnsupported))
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is not a regular file (%s)", pack.ErrUnsupported, path, info.Mode().Type())
+		return nil, filerr.Named(path, fmt.Errorf("%w: it is not a regular file (%s)", pack.ErrUnsupported, info.Mode().Type()))
 	}
 	return os.Open(path)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"regexp"
 	"strings"
@@ -21,8 +22,15 @@ func JSON(err error) error {
 		}
 		return fmt.Errorf("%q is %s; want %s", field, article(t.Value), want(t.Type))
 	}
+	if ended(err) {
+		return errEnded
+	}
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }
+
+var errEnded = errors.New("the document is empty, or ends early")
+
+func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 // article puts a word of package json for a value ("string", "number 1.5") into a sentence.
 func article(value string) string {
@@ -63,6 +71,9 @@ var (
 
 // YAML does the same for errors of gopkg.in/yaml.v3, which name lines.
 func YAML(err error) error {
+	if ended(err) {
+		return errEnded
+	}
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	text = strings.Join(strings.Fields(strings.TrimPrefix(text, "unmarshal errors:")), " ")
 	text = yamlType.ReplaceAllStringFunc(text, func(s string) string {
