@@ -100,7 +100,11 @@ func (s *settings) readFormat(b *api.Body, m *model) {
 		s.use(b, m, "guided_regex", "regex "+pattern, func() (*grammar.Grammar, error) { return grammar.Regex(pattern) })
 	}
 	var texts []string
-	if b.Strings("guided_choice", &texts, mostBiases) && len(texts) > 0 {
+	if b.Strings("guided_choice", &texts, mostBiases) {
+		if len(texts) == 0 {
+			b.Fail("guided_choice", "guided_choice holds no text")
+			return
+		}
 		s.use(b, m, "guided_choice", "choice "+string(b.Raw("guided_choice")), func() (*grammar.Grammar, error) { return grammar.Choice(texts) })
 	}
 }

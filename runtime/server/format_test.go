@@ -82,6 +82,7 @@ func TestFormatRefused(t *testing.T) {
 		`"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "integer", "minimum": 1}}}`: `keyword \"minimum\" is not supported`,
 		`"guided_regex": "(?=a)"`:                                       "guided_regex: regular expression",
 		`"guided_regex": "a", "guided_choice": ["a"]`:                   "cannot be combined with another format",
+		`"guided_choice": []`:                                           "guided_choice holds no text",
 		`"guided_regex": "a", "ignore_eos": true`:                       "ignore_eos",
 		`"guided_json": {"not": {}}`:                                    `keyword \"not\"`,
 		`"grammar": "root ::= \"a\""`:                                   "grammar is not supported",

@@ -40,21 +40,31 @@ func (s *Server) tokenize(w http.ResponseWriter, _ *http.Request, m *model, b *a
 	api.WriteJSON(w, http.StatusOK, m.tokens(ids, pieces, strings))
 }
 
+// piece is a token and its text.
+type piece struct {
+	ID    int    `json:"id"`
+	Piece string `json:"piece"`
+}
+
 // tokens describes ids.
 func (m *model) tokens(ids []int, pieces, strings bool) map[string]any {
 	if ids == nil {
 		ids = []int{}
 	}
 	answer := map[string]any{"tokens": ids, "count": len(ids), "max_model_len": m.context}
-	texts, list := make([]string, len(ids)), make([]map[string]any, len(ids))
-	for i, id := range ids {
-		texts[i], _ = m.tokenText(id)
-		list[i] = map[string]any{"id": id, "piece": texts[i]}
-	}
 	if pieces {
+		list := make([]piece, len(ids))
+		for i, id := range ids {
+			list[i].ID = id
+			list[i].Piece, _ = m.tokenText(id)
+		}
 		answer["tokens"] = list
 	}
 	if strings {
+		texts := make([]string, len(ids))
+		for i, id := range ids {
+			texts[i], _ = m.tokenText(id)
+		}
 		answer["token_strs"] = texts
 	}
 	return answer
