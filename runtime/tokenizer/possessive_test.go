@@ -36,3 +36,13 @@ func TestPossessive(t *testing.T) {
 		}
 	}
 }
+
+// TestPossessiveGroup: a possessive repetition of a group would have to keep what the group matched, which is refused instead
+// of taken for a usual one.
+func TestPossessiveGroup(t *testing.T) {
+	for _, pattern := range []string{`(?:ab)++b`, `(?:a|b)*+b`, `(?:ab)?+b`} {
+		if _, err := compile(pattern); err == nil {
+			t.Errorf("%s is taken", pattern)
+		}
+	}
+}
