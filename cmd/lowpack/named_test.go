@@ -68,8 +68,8 @@ func TestErrorsNameTheFile(t *testing.T) {
 	failures := 0
 	for _, file := range damaged(t, good) {
 		for _, line := range commands {
-			if strings.HasSuffix(file, "flipped") && strings.HasPrefix(line, "serve") {
-				continue // which only verify finds
+			if strings.HasSuffix(file, "flipped") && (strings.HasPrefix(line, "serve") || strings.HasPrefix(line, "bench")) {
+				continue // a bit that only verify finds: one does not end, the other takes its time
 			}
 			if strings.Contains(line, "--chat-template") && (strings.HasSuffix(file, "empty") || strings.HasSuffix(file, "cut.safetensors")) {
 				continue // a text is a template that writes itself: what fails is the conversation
