@@ -43,7 +43,7 @@ func (g *trits256) function() {
 		tritShuffle(g.file, yTable, func(v int) int { return v % 3 })
 	}
 	panels86(g.file, tritRows, func() {
-		groups86(g.file, func() {
+		groups86(g.file, tritRows, func() {
 			for i := range ySums {
 				g.p("VPXOR Y%d, Y%d, Y%d", i, i, i)
 			}
@@ -170,7 +170,7 @@ func (g *trits256) blocks() {
 
 // finish makes the digits' sums, and results of them.
 func (g *trits256) finish() {
-	g.p("VPBROADCASTD (R14), Y%d", yX)
+	g.p("VPBROADCASTD TokenGroup_Add(R14), Y%d", yX)
 	for i := range trits {
 		if g.vnni && i < trits-1 {
 			g.p("VPBROADCASTD %s, Y%d", g.word(tritInverses[i]), yOther)
@@ -184,9 +184,9 @@ func (g *trits256) finish() {
 			g.p("VPADDD Y%d, Y%d, Y%d", yX, sum, sum)
 		}
 	}
-	results86(g.file, tritRows, 1, func(_ int, scaled bool) {
+	results86(g.file, 1, "Y", yX, func(_ int, o outcome) {
 		for i := range ySums {
-			result86(g.file, fmt.Sprintf("Y%d", i), yOther, 64*(i%trits)+32*(i/trits), scaled)
+			result86(g.file, fmt.Sprintf("Y%d", i), yOther, yX, 64*(i%trits)+32*(i/trits), o)
 		}
 	})
 }

@@ -60,7 +60,7 @@ func (g *trits512) function(name string) {
 	g.free = sums
 	g.allocate()
 	panels86(g.file, tritRows, func() {
-		groups86(g.file, func() {
+		groups86(g.file, tritRows, func() {
 			for i := range sums {
 				g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
 			}
@@ -192,14 +192,14 @@ func (g *trits512) finish() {
 		}
 		g.p("VPSUBD Z%d, Z%d, Z%d", rest, d, d)
 		g.p("VPMULLD.BCST %s, Z%d, Z%d", g.word(tritInverse), d, d)
-		g.p("VPBROADCASTD %d(R14), Z%d", 4*t, add)
+		g.p("VPBROADCASTD (TokenGroup_Add+%d*TokenGroup__size)(R14), Z%d", t, add)
 		for i := range trits {
 			g.p("VPADDD Z%d, Z%d, Z%d", add, d+i, d+i)
 		}
 	}
-	results86(g.file, tritRows, g.tokens, func(t int, scaled bool) {
+	results86(g.file, g.tokens, "Z", rest, func(t int, o outcome) {
 		for i := range trits {
-			result86(g.file, fmt.Sprintf("Z%d", g.acc(t, i, 0)), g.other, pace*i, scaled)
+			result86(g.file, fmt.Sprintf("Z%d", g.acc(t, i, 0)), g.other, rest, pace*i, o)
 		}
 	})
 }

@@ -2,59 +2,113 @@ package main
 
 import "fmt"
 
-// groups86 emits the loop over the groups of columns of a panel that have sums of their own, around a body that multiplies
-// one: weights are read once, in the order of memory, and setting a call up is paid once for all groups.
+// groups86 emits the loop over the groups of columns of a panel of that many rows that have sums of their own, around a body
+// that multiplies one: weights are read once, in the order of memory, and setting a call up is paid once for all groups.
 //
-// General registers: R15 groups that follow, R14 what is added to the results, DX the results. The body begins with the
+// General registers: R15 groups that follow, R14 what a group takes from tokens, DX the results. The body begins with the
 // steps of the group in CX, and leaves DI and SI at its end.
-func groups86(f *file, body func()) {
-	next := f.newLabel("group")
+func groups86(f *file, rows int, body func()) {
+	next, same := f.newLabel("group"), f.newLabel("unit")
 	f.p("MOVQ Tile_Groups(AX), R15")
-	f.p("MOVQ Tile_Adds(AX), R14")
+	f.p("MOVQ Tile_Tokens(AX), R14")
 	f.p("MOVQ Tile_Y(AX), DX")
+	f.p("MOVQ Tile_PanelUnit(AX), BX")
+	f.p("MOVQ BX, Tile_Unit(AX)")
+	f.p("ADDQ Tile_LdUnits(AX), BX")
+	f.p("MOVQ BX, Tile_PanelUnit(AX)")
+	f.p("MOVQ Tile_UnitGroups(AX), BX")
+	f.p("MOVQ BX, Tile_UnitLeft(AX)")
 	f.at(next)
 	f.p("MOVQ Tile_Steps(AX), CX")
 	f.p("DECQ R15")
 	f.p("CMOVQEQ Tile_LastSteps(AX), CX")
 	body()
-	f.p("ADDQ Tile_LdAdds(AX), R14")
+	f.p("ADDQ Tile_LdTokens(AX), R14")
 	f.p("ADDQ Tile_LdGroup(AX), DX")
+	f.p("DECQ Tile_UnitLeft(AX)")
+	f.p("JNZ %s", same)
+	f.p("ADDQ $%d, Tile_Unit(AX)", rows)
+	f.p("MOVQ Tile_UnitGroups(AX), BX")
+	f.p("MOVQ BX, Tile_UnitLeft(AX)")
+	f.at(same)
 	f.p("TESTQ R15, R15")
 	f.p("JNZ %s", next)
 }
 
-// results86 emits what becomes of the sums of a group, of panels of that many rows: they are results themselves, or they
-// are scaled and added to results, which are floats then. store does either for a token; it finds the results at BX and
-// the scales at CX.
-func results86(f *file, rows, tokens int, store func(t int, scaled bool)) {
-	sums, done := f.newLabel("sums"), f.newLabel("stored")
-	each := func(scaled bool) {
+// outcome is what becomes of a sum, and where its register is addressed from.
+type outcome int
+
+const (
+	lessZero      outcome = iota // it loses zero·Σx; zero points are at CX, register factor holds Σx
+	asResult                     // it is the result, at BX
+	byActivations                // times the scale in register factor it is added to the result at BX
+	byBoth                       // times the scale in register factor, then that of the weights at CX, the same
+)
+
+// results86 emits what becomes of the sums of a group (N15). store does it for a token; register number factor, of the given
+// kind, then holds what its outcome says.
+func results86(f *file, tokens int, kind string, factor int, store func(t int, o outcome)) {
+	exact, sums, activations, done := f.newLabel("exact"), f.newLabel("sums"), f.newLabel("activations"), f.newLabel("stored")
+	each := func(o outcome, field string) {
 		for t := range tokens {
-			store(t, scaled)
-			if t < tokens-1 {
+			if field != "" {
+				f.p("VPBROADCASTD (TokenGroup_%s+%d*TokenGroup__size)(R14), %s%d", field, t, kind, factor)
+			}
+			store(t, o)
+			if o != lessZero && t < tokens-1 {
 				f.p("ADDQ R9, BX")
 			}
 		}
 	}
+	f.p("MOVQ Tile_Zeros(AX), CX")
+	f.p("TESTQ CX, CX")
+	f.p("JZ %s", exact)
+	f.p("ADDQ Tile_Unit(AX), CX")
+	each(lessZero, "Sum")
+	f.at(exact)
 	f.p("MOVQ DX, BX")
+	f.p("CMPQ Tile_Scaled(AX), $0")
+	f.p("JEQ %s", sums)
 	f.p("MOVQ Tile_Scales(AX), CX")
 	f.p("TESTQ CX, CX")
-	f.p("JZ %s", sums)
-	f.p("ADDQ $%d, Tile_Scales(AX)", 4*rows)
-	each(true)
+	f.p("JZ %s", activations)
+	f.p("MOVQ Tile_Unit(AX), BX")
+	f.p("LEAQ (CX)(BX*4), CX")
+	f.p("MOVQ DX, BX")
+	each(byBoth, "Scale")
+	f.p("JMP %s", done)
+	f.at(activations)
+	each(byActivations, "Scale")
 	f.p("JMP %s", done)
 	f.at(sums)
-	each(false)
+	each(asResult, "")
 	f.at(done)
 }
 
-// result86 stores a register of sums, or adds float(sum)·scale to results, fused (N15). Register number free holds nothing.
-func result86(f *file, register string, free, off int, scaled bool) {
-	if scaled {
-		scale := fmt.Sprint(register[:1], free)
-		f.p("VMOVUPS %d(CX), %s", off, scale)
+// result86 emits what becomes of a register of sums, whose results are off bytes from those of the first row. Register
+// number free holds nothing.
+func result86(f *file, register string, free, factor, off int, o outcome) {
+	kind := register[:1]
+	other, by := fmt.Sprint(kind, free), fmt.Sprint(kind, factor)
+	switch o {
+	case lessZero:
+		f.p("VPMOVSXBD %d(CX), %s", off/4, other)
+		lessZero86(f, register, other, by)
+		return
+	case byActivations:
 		f.p("VCVTDQ2PS %s, %s", register, register)
-		f.p("VFMADD213PS %d(BX), %s, %s", off, scale, register)
+		f.p("VFMADD213PS %d(BX), %s, %s", off, by, register)
+	case byBoth:
+		f.p("VMOVUPS %d(CX), %s", off, other)
+		f.p("VCVTDQ2PS %s, %s", register, register)
+		f.p("VMULPS %s, %s, %s", by, register, register)
+		f.p("VFMADD213PS %d(BX), %s, %s", off, other, register)
 	}
 	f.p("VMOVUPS %s, %d(BX)", register, off)
+}
+
+// lessZero86 subtracts zero points times Σx from sums.
+func lessZero86(f *file, sums, zeros, sum string) {
+	f.p("VPMULLD %s, %s, %s", sum, zeros, zeros)
+	f.p("VPSUBD %s, %s, %s", zeros, sums, sums)
 }

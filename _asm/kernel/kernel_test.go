@@ -105,7 +105,7 @@ func TestTwin(t *testing.T) {
 	}
 	t.Setenv("LOWPACK_TEST_TWIN", "avxvnni")
 	t.Setenv("LOWPACK_REQUIRE_ISA", "avxvnni")
-	t.Log(goTool(t, "../..", "test", "-overlay", write(t, dir, "overlay.json", string(overlay)), "-run", "TestKernels|TestLongRows|TestRequired", "./internal/kernel"))
+	t.Log(goTool(t, "../..", "test", "-overlay", write(t, dir, "overlay.json", string(overlay)), "-run", "TestKernels|TestLongRows|TestScaled|TestBlocks|TestRequired", "./internal/kernel"))
 }
 
 func write(t *testing.T, dir, name, text string) string {

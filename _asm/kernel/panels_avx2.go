@@ -95,7 +95,7 @@ func (g *ymm) function(name string) {
 			g.p("MOVQ Tile_PrefetchAt(AX), R12")
 			g.p("ADDQ DI, R12")
 		}
-		groups86(g.file, func() {
+		groups86(g.file, g.rows, func() {
 			for i := range g.copies() * g.tokens * operandsY {
 				g.p("VPXOR Y%d, Y%d, Y%d", i, i, i)
 			}
@@ -324,7 +324,7 @@ func (g *ymm) finish() {
 	mul, add := g.xs[0], g.operand
 	g.p("VPBROADCASTD Tile_Mul(AX), Y%d", mul)
 	for t := range g.tokens {
-		g.p("VPBROADCASTD %d(R14), Y%d", 4*t, add)
+		g.p("VPBROADCASTD (TokenGroup_Add+%d*TokenGroup__size)(R14), Y%d", t, add)
 		for i := range operandsY {
 			a := g.acc(t, i, 0)
 			if g.copies() > 1 {
@@ -337,21 +337,29 @@ func (g *ymm) finish() {
 			g.p("VPADDD Y%d, Y%d, Y%d", add, a, a)
 		}
 	}
-	results86(g.file, g.rows, g.tokens, g.store)
+	results86(g.file, g.tokens, "Y", g.v, g.store)
 }
 
 // store makes results of the sums of a token.
-func (g *ymm) store(t int, scaled bool) {
+func (g *ymm) store(t int, o outcome) {
 	lanes, free := g.stride()/4, g.xs[0]
 	for i := range operandsY {
 		a := g.acc(t, i, 0)
 		if g.bits > 1 {
-			result86(g.file, fmt.Sprintf("Y%d", a), free, 4*(i%g.fields()*lanes+i/g.fields()*8), scaled)
+			result86(g.file, fmt.Sprintf("Y%d", a), free, g.v, 4*(i%g.fields()*lanes+i/g.fields()*8), o)
+			continue
+		}
+		lower, upper := 4*i*lanes, 4*(operandsY+i)*lanes
+		if o == lessZero {
+			g.p("VPMOVSXBD %d(CX), X%d", lower/4, free)
+			g.p("VPMOVSXBD %d(CX), X%d", upper/4, g.operand)
+			g.p("VINSERTI128 $1, X%d, Y%d, Y%d", g.operand, free, free)
+			lessZero86(g.file, fmt.Sprint("Y", a), fmt.Sprint("Y", free), fmt.Sprint("Y", g.v))
 			continue
 		}
 		g.p("VEXTRACTI128 $1, Y%d, X%d", a, g.operand)
-		result86(g.file, fmt.Sprintf("X%d", a), free, 4*i*lanes, scaled)
-		result86(g.file, fmt.Sprintf("X%d", g.operand), free, 4*(operandsY+i)*lanes, scaled)
+		result86(g.file, fmt.Sprintf("X%d", a), free, g.v, lower, o)
+		result86(g.file, fmt.Sprintf("X%d", g.operand), free, g.v, upper, o)
 	}
 }
 

@@ -43,8 +43,16 @@ func (s *stream) stride() int {
 	return pace * s.regs
 }
 
-// rows is the number of rows of a panel.
+// rows is the number of rows of a panel, or of both of a pair.
 func (s *stream) rows() int { return s.lanes() * s.fields() }
+
+// panelRows is that of one panel.
+func (s *stream) panelRows() int {
+	if s.pair {
+		return s.rows() / 2
+	}
+	return s.rows()
+}
 
 // vnni512 emits the function of a stream for a number of tokens.
 type vnni512 struct {
@@ -125,16 +133,12 @@ func (g *vnni512) function(name string) {
 	g.begin(name)
 	g.allocate()
 	panels86(g.file, g.rows(), func() {
-		groups86(g.file, func() {
+		groups86(g.file, g.panelRows(), func() {
 			for i := range sums {
 				g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
 			}
 			g.group()
 		})
-		if g.pair {
-			g.p("MOVQ Tile_LdScales(AX), BX") // those of the second panel
-			g.p("ADDQ BX, Tile_Scales(AX)")
-		}
 	})
 }
 
@@ -381,19 +385,17 @@ func (g *vnni512) finish() {
 	mul, add := g.xs[0], g.ops[0]
 	g.p("VPBROADCASTD Tile_Mul(AX), Z%d", mul)
 	for t := range g.tokens {
-		g.p("VPBROADCASTD %d(R14), Z%d", 4*t, add)
+		g.p("VPBROADCASTD (TokenGroup_Add+%d*TokenGroup__size)(R14), Z%d", t, add)
 		for i := 0; i < g.operands(); i += g.folded() {
 			a := g.acc(t, i, 0)
 			g.p("VPMULLD Z%d, Z%d, Z%d", mul, a, a)
 			g.p("VPADDD Z%d, Z%d, Z%d", add, a, a)
 		}
 	}
-	rows := g.rows()
 	if g.pair {
-		rows /= 2
-		g.p("MOVQ Tile_LdScales(AX), R12")
+		g.p("MOVQ Tile_SecondUnit(AX), R12")
 	}
-	results86(g.file, rows, g.tokens, g.storeRows)
+	results86(g.file, g.tokens, "Z", g.ops[1], g.storeRows)
 }
 
 // separate takes the sums of the other fields out of that of field 0 and scales them.
@@ -437,31 +439,47 @@ func (g *vnni512) fold(i int, first bool) {
 	}
 }
 
-func (g *vnni512) storeRows(t int, scaled bool) {
+func (g *vnni512) storeRows(t int, o outcome) {
 	width := map[int]string{1: "Z", 2: "Z", 4: "X"}[g.split]
 	for r := range g.regs {
 		for f := 0; f < g.fields(); f += g.folded() {
 			a, y := g.acc(t, r*g.fields()+f, 0), 4*(f*g.lanes()+16*r)
 			if g.pair {
-				g.storePair(a, y/2, scaled)
+				g.storePair(a, y/2, o)
 			} else {
-				result86(g.file, fmt.Sprintf("%s%d", width, a), g.ops[0], y, scaled)
+				result86(g.file, fmt.Sprintf("%s%d", width, a), g.ops[0], g.ops[1], y, o)
 			}
 		}
 	}
 }
 
-// storePair stores a register of sums, half of it for each of two panels.
-func (g *vnni512) storePair(a, y int, scaled bool) {
-	second := 4*g.rows()/2 + y
-	if scaled {
-		scale, sum := g.xs[0], g.ops[0]
+// storePair is result86 for a register of sums, half of it for each of two panels.
+func (g *vnni512) storePair(a, y int, o outcome) {
+	second := 4*g.panelRows() + y
+	other, factor, sum := g.ops[0], g.ops[1], g.xs[0]
+	switch o {
+	case lessZero:
+		g.p("VPMOVSXBD %d(CX), Y%d", y/4, other)
+		g.p("VPMOVSXBD %d(CX)(R12*1), Y%d", y/4, sum)
+		g.p("VINSERTI64X4 $1, Y%d, Z%d, Z%d", sum, other, other)
+		lessZero86(g.file, fmt.Sprint("Z", a), fmt.Sprint("Z", other), fmt.Sprint("Z", factor))
+		return
+	case byActivations:
+		other = factor
+	case byBoth:
+		g.p("VMOVUPS %d(CX), Y%d", y, other)
+		g.p("VINSERTF64X4 $1, %d(CX)(R12*4), Z%d, Z%d", y, other, other)
+	}
+	if o != asResult {
 		g.p("VCVTDQ2PS Z%d, Z%d", a, a)
-		g.p("VMOVUPS %d(CX), Y%d", y, scale)
-		g.p("VINSERTF64X4 $1, %d(CX)(R12*1), Z%d, Z%d", y, scale, scale)
 		g.p("VMOVUPS %d(BX), Y%d", y, sum)
 		g.p("VINSERTF64X4 $1, %d(BX), Z%d, Z%d", second, sum, sum)
-		g.p("VFMADD213PS Z%d, Z%d, Z%d", sum, scale, a)
+	}
+	if o == byBoth {
+		g.p("VMULPS Z%d, Z%d, Z%d", factor, a, a)
+	}
+	if o != asResult {
+		g.p("VFMADD213PS Z%d, Z%d, Z%d", sum, other, a)
 	}
 	g.p("VMOVDQU32 Y%d, %d(BX)", a, y)
 	g.p("VEXTRACTI64X4 $1, Z%d, %d(BX)", a, second)

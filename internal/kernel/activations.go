@@ -30,11 +30,11 @@ type Activations struct {
 	maxN   int
 
 	// What kernels ask for beside the rows, made when the first one does.
-	groupSums  groupSums
-	transposed transposed
-	lut4       lut4
-	lut4Split  [2]lut4Split // by bitOrder
-	blockPairs blockPairs
+	tokenGroups tokenGroups
+	transposed  transposed
+	lut4        lut4
+	lut4Split   [2]lut4Split // by bitOrder
+	blockPairs  blockPairs
 }
 
 // NewActivations allocates room for maxN tokens of k columns and selects all of them, with every element zero.
@@ -56,7 +56,7 @@ func (x *Activations) Reset(n int) {
 		panic(fmt.Sprintf("kernel: %d tokens in room for %d", n, x.maxN))
 	}
 	x.N = n
-	x.groupSums.forget()
+	x.tokenGroups.forget()
 	clear(x.transposed.ready)
 	clear(x.lut4.ready)
 	clear(x.blockPairs.ready)

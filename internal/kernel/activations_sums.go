@@ -1,44 +1,48 @@
 package kernel
 
-import "sync"
+import (
+	"sync"
 
-// groupSums is the form of the sums of activations that kernels ask for: those of each group of columns, times what the kernel's
-// operands differ from weights by. They are made once per size of groups and factor, by whoever comes first.
-type groupSums struct {
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
+)
+
+// tokenGroups is the form of the activations that kernels with group-wise scales ask for beside the rows: what the results of
+// each group of columns take from each token. It is made once per size of groups and factor, by whoever comes first.
+type tokenGroups struct {
 	mu   sync.Mutex
-	list []*groupAdds
+	list []*groupedTokens
 }
 
-type groupAdds struct {
+type groupedTokens struct {
 	group  int
 	factor int32
-	data   []int32 // [groups][maxN]
+	data   []asm.TokenGroup // [groups][N], with room for maxN
 	ready  bool
 }
 
 // forget marks all of them as those of other activations.
-func (a *groupSums) forget() {
+func (a *tokenGroups) forget() {
 	for _, g := range a.list {
 		g.ready = false
 	}
 }
 
-// groupAdds returns factor · Σ x over the columns of each group of each token, [groups][maxN].
-func (x *Activations) groupAdds(group int, factor int32) []int32 {
-	x.groupSums.mu.Lock()
-	defer x.groupSums.mu.Unlock()
-	g := x.groupSums.find(group, factor)
+// groupTokens returns what groups take from tokens, [groups][N]: factor · Σ x, Σ x, and the scale.
+func (x *Activations) groupTokens(group int, factor int32) []asm.TokenGroup {
+	x.tokenGroups.mu.Lock()
+	defer x.tokenGroups.mu.Unlock()
+	g := x.tokenGroups.find(group, factor)
 	if g == nil {
-		g = &groupAdds{group, factor, make([]int32, ceilDiv(x.K, group)*x.maxN), false}
-		x.groupSums.list = append(x.groupSums.list, g)
+		g = &groupedTokens{group, factor, make([]asm.TokenGroup, ceilDiv(x.K, group)*x.maxN), false}
+		x.tokenGroups.list = append(x.tokenGroups.list, g)
 	}
 	if !g.ready {
 		for t := range x.N {
 			before := int32(0)
 			for i := range ceilDiv(x.K, group) {
-				sum := x.sumTo(t, (i+1)*group)
-				g.data[i*x.maxN+t] = factor * (sum - before)
-				before = sum
+				end := x.sumTo(t, (i+1)*group)
+				g.data[i*x.N+t] = asm.TokenGroup{Add: factor * (end - before), Sum: end - before, Scale: x.scale(t, i*group)}
+				before = end
 			}
 		}
 		g.ready = true
@@ -46,7 +50,15 @@ func (x *Activations) groupAdds(group int, factor int32) []int32 {
 	return g.data
 }
 
-func (a *groupSums) find(group int, factor int32) *groupAdds {
+// scale is that of column k of token t, 1 where the token has one for all columns: who multiplies by it then does so at the end.
+func (x *Activations) scale(t, k int) float32 {
+	if x.Group == 0 {
+		return 1
+	}
+	return x.Scales(t)[k/x.Group]
+}
+
+func (a *tokenGroups) find(group int, factor int32) *groupedTokens {
 	for _, g := range a.list {
 		if g.group == group && g.factor == factor {
 			return g

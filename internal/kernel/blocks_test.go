@@ -3,9 +3,11 @@ package kernel
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/fma"
+	"github.com/lowpack/lowpack/internal/testkit/fence"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -14,6 +16,7 @@ import (
 type blockCase struct {
 	weights, activations int
 	zero                 bool
+	extreme              bool // all codes, zero points and activations are the largest or the smallest
 }
 
 func (c blockCase) block(k int) int {
@@ -32,7 +35,7 @@ func TestBlocks(t *testing.T) {
 	var cases []blockCase
 	for _, w := range []int{0, 32, 64, 128, 256} {
 		for _, a := range []int{0, 32, 64, 128} {
-			cases = append(cases, blockCase{w, a, false}, blockCase{w, a, true})
+			cases = append(cases, blockCase{w, a, false, false}, blockCase{w, a, true, false}, blockCase{w, a, true, true})
 		}
 	}
 	for _, spec := range specs(t) {
@@ -43,8 +46,11 @@ func TestBlocks(t *testing.T) {
 				if (onlyUnpacked(spec) || testing.Short()) && i%5 != 0 {
 					continue
 				}
-				s := pack.Shape{M: 1 + r.IntN(140), K: 1 + r.IntN(600)}
-				checkBlocks(t, spec, s, 1+i%7, c, r)
+				s := pack.Shape{M: 1 + r.IntN(230), K: 1 + r.IntN(600)}
+				checkBlocks(t, spec, s, 1+i%17, c, r)
+			}
+			if !onlyUnpacked(spec) {
+				checkBlocks(t, spec, pack.Shape{M: 33, K: 1 << 16}, 1, blockCase{zero: true, extreme: true}, r)
 			}
 		})
 	}
@@ -54,6 +60,9 @@ func checkBlocks(t *testing.T, spec pack.Spec, s pack.Shape, tokens int, c block
 	t.Helper()
 	block := c.block(s.K)
 	p := newProblem(t, spec, s, tokens, block, r)
+	if c.extreme {
+		p.extremes(t)
+	}
 	x := NewGroupedActivations(tokens, s.K, c.activations)
 	for n := range tokens {
 		copy(x.Row(n), p.x.Row(n))
@@ -75,6 +84,9 @@ func checkBlocks(t *testing.T, spec pack.Spec, s pack.Shape, tokens int, c block
 		given.Zeros = make([]int8, s.M*perRow)
 		for i := range given.Zeros {
 			given.Zeros[i] = []int8{-128, 127, 0, int8(r.IntN(256) - 128)}[r.IntN(4)]
+			if c.extreme {
+				given.Zeros[i] = int8(127 - 255*(i/perRow%2)) // of weights at the other end
+			}
 		}
 	}
 	groups := ceilDiv(s.K, block)
@@ -132,6 +144,105 @@ func checkBlocks(t *testing.T, spec pack.Spec, s pack.Shape, tokens int, c block
 			}
 		}
 		w.Close()
+	}
+}
+
+// extremes makes weights of even rows the smallest, of odd rows the largest ones, and activations ±127, some tokens all positive.
+func (p *problem) extremes(t testing.TB) {
+	values := p.matrix.Alphabet.Values
+	for i := range p.matrix.Codes {
+		p.matrix.Codes[i] = values[i/p.matrix.K%2*(len(values)-1)]
+	}
+	for n := range p.x.N {
+		for k := range p.x.Row(n) {
+			p.x.Row(n)[k] = int8(MaxActivation * (1 - 2*(k&n&1)))
+		}
+	}
+	p.pack(t)
+}
+
+// blocks binds a problem's weights to a kernel, with scales in groups and zero points, and gives it tokens with scales in groups.
+func (p *problem) blocks(t testing.TB, k *Kernel, packed []byte, do Arithmetic, r *rand.Rand) (*Weights, *Activations) {
+	s := p.matrix.Shape
+	x := NewGroupedActivations(p.x.N, s.K, p.group)
+	for n := range x.N {
+		copy(x.Row(n), p.x.Row(n))
+		copy(x.Scales(n), randomScales(len(x.Scales(n)), r))
+	}
+	x.Finish()
+	w, err := BindWith(k, p.layout, s, packed, p.group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := s.M * ceilDiv(s.K, 2*p.group)
+	zeros := make([]int8, n)
+	for i := range zeros {
+		zeros[i] = int8(r.IntN(256) - 128)
+	}
+	if err := w.Scale(Scales{Weights: randomScales(n, r), Group: 2 * p.group, Zeros: zeros}, do); err != nil {
+		t.Fatal(err)
+	}
+	return w, x
+}
+
+// TestScaledInKernel: the kernels of panels, on the instruction sets that ordinary CPUs have, keep no sums of blocks to scale
+// them afterwards, whatever is group-wise and with zero points.
+func TestScaledInKernel(t *testing.T) {
+	const why = "the sums of blocks were stored, then scaled"
+	never := Arithmetic{
+		Weights:     func([]float32, []int32, []float32) { t.Error(why) },
+		Activations: func([]float32, []int32, float32) { t.Error(why) },
+		Both:        func([]float32, []int32, []float32, float32) { t.Error(why) },
+	}
+	r := rand.New(rand.NewPCG(43, 44))
+	for _, spec := range specs(t) {
+		if spec.Name != "vnni4i" && spec.Name != "vnni4t" && (spec.Name != "vnni4" || spec.Alphabet != pack.Int8.Name) {
+			continue
+		}
+		p := newProblem(t, spec, pack.Shape{M: 320, K: 300}, 3, 32, r)
+		list := For(spec)
+		k := list[slices.IndexFunc(list, func(k *Kernel) bool { return k.checkGroup(p.matrix.K, p.group) == nil })]
+		if k.ISA != AVX512VNNI && k.ISA != AVXVNNI && k.ISA != AVX2 {
+			t.Skip("not on this instruction set")
+		}
+		w, x := p.blocks(t, k, p.packed, never, r)
+		w.MulScaled(make([]float32, 3*320), 320, x, 0, w.Panels())
+		w.Close()
+	}
+}
+
+// TestBlocksFences puts scales and zero points beside memory that may not be touched.
+func TestBlocksFences(t *testing.T) {
+	r := rand.New(rand.NewPCG(45, 46))
+	scales, zeros := fence.New(t, 64<<10), fence.New(t, 64<<10)
+	for _, spec := range specs(t) {
+		for i := range 8 {
+			p := newProblem(t, spec, pack.Shape{M: 1 + r.IntN(140), K: 1 + r.IntN(300)}, 1+r.IntN(9), 32, r)
+			p.group = min(p.group, p.matrix.K)
+			for _, k := range For(spec) {
+				if k.checkGroup(p.matrix.K, p.group) != nil {
+					continue
+				}
+				w, x := p.blocks(t, k, p.packed, plain, r)
+				want, got := make([]float32, x.N*p.matrix.M), make([]float32, x.N*p.matrix.M)
+				w.MulScaled(want, p.matrix.M, x, 0, w.Panels())
+				placeFloats, placeZeros := fence.Tail[float32], fence.Tail[int8]
+				if i%2 == 1 {
+					placeFloats, placeZeros = fence.Head[float32], fence.Head[int8]
+				}
+				near, nearZeros := placeFloats(scales, len(w.scaling.scales)), placeZeros(zeros, len(w.scaling.zeros))
+				copy(near, w.scaling.scales)
+				copy(nearZeros, w.scaling.zeros)
+				w.scaling.scales, w.scaling.zeros = near, nearZeros
+				w.MulScaled(got, p.matrix.M, x, 0, w.Panels())
+				if !slices.Equal(got, want) {
+					t.Fatalf("%v, alphabet %s, shape %v, %d tokens: other results", k, spec.Alphabet, p.matrix.Shape, x.N)
+				}
+				w.Close()
+				scales.Check(t)
+				zeros.Check(t)
+			}
+		}
 	}
 }
 

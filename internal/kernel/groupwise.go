@@ -20,9 +20,15 @@ type Scales struct {
 	Zeros   []int8    // zero points, [M][K/Group], or one for all; nil = none
 }
 
-// scaler is a product that can scale the sums of groups and add them to results itself: those of whole panels, with the
-// tokens of a call. It then reads weights once, in the order of memory, with the scales beside them.
-type scaler interface{ scales(c call) bool }
+// scaler is a product that may take zero points into account, and scale the sums of groups in whole panels and add them to
+// results itself. It then reads weights once, in the order of memory, with scales and zero points beside them.
+type scaler interface{ scales() bool }
+
+// scales reports whether a product does.
+func scales(p product) bool {
+	s, ok := p.(scaler)
+	return ok && s.scales()
+}
 
 // scaling is the scales and zero points of a matrix, [panel][unit of a row][rows of a panel].
 type scaling struct {
@@ -72,10 +78,20 @@ func (w *Weights) Scale(s Scales, do Arithmetic) error {
 	return nil
 }
 
-// scalesOf are the scales of the panels from p on.
-func (w *Weights) scalesOf(p int) []float32 { return w.scaling.scales[p*w.scaling.units*w.rows:] }
+// unit is the place of the scale and the zero point of the first row of a panel, in the unit of column k.
+func (w *Weights) unit(panel, k int) int {
+	return (panel*w.scaling.units + k/w.scaling.group) * w.rows
+}
 
-// correct subtracts from sums of products what zero points add to them: zero·Σx over a block. All operations are modulo 2³², so
+// sums computes the sums of a call.
+func (w *Weights) sums(c call) {
+	w.product.mul(c)
+	if w.scaling.zeros != nil && !scales(w.product) {
+		w.correct(c)
+	}
+}
+
+// correct subtracts from sums what zero points add to them: zero·Σx over a block. All operations are modulo 2³², so
 // the result is exact (checkZeros).
 func (w *Weights) correct(c call) {
 	s, groups := w.scaling, w.Groups()
@@ -84,7 +100,7 @@ func (w *Weights) correct(c call) {
 		n := min(w.rows, w.Shape.M-first)
 		for g := range groups {
 			lo, hi := g*w.Group, min((g+1)*w.Group, w.Shape.K)
-			zeros := s.zeros[(p*s.units+lo/s.group)*w.rows:][:n]
+			zeros := s.zeros[w.unit(p, lo):][:n]
 			for t := c.t0; t < c.t1; t++ {
 				sum, y := c.x.Sum(t, lo, hi), c.y[c.at(t, g, groups, first):][:n]
 				for i, z := range zeros {
@@ -113,7 +129,7 @@ func (w *Weights) MulScaled(y []float32, ldy int, x *Activations, p0, p1 int) {
 		clear(y[t*ldy:][p0*w.rows : min(p1*w.rows, w.Shape.M)])
 	}
 	c := call{y: asInt32(y), ldy: ldy, x: x, p0: p0, p1: p1, t1: x.N, scaled: true}
-	if s, ok := w.product.(scaler); ok && x.Group == 0 && w.scaling.zeros == nil && s.scales(c) {
+	if scales(w.product) {
 		c.p1 = min(p1, w.Shape.M/w.rows)
 		if p0 < c.p1 {
 			w.product.mul(c)
@@ -147,10 +163,7 @@ func (w *Weights) scaleSums(y []float32, c call, p int) (next int) {
 	}
 	for t0 := 0; t0 < c.x.N; t0 += tokens {
 		part := call{y: *room, ldy: rows, x: c.x, p0: p, p1: next, t0: t0, t1: min(t0+tokens, c.x.N), token: t0, row: first}
-		w.product.mul(part)
-		if w.scaling.zeros != nil {
-			w.correct(part)
-		}
+		w.sums(part)
 		for t := t0; t < part.t1; t++ {
 			for q := p; q < next; q++ {
 				w.scalePanel(y[t*c.ldy:][:w.Shape.M], part, t, q)
@@ -170,7 +183,7 @@ func (w *Weights) scalePanel(y []float32, c call, t, panel int) {
 		acc := c.y[c.at(t, g, groups, first):][:n]
 		var own []float32
 		if s.scales != nil {
-			own = w.scalesOf(panel)[g*w.Group/s.group*w.rows:][:n]
+			own = s.scales[w.unit(panel, g*w.Group):][:n]
 		}
 		switch {
 		case c.x.Group == 0:

@@ -106,7 +106,7 @@ func TestKernelsNameLayouts(t *testing.T) {
 				t.Errorf("%v: layout has no alphabet %s", k, a)
 			}
 		}
-		if k.About == "" || k.groupStep < 1 {
+		if k.About == "" || k.bind == nil {
 			t.Errorf("%v: incomplete", k)
 		}
 	}

@@ -28,7 +28,7 @@ type Kernel struct {
 	About     string // how it works, in one line
 
 	needs     feature // beyond what ISA implies
-	groupStep int     // group sizes must be multiples of this many columns
+	groupStep int     // group sizes must be multiples of this many columns; 0 = only whole rows
 	groupMax  int     // columns of a group at most; 0 = any number
 	copies    bool    // Bind repacks the matrix
 	bind      func(w *Weights) (product, error)
@@ -113,6 +113,9 @@ func Native(s pack.Spec, columns, group int) bool {
 
 // checkGroup refuses columns per scale that the kernel cannot sum.
 func (k *Kernel) checkGroup(columns, group int) error {
+	if group < columns && k.groupStep == 0 {
+		return fmt.Errorf("%w: kernel %v sums whole rows, not groups of %d columns", pack.ErrUnsupported, k, group)
+	}
 	if group < columns && group%k.groupStep != 0 {
 		return fmt.Errorf("%w: kernel %v needs groups of a multiple of %d columns, not %d", pack.ErrUnsupported, k, k.groupStep, group)
 	}
@@ -212,11 +215,7 @@ func (w *Weights) Mul(y []int32, ldy int, x *Activations, p0, p1 int) {
 			p0, p1, w.Panels(), w.Shape, x.N, x.K, len(y), ldy))
 	}
 	if p0 < p1 && x.N > 0 {
-		c := call{y: y, ldy: ldy, x: x, p0: p0, p1: p1, t1: x.N}
-		w.product.mul(c)
-		if w.scaling.zeros != nil {
-			w.correct(c)
-		}
+		w.sums(call{y: y, ldy: ldy, x: x, p0: p0, p1: p1, t1: x.N})
 	}
 }
 

@@ -58,6 +58,12 @@ func (m method) upTo(columns int) method {
 	return m
 }
 
+// wholeRows leaves groups of columns to other kernels.
+func (m method) wholeRows() method {
+	m.groupStep = 0
+	return m
+}
+
 // needing asks for CPU features.
 func (m method) needing(f feature) method {
 	m.needs = f

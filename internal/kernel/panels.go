@@ -100,7 +100,7 @@ func (p *tiled) mul(c call) {
 }
 
 // scales reports whether the family is one for all groups in a call.
-func (p *tiled) scales(call) bool { return p.groupwise }
+func (p *tiled) scales() bool { return p.groupwise }
 
 // tile multiplies panels [p0, p1), whole ones or one that is not, by tokens [t0, t1). One that is not goes group by group,
 // through room for the results of one.
@@ -110,18 +110,19 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
 		Panels: p1 - p0, PanelBytes: p.panel, SecondPanel: p.panel / 2, LdX: c.x.Stride, LdY: 4 * c.ldy * groups, Groups: 1, LdGroup: 4 * c.ldy,
 		Mul: p.operands.mul, Table: p.table, Block: p.block,
 	}
-	var adds []int32
-	var scales []float32
+	var tokens []asm.TokenGroup
+	var shared units
 	if p.groupwise {
-		adds = c.x.groupAdds(p.w.Group, p.add)
-		t.LdAdds = 4 * c.x.maxN
+		tokens, t.LdTokens = c.x.groupTokens(p.w.Group, p.add), tokenGroupBytes*c.x.N
 		if rows >= p.w.rows {
 			t.Groups = groups
 		}
+		if scaling := p.w.scaling; scaling.group > 0 {
+			t.UnitGroups, t.LdUnits = ceilDiv(scaling.group, p.w.Group), scaling.units*p.w.rows
+		}
 	}
 	if c.scaled {
-		t.LdY, t.LdGroup = 4*c.ldy, 0
-		scales, t.LdScales = p.w.scalesOf(p0), 4*groups*p.w.rows
+		t.LdY, t.LdGroup, t.Scaled = 4*c.ldy, 0, 1
 	}
 	for g := 0; g < groups; g += t.Groups {
 		lo, hi := g*p.w.Group, min((g+t.Groups)*p.w.Group, s.K)
@@ -129,7 +130,8 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
 		case p.tables != nil:
 			t.X, t.Add[0] = p.tables(c.x, t0, lo, hi)
 		case p.groupwise:
-			t.X, t.Adds = &c.x.rows[t0*c.x.Stride+lo], &adds[g*c.x.maxN+t0]
+			t.X, t.Tokens = &c.x.rows[t0*c.x.Stride+lo], &tokens[g*c.x.N+t0]
+			shared = p.w.unitsFrom(p0, lo, c.scaled)
 		default:
 			t.X = &c.x.rows[t0*c.x.Stride+lo]
 			for i := t0; i < t1; i++ {
@@ -139,11 +141,41 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
 		w := p.packed[p0*p.panel+lo/p.columns*p.bytes:]
 		y := c.y[c.at(t0, g, groups, p0*p.w.rows):]
 		if rows >= p.w.rows {
-			p.run(t, t1-t0, hi-lo, w, y, scales)
+			p.run(t, t1-t0, hi-lo, w, y, shared)
 		} else {
-			p.runRows(t, t1-t0, hi-lo, w, y, rows)
+			p.runRows(t, t1-t0, hi-lo, w, y, shared, rows)
 		}
 	}
+}
+
+const tokenGroupBytes = int(unsafe.Sizeof(asm.TokenGroup{}))
+
+// units are the scales and zero points of weights from one on; what a kernel need not know of is nil.
+type units struct {
+	scales []float32
+	zeros  []int8
+}
+
+// unitsFrom are those from the first row of a panel and column k on.
+func (w *Weights) unitsFrom(panel, k int, scaled bool) (u units) {
+	s := w.scaling
+	if s.zeros != nil {
+		u.zeros = s.zeros[w.unit(panel, k):]
+	}
+	if s.scales != nil && scaled {
+		u.scales = s.scales[w.unit(panel, k):]
+	}
+	return u
+}
+
+// from is u without the first n.
+func (u units) from(n int) units {
+	return units{u.scales[min(n, len(u.scales)):], u.zeros[min(n, len(u.zeros)):]}
+}
+
+// set tells a tile of them.
+func (u units) set(t *asm.Tile) {
+	t.Scales, t.Zeros = unsafe.SliceData(u.scales), unsafe.SliceData(u.zeros)
 }
 
 // steps is the number of whole steps of some columns, and the lanes of an incomplete one.
@@ -155,21 +187,19 @@ func (f *family) steps(columns int) (whole, tail int) {
 	return quads / perStep, 1<<(quads%perStep*f.lanes) - 1
 }
 
-// run multiplies the columns of panels that begin at w, and whose scales, if any, begin at scales.
-func (p *tiled) run(t asm.Tile, tokens, columns int, w []byte, y []int32, scales []float32) {
+// run multiplies the columns of panels that begin at w.
+func (p *tiled) run(t asm.Tile, tokens, columns int, w []byte, y []int32, u units) {
 	last := columns - (t.Groups-1)*p.w.Group
 	if n := t.Panels / 2; n > 0 && p.pairs != nil && tokens > 1 {
 		call := t
 		call.W, call.Y, call.Panels, call.Steps, call.LastSteps = &w[0], &y[0], n, p.w.Group/4, ceilDiv(last, 4)
-		if scales != nil {
-			call.Scales = &scales[0]
-		}
+		call.LdUnits, call.SecondUnit = 2*t.LdUnits, t.LdUnits
+		u.set(&call)
 		invoke(p.pairs[tokens-1], &call)
 		if t.Panels -= 2 * n; t.Panels == 0 {
 			return
 		}
-		w, y = w[2*n*t.PanelBytes:], y[2*n*p.w.rows:]
-		scales = scales[min(2*n*t.LdScales/4, len(scales)):]
+		w, y, u = w[2*n*t.PanelBytes:], y[2*n*p.w.rows:], u.from(2*n*t.LdUnits)
 	}
 	t.Steps = p.w.Group / p.columns // only whole steps, but in a last group
 	if t.LastSteps, t.TailMask = p.steps(last); t.Groups == 1 {
@@ -178,23 +208,21 @@ func (p *tiled) run(t asm.Tile, tokens, columns int, w []byte, y []int32, scales
 	for part := range p.parts {
 		call := t
 		call.W, call.Y = &w[part*p.partBytes], &y[part*p.partRows]
-		if scales != nil {
-			call.Scales = &scales[part*p.partRows]
-		}
+		u.from(part * p.partRows).set(&call)
 		call.PrefetchAt = t.PanelBytes + part*(ceilDiv(columns, p.columns)*p.bytes/p.parts-p.partBytes)
 		invoke(p.funcs[tokens-1], &call)
 	}
 }
 
 // runRows is run for a panel that has more rows than the matrix has left.
-func (p *tiled) runRows(t asm.Tile, tokens, columns int, w []byte, y []int32, rows int) {
+func (p *tiled) runRows(t asm.Tile, tokens, columns int, w []byte, y []int32, u units, rows int) {
 	var scratch [asm.MaxTokens * asm.MaxPanelRows]int32
 	ldy := t.LdY / 4
 	t.LdY = 4 * asm.MaxPanelRows
 	if rows <= p.w.rows/2 {
 		t.SecondPanel = 0
 	}
-	p.run(t, tokens, columns, w, scratch[:], nil)
+	p.run(t, tokens, columns, w, scratch[:], u)
 	for i := range tokens {
 		copy(y[i*ldy:][:rows], scratch[i*asm.MaxPanelRows:])
 	}

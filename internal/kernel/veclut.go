@@ -96,17 +96,14 @@ func (v *vecLUT) batchRows(tokens int) int {
 	return lutGoodRows
 }
 
-// useful reports whether tables pay, and groups with sums of their own are whole tiles.
+// useful reports whether tables pay, sums are all that is asked for, and groups with sums of their own are whole tiles.
 func (v *vecLUT) useful(c call) bool {
-	return !c.scaled && c.t0%columnTokens == 0 && c.t0+v.tokens <= c.t1 && (c.p1-c.p0)*v.w.rows >= lutFewRows &&
+	return !c.scaled && v.w.scaling.zeros == nil && c.t0%columnTokens == 0 && c.t0+v.tokens <= c.t1 && (c.p1-c.p0)*v.w.rows >= lutFewRows &&
 		(v.w.Groups() == 1 || len(v.phases) == 1 && v.w.Group%v.phases[0].columns() == 0)
 }
 
 // scales: tables do not, and are slower than a product that does.
-func (v *vecLUT) scales(c call) bool {
-	few, ok := v.few.(scaler)
-	return ok && few.scales(c)
-}
+func (v *vecLUT) scales() bool { return scales(v.few) }
 
 // tile multiplies the tokens from t0 on, 32 at most.
 func (v *vecLUT) tile(c call, mem *lutMemory, t0 int) {

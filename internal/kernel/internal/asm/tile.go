@@ -8,36 +8,53 @@ package asm
 // Tile is the arguments of an assembly kernel: the rows of some panels times a few tokens over a range of columns, in groups
 // that have a sum each. A kernel computes
 //
-//	y[t][g][m] = Mul·Σ operand[m][k]·x[t][k] + Adds[g][t] over the columns k of group g
+//	y[t][g][m] = Mul·Σ operand[m][k]·x[t][k] + Add[t] over the columns k of group g
 //
-// where operand is the number that the kernel makes of a code: an affine function of the weight, which Mul and Adds turn
-// back. Sums are taken modulo 2³². A kernel moves W and Y on.
+// where operand is the number that the kernel makes of a code: an affine function of the weight, which Mul and Add turn
+// back. Sums are taken modulo 2³². A kernel moves W and Y on. Those with group-wise scales take Add from Tokens, subtract
+// what zero points add, and may scale what results and add it to y (docs/NUMERICS.md, N15).
 type Tile struct {
-	W           *byte    // first packed byte of the columns
-	Panels      int      // at least 1
-	PanelBytes  int      // from a panel to the next
-	X           *int8    // first activation of the first token
-	LdX         int      // bytes between tokens
-	Y           *int32   // first result of the first token
-	LdY         int      // bytes between tokens
-	Groups      int      // at least 1; 1 for kernels without group-wise scales
-	LdGroup     int      // bytes between results of groups
-	Steps       int      // whole steps along the columns of a group
-	LastSteps   int      // of the last group
-	TailMask    int      // mask of the 32-bit lanes of a last, incomplete step of the last group; 0 = none
-	SecondPanel int      // where a kernel takes two panels for one: bytes to the second
-	PrefetchAt  int      // where calls take a part of a panel each: bytes from W to those of the next panel that one prefetches
-	Adds        *int32   // of the first group and token, for kernels with group-wise scales
-	LdAdds      int      // bytes between those of groups
-	Scales      *float32 // of the first panel and group, for kernels with group-wise scales; nil where sums are results
-	LdScales    int      // bytes between those of panels
+	W           *byte  // first packed byte of the columns
+	Panels      int    // at least 1
+	PanelBytes  int    // from a panel to the next
+	X           *int8  // first activation of the first token
+	LdX         int    // bytes between tokens
+	Y           *int32 // first result of the first token
+	LdY         int    // bytes between tokens
+	Groups      int    // at least 1; 1 for kernels without group-wise scales
+	LdGroup     int    // bytes between results of groups
+	Steps       int    // whole steps along the columns of a group
+	LastSteps   int    // of the last group
+	TailMask    int    // mask of the 32-bit lanes of a last, incomplete step of the last group; 0 = none
+	SecondPanel int    // where a kernel takes two panels for one: bytes to the second
+	PrefetchAt  int    // where calls take a part of a panel each: bytes from W to those of the next panel that one prefetches
 	Mul         int32
-	Add         [MaxTokens]int32 // in place of Adds
+	Add         [MaxTokens]int32
+
+	// For kernels with group-wise scales. Scales and zero points of the weights are [panel][unit of a row][row of a panel].
+	Tokens     *TokenGroup // of the first group and token
+	LdTokens   int         // bytes between those of groups
+	Scaled     int         // 1 where scaled sums are added to results, which are floats; 0 where sums are results
+	Scales     *float32    // of the weights, where Scaled; nil = none
+	Zeros      *int8       // of the weights; nil = none
+	UnitGroups int         // groups that share a scale and a zero point of the weights
+	LdUnits    int         // scales from a panel, or pair of panels, to the next
+	SecondUnit int         // scales from a panel of a pair to the other
+	PanelUnit  int         // first scale of the panel; what kernels count with, as are those that follow
+	Unit       int         // scale of the first row of the group
+	UnitLeft   int         // groups until the next one
 
 	// For kernels that look fields up in 16-byte tables, by four bits: operands of the lower and of the upper field.
 	Table [32]byte
 	// For kernels that sum products of two columns in 16 bits: steps until a sum may overflow.
 	Block int
+}
+
+// TokenGroup is what the results of a group of columns take from the activations of a token.
+type TokenGroup struct {
+	Add   int32   // to the sums
+	Sum   int32   // of the activations, which zero points are multiplied by
+	Scale float32 // of the activations; 1 where they have one for all columns
 }
 
 const (
