@@ -119,21 +119,13 @@ type stored struct {
 
 // matrices are those of the experts whose products are recorded.
 func (k *kernels) matrices(e *packed.Entry, products []golden.Product) (all []stored, err error) {
-	zeros, err := packed.Zeros(k.file, e)
-	if err != nil {
-		return nil, err
-	}
-	n, err := e.ScaleCount()
-	if err != nil {
-		return nil, err
-	}
 	for same := range golden.ByExpert(products) {
 		x, s := int(same[0].Expert), stored{products: same}
 		if s.bytes, err = packed.PackedBytes(k.file, e, x); err != nil {
 			return nil, err
 		}
-		if zeros != nil {
-			s.zeros = zeros[x*n:][:n]
+		if s.zeros, err = packed.ZerosOf(k.file, e, x); err != nil {
+			return nil, err
 		}
 		all = append(all, s)
 	}

@@ -131,8 +131,8 @@ func weights(m *packed.Manifest, d *model.Description) (quantized, floats int64)
 	for i := range m.Packed {
 		isPacked[m.Packed[i].Name] = true
 	}
-	add := func(name string, in, out int) {
-		n := int64(in) * int64(out)
+	add := func(name string, in, out, experts int) {
+		n := int64(in) * int64(out) * int64(max(experts, 1)) // some token may choose any
 		if isPacked[name] {
 			quantized += n
 		} else {
@@ -141,9 +141,9 @@ func weights(m *packed.Manifest, d *model.Description) (quantized, floats int64)
 	}
 	for i := range d.Blocks {
 		for _, l := range d.Blocks[i].Linears() {
-			add(l.Weight, l.In, l.Out)
+			add(l.Weight, l.In, l.Out, l.Experts)
 		}
 	}
-	add(d.Head, d.Hidden, d.Vocab)
+	add(d.Head, d.Hidden, d.Vocab, 0)
 	return quantized, floats
 }

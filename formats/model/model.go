@@ -76,6 +76,11 @@ type Linear struct {
 	In     int
 	Out    int
 	Rows   Rows // rows of the stored tensor that this linear takes; zero value = all (fused tensors: Phi-3)
+
+	// Of experts: their number, 0 = one matrix. The tensor has the shape [Experts, Out, In] then, and Rows are those of each. A
+	// checkpoint may have tensors of single experts instead: Each is their name, with * for the number; "" = it has not.
+	Experts int
+	Each    string
 }
 
 // Rows is a range [From, To) of rows of a stored tensor.
@@ -97,9 +102,10 @@ type Block struct {
 	AttnSubNorm  string // RMSNorm in front of O (BitNet)
 	AttnPostNorm string // RMSNorm on the output of O, before the residual (Gemma 2)
 	FFNNorm      string
-	Gate, Up     Linear
+	Gate, Up     Linear // without names: Experts alone
 	Down         Linear
-	FFNSubNorm   string // RMSNorm in front of Down (BitNet)
+	Experts      *Experts // nil = a dense MLP
+	FFNSubNorm   string   // RMSNorm in front of Down (BitNet)
 	FFNPostNorm  string
 	Local        bool // sliding-window attention
 	NoRope       bool // queries and keys are not rotated (SmolLM3, EXAONE 4)
@@ -130,5 +136,12 @@ const (
 
 // Linears of a block in the order of evaluation.
 func (b *Block) Linears() []*Linear {
-	return []*Linear{&b.Q, &b.K, &b.V, &b.O, &b.Gate, &b.Up, &b.Down}
+	list := []*Linear{&b.Q, &b.K, &b.V, &b.O}
+	if m := b.Experts; m != nil {
+		list = append(list, &m.Gate, &m.Up, &m.Down)
+	}
+	if b.Gate.Weight != "" {
+		list = append(list, &b.Gate, &b.Up, &b.Down)
+	}
+	return list
 }

@@ -10,8 +10,21 @@ import (
 // Need is one tensor that a Description uses.
 type Need struct {
 	Name   string
-	Shape  []int // as floats, or as codes: [M, K] for a linear
-	Linear bool  // a linear of a block, or the head: what may be quantized
+	Shape  []int  // as floats, or as codes: [M, K] for a linear
+	Linear bool   // a linear of a block, or the head: what may be quantized; [E, M, K] for one of experts
+	Each   string // as in Linear
+}
+
+// Parts are the tensors of single experts that a checkpoint may have instead; nil for any other tensor.
+func (n *Need) Parts() []string {
+	if n.Each == "" {
+		return nil
+	}
+	parts := make([]string, n.Shape[0])
+	for i := range parts {
+		parts[i] = expertName(n.Each, i)
+	}
+	return parts
 }
 
 // Tensors lists every tensor that d uses, once each, in the order of evaluation.
@@ -37,7 +50,8 @@ func (n *needs) add(name string, linear bool, shape ...int) {
 	}
 	if i, known := n.at[name]; known {
 		// Linear layers that share a tensor (fused projections): the tensor has as many rows as the last of them ends at.
-		n.list[i].Shape[0] = max(n.list[i].Shape[0], shape[0])
+		last := len(shape) - 2
+		n.list[i].Shape[last] = max(n.list[i].Shape[last], shape[last])
 		return
 	}
 	n.at[name] = len(n.list)
@@ -56,11 +70,24 @@ func (n *needs) block(d *Description, b *Block) {
 	n.linear(&b.O)
 	n.add(b.AttnPostNorm, false, d.Hidden)
 	n.add(b.FFNNorm, false, d.Hidden)
+	n.experts(d, b.Experts)
 	n.linear(&b.Gate)
 	n.linear(&b.Up)
 	n.add(b.FFNSubNorm, false, d.Intermediate)
 	n.linear(&b.Down)
 	n.add(b.FFNPostNorm, false, d.Hidden)
+}
+
+func (n *needs) experts(d *Description, m *Experts) {
+	if m == nil {
+		return
+	}
+	n.add(m.Router, false, m.Count, d.Hidden)
+	for _, l := range []*Linear{&m.Gate, &m.Up, &m.Down} {
+		n.add(l.Weight, true, m.Count, max(l.Out, l.Rows.To), l.In)
+		n.list[n.at[l.Weight]].Each = l.Each
+	}
+	n.add(m.SharedGate, false, 1, d.Hidden)
 }
 
 func (n *needs) linear(l *Linear) {
@@ -77,12 +104,30 @@ func (d *Description) Check(has func(tensor string) (shape []int, ok bool)) erro
 	for _, n := range d.Tensors() {
 		shape, ok := has(n.Name)
 		switch {
+		case !ok && n.Each != "":
+			if err := d.checkParts(&n, has); err != nil {
+				return err
+			}
 		case !ok:
 			return fmt.Errorf("%w: tensor %q is missing; the family %s needs it with shape %v", pack.ErrCorrupt, n.Name, d.Family, n.Shape)
 		case slices.Equal(shape, n.Shape):
 		case n.Linear && d.Quant.Declared == Packed && slices.Equal(shape, n.PackedShape()):
 		default:
 			return fmt.Errorf("%w: tensor %q has shape %v; config.json asks for %v", pack.ErrCorrupt, n.Name, shape, n.Shape)
+		}
+	}
+	return nil
+}
+
+// checkParts holds the tensors of single experts against a need.
+func (d *Description) checkParts(n *Need, has shapes) error {
+	for _, name := range n.Parts() {
+		shape, ok := has(name)
+		if !ok {
+			return fmt.Errorf("%w: tensor %q is missing; the family %s needs it with shape %v", pack.ErrCorrupt, name, d.Family, n.Shape[1:])
+		}
+		if !slices.Equal(shape, n.Shape[1:]) {
+			return fmt.Errorf("%w: tensor %q has shape %v; config.json asks for %v", pack.ErrCorrupt, name, shape, n.Shape[1:])
 		}
 	}
 	return nil

@@ -56,15 +56,31 @@ func Scales(v View, e *Entry) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
+	return e.widenScales(data, 0)
+}
+
+// ScalesOf are those of one matrix.
+func ScalesOf(v View, e *Entry, expert int) ([]float32, error) {
+	data, err := e.besideOf(v, ScaleSuffix, expert)
+	if err != nil {
+		return nil, err
+	}
+	return e.widenScales(data, expert)
+}
+
+// widenScales widens the scales of a number of matrices.
+func (e *Entry) widenScales(data []byte, expert int) ([]float32, error) {
+	first, _ := e.ScaleCount()
+	first *= expert
 	size := int(scaleTypes[e.Scale.DType].Size())
 	s := make([]float32, len(data)/size)
 	for i := range s {
 		s[i] = e.Scale.widen(data[i*size:])
 		if !(s[i] >= -math.MaxFloat32 && s[i] <= math.MaxFloat32) {
-			return nil, fmt.Errorf("%w: %q: scale %d is %v; a scale is finite (F9)", pack.ErrCorrupt, e.Name, i, s[i])
+			return nil, fmt.Errorf("%w: %q: scale %d is %v; a scale is finite (F9)", pack.ErrCorrupt, e.Name, first+i, s[i])
 		}
 		if math.Signbit(float64(s[i])) && !e.Scale.Signed {
-			return nil, fmt.Errorf("%w: %q: scale %d is %v; only scales that the manifest calls signed are negative (F9)", pack.ErrCorrupt, e.Name, i, s[i])
+			return nil, fmt.Errorf("%w: %q: scale %d is %v; only scales that the manifest calls signed are negative (F9)", pack.ErrCorrupt, e.Name, first+i, s[i])
 		}
 	}
 	return s, nil
@@ -118,6 +134,22 @@ func Zeros(v View, e *Entry) ([]int8, error) {
 	}
 	data, err := beside(v, e, ZeroSuffix)
 	return append([]int8(nil), BytesAsCodes(data)...), err
+}
+
+// ZerosOf are those of one matrix.
+func ZerosOf(v View, e *Entry, expert int) ([]int8, error) {
+	if !e.Zero {
+		return nil, nil
+	}
+	data, err := e.besideOf(v, ZeroSuffix, expert)
+	return append([]int8(nil), BytesAsCodes(data)...), err
+}
+
+// besideOf reads what belongs to one matrix of a tensor that is stored beside the codes.
+func (e *Entry) besideOf(v View, suffix string, expert int) ([]byte, error) {
+	data, err := beside(v, e, suffix)
+	n := len(data) / e.Experts()
+	return data[expert*n:][:n], err
 }
 
 // Order returns the order of the columns of a matrix: column j of the packed matrix multiplies element order[j] of the

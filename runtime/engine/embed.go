@@ -46,7 +46,7 @@ func (l *loader) embedding(name string, rows, cols int) embedding {
 
 func (l *loader) codeRows(entry *packed.Entry, want pack.Shape) (c *codeRows, err error) {
 	c = &codeRows{shape: want}
-	if c.units, err = openUnits(l.view, entry); err != nil {
+	if c.units, err = openUnits(l.view, entry, 0); err != nil {
 		return nil, err
 	}
 	if c.alphabet, err = pack.FindAlphabet(entry.Layout.Alphabet); err != nil {

@@ -170,6 +170,10 @@ func (e *Engine) block(layer int) bool {
 	}
 	e.residual(&b.o, n, b.attnPostNorm)
 
+	if b.experts != nil {
+		e.mixture(b, n)
+		return p.blame(layer, "feed-forward")
+	}
 	e.input(n, prepareTask{projection: &b.gateUp, src: p.h, stride: d.Hidden, norm: b.ffnNorm})
 	e.multiply(&b.gateUp, n, p.y, nil)
 	e.input(n, prepareTask{projection: &b.down, src: p.y, stride: b.gateUp.out, gated: true, norm: b.ffnSubNorm})

@@ -12,6 +12,7 @@ type prepareTask struct {
 	src        []float32
 	stride     int   // of src
 	rows       []int // of src and of the pass; nil = all
+	tokens     []int // of the pass, one for each row, where src has these alone; nil = rows says it
 	gated      bool
 	norm       []float32 // nil = none
 
@@ -63,6 +64,9 @@ func (k *prepareTask) Do(from, to int) {
 		}
 		for i, q := range k.quant {
 			finite = quantize(q, t, k.inOrder(i, at, x), maxabs) && finite
+		}
+		if k.tokens != nil {
+			row = k.tokens[t]
 		}
 		k.check(row, finite)
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -27,9 +28,11 @@ type block struct {
 	attnNorm, attnSubNorm, attnPostNorm []float32
 	qNorm, kNorm                        []float32
 	ffnNorm, ffnSubNorm, ffnPostNorm    []float32
-	qkv, o, gateUp, down                projection
-	local                               bool
-	noRope                              bool // queries and keys are not rotated
+	qkv, o                              projection
+	mlp
+	experts *mixture // nil = the MLP is that of all tokens
+	local   bool
+	noRope  bool // queries and keys are not rotated
 }
 
 func (w *weights) bytes(top bool) int {
@@ -40,8 +43,7 @@ func (w *weights) bytes(top bool) int {
 		n += w.head.bytes()
 	}
 	for i := range w.blocks {
-		b := &w.blocks[i]
-		n += b.qkv.bytes() + b.o.bytes() + b.gateUp.bytes() + b.down.bytes()
+		n += w.blocks[i].bytes()
 	}
 	return n
 }
@@ -70,9 +72,9 @@ func (e *Engine) load(v packed.View) error {
 			o:            l.projection(&from.O),
 			attnPostNorm: l.norm(from.AttnPostNorm, d.Hidden),
 			ffnNorm:      l.norm(from.FFNNorm, d.Hidden),
-			gateUp:       l.projection(&from.Gate, &from.Up),
+			experts:      l.mixture(from.Experts, d.Hidden),
+			mlp:          mlp{l.projection(&from.Gate, &from.Up), l.projection(&from.Down)},
 			ffnSubNorm:   l.norm(from.FFNSubNorm, d.Intermediate),
-			down:         l.projection(&from.Down),
 			ffnPostNorm:  l.norm(from.FFNPostNorm, d.Hidden),
 			local:        from.Local,
 			noRope:       from.NoRope,
@@ -84,8 +86,9 @@ func (e *Engine) load(v packed.View) error {
 // loader keeps the first error.
 type loader struct {
 	*Engine
-	view packed.View
-	err  error
+	view   packed.View
+	expert int // whose matrices are bound, of linear layers that have several
+	err    error
 }
 
 func (l *loader) fail(name string, err error) {
@@ -119,6 +122,28 @@ func (l *loader) matrix(name string, rows, cols int) (*tensor.Matrix, error) {
 	return tensor.NewMatrix(typ, rows, cols, t.Data)
 }
 
+// expertFloats returns the matrix of an expert that is stored as floats, in a tensor of its own or with those of all experts.
+func (l *loader) expertFloats(lin *model.Linear, rows, cols int) *tensor.Matrix {
+	t, err := l.view.Tensor(lin.Weight)
+	if err != nil && lin.Each != "" {
+		return l.floats(lin.Of(l.expert), rows, cols)
+	}
+	m := &tensor.Matrix{Rows: rows, Cols: cols}
+	typ, unknown := tensor.ParseType(t.DType)
+	if err = cmp.Or(err, unknown); err == nil {
+		if want := []int{lin.Experts, rows, cols}; !slices.Equal(t.Shape, want) || len(t.Data)%lin.Experts != 0 {
+			err = fmt.Errorf("%w: shape %v; the model asks for %v", pack.ErrCorrupt, t.Shape, want)
+		} else {
+			size := len(t.Data) / lin.Experts
+			m, err = tensor.NewMatrix(typ, rows, cols, t.Data[l.expert*size:][:size])
+		}
+	}
+	if err != nil {
+		l.fail(lin.Weight, err)
+	}
+	return m
+}
+
 // norm returns the weights of a norm as N13 multiplies by them, nil for no name.
 func (l *loader) norm(name string, n int) []float32 {
 	if name == "" {
@@ -146,6 +171,9 @@ func (l *loader) vector(name string, n int) []float32 {
 // and cover it: then the tensor's outputs are already side by side.
 func (l *loader) projection(layers ...*model.Linear) projection {
 	f := projection{in: layers[0].In}
+	if layers[0].Weight == "" { // of a block that has experts alone
+		return f
+	}
 	for len(layers) > 0 && l.err == nil {
 		first := layers[0]
 		rows, n := 0, 0
@@ -156,7 +184,7 @@ func (l *loader) projection(layers ...*model.Linear) projection {
 			rows += layers[n].Out
 			n++
 		}
-		if m := l.linear(first.Weight, rows, f.in); l.err == nil {
+		if m := l.linear(first, rows, f.in); l.err == nil {
 			m.bias = l.biases(layers[:n], rows)
 			f.add(m)
 		}
@@ -179,24 +207,32 @@ func (l *loader) biases(layers []*model.Linear, rows int) []float32 {
 	return bias
 }
 
-// linear binds one matrix, packed or not.
-func (l *loader) linear(name string, rows, cols int) matrix {
-	entry, ok := l.view.Manifest().Entry(name)
-	if !ok {
-		return matrix{rows: rows, floats: l.floats(name, rows, cols)}
+// linear binds one matrix, packed or not, that of an expert where there are several.
+func (l *loader) linear(lin *model.Linear, rows, cols int) matrix {
+	entry, ok := l.view.Manifest().Entry(lin.Weight)
+	if !ok && lin.Experts > 0 {
+		return matrix{rows: rows, floats: l.expertFloats(lin, rows, cols)}
 	}
-	m, err := l.codes(entry, pack.Shape{M: rows, K: cols})
+	if !ok {
+		return matrix{rows: rows, floats: l.floats(lin.Weight, rows, cols)}
+	}
+	shape := []int{lin.Experts, rows, cols}
+	if lin.Experts == 0 {
+		shape = shape[1:]
+	}
+	m, err := l.codes(entry, shape)
 	if err != nil {
-		l.fail(name, err)
+		l.fail(lin.Weight, err)
 	}
 	return m
 }
 
-func (l *loader) codes(entry *packed.Entry, want pack.Shape) (matrix, error) {
-	if s := entry.MatrixShape(); s != want || len(entry.Shape) != 2 {
-		return matrix{}, fmt.Errorf("%w: shape %v; the model asks for %v", pack.ErrCorrupt, entry.Shape, want)
+func (l *loader) codes(entry *packed.Entry, shape []int) (matrix, error) {
+	if !slices.Equal(entry.Shape, shape) {
+		return matrix{}, fmt.Errorf("%w: shape %v; the model asks for %v", pack.ErrCorrupt, entry.Shape, shape)
 	}
-	u, err := openUnits(l.view, entry)
+	want := entry.MatrixShape()
+	u, err := openUnits(l.view, entry, l.expert)
 	if err != nil {
 		return matrix{}, err
 	}
@@ -207,7 +243,7 @@ func (l *loader) codes(entry *packed.Entry, want pack.Shape) (matrix, error) {
 	if err != nil {
 		return matrix{}, err
 	}
-	data, err := packed.PackedBytes(l.view, entry, 0)
+	data, err := packed.PackedBytes(l.view, entry, l.expert)
 	if err != nil {
 		return matrix{}, err
 	}
@@ -228,7 +264,7 @@ func (l *loader) codes(entry *packed.Entry, want pack.Shape) (matrix, error) {
 
 // dequantized returns weights as floats on the heap.
 func (l *loader) dequantized(entry *packed.Entry, u *units) (matrix, error) {
-	codes, err := packed.Codes(l.view, entry, 0)
+	codes, err := packed.Codes(l.view, entry, l.expert)
 	if err != nil {
 		return matrix{}, err
 	}

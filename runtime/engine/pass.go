@@ -19,6 +19,8 @@ type pass struct {
 	rotary    rotary
 	attention attention
 	gate      tensor.Gate
+	mix       mixing
+	all       []int // 0 … batch − 1
 	finiteCheck
 
 	headRows int       // tokens whose logits are computed at once
@@ -58,6 +60,7 @@ const mostHeadRows = 16
 type passShape struct {
 	batch, headRows int
 	in, out         int // elements per token
+	experts, scores int // of a block, at most; scores of experts are one more if they share one
 }
 
 // passShape derives it from the weights.
@@ -66,8 +69,11 @@ func (e *Engine) passShape() passShape {
 	s := passShape{batch: e.opt.Batch, headRows: min(mostHeadRows, e.opt.Batch), in: max(d.Hidden, d.Intermediate, d.Heads*d.HeadDim)}
 	for i := range e.weights.blocks {
 		b := &e.weights.blocks[i]
-		for _, f := range []*projection{&b.qkv, &b.o, &b.gateUp, &b.down} {
-			s.out = max(s.out, f.out)
+		for _, f := range b.projections() {
+			s.in, s.out = max(s.in, f.in), max(s.out, f.out)
+		}
+		if b.experts != nil {
+			s.experts, s.scores = max(s.experts, len(b.experts.each)), max(s.scores, b.experts.router.out)
 		}
 	}
 	if e.weights.screen != nil {
@@ -81,6 +87,9 @@ func (e *Engine) passBytes() float64 {
 	s, d := e.passShape(), e.desc
 	_, scores := e.attentionScores()
 	perToken := d.Hidden + s.in*2 + s.out + 2*d.Heads*e.width()
+	if s.experts > 0 {
+		perToken += s.in + d.Hidden + s.scores + 2*s.experts
+	}
 	return 4 * (float64(s.batch)*float64(perToken) + float64(s.headRows)*float64(d.Vocab) + float64(scores))
 }
 
@@ -93,10 +102,13 @@ func (e *Engine) newPass() {
 		h: floats(d.Hidden), x: floats(s.in), y: floats(s.out),
 		headRows: s.headRows, rows: make([]int, 0, s.headRows), logits: make([]float32, s.headRows*d.Vocab),
 		quant: map[int][]*kernel.Activations{}, gate: tensor.Gates[d.Activation], attention: e.newAttention(), rotary: newRotary(&d.Rope, s.batch),
+		mix: newMixing(&s, d.Hidden), all: make([]int, s.batch),
+	}
+	for t := range p.all {
+		p.all[t] = t
 	}
 	for i := range e.weights.blocks {
-		b := &e.weights.blocks[i]
-		for _, f := range []*projection{&b.qkv, &b.o, &b.gateUp, &b.down} {
+		for _, f := range e.weights.blocks[i].projections() {
 			e.quantizeFor(f)
 		}
 	}

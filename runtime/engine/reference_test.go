@@ -6,6 +6,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -173,15 +174,126 @@ func (m *maker) block(prefix string, c *model.Config) model.Block {
 		b.AttnNorm, b.FFNNorm = "", ""
 	}
 	if m.chance(3) {
+		m.experts(prefix, c, &b)
+	}
+	if m.chance(3) {
 		b.Q, b.K, b.V = model.Linear{Out: q}, model.Linear{Out: kv}, model.Linear{Out: kv}
 		m.fused(prefix+"qkv", c.Hidden, &b.Q, &b.K, &b.V)
+		if b.Experts != nil {
+			return b
+		}
 		b.Gate, b.Up = model.Linear{Out: c.Intermediate}, model.Linear{Out: c.Intermediate}
 		m.fused(prefix+"gu", c.Hidden, &b.Gate, &b.Up)
 		return b
 	}
 	b.Q, b.K, b.V = m.linear(prefix+"q", c.Hidden, q), m.linear(prefix+"k", c.Hidden, kv), m.linear(prefix+"v", c.Hidden, kv)
+	if b.Experts != nil {
+		return b
+	}
 	b.Gate, b.Up = m.linear(prefix+"g", c.Hidden, c.Intermediate), m.linear(prefix+"u", c.Hidden, c.Intermediate)
 	return b
+}
+
+// experts gives a block a mixture in place of its MLP: codes of all experts together, floats of all together, or of each alone.
+func (m *maker) experts(prefix string, c *model.Config, b *model.Block) {
+	n, width := 1+m.IntN(9), pick(m, 8, 33, 64)
+	x := &model.Experts{Count: n, Chosen: 1 + m.IntN(n), Normalize: m.chance(2), Router: m.floats(prefix+"router", n, c.Hidden)}
+	if n == 1 { // a row is stored as a vector
+		x.Router = m.floatsAs(prefix+"router", []int{1, c.Hidden})
+	}
+	x.Gate = model.Linear{In: c.Hidden, Out: width, Experts: n}
+	x.Up, x.Down = x.Gate, m.expertMatrix(prefix+"ed", n, width, c.Hidden)
+	if m.chance(2) {
+		x.Gate, x.Up = m.expertMatrix(prefix+"eg", n, c.Hidden, width), m.expertMatrix(prefix+"eu", n, c.Hidden, width)
+	} else {
+		x.Gate = m.expertMatrix(prefix+"egu", n, c.Hidden, 2*width)
+		x.Gate.Out, x.Up = width, x.Gate
+		x.Up.Out, x.Gate.Rows, x.Up.Rows = width, model.Rows{From: 0, To: width}, model.Rows{From: width, To: 2 * width}
+	}
+	b.FFNSubNorm, b.Down = "", model.Linear{}
+	if m.chance(2) {
+		x.SharedGate = m.floatsAs(prefix+"sharedgate", []int{1, c.Hidden})
+		b.Gate, b.Up = m.linear(prefix+"sg", c.Hidden, c.Intermediate), m.linear(prefix+"su", c.Hidden, c.Intermediate)
+		b.Down = m.linear(prefix+"sd", c.Intermediate, c.Hidden)
+	}
+	b.Experts = x
+}
+
+func (m *maker) expertMatrix(name string, n, in, out int) model.Linear {
+	l := model.Linear{Weight: name, In: in, Out: out, Experts: n}
+	switch m.IntN(4) {
+	case 0:
+		l.Each = name + ".*"
+		for e := range n {
+			m.floatsAs(l.Of(e), []int{out, in})
+		}
+	case 1:
+		m.floatsAs(name, []int{n, out, in})
+	default:
+		m.manyCodes(name, n, out, in)
+	}
+	return l
+}
+
+// floatsAs makes a tensor of small floats of some shape.
+func (m *maker) floatsAs(name string, shape []int) string {
+	x := make([]float32, 1)
+	for _, n := range shape {
+		x = make([]float32, len(x)*n)
+	}
+	for i := range x {
+		x[i] = float32(m.NormFloat64()) / float32(math.Sqrt(float64(shape[len(shape)-1])))
+	}
+	m.v.plain(name, "F32", shape, bytesOf(x))
+	return name
+}
+
+// manyCodes makes one entry of several matrices with scales, zero points and orders of one kind.
+func (m *maker) manyCodes(name string, n, rows, cols int) {
+	one := &maker{m.Rand, m.t, newView("{}")}
+	one.codes(name, n*rows, cols, "vnni4i", pack.Int4, m.chance(3))
+	e := one.v.manifest.Packed[0]
+	all, err := packed.Codes(one.v, &e, 0)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	l, err := pack.Open(e.Layout)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	e.Shape = []int{n, rows, cols}
+	if e.Bytes, err = l.PackedSize(e.MatrixShape()); err != nil {
+		m.t.Fatal(err)
+	}
+	tensors, data := one.v.tensors, make([]byte, e.StoredBytes())
+	for i := range n {
+		part := &pack.Matrix{Shape: e.MatrixShape(), Alphabet: all.Alphabet, Codes: all.Codes[i*rows*cols:][:rows*cols]}
+		if err := l.Pack(data[i*e.Stride():][:e.Bytes], part); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	m.v.manifest.Packed = append(m.v.manifest.Packed, e)
+	m.v.tensors[name+packed.PackedSuffix] = packed.Tensor{Name: name, DType: "U8", Shape: []int{len(data)}, Data: data}
+	for _, b := range e.Beside() {
+		t := tensors[name+b.Suffix]
+		if b.Suffix == packed.OrderSuffix {
+			t.Data = m.orders(n, cols)
+		} else if e.Scale.Kind == packed.ScaleTensor {
+			t.Data = bytes.Repeat(t.Data, n)
+		}
+		t.Shape = b.Shape
+		m.v.tensors[name+b.Suffix] = t
+	}
+}
+
+// orders makes orders of columns, one after another.
+func (m *maker) orders(n, cols int) (data []byte) {
+	for range n {
+		for _, i := range m.Perm(cols) {
+			data = binary.LittleEndian.AppendUint32(data, uint32(i))
+		}
+	}
+	return data
 }
 
 // fused makes one tensor whose rows are those of several linear layers.
@@ -315,11 +427,11 @@ func TestFloatActivations(t *testing.T) {
 		}
 		for i := range v.manifest.Packed {
 			e := &v.manifest.Packed[i]
-			m, err := packed.Codes(v, e, 0)
-			if err != nil {
-				t.Fatal(err)
+			var w []float32
+			for expert := range e.Experts() {
+				w = append(w, product32(t, v, e, expert)...)
 			}
-			plain.plain(e.Name, "F32", e.Shape[:], bytesOf(product32(t, v, e, m)))
+			plain.plain(e.Name, "F32", e.Shape[:], bytesOf(w))
 		}
 		var got [2][][]float32
 		for i, e := range []func() (*Engine, error){
@@ -337,18 +449,22 @@ func TestFloatActivations(t *testing.T) {
 	}
 }
 
-// product32 is every code times its scale.
-func product32(t *testing.T, v packed.View, e *packed.Entry, m *pack.Matrix) []float32 {
-	scales, err := packed.Scales(v, e)
+// product32 is every code of a matrix times its scale.
+func product32(t *testing.T, v packed.View, e *packed.Entry, expert int) []float32 {
+	m, err := packed.Codes(v, e, expert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scales, err := packed.ScalesOf(v, e, expert)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := make([]float32, len(m.Codes))
-	zeros, err := packed.Zeros(v, e)
+	zeros, err := packed.ZerosOf(v, e, expert)
 	if err != nil {
 		t.Fatal(err)
 	}
-	order, err := packed.Order(v, e, 0)
+	order, err := packed.Order(v, e, expert)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,13 @@ func (e *Engine) residual(f *projection, n int, norm []float32) {
 		return
 	}
 	e.multiply(f, n, p.y, nil)
-	p.post = postTask{p.y, p.h, e.desc.Hidden, norm, e.desc.NormEps, e.desc.ResidualScale, &p.finiteCheck}
+	e.addResidual(p.y, n, norm)
+}
+
+// addResidual adds y, after its norm and times its scale if there are these, to the residual stream.
+func (e *Engine) addResidual(y []float32, n int, norm []float32) {
+	p := &e.pass
+	p.post = postTask{y, p.h, e.desc.Hidden, norm, e.desc.NormEps, e.desc.ResidualScale, &p.finiteCheck}
 	distribute(e.pool, n, 1, &p.post)
 }
 

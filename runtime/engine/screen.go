@@ -50,7 +50,7 @@ func (l *loader) loadScreen() *screen {
 	if !ok || l.err != nil || l.opt.FloatActivations {
 		return nil
 	}
-	m, err := l.codes(entry, pack.Shape{M: d.Vocab, K: d.Hidden})
+	m, err := l.codes(entry, []int{d.Vocab, d.Hidden})
 	switch {
 	case err != nil:
 	case entry.Layout.Alphabet != pack.Int8.Name || len(m.scales) != d.Vocab || m.codes.Groups() != 1 || entry.Zero || entry.Order:

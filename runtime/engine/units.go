@@ -11,7 +11,8 @@ type units struct {
 	order  []int32 // nil = as they are
 }
 
-func openUnits(v packed.View, e *packed.Entry) (u *units, err error) {
+// openUnits opens those of one matrix.
+func openUnits(v packed.View, e *packed.Entry, expert int) (u *units, err error) {
 	u = &units{group: e.MatrixShape().K, perRow: e.Groups()}
 	switch e.Scale.Kind {
 	case packed.ScaleGroup:
@@ -19,13 +20,13 @@ func openUnits(v packed.View, e *packed.Entry) (u *units, err error) {
 	case packed.ScaleTensor:
 		u.perRow = 0
 	}
-	if u.scales, err = packed.Scales(v, e); err != nil {
+	if u.scales, err = packed.ScalesOf(v, e, expert); err != nil {
 		return nil, err
 	}
-	if u.zeros, err = packed.Zeros(v, e); err != nil {
+	if u.zeros, err = packed.ZerosOf(v, e, expert); err != nil {
 		return nil, err
 	}
-	u.order, err = packed.Order(v, e, 0)
+	u.order, err = packed.Order(v, e, expert)
 	return u, err
 }
 

@@ -116,7 +116,13 @@ func (p *pass) attention(layer int, b *block) error {
 			return err
 		}
 	}
-	return p.residual(o, b.attnSubNorm, &b.o, b.attnPostNorm)
+	if o, err = p.norm(o, b.attnSubNorm); err != nil {
+		return err
+	}
+	if o, err = p.linear(&b.o, o); err != nil {
+		return err
+	}
+	return p.residual(o, b.attnPostNorm)
 }
 
 // join rotates the query and key of a token, and brings key and value into the cache (step 2 of the forward pass).
@@ -194,32 +200,42 @@ func (p *pass) mlp(b *block) error {
 	if err != nil {
 		return err
 	}
-	gate, err := p.linear(&b.gate, x)
+	if b.experts != nil {
+		x, err = p.mixture(b.experts, x)
+	} else {
+		x, err = p.gated(&b.mlp, b.ffnSubNorm, x)
+	}
 	if err != nil {
 		return err
 	}
-	up, err := p.linear(&b.up, x)
+	return p.residual(x, b.ffnPostNorm)
+}
+
+// gated is an MLP with, perhaps, a norm in front of its last linear layer.
+func (p *pass) gated(m *mlp, subNorm []float32, x [][]float32) ([][]float32, error) {
+	gate, err := p.linear(&m.gate, x)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	up, err := p.linear(&m.up, x)
+	if err != nil {
+		return nil, err
 	}
 	for t := range gate {
 		for i, g := range gate[t] {
 			gate[t][i] = float32(p.act(g) * up[t][i])
 		}
 	}
-	return p.residual(gate, b.ffnSubNorm, &b.down, b.ffnPostNorm)
+	if gate, err = p.norm(gate, subNorm); err != nil {
+		return nil, err
+	}
+	return p.linear(&m.down, gate)
 }
 
-// residual adds postNorm(l(subNorm(x))) to the stream (N20).
-func (p *pass) residual(x [][]float32, subNorm []float32, l *linear, postNorm []float32) error {
-	x, err := p.norm(x, subNorm)
+// residual adds postNorm(x) to the stream (N20).
+func (p *pass) residual(x [][]float32, postNorm []float32) error {
+	x, err := p.norm(x, postNorm)
 	if err != nil {
-		return err
-	}
-	if x, err = p.linear(l, x); err != nil {
-		return err
-	}
-	if x, err = p.norm(x, postNorm); err != nil {
 		return err
 	}
 	for t, h := range p.h {

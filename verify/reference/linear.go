@@ -19,7 +19,10 @@ type linear struct {
 	bias     []float32 // nil = none
 }
 
-func openLinear(v packed.View, l model.Linear) (linear, error) {
+func openLinear(v packed.View, l model.Linear) (linear, error) { return openExpert(v, l, 0) }
+
+// openExpert opens the matrix of one expert, or the only one.
+func openExpert(v packed.View, l model.Linear, expert int) (linear, error) {
 	out := linear{name: l.Weight, from: l.Rows.From, to: l.Rows.To}
 	if l.Rows == (model.Rows{}) {
 		out.to = l.Out
@@ -27,7 +30,7 @@ func openLinear(v packed.View, l model.Linear) (linear, error) {
 	if l.In < 1 || out.from < 0 || out.to-out.from != l.Out || l.Out < 1 {
 		return linear{}, fmt.Errorf("%w: tensor %q: rows %d to %d of a linear with %d inputs and %d outputs", pack.ErrCorrupt, l.Weight, out.from, out.to, l.In, l.Out)
 	}
-	shape, err := out.openWeight(v, l)
+	shape, err := out.openWeight(v, l, expert)
 	if err != nil {
 		return linear{}, err
 	}
@@ -38,25 +41,47 @@ func openLinear(v packed.View, l model.Linear) (linear, error) {
 	return out, err
 }
 
-func (l *linear) openWeight(v packed.View, d model.Linear) (shape pack.Shape, err error) {
+func (l *linear) openWeight(v packed.View, d model.Linear, expert int) (shape pack.Shape, err error) {
 	if e, quantized := v.Manifest().Entry(d.Weight); quantized {
-		if len(e.Shape) != 2 {
-			return shape, fmt.Errorf("%w: tensor %q has shape %v; a linear is a matrix", pack.ErrCorrupt, d.Weight, e.Shape)
+		if len(e.Shape) != dimensions(d) || e.Experts() != max(d.Experts, 1) {
+			return shape, wrongShape(d, e.Shape)
 		}
-		if l.ints, err = openMatrix(v, d.Weight, 0); err == nil {
+		if l.ints, err = openMatrix(v, d.Weight, expert); err == nil {
 			shape = l.ints.Shape
 		}
 		return shape, err
 	}
 	t, err := v.Tensor(d.Weight)
+	if err != nil && d.Each != "" {
+		l.name, d = d.Of(expert), model.Linear{Weight: d.Of(expert)}
+		t, err = v.Tensor(d.Weight)
+	}
 	if err != nil {
 		return shape, err
 	}
-	if len(t.Shape) != 2 {
-		return shape, fmt.Errorf("%w: tensor %q has shape %v; a linear is a matrix", pack.ErrCorrupt, d.Weight, t.Shape)
+	n := len(t.Shape)
+	if n != dimensions(d) || n == 3 && t.Shape[0] != d.Experts {
+		return shape, wrongShape(d, t.Shape)
 	}
-	l.float, err = openFloats(v, d.Weight, t.Shape...)
-	return pack.Shape{M: t.Shape[0], K: t.Shape[1]}, err
+	if l.float, err = openFloats(v, d.Weight, t.Shape...); n == 3 && err == nil {
+		l.float.only(expert, t.Shape[0])
+	}
+	return pack.Shape{M: t.Shape[n-2], K: t.Shape[n-1]}, err
+}
+
+// dimensions of the tensor of a linear.
+func dimensions(l model.Linear) int {
+	if l.Experts > 0 {
+		return 3
+	}
+	return 2
+}
+
+func wrongShape(l model.Linear, shape []int) error {
+	if l.Experts > 0 {
+		return fmt.Errorf("%w: tensor %q has shape %v; %d experts have a matrix each", pack.ErrCorrupt, l.Weight, shape, l.Experts)
+	}
+	return fmt.Errorf("%w: tensor %q has shape %v; a linear is a matrix", pack.ErrCorrupt, l.Weight, shape)
 }
 
 // quantized are vectors in int8, with a scale for each group of columns: d[t][k/group].

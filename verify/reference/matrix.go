@@ -66,18 +66,13 @@ func (m *matrix) openScales(v packed.View, e *packed.Entry, expert int) error {
 	if err != nil {
 		return err
 	}
-	scales, err := packed.Scales(v, e)
-	if err != nil {
+	if m.scales, err = packed.ScalesOf(v, e, expert); err != nil {
 		return err
 	}
-	if len(scales) != n*e.Experts() {
-		return fmt.Errorf("%w: tensor %q has %d scales, %d expected (F9)", pack.ErrCorrupt, m.name, len(scales), n*e.Experts())
+	if len(m.scales) != n {
+		return fmt.Errorf("%w: tensor %q has %d scales, %d expected (F9)", pack.ErrCorrupt, m.name, len(m.scales), n)
 	}
-	m.scales = scales[expert*n : (expert+1)*n]
-	zeros, err := packed.Zeros(v, e)
-	if zeros != nil {
-		m.zeros = zeros[expert*n : (expert+1)*n]
-	}
+	m.zeros, err = packed.ZerosOf(v, e, expert)
 	m.kind, m.group = e.Scale.Kind, m.K
 	if m.kind == packed.ScaleGroup {
 		m.group = e.Scale.Group

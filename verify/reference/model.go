@@ -26,7 +26,9 @@ type block struct {
 	attnNorm, qNorm, kNorm, attnSubNorm, attnPostNorm []float32
 	ffnNorm, ffnSubNorm, ffnPostNorm                  []float32
 
-	q, k, v, o, gate, up, down linear
+	q, k, v, o linear
+	mlp
+	experts *mixture // nil = the block has the MLP alone
 
 	rope   rope
 	window int // visible positions; 0 = all
@@ -91,13 +93,28 @@ func checkConfig(d *model.Description) error {
 // checkBlock holds the linear layers of a block against the widths of the model.
 func checkBlock(d *model.Description, b *model.Block) error {
 	q, kv := d.Heads*d.HeadDim, d.KVHeads*d.HeadDim
-	for _, n := range []struct {
-		l       *model.Linear
-		in, out int
-	}{
-		{&b.Q, d.Hidden, q}, {&b.K, d.Hidden, kv}, {&b.V, d.Hidden, kv}, {&b.O, q, d.Hidden},
-		{&b.Gate, d.Hidden, d.Intermediate}, {&b.Up, d.Hidden, d.Intermediate}, {&b.Down, d.Intermediate, d.Hidden},
-	} {
+	list := []widths{{&b.Q, d.Hidden, q}, {&b.K, d.Hidden, kv}, {&b.V, d.Hidden, kv}, {&b.O, q, d.Hidden}}
+	width := d.Intermediate
+	if b.Experts != nil {
+		width = b.Down.In // of the shared expert
+	}
+	if b.Experts == nil || b.Gate.Weight != "" {
+		list = append(list, widths{&b.Gate, d.Hidden, width}, widths{&b.Up, d.Hidden, width}, widths{&b.Down, width, d.Hidden})
+	}
+	if err := checkWidths(list); err != nil {
+		return err
+	}
+	return checkExperts(d, b)
+}
+
+// widths are those that a linear layer must have.
+type widths struct {
+	l       *model.Linear
+	in, out int
+}
+
+func checkWidths(list []widths) error {
+	for _, n := range list {
 		if n.l.In != n.in || n.l.Out != n.out {
 			return fmt.Errorf("%w: tensor %q takes %d values to %d; the model needs %d to %d", pack.ErrCorrupt, n.l.Weight, n.l.In, n.l.Out, n.in, n.out)
 		}
@@ -120,11 +137,21 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 			return out, err
 		}
 	}
-	into := []*linear{&out.q, &out.k, &out.v, &out.o, &out.gate, &out.up, &out.down}
-	for i, l := range b.Linears() {
-		if *into[i], err = openLinear(v, *l); err != nil {
+	for _, x := range []struct {
+		to   *linear
+		from model.Linear
+	}{{&out.q, b.Q}, {&out.k, b.K}, {&out.v, b.V}, {&out.o, b.O}} {
+		if *x.to, err = openLinear(v, x.from); err != nil {
 			return out, err
 		}
+	}
+	if b.Experts != nil {
+		out.experts, err = openMixture(v, d, b)
+	} else {
+		out.mlp, err = openMLP(v, 0, &b.Gate, &b.Up, &b.Down)
+	}
+	if err != nil {
+		return out, err
 	}
 	out.rope, out.window = ropeOf(d, b), windowOf(d, b)
 	return out, nil

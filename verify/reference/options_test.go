@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -34,6 +35,54 @@ func (m *wide) linear(l model.Linear, x []float64) []float64 {
 		}
 	}
 	return y
+}
+
+func (m *wide) mlp(gate, up, down model.Linear, subNorm string, x []float64) []float64 {
+	g, u := m.linear(gate, x), m.linear(up, x)
+	for j := range g {
+		g[j] = m.act(g[j]) * u[j]
+	}
+	return m.linear(down, m.norm(subNorm, g))
+}
+
+// experts sums what those with the largest scores make of x, and what the shared one does.
+func (m *wide) experts(b *model.Block, x []float64) []float64 {
+	e := b.Experts
+	z := m.linear(model.Linear{Weight: e.Router, In: len(x), Out: e.Count}, x)
+	order := make([]int, e.Count)
+	all, some := 0.0, 0.0
+	for i := range order {
+		order[i] = i
+		all += math.Exp(z[i])
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(z[j], z[i]) })
+	for _, i := range order[:e.Chosen] {
+		some += math.Exp(z[i])
+	}
+	if !e.Normalize {
+		some = all
+	}
+	y := make([]float64, len(x))
+	add := func(x []float64, weight float64) {
+		for i, v := range x {
+			y[i] += weight * v
+		}
+	}
+	for _, i := range order[:e.Chosen] {
+		add(m.mlp(m.expert(e.Gate, i), m.expert(e.Up, i), m.expert(e.Down, i), "", x), math.Exp(z[i])/some)
+	}
+	if e.SharedGate != "" {
+		gate := m.linear(model.Linear{Weight: e.SharedGate, In: len(x), Out: 1}, x)[0]
+		add(m.mlp(b.Gate, b.Up, b.Down, "", x), 1/(1+math.Exp(-gate)))
+	}
+	return y
+}
+
+// expert is the matrix of an expert alone.
+func (m *wide) expert(l model.Linear, i int) model.Linear {
+	rows := len(m.w[l.Weight]) / l.Experts / l.In
+	l.Rows = model.Rows{From: i*rows + l.Rows.From}
+	return l
 }
 
 func (m *wide) norm(name string, x []float64) []float64 {
@@ -129,11 +178,11 @@ func (m *wide) logits(tokens []int) [][]float64 {
 			o := m.norm(b.AttnSubNorm, m.attend(q, keys, values, t, b.Local))
 			add(h[t], m.norm(b.AttnPostNorm, m.linear(b.O, o)))
 			x := m.norm(b.FFNNorm, h[t])
-			g, u := m.linear(b.Gate, x), m.linear(b.Up, x)
-			for j := range g {
-				g[j] = m.act(g[j]) * u[j]
+			if b.Experts != nil {
+				add(h[t], m.norm(b.FFNPostNorm, m.experts(b, x)))
+				continue
 			}
-			add(h[t], m.norm(b.FFNPostNorm, m.linear(b.Down, m.norm(b.FFNSubNorm, g))))
+			add(h[t], m.norm(b.FFNPostNorm, m.mlp(b.Gate, b.Up, b.Down, b.FFNSubNorm, x)))
 		}
 	}
 	for t := range h {
@@ -267,6 +316,13 @@ var options = []struct {
 		r := &d.Rope
 		r.Factor, r.LowFreqFactor, r.HighFreqFactor, r.OriginalMaxPositions = 4, 1, 4, 64
 	}},
+	{"experts in tensors of their own", func(d *model.Description) { d.Blocks[1] = withExperts(d.Blocks[1], 6, 2, "*.", 0) }},
+	{"experts in one tensor, whose weights sum to 1", func(d *model.Description) {
+		eachBlock(d, func(b *model.Block) { *b = withExperts(*b, 5, 3, "", 0); b.Experts.Normalize = true })
+	}},
+	{"a shared expert", func(d *model.Description) {
+		eachBlock(d, func(b *model.Block) { *b = withExperts(*b, 3, 1, "*.", 48); b.FFNPostNorm = b.Down.Weight + "post" })
+	}},
 	{"fused projections", func(d *model.Description) {
 		eachBlock(d, func(b *model.Block) {
 			name := b.Q.Weight + "kv"
@@ -275,6 +331,31 @@ var options = []struct {
 			b.V.Weight, b.V.Rows = name, model.Rows{From: 80, To: 100}
 		})
 	}},
+}
+
+// withExperts gives a block of the plain model experts of 16 values, in tensors of all, or of each with a * in their names, and one that
+// all tokens share if it has a width.
+func withExperts(b model.Block, count, chosen int, each string, shared int) model.Block {
+	linear := func(name string, in, out int) model.Linear {
+		l := model.Linear{Weight: b.Q.Weight + name, In: in, Out: out, Experts: count}
+		if each != "" {
+			l.Each = l.Weight + each
+		}
+		return l
+	}
+	b.Gate, b.Up, b.Down = model.Linear{}, model.Linear{}, model.Linear{}
+	x := &model.Experts{Count: count, Chosen: chosen, Router: b.Q.Weight + "router", Gate: linear("eg", 24, 16), Up: linear("eu", 24, 16), Down: linear("ed", 16, 24)}
+	if each == "" { // gate and up together
+		x.Up.Weight, x.Gate.Rows, x.Up.Rows = x.Gate.Weight, model.Rows{From: 0, To: 16}, model.Rows{From: 16, To: 32}
+	}
+	if shared > 0 {
+		x.SharedGate = b.Q.Weight + "gate"
+		b.Gate = model.Linear{Weight: b.Q.Weight + "sg", In: 24, Out: shared}
+		b.Up = model.Linear{Weight: b.Q.Weight + "su", In: 24, Out: shared}
+		b.Down = model.Linear{Weight: b.Q.Weight + "sd", In: shared, Out: 24}
+	}
+	b.Experts = x
+	return b
 }
 
 func eachBlock(d *model.Description, change func(*model.Block)) {
@@ -300,7 +381,13 @@ func randomModel(d *model.Description, seed uint64) (*sample.Model, *wide) {
 			}
 			same.w[n.Name] = append(same.w[n.Name], float64(x[i]))
 		}
-		file.Plain = append(file.Plain, sample.F32(n.Name, x, n.Shape...))
+		for i, part := range n.Parts() {
+			each := size / n.Shape[0]
+			file.Plain = append(file.Plain, sample.F32(part, x[i*each:][:each], n.Shape[1:]...))
+		}
+		if n.Each == "" {
+			file.Plain = append(file.Plain, sample.F32(n.Name, x, n.Shape...))
+		}
 	}
 	return file, same
 }

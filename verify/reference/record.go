@@ -313,7 +313,7 @@ func (r *recorder) logitsWork(d *model.Description) int64 {
 func layerWork(d *model.Description) int64 {
 	n := int64(d.Vocab) * int64(d.Hidden) / int64(len(d.Blocks))
 	for _, l := range d.Blocks[0].Linears() {
-		n += int64(l.In) * int64(l.Out)
+		n += int64(l.In) * int64(l.Out) * int64(max(l.Experts, 1))
 	}
 	return n
 }

@@ -31,8 +31,8 @@ func openFloats(v packed.View, name string, shape ...int) (*floats, error) {
 		return nil, fmt.Errorf("%w: tensor %q has shape %v; the model needs %v", pack.ErrCorrupt, name, t.Shape, shape)
 	}
 	f := &floats{name: name, rows: 1, cols: shape[len(shape)-1], data: t.Data}
-	if len(shape) == 2 {
-		f.rows = shape[0]
+	for _, n := range shape[:len(shape)-1] { // of all experts, if there are three dimensions
+		f.rows *= n
 	}
 	switch t.DType {
 	case "F32":
@@ -48,6 +48,12 @@ func openFloats(v packed.View, name string, shape ...int) (*floats, error) {
 		return nil, fmt.Errorf("%w: tensor %q has %d bytes for shape %v of %s", pack.ErrCorrupt, name, len(f.data), shape, t.DType)
 	}
 	return f, nil
+}
+
+// only leaves the rows of one of n matrices.
+func (f *floats) only(matrix, n int) {
+	size := len(f.data) / n
+	f.rows, f.data = f.rows/n, f.data[matrix*size:][:size]
 }
 
 // row writes one row to dst, widened to float32.

@@ -102,7 +102,7 @@ func (m *machine) Products(ctx context.Context, e *packed.Entry, expert int, q [
 		return nil, fmt.Errorf("tensor %q: %w", e.Name, err)
 	}
 	defer w.Close()
-	zeros, err := zerosOf(m.view, e, expert)
+	zeros, err := packed.ZerosOf(m.view, e, expert)
 	if err != nil {
 		return nil, err
 	}
@@ -120,16 +120,6 @@ func (m *machine) Products(ctx context.Context, e *packed.Entry, expert int, q [
 		m.pool.Run(end-first, w.Chunk(len(q), m.threads), &product{w, x, acc, first})
 	}
 	return acc, nil
-}
-
-// zerosOf are the zero points of one matrix; nil if it has none.
-func zerosOf(v packed.View, e *packed.Entry, expert int) ([]int8, error) {
-	zeros, err := packed.Zeros(v, e)
-	if zeros == nil || err != nil {
-		return nil, err
-	}
-	n, err := e.ScaleCount()
-	return zeros[expert*n:][:n], err
 }
 
 // product is the task of some panels from the first on.

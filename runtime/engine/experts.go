@@ -1,0 +1,187 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/internal/tensor"
+)
+
+// mlp is a gated MLP: that of a block, an expert, or the expert that all tokens share.
+type mlp struct {
+	gateUp, down projection
+}
+
+// mixture is the experts of a block (NUMERICS N35, N36).
+type mixture struct {
+	each      []mlp
+	router    projection // the scores of all, and behind them that of the shared expert, if there is one
+	chosen    int
+	normalize bool
+	shared    bool // the block's own MLP is an expert that all tokens share
+}
+
+// mixture binds the experts of a block; nil = it has none.
+func (l *loader) mixture(x *model.Experts, hidden int) *mixture {
+	if x == nil {
+		return nil
+	}
+	m := &mixture{each: make([]mlp, x.Count), chosen: x.Chosen, normalize: x.Normalize, shared: x.SharedGate != ""}
+	m.router.in = hidden
+	if m.router.add(matrix{rows: x.Count, floats: l.floats(x.Router, x.Count, hidden)}); m.shared {
+		m.router.add(matrix{rows: 1, floats: l.floats(x.SharedGate, 1, hidden)})
+	}
+	for e := range m.each {
+		l.expert = e
+		m.each[e] = mlp{l.projection(&x.Gate, &x.Up), l.projection(&x.Down)}
+	}
+	l.expert = 0
+	return m
+}
+
+// projections of a block.
+func (b *block) projections() []*projection {
+	list := []*projection{&b.qkv, &b.o}
+	if b.experts == nil || b.experts.shared {
+		list = append(list, &b.gateUp, &b.down)
+	}
+	if m := b.experts; m != nil {
+		list = append(list, &m.router)
+		for e := range m.each {
+			list = append(list, &m.each[e].gateUp, &m.each[e].down)
+		}
+	}
+	return list
+}
+
+// bytes of weights of a block that one token reads.
+func (b *block) bytes() (n int) {
+	for _, f := range b.projections() {
+		n += f.bytes()
+	}
+	if m := b.experts; m != nil { // which are all of one size
+		n -= (len(m.each) - m.chosen) * (m.each[0].gateUp.bytes() + m.each[0].down.bytes())
+	}
+	return n
+}
+
+// mixing is the memory in which experts compute for the tokens of a pass.
+type mixing struct {
+	x       []float32 // [n][Hidden]: what goes into the experts
+	scores  []float32 // [n][router.out]; their weights after route
+	sum     []float32 // [n][Hidden]: what comes out, summed
+	terms   []float32 // [experts]: scratch
+	members [][]int   // tokens that have chosen an expert, for each expert
+	add     sumTask
+}
+
+// newMixing allocates it; a model without experts needs none.
+func newMixing(s *passShape, hidden int) (m mixing) {
+	if s.experts == 0 {
+		return m
+	}
+	m = mixing{
+		x: make([]float32, s.batch*s.in), sum: make([]float32, s.batch*hidden), scores: make([]float32, s.batch*s.scores),
+		terms: make([]float32, 0, s.experts), members: make([][]int, s.experts),
+	}
+	all := make([]int, s.experts*s.batch)
+	for i := range m.members {
+		m.members[i] = all[i*s.batch : i*s.batch : (i+1)*s.batch]
+	}
+	return m
+}
+
+// mixture computes the second half of a block with experts: every expert that some tokens have chosen computes for all of these at
+// once, and each token sums what its experts give in the order of their numbers.
+func (e *Engine) mixture(b *block, n int) {
+	p, m := &e.pass, b.experts
+	mix := &p.mix
+	e.input(n, prepareTask{projection: &m.router, src: p.h, stride: e.desc.Hidden, norm: b.ffnNorm})
+	e.multiply(&m.router, n, mix.scores, nil)
+	p.x, mix.x = mix.x, p.x // the inputs of experts are taken from these
+	mix.route(m, n, &p.finiteCheck)
+	clear(mix.sum[:n*e.desc.Hidden])
+	for i := range m.each {
+		if tokens := mix.members[i]; len(tokens) > 0 {
+			e.expert(&m.each[i], tokens, mix.scores[i:], m.router.out)
+		}
+	}
+	if m.shared {
+		e.expert(&b.mlp, p.all[:n], mix.scores[len(m.each):], m.router.out)
+	}
+	e.addResidual(mix.sum, n, b.ffnPostNorm)
+}
+
+// expert adds what an expert makes of some tokens to their sums, times their weights, which are stride apart.
+func (e *Engine) expert(x *mlp, tokens []int, weights []float32, stride int) {
+	p, n, hidden := &e.pass, len(tokens), e.desc.Hidden
+	e.input(n, prepareTask{projection: &x.gateUp, src: p.mix.x, stride: hidden, rows: tokens})
+	e.multiply(&x.gateUp, n, p.y, nil)
+	e.input(n, prepareTask{projection: &x.down, src: p.y, stride: x.gateUp.out, gated: true, tokens: tokens})
+	e.multiply(&x.down, n, p.y, nil)
+	p.mix.add = sumTask{p.y, p.mix.sum, hidden, tokens, weights, stride}
+	distribute(e.pool, n, mostPrepared, &p.mix.add)
+}
+
+// route replaces the scores of n tokens by weights of experts, and lists who has chosen whom (N35).
+func (m *mixing) route(x *mixture, n int, check *finiteCheck) {
+	for i := range x.each {
+		m.members[i] = m.members[i][:0]
+	}
+	for t := range n {
+		scores := m.scores[t*x.router.out:][:x.router.out]
+		check.check(t, tensor.AllFinite(scores))
+		experts := scores[:len(x.each)]
+		if x.shared {
+			scores[len(x.each)] = tensor.Sigmoid(scores[len(x.each)])
+		}
+		m.choose(x, t, experts)
+	}
+}
+
+// choose lists token t with the experts that have the largest scores, the first ones among equals, and replaces the scores by
+// weights. Scores that are not finite choose some experts: the token is an error anyway.
+func (m *mixing) choose(x *mixture, t int, scores []float32) {
+	for range x.chosen {
+		best := -1
+		for e, z := range scores {
+			taken := len(m.members[e]) > 0 && m.members[e][len(m.members[e])-1] == t
+			if !taken && (best < 0 || z > scores[best]) {
+				best = e
+			}
+		}
+		m.members[best] = append(m.members[best], t)
+	}
+	m.terms = m.terms[:0]
+	for e, z := range scores {
+		if tokens := m.members[e]; !x.normalize || len(tokens) > 0 && tokens[len(tokens)-1] == t {
+			m.terms = append(m.terms, z)
+		}
+	}
+	top := float32(math.Inf(-1))
+	for _, z := range m.terms {
+		top = max(top, z)
+	}
+	sum := tensor.Softmax(m.terms)
+	for e, z := range scores {
+		scores[e] = tensor.Exp(z-top) / sum
+	}
+}
+
+// sumTask adds rows of y, times the weights of their tokens, to the sums of these (N36).
+type sumTask struct {
+	y       []float32 // [n][hidden]
+	sum     []float32
+	hidden  int
+	tokens  []int
+	weights []float32
+	stride  int
+}
+
+func (k *sumTask) Do(from, to int) {
+	for i := from; i < to; i++ {
+		t, y := k.tokens[i], k.y[i*k.hidden:][:k.hidden]
+		tensor.Times(y, k.weights[t*k.stride])
+		tensor.Add(k.sum[t*k.hidden:][:k.hidden], y)
+	}
+}

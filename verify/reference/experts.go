@@ -1,0 +1,185 @@
+package reference
+
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// mlp is a gated MLP: that of a block, or an expert.
+type mlp struct{ gate, up, down linear }
+
+// mixture holds the experts of a block.
+type mixture struct {
+	router     linear
+	each       []mlp
+	chosen     int
+	normalize  bool
+	shared     *mlp // nil = none
+	sharedGate linear
+}
+
+func openMLP(v packed.View, expert int, gate, up, down *model.Linear) (m mlp, err error) {
+	for _, x := range []struct {
+		to   *linear
+		from *model.Linear
+	}{{&m.gate, gate}, {&m.up, up}, {&m.down, down}} {
+		if *x.to, err = openExpert(v, *x.from, expert); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
+}
+
+// openMixture opens all experts of a block, and that which tokens share.
+func openMixture(v packed.View, d *model.Description, b *model.Block) (*mixture, error) {
+	x := b.Experts
+	m := &mixture{each: make([]mlp, x.Count), chosen: x.Chosen, normalize: x.Normalize}
+	var err error
+	if m.router, err = openScores(v, x.Router, d.Hidden, x.Count); err != nil {
+		return nil, err
+	}
+	for e := range m.each {
+		if m.each[e], err = openMLP(v, e, &x.Gate, &x.Up, &x.Down); err != nil {
+			return nil, fmt.Errorf("expert %d: %w", e, err)
+		}
+	}
+	if x.SharedGate == "" {
+		return m, nil
+	}
+	if m.sharedGate, err = openScores(v, x.SharedGate, d.Hidden, 1); err != nil {
+		return nil, err
+	}
+	shared, err := openMLP(v, 0, &b.Gate, &b.Up, &b.Down)
+	m.shared = &shared
+	return m, err
+}
+
+// openScores opens a linear layer that gives scores of experts: floats.
+func openScores(v packed.View, name string, in, out int) (l linear, err error) {
+	l = linear{name: name, to: out}
+	l.float, err = openFloats(v, name, out, in)
+	return l, err
+}
+
+// checkExperts holds the experts of a block against the widths of the model.
+func checkExperts(d *model.Description, b *model.Block) error {
+	x := b.Experts
+	if x == nil {
+		return nil
+	}
+	width := x.Down.In
+	switch shared := b.Gate.Weight != ""; {
+	case x.Count < 1 || x.Chosen < 1 || x.Chosen > x.Count:
+		return fmt.Errorf("%w: model: %d of %d experts", pack.ErrCorrupt, x.Chosen, x.Count)
+	case b.FFNSubNorm != "":
+		return fmt.Errorf("%w: model: a norm in front of the last linear layers of experts", pack.ErrUnsupported)
+	case shared != (x.SharedGate != ""):
+		return fmt.Errorf("%w: model: a shared expert and its gate go together", pack.ErrCorrupt)
+	}
+	for _, l := range []*model.Linear{&x.Gate, &x.Up, &x.Down} {
+		if l.Experts != x.Count {
+			return fmt.Errorf("%w: tensor %q holds %d experts, not %d", pack.ErrCorrupt, l.Weight, l.Experts, x.Count)
+		}
+	}
+	return checkWidths([]widths{{&x.Gate, d.Hidden, width}, {&x.Up, d.Hidden, width}, {&x.Down, width, d.Hidden}})
+}
+
+// mixture is what the experts make of x, the input of a block's second half (N35, N36).
+func (p *pass) mixture(m *mixture, x [][]float32) ([][]float32, error) {
+	scores, err := p.linear(&m.router, x)
+	if err != nil {
+		return nil, err
+	}
+	weights := make([][]float32, len(x)) // [token][expert]
+	chosen := make([][]bool, len(x))
+	for t := range x {
+		for _, z := range scores[t] {
+			if !finite(z) {
+				return nil, p.notFinite(t, "a score of an expert")
+			}
+		}
+		weights[t], chosen[t] = m.route(scores[t])
+	}
+	y := vectors(len(x), p.d.Hidden)
+	for e := range m.each {
+		var tokens []int
+		var in [][]float32
+		for t := range x {
+			if chosen[t][e] {
+				tokens, in = append(tokens, t), append(in, x[t])
+			}
+		}
+		if len(tokens) == 0 {
+			continue
+		}
+		out, err := p.only(tokens).gated(&m.each[e], nil, in)
+		if err != nil {
+			return nil, fmt.Errorf("expert %d: %w", e, err)
+		}
+		for i, t := range tokens {
+			addWeighted(y[t], out[i], weights[t][e])
+		}
+	}
+	return y, p.shared(m, x, y)
+}
+
+// shared adds the shared expert, if there is one, to y.
+func (p *pass) shared(m *mixture, x, y [][]float32) error {
+	if m.shared == nil {
+		return nil
+	}
+	gate, err := p.linear(&m.sharedGate, x)
+	if err != nil {
+		return err
+	}
+	out, err := p.gated(m.shared, nil, x)
+	if err != nil {
+		return fmt.Errorf("shared expert: %w", err)
+	}
+	for t := range y {
+		if !finite(gate[t][0]) {
+			return p.notFinite(t, "the score of the shared expert")
+		}
+		addWeighted(y[t], out[t], sigmoid(gate[t][0]))
+	}
+	return nil
+}
+
+// route chooses experts for a token by the scores of all, and their weights.
+func (m *mixture) route(scores []float32) (weights []float32, chosen []bool) {
+	weights, chosen = make([]float32, len(scores)), make([]bool, len(scores))
+	top := Top(scores, m.chosen)
+	for _, e := range top {
+		chosen[e] = true
+	}
+	var terms []float32
+	for e, z := range scores {
+		weights[e] = exp(z - scores[top[0]])
+		if chosen[e] || !m.normalize {
+			terms = append(terms, weights[e])
+		}
+	}
+	s := sum(terms)
+	for e := range weights {
+		weights[e] = weights[e] / s
+	}
+	return weights, chosen
+}
+
+func addWeighted(y, x []float32, weight float32) {
+	for i, v := range x {
+		y[i] += float32(v * weight)
+	}
+}
+
+// only is the part of a pass with some of its tokens.
+func (p *pass) only(tokens []int) *pass {
+	part := &pass{Model: p.Model, ctx: p.ctx}
+	for _, t := range tokens {
+		part.at = append(part.at, p.at[t])
+	}
+	return part
+}
