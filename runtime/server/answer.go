@@ -23,6 +23,7 @@ type job struct {
 	model    *model
 	requests []schedule.Request
 	echo     []string // texts of the prompts where they are part of the answer
+	tools    *tools   // nil = none
 	head     head
 	shape    shape
 }
@@ -54,6 +55,9 @@ type shape interface {
 type choice struct {
 	index  int
 	text   strings.Builder
+	reader *callReader // nil = all is text
+	calls  []toolCall
+	before int                // calls before the text
 	scores []schedule.Logprob // of the tokens whose logprobs are reported
 	tokens int
 	reason string // "" = not yet
@@ -63,7 +67,7 @@ type choice struct {
 
 // part is what is new of a choice.
 type part struct {
-	text   string
+	reading
 	scores []schedule.Logprob
 }
 
@@ -136,7 +140,7 @@ type answer struct {
 func newAnswer(j *job) *answer {
 	a := &answer{job: j, choices: make([]*choice, len(j.requests)*j.n)}
 	for i := range a.choices {
-		a.choices[i] = &choice{index: i}
+		a.choices[i] = &choice{index: i, reader: j.tools.reader()}
 		if j.echo != nil {
 			a.choices[i].text.WriteString(j.echo[i/j.n])
 		}
@@ -165,7 +169,7 @@ func (a *answer) take(events []schedule.Event, s *api.Stream) {
 			continue
 		}
 		c := a.choices[e.Request*a.n+e.Text]
-		p := part{text: e.Piece.Text}
+		p := part{reading: c.read(e)}
 		if e.Token >= 0 {
 			c.tokens++
 		}
@@ -174,7 +178,7 @@ func (a *answer) take(events []schedule.Event, s *api.Stream) {
 		}
 		a.add(c, p, s)
 		if e.Reason != "" {
-			a.finish(c, reasonOf(e.Reason), s)
+			a.finish(c, c.reasonOf(e.Reason), s)
 		}
 	}
 }
@@ -203,9 +207,48 @@ func (a *answer) takePrompt(e schedule.Event, s *api.Stream) {
 	}
 }
 
+// read looks for calls in what is new of a text.
+func (c *choice) read(e schedule.Event) reading {
+	if c.reader == nil {
+		return reading{text: e.Piece.Text}
+	}
+	out := c.reader.add(e.Piece.Text)
+	if e.Reason != "" {
+		out.text += c.reader.end()
+	}
+	c.note(out.calls)
+	return out
+}
+
+// note adds what is new of calls to them, and gives them ids.
+func (c *choice) note(calls []callDelta) {
+	for i := range calls {
+		d := &calls[i]
+		if d.name != "" {
+			d.id = callID()
+			c.calls = append(c.calls, toolCall{ID: d.id, Type: "function", Function: toolFunction{Name: d.name}})
+		}
+		c.calls[d.index].Function.Arguments += d.arguments
+	}
+}
+
+// first is the number of calls before those of the part.
+func (p *part) first(c *choice) int {
+	for _, d := range p.calls {
+		if d.name != "" {
+			return d.index
+		}
+	}
+	return len(c.calls)
+}
+
+// add takes what is new of a choice.
 func (a *answer) add(c *choice, p part, s *api.Stream) {
-	if p.text == "" && p.scores == nil {
+	if p.text == "" && p.scores == nil && p.calls == nil {
 		return
+	}
+	if c.text.Len() == 0 && p.text != "" {
+		c.before = p.first(c)
 	}
 	c.text.WriteString(p.text)
 	c.scores = append(c.scores, p.scores...)
@@ -221,7 +264,15 @@ func (a *answer) finish(c *choice, reason string, s *api.Stream) {
 	}
 }
 
-// reasonOf is the finish_reason.
+// reasonOf is the finish_reason of a choice.
+func (c *choice) reasonOf(r engine.Reason) string {
+	if reason := reasonOf(r); reason != "stop" || len(c.calls) == 0 {
+		return reason
+	}
+	return "tool_calls"
+}
+
+// reasonOf is the finish_reason of a text.
 func reasonOf(r engine.Reason) string {
 	if r == engine.EndLength || r == engine.EndContext {
 		return "length"

@@ -22,10 +22,12 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, m *model, b *api.B
 	b.Int("max_tokens", &j.maxTokens, 1, m.context)
 	b.Int("max_completion_tokens", &j.maxTokens, 1, m.context)
 	b.Refuse("only text is generated", "audio", "web_search_options")
-	refuseTools(b)
-	b.Accept("parallel_tool_calls", "modalities", "verbosity")
+	b.Accept("modalities", "verbosity")
 	b.Refuse("the prompt is never part of the answer of a chat", "echo")
-	ids := m.readConversation(b)
+	j.offer(j.readTools(b, b.Raw("tools")))
+	messages, o := m.readMessages(b)
+	o.Tools = j.tools.shown()
+	ids := j.prompt(m.render(b, "messages", messages, o))
 	if e := b.Err(); e != nil {
 		e.Write(w)
 		return
@@ -36,13 +38,6 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, m *model, b *api.B
 	j.requests = []schedule.Request{j.request(ids, scores, r)}
 	j.head = m.newHead("chatcmpl-", "chat.completion", j.seed)
 	s.serve(w, r, j)
-}
-
-func refuseTools(b *api.Body) {
-	b.Refuse("the server does not look for calls of tools in answers", "tools", "functions", "function_call")
-	if choice := ""; b.Raw("tool_choice") != nil && (!b.Decode("tool_choice", &choice, "a string, as there are no tools") || choice != "none" && choice != "auto") {
-		b.Fail("tool_choice", "tool_choice is not supported: the server does not look for calls of tools in answers")
-	}
 }
 
 // request asks for the texts that go on behind a conversation.
@@ -110,7 +105,7 @@ func (m *model) readMessages(b *api.Body) ([]tokenizer.Message, tokenizer.ChatOp
 
 // readChatOptions reads how the conversation is rendered. effort is a string; nil = absent.
 func (m *model) readChatOptions(b *api.Body, effort json.RawMessage) tokenizer.ChatOptions {
-	o := tokenizer.ChatOptions{AddGenerationPrompt: true}
+	o := tokenizer.ChatOptions{AddGenerationPrompt: true, Tools: b.Raw("tools")}
 	b.Bool("add_generation_prompt", &o.AddGenerationPrompt)
 	if goOn := false; b.Bool("continue_final_message", &goOn) && goOn {
 		if o.ContinueField = "content"; b.Raw("add_generation_prompt") == nil {
@@ -208,9 +203,10 @@ func readContent(b *api.Body, raw json.RawMessage) (text string) {
 type chatShape struct{}
 
 type chatMessage struct {
-	Role    string  `json:"role"`
-	Content string  `json:"content"`
-	Refusal *string `json:"refusal"`
+	Role    string     `json:"role"`
+	Content *string    `json:"content"` // null beside calls, if there is none
+	Refusal *string    `json:"refusal"`
+	Calls   []toolCall `json:"tool_calls,omitempty"`
 }
 
 type chatChoice struct {
@@ -222,8 +218,20 @@ type chatChoice struct {
 }
 
 type chatDelta struct {
-	Role    string  `json:"role,omitempty"`
-	Content *string `json:"content,omitempty"`
+	Role    string          `json:"role,omitempty"`
+	Content *string         `json:"content,omitempty"`
+	Calls   []chatCallDelta `json:"tool_calls,omitempty"`
+}
+
+// chatCallDelta is what is new of a call: what it is, or a part of its arguments.
+type chatCallDelta struct {
+	Index    int    `json:"index"`
+	ID       string `json:"id,omitempty"`
+	Type     string `json:"type,omitempty"`
+	Function struct {
+		Name      string `json:"name,omitempty"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
 }
 
 type chatLogprobs struct {
@@ -248,7 +256,11 @@ type chatAnswer struct {
 func (chatShape) whole(j *job, all []*choice, u *usage) any {
 	a := chatAnswer{head: j.head, Choices: make([]chatChoice, len(all)), Usage: u}
 	for i, c := range all {
-		a.Choices[i] = chatChoice{Index: i, Message: &chatMessage{Role: "assistant", Content: c.text.String()}, Logprobs: j.chatLogprobs(c.scores), Reason: &c.reason}
+		message := &chatMessage{Role: "assistant", Calls: c.calls}
+		if text := c.text.String(); text != "" || c.calls == nil {
+			message.Content = &text
+		}
+		a.Choices[i] = chatChoice{Index: i, Message: message, Logprobs: j.chatLogprobs(c.scores), Reason: &c.reason}
 	}
 	return a
 }
@@ -265,11 +277,27 @@ func (chatShape) begin(j *job, s *api.Stream, c *choice) {
 }
 
 func (chatShape) piece(j *job, s *api.Stream, c *choice, p part) {
-	f := chatChoice{Index: c.index, Delta: &chatDelta{Content: &p.text}}
+	f := chatChoice{Index: c.index, Delta: &chatDelta{Calls: p.deltas()}}
+	if p.text != "" || p.calls == nil {
+		f.Delta.Content = &p.text
+	}
 	if p.scores != nil {
 		f.Logprobs = j.chatLogprobs(p.scores)
 	}
 	j.frame(s, f)
+}
+
+// deltas are the new parts of calls.
+func (p *part) deltas() []chatCallDelta {
+	list := make([]chatCallDelta, len(p.calls))
+	for i, c := range p.calls {
+		d := &list[i]
+		if d.Index = c.index; c.name != "" {
+			d.ID, d.Type = c.id, "function"
+		}
+		d.Function.Name, d.Function.Arguments = c.name, c.arguments
+	}
+	return list
 }
 
 func (chatShape) end(j *job, s *api.Stream, c *choice) {

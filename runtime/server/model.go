@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/lowpack/lowpack/formats/packed"
@@ -36,6 +37,7 @@ type model struct {
 	vocab       int
 	context     int
 	formats     formats
+	callForm    func() *callForm // nil = calls of functions have none that is known
 }
 
 func newModel(m Model, o schedule.Options) (*model, error) {
@@ -51,7 +53,8 @@ func newModel(m Model, o schedule.Options) (*model, error) {
 	d := m.Engine.Description()
 	return &model{
 		Model: m, Scheduler: schedule.New(m.Engine, o), fingerprint: fingerprint, sampling: sampling,
-		stops: append(m.Tokenizer.StopIDs(), d.EOS...), vocab: d.Vocab, context: m.Engine.Options().Context,
+		callForm: sync.OnceValue(func() *callForm { return callFormOf(m.Tokenizer) }),
+		stops:    append(m.Tokenizer.StopIDs(), d.EOS...), vocab: d.Vocab, context: m.Engine.Options().Context,
 	}, nil
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -16,17 +17,17 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request, m *model, b *
 	b.Int("max_output_tokens", &j.maxTokens, 1, m.context)
 	b.Refuse("the server keeps nothing between requests; send the whole conversation as input", "previous_response_id", "conversation", "background")
 	b.Refuse("only instructions and input are rendered", "prompt", "messages")
-	refuseTools(b)
 	if cut := ""; b.String("truncation", &cut) && cut != "disabled" {
 		b.Fail("truncation", "truncation %.40q is not supported: must be disabled", cut)
 	}
 	if j.n != 1 {
 		b.Fail("n", "n is %d: a response is one text", j.n)
 	}
-	b.Accept("parallel_tool_calls", "max_tool_calls", "context_management")
+	b.Accept("max_tool_calls", "context_management")
 	j.readTextFormat(b)
 	scores := readResponseLogprobs(b)
-	ids := m.readInput(b)
+	j.offer(j.readTools(b, responseTools(b)))
+	ids := j.prompt(j.readInput(b))
 	if e := b.Err(); e != nil {
 		e.Write(w)
 		return
@@ -83,13 +84,14 @@ func readResponseLogprobs(b *api.Body) int {
 }
 
 // readInput renders instructions and input with the chat template.
-func (m *model) readInput(b *api.Body) []int {
+func (j *job) readInput(b *api.Body) []int {
 	var messages []tokenizer.Message
 	var reasoning struct {
 		Effort json.RawMessage `json:"effort"`
 	}
 	b.Decode("reasoning", &reasoning, "an object")
-	o := m.readChatOptions(b, reasoning.Effort)
+	o := j.model.readChatOptions(b, reasoning.Effort)
+	o.Tools = j.tools.shown()
 	if text := ""; b.String("instructions", &text) {
 		messages = append(messages, tokenizer.Message{Role: "system", Content: text})
 	}
@@ -103,7 +105,7 @@ func (m *model) readInput(b *api.Body) []int {
 	default:
 		messages = append(messages, readItems(b)...)
 	}
-	return m.render(b, "input", messages, o)
+	return j.model.render(b, "input", messages, o)
 }
 
 // readItems reads a list of items: messages, calls of functions and what these returned.
@@ -205,13 +207,17 @@ type incomplete struct {
 	Reason string `json:"reason"`
 }
 
-// responseItem is a part of the output: a message.
+// responseItem is a part of the output: a message, or a call of a function.
 type responseItem struct {
-	ID      string         `json:"id"`
-	Type    string         `json:"type"`
-	Status  string         `json:"status"`
-	Role    string         `json:"role"`
-	Content []responseText `json:"content"`
+	ID      string          `json:"id"`
+	Type    string          `json:"type"`
+	Status  string          `json:"status"`
+	Role    string          `json:"role,omitempty"`
+	Content *[]responseText `json:"content,omitempty"`
+
+	CallID    string  `json:"call_id,omitempty"`
+	Name      string  `json:"name,omitempty"`
+	Arguments *string `json:"arguments,omitempty"`
 }
 
 type responseText struct {
@@ -243,7 +249,8 @@ const (
 // responseShape is the shape of responses.
 type responseShape struct {
 	response
-	frames int // of the stream so far
+	frames int   // of the stream so far
+	open   []int // items of the stream: calls, or −1 for the message
 }
 
 // newResponseShape notes what the answer repeats of the request.
@@ -264,9 +271,35 @@ func newResponseShape(j *job, b *api.Body) *responseShape {
 	}}
 }
 
-// message is the output in a state.
-func (r *responseShape) message(status string, content ...responseText) responseItem {
-	return responseItem{"msg_" + r.ID[len("resp_"):], "message", status, "assistant", append([]responseText{}, content...)}
+// itemMessage is what stands for the message in lists of items, whose other numbers are those of calls.
+const itemMessage = -1
+
+// item is an item in a state: of the beginning of its content where that is in progress.
+func (r *responseShape) item(j *job, c *choice, which int, status string) responseItem {
+	hex := r.ID[len("resp_"):]
+	if which == itemMessage {
+		content := []responseText{}
+		if status != inProgress {
+			content = append(content, j.responseText(c.text.String(), c.scores))
+		}
+		return responseItem{ID: "msg_" + hex, Type: "message", Status: status, Role: "assistant", Content: &content}
+	}
+	call, arguments := c.calls[which], ""
+	if status != inProgress {
+		arguments = call.Function.Arguments
+	}
+	return responseItem{ID: fmt.Sprintf("fc_%s_%d", hex, which), Type: "function_call", Status: status, CallID: call.ID, Name: call.Function.Name, Arguments: &arguments}
+}
+
+// items lists the items of a choice in the order in which they began. There is always one.
+func (c *choice) items() (list []int) {
+	for i := range c.calls {
+		list = append(list, i)
+	}
+	if c.text.Len() > 0 || len(c.calls) == 0 {
+		list = slices.Insert(list, c.before, itemMessage)
+	}
+	return list
 }
 
 func (j *job) responseText(text string, scores []schedule.Logprob) responseText {
@@ -285,7 +318,9 @@ func (r *responseShape) ended(j *job, c *choice, u *usage) response {
 	if answer.Status = completed; c.reason == "length" {
 		answer.Status, answer.Incomplete = isIncomplete, &incomplete{"max_output_tokens"}
 	}
-	answer.Output = []responseItem{r.message(answer.Status, j.responseText(c.text.String(), c.scores))}
+	for _, which := range c.items() {
+		answer.Output = append(answer.Output, r.item(j, c, which, answer.Status))
+	}
 	return answer
 }
 
@@ -298,33 +333,65 @@ func (r *responseShape) send(s *api.Stream, event string, fields map[string]any)
 	s.SendEvent(event, fields)
 }
 
-// sendPart is send for events about the content of the message.
-func (r *responseShape) sendPart(s *api.Stream, event string, fields map[string]any) {
-	fields["item_id"], fields["output_index"], fields["content_index"] = r.message("").ID, 0, 0
+// sendItem is send for events about an item.
+func (r *responseShape) sendItem(s *api.Stream, event string, at int, item responseItem, fields map[string]any) {
+	fields["item_id"], fields["output_index"] = item.ID, at
+	if item.Type == "message" {
+		fields["content_index"] = 0
+	}
 	r.send(s, event, fields)
 }
 
-func (r *responseShape) begin(j *job, s *api.Stream, _ *choice) {
+func (r *responseShape) begin(_ *job, s *api.Stream, _ *choice) {
 	r.send(s, "response.created", map[string]any{"response": r.response})
 	r.send(s, "response.in_progress", map[string]any{"response": r.response})
-	r.send(s, "response.output_item.added", map[string]any{"output_index": 0, "item": r.message(inProgress)})
-	r.sendPart(s, "response.content_part.added", map[string]any{"part": j.responseText("", nil)})
 }
 
-func (r *responseShape) piece(j *job, s *api.Stream, _ *choice, p part) {
-	t := j.responseText(p.text, p.scores)
-	r.sendPart(s, "response.output_text.delta", map[string]any{"delta": t.Text, "logprobs": t.Logprobs})
+// opened begins an item if it has not begun, and returns its index in the output.
+func (r *responseShape) opened(j *job, s *api.Stream, c *choice, which int) (int, responseItem) {
+	item := r.item(j, c, which, inProgress)
+	if at := slices.Index(r.open, which); at >= 0 {
+		return at, item
+	}
+	at := len(r.open)
+	r.open = append(r.open, which)
+	r.send(s, "response.output_item.added", map[string]any{"output_index": at, "item": item})
+	if which == itemMessage {
+		r.sendItem(s, "response.content_part.added", at, item, map[string]any{"part": j.responseText("", nil)})
+	}
+	return at, item
+}
+
+func (r *responseShape) piece(j *job, s *api.Stream, c *choice, p part) {
+	if t := j.responseText(p.text, p.scores); t.Text != "" || j.tools == nil {
+		at, item := r.opened(j, s, c, itemMessage)
+		r.sendItem(s, "response.output_text.delta", at, item, map[string]any{"delta": t.Text, "logprobs": t.Logprobs})
+	}
+	for _, d := range p.calls {
+		at, item := r.opened(j, s, c, d.index)
+		if d.arguments != "" {
+			r.sendItem(s, "response.function_call_arguments.delta", at, item, map[string]any{"delta": d.arguments})
+		}
+	}
 }
 
 func (r *responseShape) end(*job, *api.Stream, *choice) {}
 
 func (r *responseShape) last(j *job, s *api.Stream, all []*choice, u *usage) {
-	answer := r.ended(j, all[0], u)
-	item := answer.Output[0]
-	text := item.Content[0]
-	r.sendPart(s, "response.output_text.done", map[string]any{"text": text.Text, "logprobs": text.Logprobs})
-	r.sendPart(s, "response.content_part.done", map[string]any{"part": text})
-	r.send(s, "response.output_item.done", map[string]any{"output_index": 0, "item": item})
+	c := all[0]
+	answer := r.ended(j, c, u)
+	for i, which := range c.items() {
+		at, _ := r.opened(j, s, c, which)
+		item := answer.Output[i]
+		if which == itemMessage {
+			text := (*item.Content)[0]
+			r.sendItem(s, "response.output_text.done", at, item, map[string]any{"text": text.Text, "logprobs": text.Logprobs})
+			r.sendItem(s, "response.content_part.done", at, item, map[string]any{"part": text})
+		} else {
+			r.sendItem(s, "response.function_call_arguments.done", at, item, map[string]any{"name": item.Name, "arguments": *item.Arguments})
+		}
+		r.send(s, "response.output_item.done", map[string]any{"output_index": at, "item": item})
+	}
 	r.send(s, "response."+answer.Status, map[string]any{"response": answer})
 }
 

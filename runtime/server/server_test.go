@@ -28,7 +28,8 @@ func serve(t *testing.T, eo engine.Options, o Options) *httptest.Server {
 	return web
 }
 
-func serveModel(t *testing.T, eo engine.Options, o Options) (*Server, *httptest.Server) {
+// serveModel is serve, with another chat template if there is one.
+func serveModel(t *testing.T, eo engine.Options, o Options, template ...string) (*Server, *httptest.Server) {
 	t.Helper()
 	f, err := packed.Open(tinymodel.Path(t))
 	if err != nil {
@@ -38,6 +39,11 @@ func serveModel(t *testing.T, eo engine.Options, o Options) (*Server, *httptest.
 	tok, err := tokenizer.Load(f.Embedded)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, source := range template {
+		if err := tok.SetTemplate(source); err != nil {
+			t.Fatal(err)
+		}
 	}
 	e, err := engine.New(f, eo)
 	if err != nil {

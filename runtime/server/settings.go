@@ -43,6 +43,7 @@ type settings struct {
 	stream    bool
 	usage     bool // in a frame of its own at the end of a stream
 
+	showSpecial bool             // write control tokens
 	format      *grammar.Grammar // nil = any text
 	constrained []*grammar.Text
 }
@@ -157,7 +158,9 @@ func (s *settings) text(m *model, i int) engine.Request {
 	if !s.ignoreEOS {
 		r.StopTokens = s.ends
 	}
-	r.Decoder = m.Tokenizer.NewStream(true)
+	decoder := m.Tokenizer.NewStream(true)
+	decoder.ShowSpecial = s.showSpecial
+	r.Decoder = decoder
 	return r
 }
 

@@ -2,8 +2,11 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 
 	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/grammar"
 )
 
 // toolCall is a call of a function as it stands in messages.
@@ -64,3 +67,200 @@ func argumentsOf(raw json.RawMessage) json.RawMessage {
 	}
 	return raw
 }
+
+// mostTools bounds the functions of a request, as OpenAI does.
+const mostTools = 128
+
+// tools are the functions that a request offers to the model.
+type tools struct {
+	raw    []byte // as the template shows them
+	form   *callForm
+	names  map[string]bool
+	most   int   // calls
+	opener []int // tokens behind the prompt that begin the first call; nil = the model decides
+}
+
+// function is one of them.
+type function struct {
+	Type     string `json:"type"`
+	Function *struct {
+		Name       string          `json:"name"`
+		Parameters json.RawMessage `json:"parameters"`
+	} `json:"function"`
+}
+
+// readTools reads what the model may call, and must call; nil = nothing.
+func (j *job) readTools(b *api.Body, raw json.RawMessage) *tools {
+	b.Refuse("use tools and tool_choice", "functions", "function_call")
+	list := readFunctions(b, raw)
+	choice, name := readToolChoice(b)
+	several := true
+	b.Bool("parallel_tool_calls", &several)
+	switch {
+	case b.Err() != nil, choice == "none":
+		return nil
+	case len(list) == 0 && choice != "auto":
+		b.Fail("tool_choice", "tool_choice needs tools")
+		return nil
+	case len(list) == 0:
+		return nil
+	}
+	t := &tools{raw: raw, form: j.model.callForm(), names: map[string]bool{}, most: 1}
+	switch {
+	case t.form == nil:
+		b.Fail("tools", "tools is not supported: the chat template of the model has no form for calls of functions that the server knows")
+		return nil
+	case j.format != nil:
+		b.Fail("tools", "tools cannot be combined with a format of the answer; tool_choice none leaves them out")
+		return nil
+	}
+	if several {
+		t.most = math.MaxInt
+	}
+	for _, f := range list {
+		t.names[f.Function.Name] = true
+	}
+	if choice != "auto" {
+		j.force(b, t, list, name)
+	}
+	return t
+}
+
+// force makes the model call: one of the functions, or that of a name.
+func (j *job) force(b *api.Body, t *tools, list []function, name string) {
+	var allowed []grammar.Function
+	for _, f := range list {
+		if name == "" || name == f.Function.Name {
+			allowed = append(allowed, grammar.Function{Name: f.Function.Name, Parameters: f.Function.Parameters})
+		}
+	}
+	if len(allowed) == 0 {
+		b.Fail("tool_choice", "tool_choice: there is no function %.60q in tools", name)
+		return
+	}
+	if id, ok := j.model.Tokenizer.ID(t.form.open); ok && t.form.open != "" {
+		t.opener = []int{id}
+	}
+	form := t.form.grammar(t.opener != nil, t.most > 1)
+	j.use(b, j.model, "tools", fmt.Sprintf("calls %v %q", form, allowed), func() (*grammar.Grammar, error) { return grammar.Calls(form, allowed) })
+}
+
+// readFunctions reads the list of tools.
+func readFunctions(b *api.Body, raw json.RawMessage) (list []function) {
+	if raw == nil {
+		return nil
+	}
+	if json.Unmarshal(raw, &list) != nil || len(list) > mostTools {
+		b.Fail("tools", "tools: want a list of at most %d functions", mostTools)
+		return nil
+	}
+	names := map[string]bool{}
+	for i, f := range list {
+		switch {
+		case f.Type != "function":
+			b.Fail("tools", "tools[%d]: type %.40q is not supported: must be function", i, f.Type)
+			return nil
+		case f.Function == nil || f.Function.Name == "" || len(f.Function.Name) > mostName/2:
+			b.Fail("tools", "tools[%d]: function.name must have 1 to %d bytes", i, mostName/2)
+			return nil
+		case names[f.Function.Name]:
+			b.Fail("tools", "tools[%d]: there is another function %q", i, f.Function.Name)
+			return nil
+		}
+		names[f.Function.Name] = true
+	}
+	return list
+}
+
+// readToolChoice returns none, auto, or required, the latter with the name of a function if there is one that it must be.
+func readToolChoice(b *api.Body) (choice, name string) {
+	const want = "tool_choice: want none, auto, required, or an object with the name of a function"
+	raw := b.Raw("tool_choice")
+	if raw == nil {
+		return "auto", ""
+	}
+	if json.Unmarshal(raw, &choice) == nil {
+		if choice != "none" && choice != "auto" && choice != "required" {
+			b.Fail("tool_choice", want)
+		}
+		return choice, ""
+	}
+	var named struct {
+		Type     string `json:"type"`
+		Name     string `json:"name"` // of responses
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	if json.Unmarshal(raw, &named) != nil || named.Type != "function" || named.Name+named.Function.Name == "" {
+		b.Fail("tool_choice", want)
+	}
+	return "required", named.Name + named.Function.Name
+}
+
+// responseTools writes the tools of a response as chats have them.
+func responseTools(b *api.Body) json.RawMessage {
+	var list []struct {
+		Type        string          `json:"type"`
+		Name        string          `json:"name"`
+		Description *string         `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+	}
+	if !b.Decode("tools", &list, "a list of functions") || len(list) == 0 {
+		return nil
+	}
+	type inner struct {
+		Name        string          `json:"name"`
+		Description *string         `json:"description,omitempty"`
+		Parameters  json.RawMessage `json:"parameters,omitempty"`
+	}
+	type outer struct {
+		Type     string `json:"type"`
+		Function inner  `json:"function"`
+	}
+	out := make([]outer, len(list))
+	for i, t := range list {
+		out[i] = outer{t.Type, inner{t.Name, t.Description, t.Parameters}}
+	}
+	raw, _ := json.Marshal(out) // of JSON
+	return raw
+}
+
+// offer notes the tools of a job. An opening that is a control token is to be seen.
+func (j *job) offer(t *tools) {
+	if j.tools = t; t != nil {
+		id, ok := j.model.Tokenizer.ID(t.form.open)
+		j.showSpecial = ok && j.model.Tokenizer.Special(id)
+	}
+}
+
+// shown is what the template shows.
+func (t *tools) shown() []byte {
+	if t == nil {
+		return nil
+	}
+	return t.raw
+}
+
+// prompt is the prompt with the tokens that begin a call which must come.
+func (j *job) prompt(ids []int) []int {
+	if j.tools == nil {
+		return ids
+	}
+	return append(ids, j.tools.opener...)
+}
+
+// reader looks for calls in a text; nil = nobody does.
+func (t *tools) reader() *callReader {
+	if t == nil {
+		return nil
+	}
+	r := &callReader{form: t.form, known: func(name string) bool { return t.names[name] }, most: t.most}
+	if t.opener != nil || t.form.open == "" {
+		r.state = readHead
+	}
+	return r
+}
+
+// callID is the id of a call: nine letters and digits, which the templates of some models insist on.
+func callID() string { return randomID("")[:9] }
