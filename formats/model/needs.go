@@ -50,7 +50,7 @@ func (n *needs) add(name string, linear bool, shape ...int) {
 	}
 	if i, known := n.at[name]; known {
 		// Linear layers that share a tensor (fused projections): the tensor has as many rows as the last of them ends at.
-		last := len(shape) - 2
+		last := max(0, len(shape)-2) // a vector is that of blocks that share it
 		n.list[i].Shape[last] = max(n.list[i].Shape[last], shape[last])
 		return
 	}
