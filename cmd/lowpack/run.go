@@ -60,6 +60,7 @@ func runFlags() []cli.Flag {
 		besideFlag("logits", "write the logits of the prompt positions to `FILE` (safetensors, F32)"),
 		between(0, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length: `N` tokens of prompt and text", DefaultText: "the model's, at most 4096"}),
 		cacheTypeFlag("cache"),
+		speculateFlag(),
 		threadsFlag("compute"),
 	}
 }
@@ -173,8 +174,12 @@ func (s *session) request(c *cli.Context) (engine.Request, error) {
 		sampling.TopK = c.Int("top-k")
 	}
 	sampling.Seed = c.Uint64("seed")
+	speculate, err := speculation(c.String("speculate"))
+	if err != nil {
+		return engine.Request{}, err
+	}
 	n := c.Int("tokens")
-	return engine.Request{Sampling: sampling, MaxTokens: max(n, 0), StopTexts: c.StringSlice("stop"), StopTokens: s.StopTokens()}, sampling.Check()
+	return engine.Request{Sampling: sampling, MaxTokens: max(n, 0), StopTexts: c.StringSlice("stop"), StopTokens: s.StopTokens(), Speculate: speculate}, sampling.Check()
 }
 
 // complete continues one prompt.
@@ -253,10 +258,14 @@ func speeds(prompt int, r engine.Result) []string {
 	rate := func(n int, d time.Duration) string {
 		return fmt.Sprintf("%.1f tokens/s", float64(n)/max(d.Seconds(), 1e-9))
 	}
-	return []string{
+	line := []string{
 		fmt.Sprintf("prefill %d tokens, %s", prompt, rate(prompt, r.Prompt)),
 		fmt.Sprintf("decode %d tokens, %s (%s)", len(r.Tokens), rate(max(len(r.Tokens)-1, 0), r.Decode), r.Reason),
 	}
+	if drafts := draftsText(r); drafts != "" {
+		line = append(line, drafts)
+	}
+	return line
 }
 
 // maxLogits bounds the bytes of logits that are held at once.

@@ -22,6 +22,7 @@ import (
 	"github.com/lowpack/lowpack/internal/mmap"
 	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/engine/internal/draft"
 )
 
 // Options of an engine. The zero value is a sensible choice for one conversation.
@@ -61,6 +62,8 @@ type Engine struct {
 	pages     pages
 	sequences []*Sequence
 	close     []func()
+	costs     draft.Costs
+	cost      func(tokens int) float64 // costs.Of; tests have another one
 
 	mu           sync.Mutex // held by Forward and by what changes sequences
 	pass         pass
@@ -104,6 +107,7 @@ func build(v packed.View, d *model.Description, o Options) (*Engine, error) {
 		return nil, &OptionError{err}
 	}
 	e := &Engine{desc: d, opt: o}
+	e.cost = e.costs.Of
 	if err := mmap.Guard(func() error { return e.load(v) }); err != nil {
 		e.Close()
 		return nil, err

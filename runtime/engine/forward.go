@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/mmap"
@@ -46,9 +47,11 @@ func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 	if err := grow(batch); err != nil {
 		return err
 	}
+	start := time.Now()
 	if err := mmap.Guard(func() error { return e.compute(ctx, batch) }); err != nil {
 		return err
 	}
+	e.learn(batch, time.Since(start))
 	var first error
 	for i := range batch {
 		if c := &batch[i]; c.Err == nil {

@@ -21,6 +21,12 @@ type Request struct {
 	// Adjust changes the logits of the next token before it is chosen; all of them must stay finite. It sees the tokens that
 	// were generated so far. nil = nothing is changed.
 	Adjust func(generated []int, logits []float32)
+
+	// Speculate guesses tokens from what the text repeats, and computes them together with the one before: SpeculateAuto as
+	// many as pay by what is measured, n > 0 up to n of them at most, 0 none. Guesses change how long a text takes, not a
+	// token of it. Prediction is a text that is expected to come, at least in parts: more to guess from.
+	Speculate  int
+	Prediction []int
 }
 
 // Decoder turns tokens into text as they come, holding back what is not a whole character yet.
@@ -54,10 +60,15 @@ type Result struct {
 	Reason Reason
 	Prompt time.Duration // until the logits of the prompt were there
 	Decode time.Duration // after that
+
+	Steps    int // passes after the prompt
+	Drafted  int // tokens that were guessed in them
+	Accepted int // of these, those that the text took
 }
 
 // Generate appends the prompt to a sequence and generates its continuation, piece by piece. It ends early when yield
-// returns false or ctx is done; in the latter case the error is that of ctx and the result holds what there was.
+// returns false or ctx is done; in the latter case the error is that of ctx and the result holds what there was. Neither
+// yield nor anyone else may use the sequence meanwhile.
 func (e *Engine) Generate(ctx context.Context, seq *Sequence, r Request, yield func(Piece) bool) (Result, error) {
 	g, err := e.NewGeneration(r)
 	if err != nil {
@@ -69,17 +80,18 @@ func (e *Engine) Generate(ctx context.Context, seq *Sequence, r Request, yield f
 
 // Generation is the choice of the tokens of one text, step by step, for programs that compute many texts together: they
 // append the prompt to a sequence, give the logits after it to Next, append the token that comes, and so on until there is
-// a Reason.
+// a Reason. Draft says which tokens may be worth to be appended with it.
 type Generation struct {
 	e       *Engine
 	request Request
 	sampler *Sampler
+	drafter drafter // nil = no speculation
 	filter  textFilter
 	result  Result
 }
 
 // NewGeneration makes the generation of a request, whose prompt the caller computes. Errors: pack.ErrUnsupported for
-// sampling settings that have no meaning, tokens outside the vocabulary, and an empty stop text.
+// sampling settings and drafts that have no meaning, tokens outside the vocabulary, and an empty stop text.
 func (e *Engine) NewGeneration(r Request) (*Generation, error) {
 	g := &Generation{e: e, request: r, filter: textFilter{stops: r.StopTexts}}
 	if slices.Contains(r.StopTexts, "") {
@@ -97,14 +109,19 @@ func (e *Engine) NewGeneration(r Request) (*Generation, error) {
 			g.sampler.Accept(id)
 		}
 	}
-	return g, nil
+	g.drafter, err = e.newDrafter(&r)
+	return g, err
 }
 
-// Chunk is the request for the logits that Next wants, after tokens of seq.
+// Chunk is the request for the logits that Next wants, after tokens of seq. With logits for several of them, all but the
+// first of these tokens are a draft.
 func (g *Generation) Chunk(seq *Sequence, tokens []int, logits []float32) Chunk {
 	c := Chunk{Seq: seq, Tokens: tokens, Logits: logits}
 	if g.request.Adjust == nil {
 		c.Top, c.Keep = g.sampler.Top(), g.sampler.Penalized()
+		if rows := len(logits) / g.e.desc.Vocab; rows > 1 && c.Keep != nil { // the sampler penalizes what it accepts of the draft
+			c.Keep = slices.Concat(c.Keep, tokens[len(tokens)-rows+1:])
+		}
 	}
 	return c
 }
@@ -120,6 +137,9 @@ func (g *Generation) Next(logits []float32) (Piece, Reason) {
 		return g.end(Piece{Token: -1}, EndToken)
 	}
 	g.sampler.Accept(next)
+	if g.drafter != nil {
+		g.drafter.Add(next)
+	}
 	g.result.Tokens = append(g.result.Tokens, next)
 	piece, found := g.text(next)
 	switch {
@@ -141,28 +161,20 @@ func (g *Generation) because(why Reason) Reason {
 
 func (g *Generation) run(ctx context.Context, seq *Sequence, yield func(Piece) bool) error {
 	start := time.Now()
-	token := make([]int, 1)
-	step := []Chunk{g.Chunk(seq, g.request.Prompt, make([]float32, g.e.desc.Vocab))}
-	if err := g.e.Forward(ctx, step); err != nil {
+	step := g.Chunk(seq, g.request.Prompt, make([]float32, g.e.desc.Vocab))
+	if err := g.e.Forward(ctx, []Chunk{step}); err != nil {
 		return err
 	}
 	g.result.Prompt = time.Since(start)
 	start = time.Now()
 	defer func() { g.result.Decode = time.Since(start) }()
+	var draft []int
 	for {
-		piece, why := g.Next(step[0].Logits)
-		if why == "" && seq.Len() == g.e.opt.Context {
-			piece, why = g.end(piece, EndContext)
+		token, err := g.take(ctx, seq, step.Logits, draft, yield)
+		if err != nil || g.result.Reason != "" {
+			return err
 		}
-		if (piece.Token >= 0 || piece.Text != "") && !yield(piece) && why != EndToken {
-			why = g.because(StoppedByCaller)
-		}
-		if why != "" {
-			return nil
-		}
-		token[0] = piece.Token
-		step[0] = g.Chunk(seq, token, step[0].Logits)
-		if err := g.e.Forward(ctx, step); err != nil {
+		if draft, err = g.advance(ctx, &step, token); err != nil {
 			return err
 		}
 	}

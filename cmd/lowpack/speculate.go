@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/runtime/engine"
+)
+
+// speculations are the values of --speculate besides numbers.
+var speculations = []string{"auto", "off"}
+
+// speculateFlag says how many tokens are guessed ahead; the text is the same.
+func speculateFlag() cli.Flag {
+	usage := fmt.Sprintf("speculative decoding by prompt lookup, which changes no byte of the text: auto = as many tokens as pay, off, or drafts of up to `N` tokens, at most %d", engine.SpeculateMost)
+	return like(&cli.StringFlag{Name: "speculate", Usage: usage, DefaultText: "auto", Action: func(_ *cli.Context, s string) error {
+		_, err := speculation(s)
+		return err
+	}}, speculations...)
+}
+
+// speculation reads the value of --speculate as a Request.Speculate.
+func speculation(s string) (int, error) {
+	switch s {
+	case "", "auto":
+		return engine.SpeculateAuto, nil
+	case "off":
+		return 0, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > engine.SpeculateMost {
+		return 0, usagef("invalid --speculate %q: must be auto, off, or a number of at most %d%s", s, engine.SpeculateMost, didYouMean(s, speculations))
+	}
+	return n, nil
+}
+
+// draftsText tells how many guesses a text took; "" = there were none.
+func draftsText(r engine.Result) string {
+	if r.Drafted == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d drafted tokens accepted", r.Accepted, r.Drafted)
+}

@@ -1,0 +1,254 @@
+package draft
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// longest is the definition: the length of the longest suffix of a text that occurred before, and the ends of its
+// occurrences.
+func longest(text []int) (n int, ends []int) {
+	for n = len(text) - 1; n > 0; n-- {
+		suffix := text[len(text)-n:]
+		for end := n; end < len(text); end++ {
+			if slices.Equal(text[end-n:end], suffix) {
+				ends = append(ends, end)
+			}
+		}
+		if ends != nil {
+			return n, ends
+		}
+	}
+	return 0, nil
+}
+
+// TestAutomaton: after each token the automaton knows the longest suffix that occurred before, and its last occurrence.
+func TestAutomaton(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		a, letters := newAutomaton(), 1+r.IntN(4)
+		for range r.IntN(refreshed) {
+			a.add(r.IntN(letters))
+			n, ends := longest(a.text)
+			if a.length != n || n > 0 && a.end != slices.Max(ends) {
+				t.Fatalf("%v: suffix of %d to %d, want %d to one of %d", a.text, a.length, a.end, n, ends)
+			}
+		}
+	}
+}
+
+// TestAutomatonOfLongTexts: beyond the states that are refreshed an occurrence need not be the last, but is one; and there
+// are no more states and edges than the theory says.
+func TestAutomatonOfLongTexts(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, letters := range []int{1, 2, 5} {
+		a := newAutomaton()
+		for range 400 {
+			a.add(r.IntN(letters))
+			if n, ends := longest(a.text); a.length != n || n > 0 && !slices.Contains(ends, a.end) {
+				t.Fatalf("%v: suffix of %d to %d, want %d to one of %d", a.text, a.length, a.end, n, ends)
+			}
+		}
+		if n := len(a.text); len(a.state) > 2*n || len(a.edges) > 3*n {
+			t.Errorf("%d tokens have %d states and %d edges", n, len(a.state), len(a.edges))
+		}
+	}
+}
+
+// feed appends generated tokens.
+func feed(d *Drafter, tokens ...int) {
+	for _, id := range tokens {
+		d.Add(id)
+	}
+}
+
+// TestDrafts: what follows is what followed the longest suffix when it last occurred; a text that repeats itself is taken
+// to go on so; nothing is guessed after a single token.
+func TestDrafts(t *testing.T) {
+	d := New([]int{1, 2, 3, 4, 9, 2, 3, 5, 6, 7}, nil, nil)
+	for _, c := range []struct{ add, want []int }{
+		{nil, nil},
+		{[]int{2}, nil},
+		{[]int{3}, []int{5, 6, 7, 2}}, // the last of two
+		{[]int{4}, []int{9, 2, 3, 5}}, // only the first
+		{[]int{8, 30, 31, 30, 31, 30}, []int{31, 30, 31, 30}}, // a period of two
+		{[]int{40, 40, 40, 40}, []int{40, 40, 40, 40}},
+	} {
+		feed(d, c.add...)
+		if got := d.Draft(4); !slices.Equal(got, c.want) {
+			t.Errorf("after %v: %v, want %v", c.add, got, c.want)
+		}
+	}
+	if got := len(d.Draft(100)); got != Most {
+		t.Errorf("a draft of %d tokens", got)
+	}
+}
+
+// TestPrediction: a prediction is guessed from the first token on, and again where the text comes back to it; the borders
+// around it are never guessed.
+func TestPrediction(t *testing.T) {
+	prompt, prediction := []int{1, 2, 3, 4, 5}, []int{50, 51, 52, 53, 54}
+	d := New(prompt, prediction, nil)
+	if got := d.Draft(3); !slices.Equal(got, []int{50, 51, 52}) {
+		t.Errorf("at first: %v", got)
+	}
+	feed(d, 50, 7, 52, 53)
+	if got := d.Draft(5); !slices.Equal(got, []int{54}) {
+		t.Errorf("after another token: %v", got)
+	}
+	feed(d, 54)
+	if got := d.Draft(5); len(got) != 0 {
+		t.Errorf("after the prediction: %v", got)
+	}
+	long := make([]int, 100)
+	for i := range long {
+		long[i] = i
+	}
+	if got := New(long, prediction, nil).Draft(2); !slices.Equal(got, []int{50, 51}) {
+		t.Errorf("after a long prompt: %v", got)
+	}
+}
+
+// curve of a machine with fast memory.
+func curve(tokens int) float64 { return 1 + 0.35*float64(tokens-1) }
+
+// replay counts the passes that a text takes that is known beforehand, what they cost by curve, and the positions that they
+// compute in vain.
+func replay(d *Drafter, text []int) (passes, vain int, cost float64) {
+	for i := 0; i < len(text); passes++ {
+		d.Add(text[i]) // what the pass before gave
+		i++
+		guesses := d.Draft(min(Most, len(text)-i))
+		right := 0
+		for right < len(guesses) && guesses[right] == text[i+right] {
+			right++
+		}
+		vain += len(guesses) - right
+		cost += curve(1 + len(guesses))
+		for range right {
+			d.Add(text[i])
+			i++
+		}
+	}
+	return passes, vain, cost
+}
+
+// TestWrongGuessesEnd: where the guess after a suffix is always wrong, whatever its length, drafts do not go so far: the text
+// costs at most 1 % more than without them. Where guesses are right from then on, drafts come back.
+func TestWrongGuessesEnd(t *testing.T) {
+	block := make([]int, 20)
+	for i := range block {
+		block[i] = i
+	}
+	for length := shortest; length <= len(block); length++ {
+		d := New(nil, nil, curve)
+		for _, p := range rand.New(rand.NewPCG(1, 1)).Perm(len(block)) { // no two of the block follow one another yet
+			d.text.add(p)
+		}
+		tokens, cost := 0, 0.0
+		for i := range 400 { // the same beginning goes on with something new each time
+			part := append(slices.Clone(block[:length]), 1000+2*i, 1001+2*i)
+			_, _, c := replay(d, part)
+			tokens, cost = tokens+len(part), cost+c
+		}
+		if cost > 1.01*float64(tokens) {
+			t.Errorf("suffixes of %d tokens: a cost of %.1f for %d tokens", length, cost, tokens)
+		}
+		text := make([]int, 0, 4000)
+		for range 200 {
+			text = append(text, block...)
+		}
+		if passes, _, _ := replay(d, text); passes > len(text)/4 {
+			t.Errorf("a text that repeats itself after %d wrong guesses: %d passes for %d tokens", 400, passes, len(text))
+		}
+	}
+}
+
+// TestNothingRepeats: random tokens of a vocabulary so small that pairs of them occur again and again cost hardly a
+// position more, and those of a large one none.
+func TestNothingRepeats(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, c := range []struct{ vocab, vain int }{{4, 200}, {10, 40}, {50, 10}, {100_000, 0}} {
+		text := make([]int, 2000)
+		for i := range text {
+			text[i] = r.IntN(c.vocab)
+		}
+		if passes, vain, _ := replay(New(nil, nil, curve), text); vain > c.vain {
+			t.Errorf("%d tokens: %d positions in vain beside %d passes", c.vocab, vain, passes)
+		}
+	}
+}
+
+// TestLength: more guesses where they are more often right, and where they cost less; none where one costs as much as a
+// pass.
+func TestLength(t *testing.T) {
+	at := func(right float64, cost func(int) float64) int {
+		d := New([]int{1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3}, nil, cost)
+		for i := range d.rates {
+			d.rates[i].right = right
+		}
+		return len(d.Draft(Most))
+	}
+	free := func(int) float64 { return 1 }
+	dear := func(n int) float64 { return float64(n) }
+	knee := func(n int) float64 { return math.Max(1, float64(n)/4) }
+	for _, c := range []struct {
+		right float64
+		cost  func(int) float64
+		want  int
+	}{{0.05, curve, 0}, {0.3, curve, 0}, {0.6, curve, 1}, {0.99, curve, 12}, {0.95, dear, 0}, {0.9, free, Most}, {0.9, knee, 3}, {0.01, free, 0}} {
+		if got := at(c.right, c.cost); got != c.want {
+			t.Errorf("right %.2f, three tokens cost %.2f: %d guesses, want %d", c.right, c.cost(3), got, c.want)
+		}
+	}
+}
+
+// TestCosts: what is measured counts, in samples that cannot say anything they like, and for a time only; what is not
+// measured costs a little more than what is; no more tokens cost less.
+func TestCosts(t *testing.T) {
+	var c Costs
+	about := func(what string, tokens int, want float64) {
+		t.Helper()
+		if got := c.Of(tokens); math.Abs(got-want) > 0.02 {
+			t.Errorf("%s: %d tokens cost %.3f, want %.3f", what, tokens, got, want)
+		}
+	}
+	about("unmeasured", 1, 1)
+	about("unmeasured", 4, 1+3*assumed)
+	c.Learn(2, time.Second) // of what a multiple?
+	about("nothing to compare with", 2, 1+assumed)
+	pass := func(tokens int, ms float64) { c.Learn(tokens, time.Duration(ms*float64(time.Millisecond))) }
+	for range 60 {
+		pass(1, 10)
+		pass(2, 10.5)
+		pass(4, 20)
+	}
+	about("measured", 2, 1.05)
+	about("between", 3, 1.05+assumed)
+	about("measured", 4, 2)
+	about("beyond", 6, 2+2*assumed)
+	pass(4, 1e6)
+	if got := c.Of(4); got > 2+2.0/averaged+0.02 {
+		t.Errorf("one pass of 1,000 s brings the cost to %.2f", got)
+	}
+	for range 60 {
+		pass(8, 12)
+	}
+	if c.Of(8) < c.Of(4) {
+		t.Error("eight tokens cost less than four")
+	}
+	for range forgotten {
+		pass(1, 10)
+	}
+	about("forgotten", 4, 1+3*assumed)
+	for range 60 {
+		pass(3, 5)
+	}
+	about("a time of one token that cannot be", 3, 1+assumed) // at least that of what is before it
+	pass(Most+2, 10)
+	pass(0, 10)
+	pass(1, -10)
+}

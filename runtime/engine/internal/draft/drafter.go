@@ -1,0 +1,87 @@
+// Package draft guesses the tokens that come next in a text: those that came after the longest suffix of the text that
+// occurred before (prompt lookup). An engine computes the logits after all of them in one pass, chooses tokens as ever, and
+// keeps a guess if it is the token that it chose. So a draft changes the time that a text takes, never the text.
+//
+// How many tokens are worth guessing follows from two measurements: how often guesses after a suffix of such a length were
+// right, and what a pass of so many tokens costs. Where that is none, guesses are still made and compared with what comes,
+// which costs nothing.
+package draft
+
+// Most is the largest number of tokens of a draft.
+const Most = 15
+
+// shortest suffix whose continuation is worth a guess: single tokens repeat everywhere.
+const shortest = 2
+
+// context is how many tokens of the end of a prompt stand before a prediction, so that the prompt leads to it.
+const context = 16
+
+// gain is how much faster than a shorter draft a longer one must be: estimates are not exact.
+const gain = 1.02
+
+// Drafter guesses the tokens of one text.
+type Drafter struct {
+	text  *automaton
+	rates rates
+	cost  func(tokens int) float64
+	draft []int
+}
+
+// New makes the drafter of a text that begins with prompt and may go on with prediction. cost is the time of a pass of so
+// many tokens, in any unit; nil = drafts are as long as they may be.
+func New(prompt, prediction []int, cost func(tokens int) float64) *Drafter {
+	d := &Drafter{text: newAutomaton(), rates: newRates(), cost: cost}
+	if len(prediction) > 0 { // the end of the prompt with the prediction after it, between borders that nothing equals
+		d.add(prompt[max(0, len(prompt)-context):], prediction, []int{-1})
+	}
+	d.add(prompt)
+	return d
+}
+
+func (d *Drafter) add(parts ...[]int) {
+	for _, part := range parts {
+		for _, token := range part {
+			d.text.add(token)
+		}
+	}
+}
+
+// Add appends a generated token to the text.
+func (d *Drafter) Add(token int) {
+	if guess := d.guess(1); len(guess) > 0 {
+		d.rates.learn(d.text.length, guess[0] == token)
+	}
+	d.text.add(token)
+}
+
+// Draft guesses up to most tokens, none if that does not pay. The result is valid until the next call of a method.
+func (d *Drafter) Draft(most int) []int {
+	return d.guess(d.length(d.guess(min(most, Most))))
+}
+
+// guess is what came after the longest suffix that occurred before.
+func (d *Drafter) guess(n int) []int {
+	d.draft = d.draft[:0]
+	if d.text.length >= shortest {
+		d.draft = d.text.after(d.draft, n)
+	}
+	return d.draft
+}
+
+// length is the number of guesses at which the most tokens are to be expected per unit of time: the token that a pass gives
+// in any case, and of the guesses those before which all were right. A suffix grows with each right guess.
+func (d *Drafter) length(guesses []int) int {
+	if d.cost == nil || len(guesses) == 0 {
+		return len(guesses)
+	}
+	best, speed := 0, 1/d.cost(1)
+	right, tokens := 1.0, 1.0
+	for n := 1; n <= len(guesses); n++ {
+		right *= d.rates.of(d.text.length + n - 1)
+		tokens += right
+		if s := tokens / d.cost(1+n); s > speed*gain {
+			best, speed = n, s
+		}
+	}
+	return best
+}

@@ -1,0 +1,45 @@
+package draft
+
+// rates estimate how often a guess is right, by the length of the suffix that it follows: at first as if they had
+// seen a few outcomes, later by the last 32 or so.
+type rates [6]rate
+
+type rate struct {
+	right float64
+	seen  int // outcomes, up to memory
+}
+
+const (
+	doubt  = 4  // outcomes that a first estimate counts for
+	memory = 28 // with doubt, the outcomes that an estimate looks back on
+)
+
+func newRates() rates {
+	return rates{{right: 0.12}, {right: 0.2}, {right: 0.3}, {right: 0.45}, {right: 0.6}, {right: 0.8}}
+}
+
+// class of suffixes of a length of at least 2: 2, 3, 4, 5 to 7, 8 to 11, and longer ones.
+func class(length int) int {
+	switch {
+	case length < 5:
+		return length - shortest
+	case length < 8:
+		return 3
+	case length < 12:
+		return 4
+	}
+	return 5
+}
+
+func (r *rates) of(length int) float64 { return r[class(length)].right }
+
+// learn counts a guess that was right or wrong.
+func (r *rates) learn(length int, right bool) {
+	c := &r[class(length)]
+	outcome := 0.0
+	if right {
+		outcome = 1
+	}
+	c.seen = min(c.seen+1, memory)
+	c.right += (outcome - c.right) / float64(doubt+c.seen)
+}

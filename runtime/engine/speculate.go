@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/engine/internal/draft"
+)
+
+// Values of Request.Speculate.
+const (
+	SpeculateAuto = -1
+	SpeculateMost = draft.Most // the longest draft
+)
+
+// drafter guesses the tokens that come next.
+type drafter interface {
+	Add(token int)        // the text goes on with this token
+	Draft(most int) []int // what may come then, at most so many tokens; valid until the next call
+}
+
+// newDrafter makes the drafter that a request asks for.
+func (e *Engine) newDrafter(r *Request) (drafter, error) {
+	switch {
+	case r.Speculate == 0:
+		return nil, nil
+	case r.Speculate < SpeculateAuto || r.Speculate > SpeculateMost:
+		return nil, fmt.Errorf("%w: drafts of %d tokens; want at most %d", pack.ErrUnsupported, r.Speculate, SpeculateMost)
+	}
+	if err := e.checkIDs(r.Prediction); err != nil {
+		return nil, err
+	}
+	cost := e.cost
+	if r.Speculate > 0 {
+		cost = nil
+	}
+	return draft.New(append(r.History[:len(r.History):len(r.History)], r.Prompt...), r.Prediction, cost), nil
+}
+
+// Draft guesses tokens that may follow the last one that Next returned, at most as many as are given, none where that would
+// not pay. A caller that appends them in one chunk with that token, and asks for the logits after each, gives Next one row
+// after the other for as long as Next returns the token of the draft; then it truncates the sequence to the tokens that
+// Next returned, but for the last. So it gets the tokens that it would get one by one. The draft is valid until the next call
+// of a method.
+func (g *Generation) Draft(most int) []int {
+	if g.request.Speculate > 0 {
+		most = min(most, g.request.Speculate)
+	}
+	if g.request.MaxTokens > 0 {
+		most = min(most, g.request.MaxTokens-len(g.result.Tokens)-1)
+	}
+	if g.drafter == nil || most <= 0 {
+		return nil
+	}
+	return g.drafter.Draft(most)
+}
+
+// advance appends the last token of the text and a draft, which it returns, and computes the logits after each.
+func (g *Generation) advance(ctx context.Context, step *Chunk, token int) ([]int, error) {
+	o := &g.e.opt
+	guesses := g.Draft(min(o.Context-step.Seq.Len(), o.Batch) - 1)
+	for {
+		tokens := append([]int{token}, guesses...)
+		if missing := len(tokens)*g.e.desc.Vocab - cap(step.Logits); missing > 0 {
+			step.Logits = make([]float32, len(tokens)*g.e.desc.Vocab)
+		}
+		*step = g.Chunk(step.Seq, tokens, step.Logits[:len(tokens)*g.e.desc.Vocab])
+		err := g.e.Forward(ctx, []Chunk{*step})
+		if err == nil {
+			g.result.Steps++
+			g.result.Drafted += len(guesses)
+		}
+		if err == nil || len(guesses) == 0 {
+			return tokens[1:], err
+		}
+		guesses = nil // what is wrong may be wrong with the draft only: its numbers overflow, or its page is one too many
+	}
+}
+
+// take chooses tokens from the logits of a step, one more for each token of the draft that was right, and takes the rest
+// of the draft back. It returns the last of them.
+func (g *Generation) take(ctx context.Context, seq *Sequence, logits []float32, draft []int, yield func(Piece) bool) (int, error) {
+	held, vocab := seq.Len()-len(draft), g.e.desc.Vocab
+	defer func() { seq.Truncate(held) }()
+	for i := 0; ; i++ {
+		token := g.emit(logits[i*vocab:][:vocab], held == g.e.opt.Context, yield)
+		if g.result.Reason != "" || i == len(draft) || token != draft[i] {
+			return token, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return token, err
+		}
+		held++
+		g.result.Accepted++
+	}
+}
+
+// emit chooses a token and hands it out. It ends the text if the context is full.
+func (g *Generation) emit(logits []float32, full bool, yield func(Piece) bool) int {
+	piece, why := g.Next(logits)
+	if why == "" && full {
+		piece, why = g.end(piece, EndContext)
+	}
+	if (piece.Token >= 0 || piece.Text != "") && !yield(piece) && why != EndToken {
+		g.because(StoppedByCaller)
+	}
+	return piece.Token
+}
+
+// learn notes what a batch took, if it is of those that drafts make: few tokens, with logits after each.
+func (e *Engine) learn(batch []Chunk, took time.Duration) {
+	tokens := 0
+	for i := range batch {
+		c := &batch[i]
+		if c.Err != nil || len(c.Logits) < len(c.Tokens)*e.desc.Vocab {
+			return
+		}
+		tokens += len(c.Tokens)
+	}
+	if tokens <= e.opt.Batch {
+		e.costs.Learn(tokens, took)
+	}
+}
