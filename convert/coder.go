@@ -1,9 +1,6 @@
 package convert
 
 import (
-	"encoding/binary"
-	"math"
-
 	"github.com/lowpack/lowpack/convert/internal/pipeline"
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/checkpoint"
@@ -41,7 +38,15 @@ func (f floatDecoder) Decode(codes []int8, row int, stored []byte) error {
 	return f.q.Quantize(codes, row, stored)
 }
 
-func (f floatDecoder) Finish() ([]pipeline.Blob, error) { return scaleBlob(f.q.Scales()), nil }
+func (f floatDecoder) Finish() ([]pipeline.Blob, error) {
+	return scaleBlob(scaleMade(f.q), f.q.Scales())
+}
+
+// scaleMade is how the scales of a quantizer are stored.
+func scaleMade(q *quantize.Quantizer) packed.Scale {
+	kind, group := q.Kind()
+	return packed.Scale{Kind: kind, Group: group, DType: q.ScaleType(), Signed: q.Rule().Signed}
+}
 
 func (f floatDecoder) scales() []float32 { return f.q.Scales() }
 
@@ -81,18 +86,21 @@ func (u u8Decoder) Decode(codes []int8, row int, stored []byte) error {
 	return quantize.UnpackU8(codes, u.shape, row, stored)
 }
 
-func (u u8Decoder) Finish() ([]pipeline.Blob, error) { return scaleBlob(u.scales()), nil }
+func (u u8Decoder) Finish() ([]pipeline.Blob, error) { return scaleBlob(u8Scale, u.scales()) }
 func (u u8Decoder) scales() []float32                { return []float32{u.scale} }
 func (u8Decoder) relError() *float64                 { return nil }
 
-func scaleBlob(scales []float32) []pipeline.Blob {
-	return []pipeline.Blob{{Suffix: packed.ScaleSuffix, Data: floatBytes(scales)}}
-}
+// u8Scale is how its scale is stored.
+var u8Scale = packed.Scale{Kind: packed.ScaleTensor, DType: packed.ScaleF32}
 
-func floatBytes(v []float32) []byte {
-	b := make([]byte, 0, 4*len(v))
-	for _, x := range v {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+// scaleBlob is the tensor of scales.
+func scaleBlob(how packed.Scale, scales []float32) ([]pipeline.Blob, error) {
+	b := make([]byte, 0, 4*len(scales))
+	for _, x := range scales {
+		var err error
+		if b, err = how.AppendScale(b, x); err != nil {
+			return nil, err
+		}
 	}
-	return b
+	return []pipeline.Blob{{Suffix: packed.ScaleSuffix, Data: b}}, nil
 }

@@ -58,8 +58,7 @@ func (d *decider) quantize(m matrix, c choice) error {
 	if !q.Rule().Exact() && !d.accepted(m, q) {
 		return d.lossy(m, job)
 	}
-	kind, group = q.Kind()
-	return d.pack(m, s, l, packed.Entry{Scale: packed.Scale{Kind: kind, Group: group, DType: packed.ScaleF32}, Quantizer: c.quant}, exact)
+	return d.pack(m, s, l, packed.Entry{Scale: scaleMade(q), Quantizer: c.quant}, exact)
 }
 
 // accepted reports whether a quantizer that changes the weights may be used: where the checkpoint was trained for just
@@ -117,7 +116,7 @@ func (d *decider) importCodes(m matrix, c choice) error {
 	if divides {
 		s.row.Note = fmt.Sprintf("weight_scale %v divides (linear_class bitlinear): scale %v", stored, scale)
 	}
-	return d.pack(m, s, l, packed.Entry{Scale: packed.Scale{Kind: packed.ScaleTensor, DType: packed.ScaleF32}, Quantizer: quantize.ImportU8}, true)
+	return d.pack(m, s, l, packed.Entry{Scale: u8Scale, Quantizer: quantize.ImportU8}, true)
 }
 
 // storedScale reads the weight_scale beside packed codes: one float.

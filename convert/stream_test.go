@@ -3,8 +3,10 @@ package convert
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,7 +73,7 @@ func floatsAlone(t *testing.T) string {
 		tensors[name] = bf16([]int64{int64(shape[0]), int64(shape[1])}, w...)
 		var wide []byte
 		for _, x := range w {
-			wide = append(wide, floatBytes([]float32{x})...)
+			wide = binary.LittleEndian.AppendUint32(wide, math.Float32bits(x))
 		}
 		tensors[name+"32"] = raw{"F32", []int64{int64(shape[0]), int64(shape[1])}, wide}
 	}

@@ -37,7 +37,11 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 	if err != nil {
 		return err
 	}
-	u := units{def: d, dtype: t.dtype, k: e.MatrixShape().K, group: e.MatrixShape().K, perRow: 1, scales: scales}
+	stored := d.scaleType(e.Scale.Kind)
+	if e.Scale.DType != stored || e.Scale.Signed != d.signed {
+		return broken("N23", "scales are stored as %s, signed %t; those of quantizer %s per %s are %s, signed %t", e.Scale.DType, e.Scale.Signed, e.Quantizer, e.Scale.Kind, stored, d.signed)
+	}
+	u := units{def: d, stored: stored, dtype: t.dtype, k: e.MatrixShape().K, group: e.MatrixShape().K, perRow: 1, scales: scales}
 	switch {
 	case d.row != nil && e.Scale.Kind != packed.ScaleRow:
 		return broken("F9", "quantizer %s has a scale per row, not per %s", e.Quantizer, e.Scale.Kind)
@@ -64,6 +68,7 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 // units compares weights that share a scale.
 type units struct {
 	def    definition
+	stored string // type of the scales
 	dtype  string
 	k      int
 	group  int // columns of a unit
@@ -145,7 +150,7 @@ func (u *units) parameter(at int, x *extent) (float32, error) {
 	if !x.finite() {
 		return 0, broken("", "scale %d: a weight of the source is NaN or infinite", at)
 	}
-	fits, err := u.def.fit(x, u.dtype)
+	fits, err := u.def.fit(x, u.stored)
 	if err != nil {
 		return 0, broken("", "scale %d: %v", at, err)
 	}

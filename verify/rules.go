@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/verify/internal/half"
 )
 
@@ -11,8 +12,19 @@ import (
 // decides the code of a weight from the weight and a parameter of the unit; or about a whole row and its scale at once.
 type definition struct {
 	row  func(w []float32, codes []int8, scale float32, dtype string) error // nil: fit and code decide
-	fit  func(x *extent, dtype string) ([]fit, error)
+	fit  func(x *extent, stored string) ([]fit, error)                      // for scales that are stored in a type
 	code func(w, a float32) int8
+
+	signed bool   // scales may be negative
+	groups string // type of group-wise scales; "" = F32
+}
+
+// scaleType is the type of the scales of a kind (N23).
+func (d *definition) scaleType(kind string) string {
+	if kind == packed.ScaleGroup && d.groups != "" {
+		return d.groups
+	}
+	return packed.ScaleF32
 }
 
 // fit is a stored scale and the parameter of code that goes with it.
@@ -53,9 +65,18 @@ var definitions = map[string]definition{
 	},
 	// PyTorch-TPP.
 	"absmax": {fit: steps(func(x *extent) float32 { return max(x.most(), 1e-8) }), code: quotient(-1, 1)},
-	"int2":   {fit: steps(func(x *extent) float32 { return max(x.hi, -x.lo/2) }), code: quotient(-2, 1)},
-	"int4":   {fit: steps(func(x *extent) float32 { return x.most() / 7 }), code: quotient(-8, 7)},
-	"int8":   {fit: steps(func(x *extent) float32 { return x.most() / 127 }), code: quotient(-127, 127)},
+	"int2":   {fit: steps(func(x *extent) float32 { return max(x.hi, -x.lo/2) }), code: quotient(-2, 1), groups: packed.ScaleF16},
+	"int8":   {fit: steps(func(x *extent) float32 { return x.most() / 127 }), code: quotient(-127, 127), groups: packed.ScaleF16},
+	// ggml Q4_0, but that the negative one of two equal magnitudes counts: the weight of largest magnitude has code −8.
+	"int4": {
+		fit: steps(func(x *extent) float32 {
+			if -x.lo >= x.hi {
+				return -x.lo / 8
+			}
+			return -x.hi / 8
+		}),
+		code: quotient(-8, 7), signed: true, groups: packed.ScaleF16,
+	},
 	// Weights that are 0 or ±s: code·s is the weight.
 	"ternary-values": {
 		fit: func(x *extent, _ string) ([]fit, error) {
@@ -109,6 +130,7 @@ var definitions = map[string]definition{
 		code: func(w, inv float32) int8 {
 			return int8(math.Max(-1, math.Min(2, math.Round(float64(float32(w*inv))))))
 		},
+		groups: packed.ScaleF16,
 	},
 	// OCP MX 1.0: E = floor(log2 max|w|) − 2 in the range of E8M0. Codes are twice the elements, the scale is 2^E/2.
 	"mxfp4": {
@@ -119,7 +141,8 @@ var definitions = map[string]definition{
 			}
 			return []fit{{float32(math.Exp2(e - 1)), float32(math.Exp2(e))}}, nil
 		},
-		code: func(w, unit float32) int8 { return nearestE2M1(float64(w) / float64(unit)) },
+		code:   func(w, unit float32) int8 { return nearestE2M1(float64(w) / float64(unit)) },
+		groups: packed.ScaleE8M0,
 	},
 }
 
@@ -128,9 +151,12 @@ const noCode = -128
 
 // steps is the fit of quantizers that divide by their scale.
 func steps(scale func(x *extent) float32) func(*extent, string) ([]fit, error) {
-	return func(x *extent, _ string) ([]fit, error) {
+	return func(x *extent, stored string) ([]fit, error) {
 		s := scale(x)
-		if s < tiny {
+		if stored == packed.ScaleF16 {
+			s = half.Round(s)
+		}
+		if -tiny < s && s < tiny {
 			return []fit{{0, float32(math.Inf(1))}}, nil
 		}
 		return []fit{{s, s}}, nil

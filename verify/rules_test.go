@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/race"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+	"github.com/lowpack/lowpack/verify/internal/sample"
 )
 
 // TestDefinitions: every quantizer of convert has a second definition, and there are no others.
@@ -105,10 +107,10 @@ func layoutFor(alphabet string) string {
 func checkSensitivity(t *testing.T, name, path, source string) {
 	t.Helper()
 	s := newSealer(t, path)
-	p := s.tensor("w.scale")
+	p, size := s.tensor("w.scale"), map[string]int{"F32": 4, "F16": 2, "E8M0": 1}[s.parsed.Packed[0].Scale.DType]
 	b := bytes.Clone(s.good)
-	for b[p.begin] == 0 && b[p.begin+1] == 0 && b[p.begin+2] == 0 && b[p.begin+3] == 0 {
-		p.begin += 4
+	for slices.Max(b[p.begin:p.begin+size]) == 0 {
+		p.begin += size
 	}
 	b[p.begin] ^= 1
 	write(t, path, s.seal(b))
@@ -151,6 +153,40 @@ func TestNearestE2M1(t *testing.T) {
 	for _, c := range [][2]float64{{0, 0}, {0.25, 0}, {0.26, 1}, {0.75, 2}, {1.25, 2}, {1.75, 4}, {2.5, 4}, {3.5, 8}, {5, 8}, {5.01, 12}, {100, 12}, {-0.75, -2}, {-5, -8}} {
 		if got := nearestE2M1(c[0]); float64(got) != c[1] {
 			t.Errorf("%v becomes %d, want %v", c[0], got, c[1])
+		}
+	}
+}
+
+// TestStoredScaleTypes: scales in another type than the quantizer stores, or without the sign that they may have, are not
+// those of the quantizer, whatever their values.
+func TestStoredScaleTypes(t *testing.T) {
+	source := bare(t, "BF16", 6, 64, awkward("int8", 64))
+	path := tinymodel.Converted(t, source, packed.Recipe{Quant: "int8", Scale: "group:32", Layout: "vnni4", Golden: "none", AllowLossy: true})
+	f, err := packed.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	e := f.Manifest().Packed[0]
+	codes, err := packed.Codes(f, &e, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scales, err := packed.Scales(f, &e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, how := range []packed.Scale{{DType: packed.ScaleF16}, {DType: packed.ScaleF32}, {DType: packed.ScaleF16, Signed: true}} {
+		how.Kind, how.Group = e.Scale.Kind, e.Scale.Group
+		m := sample.Model{
+			Recipe: f.Manifest().Recipe, Sources: []string{source},
+			Quantized: []sample.Quantized{{Name: e.Name, Matrix: codes, Layout: e.Layout, Scale: how, Scales: scales, Quantizer: e.Quantizer}},
+		}
+		path := filepath.Join(t.TempDir(), "m.safetensors")
+		m.Write(t, path)
+		bad := failed(run(t, path, Options{Source: source}))
+		if same := how == e.Scale; same != (len(bad) == 0) || !same && bad[0].Rule != "N23" {
+			t.Errorf("scales stored as %+v: %v", how, bad)
 		}
 	}
 }

@@ -131,7 +131,8 @@ func TestForms(t *testing.T) {
 		want   string // type of an attention matrix
 	}{
 		"int8 per row":          {packed.Recipe{Quant: "int8", Layout: "vnni4", AllowLossy: true}, "F32"},
-		"int4 in groups":        {packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}, "F32"},
+		"int4 in groups":        {packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}, "Q4_0"},
+		"int8 in groups":        {packed.Recipe{Quant: "int8", Scale: "group:64", AllowLossy: true}, "Q8_0"},
 		"MXFP4":                 {packed.Recipe{Quant: "mxfp4", AllowLossy: true}, "MXFP4"},
 		"signs":                 {packed.Recipe{Quant: "sign", Scale: "tensor", AllowLossy: true}, "Q1_0"},
 		"ternary in TL, padded": {packed.Recipe{Layout: "tl2"}, "TQ2_0"},

@@ -1,12 +1,15 @@
 package quantize
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"math"
 	"os"
 	"slices"
 	"testing"
 
+	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -49,11 +52,60 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
+// TestGroupsOfGGML: groups of 32 columns of int4 and int8 have the scales of Q4_0 and Q8_0. Codes differ by one at most, as ggml
+// makes them with a scale that is not rounded yet.
+func TestGroupsOfGGML(t *testing.T) {
+	text, err := os.ReadFile(shared.Testdata(t, "vectors/ggml_blocks.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Cases []struct {
+			Layout  string
+			X       [][]float32
+			Dequant []float32
+			Hex     string `json:"expected_hex"`
+		}
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	rules, seen := map[string]string{"q4_0": "int4", "q8_0": "int8"}, map[string]int{}
+	for _, c := range file.Cases {
+		rule := rules[c.Layout]
+		if rule == "" {
+			continue
+		}
+		seen[rule]++
+		x := slices.Concat(c.X...)
+		b, err := hex.DecodeString(c.Hex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, codes := run(t, Job{Rule: rule, Kind: PerGroup, Group: 32, DType: F32, Shape: pack.Shape{M: 1, K: len(x)}}, f32(x...))
+		for i, want := range c.Dequant {
+			scale := q.Scales()[i/32]
+			block := b[i/32*len(b)/len(q.Scales()):]
+			if d := float16.Widen(binary.LittleEndian.Uint16(block)); d != scale && !twoExtremes(x[i/32*32:][:32]) {
+				t.Errorf("%s: scale %v, ggml has %v", rule, scale, d)
+			} else if got := float32(codes[i]) * scale; d == scale && math.Abs(float64(got-want)) > math.Abs(float64(scale)) {
+				t.Errorf("%s: weight %v comes back as %v, of ggml as %v", rule, x[i], got, want)
+			}
+		}
+	}
+	if seen["int4"] == 0 || seen["int8"] == 0 {
+		t.Errorf("vectors: %v", seen)
+	}
+}
+
+// twoExtremes: the largest and the smallest weight have one magnitude, and the order decides in ggml which one counts.
+func twoExtremes(w []float32) bool { return slices.Max(w) == -slices.Min(w) }
+
 // TestMXFP4IsNearest tries every finite bf16 weight in a block whose largest weight is 6: the element is the nearest, at
 // a tie the one with an even last bit.
 func TestMXFP4IsNearest(t *testing.T) {
 	grid := []float64{0, 0.5, 1, 1.5, 2, 3, 4, 6} // by code, so that even indices have an even last bit
-	_, a := fitMX(stat{pos: 6})
+	_, a := fitMX(stat{pos: 6}, nil)
 	if a != 1 {
 		t.Fatalf("2^E is %v, want 1", a)
 	}
@@ -82,7 +134,7 @@ func TestMXFP4Exponent(t *testing.T) {
 		{0, 0x1p-128}, {0x1p-149, 0x1p-128}, {0x1p-126, 0x1p-128}, {0x1p-125, 0x1p-128}, {0x1p-124, 0x1p-127},
 		{1, 0x1p-3}, {1.99, 0x1p-3}, {2, 0x1p-2}, {7.9, 0x1p-1}, {8, 1}, {math.MaxFloat32, 0x1p124},
 	} {
-		scale, a := fitMX(stat{neg: c.most})
+		scale, a := fitMX(stat{neg: c.most}, nil)
 		if scale != c.scale || a != 1/(2*scale) {
 			t.Errorf("largest weight %v: scale %v, want %v", c.most, scale, c.scale)
 		}

@@ -53,6 +53,14 @@ type stat struct {
 
 func (s stat) maxAbs() float32 { return max(s.pos, s.neg) }
 
+// extreme is the weight of largest magnitude, the negative one of two: which of them came first does not matter.
+func (s stat) extreme() float32 {
+	if s.pos > s.neg {
+		return s.pos
+	}
+	return -s.neg
+}
+
 func (r *rowStat) stat(n int) stat {
 	return stat{float32(r.abs / float64(n)), math.Float32frombits(r.pos), math.Float32frombits(r.neg)}
 }

@@ -4,7 +4,7 @@ import "math"
 
 // fitMX finds the shared exponent of a block: the largest weight gets the exponent 2 of the largest element, 6. The
 // exponent is kept in the range of E8M0; a block of zeros has the smallest.
-func fitMX(s stat) (scale, a float32) {
+func fitMX(s stat, _ rounding) (scale, a float32) {
 	e := -127
 	if m := s.maxAbs(); m > 0 {
 		_, e = math.Frexp(float64(m)) // m = f·2^e with ½ ≤ f < 1, so floor(log2 m) = e − 1

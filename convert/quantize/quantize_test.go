@@ -113,7 +113,7 @@ func TestGoldenParetoQ(t *testing.T) {
 	unmarshal(t, c.Weights, &w)
 	unmarshal(t, c.Codes, &unsigned)
 	rule := mustFind(t, "int2-elastic")
-	scale, _ := rule.fit(stat{pos: 1, neg: 1})
+	scale, _ := rule.fit(stat{pos: 1, neg: 1}, roundTo(ScaleF32))
 	for i, x := range w {
 		code := rule.code(x, 1)
 		if code != 2*unsigned[i]-3 || float32(code)*scale != c.Levels[i] {
@@ -123,7 +123,7 @@ func TestGoldenParetoQ(t *testing.T) {
 	c = goldens(t)["paretoq_1.58bit_SEQ"]
 	unmarshal(t, c.Weights, &w)
 	rule = mustFind(t, "ternary-elastic")
-	scale, _ = rule.fit(stat{pos: 1, neg: 1})
+	scale, _ = rule.fit(stat{pos: 1, neg: 1}, roundTo(ScaleF32))
 	for i, x := range w {
 		code := rule.code(x, 1)
 		if code != c.Trits[i] || float32(code)*scale != c.Levels[i] {

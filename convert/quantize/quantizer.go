@@ -38,6 +38,7 @@ type Job struct {
 type Quantizer struct {
 	job    Job
 	rule   Rule
+	round  rounding   // of scales
 	rows   []rowStat  // of pass 1
 	found  []rowScale // of pass 1 of exact rules
 	whole  unit       // PerTensor: set by Fix
@@ -61,7 +62,7 @@ func New(j Job) (*Quantizer, error) {
 	if err := j.complete(rule); err != nil {
 		return nil, err
 	}
-	q := &Quantizer{job: j, rule: rule}
+	q := &Quantizer{job: j, rule: rule, round: roundTo(rule.ScaleType(j.Kind))}
 	if j.Stats {
 		q.errors = make([]rowError, j.Shape.M)
 		q.hasZero = slices.Contains(rule.Alphabet.Values, 0)
@@ -160,7 +161,7 @@ func (q *Quantizer) Fix() error {
 
 // fit asks the rule for a scale and refuses one that is not finite.
 func (q *Quantizer) fit(s stat, row int) (unit, error) {
-	scale, a := q.rule.fit(s)
+	scale, a := q.rule.fit(s, q.round)
 	if math.IsInf(float64(scale), 0) {
 		return unit{}, fmt.Errorf("%w: row %d: weights up to %v are too large for the scale of quantizer %s", pack.ErrUnsupported, row, s.maxAbs(), q.rule.Name)
 	}
@@ -248,6 +249,9 @@ func (q *Quantizer) Rule() Rule { return q.rule }
 
 // Kind of the scales and columns per scale (0 unless PerGroup). An exact rule knows it after Fix.
 func (q *Quantizer) Kind() (kind string, group int) { return q.job.Kind, q.job.Group }
+
+// ScaleType is the type that holds all scales exactly.
+func (q *Quantizer) ScaleType() string { return q.rule.ScaleType(q.job.Kind) }
 
 // Scales of the tensor, row-major: 1, M or M·⌈K/Group⌉. They are complete after pass 2.
 func (q *Quantizer) Scales() []float32 { return q.scales }

@@ -16,6 +16,13 @@ const (
 	PerGroup  = "group"
 )
 
+// Types of stored scales.
+const (
+	ScaleF32  = "F32"
+	ScaleF16  = "F16"
+	ScaleE8M0 = "E8M0" // a power of two
+)
+
 // Rule is one way to turn floats into codes.
 type Rule struct {
 	Name     string // as in --quant and in the manifest
@@ -23,10 +30,13 @@ type Rule struct {
 	Alphabet pack.Alphabet
 	Kinds    []string // kinds of scales that it may have; the first is the default
 	Group    int      // columns per scale where the rule fixes them; 0 = the user chooses
+	Signed   bool     // scales may be negative
 
-	// fit turns what is known of the weights of one scale into the stored scale and the parameter of code.
-	fit func(s stat) (scale, a float32)
-	// code of a weight. It never decreases when w grows, and it is the same for −0 and +0.
+	groupScales string // type of group-wise scales; "" = F32
+	// fit turns what is known of the weights of one scale into the stored scale and the parameter of code. It rounds a scale
+	// to the type of the stored one before codes depend on it.
+	fit func(s stat, round rounding) (scale, a float32)
+	// code of a weight. With a > 0 it never decreases when w grows, and it is the same for −0 and +0.
 	code    func(w, a float32) int8
 	divides bool // code is clip(rne(w/a)) to the ends of the alphabet
 	// exact rules find the scale of a row, whose largest magnitude is most > 0, in its values (values.go) and have neither fit nor code.
@@ -36,6 +46,25 @@ type Rule struct {
 // Exact rules take over what the values are already; they refuse others.
 func (r Rule) Exact() bool { return r.exact != nil }
 
+// ScaleType of the scales of a kind. One scale per row or tensor takes next to no room in any type.
+func (r Rule) ScaleType(kind string) string {
+	if kind == PerGroup && r.groupScales != "" {
+		return r.groupScales
+	}
+	return ScaleF32
+}
+
+// rounding of a scale to the type in which it is stored.
+type rounding func(float32) float32
+
+// roundTo is the rounding to a type; a power of two is one already.
+func roundTo(scaleType string) rounding {
+	if scaleType == ScaleF16 {
+		return func(s float32) float32 { return float16.Widen(float16.Narrow(s)) }
+	}
+	return func(s float32) float32 { return s }
+}
+
 // Rules that make codes from floats, in the order of their width.
 func Rules() []Rule { return rules }
 
@@ -43,7 +72,7 @@ var rules = []Rule{
 	{
 		Name: "sign", Alphabet: pack.Int1, Kinds: []string{PerRow, PerTensor},
 		Doc: "a = mean|w|; w ≥ 0 → +a, else −a (zero counts as +; XNOR-Net, ParetoQ 1-bit)",
-		fit: func(s stat) (float32, float32) { return s.mean, 0 },
+		fit: func(s stat, _ rounding) (float32, float32) { return s.mean, 0 },
 		code: func(w, _ float32) int8 {
 			if w >= 0 {
 				return 1
@@ -56,7 +85,7 @@ var rules = []Rule{
 	}, {
 		Name: "absmean", Alphabet: pack.Ternary, Kinds: []string{PerTensor, PerRow, PerGroup},
 		Doc: "s = 1/max(mean|w|, 1e-5); code = clip(rne(w·s), −1, 1); scale 1/s (BitNet b1.58)",
-		fit: func(s stat) (float32, float32) {
+		fit: func(s stat, _ rounding) (float32, float32) {
 			inv := 1 / max(s.mean, 1e-5)
 			return 1 / inv, inv
 		},
@@ -64,7 +93,7 @@ var rules = []Rule{
 	}, {
 		Name: "absmax", Alphabet: pack.Ternary, Kinds: []string{PerRow, PerGroup},
 		Doc:  "s = max(max|w|, 1e-8); code = clip(rne(w/s), −1, 1); scale s (PyTorch-TPP)",
-		fit:  func(s stat) (float32, float32) { return step(max(s.maxAbs(), 1e-8)) },
+		fit:  func(s stat, _ rounding) (float32, float32) { return step(max(s.maxAbs(), 1e-8)) },
 		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -1, 1)) },
 	}, {
 		Name: "ternary-values", Alphabet: pack.Ternary, Kinds: []string{PerTensor, PerRow}, exact: oneMagnitude,
@@ -72,20 +101,20 @@ var rules = []Rule{
 	}, {
 		Name: "ternary-elastic", Alphabet: pack.Ternary, Kinds: []string{PerRow},
 		Doc: "α = max(max|w|, 1e-5); value = rne(clip(w/α, −0.99, 0.99)·1.5)/1.5·α (ParetoQ 1.58-bit)",
-		fit: func(s stat) (float32, float32) {
+		fit: func(s stat, _ rounding) (float32, float32) {
 			a := max(s.maxAbs(), 1e-5)
 			return float32(1) / 1.5 * a, a
 		},
 		code: func(w, a float32) int8 { return int8(rne(clip(w/a, -0.99, 0.99) * 1.5)) },
 	}, {
-		Name: "int2", Alphabet: pack.Int2, Kinds: []string{PerRow, PerTensor, PerGroup},
-		Doc:  "s = max(max w, −min w/2): the smallest scale that clips nothing; code = clip(rne(w/s), −2, 1)",
-		fit:  func(s stat) (float32, float32) { return step(max(s.pos, s.neg/2)) },
+		Name: "int2", Alphabet: pack.Int2, Kinds: []string{PerRow, PerTensor, PerGroup}, groupScales: ScaleF16,
+		Doc:  "s = max(max w, −min w/2): the smallest scale that clips nothing; code = clip(rne(w/s), −2, 1); s of groups as float16",
+		fit:  func(s stat, round rounding) (float32, float32) { return step(round(max(s.pos, s.neg/2))) },
 		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -2, 1)) },
 	}, {
 		Name: "int2-elastic", Alphabet: pack.Int2Odd, Kinds: []string{PerRow},
 		Doc: "α = max(max|w|, 1e-5); value = (rne(clip(w/α, −0.99, 0.99)·2 − 0.5) + 0.5)/2·α; code 2·rne(…) + 1, scale α/4 (ParetoQ 2-bit)",
-		fit: func(s stat) (float32, float32) {
+		fit: func(s stat, _ rounding) (float32, float32) {
 			a := max(s.maxAbs(), 1e-5)
 			return a / 4, a
 		},
@@ -94,32 +123,32 @@ var rules = []Rule{
 		Name: "int2-values", Alphabet: pack.Int2Odd, Kinds: []string{PerRow}, exact: lattice,
 		Doc: "weights that are ±s or ±3s already, rounded to their type: codes ±1, ±3, and an s that gives them back bit for bit (ParetoQ 2-bit, stored as floats)",
 	}, {
-		Name: "q2_0", Alphabet: pack.Int2Q, Kinds: []string{PerGroup}, Group: 64,
+		Name: "q2_0", Alphabet: pack.Int2Q, Kinds: []string{PerGroup}, Group: 64, groupScales: ScaleF16,
 		Doc: "d = max|w|; code = clip(round half away(w·(1/d)), −1, 2); scale d as float16 (ggml Q2_0)",
-		fit: func(s stat) (float32, float32) {
+		fit: func(s stat, round rounding) (float32, float32) {
 			d := s.maxAbs()
-			if half := float16.Widen(float16.Narrow(d)); half > 0 {
+			if half := round(d); half > 0 {
 				return half, 1 / d
 			}
 			return 0, 0
 		},
 		code: func(w, a float32) int8 { return int8(clip(float32(math.Round(float64(w*a))), -1, 2)) },
 	}, {
-		Name: "int4", Alphabet: pack.Int4, Kinds: []string{PerRow, PerTensor, PerGroup},
-		Doc:  "s = max|w|/7; code = clip(rne(w/s), −8, 7)",
-		fit:  func(s stat) (float32, float32) { return step(s.maxAbs() / 7) },
+		Name: "int4", Alphabet: pack.Int4, Kinds: []string{PerRow, PerTensor, PerGroup}, Signed: true, groupScales: ScaleF16,
+		Doc:  "s = m/−8, m the weight of largest magnitude (the negative one of two): m becomes −8; code = clip(rne(w/s), −8, 7); s of groups as float16 (ggml Q4_0)",
+		fit:  func(s stat, round rounding) (float32, float32) { return step(round(s.extreme() / -8)) },
 		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -8, 7)) }, divides: true,
 	}, {
 		Name: "int4-values", Alphabet: pack.Int4, Kinds: []string{PerRow}, exact: lattice, divides: true,
 		Doc: "weights that are integers from −8 to 7 times s already, rounded to their type: those codes, and an s that gives them back bit for bit (ParetoQ 3- and 4-bit, stored as floats)",
 	}, {
-		Name: "mxfp4", Alphabet: pack.E2M1, Kinds: []string{PerGroup}, Group: 32,
+		Name: "mxfp4", Alphabet: pack.E2M1, Kinds: []string{PerGroup}, Group: 32, groupScales: ScaleE8M0,
 		Doc: "E = floor(log2 max|w|) − 2; element = w/2^E rounded to E2M1, ties to even, saturating; scale 2^E/2, as codes are twice the elements (OCP MX 1.0)",
 		fit: fitMX, code: codeMX,
 	}, {
-		Name: "int8", Alphabet: pack.Int8, Kinds: []string{PerRow, PerTensor, PerGroup},
-		Doc:  "s = max|w|/127; code = clip(rne(w/s), −127, 127)",
-		fit:  func(s stat) (float32, float32) { return step(s.maxAbs() / 127) },
+		Name: "int8", Alphabet: pack.Int8, Kinds: []string{PerRow, PerTensor, PerGroup}, groupScales: ScaleF16,
+		Doc:  "s = max|w|/127; code = clip(rne(w/s), −127, 127); s of groups as float16",
+		fit:  func(s stat, round rounding) (float32, float32) { return step(round(s.maxAbs() / 127)) },
 		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -127, 127)) }, divides: true,
 	},
 }
@@ -144,7 +173,7 @@ func clip(x, lo, hi float32) float32 { return min(max(x, lo), hi) }
 // step is the scale of rules that divide by it. Below the smallest normal float a quotient w/s loses its precision, and at
 // zero its meaning: such weights become zeros, by w/∞ and a scale of 0.
 func step(s float32) (scale, parameter float32) {
-	if s < 0x1p-126 {
+	if max(s, -s) < 0x1p-126 {
 		return 0, float32(math.Inf(1))
 	}
 	return s, s
