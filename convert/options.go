@@ -30,8 +30,8 @@ const (
 	QuantNone = "none" // floats stay floats
 
 	HeadBF16 = "bf16" // as in the checkpoint, whatever its type
-	HeadInt8 = "int8" // codes with a scale per row, and so is HeadInt4
-	HeadInt4 = "int4"
+	HeadInt8 = "int8" // codes with a scale per row
+	HeadInt4 = "int4" // codes with a scale per group of 32 columns
 
 	// HeadScreen keeps the head and puts int8 rows beside it (FORMAT F21).
 	HeadScreen = "screen"

@@ -25,8 +25,11 @@ func (e notHeld) Unwrap() error { return e.error }
 // quantize plans codes and scales made from floats.
 func (d *decider) quantize(m matrix, c choice) error {
 	kind, group, err := parseScale(c.scale)
+	if err == nil && m.head && c.quant == HeadInt4 {
+		kind, group, err = headGroup(kind, group)
+	}
 	if err != nil {
-		return err
+		return inTensor(m.from, err)
 	}
 	job := quantize.Job{Rule: c.quant, DType: quantize.DType(m.from.DType), Shape: m.shape, Kind: kind, Group: group}
 	q, err := quantize.New(job)
@@ -59,6 +62,17 @@ func (d *decider) quantize(m matrix, c choice) error {
 		return d.lossy(m, job)
 	}
 	return d.pack(m, s, l, packed.Entry{Scale: scaleMade(q), Quantizer: c.quant}, exact)
+}
+
+// headGroup is what shares a scale of a 4-bit output head: 32 columns, or 64. One scale per row costs far more than it saves.
+func headGroup(kind string, group int) (string, int, error) {
+	switch {
+	case kind == "":
+		return packed.ScaleGroup, 32, nil
+	case kind == packed.ScaleGroup && (group == 32 || group == 64):
+		return kind, group, nil
+	}
+	return "", 0, fmt.Errorf("%w: an int4 output head with scale %v; it has scale group:32 or group:64", pack.ErrUnsupported, packed.Scale{Kind: kind, Group: group})
 }
 
 // accepted reports whether a quantizer that changes the weights may be used: where the checkpoint was trained for just
