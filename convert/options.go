@@ -40,8 +40,16 @@ const (
 // Heads are the values of Recipe.Head; the first is the default.
 var Heads = []string{HeadBF16, HeadInt8, HeadInt4, HeadScreen}
 
-// DefaultLayout is used when the user names none.
+// DefaultLayout is used when the user names none, unless 8-bit codes are asked for, which it does not hold.
 const DefaultLayout = "vnni4i"
+
+// LayoutFor is the layout that a value of Recipe.Quant has unless the user names one.
+func LayoutFor(quant string) string {
+	if quant == pack.Int8.Name {
+		return headLayouts[quant]
+	}
+	return DefaultLayout
+}
 
 // complete fills in defaults and refuses unknown words, before anything is read.
 func (o *Options) complete() error {
@@ -49,7 +57,7 @@ func (o *Options) complete() error {
 	for _, d := range []struct {
 		field *string
 		value string
-	}{{&r.Quant, QuantAuto}, {&r.Layout, DefaultLayout}, {&r.Golden, string(golden.Full)}} {
+	}{{&r.Quant, QuantAuto}, {&r.Layout, LayoutFor(r.Quant)}, {&r.Golden, string(golden.Full)}} {
 		if *d.field == "" {
 			*d.field = d.value
 		}
@@ -59,6 +67,9 @@ func (o *Options) complete() error {
 	}
 	if r.Head != "" && !slices.Contains(Heads, r.Head) {
 		return fmt.Errorf("%w: head %q; it is one of %s", pack.ErrUnsupported, r.Head, strings.Join(Heads, ", "))
+	}
+	if err := completeActivation(r); err != nil {
+		return err
 	}
 	if _, err := golden.ParseMode(r.Golden); err != nil {
 		return err

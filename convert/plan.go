@@ -34,6 +34,8 @@ type Plan struct {
 	Notes   []string      `json:"notes"`   // what is odd about the checkpoint, or left out
 	Bytes   int64         `json:"bytes"`   // size of the packed file
 
+	Activation string `json:"activation"` // scales of int8 activations: token or group:N
+
 	path     string // of the checkpoint, as the user gave it
 	source   *checkpoint.Checkpoint
 	read     pipeline.ReadFunc
@@ -138,7 +140,7 @@ func (p *Plan) noteMissing() {
 	}
 	packs := func(s *step) bool { return s.entry != nil }
 	if p.model != nil && p.Recipe.Quant == QuantAuto && !slices.ContainsFunc(p.steps, packs) {
-		p.note("nothing is packed: the weights are floats of full precision, and nothing says that they were trained to be fewer bits; --quant int8 --layout vnni4 makes them smaller")
+		p.note("nothing is packed: the weights are floats of full precision, and nothing says that they were trained to be fewer bits; --quant int8 makes them smaller")
 	}
 }
 
@@ -183,6 +185,8 @@ func (p *Plan) fillContents() error {
 			m.Plain = append(m.Plain, packed.Plain{Name: s.from.Name, DType: string(s.from.DType), Shape: s.from.Shape})
 		}
 	}
+	m.Activation = activationOf(&p.Recipe, m.Packed)
+	p.Activation = m.Activation.String()
 	for _, name := range embeddedFiles(p.source) {
 		b, _ := p.source.File(name)
 		m.Plain = append(m.Plain, packed.Plain{Name: packed.FilePrefix + name, DType: "U8", Shape: []int{len(b)}})

@@ -54,12 +54,14 @@ A recipe (--recipe) has rules; the first whose pattern matches the name of a ten
 func convertFlags() []cli.Flag {
 	flags := []cli.Flag{
 		outputFlag("write the packed `FILE`"),
-		oneOf(&cli.StringFlag{Name: "layout", Value: convert.DefaultLayout, Usage: "weight layout `NAME` (see lowpack layouts)"}, layoutNames()...),
+		oneOf(&cli.StringFlag{Name: "layout", DefaultText: convert.DefaultLayout + "; vnni4 with --quant int8", Usage: "weight layout `NAME` (see lowpack layouts)"}, layoutNames()...),
 		paramFlag(),
 		oneOf(&cli.StringFlag{Name: "quant", Value: convert.QuantAuto, Usage: "auto (what the checkpoint declares, or what its values are already), none, or a quantizer `NAME`: " + strings.Join(quantizerNames(), ", ")},
 			quantNames()...),
 		like(&cli.StringFlag{Name: "scale", Action: checkScale, Usage: "scale granularity `KIND`: tensor, row or group:N", DefaultText: "as the quantizer defines it"},
 			packed.ScaleTensor, packed.ScaleRow, packed.ScaleGroup+":"),
+		oneOf(&cli.StringFlag{Name: "activation", Value: convert.ActivationAuto, Usage: "scales of int8 activations, `KIND` auto (per token for models trained for few bits, which have them; else groups of 32 columns, or of 64 where all groups of weights have 64 or more), token or group:N"},
+			convert.Activations...),
 		oneOf(&cli.StringFlag{Name: "head", Value: convert.HeadBF16, Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 (a scale per row), int4 (a scale per group of 32 columns) or screen (as in the checkpoint, with int8 rows that find the largest logits, which are then exact)"},
 			convert.Heads...),
 		inputFlag("recipe", "YAML `FILE` with rules by tensor name"),
@@ -73,6 +75,11 @@ func convertFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and write nothing"},
 	}
 	return append(append(flags, besideFlags()...), jsonFlag())
+}
+
+// layoutOf the weights that are converted.
+func layoutOf(c *cli.Context) string {
+	return cmp.Or(c.String("layout"), convert.LayoutFor(c.String("quant")))
 }
 
 // layoutNames are the layouts of packed files; exchange formats are none.
@@ -153,7 +160,7 @@ func proposal(c *cli.Context) string {
 	for _, word := range line {
 		quoted = append(quoted, shellWord(word))
 	}
-	return strings.Join(append(quoted, "-o", shellWord(outputName(c.Args().First(), c.String("layout")))), " ")
+	return strings.Join(append(quoted, "-o", shellWord(outputName(c.Args().First(), layoutOf(c)))), " ")
 }
 
 // outputName is the name of a packed file in the working directory, after its checkpoint and layout.
@@ -176,11 +183,12 @@ func shellWord(s string) string {
 
 // noteLayout says which layout was taken unasked, where some tensor is in it.
 func noteLayout(p *convert.Plan) {
-	if !slices.ContainsFunc(p.Tensors, func(r convert.Row) bool { return r.Layout == convert.DefaultLayout }) {
+	name := p.Recipe.Layout
+	if !slices.ContainsFunc(p.Tensors, func(r convert.Row) bool { return r.Layout == name }) {
 		return
 	}
 	p.Notes = append(p.Notes, fmt.Sprintf("layout %s, the default on every machine; it has kernels for %s. --layout NAME chooses another (see lowpack layouts)",
-		convert.DefaultLayout, strings.Join(kernelSets(convert.DefaultLayout), ", ")))
+		name, strings.Join(kernelSets(name), ", ")))
 }
 
 // partOf reads --part I/N.
@@ -221,7 +229,7 @@ func perSecond(n int64, d time.Duration) int64 {
 func recipeOf(c *cli.Context) (*packed.Recipe, error) {
 	r := &packed.Recipe{
 		Quant: c.String("quant"), Layout: c.String("layout"), Scale: c.String("scale"), Head: c.String("head"),
-		Golden: c.String("golden"), AllowLossy: c.Bool("allow-lossy"), Include: c.StringSlice("include"),
+		Activation: c.String("activation"), Golden: c.String("golden"), AllowLossy: c.Bool("allow-lossy"), Include: c.StringSlice("include"),
 	}
 	var err error
 	if r.Params, err = layoutParams(c); err != nil {
@@ -258,8 +266,8 @@ func layoutParams(c *cli.Context) (map[string]int, error) {
 	if err != nil || params == nil {
 		return nil, err
 	}
-	if _, err := pack.Open(pack.Spec{Name: c.String("layout"), Params: params}); err != nil {
-		return nil, usagef("invalid --param: %v%s", err, meantParam(c.String("layout"), params))
+	if _, err := pack.Open(pack.Spec{Name: layoutOf(c), Params: params}); err != nil {
+		return nil, usagef("invalid --param: %v%s", err, meantParam(layoutOf(c), params))
 	}
 	return params, nil
 }
@@ -364,6 +372,7 @@ func dryRun(c *cli.Context, plan *convert.Plan) error {
 	if family == "" {
 		family = "weights without a model"
 	}
+	fmt.Fprintf(out, "int8 activations: %s\n", plan.Activation)
 	fmt.Fprintf(out, "%s: %d tensors, %s would become a packed file of %s\n", family, len(plan.Tensors), size(in), size(plan.Bytes))
 	return nil
 }

@@ -1,0 +1,72 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// ActivationAuto leaves the activation scales to what the weights are.
+const ActivationAuto = "auto"
+
+// Activations are the values of Recipe.Activation; the first is the default, for which the field is empty.
+var Activations = []string{ActivationAuto, packed.ActivationToken, packed.ActivationGroup + ":32", packed.ActivationGroup + ":64", packed.ActivationGroup + ":128"}
+
+// completeActivation refuses a word that names no activation scales.
+func completeActivation(r *packed.Recipe) error {
+	if r.Activation == ActivationAuto {
+		r.Activation = ""
+	}
+	if r.Activation != "" && !slices.Contains(Activations, r.Activation) {
+		return fmt.Errorf("%w: activation %q; it is one of %s", pack.ErrUnsupported, r.Activation, strings.Join(Activations, ", "))
+	}
+	return nil
+}
+
+// activationOf is how int8 activations get scales in a file with these weights (FORMAT F22): as the user says. Else, models
+// that are trained with int8 activations keep the scale per token that belongs to them. For all others groups lose least:
+// of 32 columns, or of 64 where no weights have smaller groups, as sums are then cut for the weights' sake already.
+func activationOf(r *packed.Recipe, entries []packed.Entry) packed.Activation {
+	token := packed.Activation{Kind: packed.ActivationToken}
+	if text, ok := strings.CutPrefix(r.Activation, packed.ActivationGroup+":"); ok {
+		n, _ := strconv.Atoi(text) // one of Activations
+		return packed.Activation{Kind: packed.ActivationGroup, Size: n}
+	}
+	linear := slices.DeleteFunc(slices.Clone(entries), func(e packed.Entry) bool { return e.Name == packed.ScreenName })
+	if r.Activation != "" || len(linear) == 0 || slices.ContainsFunc(linear, trainedPerToken) {
+		return token
+	}
+	return packed.Activation{Kind: packed.ActivationGroup, Size: activationGroup(linear)}
+}
+
+// activationGroup is 64 if weights have groups, all of 64 columns or more, else 32.
+func activationGroup(entries []packed.Entry) int {
+	least := 0
+	for _, e := range entries {
+		if g := e.Scale.Group; g > 0 && (least == 0 || g < least) {
+			least = g
+		}
+	}
+	if least >= 64 {
+		return 64
+	}
+	return 32
+}
+
+// trainedPerToken reports whether weights are those of a model that was trained for few bits, with one activation scale per
+// token (BitNet, ParetoQ): by their quantizer, or as imported codes of at most three values, which no post-training
+// quantization makes.
+func trainedPerToken(e packed.Entry) bool {
+	switch e.Quantizer {
+	case quantize.ImportU8, "absmean", "sign":
+		return true
+	case importCodes:
+		return e.Layout.Alphabet == pack.Ternary.Name || e.Layout.Alphabet == pack.Int1.Name
+	}
+	return strings.HasSuffix(e.Quantizer, "-values") || strings.HasSuffix(e.Quantizer, "-elastic")
+}
