@@ -29,7 +29,10 @@ func places(t testing.TB, f *packed.File, b []byte) (list []place) {
 	start := 8 + int(binary.LittleEndian.Uint64(b))
 	digests := map[string]string{packed.GoldenName: f.Manifest().Golden}
 	for _, e := range f.Manifest().Packed {
-		digests[e.Name+packed.PackedSuffix], digests[e.Name+packed.ScaleSuffix] = e.SHA256, e.ScaleSHA
+		digests[e.Name+packed.PackedSuffix] = e.SHA256
+		for _, b := range e.Beside() {
+			digests[e.Name+b.Suffix] = *b.SHA256
+		}
 	}
 	for _, p := range f.Manifest().Plain {
 		digests[p.Name] = p.SHA256

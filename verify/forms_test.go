@@ -1,0 +1,142 @@
+package verify
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/verify/internal/sample"
+)
+
+// everyForm is a file of weights alone with all that may stand beside codes: scales of every type, signed ones, zero points,
+// orders of columns, experts, and activation scales per group.
+func everyForm(t testing.TB) *sample.Model {
+	r := rand.New(rand.NewPCG(5, 2))
+	group := func(n int, dtype string, signed bool) packed.Scale {
+		return packed.Scale{Kind: packed.ScaleGroup, Group: n, DType: dtype, Signed: signed}
+	}
+	form := func(name, layout string, a pack.Alphabet, experts, m, k int, s packed.Scale, zero, order bool) sample.Quantized {
+		q := sample.Quantized{Name: name, Matrix: pack.NewMatrix(pack.Shape{M: max(experts, 1) * m, K: k}, a), Layout: pack.Spec{Name: layout, Alphabet: a.Name}, Scale: s, Experts: experts, Quantizer: "test"}
+		for i := range q.Matrix.Codes {
+			q.Matrix.Codes[i] = a.Values[r.IntN(len(a.Values))]
+		}
+		units := 1
+		if s.Kind == packed.ScaleGroup {
+			units = (k + s.Group - 1) / s.Group
+		}
+		for range units * q.Matrix.M {
+			x := float32(math.Ldexp(1, r.IntN(9)-4))
+			if s.DType != packed.ScaleE8M0 {
+				x *= 1 + float32(r.IntN(128))/128
+			}
+			if s.Signed && r.IntN(2) == 0 {
+				x = -x
+			}
+			q.Scales = append(q.Scales, x)
+			if zero {
+				q.Zeros = append(q.Zeros, int8(r.IntN(16)-8))
+			}
+		}
+		for range max(experts, 1) {
+			for _, i := range r.Perm(k) {
+				if order {
+					q.Order = append(q.Order, int32(i))
+				}
+			}
+		}
+		return q
+	}
+	return withGolden(t, &sample.Model{
+		Quantized: []sample.Quantized{
+			form("a", "vnni4i", pack.Int4, 0, 33, 100, group(32, packed.ScaleF16, true), false, false),
+			form("b", "vnni4i", pack.Int4, 0, 20, 100, group(64, packed.ScaleBF16, false), true, true),
+			form("c", "vnni4i", pack.E2M1, 0, 20, 70, group(32, packed.ScaleE8M0, false), false, true),
+			form("d", "vnni4", pack.Int8, 0, 9, 70, packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleF32, Signed: true}, true, false),
+			form("e", "vnni4i", pack.Int4, 3, 33, 70, group(32, packed.ScaleF16, true), true, true),
+		},
+		Activation: packed.Activation{Kind: packed.ActivationGroup, Size: 32},
+		Recipe:     packed.Recipe{Golden: "kernel"},
+	})
+}
+
+// TestEveryForm: such a file passes all levels, a flipped bit anywhere is found, and what somebody changed who sets all digests
+// right is found as far as rules or golden products tell: products leave out scales and orders (GOLDEN).
+func TestEveryForm(t *testing.T) {
+	path := file(t, everyForm(t))
+	if bad := failed(run(t, path, Options{})); len(bad) > 0 {
+		t.Fatal(bad)
+	}
+	s := newSealer(t, path)
+	for _, c := range []struct {
+		tensor string
+		change func(b []byte)
+		level  Level
+		rule   string
+	}{
+		{"b.zero", func(b []byte) { b[0] ^= 1 }, Kernel, ""},
+		{"d.zero", func(b []byte) { b[0] ^= 1 }, Kernel, ""},
+		{"b.order", func(b []byte) { copy(b[:4], b[4:8]) }, Codes, "F24"},
+		{"e.order", func(b []byte) { b[len(b)-1] = 1 }, Codes, "F24"},
+		{"c.scale", func(b []byte) { b[0] = 255 }, Codes, "F9"},
+		{"b.scale", func(b []byte) { b[1] ^= 0x80 }, Codes, "F9"}, // not signed
+	} {
+		b := bytes.Clone(s.good)
+		p := s.tensor(c.tensor)
+		c.change(b[p.begin:p.end])
+		write(t, path, s.seal(b))
+		bad := failed(run(t, path, Options{}))
+		if len(bad) == 0 || bad[0].Level != c.level || c.rule != "" && bad[0].Rule != c.rule {
+			t.Errorf("%s changed: %v, want a failure at level %s %s", c.tensor, bad, c.level, c.rule)
+		}
+	}
+	write(t, path, s.good)
+	everyBit(t, path, 97, 211)
+}
+
+// TestImportedForm: imported models with zero points and with an order of columns pass all levels, their checkpoint included. A
+// scale, a zero point or a column that somebody exchanged who sets all digests right is found by golden outputs alone.
+func TestImportedForm(t *testing.T) {
+	for dir, c := range map[string]struct {
+		activation string
+		suffix     string
+	}{
+		"gptq-b4-asym-g128-v1": {"group:64", packed.ZeroSuffix},
+		"gptq-b4-sym-g32-desc": {"group:32", packed.OrderSuffix},
+	} {
+		source := shared.Path(t, "data/packed/"+dir)
+		path := tinymodel.Converted(t, source, packed.Recipe{})
+		if bad := failed(run(t, path, Options{Source: source})); len(bad) > 0 {
+			t.Fatal(dir, bad)
+		}
+		s := newSealer(t, path)
+		if a := s.parsed.Activation.String(); a != c.activation {
+			t.Errorf("%s: activation scales %s", dir, a)
+		}
+		for _, suffix := range []string{packed.ScaleSuffix, c.suffix} {
+			b := bytes.Clone(s.good)
+			p := s.tensor(s.parsed.Packed[0].Name + suffix)
+			if suffix == packed.OrderSuffix {
+				swap(b[p.begin:p.end], 0, (p.end-p.begin)/4-1)
+			} else {
+				b[p.begin] ^= 4
+			}
+			write(t, path, s.seal(b))
+			if bad := failed(run(t, path, Options{})); len(bad) == 0 || bad[0].Level != Kernel && bad[0].Level != Logits {
+				t.Errorf("%s: %s changed: %v", dir, p.name, bad[:min(1, len(bad))])
+			}
+		}
+	}
+}
+
+// swap exchanges two elements of an order.
+func swap(b []byte, i, j int) {
+	var x [4]byte
+	copy(x[:], b[4*i:])
+	copy(b[4*i:4*i+4], b[4*j:4*j+4])
+	copy(b[4*j:], x[:])
+}
