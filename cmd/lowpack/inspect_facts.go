@@ -246,6 +246,9 @@ func (v *inspection) factRows() (rows [][]string) {
 	} else if s.FileBits > 0 {
 		add("bits/weight", "%.2f in the whole file", s.FileBits)
 	}
+	if m := v.Manifest; m != nil && s.Quantized > 0 {
+		add("activations", "int8, a scale per %s", m.Activation)
+	}
 	add("size", "%s", size(v.Bytes))
 	if v.Model != nil {
 		rows = append(rows, s.modelRows(v.Model)...)
