@@ -29,7 +29,8 @@ long and how much memory the first token takes.
 ` + benchMethod + `
 
   lowpack bench model.safetensors
-  lowpack bench model.safetensors --threads 0 --batch 1 --json
+  lowpack bench model.safetensors --threads 0 --batch 1 --json > before.json
+  lowpack bench model.safetensors --threads 0 --batch 1 --compare before.json
   lowpack bench model.safetensors --svg tokens-per-second.svg
   lowpack bench kernels --layout vnni4i --tokens 1,128
   lowpack bench machine`,
@@ -38,6 +39,7 @@ long and how much memory the first token takes.
 			between(1, maxTokens, &cli.IntFlag{Name: "generate", Value: 128, Usage: "decode `N` tokens per sequence"}),
 			&cli.StringFlag{Name: "batch", Value: "1,8,32", Usage: "decode: sequences at once, as a `LIST`"},
 			&cli.StringFlag{Name: "context", Value: "128,2048,8000", Usage: "decode: tokens in front of those that are timed (context depth), as a `LIST`"},
+			compareFlag(),
 		}, benchFlags()...),
 		Action:      runBench,
 		Subcommands: []*cli.Command{benchKernelsCommand(), benchMachineCommand(), benchChartCommand()},
@@ -85,17 +87,20 @@ func runBench(c *cli.Context) error {
 			return usagef("%s: no such file, and no such word%s", name, hint)
 		}
 	}
+	before, err := earlier(c)
+	if err != nil {
+		return err
+	}
 	p := newCounter(c.App.ErrWriter, "bench", things("measurements"))
 	o := bench.ModelOptions{Meter: benchMeter(c, p), Generate: c.Int("generate"), Peak: peakMemory}
 	for name, list := range map[string]*[]int{"prompt": &o.Prompts, "batch": &o.Batches, "context": &o.Contexts, "threads": &o.Threads} {
-		var err error
 		if *list, err = intList(c, name); err != nil {
 			return err
 		}
 	}
 	r, err := bench.Model(c.Context, name, o)
 	p.done()
-	return showBench(c, r, err, printModelBench)
+	return showBench(c, r, err, func(w io.Writer, r *bench.ModelReport) { printModelBench(w, r, before) })
 }
 
 // measured is a report of package bench; nil where there is none.
@@ -146,25 +151,32 @@ func intList(c *cli.Context, name string) (list []int, err error) {
 	return list, nil
 }
 
-// printModelBench prints the report for people.
-func printModelBench(w io.Writer, r *bench.ModelReport) {
+// printModelBench prints the report for people, beside an earlier one if there is one.
+func printModelBench(w io.Writer, r, before *bench.ModelReport) {
 	fmt.Fprintf(w, "%s: %s model in layout %s, %s; a step reads %s of weights\n", printable.Line(r.File), r.Family, strings.Join(r.Layouts, ", "), size(r.FileBytes), size(int64(r.WeightBytes)))
 	printHost(w, &r.Host)
 	line := fmt.Sprintf("first token after %.0f ms %s", 1e3*r.FirstToken.Seconds.Median, spreadText(r.FirstToken.Seconds.Spread, r.FirstToken.Noise))
 	if peak := r.FirstToken.PeakBytes; peak > 0 {
 		line += fmt.Sprintf(", with a peak of %s of memory: the file and %s", size(peak), size(max(0, peak-r.FileBytes)))
 	}
-	fmt.Fprintf(w, "%s\n\n", strings.TrimSpace(line))
-	rows := [][]string{{"", "threads", "tokens/s", "spread", "ms/pass", "bytes/token", "limit", "of limit"}}
+	fmt.Fprintln(w, line)
+	printBefore(w, before)
+	fmt.Fprintln(w)
+	header := []string{"", "threads", "tokens/s", "IQR", "ms/pass", "bytes/token", "roof", "of roof"}
+	if before != nil {
+		header = append(header, "before", "speedup")
+	}
+	rows := [][]string{header}
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if row.Refused != "" {
 			continue
 		}
-		rows = append(rows, []string{row.Label(), strconv.Itoa(row.Threads), digits(row.TokensPerSec), spreadText(spreadOf(&row.Figures), row.Noise),
-			digits(1e3 * row.Seconds.Median), size(int64(row.BytesPerToken)), limitText(&row.Figures), percentText(row.Fraction.Median)})
+		cells := []string{row.Label(), strconv.Itoa(row.Threads), digits(row.TokensPerSec), spreadText(spreadOf(&row.Figures), row.Noise),
+			digits(1e3 * row.Seconds.Median), size(int64(row.BytesPerToken)), limitText(&row.Figures), percentText(row.Fraction.Median)}
+		rows = append(rows, append(cells, comparison(before, row)...))
 	}
-	table(w, map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 7: true}, rows)
+	table(w, map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 7: true, 8: true, 9: true}, rows)
 	told := map[string]bool{}
 	for i := range r.Rows {
 		if row := &r.Rows[i]; row.Refused != "" && !told[row.Label()] {

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/bench"
+	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/internal/printable"
+)
+
+// compareFlag names an earlier report.
+func compareFlag() cli.Flag {
+	return inputFlag("compare", "print beside each figure that of an earlier report, which --json wrote to `FILE`")
+}
+
+// earlier reads the report to compare with; nil where there is none.
+func earlier(c *cli.Context) (*bench.ModelReport, error) {
+	file := c.String("compare")
+	if file == "" {
+		return nil, nil
+	}
+	if c.Bool("json") {
+		return nil, usagef("--compare and --json cannot be combined")
+	}
+	text, err := readSmall(file, 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	r, err := bench.ReadModel(text)
+	return r, filerr.Named(file, err)
+}
+
+// comparison is the cells that compare a row with an earlier report: its tokens per second, and how many times as fast it is
+// now. What is noise is not compared.
+func comparison(before *bench.ModelReport, row *bench.ModelRow) []string {
+	if before == nil {
+		return nil
+	}
+	old := before.Same(row)
+	switch {
+	case old == nil:
+		return []string{"-", "-"}
+	case old.Noise || row.Noise:
+		return []string{digits(old.TokensPerSec), "NOISE"}
+	}
+	return []string{digits(old.TokensPerSec), fmt.Sprintf("%.2f ×", row.TokensPerSec/old.TokensPerSec)}
+}
+
+// printBefore says what the earlier report is of.
+func printBefore(w io.Writer, before *bench.ModelReport) {
+	if before != nil {
+		fmt.Fprintf(w, "before: %s, %s, %s\n", printable.Line(before.File), printable.Line(before.Host.Tool), printable.Line(before.Host.CPU))
+	}
+}
