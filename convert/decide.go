@@ -20,8 +20,9 @@ import (
 // decider chooses a rule for every tensor.
 type decider struct {
 	*Plan
-	ctx  context.Context
-	used map[string]bool // tensors of the checkpoint that have found their use
+	ctx      context.Context
+	used     map[string]bool   // tensors of the checkpoint that have found their use
+	asFloats map[string]string // codes of a GGUF that are kept as floats, by tensor: why
 }
 
 // matrix is a tensor that may be quantized.
@@ -51,6 +52,7 @@ func (d *decider) all() error {
 			return err
 		}
 	}
+	d.noteFloats()
 	if name := d.extraHead(); name != "" {
 		t, _ := d.source.Lookup(d.model.Head)
 		if err := d.matrix(matrix{name, t, pack.Shape{M: t.Shape[0], K: t.Shape[1]}, true}); err != nil {
@@ -76,8 +78,17 @@ func (d *decider) extraHead() string {
 // need decides about a tensor of the model.
 func (d *decider) need(n model.Need, t checkpoint.Tensor) error {
 	d.used[t.Name] = true
+	if len(n.Shape) != 2 {
+		return d.keep(t, "")
+	}
+	m := matrix{n.Name, t, pack.Shape{M: n.Shape[0], K: n.Shape[1]}, n.Name == d.model.Head}
+	if b := d.blocksOf(m); b != nil && (!b.narrow() || m.head || d.embeds(m)) {
+		if done, err := d.importBlocks(m, b); done || err != nil {
+			return err
+		}
+	}
 	if n.Linear {
-		return d.matrix(matrix{n.Name, t, pack.Shape{M: n.Shape[0], K: n.Shape[1]}, n.Name == d.model.Head})
+		return d.matrix(m)
 	}
 	return d.keep(t, "")
 }
@@ -216,6 +227,11 @@ func (d *decider) auto(m matrix, c choice) error {
 	if len(rules) > 0 {
 		d.note("%v; so its floats are floats, although row 0 looks quantized", other)
 	}
+	if b := d.blocksOf(m); b != nil && b.narrow() {
+		if done, err := d.importBlocks(m, b); done || err != nil {
+			return err
+		}
+	}
 	if d.model == nil { // a file of matrices alone is converted to have them packed
 		c.quant = "absmean"
 		return d.quantize(m, c)
@@ -256,7 +272,7 @@ func (d *decider) keep(t checkpoint.Tensor, note string) error {
 	}
 	row := Row{
 		Tensor: t.Name, Shape: t.Shape, DType: string(t.DType), Rule: ruleKeep,
-		BytesIn: t.Size, BytesOut: t.Size, RelError: &zero, Note: note,
+		BytesIn: t.Size, BytesOut: t.Size, RelError: &zero, Note: cmp.Or(d.asFloats[t.Name], note),
 	}
 	if n > 0 {
 		row.BitsPerWeight = float64(8*t.Size) / float64(n)

@@ -110,7 +110,7 @@ func (p *Plan) decideAll(ctx context.Context) error {
 	if err := p.describe(); err != nil {
 		return err
 	}
-	d := &decider{Plan: p, ctx: ctx, used: map[string]bool{}}
+	d := &decider{Plan: p, ctx: ctx, used: map[string]bool{}, asFloats: map[string]string{}}
 	if err := d.all(); err != nil {
 		return err
 	}

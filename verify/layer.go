@@ -36,7 +36,7 @@ func (o *origin) lookup(name string) (quantized.Tensor, bool) {
 func (o *origin) checkLayer(e *packed.Entry) error {
 	l := o.layers[e.Name]
 	if l == nil {
-		return broken("", "the checkpoint holds no codes for it")
+		return o.checkBlocks(e)
 	}
 	m, err := l.Open(func(name string) ([]byte, error) {
 		t := o.second.tensors[name]

@@ -79,7 +79,7 @@ func (v *comparison) all() error {
 	return v.texts()
 }
 
-// quantized compares code × scale with what the GGUF decodes to.
+// quantized compares (code − zero point) × scale with what the GGUF decodes to.
 func (v *comparison) quantized(e *packed.Entry) error {
 	m, err := codes(v.file, e)
 	if err != nil {
@@ -89,10 +89,18 @@ func (v *comparison) quantized(e *packed.Entry) error {
 	if err != nil {
 		return err
 	}
+	zeros, err := packed.Zeros(v.file, e)
+	if err != nil {
+		return err
+	}
 	s := scaleOf{scales, len(scales) / m.M, e.Scale.Group, false}
 	return v.rows(e.Name, e.Shape[:], func(row int, values []float32) error {
 		for k, c := range m.Codes[row*m.K:][:m.K] {
-			if want := float32(c) * s.at(row, k); values[k] != want {
+			zero := int8(0)
+			if zeros != nil {
+				zero = zeros[s.index(row, k)]
+			}
+			if want := float32(int(c)-int(zero)) * s.at(row, k); values[k] != want {
 				return differs(e.Name, row, k, values[k], want)
 			}
 		}

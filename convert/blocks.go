@@ -1,0 +1,128 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/formats/gguf"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// blocks are the codes of a matrix that a GGUF stores in blocks (NUMERICS N25).
+type blocks struct {
+	checkpoint.Blocks
+	codes gguf.Codes
+	shape pack.Shape
+}
+
+// group is what all weights of a block have in common.
+type group struct {
+	scale float32
+	zero  int8
+}
+
+// narrow codes may have a scale for a row or a matrix, with zeros among the scales of blocks: an exact quantizer finds that out.
+func (b *blocks) narrow() bool { return len(b.codes.Alphabet.Values) <= 4 }
+
+// each decodes stored rows from row on one by one. The memory of groups is that of the next row too.
+func (b *blocks) each(codes []int8, row int, stored []byte, do func(row int, codes []int8, groups []group)) error {
+	k, size := b.shape.K, b.Stored.Shape[1]
+	scales := make([]float32, k/b.codes.Group)
+	minima, groups := make([]float32, len(scales)), make([]group, len(scales))
+	for i := range len(codes) / k {
+		own := codes[i*k:][:k]
+		err := b.Type.DecodeRow(own, scales, minima, stored[i*size:][:size])
+		for g := 0; g < len(groups) && err == nil; g++ {
+			groups[g], err = b.group(own[g*b.codes.Group:][:b.codes.Group], scales[g], minima[g])
+		}
+		if err != nil {
+			return fmt.Errorf("row %d: %w", row+i, err)
+		}
+		do(row+i, own, groups)
+	}
+	return nil
+}
+
+// group settles the scale and the zero point of a block, and refuses those that a packed file cannot hold exactly.
+func (b *blocks) group(codes []int8, scale, minimum float32) (group, error) {
+	if scale == 0 {
+		return b.equal(codes, minimum)
+	}
+	s := scale * b.Scale
+	if float64(s) != float64(scale)*float64(b.Scale) || math.IsInf(float64(s), 0) || s == 0 {
+		return group{}, notExact{fmt.Errorf("a scale of %v times that of the tensor, %v, is not a float32", scale, b.Scale)}
+	}
+	if !b.codes.Minima {
+		return group{s, 0}, nil
+	}
+	zero := -float64(minimum)/float64(scale) - 8 // as the codes, which are less 8
+	if zero != math.Trunc(zero) || zero < -128 || zero > 127 {
+		return group{}, notExact{fmt.Errorf("a minimum of %v is not an integer multiple of its scale, %v", minimum, scale)}
+	}
+	return group{s, int8(zero)}, nil
+}
+
+// equal makes codes of weights that are all v times the scale of the tensor, whatever their codes are: ±1, or 0 with scale 0.
+func (b *blocks) equal(codes []int8, v float32) (group, error) {
+	code := int8(0)
+	switch {
+	case v < 0:
+		code = -1
+	case v > 0:
+		code = 1
+	case !slices.Contains(b.codes.Alphabet.Values, 0):
+		return group{}, notExact{errors.New("weights are 0, which no code is")}
+	}
+	for i := range codes {
+		codes[i] = code
+	}
+	if v == 0 {
+		return group{}, nil
+	}
+	one := blocks{Blocks: b.Blocks}
+	return one.group(nil, max(v, -v), 0)
+}
+
+// common says how many weights have a scale and a zero point in common.
+type common struct {
+	columns int   // a power of two; all of a row if it is not less than K
+	all     bool  // the whole matrix has first
+	first   group // of the matrix, or of some row
+	signed  bool  // some scale is negative
+	zeros   bool  // some zero point is not 0
+	most    int8  // the largest code
+}
+
+// commonOf judges a row of blocks of so many columns.
+func commonOf(groups []group, columns int, codes []int8) common {
+	s := common{columns: columns, first: groups[0], all: sameIn(groups, len(groups)), most: slices.Max(codes)}
+	for _, g := range groups {
+		s.signed = s.signed || g.scale < 0
+		s.zeros = s.zeros || g.zero != 0
+	}
+	for n := 2; n < 2*len(groups) && sameIn(groups, n); n *= 2 {
+		s.columns = n * columns
+	}
+	return s
+}
+
+// sameIn reports whether n groups after n groups are equal.
+func sameIn(groups []group, n int) bool {
+	for i, g := range groups {
+		if g != groups[i/n*n] {
+			return false
+		}
+	}
+	return true
+}
+
+// and joins what holds for some rows and for others.
+func (s common) and(o common) common {
+	return common{
+		columns: min(s.columns, o.columns), first: s.first, all: s.all && o.all && s.first == o.first,
+		signed: s.signed || o.signed, zeros: s.zeros || o.zeros, most: max(s.most, o.most),
+	}
+}

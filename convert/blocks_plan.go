@@ -1,0 +1,171 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/lowpack/lowpack/convert/internal/pipeline"
+	"github.com/lowpack/lowpack/formats/gguf"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// blocksOf are the blocks that a GGUF holds a matrix in; nil for other matrices, and where the recipe asks for something else than
+// what the file holds.
+func (d *decider) blocksOf(m matrix) *blocks {
+	stored, ok := d.source.Blocks(m.from)
+	c := choose(&d.Recipe, m.name)
+	if !ok || c.keep || c.quant != QuantAuto || c.scale != "" || !included(&d.Recipe, m.name) {
+		return nil
+	}
+	if d.Recipe.Head != "" && (m.head || d.embeds(m)) { // codes are made of their floats
+		return nil
+	}
+	codes, _ := stored.Type.Codes()
+	return &blocks{stored, codes, m.shape}
+}
+
+func (d *decider) embeds(m matrix) bool { return d.model != nil && m.name == d.model.Embed }
+
+// importBlocks plans to take over codes, zero points and scales. Where they cannot be held exactly it plans nothing and notes why:
+// floats hold them.
+func (d *decider) importBlocks(m matrix, b *blocks) (bool, error) {
+	all, err := b.judge(d)
+	var inexact notExact
+	switch {
+	case errors.As(err, &inexact):
+		d.asFloats[m.name] = fmt.Sprintf("%s as floats, which are exact: %v", b.Type, inexact)
+		return false, nil
+	case err != nil:
+		return false, inTensor(m.from, err)
+	}
+	if b.codes.Alphabet.Name == pack.Int2Q.Name && all.most < 2 {
+		b.codes.Alphabet = pack.Ternary
+	}
+	scale := b.scale(all)
+	l, err := d.blockLayout(m, b.codes.Alphabet)
+	if err != nil {
+		d.asFloats[m.name] = fmt.Sprintf("%s as floats, which are exact: %v", b.Type, err)
+		return false, nil
+	}
+	s := &step{from: b.Stored, source: pipeline.Rows(b.Stored, m.shape.M)}
+	s.row.Note = fmt.Sprintf("%s of a GGUF", b.Type)
+	s.open = func([][]byte) (coder, error) { return newBlockDecoder(b, scale, all), nil }
+	m.from = b.Stored
+	return true, d.pack(m, s, l, packed.Entry{Scale: scale, Quantizer: importCodes, Zero: all.zeros}, true)
+}
+
+// blockLayout opens the chosen layout. Rows of an embedding are decoded one by one, which takes a layout in row panels.
+func (d *decider) blockLayout(m matrix, a pack.Alphabet) (pack.Layout, error) {
+	c := choose(&d.Recipe, m.name)
+	l, err := openLayout(c.layout, c.params, a, true)
+	if _, paneled := l.(pack.Paneled); d.embeds(m) && !paneled {
+		return pack.Open(pack.Spec{Name: DefaultLayout, Alphabet: a.Name})
+	}
+	return l, err
+}
+
+// noteFloats says which codes of a GGUF stay floats.
+func (d *decider) noteFloats() {
+	if n := len(d.asFloats); n > 0 {
+		first := slices.Min(slices.Collect(maps.Keys(d.asFloats)))
+		d.note("matrices in blocks whose codes and scales a packed file cannot hold exactly: %d, kept as floats; --quant int8 makes them smaller. The first is %s: %s", n, first, d.asFloats[first])
+	}
+}
+
+// judge goes through all rows.
+func (b *blocks) judge(d *decider) (all common, err error) {
+	var lock sync.Mutex
+	begun := false
+	sweep := pipeline.NewSweep(d.read, pipeline.Rows(b.Stored, b.shape.M), b.shape, d.o.Jobs)
+	err = sweep.Decode(d.ctx, func(codes []int8, row int, stored []byte) error {
+		return b.each(codes, row, stored, func(_ int, codes []int8, groups []group) {
+			s := commonOf(groups, b.codes.Group, codes)
+			lock.Lock()
+			defer lock.Unlock()
+			if begun {
+				s = s.and(all)
+			}
+			all, begun = s, true
+		})
+	})
+	return all, err
+}
+
+// scale is how scales are stored in the packed file: for as many weights as share one, in the type that they have in the GGUF.
+func (b *blocks) scale(all common) packed.Scale {
+	s := packed.Scale{Kind: packed.ScaleGroup, Group: all.columns, DType: packed.ScaleF16, Signed: all.signed}
+	switch {
+	case all.all:
+		s.Kind, s.Group = packed.ScaleTensor, 0
+	case all.columns >= b.shape.K:
+		s.Kind, s.Group = packed.ScaleRow, 0
+	}
+	switch {
+	case b.Scale != 1:
+		s.DType = packed.ScaleF32
+	case b.Type == gguf.MXFP4:
+		s.DType = packed.ScaleE8M0
+	}
+	return s
+}
+
+// blockDecoder takes over the codes and scales of a matrix in blocks.
+type blockDecoder struct {
+	*blocks
+	scale packed.Scale
+	zeros bool
+	group int // columns of an element of list
+	list  []group
+}
+
+func newBlockDecoder(b *blocks, scale packed.Scale, all common) *blockDecoder {
+	d := &blockDecoder{b, scale, all.zeros, min(all.columns, b.shape.K), []group{all.first}}
+	if !all.all {
+		d.list = make([]group, b.shape.M*d.perRow())
+	}
+	return d
+}
+
+func (d *blockDecoder) perRow() int { return (d.shape.K + d.group - 1) / d.group }
+
+func (d *blockDecoder) Decode(codes []int8, row int, stored []byte) error {
+	return d.each(codes, row, stored, func(m int, _ []int8, groups []group) {
+		if d.scale.Kind == packed.ScaleTensor {
+			return
+		}
+		own := d.list[m*d.perRow():][:d.perRow()]
+		for i := range own {
+			own[i] = groups[i*d.group/d.codes.Group]
+		}
+	})
+}
+
+func (d *blockDecoder) Finish() ([]pipeline.Blob, error) {
+	var scales, zeros []byte
+	for _, g := range d.list {
+		var err error
+		if scales, err = d.scale.AppendScale(scales, g.scale); err != nil {
+			return nil, err
+		}
+		zeros = append(zeros, byte(g.zero))
+	}
+	blobs := []pipeline.Blob{{Suffix: packed.ScaleSuffix, Data: scales}}
+	if d.zeros {
+		blobs = append(blobs, pipeline.Blob{Suffix: packed.ZeroSuffix, Data: zeros})
+	}
+	return blobs, nil
+}
+
+func (d *blockDecoder) scales() []float32 {
+	list := make([]float32, len(d.list))
+	for i, g := range d.list {
+		list[i] = g.scale
+	}
+	return list
+}
+
+func (*blockDecoder) relError() *float64 { return nil }

@@ -1,0 +1,336 @@
+package export
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/gguf"
+	"github.com/lowpack/lowpack/formats/gguf/hf"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/float16"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/verify"
+)
+
+// llamaFile is a GGUF of a Llama whose matrices are floats, and whose rows of queries and keys are permuted.
+func llamaFile(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "llama")
+	tinymodel.Miniature(t, "llama-3-8b", dir)
+	path, _ := exported(t, packedOf(t, dir, packed.Recipe{Quant: "none"}))
+	return path
+}
+
+// inBlocks writes a GGUF anew, with other data for every matrix that has whole blocks, and returns the data by tensor.
+func inBlocks(t *testing.T, path string, kind gguf.Type, blocks func(values []float32, s pack.Shape) []byte) (string, map[string][]byte) {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := headerOf(t, path)
+	infos, data := slices.Clone(h.Tensors), map[string][]byte{}
+	for i, x := range infos {
+		stored := file[h.DataStart+x.Begin:][:x.Size]
+		if c, _ := kind.Codes(); len(x.Shape) == 2 && x.Columns()%int64(c.Group) == 0 {
+			values := make([]float32, x.Weights())
+			for m := range x.Shape[0] {
+				if err := x.Type.Floats(values[m*x.Columns():][:x.Columns()], stored[m*x.Type.RowSize(x.Columns()):][:x.Type.RowSize(x.Columns())]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			infos[i].Type, stored = kind, blocks(values, pack.Shape{M: int(x.Shape[0]), K: int(x.Columns())})
+		}
+		data[x.Name] = stored
+	}
+	if err := gguf.Place(infos); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	w, err := gguf.NewWriter(&b, h.Keys, infos)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range infos {
+		if err := w.Write(x.Name, data[x.Name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := filepath.Join(t.TempDir(), "blocks.gguf")
+	if err := os.WriteFile(out, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return out, data
+}
+
+// TestBlockRoundTrip: codes and scales of a GGUF in blocks are those that package pack finds in its bytes, in the order of rows of
+// the checkpoint, and an export has the same bytes again.
+func TestBlockRoundTrip(t *testing.T) {
+	llama := llamaFile(t)
+	bitnet, _ := exported(t, packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Quant: "none"}))
+	for _, c := range []struct {
+		file string
+		kind gguf.Type
+		name string
+	}{
+		{llama, gguf.Q4_0, "q4_0"}, {llama, gguf.Q8_0, "q8_0"}, {llama, gguf.MXFP4, "mxfp4"}, {llama, gguf.Q2_0, "q2_0"},
+		{bitnet, gguf.Q1_0, "q1_0"}, {bitnet, gguf.Q2_0, "q2_0"},
+	} {
+		blocks, err := pack.OpenBlocks(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path, data := inBlocks(t, c.file, c.kind, func(values []float32, s pack.Shape) []byte { return quantized(t, blocks, values, s) })
+		source := packedOf(t, path, packed.Recipe{})
+		sameBlocks(t, source, path, blocks, data)
+		if c.file == llama { // of seconds
+			verified(t, source, path)
+		}
+		again, _ := exported(t, source)
+		file, err := os.ReadFile(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := headerOf(t, again)
+		for _, x := range h.Tensors {
+			if !bytes.Equal(file[h.DataStart+x.Begin:][:x.Size], data[x.Name]) {
+				t.Errorf("%s: %s as %s has other bytes", c.name, x.Name, x.Type)
+			}
+		}
+		same(t, source, packedOf(t, again, packed.Recipe{}))
+	}
+}
+
+func quantized(t *testing.T, blocks pack.Blocks, values []float32, s pack.Shape) []byte {
+	t.Helper()
+	size, err := blocks.PackedSize(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]byte, size)
+	if err := blocks.Quantize(out, s, values); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// sameBlocks compares the entries of a packed file with blocks.
+func sameBlocks(t *testing.T, path, from string, blocks pack.Blocks, data map[string][]byte) {
+	t.Helper()
+	f, err := packed.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d, err := packed.Describe(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arch, err := hf.ArchitectureOf(d.Family)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := pack.FindAlphabet(blocks.Spec().Alphabet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, x := range headerOf(t, from).Tensors {
+		if c, ok := x.Type.Codes(); ok && c.Alphabet.Name == a.Name {
+			count++
+		}
+	}
+	if len(f.Manifest().Packed) != count || count < 8 {
+		t.Errorf("%s: %d matrices are packed, %d are stored in blocks", blocks.Spec().Name, len(f.Manifest().Packed), count)
+	}
+	for i := range f.Manifest().Packed {
+		e := &f.Manifest().Packed[i]
+		name, heads, err := arch.Store(e.Name, d.Heads, d.KVHeads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, scales := pack.NewMatrix(e.MatrixShape(), a), make([]float32, e.Weights()/int64(blocks.BlockSize()))
+		if err := blocks.UnpackBlocks(want, scales, data[name]); err != nil {
+			t.Fatal(err)
+		}
+		got, err := packed.Codes(f, e, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := packed.Scales(f, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := scaleOf{own, len(own) / want.M, e.Scale.Group, false}
+		for i := range got.Codes {
+			m, k := i/want.K, i%want.K
+			from := hf.RowIn(m, want.M, heads)*want.K + k
+			if got.Codes[i] != want.Codes[from] || s.at(m, k) != scales[from/blocks.BlockSize()] {
+				t.Fatalf("%s: row %d, column %d: %d times %v, want %d times %v", e.Name, m, k, got.Codes[i], s.at(m, k), want.Codes[from], scales[from/blocks.BlockSize()])
+			}
+		}
+	}
+}
+
+// verified holds a packed file against the GGUF that it was made from, and runs it.
+func verified(t *testing.T, path, source string) {
+	t.Helper()
+	r, err := verify.Run(t.Context(), path, verify.Options{Source: source})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.Checks {
+		if c.Verdict == verify.Fail {
+			t.Errorf("%s: %s: %s", c.Group, c.Name, c.Reason)
+		}
+	}
+}
+
+// q4_1 are blocks of 32 weights with a scale, a minimum, and codes that are all different.
+func q4_1(s pack.Shape, scale, minimum float32) (b []byte) {
+	for range s.M * s.K / 32 {
+		b = binary.LittleEndian.AppendUint16(b, float16.Narrow(scale))
+		b = binary.LittleEndian.AppendUint16(b, float16.Narrow(minimum))
+		for i := range 16 {
+			b = append(b, byte(i|(15-i)<<4))
+		}
+	}
+	return b
+}
+
+// TestMinima: where minima are multiples of their scales they become zero points, else floats hold the weights; in both cases exactly.
+func TestMinima(t *testing.T) {
+	float := llamaFile(t)
+	for name, c := range map[string]struct {
+		scale, minimum float32
+		zero           int8 // of codes that are less 8
+		packed         bool
+	}{
+		"in the middle":        {0.25, -2, 0, true},
+		"in the range":         {0.25, -1.75, -1, true},
+		"no zero in the range": {0.25, 1, -12, true},
+		"negative scale":       {-0.25, 2, 0, true},
+		"far away":             {0.0009765625, -0.134765625, 0, false}, // zero 138 is more than a byte
+		"not a multiple":       {0.25, -1.8125, 0, false},
+		"all the same":         {0, -1.5, 0, true},
+		"all zero":             {0, 0, 0, true},
+	} {
+		path, _ := inBlocks(t, float, gguf.Q4_1, func(_ []float32, s pack.Shape) []byte { return q4_1(s, c.scale, c.minimum) })
+		source := packedOf(t, path, packed.Recipe{})
+		if _, err := VerifyGGUF(t.Context(), path, source); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		verified(t, source, path)
+		f, err := packed.Open(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, ok := f.Manifest().Entry("model.layers.1.mlp.up_proj.weight")
+		if ok != c.packed {
+			t.Errorf("%s: packed: %v", name, ok)
+		}
+		if ok && (e.Zero != (c.zero != 0) || e.Scale.Kind != packed.ScaleTensor || e.Layout.Alphabet != "int4") {
+			t.Errorf("%s: %+v", name, e)
+		}
+		if ok && c.zero != 0 {
+			if zeros, err := packed.Zeros(f, e); err != nil || zeros[0] != c.zero {
+				t.Errorf("%s: zero points %v, %v", name, zeros, err)
+			}
+			if _, err := GGUF(t.Context(), source, filepath.Join(t.TempDir(), "m.gguf"), false); !errors.Is(err, pack.ErrUnsupported) {
+				t.Errorf("%s: export: %v", name, err)
+			}
+		}
+		f.Close()
+	}
+}
+
+// TestCode2: Q2_0 has a code 2, which published files do not use. Matrices that do have an alphabet of their own.
+func TestCode2(t *testing.T) {
+	blocks, err := pack.OpenBlocks("q2_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, _ := inBlocks(t, llamaFile(t), gguf.Q2_0, func(values []float32, s pack.Shape) []byte {
+		b := quantized(t, blocks, values, s)
+		b[2] = 0xff
+		return b
+	})
+	source := packedOf(t, path, packed.Recipe{})
+	verified(t, source, path)
+	f, err := packed.Open(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if e, ok := f.Manifest().Entry("model.embed_tokens.weight"); !ok || e.Layout.Alphabet != "int2q" {
+		t.Errorf("%+v", e)
+	}
+	again, _ := exported(t, source)
+	same(t, source, packedOf(t, again, packed.Recipe{}))
+}
+
+// TestUnheldCodes: codes that the chosen layout does not hold stay floats, and the plan says so.
+func TestUnheldCodes(t *testing.T) {
+	blocks, err := pack.OpenBlocks("mxfp4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, _ := inBlocks(t, llamaFile(t), gguf.MXFP4, func(values []float32, s pack.Shape) []byte { return quantized(t, blocks, values, s) })
+	plan, err := convert.NewPlan(t.Context(), path, convert.Options{Recipe: packed.Recipe{Layout: "tl1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plan.Close()
+	for _, r := range plan.Tensors {
+		if embed := r.Tensor == "model.embed_tokens.weight"; len(r.Shape) == 2 && (r.Rule == "keep") == embed || embed && r.Layout != convert.DefaultLayout {
+			t.Errorf("%+v", r)
+		}
+	}
+	if !slices.ContainsFunc(plan.Notes, func(n string) bool { return strings.Contains(n, "exactly: 15, kept as floats") }) {
+		t.Errorf("%q", plan.Notes)
+	}
+}
+
+// TestBadBlocks: scales that are not numbers, and codes that no program writes, name tensor and row; nothing is written.
+func TestBadBlocks(t *testing.T) {
+	float := llamaFile(t)
+	for name, c := range map[string]struct {
+		kind gguf.Type
+		name string
+		at   int // from the end of a matrix
+		with byte
+		says string
+	}{
+		"Q4_0 infinite":  {gguf.Q4_0, "q4_0", 18, 0x7c, "its scale"},
+		"Q8_0 NaN":       {gguf.Q8_0, "q8_0", 34, 0x7e, "its scale"},
+		"Q8_0 code -128": {gguf.Q8_0, "q8_0", 1, 0x80, "a code of no weight"},
+		"MXFP4 NaN":      {gguf.MXFP4, "mxfp4", 17, 0xff, "its scale"},
+	} {
+		blocks, err := pack.OpenBlocks(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path, _ := inBlocks(t, float, c.kind, func(values []float32, s pack.Shape) []byte {
+			b := quantized(t, blocks, values, s)
+			at := len(b) - c.at
+			if c.with == 0x7c || c.with == 0x7e {
+				at++ // the high byte
+			}
+			b[at] = c.with
+			return b
+		})
+		_, err = convert.NewPlan(t.Context(), path, convert.Options{})
+		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "embed_tokens") || !strings.Contains(err.Error(), "row 319") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

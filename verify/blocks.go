@@ -1,0 +1,102 @@
+package verify
+
+import (
+	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/formats/packed"
+)
+
+// blockRows are the rows of a matrix that a GGUF stores in blocks: their codes, scales and minima as they are stored, and their
+// weights as floats.
+type blockRows struct {
+	checkpoint.Blocks
+	from           *checkpoint.Checkpoint
+	t              checkpoint.Tensor // of floats
+	group          int
+	stored         []byte
+	codes          []int8
+	scales, minima []float32
+	weights        []float32
+}
+
+// checkBlocks compares codes, zero points and scales with those of a GGUF. Where a scale is 0 there, weights are equal whatever
+// their codes are, and the file may hold them in another way.
+func (o *origin) checkBlocks(e *packed.Entry) error {
+	t, ok := o.from.Lookup(e.Name)
+	b, blocks := o.from.Blocks(t)
+	if !ok || !blocks {
+		return broken("", "the checkpoint holds no codes for it")
+	}
+	shape := e.MatrixShape()
+	if len(e.Shape) != 2 || e.Order || t.Shape[0] != shape.M || t.Shape[1] != shape.K {
+		return broken("", "the matrix of the checkpoint is %v without an order of columns", t.Shape)
+	}
+	scales, err := packed.Scales(o.view, e)
+	if err != nil {
+		return err
+	}
+	zeros, err := packed.Zeros(o.view, e)
+	if err != nil {
+		return err
+	}
+	if zeros == nil {
+		zeros = make([]int8, len(scales))
+	}
+	kind, _ := b.Type.Codes()
+	k, groups := shape.K, shape.K/kind.Group
+	return o.sweep(e, func(row int, codes []int8, _ []byte) error {
+		r := &blockRows{
+			Blocks: b, from: o.from, t: t, group: kind.Group, stored: make([]byte, b.Stored.Shape[1]), codes: make([]int8, k),
+			scales: make([]float32, groups), minima: make([]float32, groups), weights: make([]float32, k),
+		}
+		for ; len(codes) > 0; row, codes = row+1, codes[k:] {
+			if err := r.read(row); err != nil {
+				return err
+			}
+			for i, c := range codes[:k] {
+				at := scaleAt(e, row, i)
+				if err := r.compare(row, i, c, zeros[at], scales[at]); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// scaleAt is the number of the scale of a weight.
+func scaleAt(e *packed.Entry, row, column int) int {
+	switch e.Scale.Kind {
+	case packed.ScaleTensor:
+		return 0
+	case packed.ScaleRow:
+		return row
+	}
+	return row*e.Groups() + column/e.Scale.Group
+}
+
+func (r *blockRows) read(row int) error {
+	if err := r.from.ReadAt(r.Stored, r.stored, int64(row)*int64(len(r.stored))); err != nil {
+		return err
+	}
+	if err := r.Type.DecodeRow(r.codes, r.scales, r.minima, r.stored); err != nil {
+		return err
+	}
+	data := make([]byte, 4*len(r.weights))
+	if err := r.from.ReadAt(r.t, data, int64(row)*int64(len(data))); err != nil {
+		return err
+	}
+	widen(r.weights, "F32", data)
+	return nil
+}
+
+// compare judges one weight of the file.
+func (r *blockRows) compare(row, column int, code, zero int8, scale float32) error {
+	if got, want := float32(int(code)-int(zero))*scale, r.weights[column]; got != want {
+		return broken("", "row %d, column %d: code %d, zero point %d and scale %v give %v; the checkpoint has %v", row, column, code, zero, scale, got, want)
+	}
+	g := column / r.group
+	if s := r.scales[g] * r.Scale; s != 0 && (code != r.codes[column] || scale != s) {
+		return broken("", "row %d, column %d: code %d with scale %v; in the checkpoint %d with %v", row, column, code, scale, r.codes[column], s)
+	}
+	return nil
+}
