@@ -159,7 +159,7 @@ func listen(c *cli.Context, listener net.Listener, s *server.Server, name string
 		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: log.New(c.App.ErrWriter, "lowpack: ", 0),
 	}
-	note(c, fmt.Sprintf("%s at http://%s/v1", name, listener.Addr()))
+	note(c, fmt.Sprintf("%s at http://%s/v1, chat at http://%[2]s/", name, listener.Addr()))
 	done := make(chan error, 1)
 	go func() { done <- web.Serve(listener) }()
 	select {

@@ -22,6 +22,15 @@ func TestInteropOpenAI(t *testing.T) {
 	}
 }
 
+// TestInteropPage: a conversation in Chromium, with errors, stop, copy, reload, the link that repeats an answer, dark and narrow.
+func TestInteropPage(t *testing.T) {
+	const key = "secret"
+	s := serveFile(t, "", tinymodel.Path(t), "--api-key", key)
+	if out := interop.Node(t, "browser", "testdata/page.mjs", s.url, key, t.TempDir()); !bytes.Equal(out, []byte("done\n")) {
+		t.Errorf("%s", out)
+	}
+}
+
 // TestDeterminism: an independent program finds no answer that differs from that of the idle server: under load, with clients
 // that hang up, as streams, and after a restart with other threads and another instruction set.
 func TestDeterminism(t *testing.T) {

@@ -35,7 +35,7 @@ type head struct {
 	Created     int64  `json:"created"`
 	Model       string `json:"model"`
 	Fingerprint string `json:"system_fingerprint"`
-	Seed        uint64 `json:"seed"` // repeats the answer
+	Seed        int64  `json:"seed"` // repeats the answer
 }
 
 // shape writes the answers of one endpoint.
@@ -83,7 +83,7 @@ type usage struct {
 
 // newHead makes the head of an answer.
 func (m *model) newHead(prefix, object string, seed uint64) head {
-	return head{randomID(prefix), object, time.Now().Unix(), m.ID, m.fingerprint, seed}
+	return head{randomID(prefix), object, time.Now().Unix(), m.ID, m.fingerprint, int64(seed)}
 }
 
 // randomID makes an id that no one guesses, behind a prefix.
@@ -95,7 +95,7 @@ func randomID(prefix string) string {
 
 // serve computes a job and answers.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, j *job) {
-	w.Header().Set("X-Lowpack-Seed", strconv.FormatUint(j.seed, 10))
+	w.Header().Set("X-Lowpack-Seed", strconv.FormatInt(int64(j.seed), 10))
 	ctx := r.Context()
 	if s.o.Timeout > 0 {
 		var cancel context.CancelFunc

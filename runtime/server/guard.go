@@ -14,8 +14,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/api"
 )
 
-// open are the paths that need no key: probes have none.
-var open = []string{"/health", "/v1/health", "/ready"}
+// open are the paths that need no key: probes have none, and the page asks for it.
+var open = []string{"/", "/health", "/v1/health", "/ready"}
 
 // guard stands in front of the endpoints: it checks host, origin and key, and answers what is not an endpoint.
 func (s *Server) guard(routes []route) http.Handler {

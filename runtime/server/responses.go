@@ -176,7 +176,7 @@ type response struct {
 	Incomplete  *incomplete    `json:"incomplete_details"`
 	Model       string         `json:"model"`
 	Fingerprint string         `json:"system_fingerprint"`
-	Seed        uint64         `json:"seed"` // repeats the answer
+	Seed        int64          `json:"seed"` // repeats the answer
 	Temperature float32        `json:"temperature"`
 	TopP        float32        `json:"top_p"`
 	MaxTokens   int            `json:"max_output_tokens"`

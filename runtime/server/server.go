@@ -14,6 +14,7 @@ import (
 
 	"github.com/lowpack/lowpack/internal/version"
 	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/page"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 )
 
@@ -72,6 +73,7 @@ type route struct {
 
 func (s *Server) routes() []route {
 	return []route{
+		{http.MethodGet, "/{$}", page.Serve},
 		{http.MethodGet, "/health", s.health},
 		{http.MethodGet, "/v1/health", s.health},
 		{http.MethodGet, "/ready", s.health},

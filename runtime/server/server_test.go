@@ -172,6 +172,10 @@ func TestSeed(t *testing.T) {
 	if seed != h.Get("X-Lowpack-Seed") {
 		t.Errorf("seed %s in the body, %s in the header", seed, h.Get("X-Lowpack-Seed"))
 	}
+	_, h, _ = post(t, web, "/v1/completions", body+`, "seed": -9223372036854775808}`)
+	if got := h.Get("X-Lowpack-Seed"); got != "-9223372036854775808" {
+		t.Errorf("seed %s", got)
+	}
 	_, _, again := post(t, web, "/v1/completions", body+`, "seed": `+seed+"}")
 	if essence(t, again) != essence(t, text) {
 		t.Errorf("%s\n%s", text, again)
@@ -324,6 +328,9 @@ func TestGuard(t *testing.T) {
 	}{
 		{"GET", "/health", "", nil, 200},
 		{"GET", "/ready", "", nil, 200},
+		{"GET", "/", "", nil, 200},
+		{"POST", "/", "", []string{"Authorization", key}, 405},
+		{"GET", "/", "", []string{"Host", "evil.test"}, 403},
 		{"HEAD", "/health", "", nil, 200},
 		{"POST", "/v1/completions", ask, nil, 401},
 		{"POST", "/v1/completions", ask, []string{"Authorization", "Bearer three"}, 401},
