@@ -68,7 +68,8 @@ interop:
 	.ci/interop/setup
 	LOWPACK_INTEROP=1 go test -count=1 -run '^TestInterop' $$(grep -rl --include='*_test.go' '^func TestInterop' . | xargs -n1 dirname | sort -u)
 
-# Rewrites everything that is generated: assembly, docs/LAYOUTS.md, the hostile corpus.
+# Rewrites everything that is generated: assembly, docs/LAYOUTS.md, the hostile corpus; tables of docs/BENCHMARKS.md and the
+# charts of the README, from docs/benchmarks.
 generate:
 	go generate ./...
 

@@ -12,6 +12,7 @@ import (
 	"github.com/lowpack/lowpack/internal/plot"
 )
 
+//go:generate go run . bench chart ../../docs/benchmarks/runtimes.json --into ../../docs/BENCHMARKS.md
 //go:generate go run . bench chart ../../docs/benchmarks/runtimes.json --svg ../../docs/benchmarks/pp512.svg
 //go:generate go run . bench chart ../../docs/benchmarks/runtimes.json --test tg128 --svg ../../docs/benchmarks/tg128.svg
 
@@ -22,13 +23,16 @@ func benchChartCommand() *cli.Command {
 		ArgsUsage: "FILE",
 		UsageText: "lowpack bench chart FILE [flags]",
 		Description: `FILE is JSON with the tokens per second of several runtimes on one or several machines (schema lowpack.bench.runtimes/1;
-docs/benchmarks/runtimes.json is one). Its tables are printed as Markdown.
+docs/benchmarks/runtimes.json is one). Its tables are printed as Markdown, or written between the lines
+"` + bench.TablesBegin + `" and "` + bench.TablesEnd + `" of a document.
 
   lowpack bench chart docs/benchmarks/runtimes.json
+  lowpack bench chart docs/benchmarks/runtimes.json --into docs/BENCHMARKS.md
   lowpack bench chart docs/benchmarks/runtimes.json --test tg128 --svg decode.svg`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "test", Value: "pp512", Usage: "draw the figures of this `TEST`"},
 			besideFlag("svg", "draw a chart to `FILE` instead of printing tables"),
+			besideFlag("into", "write the tables into the Markdown `FILE` instead of printing them"),
 		},
 		Action: runBenchChart,
 	}
@@ -51,10 +55,31 @@ func runBenchChart(c *cli.Context) error {
 	if !slices.Contains(tests, test) {
 		return usagef("invalid --test %q: %s has %s%s", test, file, strings.Join(tests, ", "), didYouMean(test, tests))
 	}
-	svg := c.String("svg")
-	if svg == "" {
-		_, err := io.WriteString(c.App.Writer, r.Markdown())
+	svg, into := c.String("svg"), c.String("into")
+	switch {
+	case svg != "" && into != "":
+		return usagef("--svg and --into cannot be combined")
+	case svg != "":
+		return writeFile(svg, func(w io.Writer) error { return plot.SVG(w, r.Plot(test)) })
+	case into != "":
+		return filerr.Named(into, writeTables(into, r))
+	}
+	_, err = io.WriteString(c.App.Writer, r.Markdown())
+	return err
+}
+
+// writeTables replaces the tables of a document.
+func writeTables(file string, r *bench.Runtimes) error {
+	text, err := readSmall(file, 1<<20)
+	if err != nil {
 		return err
 	}
-	return writeFile(svg, func(w io.Writer) error { return plot.SVG(w, r.Plot(test)) })
+	text, err = r.Into(text)
+	if err != nil {
+		return err
+	}
+	return writeFile(file, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
 }

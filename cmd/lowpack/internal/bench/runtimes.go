@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/lowpack/lowpack/internal/plainerr"
 	"github.com/lowpack/lowpack/internal/plot"
@@ -39,9 +38,12 @@ type RuntimeRow struct {
 	Revision string            `json:"revision"`
 	Weights  string            `json:"weights"`
 	Head     string            `json:"head"`
-	Bytes    float64           `json:"mb_per_token"` // that a step of decoding reads, in MB
+	Bytes    float64           `json:"mb_per_token"` // that a step of decoding reads, in MB; 0 = not known
 	Figures  map[string]Figure `json:"figures"`      // tokens per second of each test
 }
+
+// key tells the rows of a machine apart, and finds the row of another machine that belongs beside one.
+func (r *RuntimeRow) key() []string { return []string{r.Runtime, r.Weights, r.Head} }
 
 // Figure summarizes the runs of one test.
 type Figure struct {
@@ -63,7 +65,10 @@ func ReadRuntimes(text []byte) (*Runtimes, error) {
 		return nil, fmt.Errorf("%w: schema %q; want %q", pack.ErrUnsupported, r.Schema, RuntimesSchema)
 	}
 	for _, m := range r.Machines {
-		for _, row := range m.Rows {
+		for i, row := range m.Rows {
+			if slices.ContainsFunc(m.Rows[:i], func(other RuntimeRow) bool { return slices.Equal(other.key(), row.key()) }) {
+				return nil, fmt.Errorf("%w: %s, %s: two rows of %s, %s", pack.ErrCorrupt, m.CPU, row.Runtime, row.Weights, row.Head)
+			}
 			for test, f := range row.Figures {
 				if !(0 < f.Min && f.Min <= f.Median && f.Median <= f.Max && f.Max < math.MaxFloat32) || f.Runs < 1 {
 					return nil, fmt.Errorf("%w: %s, %s, %s: median %v of %d runs from %v to %v", pack.ErrCorrupt, m.CPU, row.Runtime, test, f.Median, f.Runs, f.Min, f.Max)
@@ -105,10 +110,11 @@ func (m *RuntimeMachine) tests() []string {
 	return append(slices.DeleteFunc(order, func(t string) bool { return !seen[t] }), rest...)
 }
 
-// Plot shows one row of every runtime in one test, machine by machine.
+// Plot shows one row of every runtime in one test, machine by machine, of those that have the test.
 func (r *Runtimes) Plot(test string) *plot.Bars {
 	chart := &plot.Bars{Title: test + ", tokens per second", Note: r.Shape, Value: plot.Axis{Label: "median of all runs"}}
-	for _, m := range r.Machines {
+	machines := slices.DeleteFunc(slices.Clone(r.Machines), func(m RuntimeMachine) bool { return !slices.Contains(m.tests(), test) })
+	for _, m := range machines {
 		chart.Groups = append(chart.Groups, m.CPU)
 		for _, row := range m.Rows {
 			if !slices.ContainsFunc(chart.Series, func(s plot.BarSeries) bool { return s.Name == row.Runtime }) {
@@ -117,7 +123,7 @@ func (r *Runtimes) Plot(test string) *plot.Bars {
 		}
 	}
 	for i := range chart.Series {
-		for _, m := range r.Machines {
+		for _, m := range machines {
 			chart.Series[i].Values = append(chart.Series[i].Values, m.figure(chart.Series[i].Name, test))
 		}
 	}
@@ -136,30 +142,4 @@ func (m *RuntimeMachine) figure(runtime, test string) float64 {
 		}
 	}
 	return math.NaN()
-}
-
-// Markdown writes a table per machine, one figure per cell.
-func (r *Runtimes) Markdown() string {
-	var b strings.Builder
-	for _, m := range r.Machines {
-		tests := m.tests()
-		fmt.Fprintf(&b, "**%s** (%s), %s\n\n| Runtime | Revision | Weights | Head | MB/token |", m.CPU, m.ISA, m.Date)
-		for _, t := range tests {
-			fmt.Fprintf(&b, " %s |", t)
-		}
-		b.WriteString("\n|---|---|---|---|---|" + strings.Repeat("---|", len(tests)) + "\n")
-		for _, row := range m.Rows {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %.0f |", row.Runtime, row.Revision, row.Weights, row.Head, row.Bytes)
-			for _, t := range tests {
-				if f, ok := row.Figures[t]; ok {
-					fmt.Fprintf(&b, " %v (%v–%v, %d) |", f.Median, f.Min, f.Max, f.Runs)
-				} else {
-					b.WriteString(" |")
-				}
-			}
-			b.WriteString("\n")
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
 }

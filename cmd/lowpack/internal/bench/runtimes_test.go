@@ -25,8 +25,9 @@ func TestRuntimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(read("BENCHMARKS.md")), r.Markdown()) {
-		t.Errorf("docs/BENCHMARKS.md lacks this table of docs/benchmarks/runtimes.json:\n%s", r.Markdown())
+	document := read("BENCHMARKS.md")
+	if fresh, err := r.Into(document); err != nil || !bytes.Equal(fresh, document) {
+		t.Errorf("the tables of docs/BENCHMARKS.md are stale: make generate (%v)", err)
 	}
 	for _, test := range []string{"pp512", "tg128"} {
 		var svg bytes.Buffer
@@ -46,9 +47,64 @@ func TestRuntimesRefusals(t *testing.T) {
 	if _, err := ReadRuntimes([]byte(good)); err != nil {
 		t.Fatal(err)
 	}
+	row := good[strings.Index(good, `{"runtime"`) : len(good)-len("]}]}")]
+	if _, err := ReadRuntimes([]byte(strings.Replace(good, row, row+","+row, 1))); !errors.Is(err, pack.ErrCorrupt) {
+		t.Errorf("two rows of one kind: %v", err)
+	}
 	for from, to := range map[string]string{`"median": 2`: `"median": 4`, `"min": 1`: `"min": 0`, `"runs": 2`: `"runs": 0`, `runtimes/1`: `runtimes/2`, `"shape"`: `"form"`, `}]}`: `}]`} {
 		if _, err := ReadRuntimes([]byte(strings.Replace(good, from, to, 1))); !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("%s: %v", to, err)
 		}
+	}
+}
+
+// TestRuntimeTables: a table per test with the machines side by side and one median per cell, then a table per machine with
+// revisions and ranges. They replace what stands between two lines of a document, and nothing else of it.
+func TestRuntimeTables(t *testing.T) {
+	figure := func(x float64) Figure { return Figure{x, x - 1, x + 1, 3} }
+	r := &Runtimes{Machines: []RuntimeMachine{
+		{CPU: "One", ISA: "A", Date: "D", Rows: []RuntimeRow{{"r", "v1", "w", "h", 849, map[string]Figure{"pp512": figure(5), "8 sequences": figure(9)}}}},
+		{CPU: "Two", ISA: "B", Date: "E", Rows: []RuntimeRow{{"s", "v2", "w", "h", 0, map[string]Figure{"pp512": figure(6)}}, {"r", "v3", "w", "h", 7, map[string]Figure{"pp512": figure(7)}}}},
+	}}
+	want := `**pp512**, tokens per second
+
+| Runtime | Weights | Head | One | Two |
+|---|---|---|---|---|
+| r | w | h | 5 | 7 |
+| s | w | h | – | 6 |
+
+**8 sequences**, tokens per second
+
+| Runtime | Weights | Head | One |
+|---|---|---|---|
+| r | w | h | 9 |
+
+**One** (A), D: minimum–maximum, number of runs
+
+| Runtime | Revision | Weights | Head | MB/token | pp512 | 8 sequences |
+|---|---|---|---|---|---|---|
+| r | v1 | w | h | 849 | 4–6, 3 | 8–10, 3 |
+
+**Two** (B), E: minimum–maximum, number of runs
+
+| Runtime | Revision | Weights | Head | MB/token | pp512 |
+|---|---|---|---|---|---|
+| s | v2 | w | h | – | 5–7, 3 |
+| r | v3 | w | h | 7 | 6–8, 3 |
+`
+	if got := r.Markdown(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	got, err := r.Into([]byte("before\n" + TablesBegin + "\nold\n" + TablesEnd + "\nafter\n"))
+	if err != nil || string(got) != "before\n"+TablesBegin+"\n\n"+want+"\n"+TablesEnd+"\nafter\n" {
+		t.Errorf("%s, %v", got, err)
+	}
+	for _, document := range []string{"", TablesBegin, TablesEnd, TablesEnd + "\n" + TablesBegin} {
+		if _, err := r.Into([]byte(document)); !errors.Is(err, pack.ErrUnsupported) {
+			t.Errorf("%q: %v", document, err)
+		}
+	}
+	if chart := r.Plot("8 sequences"); len(chart.Groups) != 1 || len(chart.Series) != 1 {
+		t.Errorf("a chart of %v with %d series", chart.Groups, len(chart.Series))
 	}
 }

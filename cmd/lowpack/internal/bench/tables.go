@@ -1,0 +1,112 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// The lines of a document that Into writes between.
+const (
+	TablesBegin = "<!-- bench chart -->"
+	TablesEnd   = "<!-- end of bench chart -->"
+)
+
+// missing stands in a cell without a figure.
+const missing = "–"
+
+// Into replaces the tables of a Markdown document by those of r.
+func (r *Runtimes) Into(document []byte) ([]byte, error) {
+	begin, rest, ok := bytes.Cut(document, []byte(TablesBegin+"\n"))
+	_, end, ended := bytes.Cut(rest, []byte(TablesEnd+"\n"))
+	if !ok || !ended {
+		return nil, fmt.Errorf("%w: a document without the lines %q and %q, in this order, between which the tables go", pack.ErrUnsupported, TablesBegin, TablesEnd)
+	}
+	return slices.Concat(begin, []byte(TablesBegin+"\n\n"+r.Markdown()+"\n"+TablesEnd+"\n"), end), nil
+}
+
+// Markdown writes a table per test, of medians with the machines side by side, and a table per machine, of revisions and
+// ranges.
+func (r *Runtimes) Markdown() string {
+	var parts []string
+	for _, test := range r.Tests() {
+		parts = append(parts, r.medians(test))
+	}
+	for i := range r.Machines {
+		parts = append(parts, r.Machines[i].ranges())
+	}
+	return strings.Join(parts, "\n")
+}
+
+// medians of a test: a row per runtime and form, a column per machine.
+func (r *Runtimes) medians(test string) string {
+	header, rows := []string{"Runtime", "Weights", "Head"}, [][]string{}
+	column := len(header)
+	for _, m := range r.Machines {
+		if !slices.Contains(m.tests(), test) {
+			continue
+		}
+		header = append(header, m.CPU)
+		for _, row := range m.Rows {
+			f, ok := row.Figures[test]
+			if !ok {
+				continue
+			}
+			key := row.key()
+			at := slices.IndexFunc(rows, func(have []string) bool { return slices.Equal(have[:len(key)], key) })
+			if at < 0 {
+				at, rows = len(rows), append(rows, key)
+			}
+			for len(rows[at]) < column {
+				rows[at] = append(rows[at], missing)
+			}
+			rows[at] = append(rows[at], number(f.Median))
+		}
+		column++
+	}
+	return "**" + test + "**, tokens per second\n\n" + markdown(header, rows)
+}
+
+// ranges of all tests on one machine.
+func (m *RuntimeMachine) ranges() string {
+	tests, rows := m.tests(), [][]string{}
+	for _, row := range m.Rows {
+		size := missing
+		if row.Bytes > 0 {
+			size = fmt.Sprintf("%.0f", row.Bytes)
+		}
+		cells := []string{row.Runtime, row.Revision, row.Weights, row.Head, size}
+		for _, t := range tests {
+			cell := missing
+			if f, ok := row.Figures[t]; ok {
+				cell = fmt.Sprintf("%s–%s, %d", number(f.Min), number(f.Max), f.Runs)
+			}
+			cells = append(cells, cell)
+		}
+		rows = append(rows, cells)
+	}
+	title := fmt.Sprintf("**%s** (%s), %s: minimum–maximum, number of runs\n\n", m.CPU, m.ISA, m.Date)
+	return title + markdown(append([]string{"Runtime", "Revision", "Weights", "Head", "MB/token"}, tests...), rows)
+}
+
+// number in the digits that the file has.
+func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+
+// markdown writes a table; rows that are shorter than its header end with empty figures.
+func markdown(header []string, rows [][]string) string {
+	var b strings.Builder
+	line := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
+	line(header)
+	b.WriteString(strings.Repeat("|---", len(header)) + "|\n")
+	for _, cells := range rows {
+		for len(cells) < len(header) {
+			cells = append(cells, missing)
+		}
+		line(cells)
+	}
+	return b.String()
+}
