@@ -3,6 +3,7 @@ package kernel
 import (
 	"testing"
 
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -50,4 +51,40 @@ func TestNative(t *testing.T) {
 	if others == 0 || native == 0 && Best() != Generic {
 		t.Errorf("%d layouts are native, %d are not", native, others)
 	}
+}
+
+// TestDefaultLayoutsAreNotRepacked: on every instruction set of this architecture, whether this CPU has it or not, the layouts
+// that a conversion chooses by itself are read as they are, for every alphabet, number of columns and group size. Plain Go
+// unpacks every layout.
+func TestDefaultLayoutsAreNotRepacked(t *testing.T) {
+	defer func(s selection) { selected = s }(selected)
+	for _, step := range ladder {
+		if step.isa == Generic || step.arch != asm.Arch {
+			continue
+		}
+		for _, features := range []feature{0, vbmi, gfni, vbmi | gfni} {
+			selected = selection{isas: append(append([]ISA{step.isa}, step.contains...), Generic), features: features}
+			for _, a := range pack.Alphabets() {
+				s := pack.Spec{Name: "vnni4i", Alphabet: a.Name}
+				if a.Name == pack.Int8.Name {
+					s.Name = "vnni4"
+				}
+				if columns, group, ok := alwaysNative(s); !ok {
+					t.Errorf("%s, features %d: %s of %s is repacked (%d columns in groups of %d)", step.isa, features, s.Name, a.Name, columns, group)
+				}
+			}
+		}
+	}
+}
+
+// alwaysNative says whether weights of common shapes are read as they are, or a shape that is not.
+func alwaysNative(s pack.Spec) (columns, group int, ok bool) {
+	for _, columns := range []int{64, 576, 2560, 6912, 28672} {
+		for _, group := range []int{0, 32, 64, 128, 256} {
+			if !Native(s, columns, group) {
+				return columns, group, false
+			}
+		}
+	}
+	return 0, 0, true
 }
