@@ -22,8 +22,8 @@ func (s *Server) guard(routes []route) http.Handler {
 	mux := http.NewServeMux()
 	methods := map[string][]string{}
 	for _, r := range routes {
-		mux.HandleFunc(r.method+" "+r.path, r.handle)
-		methods[r.path] = append(methods[r.path], r.method)
+		mux.HandleFunc(r.Method+" "+r.Path, r.handle)
+		methods[r.Path] = append(methods[r.Path], r.Method)
 	}
 	for path, allowed := range methods {
 		if slices.Contains(allowed, http.MethodGet) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lowpack/lowpack/internal/version"
 	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/openapi"
 	"github.com/lowpack/lowpack/runtime/server/page"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 )
@@ -67,26 +68,27 @@ func (s *Server) Registry() *prometheus.Registry { return s.metrics.registry }
 
 // route is an endpoint: what to do for a method and a path.
 type route struct {
-	method, path string
-	handle       http.HandlerFunc
+	openapi.Route
+	handle http.HandlerFunc
 }
 
 func (s *Server) routes() []route {
 	return []route{
-		{http.MethodGet, "/{$}", page.Serve},
-		{http.MethodGet, "/health", s.health},
-		{http.MethodGet, "/v1/health", s.health},
-		{http.MethodGet, "/ready", s.health},
-		{http.MethodGet, "/metrics", s.metrics.handler()},
-		{http.MethodGet, "/version", s.version},
-		{http.MethodGet, "/v1/models", s.models},
-		{http.MethodGet, "/v1/models/{id...}", s.oneModel},
-		{http.MethodPost, "/v1/completions", s.withBody(s.completions)},
-		{http.MethodPost, "/v1/chat/completions", s.withBody(s.chat)},
-		{http.MethodPost, "/v1/responses", s.withBody(s.responses)},
-		{http.MethodPost, "/tokenize", s.withBody(s.tokenize)},
-		{http.MethodPost, "/detokenize", s.withBody(s.detokenize)},
-		{http.MethodPost, "/apply-template", s.withBody(s.applyTemplate)},
+		{openapi.Route{Method: http.MethodGet, Path: "/{$}", Kind: openapi.Page}, page.Serve},
+		{openapi.Route{Method: http.MethodGet, Path: "/health", Kind: openapi.Probe}, s.health},
+		{openapi.Route{Method: http.MethodGet, Path: "/v1/health", Kind: openapi.Probe}, s.health},
+		{openapi.Route{Method: http.MethodGet, Path: "/ready", Kind: openapi.Probe}, s.health},
+		{openapi.Route{Method: http.MethodGet, Path: "/metrics", Kind: openapi.Texts}, s.metrics.handler()},
+		{openapi.Route{Method: http.MethodGet, Path: "/openapi.json", Kind: openapi.Facts}, s.openAPI},
+		{openapi.Route{Method: http.MethodGet, Path: "/version", Kind: openapi.Facts}, s.version},
+		{openapi.Route{Method: http.MethodGet, Path: "/v1/models", Kind: openapi.Facts}, s.models},
+		{openapi.Route{Method: http.MethodGet, Path: "/v1/models/{id...}", Kind: openapi.Named}, s.oneModel},
+		{openapi.Route{Method: http.MethodPost, Path: "/v1/completions", Kind: openapi.Generate}, s.withBody(s.completions)},
+		{openapi.Route{Method: http.MethodPost, Path: "/v1/chat/completions", Kind: openapi.Generate}, s.withBody(s.chat)},
+		{openapi.Route{Method: http.MethodPost, Path: "/v1/responses", Kind: openapi.Generate}, s.withBody(s.responses)},
+		{openapi.Route{Method: http.MethodPost, Path: "/tokenize", Kind: openapi.Tokens}, s.withBody(s.tokenize)},
+		{openapi.Route{Method: http.MethodPost, Path: "/detokenize", Kind: openapi.Tokens}, s.withBody(s.detokenize)},
+		{openapi.Route{Method: http.MethodPost, Path: "/apply-template", Kind: openapi.Tokens}, s.withBody(s.applyTemplate)},
 	}
 }
 
@@ -154,6 +156,15 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	default:
 		api.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	}
+}
+
+// openAPI is GET /openapi.json.
+func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
+	var routes []openapi.Route
+	for _, r := range s.routes() {
+		routes = append(routes, r.Route)
+	}
+	api.WriteJSON(w, http.StatusOK, openapi.Document(routes))
 }
 
 func (s *Server) version(w http.ResponseWriter, _ *http.Request) {

@@ -93,7 +93,43 @@ func do(t testing.TB, web *httptest.Server, method, path, body string, header ..
 	if err != nil {
 		t.Error(err)
 	}
+	checkDeclared(t, method, path, answer.StatusCode)
 	return answer.StatusCode, answer.Header, string(text)
+}
+
+// operations are the routes of a server.
+var operations = sync.OnceValue(func() []route { return (&Server{metrics: newMetrics("", nil)}).routes() })
+
+// checkDeclared fails for a status that /openapi.json does not declare.
+func checkDeclared(t testing.TB, method, path string, status int) {
+	t.Helper()
+	for _, r := range operations() {
+		prefix, isPrefix := strings.CutSuffix(r.Path, "{id...}")
+		if known := strings.TrimSuffix(r.Path, "{$}") == path || isPrefix && strings.HasPrefix(path, prefix); known && r.Method == method && status != http.StatusOK && !slices.Contains(r.Kind.Statuses, status) {
+			t.Errorf("%s %s: status %d is not declared", method, path, status)
+		}
+	}
+}
+
+// TestOpenAPI: the document has every route, with its statuses and, where there is a body, its fields.
+func TestOpenAPI(t *testing.T) {
+	web := serve(t, small, Options{Queue: 10})
+	_, _, text := do(t, web, http.MethodGet, "/openapi.json", "")
+	v := object(t, text)
+	for _, r := range operations() {
+		path := strings.NewReplacer("{$}", "", "...", "").Replace(r.Path)
+		o := at(v, "paths", path, strings.ToLower(r.Method))
+		statuses, _ := at(o, "responses").(map[string]any)
+		if len(statuses) != len(r.Kind.Statuses)+1 || statuses["200"] == nil {
+			t.Errorf("%s: %v", path, statuses)
+		}
+		if body := at(o, "requestBody", "content", "application/json", "schema", "properties"); (body != nil) != (r.Method == http.MethodPost) {
+			t.Errorf("%s: fields %v", path, body)
+		}
+	}
+	if at(v, "openapi") != "3.1.0" || at(v, "info", "version") == nil || at(v, "components", "schemas", "Error") == nil {
+		t.Errorf("%s", text)
+	}
 }
 
 // object reads JSON whose numbers keep their digits.
@@ -412,6 +448,43 @@ func TestBusy(t *testing.T) {
 			t.Fatalf("work goes on for clients that have left: %+v", s.stats())
 		}
 	}
+}
+
+// TestHealthUnderLoad: probes do not wait for work: with 200 streams open, running and queued, half of the answers of /health
+// come in far less time than a step of a real model takes.
+func TestHealthUnderLoad(t *testing.T) {
+	s, web := serveModel(t, small, Options{Queue: 1000})
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	var wait sync.WaitGroup
+	for range 200 {
+		wait.Go(func() {
+			for ctx.Err() == nil {
+				r, _ := http.NewRequestWithContext(ctx, http.MethodPost, web.URL+"/v1/completions", strings.NewReader(`{"prompt": "a", "max_tokens": 250, "ignore_eos": true, "stream": true}`))
+				if answer, err := web.Client().Do(r); err == nil {
+					io.Copy(io.Discard, answer.Body)
+					answer.Body.Close()
+				}
+			}
+		})
+	}
+	for s.stats().Running+s.stats().Waiting < 190 {
+		time.Sleep(time.Millisecond)
+	}
+	var took []time.Duration
+	for range 21 {
+		start := time.Now()
+		if status, _, _ := do(t, web, http.MethodGet, "/health", ""); status != http.StatusOK {
+			t.Errorf("/health: %d", status)
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	if open := s.stats().Running + s.stats().Waiting; open < 100 || took[len(took)/2] > 250*time.Millisecond {
+		t.Errorf("%d requests, /health took %v", open, took)
+	}
+	leave()
+	wait.Wait()
 }
 
 // TestDrain: a server that shuts down finishes what runs, and says so to others.
