@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/verify/internal/sample"
@@ -54,6 +55,17 @@ func TestAttention(t *testing.T) {
 				t.Errorf("%s: %s reaches %d positions", name, trial.group, trial.n)
 			}
 		}
+	}
+}
+
+// TestAttentionCap: keys of a trial take bounded memory; wide models are compared at fewer positions, which the coverage says.
+func TestAttentionCap(t *testing.T) {
+	d := model.Description{Blocks: []model.Block{{Local: true}}}
+	d.KVHeads, d.HeadDim, d.MaxPositions, d.SlidingWindow = 64, 1024, 1<<20, 4096
+	s := &session{described: &d, report: &Report{}}
+	trial := s.newTrial(0, engine.CacheF32)
+	if want := cacheNumbers / (64 * 1024); trial.n != want || trial.ends[len(trial.ends)-1] != want {
+		t.Errorf("%d positions to %v, want %d", trial.n, trial.ends, want)
 	}
 }
 

@@ -57,6 +57,7 @@ func (s *session) checkFile() error {
 		return err
 	}
 	s.report.WeightsOnly = s.report.Family == ""
+	s.report.Coverage.Packed = len(s.file.Manifest().Packed)
 	for i := range s.file.Manifest().Packed {
 		s.report.Coverage.AllRows += int64(s.file.Manifest().Packed[i].Rows())
 	}
@@ -70,7 +71,9 @@ func (s *session) checkFile() error {
 
 // checkModel holds the tensors against config.json.
 func (s *session) checkModel() (err error) {
-	s.described, err = packed.Describe(s.view)
+	if s.described, err = packed.Describe(s.view); err == nil {
+		s.report.Coverage.Vocab = s.described.Vocab
+	}
 	return err
 }
 

@@ -39,7 +39,7 @@ func (s *session) checkKernels() error {
 		if err := k.tensor(e, byTensor[e.Name]); err != nil {
 			return err
 		}
-		s.report.Coverage.Rows += rowsOf(e, byTensor[e.Name])
+		s.report.Coverage.Rows += golden.Rows(e, byTensor[e.Name])
 		s.advance(string(Kernel), &done, int64(e.Bytes), total)
 	}
 	for _, name := range k.order {
@@ -58,18 +58,6 @@ func (s *session) products() (*golden.Record, error) {
 	}
 	s.report.note("the file has no golden products: kernels were compared with the reference, here and now")
 	return s.recordNow(golden.Kernel)
-}
-
-// rowsOf is how many rows of a tensor have products that were compared: all under a digest, else those that are listed.
-func rowsOf(e *packed.Entry, products []golden.Product) int64 {
-	listed := 0
-	for i := range products {
-		if products[i].Digest != "" {
-			return int64(e.Rows())
-		}
-		listed = max(listed, len(products[i].Rows))
-	}
-	return int64(listed)
 }
 
 // kernels runs the kernels; checks are grouped by kernel.

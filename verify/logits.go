@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/lowpack/lowpack/formats/golden"
+	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/verify/reference"
 )
@@ -37,7 +38,7 @@ func (s *session) checkSequences() error {
 		return nil
 	}
 	texts := cutSequences(rows)
-	s.report.Coverage.Sequences, s.report.Coverage.Positions = len(texts), len(rows)
+	s.cover(texts)
 	for _, way := range []struct {
 		group string
 		run   func(*runner) error
@@ -59,6 +60,29 @@ func (s *session) checkSequences() error {
 		return err
 	}
 	return s.checkFiltered(texts)
+}
+
+// cover counts what has a part in the logits of some sequences.
+func (s *session) cover(texts [][]golden.Logits) {
+	tokens := map[int32]bool{}
+	c := &s.report.Coverage
+	c.Sequences = len(texts)
+	for _, t := range texts {
+		c.Positions += len(t)
+		for i := range t {
+			tokens[t[i].Token] = true
+		}
+	}
+	c.Tokens = len(tokens)
+	model := map[string]bool{packed.ScreenName: true}
+	for _, n := range s.described.Tensors() {
+		model[n.Name] = true
+	}
+	for i := range s.file.Manifest().Packed {
+		if model[s.file.Manifest().Packed[i].Name] {
+			c.Scaled++
+		}
+	}
 }
 
 // logits are the golden logits of the file, or what the reference computes now.

@@ -18,6 +18,12 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 	if e.Quantizer == importCodes {
 		return o.checkLayer(e)
 	}
+	switch {
+	case e.Zero:
+		return broken("F23", "zero points, which quantizer %s does not make", e.Quantizer)
+	case e.Order:
+		return broken("F24", "an order of columns, which quantizer %s does not make", e.Quantizer)
+	}
 	t, err := o.tensorOf(e)
 	if err != nil {
 		return err

@@ -51,6 +51,10 @@ type Report struct {
 type Coverage struct {
 	Rows      int64 `json:"rows"`      // whose products were compared
 	AllRows   int64 `json:"all_rows"`  // of packed tensors in the file
+	Scaled    int   `json:"scaled"`    // packed tensors whose scales and order of columns are in logits that were compared
+	Packed    int   `json:"packed"`    // packed tensors in the file
+	Tokens    int   `json:"tokens"`    // whose embeddings are in these logits
+	Vocab     int   `json:"vocab"`     // tokens of the model
 	Positions int   `json:"positions"` // whose logits were compared
 	Sequences int   `json:"sequences"` // that these are of
 	Texts     int   `json:"texts"`     // whose tokens were compared
@@ -61,7 +65,9 @@ type Coverage struct {
 func (c *Coverage) list() []string {
 	return []string{
 		fmt.Sprintf("products of %d of %d rows", c.Rows, c.AllRows),
+		fmt.Sprintf("scales of %d of %d packed tensors", c.Scaled, c.Packed),
 		fmt.Sprintf("logits of %d positions in %d sequences", c.Positions, c.Sequences),
+		fmt.Sprintf("embeddings of %d of %d tokens", c.Tokens, c.Vocab),
 		fmt.Sprintf("attention to %d positions", c.Context),
 		fmt.Sprintf("tokens of %d texts", c.Texts),
 	}

@@ -44,6 +44,9 @@ func (s *session) compareWith(c *checkpoint.Checkpoint) error {
 	if err := o.checkConfig(); err != nil {
 		return err
 	}
+	if err := o.checkActivation(); err != nil {
+		return err
+	}
 	if err := o.each(Source, "checkpoint", slices.Concat(o.files(), o.quantized(), o.kept(), o.embedded())); err != nil {
 		return err
 	}
@@ -61,6 +64,16 @@ type origin struct {
 	model  *model.Description // nil: weights without a model
 	scheme *quantized.Scheme  // of codes in another format; nil: none
 	layers map[string]*quantized.Layer
+}
+
+// checkActivation: no checkpoint and no recipe asks for other scales than one per token.
+func (o *origin) checkActivation() error {
+	return o.one(Source, "checkpoint", "F22", "activation scales", func() error {
+		if a := o.file.Manifest().Activation; a.Kind != packed.ActivationToken {
+			return broken("F22", "activation scales per %v; convert makes files with one per token", a)
+		}
+		return nil
+	})
 }
 
 // checkConfig reads config.json.

@@ -38,7 +38,7 @@ digest  passthrough tensors and files  2 passed
 digest  golden outputs                 1 passed
 codes   codes                          3 passed
 codes   scales                         3 passed
-coverage: products of 0 of 73 rows; logits of 0 positions in 0 sequences; attention to 0 positions; tokens of 0 texts
+coverage: products of 0 of 73 rows; scales of 0 of 3 packed tensors; logits of 0 positions in 0 sequences; embeddings of 0 of 0 tokens; attention to 0 positions; tokens of 0 texts
 PASS (weights only; no model)  FILE: 17 passed
 `, text()); d != "" {
 		t.Error(d)
@@ -56,7 +56,7 @@ digest  passthrough tensors and files  2 passed
 digest  golden outputs                 1 passed
 codes   all checks                     skipped: a level before this one failed
 digest: b.weight.packed: rule F17: SHA-256 is NEW, the manifest says OLD: the bytes are not those that were written
-coverage: products of 0 of 73 rows; logits of 0 positions in 0 sequences; attention to 0 positions; tokens of 0 texts
+coverage: products of 0 of 73 rows; scales of 0 of 3 packed tensors; logits of 0 positions in 0 sequences; embeddings of 0 of 0 tokens; attention to 0 positions; tokens of 0 texts
 FAIL  FILE: 10 passed, 1 failed, 1 skipped
 `, sums.Replace(text())); d != "" {
 		t.Error(d)
@@ -66,18 +66,18 @@ FAIL  FILE: 10 passed, 1 failed, 1 skipped
 // TestCoverage: what the golden outputs cover is said in every form, also where it is not all.
 func TestCoverage(t *testing.T) {
 	r := run(t, file(t, tinyModel(t)), Options{})
-	want := Coverage{Rows: 2 * (24 + 8 + 8 + 24 + 40 + 40 + 24), AllRows: 2 * (24 + 8 + 8 + 24 + 40 + 40 + 24), Positions: 89, Sequences: 3, Context: 64}
+	want := Coverage{Rows: 2 * (24 + 8 + 8 + 24 + 40 + 40 + 24), AllRows: 2 * (24 + 8 + 8 + 24 + 40 + 40 + 24), Scaled: 14, Packed: 14, Tokens: 25, Vocab: 31, Positions: 89, Sequences: 3, Context: 64}
 	if d := cmp.Diff(want, r.Coverage); d != "" {
 		t.Error(d)
 	}
 	large := packed.Entry{Name: "large", Shape: []int{100000, 64}}
-	if n := rowsOf(&large, []golden.Product{{Rows: make([]int32, 64)}, {Rows: make([]int32, 64)}}); n != 64 {
+	if n := golden.Rows(&large, []golden.Product{{Rows: make([]int32, 64)}, {Rows: make([]int32, 64)}}); n != 64 {
 		t.Errorf("%d rows of a tensor without digests", n)
 	}
 	var text, junit bytes.Buffer
 	r.Text(&text)
 	r.JUnit(&junit)
-	for _, fact := range []string{"products of 336 of 336 rows", "logits of 89 positions in 3 sequences", "attention to 64 positions"} {
+	for _, fact := range []string{"products of 336 of 336 rows", "scales of 14 of 14 packed tensors", "embeddings of 25 of 31 tokens", "logits of 89 positions in 3 sequences", "attention to 64 positions"} {
 		if !strings.Contains(text.String(), fact) || !strings.Contains(junit.String(), fact) {
 			t.Errorf("%q is not said", fact)
 		}

@@ -182,24 +182,17 @@ func (v *inspection) goldenOf(f *packed.File) *goldenFacts {
 	return g
 }
 
-// count adds up what a record covers: all rows of a product under a digest, else those that are listed.
+// count adds up what a record covers.
 func (g *goldenFacts) count(m *packed.Manifest, r *golden.Record) {
 	g.Positions, g.Texts = len(r.Logits), len(r.Texts)
-	rows, of := map[string]int{}, map[string]int{}
+	products := map[string][]golden.Product{}
+	for _, p := range r.Products {
+		products[p.Tensor] = append(products[p.Tensor], p)
+	}
 	for i := range m.Packed {
-		of[m.Packed[i].Name] = m.Packed[i].Rows()
-		g.AllRows += int64(m.Packed[i].Rows())
-	}
-	for i := range r.Products {
-		p := &r.Products[i]
-		n := len(p.Rows)
-		if p.Digest != "" {
-			n = of[p.Tensor]
-		}
-		rows[p.Tensor] = max(rows[p.Tensor], n)
-	}
-	for _, n := range rows {
-		g.Rows += int64(n)
+		e := &m.Packed[i]
+		g.AllRows += int64(e.Rows())
+		g.Rows += golden.Rows(e, products[e.Name])
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"math"
 
+	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -67,6 +68,23 @@ func ByExpert(products []Product) iter.Seq[[]Product] {
 			products = products[same:]
 		}
 	}
+}
+
+// Rows is how many rows of a tensor some products of it are of, counted once for each expert that they multiply: all under a
+// digest, else those that are listed.
+func Rows(e *packed.Entry, products []Product) (rows int64) {
+	byExpert := map[int32]int{}
+	for i := range products {
+		p, n := &products[i], len(products[i].Rows)
+		if p.Digest != "" {
+			n = e.MatrixShape().M
+		}
+		byExpert[p.Expert] = max(byExpert[p.Expert], n)
+	}
+	for _, n := range byExpert {
+		rows += int64(n)
+	}
+	return rows
 }
 
 // Listed takes the values of Rows out of all products of a matrix of m rows, acc[t][b][m].
