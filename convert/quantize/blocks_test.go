@@ -101,6 +101,16 @@ func TestGroupsOfGGML(t *testing.T) {
 // twoExtremes: the largest and the smallest weight have one magnitude, and the order decides in ggml which one counts.
 func twoExtremes(w []float32) bool { return slices.Max(w) == -slices.Min(w) }
 
+// TestQ2Ties: halves of the largest weight go away from zero, as in ggml.
+func TestQ2Ties(t *testing.T) {
+	w := make([]float32, 64)
+	w[0], w[1], w[2], w[3] = 2, 1, -1, 0.99
+	_, codes := run(t, Job{Rule: "q2_0", DType: F32, Shape: pack.Shape{M: 1, K: 64}}, f32(w...))
+	if want := []int8{1, 1, -1, 0}; !slices.Equal(codes[:4], want) {
+		t.Errorf("codes %v, want %v", codes[:4], want)
+	}
+}
+
 // TestMXFP4IsNearest tries every finite bf16 weight in a block whose largest weight is 6: the element is the nearest, at
 // a tie the one with an even last bit.
 func TestMXFP4IsNearest(t *testing.T) {

@@ -222,6 +222,34 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// TestOrder: requests are admitted in the order in which they came, also where there is room for a small one beside those that
+// run, but not for the large one before it.
+func TestOrder(t *testing.T) {
+	ended := make(chan Timing, 3)
+	s := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 4}), Options{Queue: 3, Observe: func(x Timing) { ended <- x }})
+	request := func(tokens, texts int) Request { // known again by its number of tokens
+		r := Request{Prompt: make([]int, tokens), Logprobs: -1, PromptLogprobs: -1}
+		for range texts {
+			r.Texts = append(r.Texts, engine.Request{MaxTokens: 40})
+		}
+		return r
+	}
+	if _, err := s.Submit(t.Context(), []Request{request(1, 3), request(2, 4), request(3, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	admitted := map[int]time.Time{}
+	for range 3 {
+		x := <-ended
+		if x.Err != nil {
+			t.Fatal(x.Err)
+		}
+		admitted[x.PromptTokens] = x.Admitted
+	}
+	if !admitted[1].Before(admitted[2]) || !admitted[2].Before(admitted[3]) {
+		t.Errorf("admitted at %v: not in the order of arrival", admitted)
+	}
+}
+
 // TestSlowReader: a caller that reads nothing holds nobody up.
 func TestSlowReader(t *testing.T) {
 	s := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2}), Options{Queue: 1})
