@@ -266,7 +266,11 @@ func TestForgedAgainstSource(t *testing.T) {
 				m.Quantized[0].Order = append(m.Quantized[0].Order, int32(63-k))
 			}
 		}, "F24"},
-		"activation scales": {func(m *sample.Model) { m.Activation = packed.Activation{Kind: packed.ActivationGroup, Size: 32} }, "F22"},
+		"activation scales":               {func(m *sample.Model) { m.Activation = packed.Activation{Kind: packed.ActivationGroup, Size: 32} }, "F22"},
+		"activation scales of the recipe": {func(m *sample.Model) { m.Recipe.Activation = "group:64" }, "F22"},
+		"activation scales as in the recipe": {func(m *sample.Model) {
+			m.Recipe.Activation, m.Activation = "group:64", packed.Activation{Kind: packed.ActivationGroup, Size: 64}
+		}, ""},
 	} {
 		m := &sample.Model{Quantized: []sample.Quantized{honest}, Recipe: f.Manifest().Recipe, Sources: []string{source}}
 		c.change(m)
@@ -275,6 +279,46 @@ func TestForgedAgainstSource(t *testing.T) {
 		bad := failed(run(t, path, Options{Source: source}))
 		if c.rule == "" && len(bad) > 0 || c.rule != "" && (len(bad) != 1 || bad[0].Level != Source || bad[0].Rule != c.rule) {
 			t.Errorf("%s: %v", name, bad)
+		}
+	}
+}
+
+// TestScaledBy: tensors that no logits depend on are not counted, nor experts.
+func TestScaledBy(t *testing.T) {
+	d, err := model.Parse([]byte(besideConfig), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const used = "model.layers.0.mlp.down_proj.weight"
+	n := scaledBy(d, []packed.Entry{{Name: used, Shape: []int{64, 96}}, {Name: used, Shape: []int{4, 64, 96}}, {Name: "other", Shape: []int{64, 96}}, {Name: packed.ScreenName, Shape: []int{301, 64}}})
+	if n != 2 {
+		t.Errorf("%d tensors", n)
+	}
+}
+
+// TestActivationOf: the choice of conversion, written down again.
+func TestActivationOf(t *testing.T) {
+	entry := func(quantizer, alphabet string, group int) packed.Entry {
+		return packed.Entry{Name: "w", Quantizer: quantizer, Layout: pack.Spec{Alphabet: alphabet}, Scale: packed.Scale{Group: group}}
+	}
+	screen := entry("int8", "int8", 0)
+	screen.Name = packed.ScreenName
+	for _, c := range []struct {
+		entries []packed.Entry
+		want    string
+	}{
+		{nil, "token"},
+		{[]packed.Entry{screen}, "token"},
+		{[]packed.Entry{entry("int8", "int8", 0)}, "group:32"},
+		{[]packed.Entry{entry("int4", "int4", 128), entry("int8", "int8", 0)}, "group:64"},
+		{[]packed.Entry{entry("int4", "int4", 128), entry("int4", "int4", 32)}, "group:32"},
+		{[]packed.Entry{entry("int4", "int4", 64), entry("absmean", "ternary", 0)}, "token"},
+		{[]packed.Entry{entry("import-codes", "ternary", 128)}, "token"},
+		{[]packed.Entry{entry("import-codes", "int4", 128)}, "group:64"},
+		{[]packed.Entry{entry("int2-elastic", "int2odd", 0)}, "token"},
+	} {
+		if got := activationOf(c.entries); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.entries, got, c.want)
 		}
 	}
 }

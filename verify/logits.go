@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/lowpack/lowpack/formats/golden"
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/verify/reference"
@@ -74,15 +75,22 @@ func (s *session) cover(texts [][]golden.Logits) {
 		}
 	}
 	c.Tokens = len(tokens)
-	model := map[string]bool{packed.ScreenName: true}
-	for _, n := range s.described.Tensors() {
-		model[n.Name] = true
+	c.Scaled = scaledBy(s.described, s.file.Manifest().Packed)
+}
+
+// scaledBy is how many packed tensors are multiplied and scaled whenever the model computes logits. Those of experts are not:
+// each token chooses some.
+func scaledBy(d *model.Description, entries []packed.Entry) (n int) {
+	used := map[string]bool{packed.ScreenName: true}
+	for _, need := range d.Tensors() {
+		used[need.Name] = true
 	}
-	for i := range s.file.Manifest().Packed {
-		if model[s.file.Manifest().Packed[i].Name] {
-			c.Scaled++
+	for i := range entries {
+		if used[entries[i].Name] && entries[i].Experts() == 1 {
+			n++
 		}
 	}
+	return n
 }
 
 // logits are the golden logits of the file, or what the reference computes now.

@@ -51,7 +51,7 @@ type Report struct {
 type Coverage struct {
 	Rows      int64 `json:"rows"`      // whose products were compared
 	AllRows   int64 `json:"all_rows"`  // of packed tensors in the file
-	Scaled    int   `json:"scaled"`    // packed tensors whose scales and order of columns are in logits that were compared
+	Scaled    int   `json:"scaled"`    // packed tensors, but those of experts, whose scales and order of columns are in logits that were compared
 	Packed    int   `json:"packed"`    // packed tensors in the file
 	Tokens    int   `json:"tokens"`    // whose embeddings are in these logits
 	Vocab     int   `json:"vocab"`     // tokens of the model

@@ -66,16 +66,6 @@ type origin struct {
 	layers map[string]*quantized.Layer
 }
 
-// checkActivation: no checkpoint and no recipe asks for other scales than one per token.
-func (o *origin) checkActivation() error {
-	return o.one(Source, "checkpoint", "F22", "activation scales", func() error {
-		if a := o.file.Manifest().Activation; a.Kind != packed.ActivationToken {
-			return broken("F22", "activation scales per %v; convert makes files with one per token", a)
-		}
-		return nil
-	})
-}
-
 // checkConfig reads config.json.
 func (o *origin) checkConfig() error {
 	if o.from.Config() == nil {

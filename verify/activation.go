@@ -1,0 +1,54 @@
+package verify
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// checkActivation compares the activation scales with those that the recipe asks for, or else the weights (F22).
+func (o *origin) checkActivation() error {
+	return o.one(Source, "checkpoint", "F22", "activation scales", func() error {
+		m := o.file.Manifest()
+		if got, want := m.Activation.String(), cmp.Or(m.Recipe.Activation, activationOf(m.Packed)); got != want {
+			return broken("F22", "activation scales per %s; recipe and weights give %s", got, want)
+		}
+		return nil
+	})
+}
+
+// activationOf is the choice of a conversion that was told nothing, by the definition in F22.
+func activationOf(entries []packed.Entry) string {
+	least, linear := 0, 0
+	for i := range entries {
+		e := &entries[i]
+		if e.Name == packed.ScreenName {
+			continue
+		}
+		if perToken(e) {
+			return packed.ActivationToken
+		}
+		linear++
+		if g := e.Scale.Group; g > 0 {
+			least = min(cmp.Or(least, g), g)
+		}
+	}
+	switch {
+	case linear == 0:
+		return packed.ActivationToken
+	case least >= 64:
+		return packed.ActivationGroup + ":64"
+	}
+	return packed.ActivationGroup + ":32"
+}
+
+// perToken says whether the weights come from training with one activation scale per token.
+func perToken(e *packed.Entry) bool {
+	if e.Quantizer == importCodes {
+		return e.Layout.Alphabet == pack.Ternary.Name || e.Layout.Alphabet == pack.Int1.Name
+	}
+	return slices.Contains([]string{importU8, "absmean", "sign"}, e.Quantizer) || strings.HasSuffix(e.Quantizer, "-values") || strings.HasSuffix(e.Quantizer, "-elastic")
+}
