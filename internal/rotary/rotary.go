@@ -1,0 +1,44 @@
+// Package rotary makes the rotary embeddings that a model describes: the engine computes with them, an export tabulates them.
+package rotary
+
+import (
+	"math"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/internal/tensor"
+)
+
+// Of returns the rotations of global and of local blocks (N17). Only those of global ones are scaled for longer contexts; without a base
+// of their own, local ones are the same.
+func Of(c *model.Rope) (global, local tensor.Rope) {
+	global = scaled(c)
+	if c.LocalTheta == 0 {
+		return global, global
+	}
+	return global, tensor.NewRope(c.LocalTheta, c.Dim)
+}
+
+func scaled(c *model.Rope) tensor.Rope {
+	r, original := tensor.NewRope(c.Theta, c.Dim), float64(c.OriginalMaxPositions)
+	switch y, l := c.Yarn, c.LongRope; {
+	case c.Factor != 0:
+		r.Llama3(c.Factor, c.LowFreqFactor, c.HighFreqFactor, original)
+	case c.Alpha != 0:
+		r.Alpha(c.Alpha)
+	case c.Linear != 0:
+		r.Linear(c.Linear)
+	case y != nil:
+		r.Yarn(c.Theta, y.Factor, y.BetaFast, y.BetaSlow, original, y.Whole)
+		r.Amplitude = y.Attention
+		if y.Attention == 0 {
+			r.Amplitude = 1 + float64(0.1*tensor.Ln64(max(y.Factor, 1)))
+		}
+	case l != nil:
+		r.Divide(l.Short)
+		r.Amplitude = l.Attention
+		if l.Attention == 0 {
+			r.Amplitude = math.Sqrt(1 + tensor.Ln64(max(l.Extension, 1))/tensor.Ln64(original))
+		}
+	}
+	return r
+}
