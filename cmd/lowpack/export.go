@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/convert/export/onnx"
 	"github.com/lowpack/lowpack/internal/printable"
 )
 
@@ -19,6 +20,9 @@ type exportTarget struct {
 var exportTargets = []exportTarget{
 	{"gguf", func(c *cli.Context, path, target string) (*export.Summary, error) {
 		return export.GGUF(c.Context, path, target, c.Bool("force"))
+	}},
+	{"onnx", func(c *cli.Context, path, target string) (*export.Summary, error) {
+		return onnx.Export(c.Context, path, target, onnx.Arithmetic(c.String("arithmetic")))
 	}},
 }
 
@@ -34,16 +38,22 @@ func exportCommand() *cli.Command {
 		Name:      "export",
 		Usage:     "write a packed file in the format of another runtime",
 		ArgsUsage: "FILE",
-		UsageText: "lowpack export FILE --to gguf -o OUT [--force]",
-		Description: `gguf is for llama.cpp. Weights stay exact: a block type is chosen that holds codes and scales, F16 or F32 where none does. The
-tokenizer and the chat template travel along; golden outputs and digests of the packed file have no place in it.
+		UsageText: "lowpack export FILE --to FORMAT -o OUT [flags]",
+		Description: `The tokenizer and the chat template travel along; golden outputs and digests of the packed file have no place in other formats.
+
+gguf is for llama.cpp. Weights stay exact: a block type is chosen that holds codes and scales, F16 or F32 where none does.
+
+onnx is a directory for onnxruntime and onnxruntime-genai. The exact arithmetic quantizes activations in the graph as lowpack does, and
+adds integers, written as floats, without rounding; the plain one leaves activations floats.
 
   lowpack export model.safetensors --to gguf -o model.gguf
+  lowpack export model.safetensors --to onnx -o model-onnx
   lowpack verify model.gguf --source model.safetensors`,
 		Flags: []cli.Flag{
 			oneOf(&cli.StringFlag{Name: "to", Usage: "the `FORMAT` to write"}, exportNames()...),
-			outputFlag("write `FILE`"),
+			outputFlag("write `OUT`: a file for gguf, a directory for onnx"),
 			&cli.BoolFlag{Name: "force", Usage: "write models that the other runtime loads and computes differently"},
+			oneOf(&cli.StringFlag{Name: "arithmetic", Usage: "of quantized linear layers in onnx: `HOW`", DefaultText: "exact where all matrices allow it, else plain"}, onnx.Arithmetics()...),
 			jsonFlag(),
 		},
 		Action: runExport,
@@ -56,7 +66,12 @@ func runExport(c *cli.Context) error {
 	}
 	target := c.String("output")
 	if c.String("to") == "" || target == "" {
-		return usagef("export needs --to FORMAT and -o FILE")
+		return usagef("export needs --to FORMAT and -o OUT")
+	}
+	for flag, only := range map[string]string{"force": "gguf", "arithmetic": "onnx"} {
+		if c.IsSet(flag) && c.String("to") != only {
+			return usagef("--%s is about --to %s", flag, only)
+		}
 	}
 	for _, t := range exportTargets {
 		if t.name != c.String("to") {

@@ -63,7 +63,7 @@ func TestErrorsNameTheFile(t *testing.T) {
 		"verify GOOD --level digest --provenance FILE", "run FILE -p x -n 1", "run GOOD --file FILE -n 1", "run GOOD -p x --chat --chat-template FILE",
 		"tokenize FILE -p x", "tokenize GOOD --file FILE", "repack FILE --layout i2 -o OUT", "unpack FILE -o OUT", "merge FILE -o OUT",
 		"bench FILE --prompt 8 --generate 1", "bench chart FILE", "eval FILE --text TEXT", "eval GOOD --against FILE --text TEXT", "eval GOOD --text FILE --tokens 8",
-		"export FILE --to gguf -o OUT", "serve FILE --port 0", "pack --layout i2 --in FILE -o OUT",
+		"export FILE --to gguf -o OUT", "export FILE --to onnx -o OUT", "serve FILE --port 0", "pack --layout i2 --in FILE -o OUT",
 	}
 	failures := 0
 	for _, file := range damaged(t, good) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/convert/export/onnx"
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/internal/printable"
 	"github.com/lowpack/lowpack/verify"
@@ -27,7 +29,8 @@ logits and tokens), source (it is what the checkpoint says). Exit code 0 only if
   lowpack verify model.safetensors
   lowpack verify model.safetensors --source MODEL_DIR
   lowpack verify model.safetensors --level digest --report junit:report.xml
-  lowpack verify model.gguf --source model.safetensors    # of lowpack export: weights and tokenizer are those of the packed file`,
+  lowpack verify model.gguf --source model.safetensors    # of lowpack export: weights and tokenizer are those of the packed file
+  lowpack verify model-onnx --source model.safetensors`,
 		Flags: []cli.Flag{
 			oneOf(&cli.StringFlag{Name: "level", Usage: "stop after this `LEVEL`", DefaultText: "all of them, source with --source"}, words(verify.Levels())...),
 			inputFlag("source", "compare with the checkpoint `PATH`"),
@@ -60,8 +63,11 @@ func runVerify(c *cli.Context) error {
 		return err
 	}
 	path := c.Args().First()
-	if checkpoint.IsGGUF(path) {
-		return verifyGGUF(c, path)
+	switch {
+	case checkpoint.IsGGUF(path):
+		return verifyExport(c, path, "a GGUF", export.VerifyGGUF)
+	case onnx.Is(path):
+		return verifyExport(c, path, "an ONNX directory", onnx.Verify)
 	}
 	if target := c.String("dump-golden"); target != "" {
 		return dumpGolden(path, target)
@@ -141,25 +147,25 @@ func dumpGolden(path, target string) error {
 	return writeFile(target, func(w io.Writer) error { return verify.DumpGolden(path, w) })
 }
 
-// verifyGGUF compares a GGUF with the packed file that it was made from.
-func verifyGGUF(c *cli.Context, path string) error {
+// verifyExport compares what lowpack export wrote with the packed file that it was made from.
+func verifyExport(c *cli.Context, path, kind string, compare func(ctx context.Context, path, source string) (*export.Verified, error)) error {
 	source := c.String("source")
 	for _, flag := range []string{"level", "provenance", "report", "dump-golden"} {
 		if c.IsSet(flag) {
-			return usagef("--%s is about packed files; a GGUF is compared with its packed file, by --source FILE", flag)
+			return usagef("--%s is about packed files; %s is compared with its packed file, by --source FILE", flag, kind)
 		}
 	}
 	if source == "" {
-		return usagef("verify %s needs --source FILE, the packed file that it was made from: a GGUF has neither golden outputs nor digests", path)
+		return usagef("verify %s needs --source FILE, the packed file that it was made from: %s has neither golden outputs nor digests", path, kind)
 	}
-	v, err := export.VerifyGGUF(c.Context, path, source)
+	v, err := compare(c.Context, path, source)
 	if err != nil {
 		return err
 	}
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, v)
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "not in a GGUF, so not checked: %s\nPASS  %s: %d weights in %d tensors are those of %s\n",
-		strings.Join(v.Absent, ", "), printable.Line(path), v.Weights, v.Tensors, printable.Line(source))
+	_, err = fmt.Fprintf(c.App.Writer, "not in %s, so not checked: %s\nPASS  %s: %d weights in %d tensors are those of %s\n",
+		kind, strings.Join(v.Absent, ", "), printable.Line(path), v.Weights, v.Tensors, printable.Line(source))
 	return err
 }

@@ -1,0 +1,284 @@
+package onnx
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/rotary"
+	floats "github.com/lowpack/lowpack/internal/tensor"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// decoder builds the graph of a model in the order of NUMERICS, section 5, with the names of inputs and outputs that onnxruntime-genai
+// knows.
+type decoder struct {
+	*builder
+	file       *packed.File
+	manifest   *packed.Manifest
+	model      *model.Description
+	arithmetic Arithmetic
+	products   map[[2]string]string // results by input and tensor
+	forms      map[string]form      // of quantized tensors
+}
+
+// The dimensions that a call chooses.
+const batch, tokens, pastTokens, allTokens = "batch_size", "sequence_length", "past_sequence_length", "total_sequence_length"
+
+func (d *decoder) build() error {
+	d.inputs = []value{{"input_ids", int64Kind, []any{batch, tokens}}, {"attention_mask", int64Kind, []any{batch, allTokens}}}
+	d.outputs = []value{{"logits", float32Kind, []any{batch, tokens, int64(d.model.Vocab)}}}
+	d.lengths()
+	h, err := d.embed()
+	if err != nil {
+		return err
+	}
+	for i := range d.model.Blocks {
+		if h, err = d.block(i, h); err != nil {
+			return fmt.Errorf("layer %d: %w", i, err)
+		}
+	}
+	return d.head(h)
+}
+
+// lengths computes what GroupQueryAttention asks for: the last position of each sequence, and the number of all positions.
+func (d *decoder) lengths() {
+	sums := d.op("ReduceSum", []string{"attention_mask", d.ints(1)}, "lengths", attribute{"keepdims", int64(0)})
+	last := d.op("Sub", []string{sums, d.ints(1)}, "last_positions")
+	d.op("Cast", []string{last}, "seqlens_k", attribute{"to", int64(int32Kind)})
+	shape := d.op("Shape", []string{"attention_mask"}, "mask_shape")
+	all := d.op("Gather", []string{shape, d.constant("one", int64Kind, nil, []byte{1, 0, 0, 0, 0, 0, 0, 0})}, "all_tokens", attribute{"axis", int64(0)})
+	d.op("Cast", []string{all}, "total_sequence_length", attribute{"to", int64(int32Kind)})
+}
+
+// embed looks tokens up.
+func (d *decoder) embed() (string, error) {
+	if _, quantized := d.manifest.Entry(d.model.Embed); quantized {
+		return "", fmt.Errorf("%w: a quantized embedding", pack.ErrUnsupported)
+	}
+	w, kind, err := d.plain(d.model.Embed)
+	if err != nil {
+		return "", err
+	}
+	h := d.op("Gather", []string{w, "input_ids"}, "embedding", attribute{"axis", int64(0)})
+	if kind != float32Kind {
+		h = d.op("Cast", []string{h}, "embedding/widened", attribute{"to", int64(float32Kind)})
+	}
+	return d.times(h, d.model.EmbedScale, "embedding/scaled"), nil
+}
+
+// times multiplies with a factor, if there is one.
+func (d *decoder) times(x string, factor float32, out string) string {
+	if factor == 0 {
+		return x
+	}
+	return d.op("Mul", []string{x, d.scalar(factor)}, out)
+}
+
+// norm adds an RMSNorm, if it has a name.
+func (d *decoder) norm(x, weight, out string) (string, error) {
+	if weight == "" {
+		return x, nil
+	}
+	plus := float32(0)
+	if d.model.NormPlusOne {
+		plus = 1
+	}
+	w, err := d.vector(weight, plus)
+	return d.op("SimplifiedLayerNormalization", []string{x, w}, out,
+		attribute{"axis", int64(-1)}, attribute{"epsilon", d.model.NormEps}, attribute{"stash_type", int64(1)}), err
+}
+
+// block adds layer i behind h.
+func (d *decoder) block(i int, h string) (string, error) {
+	b, p := &d.model.Blocks[i], fmt.Sprintf("layers.%d.", i)
+	y, err := d.attention(i, b, h, p+"attention.")
+	if err != nil {
+		return "", err
+	}
+	h = d.residual(h, y, p+"attention.residual")
+	if y, err = d.mlp(b, h, p+"mlp."); err != nil {
+		return "", err
+	}
+	return d.residual(h, y, p+"residual"), nil
+}
+
+func (d *decoder) residual(h, y, out string) string {
+	return d.op("Add", []string{h, d.times(y, d.model.ResidualScale, out+"/scaled")}, out)
+}
+
+func (d *decoder) attention(i int, b *model.Block, h, p string) (string, error) {
+	x, err := d.norm(h, b.AttnNorm, p+"norm")
+	if err != nil {
+		return "", err
+	}
+	q, err := d.heads(b, x, &b.Q, b.QNorm, d.model.Heads, p+"q")
+	if err != nil {
+		return "", err
+	}
+	k, err := d.heads(b, x, &b.K, b.KNorm, d.model.KVHeads, p+"k")
+	if err != nil {
+		return "", err
+	}
+	v, err := d.linear(x, &b.V, p+"v")
+	if err != nil {
+		return "", err
+	}
+	if x, err = d.grouped(i, b, []string{q, k, v}, p+"heads"); err != nil {
+		return "", err
+	}
+	if x, err = d.norm(x, b.AttnSubNorm, p+"sub_norm"); err != nil {
+		return "", err
+	}
+	if x, err = d.linear(x, &b.O, p+"o"); err != nil {
+		return "", err
+	}
+	return d.norm(x, b.AttnPostNorm, p+"post_norm")
+}
+
+// heads are queries or keys, with a norm over each head or over all of them.
+func (d *decoder) heads(b *model.Block, x string, l *model.Linear, norm string, heads int, out string) (string, error) {
+	y, err := d.linear(x, l, out)
+	if err != nil || norm == "" {
+		return y, err
+	}
+	if d.model.WholeHeadNorms {
+		return d.norm(y, norm, out+"/norm")
+	}
+	y = d.op("Reshape", []string{y, d.ints(0, 0, int64(heads), int64(d.model.HeadDim))}, out+"/heads")
+	if y, err = d.norm(y, norm, out+"/norm"); err != nil {
+		return "", err
+	}
+	return d.op("Reshape", []string{y, d.ints(0, 0, int64(heads*d.model.HeadDim))}, out+"/joined"), nil
+}
+
+// grouped is the attention of a layer with its rotation and its KV cache.
+func (d *decoder) grouped(i int, b *model.Block, qkv []string, out string) (string, error) {
+	m := d.model
+	in := append(qkv, fmt.Sprintf("past_key_values.%d.key", i), fmt.Sprintf("past_key_values.%d.value", i), "seqlens_k", "total_sequence_length")
+	attributes := []attribute{{"do_rotary", int64(0)}, {"kv_num_heads", int64(m.KVHeads)}}
+	if !b.NoRope {
+		cos, sin, err := d.tables(b.Local)
+		if err != nil {
+			return "", err
+		}
+		in, attributes[0].value = append(in, cos, sin), int64(1)
+	}
+	if b.Local && m.SlidingWindow != 0 {
+		attributes = append(attributes, attribute{"local_window_size", int64(m.SlidingWindow)})
+	}
+	attributes = append(attributes, attribute{"num_heads", int64(m.Heads)}, attribute{"scale", m.AttnScale})
+	if m.AttnScale == 0 {
+		attributes[len(attributes)-1].value = float32(1 / math.Sqrt(float64(m.HeadDim)))
+	}
+	if m.AttnSoftcap != 0 {
+		attributes = append(attributes, attribute{"softcap", m.AttnSoftcap})
+	}
+	outs := []string{out}
+	for _, s := range []string{"key", "value"} {
+		present := fmt.Sprintf("present.%d.%s", i, s)
+		d.inputs = append(d.inputs, value{fmt.Sprintf("past_key_values.%d.%s", i, s), float32Kind, d.cacheDims(pastTokens)})
+		d.outputs, outs = append(d.outputs, value{present, float32Kind, d.cacheDims(allTokens)}), append(outs, present)
+	}
+	return d.ops(contrib, "GroupQueryAttention", in, outs, attributes), nil
+}
+
+func (d *decoder) cacheDims(length string) []any {
+	return []any{batch, int64(d.model.KVHeads), length, int64(d.model.HeadDim)}
+}
+
+// tables are the cosines and sines of N17 for all positions.
+func (d *decoder) tables(local bool) (cos, sin string, err error) {
+	global, own := rotary.Of(&d.model.Rope)
+	name, r := "rotary", global
+	if local && d.model.Rope.LocalTheta != 0 {
+		name, r = "rotary.local", own
+	}
+	dims := []int64{int64(d.model.MaxPositions), int64(len(r.Inv))}
+	if cos, err = d.tensor(name+".cos", float32Kind, dims, d.table(r, func(t *floats.Rotation) []float32 { return t.Cos })); err != nil {
+		return "", "", err
+	}
+	sin, err = d.tensor(name+".sin", float32Kind, dims, d.table(r, func(t *floats.Rotation) []float32 { return t.Sin }))
+	return cos, sin, err
+}
+
+func (d *decoder) table(r floats.Rope, part func(*floats.Rotation) []float32) func(io.Writer) error {
+	return func(w io.Writer) error {
+		t := floats.Rotation{Cos: make([]float32, len(r.Inv)), Sin: make([]float32, len(r.Inv))}
+		for p := range d.model.MaxPositions {
+			r.At(p, t)
+			if _, err := w.Write(floatBytes(part(&t))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func (d *decoder) mlp(b *model.Block, h, p string) (string, error) {
+	x, err := d.norm(h, b.FFNNorm, p+"norm")
+	if err != nil {
+		return "", err
+	}
+	gate, err := d.linear(x, &b.Gate, p+"gate")
+	if err != nil {
+		return "", err
+	}
+	up, err := d.linear(x, &b.Up, p+"up")
+	if err != nil {
+		return "", err
+	}
+	x = d.op("Mul", []string{d.activation(gate, p+"activated"), up}, p+"product")
+	if x, err = d.norm(x, b.FFNSubNorm, p+"sub_norm"); err != nil {
+		return "", err
+	}
+	if x, err = d.linear(x, &b.Down, p+"down"); err != nil {
+		return "", err
+	}
+	return d.norm(x, b.FFNPostNorm, p+"post_norm")
+}
+
+func (d *decoder) activation(x, out string) string {
+	switch d.model.Activation {
+	case "relu2":
+		y := d.op("Relu", []string{x}, out+"/relu")
+		return d.op("Mul", []string{y, y}, out)
+	case "gelu_tanh":
+		return d.op("Gelu", []string{x}, out, attribute{"approximate", "tanh"})
+	}
+	return d.op("Mul", []string{x, d.op("Sigmoid", []string{x}, out+"/sigmoid")}, out)
+}
+
+// head computes the logits.
+func (d *decoder) head(h string) error {
+	m := d.model
+	x, err := d.norm(h, m.FinalNorm, "final_norm")
+	if err != nil {
+		return err
+	}
+	name := m.Head
+	if _, quantized := d.manifest.Entry(packed.HeadName); quantized {
+		name = packed.HeadName
+	}
+	steps := []func(x, out string) string{}
+	if m.LogitDivisor != 0 {
+		steps = append(steps, func(x, out string) string { return d.op("Div", []string{x, d.scalar(m.LogitDivisor)}, out) })
+	}
+	if m.LogitSoftcap != 0 {
+		steps = append(steps, func(x, out string) string {
+			y := d.op("Tanh", []string{d.op("Div", []string{x, d.scalar(m.LogitSoftcap)}, out+"/divided")}, out+"/tanh")
+			return d.op("Mul", []string{y, d.scalar(m.LogitSoftcap)}, out)
+		})
+	}
+	out := func(i int) string { return "logits" + strings.Repeat("/raw", len(steps)-i) }
+	if x, err = d.matrix(x, name, out(0)); err != nil {
+		return err
+	}
+	for i, step := range steps {
+		x = step(x, out(i+1))
+	}
+	return nil
+}

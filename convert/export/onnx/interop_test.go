@@ -1,0 +1,378 @@
+package onnx
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/testkit/interop"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/runtime/engine"
+)
+
+// session is what testdata/session.py is asked.
+type session struct {
+	Threads int      `json:"threads"`
+	Level   string   `json:"level"`
+	Prompts [][]int  `json:"prompts"`
+	New     int      `json:"new"`
+	Logits  bool     `json:"logits"`
+	Outputs []string `json:"outputs,omitempty"`
+}
+
+const everything = "ORT_ENABLE_ALL"
+
+// onnxruntime runs a model: the tokens it adds to each prompt, and the floats that it wrote.
+func onnxruntime(t *testing.T, dir string, s session) (tokens [][]int, values []float32) {
+	t.Helper()
+	spec, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "floats")
+	var answer struct{ Tokens [][]int }
+	if err := json.Unmarshal(interop.Python(t, "onnxruntime", "testdata/session.py", dir, string(spec), out), &answer); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; len(data) > 0; data = data[4:] {
+		values = append(values, math.Float32frombits(binary.LittleEndian.Uint32(data)))
+	}
+	return answer.Tokens, values
+}
+
+// golden is a recorded generation.
+type golden struct {
+	Text   string
+	Prompt []int `json:"prompt_ids"`
+	Greedy []int `json:"greedy_ids"`
+}
+
+func readJSON(t *testing.T, path string, to any) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tinyGoldens are the recorded generations of testdata/tiny-bitnet.
+func tinyGoldens(t *testing.T) []golden {
+	var g struct{ Prompts []golden }
+	readJSON(t, filepath.Join(shared.Testdata(t, "tiny-bitnet-golden"), "tiny-bitnet-packed.json"), &g)
+	return g.Prompts
+}
+
+// bitllamaGoldens are those of bitllama2-3m: prompts and what follows in one list.
+func bitllamaGoldens(t *testing.T, dir string) (list []golden) {
+	var g []struct {
+		Prompt []int `json:"prompt_ids"`
+		IDs    []int
+	}
+	readJSON(t, filepath.Join(dir, "golden", "golden.json"), &g)
+	for _, x := range g {
+		list = append(list, golden{Prompt: x.Prompt, Greedy: x.IDs[len(x.Prompt):]})
+	}
+	return list
+}
+
+// TestInteropGreedy: onnxruntime generates the 64 golden tokens of every prompt from exact graphs.
+func TestInteropGreedy(t *testing.T) {
+	const n = 64
+	bitllama := shared.Path(t, filepath.Join("data", "models", "bitllama2-3m"))
+	for _, c := range []struct {
+		checkpoint string
+		goldens    []golden
+	}{
+		{shared.Testdata(t, "tiny-bitnet"), tinyGoldens(t)},
+		{filepath.Join(bitllama, "packed-auto"), bitllamaGoldens(t, bitllama)},
+	} {
+		dir, _ := exportedOf(t, packedOf(t, c.checkpoint, packed.Recipe{}), Exact)
+		var prompts [][]int
+		for _, g := range c.goldens {
+			prompts = append(prompts, g.Prompt)
+		}
+		for _, s := range []session{{Threads: 1, Level: everything}, {Threads: 2, Level: everything}, {Threads: 1, Level: "ORT_ENABLE_EXTENDED"}} {
+			s.Prompts, s.New = prompts, n
+			tokens, _ := onnxruntime(t, dir, s)
+			for i, g := range c.goldens {
+				if !slices.Equal(tokens[i], g.Greedy[:n]) {
+					t.Errorf("%s, %d threads, %s, prompt %d: %v, golden %v", c.checkpoint, s.Threads, s.Level, i, tokens[i], g.Greedy[:n])
+				}
+			}
+		}
+	}
+}
+
+// roles are the linear layers of a block in the graph, and in the checkpoint.
+var roles = [][2]string{
+	{"attention.q", "self_attn.q_proj"}, {"attention.k", "self_attn.k_proj"}, {"attention.v", "self_attn.v_proj"}, {"attention.o", "self_attn.o_proj"},
+	{"mlp.gate", "mlp.gate_proj"}, {"mlp.up", "mlp.up_proj"}, {"mlp.down", "mlp.down_proj"},
+}
+
+// TestInteropAccumulators: in the first layer onnxruntime's sums are the int32 accumulators of the packed codes, for weights of every width.
+// The activation codes that no float arithmetic but a norm precedes are those of the golden trace.
+func TestInteropAccumulators(t *testing.T) {
+	trace := filepath.Join(shared.Testdata(t, "tiny-bitnet-golden"), "tiny-bitnet-packed.trace.safetensors")
+	prompt := tinyGoldens(t)[0].Prompt
+	for _, r := range []packed.Recipe{{}, perRow("int4"), perRow("int8")} {
+		source := packedOf(t, shared.Testdata(t, "tiny-bitnet"), r)
+		f, err := packed.Open(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		m, err := plan(f, Exact)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes := m.watch(t)
+		for _, threads := range []int{1, 2} {
+			_, values := onnxruntime(t, written(t, m), session{Threads: threads, Level: everything, Prompts: [][]int{prompt}, Outputs: watched(m)})
+			for i, role := range roles {
+				x, y := values[:len(prompt)*sizes[i].K], values[len(prompt)*sizes[i].K:][:len(prompt)*sizes[i].M]
+				values = values[len(x)+len(y):]
+				name := "model.layers.0." + role[1]
+				if r.Quant == "" && i < 3 {
+					sameCodes(t, name, x, readI8(t, trace, name+".input_int8"))
+				}
+				sameSums(t, f, name+".weight", x, y)
+			}
+		}
+	}
+}
+
+func perRow(quant string) packed.Recipe {
+	return packed.Recipe{Quant: quant, Scale: packed.ScaleRow, Activation: packed.ActivationToken, AllowLossy: true}
+}
+
+// shapeOf is that of a matrix.
+type shapeOf struct{ M, K int }
+
+// watch makes the codes and the accumulators of the first layer outputs of the graph.
+func (m *exported) watch(t *testing.T) (sizes []shapeOf) {
+	for _, role := range roles {
+		out := "layers.0." + role[0]
+		i := slices.IndexFunc(m.nodes, func(n node) bool { return n.out[0] == out+"/accumulators" })
+		e, ok := m.manifest.Entry("model.layers.0." + role[1] + ".weight")
+		if i < 0 || !ok {
+			t.Fatalf("no layer %s", out)
+		}
+		shape := shapeOf{e.MatrixShape().M, e.MatrixShape().K}
+		for _, v := range []value{{m.nodes[i].in[0], float32Kind, []any{batch, tokens, int64(shape.K)}}, {out + "/accumulators", float32Kind, []any{batch, tokens, int64(shape.M)}}} {
+			if !slices.ContainsFunc(m.outputs, func(o value) bool { return o.name == v.name }) {
+				m.outputs = append(m.outputs, v)
+			}
+		}
+		sizes = append(sizes, shape)
+	}
+	return sizes
+}
+
+// watched are the names of these outputs, two for each role.
+func watched(m *exported) (names []string) {
+	for _, role := range roles {
+		out := "layers.0." + role[0] + "/accumulators"
+		i := slices.IndexFunc(m.nodes, func(n node) bool { return n.out[0] == out })
+		names = append(names, m.nodes[i].in[0], out)
+	}
+	return names
+}
+
+// written is the directory of a plan.
+func written(t *testing.T, m *exported) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, file := range m.files() {
+		f, err := os.Create(filepath.Join(dir, file.name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := file.write(f); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func sameCodes(t *testing.T, name string, got []float32, want []int8) {
+	t.Helper()
+	for i, x := range got {
+		if x != float32(want[i]) {
+			t.Fatalf("%s: activation code %d is %v; in the golden trace %d", name, i, x, want[i])
+		}
+	}
+}
+
+// sameSums computes the accumulators from the codes of weights and activations.
+func sameSums(t *testing.T, f *packed.File, name string, x, y []float32) {
+	t.Helper()
+	e, _ := f.Manifest().Entry(name)
+	m, err := packed.Codes(f, e, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for token := range len(x) / m.K {
+		for row := range m.M {
+			sum := int32(0)
+			for k, c := range m.Codes[row*m.K:][:m.K] {
+				sum += int32(c) * int32(x[token*m.K+k])
+			}
+			if got := y[token*m.M+row]; int32(got) != sum || got != float32(sum) {
+				t.Fatalf("%s: token %d, row %d: accumulator %v, the sum is %d", name, token, row, got, sum)
+			}
+		}
+	}
+}
+
+func readI8(t *testing.T, path, name string) []int8 {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := safetensors.Parse(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(h.Tensors, func(x safetensors.TensorInfo) bool { return x.Name == name })
+	if i < 0 {
+		t.Fatalf("no %s", name)
+	}
+	return packed.BytesAsCodes(data[h.DataStart:][h.Tensors[i].Begin:h.Tensors[i].End])
+}
+
+// logitsOf are the logits of lowpack behind each of the ids.
+func logitsOf(t *testing.T, path string, ids []int) []float32 {
+	t.Helper()
+	e, err := engine.Open(path, engine.Options{Context: max(len(ids), 16)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err := e.NewSequence()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	chunk := engine.Chunk{Seq: s, Tokens: ids, Logits: make([]float32, len(ids)*e.Description().Vocab)}
+	if err := e.Forward(t.Context(), []engine.Chunk{chunk}); err != nil {
+		t.Fatal(err)
+	}
+	return chunk.Logits
+}
+
+// asFloats is a recipe that quantizes nothing.
+var asFloats = packed.Recipe{Quant: "int8", AllowLossy: true, Include: []string{"nothing"}}
+
+// unpackedOf is a packed file of the same model whose weights are floats.
+func unpackedOf(t *testing.T, source string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "unpacked")
+	if _, err := convert.Unpack(t.Context(), source, dir, convert.UnpackOptions{Form: convert.FormF32}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return packedOf(t, dir, asFloats)
+}
+
+// near demands logits within a tolerance, as a part of the largest one: floats are added in another order.
+func near(t *testing.T, name string, got, want []float32, tolerance float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d logits, want %d", name, len(got), len(want))
+	}
+	largest, off := 0.0, 0.0
+	for i, w := range want {
+		largest, off = max(largest, math.Abs(float64(w))), max(off, math.Abs(float64(got[i]-w)))
+	}
+	t.Logf("%s: largest logit %.3g, largest difference %.3g", name, largest, off)
+	if !(off <= tolerance*largest) {
+		t.Errorf("%s: logits differ by up to %v of %v", name, off, largest)
+	}
+}
+
+// TestInteropPlain: plain graphs compute code times scale, with zero points where there are any: their logits are those of lowpack for the
+// unpacked floats.
+func TestInteropPlain(t *testing.T) {
+	lossy := func(quant, scale string) packed.Recipe {
+		return packed.Recipe{Quant: quant, Scale: scale, AllowLossy: true}
+	}
+	for _, c := range []struct {
+		checkpoint string
+		recipe     packed.Recipe
+	}{
+		{"transformers/llama", lossy("absmean", "row")}, {"transformers/llama", lossy("sign", "tensor")}, {"transformers/llama", lossy("int2", "")},
+		{"transformers/llama", lossy("int2-elastic", "")}, {"transformers/llama", lossy("int4", "group:32")}, {"transformers/llama", lossy("mxfp4", "")},
+		{"packed/gptq-b4-asym-g128-v1", packed.Recipe{}},
+		{"packed/awq-gemm-g64", packed.Recipe{}}, {"packed/ct-pack-b2-asym-g32", packed.Recipe{}},
+	} {
+		source := packedOf(t, shared.Path(t, filepath.Join("data", c.checkpoint)), c.recipe)
+		dir, _ := exportedOf(t, source, Plain)
+		ids := []int{1, 5, 9, 33, 2, 71, 100, 18, 9, 9, 44}
+		_, got := onnxruntime(t, dir, session{Threads: 1, Level: everything, Prompts: [][]int{ids}, Logits: true})
+		near(t, c.checkpoint+" "+c.recipe.Quant, got, logitsOf(t, unpackedOf(t, source), ids), 1e-5)
+	}
+}
+
+// TestInteropGenAI: onnxruntime-genai loads the directory, cuts the golden texts as lowpack does, and generates the golden tokens.
+func TestInteropGenAI(t *testing.T) {
+	dir, _ := exportedOf(t, packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), Exact)
+	var prompts []struct {
+		Text string
+		IDs  []int
+	}
+	readJSON(t, filepath.Join(shared.Testdata(t, "tiny-bitnet-golden"), "prompts.json"), &prompts)
+	const bos = "<|begin_of_text|>"
+	var texts []string
+	for _, p := range prompts {
+		texts = append(texts, bos+strings.TrimPrefix(p.Text, bos)) // it adds no BOS token of its own
+	}
+	spec, err := json.Marshal(map[string]any{"texts": texts, "new": 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer struct{ Prompts, Tokens [][]int }
+	if err := json.Unmarshal(interop.Python(t, "onnxruntime", "testdata/generate.py", dir, string(spec)), &answer); err != nil {
+		t.Fatal(err)
+	}
+	for i, g := range tinyGoldens(t)[:len(prompts)] {
+		if !slices.Equal(answer.Prompts[i], prompts[i].IDs) {
+			t.Errorf("%q: tokens %v, lowpack %v", texts[i], answer.Prompts[i], prompts[i].IDs)
+		}
+		if slices.Equal(prompts[i].IDs, g.Prompt) && !slices.Equal(answer.Tokens[i], g.Greedy[:64]) {
+			t.Errorf("%q: %v, golden %v", texts[i], answer.Tokens[i], g.Greedy[:64])
+		}
+	}
+}
+
+// TestInteropFamilies: the graph of a miniature of every family that is exported gives the logits of lowpack, from floats.
+func TestInteropFamilies(t *testing.T) {
+	for _, name := range []string{"llama", "llama-yarn"} {
+		dir := shared.Path(t, filepath.Join("data", "transformers", name))
+		var ids []int
+		readJSON(t, filepath.Join(dir, "tokens.json"), &ids)
+		ids = ids[:64]
+		source := packedOf(t, dir, asFloats)
+		exported, _ := exportedOf(t, source, "")
+		_, got := onnxruntime(t, exported, session{Threads: 1, Level: everything, Prompts: [][]int{ids}, Logits: true})
+		near(t, name, got, logitsOf(t, source, ids), 1e-5)
+	}
+}

@@ -1,0 +1,291 @@
+package onnx
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// packedOf converts a checkpoint.
+func packedOf(t *testing.T, checkpoint string, r packed.Recipe) string {
+	t.Helper()
+	r.Golden = "none"
+	plan, err := convert.NewPlan(t.Context(), checkpoint, convert.Options{Recipe: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plan.Close()
+	target := filepath.Join(t.TempDir(), "m.safetensors")
+	if _, err := plan.Run(t.Context(), target, nil); err != nil {
+		t.Fatal(err)
+	}
+	return target
+}
+
+// exportedOf writes a directory and verifies it.
+func exportedOf(t *testing.T, source string, a Arithmetic) (string, *export.Summary) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "model")
+	s, err := Export(t.Context(), source, dir, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Verify(t.Context(), dir, source); err != nil {
+		t.Fatal(err)
+	}
+	return dir, s
+}
+
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[e.Name()] = string(data)
+	}
+	return files
+}
+
+// TestExport: the same file gives the same directory, the size in the summary is that of its files, and large data can be mapped.
+func TestExport(t *testing.T) {
+	source := packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
+	dir, s := exportedOf(t, source, "")
+	one := contents(t, dir)
+	again, _ := exportedOf(t, source, Exact)
+	total := 0
+	for name, text := range contents(t, again) {
+		total += len(text)
+		if one[name] != text {
+			t.Errorf("%s: the same file gave other bytes", name)
+		}
+	}
+	if int64(total) != s.Bytes || len(one) != 8 || one["tokenizer.json"] == "" || one[configFile] == "" {
+		t.Errorf("%d files of %d bytes, the summary says %d", len(one), total, s.Bytes)
+	}
+	g, err := parse([]byte(one[modelFile]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	external := 0
+	for i := range g.tensors {
+		x := &g.tensors[i]
+		if x.inline == nil {
+			external++
+		}
+		if x.offset%page != 0 || x.bytes() >= large && x.offset%largePages != 0 {
+			t.Errorf("%s: offset %d", x.name, x.offset)
+		}
+	}
+	if external < 42 || s.Tensors != len(g.tensors) {
+		t.Errorf("%d of %d tensors in the data file", external, len(g.tensors))
+	}
+}
+
+// TestForms: codes of every width, and what the default arithmetic is for them.
+func TestForms(t *testing.T) {
+	dir := shared.Testdata(t, "tiny-bitnet")
+	for name, c := range map[string]struct {
+		recipe packed.Recipe
+		bits   int64
+		exact  bool
+	}{
+		"ternary":        {packed.Recipe{}, 2, true},
+		"ternary in TL":  {packed.Recipe{Layout: "tl2"}, 2, true},
+		"signs":          {packed.Recipe{Quant: "sign", Scale: "tensor", AllowLossy: true}, 2, true},
+		"int4 per row":   {packed.Recipe{Quant: "int4", Scale: "row", Activation: "token", AllowLossy: true}, 4, true},
+		"int8 per row":   {packed.Recipe{Quant: "int8", Scale: "row", Activation: "token", AllowLossy: true}, 8, true},
+		"MXFP4":          {packed.Recipe{Quant: "mxfp4", AllowLossy: true}, 8, false},
+		"int4 in groups": {packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}, 4, false},
+	} {
+		source := packedOf(t, dir, c.recipe)
+		exported, s := exportedOf(t, source, "")
+		g, err := parse([]byte(contents(t, exported)[modelFile]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (g.arithmetic() == Exact) != c.exact {
+			t.Errorf("%s: arithmetic %s, notes %q", name, g.arithmetic(), s.Notes)
+		}
+		for _, n := range g.nodes {
+			if n.op != "MatMulNBits" {
+				continue
+			}
+			for _, a := range n.attributes {
+				if a.name == "bits" && a.value != c.bits {
+					t.Errorf("%s: %s has %v bits", name, n.out[0], a.value)
+				}
+			}
+		}
+		_, err = Export(t.Context(), source, filepath.Join(t.TempDir(), "model"), Exact)
+		if c.exact != (err == nil) || err != nil && !errors.Is(err, pack.ErrUnsupported) {
+			t.Errorf("%s: --arithmetic exact: %v", name, err)
+		}
+		exportedOf(t, source, Plain)
+	}
+}
+
+// TestRefused: nothing is left of what is refused or stopped.
+func TestRefused(t *testing.T) {
+	source := packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "model")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Export(ctx, source, dir, Exact); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	data, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)*2/3] ^= 1 // of the codes
+	bad := filepath.Join(parent, "bad.safetensors")
+	if err := os.WriteFile(bad, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Export(t.Context(), bad, dir, Exact); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), bad) {
+		t.Errorf("%v", err)
+	}
+	if entries, err := os.ReadDir(parent); err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Export(t.Context(), source, dir, Exact); err == nil || !strings.Contains(err.Error(), "exists already") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestDamage: another bit anywhere in any file of the directory is found, but for the version that wrote it.
+func TestDamage(t *testing.T) {
+	source := packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
+	dir, _ := exportedOf(t, source, "")
+	damaged := func(name, good string, at int) {
+		bad := []byte(good)
+		bad[at] ^= 4
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Verify(t.Context(), dir, source); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s, byte %d: %v", name, at, err)
+		}
+		if err := os.WriteFile(path, []byte(good), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, good := range contents(t, dir) {
+		from, step := 0, max(1, len(good)/5)
+		if name == modelFile {
+			from, step = 24, len(good)/31 // behind the producer
+		}
+		for at := from; at < len(good); at += step {
+			damaged(name, good, at)
+		}
+		if err := os.Truncate(filepath.Join(dir, name), int64(len(good)-1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Verify(t.Context(), dir, source); !errors.Is(err, pack.ErrCorrupt) {
+			t.Errorf("%s without its last byte: %v", name, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(good), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := contents(t, dir)[dataFile]
+	g, err := parse([]byte(contents(t, dir)[modelFile]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range g.tensors {
+		if x := &g.tensors[i]; x.inline == nil {
+			damaged(dataFile, data, int(x.offset+x.bytes()/2))
+		}
+	}
+}
+
+// TestHostile: models that lie about their tensors, by hand.
+func TestHostile(t *testing.T) {
+	external := func(offset, length string) message {
+		return message(nil).bytes(tensorExternal, pair("location", dataFile)).bytes(tensorExternal, pair("offset", offset)).
+			bytes(tensorExternal, pair("length", length)).number(tensorLocation, 1)
+	}
+	head := func(dims ...int64) (m message) {
+		for _, d := range dims {
+			m = m.number(tensorDims, d)
+		}
+		return m.number(tensorKind, int64(uint8Kind)).text(tensorName, "x")
+	}
+	for name, body := range map[string]message{
+		"no data":                   head(4),
+		"data at two places":        append(head(4).bytes(tensorRaw, []byte("1234")), external("0", "4")...),
+		"less data than its shape":  head(4).bytes(tensorRaw, []byte("123")),
+		"a length of another shape": append(head(4), external("0", "5")...),
+		"a negative offset":         append(head(4), external("-1", "4")...),
+		"no number as offset":       append(head(4), external("zero", "4")...),
+		"a dimension below zero":    append(head(-4, -1), external("0", "4")...),
+		"elements beyond 64 bits":   append(head(1<<32, 1<<32), external("0", "0")...),
+		"another file":              append(head(4), message(nil).bytes(tensorExternal, pair("location", "../secret")).number(tensorLocation, 1)...),
+		"another data type":         message(nil).number(tensorDims, 4).number(tensorKind, 99).text(tensorName, "x").bytes(tensorRaw, []byte("1234")),
+		"a field of another type":   message(nil).text(tensorDims, "4"),
+		"an unknown field":          head(4).bytes(tensorRaw, []byte("1234")).text(99, "x"),
+	} {
+		if _, err := parse(message(nil).bytes(modelGraph, message(nil).bytes(graphTensor, body))); !errors.Is(err, pack.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, modelFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, modelFile), maxModel+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readModel(filepath.Join(dir, modelFile)); !errors.Is(err, pack.ErrCorrupt) {
+		t.Errorf("a model of %d bytes: %v", maxModel+1, err)
+	}
+}
+
+// FuzzParse: what is read is what is written of it again.
+func FuzzParse(f *testing.F) {
+	b := newBuilder()
+	b.op("Clip", []string{"x", b.scalar(1), ""}, "y", attribute{"a", int64(-1)}, attribute{"b", float32(2)}, attribute{"c", "d"})
+	b.inputs, b.metadata = []value{{"x", float32Kind, []any{batch, int64(3)}}}, [][2]string{{arithmeticKey, string(Exact)}}
+	b.tensors = append(b.tensors, tensor{name: "z", kind: uint8Kind, dims: []int64{4096, 2}, offset: 4096})
+	f.Add(b.encode(dataFile))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		g, err := parse(data)
+		if err != nil {
+			if !errors.Is(err, pack.ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again := g.encode(dataFile)
+		h, err := parse(again)
+		if err != nil {
+			t.Fatalf("what was read is not written so that it can be read: %v", err)
+		}
+		if !bytes.Equal(h.encode(dataFile), again) {
+			t.Fatal("another model is read than written")
+		}
+	})
+}

@@ -1,0 +1,230 @@
+package onnx
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Is reports whether path is a directory with the model of an export.
+func Is(path string) bool {
+	info, err := os.Stat(filepath.Join(path, modelFile))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// Verify reads the directory of an export back and compares it with a packed file: the graph node by node, the codes of every quantized
+// tensor by their digest, all other data and files byte by byte. The first difference is an error that names it.
+func Verify(ctx context.Context, dir, source string) (*export.Verified, error) {
+	f, err := packed.Open(source)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	path := filepath.Join(dir, modelFile)
+	text, err := readModel(path)
+	if err != nil {
+		return nil, err
+	}
+	got, err := parse(text)
+	if err != nil {
+		return nil, filerr.Named(path, err)
+	}
+	want, err := plan(f, got.arithmetic())
+	if err != nil {
+		return nil, filerr.Named(source, err)
+	}
+	if err := got.equals(&want.graph); err != nil {
+		return nil, filerr.Named(path, err)
+	}
+	v := &comparison{ctx: ctx, want: want}
+	v.Absent = []string{"golden outputs", "digests"}
+	return &v.Verified, v.all(dir)
+}
+
+func readModel(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxModel+1))
+	if err == nil && len(text) > maxModel {
+		err = corrupt("more than %d bytes", maxModel)
+	}
+	return text, filerr.Named(path, err)
+}
+
+// arithmetic is what the model says of itself.
+func (g *graph) arithmetic() Arithmetic {
+	if len(g.metadata) == 1 && g.metadata[0] == [2]string{arithmeticKey, string(Plain)} {
+		return Plain
+	}
+	return Exact
+}
+
+// equals compares graphs, apart from data that are elsewhere.
+func (g *graph) equals(want *graph) error {
+	return errors.Join(
+		same("opset", g.opsets, want.opsets), same("metadata", g.metadata, want.metadata), same("input", g.inputs, want.inputs),
+		same("output", g.outputs, want.outputs), same("node", g.nodes, want.nodes), same("tensor", g.tensors, want.tensors))
+}
+
+func same[T any](what string, got, want []T) error {
+	for i := range min(len(got), len(want)) {
+		if !reflect.DeepEqual(got[i], want[i]) {
+			return fmt.Errorf("%w: %s %d is %.200v; of the packed file it would be %.200v", pack.ErrCorrupt, what, i, fmt.Sprint(got[i]), fmt.Sprint(want[i]))
+		}
+	}
+	if len(got) != len(want) {
+		return fmt.Errorf("%w: %d of kind %s; of the packed file it would be %d", pack.ErrCorrupt, len(got), what, len(want))
+	}
+	return nil
+}
+
+// comparison of data.
+type comparison struct {
+	export.Verified
+	ctx  context.Context
+	want *exported
+}
+
+func (v *comparison) all(dir string) error {
+	for _, file := range v.want.files() {
+		err := v.file(dir, file)
+		if err != nil {
+			return filerr.Named(filepath.Join(dir, file.name), err)
+		}
+	}
+	return nil
+}
+
+// file compares a file with what would be written. Of the model the graphs have been compared: another version may have written it.
+func (v *comparison) file(dir string, file file) error {
+	if file.name == modelFile {
+		return nil
+	}
+	f, err := os.Open(filepath.Join(dir, file.name))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if file.name == dataFile {
+		return v.data(f, info.Size())
+	}
+	c := &comparing{ctx: v.ctx, from: f}
+	if err := file.write(c); err != nil {
+		return err
+	}
+	if c.at != info.Size() {
+		return fmt.Errorf("%w: %d bytes; of the packed file it would be %d", pack.ErrCorrupt, info.Size(), c.at)
+	}
+	return nil
+}
+
+// data compares the data file, which ends with its last tensor.
+func (v *comparison) data(f io.ReaderAt, size int64) error {
+	if size != v.want.end {
+		return fmt.Errorf("%w: %d bytes; of the packed file it would be %d", pack.ErrCorrupt, size, v.want.end)
+	}
+	at := int64(0)
+	for i := range v.want.tensors {
+		t := &v.want.tensors[i]
+		v.Tensors++
+		if t.inline != nil {
+			continue
+		}
+		if _, err := (&comparing{ctx: v.ctx, from: f, at: at}).Write(make([]byte, t.offset-at)); err != nil {
+			return fmt.Errorf("in front of tensor %q: %w", t.name, err)
+		}
+		at = t.offset + t.bytes()
+		var err error
+		if form, quantized := v.want.forms[t.name]; quantized {
+			err = v.codes(io.NewSectionReader(f, t.offset, t.bytes()), &form)
+		} else {
+			err = v.want.data[t.name](&comparing{ctx: v.ctx, from: f, at: t.offset})
+		}
+		if err != nil {
+			return fmt.Errorf("tensor %q: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// codes decodes a quantized tensor as MatMulNBits does, and compares the digest of its codes.
+func (v *comparison) codes(from io.Reader, f *form) error {
+	e := f.entry
+	a, err := pack.FindAlphabet(e.Layout.Alphabet)
+	if err != nil {
+		return err
+	}
+	shape := e.MatrixShape()
+	legal, numbers, digest := map[int8]bool{}, packed.NewNumbers(a, shape.K), packed.NewCodesHash(a.Name, shape)
+	for _, c := range a.Values {
+		legal[c] = true
+	}
+	row, codes, out := make([]byte, f.blocks()*f.blockBytes()), make([]int8, shape.K), make([]byte, numbers.Row())
+	for r := range shape.M {
+		if v.ctx.Err() != nil {
+			return context.Cause(v.ctx)
+		}
+		if _, err := io.ReadFull(from, row); err != nil {
+			return err
+		}
+		for k := range codes {
+			if codes[k] = int8(int(f.get(row, k)) - f.zero); !legal[codes[k]] {
+				return fmt.Errorf("%w: row %d, column %d: %d is no code of alphabet %s", pack.ErrCorrupt, r, k, codes[k], a.Name)
+			}
+		}
+		for k := shape.K; k < f.blocks()*f.block; k++ {
+			if int(f.get(row, k)) != f.zero {
+				return fmt.Errorf("%w: row %d: the columns beyond the last one are not 0", pack.ErrCorrupt, r)
+			}
+		}
+		digest.Write(numbers.Write(out, codes))
+		v.Weights += int64(shape.K)
+	}
+	if hex.EncodeToString(digest.Sum(nil)) != e.CodesSHA {
+		return fmt.Errorf("%w: its codes do not match codes_sha256 of the packed file", pack.ErrCorrupt)
+	}
+	return nil
+}
+
+// comparing holds what is written against what is there.
+type comparing struct {
+	ctx  context.Context
+	from io.ReaderAt
+	at   int64
+}
+
+func (c *comparing) Write(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	buffer := make([]byte, min(len(p), 1<<20))
+	for n := 0; n < len(p); {
+		part := buffer[:min(len(buffer), len(p)-n)]
+		if k, err := c.from.ReadAt(part, c.at); k < len(part) {
+			return n, fmt.Errorf("%w: it ends at byte %d: %v", pack.ErrCorrupt, c.at+int64(k), err)
+		}
+		if !bytes.Equal(part, p[n:][:len(part)]) {
+			return n, fmt.Errorf("%w: other bytes than of the packed file behind byte %d", pack.ErrCorrupt, c.at)
+		}
+		n, c.at = n+len(part), c.at+int64(len(part))
+	}
+	return len(p), nil
+}

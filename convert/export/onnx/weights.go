@@ -1,0 +1,234 @@
+package onnx
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// form is how the codes of a matrix stand in MatMulNBits: as unsigned numbers code + zero of so many bits, lowest bits first, in blocks
+// of columns that share a scale, the last one of a row filled up.
+type form struct {
+	entry             *packed.Entry
+	bits, zero, block int
+}
+
+// Blocks of columns that MatMulNBits takes.
+const smallestBlock, usualBlock, largestBlock = 16, 128, 256
+
+func formOf(e *packed.Entry) (form, error) {
+	a, err := pack.FindAlphabet(e.Layout.Alphabet)
+	if err != nil {
+		return form{}, err
+	}
+	f := form{entry: e, block: e.Scale.Group}
+	f.width(int(a.Values[0]), int(a.Values[len(a.Values)-1]))
+	limit, of := largestBlock, e.Scale.Group
+	if e.Scale.Kind != packed.ScaleGroup {
+		limit, of = usualBlock, e.MatrixShape().K
+	}
+	if f.block = powerOfTwo(of, limit); f.block >= smallestBlock {
+		return f, nil
+	}
+	if e.Scale.Kind == packed.ScaleGroup {
+		return form{}, fmt.Errorf("%w: tensor %q has groups of %d columns; MatMulNBits has blocks of 16 to 256, by powers of two", pack.ErrUnsupported, e.Name, of)
+	}
+	f.block = smallestBlock
+	if of > usualBlock {
+		f.block = usualBlock
+	}
+	return f, nil
+}
+
+// width takes the least number of bits for codes from lo to hi, with the zero point that MatMulNBits has by default where they fit it.
+func (f *form) width(lo, hi int) {
+	f.bits = 2
+	for hi-lo >= 1<<f.bits {
+		f.bits *= 2
+	}
+	if f.zero = 1 << (f.bits - 1); lo < -f.zero || hi >= f.zero {
+		f.zero = -lo
+	}
+}
+
+// powerOfTwo is the largest that divides n, up to a limit.
+func powerOfTwo(n, limit int) int { return min(n&-n, limit) }
+
+func (f *form) blocks() int     { return (f.entry.MatrixShape().K + f.block - 1) / f.block }
+func (f *form) blockBytes() int { return f.block * f.bits / 8 }
+
+// zeroBytes is the size of the zero points of a row.
+func (f *form) zeroBytes() int { return (f.blocks()*f.bits + 7) / 8 }
+
+// defaultZero says that all zero points are those that MatMulNBits takes without being told.
+func (f *form) defaultZero() bool { return !f.entry.Zero && f.zero == 1<<(f.bits-1) }
+
+// unit is the index of the scale, and of the zero point, of a block of a row.
+func (f *form) unit(row, block int) int {
+	switch e := f.entry; e.Scale.Kind {
+	case packed.ScaleTensor:
+		return 0
+	case packed.ScaleRow:
+		return row
+	default:
+		return row*e.Groups() + block*f.block/e.Scale.Group
+	}
+}
+
+// zeros are the stored zero points by unit; nil = f.zero for all.
+func (f *form) zeros(v *packed.File) ([]uint8, error) {
+	list, err := packed.Zeros(v, f.entry)
+	if err != nil || list == nil {
+		return nil, err
+	}
+	if err := intact(v, f.entry.Name+packed.ZeroSuffix, f.entry.ZeroSHA); err != nil {
+		return nil, err
+	}
+	out := make([]uint8, len(list))
+	for i, z := range list {
+		stored := int(z) + f.zero
+		if stored < 0 || stored >= 1<<f.bits {
+			return nil, fmt.Errorf("%w: tensor %q has a zero point of %d, which %d bits do not hold", pack.ErrUnsupported, f.entry.Name, z, f.bits)
+		}
+		out[i] = uint8(stored)
+	}
+	return out, nil
+}
+
+// put writes number j of a vector of fields into cleared bytes.
+func (f *form) put(b []byte, j int, x uint8) { b[j*f.bits/8] |= x << (j * f.bits % 8) }
+
+// get is the inverse of put.
+func (f *form) get(b []byte, j int) uint8 { return b[j*f.bits/8] >> (j * f.bits % 8) & (1<<f.bits - 1) }
+
+// writeCodes writes all rows. The codes must match their digest.
+func (f *form) writeCodes(v *packed.File, w io.Writer) error {
+	m, err := packed.Codes(v, f.entry, 0)
+	if err != nil {
+		return err
+	}
+	if packed.CodesDigest(m) != f.entry.CodesSHA {
+		return fmt.Errorf("%w: tensor %q: its codes do not match codes_sha256: the file is damaged (F12)", pack.ErrCorrupt, f.entry.Name)
+	}
+	row := make([]byte, f.blocks()*f.blockBytes())
+	for r := range m.M {
+		clear(row)
+		for k, c := range m.Codes[r*m.K:][:m.K] {
+			f.put(row, k, uint8(int(c)+f.zero))
+		}
+		for k := m.K; k < f.blocks()*f.block; k++ {
+			f.put(row, k, uint8(f.zero))
+		}
+		if _, err := w.Write(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeZeros writes the zero points, row after row.
+func (f *form) writeZeros(v *packed.File, w io.Writer) error {
+	zeros, err := f.zeros(v)
+	if err != nil {
+		return err
+	}
+	row := make([]byte, f.zeroBytes())
+	for r := range f.entry.MatrixShape().M {
+		clear(row)
+		for j := range f.blocks() {
+			z := uint8(f.zero)
+			if zeros != nil {
+				z = zeros[f.unit(r, j)]
+			}
+			f.put(row, j, z)
+		}
+		if _, err := w.Write(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// intact checks the digest of a stored tensor.
+func intact(f *packed.File, name, digest string) error {
+	t, err := f.Tensor(name)
+	if err != nil {
+		return err
+	}
+	if sum := sha256.Sum256(t.Data); hex.EncodeToString(sum[:]) != digest {
+		return fmt.Errorf("%w: tensor %q does not match its digest: the file is damaged (F12)", pack.ErrCorrupt, name)
+	}
+	return nil
+}
+
+// scalesOf are the scales of an entry, which match their digest.
+func scalesOf(f *packed.File, e *packed.Entry) ([]float32, error) {
+	if err := intact(f, e.Name+packed.ScaleSuffix, e.ScaleSHA); err != nil {
+		return nil, err
+	}
+	return packed.Scales(f, e)
+}
+
+// writeScales writes the scale of each block, row after row.
+func (f *form) writeScales(v *packed.File, w io.Writer) error {
+	scales, err := scalesOf(v, f.entry)
+	if err != nil {
+		return err
+	}
+	row := make([]float32, f.blocks())
+	for r := range f.entry.MatrixShape().M {
+		for j := range row {
+			row[j] = scales[f.unit(r, j)]
+		}
+		if _, err := w.Write(floatBytes(row)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ones writes a scale of 1 for each block.
+func (f *form) ones(w io.Writer) error {
+	row := make([]float32, f.blocks())
+	for j := range row {
+		row[j] = 1
+	}
+	for range f.entry.MatrixShape().M {
+		if _, err := w.Write(floatBytes(row)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exactSums bounds sums of integers that float32 adds without rounding, in any order.
+const exactSums = 1 << 24
+
+// exact says why the sums of a matrix, of products with codes of activations from −127 to 127, are not integers of one scale that float32
+// adds exactly; nil if they are.
+func (f *form) exact(a packed.Activation) error {
+	e := f.entry
+	values, err := pack.FindAlphabet(e.Layout.Alphabet)
+	if err != nil {
+		return err
+	}
+	lo, hi := int64(values.Values[0]), int64(values.Values[len(values.Values)-1])
+	most := max(-lo, hi)
+	if e.Zero {
+		most = hi - lo
+	}
+	k := int64(e.MatrixShape().K)
+	switch {
+	case a.Kind != packed.ActivationToken:
+		return fmt.Errorf("%w: activations with a scale for each group of columns", pack.ErrUnsupported)
+	case e.Scale.Kind == packed.ScaleGroup:
+		return fmt.Errorf("%w: tensor %q has a scale for each group of columns", pack.ErrUnsupported, e.Name)
+	case 127*most*k > exactSums:
+		return fmt.Errorf("%w: tensor %q sums %d products of up to %d, and float32 adds integers exactly up to %d", pack.ErrUnsupported, e.Name, k, 127*most, int64(exactSums))
+	}
+	return nil
+}
