@@ -300,6 +300,30 @@ func TestUnheldCodes(t *testing.T) {
 	}
 }
 
+// TestMiniCPM: its factors survive the way to a GGUF and back.
+func TestMiniCPM(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "minicpm")
+	tinymodel.Miniature(t, "minicpm-2b", dir)
+	source := packedOf(t, dir, packed.Recipe{Quant: "none"})
+	path, _ := exported(t, source)
+	var factors [2][3]float32
+	for i, name := range []string{source, packedOf(t, path, packed.Recipe{Quant: "none"})} {
+		f, err := packed.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := packed.Describe(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		factors[i] = [3]float32{d.EmbedScale, d.ResidualScale, d.LogitDivisor}
+		f.Close()
+	}
+	if factors[0] != factors[1] || slices.Contains(factors[0][:], 0) {
+		t.Errorf("%v and %v", factors[0], factors[1])
+	}
+}
+
 // TestBadBlocks: scales that are not numbers, and codes that no program writes, name tensor and row; nothing is written.
 func TestBadBlocks(t *testing.T) {
 	float := llamaFile(t)

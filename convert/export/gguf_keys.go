@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -84,6 +85,10 @@ func (w *ggufWriter) special() error {
 		}
 	case "phi3":
 		w.count(".attention.sliding_window", 0)
+	case "minicpm":
+		w.number(".embedding_scale", float64(cmp.Or(d.EmbedScale, 1)))
+		w.number(".residual_scale", float64(cmp.Or(d.ResidualScale, 1)))
+		w.number(".logit_scale", float64(cmp.Or(d.LogitDivisor, 1)))
 	}
 	return nil
 }

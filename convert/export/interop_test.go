@@ -16,6 +16,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
@@ -138,6 +139,24 @@ func TestInteropLlamaCpp(t *testing.T) {
 			}
 			sameTokens(t, source, tokens)
 		}
+	}
+}
+
+// TestInteropMiniCPM: llama.cpp applies the factors of embeddings, residuals and logits as lowpack does; with weights in BF16 it rounds
+// activations to BF16 too.
+func TestInteropMiniCPM(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "minicpm")
+	tinymodel.Miniature(t, "minicpm-2b", dir)
+	source := packedOf(t, dir, packed.Recipe{Quant: "none"})
+	path, _ := exported(t, source)
+	ids := []int{1, 30, 40, 50, 60, 70, 80, 90, 100}
+	logits, tokens := llama(t, path, ids, samples)
+	sameTokens(t, source, tokens)
+	own := logitsOf(t, source, ids)
+	largest, mean, agree := distance(logits, own)
+	t.Logf("largest difference %.3g, mean %.3g, %d of %d argmax tokens agree; logits like %v", largest, mean, agree, len(ids), own[0][:4])
+	if largest > 2e-2 || agree != len(ids) {
+		t.Error("they differ")
 	}
 }
 

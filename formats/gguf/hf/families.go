@@ -16,7 +16,7 @@ type family struct {
 	more         func(f *File, k *keys, c map[string]any)
 }
 
-// families that are read. Others have the same blocks under another name: MiniCPM's scales, gpt-oss's experts are not of them.
+// families that are read.
 var families = []family{
 	{arch: "llama", architecture: "LlamaForCausalLM", modelType: "llama", activation: "silu", permuted: true, more: llamaConfig},
 	{arch: "qwen2", architecture: "Qwen2ForCausalLM", modelType: "qwen2", activation: "silu"},
@@ -25,6 +25,7 @@ var families = []family{
 	{arch: "gemma", architecture: "GemmaForCausalLM", modelType: "gemma", activation: "gelu_pytorch_tanh", plusOne: true},
 	{arch: "gemma2", architecture: "Gemma2ForCausalLM", modelType: "gemma2", activation: "gelu_pytorch_tanh", actKey: "hidden_activation", plusOne: true, names: postNormNames, more: gemma2Config},
 	{arch: "gemma3", architecture: "Gemma3ForCausalLM", modelType: "gemma3_text", activation: "gelu_pytorch_tanh", actKey: "hidden_activation", plusOne: true, names: postNormNames, more: gemma3Config},
+	{arch: "minicpm", architecture: "MiniCPMForCausalLM", modelType: "minicpm", activation: "silu", permuted: true, more: minicpmConfig},
 	{arch: "bitnet", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "silu"},
 	{arch: "bitnet-b1.58", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "relu2"},
 	{arch: "bitnet-25", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "relu2"},

@@ -1,0 +1,48 @@
+package hf
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// minicpmConfig sets the factors of MiniCPM: of embeddings, residuals (scale_depth/√layers) and logits (hidden_size/dim_model_base,
+// which divides them). Files without them are of converters that left them to the program.
+func minicpmConfig(f *File, k *keys, c map[string]any) {
+	attentionBias(f, k, c)
+	for _, name := range []string{"rope_factors_long.weight", "rope_freqs.weight"} {
+		if _, ok := f.Tensors[name]; ok {
+			k.fail(pack.ErrUnsupported, "tensor %q: MiniCPM with scaled rotary embeddings is not read", name)
+		}
+	}
+	var scales [3]decimal
+	for i, key := range []string{".embedding_scale", ".residual_scale", ".logit_scale"} {
+		var ok bool
+		if scales[i], ok = k.number(key); !ok || scales[i] <= 0 {
+			k.fail(pack.ErrUnsupported, "key %q is missing, or not positive", k.name(key))
+			return
+		}
+	}
+	c["scale_emb"] = scales[0]
+	c["scale_depth"] = scaleDepth(float32(scales[1]), float64(k.must(".block_count")))
+	hidden := float64(k.must(".embedding_length"))
+	base := math.Round(hidden / float64(scales[2]))
+	if base < 1 || float32(hidden/base) != float32(scales[2]) {
+		k.fail(pack.ErrUnsupported, "key %q is %v, must be %v over an integer", k.name(".logit_scale"), scales[2], hidden)
+		return
+	}
+	c["dim_model_base"] = int64(base)
+}
+
+// scaleDepth is the number with the fewest digits that gives a scale of residuals.
+func scaleDepth(scale float32, layers float64) float64 {
+	exact := float64(scale) * math.Sqrt(layers)
+	for digits := 1; digits < 17; digits++ {
+		short, err := strconv.ParseFloat(strconv.FormatFloat(exact, 'g', digits, 64), 64)
+		if err == nil && float32(short/math.Sqrt(layers)) == scale {
+			return short
+		}
+	}
+	return exact
+}
