@@ -106,15 +106,12 @@ func (a *automaton) remember(s int32) {
 	}
 }
 
-// after appends to dst the n tokens that came after the longest suffix that occurred before. Where the text ends, what
-// came is taken to go on in the same way: the period of the text.
-func (a *automaton) after(dst []int, n int) []int {
-	if a.length == 0 {
-		return dst
-	}
-	period := len(a.text) - a.end
+// after appends to dst the n tokens that came at a place of the text. Where the text ends, what came is taken to go on in
+// the same way: the period of the text.
+func (a *automaton) after(dst []int, from, n int) []int {
+	period := len(a.text) - from
 	for i := range n {
-		token := a.text[a.end+i%period]
+		token := a.text[from+i%period]
 		if token < 0 { // a border
 			break
 		}

@@ -95,7 +95,11 @@ func TestPrediction(t *testing.T) {
 	if got := d.Draft(3); !slices.Equal(got, []int{50, 51, 52}) {
 		t.Errorf("at first: %v", got)
 	}
-	feed(d, 50, 7, 52, 53)
+	feed(d, 50, 7)
+	if got := d.Draft(2); !slices.Equal(got, []int{52, 53}) {
+		t.Errorf("after a token in the place of another: %v", got)
+	}
+	feed(d, 52, 53)
 	if got := d.Draft(5); !slices.Equal(got, []int{54}) {
 		t.Errorf("after another token: %v", got)
 	}
@@ -109,6 +113,32 @@ func TestPrediction(t *testing.T) {
 	}
 	if got := New(long, prediction, nil).Draft(2); !slices.Equal(got, []int{50, 51}) {
 		t.Errorf("after a long prompt: %v", got)
+	}
+}
+
+// TestSlips: a text that follows another one but for a token here and there is guessed on after each; what has nothing to do
+// with it any more is not.
+func TestSlips(t *testing.T) {
+	source := make([]int, 300)
+	for i := range source {
+		source[i] = i
+	}
+	d := New(source, nil, nil)
+	feed(d, 10, 11, 12, 900)
+	if got := d.Draft(2); !slices.Equal(got, []int{14, 15}) {
+		t.Errorf("after one other token: %v", got)
+	}
+	feed(d, 901, 902, 903)
+	if got := d.Draft(2); len(got) != 0 {
+		t.Errorf("after four other tokens: %v", got)
+	}
+	edited := slices.Clone(source)
+	for i := 7; i < len(edited); i += 20 {
+		edited[i] = 1000 + i
+	}
+	passes, _, cost := replay(New(source, nil, curve), edited)
+	if passes > 95 || cost > 180 {
+		t.Errorf("a text of %d tokens that differs in 15: %d passes that cost %.0f", len(edited), passes, cost)
 	}
 }
 

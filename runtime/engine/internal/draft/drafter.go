@@ -1,5 +1,5 @@
 // Package draft guesses the tokens that come next in a text: those that came after the longest suffix of the text that
-// occurred before (prompt lookup). An engine computes the logits after all of them in one pass, chooses tokens as ever, and
+// occurred before (prompt lookup), also some tokens after the text went another way. An engine computes the logits after all of them in one pass, chooses tokens as ever, and
 // keeps a guess if it is the token that it chose. So a draft changes the time that a text takes, never the text.
 //
 // How many tokens are worth guessing follows from two measurements: how often guesses after a suffix of such a length were
@@ -13,6 +13,10 @@ const Most = 15
 // shortest suffix whose continuation is worth a guess: single tokens repeat everywhere.
 const shortest = 2
 
+// slips is how many tokens may differ before the place that a text followed is lost: an edit replaces a token or two, and
+// goes on as before.
+const slips = 3
+
 // context is how many tokens of the end of a prompt stand before a prediction, so that the prompt leads to it.
 const context = 16
 
@@ -25,6 +29,9 @@ type Drafter struct {
 	rates rates
 	cost  func(tokens int) float64
 	draft []int
+
+	place int // in the text: what came there may come next; 0 = nothing may
+	slips int // tokens since the text was as it was before that place
 }
 
 // New makes the drafter of a text that begins with prompt and may go on with prediction. cost is the time of a pass of so
@@ -35,6 +42,7 @@ func New(prompt, prediction []int, cost func(tokens int) float64) *Drafter {
 		d.add(prompt[max(0, len(prompt)-context):], prediction, []int{-1})
 	}
 	d.add(prompt)
+	d.follow()
 	return d
 }
 
@@ -49,9 +57,31 @@ func (d *Drafter) add(parts ...[]int) {
 // Add appends a generated token to the text.
 func (d *Drafter) Add(token int) {
 	if guess := d.guess(1); len(guess) > 0 {
-		d.rates.learn(d.text.length, guess[0] == token)
+		d.rates.learn(d.known(), guess[0] == token)
 	}
 	d.text.add(token)
+	d.follow()
+}
+
+// follow finds the place whose continuation is guessed: after the longest suffix that occurred before, or, for some tokens
+// after the text went another way, where it would have come to.
+func (d *Drafter) follow() {
+	switch {
+	case d.text.length >= shortest:
+		d.place, d.slips = d.text.end, 0
+	case d.place > 0 && d.slips < slips:
+		d.place, d.slips = d.place+1, d.slips+1
+	default:
+		d.place = 0
+	}
+}
+
+// known is the length of the suffix before the place, 0 after slips.
+func (d *Drafter) known() int {
+	if d.slips > 0 {
+		return 0
+	}
+	return d.text.length
 }
 
 // Draft guesses up to most tokens, none if that does not pay. The result is valid until the next call of a method.
@@ -59,11 +89,11 @@ func (d *Drafter) Draft(most int) []int {
 	return d.guess(d.length(d.guess(min(most, Most))))
 }
 
-// guess is what came after the longest suffix that occurred before.
+// guess is what came at the place that the text follows.
 func (d *Drafter) guess(n int) []int {
 	d.draft = d.draft[:0]
-	if d.text.length >= shortest {
-		d.draft = d.text.after(d.draft, n)
+	if d.place > 0 {
+		d.draft = d.text.after(d.draft, d.place, n)
 	}
 	return d.draft
 }
@@ -77,7 +107,7 @@ func (d *Drafter) length(guesses []int) int {
 	best, speed := 0, 1/d.cost(1)
 	right, tokens := 1.0, 1.0
 	for n := 1; n <= len(guesses); n++ {
-		right *= d.rates.of(d.text.length + n - 1)
+		right *= d.rates.of(d.known() + n - 1)
 		tokens += right
 		if s := tokens / d.cost(1+n); s > speed*gain {
 			best, speed = n, s

@@ -2,7 +2,7 @@ package draft
 
 // rates estimate how often a guess is right, by the length of the suffix that it follows: at first as if they had
 // seen a few outcomes, later by the last 32 or so.
-type rates [6]rate
+type rates [7]rate
 
 type rate struct {
 	right float64
@@ -15,20 +15,22 @@ const (
 )
 
 func newRates() rates {
-	return rates{{right: 0.12}, {right: 0.2}, {right: 0.3}, {right: 0.45}, {right: 0.6}, {right: 0.8}}
+	return rates{{right: 0.12}, {right: 0.12}, {right: 0.2}, {right: 0.3}, {right: 0.45}, {right: 0.6}, {right: 0.8}}
 }
 
-// class of suffixes of a length of at least 2: 2, 3, 4, 5 to 7, 8 to 11, and longer ones.
+// class of suffixes by their length: none to speak of, 2, 3, 4, 5 to 7, 8 to 11, and longer ones.
 func class(length int) int {
 	switch {
+	case length < shortest:
+		return 0
 	case length < 5:
-		return length - shortest
+		return length - 1
 	case length < 8:
-		return 3
-	case length < 12:
 		return 4
+	case length < 12:
+		return 5
 	}
-	return 5
+	return 6
 }
 
 func (r *rates) of(length int) float64 { return r[class(length)].right }
