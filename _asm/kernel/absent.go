@@ -59,3 +59,18 @@ func pauseFile(arch, instruction string) *file {
 	f.p("RET")
 	return f
 }
+
+// cpuidFile declares the instruction that says what CPU this is.
+func cpuidFile() *file {
+	f := newFile("cpuid", "amd64")
+	f.declare("CPUID", "stores registers EAX, EBX, ECX and EDX of a leaf.", "words *[4]uint32, leaf int", 2)
+	f.p("MOVQ words+0(FP), DI")
+	f.p("MOVQ leaf+8(FP), AX")
+	f.p("XORL CX, CX")
+	f.p("CPUID")
+	for i, r := range []string{"AX", "BX", "CX", "DX"} {
+		f.p("MOVL %s, %d(DI)", r, 4*i)
+	}
+	f.p("RET")
+	return f
+}

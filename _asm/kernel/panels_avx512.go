@@ -21,12 +21,13 @@ type stream struct {
 	regs      int      // 64-byte registers per step
 	split     int      // groups of four columns that share a register: lane l belongs to group l·split/16
 	pair      bool     // the upper half of a register belongs to the next panel, R11 bytes further on
+	twin      bool     // the second half of the registers does
 	most      int      // tokens at once
 	whole     bool     // open fills a register per field
 	fixed     []string // 64 bytes that open wants in register fixedReg
 
-	// open loads the packed weights at off(DI) into operand register d[0]; d[1] is free. With whole it fills all of d.
-	open func(g *vnni512, d []int, off int, masked bool)
+	// open loads the packed weights at an address into operand register d[0]; d[1] is free. With whole it fills all of d.
+	open func(g *vnni512, d []int, at string, masked bool)
 }
 
 func (s *stream) fields() int   { return 8 / s.bits }
@@ -40,19 +41,20 @@ func (s *stream) stride() int {
 	if s.pair {
 		return pace / 2
 	}
-	return pace * s.regs
+	return pace * s.regs / s.panels()
 }
 
-// rows is the number of rows of a panel, or of both of a pair.
-func (s *stream) rows() int { return s.lanes() * s.fields() }
-
-// panelRows is that of one panel.
-func (s *stream) panelRows() int {
-	if s.pair {
-		return s.rows() / 2
+// panels is how many are one to the function.
+func (s *stream) panels() int {
+	if s.pair || s.twin {
+		return 2
 	}
-	return s.rows()
+	return 1
 }
+
+// rows is the number of rows of all panels of the function, panelRows that of one.
+func (s *stream) rows() int      { return s.lanes() * s.fields() }
+func (s *stream) panelRows() int { return s.rows() / s.panels() }
 
 // vnni512 emits the function of a stream for a number of tokens.
 type vnni512 struct {
@@ -77,28 +79,41 @@ const (
 	maskValid = "K2" // lanes of the last, incomplete step
 )
 
-// prefetchPage prefetches the first line of the next page of the weights at DI. Hardware prefetchers follow a stream by themselves
-// and stop at the end of a page: the first line of the next one brings it and its address in. To name every line holds
-// them up (docs/KERNELS.md has the figures). Loops say it again every few hundred bytes, which is cheaper than to count.
+// prefetchPage prefetches weights in the next page, as seen from DI: hardware prefetchers follow a stream by themselves and stop
+// at the end of a page. Its first line brings it and its address in; where the tile says so (Tile.Prefetch.Ramp), 16 lines
+// in the course of this page. Loops say it again every few hundred bytes, which is cheaper than to count. It uses R11 and R12.
 func prefetchPage(f *file) {
 	f.p("LEAQ 4096(DI), R12")
 	f.p("ANDQ $-4096, R12")
-	f.p("PREFETCHT1 (R12)")
+	f.p("MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11")
+	f.p("ANDQ DI, R11")
+	f.p("SHRQ $2, R11")
+	f.p("PREFETCHT1 (R12)(R11*1)")
 }
 
-// vectorAhead is how many bytes ahead weights of one token are prefetched.
-const vectorAhead = 12 << 10
+// prefetchRule prefetches weights as the tile says, as seen from an address. It uses R12 and BX.
+func prefetchRule(f *file, address string) {
+	f.p("LEAQ %s, BX", address)
+	f.p("MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12")
+	f.p("ADDQ BX, R12")
+	f.p("ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12")
+	f.p("ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX")
+	f.p("SHRQ $2, BX")
+	f.p("PREFETCHT1 (R12)(BX*1)")
+}
 
-// prefetch emits the prefetches of weights of a loop of so many steps. One token takes every second line, far ahead.
-// Pairs of panels are two streams and go slowly, through many tokens: there it pays to name every line of both.
+// prefetch emits the prefetches of weights of a loop of so many steps. docs/KERNELS.md has figures of the rules.
 func (g *vnni512) prefetch(unroll int) {
+	bytes := unroll * g.stride()
 	switch {
-	case g.pair:
-		g.p("PREFETCHT1 4096(DI)")
-		g.p("PREFETCHT1 4096(DI)(R11*1)")
+	case g.pair || g.twin:
+		for at := 0; at < bytes; at += 4 * pace {
+			prefetchRule(g.file, fmt.Sprintf("%d(DI)", at))
+			prefetchRule(g.file, fmt.Sprintf("%d(DI)(R11*1)", at))
+		}
 	case g.tokens == 1:
-		for at := 0; at < unroll*g.regs*pace; at += 2 * pace {
-			g.p("PREFETCHT1 %d(DI)", vectorAhead+at)
+		for at := 0; at < bytes; at += 2 * pace {
+			prefetchRule(g.file, fmt.Sprintf("%d(DI)", at))
 		}
 	default:
 		prefetchPage(g.file)
@@ -148,6 +163,9 @@ func (g *vnni512) group() {
 	if g.tokens == 1 {
 		unroll = max(unroll, 4/g.regs)
 	}
+	if g.tokens == 1 && g.pair {
+		unroll = 2 * pace / g.stride()
+	}
 	loop, rest, one, done := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("one"), g.newLabel("done")
 	g.p("SUBQ $%d, CX", unroll)
 	g.p("JLT %s", rest)
@@ -177,7 +195,7 @@ func (g *vnni512) group() {
 
 func (g *vnni512) begin(name string) {
 	beginTile512(g.file, name, g.tokens)
-	if g.pair {
+	if g.panels() > 1 {
 		g.p("MOVQ Tile_PanelBytes(AX), R11")
 		g.p("SHLQ $1, Tile_PanelBytes(AX)")
 	}
@@ -274,11 +292,11 @@ func (g *vnni512) constant(c string) (operand, suffix string) {
 
 // step emits one step, u steps ahead of the pointers.
 func (g *vnni512) step(u, copy int, masked bool) {
-	woff, xoff := u*g.stride(), u*4*g.split
+	xoff := u * 4 * g.split
 	if g.held {
 		for r := range g.regs {
 			d := g.ops[r*g.fields():][:g.fields()]
-			g.open(g, d, woff+pace*r, masked)
+			g.open(g, d, g.weights(r, u), masked)
 			for f := 1; f < g.fields() && !g.whole; f++ {
 				g.mask(f, d[0], d[f])
 			}
@@ -294,7 +312,7 @@ func (g *vnni512) step(u, copy int, masked bool) {
 	for t := range g.tokens {
 		g.activations(t, t, xoff, masked)
 	}
-	g.open(g, g.ops, woff, masked)
+	g.open(g, g.ops, g.weights(0, u), masked)
 	for f := range g.fields() {
 		d := g.ops[0]
 		if f > 0 {
@@ -351,16 +369,24 @@ func (g *vnni512) tail() {
 	g.at(none)
 }
 
+// weights is the address of register r of a step, u steps ahead of the pointers.
+func (g *vnni512) weights(r, u int) string {
+	if half := g.regs / 2; g.twin && r >= half {
+		return fmt.Sprintf("%d(DI)(R11*1)", u*g.stride()+pace*(r-half))
+	}
+	return fmt.Sprintf("%d(DI)", u*g.stride()+pace*r)
+}
+
 // load emits the load of packed weights.
-func (g *vnni512) load(d, off int, masked bool) {
+func (g *vnni512) load(d int, at string, masked bool) {
 	switch {
 	case masked:
-		g.p("VMOVDQU32.Z %d(DI), %s, Z%d", off, maskValid, d)
+		g.p("VMOVDQU32.Z %s, %s, Z%d", at, maskValid, d)
 	case g.pair:
-		g.p("VMOVDQU32 %d(DI), Y%d", off, d)
-		g.p("VINSERTI64X4 $1, %d(DI)(R11*1), Z%d, Z%d", off, d, d)
+		g.p("VMOVDQU32 %s, Y%d", at, d)
+		g.p("VINSERTI64X4 $1, %s(R11*1), Z%d, Z%d", at, d, d)
 	default:
-		g.p("VMOVDQU64 %d(DI), Z%d", off, d)
+		g.p("VMOVDQU64 %s, Z%d", at, d)
 	}
 }
 
@@ -392,7 +418,7 @@ func (g *vnni512) finish() {
 			g.p("VPADDD Z%d, Z%d, Z%d", add, a, a)
 		}
 	}
-	if g.pair {
+	if g.panels() > 1 {
 		g.p("MOVQ Tile_SecondUnit(AX), R12")
 	}
 	results86(g.file, g.tokens, "Z", g.ops[1], g.storeRows)
@@ -441,11 +467,18 @@ func (g *vnni512) fold(i int, first bool) {
 
 func (g *vnni512) storeRows(t int, o outcome) {
 	width := map[int]string{1: "Z", 2: "Z", 4: "X"}[g.split]
+	regs, shared := g.regs, map[outcome]int{lessZero: 1, byBoth: 4}[o] // of a panel; bytes of what is at CX
+	if g.twin {
+		regs /= 2
+	}
 	for r := range g.regs {
+		if r == regs && shared > 0 { // so that the same offsets are those of the second panel
+			g.p("LEAQ %d(CX)(R12*%d), CX", -shared*g.panelRows(), shared)
+		}
 		for f := 0; f < g.fields(); f += g.folded() {
-			a, y := g.acc(t, r*g.fields()+f, 0), 4*(f*g.lanes()+16*r)
+			a, y := g.acc(t, r*g.fields()+f, 0), 4*(f*g.lanes()/g.panels()+16*(r%regs)+r/regs*g.panelRows())
 			if g.pair {
-				g.storePair(a, y/2, o)
+				g.storePair(a, y, o)
 			} else {
 				result86(g.file, fmt.Sprintf("%s%d", width, a), g.ops[0], g.ops[1], y, o)
 			}

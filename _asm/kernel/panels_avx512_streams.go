@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"strings"
 )
 
 // streams512 lists the packed weights that 512-bit kernels read.
@@ -46,16 +47,29 @@ func streams512() []stream {
 			bits: 8, regs: rows / 16, split: 1, most: 6, open: bytes512,
 		})
 	}
-	return list
+	return append(list, twins512(list)...)
+}
+
+// twins512 lists, for one token, what reads two panels at a time: two streams of memory.
+func twins512(list []stream) (twins []stream) {
+	for _, s := range list {
+		if s.split == 1 && !s.pair {
+			s.twin, s.regs, s.most = true, 2*s.regs, 1
+			s.name, s.doc = strings.Replace(s.name, "Rows", "Pairs", 1), strings.Replace(s.doc, "multiply", "multiply pairs of", 1)
+			s.doc = strings.Replace(s.doc, "1 to 6 tokens at once", "one token at a time", 1)
+			twins = append(twins, s)
+		}
+	}
+	return twins
 }
 
 // plain512: a digit is what is multiplied.
-func plain512(g *vnni512, d []int, off int, masked bool) { g.load(d[0], off, masked) }
+func plain512(g *vnni512, d []int, at string, masked bool) { g.load(d[0], at, masked) }
 
 // ternary512 turns the trits 0, +1, −1 = 0, 1, 2 into 1 − w = 1, 0, 2 in all fields at once. The high bit of a field is
 // right already; the low bit becomes that of neither bit being set.
-func ternary512(g *vnni512, d []int, off int, masked bool) {
-	g.load(d[0], off, masked)
+func ternary512(g *vnni512, d []int, at string, masked bool) {
+	g.load(d[0], at, masked)
 	low, suffix := g.constant(bytesOf(0x55))
 	g.p("VPSRLW $1, Z%d, Z%d", d[0], d[1])
 	g.p("VPTERNLOGD%s $%#x, %s, Z%d, Z%d", suffix, ternlog(func(v, high, low bool) bool {
@@ -67,20 +81,20 @@ func ternary512(g *vnni512, d []int, off int, masked bool) {
 }
 
 // bytes512 makes int8 unsigned by adding 128.
-func bytes512(g *vnni512, d []int, off int, masked bool) {
+func bytes512(g *vnni512, d []int, at string, masked bool) {
 	sign, suffix := g.constant(bytesOf(0x80))
 	if suffix == "" {
-		g.p("VPXORD %d(DI), %s, Z%d", off, sign, d[0])
+		g.p("VPXORD %s, %s, Z%d", at, sign, d[0])
 		return
 	}
-	g.load(d[0], off, masked)
+	g.load(d[0], at, masked)
 	g.p("VPXORD%s %s, Z%d, Z%d", suffix, sign, d[0], d[0])
 }
 
 // e2m1With512 looks codes up: an operand is the weight plus 12.
-func e2m1With512(g *vnni512, d []int, off int, masked bool) {
+func e2m1With512(g *vnni512, d []int, at string, masked bool) {
 	low, suffix := g.constant(bytesOf(0x0f))
-	g.load(d[0], off, masked)
+	g.load(d[0], at, masked)
 	g.p("VPSRLW $4, Z%d, Z%d", d[0], d[1])
 	for _, v := range d {
 		g.p("VPANDD%s %s, Z%d, Z%d", suffix, low, v, v)

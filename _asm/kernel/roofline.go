@@ -9,6 +9,10 @@ func rooflineFiles() []*file {
 	x86.dir = "roofline"
 	stream86(x86, "512", "Z", 64, "VPORD")
 	stream86(x86, "256", "Y", 32, "VPOR")
+	for _, streams := range []int{1, 4, 8} {
+		streams86(x86, "512", "Z", 64, "VPORD", streams)
+		streams86(x86, "256", "Y", 32, "VPOR", streams)
+	}
 	multiply86(x86, "512", 16, func(i int) []string {
 		return []string{fmt.Sprintf("VPDPBUSD Z31, Z30, Z%d", i)}
 	})
@@ -49,6 +53,61 @@ func stream86(f *file, suffix, r string, width int, or string) {
 		f.p("%s %d(SI), %s%d, %s%d", or, off, r, off/width%8, r, off/width%8)
 	}
 	f.p("ADDQ $%d, SI", streamBlock)
+	f.p("DECQ CX")
+	f.p("JNZ %s", loop)
+	f.p("VZEROUPPER")
+	f.p("RET")
+}
+
+// How far ahead lines are prefetched by loops that read several streams, or one into the nearest cache; four streams take the
+// first 16 lines of their next pages one after the other (prefetchRule). docs/KERNELS.md says where which is best.
+const (
+	nearAhead  = 2048 // one stream
+	eightAhead = 1024
+	streamTurn = 128 // bytes per turn of each stream
+)
+
+// streams86 reads several streams side by side, whole pages apart.
+func streams86(f *file, suffix, r string, width int, or string, streams int) {
+	name := fmt.Sprintf("streams%dx%s", streams, suffix)
+	f.declare(name, fmt.Sprintf("reads n·%d bytes of each of %d streams, ld bytes apart.", streamTurn, streams), "p *byte, n, ld int", 3)
+	f.p("MOVQ p+0(FP), SI")
+	f.p("MOVQ n+8(FP), CX")
+	f.p("MOVQ ld+16(FP), R8")
+	f.p("LEAQ (R8)(R8*2), R10")
+	f.p("LEAQ (R8)(R8*4), R13")
+	f.p("LEAQ (R10)(R8*4), R11")
+	places := []string{"", "(R8*1)", "(R8*2)", "(R10*1)", "(R8*4)", "(R13*1)", "(R10*2)", "(R11*1)"}[:streams]
+	loop := f.newLabel("loop")
+	f.p("PCALIGN $64")
+	f.at(loop)
+	if streams == 4 {
+		f.p("LEAQ 4096(SI), R12")
+		f.p("ANDQ $-4096, R12")
+		f.p("MOVQ SI, BX")
+		f.p("ANDQ $4095, BX")
+		f.p("SHRQ $2, BX")
+		f.p("ADDQ BX, R12")
+		for _, at := range places {
+			f.p("PREFETCHT1 (R12)%s", at)
+		}
+	}
+	i := 0
+	for _, at := range places {
+		for off := 0; off < streamTurn; off += 64 {
+			switch streams {
+			case 1:
+				f.p("PREFETCHT0 %d(SI)%s", nearAhead+off, at)
+			case 8:
+				f.p("PREFETCHT0 %d(SI)%s", eightAhead+off, at)
+			}
+		}
+		for off := 0; off < streamTurn; off += width {
+			f.p("%s %d(SI)%s, %s%d, %s%d", or, off, at, r, i%8, r, i%8)
+			i++
+		}
+	}
+	f.p("ADDQ $%d, SI", streamTurn)
 	f.p("DECQ CX")
 	f.p("JNZ %s", loop)
 	f.p("VZEROUPPER")

@@ -15,8 +15,8 @@ func benchMachineCommand() *cli.Command {
 		Name:      "machine",
 		Usage:     "measure how fast this machine reads and multiplies",
 		UsageText: "lowpack bench machine [flags]",
-		Description: `Two kinds of limits: a loop that reads and does nothing else, out of each level of the caches and out of memory; and a
-loop that multiplies and adds registers and does nothing else, with each instruction set.
+		Description: `Two kinds of limits: a loop that reads and does nothing else, out of each level of the caches and out of memory, there the
+fastest of several loops; and a loop that multiplies and adds registers and does nothing else, with each instruction set.
 
 ` + benchMethod + `
 
@@ -50,6 +50,9 @@ func printMachine(w io.Writer, r *bench.MachineReport) {
 		where := row.Where
 		if row.What == bench.Read {
 			where += ", " + size(int64(row.Bytes))
+		}
+		if row.How != "" {
+			where += " (" + row.How + ")"
 		}
 		rows = append(rows, []string{row.What, where, strconv.Itoa(row.Threads), machineRate(&row), spreadText(row.Seconds.Spread, row.Noise)})
 	}

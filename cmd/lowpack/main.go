@@ -156,7 +156,8 @@ func versionCommand() *cli.Command {
 		Name:  "version",
 		Usage: "print the version and what this CPU offers",
 		Description: `Revision is the commit that the program was built from, with +dirty if files had changed since. Of the instruction sets
-that kernels of this build can use on this CPU, the first is chosen.
+that kernels of this build can use on this CPU, the first is chosen. Tuning is how kernels on x86 read weights, chosen by vendor and
+family of the CPU; it changes speed and nothing else.
 
   lowpack version --json`,
 		UsageText: "lowpack version [--json]",
@@ -177,9 +178,13 @@ func printVersion(c *cli.Context) error {
 			return err
 		}
 	} else {
-		table(c.App.Writer, nil, [][]string{
+		rows := [][]string{
 			{version.Tool, ""}, {"revision", v.Revision}, {"go", v.Go}, {"platform", v.Platform}, {"kernels", strings.Join(words(v.ISAs), " ")},
-		})
+		}
+		if v.Tuning.CPU != "" {
+			rows = append(rows, []string{"tuning", v.Tuning.About}, []string{"", fmt.Sprintf("%s (%s)", v.Tuning.CPU, v.Tuning.Why)})
+		}
+		table(c.App.Writer, nil, rows)
 	}
 	return forcedISA()
 }

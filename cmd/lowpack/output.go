@@ -37,11 +37,25 @@ type build struct {
 	ISAs []kernel.ISA `json:"instruction_sets"`
 	// ISA is the one that is chosen.
 	ISA kernel.ISA `json:"instruction_set"`
+	// Tuning is how kernels on x86 bring weights in, for which CPU, and why.
+	Tuning tuning `json:"tuning"`
+}
+
+type tuning struct {
+	Name  string `json:"name"`
+	About string `json:"about"`
+	CPU   string `json:"cpu"` // "" where there is no choice
+	Why   string `json:"why"`
+}
+
+func tuned() tuning {
+	t, cpu, why := kernel.Tuned()
+	return tuning{t.Name, t.About, cpu.String(), why}
 }
 
 func buildInfo() build {
 	return build{Version: version.Version, Revision: revision(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		ISAs: kernel.Available(), ISA: kernel.Best()}
+		ISAs: kernel.Available(), ISA: kernel.Best(), Tuning: tuned()}
 }
 
 // revision is the commit of the source: as make build notes it, or else as go build does.

@@ -133,7 +133,7 @@ func vector(b *testing.B, k *kernel.Kernel, alphabet string, group int, pool *ke
 	p, done := bind(b, k, alphabet, group, bytes, 1)
 	defer done()
 	chunk := p.w.Chunk(1, pool.Threads())
-	r := &roofline.Reader{Memory: p.w.Memory()} // the same bytes: the place in memory makes a difference of a fifth
+	r := roofline.NewReader(p.w.Memory(), pool) // the same bytes: the place in memory makes a difference of a fifth
 	const part = 8 << 20                        // short enough for some runs to be undisturbed, all together too large for a cache
 	n := max(1, bytes/part)
 	reads, muls := newSlices(r, r.Parts(), roofline.ReadChunk, n), newSlices(p, p.w.Panels(), chunk, n)

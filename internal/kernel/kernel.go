@@ -248,7 +248,7 @@ func (w *Weights) Chunk(tokens, threads int) int {
 	}
 	parts = ceilDiv(max(parts, 1), threads) * threads
 	chunk := ceilDiv(w.Panels(), parts)
-	if tokens > 1 && chunk > 1 {
+	if chunk > 1 {
 		chunk += chunk & 1 // kernels that take two panels at once leave none over
 	}
 	return chunk

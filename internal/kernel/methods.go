@@ -146,8 +146,8 @@ func maskedAVX512(columns, lanes int, list, pairs []func(*asm.Tile)) method {
 }
 
 // digitsAVX512 multiplies the digits of a layout.
-func digitsAVX512(about string, list []func(*asm.Tile)) method {
-	return tiledMethod(about, 4, family{funcs: list, columns: 4, groupwise: true, lanes: 16}, digitsOf)
+func digitsAVX512(about string, list, pairs []func(*asm.Tile)) method {
+	return tiledMethod(about, 4, family{funcs: list, columns: 4, groupwise: true, lanes: 16, pairs: pairs}, digitsOf)
 }
 
 // base3AVX512 is for five trits in a byte.

@@ -54,8 +54,13 @@ type family struct {
 	// the packed bytes and of the rows.
 	parts, partBytes, partRows int
 
-	// Functions that take two panels and four columns at a time; nil where there are none.
+	// Functions that take two panels and four columns at a time, by tokens − 1; nil where there are none.
 	pairs []func(*asm.Tile)
+}
+
+// two reports whether panels go two at a time.
+func (f *family) two(tokens int) bool {
+	return tokens <= len(f.pairs) && (tokens > 1 || tuned.Panels == 2)
 }
 
 // newTiled prepares w for a family. The packed bytes are in layout l, whose panels become those of w.
@@ -190,8 +195,11 @@ func (f *family) steps(columns int) (whole, tail int) {
 // run multiplies the columns of panels that begin at w.
 func (p *tiled) run(t asm.Tile, tokens, columns int, w []byte, y []int32, u units) {
 	last := columns - (t.Groups-1)*p.w.Group
-	if n := t.Panels / 2; n > 0 && p.pairs != nil && tokens > 1 {
+	if n := t.Panels / 2; n > 0 && p.two(tokens) {
 		call := t
+		if call.Prefetch = pairAhead; tokens == 1 {
+			call.Prefetch = tuned.vector
+		}
 		call.W, call.Y, call.Panels, call.Steps, call.LastSteps = &w[0], &y[0], n, p.w.Group/4, ceilDiv(last, 4)
 		call.LdUnits, call.SecondUnit = 2*t.LdUnits, t.LdUnits
 		u.set(&call)
@@ -204,6 +212,10 @@ func (p *tiled) run(t asm.Tile, tokens, columns int, w []byte, y []int32, u unit
 	t.Steps = p.w.Group / p.columns // only whole steps, but in a last group
 	if t.LastSteps, t.TailMask = p.steps(last); t.Groups == 1 {
 		t.Steps = t.LastSteps
+	}
+	t.Prefetch = tuned.batch
+	if tokens == 1 {
+		t.Prefetch = tuned.vector
 	}
 	for part := range p.parts {
 		call := t

@@ -94,7 +94,7 @@ func (p *rowProduct) tile(c call, from, to, t0, t1 int) {
 	}
 	groups := p.w.Groups()
 	x, stride := p.rows(c.x, t0, t1)
-	t := asm.Tile{Panels: to - from, PanelBytes: p.bytes, LdX: stride, LdY: 4 * c.ldy * groups}
+	t := asm.Tile{Panels: to - from, PanelBytes: p.bytes, LdX: stride, LdY: 4 * c.ldy * groups, Prefetch: tuned.batch}
 	for g := range groups {
 		lo, hi := g*p.w.Group, min((g+1)*p.w.Group, p.w.Shape.K)
 		call := t

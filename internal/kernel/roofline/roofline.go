@@ -30,8 +30,46 @@ func Fastest(d time.Duration, functions ...func()) []time.Duration {
 // Read reads p, in runs of 512 bytes, and does nothing with it. What is left over is not read.
 func Read(p []byte) { stream(p) }
 
+// way is one of the loops that read memory.
+type way struct {
+	about string
+	read  func(p []byte)
+}
+
 // Reader reads memory and does nothing with it. It is a Task of len(Memory)/ReadBlock parts.
-type Reader struct{ Memory []byte }
+type Reader struct {
+	Memory []byte
+	way    int
+}
+
+// NewReader takes the loop that reads the memory fastest with the workers of a pool: with one stream or several, each with
+// the prefetches that suit it. The limit of a machine is the best that is known, not what one loop reaches.
+func NewReader(memory []byte, p *kernel.Pool) *Reader {
+	const stretch, each = 8 << 20 / ReadBlock, 20 * time.Millisecond
+	r := &Reader{Memory: memory}
+	if len(ways) == 1 || r.Parts() == 0 {
+		return r
+	}
+	tries, at := make([]func(), len(ways)), 0
+	for i := range ways {
+		tries[i] = func() {
+			n := min(stretch, r.Parts())
+			at = (at + n) % (r.Parts() - n + 1)
+			part := &Reader{memory[at*ReadBlock:][:n*ReadBlock], i}
+			part.Run(p)
+		}
+	}
+	best := Fastest(time.Duration(len(ways))*each, tries...)
+	for i, took := range best {
+		if took < best[r.way] {
+			r.way = i
+		}
+	}
+	return r
+}
+
+// About says how memory is read.
+func (r *Reader) About() string { return ways[r.way].about }
 
 const (
 	ReadBlock = 32 << 10            // bytes of a part
@@ -45,7 +83,7 @@ func (r *Reader) Parts() int { return len(r.Memory) / ReadBlock }
 func (r *Reader) Bytes() int { return r.Parts() * ReadBlock }
 
 // Do reads parts [from, to).
-func (r *Reader) Do(from, to int) { Read(r.Memory[from*ReadBlock : to*ReadBlock]) }
+func (r *Reader) Do(from, to int) { ways[r.way].read(r.Memory[from*ReadBlock : to*ReadBlock]) }
 
 // Run reads all of it with the workers of a pool.
 func (r *Reader) Run(p *kernel.Pool) { p.Run(r.Parts(), ReadChunk, r) }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/testkit/fence"
 )
 
 func TestFastest(t *testing.T) {
@@ -56,5 +57,28 @@ func BenchmarkLimits(b *testing.B) {
 			m := &Multiplier{isa, floats}
 			b.Logf("%s, floats %v: %.0f GOPS", isa, floats, GOPS(100*m.Operations(), Fastest(100*time.Millisecond, func() { m.Do(0, 100) })[0]))
 		}
+	}
+}
+
+// TestWays: every loop reads within its memory, takes no less time than any machine needs for all of it, and the one that
+// is chosen is one of them.
+func TestWays(t *testing.T) {
+	region := fence.New(t, 2<<20)
+	for i, w := range ways {
+		for _, n := range []int{0, 511, 512, 4096, 32 << 10, 32<<10 + 512, 1<<20 + 4096 + 512} {
+			w.read(fence.Tail[byte](region, n))
+			w.read(fence.Head[byte](region, n))
+		}
+		b := make([]byte, 8<<20)
+		took := Fastest(0, func() { w.read(b) })[0]
+		if v := GBs(len(b), took); v < 0.2 || v > 1000 {
+			t.Errorf("way %d, %s: %.1f GB/s", i, w.about, v)
+		}
+	}
+	p := kernel.NewPool(1)
+	defer p.Close()
+	r := NewReader(make([]byte, 1<<20), p)
+	if r.About() == "" || r.Parts() != 32 {
+		t.Errorf("%q, %d parts", r.About(), r.Parts())
 	}
 }

@@ -14,6 +14,36 @@ func stream512(p *byte, n int)
 //go:noescape
 func stream256(p *byte, n int)
 
+// streams1x512 reads n·128 bytes of each of 1 streams, ld bytes apart.
+//
+//go:noescape
+func streams1x512(p *byte, n, ld int)
+
+// streams1x256 reads n·128 bytes of each of 1 streams, ld bytes apart.
+//
+//go:noescape
+func streams1x256(p *byte, n, ld int)
+
+// streams4x512 reads n·128 bytes of each of 4 streams, ld bytes apart.
+//
+//go:noescape
+func streams4x512(p *byte, n, ld int)
+
+// streams4x256 reads n·128 bytes of each of 4 streams, ld bytes apart.
+//
+//go:noescape
+func streams4x256(p *byte, n, ld int)
+
+// streams8x512 reads n·128 bytes of each of 8 streams, ld bytes apart.
+//
+//go:noescape
+func streams8x512(p *byte, n, ld int)
+
+// streams8x256 reads n·128 bytes of each of 8 streams, ld bytes apart.
+//
+//go:noescape
+func streams8x256(p *byte, n, ld int)
+
 // multiply512 multiplies and adds n·64 registers.
 //
 //go:noescape

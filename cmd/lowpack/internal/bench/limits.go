@@ -45,9 +45,10 @@ func touch(b []byte) {
 // undisturbed on a machine that does something else now and then, all of them together too large for a cache.
 func newLimits(memory []byte, threads int) *limits {
 	const perThread = 2 << 20
-	r := &roofline.Reader{Memory: memory}
+	pool := kernel.NewPool(threads)
+	r := roofline.NewReader(memory, pool)
 	of := max(1, r.Bytes()/(perThread*threads))
-	return &limits{kernel.NewPool(threads), &stretch{task: r, parts: r.Parts() / of, of: of}, r}
+	return &limits{pool, &stretch{task: r, parts: r.Parts() / of, of: of}, r}
 }
 
 func (l *limits) close() { l.pool.Close() }
@@ -104,7 +105,7 @@ type Figures struct {
 	Seconds  Quantity `json:"seconds"`
 	GBs      float64  `json:"gb_per_second"`      // weights
 	GOPS     float64  `json:"gops"`               // a multiplication and an addition are two operations
-	ReadGBs  float64  `json:"read_gb_per_second"` // limit: a loop that only reads memory
+	ReadGBs  float64  `json:"read_gb_per_second"` // limit: the fastest loop that only reads memory
 	PeakGOPS float64  `json:"multiply_gops"`      // limit: a loop that only multiplies and adds registers
 	Bound    Bound    `json:"bound"`              // the nearer limit
 	Fraction Quantity `json:"fraction"`           // of the speed at which the work would meet this limit

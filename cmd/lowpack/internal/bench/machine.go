@@ -23,13 +23,14 @@ type MachineReport struct {
 
 // MachineRow is one limit.
 type MachineRow struct {
-	What    string   `json:"what"`    // Read or Operate
-	Where   string   `json:"where"`   // level of the caches or "memory"; instruction set
-	Bytes   int      `json:"bytes"`   // read again and again by all threads together; 0 where nothing is read
-	Threads int      `json:"threads"` // that work at the same time
-	Seconds Quantity `json:"seconds"` // of one turn
-	Rate    float64  `json:"rate"`    // bytes or operations per second
-	Noise   bool     `json:"noise"`   // true: the rest is not a result
+	What    string   `json:"what"`          // Read or Operate
+	Where   string   `json:"where"`         // level of the caches or "memory"; instruction set
+	Bytes   int      `json:"bytes"`         // read again and again by all threads together; 0 where nothing is read
+	Threads int      `json:"threads"`       // that work at the same time
+	How     string   `json:"how,omitempty"` // memory was read fastest
+	Seconds Quantity `json:"seconds"`       // of one turn
+	Rate    float64  `json:"rate"`          // bytes or operations per second
+	Noise   bool     `json:"noise"`         // true: the rest is not a result
 }
 
 // What a MachineRow measures.
@@ -88,7 +89,7 @@ func (r *machineRun) threads(ctx context.Context, levels []level, memory []byte,
 			return err
 		}
 	}
-	row := MachineRow{What: Read, Where: memoryLevel, Bytes: l.buffer.Bytes(), Threads: n}
+	row := MachineRow{What: Read, Where: memoryLevel, Bytes: l.buffer.Bytes(), Threads: n, How: l.buffer.About()}
 	if err := r.row(ctx, row, l.readBytes(), l.readOnce); err != nil {
 		return err
 	}

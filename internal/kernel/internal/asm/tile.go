@@ -14,20 +14,21 @@ package asm
 // back. Sums are taken modulo 2³². A kernel moves W and Y on. Those with group-wise scales take Add from Tokens, subtract
 // what zero points add, and may scale what results and add it to y (docs/NUMERICS.md, N15).
 type Tile struct {
-	W           *byte  // first packed byte of the columns
-	Panels      int    // at least 1
-	PanelBytes  int    // from a panel to the next
-	X           *int8  // first activation of the first token
-	LdX         int    // bytes between tokens
-	Y           *int32 // first result of the first token
-	LdY         int    // bytes between tokens
-	Groups      int    // at least 1; 1 for kernels without group-wise scales
-	LdGroup     int    // bytes between results of groups
-	Steps       int    // whole steps along the columns of a group
-	LastSteps   int    // of the last group
-	TailMask    int    // mask of the 32-bit lanes of a last, incomplete step of the last group; 0 = none
-	SecondPanel int    // where a kernel takes two panels for one: bytes to the second
-	PrefetchAt  int    // where calls take a part of a panel each: bytes from W to those of the next panel that one prefetches
+	W           *byte    // first packed byte of the columns
+	Panels      int      // at least 1
+	PanelBytes  int      // from a panel to the next
+	X           *int8    // first activation of the first token
+	LdX         int      // bytes between tokens
+	Y           *int32   // first result of the first token
+	LdY         int      // bytes between tokens
+	Groups      int      // at least 1; 1 for kernels without group-wise scales
+	LdGroup     int      // bytes between results of groups
+	Steps       int      // whole steps along the columns of a group
+	LastSteps   int      // of the last group
+	TailMask    int      // mask of the 32-bit lanes of a last, incomplete step of the last group; 0 = none
+	SecondPanel int      // where a kernel takes two panels for one: bytes to the second
+	PrefetchAt  int      // where calls take a part of a panel each: bytes from W to those of the next panel that one prefetches
+	Prefetch    Prefetch // of weights, for kernels on x86
 	Mul         int32
 	Add         [MaxTokens]int32
 
@@ -49,6 +50,9 @@ type Tile struct {
 	// For kernels that sum products of two columns in 16 bits: steps until a sum may overflow.
 	Block int
 }
+
+// Prefetch says which line a kernel prefetches as seen from address p: that at (p + Ahead) & Page + (p & Ramp) / 4.
+type Prefetch struct{ Ahead, Page, Ramp int }
 
 // TokenGroup is what the results of a group of columns take from the activations of a token.
 type TokenGroup struct {

@@ -38,6 +38,22 @@ var E2M1Rows64AVX512 []func(*Tile)
 
 var Int8Rows64AVX512 []func(*Tile)
 
+var Fields2Pairs64AVX512 []func(*Tile)
+
+var TernaryPairs64AVX512 []func(*Tile)
+
+var Fields4Pairs32AVX512 []func(*Tile)
+
+var Fields4Pairs64AVX512 []func(*Tile)
+
+var E2M1Pairs32AVX512 []func(*Tile)
+
+var Int8Pairs32AVX512 []func(*Tile)
+
+var E2M1Pairs64AVX512 []func(*Tile)
+
+var Int8Pairs64AVX512 []func(*Tile)
+
 var RowMajorAVX512 []func(*Tile)
 
 var Base3AVX512 []func(*Tile)
@@ -97,3 +113,5 @@ var Fields8Rows64AVXVNNI []func(*Tile)
 var Base3AVXVNNI []func(*Tile)
 
 func VecLUTIndexI2S(index *uint16, packed *byte, stride, rows, bit int) { panic(absent) }
+
+func CPUID(words *[4]uint32, leaf int) { panic(absent) }

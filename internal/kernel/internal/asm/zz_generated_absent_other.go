@@ -38,6 +38,22 @@ var E2M1Rows64AVX512 []func(*Tile)
 
 var Int8Rows64AVX512 []func(*Tile)
 
+var Fields2Pairs64AVX512 []func(*Tile)
+
+var TernaryPairs64AVX512 []func(*Tile)
+
+var Fields4Pairs32AVX512 []func(*Tile)
+
+var Fields4Pairs64AVX512 []func(*Tile)
+
+var E2M1Pairs32AVX512 []func(*Tile)
+
+var Int8Pairs32AVX512 []func(*Tile)
+
+var E2M1Pairs64AVX512 []func(*Tile)
+
+var Int8Pairs64AVX512 []func(*Tile)
+
 var RowMajorAVX512 []func(*Tile)
 
 var Base3AVX512 []func(*Tile)
@@ -127,6 +143,8 @@ func VecLUTIndexRows64(index *uint16, packed *byte, n int) { panic(absent) }
 func VecLUTIndexI2S(index *uint16, packed *byte, stride, rows, bit int) { panic(absent) }
 
 func Pause() {}
+
+func CPUID(words *[4]uint32, leaf int) { panic(absent) }
 
 var Fields1Rows32DotProd []func(*Tile)
 

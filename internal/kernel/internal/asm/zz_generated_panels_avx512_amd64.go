@@ -279,3 +279,51 @@ func int8Rows64AVX512x6(t *Tile)
 
 // Int8Rows64AVX512 multiply 64-row panels of int8, 1 to 6 tokens at once.
 var Int8Rows64AVX512 = []func(*Tile){int8Rows64AVX512x1, int8Rows64AVX512x2, int8Rows64AVX512x3, int8Rows64AVX512x4, int8Rows64AVX512x5, int8Rows64AVX512x6}
+
+//go:noescape
+func fields2Pairs64AVX512x1(t *Tile)
+
+// Fields2Pairs64AVX512 multiply pairs of 64-row panels of 2-bit fields, one token at a time.
+var Fields2Pairs64AVX512 = []func(*Tile){fields2Pairs64AVX512x1}
+
+//go:noescape
+func ternaryPairs64AVX512x1(t *Tile)
+
+// TernaryPairs64AVX512 multiply pairs of 64-row panels of trits 0, +1, −1 = 0, 1, 2, one token at a time.
+var TernaryPairs64AVX512 = []func(*Tile){ternaryPairs64AVX512x1}
+
+//go:noescape
+func fields4Pairs32AVX512x1(t *Tile)
+
+// Fields4Pairs32AVX512 multiply pairs of 32-row panels of 4-bit fields, one token at a time.
+var Fields4Pairs32AVX512 = []func(*Tile){fields4Pairs32AVX512x1}
+
+//go:noescape
+func fields4Pairs64AVX512x1(t *Tile)
+
+// Fields4Pairs64AVX512 multiply pairs of 64-row panels of 4-bit fields, one token at a time.
+var Fields4Pairs64AVX512 = []func(*Tile){fields4Pairs64AVX512x1}
+
+//go:noescape
+func e2m1Pairs32AVX512x1(t *Tile)
+
+// E2M1Pairs32AVX512 multiply pairs of 32-row panels of 4-bit fields that hold E2M1, one token at a time.
+var E2M1Pairs32AVX512 = []func(*Tile){e2m1Pairs32AVX512x1}
+
+//go:noescape
+func int8Pairs32AVX512x1(t *Tile)
+
+// Int8Pairs32AVX512 multiply pairs of 32-row panels of int8, one token at a time.
+var Int8Pairs32AVX512 = []func(*Tile){int8Pairs32AVX512x1}
+
+//go:noescape
+func e2m1Pairs64AVX512x1(t *Tile)
+
+// E2M1Pairs64AVX512 multiply pairs of 64-row panels of 4-bit fields that hold E2M1, one token at a time.
+var E2M1Pairs64AVX512 = []func(*Tile){e2m1Pairs64AVX512x1}
+
+//go:noescape
+func int8Pairs64AVX512x1(t *Tile)
+
+// Int8Pairs64AVX512 multiply pairs of 64-row panels of int8, one token at a time.
+var Int8Pairs64AVX512 = []func(*Tile){int8Pairs64AVX512x1}

@@ -98,6 +98,42 @@ DATA fixed_e2m1Rows64AVX512<>+56(SB)/4, $0x090a0b0c
 DATA fixed_e2m1Rows64AVX512<>+60(SB)/4, $0x00040608
 GLOBL fixed_e2m1Rows64AVX512<>(SB), RODATA|NOPTR, $64
 
+DATA fixed_e2m1Pairs32AVX512<>+0(SB)/4, $0x0f0e0d0c
+DATA fixed_e2m1Pairs32AVX512<>+4(SB)/4, $0x18141210
+DATA fixed_e2m1Pairs32AVX512<>+8(SB)/4, $0x090a0b0c
+DATA fixed_e2m1Pairs32AVX512<>+12(SB)/4, $0x00040608
+DATA fixed_e2m1Pairs32AVX512<>+16(SB)/4, $0x0f0e0d0c
+DATA fixed_e2m1Pairs32AVX512<>+20(SB)/4, $0x18141210
+DATA fixed_e2m1Pairs32AVX512<>+24(SB)/4, $0x090a0b0c
+DATA fixed_e2m1Pairs32AVX512<>+28(SB)/4, $0x00040608
+DATA fixed_e2m1Pairs32AVX512<>+32(SB)/4, $0x0f0e0d0c
+DATA fixed_e2m1Pairs32AVX512<>+36(SB)/4, $0x18141210
+DATA fixed_e2m1Pairs32AVX512<>+40(SB)/4, $0x090a0b0c
+DATA fixed_e2m1Pairs32AVX512<>+44(SB)/4, $0x00040608
+DATA fixed_e2m1Pairs32AVX512<>+48(SB)/4, $0x0f0e0d0c
+DATA fixed_e2m1Pairs32AVX512<>+52(SB)/4, $0x18141210
+DATA fixed_e2m1Pairs32AVX512<>+56(SB)/4, $0x090a0b0c
+DATA fixed_e2m1Pairs32AVX512<>+60(SB)/4, $0x00040608
+GLOBL fixed_e2m1Pairs32AVX512<>(SB), RODATA|NOPTR, $64
+
+DATA fixed_e2m1Pairs64AVX512<>+0(SB)/4, $0x0f0e0d0c
+DATA fixed_e2m1Pairs64AVX512<>+4(SB)/4, $0x18141210
+DATA fixed_e2m1Pairs64AVX512<>+8(SB)/4, $0x090a0b0c
+DATA fixed_e2m1Pairs64AVX512<>+12(SB)/4, $0x00040608
+DATA fixed_e2m1Pairs64AVX512<>+16(SB)/4, $0x0f0e0d0c
+DATA fixed_e2m1Pairs64AVX512<>+20(SB)/4, $0x18141210
+DATA fixed_e2m1Pairs64AVX512<>+24(SB)/4, $0x090a0b0c
+DATA fixed_e2m1Pairs64AVX512<>+28(SB)/4, $0x00040608
+DATA fixed_e2m1Pairs64AVX512<>+32(SB)/4, $0x0f0e0d0c
+DATA fixed_e2m1Pairs64AVX512<>+36(SB)/4, $0x18141210
+DATA fixed_e2m1Pairs64AVX512<>+40(SB)/4, $0x090a0b0c
+DATA fixed_e2m1Pairs64AVX512<>+44(SB)/4, $0x00040608
+DATA fixed_e2m1Pairs64AVX512<>+48(SB)/4, $0x0f0e0d0c
+DATA fixed_e2m1Pairs64AVX512<>+52(SB)/4, $0x18141210
+DATA fixed_e2m1Pairs64AVX512<>+56(SB)/4, $0x090a0b0c
+DATA fixed_e2m1Pairs64AVX512<>+60(SB)/4, $0x00040608
+GLOBL fixed_e2m1Pairs64AVX512<>(SB), RODATA|NOPTR, $64
+
 // func fields1Rows32AVX512x1(t *Tile)
 TEXT ·fields1Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
@@ -140,8 +176,20 @@ group2:
 	JLT rest5
 	PCALIGN $64
 loop4:
-	PREFETCHT1 12288(DI)
-	PREFETCHT1 12416(DI)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 128(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z18, Z8, Z9
 	VPANDD Z19, Z8, Z10
@@ -521,7 +569,10 @@ group14:
 loop16:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z27, Z16, Z17
 	VPANDD Z28, Z16, Z18
@@ -1075,7 +1126,10 @@ group26:
 loop28:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VBROADCASTI32X4 0(SI), Z27
 	VPSHUFB Z30, Z27, Z27
 	VBROADCASTI32X4 0(SI)(R8*1), Z28
@@ -1824,8 +1878,20 @@ group38:
 	JLT rest41
 	PCALIGN $64
 loop40:
-	PREFETCHT1 12288(DI)
-	PREFETCHT1 12416(DI)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 128(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z17, Z8, Z9
 	VPANDD Z18, Z8, Z10
@@ -2131,7 +2197,10 @@ group50:
 loop52:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z26, Z16, Z17
 	VPANDD Z27, Z16, Z18
@@ -2535,7 +2604,10 @@ group62:
 loop64:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VPBROADCASTD 0(SI), Z27
 	VPBLENDMD.BCST 4(SI), Z27, K1, Z27
 	VPBROADCASTD 0(SI)(R8*1), Z28
@@ -3052,8 +3124,20 @@ group74:
 	JLT rest77
 	PCALIGN $64
 loop76:
-	PREFETCHT1 12288(DI)
-	PREFETCHT1 12416(DI)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 128(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z13, Z8, Z9
 	VPANDD Z14, Z8, Z10
@@ -3262,7 +3346,10 @@ group86:
 loop88:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z14, Z8, Z9
 	VPANDD Z15, Z8, Z10
@@ -3523,7 +3610,10 @@ group98:
 loop100:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z12
 	VPANDD Z18, Z12, Z13
 	VPANDD Z19, Z12, Z14
@@ -3861,7 +3951,10 @@ group110:
 loop112:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z22, Z16, Z17
 	VPANDD Z23, Z16, Z18
@@ -4275,7 +4368,10 @@ group122:
 loop124:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z20
 	VPANDD Z26, Z20, Z21
 	VPANDD Z27, Z20, Z22
@@ -4765,7 +4861,10 @@ group134:
 loop136:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z24
 	VPANDD Z30, Z24, Z25
 	VPANDD Z31, Z24, Z26
@@ -5309,8 +5408,20 @@ group146:
 	JLT rest149
 	PCALIGN $64
 loop148:
-	PREFETCHT1 12288(DI)
-	PREFETCHT1 12416(DI)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 128(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $1, Z8, Z9
 	VPTERNLOGD $0x52, Z13, Z9, Z8
@@ -5532,7 +5643,10 @@ group158:
 loop160:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $1, Z8, Z9
 	VPTERNLOGD $0x52, Z14, Z9, Z8
@@ -5802,7 +5916,10 @@ group170:
 loop172:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z12
 	VPSRLW $1, Z12, Z13
 	VPTERNLOGD $0x52, Z18, Z13, Z12
@@ -6149,7 +6266,10 @@ group182:
 loop184:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z16
 	VPSRLW $1, Z16, Z17
 	VPTERNLOGD $0x52, Z22, Z17, Z16
@@ -6572,7 +6692,10 @@ group194:
 loop196:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z20
 	VPSRLW $1, Z20, Z21
 	VPTERNLOGD $0x52, Z26, Z21, Z20
@@ -7070,7 +7193,10 @@ group206:
 loop208:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z24
 	VPSRLW $1, Z24, Z25
 	VPTERNLOGD $0x52, Z30, Z25, Z24
@@ -7622,8 +7748,20 @@ group218:
 	JLT rest221
 	PCALIGN $64
 loop220:
-	PREFETCHT1 4096(DI)
-	PREFETCHT1 4096(DI)(R11*1)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU32 0(DI), Y8
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
 	VPSRLW $1, Z8, Z9
@@ -7886,8 +8024,20 @@ group229:
 	JLT rest232
 	PCALIGN $64
 loop231:
-	PREFETCHT1 4096(DI)
-	PREFETCHT1 4096(DI)(R11*1)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU32 0(DI), Y8
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
 	VPSRLW $1, Z8, Z9
@@ -8250,8 +8400,20 @@ group240:
 	JLT rest243
 	PCALIGN $64
 loop242:
-	PREFETCHT1 4096(DI)
-	PREFETCHT1 4096(DI)(R11*1)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU32 0(DI), Y12
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z12, Z12
 	VPSRLW $1, Z12, Z13
@@ -8743,8 +8905,20 @@ group251:
 	JLT rest254
 	PCALIGN $64
 loop253:
-	PREFETCHT1 4096(DI)
-	PREFETCHT1 4096(DI)(R11*1)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU32 0(DI), Y16
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z16, Z16
 	VPSRLW $1, Z16, Z17
@@ -9364,8 +9538,20 @@ group262:
 	JLT rest265
 	PCALIGN $64
 loop264:
-	PREFETCHT1 4096(DI)
-	PREFETCHT1 4096(DI)(R11*1)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU32 0(DI), Y20
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z20, Z20
 	VPSRLW $1, Z20, Z21
@@ -10112,8 +10298,20 @@ group273:
 	JLT rest276
 	PCALIGN $64
 loop275:
-	PREFETCHT1 4096(DI)
-	PREFETCHT1 4096(DI)(R11*1)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU32 0(DI), Y24
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z24, Z24
 	VPSRLW $1, Z24, Z25
@@ -10967,8 +11165,20 @@ group284:
 	JLT rest287
 	PCALIGN $64
 loop286:
-	PREFETCHT1 4096(DI)
-	PREFETCHT1 4096(DI)(R11*1)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU32 0(DI), Y8
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
 	VPANDD Z13, Z8, Z9
@@ -11220,8 +11430,20 @@ group295:
 	JLT rest298
 	PCALIGN $64
 loop297:
-	PREFETCHT1 4096(DI)
-	PREFETCHT1 4096(DI)(R11*1)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU32 0(DI), Y8
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
 	VPANDD Z14, Z8, Z9
@@ -11577,8 +11799,20 @@ group306:
 	JLT rest309
 	PCALIGN $64
 loop308:
-	PREFETCHT1 4096(DI)
-	PREFETCHT1 4096(DI)(R11*1)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU32 0(DI), Y12
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z12, Z12
 	VPANDD Z18, Z12, Z13
@@ -12063,8 +12297,20 @@ group317:
 	JLT rest320
 	PCALIGN $64
 loop319:
-	PREFETCHT1 4096(DI)
-	PREFETCHT1 4096(DI)(R11*1)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU32 0(DI), Y16
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z16, Z16
 	VPANDD Z22, Z16, Z17
@@ -12677,8 +12923,20 @@ group328:
 	JLT rest331
 	PCALIGN $64
 loop330:
-	PREFETCHT1 4096(DI)
-	PREFETCHT1 4096(DI)(R11*1)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU32 0(DI), Y20
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z20, Z20
 	VPANDD Z26, Z20, Z21
@@ -13419,8 +13677,20 @@ group339:
 	JLT rest342
 	PCALIGN $64
 loop341:
-	PREFETCHT1 4096(DI)
-	PREFETCHT1 4096(DI)(R11*1)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU32 0(DI), Y24
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z24, Z24
 	VPANDD Z30, Z24, Z25
@@ -14266,8 +14536,20 @@ group350:
 	JLT rest353
 	PCALIGN $64
 loop352:
-	PREFETCHT1 12288(DI)
-	PREFETCHT1 12416(DI)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 128(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z13, Z8, Z9
 	VPANDD Z14, Z8, Z10
@@ -14473,7 +14755,10 @@ group361:
 loop363:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z14, Z8, Z9
 	VPANDD Z15, Z8, Z10
@@ -14745,7 +15030,10 @@ group372:
 loop374:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z12
 	VPANDD Z18, Z12, Z13
 	VPANDD Z19, Z12, Z14
@@ -15106,7 +15394,10 @@ group383:
 loop385:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z22, Z16, Z17
 	VPANDD Z23, Z16, Z18
@@ -15555,7 +15846,10 @@ group394:
 loop396:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z20
 	VPANDD Z26, Z20, Z21
 	VPANDD Z27, Z20, Z22
@@ -16092,7 +16386,10 @@ group405:
 loop407:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z24
 	VPANDD Z30, Z24, Z25
 	VPANDD Z31, Z24, Z26
@@ -16695,8 +16992,20 @@ group416:
 	JLT rest419
 	PCALIGN $64
 loop418:
-	PREFETCHT1 12288(DI)
-	PREFETCHT1 12416(DI)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 128(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $1, Z8, Z9
 	VPTERNLOGD $0x52, Z13, Z9, Z8
@@ -16913,7 +17222,10 @@ group427:
 loop429:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $1, Z8, Z9
 	VPTERNLOGD $0x52, Z14, Z9, Z8
@@ -17192,7 +17504,10 @@ group438:
 loop440:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z12
 	VPSRLW $1, Z12, Z13
 	VPTERNLOGD $0x52, Z18, Z13, Z12
@@ -17560,7 +17875,10 @@ group449:
 loop451:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z16
 	VPSRLW $1, Z16, Z17
 	VPTERNLOGD $0x52, Z22, Z17, Z16
@@ -18016,7 +18334,10 @@ group460:
 loop462:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z20
 	VPSRLW $1, Z20, Z21
 	VPTERNLOGD $0x52, Z26, Z21, Z20
@@ -18559,7 +18880,10 @@ group471:
 loop473:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z24
 	VPSRLW $1, Z24, Z25
 	VPTERNLOGD $0x52, Z30, Z25, Z24
@@ -19165,8 +19489,20 @@ group482:
 	JLT rest485
 	PCALIGN $64
 loop484:
-	PREFETCHT1 12288(DI)
-	PREFETCHT1 12416(DI)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 128(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z11, Z8, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -19320,7 +19656,10 @@ group493:
 loop495:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z12, Z8, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -19506,7 +19845,10 @@ group504:
 loop506:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z6
 	VPANDD Z10, Z6, Z7
 	VPBROADCASTD 0(SI), Z8
@@ -19737,7 +20079,10 @@ group515:
 loop517:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z12, Z8, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -20016,7 +20361,10 @@ group526:
 loop528:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z10
 	VPANDD Z14, Z10, Z11
 	VPBROADCASTD 0(SI), Z12
@@ -20344,7 +20692,10 @@ group537:
 loop539:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z12
 	VPANDD Z16, Z12, Z13
 	VPBROADCASTD 0(SI), Z14
@@ -20710,8 +21061,20 @@ group548:
 	JLT rest551
 	PCALIGN $64
 loop550:
-	PREFETCHT1 12288(DI)
-	PREFETCHT1 12416(DI)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 128(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z13, Z8, Z9
 	VMOVDQU64 64(DI), Z10
@@ -20895,7 +21258,10 @@ group559:
 loop561:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z14, Z8, Z9
 	VMOVDQU64 64(DI), Z10
@@ -21161,7 +21527,10 @@ group570:
 loop572:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z12
 	VPANDD Z18, Z12, Z13
 	VMOVDQU64 64(DI), Z14
@@ -21514,7 +21883,10 @@ group581:
 loop583:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z22, Z16, Z17
 	VMOVDQU64 64(DI), Z18
@@ -21953,7 +22325,10 @@ group592:
 loop594:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z20
 	VPANDD Z26, Z20, Z21
 	VMOVDQU64 64(DI), Z22
@@ -22479,7 +22854,10 @@ group603:
 loop605:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z24
 	VPANDD Z30, Z24, Z25
 	VMOVDQU64 64(DI), Z26
@@ -23068,8 +23446,20 @@ group614:
 	JLT rest617
 	PCALIGN $64
 loop616:
-	PREFETCHT1 12288(DI)
-	PREFETCHT1 12416(DI)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 128(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z12, Z8, Z8
@@ -23242,7 +23632,10 @@ group625:
 loop627:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z13, Z8, Z8
@@ -23437,7 +23830,10 @@ group636:
 loop638:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z6
 	VPSRLW $4, Z6, Z7
 	VPANDD Z11, Z6, Z6
@@ -23675,7 +24071,10 @@ group647:
 loop649:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z13, Z8, Z8
@@ -23959,7 +24358,10 @@ group658:
 loop660:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z10
 	VPSRLW $4, Z10, Z11
 	VPANDD Z15, Z10, Z10
@@ -24290,7 +24692,10 @@ group669:
 loop671:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z12
 	VPSRLW $4, Z12, Z13
 	VPANDD Z17, Z12, Z12
@@ -24656,10 +25061,34 @@ group680:
 	JLT rest683
 	PCALIGN $64
 loop682:
-	PREFETCHT1 12288(DI)
-	PREFETCHT1 12416(DI)
-	PREFETCHT1 12544(DI)
-	PREFETCHT1 12672(DI)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 128(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 256(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 384(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VPXORD 0(DI), Z11, Z8
 	VPXORD 64(DI), Z11, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -24811,7 +25240,10 @@ group691:
 loop693:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VPXORD 0(DI), Z12, Z8
 	VPXORD 64(DI), Z12, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -24993,7 +25425,10 @@ group702:
 loop704:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VPXORD 0(DI), Z10, Z6
 	VPXORD 64(DI), Z10, Z7
 	VPBROADCASTD 0(SI), Z8
@@ -25218,7 +25653,10 @@ group713:
 loop715:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VPXORD 0(DI), Z12, Z8
 	VPXORD 64(DI), Z12, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -25489,7 +25927,10 @@ group724:
 loop726:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VPXORD 0(DI), Z14, Z10
 	VPXORD 64(DI), Z14, Z11
 	VPBROADCASTD 0(SI), Z12
@@ -25807,7 +26248,10 @@ group735:
 loop737:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VPXORD 0(DI), Z16, Z12
 	VPXORD 64(DI), Z16, Z13
 	VPBROADCASTD 0(SI), Z14
@@ -26162,8 +26606,20 @@ group746:
 	JLT rest749
 	PCALIGN $64
 loop748:
-	PREFETCHT1 12288(DI)
-	PREFETCHT1 12416(DI)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 128(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z14, Z8, Z8
@@ -26368,7 +26824,10 @@ group757:
 loop759:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z15, Z8, Z8
@@ -26651,7 +27110,10 @@ group768:
 loop770:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z12
 	VPSRLW $4, Z12, Z13
 	VPANDD Z19, Z12, Z12
@@ -27017,7 +27479,10 @@ group779:
 loop781:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z16
 	VPSRLW $4, Z16, Z17
 	VPANDD Z23, Z16, Z16
@@ -27465,7 +27930,10 @@ group790:
 loop792:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z20
 	VPSRLW $4, Z20, Z21
 	VPANDD Z27, Z20, Z20
@@ -27996,7 +28464,10 @@ group801:
 loop803:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VMOVDQU64 0(DI), Z24
 	VPSRLW $4, Z24, Z25
 	VPANDD Z31, Z24, Z24
@@ -28584,10 +29055,34 @@ group812:
 	JLT rest815
 	PCALIGN $64
 loop814:
-	PREFETCHT1 12288(DI)
-	PREFETCHT1 12416(DI)
-	PREFETCHT1 12544(DI)
-	PREFETCHT1 12672(DI)
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 128(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 256(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 384(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
 	VPXORD 0(DI), Z13, Z8
 	VPXORD 64(DI), Z13, Z9
 	VPXORD 128(DI), Z13, Z10
@@ -28767,7 +29262,10 @@ group823:
 loop825:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VPXORD 0(DI), Z14, Z8
 	VPXORD 64(DI), Z14, Z9
 	VPXORD 128(DI), Z14, Z10
@@ -29025,7 +29523,10 @@ group834:
 loop836:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VPXORD 0(DI), Z18, Z12
 	VPXORD 64(DI), Z18, Z13
 	VPXORD 128(DI), Z18, Z14
@@ -29366,7 +29867,10 @@ group845:
 loop847:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VPXORD 0(DI), Z22, Z16
 	VPXORD 64(DI), Z22, Z17
 	VPXORD 128(DI), Z22, Z18
@@ -29789,7 +30293,10 @@ group856:
 loop858:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VPXORD 0(DI), Z26, Z20
 	VPXORD 64(DI), Z26, Z21
 	VPXORD 128(DI), Z26, Z22
@@ -30295,7 +30802,10 @@ group867:
 loop869:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
-	PREFETCHT1 (R12)
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
 	VPXORD 0(DI), Z30, Z24
 	VPXORD 64(DI), Z30, Z25
 	VPXORD 128(DI), Z30, Z26
@@ -30821,5 +31331,2094 @@ unit868:
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
 	JNZ panel866
+	VZEROUPPER
+	RET
+
+// func fields2Pairs64AVX512x1(t *Tile)
+TEXT ·fields2Pairs64AVX512x1(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ Tile_LdX(AX), R8
+	MOVQ Tile_LdY(AX), R9
+	MOVQ Tile_PanelBytes(AX), R11
+	SHLQ $1, Tile_PanelBytes(AX)
+	VPBROADCASTD word0c0c0c0c<>(SB), Z17
+	VPBROADCASTD word30303030<>(SB), Z18
+	VPBROADCASTD wordc0c0c0c0<>(SB), Z19
+panel877:
+	MOVQ Tile_W(AX), DI
+	MOVQ Tile_X(AX), SI
+	MOVQ Tile_Steps(AX), CX
+	MOVQ Tile_Groups(AX), R15
+	MOVQ Tile_Tokens(AX), R14
+	MOVQ Tile_Y(AX), DX
+	MOVQ Tile_PanelUnit(AX), BX
+	MOVQ BX, Tile_Unit(AX)
+	ADDQ Tile_LdUnits(AX), BX
+	MOVQ BX, Tile_PanelUnit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+group878:
+	MOVQ Tile_Steps(AX), CX
+	DECQ R15
+	CMOVQEQ Tile_LastSteps(AX), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	SUBQ $2, CX
+	JLT rest881
+	PCALIGN $64
+loop880:
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	VMOVDQU64 0(DI), Z8
+	VPANDD Z17, Z8, Z9
+	VPANDD Z18, Z8, Z10
+	VPANDD Z19, Z8, Z11
+	VMOVDQU64 0(DI)(R11*1), Z12
+	VPANDD Z17, Z12, Z13
+	VPANDD Z18, Z12, Z14
+	VPANDD Z19, Z12, Z15
+	VPBROADCASTD 0(SI), Z16
+	VPDPBUSD Z16, Z8, Z0
+	VPDPBUSD Z16, Z9, Z1
+	VPDPBUSD Z16, Z10, Z2
+	VPDPBUSD Z16, Z11, Z3
+	VPDPBUSD Z16, Z12, Z4
+	VPDPBUSD Z16, Z13, Z5
+	VPDPBUSD Z16, Z14, Z6
+	VPDPBUSD Z16, Z15, Z7
+	VMOVDQU64 64(DI), Z8
+	VPANDD Z17, Z8, Z9
+	VPANDD Z18, Z8, Z10
+	VPANDD Z19, Z8, Z11
+	VMOVDQU64 64(DI)(R11*1), Z12
+	VPANDD Z17, Z12, Z13
+	VPANDD Z18, Z12, Z14
+	VPANDD Z19, Z12, Z15
+	VPBROADCASTD 4(SI), Z16
+	VPDPBUSD Z16, Z8, Z0
+	VPDPBUSD Z16, Z9, Z1
+	VPDPBUSD Z16, Z10, Z2
+	VPDPBUSD Z16, Z11, Z3
+	VPDPBUSD Z16, Z12, Z4
+	VPDPBUSD Z16, Z13, Z5
+	VPDPBUSD Z16, Z14, Z6
+	VPDPBUSD Z16, Z15, Z7
+	ADDQ $128, DI
+	ADDQ $8, SI
+	SUBQ $2, CX
+	JGE loop880
+rest881:
+	ADDQ $2, CX
+	JZ done883
+one882:
+	VMOVDQU64 0(DI), Z8
+	VPANDD Z17, Z8, Z9
+	VPANDD Z18, Z8, Z10
+	VPANDD Z19, Z8, Z11
+	VMOVDQU64 0(DI)(R11*1), Z12
+	VPANDD Z17, Z12, Z13
+	VPANDD Z18, Z12, Z14
+	VPANDD Z19, Z12, Z15
+	VPBROADCASTD 0(SI), Z16
+	VPDPBUSD Z16, Z8, Z0
+	VPDPBUSD Z16, Z9, Z1
+	VPDPBUSD Z16, Z10, Z2
+	VPDPBUSD Z16, Z11, Z3
+	VPDPBUSD Z16, Z12, Z4
+	VPDPBUSD Z16, Z13, Z5
+	VPDPBUSD Z16, Z14, Z6
+	VPDPBUSD Z16, Z15, Z7
+	ADDQ $64, DI
+	ADDQ $4, SI
+	DECQ CX
+	JNZ one882
+done883:
+	VPSUBD Z1, Z0, Z0
+	VPSRAD $2, Z1, Z1
+	VPSUBD Z2, Z0, Z0
+	VPSRAD $4, Z2, Z2
+	VPSUBD Z3, Z0, Z0
+	VPSRAD $6, Z3, Z3
+	VPSUBD Z5, Z4, Z4
+	VPSRAD $2, Z5, Z5
+	VPSUBD Z6, Z4, Z4
+	VPSRAD $4, Z6, Z6
+	VPSUBD Z7, Z4, Z4
+	VPSRAD $6, Z7, Z7
+	VPBROADCASTD Tile_Mul(AX), Z16
+	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
+	VPMULLD Z16, Z0, Z0
+	VPADDD Z8, Z0, Z0
+	VPMULLD Z16, Z1, Z1
+	VPADDD Z8, Z1, Z1
+	VPMULLD Z16, Z2, Z2
+	VPADDD Z8, Z2, Z2
+	VPMULLD Z16, Z3, Z3
+	VPADDD Z8, Z3, Z3
+	VPMULLD Z16, Z4, Z4
+	VPADDD Z8, Z4, Z4
+	VPMULLD Z16, Z5, Z5
+	VPADDD Z8, Z5, Z5
+	VPMULLD Z16, Z6, Z6
+	VPADDD Z8, Z6, Z6
+	VPMULLD Z16, Z7, Z7
+	VPADDD Z8, Z7, Z7
+	MOVQ Tile_SecondUnit(AX), R12
+	MOVQ Tile_Zeros(AX), CX
+	TESTQ CX, CX
+	JZ exact884
+	ADDQ Tile_Unit(AX), CX
+	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z9
+	VPMOVSXBD 0(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z0, Z0
+	VPMOVSXBD 16(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z1, Z1
+	VPMOVSXBD 32(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z2, Z2
+	VPMOVSXBD 48(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z3, Z3
+	LEAQ -64(CX)(R12*1), CX
+	VPMOVSXBD 64(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z4, Z4
+	VPMOVSXBD 80(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z5, Z5
+	VPMOVSXBD 96(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z6, Z6
+	VPMOVSXBD 112(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z7, Z7
+exact884:
+	MOVQ DX, BX
+	CMPQ Tile_Scaled(AX), $0
+	JEQ sums885
+	MOVQ Tile_Scales(AX), CX
+	TESTQ CX, CX
+	JZ activations886
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*4), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z9
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z9, Z0, Z0
+	VFMADD213PS 0(BX), Z8, Z0
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS 64(CX), Z8
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z9, Z1, Z1
+	VFMADD213PS 64(BX), Z8, Z1
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS 128(CX), Z8
+	VCVTDQ2PS Z2, Z2
+	VMULPS Z9, Z2, Z2
+	VFMADD213PS 128(BX), Z8, Z2
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS 192(CX), Z8
+	VCVTDQ2PS Z3, Z3
+	VMULPS Z9, Z3, Z3
+	VFMADD213PS 192(BX), Z8, Z3
+	VMOVUPS Z3, 192(BX)
+	LEAQ -256(CX)(R12*4), CX
+	VMOVUPS 256(CX), Z8
+	VCVTDQ2PS Z4, Z4
+	VMULPS Z9, Z4, Z4
+	VFMADD213PS 256(BX), Z8, Z4
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS 320(CX), Z8
+	VCVTDQ2PS Z5, Z5
+	VMULPS Z9, Z5, Z5
+	VFMADD213PS 320(BX), Z8, Z5
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS 384(CX), Z8
+	VCVTDQ2PS Z6, Z6
+	VMULPS Z9, Z6, Z6
+	VFMADD213PS 384(BX), Z8, Z6
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS 448(CX), Z8
+	VCVTDQ2PS Z7, Z7
+	VMULPS Z9, Z7, Z7
+	VFMADD213PS 448(BX), Z8, Z7
+	VMOVUPS Z7, 448(BX)
+	JMP stored887
+activations886:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z9
+	VCVTDQ2PS Z0, Z0
+	VFMADD213PS 0(BX), Z9, Z0
+	VMOVUPS Z0, 0(BX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD213PS 64(BX), Z9, Z1
+	VMOVUPS Z1, 64(BX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD213PS 128(BX), Z9, Z2
+	VMOVUPS Z2, 128(BX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD213PS 192(BX), Z9, Z3
+	VMOVUPS Z3, 192(BX)
+	VCVTDQ2PS Z4, Z4
+	VFMADD213PS 256(BX), Z9, Z4
+	VMOVUPS Z4, 256(BX)
+	VCVTDQ2PS Z5, Z5
+	VFMADD213PS 320(BX), Z9, Z5
+	VMOVUPS Z5, 320(BX)
+	VCVTDQ2PS Z6, Z6
+	VFMADD213PS 384(BX), Z9, Z6
+	VMOVUPS Z6, 384(BX)
+	VCVTDQ2PS Z7, Z7
+	VFMADD213PS 448(BX), Z9, Z7
+	VMOVUPS Z7, 448(BX)
+	JMP stored887
+sums885:
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+stored887:
+	ADDQ Tile_LdTokens(AX), R14
+	ADDQ Tile_LdGroup(AX), DX
+	DECQ Tile_UnitLeft(AX)
+	JNZ unit879
+	ADDQ $64, Tile_Unit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+unit879:
+	TESTQ R15, R15
+	JNZ group878
+	MOVQ Tile_PanelBytes(AX), BX
+	ADDQ BX, Tile_W(AX)
+	ADDQ $512, Tile_Y(AX)
+	DECQ Tile_Panels(AX)
+	JNZ panel877
+	VZEROUPPER
+	RET
+
+// func ternaryPairs64AVX512x1(t *Tile)
+TEXT ·ternaryPairs64AVX512x1(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ Tile_LdX(AX), R8
+	MOVQ Tile_LdY(AX), R9
+	MOVQ Tile_PanelBytes(AX), R11
+	SHLQ $1, Tile_PanelBytes(AX)
+	VPBROADCASTD word55555555<>(SB), Z17
+	VPBROADCASTD word0c0c0c0c<>(SB), Z18
+	VPBROADCASTD word30303030<>(SB), Z19
+	VPBROADCASTD wordc0c0c0c0<>(SB), Z20
+panel888:
+	MOVQ Tile_W(AX), DI
+	MOVQ Tile_X(AX), SI
+	MOVQ Tile_Steps(AX), CX
+	MOVQ Tile_Groups(AX), R15
+	MOVQ Tile_Tokens(AX), R14
+	MOVQ Tile_Y(AX), DX
+	MOVQ Tile_PanelUnit(AX), BX
+	MOVQ BX, Tile_Unit(AX)
+	ADDQ Tile_LdUnits(AX), BX
+	MOVQ BX, Tile_PanelUnit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+group889:
+	MOVQ Tile_Steps(AX), CX
+	DECQ R15
+	CMOVQEQ Tile_LastSteps(AX), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	SUBQ $2, CX
+	JLT rest892
+	PCALIGN $64
+loop891:
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	VMOVDQU64 0(DI), Z8
+	VPSRLW $1, Z8, Z9
+	VPTERNLOGD $0x52, Z17, Z9, Z8
+	VPANDD Z18, Z8, Z9
+	VPANDD Z19, Z8, Z10
+	VPANDD Z20, Z8, Z11
+	VMOVDQU64 0(DI)(R11*1), Z12
+	VPSRLW $1, Z12, Z13
+	VPTERNLOGD $0x52, Z17, Z13, Z12
+	VPANDD Z18, Z12, Z13
+	VPANDD Z19, Z12, Z14
+	VPANDD Z20, Z12, Z15
+	VPBROADCASTD 0(SI), Z16
+	VPDPBUSD Z16, Z8, Z0
+	VPDPBUSD Z16, Z9, Z1
+	VPDPBUSD Z16, Z10, Z2
+	VPDPBUSD Z16, Z11, Z3
+	VPDPBUSD Z16, Z12, Z4
+	VPDPBUSD Z16, Z13, Z5
+	VPDPBUSD Z16, Z14, Z6
+	VPDPBUSD Z16, Z15, Z7
+	VMOVDQU64 64(DI), Z8
+	VPSRLW $1, Z8, Z9
+	VPTERNLOGD $0x52, Z17, Z9, Z8
+	VPANDD Z18, Z8, Z9
+	VPANDD Z19, Z8, Z10
+	VPANDD Z20, Z8, Z11
+	VMOVDQU64 64(DI)(R11*1), Z12
+	VPSRLW $1, Z12, Z13
+	VPTERNLOGD $0x52, Z17, Z13, Z12
+	VPANDD Z18, Z12, Z13
+	VPANDD Z19, Z12, Z14
+	VPANDD Z20, Z12, Z15
+	VPBROADCASTD 4(SI), Z16
+	VPDPBUSD Z16, Z8, Z0
+	VPDPBUSD Z16, Z9, Z1
+	VPDPBUSD Z16, Z10, Z2
+	VPDPBUSD Z16, Z11, Z3
+	VPDPBUSD Z16, Z12, Z4
+	VPDPBUSD Z16, Z13, Z5
+	VPDPBUSD Z16, Z14, Z6
+	VPDPBUSD Z16, Z15, Z7
+	ADDQ $128, DI
+	ADDQ $8, SI
+	SUBQ $2, CX
+	JGE loop891
+rest892:
+	ADDQ $2, CX
+	JZ done894
+one893:
+	VMOVDQU64 0(DI), Z8
+	VPSRLW $1, Z8, Z9
+	VPTERNLOGD $0x52, Z17, Z9, Z8
+	VPANDD Z18, Z8, Z9
+	VPANDD Z19, Z8, Z10
+	VPANDD Z20, Z8, Z11
+	VMOVDQU64 0(DI)(R11*1), Z12
+	VPSRLW $1, Z12, Z13
+	VPTERNLOGD $0x52, Z17, Z13, Z12
+	VPANDD Z18, Z12, Z13
+	VPANDD Z19, Z12, Z14
+	VPANDD Z20, Z12, Z15
+	VPBROADCASTD 0(SI), Z16
+	VPDPBUSD Z16, Z8, Z0
+	VPDPBUSD Z16, Z9, Z1
+	VPDPBUSD Z16, Z10, Z2
+	VPDPBUSD Z16, Z11, Z3
+	VPDPBUSD Z16, Z12, Z4
+	VPDPBUSD Z16, Z13, Z5
+	VPDPBUSD Z16, Z14, Z6
+	VPDPBUSD Z16, Z15, Z7
+	ADDQ $64, DI
+	ADDQ $4, SI
+	DECQ CX
+	JNZ one893
+done894:
+	VPSUBD Z1, Z0, Z0
+	VPSRAD $2, Z1, Z1
+	VPSUBD Z2, Z0, Z0
+	VPSRAD $4, Z2, Z2
+	VPSUBD Z3, Z0, Z0
+	VPSRAD $6, Z3, Z3
+	VPSUBD Z5, Z4, Z4
+	VPSRAD $2, Z5, Z5
+	VPSUBD Z6, Z4, Z4
+	VPSRAD $4, Z6, Z6
+	VPSUBD Z7, Z4, Z4
+	VPSRAD $6, Z7, Z7
+	VPBROADCASTD Tile_Mul(AX), Z16
+	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
+	VPMULLD Z16, Z0, Z0
+	VPADDD Z8, Z0, Z0
+	VPMULLD Z16, Z1, Z1
+	VPADDD Z8, Z1, Z1
+	VPMULLD Z16, Z2, Z2
+	VPADDD Z8, Z2, Z2
+	VPMULLD Z16, Z3, Z3
+	VPADDD Z8, Z3, Z3
+	VPMULLD Z16, Z4, Z4
+	VPADDD Z8, Z4, Z4
+	VPMULLD Z16, Z5, Z5
+	VPADDD Z8, Z5, Z5
+	VPMULLD Z16, Z6, Z6
+	VPADDD Z8, Z6, Z6
+	VPMULLD Z16, Z7, Z7
+	VPADDD Z8, Z7, Z7
+	MOVQ Tile_SecondUnit(AX), R12
+	MOVQ Tile_Zeros(AX), CX
+	TESTQ CX, CX
+	JZ exact895
+	ADDQ Tile_Unit(AX), CX
+	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z9
+	VPMOVSXBD 0(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z0, Z0
+	VPMOVSXBD 16(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z1, Z1
+	VPMOVSXBD 32(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z2, Z2
+	VPMOVSXBD 48(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z3, Z3
+	LEAQ -64(CX)(R12*1), CX
+	VPMOVSXBD 64(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z4, Z4
+	VPMOVSXBD 80(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z5, Z5
+	VPMOVSXBD 96(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z6, Z6
+	VPMOVSXBD 112(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z7, Z7
+exact895:
+	MOVQ DX, BX
+	CMPQ Tile_Scaled(AX), $0
+	JEQ sums896
+	MOVQ Tile_Scales(AX), CX
+	TESTQ CX, CX
+	JZ activations897
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*4), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z9
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z9, Z0, Z0
+	VFMADD213PS 0(BX), Z8, Z0
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS 64(CX), Z8
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z9, Z1, Z1
+	VFMADD213PS 64(BX), Z8, Z1
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS 128(CX), Z8
+	VCVTDQ2PS Z2, Z2
+	VMULPS Z9, Z2, Z2
+	VFMADD213PS 128(BX), Z8, Z2
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS 192(CX), Z8
+	VCVTDQ2PS Z3, Z3
+	VMULPS Z9, Z3, Z3
+	VFMADD213PS 192(BX), Z8, Z3
+	VMOVUPS Z3, 192(BX)
+	LEAQ -256(CX)(R12*4), CX
+	VMOVUPS 256(CX), Z8
+	VCVTDQ2PS Z4, Z4
+	VMULPS Z9, Z4, Z4
+	VFMADD213PS 256(BX), Z8, Z4
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS 320(CX), Z8
+	VCVTDQ2PS Z5, Z5
+	VMULPS Z9, Z5, Z5
+	VFMADD213PS 320(BX), Z8, Z5
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS 384(CX), Z8
+	VCVTDQ2PS Z6, Z6
+	VMULPS Z9, Z6, Z6
+	VFMADD213PS 384(BX), Z8, Z6
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS 448(CX), Z8
+	VCVTDQ2PS Z7, Z7
+	VMULPS Z9, Z7, Z7
+	VFMADD213PS 448(BX), Z8, Z7
+	VMOVUPS Z7, 448(BX)
+	JMP stored898
+activations897:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z9
+	VCVTDQ2PS Z0, Z0
+	VFMADD213PS 0(BX), Z9, Z0
+	VMOVUPS Z0, 0(BX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD213PS 64(BX), Z9, Z1
+	VMOVUPS Z1, 64(BX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD213PS 128(BX), Z9, Z2
+	VMOVUPS Z2, 128(BX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD213PS 192(BX), Z9, Z3
+	VMOVUPS Z3, 192(BX)
+	VCVTDQ2PS Z4, Z4
+	VFMADD213PS 256(BX), Z9, Z4
+	VMOVUPS Z4, 256(BX)
+	VCVTDQ2PS Z5, Z5
+	VFMADD213PS 320(BX), Z9, Z5
+	VMOVUPS Z5, 320(BX)
+	VCVTDQ2PS Z6, Z6
+	VFMADD213PS 384(BX), Z9, Z6
+	VMOVUPS Z6, 384(BX)
+	VCVTDQ2PS Z7, Z7
+	VFMADD213PS 448(BX), Z9, Z7
+	VMOVUPS Z7, 448(BX)
+	JMP stored898
+sums896:
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+stored898:
+	ADDQ Tile_LdTokens(AX), R14
+	ADDQ Tile_LdGroup(AX), DX
+	DECQ Tile_UnitLeft(AX)
+	JNZ unit890
+	ADDQ $64, Tile_Unit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+unit890:
+	TESTQ R15, R15
+	JNZ group889
+	MOVQ Tile_PanelBytes(AX), BX
+	ADDQ BX, Tile_W(AX)
+	ADDQ $512, Tile_Y(AX)
+	DECQ Tile_Panels(AX)
+	JNZ panel888
+	VZEROUPPER
+	RET
+
+// func fields4Pairs32AVX512x1(t *Tile)
+TEXT ·fields4Pairs32AVX512x1(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ Tile_LdX(AX), R8
+	MOVQ Tile_LdY(AX), R9
+	MOVQ Tile_PanelBytes(AX), R11
+	SHLQ $1, Tile_PanelBytes(AX)
+	VPBROADCASTD wordf0f0f0f0<>(SB), Z13
+panel899:
+	MOVQ Tile_W(AX), DI
+	MOVQ Tile_X(AX), SI
+	MOVQ Tile_Steps(AX), CX
+	MOVQ Tile_Groups(AX), R15
+	MOVQ Tile_Tokens(AX), R14
+	MOVQ Tile_Y(AX), DX
+	MOVQ Tile_PanelUnit(AX), BX
+	MOVQ BX, Tile_Unit(AX)
+	ADDQ Tile_LdUnits(AX), BX
+	MOVQ BX, Tile_PanelUnit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+group900:
+	MOVQ Tile_Steps(AX), CX
+	DECQ R15
+	CMOVQEQ Tile_LastSteps(AX), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	SUBQ $2, CX
+	JLT rest903
+	PCALIGN $64
+loop902:
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	VMOVDQU64 0(DI), Z8
+	VPANDD Z13, Z8, Z9
+	VMOVDQU64 0(DI)(R11*1), Z10
+	VPANDD Z13, Z10, Z11
+	VPBROADCASTD 0(SI), Z12
+	VPDPBUSD Z12, Z8, Z0
+	VPDPBUSD Z12, Z9, Z1
+	VPDPBUSD Z12, Z10, Z2
+	VPDPBUSD Z12, Z11, Z3
+	VMOVDQU64 64(DI), Z8
+	VPANDD Z13, Z8, Z9
+	VMOVDQU64 64(DI)(R11*1), Z10
+	VPANDD Z13, Z10, Z11
+	VPBROADCASTD 4(SI), Z12
+	VPDPBUSD Z12, Z8, Z4
+	VPDPBUSD Z12, Z9, Z5
+	VPDPBUSD Z12, Z10, Z6
+	VPDPBUSD Z12, Z11, Z7
+	ADDQ $128, DI
+	ADDQ $8, SI
+	SUBQ $2, CX
+	JGE loop902
+rest903:
+	ADDQ $2, CX
+	JZ done905
+one904:
+	VMOVDQU64 0(DI), Z8
+	VPANDD Z13, Z8, Z9
+	VMOVDQU64 0(DI)(R11*1), Z10
+	VPANDD Z13, Z10, Z11
+	VPBROADCASTD 0(SI), Z12
+	VPDPBUSD Z12, Z8, Z0
+	VPDPBUSD Z12, Z9, Z1
+	VPDPBUSD Z12, Z10, Z2
+	VPDPBUSD Z12, Z11, Z3
+	ADDQ $64, DI
+	ADDQ $4, SI
+	DECQ CX
+	JNZ one904
+done905:
+	VPADDD Z4, Z0, Z0
+	VPADDD Z5, Z1, Z1
+	VPADDD Z6, Z2, Z2
+	VPADDD Z7, Z3, Z3
+	VPSUBD Z1, Z0, Z0
+	VPSRAD $4, Z1, Z1
+	VPSUBD Z3, Z2, Z2
+	VPSRAD $4, Z3, Z3
+	VPBROADCASTD Tile_Mul(AX), Z12
+	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
+	VPMULLD Z12, Z0, Z0
+	VPADDD Z8, Z0, Z0
+	VPMULLD Z12, Z1, Z1
+	VPADDD Z8, Z1, Z1
+	VPMULLD Z12, Z2, Z2
+	VPADDD Z8, Z2, Z2
+	VPMULLD Z12, Z3, Z3
+	VPADDD Z8, Z3, Z3
+	MOVQ Tile_SecondUnit(AX), R12
+	MOVQ Tile_Zeros(AX), CX
+	TESTQ CX, CX
+	JZ exact906
+	ADDQ Tile_Unit(AX), CX
+	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z9
+	VPMOVSXBD 0(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z0, Z0
+	VPMOVSXBD 16(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z1, Z1
+	LEAQ -32(CX)(R12*1), CX
+	VPMOVSXBD 32(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z2, Z2
+	VPMOVSXBD 48(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z3, Z3
+exact906:
+	MOVQ DX, BX
+	CMPQ Tile_Scaled(AX), $0
+	JEQ sums907
+	MOVQ Tile_Scales(AX), CX
+	TESTQ CX, CX
+	JZ activations908
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*4), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z9
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z9, Z0, Z0
+	VFMADD213PS 0(BX), Z8, Z0
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS 64(CX), Z8
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z9, Z1, Z1
+	VFMADD213PS 64(BX), Z8, Z1
+	VMOVUPS Z1, 64(BX)
+	LEAQ -128(CX)(R12*4), CX
+	VMOVUPS 128(CX), Z8
+	VCVTDQ2PS Z2, Z2
+	VMULPS Z9, Z2, Z2
+	VFMADD213PS 128(BX), Z8, Z2
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS 192(CX), Z8
+	VCVTDQ2PS Z3, Z3
+	VMULPS Z9, Z3, Z3
+	VFMADD213PS 192(BX), Z8, Z3
+	VMOVUPS Z3, 192(BX)
+	JMP stored909
+activations908:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z9
+	VCVTDQ2PS Z0, Z0
+	VFMADD213PS 0(BX), Z9, Z0
+	VMOVUPS Z0, 0(BX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD213PS 64(BX), Z9, Z1
+	VMOVUPS Z1, 64(BX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD213PS 128(BX), Z9, Z2
+	VMOVUPS Z2, 128(BX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD213PS 192(BX), Z9, Z3
+	VMOVUPS Z3, 192(BX)
+	JMP stored909
+sums907:
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+stored909:
+	ADDQ Tile_LdTokens(AX), R14
+	ADDQ Tile_LdGroup(AX), DX
+	DECQ Tile_UnitLeft(AX)
+	JNZ unit901
+	ADDQ $32, Tile_Unit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+unit901:
+	TESTQ R15, R15
+	JNZ group900
+	MOVQ Tile_PanelBytes(AX), BX
+	ADDQ BX, Tile_W(AX)
+	ADDQ $256, Tile_Y(AX)
+	DECQ Tile_Panels(AX)
+	JNZ panel899
+	VZEROUPPER
+	RET
+
+// func fields4Pairs64AVX512x1(t *Tile)
+TEXT ·fields4Pairs64AVX512x1(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ Tile_LdX(AX), R8
+	MOVQ Tile_LdY(AX), R9
+	MOVQ Tile_PanelBytes(AX), R11
+	SHLQ $1, Tile_PanelBytes(AX)
+	VPBROADCASTD wordf0f0f0f0<>(SB), Z17
+panel910:
+	MOVQ Tile_W(AX), DI
+	MOVQ Tile_X(AX), SI
+	MOVQ Tile_Steps(AX), CX
+	MOVQ Tile_Groups(AX), R15
+	MOVQ Tile_Tokens(AX), R14
+	MOVQ Tile_Y(AX), DX
+	MOVQ Tile_PanelUnit(AX), BX
+	MOVQ BX, Tile_Unit(AX)
+	ADDQ Tile_LdUnits(AX), BX
+	MOVQ BX, Tile_PanelUnit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+group911:
+	MOVQ Tile_Steps(AX), CX
+	DECQ R15
+	CMOVQEQ Tile_LastSteps(AX), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	SUBQ $2, CX
+	JLT rest914
+	PCALIGN $64
+loop913:
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	VMOVDQU64 0(DI), Z8
+	VPANDD Z17, Z8, Z9
+	VMOVDQU64 64(DI), Z10
+	VPANDD Z17, Z10, Z11
+	VMOVDQU64 0(DI)(R11*1), Z12
+	VPANDD Z17, Z12, Z13
+	VMOVDQU64 64(DI)(R11*1), Z14
+	VPANDD Z17, Z14, Z15
+	VPBROADCASTD 0(SI), Z16
+	VPDPBUSD Z16, Z8, Z0
+	VPDPBUSD Z16, Z9, Z1
+	VPDPBUSD Z16, Z10, Z2
+	VPDPBUSD Z16, Z11, Z3
+	VPDPBUSD Z16, Z12, Z4
+	VPDPBUSD Z16, Z13, Z5
+	VPDPBUSD Z16, Z14, Z6
+	VPDPBUSD Z16, Z15, Z7
+	VMOVDQU64 128(DI), Z8
+	VPANDD Z17, Z8, Z9
+	VMOVDQU64 192(DI), Z10
+	VPANDD Z17, Z10, Z11
+	VMOVDQU64 128(DI)(R11*1), Z12
+	VPANDD Z17, Z12, Z13
+	VMOVDQU64 192(DI)(R11*1), Z14
+	VPANDD Z17, Z14, Z15
+	VPBROADCASTD 4(SI), Z16
+	VPDPBUSD Z16, Z8, Z0
+	VPDPBUSD Z16, Z9, Z1
+	VPDPBUSD Z16, Z10, Z2
+	VPDPBUSD Z16, Z11, Z3
+	VPDPBUSD Z16, Z12, Z4
+	VPDPBUSD Z16, Z13, Z5
+	VPDPBUSD Z16, Z14, Z6
+	VPDPBUSD Z16, Z15, Z7
+	ADDQ $256, DI
+	ADDQ $8, SI
+	SUBQ $2, CX
+	JGE loop913
+rest914:
+	ADDQ $2, CX
+	JZ done916
+one915:
+	VMOVDQU64 0(DI), Z8
+	VPANDD Z17, Z8, Z9
+	VMOVDQU64 64(DI), Z10
+	VPANDD Z17, Z10, Z11
+	VMOVDQU64 0(DI)(R11*1), Z12
+	VPANDD Z17, Z12, Z13
+	VMOVDQU64 64(DI)(R11*1), Z14
+	VPANDD Z17, Z14, Z15
+	VPBROADCASTD 0(SI), Z16
+	VPDPBUSD Z16, Z8, Z0
+	VPDPBUSD Z16, Z9, Z1
+	VPDPBUSD Z16, Z10, Z2
+	VPDPBUSD Z16, Z11, Z3
+	VPDPBUSD Z16, Z12, Z4
+	VPDPBUSD Z16, Z13, Z5
+	VPDPBUSD Z16, Z14, Z6
+	VPDPBUSD Z16, Z15, Z7
+	ADDQ $128, DI
+	ADDQ $4, SI
+	DECQ CX
+	JNZ one915
+done916:
+	VPSUBD Z1, Z0, Z0
+	VPSRAD $4, Z1, Z1
+	VPSUBD Z3, Z2, Z2
+	VPSRAD $4, Z3, Z3
+	VPSUBD Z5, Z4, Z4
+	VPSRAD $4, Z5, Z5
+	VPSUBD Z7, Z6, Z6
+	VPSRAD $4, Z7, Z7
+	VPBROADCASTD Tile_Mul(AX), Z16
+	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
+	VPMULLD Z16, Z0, Z0
+	VPADDD Z8, Z0, Z0
+	VPMULLD Z16, Z1, Z1
+	VPADDD Z8, Z1, Z1
+	VPMULLD Z16, Z2, Z2
+	VPADDD Z8, Z2, Z2
+	VPMULLD Z16, Z3, Z3
+	VPADDD Z8, Z3, Z3
+	VPMULLD Z16, Z4, Z4
+	VPADDD Z8, Z4, Z4
+	VPMULLD Z16, Z5, Z5
+	VPADDD Z8, Z5, Z5
+	VPMULLD Z16, Z6, Z6
+	VPADDD Z8, Z6, Z6
+	VPMULLD Z16, Z7, Z7
+	VPADDD Z8, Z7, Z7
+	MOVQ Tile_SecondUnit(AX), R12
+	MOVQ Tile_Zeros(AX), CX
+	TESTQ CX, CX
+	JZ exact917
+	ADDQ Tile_Unit(AX), CX
+	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z9
+	VPMOVSXBD 0(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z0, Z0
+	VPMOVSXBD 32(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z1, Z1
+	VPMOVSXBD 16(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z2, Z2
+	VPMOVSXBD 48(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z3, Z3
+	LEAQ -64(CX)(R12*1), CX
+	VPMOVSXBD 64(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z4, Z4
+	VPMOVSXBD 96(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z5, Z5
+	VPMOVSXBD 80(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z6, Z6
+	VPMOVSXBD 112(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z7, Z7
+exact917:
+	MOVQ DX, BX
+	CMPQ Tile_Scaled(AX), $0
+	JEQ sums918
+	MOVQ Tile_Scales(AX), CX
+	TESTQ CX, CX
+	JZ activations919
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*4), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z9
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z9, Z0, Z0
+	VFMADD213PS 0(BX), Z8, Z0
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS 128(CX), Z8
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z9, Z1, Z1
+	VFMADD213PS 128(BX), Z8, Z1
+	VMOVUPS Z1, 128(BX)
+	VMOVUPS 64(CX), Z8
+	VCVTDQ2PS Z2, Z2
+	VMULPS Z9, Z2, Z2
+	VFMADD213PS 64(BX), Z8, Z2
+	VMOVUPS Z2, 64(BX)
+	VMOVUPS 192(CX), Z8
+	VCVTDQ2PS Z3, Z3
+	VMULPS Z9, Z3, Z3
+	VFMADD213PS 192(BX), Z8, Z3
+	VMOVUPS Z3, 192(BX)
+	LEAQ -256(CX)(R12*4), CX
+	VMOVUPS 256(CX), Z8
+	VCVTDQ2PS Z4, Z4
+	VMULPS Z9, Z4, Z4
+	VFMADD213PS 256(BX), Z8, Z4
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS 384(CX), Z8
+	VCVTDQ2PS Z5, Z5
+	VMULPS Z9, Z5, Z5
+	VFMADD213PS 384(BX), Z8, Z5
+	VMOVUPS Z5, 384(BX)
+	VMOVUPS 320(CX), Z8
+	VCVTDQ2PS Z6, Z6
+	VMULPS Z9, Z6, Z6
+	VFMADD213PS 320(BX), Z8, Z6
+	VMOVUPS Z6, 320(BX)
+	VMOVUPS 448(CX), Z8
+	VCVTDQ2PS Z7, Z7
+	VMULPS Z9, Z7, Z7
+	VFMADD213PS 448(BX), Z8, Z7
+	VMOVUPS Z7, 448(BX)
+	JMP stored920
+activations919:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z9
+	VCVTDQ2PS Z0, Z0
+	VFMADD213PS 0(BX), Z9, Z0
+	VMOVUPS Z0, 0(BX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD213PS 128(BX), Z9, Z1
+	VMOVUPS Z1, 128(BX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD213PS 64(BX), Z9, Z2
+	VMOVUPS Z2, 64(BX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD213PS 192(BX), Z9, Z3
+	VMOVUPS Z3, 192(BX)
+	VCVTDQ2PS Z4, Z4
+	VFMADD213PS 256(BX), Z9, Z4
+	VMOVUPS Z4, 256(BX)
+	VCVTDQ2PS Z5, Z5
+	VFMADD213PS 384(BX), Z9, Z5
+	VMOVUPS Z5, 384(BX)
+	VCVTDQ2PS Z6, Z6
+	VFMADD213PS 320(BX), Z9, Z6
+	VMOVUPS Z6, 320(BX)
+	VCVTDQ2PS Z7, Z7
+	VFMADD213PS 448(BX), Z9, Z7
+	VMOVUPS Z7, 448(BX)
+	JMP stored920
+sums918:
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS Z1, 128(BX)
+	VMOVUPS Z2, 64(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 384(BX)
+	VMOVUPS Z6, 320(BX)
+	VMOVUPS Z7, 448(BX)
+stored920:
+	ADDQ Tile_LdTokens(AX), R14
+	ADDQ Tile_LdGroup(AX), DX
+	DECQ Tile_UnitLeft(AX)
+	JNZ unit912
+	ADDQ $64, Tile_Unit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+unit912:
+	TESTQ R15, R15
+	JNZ group911
+	MOVQ Tile_PanelBytes(AX), BX
+	ADDQ BX, Tile_W(AX)
+	ADDQ $512, Tile_Y(AX)
+	DECQ Tile_Panels(AX)
+	JNZ panel910
+	VZEROUPPER
+	RET
+
+// func e2m1Pairs32AVX512x1(t *Tile)
+TEXT ·e2m1Pairs32AVX512x1(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ Tile_LdX(AX), R8
+	MOVQ Tile_LdY(AX), R9
+	MOVQ Tile_PanelBytes(AX), R11
+	SHLQ $1, Tile_PanelBytes(AX)
+	VMOVDQU64 fixed_e2m1Pairs32AVX512<>(SB), Z13
+	VPBROADCASTD word0f0f0f0f<>(SB), Z14
+panel921:
+	MOVQ Tile_W(AX), DI
+	MOVQ Tile_X(AX), SI
+	MOVQ Tile_Steps(AX), CX
+	MOVQ Tile_Groups(AX), R15
+	MOVQ Tile_Tokens(AX), R14
+	MOVQ Tile_Y(AX), DX
+	MOVQ Tile_PanelUnit(AX), BX
+	MOVQ BX, Tile_Unit(AX)
+	ADDQ Tile_LdUnits(AX), BX
+	MOVQ BX, Tile_PanelUnit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+group922:
+	MOVQ Tile_Steps(AX), CX
+	DECQ R15
+	CMOVQEQ Tile_LastSteps(AX), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	SUBQ $2, CX
+	JLT rest925
+	PCALIGN $64
+loop924:
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	VMOVDQU64 0(DI), Z8
+	VPSRLW $4, Z8, Z9
+	VPANDD Z14, Z8, Z8
+	VPSHUFB Z8, Z13, Z8
+	VPANDD Z14, Z9, Z9
+	VPSHUFB Z9, Z13, Z9
+	VMOVDQU64 0(DI)(R11*1), Z10
+	VPSRLW $4, Z10, Z11
+	VPANDD Z14, Z10, Z10
+	VPSHUFB Z10, Z13, Z10
+	VPANDD Z14, Z11, Z11
+	VPSHUFB Z11, Z13, Z11
+	VPBROADCASTD 0(SI), Z12
+	VPDPBUSD Z12, Z8, Z0
+	VPDPBUSD Z12, Z9, Z1
+	VPDPBUSD Z12, Z10, Z2
+	VPDPBUSD Z12, Z11, Z3
+	VMOVDQU64 64(DI), Z8
+	VPSRLW $4, Z8, Z9
+	VPANDD Z14, Z8, Z8
+	VPSHUFB Z8, Z13, Z8
+	VPANDD Z14, Z9, Z9
+	VPSHUFB Z9, Z13, Z9
+	VMOVDQU64 64(DI)(R11*1), Z10
+	VPSRLW $4, Z10, Z11
+	VPANDD Z14, Z10, Z10
+	VPSHUFB Z10, Z13, Z10
+	VPANDD Z14, Z11, Z11
+	VPSHUFB Z11, Z13, Z11
+	VPBROADCASTD 4(SI), Z12
+	VPDPBUSD Z12, Z8, Z4
+	VPDPBUSD Z12, Z9, Z5
+	VPDPBUSD Z12, Z10, Z6
+	VPDPBUSD Z12, Z11, Z7
+	ADDQ $128, DI
+	ADDQ $8, SI
+	SUBQ $2, CX
+	JGE loop924
+rest925:
+	ADDQ $2, CX
+	JZ done927
+one926:
+	VMOVDQU64 0(DI), Z8
+	VPSRLW $4, Z8, Z9
+	VPANDD Z14, Z8, Z8
+	VPSHUFB Z8, Z13, Z8
+	VPANDD Z14, Z9, Z9
+	VPSHUFB Z9, Z13, Z9
+	VMOVDQU64 0(DI)(R11*1), Z10
+	VPSRLW $4, Z10, Z11
+	VPANDD Z14, Z10, Z10
+	VPSHUFB Z10, Z13, Z10
+	VPANDD Z14, Z11, Z11
+	VPSHUFB Z11, Z13, Z11
+	VPBROADCASTD 0(SI), Z12
+	VPDPBUSD Z12, Z8, Z0
+	VPDPBUSD Z12, Z9, Z1
+	VPDPBUSD Z12, Z10, Z2
+	VPDPBUSD Z12, Z11, Z3
+	ADDQ $64, DI
+	ADDQ $4, SI
+	DECQ CX
+	JNZ one926
+done927:
+	VPADDD Z4, Z0, Z0
+	VPADDD Z5, Z1, Z1
+	VPADDD Z6, Z2, Z2
+	VPADDD Z7, Z3, Z3
+	VPBROADCASTD Tile_Mul(AX), Z12
+	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
+	VPMULLD Z12, Z0, Z0
+	VPADDD Z8, Z0, Z0
+	VPMULLD Z12, Z1, Z1
+	VPADDD Z8, Z1, Z1
+	VPMULLD Z12, Z2, Z2
+	VPADDD Z8, Z2, Z2
+	VPMULLD Z12, Z3, Z3
+	VPADDD Z8, Z3, Z3
+	MOVQ Tile_SecondUnit(AX), R12
+	MOVQ Tile_Zeros(AX), CX
+	TESTQ CX, CX
+	JZ exact928
+	ADDQ Tile_Unit(AX), CX
+	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z9
+	VPMOVSXBD 0(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z0, Z0
+	VPMOVSXBD 16(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z1, Z1
+	LEAQ -32(CX)(R12*1), CX
+	VPMOVSXBD 32(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z2, Z2
+	VPMOVSXBD 48(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z3, Z3
+exact928:
+	MOVQ DX, BX
+	CMPQ Tile_Scaled(AX), $0
+	JEQ sums929
+	MOVQ Tile_Scales(AX), CX
+	TESTQ CX, CX
+	JZ activations930
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*4), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z9
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z9, Z0, Z0
+	VFMADD213PS 0(BX), Z8, Z0
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS 64(CX), Z8
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z9, Z1, Z1
+	VFMADD213PS 64(BX), Z8, Z1
+	VMOVUPS Z1, 64(BX)
+	LEAQ -128(CX)(R12*4), CX
+	VMOVUPS 128(CX), Z8
+	VCVTDQ2PS Z2, Z2
+	VMULPS Z9, Z2, Z2
+	VFMADD213PS 128(BX), Z8, Z2
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS 192(CX), Z8
+	VCVTDQ2PS Z3, Z3
+	VMULPS Z9, Z3, Z3
+	VFMADD213PS 192(BX), Z8, Z3
+	VMOVUPS Z3, 192(BX)
+	JMP stored931
+activations930:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z9
+	VCVTDQ2PS Z0, Z0
+	VFMADD213PS 0(BX), Z9, Z0
+	VMOVUPS Z0, 0(BX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD213PS 64(BX), Z9, Z1
+	VMOVUPS Z1, 64(BX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD213PS 128(BX), Z9, Z2
+	VMOVUPS Z2, 128(BX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD213PS 192(BX), Z9, Z3
+	VMOVUPS Z3, 192(BX)
+	JMP stored931
+sums929:
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+stored931:
+	ADDQ Tile_LdTokens(AX), R14
+	ADDQ Tile_LdGroup(AX), DX
+	DECQ Tile_UnitLeft(AX)
+	JNZ unit923
+	ADDQ $32, Tile_Unit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+unit923:
+	TESTQ R15, R15
+	JNZ group922
+	MOVQ Tile_PanelBytes(AX), BX
+	ADDQ BX, Tile_W(AX)
+	ADDQ $256, Tile_Y(AX)
+	DECQ Tile_Panels(AX)
+	JNZ panel921
+	VZEROUPPER
+	RET
+
+// func int8Pairs32AVX512x1(t *Tile)
+TEXT ·int8Pairs32AVX512x1(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ Tile_LdX(AX), R8
+	MOVQ Tile_LdY(AX), R9
+	MOVQ Tile_PanelBytes(AX), R11
+	SHLQ $1, Tile_PanelBytes(AX)
+	VPBROADCASTD word80808080<>(SB), Z13
+panel932:
+	MOVQ Tile_W(AX), DI
+	MOVQ Tile_X(AX), SI
+	MOVQ Tile_Steps(AX), CX
+	MOVQ Tile_Groups(AX), R15
+	MOVQ Tile_Tokens(AX), R14
+	MOVQ Tile_Y(AX), DX
+	MOVQ Tile_PanelUnit(AX), BX
+	MOVQ BX, Tile_Unit(AX)
+	ADDQ Tile_LdUnits(AX), BX
+	MOVQ BX, Tile_PanelUnit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+group933:
+	MOVQ Tile_Steps(AX), CX
+	DECQ R15
+	CMOVQEQ Tile_LastSteps(AX), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	SUBQ $2, CX
+	JLT rest936
+	PCALIGN $64
+loop935:
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	VPXORD 0(DI), Z13, Z8
+	VPXORD 64(DI), Z13, Z9
+	VPXORD 0(DI)(R11*1), Z13, Z10
+	VPXORD 64(DI)(R11*1), Z13, Z11
+	VPBROADCASTD 0(SI), Z12
+	VPDPBUSD Z12, Z8, Z0
+	VPDPBUSD Z12, Z9, Z1
+	VPDPBUSD Z12, Z10, Z2
+	VPDPBUSD Z12, Z11, Z3
+	VPXORD 128(DI), Z13, Z8
+	VPXORD 192(DI), Z13, Z9
+	VPXORD 128(DI)(R11*1), Z13, Z10
+	VPXORD 192(DI)(R11*1), Z13, Z11
+	VPBROADCASTD 4(SI), Z12
+	VPDPBUSD Z12, Z8, Z4
+	VPDPBUSD Z12, Z9, Z5
+	VPDPBUSD Z12, Z10, Z6
+	VPDPBUSD Z12, Z11, Z7
+	ADDQ $256, DI
+	ADDQ $8, SI
+	SUBQ $2, CX
+	JGE loop935
+rest936:
+	ADDQ $2, CX
+	JZ done938
+one937:
+	VPXORD 0(DI), Z13, Z8
+	VPXORD 64(DI), Z13, Z9
+	VPXORD 0(DI)(R11*1), Z13, Z10
+	VPXORD 64(DI)(R11*1), Z13, Z11
+	VPBROADCASTD 0(SI), Z12
+	VPDPBUSD Z12, Z8, Z0
+	VPDPBUSD Z12, Z9, Z1
+	VPDPBUSD Z12, Z10, Z2
+	VPDPBUSD Z12, Z11, Z3
+	ADDQ $128, DI
+	ADDQ $4, SI
+	DECQ CX
+	JNZ one937
+done938:
+	VPADDD Z4, Z0, Z0
+	VPADDD Z5, Z1, Z1
+	VPADDD Z6, Z2, Z2
+	VPADDD Z7, Z3, Z3
+	VPBROADCASTD Tile_Mul(AX), Z12
+	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
+	VPMULLD Z12, Z0, Z0
+	VPADDD Z8, Z0, Z0
+	VPMULLD Z12, Z1, Z1
+	VPADDD Z8, Z1, Z1
+	VPMULLD Z12, Z2, Z2
+	VPADDD Z8, Z2, Z2
+	VPMULLD Z12, Z3, Z3
+	VPADDD Z8, Z3, Z3
+	MOVQ Tile_SecondUnit(AX), R12
+	MOVQ Tile_Zeros(AX), CX
+	TESTQ CX, CX
+	JZ exact939
+	ADDQ Tile_Unit(AX), CX
+	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z9
+	VPMOVSXBD 0(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z0, Z0
+	VPMOVSXBD 16(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z1, Z1
+	LEAQ -32(CX)(R12*1), CX
+	VPMOVSXBD 32(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z2, Z2
+	VPMOVSXBD 48(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z3, Z3
+exact939:
+	MOVQ DX, BX
+	CMPQ Tile_Scaled(AX), $0
+	JEQ sums940
+	MOVQ Tile_Scales(AX), CX
+	TESTQ CX, CX
+	JZ activations941
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*4), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z9
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z9, Z0, Z0
+	VFMADD213PS 0(BX), Z8, Z0
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS 64(CX), Z8
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z9, Z1, Z1
+	VFMADD213PS 64(BX), Z8, Z1
+	VMOVUPS Z1, 64(BX)
+	LEAQ -128(CX)(R12*4), CX
+	VMOVUPS 128(CX), Z8
+	VCVTDQ2PS Z2, Z2
+	VMULPS Z9, Z2, Z2
+	VFMADD213PS 128(BX), Z8, Z2
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS 192(CX), Z8
+	VCVTDQ2PS Z3, Z3
+	VMULPS Z9, Z3, Z3
+	VFMADD213PS 192(BX), Z8, Z3
+	VMOVUPS Z3, 192(BX)
+	JMP stored942
+activations941:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z9
+	VCVTDQ2PS Z0, Z0
+	VFMADD213PS 0(BX), Z9, Z0
+	VMOVUPS Z0, 0(BX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD213PS 64(BX), Z9, Z1
+	VMOVUPS Z1, 64(BX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD213PS 128(BX), Z9, Z2
+	VMOVUPS Z2, 128(BX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD213PS 192(BX), Z9, Z3
+	VMOVUPS Z3, 192(BX)
+	JMP stored942
+sums940:
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+stored942:
+	ADDQ Tile_LdTokens(AX), R14
+	ADDQ Tile_LdGroup(AX), DX
+	DECQ Tile_UnitLeft(AX)
+	JNZ unit934
+	ADDQ $32, Tile_Unit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+unit934:
+	TESTQ R15, R15
+	JNZ group933
+	MOVQ Tile_PanelBytes(AX), BX
+	ADDQ BX, Tile_W(AX)
+	ADDQ $256, Tile_Y(AX)
+	DECQ Tile_Panels(AX)
+	JNZ panel932
+	VZEROUPPER
+	RET
+
+// func e2m1Pairs64AVX512x1(t *Tile)
+TEXT ·e2m1Pairs64AVX512x1(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ Tile_LdX(AX), R8
+	MOVQ Tile_LdY(AX), R9
+	MOVQ Tile_PanelBytes(AX), R11
+	SHLQ $1, Tile_PanelBytes(AX)
+	VMOVDQU64 fixed_e2m1Pairs64AVX512<>(SB), Z17
+	VPBROADCASTD word0f0f0f0f<>(SB), Z18
+panel943:
+	MOVQ Tile_W(AX), DI
+	MOVQ Tile_X(AX), SI
+	MOVQ Tile_Steps(AX), CX
+	MOVQ Tile_Groups(AX), R15
+	MOVQ Tile_Tokens(AX), R14
+	MOVQ Tile_Y(AX), DX
+	MOVQ Tile_PanelUnit(AX), BX
+	MOVQ BX, Tile_Unit(AX)
+	ADDQ Tile_LdUnits(AX), BX
+	MOVQ BX, Tile_PanelUnit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+group944:
+	MOVQ Tile_Steps(AX), CX
+	DECQ R15
+	CMOVQEQ Tile_LastSteps(AX), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	SUBQ $2, CX
+	JLT rest947
+	PCALIGN $64
+loop946:
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	VMOVDQU64 0(DI), Z8
+	VPSRLW $4, Z8, Z9
+	VPANDD Z18, Z8, Z8
+	VPSHUFB Z8, Z17, Z8
+	VPANDD Z18, Z9, Z9
+	VPSHUFB Z9, Z17, Z9
+	VMOVDQU64 64(DI), Z10
+	VPSRLW $4, Z10, Z11
+	VPANDD Z18, Z10, Z10
+	VPSHUFB Z10, Z17, Z10
+	VPANDD Z18, Z11, Z11
+	VPSHUFB Z11, Z17, Z11
+	VMOVDQU64 0(DI)(R11*1), Z12
+	VPSRLW $4, Z12, Z13
+	VPANDD Z18, Z12, Z12
+	VPSHUFB Z12, Z17, Z12
+	VPANDD Z18, Z13, Z13
+	VPSHUFB Z13, Z17, Z13
+	VMOVDQU64 64(DI)(R11*1), Z14
+	VPSRLW $4, Z14, Z15
+	VPANDD Z18, Z14, Z14
+	VPSHUFB Z14, Z17, Z14
+	VPANDD Z18, Z15, Z15
+	VPSHUFB Z15, Z17, Z15
+	VPBROADCASTD 0(SI), Z16
+	VPDPBUSD Z16, Z8, Z0
+	VPDPBUSD Z16, Z9, Z1
+	VPDPBUSD Z16, Z10, Z2
+	VPDPBUSD Z16, Z11, Z3
+	VPDPBUSD Z16, Z12, Z4
+	VPDPBUSD Z16, Z13, Z5
+	VPDPBUSD Z16, Z14, Z6
+	VPDPBUSD Z16, Z15, Z7
+	VMOVDQU64 128(DI), Z8
+	VPSRLW $4, Z8, Z9
+	VPANDD Z18, Z8, Z8
+	VPSHUFB Z8, Z17, Z8
+	VPANDD Z18, Z9, Z9
+	VPSHUFB Z9, Z17, Z9
+	VMOVDQU64 192(DI), Z10
+	VPSRLW $4, Z10, Z11
+	VPANDD Z18, Z10, Z10
+	VPSHUFB Z10, Z17, Z10
+	VPANDD Z18, Z11, Z11
+	VPSHUFB Z11, Z17, Z11
+	VMOVDQU64 128(DI)(R11*1), Z12
+	VPSRLW $4, Z12, Z13
+	VPANDD Z18, Z12, Z12
+	VPSHUFB Z12, Z17, Z12
+	VPANDD Z18, Z13, Z13
+	VPSHUFB Z13, Z17, Z13
+	VMOVDQU64 192(DI)(R11*1), Z14
+	VPSRLW $4, Z14, Z15
+	VPANDD Z18, Z14, Z14
+	VPSHUFB Z14, Z17, Z14
+	VPANDD Z18, Z15, Z15
+	VPSHUFB Z15, Z17, Z15
+	VPBROADCASTD 4(SI), Z16
+	VPDPBUSD Z16, Z8, Z0
+	VPDPBUSD Z16, Z9, Z1
+	VPDPBUSD Z16, Z10, Z2
+	VPDPBUSD Z16, Z11, Z3
+	VPDPBUSD Z16, Z12, Z4
+	VPDPBUSD Z16, Z13, Z5
+	VPDPBUSD Z16, Z14, Z6
+	VPDPBUSD Z16, Z15, Z7
+	ADDQ $256, DI
+	ADDQ $8, SI
+	SUBQ $2, CX
+	JGE loop946
+rest947:
+	ADDQ $2, CX
+	JZ done949
+one948:
+	VMOVDQU64 0(DI), Z8
+	VPSRLW $4, Z8, Z9
+	VPANDD Z18, Z8, Z8
+	VPSHUFB Z8, Z17, Z8
+	VPANDD Z18, Z9, Z9
+	VPSHUFB Z9, Z17, Z9
+	VMOVDQU64 64(DI), Z10
+	VPSRLW $4, Z10, Z11
+	VPANDD Z18, Z10, Z10
+	VPSHUFB Z10, Z17, Z10
+	VPANDD Z18, Z11, Z11
+	VPSHUFB Z11, Z17, Z11
+	VMOVDQU64 0(DI)(R11*1), Z12
+	VPSRLW $4, Z12, Z13
+	VPANDD Z18, Z12, Z12
+	VPSHUFB Z12, Z17, Z12
+	VPANDD Z18, Z13, Z13
+	VPSHUFB Z13, Z17, Z13
+	VMOVDQU64 64(DI)(R11*1), Z14
+	VPSRLW $4, Z14, Z15
+	VPANDD Z18, Z14, Z14
+	VPSHUFB Z14, Z17, Z14
+	VPANDD Z18, Z15, Z15
+	VPSHUFB Z15, Z17, Z15
+	VPBROADCASTD 0(SI), Z16
+	VPDPBUSD Z16, Z8, Z0
+	VPDPBUSD Z16, Z9, Z1
+	VPDPBUSD Z16, Z10, Z2
+	VPDPBUSD Z16, Z11, Z3
+	VPDPBUSD Z16, Z12, Z4
+	VPDPBUSD Z16, Z13, Z5
+	VPDPBUSD Z16, Z14, Z6
+	VPDPBUSD Z16, Z15, Z7
+	ADDQ $128, DI
+	ADDQ $4, SI
+	DECQ CX
+	JNZ one948
+done949:
+	VPBROADCASTD Tile_Mul(AX), Z16
+	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
+	VPMULLD Z16, Z0, Z0
+	VPADDD Z8, Z0, Z0
+	VPMULLD Z16, Z1, Z1
+	VPADDD Z8, Z1, Z1
+	VPMULLD Z16, Z2, Z2
+	VPADDD Z8, Z2, Z2
+	VPMULLD Z16, Z3, Z3
+	VPADDD Z8, Z3, Z3
+	VPMULLD Z16, Z4, Z4
+	VPADDD Z8, Z4, Z4
+	VPMULLD Z16, Z5, Z5
+	VPADDD Z8, Z5, Z5
+	VPMULLD Z16, Z6, Z6
+	VPADDD Z8, Z6, Z6
+	VPMULLD Z16, Z7, Z7
+	VPADDD Z8, Z7, Z7
+	MOVQ Tile_SecondUnit(AX), R12
+	MOVQ Tile_Zeros(AX), CX
+	TESTQ CX, CX
+	JZ exact950
+	ADDQ Tile_Unit(AX), CX
+	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z9
+	VPMOVSXBD 0(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z0, Z0
+	VPMOVSXBD 32(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z1, Z1
+	VPMOVSXBD 16(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z2, Z2
+	VPMOVSXBD 48(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z3, Z3
+	LEAQ -64(CX)(R12*1), CX
+	VPMOVSXBD 64(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z4, Z4
+	VPMOVSXBD 96(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z5, Z5
+	VPMOVSXBD 80(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z6, Z6
+	VPMOVSXBD 112(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z7, Z7
+exact950:
+	MOVQ DX, BX
+	CMPQ Tile_Scaled(AX), $0
+	JEQ sums951
+	MOVQ Tile_Scales(AX), CX
+	TESTQ CX, CX
+	JZ activations952
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*4), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z9
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z9, Z0, Z0
+	VFMADD213PS 0(BX), Z8, Z0
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS 128(CX), Z8
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z9, Z1, Z1
+	VFMADD213PS 128(BX), Z8, Z1
+	VMOVUPS Z1, 128(BX)
+	VMOVUPS 64(CX), Z8
+	VCVTDQ2PS Z2, Z2
+	VMULPS Z9, Z2, Z2
+	VFMADD213PS 64(BX), Z8, Z2
+	VMOVUPS Z2, 64(BX)
+	VMOVUPS 192(CX), Z8
+	VCVTDQ2PS Z3, Z3
+	VMULPS Z9, Z3, Z3
+	VFMADD213PS 192(BX), Z8, Z3
+	VMOVUPS Z3, 192(BX)
+	LEAQ -256(CX)(R12*4), CX
+	VMOVUPS 256(CX), Z8
+	VCVTDQ2PS Z4, Z4
+	VMULPS Z9, Z4, Z4
+	VFMADD213PS 256(BX), Z8, Z4
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS 384(CX), Z8
+	VCVTDQ2PS Z5, Z5
+	VMULPS Z9, Z5, Z5
+	VFMADD213PS 384(BX), Z8, Z5
+	VMOVUPS Z5, 384(BX)
+	VMOVUPS 320(CX), Z8
+	VCVTDQ2PS Z6, Z6
+	VMULPS Z9, Z6, Z6
+	VFMADD213PS 320(BX), Z8, Z6
+	VMOVUPS Z6, 320(BX)
+	VMOVUPS 448(CX), Z8
+	VCVTDQ2PS Z7, Z7
+	VMULPS Z9, Z7, Z7
+	VFMADD213PS 448(BX), Z8, Z7
+	VMOVUPS Z7, 448(BX)
+	JMP stored953
+activations952:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z9
+	VCVTDQ2PS Z0, Z0
+	VFMADD213PS 0(BX), Z9, Z0
+	VMOVUPS Z0, 0(BX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD213PS 128(BX), Z9, Z1
+	VMOVUPS Z1, 128(BX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD213PS 64(BX), Z9, Z2
+	VMOVUPS Z2, 64(BX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD213PS 192(BX), Z9, Z3
+	VMOVUPS Z3, 192(BX)
+	VCVTDQ2PS Z4, Z4
+	VFMADD213PS 256(BX), Z9, Z4
+	VMOVUPS Z4, 256(BX)
+	VCVTDQ2PS Z5, Z5
+	VFMADD213PS 384(BX), Z9, Z5
+	VMOVUPS Z5, 384(BX)
+	VCVTDQ2PS Z6, Z6
+	VFMADD213PS 320(BX), Z9, Z6
+	VMOVUPS Z6, 320(BX)
+	VCVTDQ2PS Z7, Z7
+	VFMADD213PS 448(BX), Z9, Z7
+	VMOVUPS Z7, 448(BX)
+	JMP stored953
+sums951:
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS Z1, 128(BX)
+	VMOVUPS Z2, 64(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 384(BX)
+	VMOVUPS Z6, 320(BX)
+	VMOVUPS Z7, 448(BX)
+stored953:
+	ADDQ Tile_LdTokens(AX), R14
+	ADDQ Tile_LdGroup(AX), DX
+	DECQ Tile_UnitLeft(AX)
+	JNZ unit945
+	ADDQ $64, Tile_Unit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+unit945:
+	TESTQ R15, R15
+	JNZ group944
+	MOVQ Tile_PanelBytes(AX), BX
+	ADDQ BX, Tile_W(AX)
+	ADDQ $512, Tile_Y(AX)
+	DECQ Tile_Panels(AX)
+	JNZ panel943
+	VZEROUPPER
+	RET
+
+// func int8Pairs64AVX512x1(t *Tile)
+TEXT ·int8Pairs64AVX512x1(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ Tile_LdX(AX), R8
+	MOVQ Tile_LdY(AX), R9
+	MOVQ Tile_PanelBytes(AX), R11
+	SHLQ $1, Tile_PanelBytes(AX)
+	VPBROADCASTD word80808080<>(SB), Z17
+panel954:
+	MOVQ Tile_W(AX), DI
+	MOVQ Tile_X(AX), SI
+	MOVQ Tile_Steps(AX), CX
+	MOVQ Tile_Groups(AX), R15
+	MOVQ Tile_Tokens(AX), R14
+	MOVQ Tile_Y(AX), DX
+	MOVQ Tile_PanelUnit(AX), BX
+	MOVQ BX, Tile_Unit(AX)
+	ADDQ Tile_LdUnits(AX), BX
+	MOVQ BX, Tile_PanelUnit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+group955:
+	MOVQ Tile_Steps(AX), CX
+	DECQ R15
+	CMOVQEQ Tile_LastSteps(AX), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	SUBQ $2, CX
+	JLT rest958
+	PCALIGN $64
+loop957:
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 256(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 256(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	VPXORD 0(DI), Z17, Z8
+	VPXORD 64(DI), Z17, Z9
+	VPXORD 128(DI), Z17, Z10
+	VPXORD 192(DI), Z17, Z11
+	VPXORD 0(DI)(R11*1), Z17, Z12
+	VPXORD 64(DI)(R11*1), Z17, Z13
+	VPXORD 128(DI)(R11*1), Z17, Z14
+	VPXORD 192(DI)(R11*1), Z17, Z15
+	VPBROADCASTD 0(SI), Z16
+	VPDPBUSD Z16, Z8, Z0
+	VPDPBUSD Z16, Z9, Z1
+	VPDPBUSD Z16, Z10, Z2
+	VPDPBUSD Z16, Z11, Z3
+	VPDPBUSD Z16, Z12, Z4
+	VPDPBUSD Z16, Z13, Z5
+	VPDPBUSD Z16, Z14, Z6
+	VPDPBUSD Z16, Z15, Z7
+	VPXORD 256(DI), Z17, Z8
+	VPXORD 320(DI), Z17, Z9
+	VPXORD 384(DI), Z17, Z10
+	VPXORD 448(DI), Z17, Z11
+	VPXORD 256(DI)(R11*1), Z17, Z12
+	VPXORD 320(DI)(R11*1), Z17, Z13
+	VPXORD 384(DI)(R11*1), Z17, Z14
+	VPXORD 448(DI)(R11*1), Z17, Z15
+	VPBROADCASTD 4(SI), Z16
+	VPDPBUSD Z16, Z8, Z0
+	VPDPBUSD Z16, Z9, Z1
+	VPDPBUSD Z16, Z10, Z2
+	VPDPBUSD Z16, Z11, Z3
+	VPDPBUSD Z16, Z12, Z4
+	VPDPBUSD Z16, Z13, Z5
+	VPDPBUSD Z16, Z14, Z6
+	VPDPBUSD Z16, Z15, Z7
+	ADDQ $512, DI
+	ADDQ $8, SI
+	SUBQ $2, CX
+	JGE loop957
+rest958:
+	ADDQ $2, CX
+	JZ done960
+one959:
+	VPXORD 0(DI), Z17, Z8
+	VPXORD 64(DI), Z17, Z9
+	VPXORD 128(DI), Z17, Z10
+	VPXORD 192(DI), Z17, Z11
+	VPXORD 0(DI)(R11*1), Z17, Z12
+	VPXORD 64(DI)(R11*1), Z17, Z13
+	VPXORD 128(DI)(R11*1), Z17, Z14
+	VPXORD 192(DI)(R11*1), Z17, Z15
+	VPBROADCASTD 0(SI), Z16
+	VPDPBUSD Z16, Z8, Z0
+	VPDPBUSD Z16, Z9, Z1
+	VPDPBUSD Z16, Z10, Z2
+	VPDPBUSD Z16, Z11, Z3
+	VPDPBUSD Z16, Z12, Z4
+	VPDPBUSD Z16, Z13, Z5
+	VPDPBUSD Z16, Z14, Z6
+	VPDPBUSD Z16, Z15, Z7
+	ADDQ $256, DI
+	ADDQ $4, SI
+	DECQ CX
+	JNZ one959
+done960:
+	VPBROADCASTD Tile_Mul(AX), Z16
+	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
+	VPMULLD Z16, Z0, Z0
+	VPADDD Z8, Z0, Z0
+	VPMULLD Z16, Z1, Z1
+	VPADDD Z8, Z1, Z1
+	VPMULLD Z16, Z2, Z2
+	VPADDD Z8, Z2, Z2
+	VPMULLD Z16, Z3, Z3
+	VPADDD Z8, Z3, Z3
+	VPMULLD Z16, Z4, Z4
+	VPADDD Z8, Z4, Z4
+	VPMULLD Z16, Z5, Z5
+	VPADDD Z8, Z5, Z5
+	VPMULLD Z16, Z6, Z6
+	VPADDD Z8, Z6, Z6
+	VPMULLD Z16, Z7, Z7
+	VPADDD Z8, Z7, Z7
+	MOVQ Tile_SecondUnit(AX), R12
+	MOVQ Tile_Zeros(AX), CX
+	TESTQ CX, CX
+	JZ exact961
+	ADDQ Tile_Unit(AX), CX
+	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z9
+	VPMOVSXBD 0(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z0, Z0
+	VPMOVSXBD 16(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z1, Z1
+	VPMOVSXBD 32(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z2, Z2
+	VPMOVSXBD 48(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z3, Z3
+	LEAQ -64(CX)(R12*1), CX
+	VPMOVSXBD 64(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z4, Z4
+	VPMOVSXBD 80(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z5, Z5
+	VPMOVSXBD 96(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z6, Z6
+	VPMOVSXBD 112(CX), Z8
+	VPMULLD Z9, Z8, Z8
+	VPSUBD Z8, Z7, Z7
+exact961:
+	MOVQ DX, BX
+	CMPQ Tile_Scaled(AX), $0
+	JEQ sums962
+	MOVQ Tile_Scales(AX), CX
+	TESTQ CX, CX
+	JZ activations963
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*4), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z9
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z9, Z0, Z0
+	VFMADD213PS 0(BX), Z8, Z0
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS 64(CX), Z8
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z9, Z1, Z1
+	VFMADD213PS 64(BX), Z8, Z1
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS 128(CX), Z8
+	VCVTDQ2PS Z2, Z2
+	VMULPS Z9, Z2, Z2
+	VFMADD213PS 128(BX), Z8, Z2
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS 192(CX), Z8
+	VCVTDQ2PS Z3, Z3
+	VMULPS Z9, Z3, Z3
+	VFMADD213PS 192(BX), Z8, Z3
+	VMOVUPS Z3, 192(BX)
+	LEAQ -256(CX)(R12*4), CX
+	VMOVUPS 256(CX), Z8
+	VCVTDQ2PS Z4, Z4
+	VMULPS Z9, Z4, Z4
+	VFMADD213PS 256(BX), Z8, Z4
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS 320(CX), Z8
+	VCVTDQ2PS Z5, Z5
+	VMULPS Z9, Z5, Z5
+	VFMADD213PS 320(BX), Z8, Z5
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS 384(CX), Z8
+	VCVTDQ2PS Z6, Z6
+	VMULPS Z9, Z6, Z6
+	VFMADD213PS 384(BX), Z8, Z6
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS 448(CX), Z8
+	VCVTDQ2PS Z7, Z7
+	VMULPS Z9, Z7, Z7
+	VFMADD213PS 448(BX), Z8, Z7
+	VMOVUPS Z7, 448(BX)
+	JMP stored964
+activations963:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z9
+	VCVTDQ2PS Z0, Z0
+	VFMADD213PS 0(BX), Z9, Z0
+	VMOVUPS Z0, 0(BX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD213PS 64(BX), Z9, Z1
+	VMOVUPS Z1, 64(BX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD213PS 128(BX), Z9, Z2
+	VMOVUPS Z2, 128(BX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD213PS 192(BX), Z9, Z3
+	VMOVUPS Z3, 192(BX)
+	VCVTDQ2PS Z4, Z4
+	VFMADD213PS 256(BX), Z9, Z4
+	VMOVUPS Z4, 256(BX)
+	VCVTDQ2PS Z5, Z5
+	VFMADD213PS 320(BX), Z9, Z5
+	VMOVUPS Z5, 320(BX)
+	VCVTDQ2PS Z6, Z6
+	VFMADD213PS 384(BX), Z9, Z6
+	VMOVUPS Z6, 384(BX)
+	VCVTDQ2PS Z7, Z7
+	VFMADD213PS 448(BX), Z9, Z7
+	VMOVUPS Z7, 448(BX)
+	JMP stored964
+sums962:
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	VMOVUPS Z4, 256(BX)
+	VMOVUPS Z5, 320(BX)
+	VMOVUPS Z6, 384(BX)
+	VMOVUPS Z7, 448(BX)
+stored964:
+	ADDQ Tile_LdTokens(AX), R14
+	ADDQ Tile_LdGroup(AX), DX
+	DECQ Tile_UnitLeft(AX)
+	JNZ unit956
+	ADDQ $64, Tile_Unit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+unit956:
+	TESTQ R15, R15
+	JNZ group955
+	MOVQ Tile_PanelBytes(AX), BX
+	ADDQ BX, Tile_W(AX)
+	ADDQ $512, Tile_Y(AX)
+	DECQ Tile_Panels(AX)
+	JNZ panel954
 	VZEROUPPER
 	RET

@@ -1,0 +1,107 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
+)
+
+// Tuning is how the kernels of panels on x86 bring weights in: what they prefetch, and how many panels one token takes at a
+// time. No output depends on it.
+type Tuning struct {
+	Name   string // for programs
+	About  string // for people
+	Panels int    // that a GEMV reads at a time, each a stream of memory; a GEMM takes two wherever it can
+
+	vector, batch asm.Prefetch // with one token; with several, one panel at a time
+}
+
+// The rules of prefetching: the line so many bytes ahead, the first line of the next page, or 16 lines of it one after the other.
+func ahead(bytes int) asm.Prefetch { return asm.Prefetch{Ahead: bytes, Page: -1} }
+
+var (
+	nextPage = asm.Prefetch{Ahead: 4096, Page: -4096}
+	ramp     = asm.Prefetch{Ahead: 4096, Page: -4096, Ramp: 4095}
+)
+
+// pairAhead is the rule for pairs of panels and several tokens, which go slowly: there it pays to name every line of both.
+var pairAhead = ahead(4096)
+
+var (
+	oneStream = Tuning{"one-stream", "one token: one panel at a time, every second line prefetched 12 KiB ahead", 1, ahead(12 << 10), nextPage}
+	ramps     = Tuning{"ramps", "one token: two panels at a time, 16 lines of the next page of each prefetched in the course of a page", 2, ramp, ramp}
+)
+
+// Tunings lists them.
+func Tunings() []Tuning { return []Tuning{oneStream, ramps} }
+
+// tunings says what was found best, by CPUID: on Zen 4 a second stream costs a quarter of the bandwidth of a core; the prefetcher of
+// Sapphire and Emerald Rapids works page by page, and a core that reads one stream stays far below what it could read
+// (docs/KERNELS.md). Of several lines that fit a CPU, the first one counts.
+var tunings = []struct {
+	vendor   string // "" for every vendor
+	families []int  // nil for all
+	Tuning
+	why string
+}{
+	{"AuthenticAMD", nil, oneStream, "AMD: measured on family 25"},
+	{"GenuineIntel", []int{6}, ramps, "Intel: measured on models 143 and 207 of family 6"},
+	{"", nil, oneStream, "not measured on this CPU"},
+}
+
+// CPU is what CPUID says of this one.
+type CPU struct {
+	Vendor        string // "" where there is no CPUID
+	Family, Model int
+}
+
+func (c CPU) String() string {
+	return fmt.Sprintf("%s family %d model %d", c.Vendor, c.Family, c.Model)
+}
+
+// tuned is the tuning of this process.
+var tuned, tunedFor, tunedWhy = tuningOf(thisCPU())
+
+// Tuned says which tuning was chosen, for what CPU, and why; the CPU is empty on architectures without a choice.
+func Tuned() (t Tuning, c CPU, why string) { return tuned, tunedFor, tunedWhy }
+
+func tuningOf(c CPU) (Tuning, CPU, string) {
+	for _, t := range tunings {
+		if t.vendor == "" || t.vendor == c.Vendor && (t.families == nil || slices.Contains(t.families, c.Family)) {
+			return t.Tuning, c, t.why
+		}
+	}
+	panic("kernel: the last line of the table fits every CPU")
+}
+
+func thisCPU() (c CPU) {
+	if asm.Arch != "amd64" {
+		return c
+	}
+	var name, signature [4]uint32 // EAX, EBX, ECX, EDX
+	asm.CPUID(&name, 0)
+	asm.CPUID(&signature, 1)
+	var vendor []byte
+	for _, word := range []uint32{name[1], name[3], name[2]} {
+		vendor = binary.LittleEndian.AppendUint32(vendor, word)
+	}
+	c = cpuOf(signature[0])
+	c.Vendor = string(vendor)
+	return c
+}
+
+// cpuOf takes family and model out of leaf 1 of CPUID: the extended family counts where the family is 15, the extended model
+// where it is 6 or 15.
+func cpuOf(signature uint32) (c CPU) {
+	field := func(at, bits int) int { return int(signature >> at & (1<<bits - 1)) }
+	c.Family, c.Model = field(8, 4), field(4, 4)
+	if c.Family == 6 || c.Family == 15 {
+		c.Model |= field(16, 4) << 4
+	}
+	if c.Family == 15 {
+		c.Family += field(20, 8)
+	}
+	return c
+}
