@@ -179,7 +179,7 @@ func TestStoredScaleTypes(t *testing.T) {
 	for _, how := range []packed.Scale{{DType: packed.ScaleF16}, {DType: packed.ScaleF32}, {DType: packed.ScaleF16, Signed: true}} {
 		how.Kind, how.Group = e.Scale.Kind, e.Scale.Group
 		m := sample.Model{
-			Recipe: f.Manifest().Recipe, Sources: []string{source},
+			Recipe: f.Manifest().Recipe, Activation: f.Manifest().Activation, Sources: []string{source},
 			Quantized: []sample.Quantized{{Name: e.Name, Matrix: codes, Layout: e.Layout, Scale: how, Scales: scales, Quantizer: e.Quantizer}},
 		}
 		path := filepath.Join(t.TempDir(), "m.safetensors")
