@@ -322,7 +322,7 @@ func TestInteropPlain(t *testing.T) {
 		{"transformers/llama", lossy("absmean", "row")}, {"transformers/llama", lossy("sign", "tensor")}, {"transformers/llama", lossy("int2", "")},
 		{"transformers/llama", lossy("int2-elastic", "")}, {"transformers/llama", lossy("int4", "group:32")}, {"transformers/llama", lossy("mxfp4", "")},
 		{"packed/gptq-b4-asym-g128-v1", packed.Recipe{}},
-		{"packed/awq-gemm-g64", packed.Recipe{}}, {"packed/ct-pack-b2-asym-g32", packed.Recipe{}},
+		{"packed/awq-gemm-g64", packed.Recipe{}}, {"transformers/llama", packed.Recipe{Quant: "int4", Head: "int8", AllowLossy: true}}, {"packed/ct-pack-b2-asym-g32", packed.Recipe{}},
 	} {
 		source := packedOf(t, shared.Path(t, filepath.Join("data", c.checkpoint)), c.recipe)
 		dir, _ := exportedOf(t, source, Plain)
@@ -363,16 +363,17 @@ func TestInteropGenAI(t *testing.T) {
 	}
 }
 
-// TestInteropFamilies: the graph of a miniature of every family that is exported gives the logits of lowpack, from floats.
+// TestInteropFamilies: the graph of a miniature of every family that is exported gives the logits of lowpack, from floats,
+// for a prompt that is longer than sliding windows and for tokens behind it.
 func TestInteropFamilies(t *testing.T) {
-	for _, name := range []string{"llama", "llama-yarn"} {
+	for _, name := range []string{"exaone4", "gemma3", "granite", "llama", "llama-yarn", "mistral", "olmo2", "olmo3", "phi3", "qwen2", "smollm3"} {
 		dir := shared.Path(t, filepath.Join("data", "transformers", name))
 		var ids []int
 		readJSON(t, filepath.Join(dir, "tokens.json"), &ids)
-		ids = ids[:64]
+		ids = ids[:40]
 		source := packedOf(t, dir, asFloats)
 		exported, _ := exportedOf(t, source, "")
-		_, got := onnxruntime(t, exported, session{Threads: 1, Level: everything, Prompts: [][]int{ids}, Logits: true})
-		near(t, name, got, logitsOf(t, source, ids), 1e-5)
+		tokens, got := onnxruntime(t, exported, session{Threads: 1, Level: everything, Prompts: [][]int{ids}, New: 16, Logits: true})
+		near(t, name, got, logitsOf(t, source, append(ids, tokens[0]...)), 1e-5)
 	}
 }

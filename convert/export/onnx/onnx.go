@@ -117,14 +117,17 @@ func plan(f *packed.File, a Arithmetic) (*exported, error) {
 	return m, nil
 }
 
-// families are those whose graphs have been compared with lowpack in onnxruntime.
-var families = []string{"bitnet", "bitnet-1bitllm", "llama", "mobilellm"}
+// families are those whose blocks have been compared with lowpack in onnxruntime; bitnet-1bitllm and mobilellm have those of bitnet and llama
+// under other names.
+var families = []string{"bitnet", "bitnet-1bitllm", "exaone4", "gemma3", "granite", "llama", "mistral", "mobilellm", "olmo2", "olmo3", "phi3", "qwen2", "smollm3"}
 
 // runs refuses what has no form in the graph.
 func runs(m *packed.Manifest, d *model.Description) error {
 	switch {
 	case !slices.Contains(families, d.Family):
 		return fmt.Errorf("%w: family %s is not written to ONNX; those that are: %s", pack.ErrUnsupported, d.Family, strings.Join(families, ", "))
+	case d.Rope.Dim != d.HeadDim:
+		return fmt.Errorf("%w: heads of which %d of %d values are rotated", pack.ErrUnsupported, d.Rope.Dim, d.HeadDim)
 	case d.HeadDim%16 != 0:
 		return fmt.Errorf("%w: heads of %d values: onnxruntime's GroupQueryAttention rotates multiples of 16", pack.ErrUnsupported, d.HeadDim)
 	}
