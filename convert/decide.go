@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lowpack/lowpack/convert/internal/pipeline"
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/model"
@@ -27,10 +28,28 @@ type decider struct {
 
 // matrix is a tensor that may be quantized.
 type matrix struct {
-	name  string // in the packed file
-	from  checkpoint.Tensor
-	shape pack.Shape
-	head  bool // the output head
+	name    string              // in the packed file
+	from    checkpoint.Tensor   // the first of parts
+	parts   []checkpoint.Tensor // that hold its rows: one, or one for each expert
+	shape   pack.Shape          // the rows of all experts together
+	experts int                 // 0 = there are none
+	head    bool                // the output head
+}
+
+// single is a matrix that one tensor holds.
+func single(name string, t checkpoint.Tensor, s pack.Shape, head bool) matrix {
+	return matrix{name: name, from: t, parts: []checkpoint.Tensor{t}, shape: s, head: head}
+}
+
+// source says where the rows are.
+func (m *matrix) source() pipeline.Source {
+	each := m.shape.M / len(m.parts)
+	s := pipeline.Rows(m.from, each)
+	s.Parts, s.Runs = m.parts, nil
+	for i := range m.parts {
+		s.Runs = append(s.Runs, pipeline.Run{Part: i, Rows: each})
+	}
+	return s
 }
 
 func (d *decider) all() error {
@@ -44,18 +63,14 @@ func (d *decider) all() error {
 			}
 			continue
 		}
-		t, ok := d.source.Lookup(n.Name)
-		if !ok {
-			continue // optional: Parse has checked the others
-		}
-		if err := d.need(n, t); err != nil {
+		if err := d.need(n); err != nil {
 			return err
 		}
 	}
 	d.noteFloats()
 	if name := d.extraHead(); name != "" {
 		t, _ := d.source.Lookup(d.model.Head)
-		if err := d.matrix(matrix{name, t, pack.Shape{M: t.Shape[0], K: t.Shape[1]}, true}); err != nil {
+		if err := d.matrix(single(name, t, pack.Shape{M: t.Shape[0], K: t.Shape[1]}, true)); err != nil {
 			return err
 		}
 		row := &d.steps[len(d.steps)-1].row
@@ -76,12 +91,27 @@ func (d *decider) extraHead() string {
 }
 
 // need decides about a tensor of the model.
-func (d *decider) need(n model.Need, t checkpoint.Tensor) error {
-	d.used[t.Name] = true
-	if len(n.Shape) != 2 {
-		return d.keep(t, "")
+func (d *decider) need(n model.Need) error {
+	parts, err := d.partsOf(n)
+	if err != nil || len(parts) == 0 {
+		return err // none is optional: Parse has checked the others
 	}
-	m := matrix{n.Name, t, pack.Shape{M: n.Shape[0], K: n.Shape[1]}, n.Name == d.model.Head}
+	for _, t := range parts {
+		d.used[t.Name] = true
+	}
+	switch len(n.Shape) {
+	case 2:
+		return d.two(n, parts[0])
+	case 3:
+		shape := pack.Shape{M: n.Shape[0] * n.Shape[1], K: n.Shape[2]}
+		return d.matrix(matrix{name: n.Name, from: parts[0], parts: parts, shape: shape, experts: n.Shape[0]})
+	}
+	return d.keep(parts[0], "")
+}
+
+// two decides about a tensor of two dimensions.
+func (d *decider) two(n model.Need, t checkpoint.Tensor) error {
+	m := single(n.Name, t, pack.Shape{M: n.Shape[0], K: n.Shape[1]}, n.Name == d.model.Head)
 	if b := d.blocksOf(m); b != nil && (!b.narrow() || m.head || d.embeds(m)) {
 		if done, err := d.importBlocks(m, b); done || err != nil {
 			return err
@@ -91,6 +121,23 @@ func (d *decider) need(n model.Need, t checkpoint.Tensor) error {
 		return d.matrix(m)
 	}
 	return d.keep(t, "")
+}
+
+// partsOf are the tensors that hold what the model needs: one, or one for each expert, or none.
+func (d *decider) partsOf(n model.Need) (parts []checkpoint.Tensor, err error) {
+	if t, ok := d.source.Lookup(n.Name); ok {
+		return []checkpoint.Tensor{t}, nil
+	}
+	for _, name := range n.Parts() {
+		if d.layers[name] != nil {
+			return nil, fmt.Errorf("%w: tensor %q: an expert that holds codes of %s; experts are taken from floats", pack.ErrUnsupported, name, d.scheme.Method)
+		}
+		t, ok := d.source.Lookup(name)
+		if ok {
+			parts = append(parts, t)
+		}
+	}
+	return parts, nil
 }
 
 // unused refuses tensors that the model would not use: then it would not be the model that was published. Some are known
@@ -138,7 +185,7 @@ func (d *decider) bare() error {
 	for _, t := range d.source.Tensors() {
 		var err error
 		if len(t.Shape) == 2 && t.Shape[0] > 0 && t.Shape[1] > 0 && isFloat(t.DType) {
-			err = d.matrix(matrix{t.Name, t, pack.Shape{M: t.Shape[0], K: t.Shape[1]}, false})
+			err = d.matrix(single(t.Name, t, pack.Shape{M: t.Shape[0], K: t.Shape[1]}, false))
 		} else {
 			err = d.keep(t, "no matrix of floats")
 		}
@@ -158,9 +205,9 @@ func (d *decider) matrix(m matrix) error {
 	case d.declared(m) == model.Packed && m.from.DType == safetensors.U8:
 		return d.importCodes(m, c)
 	case c.keep || c.quant == QuantNone:
-		return d.keep(m.from, "")
+		return d.keepAll(m, "")
 	case !included(&d.Recipe, m.name):
-		return d.keep(m.from, "not included")
+		return d.keepAll(m, "not included")
 	case c.quant == QuantAuto:
 		return d.auto(m, c)
 	}
@@ -236,7 +283,7 @@ func (d *decider) auto(m matrix, c choice) error {
 		c.quant = "absmean"
 		return d.quantize(m, c)
 	}
-	return d.keep(m.from, "floats, for which the checkpoint declares no quantization")
+	return d.keepAll(m, "floats, for which the checkpoint declares no quantization")
 }
 
 // likely are the exact rules that hold for the first row of a tensor, the narrowest first. Ordinary floats have none.
@@ -259,6 +306,16 @@ func (d *decider) likely(m matrix) (rules []quantize.Rule, err error) {
 		}
 	}
 	return rules, nil
+}
+
+// keepAll stores what a matrix would be made of as it is.
+func (d *decider) keepAll(m matrix, note string) error {
+	for _, t := range m.parts {
+		if err := d.keep(t, note); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // keep stores a tensor as it is.

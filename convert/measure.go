@@ -15,7 +15,7 @@ func (p *Plan) Measure(ctx context.Context) error {
 		if p.Tensors[i].RelError != nil {
 			continue
 		}
-		e, err := relError(ctx, p, s.from, s.job)
+		e, err := relError(ctx, p, s.from, s.source, s.job)
 		if err != nil {
 			return err
 		}
@@ -25,13 +25,13 @@ func (p *Plan) Measure(ctx context.Context) error {
 }
 
 // relError carries out a job on all rows of a tensor and keeps nothing but ‖W − Ŵ‖/‖W‖.
-func relError(ctx context.Context, p *Plan, t checkpoint.Tensor, job quantize.Job) (float64, error) {
+func relError(ctx context.Context, p *Plan, t checkpoint.Tensor, source pipeline.Source, job quantize.Job) (float64, error) {
 	job.Stats = true
 	q, err := quantize.New(job)
 	if err != nil {
 		return 0, err
 	}
-	s := pipeline.NewSweep(p.read, pipeline.Rows(t, job.Shape.M), job.Shape, p.o.Jobs)
+	s := pipeline.NewSweep(p.read, source, job.Shape, p.o.Jobs)
 	if q.Passes() == 2 {
 		if err := measure(ctx, s, q, t); err != nil {
 			return 0, err

@@ -15,6 +15,17 @@ type share struct {
 	sources      []string // files of the checkpoint to digest
 }
 
+// size of the tensors that a step reads.
+func (s *step) size() (n int64) {
+	if s.entry == nil {
+		return s.from.Size
+	}
+	for _, t := range s.source.Parts {
+		n += t.Size
+	}
+	return n
+}
+
 // whole is everything.
 func (p *Plan) whole() share { return p.share(1, 1) }
 
@@ -26,8 +37,8 @@ func (p *Plan) share(index, count int) share {
 	last := ""
 	for i, step := range p.inFileOrder() {
 		if i == 0 || step.from.Name != last { // what is made of one tensor stays together
-			middle := at + step.from.Size/2
-			at += step.from.Size
+			middle := at + step.size()/2
+			at += step.size()
 			here = int(float64(middle) / float64(max(total, 1)) * float64(count))
 			last = step.from.Name
 		}

@@ -31,12 +31,15 @@ func (d *decider) quantize(m matrix, c choice) error {
 	if err != nil {
 		return inTensor(m.from, err)
 	}
+	if err := m.checkParts(kind); err != nil {
+		return err
+	}
 	job := quantize.Job{Rule: c.quant, DType: quantize.DType(m.from.DType), Shape: m.shape, Kind: kind, Group: group}
 	q, err := quantize.New(job)
 	if err != nil {
 		return inTensor(m.from, err)
 	}
-	s := &step{from: m.from, source: pipeline.Rows(m.from, m.shape.M), job: job, twice: q.Passes() == 2}
+	s := &step{from: m.from, source: m.source(), job: job, twice: q.Passes() == 2}
 	s.open = func([][]byte) (coder, error) {
 		job.Stats = d.o.Report
 		return newFloatDecoder(job)
@@ -53,6 +56,10 @@ func (d *decider) quantize(m matrix, c choice) error {
 			exact = false // the error is measured
 			s.row.Note = fmt.Sprintf("weights that are 0 and become +1 times the scale of their row: %d", n)
 		}
+	}
+	if settled, _ := q.Kind(); settled == packed.ScaleTensor && m.experts > 0 {
+		c.scale = packed.ScaleRow
+		return d.quantize(m, c)
 	}
 	l, err := openLayout(c.layout, c.params, q.Rule().Alphabet, m.head)
 	if err != nil {
@@ -75,6 +82,19 @@ func headGroup(kind string, group int) (string, int, error) {
 	return "", 0, fmt.Errorf("%w: an int4 output head with scale %v; it has scale group:32 or group:64", pack.ErrUnsupported, packed.Scale{Kind: kind, Group: group})
 }
 
+// checkParts refuses experts that cannot have scales of a kind, or whose tensors are of several types.
+func (m *matrix) checkParts(kind string) error {
+	if kind == packed.ScaleTensor && m.experts > 0 {
+		return fmt.Errorf("%w: tensor %q: one scale for all experts; theirs are per row or group of columns (--scale row)", pack.ErrUnsupported, m.name)
+	}
+	for _, t := range m.parts {
+		if t.DType != m.from.DType {
+			return inTensor(t, fmt.Errorf("%w: type %s, and %q has type %s; experts of one block have one type", pack.ErrUnsupported, t.DType, m.from.Name, m.from.DType))
+		}
+	}
+	return nil
+}
+
 // accepted reports whether a quantizer that changes the weights may be used: where the checkpoint was trained for just
 // that, where nothing narrower than 8 bits is made, and where the user says so: for all tensors, or for the head.
 func (d *decider) accepted(m matrix, q *quantize.Quantizer) bool {
@@ -86,7 +106,7 @@ func (d *decider) accepted(m matrix, q *quantize.Quantizer) bool {
 
 // probe is pass 1 of an exact quantizer. The first block shows nearly always whether the values fit.
 func (d *decider) probe(q *quantize.Quantizer, m matrix) error {
-	err := measure(d.ctx, pipeline.NewSweep(d.read, pipeline.Rows(m.from, m.shape.M), m.shape, d.o.Jobs), q, m.from)
+	err := measure(d.ctx, pipeline.NewSweep(d.read, m.source(), m.shape, d.o.Jobs), q, m.from)
 	if errors.Is(err, pack.ErrUnsupported) {
 		return notExact{err}
 	}
@@ -98,7 +118,7 @@ func (d *decider) lossy(m matrix, job quantize.Job) error {
 	if d.model == nil && d.source.IsDir() {
 		return fmt.Errorf("%w: tensor %q: there is no config.json, which would say how the weights were trained; put it beside them, or keep the floats with --quant none", pack.ErrUnsupported, m.name)
 	}
-	e, err := relError(d.ctx, d.Plan, m.from, job)
+	e, err := relError(d.ctx, d.Plan, m.from, m.source(), job)
 	if err != nil {
 		return err
 	}
@@ -155,12 +175,15 @@ func (d *decider) storedScale(m matrix) (float32, error) {
 
 // pack completes a step whose layout is settled, and of its entry what stands beside the codes and who makes them.
 func (d *decider) pack(m matrix, s *step, l pack.Layout, e packed.Entry, exact bool) error {
-	size, err := l.PackedSize(m.shape)
-	if err != nil {
+	spec := l.Spec()
+	e.Name, e.Shape, e.Layout = m.name, []int{m.shape.M, m.shape.K}, spec
+	if m.experts > 0 {
+		e.Shape = []int{m.experts, m.shape.M / m.experts, m.shape.K}
+	}
+	var err error
+	if e.Bytes, err = l.PackedSize(e.MatrixShape()); err != nil {
 		return inTensor(m.from, err)
 	}
-	spec := l.Spec()
-	e.Name, e.Shape, e.Layout, e.Bytes = m.name, []int{m.shape.M, m.shape.K}, spec, size
 	if _, err := e.ScaleCount(); err != nil {
 		return err
 	}
@@ -168,7 +191,7 @@ func (d *decider) pack(m matrix, s *step, l pack.Layout, e packed.Entry, exact b
 	s.row = Row{
 		Tensor: m.name, Shape: e.Shape, DType: string(m.from.DType),
 		Rule: e.Quantizer, Layout: spec.Name, Alphabet: spec.Alphabet, Scale: e.Scale.String(),
-		BytesIn: m.from.Size, BytesOut: e.AllBytes(), BitsPerWeight: e.Bits(), Note: s.row.Note,
+		BytesIn: s.size(), BytesOut: e.AllBytes(), BitsPerWeight: e.Bits(), Note: s.row.Note,
 	}
 	if exact {
 		zero := 0.0

@@ -144,6 +144,9 @@ func (u *unpack) planPacked(e *packed.Entry) error {
 	case e.Name == packed.HeadName && u.model != nil && u.model.Head == u.model.Embed:
 		return nil
 	}
+	if e.Experts() > 1 && u.inParts(e.Name) {
+		return fmt.Errorf("%w: a checkpoint of family %s has tensors of single experts, which are not written", pack.ErrUnsupported, u.model.Family)
+	}
 	u.count.total += int64(e.StoredBytes())
 	if u.form == FormU8 && !head {
 		return u.planCodes(e)
@@ -156,6 +159,11 @@ func (u *unpack) planPacked(e *packed.Entry) error {
 		return u.writeFloats(ctx, e, dtype, to)
 	})
 	return nil
+}
+
+// inParts says whether a checkpoint has a tensor of each expert in place of that with a name.
+func (u *unpack) inParts(name string) bool {
+	return u.model != nil && slices.ContainsFunc(u.model.Tensors(), func(n model.Need) bool { return n.Name == name && n.Each != "" })
 }
 
 // copy copies a tensor and compares its digest.

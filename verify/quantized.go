@@ -179,8 +179,8 @@ type source struct {
 }
 
 func (o *origin) floats(e *packed.Entry, t sourceTensor) (*source, error) {
-	w := &source{origin: o, t: t, m: e.MatrixShape().M, k: e.MatrixShape().K, size: sizeOf(t.dtype)}
-	if w.size == 0 || len(t.shape) != 2 || t.shape[0] != w.m || t.shape[1] != w.k {
+	w := &source{origin: o, t: t, m: e.Rows(), k: e.MatrixShape().K, size: sizeOf(t.dtype)}
+	if w.size == 0 || !slices.Equal(t.shape, e.Shape) {
 		return nil, broken("", "the source is %s %v; quantizer %s makes %v of floats", t.dtype, t.shape, e.Quantizer, e.Shape)
 	}
 	return w, nil

@@ -152,6 +152,9 @@ func (o *origin) tensorOf(e *packed.Entry) (sourceTensor, error) {
 		name = o.model.Embed
 	}
 	t, ok := o.second.tensors[name]
+	if parts := o.partsOf(name); !ok && parts != nil {
+		return o.join(name, parts)
+	}
 	if !ok {
 		return t, broken("", "the checkpoint has no tensor %q", name)
 	}
@@ -228,6 +231,9 @@ func (o *origin) checkComplete() error {
 				used[name] = true
 			}
 			continue
+		}
+		for _, name := range o.partsOf(m.Packed[i].Name) {
+			used[name] = true
 		}
 		if t, err := o.tensorOf(&m.Packed[i]); err == nil {
 			used[t.name] = true

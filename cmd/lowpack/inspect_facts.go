@@ -138,7 +138,11 @@ func (v *inspection) parameters(file tokenizer.Files) (n int64) {
 	}
 	n = 0
 	for _, t := range d.Tensors() {
-		if _, ok := shapes[t.Name]; ok {
+		name := t.Name
+		if parts := t.Parts(); parts != nil && shapes[name] == nil {
+			name = parts[0]
+		}
+		if _, ok := shapes[name]; ok {
 			n += weights(t.Shape)
 		}
 	}
@@ -287,6 +291,12 @@ func (s *facts) modelRows(d *model.Description) (rows [][]string) {
 		head = "tied head"
 	}
 	add("shape", "%d layers, hidden %d, FFN %d (%s), %s", d.Layers, d.Hidden, d.Intermediate, d.Activation, head)
+	for i := range d.Blocks {
+		if x := d.Blocks[i].Experts; x != nil {
+			add("experts", "%d of %d for each token, FFN %d", x.Chosen, x.Count, x.Down.In)
+			break
+		}
+	}
 	add("attention", "%d heads of %d, %d KV heads", d.Heads, d.HeadDim, d.KVHeads)
 	return rows
 }

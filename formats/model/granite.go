@@ -12,18 +12,23 @@ var granite = family{
 	bos:      1,
 	eos:      2,
 	describe: func(k *keys, has shapes) *Description {
-		c := sizes(k)
-		c.Activation = activation(k, "hidden_act")
-		c.EmbedScale = factor(k, "embedding_multiplier")
-		c.AttnScale = float32(k.positive("attention_multiplier", maxScaleFactors, 1))
-		c.ResidualScale = factor(k, "residual_multiplier")
-		c.LogitDivisor = factor(k, "logits_scaling")
-		setRope(k, &c, 10000)
-		d := describe(k, c, has, false)
+		d := describe(k, graniteSizes(k), has, false)
 		llamaBiases(k, d)
 		checkLayerTypes(k, d)
 		return d
 	},
+}
+
+// graniteSizes reads the numbers of Granite, with experts or without.
+func graniteSizes(k *keys) Config {
+	c := sizes(k)
+	c.Activation = activation(k, "hidden_act")
+	c.EmbedScale = factor(k, "embedding_multiplier")
+	c.AttnScale = float32(k.positive("attention_multiplier", maxScaleFactors, 1))
+	c.ResidualScale = factor(k, "residual_multiplier")
+	c.LogitDivisor = factor(k, "logits_scaling")
+	setRope(k, &c, 10000)
+	return c
 }
 
 // factor reads a factor that is 1 when absent; 1 is none.

@@ -200,6 +200,26 @@ func (k *keys) texts(name string) []string {
 	return out
 }
 
+// naturals reads a list of integers in 0..limit that may be absent.
+func (k *keys) naturals(name string, limit int) []int {
+	v := k.v.Get(name)
+	if v == nil {
+		return nil
+	}
+	if v.Kind != jsonread.Array {
+		k.fail(pack.ErrCorrupt, "%s is %s, not a list", name, v.Kind)
+	}
+	var out []int
+	for i := range v.Items {
+		n, ok := v.Items[i].Int()
+		if !ok || n < 0 || n > int64(limit) {
+			k.fail(pack.ErrCorrupt, "%s[%d] is %s, not an integer from 0 to %d", name, i, show(&v.Items[i]), limit)
+		}
+		out = append(out, int(n))
+	}
+	return out
+}
+
 // numbers reads a list of n numbers in (0, limit].
 func (k *keys) numbers(name string, n int, limit float64) []float64 {
 	v := k.v.Get(name)

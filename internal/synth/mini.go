@@ -8,6 +8,9 @@ const (
 	miniHeads  = 4
 	miniLayers = 2
 	miniVocab  = 320
+
+	miniExperts = 6
+	miniChosen  = 2
 )
 
 // shrink turns the configuration into a miniature that keeps what makes its family special: the ratio of key/value heads,
@@ -35,8 +38,15 @@ func (c *config) shrink() {
 	if explicit {
 		c.set("head_dim", small*max(1, (dim*heads+hidden/2)/hidden))
 	}
-	if ffn, ok := c.number("intermediate_size"); ok {
-		c.set("intermediate_size", (ffn*small*miniHeads/hidden+2)/4*4)
+	for _, key := range []string{"intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size"} {
+		if ffn, ok := c.number(key); ok {
+			c.set(key, (ffn*small*miniHeads/hidden+2)/4*4)
+		}
+	}
+	for key, most := range map[string]int{"num_experts": miniExperts, "num_local_experts": miniExperts, "num_experts_per_tok": miniChosen} {
+		if n, ok := c.number(key); ok {
+			c.set(key, min(n, most))
+		}
 	}
 	c.shrinkLayers()
 	c.shrinkPositions()

@@ -44,6 +44,15 @@ func newPlanner(d *model.Description, o *Options, dtype safetensors.DType) (*pla
 	for i := range d.Blocks {
 		b := &d.Blocks[i]
 		p.out[b.O.Weight], p.out[b.Down.Weight] = true, true
+		if b.Experts != nil {
+			if declared == Codes {
+				return nil, fmt.Errorf("%w: packed codes of experts", pack.ErrUnsupported)
+			}
+			p.out[b.Experts.Down.Weight] = true
+			for e := range b.Experts.Count {
+				p.out[b.Experts.Down.Of(e)] = true
+			}
+		}
 		for _, l := range b.Linears() {
 			p.bias[l.Bias] = l.Bias != ""
 		}
@@ -51,9 +60,22 @@ func newPlanner(d *model.Description, o *Options, dtype safetensors.DType) (*pla
 	return p, nil
 }
 
+// stored are the tensors of a checkpoint: one for each expert, in families whose experts have tensors of their own.
+func stored(d *model.Description) (list []model.Need) {
+	for _, n := range d.Tensors() {
+		for _, name := range n.Parts() {
+			list = append(list, model.Need{Name: name, Shape: n.Shape[1:], Linear: true})
+		}
+		if n.Each == "" {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
 // tensors in the order of evaluation.
 func (p *planner) tensors() []tensor {
-	for _, n := range p.d.Tensors() {
+	for _, n := range stored(p.d) {
 		switch s := newStream(p.seed, n.Name); {
 		case p.bias[n.Name]:
 			p.floats(n, s, normal(), 0, 0.05)
@@ -83,7 +105,7 @@ func (p *planner) deviation(n model.Need) float64 {
 	if p.out[n.Name] {
 		gain = 1 / math.Sqrt(2*float64(p.d.Layers))
 	}
-	return gain / math.Sqrt(float64(n.Shape[1]))
+	return gain / math.Sqrt(float64(n.Shape[len(n.Shape)-1]))
 }
 
 func (p *planner) linear(n model.Need, s stream) {
@@ -97,9 +119,14 @@ func (p *planner) linear(n model.Need, s stream) {
 		p.packed(n, s, deviation/math.Sqrt(1-p.zeros))
 	default:
 		p.add(n.Name, p.dtype, n.Shape, func() filler {
-			f, _ := p.weights.quantized(p.zeros, n.Shape[0])
+			last := len(n.Shape) - 1
+			rows := n.Shape[0]
+			if last == 2 { // of all experts
+				rows *= n.Shape[1]
+			}
+			f, _ := p.weights.quantized(p.zeros, rows)
 			f.stream, f.scales = s, newStream(p.seed, n.Name+" scales")
-			f.dtype, f.k, f.base = p.dtype, int64(n.Shape[1]), deviation/f.rms()
+			f.dtype, f.k, f.base = p.dtype, int64(n.Shape[last]), deviation/f.rms()
 			return &f
 		})
 	}

@@ -234,16 +234,45 @@ class Model:
         return self.linear(prefix + "o_proj", o)
 
     def mlp(self, prefix, x):
+        if self.c.get("num_experts_per_tok"):
+            return self.experts(prefix, x)
+        return self.gated(prefix, x, ("gate_proj", "up_proj", "down_proj"))
+
+    def experts(self, prefix, x):
+        """The sum of the experts that a router chooses for each position, times their shares of a softmax."""
+        c = self.c
+        if self.arch in ("MixtralForCausalLM", "GraniteMoeForCausalLM"):
+            prefix = prefix.replace("mlp", "block_sparse_moe")
+        granite = self.arch == "GraniteMoeForCausalLM"
+        share = softmax(x @ self.t[prefix + ("router.layer.weight" if granite else "gate.weight")].T)
+        y, n = np.zeros_like(x), share.shape[1]
+        for t in range(x.shape[0]):
+            chosen = sorted(range(n), key=lambda e: (-share[t, e], e))[:c["num_experts_per_tok"]]
+            whole = sum(share[t, e] for e in chosen) if c.get("norm_topk_prob") or self.arch in ("MixtralForCausalLM", "GraniteMoeForCausalLM") else 1
+            for e in chosen:
+                if granite:
+                    gate, up = np.split(x[t] @ self.t[prefix + "input_linear.weight"][e].T, 2)
+                    f = (self.act(gate) * up) @ self.t[prefix + "output_linear.weight"][e].T
+                else:
+                    names = ("w1", "w3", "w2") if self.arch == "MixtralForCausalLM" else ("gate_proj", "up_proj", "down_proj")
+                    f = self.gated(f"{prefix}experts.{e}.", x[t], names)
+                y[t] += share[t, e] / whole * f
+        if prefix + "shared_expert_gate.weight" in self.t:
+            gate = 1 / (1 + np.exp(-(x @ self.t[prefix + "shared_expert_gate.weight"].T)))
+            y += gate * self.gated(prefix + "shared_expert.", x, ("gate_proj", "up_proj", "down_proj"))
+        return y
+
+    def gated(self, prefix, x, names):
         if prefix + "gate_up_proj.weight" in self.t:
             n = self.c["intermediate_size"]
             gate, up = self.linear(prefix + "gate_up_proj", x, slice(0, n)), self.linear(prefix + "gate_up_proj", x, slice(n, 2 * n))
         else:
-            gate, up = self.linear(prefix + "gate_proj", x), self.linear(prefix + "up_proj", x)
+            gate, up = self.linear(prefix + names[0], x), self.linear(prefix + names[1], x)
         f = self.act(gate) * up
         for name in ("ffn_sub_norm", "ffn_layernorm"):
             if prefix + name + ".weight" in self.t:
                 f = self.norm(prefix + name, f)
-        return self.linear(prefix + "down_proj", f)
+        return self.linear(prefix + names[2], f)
 
     def logits(self, tokens, int8=False):
         self.int8 = int8
@@ -287,6 +316,7 @@ GOLDEN = {
     "mistral-7b-v0.1": False, "mistral-7b-v0.3": False, "qwen2.5-0.5b": False, "qwen2.5-1.5b-yarn": False, "qwen3-0.6b": False, "phi-3-mini-4k": False, "phi-3-mini-128k": False,
     "gemma-2b": False, "gemma-2-2b": False, "gemma-3-270m": False, "gemma-3-1b": False,
     "smollm3-3b": False, "granite-3.3-2b": False, "olmo-2-1b": False, "olmo-3-7b": False, "exaone-4.0-1.2b": False, "hunyuan-1.8b": False, "minicpm-2b": False,
+    "qwen3-30b-a3b": False, "qwen1.5-moe-a2.7b": False, "mixtral-8x7b-v0.1": False, "olmoe-1b-7b": False, "granite-3.1-1b-a400m": False,
 }
 TOKENS = [(i * i * 37 + i * 101 + 11) % 300 for i in range(48)]  # longer than the window of the miniatures, which is 32
 POSITIONS = [0, 1, 7, 31, 32, 47]

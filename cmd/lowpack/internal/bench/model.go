@@ -153,10 +153,15 @@ func (r *modelRun) run(ctx context.Context) error {
 // operations per token of the linear layers that are multiplied as integers.
 func operations(d *model.Description, m *packed.Manifest) (n int) {
 	for i := range d.Blocks {
-		for _, l := range d.Blocks[i].Linears() {
-			if _, ok := m.Entry(l.Weight); ok {
-				n += 2 * l.In * l.Out
+		b := &d.Blocks[i]
+		for _, l := range b.Linears() {
+			if _, ok := m.Entry(l.Weight); !ok {
+				continue
 			}
+			if l.Experts > 0 {
+				n += 2 * l.In * l.Out * (b.Experts.Chosen - 1)
+			}
+			n += 2 * l.In * l.Out
 		}
 	}
 	return n

@@ -1,0 +1,225 @@
+package model
+
+import (
+	"strings"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// mostExperts bounds the number of experts of a block.
+const mostExperts = 4096
+
+// mixture are the sizes of the experts of a model.
+type mixture struct {
+	count, chosen, intermediate int
+	normalize                   bool
+}
+
+// mixtureOf reads how many experts there are, under the first of the names that is present, and how many are chosen.
+func mixtureOf(k *keys, intermediate int, names ...string) mixture {
+	m := mixture{chosen: k.count("num_experts_per_tok", mostExperts), intermediate: intermediate}
+	for _, name := range names {
+		if m.count == 0 && k.has(name) {
+			m.count = k.count(name, mostExperts)
+		}
+	}
+	if m.count == 0 {
+		k.mustHave(names[0])
+	} else if m.chosen > m.count {
+		k.fail(pack.ErrCorrupt, "num_experts_per_tok is %d, of %d experts", m.chosen, m.count)
+	}
+	return m
+}
+
+// expertNames are how a family calls the tensors of a block, behind the block's prefix. Those of experts have a * where the number of
+// the expert stands; without one a tensor holds all experts.
+type expertNames struct{ router, gate, up, down string }
+
+// addExperts replaces the dense MLP of a block.
+func (d *Description) addExperts(block int, m mixture, names expertNames) {
+	linear := func(name string, in, out int) Linear {
+		l := Linear{In: in, Out: out, Experts: m.count, Weight: d.prefix(block) + strings.Replace(name, ".*", "", 1)}
+		if strings.Contains(name, "*") {
+			l.Each = d.prefix(block) + name
+		}
+		return l
+	}
+	b := &d.Blocks[block]
+	b.Gate, b.Up, b.Down = Linear{}, Linear{}, Linear{}
+	b.Experts = &Experts{
+		Count: m.count, Chosen: m.chosen, Router: d.prefix(block) + names.router, Normalize: m.normalize,
+		Gate: linear(names.gate, d.Hidden, m.intermediate), Up: linear(names.up, d.Hidden, m.intermediate), Down: linear(names.down, m.intermediate, d.Hidden),
+	}
+}
+
+// projNames are those of most families with experts.
+var projNames = expertNames{"mlp.gate.weight", "mlp.experts.*.gate_proj.weight", "mlp.experts.*.up_proj.weight", "mlp.experts.*.down_proj.weight"}
+
+// Qwen3-MoE: Qwen3 with experts in place of the MLP, in all blocks or every so many.
+var qwen3moe = family{
+	Info: Info{
+		Name:          "qwen3_moe",
+		Architectures: []string{"Qwen3MoeForCausalLM"},
+		Types:         []string{"qwen3_moe"},
+		Models:        "Qwen3-30B-A3B, Qwen3-235B-A22B, Qwen3-Coder-30B-A3B",
+	},
+	defaults: `{"num_key_value_heads":4,"hidden_act":"silu","max_position_embeddings":32768,"rms_norm_eps":1e-6}`,
+	describe: func(k *keys, has shapes) *Description {
+		c := sizes(k)
+		c.Activation = activation(k, "hidden_act")
+		setRope(k, &c, 10000)
+		m := qwenMixture(k)
+		d := describe(k, c, has, false)
+		attentionBiases(k, d)
+		headNorms(d)
+		qwenExperts(k, d, m)
+		return d
+	},
+}
+
+// Qwen2-MoE: Qwen2 with experts, and one that all tokens share, weighted by a gate.
+var qwen2moe = family{
+	Info: Info{
+		Name:          "qwen2_moe",
+		Architectures: []string{"Qwen2MoeForCausalLM"},
+		Types:         []string{"qwen2_moe"},
+		Models:        "Qwen1.5-MoE-A2.7B, Qwen2-57B-A14B",
+	},
+	defaults: `{"num_key_value_heads":16,"hidden_act":"silu","max_position_embeddings":32768,"rms_norm_eps":1e-6}`,
+	describe: func(k *keys, has shapes) *Description {
+		c := sizes(k)
+		c.Activation = activation(k, "hidden_act")
+		setRope(k, &c, 10000)
+		m, shared := qwenMixture(k), k.count("shared_expert_intermediate_size", pack.MaxDim)
+		d := describe(k, c, has, false)
+		for i := range d.Blocks {
+			if k.flag("qkv_bias", true) {
+				addBias(&d.Blocks[i].Q, &d.Blocks[i].K, &d.Blocks[i].V)
+			}
+		}
+		qwenExperts(k, d, m)
+		for i := range d.Blocks {
+			if d.Blocks[i].Experts != nil {
+				d.addShared(i, shared)
+			}
+		}
+		return d
+	},
+}
+
+func qwenMixture(k *keys) mixture {
+	m := mixtureOf(k, k.count("moe_intermediate_size", pack.MaxDim), "num_experts", "num_local_experts")
+	m.normalize = k.flag("norm_topk_prob", false)
+	k.refuse("use_sliding_window", false, "a sliding window beside experts is not supported")
+	return m
+}
+
+// qwenExperts: every decoder_sparse_step-th block has experts, unless mlp_only_layers names it.
+func qwenExperts(k *keys, d *Description, m mixture) {
+	step := k.countOr("decoder_sparse_step", maxLayers, 1)
+	dense := map[int]bool{}
+	for _, i := range k.naturals("mlp_only_layers", len(d.Blocks)) {
+		dense[i] = true
+	}
+	for i := range d.Blocks {
+		if (i+1)%step == 0 && !dense[i] {
+			d.addExperts(i, m, projNames)
+		}
+	}
+	checkLayerTypes(k, d)
+}
+
+// addShared gives a block an expert that all tokens share.
+func (d *Description) addShared(block, intermediate int) {
+	b, prefix := &d.Blocks[block], d.prefix(block)+"mlp.shared_expert"
+	b.Experts.SharedGate = prefix + "_gate.weight"
+	b.Gate = Linear{Weight: prefix + ".gate_proj.weight", In: d.Hidden, Out: intermediate}
+	b.Up = Linear{Weight: prefix + ".up_proj.weight", In: d.Hidden, Out: intermediate}
+	b.Down = Linear{Weight: prefix + ".down_proj.weight", In: intermediate, Out: d.Hidden}
+}
+
+// Mixtral: Mistral with experts in place of the MLP.
+var mixtral = family{
+	Info: Info{
+		Name:          "mixtral",
+		Architectures: []string{"MixtralForCausalLM"},
+		Types:         []string{"mixtral"},
+		Models:        "Mixtral 8x7B, 8x22B",
+	},
+	defaults: `{"num_key_value_heads":8,"hidden_act":"silu","max_position_embeddings":131072,"rms_norm_eps":1e-5}`,
+	bos:      1,
+	eos:      2,
+	describe: func(k *keys, has shapes) *Description {
+		c := sizes(k)
+		c.Activation = activation(k, "hidden_act")
+		setRope(k, &c, 1e6)
+		m := mixtureOf(k, c.Intermediate, "num_local_experts", "num_experts")
+		m.normalize = true
+		d := describe(k, c, has, false)
+		windows(k, d, func(int) bool { return k.has("sliding_window") })
+		for i := range d.Blocks {
+			d.addExperts(i, m, expertNames{
+				"block_sparse_moe.gate.weight", "block_sparse_moe.experts.*.w1.weight", "block_sparse_moe.experts.*.w3.weight", "block_sparse_moe.experts.*.w2.weight",
+			})
+		}
+		return d
+	},
+}
+
+// OLMoE: experts in place of the MLP, and norms over all heads of q and of k.
+var olmoe = family{
+	Info: Info{
+		Name:          "olmoe",
+		Architectures: []string{"OlmoeForCausalLM"},
+		Types:         []string{"olmoe"},
+		Models:        "OLMoE-1B-7B",
+	},
+	defaults: `{"hidden_act":"silu","max_position_embeddings":4096,"rms_norm_eps":1e-5}`,
+	eos:      50279,
+	describe: func(k *keys, has shapes) *Description {
+		c := sizes(k)
+		c.Activation, c.WholeHeadNorms = activation(k, "hidden_act"), true
+		setRope(k, &c, 10000)
+		m := mixtureOf(k, c.Intermediate, "num_experts", "num_local_experts")
+		m.normalize = k.flag("norm_topk_prob", false)
+		if k.has("clip_qkv") {
+			k.fail(pack.ErrUnsupported, "clip_qkv: queries, keys and values that are clipped are not supported")
+		}
+		d := describe(k, c, has, false)
+		attentionBiases(k, d)
+		headNorms(d)
+		checkLayerTypes(k, d)
+		for i := range d.Blocks {
+			d.addExperts(i, m, projNames)
+		}
+		return d
+	},
+}
+
+// Granite-MoE: Granite with experts, all of a block in two tensors: gate and up together, and down.
+var granitemoe = family{
+	Info: Info{
+		Name:          "granitemoe",
+		Architectures: []string{"GraniteMoeForCausalLM"},
+		Types:         []string{"granitemoe"},
+		Models:        "Granite 3.0 and 3.1 1B-A400M, 3B-A800M",
+	},
+	defaults: granite.defaults,
+	bos:      1,
+	eos:      2,
+	describe: func(k *keys, has shapes) *Description {
+		c := graniteSizes(k)
+		m := mixtureOf(k, c.Intermediate, "num_local_experts", "num_experts")
+		m.normalize = true
+		d := describe(k, c, has, false)
+		attentionBiases(k, d)
+		checkLayerTypes(k, d)
+		for i := range d.Blocks {
+			const both = "block_sparse_moe.input_linear.weight"
+			d.addExperts(i, m, expertNames{"block_sparse_moe.router.layer.weight", both, both, "block_sparse_moe.output_linear.weight"})
+			x := d.Blocks[i].Experts
+			x.Gate.Rows, x.Up.Rows = Rows{0, m.intermediate}, Rows{m.intermediate, 2 * m.intermediate}
+		}
+		return d
+	},
+}

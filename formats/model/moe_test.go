@@ -1,0 +1,130 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	qwen330BA3B = `{"architectures":["Qwen3MoeForCausalLM"],"model_type":"qwen3_moe","attention_bias":false,"decoder_sparse_step":1,"head_dim":128,"hidden_act":"silu",
+"hidden_size":2048,"intermediate_size":6144,"max_position_embeddings":40960,"max_window_layers":48,"mlp_only_layers":[],"moe_intermediate_size":768,"norm_topk_prob":true,
+"num_attention_heads":32,"num_experts":128,"num_experts_per_tok":8,"num_hidden_layers":48,"num_key_value_heads":4,"rms_norm_eps":1e-06,"rope_theta":1000000.0,
+"sliding_window":null,"tie_word_embeddings":false,"use_sliding_window":false,"vocab_size":151936}`
+	qwen15MoE = `{"architectures":["Qwen2MoeForCausalLM"],"model_type":"qwen2_moe","decoder_sparse_step":1,"hidden_act":"silu","hidden_size":2048,"intermediate_size":5632,
+"max_position_embeddings":8192,"max_window_layers":21,"moe_intermediate_size":1408,"norm_topk_prob":false,"num_attention_heads":16,"num_experts":60,"num_experts_per_tok":4,
+"num_hidden_layers":24,"num_key_value_heads":16,"rms_norm_eps":1e-06,"rope_theta":1000000.0,"shared_expert_intermediate_size":5632,"sliding_window":32768,
+"tie_word_embeddings":false,"use_sliding_window":false,"vocab_size":151936}`
+	mixtral8x7B = `{"architectures":["MixtralForCausalLM"],"model_type":"mixtral","hidden_act":"silu","hidden_size":4096,"intermediate_size":14336,"max_position_embeddings":32768,
+"num_attention_heads":32,"num_experts_per_tok":2,"num_hidden_layers":32,"num_key_value_heads":8,"num_local_experts":8,"rms_norm_eps":1e-05,"rope_theta":1000000.0,
+"sliding_window":null,"tie_word_embeddings":false,"vocab_size":32000}`
+	olmoe1B7B = `{"architectures":["OlmoeForCausalLM"],"model_type":"olmoe","attention_bias":false,"clip_qkv":null,"hidden_act":"silu","hidden_size":2048,"intermediate_size":1024,
+"max_position_embeddings":4096,"norm_topk_prob":false,"num_attention_heads":16,"num_experts":64,"num_experts_per_tok":8,"num_hidden_layers":16,"num_key_value_heads":16,
+"rms_norm_eps":1e-05,"rope_theta":10000.0,"tie_word_embeddings":false,"vocab_size":50304}`
+	granite1BA400M = `{"architectures":["GraniteMoeForCausalLM"],"model_type":"granitemoe","attention_bias":false,"attention_multiplier":0.015625,"embedding_multiplier":12.0,
+"hidden_act":"silu","hidden_size":1024,"intermediate_size":512,"logits_scaling":6.0,"max_position_embeddings":4096,"num_attention_heads":16,"num_experts_per_tok":8,
+"num_hidden_layers":24,"num_key_value_heads":8,"num_local_experts":32,"residual_multiplier":0.22,"rms_norm_eps":1e-06,"rope_theta":10000,"tie_word_embeddings":true,
+"vocab_size":49155}`
+)
+
+// TestExperts: numbers of experts, and where their matrices are.
+func TestExperts(t *testing.T) {
+	for _, c := range []struct {
+		config        string
+		count, chosen int
+		normalize     bool
+		shape         []int // of what holds the gates
+		first         string
+	}{
+		{qwen330BA3B, 128, 8, true, []int{128, 768, 2048}, "model.layers.1.mlp.experts.0.gate_proj.weight"},
+		{qwen15MoE, 60, 4, false, []int{60, 1408, 2048}, "model.layers.1.mlp.experts.0.gate_proj.weight"},
+		{mixtral8x7B, 8, 2, true, []int{8, 14336, 4096}, "model.layers.1.block_sparse_moe.experts.0.w1.weight"},
+		{olmoe1B7B, 64, 8, false, []int{64, 1024, 2048}, "model.layers.1.mlp.experts.0.gate_proj.weight"},
+		{granite1BA400M, 32, 8, true, []int{32, 1024, 1024}, ""},
+	} {
+		d := mustParse(t, c.config)
+		x := d.Blocks[1].Experts
+		if x == nil || x.Count != c.count || x.Chosen != c.chosen || x.Normalize != c.normalize || x.Gate.Of(0) != c.first {
+			t.Errorf("%s: %+v", d.Family, x)
+			continue
+		}
+		shared := d.Family == "qwen2_moe"
+		if (x.SharedGate != "") != shared || (d.Blocks[1].Gate.Weight != "") != shared {
+			t.Errorf("%s: shared expert %q, %q", d.Family, x.SharedGate, d.Blocks[1].Gate.Weight)
+		}
+		for _, n := range d.Tensors() {
+			if n.Name == x.Gate.Weight && (!slices.Equal(n.Shape, c.shape) || len(n.Parts()) > 0 != (c.first != "")) {
+				t.Errorf("%s: %+v", d.Family, n)
+			}
+		}
+	}
+}
+
+// TestDenseBlocks: some blocks of Qwen's models have no experts.
+func TestDenseBlocks(t *testing.T) {
+	d := mustParse(t, change(change(qwen330BA3B, "decoder_sparse_step", "2"), "mlp_only_layers", "[3]"))
+	for i, sparse := range []bool{false, true, false, false, false, true} {
+		if b := d.Blocks[i]; (b.Experts != nil) != sparse || (b.Gate.Weight == "") != sparse || !sparse && b.Gate.Out != 6144 {
+			t.Errorf("block %d: %+v", i, b)
+		}
+	}
+}
+
+// TestExpertsRefused: numbers that no mixture has, and what is not supported, by the name of the key.
+func TestExpertsRefused(t *testing.T) {
+	for config, want := range map[string]string{
+		change(mixtral8x7B, "num_experts_per_tok", "9"):                     "num_experts_per_tok is 9, of 8",
+		change(mixtral8x7B, "num_experts_per_tok", "0"):                     "num_experts_per_tok",
+		change(mixtral8x7B, "num_local_experts", "null"):                    "num_local_experts is missing",
+		change(mixtral8x7B, "num_local_experts", "100000"):                  "num_local_experts",
+		change(qwen330BA3B, "moe_intermediate_size", "null"):                "moe_intermediate_size is missing",
+		change(qwen330BA3B, "mlp_only_layers", "[-1]"):                      "mlp_only_layers[0]",
+		change(qwen330BA3B, "mlp_only_layers", "3"):                         "mlp_only_layers",
+		change(qwen330BA3B, "use_sliding_window", "true"):                   "use_sliding_window",
+		change(qwen15MoE, "shared_expert_intermediate_size", "null"):        "shared_expert_intermediate_size is missing",
+		change(olmoe1B7B, "clip_qkv", "8"):                                  "clip_qkv",
+		change(granite1BA400M, "architectures", `["GraniteMoeSharedForX"]`): "GraniteMoeSharedForX",
+	} {
+		if _, err := Parse([]byte(config), nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestExpertTensors: experts in tensors of their own, or all in one, and nothing between.
+func TestExpertTensors(t *testing.T) {
+	const gate = "model.layers.1.mlp.experts.gate_proj.weight"
+	d := mustParse(t, olmoe1B7B)
+	shapes, together := map[string][]int{}, map[string][]int{}
+	for _, n := range d.Tensors() {
+		for _, part := range n.Parts() {
+			shapes[part] = n.Shape[1:]
+		}
+		if n.Each == "" {
+			shapes[n.Name] = n.Shape
+		}
+		together[n.Name] = n.Shape
+	}
+	check := func(shapes map[string][]int) error {
+		return d.Check(func(name string) ([]int, bool) { s, ok := shapes[name]; return s, ok })
+	}
+	if err := check(shapes); err != nil {
+		t.Error(err)
+	}
+	if err := check(together); err != nil {
+		t.Error(err)
+	}
+	shapes["model.layers.1.mlp.experts.63.gate_proj.weight"] = []int{1024, 2047}
+	if err := check(shapes); err == nil || !strings.Contains(fmt.Sprint(err), "experts.63.gate_proj") {
+		t.Error(err)
+	}
+	delete(shapes, "model.layers.1.mlp.experts.63.gate_proj.weight")
+	if err := check(shapes); err == nil || !strings.Contains(fmt.Sprint(err), "experts.63.gate_proj") {
+		t.Error(err)
+	}
+	together[gate] = []int{63, 1024, 2048}
+	if err := check(together); err == nil || !strings.Contains(fmt.Sprint(err), gate) {
+		t.Error(err)
+	}
+}
