@@ -199,7 +199,7 @@ func (s *session) complete(c *cli.Context, r engine.Request, prompt string) erro
 		return err
 	}
 	if path := c.String("logits"); path != "" {
-		if err := s.writeLogits(c.Context, path, r.Prompt); err != nil {
+		if err := s.writeLogits(c.Context, path, r.Prompt, maxLogits); err != nil {
 			return err
 		}
 	}
@@ -271,11 +271,12 @@ func speeds(prompt int, r engine.Result) []string {
 // maxLogits bounds the bytes of logits that are held at once.
 const maxLogits = 32 << 20
 
-// writeLogits computes the prompt in a sequence of its own and writes the logits after each of its tokens.
-func (s *session) writeLogits(ctx context.Context, path string, prompt []int) error {
+// writeLogits computes the prompt in a sequence of its own and writes the logits after each of its tokens. It holds at most so
+// many bytes of them, or those of one token.
+func (s *session) writeLogits(ctx context.Context, path string, prompt []int, most int) error {
 	defer s.seq.Truncate(0)
 	vocab := s.Engine.Description().Vocab
-	piece := max(1, maxLogits/(4*vocab))
+	piece := max(1, most/(4*vocab))
 	logits := make([]float32, min(piece, len(prompt))*vocab)
 	return writeF32(path, "logits", []int{len(prompt), vocab}, func(write func([]float32) error) error {
 		for tokens := range slices.Chunk(prompt, piece) {
