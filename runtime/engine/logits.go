@@ -2,25 +2,28 @@ package engine
 
 import "github.com/lowpack/lowpack/internal/tensor"
 
-// head computes the logits of the tokens that want them, some at a time.
+// head computes the logits of the tokens that want them, some at a time. Tokens whose logits can be screened go by themselves:
+// one that wants all does not take the screen from the others.
 func (e *Engine) head() {
 	p := &e.pass
-	for t := range p.tokens {
-		if p.tokens[t].logits != nil && !p.failed(t) {
-			p.rows = append(p.rows, t)
-		}
-		if n := len(p.rows); n > 0 && (n == p.headRows || t == len(p.tokens)-1) {
-			e.logits(n)
-			p.rows = p.rows[:0]
+	for _, screened := range [...]bool{true, false} {
+		for t := range p.tokens {
+			if tok := &p.tokens[t]; tok.logits != nil && e.screened(tok) == screened && !p.failed(t) {
+				p.rows = append(p.rows, t)
+			}
+			if n := len(p.rows); n > 0 && (n == p.headRows || t == len(p.tokens)-1) {
+				e.logits(n, screened)
+				p.rows = p.rows[:0]
+			}
 		}
 	}
 	p.blame(-1, "output head")
 }
 
 // logits computes those of the n tokens p.rows. Those of a single token go straight to their place.
-func (e *Engine) logits(n int) {
+func (e *Engine) logits(n int, screened bool) {
 	p, d := &e.pass, e.desc
-	if e.screened() && e.screenLogits(n) {
+	if screened && e.screenLogits(n) {
 		return
 	}
 	y := p.logits

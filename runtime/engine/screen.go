@@ -68,17 +68,9 @@ func (l *loader) loadScreen() *screen {
 	return &screen{codes: m.codes, scales: m.scales, x: kernel.NewActivations(2*screenRows, d.Hidden)}
 }
 
-// screened says whether the logits of the tokens p.rows can be screened.
-func (e *Engine) screened() bool {
-	if e.weights.screen == nil {
-		return false
-	}
-	for _, t := range e.pass.rows {
-		if c := &e.pass.tokens[t]; c.top == 0 || c.top+len(c.keep) > e.desc.Vocab/screenMost {
-			return false
-		}
-	}
-	return true
+// screened says whether the logits of a token can be screened.
+func (e *Engine) screened(t *token) bool {
+	return e.weights.screen != nil && t.top != 0 && t.top+len(t.keep) <= e.desc.Vocab/screenMost
 }
 
 // screenTask computes bounds of the logits of rows of the head.

@@ -244,7 +244,7 @@ func TestScreenedTextIsTheSame(t *testing.T) {
 }
 
 // TestScreenOfBatches: several sequences at once, more than are screened together and than have their logits computed
-// together. Where one of these wants everything, all get it.
+// together. One that wants everything does not take the screen from the others.
 func TestScreenOfBatches(t *testing.T) {
 	const most = mostHeadRows + 4
 	e, whole := engine(t, withHead(t, func(int, []float32) {}), Options{Sequences: most, Threads: 2}), engine(t, tiny(t), Options{})
@@ -261,7 +261,7 @@ func TestScreenOfBatches(t *testing.T) {
 			if err := e.Forward(context.Background(), batch); err != nil {
 				t.Fatal(err)
 			}
-			if screened := e.ScreenedRows() > before; screened != (!everything || n == most) {
+			if screened := e.ScreenedRows() > before; screened != (!everything || n > 1) {
 				t.Errorf("%d sequences, one wants everything: %v; screened: %v", n, everything, screened)
 			}
 			for i, c := range batch {
