@@ -130,6 +130,40 @@ func TestServeAgain(t *testing.T) {
 	}
 }
 
+// TestBenchServe measures a server: every token is counted, in both loops.
+func TestBenchServe(t *testing.T) {
+	t.Parallel()
+	s := serveFile(t, "", tinymodel.Path(t), "--api-key", "secret")
+	for _, loop := range [][]string{{"--concurrency", "3"}, {"--rate", "200"}} {
+		args := append([]string{s.url, "--requests", "9", "--input-len", "20", "--output-len", "7", "--api-key", "secret", "--goodput", "ttft:60000,e2el:60000", "--json"}, loop...)
+		stdout, stderr, code := runApp(t, benchServeCommand(), args...)
+		var r struct {
+			Completed, Failed int
+			Input             int     `json:"total_input_tokens"`
+			Output            int     `json:"total_output_tokens"`
+			TTFT              float64 `json:"median_ttft_ms"`
+			E2EL              float64 `json:"p99_e2el_ms"`
+			Rate              float64 `json:"request_throughput"`
+			Good              float64 `json:"request_goodput"`
+			Model             string  `json:"model_id"`
+		}
+		if err := json.Unmarshal([]byte(stdout), &r); code != 0 || err != nil || r.Completed != 9 || r.Input != 180 || r.Output != 63 || r.TTFT <= 0 || r.E2EL < r.TTFT || r.Good != r.Rate || r.Model != "tiny-bitnet" {
+			t.Errorf("%v: code %d, %v: %s%s", loop, code, err, stdout, stderr)
+		}
+	}
+	for says, args := range map[string][]string{
+		"status 401":         {s.url},
+		"is not the URL":     {"127.0.0.1:8080"},
+		"cannot be combined": {s.url, "--rate", "1", "--concurrency", "1"},
+		"invalid --goodput":  {s.url, "--goodput", "itl:5"},
+		"context holds":      {s.url, "--api-key", "secret", "--input-len", "2000"},
+	} {
+		if _, stderr, code := runApp(t, benchServeCommand(), args...); code == 0 || !strings.Contains(stderr, says) {
+			t.Errorf("%v: code %d, %s; want %q", args, code, stderr, says)
+		}
+	}
+}
+
 // TestServeRefuses: nobody else is let in without a key, and what flags cannot mean is wrong usage.
 func TestServeRefuses(t *testing.T) {
 	file := tinymodel.Path(t)
