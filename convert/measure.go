@@ -9,10 +9,11 @@ import (
 	"github.com/lowpack/lowpack/formats/checkpoint"
 )
 
-// Measure fills in the relative error of every tensor that is quantized. It reads all of their weights twice.
+// Measure fills in the relative error of every tensor that is quantized, but of those whose scales are chosen by calibration: only Run
+// knows these. It reads all of their weights twice.
 func (p *Plan) Measure(ctx context.Context) error {
 	for i, s := range p.steps {
-		if p.Tensors[i].RelError != nil {
+		if p.Tensors[i].RelError != nil || s.entry.Calibrated {
 			continue
 		}
 		e, err := relError(ctx, p, s.from, s.source, s.job)

@@ -22,6 +22,10 @@ type Options struct {
 	Part   int           // write only this part of Parts (counted from 1), for Merge; 0 of 0: everything
 	Parts  int
 	Report bool // collect what Plan.Report tells, at the cost of counting codes and measuring errors
+
+	// Calibration is a text whose first tokens the floats of the model compute before Run quantizes them: scales are then chosen for
+	// what the linear layers multiply in it. "" = scales follow from the weights alone.
+	Calibration string
 }
 
 // Values of Recipe.Quant that are not a quantizer, and of Recipe.Head. Those of Recipe.Golden are golden.Mode.
@@ -54,6 +58,7 @@ func LayoutFor(quant string) string {
 // complete fills in defaults and refuses unknown words, before anything is read.
 func (o *Options) complete() error {
 	r := &o.Recipe
+	r.Calibration = nil // for the plan to fill in
 	for _, d := range []struct {
 		field *string
 		value string

@@ -9,6 +9,7 @@ package convert
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -44,12 +45,13 @@ type Plan struct {
 	layers   map[string]*quantized.Layer // that these are in, by the name of the weight
 	steps    []*step                     // one per row
 	contents packed.Contents
-	texts    []golden.Text  // what the tokenizer gives
-	golden   *golden.Record // without results; nil: none
-	o        Options
-	fs       atomicfile.FS
-	limits   pipeline.Limits
-	ran      atomic.Bool
+	texts    []golden.Text // what the tokenizer gives
+	calibration
+	golden *golden.Record // without results; nil: none
+	o      Options
+	fs     atomicfile.FS
+	limits pipeline.Limits
+	ran    atomic.Bool
 }
 
 // Row is the plan of one tensor.
@@ -115,7 +117,7 @@ func (p *Plan) decideAll(ctx context.Context) error {
 		return err
 	}
 	p.noteMissing()
-	if err := p.checkTexts(); err != nil {
+	if err := errors.Join(p.checkTexts(), p.planCalibration()); err != nil {
 		return err
 	}
 	slices.SortFunc(p.steps, func(a, b *step) int { return cmp.Compare(a.row.Tensor, b.row.Tensor) })

@@ -41,7 +41,7 @@ func (d *decider) quantize(m matrix, c choice) error {
 	}
 	s := &step{from: m.from, source: m.source(), job: job, twice: q.Passes() == 2}
 	s.open = func([][]byte) (coder, error) {
-		job.Stats = d.o.Report
+		job.Stats, job.Columns = d.o.Report, d.columns[m.name]
 		return newFloatDecoder(job)
 	}
 	exact := q.Rule().Exact()
@@ -68,7 +68,7 @@ func (d *decider) quantize(m matrix, c choice) error {
 	if !q.Rule().Exact() && !d.accepted(m, q) {
 		return d.lossy(m, job)
 	}
-	return d.pack(m, s, l, packed.Entry{Scale: scaleMade(q), Quantizer: c.quant}, exact)
+	return d.pack(m, s, l, packed.Entry{Scale: scaleMade(q), Quantizer: c.quant, Calibrated: d.calibrates(m, q)}, exact)
 }
 
 // headGroup is what shares a scale of a 4-bit output head: 32 columns, or 64. One scale per row costs far more than it saves.

@@ -46,6 +46,9 @@ func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summ
 	if err := apart(target, p.path); err != nil {
 		return nil, err
 	}
+	if err := p.calibrate(ctx, target, progress); err != nil {
+		return nil, err
+	}
 	r, err := p.newRun(target, progress)
 	if err != nil {
 		return nil, err

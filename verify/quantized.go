@@ -39,6 +39,9 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 	if !ok {
 		return broken("", "there is no second definition of quantizer %q: its codes cannot be checked", e.Quantizer)
 	}
+	if e.Calibrated && (d.chosen == nil || o.view.Manifest().Recipe.Calibration == nil) {
+		return broken("F9", "its scales are said to be chosen by calibration, of which the recipe or quantizer %s knows nothing", e.Quantizer)
+	}
 	w, err := o.floats(e, t)
 	if err != nil {
 		return err
@@ -47,7 +50,7 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 	if e.Scale.DType != stored || e.Scale.Signed != d.signed {
 		return broken("N23", "scales are stored as %s, signed %t; those of quantizer %s per %s are %s, signed %t", e.Scale.DType, e.Scale.Signed, e.Quantizer, e.Scale.Kind, stored, d.signed)
 	}
-	u := units{def: d, stored: stored, dtype: t.dtype, k: e.MatrixShape().K, group: e.MatrixShape().K, perRow: 1, scales: scales}
+	u := units{def: d, calibrated: e.Calibrated, stored: stored, dtype: t.dtype, k: e.MatrixShape().K, group: e.MatrixShape().K, perRow: 1, scales: scales}
 	switch {
 	case d.row != nil && e.Scale.Kind != packed.ScaleRow:
 		return broken("F9", "quantizer %s has a scale per row, not per %s", e.Quantizer, e.Scale.Kind)
@@ -73,14 +76,15 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 
 // units compares weights that share a scale.
 type units struct {
-	def    definition
-	stored string // type of the scales
-	dtype  string
-	k      int
-	group  int // columns of a unit
-	perRow int // units of a row
-	scales []float32
-	whole  *extent // of the tensor, when all of it is one unit
+	def        definition
+	calibrated bool   // scales are those of a calibration text, which is not at hand
+	stored     string // type of the scales
+	dtype      string
+	k          int
+	group      int // columns of a unit
+	perRow     int // units of a row
+	scales     []float32
+	whole      *extent // of the tensor, when all of it is one unit
 
 	all *[1 << 16]int8 // codes of weights of 16 bits, for the parameter of
 	of  float32
@@ -155,6 +159,9 @@ func (u *units) codesOf(a float32) *[1 << 16]int8 {
 func (u *units) parameter(at int, x *extent) (float32, error) {
 	if !x.finite() {
 		return 0, broken("", "scale %d: a weight of the source is NaN or infinite", at)
+	}
+	if u.calibrated {
+		return u.def.chosen(u.scales[at]), nil
 	}
 	fits, err := u.def.fit(x, u.stored)
 	if err != nil {

@@ -15,6 +15,8 @@ type definition struct {
 	fit  func(x *extent, stored string) ([]fit, error)                      // for scales that are stored in a type
 	code func(w, a float32) int8
 
+	chosen func(scale float32) float32 // parameter of code for a scale that calibration chose; nil: it chooses none
+
 	signed bool   // scales may be negative
 	groups string // type of group-wise scales; "" = F32
 }
@@ -75,7 +77,7 @@ var definitions = map[string]definition{
 			}
 			return -x.hi / 8
 		}),
-		code: quotient(-8, 7), signed: true, groups: packed.ScaleF16,
+		code: quotient(-8, 7), chosen: divisor, signed: true, groups: packed.ScaleF16,
 	},
 	// Weights that are 0 or ±s: code·s is the weight.
 	"ternary-values": {
@@ -142,8 +144,17 @@ var definitions = map[string]definition{
 			return []fit{{float32(math.Exp2(e - 1)), float32(math.Exp2(e))}}, nil
 		},
 		code:   func(w, unit float32) int8 { return nearestE2M1(float64(w) / float64(unit)) },
+		chosen: func(scale float32) float32 { return 2 * scale },
 		groups: packed.ScaleE8M0,
 	},
+}
+
+// divisor of the weights of a unit; those with a scale of 0 are zeros.
+func divisor(scale float32) float32 {
+	if scale == 0 {
+		return float32(math.Inf(1))
+	}
+	return scale
 }
 
 // noCode is in no alphabet.

@@ -3,15 +3,20 @@ package verify
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/race"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/verify/internal/sample"
 )
@@ -187,6 +192,44 @@ func TestStoredScaleTypes(t *testing.T) {
 		bad := failed(run(t, path, Options{Source: source}))
 		if same := how == e.Scale; same != (len(bad) == 0) || !same && bad[0].Rule != "N23" {
 			t.Errorf("scales stored as %+v: %v", how, bad)
+		}
+	}
+}
+
+// TestCalibratedScales: scales that a calibration text chose are taken as they are, and codes must follow from them; quantizers that
+// calibrate nothing have none.
+func TestCalibratedScales(t *testing.T) {
+	source := shared.Testdata(t, "tiny-bitnet")
+	for _, quant := range []string{"int4", "mxfp4"} {
+		path := filepath.Join(t.TempDir(), "m.safetensors")
+		p, err := convert.NewPlan(context.Background(), source, convert.Options{
+			Recipe:      packed.Recipe{Quant: quant, Scale: "group:32", Golden: "none", AllowLossy: true, Include: []string{"*layers.0.*"}},
+			Calibration: strings.Repeat("Once upon a time there was a little girl who liked to play in the park. ", 40),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if _, err := p.Run(context.Background(), path, nil); err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Source: source}
+		if bad := failed(run(t, path, o)); len(bad) > 0 {
+			t.Fatal(quant, bad)
+		}
+		s := newSealer(t, path)
+		b := bytes.Clone(s.good)
+		at := s.tensor(s.parsed.Packed[0].Name + packed.ScaleSuffix)
+		b[at.begin+map[string]int{"int4": 1, "mxfp4": 0}[quant]] ^= 4 // of the exponent
+		write(t, path, s.seal(b))
+		if bad := failed(run(t, path, o)); len(bad) == 0 {
+			t.Errorf("%s: codes that do not follow from a scale pass", quant)
+		}
+		header := 8 + int(binary.LittleEndian.Uint64(s.good))
+		text := bytes.ReplaceAll(s.text, []byte(`"quantizer":"int4"`), []byte(`"quantizer":"int8"`))
+		write(t, path, s.sealManifest(s.good, header, text))
+		if bad := failed(run(t, path, o)); quant == "int4" && (len(bad) == 0 || bad[0].Rule != "F9") {
+			t.Errorf("calibrated scales of a quantizer that calibrates none: %v", bad)
 		}
 	}
 }

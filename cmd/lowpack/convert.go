@@ -44,6 +44,7 @@ A recipe (--recipe) has rules; the first whose pattern matches the name of a ten
   lowpack convert MODEL_DIR --layout vnni4i -o model.safetensors
   lowpack convert MODEL_DIR --dry-run                 # what would be done, tensor by tensor
   lowpack convert MODEL_DIR --head int8 -o m.safetensors
+  lowpack convert MODEL_DIR --quant int4 --scale group:32 --calibrate text.txt --allow-lossy -o int4.safetensors
   lowpack convert layer.safetensors --include '*up*' --quant absmean --allow-lossy -o up.safetensors
   lowpack convert MODEL_DIR --part 3/8 -o part3       # one of eight, for lowpack merge`,
 		Flags:  convertFlags(),
@@ -64,6 +65,7 @@ func convertFlags() []cli.Flag {
 			convert.Activations...),
 		oneOf(&cli.StringFlag{Name: "head", Value: convert.HeadBF16, Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 (a scale per row; perplexity of the bundled model +0.03 %), int4 (a scale per group of 32 columns; +1.1 % there, +10 % with SmolLM2-135M) or screen (as in the checkpoint, with int8 rows that find the largest logits, which are then exact)"},
 			convert.Heads...),
+		inputFlag("calibrate", "choose the scales of int4 and mxfp4 for what the linear layers multiply in a text `FILE`, in UTF-8, of which the first 8192 tokens are computed with the floats"),
 		inputFlag("recipe", "YAML `FILE` with rules by tensor name"),
 		&cli.StringSliceFlag{Name: "include", Action: checkPatterns, Usage: "quantize only tensors that match this `PATTERN`; may be repeated"},
 		&cli.BoolFlag{Name: "allow-lossy", Usage: "quantize floats that nothing declares to be low-bit"},
@@ -125,6 +127,11 @@ func runConvert(c *cli.Context) error {
 	options := convert.Options{Recipe: *recipe, Jobs: c.Int("threads"), Report: beside.report != "", Resume: c.Bool("resume")}
 	if options.Part, options.Parts, err = partOf(c); err != nil {
 		return err
+	}
+	if file := c.String("calibrate"); file != "" {
+		if options.Calibration, err = readText(c, file); err != nil {
+			return err
+		}
 	}
 	source, err := checkpointOf(c, c.Args().First())
 	if err != nil {

@@ -115,11 +115,14 @@ func runMerge(c *cli.Context) error {
 // barOf lets a bar show the progress of package convert.
 func barOf(p *progress) convert.Progress {
 	return func(tensor string, done, total int64) {
-		if tensor == convert.GoldenPhase {
+		switch tensor {
+		case convert.GoldenPhase:
 			p.setIn(weightsDone, done, total, tensor)
-			return
+		case convert.CalibrationPhase:
+			p.setIn(things("tokens"), done, total, tensor)
+		default:
+			p.set(done, total, tensor)
 		}
-		p.set(done, total, tensor)
 	}
 }
 

@@ -9,6 +9,7 @@
 package quantize
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -32,6 +33,10 @@ type Job struct {
 	Kind  string // PerTensor, PerRow or PerGroup; "" = the default of the rule
 	Group int    // columns per scale of PerGroup; 0 = what the rule fixes
 	Stats bool   // collect Stats in pass 2, at some cost
+
+	// Columns, where they are set, are what calibration knows of the K columns: the mean square of what each is multiplied by. Scales are
+	// then chosen for the least error weighted by them, in place of those of the rule.
+	Columns []float32
 }
 
 // Quantizer carries out a Job. Measure may be called concurrently for different rows, and so may Quantize.
@@ -59,7 +64,7 @@ func New(j Job) (*Quantizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := j.complete(rule); err != nil {
+	if err := errors.Join(j.complete(rule), j.checkColumns(rule)); err != nil {
 		return nil, err
 	}
 	q := &Quantizer{job: j, rule: rule, round: roundTo(rule.ScaleType(j.Kind))}
@@ -218,6 +223,9 @@ func (q *Quantizer) quantizePart(dst []int8, m, k int, src []byte) (scale float3
 	u, err := q.fit(r.stat(len(dst)), m)
 	if err != nil {
 		return 0, err
+	}
+	if q.job.Columns != nil {
+		u = q.calibrated(u, dst, src, q.job.Columns[k:k+len(dst)])
 	}
 	q.rule.codes(dst, q.job.DType, src, &u)
 	q.note(m, dst, src, u.scale)

@@ -38,7 +38,8 @@ type Rule struct {
 	fit func(s stat, round rounding) (scale, a float32)
 	// code of a weight. With a > 0 it never decreases when w grows, and it is the same for −0 and +0.
 	code    func(w, a float32) int8
-	divides bool // code is clip(rne(w/a)) to the ends of the alphabet
+	divides bool    // code is clip(rne(w/a)) to the ends of the alphabet
+	search  *search // of scales by calibration; nil: there is none
 	// exact rules find the scale of a row, whose largest magnitude is most > 0, in its values (values.go) and have neither fit nor code.
 	exact func(r *Rule, d DType, src []byte, most float32) (rowScale, error)
 }
@@ -137,14 +138,14 @@ var rules = []Rule{
 		Name: "int4", Alphabet: pack.Int4, Kinds: []string{PerRow, PerTensor, PerGroup}, Signed: true, groupScales: ScaleF16,
 		Doc:  "s = m/−8, m the weight of largest magnitude (the negative one of two): m becomes −8; code = clip(rne(w/s), −8, 7); s of groups as float16 (ggml Q4_0)",
 		fit:  func(s stat, round rounding) (float32, float32) { return step(round(s.extreme() / -8)) },
-		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -8, 7)) }, divides: true,
+		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -8, 7)) }, divides: true, search: searchInts,
 	}, {
 		Name: "int4-values", Alphabet: pack.Int4, Kinds: []string{PerRow}, exact: lattice, divides: true,
 		Doc: "weights that are integers from −8 to 7 times s already, rounded to their type: those codes, and an s that gives them back bit for bit (ParetoQ 3- and 4-bit, stored as floats)",
 	}, {
 		Name: "mxfp4", Alphabet: pack.E2M1, Kinds: []string{PerGroup}, Group: 32, groupScales: ScaleE8M0,
 		Doc: "E = floor(log2 max|w|) − 2; element = w/2^E rounded to E2M1, ties to even, saturating; scale 2^E/2, as codes are twice the elements (OCP MX 1.0)",
-		fit: fitMX, code: codeMX,
+		fit: fitMX, code: codeMX, search: searchPowers,
 	}, {
 		Name: "int8", Alphabet: pack.Int8, Kinds: []string{PerRow, PerTensor, PerGroup}, groupScales: ScaleF16,
 		Doc:  "s = max|w|/127; code = clip(rne(w/s), −127, 127); s of groups as float16",

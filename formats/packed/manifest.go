@@ -56,11 +56,13 @@ type Entry struct {
 	Zero      bool      `json:"zero,omitempty"`  // there are zero points, one per scale (Zeros)
 	Order     bool      `json:"order,omitempty"` // there is an order of the columns (Order)
 	Quantizer string    `json:"quantizer"`       // rule that made the codes: "absmean", "import-u8", "ternary-values", "int8-row" …
-	SHA256    string    `json:"sha256"`          // of the stored tensor, padding included
-	ScaleSHA  string    `json:"scale_sha256"`
-	ZeroSHA   string    `json:"zero_sha256,omitempty"`
-	OrderSHA  string    `json:"order_sha256,omitempty"`
-	CodesSHA  string    `json:"codes_sha256"` // layout-independent digest (FORMAT rule on codes)
+	// Calibrated says that the scales were chosen with the text of Recipe.Calibration, not by the rule of the quantizer.
+	Calibrated bool   `json:"calibrated,omitempty"`
+	SHA256     string `json:"sha256"` // of the stored tensor, padding included
+	ScaleSHA   string `json:"scale_sha256"`
+	ZeroSHA    string `json:"zero_sha256,omitempty"`
+	OrderSHA   string `json:"order_sha256,omitempty"`
+	CodesSHA   string `json:"codes_sha256"` // layout-independent digest (FORMAT rule on codes)
 }
 
 // Scale says how many scales a matrix has: one ("tensor"), one per row ("row"), or one per row and group of columns
@@ -99,6 +101,15 @@ type Recipe struct {
 	AllowLossy bool           `json:"allow_lossy,omitempty"`
 	Include    []string       `json:"include,omitempty"`
 	Rules      []Rule         `json:"rules,omitempty"` // of --recipe, in order
+
+	Calibration *Calibration `json:"calibration,omitempty"` // of scales; nil = none
+}
+
+// Calibration says how scales were chosen for a text (NUMERICS N37).
+type Calibration struct {
+	Method string `json:"method"`      // mean-square
+	Text   string `json:"text_sha256"` // of the whole text, in UTF-8
+	Tokens int    `json:"tokens"`      // of the text that were read, from its beginning
 }
 
 // Rule of a recipe file: the first whose pattern matches the name of a tensor decides.

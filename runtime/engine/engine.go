@@ -41,6 +41,11 @@ type Options struct {
 	// FloatActivations computes with floats throughout, activations not quantized and codes multiplied by their scales
 	// beforehand: for comparison with references that do so. It is slow and needs four bytes per weight.
 	FloatActivations bool
+
+	// Observe, where it is set, is told what the linear layers of the blocks read: the names of weights, and the vectors of in
+	// elements that they multiply, side by side in the order of the tokens. It must not keep or change them. Only layers of floats have
+	// such vectors.
+	Observe func(weights []string, x []float32, in int)
 }
 
 // The defaults of Options.

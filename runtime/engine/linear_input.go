@@ -37,6 +37,9 @@ func (e *Engine) input(n int, k prepareTask) {
 		q.Reset(n)
 	}
 	distribute(e.pool, n, max(1, min(n/(4*e.opt.Threads), mostPrepared)), &p.prepare)
+	if f := k.projection; e.opt.Observe != nil && f.floats && f != &e.weights.head {
+		e.opt.Observe(f.names, p.x[:n*f.in], f.in)
+	}
 }
 
 func (k *prepareTask) Do(from, to int) {

@@ -187,6 +187,7 @@ func (l *loader) projection(layers ...*model.Linear) projection {
 		if m := l.linear(first, rows, f.in); l.err == nil {
 			m.bias = l.biases(layers[:n], rows)
 			f.add(m)
+			f.names = append(f.names, first.Weight)
 		}
 		layers = layers[n:]
 	}

@@ -1,0 +1,119 @@
+package convert
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/lowpack/lowpack/convert/internal/calibrate"
+	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/formats/golden"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
+)
+
+// CalibrationPhase is what Progress is told while the floats compute the calibration text, which is counted in tokens.
+const CalibrationPhase = "calibration"
+
+// How much of a calibration text is read: its first tokens, in windows that begin as a text of the model does.
+const (
+	calibrationTokens = 8192
+	calibrationWindow = 512
+	calibrationLeast  = 256 // fewer tokens say more about the text than about the model
+)
+
+// meanSquare is the method of calibration: scales are chosen for the least error weighted by the mean square of each column.
+const meanSquare = "mean-square"
+
+// calibration is the text that scales are chosen with, and what the model makes of it.
+type calibration struct {
+	windows [][]int
+	columns map[string][]float32 // by the name of a weight; nil before the model has run
+}
+
+// calibrates reports whether the scales of a matrix are chosen with the calibration text. Experts see too few tokens of it.
+func (d *decider) calibrates(m matrix, q *quantize.Quantizer) bool {
+	kind, _ := q.Kind()
+	return d.o.Calibration != "" && !m.head && m.experts == 0 && q.Rule().Calibrates() && kind != packed.ScaleTensor
+}
+
+// planCalibration cuts the text into tokens and notes it in the recipe.
+func (p *Plan) planCalibration() error {
+	text := p.o.Calibration
+	if text == "" {
+		return nil
+	}
+	if !slices.ContainsFunc(p.steps, func(s *step) bool { return s.entry != nil && s.entry.Calibrated }) {
+		return fmt.Errorf("%w: calibration has no scales to choose: no linear layer of floats is to become int4 or mxfp4 with scales per row or group; for example --quant int4 --scale group:32 --allow-lossy", pack.ErrUnsupported)
+	}
+	if p.model == nil || !p.hasTokenizer() {
+		return fmt.Errorf("%w: calibration runs the model over a text, and there is no model with a tokenizer", pack.ErrUnsupported)
+	}
+	if !utf8.ValidString(text) {
+		return fmt.Errorf("%w: the calibration text is not UTF-8", pack.ErrUnsupported)
+	}
+	t, err := tokenizer.Load(p.source.File)
+	if err != nil {
+		return fmt.Errorf("calibration: %w", err)
+	}
+	ids, err := t.Encode(text, false)
+	if err != nil {
+		return fmt.Errorf("calibration text: %w", err)
+	}
+	if len(ids) < calibrationLeast {
+		return fmt.Errorf("%w: the calibration text has %d tokens; at least %d are needed, and %d are read", pack.ErrUnsupported, len(ids), calibrationLeast, calibrationTokens)
+	}
+	front, err := t.Encode("", true)
+	if err != nil {
+		return fmt.Errorf("calibration: %w", err)
+	}
+	if !slices.Contains(front, p.model.BOS) {
+		front = nil
+	} else {
+		front = []int{p.model.BOS}
+	}
+	ids = ids[:min(len(ids), calibrationTokens)]
+	for part := range slices.Chunk(ids, min(calibrationWindow, p.model.MaxPositions-len(front))) {
+		p.calibration.windows = append(p.calibration.windows, slices.Concat(front, part))
+	}
+	sum := sha256.Sum256([]byte(text))
+	p.Recipe.Calibration = &packed.Calibration{Method: meanSquare, Text: hex.EncodeToString(sum[:]), Tokens: len(ids)}
+	return nil
+}
+
+// calibrate runs the floats of the checkpoint over the text. They lie in a file beside the target meanwhile, in the form that the
+// engine maps, so that memory stays bounded; it has no name where the file system can do that, and is gone afterwards.
+func (p *Plan) calibrate(ctx context.Context, target string, progress Progress) error {
+	if len(p.calibration.windows) == 0 {
+		return nil
+	}
+	floats, err := NewPlan(ctx, p.path, Options{Recipe: packed.Recipe{Quant: QuantNone, Golden: string(golden.None)}, Jobs: p.o.Jobs})
+	if err != nil {
+		return err
+	}
+	defer floats.Close()
+	floats.fs, floats.limits = p.fs, p.limits
+	r, err := floats.newRun(target+".floats", progress)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	if err := r.convert(ctx); err != nil {
+		return err
+	}
+	p.calibration.columns, err = calibrate.Columns(ctx, p.o.Jobs, r.w, p.calibration.windows, func(done, total int64) {
+		if progress != nil {
+			progress(CalibrationPhase, done, total)
+		}
+	})
+	for _, s := range p.steps {
+		if err == nil && s.entry != nil && s.entry.Calibrated && p.calibration.columns[s.entry.Name] == nil {
+			err = fmt.Errorf("calibration: the engine did not show what tensor %q multiplies", s.entry.Name)
+		}
+	}
+	return err
+}

@@ -1,0 +1,95 @@
+package convert
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// calibrationText has enough tokens.
+var calibrationText = strings.Repeat("Once upon a time there was a little girl who liked to play in the park. ", 40)
+
+// TestCalibrate: the text changes the scales of the linear layers and nothing else, is recorded, and gives the same bytes with any number of
+// threads. Nothing is left beside the target.
+func TestCalibrate(t *testing.T) {
+	source := shared.Testdata(t, "tiny-bitnet")
+	o := plain(packed.Recipe{Quant: "int4", Scale: "group:32", Head: HeadInt4, AllowLossy: true, Include: []string{"*layers.0.*", "lm_head*"}})
+	before := convertTo(t, source, o)
+	o.Calibration = calibrationText
+	dir := t.TempDir()
+	var files [][]byte
+	for i, jobs := range []int{1, 3} {
+		o.Jobs = jobs
+		path := filepath.Join(dir, string(rune('a'+i)))
+		tokens := int64(0)
+		_, err := newPlan(t, source, o).Run(context.Background(), path, func(what string, done, total int64) {
+			if what == CalibrationPhase {
+				tokens = done
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil || tokens == 0 {
+			t.Fatal(err, tokens)
+		}
+		files = append(files, b)
+	}
+	if !bytes.Equal(files[0], files[1]) {
+		t.Error("the number of threads changes the file")
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 2 {
+		t.Errorf("%v are left in the directory", left)
+	}
+	after, err := packed.Open(filepath.Join(dir, "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer after.Close()
+	c := after.Manifest().Recipe.Calibration
+	if c == nil || c.Method != "mean-square" || len(c.Text) != 64 || c.Tokens < calibrationLeast {
+		t.Errorf("calibration is recorded as %+v", c)
+	}
+	for i, e := range after.Manifest().Packed {
+		head := e.Name == packed.HeadName
+		if e.Calibrated == head || (e.ScaleSHA == before.Manifest().Packed[i].ScaleSHA) != head {
+			t.Errorf("%s: calibrated %t", e.Name, e.Calibrated)
+		}
+	}
+}
+
+// TestCalibrateRefused: a text that cannot be used is refused before anything is written.
+func TestCalibrateRefused(t *testing.T) {
+	int4 := packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}
+	bare := filepath.Join(t.TempDir(), "w.safetensors")
+	writeWeights(t, bare, map[string]raw{"w": {"F32", []int64{2, 64}, make([]byte, 512)}})
+	for _, c := range []struct {
+		source, text, says string
+		recipe             packed.Recipe
+	}{
+		{shared.Testdata(t, "tiny-bitnet"), calibrationText + "\xff", "not UTF-8", int4},
+		{shared.Testdata(t, "tiny-bitnet"), "Once upon a time.", "at least 256 are needed", int4},
+		{shared.Testdata(t, "tiny-bitnet"), calibrationText, "no scales to choose", packed.Recipe{}},
+		{shared.Testdata(t, "tiny-bitnet"), calibrationText, "no scales to choose", packed.Recipe{Quant: "int4", Scale: "tensor", AllowLossy: true}},
+		{bare, calibrationText, "no model with a tokenizer", int4},
+	} {
+		o := plain(c.recipe)
+		o.Calibration = c.text
+		p, err := NewPlan(context.Background(), c.source, o)
+		if err == nil {
+			p.Close()
+		}
+		if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v; want %q", c.source, err, c.says)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+// Package calibrate runs a model of floats over a text and measures what its linear layers multiply.
+package calibrate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/runtime/engine"
+)
+
+// Columns returns the mean square of every element of the vectors that the linear layers of the blocks read while a model computes some
+// windows of tokens, by the names of the weights. v holds the weights as floats; threads are the workers (0 = one per CPU).
+//
+// Squares of float32 are exact in float64, and are added up in the order of the tokens: with an engine whose floats are the same
+// everywhere, so are the results, whatever the number of threads.
+func Columns(ctx context.Context, threads int, v packed.View, windows [][]int, progress func(done, total int64)) (map[string][]float32, error) {
+	longest, total, done := 0, int64(0), int64(0)
+	for _, w := range windows {
+		longest = max(longest, len(w))
+		total += int64(len(w))
+	}
+	o := observer{}
+	e, err := engine.New(v, engine.Options{Threads: threads, Context: longest, Observe: o.add})
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	for _, w := range windows {
+		if err := run(ctx, e, w); err != nil {
+			return nil, fmt.Errorf("calibration: %w", err)
+		}
+		done += int64(len(w))
+		progress(done, total)
+	}
+	return o.means(total), nil
+}
+
+// run computes one window.
+func run(ctx context.Context, e *engine.Engine, window []int) error {
+	s, err := e.NewSequence()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return e.Forward(ctx, []engine.Chunk{{Seq: s, Tokens: window}})
+}
+
+// observer has the sums of squares so far.
+type observer map[string][]float64
+
+// add takes in the vectors that some weights multiply. Those that read the same vectors share their sums.
+func (o observer) add(weights []string, x []float32, in int) {
+	sums := o[weights[0]]
+	if sums == nil {
+		sums = make([]float64, in)
+		for _, name := range weights {
+			o[name] = sums
+		}
+	}
+	for ; len(x) > 0; x = x[in:] {
+		for i, v := range x[:in] {
+			sums[i] += float64(v) * float64(v)
+		}
+	}
+}
+
+func (o observer) means(n int64) map[string][]float32 {
+	means := map[string][]float32{}
+	for name, sums := range o {
+		m := make([]float32, len(sums))
+		for i, s := range sums {
+			m[i] = float32(s / float64(n))
+		}
+		means[name] = m
+	}
+	return means
+}

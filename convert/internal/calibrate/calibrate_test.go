@@ -1,0 +1,88 @@
+package calibrate_test
+
+import (
+	"context"
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/lowpack/lowpack/convert/internal/calibrate"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+)
+
+// TestColumns: the first layer reads normed rows of the embedding, of which the mean squares are computed here in another way; all
+// layers are there, and threads change no bit.
+func TestColumns(t *testing.T) {
+	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Quant: "none", Golden: "none"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d, err := packed.Describe(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	windows := [][]int{{1, 5, 9, 200, 31}, {1, 7, 7}, {1, 400, 3, 12, 88, 90, 17}}
+	var last, total int64
+	got, err := calibrate.Columns(context.Background(), 1, f, windows, func(done, all int64) { last, total = done, all })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last != 15 || total != 15 {
+		t.Errorf("%d of %d tokens", last, total)
+	}
+	for i := range d.Blocks {
+		b := &d.Blocks[i]
+		for _, name := range []string{b.Q.Weight, b.K.Weight, b.V.Weight, b.O.Weight, b.Gate.Weight, b.Up.Weight, b.Down.Weight} {
+			if len(got[name]) == 0 {
+				t.Errorf("%s: nothing is known of what it reads", name)
+			}
+		}
+	}
+	if len(got[d.Head]) != 0 {
+		t.Error("the output head is not calibrated")
+	}
+	more, err := calibrate.Columns(context.Background(), 3, f, windows, func(int64, int64) {})
+	if err != nil || !reflect.DeepEqual(got, more) {
+		t.Errorf("3 threads give something else than 1: %v", err)
+	}
+	want := make([]float64, d.Hidden)
+	embed, norm := floats(t, f, d.Embed), floats(t, f, d.Blocks[0].AttnNorm)
+	for _, w := range windows {
+		for _, id := range w {
+			row, square := embed[id*d.Hidden:][:d.Hidden], 0.0
+			for _, x := range row {
+				square += x * x
+			}
+			for k, x := range row {
+				y := x / math.Sqrt(square/float64(d.Hidden)+float64(d.NormEps)) * norm[k]
+				want[k] += y * y / 15
+			}
+		}
+	}
+	for k, x := range got[d.Blocks[0].Q.Weight] {
+		if math.Abs(float64(x)-want[k]) > 1e-5*want[k] {
+			t.Errorf("column %d: mean square %v; want %v", k, x, want[k])
+		}
+	}
+}
+
+// floats widens a tensor of BF16 or F32.
+func floats(t *testing.T, v packed.View, name string) (list []float64) {
+	t.Helper()
+	s, err := v.Tensor(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := map[string]int{"BF16": 2, "F32": 4}[s.DType]
+	for b := s.Data; len(b) > 0; b = b[size:] {
+		bits := uint32(b[size-1])<<24 | uint32(b[size-2])<<16
+		if size == 4 {
+			bits |= uint32(b[1])<<8 | uint32(b[0])
+		}
+		list = append(list, float64(math.Float32frombits(bits)))
+	}
+	return list
+}

@@ -1,0 +1,94 @@
+package quantize
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// search finds scales by calibration: among some that are tried for the weights w of a unit, the one whose products with their
+// codes miss least, Σ h·(w − s·code)² over the columns, h being the mean square of what a column is multiplied by. The code of
+// a weight follows from w and s as ever.
+type search struct {
+	tries func(base float32) []float32       // scales to try, given the one that the rule has without calibration
+	unit  func(scale float32) (s, a float32) // as fit returns them, for a scale that is rounded
+	turns int                                // how often a scale that is tried is improved by least squares
+}
+
+// searchInts tries scales of either sign, since the end of the alphabet that clips less is not always that of the largest weight, from
+// those that clip more than half of the range to those that clip nothing: weights of columns that hardly count may be clipped.
+var searchInts = &search{
+	tries: func(base float32) (list []float32) {
+		for i := range 17 {
+			f := 1.12 - float32(0.04*float32(i)) // not fused
+			list = append(list, base*f, -base*f)
+		}
+		return list
+	},
+	unit: step, turns: 2,
+}
+
+// searchPowers tries the powers of two on both sides; 2^−128 is the least that mxfp4 stores.
+var searchPowers = &search{
+	tries: func(base float32) []float32 { return []float32{base * 2, max(base/2, 0x1p-128)} },
+	unit:  func(s float32) (float32, float32) { return s, 1 / (2 * s) },
+}
+
+// Calibrates reports whether the scales of a rule can be chosen by calibration, for rows or groups.
+func (r Rule) Calibrates() bool { return r.search != nil }
+
+// checkColumns refuses importances of columns that a job has no use for.
+func (j *Job) checkColumns(r Rule) error {
+	switch {
+	case j.Columns == nil:
+		return nil
+	case !r.Calibrates() || j.Kind == PerTensor:
+		return fmt.Errorf("%w: quantizer %s with one scale per %s does not calibrate", pack.ErrUnsupported, r.Name, j.Kind)
+	case len(j.Columns) != j.Shape.K:
+		return fmt.Errorf("%w: %d importances for %d columns", pack.ErrUnsupported, len(j.Columns), j.Shape.K)
+	}
+	return nil
+}
+
+// calibrated is the best unit for weights of the columns that h belongs to. The one of the rule stays where no other is better; codes is
+// scratch. All sums run over ascending columns, each operation rounded once.
+func (q *Quantizer) calibrated(u unit, codes []int8, src []byte, h []float32) unit {
+	hw := make([]float64, len(h))
+	eachBlock(q.job.DType, src, func(k int, w []float32) {
+		for i, x := range w {
+			hw[k+i] = float64(h[k+i]) * float64(x) // exact
+		}
+	})
+	how, best := q.rule.search, u
+	most, _ := q.gain(&u, codes, src, h, hw)
+	for _, s := range how.tries(u.scale) {
+		for range 1 + how.turns {
+			s = q.round(s)
+			if s == 0 || math.IsInf(float64(s), 0) || s != s {
+				break
+			}
+			scale, a := how.unit(s)
+			v := newUnit(&q.rule, scale, a)
+			g, better := q.gain(&v, codes, src, h, hw)
+			if g > most {
+				most, best = g, v
+			}
+			s = better
+		}
+	}
+	return best
+}
+
+// gain is what a unit takes off the weighted error of zeros, Σ h·w² − Σ h·(w − s·code)², and the scale that is best for its codes.
+func (q *Quantizer) gain(u *unit, codes []int8, src []byte, h []float32, hw []float64) (gain float64, better float32) {
+	q.rule.codes(codes, q.job.DType, src, u)
+	var wc, cc float64
+	for i, code := range codes {
+		c := float64(code)
+		wc += float64(hw[i] * c)
+		cc += float64(float64(h[i]) * float64(c*c)) // exact product
+	}
+	s := float64(u.scale)
+	return float64(s * (2*wc - float64(s*cc))), float32(wc / cc)
+}

@@ -1,0 +1,111 @@
+package quantize
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// calibrate quantizes floats with importances of their columns, or without.
+func calibrate(t *testing.T, rule string, group int, shape pack.Shape, w, h []float32) (codes []int8, scales []float32) {
+	t.Helper()
+	q, err := New(Job{Rule: rule, DType: F32, Shape: shape, Kind: PerGroup, Group: group, Columns: h})
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes = make([]int8, len(w))
+	if err := q.Quantize(codes, 0, F32.encode(w)); err != nil {
+		t.Fatal(err)
+	}
+	return codes, q.Scales()
+}
+
+// weighted is Σ h·(w − s·code)² of every unit.
+func weighted(shape pack.Shape, group int, w, h, scales []float32, codes []int8) (list []float64) {
+	perRow := (shape.K + group - 1) / group
+	list = make([]float64, shape.M*perRow)
+	for i, c := range codes {
+		m, k := i/shape.K, i%shape.K
+		unit := m*perRow + k/group
+		miss := float64(w[i]) - float64(scales[unit])*float64(c)
+		list[unit] += float64(h[k]) * miss * miss
+	}
+	return list
+}
+
+// TestCalibrated: no unit misses more of what counts than with the scale of the rule, nearly all miss less, and codes follow from
+// scales as the rule says.
+func TestCalibrated(t *testing.T) {
+	r := rand.New(rand.NewPCG(20, 3))
+	shape := pack.Shape{M: 24, K: 200} // the last group is shorter
+	w, h := make([]float32, shape.M*shape.K), make([]float32, shape.K)
+	for i := range w {
+		w[i] = float32(r.NormFloat64())
+	}
+	for k := range h {
+		h[k] = float32(math.Exp(2 * r.NormFloat64()))
+	}
+	for rule, c := range map[string]struct {
+		group int
+		most  float64 // of the error of the rule
+	}{"int4": {64, 0.80}, "mxfp4": {32, 0.95}} {
+		plainCodes, plainScales := calibrate(t, rule, c.group, shape, w, nil)
+		codes, scales := calibrate(t, rule, c.group, shape, w, h)
+		before := weighted(shape, c.group, w, h, plainScales, plainCodes)
+		after := weighted(shape, c.group, w, h, scales, codes)
+		sumBefore, sumAfter := 0.0, 0.0
+		for i := range before {
+			if after[i] > before[i]*(1+1e-12) {
+				t.Errorf("%s: unit %d misses %g, with the scale of the rule %g", rule, i, after[i], before[i])
+			}
+			sumBefore, sumAfter = sumBefore+before[i], sumAfter+after[i]
+		}
+		if sumAfter > c.most*sumBefore {
+			t.Errorf("%s: all miss %g, with the scales of the rule %g", rule, sumAfter, sumBefore)
+		}
+		found, _ := Find(rule)
+		for i, code := range codes {
+			s := scales[i/shape.K*((shape.K+c.group-1)/c.group)+i%shape.K/c.group]
+			_, a := found.search.unit(s)
+			if want := found.code(w[i], a); code != want {
+				t.Fatalf("%s: code %d of weight %v and scale %v; the rule gives %d", rule, code, w[i], s, want)
+			}
+		}
+	}
+}
+
+// TestCalibratedNothing: where nothing counts, and where there is nothing, the scale of the rule stays.
+func TestCalibratedNothing(t *testing.T) {
+	shape := pack.Shape{M: 2, K: 64}
+	w, h := make([]float32, 128), make([]float32, 64)
+	for i := range 64 {
+		w[i] = float32(i-20) / 7
+	}
+	for _, rule := range []string{"int4", "mxfp4"} {
+		plainCodes, plainScales := calibrate(t, rule, 32, shape, w, nil)
+		codes, scales := calibrate(t, rule, 32, shape, w, h)
+		if !slices.Equal(codes, plainCodes) || !slices.Equal(scales, plainScales) {
+			t.Errorf("%s: scales %v, without calibration %v", rule, scales, plainScales)
+		}
+	}
+}
+
+// TestCalibratedRefused: importances of another number of columns, and for rules that have no use for them.
+func TestCalibratedRefused(t *testing.T) {
+	shape := pack.Shape{M: 2, K: 64}
+	for _, j := range []Job{
+		{Rule: "int4", Kind: PerRow, Columns: make([]float32, 63)},
+		{Rule: "int4", Kind: PerTensor, Columns: make([]float32, 64)},
+		{Rule: "absmean", Kind: PerRow, Columns: make([]float32, 64)},
+		{Rule: "ternary-values", Columns: make([]float32, 64)},
+	} {
+		j.DType, j.Shape = F32, shape
+		if _, err := New(j); !errors.Is(err, pack.ErrUnsupported) {
+			t.Errorf("%s per %s: %v", j.Rule, j.Kind, err)
+		}
+	}
+}
