@@ -111,6 +111,9 @@ func Native(s pack.Spec, columns, group int) bool {
 	return false
 }
 
+// SumsGroups reports whether the kernel sums groups of so many columns, of rows that are longer; all sum whole rows, 0.
+func (k *Kernel) SumsGroups(group int) bool { return group == 0 || k.checkGroup(group+1, group) == nil }
+
 // checkGroup refuses columns per scale that the kernel cannot sum.
 func (k *Kernel) checkGroup(columns, group int) error {
 	if group < columns && k.groupStep == 0 {

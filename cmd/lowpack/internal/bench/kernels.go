@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -152,9 +153,7 @@ func (o *KernelOptions) cases() (list []*kernelCase, err error) {
 			if k.Alphabets != nil {
 				spec.Alphabet = k.Alphabets[0]
 			}
-			// Of kernels with one name the first is taken: others are for CPUs that lack something.
-			all := kernel.For(spec)
-			if i := slices.IndexFunc(all, func(o *kernel.Kernel) bool { return o.String() == k.String() }); i >= 0 && all[i] == k {
+			if o.first(spec, k.String()) == k {
 				list = addCase(list, spec, k)
 			}
 		}
@@ -163,6 +162,22 @@ func (o *KernelOptions) cases() (list []*kernelCase, err error) {
 		return nil, fmt.Errorf("%w: no kernel of %v serves %v on this CPU", pack.ErrUnsupported, o.ISAs, o.Layouts)
 	}
 	return list, nil
+}
+
+// first of the kernels with one name that sums groups of the columns that are asked for: others are for CPUs that lack
+// something. Where none does, it is the first of them, which is then refused.
+func (o *KernelOptions) first(s pack.Spec, name string) *kernel.Kernel {
+	var found *kernel.Kernel
+	for _, k := range kernel.For(s) {
+		if k.String() != name {
+			continue
+		}
+		if k.SumsGroups(o.Group) {
+			return k
+		}
+		found = cmp.Or(found, k)
+	}
+	return found
 }
 
 // addCase puts kernels of the same layout and alphabet together.

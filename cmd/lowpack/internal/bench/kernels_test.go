@@ -85,6 +85,23 @@ func TestGroupsOfScales(t *testing.T) {
 	}
 }
 
+// TestGroupsAreMeasured: of the kernels with one name that one is measured that sums groups.
+func TestGroupsAreMeasured(t *testing.T) {
+	o := quickKernels()
+	o.Group = 64
+	r, err := Kernels(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range r.Rows {
+		spec := pack.Spec{Name: row.Layout, Alphabet: row.Alphabet}
+		sums := slices.ContainsFunc(kernel.For(spec), func(k *kernel.Kernel) bool { return k.String() == row.Kernel && k.SumsGroups(o.Group) })
+		if sums == (row.Refused != "") {
+			t.Errorf("kernel %s, alphabet %s: sums groups %v, refused: %q", row.Kernel, row.Alphabet, sums, row.Refused)
+		}
+	}
+}
+
 // broken is a product that is wrong in one place.
 type broken struct {
 	product
