@@ -214,8 +214,9 @@ func TestCalibratedScales(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := Options{Source: source}
-		if bad := failed(run(t, path, o)); len(bad) > 0 {
-			t.Fatal(quant, bad)
+		r := run(t, path, o)
+		if bad := failed(r); len(bad) > 0 || !strings.Contains(strings.Join(r.Notes, " "), "calibration chose the scales of 7 of 7") {
+			t.Fatal(quant, bad, r.Notes)
 		}
 		s := newSealer(t, path)
 		b := bytes.Clone(s.good)

@@ -134,10 +134,16 @@ func (o *origin) sourceBytes(name string, want, have *packed.Source) (*io.Sectio
 // quantized computes codes and scales of every packed tensor again.
 func (o *origin) quantized() []item {
 	m := o.file.Manifest()
-	items := make([]item, len(m.Packed))
+	items, calibrated := make([]item, len(m.Packed)), 0
 	for i := range m.Packed {
 		e := &m.Packed[i]
 		items[i] = item{group: "codes and scales", name: e.Name, size: e.Weights(), check: func() error { return o.checkQuantized(e) }}
+		if e.Calibrated {
+			calibrated++
+		}
+	}
+	if calibrated > 0 {
+		o.report.note(fmt.Sprintf("calibration chose the scales of %d of %d packed tensors: codes were compared with the checkpoint at these scales; the choice was not repeated", calibrated, len(items)))
 	}
 	return items
 }
