@@ -42,6 +42,30 @@ func TestContinuousIntegrationExamples(t *testing.T) {
 	t.Run("GitLab", func(t *testing.T) { gitlab(t, blocks["yaml"][1]) })
 }
 
+// TestReadme holds what the README shows of the bundled model against what the commands print: the coverage, which is the same on
+// every machine, and the text.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, file := "../../testdata/tiny-bitnet", filepath.Join(t.TempDir(), "tiny.safetensors")
+	if out := command(t, "convert", model, "--layout", "vnni4i", "-o", file); out.code != 0 {
+		t.Fatal(out.out)
+	}
+	verified := command(t, "verify", file, "--source", model).out
+	coverage := verified[max(0, strings.Index(verified, "coverage: ")):]
+	if coverage, _, _ = strings.Cut(coverage, "\n"); !bytes.Contains(readme, []byte(coverage+"\n")) {
+		t.Errorf("README.md does not show %q", coverage)
+	}
+	prompt := "Once upon a time there was a little girl"
+	text, _, _ := strings.Cut(command(t, "run", file, "-n", "60", "-p", prompt).out, "\n\nloaded in")
+	if !bytes.Contains(readme, []byte("-p \""+prompt+"\"\n"+text+"\n")) {
+		t.Errorf("README.md does not show that the model goes on with %q", text)
+	}
+}
+
 func github(t *testing.T, text string) {
 	type step struct{ Name, Run, Uses string }
 	var workflow struct {
