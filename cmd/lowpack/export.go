@@ -38,7 +38,7 @@ func exportCommand() *cli.Command {
 		Name:      "export",
 		Usage:     "write a packed file in the format of another runtime",
 		ArgsUsage: "FILE",
-		UsageText: "lowpack export FILE --to FORMAT -o OUT [flags]",
+		UsageText: "lowpack export FILE --to FORMAT -o PATH [flags]",
 		Description: `The tokenizer and the chat template travel along; golden outputs and digests of the packed file have no place in other formats.
 
 gguf is for llama.cpp. Weights stay exact: a block type is chosen that holds codes and scales, F16 or F32 where none does.
@@ -51,7 +51,7 @@ adds integers, written as floats, without rounding; the plain one leaves activat
   lowpack verify model.gguf --source model.safetensors`,
 		Flags: []cli.Flag{
 			oneOf(&cli.StringFlag{Name: "to", Usage: "the `FORMAT` to write"}, exportNames()...),
-			outputFlag("write `OUT`: a file for gguf, a directory for onnx"),
+			outputFlag("write `PATH`: a file for gguf, a directory for onnx"),
 			&cli.BoolFlag{Name: "force", Usage: "write models that the other runtime loads and computes differently"},
 			oneOf(&cli.StringFlag{Name: "arithmetic", Usage: "of quantized linear layers in onnx: `HOW`", DefaultText: "exact where all matrices allow it, else plain"}, onnx.Arithmetics()...),
 			jsonFlag(),

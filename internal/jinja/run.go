@@ -11,9 +11,9 @@ import (
 // Limits of one rendering.
 const (
 	// maxWork bounds everything a template does: a step costs stepWork, a byte or list item that is looked at or copied
-	// costs 1 or itemWeight. 2²⁵ is half a second at most, and bounds the memory too: whatever is built, up
-	// to 32 MiB, has been paid for.
-	maxWork   = 1 << 25
+	// costs 1 or itemWeight. 2²⁴ is a quarter of a second, and bounds the memory too: whatever is built, up
+	// to 16 MiB, has been paid for.
+	maxWork   = 1 << 24
 	stepWork  = 16
 	maxOutput = 1 << 23 // bytes
 	maxCalls  = 64      // macros and recursive loops inside each other
