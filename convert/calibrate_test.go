@@ -67,6 +67,43 @@ func TestCalibrate(t *testing.T) {
 	}
 }
 
+// TestCalibrateSome: layers beside those that are calibrated keep the scales that they have without: experts, and those of a recipe with
+// another quantizer or one scale.
+func TestCalibrateSome(t *testing.T) {
+	other := packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true, Include: []string{"*layers.0.*"}, Rules: []packed.Rule{
+		{Match: "*.q_proj.*", Quant: "int8", Layout: "vnni4"}, {Match: "*.k_proj.*", Quant: "int4", Scale: "tensor"},
+	}}
+	for source, c := range map[string]struct {
+		recipe  packed.Recipe
+		without func(name string) bool
+	}{
+		shared.Testdata(t, "tiny-bitnet"): {other, func(name string) bool {
+			return strings.Contains(name, ".q_proj.") || strings.Contains(name, ".k_proj.")
+		}},
+		mini(t, "qwen1.5-moe-a2.7b", nil): {packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}, func(name string) bool {
+			return strings.Contains(name, ".mlp.experts.") || name == packed.HeadName
+		}},
+	} {
+		o := plain(c.recipe)
+		before := convertTo(t, source, o)
+		o.Calibration = calibrationText
+		after := convertTo(t, source, o)
+		kept := 0
+		for i, e := range after.Manifest().Packed {
+			without := c.without(e.Name)
+			if e.Calibrated == without || (e.ScaleSHA == before.Manifest().Packed[i].ScaleSHA) != without {
+				t.Errorf("%s: calibrated %t", e.Name, e.Calibrated)
+			}
+			if without {
+				kept++
+			}
+		}
+		if kept == 0 {
+			t.Errorf("%s: all are calibrated", source)
+		}
+	}
+}
+
 // TestCalibrateRefused: a text that cannot be used is refused before anything is written.
 func TestCalibrateRefused(t *testing.T) {
 	int4 := packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}

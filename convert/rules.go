@@ -41,7 +41,9 @@ func (d *decider) quantize(m matrix, c choice) error {
 	}
 	s := &step{from: m.from, source: m.source(), job: job, twice: q.Passes() == 2}
 	s.open = func([][]byte) (coder, error) {
-		job.Stats, job.Columns = d.o.Report, d.columns[m.name]
+		if job.Stats = d.o.Report; d.calibrates(m, q) {
+			job.Columns = d.columns[m.name]
+		}
 		return newFloatDecoder(job)
 	}
 	exact := q.Rule().Exact()

@@ -27,9 +27,10 @@ func (l *loader) mixture(x *model.Experts, hidden int) *mixture {
 		return nil
 	}
 	m := &mixture{each: make([]mlp, x.Count), chosen: x.Chosen, normalize: x.Normalize, shared: x.SharedGate != ""}
-	m.router.in = hidden
+	m.router.in, m.router.names = hidden, []string{x.Router}
 	if m.router.add(matrix{rows: x.Count, floats: l.floats(x.Router, x.Count, hidden)}); m.shared {
 		m.router.add(matrix{rows: 1, floats: l.floats(x.SharedGate, 1, hidden)})
+		m.router.names = append(m.router.names, x.SharedGate)
 	}
 	for e := range m.each {
 		l.expert = e

@@ -10,7 +10,8 @@ import (
 )
 
 // Columns returns the mean square of every element of the vectors that the linear layers of the blocks read while a model computes some
-// windows of tokens, by the names of the weights. v holds the weights as floats; threads are the workers (0 = one per CPU).
+// windows of tokens, by the names of the weights: of experts, over those that all experts of a block read. v holds the weights as floats;
+// threads are the workers (0 = one per CPU).
 //
 // Squares of float32 are exact in float64, and are added up in the order of the tokens: with an engine whose floats are the same
 // everywhere, so are the results, whatever the number of threads.
@@ -33,7 +34,7 @@ func Columns(ctx context.Context, threads int, v packed.View, windows [][]int, p
 		done += int64(len(w))
 		progress(done, total)
 	}
-	return o.means(total), nil
+	return o.means(), nil
 }
 
 // run computes one window.
@@ -46,31 +47,38 @@ func run(ctx context.Context, e *engine.Engine, window []int) error {
 	return e.Forward(ctx, []engine.Chunk{{Seq: s, Tokens: window}})
 }
 
-// observer has the sums of squares so far.
-type observer map[string][]float64
+// squares has the sums of the squares of n vectors.
+type squares struct {
+	sums []float64
+	n    int
+}
+
+// observer has the squares so far, by the names of weights.
+type observer map[string]*squares
 
 // add takes in the vectors that some weights multiply. Those that read the same vectors share their sums.
 func (o observer) add(weights []string, x []float32, in int) {
-	sums := o[weights[0]]
-	if sums == nil {
-		sums = make([]float64, in)
+	s := o[weights[0]]
+	if s == nil {
+		s = &squares{sums: make([]float64, in)}
 		for _, name := range weights {
-			o[name] = sums
+			o[name] = s
 		}
 	}
 	for ; len(x) > 0; x = x[in:] {
 		for i, v := range x[:in] {
-			sums[i] += float64(v) * float64(v)
+			s.sums[i] += float64(v) * float64(v)
 		}
+		s.n++
 	}
 }
 
-func (o observer) means(n int64) map[string][]float32 {
+func (o observer) means() map[string][]float32 {
 	means := map[string][]float32{}
-	for name, sums := range o {
-		m := make([]float32, len(sums))
-		for i, s := range sums {
-			m[i] = float32(s / float64(n))
+	for name, s := range o {
+		m := make([]float32, len(s.sums))
+		for i, x := range s.sums {
+			m[i] = float32(x / float64(s.n))
 		}
 		means[name] = m
 	}

@@ -3,7 +3,9 @@ package calibrate_test
 import (
 	"context"
 	"math"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/lowpack/lowpack/convert/internal/calibrate"
@@ -65,6 +67,43 @@ func TestColumns(t *testing.T) {
 	for k, x := range got[d.Blocks[0].Q.Weight] {
 		if math.Abs(float64(x)-want[k]) > 1e-5*want[k] {
 			t.Errorf("column %d: mean square %v; want %v", k, x, want[k])
+		}
+	}
+}
+
+// TestColumnsOfExperts: with experts, each mean is over the vectors that a weight reads. The shared expert and the scores read the same,
+// and so do all experts together, each token as often as others.
+func TestColumnsOfExperts(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "moe")
+	tinymodel.Miniature(t, "qwen1.5-moe-a2.7b", dir)
+	f, err := packed.Open(tinymodel.Converted(t, dir, packed.Recipe{Quant: "none", Golden: "none"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d, err := packed.Describe(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := calibrate.Columns(context.Background(), 2, f, [][]int{{1, 5, 9, 200, 31}, {7, 7, 3}}, func(int64, int64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range d.Blocks {
+		b := &d.Blocks[i]
+		router := got[b.Experts.Router]
+		if len(router) != d.Hidden || !slices.Equal(router, got[b.Experts.SharedGate]) || !slices.Equal(router, got[b.Gate.Weight]) {
+			t.Errorf("block %d: router, gate and the shared expert read %v, %v and %v", i, router, got[b.Experts.SharedGate], got[b.Gate.Weight])
+		}
+		for _, l := range b.Linears() {
+			if len(got[l.Weight]) != l.In {
+				t.Errorf("%s: %d columns of %d", l.Weight, len(got[l.Weight]), l.In)
+			}
+		}
+		for k, x := range got[b.Experts.Gate.Weight] {
+			if math.Abs(float64(x-router[k])) > 1e-6*float64(router[k]) {
+				t.Errorf("block %d, column %d: experts read %v, the router %v", i, k, x, router[k])
+			}
 		}
 	}
 }
