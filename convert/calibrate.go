@@ -67,17 +67,20 @@ func (p *Plan) planCalibration() error {
 	if len(ids) < calibrationLeast {
 		return fmt.Errorf("%w: the calibration text has %d tokens; at least %d are needed, and %d are read", pack.ErrUnsupported, len(ids), calibrationLeast, calibrationTokens)
 	}
-	front, err := t.Encode("", true)
+	special, err := t.Encode("", true)
 	if err != nil {
 		return fmt.Errorf("calibration: %w", err)
 	}
-	if !slices.Contains(front, p.model.BOS) {
-		front = nil
-	} else {
+	var front []int
+	if slices.Contains(special, p.model.BOS) {
 		front = []int{p.model.BOS}
 	}
+	room := min(calibrationWindow, p.model.MaxPositions-len(front))
+	if room < 1 {
+		return fmt.Errorf("%w: calibration: max_position_embeddings of config.json is %d, which leaves no room for text behind the begin-of-text token", pack.ErrUnsupported, p.model.MaxPositions)
+	}
 	ids = ids[:min(len(ids), calibrationTokens)]
-	for part := range slices.Chunk(ids, min(calibrationWindow, p.model.MaxPositions-len(front))) {
+	for part := range slices.Chunk(ids, room) {
 		p.calibration.windows = append(p.calibration.windows, slices.Concat(front, part))
 	}
 	sum := sha256.Sum256([]byte(text))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -109,10 +110,21 @@ func TestCalibrateRefused(t *testing.T) {
 	int4 := packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}
 	bare := filepath.Join(t.TempDir(), "w.safetensors")
 	writeWeights(t, bare, map[string]raw{"w": {"F32", []int64{2, 64}, make([]byte, 512)}})
+	narrow := mini(t, "llama-3.2-1b", nil)
+	config := filepath.Join(narrow, "config.json")
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = regexp.MustCompile(`"max_position_embeddings": *\d+`).ReplaceAll(text, []byte(`"max_position_embeddings": 1`))
+	if err := os.WriteFile(config, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		source, text, says string
 		recipe             packed.Recipe
 	}{
+		{narrow, calibrationText, "no room for text", int4},
 		{shared.Testdata(t, "tiny-bitnet"), calibrationText + "\xff", "not UTF-8", int4},
 		{shared.Testdata(t, "tiny-bitnet"), "Once upon a time.", "at least 256 are needed", int4},
 		{shared.Testdata(t, "tiny-bitnet"), calibrationText, "no scales to choose", packed.Recipe{}},
