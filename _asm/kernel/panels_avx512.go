@@ -16,15 +16,16 @@ import (
 
 // stream is one kind of packed weights.
 type stream struct {
-	name, doc string
-	bits      int      // of a field
-	regs      int      // 64-byte registers per step
-	split     int      // groups of four columns that share a register: lane l belongs to group l·split/16
-	pair      bool     // the upper half of a register belongs to the next panel, R11 bytes further on
-	twin      bool     // the second half of the registers does
-	most      int      // tokens at once
-	whole     bool     // open fills a register per field
-	fixed     []string // 64 bytes that open wants in register fixedReg
+	name  string
+	what  string   // panels of them are, for doc
+	bits  int      // of a field
+	regs  int      // 64-byte registers per step
+	split int      // groups of four columns that share a register: lane l belongs to group l·split/16
+	pair  bool     // the upper half of a register belongs to the next panel, R11 bytes further on
+	twin  bool     // the second half of the registers does
+	most  int      // tokens at once
+	whole bool     // open fills a register per field
+	fixed []string // 64 bytes that open wants in register fixedReg
 
 	// open loads the packed weights at an address into operand register d[0]; d[1] is free. With whole it fills all of d.
 	open func(g *vnni512, d []int, at string, masked bool)
@@ -55,6 +56,17 @@ func (s *stream) panels() int {
 // rows is the number of rows of all panels of the function, panelRows that of one.
 func (s *stream) rows() int      { return s.lanes() * s.fields() }
 func (s *stream) panelRows() int { return s.rows() / s.panels() }
+
+func (s *stream) doc() string {
+	panels, tokens := s.what, "one token at a time"
+	if s.panels() > 1 {
+		panels = "pairs of " + panels
+	}
+	if s.most > 1 {
+		tokens = fmt.Sprintf("1 to %d tokens at once", s.most)
+	}
+	return fmt.Sprintf("multiply %s, %s.", panels, tokens)
+}
 
 // vnni512 emits the function of a stream for a number of tokens.
 type vnni512 struct {
@@ -132,7 +144,7 @@ func avx512File() *file {
 			g.function(name)
 			funcs = append(funcs, name)
 		}
-		f.table(s.name, s.doc, funcs)
+		f.table(s.name, s.doc(), funcs)
 	}
 	return f
 }
@@ -162,9 +174,6 @@ func (g *vnni512) group() {
 	unroll := max(g.copies, 2)
 	if g.tokens == 1 {
 		unroll = max(unroll, 4/g.regs)
-	}
-	if g.tokens == 1 && g.pair {
-		unroll = 2 * pace / g.stride()
 	}
 	loop, rest, one, done := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("one"), g.newLabel("done")
 	g.p("SUBQ $%d, CX", unroll)

@@ -20,30 +20,30 @@ func streams512() []stream {
 			s.most = 3
 		}
 		s.name = fmt.Sprintf("fields%dRows%dAVX512", panel.bits, panel.rows)
-		s.doc = fmt.Sprintf("multiply %d-row panels of %d-bit fields, 1 to %d tokens at once.", panel.rows, panel.bits, s.most)
+		s.what = fmt.Sprintf("%d-row panels of %d-bit fields", panel.rows, panel.bits)
+		fields := s
 		list = append(list, s)
 		if panel.bits == 2 {
 			s.name = fmt.Sprintf("ternaryRows%dAVX512", panel.rows)
-			s.doc = fmt.Sprintf("multiply %d-row panels of trits 0, +1, −1 = 0, 1, 2, 1 to %d tokens at once.", panel.rows, s.most)
+			s.what = fmt.Sprintf("%d-row panels of trits 0, +1, −1 = 0, 1, 2", panel.rows)
 			s.open = ternary512
 			list = append(list, s)
 		}
 		if panel.bits == 2 && panel.rows == 32 {
-			s.pair, s.split = true, 1
-			s.name, s.doc = "ternaryPairsAVX512", "multiply pairs of 32-row panels of trits 0, +1, −1 = 0, 1, 2, 1 to 6 tokens at once."
-			list = append(list, s)
-			s.name, s.doc, s.open = "fields2PairsAVX512", "multiply pairs of 32-row panels of 2-bit fields, 1 to 6 tokens at once.", plain512
-			list = append(list, s)
+			for _, s := range []stream{s, fields} {
+				s.name, s.pair, s.split = strings.Replace(s.name, "Rows32", "Pairs", 1), true, 1
+				list = append(list, s)
+			}
 		}
 	}
 	for _, rows := range []int{32, 64} {
 		list = append(list, stream{
 			name: fmt.Sprintf("e2m1Rows%dAVX512", rows),
-			doc:  fmt.Sprintf("multiply %d-row panels of 4-bit fields that hold E2M1, 1 to 6 tokens at once.", rows),
+			what: fmt.Sprintf("%d-row panels of 4-bit fields that hold E2M1", rows),
 			bits: 4, regs: rows / 32, split: 1, most: 6, open: e2m1With512, whole: true, fixed: e2m1Table(),
 		}, stream{
 			name: fmt.Sprintf("int8Rows%dAVX512", rows),
-			doc:  fmt.Sprintf("multiply %d-row panels of int8, 1 to 6 tokens at once.", rows),
+			what: fmt.Sprintf("%d-row panels of int8", rows),
 			bits: 8, regs: rows / 16, split: 1, most: 6, open: bytes512,
 		})
 	}
@@ -54,9 +54,7 @@ func streams512() []stream {
 func twins512(list []stream) (twins []stream) {
 	for _, s := range list {
 		if s.split == 1 && !s.pair {
-			s.twin, s.regs, s.most = true, 2*s.regs, 1
-			s.name, s.doc = strings.Replace(s.name, "Rows", "Pairs", 1), strings.Replace(s.doc, "multiply", "multiply pairs of", 1)
-			s.doc = strings.Replace(s.doc, "1 to 6 tokens at once", "one token at a time", 1)
+			s.name, s.twin, s.regs, s.most = strings.Replace(s.name, "Rows", "Pairs", 1), true, 2*s.regs, 1
 			twins = append(twins, s)
 		}
 	}

@@ -43,16 +43,23 @@ func stream86(f *file, suffix, r string, width int, or string) {
 	f.declare("stream"+suffix, fmt.Sprintf("reads n·%d bytes.", streamBlock), "p *byte, n int", 2)
 	f.p("MOVQ p+0(FP), SI")
 	f.p("MOVQ n+8(FP), CX")
+	loop86(f, func() {
+		for off := 0; off < streamBlock; off += 64 {
+			f.p("PREFETCHT1 %d(SI)", readAhead+off)
+		}
+		for off := 0; off < streamBlock; off += width {
+			f.p("%s %d(SI), %s%d, %s%d", or, off, r, off/width%8, r, off/width%8)
+		}
+		f.p("ADDQ $%d, SI", streamBlock)
+	})
+}
+
+// loop86 emits a body that is repeated CX times, and the end of the function.
+func loop86(f *file, body func()) {
 	loop := f.newLabel("loop")
 	f.p("PCALIGN $64")
 	f.at(loop)
-	for off := 0; off < streamBlock; off += 64 {
-		f.p("PREFETCHT1 %d(SI)", readAhead+off)
-	}
-	for off := 0; off < streamBlock; off += width {
-		f.p("%s %d(SI), %s%d, %s%d", or, off, r, off/width%8, r, off/width%8)
-	}
-	f.p("ADDQ $%d, SI", streamBlock)
+	body()
 	f.p("DECQ CX")
 	f.p("JNZ %s", loop)
 	f.p("VZEROUPPER")
@@ -78,40 +85,31 @@ func streams86(f *file, suffix, r string, width int, or string, streams int) {
 	f.p("LEAQ (R8)(R8*4), R13")
 	f.p("LEAQ (R10)(R8*4), R11")
 	places := []string{"", "(R8*1)", "(R8*2)", "(R10*1)", "(R8*4)", "(R13*1)", "(R10*2)", "(R11*1)"}[:streams]
-	loop := f.newLabel("loop")
-	f.p("PCALIGN $64")
-	f.at(loop)
-	if streams == 4 {
-		f.p("LEAQ 4096(SI), R12")
-		f.p("ANDQ $-4096, R12")
-		f.p("MOVQ SI, BX")
-		f.p("ANDQ $4095, BX")
-		f.p("SHRQ $2, BX")
-		f.p("ADDQ BX, R12")
-		for _, at := range places {
-			f.p("PREFETCHT1 (R12)%s", at)
-		}
-	}
-	i := 0
-	for _, at := range places {
-		for off := 0; off < streamTurn; off += 64 {
-			switch streams {
-			case 1:
-				f.p("PREFETCHT0 %d(SI)%s", nearAhead+off, at)
-			case 8:
-				f.p("PREFETCHT0 %d(SI)%s", eightAhead+off, at)
+	ahead := map[int]int{1: nearAhead, 8: eightAhead}[streams]
+	loop86(f, func() {
+		if streams == 4 {
+			f.p("LEAQ 4096(SI), R12")
+			f.p("ANDQ $-4096, R12")
+			f.p("MOVQ SI, BX")
+			f.p("ANDQ $4095, BX")
+			f.p("SHRQ $2, BX")
+			f.p("ADDQ BX, R12")
+			for _, at := range places {
+				f.p("PREFETCHT1 (R12)%s", at)
 			}
 		}
-		for off := 0; off < streamTurn; off += width {
-			f.p("%s %d(SI)%s, %s%d, %s%d", or, off, at, r, i%8, r, i%8)
-			i++
+		i := 0
+		for _, at := range places {
+			for off := 0; ahead > 0 && off < streamTurn; off += 64 {
+				f.p("PREFETCHT0 %d(SI)%s", ahead+off, at)
+			}
+			for off := 0; off < streamTurn; off += width {
+				f.p("%s %d(SI)%s, %s%d, %s%d", or, off, at, r, i%8, r, i%8)
+				i++
+			}
 		}
-	}
-	f.p("ADDQ $%d, SI", streamTurn)
-	f.p("DECQ CX")
-	f.p("JNZ %s", loop)
-	f.p("VZEROUPPER")
-	f.p("RET")
+		f.p("ADDQ $%d, SI", streamTurn)
+	})
 }
 
 func multiply86(f *file, suffix string, chains int, step func(i int) []string) {
@@ -129,18 +127,13 @@ func floats86(f *file, suffix, r string, chains int) {
 
 func repeat86(f *file, chains int, step func(i int) []string) {
 	f.p("MOVQ n+0(FP), CX")
-	loop := f.newLabel("loop")
-	f.p("PCALIGN $64")
-	f.at(loop)
-	for i := range 4 * chains {
-		for _, s := range step(i % chains) {
-			f.p("%s", s)
+	loop86(f, func() {
+		for i := range 4 * chains {
+			for _, s := range step(i % chains) {
+				f.p("%s", s)
+			}
 		}
-	}
-	f.p("DECQ CX")
-	f.p("JNZ %s", loop)
-	f.p("VZEROUPPER")
-	f.p("RET")
+	})
 }
 
 func streamARM(f *file) {
