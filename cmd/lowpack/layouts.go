@@ -137,27 +137,17 @@ func listLayouts(c *cli.Context, kernels func(string) []string) error {
 
 // narrow leaves out the last columns of a table that is wider than a terminal of so many columns; two always stay.
 func narrow(rows [][]string, columns int) [][]string {
-	fits := len(rows[0])
-	for ; fits > 2 && tableWidth(rows, fits) > columns; fits-- {
+	fits, wide := 0, 0
+	for i, w := range columnWidths(rows) {
+		if wide += w; i < 2 || wide+2*i <= columns { // two spaces between columns
+			fits = i + 1
+		}
 	}
 	var list [][]string
 	for _, r := range rows {
 		list = append(list, r[:fits])
 	}
 	return list
-}
-
-// tableWidth is how wide table prints the first n columns.
-func tableWidth(rows [][]string, n int) int {
-	sum := 2 * (n - 1)
-	for i := range n {
-		widest := 0
-		for _, r := range rows {
-			widest = max(widest, len(r[i]))
-		}
-		sum += widest
-	}
-	return sum
 }
 
 // orNone joins words; a dash stands for none.

@@ -83,17 +83,12 @@ func revision() string {
 
 // table prints rows as aligned columns, two spaces apart. Columns whose index is in right are aligned to the right.
 func table(w io.Writer, right map[int]bool, rows [][]string) {
-	var width []int
 	for _, r := range rows {
 		for i, cell := range r {
-			cell = printable.Line(cell)
-			r[i] = cell
-			if i == len(width) {
-				width = append(width, 0)
-			}
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
+			r[i] = printable.Line(cell)
 		}
 	}
+	width := columnWidths(rows)
 	for _, r := range rows {
 		var line strings.Builder
 		for i, cell := range r {
@@ -107,6 +102,19 @@ func table(w io.Writer, right map[int]bool, rows [][]string) {
 		}
 		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
 	}
+}
+
+// columnWidths is how many characters the widest cell of each column has.
+func columnWidths(rows [][]string) (list []int) {
+	for _, r := range rows {
+		for i, cell := range r {
+			if i == len(list) {
+				list = append(list, 0)
+			}
+			list[i] = max(list[i], utf8.RuneCountInString(cell))
+		}
+	}
+	return list
 }
 
 // size prints a number of bytes as people read it.
