@@ -12,18 +12,9 @@ import (
 
 // ReadModel parses and checks a ModelReport in its JSON form.
 func ReadModel(text []byte) (*ModelReport, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
 	var r ModelReport
-	var head struct{ Schema string }
-	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, fmt.Errorf("%w: %v", pack.ErrCorrupt, plainerr.JSON(err))
-	}
-	if head.Schema != ModelSchema {
-		return nil, fmt.Errorf("%w: schema %q; want %q, which lowpack bench FILE --json writes", pack.ErrUnsupported, head.Schema, ModelSchema)
-	}
-	if err := d.Decode(&r); err != nil {
-		return nil, fmt.Errorf("%w: %v", pack.ErrCorrupt, plainerr.JSON(err))
+	if err := readJSON(text, &r, ModelSchema, ", which lowpack bench FILE --json writes"); err != nil {
+		return nil, err
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -32,6 +23,24 @@ func ReadModel(text []byte) (*ModelReport, error) {
 		}
 	}
 	return &r, nil
+}
+
+// readJSON parses the JSON form of a report. Errors: pack.ErrUnsupported for another schema than that, which comes from
+// where; pack.ErrCorrupt for fields that the report does not have.
+func readJSON(text []byte, report any, schema, where string) error {
+	var head struct{ Schema string }
+	if err := json.Unmarshal(text, &head); err != nil {
+		return fmt.Errorf("%w: %v", pack.ErrCorrupt, plainerr.JSON(err))
+	}
+	if head.Schema != schema {
+		return fmt.Errorf("%w: schema %q; want %q%s", pack.ErrUnsupported, head.Schema, schema, where)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(report); err != nil {
+		return fmt.Errorf("%w: %v", pack.ErrCorrupt, plainerr.JSON(err))
+	}
+	return nil
 }
 
 // Same is the row of a report that measures the same as another row; nil = there is none with figures.

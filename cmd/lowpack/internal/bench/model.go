@@ -158,10 +158,11 @@ func operations(d *model.Description, m *packed.Manifest) (n int) {
 			if _, ok := m.Entry(l.Weight); !ok {
 				continue
 			}
+			times := 1
 			if l.Experts > 0 {
-				n += 2 * l.In * l.Out * (b.Experts.Chosen - 1)
+				times = b.Experts.Chosen
 			}
-			n += 2 * l.In * l.Out
+			n += 2 * l.In * l.Out * times
 		}
 	}
 	return n

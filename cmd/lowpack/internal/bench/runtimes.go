@@ -1,14 +1,11 @@
 package bench
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 
-	"github.com/lowpack/lowpack/internal/plainerr"
 	"github.com/lowpack/lowpack/internal/plot"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -55,14 +52,9 @@ type Figure struct {
 
 // ReadRuntimes parses and checks the JSON form.
 func ReadRuntimes(text []byte) (*Runtimes, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
 	var r Runtimes
-	if err := d.Decode(&r); err != nil {
-		return nil, fmt.Errorf("%w: %v", pack.ErrCorrupt, plainerr.JSON(err))
-	}
-	if r.Schema != RuntimesSchema {
-		return nil, fmt.Errorf("%w: schema %q; want %q", pack.ErrUnsupported, r.Schema, RuntimesSchema)
+	if err := readJSON(text, &r, RuntimesSchema, ""); err != nil {
+		return nil, err
 	}
 	for _, m := range r.Machines {
 		for i, row := range m.Rows {
