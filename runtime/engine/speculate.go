@@ -63,10 +63,11 @@ func (g *Generation) advance(ctx context.Context, step *Chunk, token int) ([]int
 	guesses := g.Draft(min(o.Context-step.Seq.Len(), o.Batch) - 1)
 	for {
 		tokens := append([]int{token}, guesses...)
-		if missing := len(tokens)*g.e.desc.Vocab - cap(step.Logits); missing > 0 {
-			step.Logits = make([]float32, len(tokens)*g.e.desc.Vocab)
+		n := len(tokens) * g.e.desc.Vocab
+		if n > cap(step.Logits) {
+			step.Logits = make([]float32, n)
 		}
-		*step = g.Chunk(step.Seq, tokens, step.Logits[:len(tokens)*g.e.desc.Vocab])
+		*step = g.Chunk(step.Seq, tokens, step.Logits[:n])
 		err := g.e.Forward(ctx, []Chunk{*step})
 		if err == nil {
 			g.result.Steps++

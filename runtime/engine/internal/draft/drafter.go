@@ -86,7 +86,8 @@ func (d *Drafter) known() int {
 
 // Draft guesses up to most tokens, none if that does not pay. The result is valid until the next call of a method.
 func (d *Drafter) Draft(most int) []int {
-	return d.guess(d.length(d.guess(min(most, Most))))
+	guesses := d.guess(min(most, Most))
+	return guesses[:d.length(guesses)]
 }
 
 // guess is what came at the place that the text follows.
