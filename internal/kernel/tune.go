@@ -57,20 +57,27 @@ type CPU struct {
 	Family, Model int
 }
 
+// String is "" where there is no CPUID.
 func (c CPU) String() string {
+	if c.Vendor == "" {
+		return ""
+	}
 	return fmt.Sprintf("%s family %d model %d", c.Vendor, c.Family, c.Model)
 }
 
 // tuned is the tuning of this process.
-var tuned, tunedFor, tunedWhy = tuningOf(thisCPU())
+var (
+	tunedFor        = thisCPU()
+	tuned, tunedWhy = tuningOf(tunedFor)
+)
 
 // Tuned says which tuning was chosen, for what CPU, and why; the CPU is empty on architectures without a choice.
 func Tuned() (t Tuning, c CPU, why string) { return tuned, tunedFor, tunedWhy }
 
-func tuningOf(c CPU) (Tuning, CPU, string) {
+func tuningOf(c CPU) (t Tuning, why string) {
 	for _, t := range tunings {
 		if t.vendor == "" || t.vendor == c.Vendor && (t.families == nil || slices.Contains(t.families, c.Family)) {
-			return t.Tuning, c, t.why
+			return t.Tuning, t.why
 		}
 	}
 	panic("kernel: the last line of the table fits every CPU")

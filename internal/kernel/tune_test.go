@@ -65,11 +65,12 @@ func TestTuningOf(t *testing.T) {
 		{"GenuineIntel", 0x000C06F2, "GenuineIntel family 6 model 207", "ramps"},     // Emerald Rapids
 		{"GenuineIntel", 0x00000F4A, "GenuineIntel family 15 model 4", "one-stream"}, // Pentium 4
 		{"AuthenticAMD", 0x00A10F11, "AuthenticAMD family 25 model 17", "one-stream"},
+		{"", 0, "", "one-stream"}, // an architecture without CPUID
 		{"CentaurHauls", 0x000306F2, "CentaurHauls family 6 model 63", "one-stream"},
 	} {
 		cpu := cpuOf(c.signature)
 		cpu.Vendor = c.vendor
-		tuning, _, why := tuningOf(cpu)
+		tuning, why := tuningOf(cpu)
 		if fmt.Sprint(cpu) != c.cpu || tuning.Name != c.name || why == "" {
 			t.Errorf("%#x: %v, %s", c.signature, cpu, tuning.Name)
 		}
