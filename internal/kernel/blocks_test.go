@@ -63,14 +63,7 @@ func checkBlocks(t *testing.T, spec pack.Spec, s pack.Shape, tokens int, c block
 	if c.extreme {
 		p.extremes(t)
 	}
-	x := NewGroupedActivations(tokens, s.K, c.activations)
-	for n := range tokens {
-		copy(x.Row(n), p.x.Row(n))
-		for g := range x.Scales(n) {
-			x.Scales(n)[g] = r.Float32()
-		}
-	}
-	x.Finish()
+	x := p.grouped(c.activations, r)
 	unit := s.K
 	if c.weights > 0 {
 		unit = c.weights
@@ -147,6 +140,17 @@ func checkBlocks(t *testing.T, spec pack.Spec, s pack.Shape, tokens int, c block
 	}
 }
 
+// grouped is the tokens of a problem with scales of so many columns each; 0 = none.
+func (p *problem) grouped(group int, r *rand.Rand) *Activations {
+	x := NewGroupedActivations(p.x.N, p.matrix.K, group)
+	for n := range x.N {
+		copy(x.Row(n), p.x.Row(n))
+		copy(x.Scales(n), randomScales(len(x.Scales(n)), r))
+	}
+	x.Finish()
+	return x
+}
+
 // extremes makes weights of even rows the smallest, of odd rows the largest ones, and activations ±127, some tokens all positive.
 func (p *problem) extremes(t testing.TB) {
 	values := p.matrix.Alphabet.Values
@@ -164,12 +168,7 @@ func (p *problem) extremes(t testing.TB) {
 // blocks binds a problem's weights to a kernel, with scales in groups and zero points, and gives it tokens with scales in groups.
 func (p *problem) blocks(t testing.TB, k *Kernel, packed []byte, do Arithmetic, r *rand.Rand) (*Weights, *Activations) {
 	s := p.matrix.Shape
-	x := NewGroupedActivations(p.x.N, s.K, p.group)
-	for n := range x.N {
-		copy(x.Row(n), p.x.Row(n))
-		copy(x.Scales(n), randomScales(len(x.Scales(n)), r))
-	}
-	x.Finish()
+	x := p.grouped(p.group, r)
 	w, err := BindWith(k, p.layout, s, packed, p.group)
 	if err != nil {
 		t.Fatal(err)

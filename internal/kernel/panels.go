@@ -195,10 +195,13 @@ func (f *family) steps(columns int) (whole, tail int) {
 // run multiplies the columns of panels that begin at w.
 func (p *tiled) run(t asm.Tile, tokens, columns int, w []byte, y []int32, u units) {
 	last := columns - (t.Groups-1)*p.w.Group
+	if t.Prefetch = tuned.batch; tokens == 1 {
+		t.Prefetch = tuned.vector
+	}
 	if n := t.Panels / 2; n > 0 && p.two(tokens) {
 		call := t
-		if call.Prefetch = pairAhead; tokens == 1 {
-			call.Prefetch = tuned.vector
+		if tokens > 1 {
+			call.Prefetch = pairAhead
 		}
 		call.W, call.Y, call.Panels, call.Steps, call.LastSteps = &w[0], &y[0], n, p.w.Group/4, ceilDiv(last, 4)
 		call.LdUnits, call.SecondUnit = 2*t.LdUnits, t.LdUnits
@@ -212,10 +215,6 @@ func (p *tiled) run(t asm.Tile, tokens, columns int, w []byte, y []int32, u unit
 	t.Steps = p.w.Group / p.columns // only whole steps, but in a last group
 	if t.LastSteps, t.TailMask = p.steps(last); t.Groups == 1 {
 		t.Steps = t.LastSteps
-	}
-	t.Prefetch = tuned.batch
-	if tokens == 1 {
-		t.Prefetch = tuned.vector
 	}
 	for part := range p.parts {
 		call := t
