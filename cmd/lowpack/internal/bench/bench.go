@@ -62,15 +62,15 @@ func quantity(values []float64) Quantity {
 		return Quantity{}
 	}
 	slices.Sort(values)
-	q := Quantity{Median: quantile(values, 0.5)}
+	q := Quantity{Median: Quantile(values, 0.5)}
 	if q.Median > 0 {
-		q.Spread = (quantile(values, 0.75) - quantile(values, 0.25)) / q.Median
+		q.Spread = (Quantile(values, 0.75) - Quantile(values, 0.25)) / q.Median
 	}
 	return q
 }
 
-// quantile of sorted values, linear between two of them.
-func quantile(sorted []float64, p float64) float64 {
+// Quantile of sorted values, linear between two of them.
+func Quantile(sorted []float64, p float64) float64 {
 	at := p * float64(len(sorted)-1)
 	i := int(at)
 	if i+1 == len(sorted) {

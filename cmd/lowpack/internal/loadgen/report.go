@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/bench"
 )
 
 // Report has the names of the result files of vLLM.
@@ -100,14 +102,5 @@ func summary(list []time.Duration) (mean, median, std, p99 float64) {
 		std += (x - mean) * (x - mean) / float64(len(ms))
 	}
 	slices.Sort(ms)
-	return mean, percentile(ms, 0.5), math.Sqrt(std), percentile(ms, 0.99)
-}
-
-func percentile(sorted []float64, q float64) float64 {
-	at := q * float64(len(sorted)-1)
-	i := int(at)
-	if i == len(sorted)-1 {
-		return sorted[i]
-	}
-	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+	return mean, bench.Quantile(ms, 0.5), math.Sqrt(std), bench.Quantile(ms, 0.99)
 }
