@@ -118,28 +118,46 @@ func readItems(b *api.Body) (messages []tokenizer.Message) {
 		b.Fail("input", "input has %d items: must be between 1 and %d", len(list), mostMessages)
 		return nil
 	}
-	var last map[string]any // a message that calls can be added to
+	var (
+		last  map[string]any // the last message, if calls can be added to it
+		calls []any          // that are to be added
+	)
+	join := func(i int) { // once for all calls of a message, which can be thousands
+		if len(calls) > 0 {
+			own, _ := last["tool_calls"].([]any)
+			last["tool_calls"] = append(own, calls...)
+			messages[len(messages)-1], calls = readChatItem(b, i, last), nil
+		}
+	}
 	for i, raw := range list {
 		message, call, e := readItem(raw)
 		if e != nil {
 			b.Fail("input", "input[%d]: %s", i, e.Message)
+		}
+		if b.Err() != nil {
 			return nil
 		}
-		if call != nil { // calls belong to the message of the assistant before them
-			if last != nil {
-				messages = messages[:len(messages)-1]
-				message = last
+		if call == nil || last == nil {
+			join(i)
+			messages = append(messages, readChatItem(b, i, message))
+			if last = nil; message["role"] == "assistant" {
+				last = message
 			}
-			calls, _ := message["tool_calls"].([]any)
-			message["tool_calls"] = append(calls, call)
 		}
-		if last = nil; message["role"] == "assistant" {
-			last = message
+		if call != nil { // calls belong to the message of the assistant before them
+			if calls = append(calls, call); call.Function.Name == "" {
+				join(i) // fails
+			}
 		}
-		text, _ := json.Marshal(message) // of JSON
-		messages = append(messages, readMessage(b, "input", i, text))
 	}
+	join(len(list) - 1)
 	return messages
+}
+
+// readChatItem reads the message of a chat that an item is.
+func readChatItem(b *api.Body, i int, message map[string]any) tokenizer.Message {
+	text, _ := json.Marshal(message) // of JSON
+	return readMessage(b, "input", i, text)
 }
 
 // readItem reads an item as a message of a chat. For a call, the message is one without it.

@@ -191,3 +191,42 @@ func TestReadItems(t *testing.T) {
 		}
 	}
 }
+
+// TestReadItemsTime: the time that calls take grows as their number, of which a request of 8 MiB can have thousands.
+func TestReadItemsTime(t *testing.T) {
+	allocs := func(calls int) float64 {
+		item := `{"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}`
+		text := []byte(`{"input": [` + strings.Repeat(item+",", calls-1) + item + `]}`)
+		return testing.AllocsPerRun(1, func() {
+			b, e := api.ParseBody(text)
+			if e != nil {
+				t.Fatal(e)
+			}
+			if list := readItems(b); len(list) != 1 || b.Err() != nil {
+				t.Fatalf("%d messages, %v", len(list), b.Err())
+			}
+		})
+	}
+	if few, many := allocs(50), allocs(200); many > 5*few {
+		t.Errorf("%v allocations for 50 calls, %v for 200", few, many)
+	}
+}
+
+// TestReadItemsNames: a call without a name is refused by the index of its item, and the first error is the one that is told.
+func TestReadItemsNames(t *testing.T) {
+	const call = `{"type": "function_call", "call_id": "1", "name": "f", "arguments": ""}`
+	for input, want := range map[string]string{
+		call + `, {"type": "function_call"}, ` + call:                                                                 "input[1]: tool_calls[1]: function.name is missing",
+		`{"role": "assistant", "content": 5}, ` + call + `, {"type": "function_call"}`:                                "input[0]: content: want a string",
+		call + `, {"type": "reasoning"}`:                                                                              `input[1]: an item of type "reasoning" is not supported: must be one of message, function_call, function_call_output`,
+		`{"role": "assistant", "tool_calls": [{"function": {"name": "g"}}]}, ` + call + `, {"type": "function_call"}`: "input[2]: tool_calls[2]: function.name is missing",
+	} {
+		b, e := api.ParseBody([]byte(`{"input": [` + input + `]}`))
+		if e != nil {
+			t.Fatal(e)
+		}
+		if readItems(b); b.Err() == nil || b.Err().Message != want {
+			t.Errorf("%s: %v, want %s", input, b.Err(), want)
+		}
+	}
+}
