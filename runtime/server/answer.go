@@ -216,6 +216,9 @@ func (c *choice) read(e schedule.Event) reading {
 	if e.Reason != "" {
 		out.text += c.reader.end()
 	}
+	if c.text.Len() == 0 && out.text != "" {
+		c.before = len(c.calls)
+	}
 	c.note(out.calls)
 	return out
 }
@@ -232,23 +235,10 @@ func (c *choice) note(calls []callDelta) {
 	}
 }
 
-// first is the number of calls before those of the part.
-func (p *part) first(c *choice) int {
-	for _, d := range p.calls {
-		if d.name != "" {
-			return d.index
-		}
-	}
-	return len(c.calls)
-}
-
 // add takes what is new of a choice.
 func (a *answer) add(c *choice, p part, s *api.Stream) {
 	if p.text == "" && p.scores == nil && p.calls == nil {
 		return
-	}
-	if c.text.Len() == 0 && p.text != "" {
-		c.before = p.first(c)
 	}
 	c.text.WriteString(p.text)
 	c.scores = append(c.scores, p.scores...)
