@@ -32,19 +32,21 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, m *model, b *api.B
 		e.Write(w)
 		return
 	}
-	if j.maxTokens < 0 {
-		j.maxTokens = max(1, m.context-len(ids))
-	}
 	j.requests = []schedule.Request{j.request(ids, scores, r)}
 	j.head = m.newHead("chatcmpl-", "chat.completion", j.seed)
 	s.serve(w, r, j)
 }
 
-// request asks for the texts that go on behind a conversation.
+// request asks for the texts behind a prompt, as long as the context allows where the request does not say.
 func (j *job) request(ids []int, scores int, r *http.Request) schedule.Request {
+	if j.maxTokens < 0 {
+		j.maxTokens = max(1, j.model.context-len(ids))
+	}
 	q := schedule.Request{Prompt: ids, Logprobs: scores, PromptLogprobs: -1, Salt: saltOf(r)}
 	for i := range j.n {
-		q.Texts = append(q.Texts, j.text(j.model, i))
+		if j.maxTokens > 0 {
+			q.Texts = append(q.Texts, j.text(j.model, i))
+		}
 	}
 	return q
 }

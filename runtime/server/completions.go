@@ -34,14 +34,9 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request, m *model, b
 		return
 	}
 	for _, p := range prompts {
-		q := schedule.Request{Prompt: p.ids, Logprobs: scores, PromptLogprobs: -1, Salt: saltOf(r)}
+		q := j.request(p.ids, scores, r)
 		if echo {
 			j.echo, q.PromptLogprobs = append(j.echo, p.text), scores
-		}
-		for i := range j.n {
-			if j.maxTokens > 0 {
-				q.Texts = append(q.Texts, j.text(m, i))
-			}
 		}
 		j.requests = append(j.requests, q)
 	}

@@ -32,9 +32,6 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request, m *model, b *
 		e.Write(w)
 		return
 	}
-	if j.maxTokens < 0 {
-		j.maxTokens = max(1, m.context-len(ids))
-	}
 	j.requests = []schedule.Request{j.request(ids, scores, r)}
 	j.head = m.newHead("resp_", "response", j.seed)
 	j.shape = newResponseShape(j, b)
