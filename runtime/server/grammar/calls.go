@@ -53,8 +53,7 @@ func (b *builder) anyCall(key string, functions []Function) (part, error) {
 		if err != nil {
 			return part{}, fmt.Errorf("parameters of %.80q: %w", f.Name, err)
 		}
-		s := schema{builder: b}
-		parts[i] = b.then(b.text(`{"name":`), b.maybe(b.text(" ")), b.text(quote(f.Name)), s.comma(), b.text(quote(key)), s.colon(), arguments, b.text("}"))
+		parts[i] = b.then(b.text(`{"name"`), b.colon(), b.text(quote(f.Name)), b.comma(), b.text(quote(key)), b.colon(), arguments, b.text("}"))
 	}
 	return b.either(parts...), nil
 }

@@ -284,8 +284,8 @@ var anyType = func() jsonread.Value {
 }()
 
 // comma and colon may have a space behind them.
-func (s *schema) comma() part { return s.then(s.text(","), s.maybe(s.text(" "))) }
-func (s *schema) colon() part { return s.then(s.text(":"), s.maybe(s.text(" "))) }
+func (b *builder) comma() part { return b.then(b.text(","), b.maybe(b.text(" "))) }
+func (b *builder) colon() part { return b.then(b.text(":"), b.maybe(b.text(" "))) }
 
 // list takes items between brackets, at least and at most so many (most < 0: any number).
 func (s *schema) list(open, end string, least, most int, item func() (part, error)) (part, error) {
