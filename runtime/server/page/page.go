@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/lowpack/lowpack/runtime/server/api"
 )
@@ -15,8 +16,10 @@ import (
 var chat string
 
 // policy lets a browser run what stands in the file and ask this server, and nothing else.
-var policy = "default-src 'none'; script-src " + digest("script") + "; style-src " + digest("style") +
-	"; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+var policy = sync.OnceValue(func() string {
+	return "default-src 'none'; script-src " + digest("script") + "; style-src " + digest("style") +
+		"; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+})
 
 // digest names the content of an element of the file.
 func digest(element string) string {
@@ -30,7 +33,7 @@ func digest(element string) string {
 func Serve(w http.ResponseWriter, _ *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", policy())
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-cache") // it belongs to the version of the server
 	api.LimitWrite(w)
