@@ -15,6 +15,7 @@ type blockRows struct {
 	stored         []byte
 	codes          []int8
 	scales, minima []float32
+	floats         []byte
 	weights        []float32
 }
 
@@ -46,14 +47,14 @@ func (o *origin) checkBlocks(e *packed.Entry) error {
 	return o.sweep(e, func(row int, codes []int8, _ []byte) error {
 		r := &blockRows{
 			Blocks: b, from: o.from, t: t, group: kind.Group, stored: make([]byte, b.Stored.Shape[1]), codes: make([]int8, k),
-			scales: make([]float32, groups), minima: make([]float32, groups), weights: make([]float32, k),
+			scales: make([]float32, groups), minima: make([]float32, groups), floats: make([]byte, 4*k), weights: make([]float32, k),
 		}
 		for ; len(codes) > 0; row, codes = row+1, codes[k:] {
 			if err := r.read(row); err != nil {
 				return err
 			}
 			for i, c := range codes[:k] {
-				at := scaleAt(e, row, i)
+				at := e.Unit(row, i)
 				if err := r.compare(row, i, c, zeros[at], scales[at]); err != nil {
 					return err
 				}
@@ -63,17 +64,6 @@ func (o *origin) checkBlocks(e *packed.Entry) error {
 	})
 }
 
-// scaleAt is the number of the scale of a weight.
-func scaleAt(e *packed.Entry, row, column int) int {
-	switch e.Scale.Kind {
-	case packed.ScaleTensor:
-		return 0
-	case packed.ScaleRow:
-		return row
-	}
-	return row*e.Groups() + column/e.Scale.Group
-}
-
 func (r *blockRows) read(row int) error {
 	if err := r.from.ReadAt(r.Stored, r.stored, int64(row)*int64(len(r.stored))); err != nil {
 		return err
@@ -81,11 +71,10 @@ func (r *blockRows) read(row int) error {
 	if err := r.Type.DecodeRow(r.codes, r.scales, r.minima, r.stored); err != nil {
 		return err
 	}
-	data := make([]byte, 4*len(r.weights))
-	if err := r.from.ReadAt(r.t, data, int64(row)*int64(len(data))); err != nil {
+	if err := r.from.ReadAt(r.t, r.floats, int64(row)*int64(len(r.floats))); err != nil {
 		return err
 	}
-	widen(r.weights, "F32", data)
+	widen(r.weights, "F32", r.floats)
 	return nil
 }
 

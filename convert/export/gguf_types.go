@@ -107,21 +107,15 @@ type scaleOf struct {
 }
 
 func (s scaleOf) at(row, column int) float32 {
-	if s.apart {
-		return 1
-	}
-	return s.scales[s.index(row, column)]
-}
-
-// index is the number of a scale, and of its zero point.
-func (s scaleOf) index(row, column int) int {
 	switch {
+	case s.apart:
+		return 1
 	case len(s.scales) == 1:
-		return 0
+		return s.scales[0]
 	case s.group == 0:
-		return row
+		return s.scales[row]
 	}
-	return row*s.perRow + column/s.group
+	return s.scales[row*s.perRow+column/s.group]
 }
 
 func (f form) panel(m *pack.Matrix, s scaleOf) ([]byte, error) {

@@ -93,14 +93,13 @@ func (v *comparison) quantized(e *packed.Entry) error {
 	if err != nil {
 		return err
 	}
-	s := scaleOf{scales, len(scales) / m.M, e.Scale.Group, false}
 	return v.rows(e.Name, e.Shape[:], func(row int, values []float32) error {
 		for k, c := range m.Codes[row*m.K:][:m.K] {
-			zero := int8(0)
+			zero, unit := int8(0), e.Unit(row, k)
 			if zeros != nil {
-				zero = zeros[s.index(row, k)]
+				zero = zeros[unit]
 			}
-			if want := float32(int(c)-int(zero)) * s.at(row, k); values[k] != want {
+			if want := float32(int(c)-int(zero)) * scales[unit]; values[k] != want {
 				return differs(e.Name, row, k, values[k], want)
 			}
 		}

@@ -88,6 +88,19 @@ func (e *Entry) Groups() int {
 	return 1
 }
 
+// Unit is the number of the scale, and of the zero point, of a weight in a row that is counted over all matrices. The entry is
+// one that has been checked.
+func (e *Entry) Unit(row, column int) int {
+	s, g := e.MatrixShape(), e.Scale.Group
+	switch e.Scale.Kind {
+	case ScaleTensor:
+		return row / s.M
+	case ScaleRow:
+		return row
+	}
+	return row*((s.K+g-1)/g) + column/g
+}
+
 // Beside is a tensor that is stored beside the codes of an entry.
 type Beside struct {
 	Suffix string

@@ -66,6 +66,9 @@ func TestBeside(t *testing.T) {
 				t.Fatalf("%v: scale %d is %v", c.scale, i, s)
 			}
 		}
+		if first, last := got.Unit(0, 0), got.Unit(got.Rows()-1, 99); first != 0 || last != len(scales)-1 {
+			t.Errorf("%v: the first weight has scale %d, the last one %d of %d", c.scale, first, last, len(scales))
+		}
 		size := int64(0)
 		for _, info := range f.Tensors() {
 			x, _ := f.Tensor(info.Name)

@@ -68,16 +68,7 @@ func (f *form) zeroBytes() int { return (f.blocks()*f.bits + 7) / 8 }
 func (f *form) defaultZero() bool { return !f.entry.Zero && f.zero == 1<<(f.bits-1) }
 
 // unit is the index of the scale, and of the zero point, of a block of a row.
-func (f *form) unit(row, block int) int {
-	switch e := f.entry; e.Scale.Kind {
-	case packed.ScaleTensor:
-		return 0
-	case packed.ScaleRow:
-		return row
-	default:
-		return row*e.Groups() + block*f.block/e.Scale.Group
-	}
-}
+func (f *form) unit(row, block int) int { return f.entry.Unit(row, block*f.block) }
 
 // zeros are the stored zero points by unit; nil = f.zero for all.
 func (f *form) zeros(v *packed.File) ([]uint8, error) {
