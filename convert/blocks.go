@@ -51,18 +51,24 @@ func (b *blocks) group(codes []int8, scale, minimum float32) (group, error) {
 	if scale == 0 {
 		return b.equal(codes, minimum)
 	}
-	s := scale * b.Scale
-	if float64(s) != float64(scale)*float64(b.Scale) || math.IsInf(float64(s), 0) || s == 0 {
-		return group{}, notExact{fmt.Errorf("a scale of %v times that of the tensor, %v, is not a float32", scale, b.Scale)}
-	}
-	if !b.codes.Minima {
-		return group{s, 0}, nil
+	s, err := b.scaled(scale)
+	if err != nil || !b.codes.Minima {
+		return group{s, 0}, err
 	}
 	zero := -float64(minimum)/float64(scale) - 8 // as the codes, which are less 8
 	if zero != math.Trunc(zero) || zero < -128 || zero > 127 {
 		return group{}, notExact{fmt.Errorf("a minimum of %v is not an integer multiple of its scale, %v", minimum, scale)}
 	}
 	return group{s, int8(zero)}, nil
+}
+
+// scaled is a scale of a block times that of the tensor, exactly.
+func (b *blocks) scaled(scale float32) (float32, error) {
+	s := scale * b.Scale
+	if float64(s) != float64(scale)*float64(b.Scale) || math.IsInf(float64(s), 0) || s == 0 {
+		return 0, notExact{fmt.Errorf("a scale of %v times that of the tensor, %v, is not a float32", scale, b.Scale)}
+	}
+	return s, nil
 }
 
 // equal makes codes of weights that are all v times the scale of the tensor, whatever their codes are: ±1, or 0 with scale 0.
@@ -82,8 +88,8 @@ func (b *blocks) equal(codes []int8, v float32) (group, error) {
 	if v == 0 {
 		return group{}, nil
 	}
-	one := blocks{Blocks: b.Blocks}
-	return one.group(nil, max(v, -v), 0)
+	s, err := b.scaled(max(v, -v))
+	return group{s, 0}, err
 }
 
 // common says how many weights have a scale and a zero point in common.

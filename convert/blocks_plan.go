@@ -145,19 +145,15 @@ func (d *blockDecoder) Decode(codes []int8, row int, stored []byte) error {
 }
 
 func (d *blockDecoder) Finish() ([]pipeline.Blob, error) {
-	var scales, zeros []byte
-	for _, g := range d.list {
-		var err error
-		if scales, err = d.scale.AppendScale(scales, g.scale); err != nil {
-			return nil, err
-		}
-		zeros = append(zeros, byte(g.zero))
+	blobs, err := scaleBlob(d.scale, d.scales())
+	if err != nil || !d.zeros {
+		return blobs, err
 	}
-	blobs := []pipeline.Blob{{Suffix: packed.ScaleSuffix, Data: scales}}
-	if d.zeros {
-		blobs = append(blobs, pipeline.Blob{Suffix: packed.ZeroSuffix, Data: zeros})
+	zeros := make([]byte, len(d.list))
+	for i, g := range d.list {
+		zeros[i] = byte(g.zero)
 	}
-	return blobs, nil
+	return append(blobs, pipeline.Blob{Suffix: packed.ZeroSuffix, Data: zeros}), nil
 }
 
 func (d *blockDecoder) scales() []float32 {
