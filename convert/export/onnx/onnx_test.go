@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/convert/export"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -20,16 +20,7 @@ import (
 func packedOf(t *testing.T, checkpoint string, r packed.Recipe) string {
 	t.Helper()
 	r.Golden = "none"
-	plan, err := convert.NewPlan(t.Context(), checkpoint, convert.Options{Recipe: r})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plan.Close()
-	target := filepath.Join(t.TempDir(), "m.safetensors")
-	if _, err := plan.Run(t.Context(), target, nil); err != nil {
-		t.Fatal(err)
-	}
-	return target
+	return tinymodel.Converted(t, checkpoint, r)
 }
 
 // exportedOf writes a directory and verifies it.
