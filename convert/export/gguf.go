@@ -42,11 +42,12 @@ func GGUF(ctx context.Context, path, target string, force bool) (*Summary, error
 		return nil, err
 	}
 	defer out.Abort()
-	counted := &counting{to: io.NewOffsetWriter(out, 0)}
-	if err := w.write(ctx, counted); err != nil {
+	to := io.NewOffsetWriter(out, 0)
+	if err := w.write(ctx, to); err != nil {
 		return nil, err
 	}
-	return &Summary{Tensors: len(w.infos), Bytes: counted.n, Notes: w.notes}, out.Commit()
+	size, _ := to.Seek(0, io.SeekCurrent) // which moves nothing
+	return &Summary{Tensors: len(w.infos), Bytes: size, Notes: w.notes}, out.Commit()
 }
 
 // ggufWriter is a GGUF that is being made.
@@ -183,16 +184,4 @@ func (w *ggufWriter) write(ctx context.Context, to io.Writer) error {
 		}
 	}
 	return out.Close()
-}
-
-// counting counts bytes.
-type counting struct {
-	to io.Writer
-	n  int64
-}
-
-func (c *counting) Write(b []byte) (int, error) {
-	n, err := c.to.Write(b)
-	c.n += int64(n)
-	return n, err
 }
