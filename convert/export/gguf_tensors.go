@@ -42,15 +42,15 @@ func (w *ggufWriter) plain(p *packed.Plain) error {
 		}
 		data := t.Data
 		if vector {
-			data = widened(quantize.DType(p.DType), data, plus)
+			data = Widened(quantize.DType(p.DType), data, plus)
 		}
 		return write(permuted(data, p.Shape[0], heads))
 	})
 	return nil
 }
 
-// widened are floats in F32, plus a number.
-func widened(d quantize.DType, data []byte, plus float32) []byte {
+// Widened are stored floats of a type that is quantized as they are stored in F32, plus a number.
+func Widened(d quantize.DType, data []byte, plus float32) []byte {
 	values := make([]float32, len(data)/d.Size())
 	d.Widen(values, data)
 	for i := range values {
@@ -101,7 +101,7 @@ func (w *ggufWriter) packed(e *packed.Entry) error {
 	form := w.choose(e, scales)
 	shape := e.MatrixShape()
 	w.add(name, form.kind, []int{shape.M, shape.K}, func(write func([]byte) error) error {
-		m, err := codes(w.file, e)
+		m, err := Codes(w.file, e)
 		if err != nil {
 			return err
 		}
@@ -120,8 +120,8 @@ func (w *ggufWriter) packed(e *packed.Entry) error {
 	return nil
 }
 
-// codes unpacks a tensor, whose codes must match their digest.
-func codes(f *packed.File, e *packed.Entry) (*pack.Matrix, error) {
+// Codes unpacks a tensor without experts. Codes that do not match their digest are pack.ErrCorrupt.
+func Codes(f *packed.File, e *packed.Entry) (*pack.Matrix, error) {
 	m, err := packed.Codes(f, e, 0)
 	if err != nil {
 		return nil, err

@@ -81,7 +81,7 @@ func (v *comparison) all() error {
 
 // quantized compares (code − zero point) × scale with what the GGUF decodes to.
 func (v *comparison) quantized(e *packed.Entry) error {
-	m, err := codes(v.file, e)
+	m, err := Codes(v.file, e)
 	if err != nil {
 		return err
 	}

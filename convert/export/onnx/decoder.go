@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
@@ -22,7 +23,6 @@ type decoder struct {
 	model      *model.Description
 	arithmetic Arithmetic
 	products   map[[2]string]string // results by input and tensor
-	forms      map[string]form      // of quantized tensors
 }
 
 // The dimensions that a call chooses.
@@ -210,7 +210,7 @@ func (d *decoder) table(r floats.Rope, part func(*floats.Rotation) []float32) fu
 		t := floats.Rotation{Cos: make([]float32, len(r.Inv)), Sin: make([]float32, len(r.Inv))}
 		for p := range d.model.MaxPositions {
 			r.At(p, t)
-			if _, err := w.Write(floatBytes(part(&t))); err != nil {
+			if err := binary.Write(w, binary.LittleEndian, part(&t)); err != nil {
 				return err
 			}
 		}

@@ -180,7 +180,7 @@ func (b *builder) constant(name string, kind kind, dims []int64, data []byte) st
 
 // scalar is a float.
 func (b *builder) scalar(x float32) string {
-	return b.constant(fmt.Sprintf("float.%v", x), float32Kind, nil, floatBytes([]float32{x}))
+	return b.constant(fmt.Sprintf("float.%v", x), float32Kind, nil, binary.LittleEndian.AppendUint32(nil, math.Float32bits(x)))
 }
 
 // ints is a vector of integers.
@@ -190,15 +190,6 @@ func (b *builder) ints(list ...int64) string {
 		data = binary.LittleEndian.AppendUint64(data, uint64(x))
 	}
 	return b.constant(fmt.Sprintf("ints.%v", list), int64Kind, []int64{int64(len(list))}, data)
-}
-
-// floatBytes are floats as they are stored.
-func floatBytes(list []float32) []byte {
-	b := make([]byte, 0, 4*len(list))
-	for _, x := range list {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
-	}
-	return b
 }
 
 // writeData writes the data file: tensors in their order, zeros between them.

@@ -1,10 +1,12 @@
 package onnx
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 	"slices"
 
+	"github.com/lowpack/lowpack/convert/export"
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
@@ -16,26 +18,21 @@ var floatKinds = map[string]kind{"F32": float32Kind, "F16": float16Kind, "BF16":
 
 // linear adds a linear layer.
 func (d *decoder) linear(x string, l *model.Linear, out string) (string, error) {
-	if l.Rows == (model.Rows{}) {
-		y, err := d.matrix(x, l.Weight, out)
-		if err == nil && l.Bias != "" {
-			y, err = d.bias(y, l.Bias, out)
-		}
-		return y, err
+	product, part := out, l.Rows != model.Rows{}
+	if part {
+		product = x + "/" + l.Weight
 	}
-	y, err := d.matrix(x, l.Weight, x+"/"+l.Weight)
+	y, err := d.matrix(x, l.Weight, product)
 	if err != nil {
 		return "", err
 	}
-	y = d.op("Slice", []string{y, d.ints(int64(l.Rows.From)), d.ints(int64(l.Rows.To)), d.ints(-1)}, out)
-	if l.Bias != "" {
-		return d.bias(y, l.Bias, out)
+	if part {
+		y = d.op("Slice", []string{y, d.ints(int64(l.Rows.From)), d.ints(int64(l.Rows.To)), d.ints(-1)}, out)
 	}
-	return y, nil
-}
-
-func (d *decoder) bias(y, name, out string) (string, error) {
-	b, err := d.vector(name, 0)
+	if l.Bias == "" {
+		return y, nil
+	}
+	b, err := d.vector(l.Bias, 0)
 	return d.op("Add", []string{y, b}, out+"/biased"), err
 }
 
@@ -120,12 +117,7 @@ func (d *decoder) vector(name string, plus float32) (string, error) {
 		if err := d.intact(name); err != nil {
 			return err
 		}
-		values := make([]float32, t.Shape[0])
-		quantize.DType(t.DType).Widen(values, t.Data)
-		for i := range values {
-			values[i] += plus
-		}
-		_, err := w.Write(floatBytes(values))
+		_, err := w.Write(export.Widened(quantize.DType(t.DType), t.Data, plus))
 		return err
 	})
 }
@@ -142,7 +134,7 @@ func (d *decoder) intact(name string) error {
 // exact computes N15: a product of integers that are written as floats, all sums of which are exact, then the scales of weights and of
 // activations.
 func (d *decoder) exact(x string, e *packed.Entry, out string) (string, error) {
-	f, err := d.form(e)
+	f, err := formOf(e)
 	if err != nil {
 		return "", err
 	}
@@ -173,8 +165,7 @@ func (d *decoder) weightScale(e *packed.Entry) (string, error) {
 		if err != nil {
 			return err
 		}
-		_, err = w.Write(floatBytes(scales))
-		return err
+		return binary.Write(w, binary.LittleEndian, scales)
 	})
 }
 
@@ -196,7 +187,7 @@ func (d *decoder) quantized(x string) (codes, step string) {
 
 // weightOnly multiplies floats with code times scale.
 func (d *decoder) weightOnly(x string, e *packed.Entry, out string) (string, error) {
-	f, err := d.form(e)
+	f, err := formOf(e)
 	if err != nil {
 		return "", err
 	}
@@ -227,11 +218,4 @@ func (d *decoder) product(f *form, x, scales, out string) (string, error) {
 	}
 	return d.contrib("MatMulNBits", in, out, attribute{"K", int64(shape.K)}, attribute{"N", int64(shape.M)}, attribute{"accuracy_level", int64(1)},
 		attribute{"bits", int64(f.bits)}, attribute{"block_size", int64(f.block)}), nil
-}
-
-// form remembers which entry stands behind a tensor, for the reader.
-func (d *decoder) form(e *packed.Entry) (form, error) {
-	f, err := formOf(e)
-	d.forms[e.Name] = f
-	return f, err
 }

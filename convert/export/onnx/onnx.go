@@ -107,7 +107,7 @@ func plan(f *packed.File, a Arithmetic) (*exported, error) {
 	}
 	m.decoder = &decoder{
 		builder: newBuilder(), file: f, manifest: f.Manifest(), model: description, arithmetic: a,
-		products: map[[2]string]string{}, forms: map[string]form{},
+		products: map[[2]string]string{},
 	}
 	m.metadata = [][2]string{{arithmeticKey, string(a)}}
 	if err := m.build(); err != nil {

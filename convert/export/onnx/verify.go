@@ -153,8 +153,8 @@ func (v *comparison) data(f io.ReaderAt, size int64) error {
 		}
 		at = t.offset + t.bytes()
 		var err error
-		if form, quantized := v.want.forms[t.name]; quantized {
-			err = v.codes(io.NewSectionReader(f, t.offset, t.bytes()), &form)
+		if e, quantized := v.want.manifest.Entry(t.name); quantized {
+			err = v.codes(io.NewSectionReader(f, t.offset, t.bytes()), e)
 		} else {
 			err = v.want.data[t.name](&comparing{ctx: v.ctx, from: f, at: t.offset})
 		}
@@ -166,13 +166,12 @@ func (v *comparison) data(f io.ReaderAt, size int64) error {
 }
 
 // codes decodes a quantized tensor as MatMulNBits does, and compares the digest of its codes.
-func (v *comparison) codes(from io.Reader, f *form) error {
-	e := f.entry
-	a, err := pack.FindAlphabet(e.Layout.Alphabet)
+func (v *comparison) codes(from io.Reader, e *packed.Entry) error {
+	f, err := formOf(e)
 	if err != nil {
 		return err
 	}
-	shape := e.MatrixShape()
+	a, shape := f.alphabet, e.MatrixShape()
 	legal, numbers, digest := map[int8]bool{}, packed.NewNumbers(a, shape.K), packed.NewCodesHash(a.Name, shape)
 	for _, c := range a.Values {
 		legal[c] = true

@@ -2,10 +2,12 @@ package onnx
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"io"
 
+	"github.com/lowpack/lowpack/convert/export"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -14,6 +16,7 @@ import (
 // of columns that share a scale, the last one of a row filled up.
 type form struct {
 	entry             *packed.Entry
+	alphabet          pack.Alphabet
 	bits, zero, block int
 }
 
@@ -25,8 +28,8 @@ func formOf(e *packed.Entry) (form, error) {
 	if err != nil {
 		return form{}, err
 	}
-	f := form{entry: e, block: e.Scale.Group}
-	f.width(int(a.Values[0]), int(a.Values[len(a.Values)-1]))
+	f := form{entry: e, alphabet: a}
+	f.width(f.span())
 	limit, of := largestBlock, e.Scale.Group
 	if e.Scale.Kind != packed.ScaleGroup {
 		limit, of = usualBlock, e.MatrixShape().K
@@ -42,6 +45,12 @@ func formOf(e *packed.Entry) (form, error) {
 		f.block = usualBlock
 	}
 	return f, nil
+}
+
+// span is the least and the largest code.
+func (f *form) span() (lo, hi int) {
+	v := f.alphabet.Values
+	return int(v[0]), int(v[len(v)-1])
 }
 
 // width takes the least number of bits for codes from lo to hi, with the zero point that MatMulNBits has by default where they fit it.
@@ -98,12 +107,9 @@ func (f *form) get(b []byte, j int) uint8 { return b[j*f.bits/8] >> (j * f.bits 
 
 // writeCodes writes all rows. The codes must match their digest.
 func (f *form) writeCodes(v *packed.File, w io.Writer) error {
-	m, err := packed.Codes(v, f.entry, 0)
+	m, err := export.Codes(v, f.entry)
 	if err != nil {
 		return err
-	}
-	if packed.CodesDigest(m) != f.entry.CodesSHA {
-		return fmt.Errorf("%w: tensor %q: its codes do not match codes_sha256: the file is damaged (F12)", pack.ErrCorrupt, f.entry.Name)
 	}
 	row := make([]byte, f.blocks()*f.blockBytes())
 	for r := range m.M {
@@ -175,7 +181,7 @@ func (f *form) writeScales(v *packed.File, w io.Writer) error {
 		for j := range row {
 			row[j] = scales[f.unit(r, j)]
 		}
-		if _, err := w.Write(floatBytes(row)); err != nil {
+		if err := binary.Write(w, binary.LittleEndian, row); err != nil {
 			return err
 		}
 	}
@@ -189,7 +195,7 @@ func (f *form) ones(w io.Writer) error {
 		row[j] = 1
 	}
 	for range f.entry.MatrixShape().M {
-		if _, err := w.Write(floatBytes(row)); err != nil {
+		if err := binary.Write(w, binary.LittleEndian, row); err != nil {
 			return err
 		}
 	}
@@ -203,22 +209,18 @@ const exactSums = 1 << 24
 // adds exactly; nil if they are.
 func (f *form) exact(a packed.Activation) error {
 	e := f.entry
-	values, err := pack.FindAlphabet(e.Layout.Alphabet)
-	if err != nil {
-		return err
-	}
-	lo, hi := int64(values.Values[0]), int64(values.Values[len(values.Values)-1])
+	lo, hi := f.span()
 	most := max(-lo, hi)
 	if e.Zero {
 		most = hi - lo
 	}
-	k := int64(e.MatrixShape().K)
+	k := e.MatrixShape().K
 	switch {
 	case a.Kind != packed.ActivationToken:
 		return fmt.Errorf("%w: activations with a scale for each group of columns", pack.ErrUnsupported)
 	case e.Scale.Kind == packed.ScaleGroup:
 		return fmt.Errorf("%w: tensor %q has a scale for each group of columns", pack.ErrUnsupported, e.Name)
-	case 127*most*k > exactSums:
+	case int64(127*most)*int64(k) > exactSums:
 		return fmt.Errorf("%w: tensor %q sums %d products of up to %d, and float32 adds integers exactly up to %d", pack.ErrUnsupported, e.Name, k, 127*most, int64(exactSums))
 	}
 	return nil
