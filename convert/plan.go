@@ -92,7 +92,7 @@ func NewPlan(ctx context.Context, path string, o Options) (*Plan, error) {
 	}
 	source, err := checkpoint.Open(path)
 	if err != nil {
-		return nil, filerr.Named(path, err)
+		return nil, err
 	}
 	p := &Plan{
 		Recipe: o.Recipe, Notes: append([]string{}, source.Warnings()...),

@@ -16,7 +16,6 @@ import (
 	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/quantized"
-	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -28,7 +27,7 @@ func (s *session) checkSource() error {
 		return err
 	}
 	if err != nil {
-		return s.finding(Source, "checkpoint", "open", filerr.Named(s.Source, err))
+		return s.finding(Source, "checkpoint", "open", err)
 	}
 	defer c.Close()
 	return s.compareWith(c)

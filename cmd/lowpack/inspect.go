@@ -99,7 +99,7 @@ func inspectPath(ctx context.Context, path string) (*inspection, error) {
 	}
 	ck, err := checkpoint.Open(path)
 	if err != nil {
-		return nil, filerr.Named(path, err)
+		return nil, err
 	}
 	defer ck.Close()
 	return inspectCheckpoint(ctx, path, ck)

@@ -32,7 +32,7 @@ func VerifyGGUF(ctx context.Context, path, source string) (*Verified, error) {
 	defer f.Close()
 	c, err := checkpoint.Open(path)
 	if err != nil {
-		return nil, filerr.Named(path, err)
+		return nil, err
 	}
 	defer c.Close()
 	v := &comparison{ctx: ctx, file: f, from: c}

@@ -16,6 +16,7 @@ import (
 	"sort"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -53,11 +54,11 @@ type Checkpoint struct {
 }
 
 // Open opens the model at path. It reads the headers of all weight files and the small files beside them, and checks
-// that the index and the files agree. The caller closes the checkpoint.
+// that the index and the files agree. Errors name the file. The caller closes the checkpoint.
 func Open(path string) (*Checkpoint, error) {
 	c := &Checkpoint{texts: map[string][]byte{}, index: map[string]int{}}
 	if err := c.open(path); err != nil {
-		return nil, errors.Join(err, c.Close())
+		return nil, filerr.Named(path, errors.Join(err, c.Close()))
 	}
 	return c, nil
 }
