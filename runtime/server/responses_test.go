@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,23 +62,24 @@ func TestResponses(t *testing.T) {
 	}
 }
 
+// sequence returns the names of events, each once where it repeats, and their deltas joined.
+func sequence(list []map[string]any) (names, deltas string) {
+	var order []string
+	for _, e := range list {
+		order = append(order, e["type"].(string))
+		delta, _ := e["delta"].(string)
+		deltas += delta
+	}
+	return strings.Join(slices.Compact(order), " "), deltas
+}
+
 func compareEvents(t *testing.T, list []map[string]any, whole map[string]any) {
 	t.Helper()
-	var names []string
-	deltas := ""
-	for _, e := range list {
-		name := e["type"].(string)
-		if name == "response.output_text.delta" {
-			deltas += e["delta"].(string)
-		}
-		if len(names) == 0 || names[len(names)-1] != name {
-			names = append(names, name)
-		}
-	}
+	names, deltas := sequence(list)
 	want := "response.created response.in_progress response.output_item.added response.content_part.added response.output_text.delta " +
 		"response.output_text.done response.content_part.done response.output_item.done response.incomplete"
-	if got := strings.Join(names, " "); got != want {
-		t.Fatalf("%s\nwant\n%s", got, want)
+	if names != want {
+		t.Fatalf("%s\nwant\n%s", names, want)
 	}
 	last := at(list[len(list)-1], "response").(map[string]any)
 	if deltas != at(whole, "output", 0, "content", 0, "text") {

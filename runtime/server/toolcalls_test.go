@@ -243,19 +243,10 @@ func TestResponseCalls(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	_, _, text = post(t, web, "/v1/responses", body+`, "stream": true}`)
-	var names []string
-	arguments := ""
-	for _, e := range events(t, text) {
-		name := strings.TrimPrefix(e["type"].(string), "response.")
-		if delta, ok := e["delta"].(string); ok {
-			arguments += delta
-		}
-		if len(names) == 0 || names[len(names)-1] != name {
-			names = append(names, name)
-		}
-	}
-	if got := strings.Join(names, " "); arguments != "{}" || got != "created in_progress output_item.added function_call_arguments.delta function_call_arguments.done output_item.done completed" {
-		t.Errorf("%s: %s", arguments, got)
+	names, arguments := sequence(events(t, text))
+	if arguments != "{}" || names != "response.created response.in_progress response.output_item.added response.function_call_arguments.delta "+
+		"response.function_call_arguments.done response.output_item.done response.completed" {
+		t.Errorf("%s: %s", arguments, names)
 	}
 }
 
