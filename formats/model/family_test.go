@@ -335,10 +335,16 @@ func TestLayerTypes(t *testing.T) {
 	}
 }
 
+// everyFamily are configurations of all families but bitnet (TestTinyBitnet).
+var everyFamily = []string{
+	bitnetXL, mistral01, mistralNemo, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama,
+	smolLM3, granite332B, olmo21B, olmo37B, exaone432B, hunyuan18B, miniCPM2B, qwen330BA3B, qwen15MoE, mixtral8x7B, olmoe1B7B, granite1BA400M,
+}
+
 // TestEveryFamilyChecks: whatever the family, a checkpoint with exactly the tensors it asks for passes, and one without
 // any of them is refused by the name of the tensor.
 func TestEveryFamilyChecks(t *testing.T) {
-	for _, config := range []string{bitnetXL, mistral01, mistralNemo, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama, smolLM3, granite332B, olmo21B, olmo37B, exaone432B, hunyuan18B, miniCPM2B, qwen330BA3B, qwen15MoE, mixtral8x7B, olmoe1B7B, granite1BA400M} {
+	for _, config := range everyFamily {
 		config = change(config, "num_hidden_layers", "2")
 		d := mustParse(t, config)
 		if _, err := Parse([]byte(config), nil, has(lookup(d))); err != nil {
@@ -363,7 +369,7 @@ func TestEveryFamilyChecks(t *testing.T) {
 // TestEveryFamilyIsTried: the configurations above cover the list, so that no family is added without a test.
 func TestEveryFamilyIsTried(t *testing.T) {
 	tried := map[string]bool{"bitnet": true} // TestTinyBitnet
-	for _, config := range []string{bitnetXL, mistral01, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama, smolLM3, granite332B, olmo21B, olmo37B, exaone432B, hunyuan18B, miniCPM2B, qwen330BA3B, qwen15MoE, mixtral8x7B, olmoe1B7B, granite1BA400M} {
+	for _, config := range everyFamily {
 		tried[mustParse(t, config).Family] = true
 	}
 	for _, f := range Families() {
@@ -374,7 +380,7 @@ func TestEveryFamilyIsTried(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, config := range []string{bitnetXL, mistral01, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama, smolLM3, granite332B, olmo21B, olmo37B, exaone432B, hunyuan18B, miniCPM2B, qwen330BA3B, qwen15MoE, mixtral8x7B, olmoe1B7B, granite1BA400M} {
+	for _, config := range everyFamily {
 		f.Add([]byte(change(config, "num_hidden_layers", "1")), []byte(`{"eos_token_id":[1,2]}`), uint64(0))
 		f.Add([]byte(change(config, "num_hidden_layers", "1")), []byte(`{"eos_token_id":[1,2]}`), uint64(1))
 	}

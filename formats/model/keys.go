@@ -180,8 +180,8 @@ func (k *keys) text(name, absent string) string {
 	return s
 }
 
-// texts reads a list of strings that may be absent.
-func (k *keys) texts(name string) []string {
+// list reads a list that may be absent.
+func (k *keys) list(name string) []jsonread.Value {
 	v := k.v.Get(name)
 	if v == nil {
 		return nil
@@ -189,11 +189,15 @@ func (k *keys) texts(name string) []string {
 	if v.Kind != jsonread.Array {
 		k.fail(pack.ErrCorrupt, "%s is %s, not a list", name, v.Kind)
 	}
-	var out []string
-	for i := range v.Items {
-		s, ok := v.Items[i].Str()
+	return v.Items
+}
+
+// texts reads a list of strings that may be absent.
+func (k *keys) texts(name string) (out []string) {
+	for i, v := range k.list(name) {
+		s, ok := v.Str()
 		if !ok {
-			k.fail(pack.ErrCorrupt, "%s[%d] is %s, not a string", name, i, v.Items[i].Kind)
+			k.fail(pack.ErrCorrupt, "%s[%d] is %s, not a string", name, i, v.Kind)
 		}
 		out = append(out, s)
 	}
@@ -201,19 +205,11 @@ func (k *keys) texts(name string) []string {
 }
 
 // naturals reads a list of integers in 0..limit that may be absent.
-func (k *keys) naturals(name string, limit int) []int {
-	v := k.v.Get(name)
-	if v == nil {
-		return nil
-	}
-	if v.Kind != jsonread.Array {
-		k.fail(pack.ErrCorrupt, "%s is %s, not a list", name, v.Kind)
-	}
-	var out []int
-	for i := range v.Items {
-		n, ok := v.Items[i].Int()
+func (k *keys) naturals(name string, limit int) (out []int) {
+	for i, v := range k.list(name) {
+		n, ok := v.Int()
 		if !ok || n < 0 || n > int64(limit) {
-			k.fail(pack.ErrCorrupt, "%s[%d] is %s, not an integer from 0 to %d", name, i, show(&v.Items[i]), limit)
+			k.fail(pack.ErrCorrupt, "%s[%d] is %s, not an integer from 0 to %d", name, i, show(&v), limit)
 		}
 		out = append(out, int(n))
 	}
