@@ -158,14 +158,14 @@ func Order(v View, e *Entry, expert int) ([]int32, error) {
 	if !e.Order {
 		return nil, nil
 	}
-	data, err := beside(v, e, OrderSuffix)
+	data, err := e.besideOf(v, OrderSuffix, expert)
 	if err != nil {
 		return nil, err
 	}
 	k := e.MatrixShape().K
 	order, seen := make([]int32, k), make([]bool, k)
 	for j := range order {
-		i := binary.LittleEndian.Uint32(data[4*(expert*k+j):])
+		i := binary.LittleEndian.Uint32(data[4*j:])
 		if i >= uint32(k) || seen[i] {
 			return nil, fmt.Errorf("%w: %q: element %d of the order is %d; it must be a permutation of 0 … %d (F24)", pack.ErrCorrupt, e.Name, j, int32(i), k-1)
 		}
