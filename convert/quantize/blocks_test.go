@@ -14,26 +14,32 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestBlocks compares with what ggml makes of the same floats: Q2_0 wherever there is a vector, MXFP4 where the two
-// definitions agree, that is away from ties.
-func TestBlocks(t *testing.T) {
+// ggmlBlock is what ggml makes of floats.
+type ggmlBlock struct {
+	Layout, Note string
+	X            [][]float32
+	Dequant      []float32
+	Hex          string `json:"expected_hex"`
+}
+
+func ggmlBlocks(t *testing.T) []ggmlBlock {
+	t.Helper()
 	text, err := os.ReadFile(shared.Testdata(t, "vectors/ggml_blocks.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var file struct {
-		Cases []struct {
-			Layout  string
-			X       [][]float32
-			Dequant []float32
-			Note    string
-		}
-	}
+	var file struct{ Cases []ggmlBlock }
 	if err := json.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
+	return file.Cases
+}
+
+// TestBlocks compares with what ggml makes of the same floats: Q2_0 wherever there is a vector, MXFP4 where the two
+// definitions agree, that is away from ties.
+func TestBlocks(t *testing.T) {
 	seen := map[string]int{}
-	for _, c := range file.Cases {
+	for _, c := range ggmlBlocks(t) {
 		if c.Layout != "q2_0" && c.Layout != "mxfp4" || c.Note != "" {
 			continue
 		}
@@ -55,23 +61,8 @@ func TestBlocks(t *testing.T) {
 // TestGroupsOfGGML: groups of 32 columns of int4 and int8 have the scales of Q4_0 and Q8_0. Codes differ by one at most, as ggml
 // makes them with a scale that is not rounded yet.
 func TestGroupsOfGGML(t *testing.T) {
-	text, err := os.ReadFile(shared.Testdata(t, "vectors/ggml_blocks.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Cases []struct {
-			Layout  string
-			X       [][]float32
-			Dequant []float32
-			Hex     string `json:"expected_hex"`
-		}
-	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
 	rules, seen := map[string]string{"q4_0": "int4", "q8_0": "int8"}, map[string]int{}
-	for _, c := range file.Cases {
+	for _, c := range ggmlBlocks(t) {
 		rule := rules[c.Layout]
 		if rule == "" {
 			continue
