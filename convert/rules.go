@@ -3,6 +3,7 @@ package convert
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lowpack/lowpack/convert/internal/pipeline"
@@ -34,6 +35,9 @@ func (d *decider) quantize(m matrix, c choice) error {
 	if err := m.checkParts(kind); err != nil {
 		return err
 	}
+	if rule, _ := quantize.Find(c.quant); kind == "" && m.experts > 0 && slices.Contains(rule.Kinds, packed.ScaleRow) {
+		kind = packed.ScaleRow // a rule that chooses might choose one for all experts
+	}
 	job := quantize.Job{Rule: c.quant, DType: quantize.DType(m.from.DType), Shape: m.shape, Kind: kind, Group: group}
 	q, err := quantize.New(job)
 	if err != nil {
@@ -58,10 +62,6 @@ func (d *decider) quantize(m matrix, c choice) error {
 			exact = false // the error is measured
 			s.row.Note = fmt.Sprintf("weights that are 0 and become +1 times the scale of their row: %d", n)
 		}
-	}
-	if settled, _ := q.Kind(); settled == packed.ScaleTensor && m.experts > 0 {
-		c.scale = packed.ScaleRow
-		return d.quantize(m, c)
 	}
 	l, err := openLayout(c.layout, c.params, q.Rule().Alphabet, m.head)
 	if err != nil {
