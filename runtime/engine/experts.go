@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"math"
+	"slices"
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/internal/tensor"
@@ -69,7 +69,7 @@ func (b *block) bytes() (n int) {
 // mixing is the memory in which experts compute for the tokens of a pass.
 type mixing struct {
 	x       []float32 // [n][Hidden]: what goes into the experts
-	scores  []float32 // [n][router.out]; their weights after route
+	scores  []float32 // [n][router.out]; weights of those that are chosen after route
 	sum     []float32 // [n][Hidden]: what comes out, summed
 	terms   []float32 // [experts]: scratch
 	members [][]int   // tokens that have chosen an expert, for each expert
@@ -124,7 +124,7 @@ func (e *Engine) expert(x *mlp, tokens []int, weights []float32, stride int) {
 	distribute(e.pool, n, mostPrepared, &p.mix.add)
 }
 
-// route replaces the scores of n tokens by weights of experts, and lists who has chosen whom (N35).
+// route replaces the scores of n tokens by weights of the experts that they choose, and lists who has chosen whom (N35).
 func (m *mixing) route(x *mixture, n int, check *finiteCheck) {
 	for i := range x.each {
 		m.members[i] = m.members[i][:0]
@@ -140,14 +140,13 @@ func (m *mixing) route(x *mixture, n int, check *finiteCheck) {
 	}
 }
 
-// choose lists token t with the experts that have the largest scores, the first ones among equals, and replaces the scores by
+// choose lists token t with the experts that have the largest scores, the first ones among equals, and replaces their scores by
 // weights. Scores that are not finite choose some experts: the token is an error anyway.
 func (m *mixing) choose(x *mixture, t int, scores []float32) {
 	for range x.chosen {
 		best := -1
 		for e, z := range scores {
-			taken := len(m.members[e]) > 0 && m.members[e][len(m.members[e])-1] == t
-			if !taken && (best < 0 || z > scores[best]) {
+			if !m.has(e, t) && (best < 0 || z > scores[best]) {
 				best = e
 			}
 		}
@@ -155,18 +154,22 @@ func (m *mixing) choose(x *mixture, t int, scores []float32) {
 	}
 	m.terms = m.terms[:0]
 	for e, z := range scores {
-		if tokens := m.members[e]; !x.normalize || len(tokens) > 0 && tokens[len(tokens)-1] == t {
+		if !x.normalize || m.has(e, t) {
 			m.terms = append(m.terms, z)
 		}
 	}
-	top := float32(math.Inf(-1))
-	for _, z := range m.terms {
-		top = max(top, z)
-	}
-	sum := tensor.Softmax(m.terms)
+	top, sum := slices.Max(scores), tensor.Softmax(m.terms) // the largest is among the chosen
 	for e, z := range scores {
-		scores[e] = tensor.Exp(z-top) / sum
+		if m.has(e, t) {
+			scores[e] = tensor.Exp(z-top) / sum
+		}
 	}
+}
+
+// has reports whether token t, the last that chooses, has chosen an expert.
+func (m *mixing) has(expert, t int) bool {
+	tokens := m.members[expert]
+	return len(tokens) > 0 && tokens[len(tokens)-1] == t
 }
 
 // sumTask adds rows of y, times the weights of their tokens, to the sums of these (N36).
