@@ -1,18 +1,20 @@
 package verify
 
-import "slices"
+import (
+	"slices"
 
-// partsOf are the tensors of single experts that a checkpoint may have in place of the one with a name; nil for other names.
-func (o *origin) partsOf(name string) []string {
-	if o.model == nil {
-		return nil
-	}
-	for _, n := range o.model.Tensors() {
-		if n.Name == name {
-			return n.Parts()
+	"github.com/lowpack/lowpack/formats/model"
+)
+
+// partsOf are the tensors of single experts, by the name of the one that may hold all of them.
+func partsOf(d *model.Description) map[string][]string {
+	parts := map[string][]string{}
+	if d != nil {
+		for _, n := range d.Tensors() {
+			parts[n.Name] = n.Parts()
 		}
 	}
-	return nil
+	return parts
 }
 
 // join makes one tensor of those of single experts.

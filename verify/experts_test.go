@@ -61,19 +61,8 @@ func checkExperts(t *testing.T, path string) {
 
 func miniature(t *testing.T, like string, w synth.Weights) string {
 	t.Helper()
-	o, err := synth.Find(like)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Mini, o.Weights = true, w
-	c, err := synth.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := filepath.Join(t.TempDir(), "model")
-	if err := c.Write(t.Context(), dir, nil); err != nil {
-		t.Fatal(err)
-	}
+	tinymodel.MiniatureWith(t, like, dir, func(o *synth.Options) { o.Weights = w })
 	return dir
 }
 

@@ -63,6 +63,7 @@ type origin struct {
 	model  *model.Description // nil: weights without a model
 	scheme *quantized.Scheme  // of codes in another format; nil: none
 	layers map[string]*quantized.Layer
+	parts  map[string][]string // tensors of single experts that a checkpoint may have in place of one of all
 }
 
 // checkConfig reads config.json.
@@ -75,6 +76,7 @@ func (o *origin) checkConfig() error {
 			return err
 		}
 		o.model, err = model.Parse(o.from.Config(), nil, o.scheme.Shapes(o.lookup))
+		o.parts = partsOf(o.model)
 		if family := o.file.Manifest().Family; err == nil && o.model.Family != family {
 			return broken("F11", "the manifest names family %q, the checkpoint is of family %q", family, o.model.Family)
 		}
@@ -157,7 +159,7 @@ func (o *origin) tensorOf(e *packed.Entry) (sourceTensor, error) {
 		name = o.model.Embed
 	}
 	t, ok := o.second.tensors[name]
-	if parts := o.partsOf(name); !ok && parts != nil {
+	if parts := o.parts[name]; !ok && parts != nil {
 		return o.join(name, parts)
 	}
 	if !ok {
@@ -237,7 +239,7 @@ func (o *origin) checkComplete() error {
 			}
 			continue
 		}
-		for _, name := range o.partsOf(m.Packed[i].Name) {
+		for _, name := range o.parts[m.Packed[i].Name] {
 			used[name] = true
 		}
 		if t, err := o.tensorOf(&m.Packed[i]); err == nil {

@@ -56,11 +56,18 @@ func Converted(t testing.TB, checkpoint string, r packed.Recipe) string {
 // Miniature writes a synthetic checkpoint, a miniature of a bundled configuration, to a directory that it makes.
 func Miniature(t testing.TB, like, dir string) {
 	t.Helper()
+	MiniatureWith(t, like, dir, func(*synth.Options) {})
+}
+
+// MiniatureWith is Miniature with other options.
+func MiniatureWith(t testing.TB, like, dir string, change func(*synth.Options)) {
+	t.Helper()
 	o, err := synth.Find(like)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.Mini = true
+	change(&o)
 	c, err := synth.New(o)
 	if err != nil {
 		t.Fatal(err)
