@@ -22,7 +22,7 @@ var exportTargets = []exportTarget{
 		return export.GGUF(c.Context, path, target, c.Bool("force"))
 	}},
 	{"onnx", func(c *cli.Context, path, target string) (*export.Summary, error) {
-		return onnx.Export(c.Context, path, target, onnx.Arithmetic(c.String("arithmetic")))
+		return onnx.Export(c.Context, path, target, export.Arithmetic(c.String("arithmetic")))
 	}},
 }
 
@@ -53,7 +53,7 @@ adds integers, written as floats, without rounding; the plain one leaves activat
 			oneOf(&cli.StringFlag{Name: "to", Usage: "the `FORMAT` to write"}, exportNames()...),
 			outputFlag("write `PATH`: a file for gguf, a directory for onnx"),
 			&cli.BoolFlag{Name: "force", Usage: "write models that the other runtime loads and computes differently"},
-			oneOf(&cli.StringFlag{Name: "arithmetic", Usage: "of quantized linear layers in onnx: `HOW`", DefaultText: "exact where all matrices allow it, else plain"}, onnx.Arithmetics()...),
+			oneOf(&cli.StringFlag{Name: "arithmetic", Usage: "of quantized linear layers in onnx: `HOW`", DefaultText: "exact where all matrices allow it, else plain"}, export.Arithmetics()...),
 			jsonFlag(),
 		},
 		Action: runExport,

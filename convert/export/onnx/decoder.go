@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 
+	"github.com/lowpack/lowpack/convert/export"
+
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/rotary"
@@ -21,7 +23,7 @@ type decoder struct {
 	file       *packed.File
 	manifest   *packed.Manifest
 	model      *model.Description
-	arithmetic Arithmetic
+	arithmetic export.Arithmetic
 	products   map[[2]string]string // results by input and tensor
 }
 

@@ -5,12 +5,6 @@ import (
 	"regexp"
 )
 
-// texts are the files of a packed file that runtimes read beside the model.
-var texts = []string{
-	"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt",
-	"special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
-}
-
 // genaiConfig is genai_config.json, as far as onnxruntime-genai needs it.
 type genaiConfig struct {
 	Model  genaiModel  `json:"model"`

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"slices"
+
+	"github.com/lowpack/lowpack/convert/export/internal/folder"
 )
 
 // kind is a TensorProto.DataType.
@@ -203,26 +205,14 @@ func (b *builder) writeData(w io.Writer) error {
 		if _, err := w.Write(make([]byte, t.offset-at)); err != nil { // less than largePages
 			return err
 		}
-		c := &counting{to: w}
+		c := &folder.Counting{To: w}
 		if err := b.data[t.name](c); err != nil {
 			return err
 		}
-		if c.n != t.bytes() {
-			return fmt.Errorf("tensor %q: %d bytes were written for shape %v", t.name, c.n, t.dims)
+		if c.N != t.bytes() {
+			return fmt.Errorf("tensor %q: %d bytes were written for shape %v", t.name, c.N, t.dims)
 		}
-		at = t.offset + c.n
+		at = t.offset + c.N
 	}
 	return nil
-}
-
-// counting counts bytes.
-type counting struct {
-	to io.Writer
-	n  int64
-}
-
-func (c *counting) Write(p []byte) (int, error) {
-	n, err := c.to.Write(p)
-	c.n += int64(n)
-	return n, err
 }

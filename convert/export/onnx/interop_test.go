@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/convert/export"
+
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
@@ -102,7 +104,7 @@ func TestInteropGreedy(t *testing.T) {
 		{shared.Testdata(t, "tiny-bitnet"), tinyGoldens(t)},
 		{filepath.Join(bitllama, "packed-auto"), bitllamaGoldens(t, bitllama)},
 	} {
-		dir, _ := exportedOf(t, packedOf(t, c.checkpoint, packed.Recipe{}), Exact)
+		dir, _ := exportedOf(t, packedOf(t, c.checkpoint, packed.Recipe{}), export.Exact)
 		var prompts [][]int
 		for _, g := range c.goldens {
 			prompts = append(prompts, g.Prompt)
@@ -137,7 +139,7 @@ func TestInteropAccumulators(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		m, err := plan(f, Exact)
+		m, err := plan(f, export.Exact)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,11 +201,11 @@ func written(t *testing.T, m *exported) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, file := range m.files() {
-		f, err := os.Create(filepath.Join(dir, file.name))
+		f, err := os.Create(filepath.Join(dir, file.Name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := file.write(f); err != nil {
+		if err := file.Write(f); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Close(); err != nil {
@@ -325,7 +327,7 @@ func TestInteropPlain(t *testing.T) {
 		{"packed/awq-gemm-g64", packed.Recipe{}}, {"transformers/llama", packed.Recipe{Quant: "int4", Head: "int8", AllowLossy: true}}, {"packed/ct-pack-b2-asym-g32", packed.Recipe{}},
 	} {
 		source := packedOf(t, shared.Path(t, filepath.Join("data", c.checkpoint)), c.recipe)
-		dir, _ := exportedOf(t, source, Plain)
+		dir, _ := exportedOf(t, source, export.Plain)
 		ids := []int{1, 5, 9, 33, 2, 71, 100, 18, 9, 9, 44}
 		_, got := onnxruntime(t, dir, session{Threads: 1, Level: everything, Prompts: [][]int{ids}, Logits: true})
 		near(t, c.checkpoint+" "+c.recipe.Quant, got, logitsOf(t, unpackedOf(t, source), ids), 1e-5)
@@ -334,7 +336,7 @@ func TestInteropPlain(t *testing.T) {
 
 // TestInteropGenAI: onnxruntime-genai loads the directory, cuts the golden texts as lowpack does, and generates the golden tokens.
 func TestInteropGenAI(t *testing.T) {
-	dir, _ := exportedOf(t, packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), Exact)
+	dir, _ := exportedOf(t, packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), export.Exact)
 	var prompts []struct {
 		Text string
 		IDs  []int

@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/convert/export/internal/folder"
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
@@ -46,7 +46,7 @@ func (d *decoder) matrix(x, name, out string) (string, error) {
 	var y string
 	var err error
 	switch {
-	case quantized && d.arithmetic == Exact:
+	case quantized && d.arithmetic == export.Exact:
 		y, err = d.exact(x, e, out)
 	case quantized:
 		y, err = d.weightOnly(x, e, out)
@@ -95,10 +95,11 @@ func (d *decoder) plain(name string) (string, kind, error) {
 		dims = append(dims, int64(n))
 	}
 	name, err = d.tensor(name, k, dims, func(w io.Writer) error {
-		if err := d.intact(name); err != nil {
+		t, err := folder.Plain(d.file, name)
+		if err != nil {
 			return err
 		}
-		_, err := w.Write(t.Data)
+		_, err = w.Write(t.Data)
 		return err
 	})
 	return name, k, err
@@ -114,21 +115,13 @@ func (d *decoder) vector(name string, plus float32) (string, error) {
 		return "", fmt.Errorf("%w: tensor %q of type %s with %d dimensions", pack.ErrUnsupported, name, t.DType, len(t.Shape))
 	}
 	return d.tensor(name, float32Kind, []int64{int64(t.Shape[0])}, func(w io.Writer) error {
-		if err := d.intact(name); err != nil {
+		t, err := folder.Plain(d.file, name)
+		if err != nil {
 			return err
 		}
-		_, err := w.Write(export.Widened(quantize.DType(t.DType), t.Data, plus))
+		_, err = w.Write(export.Widened(quantize.DType(t.DType), t.Data, plus))
 		return err
 	})
-}
-
-// intact checks the digest of an unquantized tensor.
-func (d *decoder) intact(name string) error {
-	i := slices.IndexFunc(d.manifest.Plain, func(p packed.Plain) bool { return p.Name == name })
-	if i < 0 {
-		return fmt.Errorf("%w: tensor %q is not in the manifest", pack.ErrCorrupt, name)
-	}
-	return intact(d.file, name, d.manifest.Plain[i].SHA256)
 }
 
 // exact computes N15: a product of integers that are written as floats, all sums of which are exact, then the scales of weights and of
@@ -161,7 +154,7 @@ func (d *decoder) weightScale(e *packed.Entry) (string, error) {
 		dims = []int64{int64(e.MatrixShape().M)}
 	}
 	return d.tensor(e.Name+".scale", float32Kind, dims, func(w io.Writer) error {
-		scales, err := scalesOf(d.file, e)
+		scales, err := folder.Scales(d.file, e)
 		if err != nil {
 			return err
 		}

@@ -2,34 +2,18 @@
 package onnx
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/convert/export/internal/folder"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 )
-
-// Arithmetic is how the graph computes quantized linear layers.
-type Arithmetic string
-
-const (
-	// Exact quantizes activations as NUMERICS N14 does, in the graph, and adds integers that are written as floats: their sums are those of
-	// lowpack on any number of threads.
-	Exact Arithmetic = "exact"
-	// Plain leaves activations floats: only the weights are quantized.
-	Plain Arithmetic = "plain"
-)
-
-// Arithmetics lists them.
-func Arithmetics() []string { return []string{string(Exact), string(Plain)} }
 
 // The files of the directory beside those of the tokenizer.
 const (
@@ -42,8 +26,8 @@ const (
 const arithmeticKey = "lowpack.arithmetic"
 
 // Export writes the directory dir, which must not exist and appears whole or not at all, with the same bytes for the same input. Without
-// an arithmetic it is Exact where all matrices allow that, else Plain. No more than one tensor is in memory.
-func Export(ctx context.Context, path, dir string, a Arithmetic) (*export.Summary, error) {
+// an arithmetic it is exact where all matrices allow that, else plain. No more than one tensor is in memory.
+func Export(ctx context.Context, path, dir string, a export.Arithmetic) (*export.Summary, error) {
 	f, err := packed.Open(path)
 	if err != nil {
 		return nil, err
@@ -53,37 +37,11 @@ func Export(ctx context.Context, path, dir string, a Arithmetic) (*export.Summar
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}
-	out, err := atomicfile.CreateDir(atomicfile.OS, dir)
+	size, err := folder.Write(ctx, dir, m.files())
 	if err != nil {
-		return nil, err
+		return nil, filerr.Named(path, err)
 	}
-	defer out.Abort()
-	s := &export.Summary{Tensors: len(m.tensors), Notes: m.notes}
-	for _, file := range m.files() {
-		err := out.WriteFile(file.name, func(w io.Writer) error {
-			c := &counting{to: stopping{ctx, w}}
-			err := file.write(c)
-			s.Bytes += c.n
-			return err
-		})
-		if err != nil {
-			return nil, filerr.Named(path, err)
-		}
-	}
-	return s, out.Commit()
-}
-
-// stopping ends writing with its context.
-type stopping struct {
-	ctx context.Context
-	w   io.Writer
-}
-
-func (s stopping) Write(p []byte) (int, error) {
-	if s.ctx.Err() != nil {
-		return 0, context.Cause(s.ctx)
-	}
-	return s.w.Write(p)
+	return &export.Summary{Tensors: len(m.tensors), Bytes: size, Notes: m.notes}, nil
 }
 
 // exported is the plan of a directory.
@@ -93,7 +51,7 @@ type exported struct {
 }
 
 // plan builds the graph of a packed file.
-func plan(f *packed.File, a Arithmetic) (*exported, error) {
+func plan(f *packed.File, a export.Arithmetic) (*exported, error) {
 	description, err := packed.Describe(f)
 	if err != nil {
 		return nil, err
@@ -102,7 +60,7 @@ func plan(f *packed.File, a Arithmetic) (*exported, error) {
 		return nil, err
 	}
 	m := &exported{}
-	if a, err = m.choose(f.Manifest(), a); err != nil {
+	if a, m.notes, err = export.Choose(f.Manifest(), a); err != nil {
 		return nil, err
 	}
 	m.decoder = &decoder{
@@ -139,59 +97,11 @@ func runs(m *packed.Manifest, d *model.Description) error {
 	return nil
 }
 
-// choose takes the arithmetic that was asked for, or the one that all matrices allow.
-func (m *exported) choose(manifest *packed.Manifest, a Arithmetic) (Arithmetic, error) {
-	quantized := false
-	for i := range manifest.Packed {
-		e := &manifest.Packed[i]
-		if e.Name == packed.ScreenName {
-			m.notes = append(m.notes, "the candidate filter of the output head is left out; the head is exact without it")
-			continue
-		}
-		quantized = true
-		f, err := formOf(e)
-		if err != nil {
-			return "", err
-		}
-		if err = f.exact(manifest.Activation); err == nil || a == Plain {
-			continue
-		}
-		if a == Exact {
-			return "", fmt.Errorf("no exact arithmetic: %w; --arithmetic plain leaves activations floats", err)
-		}
-		m.notes = append(m.notes, fmt.Sprintf("activations stay floats (--arithmetic plain), so logits differ from those of lowpack: no exact arithmetic: %v", err))
-		return Plain, nil
-	}
-	if !quantized {
-		return Plain, nil
-	}
-	return cmp.Or(a, Exact), nil
-}
-
-// file is one of the directory.
-type file struct {
-	name  string
-	write func(io.Writer) error
-}
-
 // files lists the directory.
-func (m *exported) files() []file {
-	list := []file{
-		{modelFile, whole(m.encode(dataFile))},
-		{dataFile, m.writeData},
-		{configFile, whole(m.genai())},
-	}
-	for _, name := range texts {
-		if data, ok := m.file.Embedded(name); ok {
-			list = append(list, file{name, whole(data)})
-		}
-	}
-	return list
-}
-
-func whole(data []byte) func(io.Writer) error {
-	return func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	}
+func (m *exported) files() []folder.File {
+	return append([]folder.File{
+		{Name: modelFile, Write: folder.Whole(m.encode(dataFile))},
+		{Name: dataFile, Write: m.writeData},
+		{Name: configFile, Write: folder.Whole(m.genai())},
+	}, folder.Texts(m.file)...)
 }

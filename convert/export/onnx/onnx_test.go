@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/convert/export/internal/folder"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
@@ -24,7 +25,7 @@ func packedOf(t *testing.T, checkpoint string, r packed.Recipe) string {
 }
 
 // exportedOf writes a directory and verifies it.
-func exportedOf(t *testing.T, source string, a Arithmetic) (string, *export.Summary) {
+func exportedOf(t *testing.T, source string, a export.Arithmetic) (string, *export.Summary) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "model")
 	s, err := Export(t.Context(), source, dir, a)
@@ -59,7 +60,7 @@ func TestExport(t *testing.T) {
 	source := packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
 	dir, s := exportedOf(t, source, "")
 	one := contents(t, dir)
-	again, _ := exportedOf(t, source, Exact)
+	again, _ := exportedOf(t, source, export.Exact)
 	total := 0
 	for name, text := range contents(t, again) {
 		total += len(text)
@@ -111,7 +112,7 @@ func TestForms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (g.arithmetic() == Exact) != c.exact {
+		if (g.arithmetic() == export.Exact) != c.exact {
 			t.Errorf("%s: arithmetic %s, notes %q", name, g.arithmetic(), s.Notes)
 		}
 		for _, n := range g.nodes {
@@ -124,11 +125,11 @@ func TestForms(t *testing.T) {
 				}
 			}
 		}
-		_, err = Export(t.Context(), source, filepath.Join(t.TempDir(), "model"), Exact)
+		_, err = Export(t.Context(), source, filepath.Join(t.TempDir(), "model"), export.Exact)
 		if c.exact != (err == nil) || err != nil && !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("%s: --arithmetic exact: %v", name, err)
 		}
-		exportedOf(t, source, Plain)
+		exportedOf(t, source, export.Plain)
 	}
 }
 
@@ -139,7 +140,7 @@ func TestRefused(t *testing.T) {
 	dir := filepath.Join(parent, "model")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Export(ctx, source, dir, Exact); !errors.Is(err, context.Canceled) {
+	if _, err := Export(ctx, source, dir, export.Exact); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	data, err := os.ReadFile(source)
@@ -151,7 +152,7 @@ func TestRefused(t *testing.T) {
 	if err := os.WriteFile(bad, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Export(t.Context(), bad, dir, Exact); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), bad) {
+	if _, err := Export(t.Context(), bad, dir, export.Exact); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), bad) {
 		t.Errorf("%v", err)
 	}
 	if entries, err := os.ReadDir(parent); err != nil || len(entries) != 1 {
@@ -160,7 +161,7 @@ func TestRefused(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Export(t.Context(), source, dir, Exact); err == nil || !strings.Contains(err.Error(), "exists already") {
+	if _, err := Export(t.Context(), source, dir, export.Exact); err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Errorf("%v", err)
 	}
 }
@@ -269,7 +270,7 @@ func TestHostile(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, modelFile), maxModel+1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readModel(filepath.Join(dir, modelFile)); !errors.Is(err, pack.ErrCorrupt) {
+	if _, err := folder.Small(dir, modelFile, maxModel); !errors.Is(err, pack.ErrCorrupt) {
 		t.Errorf("a model of %d bytes: %v", maxModel+1, err)
 	}
 }
@@ -278,7 +279,7 @@ func TestHostile(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	b := newBuilder()
 	b.op("Clip", []string{"x", b.scalar(1), ""}, "y", attribute{"a", int64(-1)}, attribute{"b", float32(2)}, attribute{"c", "d"})
-	b.inputs, b.metadata = []value{{"x", float32Kind, []any{batch, int64(3)}}}, [][2]string{{arithmeticKey, string(Exact)}}
+	b.inputs, b.metadata = []value{{"x", float32Kind, []any{batch, int64(3)}}}, [][2]string{{arithmeticKey, string(export.Exact)}}
 	b.tensors = append(b.tensors, tensor{name: "z", kind: uint8Kind, dims: []int64{4096, 2}, offset: 4096})
 	f.Add(b.encode(dataFile))
 	f.Fuzz(func(t *testing.T, data []byte) {

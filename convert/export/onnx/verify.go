@@ -1,7 +1,6 @@
 package onnx
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"reflect"
 
 	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/convert/export/internal/folder"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
@@ -32,7 +32,7 @@ func Verify(ctx context.Context, dir, source string) (*export.Verified, error) {
 	}
 	defer f.Close()
 	path := filepath.Join(dir, modelFile)
-	text, err := readModel(path)
+	text, err := folder.Small(dir, modelFile, maxModel)
 	if err != nil {
 		return nil, err
 	}
@@ -52,25 +52,12 @@ func Verify(ctx context.Context, dir, source string) (*export.Verified, error) {
 	return &v.Verified, v.all(dir)
 }
 
-func readModel(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxModel+1))
-	if err == nil && len(text) > maxModel {
-		err = corrupt("more than %d bytes", maxModel)
-	}
-	return text, filerr.Named(path, err)
-}
-
 // arithmetic is what the model says of itself.
-func (g *graph) arithmetic() Arithmetic {
-	if len(g.metadata) == 1 && g.metadata[0] == [2]string{arithmeticKey, string(Plain)} {
-		return Plain
+func (g *graph) arithmetic() export.Arithmetic {
+	if len(g.metadata) == 1 && g.metadata[0] == [2]string{arithmeticKey, string(export.Plain)} {
+		return export.Plain
 	}
-	return Exact
+	return export.Exact
 }
 
 // equals compares graphs, apart from data that are elsewhere.
@@ -101,45 +88,25 @@ type comparison struct {
 
 func (v *comparison) all(dir string) error {
 	for _, file := range v.want.files() {
-		err := v.file(dir, file)
+		var err error
+		switch file.Name {
+		case modelFile: // the graphs have been compared: another version may have written the file
+		case dataFile:
+			err = folder.Opened(dir, dataFile, v.data)
+		default:
+			err = folder.Compare(v.ctx, dir, file)
+		}
 		if err != nil {
-			return filerr.Named(filepath.Join(dir, file.name), err)
+			return err
 		}
 	}
 	return nil
 }
 
-// file compares a file with what would be written. Of the model the graphs have been compared: another version may have written it.
-func (v *comparison) file(dir string, file file) error {
-	if file.name == modelFile {
-		return nil
-	}
-	f, err := os.Open(filepath.Join(dir, file.name))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if file.name == dataFile {
-		return v.data(f, info.Size())
-	}
-	c := &comparing{ctx: v.ctx, from: f}
-	if err := file.write(c); err != nil {
-		return err
-	}
-	if c.at != info.Size() {
-		return fmt.Errorf("%w: %d bytes; of the packed file it would be %d", pack.ErrCorrupt, info.Size(), c.at)
-	}
-	return nil
-}
-
 // data compares the data file, which ends with its last tensor.
-func (v *comparison) data(f io.ReaderAt, size int64) error {
-	if size != v.want.end {
-		return fmt.Errorf("%w: %d bytes; of the packed file it would be %d", pack.ErrCorrupt, size, v.want.end)
+func (v *comparison) data(f *os.File, size int64) error {
+	if err := folder.Size(size, v.want.end); err != nil {
+		return err
 	}
 	at := int64(0)
 	for i := range v.want.tensors {
@@ -148,7 +115,7 @@ func (v *comparison) data(f io.ReaderAt, size int64) error {
 		if t.inline != nil {
 			continue
 		}
-		if _, err := (&comparing{ctx: v.ctx, from: f, at: at}).Write(make([]byte, t.offset-at)); err != nil {
+		if _, err := (&folder.Comparing{Ctx: v.ctx, From: f, At: at}).Write(make([]byte, t.offset-at)); err != nil {
 			return fmt.Errorf("in front of tensor %q: %w", t.name, err)
 		}
 		at = t.offset + t.bytes()
@@ -156,7 +123,7 @@ func (v *comparison) data(f io.ReaderAt, size int64) error {
 		if e, quantized := v.want.manifest.Entry(t.name); quantized {
 			err = v.codes(io.NewSectionReader(f, t.offset, t.bytes()), e)
 		} else {
-			err = v.want.data[t.name](&comparing{ctx: v.ctx, from: f, at: t.offset})
+			err = v.want.data[t.name](&folder.Comparing{Ctx: v.ctx, From: f, At: t.offset})
 		}
 		if err != nil {
 			return fmt.Errorf("tensor %q: %w", t.name, err)
@@ -201,29 +168,4 @@ func (v *comparison) codes(from io.Reader, e *packed.Entry) error {
 		return fmt.Errorf("%w: its codes do not match codes_sha256 of the packed file", pack.ErrCorrupt)
 	}
 	return nil
-}
-
-// comparing holds what is written against what is there.
-type comparing struct {
-	ctx  context.Context
-	from io.ReaderAt
-	at   int64
-}
-
-func (c *comparing) Write(p []byte) (int, error) {
-	if c.ctx.Err() != nil {
-		return 0, context.Cause(c.ctx)
-	}
-	buffer := make([]byte, min(len(p), 1<<20))
-	for n := 0; n < len(p); {
-		part := buffer[:min(len(buffer), len(p)-n)]
-		if k, err := c.from.ReadAt(part, c.at); k < len(part) {
-			return n, fmt.Errorf("%w: it ends at byte %d: %v", pack.ErrCorrupt, c.at+int64(k), err)
-		}
-		if !bytes.Equal(part, p[n:][:len(part)]) {
-			return n, fmt.Errorf("%w: other bytes than of the packed file behind byte %d", pack.ErrCorrupt, c.at)
-		}
-		n, c.at = n+len(part), c.at+int64(len(part))
-	}
-	return len(p), nil
 }

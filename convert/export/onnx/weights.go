@@ -1,13 +1,12 @@
 package onnx
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"io"
 
 	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/convert/export/internal/folder"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -81,11 +80,8 @@ func (f *form) unit(row, block int) int { return f.entry.Unit(row, block*f.block
 
 // zeros are the stored zero points by unit; nil = f.zero for all.
 func (f *form) zeros(v *packed.File) ([]uint8, error) {
-	list, err := packed.Zeros(v, f.entry)
+	list, err := folder.Zeros(v, f.entry)
 	if err != nil || list == nil {
-		return nil, err
-	}
-	if err := intact(v, f.entry.Name+packed.ZeroSuffix, f.entry.ZeroSHA); err != nil {
 		return nil, err
 	}
 	out := make([]uint8, len(list))
@@ -150,29 +146,9 @@ func (f *form) writeZeros(v *packed.File, w io.Writer) error {
 	return nil
 }
 
-// intact checks the digest of a stored tensor.
-func intact(f *packed.File, name, digest string) error {
-	t, err := f.Tensor(name)
-	if err != nil {
-		return err
-	}
-	if sum := sha256.Sum256(t.Data); hex.EncodeToString(sum[:]) != digest {
-		return fmt.Errorf("%w: tensor %q does not match its digest: the file is damaged (F12)", pack.ErrCorrupt, name)
-	}
-	return nil
-}
-
-// scalesOf are the scales of an entry, which match their digest.
-func scalesOf(f *packed.File, e *packed.Entry) ([]float32, error) {
-	if err := intact(f, e.Name+packed.ScaleSuffix, e.ScaleSHA); err != nil {
-		return nil, err
-	}
-	return packed.Scales(f, e)
-}
-
 // writeScales writes the scale of each block, row after row.
 func (f *form) writeScales(v *packed.File, w io.Writer) error {
-	scales, err := scalesOf(v, f.entry)
+	scales, err := folder.Scales(v, f.entry)
 	if err != nil {
 		return err
 	}
@@ -198,30 +174,6 @@ func (f *form) ones(w io.Writer) error {
 		if err := binary.Write(w, binary.LittleEndian, row); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// exactSums bounds sums of integers that float32 adds without rounding, in any order.
-const exactSums = 1 << 24
-
-// exact says why the sums of a matrix, of products with codes of activations from −127 to 127, are not integers of one scale that float32
-// adds exactly; nil if they are.
-func (f *form) exact(a packed.Activation) error {
-	e := f.entry
-	lo, hi := f.span()
-	most := max(-lo, hi)
-	if e.Zero {
-		most = hi - lo
-	}
-	k := e.MatrixShape().K
-	switch {
-	case a.Kind != packed.ActivationToken:
-		return fmt.Errorf("%w: activations with a scale for each group of columns", pack.ErrUnsupported)
-	case e.Scale.Kind == packed.ScaleGroup:
-		return fmt.Errorf("%w: tensor %q has a scale for each group of columns", pack.ErrUnsupported, e.Name)
-	case int64(127*most)*int64(k) > exactSums:
-		return fmt.Errorf("%w: tensor %q sums %d products of up to %d, and float32 adds integers exactly up to %d", pack.ErrUnsupported, e.Name, k, 127*most, int64(exactSums))
 	}
 	return nil
 }

@@ -1,0 +1,75 @@
+package export
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Arithmetic is how a graph computes quantized linear layers.
+type Arithmetic string
+
+const (
+	// Exact quantizes activations as NUMERICS N14 does, in the graph, and adds integers that are written as floats: their sums are those of
+	// lowpack on any number of threads.
+	Exact Arithmetic = "exact"
+	// Plain leaves activations floats: only the weights are quantized.
+	Plain Arithmetic = "plain"
+)
+
+// Arithmetics lists them.
+func Arithmetics() []string { return []string{string(Exact), string(Plain)} }
+
+// Choose takes the arithmetic that was asked for, or the one that all matrices allow, which notes explain.
+func Choose(m *packed.Manifest, asked Arithmetic) (a Arithmetic, notes []string, err error) {
+	quantized := false
+	for i := range m.Packed {
+		e := &m.Packed[i]
+		if e.Name == packed.ScreenName {
+			notes = append(notes, "the candidate filter of the output head is left out; the head is exact without it")
+			continue
+		}
+		quantized = true
+		if err = exact(e, m.Activation); err == nil || asked == Plain {
+			continue
+		}
+		if asked == Exact {
+			return "", nil, fmt.Errorf("no exact arithmetic: %w; --arithmetic plain leaves activations floats", err)
+		}
+		notes = append(notes, fmt.Sprintf("activations stay floats (--arithmetic plain), so logits differ from those of lowpack: no exact arithmetic: %v", err))
+		return Plain, notes, nil
+	}
+	if !quantized {
+		return Plain, notes, nil
+	}
+	return cmp.Or(asked, Exact), notes, nil
+}
+
+// exactSums bounds sums of integers that float32 adds without rounding, in any order.
+const exactSums = 1 << 24
+
+// exact says why the sums of a matrix, of products with codes of activations from −127 to 127, are not integers of one scale that float32
+// adds exactly; nil if they are.
+func exact(e *packed.Entry, a packed.Activation) error {
+	alphabet, err := pack.FindAlphabet(e.Layout.Alphabet)
+	if err != nil {
+		return err
+	}
+	lo, hi := int(alphabet.Values[0]), int(alphabet.Values[len(alphabet.Values)-1])
+	most := max(-lo, hi)
+	if e.Zero {
+		most = hi - lo
+	}
+	k := e.MatrixShape().K
+	switch {
+	case a.Kind != packed.ActivationToken:
+		return fmt.Errorf("%w: activations with a scale for each group of columns", pack.ErrUnsupported)
+	case e.Scale.Kind == packed.ScaleGroup:
+		return fmt.Errorf("%w: tensor %q has a scale for each group of columns", pack.ErrUnsupported, e.Name)
+	case int64(127*most)*int64(k) > exactSums:
+		return fmt.Errorf("%w: tensor %q sums %d products of up to %d, and float32 adds integers exactly up to %d", pack.ErrUnsupported, e.Name, k, 127*most, int64(exactSums))
+	}
+	return nil
+}

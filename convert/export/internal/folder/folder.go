@@ -1,0 +1,87 @@
+// Package folder writes and compares the directories of exports: files whose data are made as they are written, in the memory of one
+// tensor.
+package folder
+
+import (
+	"context"
+	"io"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/atomicfile"
+)
+
+// File is one of a directory. Write writes the same bytes each time.
+type File struct {
+	Name  string
+	Write func(io.Writer) error
+}
+
+// Whole is the Write of a file whose bytes are there.
+func Whole(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}
+}
+
+// texts are the files of a packed file that runtimes read beside the model.
+var texts = []string{
+	"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt",
+	"special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
+}
+
+// Texts are those that a packed file has.
+func Texts(f *packed.File) (list []File) {
+	for _, name := range texts {
+		if data, ok := f.Embedded(name); ok {
+			list = append(list, File{name, Whole(data)})
+		}
+	}
+	return list
+}
+
+// Write writes a directory, which must not exist and appears whole or not at all, and returns the size of its files.
+func Write(ctx context.Context, dir string, files []File) (size int64, err error) {
+	out, err := atomicfile.CreateDir(atomicfile.OS, dir)
+	if err != nil {
+		return 0, err
+	}
+	defer out.Abort()
+	for _, file := range files {
+		err := out.WriteFile(file.Name, func(w io.Writer) error {
+			c := &Counting{To: stopping{ctx, w}}
+			err := file.Write(c)
+			size += c.N
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return size, out.Commit()
+}
+
+// stopping ends writing with its context.
+type stopping struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (s stopping) Write(p []byte) (int, error) {
+	if s.ctx.Err() != nil {
+		return 0, context.Cause(s.ctx)
+	}
+	return s.w.Write(p)
+}
+
+// Counting counts bytes.
+type Counting struct {
+	To io.Writer
+	N  int64
+}
+
+func (c *Counting) Write(p []byte) (int, error) {
+	n, err := c.To.Write(p)
+	c.N += int64(n)
+	return n, err
+}
