@@ -24,6 +24,16 @@ func OpenWith(path string, o engine.Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	m, err := OpenFile(f, o)
+	if err != nil {
+		f.Close()
+		return nil, filerr.Named(path, err)
+	}
+	return m, nil
+}
+
+// OpenFile makes the model of a packed file that is open. Closing the model closes the file; after an error it is still open.
+func OpenFile(f *packed.File, o engine.Options) (*Model, error) {
 	m := &Model{File: f}
 	ready := make(chan error, 1)
 	go func() { // beside the engine: with large vocabularies each takes some tenths of a second
@@ -32,15 +42,15 @@ func OpenWith(path string, o engine.Options) (*Model, error) {
 			return err
 		})
 	}()
-	m.Engine, err = engine.New(f, o)
+	e, err := engine.New(f, o)
 	if failed := <-ready; failed != nil {
-		err = failed
+		if e != nil {
+			e.Close()
+		}
+		return nil, failed
 	}
-	if err != nil {
-		m.Close()
-		return nil, filerr.Named(path, err)
-	}
-	return m, nil
+	m.Engine = e
+	return m, err
 }
 
 // Close stops the workers and closes the file. No other method may be running or called afterwards.

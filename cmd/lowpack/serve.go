@@ -17,9 +17,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack"
+	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/internal/printable"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/server"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
 // The defaults of a server.
@@ -35,16 +38,20 @@ func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
 		Usage:     "answer the requests of OpenAI clients with a packed model",
-		ArgsUsage: "FILE",
-		UsageText: "lowpack serve FILE [flags]",
+		ArgsUsage: "FILE...",
+		UsageText: "lowpack serve FILE... [flags]",
 		Description: `The same request gets the same bytes, whatever else the server does: batch, order, prefix cache, threads and restarts
 change nothing but the time. A request without a seed gets a random one, which the answer names. docs/SERVER.md lists
 endpoints, fields and errors. FILE may be whatever lowpack run takes.
+
+A request names one of several models. They are loaded when they are first asked for; when the free memory does not hold them all,
+the one that was not asked for for longest makes room, unless it is in use.
 
 Without --api-key the server answers to this machine alone. The first SIGTERM or interrupt lets requests that are running
 finish, for --drain at most; the second one ends the process.
 
   lowpack serve model.safetensors
+  lowpack serve small.safetensors large.safetensors
   lowpack serve model.safetensors --host 0.0.0.0 --api-key-file keys.txt --parallel 32`,
 		Flags:  serveFlags(),
 		Action: runServe,
@@ -57,7 +64,7 @@ func serveFlags() []cli.Flag {
 		between(0, math.MaxUint16, &cli.IntFlag{Name: "port", Value: defaultPort, Usage: "listen on port `N` (0 = any that is free)"}),
 		&cli.StringSliceFlag{Name: "api-key", Action: checkKeys, Usage: "answer only requests with this `KEY`; may be repeated", EnvVars: []string{"LOWPACK_API_KEY"}},
 		inputFlag("api-key-file", "the same for each line of `FILE`"),
-		&cli.StringFlag{Name: "model-name", Usage: "serve the model under `NAME`", DefaultText: "the name of the file"},
+		&cli.StringSliceFlag{Name: "model-name", Usage: "serve the model under `NAME`; repeated for several files, in their order", DefaultText: "the name of the file"},
 		&cli.BoolFlag{Name: "strict-model", Usage: "refuse requests for a model of another name"},
 		between(1, maxParallel, &cli.IntFlag{Name: "parallel", Value: defaultParallel, Usage: "compute at most `N` texts at once"}),
 		between(0, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length: `N` tokens of prompt and text", DefaultText: "the model's, at most 4096"}),
@@ -83,36 +90,83 @@ func checkKeys(_ *cli.Context, keys []string) error {
 }
 
 func runServe(c *cli.Context) error {
-	if err := wantArgs(c, 1, "FILE"); err != nil {
-		return err
+	if c.NArg() == 0 {
+		return wantArgs(c, 1, "FILE")
 	}
 	o, err := serverOptions(c)
 	if err != nil {
 		return err
 	}
-	file, err := packedOf(c, c.Args().First())
+	names, err := modelNames(c)
 	if err != nil {
 		return err
+	}
+	var list []server.Model
+	defer func() {
+		for _, m := range list {
+			m.File.Close()
+		}
+	}()
+	for i, arg := range c.Args().Slice() {
+		m, err := hostedModel(c, names[i], arg)
+		if err != nil {
+			return err
+		}
+		list = append(list, m)
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(c.String("host"), strconv.Itoa(c.Int("port"))))
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
-	m, err := lowpack.OpenWith(file, engineOptions(c))
+	s, err := server.New(o, list...)
 	if err != nil {
-		return err
+		return filerr.Named(c.Args().First(), err)
 	}
-	defer m.Close()
-	name := c.String("model-name")
-	if name == "" {
-		name = strings.TrimSuffix(filepath.Base(c.Args().First()), ".safetensors")
+	return listen(c, listener, s, strings.Join(names, ", "))
+}
+
+// modelNames are those that clients use, one per file.
+func modelNames(c *cli.Context) ([]string, error) {
+	names := c.StringSlice("model-name")
+	if len(names) == 0 {
+		for _, arg := range c.Args().Slice() {
+			names = append(names, strings.TrimSuffix(filepath.Base(arg), ".safetensors"))
+		}
 	}
-	s, err := server.New(server.Model{ID: name, File: m.File, Tokenizer: m.Tokenizer, Engine: m.Engine}, o)
+	if len(names) != c.NArg() {
+		return nil, usagef("--model-name names %d models, but there are %d files", len(names), c.NArg())
+	}
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return nil, usagef("two models have the name %q; --model-name gives them others", printable.Line(name))
+		}
+	}
+	return names, nil
+}
+
+// hostedModel opens a packed file, of which nothing is loaded yet.
+func hostedModel(c *cli.Context, name, arg string) (m server.Model, err error) {
+	path, err := packedOf(c, arg)
 	if err != nil {
-		return filerr.Named(file, err)
+		return m, err
 	}
-	return listen(c, listener, s, name)
+	if m.File, err = packed.Open(path); err != nil {
+		return m, err
+	}
+	if m.Engine, err = engineOptions(c).For(m.File); err != nil {
+		m.File.Close()
+		return m, filerr.Named(path, err)
+	}
+	m.ID = name
+	m.Load = func() (*tokenizer.Tokenizer, *engine.Engine, error) {
+		whole, err := lowpack.OpenFile(m.File, m.Engine)
+		if err != nil {
+			return nil, nil, filerr.Named(path, err)
+		}
+		return whole.Tokenizer, whole.Engine, nil
+	}
+	return m, nil
 }
 
 func engineOptions(c *cli.Context) engine.Options {
@@ -129,6 +183,7 @@ func serverOptions(c *cli.Context) (o server.Options, err error) {
 	o = server.Options{
 		Keys: c.StringSlice("api-key"), Hosts: c.StringSlice("allowed-host"), Origins: c.StringSlice("cors-origin"), StrictModel: c.Bool("strict-model"),
 		Timeout: c.Duration("request-timeout"), Queue: c.Int("queue"), ITLTarget: c.Duration("itl-target"), PrefixCache: !c.Bool("no-prefix-cache"),
+		Memory: int64(engine.AvailableMemory()), Note: func(text string) { note(c, text) },
 	}
 	for _, name := range []string{"itl-target", "request-timeout", "drain"} {
 		if d := c.Duration(name); d < 0 {

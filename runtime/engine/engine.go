@@ -103,6 +103,22 @@ func New(v packed.View, o Options) (*Engine, error) {
 	return build(v, d, o)
 }
 
+// For returns the options of an engine for a packed file, with defaults filled in, before anything is loaded. Errors: those of
+// New that concern options and description.
+func (o Options) For(v packed.View) (Options, error) {
+	err := mmap.Guard(func() error {
+		d, err := packed.Describe(v)
+		if err != nil {
+			return err
+		}
+		if err := o.complete(d); err != nil {
+			return &OptionError{err}
+		}
+		return nil
+	})
+	return o, err
+}
+
 // build makes the engine of a model that d describes.
 func build(v packed.View, d *model.Description, o Options) (*Engine, error) {
 	if err := kernel.Check(); err != nil {
@@ -196,6 +212,14 @@ func (e *Engine) WeightBytes() int { return e.weights.bytes(false) }
 // WeightBytesTop is the same for a step of which only the largest logits are wanted (Chunk.Top): of the head it counts the
 // screen, if there is one.
 func (e *Engine) WeightBytesTop() int { return e.weights.bytes(true) }
+
+// MemoryBytes is the number of bytes that the engine takes besides the weights: the KV cache, as large as it can get, and what a
+// pass needs.
+func (e *Engine) MemoryBytes() int { return len(e.pages.memory.Bytes) + int(e.passBytes()) }
+
+// AvailableMemory is the number of bytes that this process can still get without making others swap; where the system does not
+// tell, more than there can be.
+func AvailableMemory() int { return availableMemory() }
 
 // ScreenedRows counts the rows of the output head that were computed after screening, since the engine was made.
 func (e *Engine) ScreenedRows() int {

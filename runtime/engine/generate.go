@@ -86,6 +86,7 @@ type Generation struct {
 	request Request
 	sampler *Sampler
 	drafter drafter // nil = no speculation
+	beside  int     // tokens of other texts in the pass that a draft is for
 	filter  textFilter
 	result  Result
 }
@@ -109,7 +110,7 @@ func (e *Engine) NewGeneration(r Request) (*Generation, error) {
 			g.sampler.Accept(id)
 		}
 	}
-	g.drafter, err = e.newDrafter(&r)
+	g.drafter, err = g.newDrafter()
 	return g, err
 }
 

@@ -21,30 +21,40 @@ type drafter interface {
 	Draft(most int) []int // what may come then, at most so many tokens; valid until the next call
 }
 
-// newDrafter makes the drafter that a request asks for.
-func (e *Engine) newDrafter(r *Request) (drafter, error) {
+// newDrafter makes the drafter that the request asks for.
+func (g *Generation) newDrafter() (drafter, error) {
+	r := &g.request
 	switch {
 	case r.Speculate == 0:
 		return nil, nil
 	case r.Speculate < SpeculateAuto || r.Speculate > SpeculateMost:
 		return nil, fmt.Errorf("%w: drafts of %d tokens; want at most %d", pack.ErrUnsupported, r.Speculate, SpeculateMost)
 	}
-	if err := e.checkIDs(r.Prediction); err != nil {
+	if err := g.e.checkIDs(r.Prediction); err != nil {
 		return nil, err
 	}
-	cost := e.cost
+	cost := g.cost
 	if r.Speculate > 0 {
 		cost = nil
 	}
 	return draft.New(append(r.History[:len(r.History):len(r.History)], r.Prompt...), r.Prediction, cost), nil
 }
 
+// cost is the time of a pass with so many tokens of this text, as a multiple of what is its own of a pass with one: all texts
+// of a pass have the same share of it.
+func (g *Generation) cost(tokens int) float64 {
+	texts := g.beside + 1
+	one := g.e.cost(texts)
+	return 1 + (g.e.cost(g.beside+tokens)-one)*float64(texts)/one
+}
+
 // Draft guesses tokens that may follow the last one that Next returned, at most as many as are given, none where that would
-// not pay. A caller that appends them in one chunk with that token, and asks for the logits after each, gives Next one row
+// not pay in a pass with so many tokens of other texts beside them. A caller that appends them in one chunk with that token, and asks for the logits after each, gives Next one row
 // after the other for as long as Next returns the token of the draft; then it truncates the sequence to the tokens that
 // Next returned, but for the last. So it gets the tokens that it would get one by one. The draft is valid until the next call
 // of a method.
-func (g *Generation) Draft(most int) []int {
+func (g *Generation) Draft(most, beside int) []int {
+	g.beside, most = beside, min(most, draft.Most-beside)
 	if g.request.Speculate > 0 {
 		most = min(most, g.request.Speculate)
 	}
@@ -57,10 +67,14 @@ func (g *Generation) Draft(most int) []int {
 	return g.drafter.Draft(most)
 }
 
+// Predicted counts the tokens of a text behind a prompt that a prediction leads to, at most its own number: what follows there
+// when the text goes on as the prediction does.
+func Predicted(prompt, prediction, text []int) int { return draft.Predicted(prompt, prediction, text) }
+
 // advance appends the last token of the text and a draft, which it returns, and computes the logits after each.
 func (g *Generation) advance(ctx context.Context, step *Chunk, token int) ([]int, error) {
 	o := &g.e.opt
-	guesses := g.Draft(min(o.Context-step.Seq.Len(), o.Batch) - 1)
+	guesses := g.Draft(min(o.Context-step.Seq.Len(), o.Batch)-1, 0)
 	for {
 		tokens := append([]int{token}, guesses...)
 		n := len(tokens) * g.e.desc.Vocab

@@ -60,6 +60,7 @@ type choice struct {
 	before int                // calls before the text
 	scores []schedule.Logprob // of the tokens whose logprobs are reported
 	tokens int
+	ids    []int  // these, where there is a prediction
 	reason string // "" = not yet
 	listed int    // tokens in the lists of logprobs of completions so far
 	offset int    // characters of these
@@ -79,6 +80,7 @@ type usage struct {
 	Details    struct {
 		Cached int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
+	Predicted *predictionUsage `json:"completion_tokens_details,omitempty"`
 }
 
 // newHead makes the head of an answer.
@@ -157,6 +159,7 @@ func (a *answer) usage() *usage {
 	for _, c := range a.choices {
 		u.Completion += c.tokens
 	}
+	u.Predicted = a.predicted()
 	u.Total, u.Details.Cached = u.Prompt+u.Completion, a.cached
 	return u
 }
@@ -171,7 +174,9 @@ func (a *answer) take(events []schedule.Event, s *api.Stream) {
 		c := a.choices[e.Request*a.n+e.Text]
 		p := part{reading: c.read(e)}
 		if e.Token >= 0 {
-			c.tokens++
+			if c.tokens++; a.prediction != nil {
+				c.ids = append(c.ids, e.Token)
+			}
 		}
 		if e.Logprob != nil {
 			p.scores = []schedule.Logprob{*e.Logprob}

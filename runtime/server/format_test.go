@@ -108,7 +108,7 @@ func TestFormats(t *testing.T) {
 	for i := range 3 {
 		post(t, web, "/v1/completions", fmt.Sprintf(`{"prompt": "a", "guided_choice": ["b%d"]}`, i))
 	}
-	if n := len(s.model.formats.known); n != mostFormats || s.model.formats.order.Len() != n {
+	if n := len(s.models.list[0].model.formats.known); n != mostFormats || s.models.list[0].model.formats.order.Len() != n {
 		t.Errorf("%d grammars are remembered", n)
 	}
 }

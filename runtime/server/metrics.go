@@ -24,20 +24,26 @@ var (
 
 // metrics have the names and labels of vLLM's.
 type metrics struct {
-	registry *prometheus.Registry
-
 	prompt, generated, queries, hits, cancelled, failed prometheus.Counter
+	drafted, accepted, loads, unloads                   prometheus.Counter
 	finished                                            *prometheus.CounterVec
 	first, between, whole, queued, prefill, decode      prometheus.Histogram
 	promptTokens, generatedTokens, stepTokens, stepTime prometheus.Histogram
 }
 
-func newMetrics(model string, stats func() schedule.Stats) *metrics {
-	m := &metrics{registry: prometheus.NewRegistry()}
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+// newRegistry has what metrics tell of the process.
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// newMetrics registers those of a model. stats is its state, and whether it is loaded.
+func newMetrics(r *prometheus.Registry, model string, stats func() (schedule.Stats, bool)) *metrics {
+	m := &metrics{}
 	labels := prometheus.Labels{"model_name": model, "engine": "0"}
-	add := func(c prometheus.Collector) { m.registry.MustRegister(c) }
-	gauge := func(name, help string, value func(schedule.Stats) float64) {
+	add := func(c prometheus.Collector) { r.MustRegister(c) }
+	gauge := func(name, help string, value func(schedule.Stats, bool) float64) {
 		add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return value(stats()) }))
 	}
 	counter := func(name, help string) prometheus.Counter {
@@ -50,9 +56,19 @@ func newMetrics(model string, stats func() schedule.Stats) *metrics {
 		add(h)
 		return h
 	}
-	gauge("vllm:num_requests_running", "Requests that are being computed.", func(s schedule.Stats) float64 { return float64(s.Running) })
-	gauge("vllm:num_requests_waiting", "Requests that wait for admission.", func(s schedule.Stats) float64 { return float64(s.Waiting) })
-	gauge("vllm:kv_cache_usage_perc", "Share of the KV cache that running requests use; 1 = all of it.", func(s schedule.Stats) float64 { return s.Cache })
+	gauge("vllm:num_requests_running", "Requests that are being computed.", func(s schedule.Stats, _ bool) float64 { return float64(s.Running) })
+	gauge("vllm:num_requests_waiting", "Requests that wait for admission.", func(s schedule.Stats, _ bool) float64 { return float64(s.Waiting) })
+	gauge("vllm:kv_cache_usage_perc", "Share of the KV cache that running requests use; 1 = all of it.", func(s schedule.Stats, _ bool) float64 { return s.Cache })
+	gauge("lowpack:model_loaded", "1 = the model is in memory.", func(_ schedule.Stats, loaded bool) float64 {
+		if loaded {
+			return 1
+		}
+		return 0
+	})
+	m.loads = counter("lowpack:model_loads_total", "How often the model was loaded.")
+	m.unloads = counter("lowpack:model_unloads_total", "How often the model was unloaded for the memory of others.")
+	m.drafted = counter("vllm:spec_decode_num_draft_tokens_total", "Tokens that were guessed, to be computed with the token before.")
+	m.accepted = counter("vllm:spec_decode_num_accepted_tokens_total", "Those of them that texts took.")
 	m.prompt = counter("vllm:prompt_tokens_total", "Tokens of prompts.")
 	m.generated = counter("vllm:generation_tokens_total", "Generated tokens.")
 	m.queries = counter("vllm:prefix_cache_queries_total", "Tokens of prompts that were looked for in the cache of prefixes.")
@@ -74,8 +90,8 @@ func newMetrics(model string, stats func() schedule.Stats) *metrics {
 	return m
 }
 
-func (m *metrics) handler() http.HandlerFunc {
-	write := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{DisableCompression: true})
+func metricsHandler(r *prometheus.Registry) http.HandlerFunc {
+	write := promhttp.HandlerFor(r, promhttp.HandlerOpts{DisableCompression: true})
 	return func(w http.ResponseWriter, r *http.Request) {
 		api.LimitWrite(w)
 		write.ServeHTTP(w, r)
@@ -98,6 +114,8 @@ func (m *metrics) observe(t schedule.Timing) {
 		m.failed.Inc()
 	}
 	m.generated.Add(float64(t.Tokens))
+	m.drafted.Add(float64(t.Drafted))
+	m.accepted.Add(float64(t.Accepted))
 	for _, r := range t.Reasons {
 		m.finished.WithLabelValues(reasonOf(r)).Inc()
 	}

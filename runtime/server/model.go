@@ -12,50 +12,45 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/version"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// Model is what a server serves.
-type Model struct {
-	ID        string // the name that clients use
-	File      *packed.File
-	Tokenizer *tokenizer.Tokenizer
-	Engine    *engine.Engine // of which the server is the only user
-}
-
 // model is a Model at work.
 type model struct {
-	Model
+	*hosted
 	*schedule.Scheduler
-	fingerprint string
-	sampling    engine.Sampling // what generation_config.json asks for
-	stops       []int
-	vocab       int
-	context     int
-	formats     formats
-	callForm    func() *callForm // nil = calls of functions have none that is known
+	Tokenizer *tokenizer.Tokenizer
+	engine    *engine.Engine
+	sampling  engine.Sampling // what generation_config.json asks for
+	stops     []int
+	vocab     int
+	context   int
+	formats   formats
+	callForm  func() *callForm // nil = calls of functions have none that is known
 }
 
-func newModel(m Model, o schedule.Options) (*model, error) {
-	generation, _ := m.File.Embedded("generation_config.json")
+func newModel(h *hosted, t *tokenizer.Tokenizer, e *engine.Engine, o schedule.Options) (*model, error) {
+	generation, _ := h.File.Embedded("generation_config.json")
 	sampling, err := engine.SamplingOf(generation)
 	if err != nil {
+		e.Close()
 		return nil, err
 	}
-	fingerprint, err := fingerprintOf(m)
-	if err != nil {
-		return nil, err
-	}
-	d := m.Engine.Description()
+	d := e.Description()
 	return &model{
-		Model: m, Scheduler: schedule.New(m.Engine, o), fingerprint: fingerprint, sampling: sampling,
-		callForm: sync.OnceValue(func() *callForm { return callFormOf(m.Tokenizer) }),
-		stops:    append(m.Tokenizer.StopIDs(), d.EOS...), vocab: d.Vocab, context: m.Engine.Options().Context,
+		hosted: h, Scheduler: schedule.New(e, o), Tokenizer: t, engine: e, sampling: sampling,
+		callForm: sync.OnceValue(func() *callForm { return callFormOf(t) }),
+		stops:    append(t.StopIDs(), d.EOS...), vocab: d.Vocab, context: e.Options().Context,
 	}, nil
+}
+
+// close ends what is running and gives the memory back.
+func (m *model) close() {
+	m.Scheduler.Close()
+	m.engine.Close()
 }
 
 // fingerprintOf names all that an answer depends on besides the request: the bytes of the file, whose manifest has a digest of
@@ -68,7 +63,7 @@ func fingerprintOf(m Model) (string, error) {
 	}
 	h := sha256.New()
 	h.Write(manifest)
-	fmt.Fprintf(h, "\n%s\n%s\n", version.Version, m.Engine.Options().Cache)
+	fmt.Fprintf(h, "\n%s\n%s\n", version.Version, m.Engine.Cache)
 	return "fp_" + hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 

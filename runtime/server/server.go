@@ -31,40 +31,44 @@ type Options struct {
 	Queue       int
 	ITLTarget   time.Duration
 	PrefixCache bool
+
+	Memory int64        // bytes of all loaded models together; 0 = no limit
+	Note   func(string) // is told of models that are loaded and unloaded; nil = nobody
 }
 
 // Server is an http.Handler.
 type Server struct {
-	o       Options
-	model   *model
-	created int64
-	metrics *metrics
+	o        Options
+	models   *models
+	created  int64
+	registry *prometheus.Registry
 	http.Handler
 }
 
-// New makes a server for a model, whose engine it uses alone. Errors: what generation_config.json asks for has no meaning.
-func New(m Model, o Options) (*Server, error) {
-	s := &Server{o: o, created: time.Now().Unix()}
-	s.metrics = newMetrics(m.ID, s.stats)
+// New makes a server for models with different names. A single one is loaded at once, several when they are first asked for.
+// Errors: what is wrong with the single model.
+func New(o Options, list ...Model) (*Server, error) {
+	s := &Server{o: o, created: time.Now().Unix(), registry: newRegistry()}
 	var err error
-	s.model, err = newModel(m, schedule.Options{
-		Queue: o.Queue, ITLTarget: o.ITLTarget, PrefixCache: o.PrefixCache,
-		Observe: s.metrics.observe, Step: s.metrics.step, Gap: s.metrics.gap,
-	})
-	if err != nil {
+	if s.models, err = newModels(list, o, s.registry); err != nil {
 		return nil, err
+	}
+	if len(list) == 1 {
+		h := s.models.list[0]
+		if _, err := s.models.acquire(context.Background(), h); err != nil {
+			return nil, err
+		}
+		s.models.release(h)
 	}
 	s.Handler = s.guard(s.routes())
 	return s, nil
 }
 
-func (s *Server) stats() schedule.Stats { return s.model.Stats() }
-
 // Drain refuses new requests, and waits for those that run until ctx is done. Then the server is of no use any more.
-func (s *Server) Drain(ctx context.Context) { s.model.Drain(ctx) }
+func (s *Server) Drain(ctx context.Context) { s.models.drain(ctx) }
 
 // Registry holds the metrics.
-func (s *Server) Registry() *prometheus.Registry { return s.metrics.registry }
+func (s *Server) Registry() *prometheus.Registry { return s.registry }
 
 // route is an endpoint: what to do for a method and a path.
 type route struct {
@@ -78,10 +82,10 @@ func (s *Server) routes() []route {
 		{openapi.Route{Method: http.MethodGet, Path: "/health", Kind: openapi.Probe}, s.health},
 		{openapi.Route{Method: http.MethodGet, Path: "/v1/health", Kind: openapi.Probe}, s.health},
 		{openapi.Route{Method: http.MethodGet, Path: "/ready", Kind: openapi.Probe}, s.health},
-		{openapi.Route{Method: http.MethodGet, Path: "/metrics", Kind: openapi.Texts}, s.metrics.handler()},
+		{openapi.Route{Method: http.MethodGet, Path: "/metrics", Kind: openapi.Texts}, metricsHandler(s.registry)},
 		{openapi.Route{Method: http.MethodGet, Path: "/openapi.json", Kind: openapi.Facts}, s.openAPI},
 		{openapi.Route{Method: http.MethodGet, Path: "/version", Kind: openapi.Facts}, s.version},
-		{openapi.Route{Method: http.MethodGet, Path: "/v1/models", Kind: openapi.Facts}, s.models},
+		{openapi.Route{Method: http.MethodGet, Path: "/v1/models", Kind: openapi.Facts}, s.listModels},
 		{openapi.Route{Method: http.MethodGet, Path: "/v1/models/{id...}", Kind: openapi.Named}, s.oneModel},
 		{openapi.Route{Method: http.MethodPost, Path: "/v1/completions", Kind: openapi.Generate}, s.withBody(s.completions)},
 		{openapi.Route{Method: http.MethodPost, Path: "/v1/chat/completions", Kind: openapi.Generate}, s.withBody(s.chat)},
@@ -100,11 +104,23 @@ func (s *Server) withBody(handle func(http.ResponseWriter, *http.Request, *model
 			e.Write(w)
 			return
 		}
-		if e := s.checkModel(b); e != nil {
+		name := ""
+		if b.String("model", &name); b.Err() != nil {
+			b.Err().Write(w)
+			return
+		}
+		h, e := s.find(name)
+		if e != nil {
 			e.Write(w)
 			return
 		}
-		handle(&ignoring{ResponseWriter: w, body: b}, r, s.model, b)
+		m, err := s.models.acquire(r.Context(), h)
+		if err != nil {
+			loadError(h, err).Write(w)
+			return
+		}
+		defer s.models.release(h)
+		handle(&ignoring{ResponseWriter: w, body: b}, r, m, b)
 	}
 }
 
@@ -135,27 +151,19 @@ func (w *ignoring) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (w *ignoring) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// checkModel refuses other models if the server is strict.
-func (s *Server) checkModel(b *api.Body) *api.Error {
-	name := ""
-	if b.String("model", &name); b.Err() != nil {
-		return b.Err()
-	}
-	if s.o.StrictModel && name != s.model.ID {
-		return &api.Error{Status: http.StatusNotFound, Type: api.NotFound, Code: "model_not_found", Param: "model", Message: "model " + quoted(name) + " is not served here; " + s.model.ID + " is"}
-	}
-	return nil
-}
-
+// health is well while every model that is loaded is.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
-	switch stats := s.model.Stats(); {
-	case stats.Failed != nil:
-		(&api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Message: stats.Failed.Error()}).Write(w)
-	case stats.Draining:
-		(&api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Message: schedule.ErrDraining.Error(), RetryAfter: time.Second}).Write(w)
-	default:
-		api.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	for _, h := range s.models.list {
+		if stats, _ := s.models.stats(h); stats.Failed != nil {
+			(&api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Message: stats.Failed.Error()}).Write(w)
+			return
+		}
 	}
+	if s.models.draining() {
+		(&api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Message: schedule.ErrDraining.Error(), RetryAfter: time.Second}).Write(w)
+		return
+	}
+	api.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
 // openAPI is GET /openapi.json.
@@ -167,8 +175,13 @@ func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
 	api.WriteJSON(w, http.StatusOK, openapi.Document(routes))
 }
 
+// version is GET /version. Outside of models stands the fingerprint of the first one.
 func (s *Server) version(w http.ResponseWriter, _ *http.Request) {
-	api.WriteJSON(w, http.StatusOK, map[string]string{"version": version.Version, "system_fingerprint": s.model.fingerprint})
+	fingerprints := map[string]string{}
+	for _, h := range s.models.list {
+		fingerprints[h.ID] = h.fingerprint
+	}
+	api.WriteJSON(w, http.StatusOK, map[string]any{"version": version.Version, "system_fingerprint": s.models.list[0].fingerprint, "models": fingerprints})
 }
 
 // modelInfo describes a model as OpenAI does; max_model_len is vLLM's.
@@ -180,18 +193,25 @@ type modelInfo struct {
 	Context int    `json:"max_model_len"`
 }
 
-func (s *Server) info() modelInfo {
-	return modelInfo{s.model.ID, "model", s.created, "lowpack", s.model.context}
+func (s *Server) info(h *hosted) modelInfo {
+	return modelInfo{h.ID, "model", s.created, "lowpack", h.Engine.Context}
 }
 
-func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
-	api.WriteJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []modelInfo{s.info()}})
+func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
+	list := make([]modelInfo, len(s.models.list))
+	for i, h := range s.models.list {
+		list[i] = s.info(h)
+	}
+	api.WriteJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
 }
 
 func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
-	if id := r.PathValue("id"); id != s.model.ID {
-		(&api.Error{Status: http.StatusNotFound, Type: api.NotFound, Code: "model_not_found", Param: "model", Message: "model " + quoted(id) + " is not served here"}).Write(w)
-		return
+	id := r.PathValue("id")
+	for _, h := range s.models.list {
+		if h.ID == id {
+			api.WriteJSON(w, http.StatusOK, s.info(h))
+			return
+		}
 	}
-	api.WriteJSON(w, http.StatusOK, s.info())
+	unknownModel(id).Write(w)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/server/schedule"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
@@ -31,26 +32,7 @@ func serve(t *testing.T, eo engine.Options, o Options) *httptest.Server {
 // serveModel is serve, with another chat template if there is one.
 func serveModel(t *testing.T, eo engine.Options, o Options, template ...string) (*Server, *httptest.Server) {
 	t.Helper()
-	f, err := packed.Open(tinymodel.Path(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	tok, err := tokenizer.Load(f.Embedded)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, source := range template {
-		if err := tok.SetTemplate(source); err != nil {
-			t.Fatal(err)
-		}
-	}
-	e, err := engine.New(f, eo)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
-	s, err := New(Model{ID: "tiny", File: f, Tokenizer: tok, Engine: e}, o)
+	s, err := New(o, tiny(t, "tiny", eo, template...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,6 +44,38 @@ func serveModel(t *testing.T, eo engine.Options, o Options, template ...string) 
 		web.Close()
 	})
 	return s, web
+}
+
+// tiny is the bundled model.
+func tiny(t *testing.T, id string, o engine.Options, template ...string) Model {
+	t.Helper()
+	f, err := packed.Open(tinymodel.Path(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if o, err = o.For(f); err != nil {
+		t.Fatal(err)
+	}
+	return Model{ID: id, File: f, Engine: o, Load: func() (*tokenizer.Tokenizer, *engine.Engine, error) {
+		tok, err := tokenizer.Load(f.Embedded)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, source := range template {
+			if err := tok.SetTemplate(source); err != nil {
+				return nil, nil, err
+			}
+		}
+		e, err := engine.New(f, o)
+		return tok, e, err
+	}}
+}
+
+// stats is the state of the first model.
+func stats(s *Server) schedule.Stats {
+	state, _ := s.models.stats(s.models.list[0])
+	return state
 }
 
 var small = engine.Options{Threads: 1, Context: 256, Sequences: 4}
@@ -98,7 +112,7 @@ func do(t testing.TB, web *httptest.Server, method, path, body string, header ..
 }
 
 // operations are the routes of a server.
-var operations = sync.OnceValue(func() []route { return (&Server{metrics: newMetrics("", nil)}).routes() })
+var operations = sync.OnceValue(func() []route { return (&Server{registry: newRegistry()}).routes() })
 
 // checkDeclared fails for a status that /openapi.json does not declare.
 func checkDeclared(t testing.TB, method, path string, status int) {
@@ -443,9 +457,9 @@ func TestBusy(t *testing.T) {
 	}
 	leave()
 	wait.Wait()
-	for i := 0; s.stats().Running+s.stats().Waiting > 0; i++ {
+	for i := 0; stats(s).Running+stats(s).Waiting > 0; i++ {
 		if time.Sleep(time.Millisecond); i > 5000 {
-			t.Fatalf("work goes on for clients that have left: %+v", s.stats())
+			t.Fatalf("work goes on for clients that have left: %+v", stats(s))
 		}
 	}
 }
@@ -468,7 +482,7 @@ func TestHealthUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for s.stats().Running+s.stats().Waiting < 190 {
+	for stats(s).Running+stats(s).Waiting < 190 {
 		time.Sleep(time.Millisecond)
 	}
 	var took []time.Duration
@@ -480,7 +494,7 @@ func TestHealthUnderLoad(t *testing.T) {
 		took = append(took, time.Since(start))
 	}
 	slices.Sort(took)
-	if open := s.stats().Running + s.stats().Waiting; open < 100 || took[len(took)/2] > 250*time.Millisecond {
+	if open := stats(s).Running + stats(s).Waiting; open < 100 || took[len(took)/2] > 250*time.Millisecond {
 		t.Errorf("%d requests, /health took %v", open, took)
 	}
 	leave()
@@ -495,12 +509,12 @@ func TestDrain(t *testing.T) {
 		_, _, text := post(t, web, "/v1/completions", `{"prompt": "a", "max_tokens": 200, "ignore_eos": true}`)
 		running <- text
 	}()
-	for s.stats().Running == 0 {
+	for stats(s).Running == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	drained := make(chan bool)
 	go func() { s.Drain(context.Background()); close(drained) }()
-	for !s.stats().Draining {
+	for !stats(s).Draining {
 		time.Sleep(time.Millisecond)
 	}
 	if status, _, _ := do(t, web, http.MethodGet, "/ready", ""); status != http.StatusServiceUnavailable {

@@ -43,6 +43,8 @@ type settings struct {
 	stream    bool
 	usage     bool // in a frame of its own at the end of a stream
 
+	prediction []int // a text that is expected to come; nil = none
+
 	showSpecial bool             // write control tokens
 	format      *grammar.Grammar // nil = any text
 	constrained []*grammar.Text
@@ -69,11 +71,12 @@ func (m *model) readSettings(b *api.Body) settings {
 	s.readBias(b, m)
 	b.Bool("stream", &s.stream)
 	s.readStreamOptions(b)
+	s.readPrediction(b, m)
 	if best := s.n; b.Int("best_of", &best, 1, mostTexts) && best != s.n {
 		b.Fail("best_of", "best_of is %d and n is %d: other values than n are not supported", best, s.n)
 	}
 	b.Accept("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
-		"cache_prompt", "prediction", "add_special_tokens", "skip_special_tokens", "spaces_between_special_tokens", "cache_salt", "priority", "request_id")
+		"cache_prompt", "add_special_tokens", "skip_special_tokens", "spaces_between_special_tokens", "cache_salt", "priority", "request_id")
 	b.Refuse("texts are sampled token by token", "use_beam_search", "length_penalty", "early_stopping")
 	b.Refuse("stop texts are never part of the answer", "include_stop_str_in_output")
 	b.Refuse("ask for logprobs", "prompt_logprobs", "truncate_prompt_tokens", "return_tokens_as_token_ids", "return_token_ids")
@@ -144,7 +147,10 @@ func (s *settings) readStreamOptions(b *api.Body) {
 
 // text is the request for text i of n.
 func (s *settings) text(m *model, i int) engine.Request {
-	r := engine.Request{Sampling: s.sampling, MaxTokens: s.maxTokens, StopTexts: s.stops, StopTokens: s.stopIDs, Adjust: s.adjust()}
+	r := engine.Request{
+		Sampling: s.sampling, MaxTokens: s.maxTokens, StopTexts: s.stops, StopTokens: s.stopIDs, Adjust: s.adjust(),
+		Speculate: engine.SpeculateAuto, Prediction: s.prediction,
+	}
 	if s.format != nil {
 		before, constrain := r.Adjust, s.constrain(m)
 		r.Adjust = func(generated []int, logits []float32) {

@@ -11,10 +11,10 @@ import (
 func TestTokensTakeWhatIsAsked(t *testing.T) {
 	s, _ := serveModel(t, engine.Options{}, Options{})
 	ids := make([]int, 100_000)
-	if n := testing.AllocsPerRun(1, func() { s.model.tokens(ids, false, false) }); n > 10 {
+	if n := testing.AllocsPerRun(1, func() { s.models.list[0].model.tokens(ids, false, false) }); n > 10 {
 		t.Errorf("%v allocations for ids alone", n)
 	}
-	if n := testing.AllocsPerRun(1, func() { s.model.tokens(ids, true, false) }); n > 2.5*float64(len(ids)) {
+	if n := testing.AllocsPerRun(1, func() { s.models.list[0].model.tokens(ids, true, false) }); n > 2.5*float64(len(ids)) {
 		t.Errorf("%v allocations for %d pieces", n, len(ids))
 	}
 }

@@ -34,8 +34,8 @@ var (
 	Texts    = Kind{[]int{http.StatusUnauthorized, http.StatusForbidden}, []string{"text/plain"}}
 	Facts    = Kind{[]int{http.StatusUnauthorized, http.StatusForbidden}, []string{typeJSON}}
 	Named    = Kind{append([]int{http.StatusNotFound}, Facts.Statuses...), []string{typeJSON}}
-	Tokens   = Kind{append([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge}, Named.Statuses...), []string{typeJSON}}
-	Generate = Kind{append([]int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, Tokens.Statuses...), []string{typeJSON, typeStream}}
+	Tokens   = Kind{append([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusServiceUnavailable}, Named.Statuses...), []string{typeJSON}}
+	Generate = Kind{append([]int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusGatewayTimeout}, Tokens.Statuses...), []string{typeJSON, typeStream}}
 )
 
 // object is a JSON object of the document.

@@ -53,7 +53,7 @@ func (t *task) begin(e *engine.Engine) error {
 		if err != nil {
 			return err
 		}
-		t.texts = append(t.texts, &text{task: t, index: j, gen: gen})
+		t.texts = append(t.texts, &text{task: t, index: j, gen: gen, tokens: make([]int, 1)})
 	}
 	return nil
 }

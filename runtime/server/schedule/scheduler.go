@@ -19,7 +19,7 @@ type Options struct {
 
 	Observe func(Timing)                         // is called once for each request that was accepted; nil = nobody
 	Step    func(took time.Duration, tokens int) // is called after each pass over the weights
-	Gap     func(between time.Duration)          // is called for each token but the first of a text
+	Gap     func(between time.Duration)          // is called for each step that goes on with a text
 }
 
 // Scheduler computes requests on an engine that nobody else uses.
@@ -44,9 +44,10 @@ type Scheduler struct {
 	done chan struct{}
 
 	// The rest belongs to the loop.
-	tasks []*task
-	first int // of the prompts: the one that the next step begins with
-	cache *prefix.Cache
+	tasks  []*task
+	first  int // of the prompts: the one that the next step begins with
+	cache  *prefix.Cache
+	logits []float32 // of the texts of a step
 }
 
 // New starts a scheduler.

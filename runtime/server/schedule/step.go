@@ -33,14 +33,17 @@ func (s *Scheduler) step() {
 		s.fail(err)
 		return
 	}
-	for i := range b.tasks {
-		prompt += len(b.batch[len(b.texts)+i].Tokens)
+	tokens := 0
+	for i := range b.batch {
+		if tokens += len(b.batch[i].Tokens); i >= len(b.texts) {
+			prompt += len(b.batch[i].Tokens)
+		}
 	}
 	took := time.Since(start)
 	s.budget.learn(took, len(b.texts), prompt)
 	s.deliver(&b)
 	if s.o.Step != nil {
-		s.o.Step(took, len(b.texts)+prompt)
+		s.o.Step(took, tokens)
 	}
 }
 
@@ -90,11 +93,12 @@ func (s *Scheduler) gather() (b step) {
 		}
 		for _, x := range t.texts {
 			if x.seq != nil {
-				b.batch = append(b.batch, x.chunk())
 				b.texts = append(b.texts, x)
 			}
 		}
 	}
+	s.draft(b.texts, len(prompts) > 0)
+	b.batch = s.chunks(b.texts)
 	left := s.budget.tokens(len(b.texts))
 	for i := range prompts {
 		if left <= 0 {
@@ -113,22 +117,43 @@ func (s *Scheduler) gather() (b step) {
 	return b
 }
 
-// chunk computes the last token of a text.
+// chunks computes the last tokens of texts, and their drafts. Their logits lie side by side.
+func (s *Scheduler) chunks(texts []*text) []engine.Chunk {
+	rows := 0
+	for _, x := range texts {
+		rows += len(x.tokens)
+	}
+	if n := rows * s.vocab; n > len(s.logits) {
+		s.logits = make([]float32, n)
+	}
+	batch, at := make([]engine.Chunk, len(texts)), 0
+	for i, x := range texts {
+		n := len(x.tokens) * s.vocab
+		x.logits = s.logits[at:][:n]
+		batch[i], at = x.chunk(), at+n
+	}
+	return batch
+}
+
+// chunk computes the last token of a text, and its draft.
 func (x *text) chunk() engine.Chunk {
 	if x.task.Logprobs >= 0 {
-		return engine.Chunk{Seq: x.seq, Tokens: x.last, Logits: x.logits}
+		return engine.Chunk{Seq: x.seq, Tokens: x.tokens, Logits: x.logits}
 	}
-	return x.gen.Chunk(x.seq, x.last, x.logits)
+	return x.gen.Chunk(x.seq, x.tokens, x.logits)
 }
 
 // deliver chooses the tokens that come out of a step, for all texts at once, and hands them out.
 func (s *Scheduler) deliver(b *step) {
 	var ready []*text
 	for i, x := range b.texts {
-		if err := b.batch[i].Err; err != nil {
-			s.lose(x.task, err)
-		} else {
+		switch err := b.batch[i].Err; {
+		case err == nil:
 			ready = append(ready, x)
+		case len(x.tokens) > 1: // what is wrong may be wrong with the draft only
+			x.plain = true
+		default:
+			s.lose(x.task, err)
 		}
 	}
 	for i, t := range b.tasks {
@@ -160,7 +185,7 @@ func (s *Scheduler) deliver(b *step) {
 // choose chooses the next tokens of texts, in as many goroutines as the engine has threads.
 func (s *Scheduler) choose(texts []*text) error {
 	return parallel.Each(context.Background(), s.e.Options().Threads, len(texts), func(_, i int) error {
-		texts[i].next()
+		texts[i].next(s.vocab)
 		return nil
 	})
 }
@@ -195,19 +220,24 @@ func (s *Scheduler) prefilled(t *task) []*text {
 	return t.texts
 }
 
-// handOut tells the caller of a text about its next token, and ends the text after the last one.
+// handOut tells the caller of a text about its next tokens, and ends the text after the last one.
 func (s *Scheduler) handOut(x *text) {
 	now := time.Now()
 	t := x.task
-	if x.event.Token >= 0 {
-		if t.timing.Tokens++; len(x.gen.Tokens()) > 1 && s.o.Gap != nil {
-			s.o.Gap(now.Sub(x.at))
-		}
+	tokens, last := len(x.events), x.events[len(x.events)-1]
+	if last.Token < 0 {
+		tokens--
+	}
+	if tokens > 0 && len(x.gen.Tokens()) > tokens && s.o.Gap != nil {
+		s.o.Gap(now.Sub(x.at))
 	}
 	x.at = now
-	t.call.post(x.event)
-	if x.event.Reason != "" {
-		t.timing.Reasons = append(t.timing.Reasons, x.event.Reason)
+	t.timing.Tokens += tokens
+	t.timing.Drafted += x.drafted
+	t.timing.Accepted += x.accepted
+	t.call.post(x.events...)
+	if last.Reason != "" {
+		t.timing.Reasons = append(t.timing.Reasons, last.Reason)
 		s.remember(t, x.seq, x.seq.Len(), x.gen.Tokens())
 		x.seq.Close()
 		x.seq, x.logits = nil, nil

@@ -31,10 +31,13 @@ type text struct {
 	seq   *engine.Sequence
 	from  int // tokens that its sequence shared with others at first
 
-	last   []int // the token to be computed next
+	tokens []int // to be computed next: the last one, with a draft behind it
+	plain  bool  // without a draft, the next time
 	logits []float32
-	event  Event
-	at     time.Time // of the last token
+	events []Event   // of the last step
+	at     time.Time // of these
+
+	drafted, accepted int // tokens, in the last step
 }
 
 // Timing is when what happened to a request, for metrics.
@@ -42,6 +45,7 @@ type Timing struct {
 	Arrived, Admitted, Prefilled, Ended time.Time
 	PromptTokens, CachedTokens          int
 	Tokens                              int // generated, of all texts
+	Drafted, Accepted                   int // tokens that were guessed, and those of them that the texts took
 	Reasons                             []engine.Reason
 	Err                                 error
 }
@@ -120,19 +124,36 @@ func (t *task) scorePrompt(computed, vocab int) {
 	}
 }
 
-// next chooses the next token of a text.
-func (x *text) next() {
+// next chooses the next token of a text, and another one for each token of the draft that was right. The rest of the draft
+// is taken back.
+func (x *text) next(vocab int) {
+	draft := x.tokens[1:]
+	x.events, x.drafted, x.accepted = x.events[:0], len(draft), 0
+	for i := 0; ; i++ {
+		token, why := x.choose(x.logits[i*vocab:][:vocab])
+		if why != "" || i == len(draft) || token != draft[i] {
+			x.seq.Truncate(x.seq.Len() - len(draft) + i)
+			x.tokens = append(x.tokens[:0], token)
+			return
+		}
+		x.accepted++
+	}
+}
+
+// choose chooses a token.
+func (x *text) choose(logits []float32) (int, engine.Reason) {
 	var scored []float32
 	if x.task.Logprobs >= 0 {
-		scored = slices.Clone(x.logits) // before anything changes them
+		scored = slices.Clone(logits) // before anything changes them
 	}
-	piece, why := x.gen.Next(x.logits)
-	x.event = Event{Request: x.task.index, Text: x.index, Piece: piece, Reason: why}
+	piece, why := x.gen.Next(logits)
+	e := Event{Request: x.task.index, Text: x.index, Piece: piece, Reason: why}
 	if scored != nil && piece.Token >= 0 {
-		l := logprobOf(scored, x.logits, piece.Token, x.task.Logprobs)
-		x.event.Logprob = &l
+		l := logprobOf(scored, logits, piece.Token, x.task.Logprobs)
+		e.Logprob = &l
 	}
-	x.last = append(x.last[:0], piece.Token)
+	x.events = append(x.events, e)
+	return piece.Token, why
 }
 
 // logprobOf scores a token by a row of logits. scratch has the same length.

@@ -282,3 +282,28 @@ func TestCosts(t *testing.T) {
 	pass(0, 10)
 	pass(1, -10)
 }
+
+// TestPredicted: tokens that a prediction leads to count, up to a border, also after a slip; those that the text leads to
+// itself do not, and nothing counts twice.
+func TestPredicted(t *testing.T) {
+	prompt, prediction := []int{1, 2, 3}, []int{10, 11, 12, 13, 14, 15, 16, 17}
+	for _, c := range []struct {
+		text []int
+		want int
+	}{
+		{nil, 0},
+		{prediction, 8},
+		{[]int{10, 11, 12, 99, 14, 15, 16, 17}, 7},
+		{[]int{50, 51, 52, 53}, 0},
+		{[]int{50, 51, 50, 51, 50, 51}, 0},
+		{slices.Concat(prediction, prediction, prediction), 8},
+		{slices.Concat([]int{60, 61, 62, 63, 64}, prediction), 6},
+	} {
+		if got := Predicted(prompt, prediction, c.text); got != c.want {
+			t.Errorf("%v: %d, want %d", c.text, got, c.want)
+		}
+	}
+	if n := Predicted(prompt, nil, prompt); n != 0 {
+		t.Errorf("%d tokens of no prediction", n)
+	}
+}

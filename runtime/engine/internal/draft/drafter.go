@@ -46,6 +46,19 @@ func New(prompt, prediction []int, cost func(tokens int) float64) *Drafter {
 	return d
 }
 
+// Predicted counts the tokens of a text behind a prompt that a prediction alone guesses, at most as many as it has.
+func Predicted(prompt, prediction, text []int) (n int) {
+	tail := prompt[max(0, len(prompt)-context):]
+	d := New(tail, prediction, nil)
+	for _, token := range text {
+		if guess := d.guess(1); d.place < len(tail)+len(prediction) && len(guess) > 0 && guess[0] == token {
+			n++
+		}
+		d.Add(token)
+	}
+	return min(n, len(prediction))
+}
+
 func (d *Drafter) add(parts ...[]int) {
 	for _, part := range parts {
 		for _, token := range part {

@@ -1,0 +1,286 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/schedule"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
+)
+
+// Model is what a server serves.
+type Model struct {
+	ID     string         // the name that clients use
+	File   *packed.File   // stays open until Drain has returned
+	Engine engine.Options // whole: see engine.Options.For
+	// Load makes tokenizer and engine, of which the server is the only user. It is called again when the model was unloaded
+	// meanwhile.
+	Load func() (*tokenizer.Tokenizer, *engine.Engine, error)
+}
+
+// hosted is a Model of a server.
+type hosted struct {
+	Model
+	fingerprint string
+	metrics     *metrics
+
+	// The rest belongs to models.mu.
+	model   *model // nil = not loaded
+	bytes   int64  // that it takes
+	users   int    // requests that hold it, or wait for it
+	used    uint64 // models.clock when it was last asked for
+	loading *loading
+}
+
+// loading is a model on its way into memory.
+type loading struct {
+	done chan struct{}
+	err  error // once done is closed
+}
+
+// models are loaded when a request asks for them, and unloaded, those first that were not asked for for longest, when another
+// one needs their memory. One that is in use stays.
+type models struct {
+	list    []*hosted
+	limit   int64 // bytes of all models together; a single one may take more
+	options schedule.Options
+	note    func(string)
+
+	mu     sync.Mutex
+	clock  uint64
+	bytes  int64
+	closed bool
+	loads  sync.WaitGroup
+}
+
+// errNoMemory says that there is no memory for a model while those that have it are in use.
+var errNoMemory = errors.New("the models in use leave no memory for this one")
+
+// acquire returns a model, which stays loaded until release.
+func (s *models) acquire(ctx context.Context, h *hosted) (*model, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock++
+	h.used = s.clock
+	h.users++ // also while it waits
+	for h.model == nil {
+		if err := s.wait(ctx, h); err != nil {
+			h.users--
+			return nil, err
+		}
+	}
+	return h.model, nil
+}
+
+// wait waits until a model was loaded, or could not be. s.mu is held, but for the time that passes.
+func (s *models) wait(ctx context.Context, h *hosted) error {
+	if s.closed {
+		return schedule.ErrDraining
+	}
+	l := h.loading
+	if l == nil {
+		l = &loading{done: make(chan struct{})}
+		h.loading = l
+		s.loads.Go(func() { s.load(h, l) })
+	}
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-l.done:
+		return l.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *models) release(h *hosted) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.users--
+}
+
+// load loads a model, for all requests that wait for it.
+func (s *models) load(h *hosted, l *loading) {
+	start := time.Now()
+	m, err := s.open(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil && s.closed {
+		err = schedule.ErrDraining
+	}
+	if err == nil {
+		h.model, h.bytes = m, h.File.Whole().Size()+int64(m.engine.MemoryBytes())
+		s.bytes += h.bytes
+		h.users++ // it does not make room for itself
+		if !s.room(0) && s.bytes > h.bytes {
+			err = errNoMemory
+			s.bytes -= h.bytes
+			h.model = nil
+		}
+		h.users--
+	}
+	switch {
+	case err == nil:
+		s.note(fmt.Sprintf("loaded %s in %.1f s", h.ID, time.Since(start).Seconds()))
+		h.metrics.loads.Inc()
+	case m != nil:
+		m.close()
+	default:
+		s.note(fmt.Sprintf("%s could not be loaded: %v", h.ID, err))
+	}
+	h.loading, l.err = nil, err
+	close(l.done)
+}
+
+// open makes a model. Others are unloaded where it is known, or turns out, that it does not fit beside them.
+func (s *models) open(h *hosted) (*model, error) {
+	s.mu.Lock()
+	fits := s.room(h.File.Whole().Size()) || s.bytes == 0
+	s.mu.Unlock()
+	if !fits {
+		return nil, errNoMemory
+	}
+	for {
+		t, e, err := h.Load()
+		if err == nil {
+			return newModel(h, t, e, s.scheduling(h))
+		}
+		s.mu.Lock()
+		more := errors.Is(err, pack.ErrLimit) && s.unload()
+		s.mu.Unlock()
+		if !more {
+			return nil, err
+		}
+	}
+}
+
+// scheduling are the options of the scheduler of a model.
+func (s *models) scheduling(h *hosted) schedule.Options {
+	o := s.options
+	o.Observe, o.Step, o.Gap = h.metrics.observe, h.metrics.step, h.metrics.gap
+	return o
+}
+
+// room unloads models until so many more bytes are within the limit. s.mu is held.
+func (s *models) room(more int64) bool {
+	for s.bytes+more > s.limit {
+		if !s.unload() {
+			return false
+		}
+	}
+	return true
+}
+
+// unload gives up the model that was not asked for for the longest time, of those that nobody uses. It reports false where
+// there is none. s.mu is held.
+func (s *models) unload() bool {
+	var oldest *hosted
+	for _, h := range s.list {
+		if h.model != nil && h.users == 0 && (oldest == nil || h.used < oldest.used) {
+			oldest = h
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	oldest.model.close()
+	s.bytes -= oldest.bytes
+	oldest.model = nil
+	oldest.metrics.unloads.Inc()
+	s.note("unloaded " + oldest.ID)
+	return true
+}
+
+// stats is the state of a model; that of one which is not loaded is zero.
+func (s *models) stats(h *hosted) (state schedule.Stats, loaded bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.model == nil {
+		return schedule.Stats{}, false
+	}
+	return h.model.Stats(), true
+}
+
+// drain refuses new requests, waits for those that run until ctx is done, and unloads all models.
+func (s *models) drain(ctx context.Context) {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.loads.Wait()
+	var all sync.WaitGroup
+	for _, h := range s.list {
+		if m := h.model; m != nil { // nothing is loaded or unloaded any more
+			all.Go(func() {
+				m.Drain(ctx)
+				m.close()
+			})
+		}
+	}
+	all.Wait()
+}
+
+// draining says whether new requests are refused.
+func (s *models) draining() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// find is the model of a name. A server of one model takes any name, unless it is strict; without a name the first model is
+// meant.
+func (s *Server) find(name string) (*hosted, *api.Error) {
+	list := s.models.list
+	if i := slices.IndexFunc(list, func(h *hosted) bool { return h.ID == name }); i >= 0 {
+		return list[i], nil
+	}
+	if !s.o.StrictModel && (len(list) == 1 || name == "") {
+		return list[0], nil
+	}
+	return nil, unknownModel(name)
+}
+
+func unknownModel(name string) *api.Error {
+	return &api.Error{Status: http.StatusNotFound, Type: api.NotFound, Code: "model_not_found", Param: "model", Message: "model " + quoted(name) + " is not served here; GET /v1/models lists those that are"}
+}
+
+// loadError says why a request has no model.
+func loadError(h *hosted, err error) *api.Error {
+	e := &api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Code: "model_not_loaded", Param: "model", Message: "model " + h.ID + " could not be loaded; the server has noted why"}
+	if errors.Is(err, errNoMemory) || errors.Is(err, schedule.ErrDraining) {
+		e.Message, e.RetryAfter = err.Error(), time.Second
+	}
+	return e
+}
+
+// newModels checks models without loading them.
+func newModels(list []Model, o Options, r *prometheus.Registry) (*models, error) {
+	s := &models{limit: o.Memory, note: o.Note, options: schedule.Options{Queue: o.Queue, ITLTarget: o.ITLTarget, PrefixCache: o.PrefixCache}}
+	if s.limit == 0 {
+		s.limit = math.MaxInt64
+	}
+	if s.note == nil {
+		s.note = func(string) {}
+	}
+	for _, m := range list {
+		h := &hosted{Model: m}
+		var err error
+		if h.fingerprint, err = fingerprintOf(m); err != nil {
+			return nil, err
+		}
+		h.metrics = newMetrics(r, m.ID, func() (schedule.Stats, bool) { return s.stats(h) })
+		s.list = append(s.list, h)
+	}
+	return s, nil
+}

@@ -1,0 +1,57 @@
+package server
+
+import (
+	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/server/api"
+)
+
+// predictionUsage counts tokens of a predicted output: those that the texts took from it, and the rest. It follows from prompt,
+// prediction and texts alone, not from what was guessed while they were computed.
+type predictionUsage struct {
+	Accepted int `json:"accepted_prediction_tokens"`
+	Rejected int `json:"rejected_prediction_tokens"`
+}
+
+// readPrediction reads a text that is expected to come, of which as much counts as the context holds.
+func (s *settings) readPrediction(b *api.Body, m *model) {
+	raw := b.Raw("prediction")
+	if raw == nil {
+		return
+	}
+	inner, e := api.ParseBody(raw)
+	if e != nil {
+		b.Fail("prediction", "prediction: want an object such as {\"type\": \"content\", \"content\": \"…\"}")
+		return
+	}
+	kind := ""
+	if inner.String("type", &kind); kind != "content" {
+		inner.Fail("type", "type %.40q: must be content", kind)
+	}
+	if inner.Raw("content") == nil {
+		inner.Fail("content", "content is missing")
+	}
+	text := readContent(inner, inner.Raw("content"))
+	if e := inner.Err(); e != nil {
+		b.Fail("prediction", "prediction: %s", e.Message)
+		return
+	}
+	ids, err := m.Tokenizer.Encode(text, false)
+	if err != nil {
+		b.Fail("prediction", "prediction: %v", err)
+	}
+	s.prediction = append([]int{}, ids[:min(len(ids), m.context)]...)
+}
+
+// predicted counts what the texts took from the prediction; nil = there was none.
+func (a *answer) predicted() *predictionUsage {
+	if a.prediction == nil {
+		return nil
+	}
+	u := &predictionUsage{}
+	for i, c := range a.choices {
+		n := engine.Predicted(a.requests[i/a.n].Prompt, a.prediction, c.ids)
+		u.Accepted += n
+		u.Rejected += len(a.prediction) - n
+	}
+	return u
+}
