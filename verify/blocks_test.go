@@ -17,7 +17,7 @@ func TestSourceBlocks(t *testing.T) {
 	tinymodel.Miniature(t, "llama-3-8b", dir)
 	gguf := filepath.Join(t.TempDir(), "m.gguf")
 	first := tinymodel.Converted(t, dir, packed.Recipe{Golden: "none", Quant: "mxfp4", AllowLossy: true})
-	if _, err := export.GGUF(t.Context(), first, gguf, false); err != nil {
+	if _, err := export.GGUF(t.Context(), first, gguf, export.GGUFOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	path := tinymodel.Converted(t, gguf, packed.Recipe{Golden: "none"})

@@ -19,7 +19,7 @@ type exportTarget struct {
 
 var exportTargets = []exportTarget{
 	{"gguf", func(c *cli.Context, path, target string) (*export.Summary, error) {
-		return export.GGUF(c.Context, path, target, c.Bool("force"))
+		return export.GGUF(c.Context, path, target, export.GGUFOptions{Dialect: export.Dialect(c.String("dialect")), Force: c.Bool("force")})
 	}},
 	{"onnx", func(c *cli.Context, path, target string) (*export.Summary, error) {
 		return onnx.Export(c.Context, path, target, export.Arithmetic(c.String("arithmetic")))
@@ -41,17 +41,20 @@ func exportCommand() *cli.Command {
 		UsageText: "lowpack export FILE --to FORMAT -o PATH [flags]",
 		Description: `The tokenizer and the chat template travel along; golden outputs and digests of the packed file have no place in other formats.
 
-gguf is for llama.cpp. Weights stay exact: a block type is chosen that holds codes and scales, F16 or F32 where none does.
+gguf is for llama.cpp, ik_llama.cpp or bitnet.cpp. Weights stay exact: a block type is chosen that holds codes, zero points and scales,
+F16 or F32 where none does.
 
 onnx is a directory for onnxruntime and onnxruntime-genai. The exact arithmetic quantizes activations in the graph as lowpack does, and
 adds integers, written as floats, without rounding; the plain one leaves activations floats.
 
   lowpack export model.safetensors --to gguf -o model.gguf
+  lowpack export model.safetensors --to gguf --dialect ik -o model.gguf
   lowpack export model.safetensors --to onnx -o model-onnx
   lowpack verify model.gguf --source model.safetensors`,
 		Flags: []cli.Flag{
 			oneOf(&cli.StringFlag{Name: "to", Usage: "the `FORMAT` to write"}, exportNames()...),
 			outputFlag("write `PATH`: a file for gguf, a directory for onnx"),
+			oneOf(&cli.StringFlag{Name: "dialect", Usage: "the `PROGRAM` that a GGUF is for", Value: string(export.LlamaCpp)}, export.Dialects()...),
 			&cli.BoolFlag{Name: "force", Usage: "write models that the other runtime loads and computes differently"},
 			oneOf(&cli.StringFlag{Name: "arithmetic", Usage: "of quantized linear layers in onnx: `HOW`", DefaultText: "exact where all matrices allow it, else plain"}, export.Arithmetics()...),
 			jsonFlag(),
@@ -68,7 +71,7 @@ func runExport(c *cli.Context) error {
 	if c.String("to") == "" || target == "" {
 		return usagef("export needs --to FORMAT and -o OUT")
 	}
-	for flag, only := range map[string]string{"force": "gguf", "arithmetic": "onnx"} {
+	for flag, only := range map[string]string{"force": "gguf", "dialect": "gguf", "arithmetic": "onnx"} {
 		if c.IsSet(flag) && c.String("to") != only {
 			return usagef("--%s is about --to %s", flag, only)
 		}

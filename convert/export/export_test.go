@@ -29,7 +29,7 @@ func packedOf(t *testing.T, checkpoint string, r packed.Recipe) string {
 func exported(t *testing.T, source string) (string, *Summary) {
 	t.Helper()
 	target := filepath.Join(t.TempDir(), "m.gguf")
-	s, err := GGUF(t.Context(), source, target, true)
+	s, err := GGUF(t.Context(), source, target, GGUFOptions{Force: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,15 +141,15 @@ func TestForms(t *testing.T) {
 func TestRefused(t *testing.T) {
 	dir := shared.Testdata(t, "tiny-bitnet")
 	target := filepath.Join(t.TempDir(), "m.gguf")
-	if _, err := GGUF(t.Context(), packedOf(t, dir, packed.Recipe{}), target, false); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "squared ReLU") {
+	if _, err := GGUF(t.Context(), packedOf(t, dir, packed.Recipe{}), target, GGUFOptions{}); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "squared ReLU") {
 		t.Errorf("%v", err)
 	}
-	if _, err := GGUF(t.Context(), packedOf(t, dir, packed.Recipe{Head: "int8"}), target, true); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "output head") {
+	if _, err := GGUF(t.Context(), packedOf(t, dir, packed.Recipe{Head: "int8"}), target, GGUFOptions{Force: true}); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "output head") {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := GGUF(ctx, packedOf(t, dir, packed.Recipe{}), target, true); !errors.Is(err, context.Canceled) {
+	if _, err := GGUF(ctx, packedOf(t, dir, packed.Recipe{}), target, GGUFOptions{Force: true}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(target); err == nil {

@@ -24,16 +24,21 @@ type Summary struct {
 	Notes   []string `json:"notes"`
 }
 
-// GGUF writes the model of a packed file as a GGUF for llama.cpp. The weights are exact: a block type is chosen where it holds codes and
-// scales, F16 or F32 otherwise. force writes models that llama.cpp loads and computes differently. The file appears whole or not at
-// all, with the same bytes for the same input.
-func GGUF(ctx context.Context, path, target string, force bool) (*Summary, error) {
+// GGUFOptions say which program a GGUF is for. The zero value is the usual.
+type GGUFOptions struct {
+	Dialect Dialect // "": LlamaCpp
+	Force   bool    // write models that the program loads and computes differently
+}
+
+// GGUF writes the model of a packed file as a GGUF. The weights are exact: a block type is chosen where it holds codes, zero points
+// and scales, F16 or F32 otherwise. The file appears whole or not at all, with the same bytes for the same input.
+func GGUF(ctx context.Context, path, target string, o GGUFOptions) (*Summary, error) {
 	f, err := packed.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	w, err := newGGUF(f, force)
+	w, err := newGGUF(f, o)
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}
@@ -52,13 +57,15 @@ func GGUF(ctx context.Context, path, target string, force bool) (*Summary, error
 
 // ggufWriter is a GGUF that is being made.
 type ggufWriter struct {
-	file  *packed.File
-	model *model.Description
-	arch  hf.Architecture
-	keys  []gguf.KV
-	list  []tensor
-	infos []gguf.TensorInfo // of list, in the order of the file
-	notes []string
+	file    *packed.File
+	model   *model.Description
+	dialect dialect
+	name    Dialect
+	arch    hf.Architecture
+	keys    []gguf.KV
+	list    []tensor
+	infos   []gguf.TensorInfo // of list, in the order of the file
+	notes   []string
 }
 
 // tensor is one of a GGUF that is being made.
@@ -67,16 +74,23 @@ type tensor struct {
 	data func(write func([]byte) error) error
 }
 
-func newGGUF(f *packed.File, force bool) (*ggufWriter, error) {
+func newGGUF(f *packed.File, o GGUFOptions) (*ggufWriter, error) {
 	d, err := packed.Describe(f)
 	if err != nil {
 		return nil, err
 	}
-	w := &ggufWriter{file: f, model: d}
-	if w.arch, err = hf.ArchitectureOf(d.Family); err != nil {
+	w := &ggufWriter{file: f, model: d, name: o.Dialect}
+	if w.dialect, err = o.Dialect.open(); err != nil {
 		return nil, err
 	}
-	if err := w.runs(force); err != nil {
+	family := d.Family
+	if d.Activation == "relu2" && w.dialect.relu2 != "" {
+		family = w.dialect.relu2
+	}
+	if w.arch, err = hf.ArchitectureOf(family); err != nil {
+		return nil, err
+	}
+	if err := w.runs(o.Force); err != nil {
 		return nil, err
 	}
 	if err := w.describe(); err != nil {
@@ -88,14 +102,16 @@ func newGGUF(f *packed.File, force bool) (*ggufWriter, error) {
 	return w, gguf.Place(w.infos)
 }
 
-// runs refuses what llama.cpp would load and compute differently.
+// runs refuses what the program would load and compute differently.
 func (w *ggufWriter) runs(force bool) error {
 	d := w.model
-	if d.Activation == "relu2" && !force {
-		return fmt.Errorf("%w: the model computes squared ReLU, and llama.cpp computes SiLU for architecture bitnet, whatever a file says: it would load and write nonsense. --force writes the file all the same", pack.ErrUnsupported)
-	}
-	if d.Activation == "relu2" {
+	switch wrong := d.Activation == "relu2" && w.dialect.relu2 == ""; {
+	case wrong && !force:
+		return fmt.Errorf("%w: the model computes squared ReLU, and llama.cpp computes SiLU for architecture bitnet, whatever a file says: it would load and write nonsense. --dialect ik and bitnet.cpp are for programs that compute it; --force writes the file all the same", pack.ErrUnsupported)
+	case wrong:
 		w.note("llama.cpp computes SiLU where this model needs squared ReLU; the file says so in bitnet.hidden_activation, which it does not read")
+	case d.Activation == "relu2" && w.name == BitnetCpp:
+		w.note("bitnet.cpp with its llama.cpp of 2024 computes squared ReLU for architecture %s; newer ones were seen to compute SiLU (microsoft/BitNet issue 588)", w.arch.Name)
 	}
 	for i := range d.Blocks {
 		if local := w.local(i); d.Blocks[i].Local != local {

@@ -82,8 +82,8 @@ func permuted[T any](data []T, rows, heads int) []T {
 // packed enters a quantized matrix, in the first type that holds it exactly.
 func (w *ggufWriter) packed(e *packed.Entry) error {
 	switch {
-	case e.Zero || e.Order || len(e.Shape) != 2:
-		return fmt.Errorf("%w: tensor %q has zero points, an order of columns or experts, which are not written to GGUF; lowpack unpack makes floats of it", pack.ErrUnsupported, e.Name)
+	case e.Order || len(e.Shape) != 2:
+		return fmt.Errorf("%w: tensor %q has an order of columns or experts, which are not written to GGUF; lowpack unpack makes floats of it", pack.ErrUnsupported, e.Name)
 	case e.Name == packed.ScreenName:
 		w.note("the candidate filter of the output head is left out; the head is exact without it")
 		return nil
@@ -94,11 +94,14 @@ func (w *ggufWriter) packed(e *packed.Entry) error {
 	if err != nil {
 		return err
 	}
-	scales, err := packed.Scales(w.file, e)
+	own, err := unitsOf(w.file, e)
 	if err != nil {
 		return err
 	}
-	form := w.choose(e, scales)
+	form, err := w.choose(e, own)
+	if err != nil {
+		return err
+	}
 	shape := e.MatrixShape()
 	w.add(name, form.kind, []int{shape.M, shape.K}, func(write func([]byte) error) error {
 		m, err := Codes(w.file, e)
@@ -106,15 +109,11 @@ func (w *ggufWriter) packed(e *packed.Entry) error {
 			return err
 		}
 		m.Codes = permuted(m.Codes, shape.M, heads)
-		own := scales
-		if len(scales) > 1 {
-			own = permuted(scales, shape.M, heads)
-		}
-		return form.encode(m, own, e.Scale.Group, write)
+		return form.encode(m, own.permuted(shape.M, heads), write)
 	})
 	if form.apart {
 		w.add(strings.TrimSuffix(name, ".weight")+".scale", gguf.F32, []int{1}, func(write func([]byte) error) error {
-			return write(floatBytes(scales[:1]))
+			return write(floatBytes(own.scales))
 		})
 	}
 	return nil

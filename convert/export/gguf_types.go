@@ -3,6 +3,7 @@ package export
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/lowpack/lowpack/formats/gguf"
@@ -13,81 +14,121 @@ import (
 
 // form is how a quantized matrix is stored.
 type form struct {
-	kind   gguf.Type
-	apart  bool        // its scale stands in a tensor of its own
-	blocks pack.Blocks // nil: floats
+	kind  gguf.Type
+	apart bool // its scale stands in a tensor of its own
 }
 
-// blockTypes from small to large, by their names in package pack.
-var blockTypes = []struct {
-	kind gguf.Type
-	name string
-}{
-	{gguf.Q1_0, "q1_0"}, {gguf.TQ2_0, "tq2_0"}, {gguf.Q2_0, "q2_0"}, {gguf.MXFP4, "mxfp4"}, {gguf.Q4_0, "q4_0"}, {gguf.Q8_0, "q8_0"},
+// units are what the weights of a matrix share: a weight is (code − zero point) × scale.
+type units struct {
+	scales []float32
+	zeros  []int8 // of each scale; nil = none
+	perRow int    // 0: one for all
+	group  int    // columns; 0: all of a row
 }
 
-// choose takes the first form that holds the weights exactly: blocks with the scale in a tensor of its own, blocks with their
-// scale, F16, F32. Only a scale per tensor stands apart, and only where the architecture applies it.
-func (w *ggufWriter) choose(e *packed.Entry, scales []float32) form {
-	shape := e.MatrixShape()
-	apart := e.Scale.Kind == packed.ScaleTensor && w.arch.Scales && strings.HasPrefix(e.Name, "model.layers.")
-	for _, t := range blockTypes {
-		b, err := pack.OpenBlocks(t.name)
-		if err != nil || shape.K%b.BlockSize() != 0 || !holds(b, e.Layout.Alphabet) {
-			continue
-		}
-		if apart || e.Scale.Group%b.BlockSize() == 0 && stores(b, scales) {
-			return form{t.kind, apart, b}
+func unitsOf(f *packed.File, e *packed.Entry) (u units, err error) {
+	if u.scales, err = packed.Scales(f, e); err != nil {
+		return u, err
+	}
+	u.group = e.Scale.Group
+	if e.Scale.Kind != packed.ScaleTensor {
+		u.perRow = e.Groups()
+	}
+	u.zeros, err = packed.Zeros(f, e)
+	return u, err
+}
+
+// of are those of rows from first on.
+func (u units) of(first, rows int) units {
+	if u.perRow == 0 {
+		return u
+	}
+	from, to := first*u.perRow, (first+rows)*u.perRow
+	u.scales = u.scales[from:to]
+	if u.zeros != nil {
+		u.zeros = u.zeros[from:to]
+	}
+	return u
+}
+
+// permuted has the rows in the order in which they are stored.
+func (u units) permuted(rows, heads int) units {
+	if u.perRow > 0 {
+		u.scales = permuted(u.scales, rows, heads)
+		if u.zeros != nil {
+			u.zeros = permuted(u.zeros, rows, heads)
 		}
 	}
-	a, err := pack.FindAlphabet(e.Layout.Alphabet)
-	if err == nil && (apart || halves(a, scales)) {
-		return form{gguf.F16, apart, nil}
+	return u
+}
+
+func (u units) at(row, column int) (scale float32, zero int8) {
+	i := 0
+	switch {
+	case u.perRow > 0 && u.group > 0:
+		i = row*u.perRow + column/u.group
+	case u.perRow > 0:
+		i = row
 	}
-	return form{gguf.F32, false, nil}
+	if u.zeros != nil {
+		zero = u.zeros[i]
+	}
+	return u.scales[i], zero
 }
 
-// holds reports whether a format has all codes of an alphabet.
-func holds(b pack.Blocks, alphabet string) bool {
-	a, err1 := pack.FindAlphabet(alphabet)
-	own, err2 := pack.FindAlphabet(b.Spec().Alphabet)
-	return err1 == nil && err2 == nil && a.Subset(own)
-}
-
-// stores reports whether a format keeps all scales as they are.
-func stores(b pack.Blocks, scales []float32) bool {
-	for _, s := range scales {
-		if stored, err := b.StoredScale(s); err != nil || stored != s {
+// all reports whether something holds for all units.
+func (u units) all(holds func(scale float32, zero int8) bool) bool {
+	for i, s := range u.scales {
+		zero := int8(0)
+		if u.zeros != nil {
+			zero = u.zeros[i]
+		}
+		if !holds(s, zero) {
 			return false
 		}
 	}
 	return true
 }
 
-// halves reports whether all weights that the codes may be are float16 numbers.
-func halves(a pack.Alphabet, scales []float32) bool {
-	for _, s := range scales {
-		for _, c := range a.Values {
-			if x := float32(c) * s; float16.Widen(float16.Narrow(x)) != x {
-				return false
-			}
+// choose takes the first form that holds the weights exactly: blocks with the scale in a tensor of its own, blocks with their
+// scale, F16, F32. Only a scale per tensor stands apart, and only where the architecture applies it.
+func (w *ggufWriter) choose(e *packed.Entry, u units) (form, error) {
+	a, err := pack.FindAlphabet(e.Layout.Alphabet)
+	if err != nil {
+		return form{}, err
+	}
+	apart := u.perRow == 0 && u.zeros == nil && w.dialect.apart && w.arch.Scales && strings.HasPrefix(e.Name, "model.layers.")
+	for _, kind := range w.dialect.types {
+		b := blockTypes[kind]
+		if e.MatrixShape().K%b.size == 0 && u.group%b.size == 0 && b.holds(a, u, apart) {
+			return form{kind, apart}, nil
 		}
 	}
-	return true
+	if apart || halves(a, u) {
+		return form{gguf.F16, apart}, nil
+	}
+	return form{gguf.F32, false}, nil
 }
 
+// halves reports whether all weights that the codes may be are float16 numbers.
+func halves(a pack.Alphabet, u units) bool {
+	return u.all(func(scale float32, zero int8) bool {
+		return !slices.ContainsFunc(a.Values, func(c int8) bool { return !isHalf(float32(int(c)-int(zero)) * scale) })
+	})
+}
+
+func isHalf(x float32) bool { return float16.Widen(float16.Narrow(x)) == x }
+
 // encode writes a matrix, panel of rows after panel.
-func (f form) encode(m *pack.Matrix, scales []float32, group int, write func([]byte) error) error {
+func (f form) encode(m *pack.Matrix, u units, write func([]byte) error) error {
 	const rows = 64
-	perRow := len(scales) / m.M // 0: one for all
+	if f.apart {
+		u = units{scales: []float32{1}}
+	}
 	for first := 0; first < m.M; first += rows {
 		n := min(rows, m.M-first)
 		part := &pack.Matrix{Shape: pack.Shape{M: n, K: m.K}, Alphabet: m.Alphabet, Codes: m.Codes[first*m.K:][:n*m.K]}
-		own := scales
-		if perRow > 0 && len(scales) > 1 {
-			own = scales[first*perRow:][:n*perRow]
-		}
-		data, err := f.panel(part, scaleOf{own, perRow, group, f.apart})
+		data, err := f.panel(part, u.of(first, n))
 		if err != nil {
 			return err
 		}
@@ -95,60 +136,26 @@ func (f form) encode(m *pack.Matrix, scales []float32, group int, write func([]b
 			return err
 		}
 	}
-	return nil
+	if f.kind != gguf.I2_S {
+		return nil
+	}
+	tail := pack.I2STail(u.scales[0])
+	return write(tail[:])
 }
 
-// scaleOf finds the scale of a weight.
-type scaleOf struct {
-	scales []float32
-	perRow int // 0: one for all
-	group  int // columns; 0: all of a row
-	apart  bool
-}
-
-func (s scaleOf) at(row, column int) float32 {
-	switch {
-	case s.apart:
-		return 1
-	case len(s.scales) == 1:
-		return s.scales[0]
-	case s.group == 0:
-		return s.scales[row]
+func (f form) panel(m *pack.Matrix, u units) ([]byte, error) {
+	if b, ok := blockTypes[f.kind]; ok {
+		return b.encode(m, u)
 	}
-	return s.scales[row*s.perRow+column/s.group]
-}
-
-func (f form) panel(m *pack.Matrix, s scaleOf) ([]byte, error) {
-	if f.blocks == nil {
-		return f.floats(m, s), nil
-	}
-	a, err := pack.FindAlphabet(f.blocks.Spec().Alphabet)
-	if err != nil {
-		return nil, err
-	}
-	m.Alphabet = a // which has all codes of the other
-	size, err := f.blocks.PackedSize(m.Shape)
-	if err != nil {
-		return nil, err
-	}
-	n := f.blocks.BlockSize()
-	scales := make([]float32, len(m.Codes)/n)
-	for i := range scales {
-		scales[i] = s.at(i*n/m.K, i*n%m.K)
-	}
-	out := make([]byte, size)
-	return out, f.blocks.PackBlocks(out, m, scales)
-}
-
-func (f form) floats(m *pack.Matrix, s scaleOf) []byte {
 	var out []byte
 	for i, c := range m.Codes {
-		x := float32(c) * s.at(i/m.K, i%m.K)
+		scale, zero := u.at(i/m.K, i%m.K)
+		x := float32(int(c)-int(zero)) * scale
 		if f.kind == gguf.F16 {
 			out = binary.LittleEndian.AppendUint16(out, float16.Narrow(x))
 		} else {
 			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))
 		}
 	}
-	return out
+	return out, nil
 }

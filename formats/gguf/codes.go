@@ -29,7 +29,9 @@ type block struct {
 var blocks = map[Type]block{
 	Q4_0:     {Codes{pack.Int4, 32, false}, decodeQ4_0},
 	Q4_1:     {Codes{pack.Int4, 32, true}, decodeQ4_1},
+	Q5_0:     {Codes{pack.Int8, 32, false}, decodeQ5_0},
 	Q8_0:     {Codes{pack.Int8, 32, false}, decodeQ8_0},
+	IQ4_NL:   {Codes{pack.Int8, 32, false}, decodeIQ4NL},
 	TQ1_0:    {Codes{pack.Ternary, 256, false}, decodeTQ1_0},
 	TQ2_0:    {Codes{pack.Ternary, 256, false}, decodeTQ2_0},
 	MXFP4:    {Codes{pack.E2M1, 32, false}, decodeMXFP4},
@@ -112,6 +114,29 @@ func decodeQ4_0(codes []int8, b []byte) (float32, float32) {
 func decodeQ4_1(codes []int8, b []byte) (float32, float32) {
 	nibbles(codes, b[4:])
 	return half(b), half(b[2:])
+}
+
+// fives calls do for the 5-bit numbers of 32 weights: nibbles behind 32 fifth bits.
+func fives(b []byte, do func(j int, q int)) {
+	high := binary.LittleEndian.Uint32(b)
+	for j := range 32 {
+		do(j, int(b[4+j%16]>>(j/16*4)&15)|int(high>>j&1)<<4)
+	}
+}
+
+func decodeQ5_0(codes []int8, b []byte) (float32, float32) {
+	fives(b[2:], func(j, q int) { codes[j] = int8(q - 16) })
+	return half(b), 0
+}
+
+// nonlinear are the weights of IQ4_NL, by nibble.
+var nonlinear = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+
+func decodeIQ4NL(codes []int8, b []byte) (float32, float32) {
+	for j, v := range b[2:18] {
+		codes[j], codes[j+16] = nonlinear[v&15], nonlinear[v>>4]
+	}
+	return half(b), 0
 }
 
 func decodeQ8_0(codes []int8, b []byte) (float32, float32) {

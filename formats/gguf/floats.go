@@ -69,21 +69,8 @@ var floats = map[Type]func(dst []float32, b []byte){
 	F32:  func(dst []float32, b []byte) { dst[0] = math.Float32frombits(binary.LittleEndian.Uint32(b)) },
 	F16:  func(dst []float32, b []byte) { dst[0] = half(b) },
 	BF16: func(dst []float32, b []byte) { dst[0] = float16.WidenBrain(binary.LittleEndian.Uint16(b)) },
-	Q5_0: decodeQ5_0, Q5_1: decodeQ5_1,
+	Q5_1: decodeQ5_1,
 	Q2_K: decodeQ2K, Q3_K: decodeQ3K, Q4_K: decodeQ4K, Q5_K: decodeQ5K, Q6_K: decodeQ6K,
-}
-
-// fives calls do for the 5-bit numbers of 32 weights: nibbles behind 32 fifth bits.
-func fives(b []byte, do func(j int, q int)) {
-	high := binary.LittleEndian.Uint32(b)
-	for j := range 32 {
-		do(j, int(b[4+j%16]>>(j/16*4)&15)|int(high>>j&1)<<4)
-	}
-}
-
-func decodeQ5_0(dst []float32, b []byte) {
-	d := half(b)
-	fives(b[2:], func(j, q int) { dst[j] = float32(q-16) * d })
 }
 
 func decodeQ5_1(dst []float32, b []byte) {

@@ -31,7 +31,7 @@ func ArchitectureOf(name string) (Architecture, error) {
 		return Architecture{
 			Name: arch, PlusOne: f.plusOne, permuted: f.permuted, family: f,
 			Scales: arch == "llama" || arch == "qwen3" || arch == "bitnet",
-			NoHead: arch == "bitnet" || arch == "gemma" || arch == "gemma2",
+			NoHead: strings.HasPrefix(arch, "bitnet") || arch == "gemma" || arch == "gemma2",
 		}, nil
 	}
 	return Architecture{}, fmt.Errorf("%w: family %s has no architecture in llama.cpp that is written; there are %s", pack.ErrUnsupported, name, architectures())

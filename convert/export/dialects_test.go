@@ -1,0 +1,100 @@
+package export
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// TestDialects: a BitNet with squared ReLU goes to the programs that compute it, in their block types and architecture, and comes
+// back with the same codes and scales.
+func TestDialects(t *testing.T) {
+	source := packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
+	for dialect, want := range map[Dialect]string{IK: "IQ2_BN", BitnetCpp: "I2_S"} {
+		target := filepath.Join(t.TempDir(), "m.gguf")
+		s, err := GGUF(t.Context(), source, target, GGUFOptions{Dialect: dialect})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := VerifyGGUF(t.Context(), target, source); err != nil {
+			t.Error(err)
+		}
+		h := headerOf(t, target)
+		arch, _ := h.Get("general.architecture")
+		if name, _ := arch.Text(); name != "bitnet-b1.58" || strings.Contains(strings.Join(s.Notes, ""), "2024") != (dialect == BitnetCpp) {
+			t.Errorf("%s: architecture %s, notes %q", dialect, name, s.Notes)
+		}
+		for _, x := range h.Tensors {
+			switch kind := x.Type.String(); {
+			case strings.HasSuffix(x.Name, ".scale"):
+				t.Errorf("%s: tensor %s, which its queries, keys and values do not read", dialect, x.Name)
+			case strings.HasSuffix(x.Name, "attn_q.weight") && kind != want, strings.HasSuffix(x.Name, "ffn_down.weight") && kind != "F32": // 688 columns
+				t.Errorf("%s: %s is %s", dialect, x.Name, kind)
+			}
+		}
+		same(t, source, packedOf(t, target, packed.Recipe{}))
+	}
+	if _, err := GGUF(t.Context(), source, filepath.Join(t.TempDir(), "m.gguf"), GGUFOptions{Dialect: "x"}); !errors.Is(err, pack.ErrUnsupported) {
+		t.Error(err)
+	}
+}
+
+// TestZeroPoints: unsigned codes with zero points, as their first programs packed them, are exact in a block type.
+func TestZeroPoints(t *testing.T) {
+	for name, want := range map[string]string{
+		"gptq-b2-asym-g64-v1": "Q4_0", "ct-pack-b3-asym-g64": "Q5_0", "awq-gemm-g128": "Q5_0", "gptq-b4-asym-g128-v1": "Q5_0", "gptq-b4-sym-g128": "Q4_0",
+	} {
+		path, _ := exported(t, packedOf(t, shared.Path(t, filepath.Join("data", "packed", name)), packed.Recipe{}))
+		for _, x := range headerOf(t, path).Tensors {
+			if x.Name == "blk.1.attn_q.weight" && x.Type.String() != want {
+				t.Errorf("%s: %s", name, x.Type)
+			}
+		}
+	}
+}
+
+// TestHolds: block types refuse the first code and the first scale that they do not hold.
+func TestHolds(t *testing.T) {
+	four, eight := pack.Int4, pack.Int8
+	of := func(scale float32, zeros ...int8) units {
+		u := units{scales: make([]float32, max(1, len(zeros))), zeros: zeros, perRow: 1}
+		for i := range u.scales {
+			u.scales[i] = scale
+		}
+		return u
+	}
+	for name, c := range map[string]struct {
+		kind string
+		a    pack.Alphabet
+		u    units
+		want bool
+	}{
+		"Q4_1":                  {"Q4_1", four, of(0.5, -3), true},
+		"Q4_1 without zeros":    {"Q4_1", four, of(0.5), false},
+		"Q4_1, its minimum":     {"Q4_1", four, of(1+1.0/1024, 0, -5), false}, // 3 + 3/1024 has 12 bits
+		"Q4_1, its scale":       {"Q4_1", four, of(1+1.0/4096, 0), false},
+		"Q4_1, eight bits":      {"Q4_1", eight, of(0.5, 0), false},
+		"Q5_0":                  {"Q5_0", four, of(1+1.0/1024, -8, 8), true},
+		"Q5_0, a zero too low":  {"Q5_0", four, of(0.5, 0, -9), false},
+		"Q5_0, a zero too high": {"Q5_0", four, of(0.5, 9), false},
+		"Q5_0, its scale":       {"Q5_0", four, of(1+1.0/4096, 3), false},
+		"Q8_0":                  {"Q8_0", four, of(0.5, -119, 119), true},
+		"Q8_0, a zero too low":  {"Q8_0", four, of(0.5, -121), false},
+		"Q8_0, eight bits":      {"Q8_0", eight, of(0.5, 1), false},
+		"Q4_0, a zero point":    {"Q4_0", four, of(0.5, 1), false},
+		"IQ2_BN":                {"IQ2_BN", pack.Ternary, of(1 + 1.0/4096), true},
+		"IQ2_BN, zero points":   {"IQ2_BN", pack.Ternary, of(0.5, 1), false},
+		"I2_S, a scale per row": {"I2_S", pack.Ternary, of(0.5), false},
+	} {
+		for kind, b := range blockTypes {
+			if kind.String() == c.kind && b.holds(c.a, c.u, false) != c.want {
+				t.Errorf("%s: %v", name, !c.want)
+			}
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package export
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lowpack/lowpack/formats/gguf"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Dialect is the program that a GGUF is for: they have block types and architectures of their own.
+type Dialect string
+
+// The dialects.
+const (
+	LlamaCpp  Dialect = "llama.cpp"
+	IK        Dialect = "ik"         // ik_llama.cpp
+	BitnetCpp Dialect = "bitnet.cpp" // with its fork of llama.cpp
+)
+
+// Dialects lists them, the default first.
+func Dialects() []string { return []string{string(LlamaCpp), string(IK), string(BitnetCpp)} }
+
+// dialect is what a program reads.
+type dialect struct {
+	types []gguf.Type // in which matrices are stored, from small to large
+	apart bool        // .scale tensors multiply, in some architectures
+	relu2 string      // the architecture that computes squared ReLU; "" if none does
+}
+
+var dialects = map[Dialect]dialect{
+	LlamaCpp:  {[]gguf.Type{gguf.Q1_0, gguf.TQ2_0, gguf.Q2_0, gguf.MXFP4, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q8_0}, true, ""},
+	IK:        {[]gguf.Type{gguf.Q1_0, gguf.IQ2_BN, gguf.MXFP4, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q8_0}, false, "bitnet-b1.58"},
+	BitnetCpp: {[]gguf.Type{gguf.I2_S, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q8_0}, false, "bitnet-b1.58"},
+}
+
+func (d Dialect) open() (dialect, error) {
+	if d == "" {
+		d = LlamaCpp
+	}
+	known, ok := dialects[d]
+	if !ok {
+		return known, fmt.Errorf("%w: dialect %q; must be one of %s", pack.ErrUnsupported, d, strings.Join(Dialects(), ", "))
+	}
+	return known, nil
+}
