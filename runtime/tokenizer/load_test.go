@@ -311,7 +311,7 @@ func TestVocabAndMerges(t *testing.T) {
 		if _, err := Load(files(vocabJSON, []byte(f.Models[p.Model]["vocab"]), mergesText, "a b\n", configJSON, `{"tokenizer_class":"XLMTokenizer"}`)); !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("unknown class: %v", err)
 		}
-		if _, err := Load(files(vocabJSON, []byte(f.Models[p.Model]["vocab"]), mergesText, "#version\nt h\nq\n")); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "merge 1") {
+		if _, err := Load(files(vocabJSON, []byte(f.Models[p.Model]["vocab"]), mergesText, "#version\n"+merges[0]+"\nq\n")); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "merge 1") {
 			t.Errorf("broken merges: %v", err)
 		}
 	}

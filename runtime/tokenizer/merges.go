@@ -31,15 +31,21 @@ func newMerge(left, right, rank, id int) merge {
 	return merge{uint64(left)<<32 | uint64(right) + 1, uint32(rank), uint32(id)}
 }
 
-// newMerges builds the table. Of several rules for one pair the last counts.
-func newMerges(rules []merge) (*merges, error) {
-	if len(rules) > maxMerges {
+// newMerges builds the table of lists of rules. Of several rules for one pair the last counts.
+func newMerges(lists ...[]merge) (*merges, error) {
+	count := 0
+	for _, rules := range lists {
+		count += len(rules)
+	}
+	if count > maxMerges {
 		return nil, fmt.Errorf("%w: more than %d merges", pack.ErrLimit, maxMerges)
 	}
-	size := bits.Len(uint(max(len(rules), 8) / 3 * 5))
+	size := bits.Len(uint(max(count, 8) / 3 * 5))
 	m := &merges{slots: make([]merge, 1<<size), salt: rand.Uint64() | 1, shift: 64 - size}
-	for _, r := range rules {
-		*m.slot(r.pair) = r
+	for _, rules := range lists {
+		for _, r := range rules {
+			*m.slot(r.pair) = r
+		}
 	}
 	return m, nil
 }

@@ -150,7 +150,7 @@ func (m *modelReader) scored(r *jsonread.Reader, id int) error {
 
 // readMerges reads ["a b", …] or [["a", "b"], …]; the rank of a rule is its place in the list.
 func (m *modelReader) readMerges(r *jsonread.Reader) error {
-	rules := ruleReader{vocab: m.vocab, bytewise: m.bytewise}
+	rules := newRuleReader(m.vocab, m.bytewise)
 	err := r.Array(func(int) error {
 		kind, err := r.Kind()
 		if err != nil {

@@ -3,19 +3,113 @@ package tokenizer
 import (
 	"bytes"
 	"fmt"
+	"runtime"
+	"sync"
 
 	"github.com/lowpack/lowpack/pack"
 )
 
-// ruleReader turns the written form of merges into ids. It works in batches, one kind of look-up after the other: the tables
-// are larger than the caches of a core, and look-ups that do not depend on each other wait for memory together.
+// ruleReader turns the written form of merges into ids. Batches of rules are looked up beside the reading, on as many cores
+// as the process may use: the look-ups are the larger half of loading a tokenizer.
 type ruleReader struct {
 	vocab    *vocab
 	bytewise bool
-	text     []byte
-	rules    []rule  // the batch
-	last     int     // the token that the last rule made
-	out      []merge // of the batches before
+	count    int // rules so far
+	batch    *ruleBatch
+	batches  []*ruleBatch // that are full, in order
+	buffers  chan ruleBuffer
+	running  sync.WaitGroup
+}
+
+const rulesPerBatch = 4096
+
+func newRuleReader(v *vocab, bytewise bool) *ruleReader {
+	r := &ruleReader{vocab: v, bytewise: bytewise, buffers: make(chan ruleBuffer, runtime.GOMAXPROCS(0)+1)}
+	for range cap(r.buffers) {
+		r.buffers <- ruleBuffer{}
+	}
+	r.begin()
+	return r
+}
+
+// begin waits for a buffer, of which there is one more than cores: so much memory the batches take, however many they are.
+func (r *ruleReader) begin() {
+	r.batch = &ruleBatch{vocab: r.vocab, first: r.count, ruleBuffer: <-r.buffers}
+}
+
+// addLine takes a rule in the form "a b".
+func (r *ruleReader) addLine(line []byte) error {
+	left, right, ok := bytes.Cut(line, []byte{' '})
+	if !ok || len(left) == 0 || len(right) == 0 || bytes.IndexByte(right, ' ') >= 0 {
+		return r.fail(fmt.Errorf("%w: merge %d, %.80q, is not two tokens with one space between", pack.ErrCorrupt, r.count, line))
+	}
+	return r.add(left, right)
+}
+
+// add takes a rule; its rank is its place in the order of calls.
+func (r *ruleReader) add(left, right []byte) error {
+	if r.count == maxMerges {
+		return r.fail(fmt.Errorf("%w: more than %d merges", pack.ErrLimit, maxMerges))
+	}
+	if !r.batch.append(left, right, r.bytewise) {
+		return r.fail(fmt.Errorf("%w: merge %d of %.40q and %.40q is not written in the byte alphabet", pack.ErrCorrupt, r.count, left, right))
+	}
+	r.count++
+	if len(r.batch.rules) == rulesPerBatch {
+		r.send()
+		r.begin()
+	}
+	return nil
+}
+
+// send has the batch looked up.
+func (r *ruleReader) send() {
+	b := r.batch
+	r.batches = append(r.batches, b)
+	r.running.Go(func() {
+		b.lookUp()
+		r.buffers <- ruleBuffer{b.text[:0], b.rules[:0]}
+		b.ruleBuffer = ruleBuffer{}
+	})
+}
+
+// fail returns the fault of the smallest rank: one of a rule before that with err, or err.
+func (r *ruleReader) fail(err error) error {
+	r.send()
+	r.running.Wait()
+	for _, b := range r.batches {
+		if b.err != nil {
+			return b.err
+		}
+	}
+	return err
+}
+
+// finish builds the table of all rules.
+func (r *ruleReader) finish() (*merges, error) {
+	if err := r.fail(nil); err != nil {
+		return nil, err
+	}
+	rules := make([][]merge, len(r.batches))
+	for i, b := range r.batches {
+		rules[i] = b.out
+	}
+	return newMerges(rules...)
+}
+
+// ruleBatch is some rules in a row.
+type ruleBatch struct {
+	vocab *vocab
+	first int // rank of the first rule
+	ruleBuffer
+	out []merge
+	err error
+}
+
+// ruleBuffer is memory for the written form of rules.
+type ruleBuffer struct {
+	text  []byte
+	rules []rule
 }
 
 // rule is text[from:middle] + text[middle:to], and its ids.
@@ -24,85 +118,63 @@ type rule struct {
 	left, right, id  int
 }
 
-const ruleBatch = 1024
-
-// addLine takes a rule in the form "a b".
-func (r *ruleReader) addLine(line []byte) error {
-	left, right, ok := bytes.Cut(line, []byte{' '})
-	if !ok || len(left) == 0 || len(right) == 0 || bytes.IndexByte(right, ' ') >= 0 {
-		return fmt.Errorf("%w: merge %d, %.80q, is not two tokens with one space between", pack.ErrCorrupt, len(r.out)+len(r.rules), line)
-	}
-	return r.add(left, right)
-}
-
-// add takes a rule; its rank is its place in the order of calls.
-func (r *ruleReader) add(left, right []byte) error {
-	one := rule{from: len(r.text)}
-	if r.bytewise {
-		var ok1, ok2 bool
-		r.text, ok1 = toBytes(r.text, left)
-		one.middle = len(r.text)
-		if r.text, ok2 = toBytes(r.text, right); !ok1 || !ok2 {
-			return fmt.Errorf("%w: merge %d of %.40q and %.40q is not written in the byte alphabet", pack.ErrCorrupt, len(r.out)+len(r.rules), left, right)
-		}
+// append takes a rule; false if it is not written in the byte alphabet.
+func (b *ruleBatch) append(left, right []byte, bytewise bool) bool {
+	one, ok1, ok2 := rule{from: len(b.text)}, true, true
+	if bytewise {
+		b.text, ok1 = toBytes(b.text, left)
+		one.middle = len(b.text)
+		b.text, ok2 = toBytes(b.text, right)
 	} else {
-		r.text = append(r.text, left...)
-		one.middle = len(r.text)
-		r.text = append(r.text, right...)
+		b.text = append(b.text, left...)
+		one.middle = len(b.text)
+		b.text = append(b.text, right...)
 	}
-	one.to = len(r.text)
-	if r.rules = append(r.rules, one); len(r.rules) == ruleBatch {
-		return r.flush()
+	one.to = len(b.text)
+	if ok1 && ok2 {
+		b.rules = append(b.rules, one)
 	}
-	return nil
+	return ok1 && ok2
 }
 
-// finish builds the table of all rules.
-func (r *ruleReader) finish() (*merges, error) {
-	if err := r.flush(); err != nil {
-		return nil, err
+// lookUp finds the ids of all rules, one kind of look-up after the other: the tables are larger than the caches of a core, and
+// look-ups that do not depend on each other wait for memory together.
+func (b *ruleBatch) lookUp() {
+	for i := range b.rules {
+		one := &b.rules[i]
+		one.left, _ = lookup(b.vocab, b.text[one.from:one.middle])
 	}
-	return newMerges(r.out)
-}
-
-// flush looks the rules of the batch up.
-func (r *ruleReader) flush() error {
-	for i := range r.rules {
-		one := &r.rules[i]
-		one.left, _ = lookup(r.vocab, r.text[one.from:one.middle])
+	for i := range b.rules {
+		one := &b.rules[i]
+		one.right, _ = lookup(b.vocab, b.text[one.middle:one.to])
 	}
-	for i := range r.rules {
-		one := &r.rules[i]
-		one.right, _ = lookup(r.vocab, r.text[one.middle:one.to])
+	last := -1
+	for i := range b.rules {
+		last = b.result(&b.rules[i], last)
 	}
-	for i := range r.rules {
-		r.result(&r.rules[i])
-	}
-	if len(r.out) > maxMerges {
-		return fmt.Errorf("%w: more than %d merges", pack.ErrLimit, maxMerges)
-	}
-	for i := range r.rules {
-		one := &r.rules[i]
+	b.out = make([]merge, len(b.rules))
+	for i, one := range b.rules {
 		if one.left < 0 || one.right < 0 || one.id < 0 {
-			return fmt.Errorf("%w: merge %d of %.40q and %.40q: one of them, or what they make, is not a token", pack.ErrCorrupt,
-				len(r.out), r.text[one.from:one.middle], r.text[one.middle:one.to])
-		}
-		r.out = append(r.out, newMerge(one.left, one.right, len(r.out), one.id))
-	}
-	r.rules, r.text = r.rules[:0], r.text[:0]
-	return nil
-}
-
-// result finds what a rule makes. In the usual files that is the token of the rule before, or the one after it.
-func (r *ruleReader) result(one *rule) {
-	both := r.text[one.from:one.to]
-	for _, guess := range []int{r.last, r.last + 1} {
-		if bytes.Equal(r.vocab.bytes(guess), both) && !r.vocab.isHidden(both) {
-			one.id, r.last = guess, guess
+			b.err = fmt.Errorf("%w: merge %d of %.40q and %.40q: one of them, or what they make, is not a token", pack.ErrCorrupt,
+				b.first+i, b.text[one.from:one.middle], b.text[one.middle:one.to])
 			return
 		}
+		b.out[i] = newMerge(one.left, one.right, b.first+i, one.id)
 	}
-	if one.id, _ = lookup(r.vocab, both); one.id >= 0 {
-		r.last = one.id
+}
+
+// result finds what a rule makes, and returns it, or the last token that a rule made. In the usual files it is that of the rule
+// before, or the one after it.
+func (b *ruleBatch) result(one *rule, last int) int {
+	both := b.text[one.from:one.to]
+	for _, guess := range []int{last, last + 1} {
+		if bytes.Equal(b.vocab.bytes(guess), both) && !b.vocab.isHidden(both) {
+			one.id = guess
+			return guess
+		}
 	}
+	if one.id, _ = lookup(b.vocab, both); one.id >= 0 {
+		return one.id
+	}
+	return last
 }

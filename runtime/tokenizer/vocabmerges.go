@@ -34,7 +34,7 @@ func readVocabAndMerges(vocabulary, rules []byte, c *config) (*Tokenizer, error)
 		return nil, fmt.Errorf("%w: %s is a list", pack.ErrCorrupt, vocabJSON)
 	}
 	t.vocab = m.vocab
-	table, err := readMergesText(rules, &ruleReader{vocab: m.vocab, bytewise: true})
+	table, err := readMergesText(rules, newRuleReader(m.vocab, true))
 	if err != nil {
 		return nil, err
 	}
