@@ -12,7 +12,7 @@ import (
 type Arithmetic string
 
 const (
-	// Exact quantizes activations as NUMERICS N14 does, in the graph, and adds integers that are written as floats: their sums are those of
+	// Exact quantizes activations as NUMERICS N14 does, in the graph, and adds integers without rounding: their sums are those of
 	// lowpack on any number of threads.
 	Exact Arithmetic = "exact"
 	// Plain leaves activations floats: only the weights are quantized.
@@ -24,6 +24,11 @@ func Arithmetics() []string { return []string{string(Exact), string(Plain)} }
 
 // Choose takes the arithmetic that was asked for, or the one that all matrices allow, which notes explain.
 func Choose(m *packed.Manifest, asked Arithmetic) (a Arithmetic, notes []string, err error) {
+	return ChooseWhere(m, asked, FloatSums)
+}
+
+// ChooseWhere is Choose for a format that computes exactly where exact gives no error.
+func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry, packed.Activation) error) (a Arithmetic, notes []string, err error) {
 	quantized := false
 	for i := range m.Packed {
 		e := &m.Packed[i]
@@ -50,9 +55,9 @@ func Choose(m *packed.Manifest, asked Arithmetic) (a Arithmetic, notes []string,
 // exactSums bounds sums of integers that float32 adds without rounding, in any order.
 const exactSums = 1 << 24
 
-// exact says why the sums of a matrix, of products with codes of activations from −127 to 127, are not integers of one scale that float32
+// FloatSums says why the sums of a matrix, of products with codes of activations from −127 to 127, are not integers of one scale that float32
 // adds exactly; nil if they are.
-func exact(e *packed.Entry, a packed.Activation) error {
+func FloatSums(e *packed.Entry, a packed.Activation) error {
 	alphabet, err := pack.FindAlphabet(e.Layout.Alphabet)
 	if err != nil {
 		return err

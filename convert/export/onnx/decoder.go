@@ -25,6 +25,14 @@ type decoder struct {
 	model      *model.Description
 	arithmetic export.Arithmetic
 	products   map[[2]string]string // results by input and tensor
+	codes      map[string]codes     // how tensors hold the codes of matrices
+}
+
+// codes are the matrices of a tensor as it holds them.
+type codes interface {
+	of() *coded
+	// read takes the codes of one matrix from the data of the tensor.
+	read(codes []int8, from io.Reader) error
 }
 
 // The dimensions that a call chooses.
@@ -34,6 +42,9 @@ func (d *decoder) build() error {
 	d.inputs = []value{{"input_ids", int64Kind, []any{batch, tokens}}, {"attention_mask", int64Kind, []any{batch, allTokens}}}
 	d.outputs = []value{{"logits", float32Kind, []any{batch, tokens, int64(d.model.Vocab)}}}
 	d.lengths()
+	if d.arithmetic == export.Exact {
+		d.callShape()
+	}
 	h, err := d.embed()
 	if err != nil {
 		return err
@@ -54,6 +65,11 @@ func (d *decoder) lengths() {
 	shape := d.op("Shape", []string{"attention_mask"}, "mask_shape")
 	all := d.op("Gather", []string{shape, d.constant("one", int64Kind, nil, []byte{1, 0, 0, 0, 0, 0, 0, 0})}, "all_tokens", attribute{"axis", int64(0)})
 	d.op("Cast", []string{all}, "total_sequence_length", attribute{"to", int64(int32Kind)})
+}
+
+// callShape is the number of sequences, and of tokens of each.
+func (d *decoder) callShape() string {
+	return d.once("input_shape", func(out string) { d.op("Shape", []string{"input_ids"}, out) })
 }
 
 // embed looks tokens up.

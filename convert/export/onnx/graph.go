@@ -20,19 +20,22 @@ const (
 	int64Kind    kind = 7
 	float16Kind  kind = 10
 	bfloat16Kind kind = 16
+	uint4Kind    kind = 21 // two to a byte, the first one in the low bits
 )
 
-// size of an element in bytes; 0 for kinds that are not written.
-func (k kind) size() int64 {
+// bits of an element; 0 for kinds that are not written.
+func (k kind) bits() int64 {
 	switch k {
-	case uint8Kind:
-		return 1
-	case float16Kind, bfloat16Kind:
-		return 2
-	case float32Kind, int32Kind:
+	case uint4Kind:
 		return 4
-	case int64Kind:
+	case uint8Kind:
 		return 8
+	case float16Kind, bfloat16Kind:
+		return 16
+	case float32Kind, int32Kind:
+		return 32
+	case int64Kind:
+		return 64
 	}
 	return 0
 }
@@ -64,7 +67,7 @@ type node struct {
 	attributes []attribute
 }
 
-// attribute of a node: an int64, a float32 or a string.
+// attribute of a node: an int64, a float32, a string, a list of int64 or a graph.
 type attribute struct {
 	name  string
 	value any
@@ -88,11 +91,11 @@ type tensor struct {
 
 // bytes is the size of the data.
 func (t *tensor) bytes() int64 {
-	n := t.kind.size()
+	n := t.kind.bits()
 	for _, d := range t.dims {
 		n *= d
 	}
-	return n
+	return (n + 7) / 8
 }
 
 // builder makes a graph, and knows where the data of its tensors come from.

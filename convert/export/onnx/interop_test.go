@@ -11,9 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lowpack/lowpack/convert/export"
-
 	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/convert/export"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/testkit/interop"
@@ -121,79 +120,38 @@ func TestInteropGreedy(t *testing.T) {
 	}
 }
 
-// roles are the linear layers of a block in the graph, and in the checkpoint.
-var roles = [][2]string{
-	{"attention.q", "self_attn.q_proj"}, {"attention.k", "self_attn.k_proj"}, {"attention.v", "self_attn.v_proj"}, {"attention.o", "self_attn.o_proj"},
-	{"mlp.gate", "mlp.gate_proj"}, {"mlp.up", "mlp.up_proj"}, {"mlp.down", "mlp.down_proj"},
-}
-
-// TestInteropAccumulators: in the first layer onnxruntime's sums are the int32 accumulators of the packed codes, for weights of every width.
-// The activation codes that no float arithmetic but a norm precedes are those of the golden trace.
-func TestInteropAccumulators(t *testing.T) {
-	trace := filepath.Join(shared.Testdata(t, "tiny-bitnet-golden"), "tiny-bitnet-packed.trace.safetensors")
-	prompt := tinyGoldens(t)[0].Prompt
-	for _, r := range []packed.Recipe{{}, perRow("int4"), perRow("int8")} {
+// TestInteropGroups: where scales belong to groups of columns, and where sums of 8-bit codes are long, onnxruntime chooses the tokens that
+// lowpack chooses behind the same text, but where two logits of lowpack are nearly equal: floats are added in another order.
+func TestInteropGroups(t *testing.T) {
+	var prompts [][]int
+	for _, g := range tinyGoldens(t) {
+		prompts = append(prompts, g.Prompt)
+	}
+	for _, r := range []packed.Recipe{
+		{Quant: "int4", AllowLossy: true}, {Quant: "int4", Scale: "group:128", AllowLossy: true}, {Quant: "int8", AllowLossy: true}, {Quant: "int8", Scale: "row", Head: "int8", Activation: "token", AllowLossy: true}, {Quant: "mxfp4", AllowLossy: true},
+	} {
 		source := packedOf(t, shared.Testdata(t, "tiny-bitnet"), r)
-		f, err := packed.Open(source)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		m, err := plan(f, export.Exact)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sizes := m.watch(t)
-		for _, threads := range []int{1, 2} {
-			_, values := onnxruntime(t, written(t, m), session{Threads: threads, Level: everything, Prompts: [][]int{prompt}, Outputs: watched(m)})
-			for i, role := range roles {
-				x, y := values[:len(prompt)*sizes[i].K], values[len(prompt)*sizes[i].K:][:len(prompt)*sizes[i].M]
-				values = values[len(x)+len(y):]
-				name := "model.layers.0." + role[1]
-				if r.Quant == "" && i < 3 {
-					sameCodes(t, name, x, readI8(t, trace, name+".input_int8"))
+		dir, _ := exportedOf(t, source, export.Exact)
+		tokens, _ := onnxruntime(t, dir, session{Threads: 2, Level: everything, Prompts: prompts, New: 64})
+		same, largest := 0, float32(0)
+		for i, made := range tokens {
+			ids := append(slices.Clone(prompts[i]), made...)
+			logits := logitsOf(t, source, ids)
+			vocab := len(logits) / len(ids)
+			for j, token := range made {
+				row := logits[(len(prompts[i])+j-1)*vocab:][:vocab]
+				if behind := slices.Max(row) - row[token]; behind == 0 {
+					same++
+				} else {
+					largest = max(largest, behind)
 				}
-				sameSums(t, f, name+".weight", x, y)
 			}
 		}
-	}
-}
-
-func perRow(quant string) packed.Recipe {
-	return packed.Recipe{Quant: quant, Scale: packed.ScaleRow, Activation: packed.ActivationToken, AllowLossy: true}
-}
-
-// shapeOf is that of a matrix.
-type shapeOf struct{ M, K int }
-
-// watch makes the codes and the accumulators of the first layer outputs of the graph.
-func (m *exported) watch(t *testing.T) (sizes []shapeOf) {
-	for _, role := range roles {
-		out := "layers.0." + role[0]
-		i := slices.IndexFunc(m.nodes, func(n node) bool { return n.out[0] == out+"/accumulators" })
-		e, ok := m.manifest.Entry("model.layers.0." + role[1] + ".weight")
-		if i < 0 || !ok {
-			t.Fatalf("no layer %s", out)
+		t.Logf("%s %s: %d of %d tokens, largest distance %v", r.Quant, r.Scale, same, 64*len(tokens), largest)
+		if same < 500 || largest > 0.1 {
+			t.Errorf("%s %s: only %d of %d tokens are those of lowpack, others are up to %v behind", r.Quant, r.Scale, same, 64*len(tokens), largest)
 		}
-		shape := shapeOf{e.MatrixShape().M, e.MatrixShape().K}
-		for _, v := range []value{{m.nodes[i].in[0], float32Kind, []any{batch, tokens, int64(shape.K)}}, {out + "/accumulators", float32Kind, []any{batch, tokens, int64(shape.M)}}} {
-			if !slices.ContainsFunc(m.outputs, func(o value) bool { return o.name == v.name }) {
-				m.outputs = append(m.outputs, v)
-			}
-		}
-		sizes = append(sizes, shape)
 	}
-	return sizes
-}
-
-// watched are the names of these outputs, two for each role.
-func watched(m *exported) (names []string) {
-	for _, role := range roles {
-		out := "layers.0." + role[0] + "/accumulators"
-		i := slices.IndexFunc(m.nodes, func(n node) bool { return n.out[0] == out })
-		names = append(names, m.nodes[i].in[0], out)
-	}
-	return names
 }
 
 // written is the directory of a plan.
@@ -220,27 +178,6 @@ func sameCodes(t *testing.T, name string, got []float32, want []int8) {
 	for i, x := range got {
 		if x != float32(want[i]) {
 			t.Fatalf("%s: activation code %d is %v; in the golden trace %d", name, i, x, want[i])
-		}
-	}
-}
-
-// sameSums computes the accumulators from the codes of weights and activations.
-func sameSums(t *testing.T, f *packed.File, name string, x, y []float32) {
-	t.Helper()
-	e, _ := f.Manifest().Entry(name)
-	m, err := packed.Codes(f, e, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for token := range len(x) / m.K {
-		for row := range m.M {
-			sum := int32(0)
-			for k, c := range m.Codes[row*m.K:][:m.K] {
-				sum += int32(c) * int32(x[token*m.K+k])
-			}
-			if got := y[token*m.M+row]; int32(got) != sum || got != float32(sum) {
-				t.Fatalf("%s: token %d, row %d: accumulator %v, the sum is %d", name, token, row, got, sum)
-			}
 		}
 	}
 }

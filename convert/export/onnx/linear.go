@@ -45,6 +45,11 @@ func (d *decoder) matrix(x, name, out string) (string, error) {
 	e, quantized := d.manifest.Entry(name)
 	var y string
 	var err error
+	if quantized && e.Order {
+		if x, err = d.ordered(x, e); err != nil {
+			return "", err
+		}
+	}
 	switch {
 	case quantized && d.arithmetic == export.Exact:
 		y, err = d.exact(x, e, out)
@@ -55,6 +60,21 @@ func (d *decoder) matrix(x, name, out string) (string, error) {
 	}
 	d.products[key] = y
 	return y, err
+}
+
+// ordered takes the columns of x in the order of a matrix (FORMAT F24).
+func (d *decoder) ordered(x string, e *packed.Entry) (string, error) {
+	order, err := d.tensor(e.Name+packed.OrderSuffix, int32Kind, []int64{int64(e.MatrixShape().K)}, func(w io.Writer) error {
+		list, err := packed.Order(d.file, e, 0)
+		if err != nil {
+			return err
+		}
+		if err := folder.Intact(d.file, e.Name+packed.OrderSuffix, e.OrderSHA); err != nil {
+			return err
+		}
+		return binary.Write(w, binary.LittleEndian, list)
+	})
+	return d.op("Gather", []string{x, order}, x+"/"+e.Name+packed.OrderSuffix, attribute{"axis", int64(-1)}), err
 }
 
 // floats multiplies with a matrix of floats, which is widened where it is not of float32.
@@ -124,60 +144,6 @@ func (d *decoder) vector(name string, plus float32) (string, error) {
 	})
 }
 
-// exact computes N15: a product of integers that are written as floats, all sums of which are exact, then the scales of weights and of
-// activations.
-func (d *decoder) exact(x string, e *packed.Entry, out string) (string, error) {
-	f, err := formOf(e)
-	if err != nil {
-		return "", err
-	}
-	ones, err := d.tensor(fmt.Sprintf("ones.%dx%d", e.MatrixShape().M, f.blocks()), float32Kind, f.scaleDims(), f.ones)
-	if err != nil {
-		return "", err
-	}
-	codes, step := d.quantized(x)
-	sums, err := d.product(&f, codes, ones, out+"/accumulators")
-	if err != nil {
-		return "", err
-	}
-	scale, err := d.weightScale(e)
-	if err != nil {
-		return "", err
-	}
-	return d.op("Mul", []string{d.op("Mul", []string{sums, scale}, out+"/weighted"), step}, out), nil
-}
-
-// weightScale is the scale of a tensor, or of each row.
-func (d *decoder) weightScale(e *packed.Entry) (string, error) {
-	var dims []int64
-	if e.Scale.Kind == packed.ScaleRow {
-		dims = []int64{int64(e.MatrixShape().M)}
-	}
-	return d.tensor(e.Name+".scale", float32Kind, dims, func(w io.Writer) error {
-		scales, err := folder.Scales(d.file, e)
-		if err != nil {
-			return err
-		}
-		return binary.Write(w, binary.LittleEndian, scales)
-	})
-}
-
-// quantized computes N14 once for each x: codes as floats, and their scale.
-func (d *decoder) quantized(x string) (codes, step string) {
-	codes, step = x+"/codes", x+"/step"
-	if _, done := d.products[[2]string{x, ""}]; done {
-		return codes, step
-	}
-	d.products[[2]string{x, ""}] = codes
-	largest := d.op("ReduceMax", []string{d.op("Abs", []string{x}, x+"/magnitudes"), d.ints(-1)}, x+"/largest", attribute{"keepdims", int64(1)})
-	bound := d.op("Max", []string{largest, d.scalar(1e-5)}, x+"/bound")
-	scale := d.op("Div", []string{d.scalar(127), bound}, x+"/scale")
-	rounded := d.op("Round", []string{d.op("Mul", []string{x, scale}, x+"/scaled")}, x+"/rounded")
-	d.op("Clip", []string{rounded, d.scalar(-127), d.scalar(127)}, codes)
-	d.op("Div", []string{bound, d.scalar(127)}, step)
-	return codes, step
-}
-
 // weightOnly multiplies floats with code times scale.
 func (d *decoder) weightOnly(x string, e *packed.Entry, out string) (string, error) {
 	f, err := formOf(e)
@@ -197,6 +163,7 @@ func (f *form) scaleDims() []int64 { return []int64{int64(f.entry.MatrixShape().
 func (d *decoder) product(f *form, x, scales, out string) (string, error) {
 	shape := f.entry.MatrixShape()
 	dims := []int64{int64(shape.M), int64(f.blocks()), int64(f.blockBytes())}
+	d.codes[f.entry.Name] = f
 	codes, err := d.tensor(f.entry.Name, uint8Kind, dims, func(w io.Writer) error { return f.writeCodes(d.file, w) })
 	if err != nil {
 		return "", err

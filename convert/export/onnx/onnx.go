@@ -60,12 +60,12 @@ func plan(f *packed.File, a export.Arithmetic) (*exported, error) {
 		return nil, err
 	}
 	m := &exported{}
-	if a, m.notes, err = export.Choose(f.Manifest(), a); err != nil {
+	if a, m.notes, err = export.ChooseWhere(f.Manifest(), a, exactly); err != nil {
 		return nil, err
 	}
 	m.decoder = &decoder{
 		builder: newBuilder(), file: f, manifest: f.Manifest(), model: description, arithmetic: a,
-		products: map[[2]string]string{},
+		products: map[[2]string]string{}, codes: map[string]codes{},
 	}
 	m.metadata = [][2]string{{arithmeticKey, string(a)}}
 	if err := m.build(); err != nil {
@@ -73,6 +73,12 @@ func plan(f *packed.File, a export.Arithmetic) (*exported, error) {
 	}
 	m.noteTemplate()
 	return m, nil
+}
+
+// exactly says why the sums of a matrix cannot be computed without rounding; nil if they can.
+func exactly(e *packed.Entry, a packed.Activation) error {
+	_, err := integersOf(e, a)
+	return err
 }
 
 // families are those whose blocks have been compared with lowpack in onnxruntime; bitnet-1bitllm and mobilellm have those of bitnet and llama
@@ -90,8 +96,8 @@ func runs(m *packed.Manifest, d *model.Description) error {
 		return fmt.Errorf("%w: heads of %d values: onnxruntime's GroupQueryAttention rotates multiples of 16", pack.ErrUnsupported, d.HeadDim)
 	}
 	for i := range m.Packed {
-		if e := &m.Packed[i]; e.Order || len(e.Shape) != 2 {
-			return fmt.Errorf("%w: tensor %q has an order of columns or experts, which are not written to ONNX; lowpack unpack makes floats of it", pack.ErrUnsupported, e.Name)
+		if e := &m.Packed[i]; len(e.Shape) != 2 {
+			return fmt.Errorf("%w: tensor %q has experts, which are not written to ONNX; lowpack unpack makes floats of it", pack.ErrUnsupported, e.Name)
 		}
 	}
 	return nil

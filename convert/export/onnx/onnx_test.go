@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,47 +91,61 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestForms: codes of every width, and what the default arithmetic is for them.
+// TestForms: codes of every width, and the operators that multiply them in the exact and in the plain arithmetic.
 func TestForms(t *testing.T) {
 	dir := shared.Testdata(t, "tiny-bitnet")
 	for name, c := range map[string]struct {
 		recipe packed.Recipe
-		bits   int64
-		exact  bool
+		bits   int64  // of the plain arithmetic
+		exact  string // the operator
 	}{
-		"ternary":        {packed.Recipe{}, 2, true},
-		"ternary in TL":  {packed.Recipe{Layout: "tl2"}, 2, true},
-		"signs":          {packed.Recipe{Quant: "sign", Scale: "tensor", AllowLossy: true}, 2, true},
-		"int4 per row":   {packed.Recipe{Quant: "int4", Scale: "row", Activation: "token", AllowLossy: true}, 4, true},
-		"int8 per row":   {packed.Recipe{Quant: "int8", Scale: "row", Activation: "token", AllowLossy: true}, 8, true},
-		"MXFP4":          {packed.Recipe{Quant: "mxfp4", AllowLossy: true}, 8, false},
-		"int4 in groups": {packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}, 4, false},
+		"ternary":                  {packed.Recipe{}, 2, "MatMulNBits"},
+		"ternary in TL":            {packed.Recipe{Layout: "tl2"}, 2, "MatMulNBits"},
+		"signs":                    {packed.Recipe{Quant: "sign", Scale: "tensor", Activation: "token", AllowLossy: true}, 2, "MatMulNBits"},
+		"int4 per row":             {perRow("int4"), 4, "MatMulNBits"},
+		"int8 per row":             {perRow("int8"), 8, "MatMulInteger"},
+		"MXFP4":                    {packed.Recipe{Quant: "mxfp4", AllowLossy: true}, 8, "MatMulInteger"},
+		"int4 in groups":           {packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}, 4, "MatMulInteger"},
+		"int4 per row, act groups": {packed.Recipe{Quant: "int4", Scale: "row", Activation: "group:128", AllowLossy: true}, 4, "MatMulInteger"},
+		"ternary, act groups":      {packed.Recipe{Activation: "group:64"}, 2, "MatMulInteger"},
 	} {
 		source := packedOf(t, dir, c.recipe)
-		exported, s := exportedOf(t, source, "")
-		g, err := parse([]byte(contents(t, exported)[modelFile]))
-		if err != nil {
-			t.Fatal(err)
+		exact, s := exportedOf(t, source, "")
+		if g := modelOf(t, exact); g.arithmetic() != export.Exact || !slices.Equal(operators(g), []string{c.exact}) {
+			t.Errorf("%s: arithmetic %s by %v, notes %q", name, g.arithmetic(), operators(g), s.Notes)
 		}
-		if (g.arithmetic() == export.Exact) != c.exact {
-			t.Errorf("%s: arithmetic %s, notes %q", name, g.arithmetic(), s.Notes)
-		}
-		for _, n := range g.nodes {
-			if n.op != "MatMulNBits" {
-				continue
-			}
-			for _, a := range n.attributes {
-				if a.name == "bits" && a.value != c.bits {
-					t.Errorf("%s: %s has %v bits", name, n.out[0], a.value)
-				}
+		plain, _ := exportedOf(t, source, export.Plain)
+		for _, n := range modelOf(t, plain).nodes {
+			if n.op == "MatMulNBits" && !slices.Contains(n.attributes, attribute{"bits", c.bits}) {
+				t.Errorf("%s: %s has %v", name, n.out[0], n.attributes)
 			}
 		}
-		_, err = Export(t.Context(), source, filepath.Join(t.TempDir(), "model"), export.Exact)
-		if c.exact != (err == nil) || err != nil && !errors.Is(err, pack.ErrUnsupported) {
-			t.Errorf("%s: --arithmetic exact: %v", name, err)
-		}
-		exportedOf(t, source, export.Plain)
 	}
+}
+
+func modelOf(t *testing.T, dir string) *graph {
+	t.Helper()
+	g, err := parse([]byte(contents(t, dir)[modelFile]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// operators are those that multiply quantized matrices, in the graph or in loops of it.
+func operators(g *graph) (list []string) {
+	for _, n := range g.nodes {
+		if n.op == "MatMulNBits" || n.op == "MatMulInteger" {
+			list = append(list, n.op)
+		}
+		for _, a := range n.attributes {
+			if inner, ok := a.value.(*graph); ok {
+				list = append(list, operators(inner)...)
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // TestRefused: nothing is left of what is refused or stopped.

@@ -15,7 +15,8 @@ const (
 	opsetDomain, opsetVersion                                                                  = 1, 2
 	graphNode, graphName, graphTensor, graphInput, graphOutput                                 = 1, 2, 5, 11, 12
 	nodeIn, nodeOut, nodeName, nodeOp, nodeAttribute, nodeDomain                               = 1, 2, 3, 4, 5, 7
-	attributeName, attributeFloat, attributeInt, attributeText, attributeKind                  = 1, 2, 3, 4, 20
+	attributeName, attributeFloat, attributeInt, attributeText, attributeGraph                 = 1, 2, 3, 4, 6
+	attributeInts, attributeKind                                                               = 8, 20
 	tensorDims, tensorKind, tensorName, tensorRaw, tensorExternal, tensorLocation              = 1, 2, 8, 9, 13, 14
 	pairKey, pairValue                                                                         = 1, 2
 	valueName, valueType, typeTensor, typeKind, typeShape, shapeDim, dimValue, dimName         = 1, 2, 1, 1, 2, 1, 1, 2
@@ -25,7 +26,7 @@ const (
 const irVersion = 10
 
 // The kinds of attributes, AttributeProto.AttributeType.
-const floatAttribute, intAttribute, textAttribute = 1, 2, 3
+const floatAttribute, intAttribute, textAttribute, graphAttribute, intsAttribute = 1, 2, 3, 5, 7
 
 // message is a protobuf message that is being made. Numbers of value 0 and empty strings are written too.
 type message []byte
@@ -43,26 +44,30 @@ func (m message) text(field protowire.Number, s string) message { return m.bytes
 // encode is the model as a ModelProto, with the data file under a name.
 func (g *graph) encode(dataFile string) []byte {
 	m := message(nil).number(modelIRVersion, irVersion).text(modelProducer, "lowpack").text(modelProducerVersion, version.Version)
-	var body message
-	for i := range g.nodes {
-		body = body.bytes(graphNode, g.nodes[i].encode())
-	}
-	body = body.text(graphName, "model")
-	for i := range g.tensors {
-		body = body.bytes(graphTensor, g.tensors[i].encode(dataFile))
-	}
-	for i := range g.inputs {
-		body = body.bytes(graphInput, g.inputs[i].encode())
-	}
-	for i := range g.outputs {
-		body = body.bytes(graphOutput, g.outputs[i].encode())
-	}
-	m = m.bytes(modelGraph, body)
+	m = m.bytes(modelGraph, g.body(dataFile))
 	for _, o := range g.opsets {
 		m = m.bytes(modelOpset, message(nil).text(opsetDomain, o.domain).number(opsetVersion, o.version))
 	}
 	for _, p := range g.metadata {
 		m = m.bytes(modelMetadata, pair(p[0], p[1]))
+	}
+	return m
+}
+
+// body is the GraphProto.
+func (g *graph) body(dataFile string) (m message) {
+	for i := range g.nodes {
+		m = m.bytes(graphNode, g.nodes[i].encode())
+	}
+	m = m.text(graphName, "model")
+	for i := range g.tensors {
+		m = m.bytes(graphTensor, g.tensors[i].encode(dataFile))
+	}
+	for i := range g.inputs {
+		m = m.bytes(graphInput, g.inputs[i].encode())
+	}
+	for i := range g.outputs {
+		m = m.bytes(graphOutput, g.outputs[i].encode())
 	}
 	return m
 }
@@ -94,6 +99,13 @@ func (a attribute) encode() message {
 		return m.number(attributeInt, x).number(attributeKind, intAttribute)
 	case string:
 		return m.text(attributeText, x).number(attributeKind, textAttribute)
+	case []int64:
+		for _, n := range x {
+			m = m.number(attributeInts, n)
+		}
+		return m.number(attributeKind, intsAttribute)
+	case *graph:
+		return m.bytes(attributeGraph, x.body("")).number(attributeKind, graphAttribute)
 	}
 	panic("onnx: an attribute of another type") // of this package's own making
 }

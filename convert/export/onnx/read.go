@@ -109,7 +109,7 @@ func parse(data []byte) (*graph, error) {
 			if err := f.as(protowire.BytesType); err != nil {
 				return err
 			}
-			return fields(f.bytes, g.field)
+			return fields(f.bytes, g.field(maxDepth))
 		case modelOpset:
 			return list(f, &g.opsets, parseOpset)
 		case modelMetadata:
@@ -120,22 +120,30 @@ func parse(data []byte) (*graph, error) {
 	return g, err
 }
 
-// field reads a field of a GraphProto.
-func (g *graph) field(f field) error {
-	var name string
-	switch f.id {
-	case graphNode:
-		return list(f, &g.nodes, parseNode)
-	case graphName:
-		return f.text(&name)
-	case graphTensor:
-		return list(f, &g.tensors, parseTensor)
-	case graphInput:
-		return list(f, &g.inputs, parseValue)
-	case graphOutput:
-		return list(f, &g.outputs, parseValue)
+// maxDepth bounds graphs within graphs: a choice within a loop within a loop has three.
+const maxDepth = 4
+
+// field reads a field of a GraphProto, whose attributes may be graphs of a smaller depth.
+func (g *graph) field(depth int) func(f field) error {
+	return func(f field) error {
+		var name string
+		switch f.id {
+		case graphNode:
+			return list(f, &g.nodes, parseNode(depth))
+		case graphName:
+			return f.text(&name)
+		case graphTensor:
+			if depth < maxDepth {
+				return corrupt("a tensor of a graph in a node")
+			}
+			return list(f, &g.tensors, parseTensor)
+		case graphInput:
+			return list(f, &g.inputs, parseValue)
+		case graphOutput:
+			return list(f, &g.outputs, parseValue)
+		}
+		return corrupt("field %d of the graph", f.id)
 	}
-	return corrupt("field %d of the graph", f.id)
 }
 
 func parseOpset(b []byte) (o opset, err error) {
@@ -159,58 +167,85 @@ func parsePair(b []byte) (p [2]string, err error) {
 	})
 }
 
-func parseNode(b []byte) (n node, err error) {
-	var name string
-	err = fields(b, func(f field) error {
-		switch f.id {
-		case nodeIn:
-			return list(f, &n.in, text)
-		case nodeOut:
-			return list(f, &n.out, text)
-		case nodeName:
-			return f.text(&name)
-		case nodeOp:
-			return f.text(&n.op)
-		case nodeAttribute:
-			return list(f, &n.attributes, parseAttribute)
-		case nodeDomain:
-			return f.text(&n.domain)
+func parseNode(depth int) func(b []byte) (node, error) {
+	return func(b []byte) (n node, err error) {
+		var name string
+		err = fields(b, func(f field) error {
+			switch f.id {
+			case nodeIn:
+				return list(f, &n.in, text)
+			case nodeOut:
+				return list(f, &n.out, text)
+			case nodeName:
+				return f.text(&name)
+			case nodeOp:
+				return f.text(&n.op)
+			case nodeAttribute:
+				return list(f, &n.attributes, parseAttribute(depth))
+			case nodeDomain:
+				return f.text(&n.domain)
+			}
+			return corrupt("field %d of a node", f.id)
+		})
+		if err == nil && (len(n.out) == 0 || n.out[0] != name) {
+			return n, corrupt("node %q is not named like its first output", name)
 		}
-		return corrupt("field %d of a node", f.id)
-	})
-	if err == nil && (len(n.out) == 0 || n.out[0] != name) {
-		return n, corrupt("node %q is not named like its first output", name)
+		return n, err
 	}
-	return n, err
 }
 
-func parseAttribute(b []byte) (a attribute, err error) {
-	var kind, number int64
-	var words string
-	err = fields(b, func(f field) error {
-		switch f.id {
-		case attributeName:
-			return f.text(&a.name)
-		case attributeFloat:
-			a.value = math.Float32frombits(uint32(f.number))
-			return f.as(protowire.Fixed32Type)
-		case attributeInt:
-			err := f.int(&number)
-			a.value = number
-			return err
-		case attributeText:
-			err := f.text(&words)
-			a.value = words
-			return err
-		case attributeKind:
-			return f.int(&kind)
+func parseAttribute(depth int) func(b []byte) (attribute, error) {
+	return func(b []byte) (a attribute, err error) {
+		var kind int64
+		err = fields(b, func(f field) error {
+			switch f.id {
+			case attributeName:
+				return f.text(&a.name)
+			case attributeKind:
+				return f.int(&kind)
+			}
+			return a.read(f, depth)
+		})
+		if err == nil && kind != attributeKindOf(a.value) {
+			return a, corrupt("attribute %q of type %d", a.name, kind)
 		}
-		return corrupt("field %d of an attribute", f.id)
-	})
-	if err == nil && kind != attributeKindOf(a.value) {
-		return a, corrupt("attribute %q of type %d", a.name, kind)
+		return a, err
 	}
-	return a, err
+}
+
+// read takes the value from a field.
+func (a *attribute) read(f field, depth int) error {
+	var number int64
+	var words string
+	switch f.id {
+	case attributeFloat:
+		a.value = math.Float32frombits(uint32(f.number))
+		return f.as(protowire.Fixed32Type)
+	case attributeInt:
+		err := f.int(&number)
+		a.value = number
+		return err
+	case attributeInts:
+		err := f.int(&number)
+		numbers, _ := a.value.([]int64)
+		a.value = append(numbers, number)
+		return err
+	case attributeText:
+		err := f.text(&words)
+		a.value = words
+		return err
+	case attributeGraph:
+		g := &graph{}
+		a.value = g
+		if depth == 1 {
+			return corrupt("more than %d graphs within each other", maxDepth)
+		}
+		if err := f.as(protowire.BytesType); err != nil {
+			return err
+		}
+		return fields(f.bytes, g.field(depth-1))
+	}
+	return corrupt("field %d of an attribute", f.id)
 }
 
 func attributeKindOf(value any) int64 {
@@ -221,6 +256,10 @@ func attributeKindOf(value any) int64 {
 		return intAttribute
 	case string:
 		return textAttribute
+	case []int64:
+		return intsAttribute
+	case *graph:
+		return graphAttribute
 	}
 	return 0
 }
@@ -270,7 +309,7 @@ func (t *tensor) place(external bool, where [][2]string) (err error) {
 		elements *= d
 	}
 	switch {
-	case t.kind.size() == 0:
+	case t.kind.bits() == 0:
 		return corrupt("tensor %q has data type %d", t.name, t.kind)
 	case external != (t.inline == nil):
 		return corrupt("tensor %q has data at no place, or at two", t.name)

@@ -120,8 +120,8 @@ func (v *comparison) data(f *os.File, size int64) error {
 		}
 		at = t.offset + t.bytes()
 		var err error
-		if e, quantized := v.want.manifest.Entry(t.name); quantized {
-			err = v.codes(io.NewSectionReader(f, t.offset, t.bytes()), e)
+		if held, quantized := v.want.codes[t.name]; quantized {
+			err = v.codes(io.NewSectionReader(f, t.offset, t.bytes()), held)
 		} else {
 			err = v.want.data[t.name](&folder.Comparing{Ctx: v.ctx, From: f, At: t.offset})
 		}
@@ -132,40 +132,46 @@ func (v *comparison) data(f *os.File, size int64) error {
 	return nil
 }
 
-// codes decodes a quantized tensor as MatMulNBits does, and compares the digest of its codes.
-func (v *comparison) codes(from io.Reader, e *packed.Entry) error {
-	f, err := formOf(e)
-	if err != nil {
-		return err
-	}
-	a, shape := f.alphabet, e.MatrixShape()
-	legal, numbers, digest := map[int8]bool{}, packed.NewNumbers(a, shape.K), packed.NewCodesHash(a.Name, shape)
+// codes decodes a quantized tensor as the operators do that read it, and compares the digest of its codes.
+func (v *comparison) codes(from io.Reader, held codes) error {
+	c := held.of()
+	a, e, shape := c.alphabet, c.entry, c.entry.MatrixShape()
+	legal, numbers := map[int8]bool{}, packed.NewNumbers(a, shape.K)
+	digest := packed.NewCodesHash(a.Name, pack.Shape{M: e.Rows(), K: shape.K})
 	for _, c := range a.Values {
 		legal[c] = true
 	}
-	row, codes, out := make([]byte, f.blocks()*f.blockBytes()), make([]int8, shape.K), make([]byte, numbers.Row())
-	for r := range shape.M {
-		if v.ctx.Err() != nil {
-			return context.Cause(v.ctx)
-		}
-		if _, err := io.ReadFull(from, row); err != nil {
+	codes, out := make([]int8, shape.M*shape.K), make([]byte, numbers.Row())
+	for range e.Experts() {
+		if err := held.read(codes, stoppingReader{v.ctx, from}); err != nil {
 			return err
 		}
-		for k := range codes {
-			if codes[k] = int8(int(f.get(row, k)) - f.zero); !legal[codes[k]] {
-				return fmt.Errorf("%w: row %d, column %d: %d is no code of alphabet %s", pack.ErrCorrupt, r, k, codes[k], a.Name)
+		for r := range shape.M {
+			row := codes[r*shape.K:][:shape.K]
+			for k, code := range row {
+				if !legal[code] {
+					return fmt.Errorf("%w: row %d, column %d: %d is no code of alphabet %s", pack.ErrCorrupt, r, k, code, a.Name)
+				}
 			}
+			digest.Write(numbers.Write(out, row))
 		}
-		for k := shape.K; k < f.blocks()*f.block; k++ {
-			if int(f.get(row, k)) != f.zero {
-				return fmt.Errorf("%w: row %d: the columns beyond the last one are not 0", pack.ErrCorrupt, r)
-			}
-		}
-		digest.Write(numbers.Write(out, codes))
-		v.Weights += int64(shape.K)
 	}
+	v.Weights += e.Weights()
 	if hex.EncodeToString(digest.Sum(nil)) != e.CodesSHA {
 		return fmt.Errorf("%w: its codes do not match codes_sha256 of the packed file", pack.ErrCorrupt)
 	}
 	return nil
+}
+
+// stoppingReader ends reading with its context.
+type stoppingReader struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (s stoppingReader) Read(p []byte) (int, error) {
+	if s.ctx.Err() != nil {
+		return 0, context.Cause(s.ctx)
+	}
+	return s.from.Read(p)
 }

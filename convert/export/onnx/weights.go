@@ -11,24 +11,79 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// form is how the codes of a matrix stand in MatMulNBits: as unsigned numbers code + zero of so many bits, lowest bits first, in blocks
-// of columns that share a scale, the last one of a row filled up.
+// coded are codes as a graph holds them: unsigned numbers code + zero of so many bits, lowest bits first.
+type coded struct {
+	entry      *packed.Entry
+	alphabet   pack.Alphabet
+	bits, zero int
+}
+
+// codedIn takes the least number of bits from least on, doubled as often as the codes need it, with the zero point in the middle of the
+// numbers where the codes fit it: the one that MatMulNBits has by default.
+func codedIn(e *packed.Entry, least int) (coded, error) {
+	a, err := pack.FindAlphabet(e.Layout.Alphabet)
+	if err != nil {
+		return coded{}, err
+	}
+	c := coded{entry: e, alphabet: a, bits: least}
+	lo, hi := c.span()
+	for hi-lo >= 1<<c.bits {
+		c.bits *= 2
+	}
+	if c.zero = 1 << (c.bits - 1); lo < -c.zero || hi >= c.zero {
+		c.zero = -lo
+	}
+	return c, nil
+}
+
+func (c *coded) of() *coded { return c }
+
+// span is the least and the largest code.
+func (c *coded) span() (lo, hi int) {
+	v := c.alphabet.Values
+	return int(v[0]), int(v[len(v)-1])
+}
+
+// put writes number j of a vector of fields into cleared bytes.
+func (c *coded) put(b []byte, j int, x uint8) { b[j*c.bits/8] |= x << (j * c.bits % 8) }
+
+// get is the inverse of put.
+func (c *coded) get(b []byte, j int) uint8 {
+	return b[j*c.bits/8] >> (j * c.bits % 8) & (1<<c.bits - 1)
+}
+
+// zeros are the stored zero points by unit, as numbers of so many bits; nil = zero for all.
+func (c *coded) zeros(v *packed.File, bits int) ([]uint8, error) {
+	list, err := folder.Zeros(v, c.entry)
+	if err != nil || list == nil {
+		return nil, err
+	}
+	out := make([]uint8, len(list))
+	for i, z := range list {
+		stored := int(z) + c.zero
+		if stored < 0 || stored >= 1<<bits {
+			return nil, fmt.Errorf("%w: tensor %q has a zero point of %d, which %d bits do not hold", pack.ErrUnsupported, c.entry.Name, z, bits)
+		}
+		out[i] = uint8(stored)
+	}
+	return out, nil
+}
+
+// form is how a matrix stands in MatMulNBits: in blocks of columns that share a scale, the last one of a row filled up.
 type form struct {
-	entry             *packed.Entry
-	alphabet          pack.Alphabet
-	bits, zero, block int
+	coded
+	block int
 }
 
 // Blocks of columns that MatMulNBits takes.
 const smallestBlock, usualBlock, largestBlock = 16, 128, 256
 
 func formOf(e *packed.Entry) (form, error) {
-	a, err := pack.FindAlphabet(e.Layout.Alphabet)
+	c, err := codedIn(e, 2)
 	if err != nil {
 		return form{}, err
 	}
-	f := form{entry: e, alphabet: a}
-	f.width(f.span())
+	f := form{coded: c}
 	limit, of := largestBlock, e.Scale.Group
 	if e.Scale.Kind != packed.ScaleGroup {
 		limit, of = usualBlock, e.MatrixShape().K
@@ -36,31 +91,11 @@ func formOf(e *packed.Entry) (form, error) {
 	if f.block = powerOfTwo(of, limit); f.block >= smallestBlock {
 		return f, nil
 	}
-	if e.Scale.Kind == packed.ScaleGroup {
-		return form{}, fmt.Errorf("%w: tensor %q has groups of %d columns; MatMulNBits has blocks of 16 to 256, by powers of two", pack.ErrUnsupported, e.Name, of)
-	}
-	f.block = smallestBlock
+	f.block = smallestBlock // of scales that all columns share: groups have 32 columns or more (F9)
 	if of > usualBlock {
 		f.block = usualBlock
 	}
 	return f, nil
-}
-
-// span is the least and the largest code.
-func (f *form) span() (lo, hi int) {
-	v := f.alphabet.Values
-	return int(v[0]), int(v[len(v)-1])
-}
-
-// width takes the least number of bits for codes from lo to hi, with the zero point that MatMulNBits has by default where they fit it.
-func (f *form) width(lo, hi int) {
-	f.bits = 2
-	for hi-lo >= 1<<f.bits {
-		f.bits *= 2
-	}
-	if f.zero = 1 << (f.bits - 1); lo < -f.zero || hi >= f.zero {
-		f.zero = -lo
-	}
 }
 
 // powerOfTwo is the largest that divides n, up to a limit.
@@ -77,29 +112,6 @@ func (f *form) defaultZero() bool { return !f.entry.Zero && f.zero == 1<<(f.bits
 
 // unit is the index of the scale, and of the zero point, of a block of a row.
 func (f *form) unit(row, block int) int { return f.entry.Unit(row, block*f.block) }
-
-// zeros are the stored zero points by unit; nil = f.zero for all.
-func (f *form) zeros(v *packed.File) ([]uint8, error) {
-	list, err := folder.Zeros(v, f.entry)
-	if err != nil || list == nil {
-		return nil, err
-	}
-	out := make([]uint8, len(list))
-	for i, z := range list {
-		stored := int(z) + f.zero
-		if stored < 0 || stored >= 1<<f.bits {
-			return nil, fmt.Errorf("%w: tensor %q has a zero point of %d, which %d bits do not hold", pack.ErrUnsupported, f.entry.Name, z, f.bits)
-		}
-		out[i] = uint8(stored)
-	}
-	return out, nil
-}
-
-// put writes number j of a vector of fields into cleared bytes.
-func (f *form) put(b []byte, j int, x uint8) { b[j*f.bits/8] |= x << (j * f.bits % 8) }
-
-// get is the inverse of put.
-func (f *form) get(b []byte, j int) uint8 { return b[j*f.bits/8] >> (j * f.bits % 8) & (1<<f.bits - 1) }
 
 // writeCodes writes all rows. The codes must match their digest.
 func (f *form) writeCodes(v *packed.File, w io.Writer) error {
@@ -123,9 +135,28 @@ func (f *form) writeCodes(v *packed.File, w io.Writer) error {
 	return nil
 }
 
+// read is the inverse of writeCodes. Columns that fill up must hold zeros.
+func (f *form) read(codes []int8, from io.Reader) error {
+	row, shape := make([]byte, f.blocks()*f.blockBytes()), f.entry.MatrixShape()
+	for r := range shape.M {
+		if _, err := io.ReadFull(from, row); err != nil {
+			return err
+		}
+		for k := range f.blocks() * f.block {
+			code := int(f.get(row, k)) - f.zero
+			if k < shape.K {
+				codes[r*shape.K+k] = int8(code)
+			} else if code != 0 {
+				return fmt.Errorf("%w: row %d: the columns beyond the last one are not 0", pack.ErrCorrupt, r)
+			}
+		}
+	}
+	return nil
+}
+
 // writeZeros writes the zero points, row after row.
 func (f *form) writeZeros(v *packed.File, w io.Writer) error {
-	zeros, err := f.zeros(v)
+	zeros, err := f.zeros(v, f.bits)
 	if err != nil {
 		return err
 	}
@@ -176,4 +207,10 @@ func (f *form) ones(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// exact says that the sums of a matrix are integers that float32 adds exactly. Sums of 8-bit codes are left to MatMulInteger, which adds them
+// faster.
+func (f *form) exact(a packed.Activation) bool {
+	return f.bits < 8 && f.entry.Experts() == 1 && export.FloatSums(f.entry, a) == nil
 }

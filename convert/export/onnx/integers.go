@@ -1,0 +1,244 @@
+package onnx
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/convert/export/internal/folder"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// integers is how a matrix stands for MatMulInteger: in blocks of columns whose sum is one integer (NUMERICS N15), in each of them column
+// after column, so that a block is the matrix [block, rows] of numbers of 4 or 8 bits. Columns are filled up to whole blocks, and to whole
+// groups of activations.
+type integers struct {
+	coded
+	group         int // columns that share a scale of the activations; 0 = all
+	block, blocks int
+}
+
+// exactBytes is the number of products of unsigned bytes whose sum is an int32: MatMulInteger multiplies such, and subtracts what zero points
+// make of them.
+const exactBytes = math.MaxInt32 / (255 * 255)
+
+func integersOf(e *packed.Entry, a packed.Activation) (integers, error) {
+	c, err := codedIn(e, 4)
+	if err != nil {
+		return integers{}, err
+	}
+	k := e.MatrixShape().K
+	n := integers{coded: c, group: a.Size, block: k, blocks: 1}
+	if e.Scale.Kind == packed.ScaleGroup {
+		n.block = e.Scale.Group
+	}
+	if n.grouped() {
+		n.block = min(n.block, n.group)
+	}
+	if n.grouped() || e.Scale.Kind == packed.ScaleGroup {
+		whole := max(n.block, n.group)
+		n.blocks = (k + whole - 1) / whole * whole / n.block
+	}
+	if n.block > exactBytes {
+		return n, fmt.Errorf("%w: tensor %q sums %d products, and MatMulInteger adds exactly up to %d", pack.ErrUnsupported, e.Name, n.block, exactBytes)
+	}
+	return n, nil
+}
+
+// grouped says that groups of columns have scales of activations of their own.
+func (n *integers) grouped() bool { return n.group > 0 }
+
+// columns is the number of columns with those that fill up.
+func (n *integers) columns() int { return n.blocks * n.block }
+
+// dims puts the number of experts in front of the shape of one matrix.
+func (n *integers) dims(shape ...int) (list []int64) {
+	if len(n.entry.Shape) == 3 {
+		list = append(list, int64(n.entry.Experts()))
+	}
+	for _, d := range shape {
+		list = append(list, int64(d))
+	}
+	return list
+}
+
+// kind of the stored codes.
+func (n *integers) kind() kind {
+	if n.bits == 4 && n.columns()*n.entry.MatrixShape().M%2 == 0 {
+		return uint4Kind
+	}
+	return uint8Kind
+}
+
+// codeDims is the shape of the stored codes.
+func (n *integers) codeDims() []int64 {
+	if n.blocks == 1 {
+		return n.dims(n.block, n.entry.MatrixShape().M)
+	}
+	return n.dims(n.blocks, n.block, n.entry.MatrixShape().M)
+}
+
+// unitDims is the shape of scales and zero points.
+func (n *integers) unitDims() []int64 {
+	switch n.entry.Scale.Kind {
+	case packed.ScaleTensor:
+		return n.dims()
+	case packed.ScaleRow:
+		return n.dims(n.entry.MatrixShape().M)
+	}
+	if n.blocks == 1 {
+		return n.dims(n.entry.MatrixShape().M)
+	}
+	return n.dims(n.blocks, n.entry.MatrixShape().M)
+}
+
+// units calls each with the index of every scale and zero point in the order in which they are stored; −1 for columns that fill up.
+func (n *integers) units(each func(unit int) error) error {
+	shape := n.entry.MatrixShape()
+	rows, blocks := shape.M, n.blocks
+	switch n.entry.Scale.Kind {
+	case packed.ScaleTensor:
+		rows, blocks = 1, 1
+	case packed.ScaleRow:
+		blocks = 1
+	}
+	for expert := range n.entry.Experts() {
+		for b := range blocks {
+			for r := range rows {
+				unit := -1
+				if b*n.block < shape.K {
+					unit = n.entry.Unit(expert*shape.M+r, b*n.block)
+				}
+				if err := each(unit); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// writeScales writes the scales, 0 for blocks that fill up.
+func (n *integers) writeScales(v *packed.File, w io.Writer) error {
+	scales, err := folder.Scales(v, n.entry)
+	if err != nil {
+		return err
+	}
+	var list []float32
+	err = n.units(func(unit int) error {
+		scale := float32(0)
+		if unit >= 0 {
+			scale = scales[unit]
+		}
+		list = append(list, scale)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return binary.Write(w, binary.LittleEndian, list)
+}
+
+// writeZeros writes the zero points.
+func (n *integers) writeZeros(v *packed.File, w io.Writer) error {
+	zeros, err := n.zeros(v, 8)
+	if err != nil {
+		return err
+	}
+	var list []byte
+	err = n.units(func(unit int) error {
+		zero := uint8(n.zero)
+		if unit >= 0 {
+			zero = zeros[unit]
+		}
+		list = append(list, zero)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(list)
+	return err
+}
+
+// tile is a number of columns that are written at a time: their rows are near each other in memory.
+const tile = 64
+
+// fields are numbers as they are stored: a 4-bit code takes a byte where an odd number of them is stored.
+func (n *integers) fields() coded {
+	c := n.coded
+	c.bits = int(n.kind().bits())
+	return c
+}
+
+// writeCodes writes all matrices. The codes must match their digest.
+func (n *integers) writeCodes(v *packed.File, w io.Writer) error {
+	if n.entry.Experts() > 1 {
+		if err := folder.Intact(v, n.entry.Name+packed.PackedSuffix, n.entry.SHA256); err != nil {
+			return err
+		}
+	}
+	for expert := range n.entry.Experts() {
+		var m *pack.Matrix
+		var err error
+		if n.entry.Experts() > 1 {
+			m, err = packed.Codes(v, n.entry, expert)
+		} else {
+			m, err = export.Codes(v, n.entry)
+		}
+		if err != nil {
+			return err
+		}
+		if err := n.writeMatrix(m, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *integers) writeMatrix(m *pack.Matrix, w io.Writer) error {
+	c := n.fields()
+	for from := 0; from < n.columns(); from += tile {
+		columns := min(tile, n.columns()-from)
+		b := make([]byte, (columns*m.M*c.bits+7)/8)
+		for r := range m.M {
+			for j := range columns {
+				code := 0
+				if from+j < m.K {
+					code = int(m.Codes[r*m.K+from+j])
+				}
+				c.put(b, j*m.M+r, uint8(code+c.zero))
+			}
+		}
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read is the inverse of writeMatrix. Columns that fill up must hold zeros.
+func (n *integers) read(codes []int8, from io.Reader) error {
+	c, shape := n.fields(), n.entry.MatrixShape()
+	for first := 0; first < n.columns(); first += tile {
+		columns := min(tile, n.columns()-first)
+		b := make([]byte, (columns*shape.M*c.bits+7)/8)
+		if _, err := io.ReadFull(from, b); err != nil {
+			return err
+		}
+		for r := range shape.M {
+			for j := range columns {
+				code := int(c.get(b, j*shape.M+r)) - c.zero
+				if first+j < shape.K {
+					codes[r*shape.K+first+j] = int8(code)
+				} else if code != 0 {
+					return fmt.Errorf("%w: row %d: the columns beyond the last one are not 0", pack.ErrCorrupt, r)
+				}
+			}
+		}
+	}
+	return nil
+}
