@@ -10,9 +10,10 @@ func rooflineFiles() []*file {
 	stream86(x86, "512", "Z", 64, "VPORD")
 	stream86(x86, "256", "Y", 32, "VPOR")
 	for _, streams := range []int{1, 4, 8} {
-		streams86(x86, "512", "Z", 64, "VPORD", streams)
-		streams86(x86, "256", "Y", 32, "VPOR", streams)
+		streams86(x86, "512", "Z", 64, "VPORD", streams, true)
+		streams86(x86, "256", "Y", 32, "VPOR", streams, true)
 	}
+	streams86(x86, "256", "Y", 32, "VPOR", 4, false)
 	multiply86(x86, "512", 16, func(i int) []string {
 		return []string{fmt.Sprintf("VPDPBUSD Z31, Z30, Z%d", i)}
 	})
@@ -74,9 +75,12 @@ const (
 	streamTurn = 128 // bytes per turn of each stream
 )
 
-// streams86 reads several streams side by side, whole pages apart.
-func streams86(f *file, suffix, r string, width int, or string, streams int) {
+// streams86 reads several streams side by side, whole pages apart; without prefetches it is called plain.
+func streams86(f *file, suffix, r string, width int, or string, streams int, prefetch bool) {
 	name := fmt.Sprintf("streams%dx%s", streams, suffix)
+	if !prefetch {
+		name = fmt.Sprintf("plain%dx%s", streams, suffix)
+	}
 	f.declare(name, fmt.Sprintf("reads n·%d bytes of each of %d streams, ld bytes apart.", streamTurn, streams), "p *byte, n, ld int", 3)
 	f.p("MOVQ p+0(FP), SI")
 	f.p("MOVQ n+8(FP), CX")
@@ -87,7 +91,7 @@ func streams86(f *file, suffix, r string, width int, or string, streams int) {
 	places := []string{"", "(R8*1)", "(R8*2)", "(R10*1)", "(R8*4)", "(R13*1)", "(R10*2)", "(R11*1)"}[:streams]
 	ahead := map[int]int{1: nearAhead, 8: eightAhead}[streams]
 	loop86(f, func() {
-		if streams == 4 {
+		if streams == 4 && prefetch {
 			f.p("LEAQ 4096(SI), R12")
 			f.p("ANDQ $-4096, R12")
 			f.p("MOVQ SI, BX")

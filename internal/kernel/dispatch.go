@@ -111,6 +111,7 @@ func panelSets() []panelSet {
 		fields2: funcs{asm.Fields2Rows32AVX2, asm.Fields2Rows64AVX2},
 		fields4: funcs{asm.Fields4Rows32AVX2, asm.Fields4Rows64AVX2}, lookup: unsignedLookup,
 		fields8: funcs{asm.Fields8Rows32AVX2, asm.Fields8Rows64AVX2}, int8: operands{mul: 1},
+		pairs4: asm.Fields4PairsAVX2, pairs8: asm.Fields8PairsAVX2,
 		binaryLUT: funcs{asm.BinaryLUTRows32AVX2, asm.BinaryLUTRows64AVX2},
 		base3:     asm.Base3AVX2, base3Operands: base3X86,
 		rowMajor: i2s, rowMajorFuncs: asm.RowMajorAVX2,

@@ -24,8 +24,9 @@ type panelSet struct {
 	isa   ISA
 	about string
 
-	fields1, fields2, fields4, fields8 funcs // fields of so many bits
-	int4                               funcs // int4 that is not looked up; without them it is
+	fields1, fields2, fields4, fields8 funcs             // fields of so many bits
+	pairs4, pairs8                     []func(*asm.Tile) // the last two, two panels of 32 rows at a time, by tokens − 1
+	int4                               funcs             // int4 that is not looked up; without them it is
 	lookup                             func(values []int8, bits int) operands
 	binary, int8                       operands
 	binaryMax                          int   // columns that a sum of 1-bit weights holds; 0 = any number
@@ -88,7 +89,11 @@ func (m method) vecLUT(tokens int, phases func(*Weights) ([]lutPhase, error)) me
 // family is the family of functions that multiply 32 rows of fields at a time, one group of four columns per step. Panels
 // of 64 rows interleave two such parts.
 func (s *panelSet) family(bits int, h height, list []func(*asm.Tile)) family {
-	return family{funcs: list, columns: 4, groupwise: s.groupwise, parts: 1 + int(h), partBytes: 16 * bits, partRows: 4 * bits}
+	f := family{funcs: list, columns: 4, groupwise: s.groupwise, parts: 1 + int(h), partBytes: 16 * bits, partRows: 4 * bits}
+	if h == rows32 {
+		f.pairs = map[int][]func(*asm.Tile){4: s.pairs4, 8: s.pairs8}[bits]
+	}
+	return f
 }
 
 // fields looks up fields of two or four bits.

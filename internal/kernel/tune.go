@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/sys/cpu"
+
 	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
@@ -29,32 +31,37 @@ var (
 // pairAhead is the rule for pairs of panels and several tokens, which go slowly: there it pays to name every line of both.
 var pairAhead = ahead(4096)
 
+// Kernels on AVX2 take of a rule how far ahead they prefetch, and prefetch every line.
 var (
-	oneStream = Tuning{"one-stream", "one token: one panel at a time, every second line prefetched 12 KiB ahead", 1, ahead(12 << 10), nextPage}
-	ramps     = Tuning{"ramps", "one token: two panels at a time, 16 lines of the next page of each prefetched in the course of a page", 2, ramp, ramp}
+	oneStream  = Tuning{"one-stream", "one token: one panel at a time, every second line prefetched 12 KiB ahead", 1, ahead(12 << 10), nextPage}
+	ramps      = Tuning{"ramps", "one token: two panels at a time, 16 lines of the next page of each prefetched in the course of a page", 2, ramp, ramp}
+	twoStreams = Tuning{"two-streams", "one token: two panels of int4, E2M1 or int8 at a time, one of narrower weights; every line prefetched 2 KiB ahead", 2, ahead(2 << 10), ahead(2 << 10)}
 )
 
 // Tunings lists them.
-func Tunings() []Tuning { return []Tuning{oneStream, ramps} }
+func Tunings() []Tuning { return []Tuning{oneStream, ramps, twoStreams} }
 
-// tunings says what was found best, by CPUID: on Zen 4 a second stream costs a quarter of the bandwidth of a core; the prefetcher of
-// Sapphire and Emerald Rapids works page by page, and a core that reads one stream stays far below what it could read
-// (docs/KERNELS.md). Of several lines that fit a CPU, the first one counts.
+// tunings says what was found best, by CPUID: on Zen 4 a second stream costs a quarter of the bandwidth of a core, on Zen 3 it gains a
+// tenth, and a line that is left out costs half; the prefetcher of Sapphire and Emerald Rapids works page by page, and a core that
+// reads one stream stays far below what it could read (docs/KERNELS.md). Of several lines that fit a CPU, the first one counts.
 var tunings = []struct {
 	vendor   string // "" for every vendor
 	families []int  // nil for all
+	avx512   bool   // for CPUs that have it
 	Tuning
 	why string
 }{
-	{"AuthenticAMD", nil, oneStream, "AMD: measured on family 25"},
-	{"GenuineIntel", []int{6}, ramps, "Intel: measured on models 143 and 207 of family 6"},
-	{"", nil, oneStream, "not measured on this CPU"},
+	{"AuthenticAMD", nil, true, oneStream, "AMD: measured on Zen 4, model 17 of family 25"},
+	{"AuthenticAMD", nil, false, twoStreams, "AMD without AVX-512: measured on Zen 3, model 1 of family 25"},
+	{"GenuineIntel", []int{6}, false, ramps, "Intel: measured on models 143 and 207 of family 6"},
+	{"", nil, false, oneStream, "not measured on this CPU"},
 }
 
 // CPU is what CPUID says of this one.
 type CPU struct {
 	Vendor        string // "" where there is no CPUID
 	Family, Model int
+	AVX512        bool
 }
 
 // String is "" where there is no CPUID.
@@ -76,7 +83,7 @@ func Tuned() (t Tuning, c CPU, why string) { return tuned, tunedFor, tunedWhy }
 
 func tuningOf(c CPU) (t Tuning, why string) {
 	for _, t := range tunings {
-		if t.vendor == "" || t.vendor == c.Vendor && (t.families == nil || slices.Contains(t.families, c.Family)) {
+		if t.vendor == "" || t.vendor == c.Vendor && (c.AVX512 || !t.avx512) && (t.families == nil || slices.Contains(t.families, c.Family)) {
 			return t.Tuning, t.why
 		}
 	}
@@ -95,7 +102,7 @@ func thisCPU() (c CPU) {
 		vendor = binary.LittleEndian.AppendUint32(vendor, word)
 	}
 	c = cpuOf(signature[0])
-	c.Vendor = string(vendor)
+	c.Vendor, c.AVX512 = string(vendor), cpu.X86.HasAVX512F
 	return c
 }
 

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/lowpack/lowpack/pack"
@@ -26,11 +27,13 @@ func TestTunings(t *testing.T) {
 	}
 }
 
-// TestTunedPanels: on AVX-512 one token takes two panels at a time where the tuning says so, and only there.
+// TestTunedPanels: one token takes two panels at a time where the tuning says so, and only there: on AVX-512 of all weights, on
+// AVX2 of those of four and eight bits, in panels of 32 rows.
 func TestTunedPanels(t *testing.T) {
-	if Best() != AVX512VNNI {
-		t.Skip("no AVX-512 VNNI")
+	if Best() != AVX512VNNI && Best() != AVX2 {
+		t.Skip("no kernels that take two panels")
 	}
+	narrow := []string{pack.Ternary.Name, pack.Int2.Name, pack.Int2Odd.Name, pack.Int2Q.Name}
 	defer func(was Tuning) { tuned = was }(tuned)
 	for _, tuned = range Tunings() {
 		for _, spec := range specs(t) {
@@ -47,7 +50,11 @@ func TestTunedPanels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if product, ok := w.product.(*tiled); !ok || product.two(1) != (tuned.Panels == 2) {
+			want := tuned.Panels == 2
+			if Best() == AVX2 {
+				want = want && p.PanelRows() == 32 && !slices.Contains(narrow, spec.Alphabet)
+			}
+			if tiled := multiplyAdd(w.product); tiled.two(1) != want {
 				t.Errorf("%s: %v, %s", tuned.Name, w.Kernel, spec.Alphabet)
 			}
 			w.Close()
@@ -55,21 +62,33 @@ func TestTunedPanels(t *testing.T) {
 	}
 }
 
+// multiplyAdd is the product that takes few tokens.
+func multiplyAdd(p product) *tiled {
+	if v, ok := p.(*vecLUT); ok {
+		p = v.few
+	}
+	return p.(*tiled)
+}
+
 func TestTuningOf(t *testing.T) {
 	for _, c := range []struct {
 		vendor    string
 		signature uint32
+		avx512    bool
 		cpu, name string
 	}{
-		{"GenuineIntel", 0x000806F8, "GenuineIntel family 6 model 143", "ramps"},     // Sapphire Rapids
-		{"GenuineIntel", 0x000C06F2, "GenuineIntel family 6 model 207", "ramps"},     // Emerald Rapids
-		{"GenuineIntel", 0x00000F4A, "GenuineIntel family 15 model 4", "one-stream"}, // Pentium 4
-		{"AuthenticAMD", 0x00A10F11, "AuthenticAMD family 25 model 17", "one-stream"},
-		{"", 0, "", "one-stream"}, // an architecture without CPUID
-		{"CentaurHauls", 0x000306F2, "CentaurHauls family 6 model 63", "one-stream"},
+		{"GenuineIntel", 0x000806F8, true, "GenuineIntel family 6 model 143", "ramps"},        // Sapphire Rapids
+		{"GenuineIntel", 0x000C06F2, true, "GenuineIntel family 6 model 207", "ramps"},        // Emerald Rapids
+		{"GenuineIntel", 0x00000F4A, false, "GenuineIntel family 15 model 4", "one-stream"},   // Pentium 4
+		{"AuthenticAMD", 0x00A10F11, true, "AuthenticAMD family 25 model 17", "one-stream"},   // Zen 4
+		{"AuthenticAMD", 0x00A00F11, false, "AuthenticAMD family 25 model 1", "two-streams"},  // Zen 3
+		{"AuthenticAMD", 0x00830F10, false, "AuthenticAMD family 23 model 49", "two-streams"}, // Zen 2
+		{"GenuineIntel", 0x000506E3, false, "GenuineIntel family 6 model 94", "ramps"},        // Skylake
+		{"", 0, false, "", "one-stream"}, // an architecture without CPUID
+		{"CentaurHauls", 0x000306F2, false, "CentaurHauls family 6 model 63", "one-stream"},
 	} {
 		cpu := cpuOf(c.signature)
-		cpu.Vendor = c.vendor
+		cpu.Vendor, cpu.AVX512 = c.vendor, c.avx512
 		tuning, why := tuningOf(cpu)
 		if fmt.Sprint(cpu) != c.cpu || tuning.Name != c.name || why == "" {
 			t.Errorf("%#x: %v, %s", c.signature, cpu, tuning.Name)

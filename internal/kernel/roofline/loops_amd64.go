@@ -16,33 +16,35 @@ func stream(p []byte) {
 	}
 }
 
-// streams reads count streams in p, whole pages apart, and what is left over as one.
-func streams(p []byte, count int) {
+// streams is a loop that reads several streams side by side: in registers of 512 and of 256 bits.
+type streams struct {
+	count        int
+	wide, narrow func(p *byte, n, ld int)
+}
+
+// read reads streams in p, whole pages apart, and what is left over as one.
+func (s streams) read(p []byte) {
 	const turn, page = 128, 4096
-	ld := len(p) / count / page * page
+	ld := len(p) / s.count / page * page
 	switch {
 	case ld == 0:
 	case kernel.Have(kernel.AVX512VNNI):
-		streams512[count](&p[0], ld/turn, ld)
+		s.wide(&p[0], ld/turn, ld)
 	case kernel.Have(kernel.AVX2):
-		streams256[count](&p[0], ld/turn, ld)
+		s.narrow(&p[0], ld/turn, ld)
 	default:
 		ld = 0
 	}
-	stream(p[count*ld:])
+	stream(p[s.count*ld:])
 }
-
-var (
-	streams512 = map[int]func(p *byte, n, ld int){1: streams1x512, 4: streams4x512, 8: streams8x512}
-	streams256 = map[int]func(p *byte, n, ld int){1: streams1x256, 4: streams4x256, 8: streams8x256}
-)
 
 // ways to read memory; which is fastest differs from CPU to CPU.
 var ways = []way{
 	{"one stream, each line prefetched 4 KiB ahead", stream},
-	{"one stream, each line prefetched into the nearest cache 2 KiB ahead", func(p []byte) { streams(p, 1) }},
-	{"four streams, 16 lines of the next page of each prefetched", func(p []byte) { streams(p, 4) }},
-	{"eight streams, each line prefetched 1 KiB ahead", func(p []byte) { streams(p, 8) }},
+	{"one stream, each line prefetched into the nearest cache 2 KiB ahead", streams{1, streams1x512, streams1x256}.read},
+	{"four streams, 16 lines of the next page of each prefetched", streams{4, streams4x512, streams4x256}.read},
+	{"four streams without prefetch", streams{4, plain4x256, plain4x256}.read},
+	{"eight streams, each line prefetched 1 KiB ahead", streams{8, streams8x512, streams8x256}.read},
 }
 
 func integers(isa kernel.ISA) (run func(n int), products int) {

@@ -44,6 +44,11 @@ func streams8x512(p *byte, n, ld int)
 //go:noescape
 func streams8x256(p *byte, n, ld int)
 
+// plain4x256 reads n·128 bytes of each of 4 streams, ld bytes apart.
+//
+//go:noescape
+func plain4x256(p *byte, n, ld int)
+
 // multiply512 multiplies and adds n·64 registers.
 //
 //go:noescape

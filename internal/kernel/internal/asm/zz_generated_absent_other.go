@@ -82,9 +82,13 @@ var Fields4Rows32AVX2 []func(*Tile)
 
 var Fields4Rows64AVX2 []func(*Tile)
 
+var Fields4PairsAVX2 []func(*Tile)
+
 var Fields8Rows32AVX2 []func(*Tile)
 
 var Fields8Rows64AVX2 []func(*Tile)
+
+var Fields8PairsAVX2 []func(*Tile)
 
 func BuildLUT4(tables *byte, x *int8, n int) { panic(absent) }
 

@@ -10,8 +10,20 @@ func fields1Rows32AVX2x1(t *Tile)
 //go:noescape
 func fields1Rows32AVX2x2(t *Tile)
 
-// Fields1Rows32AVX2 multiply 4 lanes of 32-row panels of 1-bit fields, 1 or 2 tokens at once.
-var Fields1Rows32AVX2 = []func(*Tile){fields1Rows32AVX2x1, fields1Rows32AVX2x2}
+//go:noescape
+func fields1Rows32AVX2x3(t *Tile)
+
+//go:noescape
+func fields1Rows32AVX2x4(t *Tile)
+
+//go:noescape
+func fields1Rows32AVX2x5(t *Tile)
+
+//go:noescape
+func fields1Rows32AVX2x6(t *Tile)
+
+// Fields1Rows32AVX2 multiply 4 lanes of 32-row panels of 1-bit fields, up to 6 tokens at once.
+var Fields1Rows32AVX2 = []func(*Tile){fields1Rows32AVX2x1, fields1Rows32AVX2x2, fields1Rows32AVX2x3, fields1Rows32AVX2x4, fields1Rows32AVX2x5, fields1Rows32AVX2x6}
 
 //go:noescape
 func fields1Rows64AVX2x1(t *Tile)
@@ -19,8 +31,20 @@ func fields1Rows64AVX2x1(t *Tile)
 //go:noescape
 func fields1Rows64AVX2x2(t *Tile)
 
-// Fields1Rows64AVX2 multiply 4 lanes of 64-row panels of 1-bit fields, 1 or 2 tokens at once.
-var Fields1Rows64AVX2 = []func(*Tile){fields1Rows64AVX2x1, fields1Rows64AVX2x2}
+//go:noescape
+func fields1Rows64AVX2x3(t *Tile)
+
+//go:noescape
+func fields1Rows64AVX2x4(t *Tile)
+
+//go:noescape
+func fields1Rows64AVX2x5(t *Tile)
+
+//go:noescape
+func fields1Rows64AVX2x6(t *Tile)
+
+// Fields1Rows64AVX2 multiply 4 lanes of 64-row panels of 1-bit fields, up to 6 tokens at once.
+var Fields1Rows64AVX2 = []func(*Tile){fields1Rows64AVX2x1, fields1Rows64AVX2x2, fields1Rows64AVX2x3, fields1Rows64AVX2x4, fields1Rows64AVX2x5, fields1Rows64AVX2x6}
 
 //go:noescape
 func fields2Rows32AVX2x1(t *Tile)
@@ -28,8 +52,20 @@ func fields2Rows32AVX2x1(t *Tile)
 //go:noescape
 func fields2Rows32AVX2x2(t *Tile)
 
-// Fields2Rows32AVX2 multiply 8 lanes of 32-row panels of 2-bit fields, 1 or 2 tokens at once.
-var Fields2Rows32AVX2 = []func(*Tile){fields2Rows32AVX2x1, fields2Rows32AVX2x2}
+//go:noescape
+func fields2Rows32AVX2x3(t *Tile)
+
+//go:noescape
+func fields2Rows32AVX2x4(t *Tile)
+
+//go:noescape
+func fields2Rows32AVX2x5(t *Tile)
+
+//go:noescape
+func fields2Rows32AVX2x6(t *Tile)
+
+// Fields2Rows32AVX2 multiply 8 lanes of 32-row panels of 2-bit fields, up to 6 tokens at once.
+var Fields2Rows32AVX2 = []func(*Tile){fields2Rows32AVX2x1, fields2Rows32AVX2x2, fields2Rows32AVX2x3, fields2Rows32AVX2x4, fields2Rows32AVX2x5, fields2Rows32AVX2x6}
 
 //go:noescape
 func fields2Rows64AVX2x1(t *Tile)
@@ -37,8 +73,20 @@ func fields2Rows64AVX2x1(t *Tile)
 //go:noescape
 func fields2Rows64AVX2x2(t *Tile)
 
-// Fields2Rows64AVX2 multiply 8 lanes of 64-row panels of 2-bit fields, 1 or 2 tokens at once.
-var Fields2Rows64AVX2 = []func(*Tile){fields2Rows64AVX2x1, fields2Rows64AVX2x2}
+//go:noescape
+func fields2Rows64AVX2x3(t *Tile)
+
+//go:noescape
+func fields2Rows64AVX2x4(t *Tile)
+
+//go:noescape
+func fields2Rows64AVX2x5(t *Tile)
+
+//go:noescape
+func fields2Rows64AVX2x6(t *Tile)
+
+// Fields2Rows64AVX2 multiply 8 lanes of 64-row panels of 2-bit fields, up to 6 tokens at once.
+var Fields2Rows64AVX2 = []func(*Tile){fields2Rows64AVX2x1, fields2Rows64AVX2x2, fields2Rows64AVX2x3, fields2Rows64AVX2x4, fields2Rows64AVX2x5, fields2Rows64AVX2x6}
 
 //go:noescape
 func fields4Rows32AVX2x1(t *Tile)
@@ -46,8 +94,20 @@ func fields4Rows32AVX2x1(t *Tile)
 //go:noescape
 func fields4Rows32AVX2x2(t *Tile)
 
-// Fields4Rows32AVX2 multiply 16 lanes of 32-row panels of 4-bit fields, 1 or 2 tokens at once.
-var Fields4Rows32AVX2 = []func(*Tile){fields4Rows32AVX2x1, fields4Rows32AVX2x2}
+//go:noescape
+func fields4Rows32AVX2x3(t *Tile)
+
+//go:noescape
+func fields4Rows32AVX2x4(t *Tile)
+
+//go:noescape
+func fields4Rows32AVX2x5(t *Tile)
+
+//go:noescape
+func fields4Rows32AVX2x6(t *Tile)
+
+// Fields4Rows32AVX2 multiply 16 lanes of 32-row panels of 4-bit fields, up to 6 tokens at once.
+var Fields4Rows32AVX2 = []func(*Tile){fields4Rows32AVX2x1, fields4Rows32AVX2x2, fields4Rows32AVX2x3, fields4Rows32AVX2x4, fields4Rows32AVX2x5, fields4Rows32AVX2x6}
 
 //go:noescape
 func fields4Rows64AVX2x1(t *Tile)
@@ -55,8 +115,26 @@ func fields4Rows64AVX2x1(t *Tile)
 //go:noescape
 func fields4Rows64AVX2x2(t *Tile)
 
-// Fields4Rows64AVX2 multiply 16 lanes of 64-row panels of 4-bit fields, 1 or 2 tokens at once.
-var Fields4Rows64AVX2 = []func(*Tile){fields4Rows64AVX2x1, fields4Rows64AVX2x2}
+//go:noescape
+func fields4Rows64AVX2x3(t *Tile)
+
+//go:noescape
+func fields4Rows64AVX2x4(t *Tile)
+
+//go:noescape
+func fields4Rows64AVX2x5(t *Tile)
+
+//go:noescape
+func fields4Rows64AVX2x6(t *Tile)
+
+// Fields4Rows64AVX2 multiply 16 lanes of 64-row panels of 4-bit fields, up to 6 tokens at once.
+var Fields4Rows64AVX2 = []func(*Tile){fields4Rows64AVX2x1, fields4Rows64AVX2x2, fields4Rows64AVX2x3, fields4Rows64AVX2x4, fields4Rows64AVX2x5, fields4Rows64AVX2x6}
+
+//go:noescape
+func fields4PairsAVX2x1(t *Tile)
+
+// Fields4PairsAVX2 multiply pairs of 32-row panels of 4-bit fields, one token at once.
+var Fields4PairsAVX2 = []func(*Tile){fields4PairsAVX2x1}
 
 //go:noescape
 func fields8Rows32AVX2x1(t *Tile)
@@ -64,8 +142,17 @@ func fields8Rows32AVX2x1(t *Tile)
 //go:noescape
 func fields8Rows32AVX2x2(t *Tile)
 
-// Fields8Rows32AVX2 multiply 32 lanes of 32-row panels of 8-bit fields, 1 or 2 tokens at once.
-var Fields8Rows32AVX2 = []func(*Tile){fields8Rows32AVX2x1, fields8Rows32AVX2x2}
+//go:noescape
+func fields8Rows32AVX2x3(t *Tile)
+
+//go:noescape
+func fields8Rows32AVX2x4(t *Tile)
+
+//go:noescape
+func fields8Rows32AVX2x5(t *Tile)
+
+// Fields8Rows32AVX2 multiply 32 lanes of 32-row panels of 8-bit fields, up to 5 tokens at once.
+var Fields8Rows32AVX2 = []func(*Tile){fields8Rows32AVX2x1, fields8Rows32AVX2x2, fields8Rows32AVX2x3, fields8Rows32AVX2x4, fields8Rows32AVX2x5}
 
 //go:noescape
 func fields8Rows64AVX2x1(t *Tile)
@@ -73,8 +160,23 @@ func fields8Rows64AVX2x1(t *Tile)
 //go:noescape
 func fields8Rows64AVX2x2(t *Tile)
 
-// Fields8Rows64AVX2 multiply 32 lanes of 64-row panels of 8-bit fields, 1 or 2 tokens at once.
-var Fields8Rows64AVX2 = []func(*Tile){fields8Rows64AVX2x1, fields8Rows64AVX2x2}
+//go:noescape
+func fields8Rows64AVX2x3(t *Tile)
+
+//go:noescape
+func fields8Rows64AVX2x4(t *Tile)
+
+//go:noescape
+func fields8Rows64AVX2x5(t *Tile)
+
+// Fields8Rows64AVX2 multiply 32 lanes of 64-row panels of 8-bit fields, up to 5 tokens at once.
+var Fields8Rows64AVX2 = []func(*Tile){fields8Rows64AVX2x1, fields8Rows64AVX2x2, fields8Rows64AVX2x3, fields8Rows64AVX2x4, fields8Rows64AVX2x5}
+
+//go:noescape
+func fields8PairsAVX2x1(t *Tile)
+
+// Fields8PairsAVX2 multiply pairs of 32-row panels of 8-bit fields, one token at once.
+var Fields8PairsAVX2 = []func(*Tile){fields8PairsAVX2x1}
 
 // BuildLUT4 makes the tables of n pairs of groups of four activations, 64 bytes per pair.
 //

@@ -10,7 +10,7 @@ func fields1Rows32AVXVNNIx1(t *Tile)
 //go:noescape
 func fields1Rows32AVXVNNIx2(t *Tile)
 
-// Fields1Rows32AVXVNNI multiply 4 lanes of 32-row panels of 1-bit fields, 1 or 2 tokens at once.
+// Fields1Rows32AVXVNNI multiply 4 lanes of 32-row panels of 1-bit fields, up to 2 tokens at once.
 var Fields1Rows32AVXVNNI = []func(*Tile){fields1Rows32AVXVNNIx1, fields1Rows32AVXVNNIx2}
 
 //go:noescape
@@ -19,7 +19,7 @@ func fields1Rows64AVXVNNIx1(t *Tile)
 //go:noescape
 func fields1Rows64AVXVNNIx2(t *Tile)
 
-// Fields1Rows64AVXVNNI multiply 4 lanes of 64-row panels of 1-bit fields, 1 or 2 tokens at once.
+// Fields1Rows64AVXVNNI multiply 4 lanes of 64-row panels of 1-bit fields, up to 2 tokens at once.
 var Fields1Rows64AVXVNNI = []func(*Tile){fields1Rows64AVXVNNIx1, fields1Rows64AVXVNNIx2}
 
 //go:noescape
@@ -28,7 +28,7 @@ func fields2Rows32AVXVNNIx1(t *Tile)
 //go:noescape
 func fields2Rows32AVXVNNIx2(t *Tile)
 
-// Fields2Rows32AVXVNNI multiply 8 lanes of 32-row panels of 2-bit fields, 1 or 2 tokens at once.
+// Fields2Rows32AVXVNNI multiply 8 lanes of 32-row panels of 2-bit fields, up to 2 tokens at once.
 var Fields2Rows32AVXVNNI = []func(*Tile){fields2Rows32AVXVNNIx1, fields2Rows32AVXVNNIx2}
 
 //go:noescape
@@ -37,7 +37,7 @@ func fields2Rows64AVXVNNIx1(t *Tile)
 //go:noescape
 func fields2Rows64AVXVNNIx2(t *Tile)
 
-// Fields2Rows64AVXVNNI multiply 8 lanes of 64-row panels of 2-bit fields, 1 or 2 tokens at once.
+// Fields2Rows64AVXVNNI multiply 8 lanes of 64-row panels of 2-bit fields, up to 2 tokens at once.
 var Fields2Rows64AVXVNNI = []func(*Tile){fields2Rows64AVXVNNIx1, fields2Rows64AVXVNNIx2}
 
 //go:noescape
@@ -46,7 +46,7 @@ func fields4Rows32AVXVNNIx1(t *Tile)
 //go:noescape
 func fields4Rows32AVXVNNIx2(t *Tile)
 
-// Fields4Rows32AVXVNNI multiply 16 lanes of 32-row panels of 4-bit fields, 1 or 2 tokens at once.
+// Fields4Rows32AVXVNNI multiply 16 lanes of 32-row panels of 4-bit fields, up to 2 tokens at once.
 var Fields4Rows32AVXVNNI = []func(*Tile){fields4Rows32AVXVNNIx1, fields4Rows32AVXVNNIx2}
 
 //go:noescape
@@ -55,7 +55,7 @@ func fields4Rows64AVXVNNIx1(t *Tile)
 //go:noescape
 func fields4Rows64AVXVNNIx2(t *Tile)
 
-// Fields4Rows64AVXVNNI multiply 16 lanes of 64-row panels of 4-bit fields, 1 or 2 tokens at once.
+// Fields4Rows64AVXVNNI multiply 16 lanes of 64-row panels of 4-bit fields, up to 2 tokens at once.
 var Fields4Rows64AVXVNNI = []func(*Tile){fields4Rows64AVXVNNIx1, fields4Rows64AVXVNNIx2}
 
 //go:noescape
@@ -64,7 +64,7 @@ func fields8Rows32AVXVNNIx1(t *Tile)
 //go:noescape
 func fields8Rows32AVXVNNIx2(t *Tile)
 
-// Fields8Rows32AVXVNNI multiply 32 lanes of 32-row panels of 8-bit fields, 1 or 2 tokens at once.
+// Fields8Rows32AVXVNNI multiply 32 lanes of 32-row panels of 8-bit fields, up to 2 tokens at once.
 var Fields8Rows32AVXVNNI = []func(*Tile){fields8Rows32AVXVNNIx1, fields8Rows32AVXVNNIx2}
 
 //go:noescape
@@ -73,7 +73,7 @@ func fields8Rows64AVXVNNIx1(t *Tile)
 //go:noescape
 func fields8Rows64AVXVNNIx2(t *Tile)
 
-// Fields8Rows64AVXVNNI multiply 32 lanes of 64-row panels of 8-bit fields, 1 or 2 tokens at once.
+// Fields8Rows64AVXVNNI multiply 32 lanes of 64-row panels of 8-bit fields, up to 2 tokens at once.
 var Fields8Rows64AVXVNNI = []func(*Tile){fields8Rows64AVXVNNIx1, fields8Rows64AVXVNNIx2}
 
 //go:noescape

@@ -1,0 +1,197 @@
+package main
+
+import "fmt"
+
+// Tiles for several tokens, and pairs of panels for one, without VPDPBUSD.
+//
+// Four operands and their sums for more than two tokens do not fit 16 registers. So a group of columns is multiplied in two
+// halves, one after the other, each by all tokens: two operands are made once for up to six of them, and the second half finds
+// the weights in the cache.
+
+// tileTokens is the most tokens of a tile. Two registers of int8 stay beside their magnitudes, so there is room for one token
+// less.
+func tileTokens(bits int) int {
+	if bits == 8 {
+		return 5
+	}
+	return 6
+}
+
+// placeBytes are for the steps, the weights and the activations of a group of columns.
+const placeBytes = 3 * 8
+
+// keepPlace has the second half begin where the first one began.
+func (g *ymm) keepPlace() {
+	if g.halves() == 1 {
+		return
+	}
+	_, bytes := g.frame()
+	for i, r := range []string{"CX", "DI", "SI"} {
+		at := fmt.Sprintf("%d(SP)", bytes-placeBytes+8*i)
+		if g.half == 0 {
+			g.p("MOVQ %s, %s", r, at)
+		} else {
+			g.p("MOVQ %s, %s", at, r)
+		}
+	}
+}
+
+// prefetchLines prefetches every line of so many bytes of a stream, R12 bytes ahead.
+func (g *ymm) prefetchLines(bytes int) {
+	if g.half > 0 {
+		return
+	}
+	for at := 0; at < bytes; at += 64 {
+		g.p("PREFETCHT0 %d(DI)(R12*1)", at)
+	}
+	if g.pair {
+		g.p("LEAQ (DI)(R10*1), R11")
+		for at := 0; at < bytes; at += 64 {
+			g.p("PREFETCHT0 %d(R11)(R12*1)", at)
+		}
+	}
+}
+
+// secondResults makes results of the sums of the second panel of a pair.
+func (g *ymm) secondResults() {
+	move := func(op string) {
+		g.p("MOVQ Tile_SecondUnit(AX), BX")
+		g.p("%sQ BX, Tile_Unit(AX)", op)
+		g.p("%sQ $%d, DX", op, 4*g.rows)
+	}
+	move("ADD")
+	g.second = true
+	results86(g.file, g.tokens, "Y", g.v, g.store)
+	g.second = false
+	move("SUB")
+}
+
+// allocateTile hands out the registers above the sums of a tile: index and operand are its operands, of int8 their magnitudes,
+// and v holds packed weights, then products. What is left holds constants.
+func (g *ymm) allocateTile() {
+	free := g.sums()
+	take := func() int { free++; return free - 1 }
+	g.index, g.operand, g.v, g.xs = take(), take(), take(), []int{take()}
+	g.product, g.table = g.v, nil
+	if g.bits == 8 {
+		g.table = []int{take(), take()} // not tables: the weights
+	}
+	if free > 16 {
+		panic("ymm: out of registers")
+	}
+	left := func() bool { return free < 16 }
+	held := func(name string, words []string) string {
+		at := g.rodata(name, words)
+		if !left() {
+			return at
+		}
+		register := take()
+		g.p("VMOVDQU %s, Y%d", at, register)
+		return fmt.Sprintf("Y%d", register)
+	}
+	switch g.bits {
+	case 1:
+		g.shift = held("yShiftUpper", append(repeat("0", 4), repeat("4", 4)...))
+		g.masks = nil
+		for i := range operandsY {
+			g.masks = append(g.masks, held("y"+bytesOf(1 << i)[2:], repeat(bytesOf(1<<i), 8)))
+		}
+	case 8:
+		g.constant = held("y00010001", repeat("0x00010001", 8))
+	default:
+		for i := 0; i < g.fields()/2 && left(); i++ {
+			g.table = append(g.table, take())
+			g.loadTable(i, g.table[i])
+		}
+		g.constant = held("y0f0f0f0f", repeat("0x0f0f0f0f", 8))
+	}
+}
+
+// loadTable loads that of the lower or the upper field of four bits.
+func (g *ymm) loadTable(i, register int) {
+	g.p("VBROADCASTI128 (Tile_Table+%d)(AX), Y%d", 16*i, register)
+}
+
+// tableIn is a register that holds a table: one that is kept, or the given one.
+func (g *ymm) tableIn(i, register int) int {
+	if i < len(g.table) {
+		return g.table[i]
+	}
+	g.loadTable(i, register)
+	return register
+}
+
+// tileStep emits one step of a half, u steps ahead of the pointers.
+func (g *ymm) tileStep(u int) {
+	off := u * g.stride()
+	switch g.bits {
+	case 1:
+		g.tileOperands1(off)
+	case 2:
+		g.tileOperands2(off)
+	case 4:
+		g.tileOperands4(off + 32*g.half)
+	case 8:
+		for i, w := range g.table {
+			g.p("VMOVDQU %d(DI), Y%d", off+64*g.half+32*i, w)
+			g.p("VPABSB Y%d, Y%d", w, []int{g.index, g.operand}[i])
+		}
+	}
+	x := g.xs[0]
+	for t := range g.tokens {
+		g.p("VPBROADCASTD %d%s, Y%d", 4*u, tokenAddress(t), x)
+		g.tileProducts(t)
+	}
+}
+
+// tileProducts adds the products of both operands with a token, first the products, then the sums (see flush). The second one
+// takes the place of the activations.
+func (g *ymm) tileProducts(t int) {
+	operands, by := []int{g.index, g.operand}, []int{g.product, g.xs[0]}
+	both := func(emit func(i, a int)) {
+		for i := range operands {
+			emit(i, g.acc(t, i, 0))
+		}
+	}
+	if g.bits == 8 {
+		both(func(i, a int) { g.p("VPSIGNB Y%d, Y%d, Y%d", g.table[i], g.xs[0], by[i]) })
+		both(func(i, a int) { g.p("VPMADDUBSW Y%d, Y%d, Y%d", by[i], operands[i], by[i]) })
+		both(func(i, a int) { g.p("VPMADDWD %s, Y%d, Y%d", g.constant, by[i], g.sumOr(a, by[i])) })
+		both(func(i, a int) { g.addTo("VPADDD", a, by[i]) })
+		return
+	}
+	both(func(i, a int) { g.p("VPMADDUBSW Y%d, Y%d, Y%d", g.xs[0], operands[i], g.sumOr(a, by[i])) })
+	both(func(i, a int) { g.addTo("VPADDW", a, by[i]) })
+}
+
+// tileOperands1 cuts two operands of 1-bit weights out.
+func (g *ymm) tileOperands1(off int) {
+	g.p("VBROADCASTI128 %d(DI), Y%d", off, g.v)
+	g.p("VPSRLVD %s, Y%d, Y%d", g.shift, g.v, g.v)
+	for i, d := range []int{g.index, g.operand} {
+		g.p("VPAND %s, Y%d, Y%d", g.masks[2*g.half+i], g.v, d)
+	}
+}
+
+// tileOperands2 looks the two fields of four bits up that are the half of a byte.
+func (g *ymm) tileOperands2(off int) {
+	g.p("VMOVDQU %d(DI), Y%d", off, g.v)
+	if g.half > 0 {
+		g.p("VPSRLW $4, Y%d, Y%d", g.v, g.v)
+	}
+	g.p("VPAND %s, Y%d, Y%d", g.constant, g.v, g.v)
+	for i, d := range []int{g.index, g.operand} {
+		g.p("VPSHUFB Y%d, Y%d, Y%d", g.v, g.tableIn(i, d), d)
+	}
+}
+
+// tileOperands4 looks up both fields of a register.
+func (g *ymm) tileOperands4(off int) {
+	table := g.tableIn(0, g.xs[0])
+	g.p("VMOVDQU %d(DI), Y%d", off, g.v)
+	g.p("VPAND %s, Y%d, Y%d", g.constant, g.v, g.index)
+	g.p("VPSRLW $4, Y%d, Y%d", g.v, g.v)
+	g.p("VPAND %s, Y%d, Y%d", g.constant, g.v, g.operand)
+	g.p("VPSHUFB Y%d, Y%d, Y%d", g.index, table, g.index)
+	g.p("VPSHUFB Y%d, Y%d, Y%d", g.operand, table, g.operand)
+}
