@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/kernel"
@@ -19,6 +20,16 @@ func TestInteropOpenAI(t *testing.T) {
 	s := serveFile(t, "", tinymodel.Path(t), "--api-key", key, "--strict-model")
 	if out := interop.Python(t, "openai", "testdata/openai_client.py", s.url, key); !bytes.Equal(out, []byte("done\n")) {
 		t.Errorf("%s", out)
+	}
+}
+
+// TestInteropSchemathesis: /openapi.json declares what the server does. The program makes requests from the document, right and
+// wrong ones, and finds no status, no content type and no acceptance that it does not declare.
+func TestInteropSchemathesis(t *testing.T) {
+	s := serveFile(t, "", tinymodel.Path(t), "--request-timeout", "20s")
+	out := interop.Python(t, "schemathesis", "testdata/schemathesis_run.py", s.url, "1")
+	if n := regexp.MustCompile(`(\d+) generated`).FindSubmatch(out); n == nil || len(n[1]) < 3 {
+		t.Errorf("hardly a request was made: %s", out)
 	}
 }
 

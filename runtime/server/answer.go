@@ -319,6 +319,13 @@ func next(ctx context.Context, call *schedule.Call) ([]schedule.Event, error) {
 	return events, err
 }
 
+// unsupported is about a request that the server cannot compute.
+func unsupported(param string, err error) *api.Error {
+	e := api.Invalid(param, "%v", err)
+	e.Code = api.UnsupportedValue
+	return e
+}
+
 // apiError says what becomes of an error of the scheduler.
 func apiError(err error) *api.Error {
 	var (
@@ -330,16 +337,16 @@ func apiError(err error) *api.Error {
 		return &api.Error{Status: http.StatusTooManyRequests, Type: api.RateLimit, Code: "queue_full", Message: err.Error(), RetryAfter: busy.RetryAfter}
 	case errors.As(err, &request) && request.TooLong:
 		e := api.Invalid("prompt", "%v", err)
-		e.Code = "context_length_exceeded"
+		e.Code = api.TooLong
 		return e
 	case errors.As(err, &request):
-		return api.Invalid("prompt", "%v", err)
+		return unsupported("prompt", err)
 	case errors.Is(err, schedule.ErrDraining):
 		return &api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Message: err.Error(), RetryAfter: time.Second}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &api.Error{Status: http.StatusGatewayTimeout, Type: api.TimedOut, Message: "the answer took longer than the server allows"}
 	case errors.Is(err, pack.ErrLimit):
-		return api.Invalid("", "%v", err)
+		return unsupported("", err)
 	}
 	return &api.Error{Status: http.StatusInternalServerError, Type: api.ServerError, Message: err.Error()}
 }

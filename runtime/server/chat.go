@@ -60,13 +60,14 @@ func readChatLogprobs(b *api.Body) int {
 	case wanted:
 		return top
 	case top > 0:
-		b.Fail("top_logprobs", "top_logprobs needs logprobs to be true")
+		b.Unsupported("top_logprobs", "top_logprobs needs logprobs to be true")
 	}
 	return -1
 }
 
 // readConversation renders the messages with the chat template.
 func (m *model) readConversation(b *api.Body) []int {
+	readFunctions(b, b.Raw("tools"))
 	messages, o := m.readMessages(b)
 	return m.render(b, "messages", messages, o)
 }
@@ -79,9 +80,9 @@ func (m *model) render(b *api.Body, field string, messages []tokenizer.Message, 
 	ids, err := m.Tokenizer.ChatTokens(messages, o)
 	switch {
 	case err != nil:
-		b.Fail(field, "%s: %v", field, err)
+		b.Unsupported(field, "%s: %v", field, err)
 	case len(ids) == 0:
-		b.Fail(field, "%s: the chat template gives an empty text", field)
+		b.Unsupported(field, "%s: the chat template gives an empty text", field)
 	}
 	return ids
 }
@@ -128,7 +129,10 @@ func (m *model) readChatOptions(b *api.Body, effort json.RawMessage) tokenizer.C
 	if vars != nil {
 		o.Vars, _ = json.Marshal(vars) // of JSON
 	}
-	o.Documents = b.Raw("documents")
+	var documents []json.RawMessage
+	if b.Decode("documents", &documents, "a list") {
+		o.Documents = b.Raw("documents")
+	}
 	b.Refuse("the model's own is used", "chat_template")
 	return o
 }
@@ -152,14 +156,14 @@ func readMessage(b *api.Body, field string, i int, raw json.RawMessage) (m token
 	m.Content = readContent(inner, content)
 	more := map[string]json.RawMessage{}
 	for _, name := range []string{"name", "tool_call_id", "reasoning_content"} {
-		if v := inner.Raw(name); v != nil {
-			more[name] = v
+		if text := ""; inner.String(name, &text) {
+			more[name] = inner.Raw(name)
 		}
 	}
 	if calls := readCalls(inner); calls != nil {
 		more["tool_calls"] = calls
 	}
-	if content == nil && more["tool_calls"] == nil && role != "assistant" {
+	if content == nil && role != "assistant" {
 		inner.Fail("content", "content is missing")
 	}
 	if len(more) > 0 {

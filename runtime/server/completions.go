@@ -21,12 +21,8 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request, m *model, b
 	b.Bool("echo", &echo)
 	b.Refuse("the model has no tokens for what comes after", "suffix")
 	b.Refuse("that is a field of chat completions", "messages", "tools", "tool_choice", "top_logprobs")
-	least := 1
-	if echo {
-		least = 0
-	}
-	if !b.Int("max_tokens", &j.maxTokens, least, m.context) {
-		j.maxTokens = defaultCompletion
+	if j.maxTokens = defaultCompletion; b.Int("max_tokens", &j.maxTokens, 0, m.context) && j.maxTokens == 0 && !echo {
+		b.Unsupported("max_tokens", "max_tokens is 0: must be at least 1 without echo")
 	}
 	prompts := m.readPrompts(b)
 	if e := b.Err(); e != nil {
@@ -55,7 +51,7 @@ func (m *model) readPrompts(b *api.Body) (list []prompt) {
 	raw := b.Raw("prompt")
 	var (
 		texts []string
-		ids   [][]int
+		ids   [][]api.Integer
 	)
 	switch inner := bytes.TrimLeft(bytes.TrimPrefix(raw, []byte("[")), " \t\r\n"); {
 	case raw == nil:
@@ -68,7 +64,7 @@ func (m *model) readPrompts(b *api.Body) (list []prompt) {
 	case raw[0] == '[' && len(inner) > 0 && inner[0] == '[':
 		b.Decode("prompt", &ids, "a list of lists of token ids")
 	default:
-		ids = make([][]int, 1)
+		ids = make([][]api.Integer, 1)
 		b.Decode("prompt", &ids[0], "a string, a list of strings, a list of token ids, or a list of such lists")
 	}
 	if len(texts)+len(ids) > mostPrompts {
@@ -78,7 +74,8 @@ func (m *model) readPrompts(b *api.Body) (list []prompt) {
 		tokens, err := m.Tokenizer.Encode(text, true)
 		list = append(list, m.checkPrompt(b, prompt{text, tokens}, err))
 	}
-	for _, tokens := range ids {
+	for _, integers := range ids {
+		tokens := api.Ints(integers)
 		list = append(list, m.checkPrompt(b, prompt{ids: tokens}, m.check(tokens)))
 	}
 	return list
@@ -90,7 +87,7 @@ func (m *model) checkPrompt(b *api.Body, p prompt, err error) prompt {
 		err = errNoTokens
 	}
 	if err != nil {
-		b.Fail("prompt", "prompt: %v", err)
+		b.Unsupported("prompt", "prompt: %v", err)
 	} else if p.text == "" {
 		p.text = m.Tokenizer.Decode(p.ids, true)
 	}

@@ -76,6 +76,9 @@ func (s *settings) readFormat(b *api.Body, m *model) {
 		} `json:"json_schema"`
 	}
 	if b.Decode("response_format", &f, "an object with a type") {
+		if string(f.Schema) == "null" {
+			f.Schema = nil
+		}
 		switch f.Type {
 		case "text":
 		case "json_object":
@@ -102,7 +105,7 @@ func (s *settings) readFormat(b *api.Body, m *model) {
 	var texts []string
 	if b.Strings("guided_choice", &texts, mostBiases) {
 		if len(texts) == 0 {
-			b.Fail("guided_choice", "guided_choice holds no text")
+			b.Unsupported("guided_choice", "guided_choice holds no text")
 			return
 		}
 		s.use(b, m, "guided_choice", "choice "+string(b.Raw("guided_choice")), func() (*grammar.Grammar, error) { return grammar.Choice(texts) })
@@ -123,13 +126,13 @@ func (s *settings) use(b *api.Body, m *model, param, name string, compile func()
 	g, err := m.formats.get(name, compile)
 	switch {
 	case err != nil:
-		b.Fail(param, "%s: %v", param, err)
+		b.Unsupported(param, "%s: %v", param, err)
 	case s.format != nil:
-		b.Fail(param, "%s cannot be combined with another format", param)
+		b.Unsupported(param, "%s cannot be combined with another format", param)
 	case s.ignoreEOS || s.minTokens > 0:
-		b.Fail(param, "%s cannot be combined with ignore_eos and min_tokens: the text ends where the format does", param)
+		b.Unsupported(param, "%s cannot be combined with ignore_eos and min_tokens: the text ends where the format does", param)
 	case len(m.stops) == 0:
-		b.Fail(param, "%s is not supported: the model has no token that ends a text", param)
+		b.Unsupported(param, "%s is not supported: the model has no token that ends a text", param)
 	}
 	s.format = g
 }

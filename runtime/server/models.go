@@ -34,6 +34,7 @@ type Model struct {
 type hosted struct {
 	Model
 	fingerprint string
+	vocab       int
 	metrics     *metrics
 
 	// The rest belongs to models.mu.
@@ -279,6 +280,11 @@ func newModels(list []Model, o Options, r *prometheus.Registry) (*models, error)
 		if h.fingerprint, err = fingerprintOf(m); err != nil {
 			return nil, err
 		}
+		d, err := packed.Describe(m.File)
+		if err != nil {
+			return nil, err
+		}
+		h.vocab = d.Vocab
 		h.metrics = newMetrics(r, m.ID, func() (schedule.Stats, bool) { return s.stats(h) })
 		s.list = append(s.list, h)
 	}

@@ -37,7 +37,7 @@ func (s *settings) readPrediction(b *api.Body, m *model) {
 	}
 	ids, err := m.Tokenizer.Encode(text, false)
 	if err != nil {
-		b.Fail("prediction", "prediction: %v", err)
+		b.Unsupported("prediction", "prediction: %v", err)
 	}
 	s.prediction = append([]int{}, ids[:min(len(ids), m.context)]...)
 }

@@ -75,7 +75,7 @@ func readResponseLogprobs(b *api.Body) int {
 	case slices.Contains(include, includeLogprobs):
 		return top
 	case top > 0:
-		b.Fail("top_logprobs", "top_logprobs needs %q in include", includeLogprobs)
+		b.Unsupported("top_logprobs", "top_logprobs needs %q in include", includeLogprobs)
 	}
 	return -1
 }

@@ -166,13 +166,25 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	api.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
+// limits are what requests are held against, for documents: of models that have most.
+func limits(context, vocab int, example string) openapi.Limits {
+	return openapi.Limits{
+		Context: context, Vocab: vocab, Choices: mostTexts, Stops: mostStops, Top: mostTop, Biases: mostBiases, MaxBias: maxBias,
+		Prompts: mostPrompts, Messages: mostMessages, Tools: mostTools, Integer: biggestInt, Penalty: mostPenalty, Example: example,
+	}
+}
+
 // openAPI is GET /openapi.json.
 func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
 	var routes []openapi.Route
 	for _, r := range s.routes() {
 		routes = append(routes, r.Route)
 	}
-	api.WriteJSON(w, http.StatusOK, openapi.Document(routes))
+	context, vocab := 0, 0
+	for _, h := range s.models.list {
+		context, vocab = max(context, h.Engine.Context), max(vocab, h.vocab)
+	}
+	api.WriteJSON(w, http.StatusOK, openapi.Document(routes, limits(context, vocab, s.models.list[0].ID)))
 }
 
 // version is GET /version. Outside of models stands the fingerprint of the first one.

@@ -73,7 +73,7 @@ func (m *model) readSettings(b *api.Body) settings {
 	s.readStreamOptions(b)
 	s.readPrediction(b, m)
 	if best := s.n; b.Int("best_of", &best, 1, mostTexts) && best != s.n {
-		b.Fail("best_of", "best_of is %d and n is %d: other values than n are not supported", best, s.n)
+		b.Unsupported("best_of", "best_of is %d and n is %d: other values than n are not supported", best, s.n)
 	}
 	b.Accept("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
 		"cache_prompt", "add_special_tokens", "skip_special_tokens", "spaces_between_special_tokens", "cache_salt", "priority", "request_id")
@@ -88,7 +88,7 @@ func (m *model) readSettings(b *api.Body) settings {
 
 // readSeed reads the seed, of which negative ones are taken modulo 2⁶⁴.
 func (s *settings) readSeed(b *api.Body) {
-	var seed int64
+	var seed api.Integer
 	if b.Decode("seed", &seed, "an integer of 64 bits") {
 		s.seed = uint64(seed)
 	}
@@ -98,12 +98,14 @@ func (s *settings) readStops(b *api.Body, m *model) {
 	b.Strings("stop", &s.stops, mostStops)
 	for _, text := range s.stops {
 		if len(text) > mostStopText {
-			b.Fail("stop", "a stop text of %d bytes: at most %d are allowed", len(text), mostStopText)
+			b.Unsupported("stop", "a stop text of %d bytes: at most %d are allowed", len(text), mostStopText)
 		}
 	}
-	if b.Decode("stop_token_ids", &s.stopIDs, "a list of token ids") {
+	var ids []api.Integer
+	if b.Decode("stop_token_ids", &ids, "a list of token ids") {
+		s.stopIDs = api.Ints(ids)
 		if err := m.check(s.stopIDs); err != nil {
-			b.Fail("stop_token_ids", "stop_token_ids: %v", err)
+			b.Unsupported("stop_token_ids", "stop_token_ids: %v", err)
 		} else if len(s.stopIDs) > mostBiases {
 			b.Fail("stop_token_ids", "stop_token_ids has %d ids: at most %d are allowed", len(s.stopIDs), mostBiases)
 		}
@@ -113,7 +115,7 @@ func (s *settings) readStops(b *api.Body, m *model) {
 }
 
 func (s *settings) readBias(b *api.Body, m *model) {
-	var bias map[string]float64
+	var bias map[string]*float64
 	if !b.Decode("logit_bias", &bias, "an object of numbers by token id") {
 		return
 	}
@@ -124,12 +126,13 @@ func (s *settings) readBias(b *api.Body, m *model) {
 	for text, x := range bias {
 		id, err := strconv.Atoi(text)
 		if err != nil || id < 0 || id >= m.vocab {
-			b.Fail("logit_bias", "logit_bias: %.40q is not a token id; the vocabulary has %d", text, m.vocab)
+			b.Unsupported("logit_bias", "logit_bias: %.40q is not a token id; the vocabulary has %d", text, m.vocab)
 		}
-		if !(math.Abs(x) <= maxBias) {
-			b.Fail("logit_bias", "logit_bias of token %.40q is %v: must be between %d and %d", text, x, -maxBias, maxBias)
+		if x == nil || !(math.Abs(*x) <= maxBias) {
+			b.Fail("logit_bias", "logit_bias of token %.40q: must be between %d and %d", text, -maxBias, maxBias)
+			return
 		}
-		s.bias[id] = float32(x)
+		s.bias[id] = float32(*x)
 	}
 }
 
@@ -140,7 +143,7 @@ func (s *settings) readStreamOptions(b *api.Body) {
 	if b.Decode("stream_options", &o, "an object such as {\"include_usage\": true}") {
 		s.usage = o.IncludeUsage
 		if !s.stream {
-			b.Fail("stream_options", "stream_options needs stream to be true")
+			b.Unsupported("stream_options", "stream_options needs stream to be true")
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (s *Server) tokenize(w http.ResponseWriter, _ *http.Request, m *model, b *a
 		ids, err = m.Tokenizer.Encode(text, special)
 	}
 	if err != nil {
-		b.Fail("content", "content: %v", err)
+		b.Unsupported("content", "content: %v", err)
 	}
 	if e := b.Err(); e != nil {
 		e.Write(w)
@@ -72,11 +72,13 @@ func (m *model) tokens(ids []int, pieces, strings bool) map[string]any {
 
 // detokenize is POST /detokenize.
 func (s *Server) detokenize(w http.ResponseWriter, _ *http.Request, m *model, b *api.Body) {
-	var ids []int
-	if !b.Decode("tokens", &ids, "a list of token ids") {
+	var list []api.Integer
+	given := b.Decode("tokens", &list, "a list of token ids")
+	ids := api.Ints(list)
+	if !given {
 		b.Fail("tokens", "tokens is missing")
 	} else if err := m.check(ids); err != nil {
-		b.Fail("tokens", "tokens: %v", err)
+		b.Unsupported("tokens", "tokens: %v", err)
 	}
 	if e := b.Err(); e != nil {
 		e.Write(w)
@@ -88,12 +90,13 @@ func (s *Server) detokenize(w http.ResponseWriter, _ *http.Request, m *model, b 
 
 // applyTemplate is POST /apply-template.
 func (s *Server) applyTemplate(w http.ResponseWriter, _ *http.Request, m *model, b *api.Body) {
+	readFunctions(b, b.Raw("tools"))
 	messages, o := m.readMessages(b)
 	text := ""
 	if b.Err() == nil {
 		var err error
 		if text, err = m.Tokenizer.Chat(messages, o); err != nil {
-			b.Fail("messages", "messages: %v", err)
+			b.Unsupported("messages", "messages: %v", err)
 		}
 	}
 	if e := b.Err(); e != nil {

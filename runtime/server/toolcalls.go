@@ -86,6 +86,7 @@ type function struct {
 	Function *struct {
 		Name       string          `json:"name"`
 		Parameters json.RawMessage `json:"parameters"`
+		Strict     bool            `json:"strict"`
 	} `json:"function"`
 }
 
@@ -100,7 +101,7 @@ func (j *job) readTools(b *api.Body, raw json.RawMessage) *tools {
 	case b.Err() != nil, choice == "none":
 		return nil
 	case len(list) == 0 && choice != "auto":
-		b.Fail("tool_choice", "tool_choice needs tools")
+		b.Unsupported("tool_choice", "tool_choice needs tools")
 		return nil
 	case len(list) == 0:
 		return nil
@@ -108,10 +109,10 @@ func (j *job) readTools(b *api.Body, raw json.RawMessage) *tools {
 	t := &tools{raw: raw, form: j.model.callForm(), names: map[string]bool{}, most: 1}
 	switch {
 	case t.form == nil:
-		b.Fail("tools", "tools is not supported: the chat template of the model has no form for calls of functions that the server knows")
+		b.Unsupported("tools", "tools is not supported: the chat template of the model has no form for calls of functions that the server knows")
 		return nil
 	case j.format != nil:
-		b.Fail("tools", "tools cannot be combined with a format of the answer; tool_choice none leaves them out")
+		b.Unsupported("tools", "tools cannot be combined with a format of the answer; tool_choice none leaves them out")
 		return nil
 	}
 	if several {
@@ -135,7 +136,7 @@ func (j *job) force(b *api.Body, t *tools, list []function, name string) {
 		}
 	}
 	if len(allowed) == 0 {
-		b.Fail("tool_choice", "tool_choice: there is no function %.60q in tools", name)
+		b.Unsupported("tool_choice", "tool_choice: there is no function %.60q in tools", name)
 		return
 	}
 	if id, ok := j.model.Tokenizer.ID(t.form.open); ok && t.form.open != "" {
@@ -161,10 +162,10 @@ func readFunctions(b *api.Body, raw json.RawMessage) (list []function) {
 			b.Fail("tools", "tools[%d]: type %.40q is not supported: must be function", i, f.Type)
 			return nil
 		case f.Function == nil || f.Function.Name == "" || len(f.Function.Name) > mostName/2:
-			b.Fail("tools", "tools[%d]: function.name must have 1 to %d bytes", i, mostName/2)
+			b.Unsupported("tools", "tools[%d]: function.name must have 1 to %d bytes", i, mostName/2)
 			return nil
 		case names[f.Function.Name]:
-			b.Fail("tools", "tools[%d]: there is another function %q", i, f.Function.Name)
+			b.Unsupported("tools", "tools[%d]: there is another function %q", i, f.Function.Name)
 			return nil
 		}
 		names[f.Function.Name] = true

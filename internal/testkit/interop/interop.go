@@ -27,7 +27,7 @@ func Python(t testing.TB, tool, script string, args ...string) []byte {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s", script, err, stderr.Bytes())
+		t.Fatalf("%s: %v\n%s%s", script, err, stdout.Bytes(), stderr.Bytes())
 	}
 	return stdout.Bytes()
 }
@@ -44,7 +44,7 @@ func Node(t testing.TB, tool, script string, args ...string) []byte {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s", script, err, stderr.Bytes())
+		t.Fatalf("%s: %v\n%s%s", script, err, stdout.Bytes(), stderr.Bytes())
 	}
 	return stdout.Bytes()
 }

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -41,6 +43,22 @@ func TestBody(t *testing.T) {
 	for _, text := range []string{"", "{", "null", "[]", "1", `{"a":1} x`} {
 		if _, e := ParseBody([]byte(text)); e == nil || e.Status != http.StatusBadRequest {
 			t.Errorf("%q: %v", text, e)
+		}
+	}
+}
+
+// TestInteger: what JSON schemas call an integer, and nothing else.
+func TestInteger(t *testing.T) {
+	for text, want := range map[string]Integer{"0": 0, "-7": -7, "2.0": 2, "1e3": 1000, "9223372036854775807": math.MaxInt64, "-9223372036854775808": math.MinInt64, "9007199254740991.0": 1<<53 - 1} {
+		var n []Integer
+		if err := json.Unmarshal([]byte("["+text+"]"), &n); err != nil || n[0] != want {
+			t.Errorf("%s: %v, %v", text, n, err)
+		}
+	}
+	for _, text := range []string{"null", "1.5", `"1"`, "true", "9223372036854775808", "1e300", "1e999", "[]"} {
+		var n []Integer
+		if err := json.Unmarshal([]byte("["+text+"]"), &n); err == nil {
+			t.Errorf("%s is read as %v", text, n)
 		}
 	}
 }

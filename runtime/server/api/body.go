@@ -58,6 +58,14 @@ func (b *Body) Fail(name, format string, a ...any) {
 	}
 }
 
+// Unsupported notes that a field has the right form but asks for what the server, the model or the rest of the request excludes.
+func (b *Body) Unsupported(name, format string, a ...any) {
+	if b.err == nil {
+		b.err = Invalid(name, format, a...)
+		b.err.Code = UnsupportedValue
+	}
+}
+
 // Raw returns a field as JSON; nil = absent.
 func (b *Body) Raw(name string) json.RawMessage {
 	b.seen[name] = true
@@ -97,15 +105,15 @@ func (b *Body) String(name string, v *string) bool { return b.Decode(name, v, "a
 
 // Int reads an integer between two bounds.
 func (b *Body) Int(name string, v *int, least, most int) bool {
-	n := 0
+	n := Integer(0)
 	if !b.Decode(name, &n, "an integer") {
 		return false
 	}
-	if n < least || n > most {
+	if n < Integer(least) || n > Integer(most) {
 		b.Fail(name, "%s is %d: must be between %d and %d", name, n, least, most)
 		return false
 	}
-	*v = n
+	*v = int(n)
 	return true
 }
 
@@ -154,7 +162,10 @@ func (b *Body) Refuse(why string, names ...string) {
 		switch raw := b.Raw(name); string(raw) {
 		case "", "false", "0", "0.0", `""`, "[]", "{}":
 		default:
-			b.Fail(name, "%s is not supported: %s", name, why)
+			if b.err == nil {
+				b.err = Invalid(name, "%s is not supported: %s", name, why)
+				b.err.Code = UnsupportedParameter
+			}
 		}
 	}
 }

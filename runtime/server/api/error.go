@@ -36,6 +36,13 @@ const (
 	TimedOut       = "timeout_error"
 )
 
+// The codes of errors about requests of the right form. All others of status 400 have no code.
+const (
+	TooLong              = "context_length_exceeded"
+	UnsupportedParameter = "unsupported_parameter" // a field that the server does not have
+	UnsupportedValue     = "unsupported_value"     // that the server, the model or the rest of the request excludes
+)
+
 // Invalid is an error about a field of a request.
 func Invalid(param, format string, a ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Type: InvalidRequest, Param: param, Message: fmt.Sprintf(format, a...)}

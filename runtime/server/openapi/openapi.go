@@ -42,18 +42,19 @@ var (
 type object = map[string]any
 
 // Document describes routes.
-func Document(routes []Route) any {
+func Document(routes []Route, l Limits) any {
 	paths := map[string]object{}
+	bodies := l.bodies()
 	for _, r := range routes {
 		path := strings.NewReplacer("{$}", "", "...", "").Replace(r.Path)
 		if paths[path] == nil {
 			paths[path] = object{}
 		}
-		paths[path][strings.ToLower(r.Method)] = r.operation(path)
+		paths[path][strings.ToLower(r.Method)] = r.operation(path, bodies[path], l.Example)
 	}
 	return object{
 		"openapi":    "3.1.0",
-		"info":       object{"title": "lowpack serve", "version": version.Version, "description": "docs/SERVER.md says what fields mean."},
+		"info":       object{"title": "lowpack serve", "version": version.Version, "description": "docs/SERVER.md says what fields mean. A request that satisfies its schema gets status 400 only with a code in the error: it asks for what the server or the model does not have."},
 		"paths":      paths,
 		"components": object{"schemas": object{"Error": errorSchema}, "securitySchemes": object{"key": object{"type": "http", "scheme": "bearer"}}},
 		"security":   []object{{}, {"key": []string{}}},
@@ -66,7 +67,7 @@ var errorSchema = object{"type": "object", "required": []string{"error"}, "prope
 }}}
 
 // operation describes a route.
-func (r *Route) operation(path string) object {
+func (r *Route) operation(path string, body object, example string) object {
 	content := object{}
 	for _, name := range r.Kind.content {
 		content[name] = object{"schema": object{}}
@@ -80,70 +81,10 @@ func (r *Route) operation(path string) object {
 	}
 	o := object{"operationId": strings.ToLower(r.Method) + strings.NewReplacer("/", "_", "{", "", "}", "", "-", "_", ".", "_").Replace(path), "responses": responses}
 	if strings.Contains(path, "{id}") {
-		o["parameters"] = []object{{"name": "id", "in": "path", "required": true, "schema": object{"type": "string"}}}
+		o["parameters"] = []object{{"name": "id", "in": "path", "required": true, "example": example, "schema": object{"type": "string"}}}
 	}
-	if schema := bodies[path]; schema != nil {
-		o["requestBody"] = object{"required": true, "content": object{typeJSON: object{"schema": schema}}}
+	if body != nil {
+		o["requestBody"] = object{"required": true, "content": object{typeJSON: object{"schema": body}}}
 	}
 	return o
-}
-
-// The types of fields of requests.
-var (
-	text     = object{"type": "string"}
-	boolean  = object{"type": "boolean"}
-	integer  = object{"type": "integer"}
-	anything = object{}
-	list     = object{"type": "array"}
-	idList   = object{"type": "array", "items": object{"type": "integer"}}
-)
-
-// sampled are the fields that all endpoints that generate have in common.
-var sampled = object{
-	"model": text, "temperature": object{"type": "number", "minimum": 0, "maximum": 2}, "top_p": object{"type": "number", "minimum": 0, "maximum": 1},
-	"top_k": object{"type": "integer", "minimum": -1}, "min_p": object{"type": "number", "minimum": 0, "maximum": 1}, "repetition_penalty": object{"type": "number", "exclusiveMinimum": 0, "maximum": 100},
-	"frequency_penalty": object{"type": "number", "minimum": -2, "maximum": 2}, "presence_penalty": object{"type": "number", "minimum": -2, "maximum": 2},
-	"logit_bias": object{"type": "object"}, "seed": object{"type": "integer", "format": "int64"}, "stop": anything, "stop_token_ids": idList,
-	"ignore_eos": boolean, "min_tokens": object{"type": "integer", "minimum": 0}, "stream": boolean, "guided_json": anything, "guided_regex": text, "guided_choice": list,
-}
-
-// conversation are those of a chat.
-var conversation = object{
-	"messages": list, "tools": list, "chat_template_kwargs": object{"type": "object"}, "reasoning_effort": text, "documents": list,
-	"add_generation_prompt": boolean, "continue_final_message": boolean,
-}
-
-// bodies are the schemas of requests by path.
-var bodies = map[string]object{
-	"/v1/completions": bodyOf("prompt", sampled, object{
-		"prompt": anything, "max_tokens": integer, "n": integer, "logprobs": integer, "echo": boolean, "stream_options": object{"type": "object"}, "response_format": object{"type": "object"},
-	}),
-	"/v1/chat/completions": bodyOf("messages", sampled, conversation, object{
-		"max_tokens": integer, "max_completion_tokens": integer, "n": integer, "logprobs": boolean, "top_logprobs": integer,
-		"stream_options": object{"type": "object"}, "response_format": object{"type": "object"}, "tool_choice": anything, "parallel_tool_calls": boolean,
-	}),
-	"/v1/responses": bodyOf("input", sampled, object{
-		"input": anything, "instructions": text, "max_output_tokens": integer, "text": object{"type": "object"}, "reasoning": object{"type": "object"},
-		"include": list, "top_logprobs": integer, "tools": list, "tool_choice": anything, "parallel_tool_calls": boolean, "truncation": object{"enum": []string{"disabled"}},
-	}),
-	"/tokenize": bodyOf("", conversation, object{
-		"content": text, "prompt": text, "add_special": boolean, "add_special_tokens": boolean, "with_pieces": boolean, "return_token_strs": boolean,
-	}),
-	"/detokenize":     bodyOf("tokens", object{"tokens": idList}),
-	"/apply-template": bodyOf("messages", conversation),
-}
-
-// bodyOf is a schema with the fields of some groups, one of which is required.
-func bodyOf(required string, groups ...object) object {
-	fields := object{}
-	for _, g := range groups {
-		for name, schema := range g {
-			fields[name] = schema
-		}
-	}
-	schema := object{"type": "object", "properties": fields}
-	if required != "" {
-		schema["required"] = []string{required}
-	}
-	return schema
 }

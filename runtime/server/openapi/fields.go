@@ -1,0 +1,175 @@
+package openapi
+
+// Limits are bounds of requests that depend on the server.
+type Limits struct {
+	Context, Vocab     int
+	Choices            int // texts of a prompt
+	Stops, Top, Biases int // stop texts, alternatives of a token, entries of logit_bias
+	Prompts, Messages  int
+	Tools, MaxBias     int
+	Integer            int // the largest
+	Penalty            int
+	Example            string // name of a model
+}
+
+// The types of fields. A field that is null counts as absent.
+var (
+	text     = object{"type": []string{"string", "null"}}
+	boolean  = object{"type": []string{"boolean", "null"}}
+	aObject  = object{"type": []string{"object", "null"}}
+	anything = object{}
+	word     = object{"type": "string"}
+	filled   = object{"type": "string", "minLength": 1}
+)
+
+func integer(least, most int) object {
+	return object{"type": []string{"integer", "null"}, "minimum": least, "maximum": most}
+}
+
+func number(least, most int) object {
+	return object{"type": []string{"number", "null"}, "minimum": least, "maximum": most}
+}
+
+func listOf(items object, least, most int) object {
+	return object{"type": "array", "items": items, "minItems": least, "maxItems": most}
+}
+
+func anyOf(schemas ...object) object { return object{"anyOf": schemas} }
+
+func only(values ...any) object { return object{"enum": values} }
+
+// optional allows null besides.
+func optional(schema object) object { return anyOf(schema, object{"type": "null"}) }
+
+// with is an object with some fields, the first of which are required.
+func with(fields object, required ...string) object {
+	schema := object{"type": "object", "properties": fields}
+	if len(required) > 0 {
+		schema["required"] = required
+	}
+	return schema
+}
+
+// ids is a list of tokens.
+func (l *Limits) ids(least, most int) object {
+	return listOf(object{"type": "integer", "minimum": 0, "maximum": l.Vocab - 1}, least, most)
+}
+
+// sampled are the fields that all endpoints that generate have in common.
+func (l *Limits) sampled() object {
+	return object{
+		"model": text, "temperature": number(0, 2), "top_p": number(0, 1), "top_k": integer(-1, l.Integer), "min_p": number(0, 1),
+		"repetition_penalty": object{"type": []string{"number", "null"}, "exclusiveMinimum": 0, "maximum": 100},
+		"frequency_penalty":  number(-l.Penalty, l.Penalty), "presence_penalty": number(-l.Penalty, l.Penalty),
+		"logit_bias": object{"type": []string{"object", "null"}, "maxProperties": l.Biases, "propertyNames": object{"pattern": "^[0-9]+$"},
+			"additionalProperties": object{"type": "number", "minimum": -l.MaxBias, "maximum": l.MaxBias}},
+		"seed": object{"type": []string{"integer", "null"}, "format": "int64", "minimum": int64(-1 << 63), "maximum": int64(1<<63 - 1)},
+		"stop": optional(anyOf(filled, listOf(filled, 0, l.Stops))), "stop_token_ids": optional(l.ids(0, l.Biases)),
+		"ignore_eos": boolean, "min_tokens": integer(0, l.Context), "stream": boolean, "stream_options": optional(with(object{"include_usage": boolean})),
+		"n": integer(1, l.Choices), "best_of": integer(1, l.Choices),
+		"prediction": optional(with(object{"type": only("content"), "content": content()}, "type", "content")), "guided_json": anything, "guided_regex": text, "guided_choice": optional(anyOf(filled, listOf(filled, 0, l.Biases))), "grammar": text,
+		"response_format": optional(anyOf(
+			with(object{"type": only("text", "json_object"), "schema": anything, "json_schema": optional(with(object{"schema": anything}))}, "type"),
+			with(object{"type": only("json_schema"), "json_schema": with(object{"schema": anything}, "schema")}, "type", "json_schema"),
+		)),
+	}
+}
+
+// content is a text, or a list of parts that are texts.
+func content() object {
+	part := with(object{"type": only("text", "input_text", "output_text"), "text": word}, "type", "text")
+	return anyOf(word, object{"type": "array", "items": part})
+}
+
+// message is a message of a conversation: only one of the assistant may be without content.
+func message() object {
+	call := with(object{"id": text, "type": text, "function": with(object{"name": filled, "arguments": anything}, "name")}, "function")
+	fields := func(content object, roles ...any) object {
+		return object{"role": only(roles...), "content": content, "name": text, "tool_call_id": text, "reasoning_content": text,
+			"tool_calls": optional(object{"type": "array", "items": call})}
+	}
+	return anyOf(
+		with(fields(content(), "system", "developer", "user", "tool"), "role", "content"),
+		with(fields(optional(content()), "assistant"), "role"),
+	)
+}
+
+// conversation are the fields of a chat.
+func (l *Limits) conversation() object {
+	function := with(object{"name": filled, "description": anything, "parameters": anything, "strict": boolean}, "name")
+	return object{
+		"messages": listOf(message(), 1, l.Messages), "tools": optional(listOf(with(object{"type": only("function"), "function": function}, "type", "function"), 0, l.Tools)),
+		"chat_template_kwargs": aObject, "reasoning_effort": text, "documents": object{"type": []string{"array", "null"}},
+		"add_generation_prompt": boolean, "continue_final_message": boolean,
+	}
+}
+
+// choice is which function a model must call.
+var choice = anyOf(
+	only("none", "auto", "required", nil),
+	with(object{"type": only("function"), "name": filled, "function": optional(with(object{"name": text}))}, "type", "name"),
+	with(object{"type": only("function"), "name": text, "function": with(object{"name": filled}, "name")}, "type", "function"),
+)
+
+// item is a part of the input of a response.
+func item() object {
+	said := message()
+	for _, m := range said["anyOf"].([]object) {
+		m["properties"].(object)["type"] = only("message", "", nil)
+	}
+	return anyOf(
+		said,
+		with(object{"type": only("function_call"), "name": filled, "call_id": text, "arguments": text}, "type", "name"),
+		with(object{"type": only("function_call_output"), "call_id": text, "output": content()}, "type", "output"),
+	)
+}
+
+// bodies are the schemas of requests by path.
+func (l *Limits) bodies() map[string]object {
+	prompt := anyOf(word, listOf(word, 1, l.Prompts), l.ids(1, l.Integer), listOf(l.ids(1, l.Integer), 1, l.Prompts))
+	format := anyOf(
+		with(object{"type": only("text", "json_object")}, "type"),
+		with(object{"type": only("json_schema"), "schema": anything}, "type", "schema"),
+	)
+	tool := with(object{"type": only("function"), "name": filled, "description": text, "parameters": anything, "strict": boolean}, "type", "name")
+	tokenized := bodyOf(l.conversation(), object{
+		"content": text, "prompt": text, "add_special": boolean, "add_special_tokens": boolean, "with_pieces": boolean, "return_token_strs": boolean,
+	})
+	tokenized["properties"].(object)["messages"] = optional(l.conversation()["messages"].(object))
+	tokenized["anyOf"] = []object{
+		with(object{"content": word}, "content"), with(object{"prompt": word}, "prompt"), with(object{"messages": object{"type": "array"}}, "messages"),
+	}
+	return map[string]object{
+		"/v1/completions": bodyOf(l.sampled(), object{"prompt": prompt, "max_tokens": integer(0, l.Context), "logprobs": integer(0, l.Top), "echo": boolean}, "prompt"),
+		"/v1/chat/completions": bodyOf(l.sampled(), l.conversation(), object{
+			"max_tokens": integer(1, l.Context), "max_completion_tokens": integer(1, l.Context), "logprobs": boolean, "top_logprobs": integer(0, l.Top),
+			"tool_choice": choice, "parallel_tool_calls": boolean,
+		}, "messages"),
+		"/v1/responses": bodyOf(l.sampled(), object{
+			"input": anyOf(word, listOf(item(), 1, l.Messages)), "instructions": text, "max_output_tokens": integer(1, l.Context),
+			"text": optional(with(object{"format": optional(format)})), "reasoning": optional(with(object{"effort": text})), "n": integer(1, 1),
+			"include": optional(object{"type": "array", "items": word}), "top_logprobs": integer(0, l.Top), "tools": optional(listOf(tool, 0, l.Tools)),
+			"tool_choice": choice, "parallel_tool_calls": boolean, "truncation": only("disabled", nil),
+		}, "input"),
+		"/tokenize":       tokenized,
+		"/detokenize":     bodyOf(object{"tokens": l.ids(0, l.Integer)}, "tokens"),
+		"/apply-template": bodyOf(l.conversation(), "messages"),
+	}
+}
+
+// bodyOf is a schema with the fields of some groups, and the names of those that are required. A later group overrides.
+func bodyOf(parts ...any) object {
+	fields := object{}
+	var required []string
+	for _, p := range parts {
+		switch p := p.(type) {
+		case object:
+			for name, schema := range p {
+				fields[name] = schema
+			}
+		case string:
+			required = append(required, p)
+		}
+	}
+	return with(fields, required...)
+}
