@@ -103,10 +103,21 @@ func (d *decider) need(n model.Need) error {
 	case 2:
 		return d.two(n, parts[0])
 	case 3:
+		if n.Turned {
+			return d.turned(parts[0])
+		}
 		shape := pack.Shape{M: n.Shape[0] * n.Shape[1], K: n.Shape[2]}
 		return d.matrix(matrix{name: n.Name, from: parts[0], parts: parts, shape: shape, experts: n.Shape[0]})
 	}
 	return d.keep(parts[0], "")
+}
+
+// turned decides about experts of which the tensor has columns in the place of rows: they stay floats.
+func (d *decider) turned(t checkpoint.Tensor) error {
+	if c := choose(&d.Recipe, t.Name); !c.keep && c.quant != QuantNone && c.quant != QuantAuto && included(&d.Recipe, t.Name) {
+		return fmt.Errorf("%w: %s: tensor %q: its columns are where others have rows, and it is not quantized in this form; convert the checkpoint whose experts are MXFP4, or keep its floats with --quant none", pack.ErrUnsupported, t.File, t.Name)
+	}
+	return d.keep(t, "floats, for which the checkpoint declares no quantization")
 }
 
 // two decides about a tensor of two dimensions.

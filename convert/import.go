@@ -46,6 +46,7 @@ func (d *decider) importLayer(n model.Need, l *quantized.Layer) error {
 	}
 	from, _ := d.source.Lookup(l.Words)
 	m := single(n.Name, from, pack.Shape{M: l.AllRows(), K: l.Columns}, n.Name == d.model.Head)
+	m.experts = l.Experts
 	if c := choose(&d.Recipe, n.Name); c.keep || c.explicit || c.quant != QuantAuto || c.scale != "" {
 		return fmt.Errorf("%w: module %q holds codes of %s, which can only be taken over (--quant auto, without --scale)", pack.ErrUnsupported, l.Module, d.scheme.Method)
 	}

@@ -147,6 +147,9 @@ func (u *unpack) planPacked(e *packed.Entry) error {
 	if e.Experts() > 1 && u.inParts(e.Name) {
 		return fmt.Errorf("%w: a checkpoint of family %s has tensors of single experts, which are not written", pack.ErrUnsupported, u.model.Family)
 	}
+	if e.Experts() > 1 && u.model != nil && u.model.Quant.Declared == model.Imported {
+		return fmt.Errorf("%w: a checkpoint of family %s has floats of experts turned, columns where these have rows, which are not written", pack.ErrUnsupported, u.model.Family)
+	}
 	u.count.total += int64(e.StoredBytes())
 	if u.form == FormU8 && !head {
 		return u.planCodes(e)

@@ -10,6 +10,7 @@ import (
 type Experts struct {
 	Count, Chosen  int    // experts, and how many of them compute for a token
 	Router         string // [Count, Hidden]
+	RouterBias     string // [Count]; "" = none
 	Normalize      bool   // the weights of those that are chosen sum to 1; otherwise those of all do
 	Gate, Up, Down Linear // of Count matrices each
 	SharedGate     string // [1, Hidden]: the sigmoid of its product weights the shared expert (Qwen2-MoE); "" = there is none

@@ -39,7 +39,7 @@ func (s shapes) exists(name string, absent bool) bool {
 }
 
 // families in the order of the list that users see; one file each.
-var families = []family{bitnet, bitnet158, llama, mobilellm, mistral, mixtral, qwen2, qwen2moe, qwen3, qwen3moe, phi3, gemma, gemma2, gemma3, smollm3, granite, granitemoe, olmo2, olmo3, olmoe, exaone4, hunyuan, minicpm}
+var families = []family{bitnet, bitnet158, llama, mobilellm, mistral, mixtral, qwen2, qwen2moe, qwen3, qwen3moe, phi3, gemma, gemma2, gemma3, smollm3, granite, granitemoe, gptoss, olmo2, olmo3, olmoe, exaone4, hunyuan, minicpm}
 
 // Families lists what Parse understands.
 func Families() []Info {

@@ -135,10 +135,10 @@ func TestPhi3(t *testing.T) {
 	d := mustParse(t, change(phi3Mini, "num_key_value_heads", "8"))
 	b := d.Blocks[1]
 	const qkv = "model.layers.1.self_attn.qkv_proj.weight"
-	if b.Q.Weight != qkv || b.V.Weight != qkv || b.Q.Rows != (Rows{0, 3072}) || b.K.Rows != (Rows{3072, 3840}) || b.V.Rows != (Rows{3840, 4608}) {
+	if b.Q.Weight != qkv || b.V.Weight != qkv || b.Q.Rows != (Rows{From: 0, To: 3072}) || b.K.Rows != (Rows{From: 3072, To: 3840}) || b.V.Rows != (Rows{From: 3840, To: 4608}) {
 		t.Errorf("%+v %+v %+v", b.Q, b.K, b.V)
 	}
-	if b.Gate.Rows != (Rows{0, 8192}) || b.Up.Rows != (Rows{8192, 16384}) || d.SlidingWindow != 2047 || !b.Local {
+	if b.Gate.Rows != (Rows{From: 0, To: 8192}) || b.Up.Rows != (Rows{From: 8192, To: 16384}) || d.SlidingWindow != 2047 || !b.Local {
 		t.Errorf("%+v %+v", b.Gate, b.Up)
 	}
 	seen := map[string]int{}
@@ -338,7 +338,7 @@ func TestLayerTypes(t *testing.T) {
 // everyFamily are configurations of all families but bitnet (TestTinyBitnet).
 var everyFamily = []string{
 	bitnetXL, mistral01, mistralNemo, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama,
-	smolLM3, granite332B, olmo21B, olmo37B, exaone432B, hunyuan18B, miniCPM2B, qwen330BA3B, qwen15MoE, mixtral8x7B, olmoe1B7B, granite1BA400M,
+	smolLM3, granite332B, olmo21B, olmo37B, exaone432B, hunyuan18B, miniCPM2B, qwen330BA3B, qwen15MoE, mixtral8x7B, olmoe1B7B, granite1BA400M, gptoss20B,
 }
 
 // TestEveryFamilyChecks: whatever the family, a checkpoint with exactly the tensors it asks for passes, and one without

@@ -24,7 +24,8 @@ type Config struct {
 	Vocab, MaxPositions          int
 	NormEps                      float32
 	Rope                         Rope
-	Activation                   string  // "silu", "relu2" or "gelu_tanh"
+	Activation                   string  // "silu", "relu2", "gelu_tanh" or "clamped_swiglu"
+	GateAlpha, GateLimit         float32 // of clamped_swiglu (gpt-oss)
 	SlidingWindow                int     // attention span in tokens, the position itself included; 0 = none. Applies to blocks with Block.Local
 	NormPlusOne                  bool    // RMSNorm multiplies by 1 + w (Gemma)
 	EmbedScale                   float32 // 0 = none; embeddings are multiplied by it (Gemma, Granite, MiniCPM)
@@ -72,7 +73,7 @@ type LongRope struct {
 // Linear names one matrix of a block and its optional bias.
 type Linear struct {
 	Weight string // name of the tensor, shape [Out, In]
-	Bias   string // "" = none
+	Bias   string // "" = none; [Out], of experts [Experts, rows of the tensor], and Rows are those of both then
 	In     int
 	Out    int
 	Rows   Rows // rows of the stored tensor that this linear takes; zero value = all (fused tensors: Phi-3)
@@ -81,10 +82,16 @@ type Linear struct {
 	// checkpoint may have tensors of single experts instead: Each is their name, with * for the number; "" = it has not.
 	Experts int
 	Each    string
+
+	// Turned: the tensor is stored as [Experts, In, Out], as gpt-oss has its floats.
+	Turned bool
 }
 
-// Rows is a range [From, To) of rows of a stored tensor.
-type Rows struct{ From, To int }
+// Rows is a range [From, To) of rows of a stored tensor, or with a Step of 2 every second one of them.
+type Rows struct{ From, To, Step int }
+
+// Len is their number.
+func (r Rows) Len() int { return (r.To - r.From + max(r.Step, 1) - 1) / max(r.Step, 1) }
 
 // HeadNorms are the sizes of QNorm and KNorm.
 func (c *Config) HeadNorms() (q, k int) {
@@ -100,6 +107,7 @@ type Block struct {
 	Q, K, V, O   Linear
 	QNorm, KNorm string // RMSNorm over each head, or all (Qwen3, Gemma 3, OLMo 2)
 	AttnSubNorm  string // RMSNorm in front of O (BitNet)
+	Sinks        string // [Heads]: a score of each head for no position (gpt-oss)
 	AttnPostNorm string // RMSNorm on the output of O, before the residual (Gemma 2)
 	FFNNorm      string
 	Gate, Up     Linear // without names: Experts alone

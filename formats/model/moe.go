@@ -218,7 +218,7 @@ var granitemoe = family{
 			const both = "block_sparse_moe.input_linear.weight"
 			d.addExperts(i, m, expertNames{"block_sparse_moe.router.layer.weight", both, both, "block_sparse_moe.output_linear.weight"})
 			x := d.Blocks[i].Experts
-			x.Gate.Rows, x.Up.Rows = Rows{0, m.intermediate}, Rows{m.intermediate, 2 * m.intermediate}
+			x.Gate.Rows, x.Up.Rows = Rows{To: m.intermediate}, Rows{From: m.intermediate, To: 2 * m.intermediate}
 		}
 		return d
 	},

@@ -26,6 +26,12 @@ const (
 "hidden_act":"silu","hidden_size":1024,"intermediate_size":512,"logits_scaling":6.0,"max_position_embeddings":4096,"num_attention_heads":16,"num_experts_per_tok":8,
 "num_hidden_layers":24,"num_key_value_heads":8,"num_local_experts":32,"residual_multiplier":0.22,"rms_norm_eps":1e-06,"rope_theta":10000,"tie_word_embeddings":true,
 "vocab_size":49155}`
+	gptoss20B = `{"architectures":["GptOssForCausalLM"],"model_type":"gpt_oss","attention_bias":true,"attention_dropout":0.0,"eos_token_id":200002,"experts_per_token":4,"head_dim":64,
+"hidden_act":"silu","hidden_size":2880,"initial_context_length":4096,"intermediate_size":2880,
+"max_position_embeddings":131072,"num_attention_heads":64,"num_experts_per_tok":4,"num_hidden_layers":24,"num_key_value_heads":8,"num_local_experts":32,"pad_token_id":199999,
+"quantization_config":{"modules_to_not_convert":["model.layers.*.self_attn","model.layers.*.mlp.router","model.embed_tokens","lm_head"],"quant_method":"mxfp4"},"rms_norm_eps":1e-05,
+"rope_scaling":{"beta_fast":32.0,"beta_slow":1.0,"factor":32.0,"original_max_position_embeddings":4096,"rope_type":"yarn","truncate":false},"rope_theta":150000,"sliding_window":128,
+"swiglu_limit":7.0,"tie_word_embeddings":false,"vocab_size":201088}`
 )
 
 // TestExperts: numbers of experts, and where their matrices are.
@@ -42,6 +48,7 @@ func TestExperts(t *testing.T) {
 		{mixtral8x7B, 8, 2, true, []int{8, 14336, 4096}, "model.layers.1.block_sparse_moe.experts.0.w1.weight"},
 		{olmoe1B7B, 64, 8, false, []int{64, 1024, 2048}, "model.layers.1.mlp.experts.0.gate_proj.weight"},
 		{granite1BA400M, 32, 8, true, []int{32, 1024, 1024}, ""},
+		{gptoss20B, 32, 4, true, []int{32, 5760, 2880}, ""},
 	} {
 		d := mustParse(t, c.config)
 		x := d.Blocks[1].Experts
@@ -58,6 +65,51 @@ func TestExperts(t *testing.T) {
 				t.Errorf("%s: %+v", d.Family, n)
 			}
 		}
+	}
+}
+
+// TestGPTOSS: what gpt-oss has beyond others, in the three forms that its tensors come in.
+func TestGPTOSS(t *testing.T) {
+	d := mustParse(t, gptoss20B)
+	y, x := d.Rope.Yarn, d.Blocks[3].Experts
+	switch {
+	case d.Activation != "clamped_swiglu" || d.GateAlpha != 1.702 || d.GateLimit != 7 || d.SlidingWindow != 128 || !d.Blocks[0].Local || d.Blocks[1].Local:
+		t.Errorf("%+v", d.Config)
+	case y == nil || y.Whole || y.Factor != 32 || d.Rope.OriginalMaxPositions != 4096 || d.MaxPositions != 131072:
+		t.Errorf("%+v, %+v", d.Rope, y)
+	case d.Blocks[3].Sinks != "model.layers.3.self_attn.sinks" || d.Blocks[3].O.Bias == "" || x.RouterBias != "model.layers.3.mlp.router.bias":
+		t.Errorf("%+v", d.Blocks[3])
+	}
+	const prefix = "model.layers.3.mlp.experts."
+	both := Rows{0, 5760, 2}
+	for _, c := range []struct {
+		has            string // one of the tensors, "" = nothing is known
+		gate, up, bias string
+		rows           Rows
+		turned         bool
+	}{
+		{"", "gate_up_proj.weight", "gate_up_proj.weight", "gate_up_proj_bias", both, false},
+		{"gate_up_proj.weight", "gate_up_proj.weight", "gate_up_proj.weight", "gate_up_proj_bias", both, false},
+		{"gate_up_proj", "gate_up_proj", "gate_up_proj", "gate_up_proj_bias", both, true},
+		{"gate_proj.weight", "gate_proj.weight", "up_proj.weight", "gate_proj_bias", Rows{}, false},
+	} {
+		k, err := parseKeys("config.json", []byte(gptoss20B))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.fill(gptoss.defaults)
+		var look shapes
+		if c.has != "" {
+			look = func(name string) ([]int, bool) { return nil, name == prefix+c.has || name == headName }
+		}
+		g := gptoss.describe(k, look).Blocks[3].Experts.Gate
+		u := gptoss.describe(k, look).Blocks[3].Experts.Up
+		if g.Weight != prefix+c.gate || u.Weight != prefix+c.up || g.Bias != prefix+c.bias || g.Rows != c.rows || g.Turned != c.turned || c.rows.Step > 0 && u.Rows != (Rows{1, 5760, 2}) {
+			t.Errorf("%q: %+v, %+v", c.has, g, u)
+		}
+	}
+	if n := both.Len(); n != 2880 {
+		t.Errorf("%d rows", n)
 	}
 }
 
@@ -84,6 +136,8 @@ func TestExpertsRefused(t *testing.T) {
 		change(qwen330BA3B, "use_sliding_window", "true"):                   "use_sliding_window",
 		change(qwen15MoE, "shared_expert_intermediate_size", "null"):        "shared_expert_intermediate_size is missing",
 		change(olmoe1B7B, "clip_qkv", "8"):                                  "clip_qkv",
+		change(gptoss20B, "hidden_act", `"relu2"`):                          "gpt-oss has silu",
+		change(gptoss20B, "swiglu_limit", "0"):                              "swiglu_limit",
 		change(granite1BA400M, "architectures", `["GraniteMoeSharedForX"]`): "GraniteMoeSharedForX",
 	} {
 		if _, err := Parse([]byte(config), nil, nil); err == nil || !strings.Contains(err.Error(), want) {

@@ -13,6 +13,7 @@ type Need struct {
 	Shape  []int  // as floats, or as codes: [M, K] for a linear
 	Linear bool   // a linear of a block, or the head: what may be quantized; [E, M, K] for one of experts
 	Each   string // as in Linear
+	Turned bool   // the same
 }
 
 // Parts are the tensors of single experts that a checkpoint may have instead; nil for any other tensor.
@@ -66,6 +67,7 @@ func (n *needs) block(d *Description, b *Block) {
 	q, k := d.HeadNorms()
 	n.add(b.QNorm, false, q)
 	n.add(b.KNorm, false, k)
+	n.add(b.Sinks, false, d.Heads)
 	n.add(b.AttnSubNorm, false, d.Heads*d.HeadDim)
 	n.linear(&b.O)
 	n.add(b.AttnPostNorm, false, d.Hidden)
@@ -83,9 +85,15 @@ func (n *needs) experts(d *Description, m *Experts) {
 		return
 	}
 	n.add(m.Router, false, m.Count, d.Hidden)
+	n.add(m.RouterBias, false, m.Count)
 	for _, l := range []*Linear{&m.Gate, &m.Up, &m.Down} {
-		n.add(l.Weight, true, m.Count, max(l.Out, l.Rows.To), l.In)
-		n.list[n.at[l.Weight]].Each = l.Each
+		shape := []int{m.Count, max(l.Out, l.Rows.To), l.In}
+		if l.Turned {
+			shape[1], shape[2] = shape[2], shape[1]
+		}
+		n.add(l.Weight, true, shape...)
+		n.list[n.at[l.Weight]].Each, n.list[n.at[l.Weight]].Turned = l.Each, l.Turned
+		n.add(l.Bias, false, m.Count, max(l.Out, l.Rows.To))
 	}
 	n.add(m.SharedGate, false, 1, d.Hidden)
 }

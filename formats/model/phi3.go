@@ -32,7 +32,7 @@ var phi3 = family{
 func fuse(k *keys, name string, layers ...*Linear) {
 	row := 0
 	for _, l := range layers {
-		l.Weight, l.Rows = name, Rows{row, row + l.Out}
+		l.Weight, l.Rows = name, Rows{From: row, To: row + l.Out}
 		row += l.Out
 	}
 	if row > pack.MaxDim {

@@ -20,7 +20,7 @@ import (
 )
 
 // transformersBound is on |Δ| of logits over their standard deviation: float32 here against float64 in transformers. Measured: at
-// most 3.9e-6, with int8 activations 2.1e-6.
+// most 4.9e-6, with int8 activations 2.1e-6.
 const transformersBound = 1e-5
 
 // flipped are miniatures in which float32 rounds one activation to another int8 code than float64 does. From its position on all
@@ -28,6 +28,10 @@ const transformersBound = 1e-5
 var flipped = map[string]bool{"gemma3": true, "packed-llama-autobitlinear-offline": true}
 
 const flippedMost, flippedMedian = 1e-1, 2e-3
+
+// wideMost is the bound, at most, for the miniature whose experts are random MXFP4 elements, up to 6: it amplifies roundings. Measured:
+// 1.1e-5 here, 2.5e-7 at the median; transformers in float32: 8.3e-6 and 4.1e-7.
+const wideMost, wide = 1.5e-5, "gpt_oss_mxfp4"
 
 // TestTransformers: the miniatures that transformers saved and ran give the same logits here, with float activations and with
 // int8 ones, or are refused by the name of their architecture.
@@ -50,7 +54,7 @@ func TestTransformers(t *testing.T) {
 			transformersLogits(t, dir)
 		})
 	}
-	if ran < 21 {
+	if ran < 23 {
 		t.Errorf("%d of %d miniatures are of supported architectures", ran, len(dirs))
 	}
 }
@@ -91,6 +95,9 @@ func transformersLogits(t *testing.T, dir string) {
 			continue
 		}
 		boundMedian, boundMost := transformersBound, transformersBound
+		if filepath.Base(dir) == wide {
+			boundMost = wideMost
+		}
 		if c.file == "logits_a8.npy" && flipped[filepath.Base(dir)] {
 			boundMedian, boundMost = flippedMedian, flippedMost
 		}

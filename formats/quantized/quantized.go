@@ -92,6 +92,14 @@ func (l *Layer) Groups() int { return (l.Columns + l.Group - 1) / l.Group }
 // AllRows is the number of rows of all experts.
 func (l *Layer) AllRows() int { return max(l.Experts, 1) * l.Rows }
 
+// Shape is [Rows, Columns], with the number of experts in front where there are any.
+func (l *Layer) Shape() []int {
+	if l.Experts > 0 {
+		return []int{l.Experts, l.Rows, l.Columns}
+	}
+	return []int{l.Rows, l.Columns}
+}
+
 // Open reads the tensors of the layer and checks all values that are not codes.
 func (l *Layer) Open(read Read) (*Matrix, error) {
 	m, err := l.open(l, read)
@@ -142,7 +150,7 @@ func (s *Scheme) Shapes(look Lookup) func(name string) (shape []int, ok bool) {
 	return func(name string) ([]int, bool) {
 		if module, weight := strings.CutSuffix(name, ".weight"); s != nil && weight {
 			if l, err := s.Layer(module, look); err == nil && l != nil {
-				return []int{l.AllRows(), l.Columns}, true
+				return l.Shape(), true
 			}
 		}
 		t, ok := look(name)

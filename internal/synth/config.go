@@ -78,6 +78,13 @@ func (c *config) generationConfig() []byte {
 	return encode(keys)
 }
 
+// quantMethod that the configuration declares, "" for none.
+func (c *config) quantMethod() string {
+	q, _ := c.keys["quantization_config"].(map[string]any)
+	method, _ := q["quant_method"].(string)
+	return method
+}
+
 func (c *config) string(key string) string {
 	s, _ := c.keys[key].(string)
 	return s

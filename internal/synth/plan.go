@@ -29,13 +29,16 @@ type planner struct {
 	list    []tensor
 }
 
-func newPlanner(d *model.Description, o *Options, dtype safetensors.DType) (*planner, error) {
+func newPlanner(d *model.Description, o *Options, method string, dtype safetensors.DType) (*planner, error) {
 	p := &planner{d: d, dtype: dtype, weights: o.Weights, seed: o.Seed, zeros: o.Zeros, equal: o.EqualHead, bias: map[string]bool{}, out: map[string]bool{}}
 	declared := map[model.Declared]Weights{model.Packed: Codes, model.AbsMean: AbsMean, model.Nothing: Normal}[d.Quant.Declared]
+	if d.Quant.Declared == model.Imported {
+		declared = importedKinds[method]
+	}
 	if p.weights == ByConfig {
 		p.weights = declared
 	}
-	if (p.weights == Codes) != (declared == Codes) {
+	if (p.weights == Codes) != (declared == Codes) || d.Quant.Declared == model.Imported && p.weights != declared {
 		return nil, fmt.Errorf("%w: weights %q, but config.json declares %q weights", pack.ErrUnsupported, p.weights, declared)
 	}
 	if p.weights == AbsMean {
@@ -55,6 +58,9 @@ func newPlanner(d *model.Description, o *Options, dtype safetensors.DType) (*pla
 		}
 		for _, l := range b.Linears() {
 			p.bias[l.Bias] = l.Bias != ""
+		}
+		if b.Experts != nil {
+			p.bias[b.Experts.RouterBias] = b.Experts.RouterBias != ""
 		}
 	}
 	return p, nil
@@ -81,6 +87,8 @@ func (p *planner) tensors() []tensor {
 			p.floats(n, s, normal(), 0, 0.05)
 		case len(n.Shape) == 1:
 			p.norm(n, s)
+		case p.weights == Groups1 && len(n.Shape) == 2:
+			p.linear(n, s)
 		case n.Name == p.d.Head || n.Name == p.d.Embed && p.equal:
 			if p.equal {
 				s = newStream(p.seed, p.d.Embed)
@@ -115,6 +123,14 @@ func (p *planner) linear(n model.Need, s stream) {
 		p.floats(n, s, normal(), 0, deviation)
 	case AbsMean:
 		p.floats(n, s, p.trained, 0, deviation/p.trained.rms())
+	case MXFP4:
+		if len(n.Shape) == 3 {
+			p.mxfp4(n, s, deviation)
+			return
+		}
+		p.floats(n, s, normal(), 0, deviation)
+	case GPTQ:
+		p.gptq(n, s, deviation)
 	case Codes:
 		p.packed(n, s, deviation/math.Sqrt(1-p.zeros))
 	default:
@@ -126,7 +142,9 @@ func (p *planner) linear(n model.Need, s stream) {
 			}
 			f, _ := p.weights.quantized(p.zeros, rows)
 			f.stream, f.scales = s, newStream(p.seed, n.Name+" scales")
-			f.dtype, f.k, f.base = p.dtype, int64(n.Shape[last]), deviation/f.rms()
+			if f.dtype, f.k, f.base = p.dtype, int64(n.Shape[last]), deviation/f.rms(); p.weights == Groups1 {
+				f.k = min(f.k, 128)
+			}
 			return &f
 		})
 	}

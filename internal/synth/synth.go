@@ -67,7 +67,7 @@ func New(o Options) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPlanner(d, &o, dtype)
+	p, err := newPlanner(d, &o, c.quantMethod(), dtype)
 	if err != nil {
 		return nil, err
 	}

@@ -18,8 +18,11 @@ const (
 	Normal        Weights = "normal"         // full precision
 	AbsMean       Weights = "absmean"        // master weights whose absmean codes have the share of zeros of a trained model
 	Codes         Weights = "packed"         // U8, four ternary codes to a byte, with weight_scale
+	MXFP4         Weights = "mxfp4"          // E2M1 elements of experts, and floats
+	GPTQ          Weights = "gptq"           // of 4 bits, one scale for 128 columns
 	Ternary       Weights = "ternary"        // −s, 0, +s, one s per tensor
 	TernaryShards Weights = "ternary-shards" // one s per quarter of the rows, as tensor-parallel training leaves it
+	Groups1       Weights = "groups-1"       // ±α, one α for 128 columns, embedding and head included
 	Levels1       Weights = "levels-1"       // ±α, one α per row
 	Levels158     Weights = "levels-1.58"    // 0, ±⅔α
 	Levels2       Weights = "levels-2"       // ±¼α, ±¾α
@@ -30,14 +33,14 @@ const (
 // Kinds lists the Weights that are floats.
 func Kinds() []string {
 	var names []string
-	for _, w := range []Weights{Normal, AbsMean, Ternary, TernaryShards, Levels1, Levels158, Levels2, Levels3, Levels4} {
+	for _, w := range []Weights{Normal, AbsMean, Ternary, TernaryShards, Groups1, Levels1, Levels158, Levels2, Levels3, Levels4} {
 		names = append(names, string(w))
 	}
 	return names
 }
 
 func (w Weights) check() error {
-	if w == ByConfig || w == Codes {
+	if w == ByConfig || w == Codes || w == MXFP4 || w == GPTQ {
 		return nil
 	}
 	for _, k := range Kinds() {
@@ -75,7 +78,7 @@ func (w Weights) quantized(zeros float64, m int) (f levels, ok bool) {
 			f.rows, f.spread = int64(m+3)/4, 0.25
 		}
 		f.split(zeros)
-	case Levels1:
+	case Levels1, Groups1:
 		f = perRow
 		f.levels = []float64{-1, 1}
 		f.step(2)

@@ -1,5 +1,7 @@
 package tensor
 
+import "math"
+
 // Attention is the part of attention that all heads share (N18).
 type Attention struct {
 	Scale float32 // of the scores
@@ -11,6 +13,16 @@ type Query struct {
 	Q    []float32 // [heads][Width], zeros as padding
 	Dst  []float32 // [heads][dim]: receives the attention
 	Span Range     // visible positions, at least one
+
+	Sinks []float32 // [heads]: a score of each for no position; nil = none
+}
+
+// sink of a head; −Inf is none.
+func (q *Query) sink(head int) float32 {
+	if q.Sinks == nil {
+		return float32(math.Inf(-1))
+	}
+	return q.Sinks[head]
 }
 
 // MostQueries is the number of tokens whose attention Heads computes at once: while a block of the cache is in the
@@ -49,7 +61,7 @@ func (a Attention) Heads(queries []Query, heads, dim int, keys, values *Cache, s
 		q := queries[0]
 		a.Scores(s.scores, ldz, q.Q, heads, keys, q.Span, s)
 		for h := range heads {
-			s.totals[h] = a.Weights(s.scores[h*ldz:][:q.Span.Len()], values, q.Span)
+			s.totals[h] = a.Weights(s.scores[h*ldz:][:q.Span.Len()], values, q.Span, q.sink(h))
 		}
 		clear(s.out[:heads*width])
 		a.Weigh(s.out, width, s.scores, ldz, heads, values, q.Span, Range{0, width}, s)
@@ -72,7 +84,7 @@ func (a Attention) Heads(queries []Query, heads, dim int, keys, values *Cache, s
 	for i, q := range queries {
 		z := weights(i, q.Span)
 		for h := range heads {
-			s.totals[i*heads+h] = a.Weights(z[h*ldz:][:q.Span.Len()], values, q.Span)
+			s.totals[i*heads+h] = a.Weights(z[h*ldz:][:q.Span.Len()], values, q.Span, q.sink(h))
 		}
 	}
 	out := s.out[:n*width]
@@ -124,13 +136,14 @@ func (a Attention) Scores(z []float32, ldz int, q []float32, heads int, keys *Ca
 	}
 }
 
-// Weights turns the scores of one head into weights of these rows of the values and returns their sum.
-func (a Attention) Weights(z []float32, values *Cache, rows Range) (sum float32) {
+// Weights turns the scores of one head into weights of these rows of the values and returns their sum, with that of the sink, a
+// score for no row; −Inf is none.
+func (a Attention) Weights(z []float32, values *Cache, rows Range, sink float32) (sum float32) {
 	Times(z, a.Scale)
 	if a.Cap != 0 {
 		SoftCaps(z, a.Cap)
 	}
-	sum = Softmax(z)
+	sum = SoftmaxBeside(z, sink)
 	values.scale(z, rows)
 	return sum
 }

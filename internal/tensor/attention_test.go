@@ -10,7 +10,7 @@ import (
 )
 
 // TestHeads compares attention with N18 and N27 as they are written, for head sizes with and without padding, windows, soft
-// caps and all formats of the cache.
+// caps, sinks and all formats of the cache.
 func TestHeads(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(15, 16))
@@ -40,12 +40,16 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 	}
 	width := keys.Width()
 	queries := make([]Query, 1+r.IntN(MostQueries))
+	var sinks []float32
+	if r.IntN(2) == 0 {
+		sinks = ordinary(r, heads)
+	}
 	for i := range queries { // some see less, from either side
 		span := Range{from + r.IntN(visible), from + visible - r.IntN(visible)}
 		if i == 0 || span.Len() < 1 {
 			span = Range{from, from + visible}
 		}
-		queries[i] = Query{make([]float32, heads*width), make([]float32, heads*dim), span}
+		queries[i] = Query{make([]float32, heads*width), make([]float32, heads*dim), span, sinks}
 		for h := range heads {
 			copy(queries[i].Q[h*width:], ordinary(r, dim))
 		}
@@ -59,7 +63,7 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 			t.Fatalf("%s, dim %d, %d heads, query %d: shared among several: %s", typ, dim, heads, i, d)
 		}
 		for h := range heads {
-			want := headReference(a, typ, q.Q[h*width:][:dim], k[q.Span.From:q.Span.To], v[q.Span.From:q.Span.To])
+			want := headReference(a, typ, q.Q[h*width:][:dim], k[q.Span.From:q.Span.To], v[q.Span.From:q.Span.To], q.sink(h))
 			if d := differ(q.Dst[h*dim:][:dim], want); d != "" {
 				t.Fatalf("%s, dim %d, %d heads, query %d span %v: head %d: %s", typ, dim, heads, i, q.Span, h, d)
 			}
@@ -77,7 +81,7 @@ func inSteps(r *rand.Rand, a Attention, dst []float32, q Query, heads, dim int, 
 		at = next
 	}
 	for h := range heads {
-		totals[h] = a.Weights(z[h*n:][:n], values, q.Span)
+		totals[h] = a.Weights(z[h*n:][:n], values, q.Span, q.sink(h))
 	}
 	out := make([]float32, heads*width)
 	for at := 0; at < width; {
@@ -121,9 +125,9 @@ func stored(typ CacheType, x []float32) (y []float32, step float32) {
 }
 
 // headReference is one head without padding, blocks or registers.
-func headReference(a Attention, typ CacheType, q []float32, k, v [][]float32) []float32 {
+func headReference(a Attention, typ CacheType, q []float32, k, v [][]float32, sink float32) []float32 {
 	z := make([]float32, len(k))
-	m := float32(math.Inf(-1))
+	m := sink
 	for j := range z {
 		key, step := stored(typ, k[j])
 		if typ == CacheI8 {
@@ -145,7 +149,7 @@ func headReference(a Attention, typ CacheType, q []float32, k, v [][]float32) []
 	for j := range z {
 		z[j] = Exp(z[j] - m)
 	}
-	s := Sum(z)
+	s := Sum(z) + Exp(sink-m)
 	o := make([]float32, len(q))
 	for j, e := range z {
 		value, step := stored(typ, v[j])

@@ -46,7 +46,7 @@ func BenchmarkHeads(b *testing.B) {
 		}
 		queries := make([]Query, MostQueries)
 		for i := range queries {
-			queries[i] = Query{ordinary(r, heads*dim), make([]float32, heads*dim), Range{0, visible - MostQueries + 1 + i}}
+			queries[i] = Query{Q: ordinary(r, heads*dim), Dst: make([]float32, heads*dim), Span: Range{0, visible - MostQueries + 1 + i}}
 		}
 		a, s := Attention{Scale: 0.1}, NewScratch(heads, dim, CacheBlock, make([]float32, MostQueries*heads*visible))
 		b.Run(string(typ), func(b *testing.B) {

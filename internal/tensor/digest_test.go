@@ -95,7 +95,7 @@ func everything() string {
 		for h := range 3 {
 			copy(q[h*keys.Width():], g.floats(48))
 		}
-		Attention{Scale: 0.1}.Heads([]Query{{q, o, Range{1, 100}}}, 3, 48, keys, values, NewScratch(3, keys.Width(), CacheBlock, make([]float32, MostQueries*3*99)))
+		Attention{Scale: 0.1}.Heads([]Query{{Q: q, Dst: o, Span: Range{1, 100}}}, 3, 48, keys, values, NewScratch(3, keys.Width(), CacheBlock, make([]float32, MostQueries*3*99)))
 		put(o...)
 	}
 	r := NewRope(500000, 64)

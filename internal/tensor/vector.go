@@ -119,7 +119,7 @@ func SoftCaps(y []float32, c float32) {
 	softCapGo(y[n:], c)
 }
 
-// A Gate sets y to act(gate)·up, elementwise (N19). y may be gate or up.
+// A Gate computes N19, elementwise: y may be gate or up. Neither is kept.
 type Gate func(y, gate, up []float32)
 
 // Gates has the activations of the gated MLP by their names in model descriptions.
@@ -148,10 +148,13 @@ func GeluTanhGate(y, gate, up []float32) {
 
 // Softmax replaces the scores z by e^(z−max z) and returns their sum (N18); the division comes last, in Divide. There is
 // at least one score.
-func Softmax(z []float32) (sum float32) {
+func Softmax(z []float32) (sum float32) { return SoftmaxBeside(z, float32(math.Inf(-1))) }
+
+// SoftmaxBeside is Softmax with one more score, which is counted in the maximum and, at the end, in the sum.
+func SoftmaxBeside(z []float32, beside float32) (sum float32) {
 	var top, l, rest lanes
 	for i := range top {
-		top[i], rest[i] = z[0], float32(math.Inf(-1)) // which adds e^−∞ = +0 to a lane
+		top[i], rest[i] = max(z[0], beside), float32(math.Inf(-1)) // which adds e^−∞ = +0 to a lane
 	}
 	n := whole(len(z))
 	copy(rest[:], z[n:])
@@ -166,7 +169,19 @@ func Softmax(z []float32) (sum float32) {
 	expSum(&l, z[:n], m)
 	expSum(&l, rest[:], m)
 	copy(z[n:], rest[:])
-	return fold(&l)
+	return fold(&l) + Exp(beside-m)
+}
+
+// ClampedGate is the Gate of gpt-oss: silu(α·g)·(u + 1)/α of values that are at most limit, those of up at least −limit.
+func ClampedGate(alpha, limit float32) Gate {
+	return func(y, gate, up []float32) {
+		for i := range y {
+			gate[i], up[i] = min(gate[i], limit), min(max(up[i], -limit), limit)+1
+		}
+		Times(gate, alpha)
+		SiluGate(y, gate, up)
+		Divide(y, y, alpha)
+	}
 }
 
 // Divide sets y to x / s.

@@ -121,9 +121,9 @@ func (a *attention) take() *scratch {
 }
 
 // run computes the attention of a layer: o from q and the KV cache.
-func (a *attention) run(layer int, local bool) {
-	l := attentionLayer{attention: a, layer: layer}
-	if local {
+func (a *attention) run(layer int, b *block) {
+	l := attentionLayer{attention: a, layer: layer, sinks: b.sinks}
+	if b.local {
 		l.window = a.slidingWindow
 	}
 	if l.isLong() {
@@ -137,7 +137,8 @@ func (a *attention) run(layer int, local bool) {
 type attentionLayer struct {
 	*attention
 	layer  int
-	window int // most positions of a span; 0 = all
+	window int       // most positions of a span; 0 = all
+	sinks  []float32 // of the heads; nil = none
 }
 
 // span is the positions that token t attends to.
@@ -152,7 +153,11 @@ func (l *attentionLayer) span(t int) tensor.Range {
 // query is the queries of token t for a key/value head.
 func (l *attentionLayer) query(t, kv int) tensor.Query {
 	n, at := l.perKV(), t*l.heads+kv*l.perKV()
-	return tensor.Query{Q: l.q[at*l.width:][:n*l.width], Dst: l.o[at*l.dim:][:n*l.dim], Span: l.span(t)}
+	q := tensor.Query{Q: l.q[at*l.width:][:n*l.width], Dst: l.o[at*l.dim:][:n*l.dim], Span: l.span(t)}
+	if l.sinks != nil {
+		q.Sinks = l.sinks[kv*n:][:n]
+	}
+	return q
 }
 
 // keys of a key/value head in the sequence of token t.

@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/lowpack/lowpack/internal/tensor"
+import (
+	"math"
+
+	"github.com/lowpack/lowpack/internal/tensor"
+)
 
 const (
 	// longText is how many positions are so many that sharing them among workers pays.
@@ -92,8 +96,11 @@ type weighTask struct{ attentionLayer }
 func (k *weighTask) Do(from, to int) {
 	for i := from; i < to; i++ {
 		t, head := i/k.heads, i%k.heads
-		span := k.span(t)
-		k.totals[i] = k.Weights(k.scores[i*k.context:][:span.Len()], k.values(t, head/k.perKV()), span)
+		span, sink := k.span(t), float32(math.Inf(-1))
+		if k.sinks != nil {
+			sink = k.sinks[head]
+		}
+		k.totals[i] = k.Weights(k.scores[i*k.context:][:span.Len()], k.values(t, head/k.perKV()), span, sink)
 	}
 }
 

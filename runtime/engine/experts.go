@@ -28,7 +28,11 @@ func (l *loader) mixture(x *model.Experts, hidden int) *mixture {
 	}
 	m := &mixture{each: make([]mlp, x.Count), chosen: x.Chosen, normalize: x.Normalize, shared: x.SharedGate != ""}
 	m.router.in, m.router.names = hidden, []string{x.Router}
-	if m.router.add(matrix{rows: x.Count, floats: l.floats(x.Router, x.Count, hidden)}); m.shared {
+	scores := matrix{rows: x.Count, floats: l.floats(x.Router, x.Count, hidden)}
+	if x.RouterBias != "" {
+		scores.bias = l.vector(x.RouterBias, x.Count)
+	}
+	if m.router.add(scores); m.shared {
 		m.router.add(matrix{rows: 1, floats: l.floats(x.SharedGate, 1, hidden)})
 		m.router.names = append(m.router.names, x.SharedGate)
 	}
@@ -118,7 +122,7 @@ func (e *Engine) expert(x *mlp, tokens []int, weights []float32, stride int) {
 	p, n, hidden := &e.pass, len(tokens), e.desc.Hidden
 	e.input(n, prepareTask{projection: &x.gateUp, src: p.mix.x, stride: hidden, rows: tokens})
 	e.multiply(&x.gateUp, n, p.y, nil)
-	e.input(n, prepareTask{projection: &x.down, src: p.y, stride: x.gateUp.out, gated: true, tokens: tokens})
+	e.input(n, prepareTask{projection: &x.down, src: p.y, stride: x.gateUp.out, gated: true, paired: x.gateUp.alternate, tokens: tokens})
 	e.multiply(&x.down, n, p.y, nil)
 	p.mix.add = sumTask{p.y, p.mix.sum, hidden, tokens, weights, stride}
 	distribute(e.pool, n, mostPrepared, &p.mix.add)

@@ -166,7 +166,7 @@ func (e *Engine) block(layer int) bool {
 	e.input(n, prepareTask{projection: &b.qkv, src: p.h, stride: d.Hidden, norm: b.attnNorm})
 	e.multiply(&b.qkv, n, p.y, nil)
 	e.splitQKV(layer)
-	p.attention.run(layer, b.local)
+	p.attention.run(layer, b)
 	e.input(n, prepareTask{projection: &b.o, src: p.attention.o, stride: d.Heads * d.HeadDim, norm: b.attnSubNorm})
 	if !p.blame(layer, "attention") {
 		return false

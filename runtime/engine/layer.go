@@ -33,7 +33,8 @@ func newLayer(v packed.View, i int, with layer.Options) (layer.Layer, error) {
 	qNorm, kNorm := d.HeadNorms()
 	e.weights.blocks = []block{{
 		qNorm: l.norm(b.QNorm, qNorm), kNorm: l.norm(b.KNorm, kNorm), local: b.Local, noRope: b.NoRope,
-		qkv: projection{out: (d.Heads + 2*d.KVHeads) * d.HeadDim},
+		sinks: l.sinks(b.Sinks),
+		qkv:   projection{out: (d.Heads + 2*d.KVHeads) * d.HeadDim},
 	}}
 	if l.err != nil {
 		return nil, l.err
@@ -72,7 +73,7 @@ func (l *attentionOnly) Append(batch []layer.Rows) error {
 	}
 	e.splitQKV(0)
 	if batch[0].Out != nil {
-		p.attention.run(0, e.weights.blocks[0].local)
+		p.attention.run(0, &e.weights.blocks[0])
 	}
 	if p.wrong.Load() {
 		return fmt.Errorf("%w: a query, key or value is NaN or infinite (N4)", pack.ErrCorrupt)

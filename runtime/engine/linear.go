@@ -34,7 +34,9 @@ type projection struct {
 	units    int
 	orders   [][]int32 // in which matrices of codes want quantized vectors; empty = there are none
 	floats   bool      // some matrix has floats and wants the vectors themselves
-	names    []string  // of the matrices
+
+	alternate bool     // outputs of gate and up alternate
+	names     []string // of the matrices
 }
 
 // Sizes of the units of work. A chunk must be long against the shared counter, and short against the whole, so that the

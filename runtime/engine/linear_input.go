@@ -14,6 +14,7 @@ type prepareTask struct {
 	rows       []int // of src and of the pass; nil = all
 	tokens     []int // of the pass, one for each row, where src has these alone; nil = rows says it
 	gated      bool
+	paired     bool      // gate and up alternate in the rows of src
 	norm       []float32 // nil = none
 
 	// The same for all fans: input fills it in.
@@ -55,7 +56,7 @@ func (k *prepareTask) Do(from, to int) {
 		}
 		src, x := k.src[row*k.stride:][:n], k.x[at*n:][:n]
 		if k.gated {
-			k.gate(src, src, k.src[row*k.stride+n:][:n])
+			k.combine(x, src, k.src[row*k.stride:][:2*n])
 		}
 		var maxabs float32
 		finite := true
@@ -73,6 +74,19 @@ func (k *prepareTask) Do(from, to int) {
 		}
 		k.check(row, finite)
 	}
+}
+
+// combine sets y to the gated product of the two halves of src, or of its even and odd elements; x is memory for that.
+func (k *prepareTask) combine(x, y, src []float32) {
+	n := len(y)
+	gate, up := src[:n], src[n:]
+	if k.paired {
+		gate, up = x, src[:n]
+		for i := range n {
+			gate[i], up[i] = src[2*i], src[2*i+1]
+		}
+	}
+	k.gate(y, gate, up)
 }
 
 // inOrder is a vector in order i of the projection, in the memory of row at where it is another one.

@@ -32,7 +32,8 @@ type block struct {
 	mlp
 	experts *mixture // nil = the MLP is that of all tokens
 	local   bool
-	noRope  bool // queries and keys are not rotated
+	noRope  bool      // queries and keys are not rotated
+	sinks   []float32 // of the heads; nil = none
 }
 
 func (w *weights) bytes(top bool) int {
@@ -78,6 +79,7 @@ func (e *Engine) load(v packed.View) error {
 			ffnPostNorm:  l.norm(from.FFNPostNorm, d.Hidden),
 			local:        from.Local,
 			noRope:       from.NoRope,
+			sinks:        l.sinks(from.Sinks),
 		}
 	}
 	return l.err
@@ -130,18 +132,38 @@ func (l *loader) expertFloats(lin *model.Linear, rows, cols int) *tensor.Matrix 
 	}
 	m := &tensor.Matrix{Rows: rows, Cols: cols}
 	typ, unknown := tensor.ParseType(t.DType)
+	want := []int{lin.Experts, rows, cols}
+	if lin.Turned {
+		want[1], want[2] = cols, rows
+	}
 	if err = cmp.Or(err, unknown); err == nil {
-		if want := []int{lin.Experts, rows, cols}; !slices.Equal(t.Shape, want) || len(t.Data)%lin.Experts != 0 {
+		if !slices.Equal(t.Shape, want) || len(t.Data)%lin.Experts != 0 {
 			err = fmt.Errorf("%w: shape %v; the model asks for %v", pack.ErrCorrupt, t.Shape, want)
 		} else {
 			size := len(t.Data) / lin.Experts
-			m, err = tensor.NewMatrix(typ, rows, cols, t.Data[l.expert*size:][:size])
+			data := t.Data[l.expert*size:][:size]
+			if lin.Turned {
+				data = transposed(data, cols, rows)
+			}
+			m, err = tensor.NewMatrix(typ, rows, cols, data)
 		}
 	}
 	if err != nil {
 		l.fail(lin.Weight, err)
 	}
 	return m
+}
+
+// transposed is a copy of a matrix of m rows with its columns as rows.
+func transposed(data []byte, m, n int) []byte {
+	size := len(data) / m / n
+	out := make([]byte, len(data))
+	for i := range m {
+		for j := range n {
+			copy(out[(j*m+i)*size:][:size], data[(i*n+j)*size:])
+		}
+	}
+	return out
 }
 
 // norm returns the weights of a norm as N13 multiplies by them, nil for no name.
@@ -167,8 +189,16 @@ func (l *loader) vector(name string, n int) []float32 {
 	return w
 }
 
+// sinks of the heads of a block, nil for no name.
+func (l *loader) sinks(name string) []float32 {
+	if name == "" {
+		return nil
+	}
+	return l.vector(name, l.desc.Heads)
+}
+
 // projection binds linear layers that read the same vectors. Linear layers that are ranges of the rows of one tensor must follow one another
-// and cover it: then the tensor's outputs are already side by side.
+// and cover it, or alternate: then the tensor's outputs are already side by side, or alternate too.
 func (l *loader) projection(layers ...*model.Linear) projection {
 	f := projection{in: layers[0].In}
 	if layers[0].Weight == "" { // of a block that has experts alone
@@ -178,8 +208,12 @@ func (l *loader) projection(layers ...*model.Linear) projection {
 		first := layers[0]
 		rows, n := 0, 0
 		for n < len(layers) && layers[n].Weight == first.Weight {
-			if r := layers[n].Rows; r != (model.Rows{}) && r != (model.Rows{From: rows, To: rows + layers[n].Out}) {
-				l.fail(first.Weight, fmt.Errorf("%w: its parts are not rows that follow one another", pack.ErrUnsupported))
+			switch r := layers[n].Rows; r {
+			case model.Rows{}, model.Rows{From: rows, To: rows + layers[n].Out}:
+			case model.Rows{From: n, To: 2 * layers[n].Out, Step: 2}:
+				f.alternate = true
+			default:
+				l.fail(first.Weight, fmt.Errorf("%w: its parts are not rows that follow one another, or alternate", pack.ErrUnsupported))
 			}
 			rows += layers[n].Out
 			n++
@@ -197,6 +231,13 @@ func (l *loader) projection(layers ...*model.Linear) projection {
 // biases joins the biases of linear layers that share a tensor; nil when none has one.
 func (l *loader) biases(layers []*model.Linear, rows int) []float32 {
 	var bias []float32
+	if first := layers[0]; first.Experts > 0 && first.Bias != "" { // of all rows of all experts
+		bias = make([]float32, rows)
+		if m := l.floats(first.Bias, first.Experts, rows); l.err == nil {
+			m.Row(bias, l.expert)
+		}
+		return bias
+	}
 	for _, lin := range layers {
 		if lin.Bias != "" {
 			bias = append(bias, l.vector(lin.Bias, lin.Out)...)

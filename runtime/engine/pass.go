@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/tensor"
 )
@@ -101,7 +102,7 @@ func (e *Engine) newPass() {
 		tokens: make([]token, 0, s.batch), finiteCheck: finiteCheck{bad: make([]bool, s.batch)},
 		h: floats(d.Hidden), x: floats(s.in), y: floats(s.out),
 		headRows: s.headRows, rows: make([]int, 0, s.headRows), logits: make([]float32, s.headRows*d.Vocab),
-		quant: map[int][]*kernel.Activations{}, gate: tensor.Gates[d.Activation], attention: e.newAttention(), rotary: newRotary(&d.Rope, s.batch),
+		quant: map[int][]*kernel.Activations{}, gate: gateOf(d), attention: e.newAttention(), rotary: newRotary(&d.Rope, s.batch),
 		mix: newMixing(&s, d.Hidden), all: make([]int, s.batch),
 	}
 	for t := range p.all {
@@ -117,6 +118,14 @@ func (e *Engine) newPass() {
 		p.kept, p.best = make([]bool, d.Vocab), make([]float32, 0, d.Vocab/screenMost+1)
 		p.candidates = make([]int32, 0, d.Vocab)
 	}
+}
+
+// gateOf gives N19.
+func gateOf(d *model.Description) tensor.Gate {
+	if d.Activation == "clamped_swiglu" {
+		return tensor.ClampedGate(d.GateAlpha, d.GateLimit)
+	}
+	return tensor.Gates[d.Activation]
 }
 
 // quantizeFor makes room for the quantized input of a projection.

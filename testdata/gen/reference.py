@@ -115,8 +115,10 @@ def frequencies(theta, dim, scaling, config):
     if kind == "yarn":
         factor, old = scaling["factor"], scaling.get("original_max_position_embeddings", config["max_position_embeddings"])
         pair = lambda turns: dim * np.log(old / (turns * 2 * np.pi)) / (2 * np.log(theta))
-        low = max(np.floor(pair(scaling.get("beta_fast", 32))), 0)
-        high = min(np.ceil(pair(scaling.get("beta_slow", 1))), dim - 1)
+        low, high = pair(scaling.get("beta_fast", 32)), pair(scaling.get("beta_slow", 1))
+        if scaling.get("truncate", True):
+            low, high = np.floor(low), np.ceil(high)
+        low, high = max(low, 0), min(high, dim - 1)
         stretched = np.clip((np.arange(dim // 2) - low) / (high - low), 0, 1)
         return inv / factor * stretched + inv * (1 - stretched), scaling.get("attention_factor", 0.1 * np.log(factor) + 1)
     if kind == "longrope":  # the text is shorter than the original length, so the short factors apply
@@ -164,7 +166,8 @@ class Model:
         return absmean(w) if self.masters else w
 
     def linear(self, prefix, x, rows=slice(None)):
-        y = (rounded(x) if self.int8 else x) @ self.weight(prefix + ".weight")[rows].T
+        codes = self.arch != "GptOssForCausalLM"  # which has them in its experts alone
+        y = (rounded(x) if self.int8 and codes else x) @ self.weight(prefix + ".weight")[rows].T
         bias = self.t.get(prefix + ".bias")
         return y if bias is None else y + bias[rows]
 
@@ -210,6 +213,7 @@ class Model:
             q, k, v = (self.linear(prefix + p, x) for p in ("q_proj", "k_proj", "v_proj"))
         if self.arch.startswith("Olmo"):  # norms over all heads at once
             q, k = self.norm(prefix + "q_norm", q), self.norm(prefix + "k_norm", k)
+        sinks = self.t.get(prefix + "sinks")
         q, k, v = q.reshape(n, self.heads, self.dim), k.reshape(n, self.kv, self.dim), v.reshape(n, self.kv, self.dim)
         if prefix + "q_norm.weight" in self.t and not self.arch.startswith("Olmo"):
             q, k = self.norm(prefix + "q_norm", q), self.norm(prefix + "k_norm", k)
@@ -227,13 +231,20 @@ class Model:
         seen = to <= at
         if self.is_local(i):
             seen &= to > at - self.c["sliding_window"]
-        o = np.einsum("hqk,khd->qhd", softmax(np.where(seen, z, -np.inf)), np.repeat(v, group, axis=1)).reshape(n, q_rows)
+        z = np.where(seen, z, -np.inf)
+        if sinks is None:
+            share = softmax(z)
+        else:  # one more logit per head, whose share nobody gets
+            share = softmax(np.concatenate([z, np.broadcast_to(sinks[:, None, None], (self.heads, n, 1))], axis=-1))[..., :-1]
+        o = np.einsum("hqk,khd->qhd", share, np.repeat(v, group, axis=1)).reshape(n, q_rows)
         for name in ("attn_sub_norm", "inner_attn_ln"):
             if prefix + name + ".weight" in self.t:
                 o = self.norm(prefix + name, o)
         return self.linear(prefix + "o_proj", o)
 
     def mlp(self, prefix, x):
+        if self.arch == "GptOssForCausalLM":
+            return self.clamped_experts(prefix, x)
         if self.c.get("num_experts_per_tok"):
             return self.experts(prefix, x)
         return self.gated(prefix, x, ("gate_proj", "up_proj", "down_proj"))
@@ -261,6 +272,28 @@ class Model:
             gate = 1 / (1 + np.exp(-(x @ self.t[prefix + "shared_expert_gate.weight"].T)))
             y += gate * self.gated(prefix + "shared_expert.", x, ("gate_proj", "up_proj", "down_proj"))
         return y
+
+    def clamped_experts(self, prefix, x):
+        """gpt-oss: MXFP4 blocks, gate and up in even and odd rows, biases everywhere."""
+        limit, y = self.c["swiglu_limit"], np.zeros_like(x)
+        score = x @ self.t[prefix + "router.weight"].T + self.t[prefix + "router.bias"]
+        into = rounded if self.int8 else lambda v: v
+        both, down = self.mxfp4(prefix + "experts.gate_up_proj"), self.mxfp4(prefix + "experts.down_proj")
+        for t in range(x.shape[0]):
+            chosen = np.argsort(-score[t], kind="stable")[:self.c["num_experts_per_tok"]]
+            for e, w in zip(chosen, softmax(score[t][chosen])):
+                h = both[e] @ into(x[t]) + self.t[prefix + "experts.gate_up_proj_bias"][e]
+                gate, up = np.minimum(h[0::2], limit), np.clip(h[1::2], -limit, limit)
+                h = (up + 1) * gate / (1 + np.exp(-1.702 * gate))
+                y[t] += w * (down[e] @ into(h) + self.t[prefix + "experts.down_proj_bias"][e])
+        return y
+
+    def mxfp4(self, name):
+        """Two E2M1 elements a byte, the low one first; a power of two for 32 of them."""
+        values = np.array([0, .5, 1, 1.5, 2, 3, 4, 6, 0, -.5, -1, -1.5, -2, -3, -4, -6])
+        b, s = self.t[name + "_blocks"], self.t[name + "_scales"]
+        v = np.stack([values[b & 15], values[b >> 4]], axis=-1).reshape(*b.shape[:3], 32)
+        return (v * np.exp2(s.astype(np.float64) - 127)[..., None]).reshape(b.shape[0], b.shape[1], -1)
 
     def gated(self, prefix, x, names):
         if prefix + "gate_up_proj.weight" in self.t:
@@ -316,7 +349,7 @@ GOLDEN = {
     "mistral-7b-v0.1": False, "mistral-7b-v0.3": False, "qwen2.5-0.5b": False, "qwen2.5-1.5b-yarn": False, "qwen3-0.6b": False, "phi-3-mini-4k": False, "phi-3-mini-128k": False,
     "gemma-2b": False, "gemma-2-2b": False, "gemma-3-270m": False, "gemma-3-1b": False,
     "smollm3-3b": False, "granite-3.3-2b": False, "olmo-2-1b": False, "olmo-3-7b": False, "exaone-4.0-1.2b": False, "hunyuan-1.8b": False, "minicpm-2b": False,
-    "qwen3-30b-a3b": False, "qwen1.5-moe-a2.7b": False, "mixtral-8x7b-v0.1": False, "olmoe-1b-7b": False, "granite-3.1-1b-a400m": False,
+    "qwen3-30b-a3b": False, "qwen1.5-moe-a2.7b": False, "mixtral-8x7b-v0.1": False, "olmoe-1b-7b": False, "granite-3.1-1b-a400m": False, "gpt-oss-20b": True,
 }
 TOKENS = [(i * i * 37 + i * 101 + 11) % 300 for i in range(48)]  # longer than the window of the miniatures, which is 32
 POSITIONS = [0, 1, 7, 31, 32, 47]

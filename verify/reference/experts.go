@@ -41,6 +41,9 @@ func openMixture(v packed.View, d *model.Description, b *model.Block) (*mixture,
 	if m.router, err = openScores(v, x.Router, d.Hidden, x.Count); err != nil {
 		return nil, err
 	}
+	if m.router.bias, err = openVector(v, x.RouterBias, x.Count); err != nil {
+		return nil, err
+	}
 	for e := range m.each {
 		if m.each[e], err = openMLP(v, e, &x.Gate, &x.Up, &x.Down); err != nil {
 			return nil, fmt.Errorf("expert %d: %w", e, err)
@@ -59,7 +62,7 @@ func openMixture(v packed.View, d *model.Description, b *model.Block) (*mixture,
 
 // openScores opens a linear layer that gives scores of experts: floats.
 func openScores(v packed.View, name string, in, out int) (l linear, err error) {
-	l = linear{name: name, to: out}
+	l = linear{name: name, to: out, step: 1}
 	l.float, err = openFloats(v, name, out, in)
 	return l, err
 }

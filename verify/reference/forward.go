@@ -189,7 +189,7 @@ func (p *pass) attendAll(t, layer int, b *block, q []float32) ([]float32, error)
 			keys[j] = &at.seq.keys[layer][first+j][kv]
 			values[j] = &at.seq.values[layer][first+j][kv]
 		}
-		o = append(o, attend(&query, keys, values, p.scale, p.d.AttnSoftcap)...)
+		o = append(o, attend(&query, keys, values, p.scale, p.d.AttnSoftcap, b.sink(h))...)
 	}
 	return o, nil
 }
@@ -223,7 +223,7 @@ func (p *pass) gated(m *mlp, subNorm []float32, x [][]float32) ([][]float32, err
 	}
 	for t := range gate {
 		for i, g := range gate[t] {
-			gate[t][i] = float32(p.act(g) * up[t][i])
+			gate[t][i] = p.gate(g, up[t][i])
 		}
 	}
 	if gate, err = p.norm(gate, subNorm); err != nil {

@@ -28,6 +28,9 @@ func NewLayer(v packed.View, d *model.Description, layer int, cache string) (*La
 	if b.kNorm, err = openNorm(v, d, from.KNorm, kNorm); err != nil {
 		return nil, err
 	}
+	if b.sinks, err = openVector(v, from.Sinks, d.Heads); err != nil {
+		return nil, err
+	}
 	m.blocks[0] = b
 	return &Layer{pass{Model: m, at: []place{{seq: m.NewSequence()}}}}, nil
 }

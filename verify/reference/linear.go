@@ -14,6 +14,7 @@ import (
 type linear struct {
 	name     string
 	from, to int
+	step     int     // 2: every second row of these
 	ints     *matrix // one of the two
 	float    *floats
 	bias     []float32 // nil = none
@@ -23,11 +24,11 @@ func openLinear(v packed.View, l model.Linear) (linear, error) { return openExpe
 
 // openExpert opens the matrix of one expert, or the only one.
 func openExpert(v packed.View, l model.Linear, expert int) (linear, error) {
-	out := linear{name: l.Weight, from: l.Rows.From, to: l.Rows.To}
+	out := linear{name: l.Weight, from: l.Rows.From, to: l.Rows.To, step: max(l.Rows.Step, 1)}
 	if l.Rows == (model.Rows{}) {
 		out.to = l.Out
 	}
-	if l.In < 1 || out.from < 0 || out.to-out.from != l.Out || l.Out < 1 {
+	if l.In < 1 || out.from < 0 || out.to <= out.from || out.outputs() != l.Out {
 		return linear{}, fmt.Errorf("%w: tensor %q: rows %d to %d of a linear with %d inputs and %d outputs", pack.ErrCorrupt, l.Weight, out.from, out.to, l.In, l.Out)
 	}
 	shape, err := out.openWeight(v, l, expert)
@@ -37,8 +38,32 @@ func openExpert(v packed.View, l model.Linear, expert int) (linear, error) {
 	if whole := l.Rows == (model.Rows{}); shape.K != l.In || shape.M < out.to || whole && shape.M != l.Out {
 		return linear{}, fmt.Errorf("%w: tensor %q has shape %v; the model needs [%d, %d]", pack.ErrCorrupt, l.Weight, shape, out.to, l.In)
 	}
-	out.bias, err = openVector(v, l.Bias, l.Out)
+	if l.Experts > 0 {
+		out.bias, err = out.openBiases(v, l.Bias, l.Experts, shape.M, expert)
+	} else {
+		out.bias, err = openVector(v, l.Bias, l.Out)
+	}
 	return out, err
+}
+
+// outputs is the number of rows of the linear.
+func (l *linear) outputs() int { return (l.to - l.from + l.step - 1) / l.step }
+
+// openBiases takes the biases of the linear's rows from those of all rows of all experts.
+func (l *linear) openBiases(v packed.View, name string, experts, rows, expert int) ([]float32, error) {
+	if name == "" {
+		return nil, nil
+	}
+	f, err := openFloats(v, name, experts, rows)
+	if err != nil {
+		return nil, err
+	}
+	all, own := make([]float32, rows), make([]float32, 0, l.outputs())
+	f.row(all, expert)
+	for row := l.from; row < l.to; row += l.step {
+		own = append(own, all[row])
+	}
+	return own, nil
 }
 
 func (l *linear) openWeight(v packed.View, d model.Linear, expert int) (shape pack.Shape, err error) {
@@ -65,6 +90,10 @@ func (l *linear) openWeight(v packed.View, d model.Linear, expert int) (shape pa
 	}
 	if l.float, err = openFloats(v, d.Weight, t.Shape...); n == 3 && err == nil {
 		l.float.only(expert, t.Shape[0])
+	}
+	if l.float != nil && d.Turned {
+		l.float.turned = true
+		return pack.Shape{M: t.Shape[n-1], K: t.Shape[n-2]}, err
 	}
 	return pack.Shape{M: t.Shape[n-2], K: t.Shape[n-1]}, err
 }
@@ -126,7 +155,7 @@ func (e *badInput) Error() string { return fmt.Sprintf("vector %d is not finite"
 // apply returns y[t] for every vector x[t]. All vectors are taken through the matrix together, so that each of
 // its weights is unpacked once.
 func (l *linear) apply(ctx context.Context, x [][]float32) ([][]float32, error) {
-	y := vectors(len(x), l.to-l.from)
+	y := vectors(len(x), l.outputs())
 	if l.float != nil {
 		return y, l.applyFloat(ctx, y, x)
 	}
@@ -136,8 +165,11 @@ func (l *linear) apply(ctx context.Context, x [][]float32) ([][]float32, error) 
 		return nil, err
 	}
 	return y, m.products(ctx, in.q, l.from, l.to, func(row int, acc []int32) {
-		for t := range n {
-			y[t][row-l.from] = l.addBias(m.scaled(row, acc[t:], n, in.d[t]), row-l.from)
+		if (row-l.from)%l.step != 0 {
+			return
+		}
+		for t, i := 0, (row-l.from)/l.step; t < n; t++ {
+			y[t][i] = l.addBias(m.scaled(row, acc[t:], n, in.d[t]), i)
 		}
 	})
 }
@@ -168,10 +200,10 @@ func (m *matrix) scaled(row int, acc []int32, n int, d []float32) float32 {
 }
 
 func (l *linear) applyFloat(ctx context.Context, y, x [][]float32) error {
-	return parallel.Do(ctx, 0, l.to-l.from, 64, func(a, b int) error {
-		w := make([]float32, l.float.cols)
+	return parallel.Do(ctx, 0, l.outputs(), 64, func(a, b int) error {
+		w := make([]float32, len(x[0]))
 		for i := a; i < b; i++ {
-			l.float.row(w, l.from+i)
+			l.float.row(w, l.from+i*l.step)
 			for t := range x {
 				y[t][i] = l.addBias(dot(w, x[t]), i)
 			}

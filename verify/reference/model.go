@@ -2,6 +2,7 @@ package reference
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
@@ -11,7 +12,7 @@ import (
 // Model is a model of a packed file, ready to compute. The view must stay open while it is used.
 type Model struct {
 	d      *model.Description
-	act    func(float32) float32
+	gate   func(gate, up float32) float32
 	scale  float32 // of attention scores
 	cache  string  // its format
 	embed  embedding
@@ -31,7 +32,8 @@ type block struct {
 	experts *mixture // nil = the block has the MLP alone
 
 	rope   rope
-	window int // visible positions; 0 = all
+	window int       // visible positions; 0 = all
+	sinks  []float32 // of the heads; nil = none
 }
 
 // New builds the model that d describes from the tensors of v. It refuses tensors that are missing or of another shape
@@ -40,7 +42,7 @@ func New(v packed.View, d *model.Description) (*Model, error) {
 	if err := checkConfig(d); err != nil {
 		return nil, err
 	}
-	m := &Model{d: d, act: activations[d.Activation], scale: scaleOf(d), cache: CacheF32, blocks: make([]block, len(d.Blocks))}
+	m := &Model{d: d, gate: gateOf(d), scale: scaleOf(d), cache: CacheF32, blocks: make([]block, len(d.Blocks))}
 	var err error
 	if m.embed, err = openEmbedding(v, d); err != nil {
 		return nil, err
@@ -79,7 +81,7 @@ func checkConfig(d *model.Description) error {
 	if d.Rope.Dim > 0 && !(d.Rope.Theta > 0) {
 		return fmt.Errorf("%w: model: rotary base %v", pack.ErrCorrupt, d.Rope.Theta)
 	}
-	if activations[d.Activation] == nil {
+	if clamped := d.Activation == "clamped_swiglu"; !clamped && activations[d.Activation] == nil || clamped && !(d.GateAlpha > 0 && d.GateLimit > 0) {
 		return fmt.Errorf("%w: model: activation %q", pack.ErrUnsupported, d.Activation)
 	}
 	for i := range d.Blocks {
@@ -154,7 +156,8 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 		return out, err
 	}
 	out.rope, out.window = ropeOf(d, b), windowOf(d, b)
-	return out, nil
+	out.sinks, err = openVector(v, b.Sinks, d.Heads)
+	return out, err
 }
 
 // scaleOf is what scores are multiplied by, windowOf the visible positions of a block, 0 for all (N18).
@@ -178,6 +181,14 @@ func windowOf(d *model.Description, b *model.Block) int {
 		return d.SlidingWindow
 	}
 	return 0
+}
+
+// sink of a head, −Inf where it has none.
+func (b *block) sink(head int) float32 {
+	if b.sinks == nil {
+		return float32(math.Inf(-1))
+	}
+	return b.sinks[head]
 }
 
 // openNorm reads the weights of a norm, as 1 + w where the model asks for it (N13).

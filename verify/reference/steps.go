@@ -1,6 +1,6 @@
 package reference
 
-import "math"
+import "github.com/lowpack/lowpack/formats/model"
 
 // rmsNorm is N13; w already holds 1 + w where the model asks for it. It reports whether the mean square is finite (N4).
 func rmsNorm(x, w []float32, eps float32) ([]float32, bool) {
@@ -28,20 +28,20 @@ func quantize(x []float32) (q []int8, scale float32, ok bool) {
 	return q, b / maxActivation, true
 }
 
-// attend is N18 for one head of one token: the KV of the visible positions, in ascending order.
-func attend(q *stored, keys, values []*stored, scale, limit float32) []float32 {
+// attend is N18 for one head of one token: the KV of the visible positions, in ascending order. A sink of −Inf is none.
+func attend(q *stored, keys, values []*stored, scale, limit, sink float32) []float32 {
 	z := make([]float32, len(keys))
 	for j, k := range keys {
 		z[j] = softcap(float32(score(q, k)*scale), limit)
 	}
-	m := float32(math.Inf(-1))
+	m := sink
 	for _, v := range z {
 		m = max(m, v)
 	}
 	for j, v := range z {
 		z[j] = exp(v - m)
 	}
-	s := sum(z)
+	s := sum(z) + exp(sink-m)
 	o := make([]float32, len(q.x))
 	for j, v := range values {
 		v.addTo(o, z[j])
@@ -50,6 +50,23 @@ func attend(q *stored, keys, values []*stored, scale, limit float32) []float32 {
 		o[i] = o[i] / s
 	}
 	return o
+}
+
+// clampedSwiglu is N19 for the activation of that name.
+func clampedSwiglu(alpha, limit float32) func(gate, up float32) float32 {
+	return func(gate, up float32) float32 {
+		g, u := min(gate, limit), min(max(up, -limit), limit)+1
+		return float32(silu(float32(alpha*g))*u) / alpha
+	}
+}
+
+// gateOf is N19.
+func gateOf(d *model.Description) func(gate, up float32) float32 {
+	if d.Activation == "clamped_swiglu" {
+		return clampedSwiglu(d.GateAlpha, d.GateLimit)
+	}
+	act := activations[d.Activation]
+	return func(gate, up float32) float32 { return float32(act(gate) * up) }
 }
 
 // activations by their names in a Description (N10).

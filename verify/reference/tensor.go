@@ -18,7 +18,9 @@ type floats struct {
 	cols  int
 	data  []byte
 	bytes int // of an element
-	widen func([]byte) float32
+
+	turned bool // columns are what row calls rows
+	widen  func([]byte) float32
 }
 
 // openFloats opens a tensor and demands its shape; a vector is one row.
@@ -58,6 +60,12 @@ func (f *floats) only(matrix, n int) {
 
 // row writes one row to dst, widened to float32.
 func (f *floats) row(dst []float32, i int) {
+	if f.turned {
+		for k := range dst {
+			dst[k] = f.widen(f.data[(k*f.cols+i)*f.bytes:][:f.bytes])
+		}
+		return
+	}
 	data := f.data[i*f.cols*f.bytes:]
 	for k := range dst {
 		dst[k] = f.widen(data[k*f.bytes : (k+1)*f.bytes])
