@@ -13,7 +13,6 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/rotary"
 	floats "github.com/lowpack/lowpack/internal/tensor"
-	"github.com/lowpack/lowpack/pack"
 )
 
 // decoder builds the graph of a model in the order of NUMERICS, section 5, with the names of inputs and outputs that onnxruntime-genai
@@ -63,29 +62,13 @@ func (d *decoder) lengths() {
 	last := d.op("Sub", []string{sums, d.ints(1)}, "last_positions")
 	d.op("Cast", []string{last}, "seqlens_k", attribute{"to", int64(int32Kind)})
 	shape := d.op("Shape", []string{"attention_mask"}, "mask_shape")
-	all := d.op("Gather", []string{shape, d.constant("one", int64Kind, nil, []byte{1, 0, 0, 0, 0, 0, 0, 0})}, "all_tokens", attribute{"axis", int64(0)})
+	all := d.op("Gather", []string{shape, d.integer(1)}, "all_tokens", attribute{"axis", int64(0)})
 	d.op("Cast", []string{all}, "total_sequence_length", attribute{"to", int64(int32Kind)})
 }
 
 // callShape is the number of sequences, and of tokens of each.
 func (d *decoder) callShape() string {
 	return d.once("input_shape", func(out string) { d.op("Shape", []string{"input_ids"}, out) })
-}
-
-// embed looks tokens up.
-func (d *decoder) embed() (string, error) {
-	if _, quantized := d.manifest.Entry(d.model.Embed); quantized {
-		return "", fmt.Errorf("%w: a quantized embedding", pack.ErrUnsupported)
-	}
-	w, kind, err := d.plain(d.model.Embed)
-	if err != nil {
-		return "", err
-	}
-	h := d.op("Gather", []string{w, "input_ids"}, "embedding", attribute{"axis", int64(0)})
-	if kind != float32Kind {
-		h = d.op("Cast", []string{h}, "embedding/widened", attribute{"to", int64(float32Kind)})
-	}
-	return d.times(h, d.model.EmbedScale, "embedding/scaled"), nil
 }
 
 // times multiplies with a factor, if there is one.
@@ -160,17 +143,50 @@ func (d *decoder) attention(i int, b *model.Block, h, p string) (string, error) 
 // heads are queries or keys, with a norm over each head or over all of them.
 func (d *decoder) heads(b *model.Block, x string, l *model.Linear, norm string, heads int, out string) (string, error) {
 	y, err := d.linear(x, l, out)
-	if err != nil || norm == "" {
+	if err != nil {
+		return "", err
+	}
+	if d.model.RotateFirst {
+		if y, err = d.rotated(b, y, heads, out); err != nil {
+			return "", err
+		}
+	}
+	if y, err = d.headNorm(y, norm, heads, out); err != nil || d.model.RotateFirst {
 		return y, err
 	}
-	if d.model.WholeHeadNorms {
+	return d.rotated(b, y, heads, out)
+}
+
+func (d *decoder) headNorm(y, norm string, heads int, out string) (string, error) {
+	if norm == "" || d.model.WholeHeadNorms {
 		return d.norm(y, norm, out+"/norm")
 	}
 	y = d.op("Reshape", []string{y, d.ints(0, 0, int64(heads), int64(d.model.HeadDim))}, out+"/heads")
-	if y, err = d.norm(y, norm, out+"/norm"); err != nil {
-		return "", err
+	y, err := d.norm(y, norm, out+"/norm")
+	return d.op("Reshape", []string{y, d.ints(0, 0, int64(heads*d.model.HeadDim))}, out+"/joined"), err
+}
+
+// rotates says that GroupQueryAttention rotates queries and keys: heads of a multiple of 16 values, as the last step in front of it.
+func (d *decoder) rotates() bool { return d.model.HeadDim%16 == 0 && !d.model.RotateFirst }
+
+// rotated rotates queries or keys where GroupQueryAttention does not.
+func (d *decoder) rotated(b *model.Block, x string, heads int, out string) (string, error) {
+	if b.NoRope || d.rotates() {
+		return x, nil
 	}
-	return d.op("Reshape", []string{y, d.ints(0, 0, int64(heads*d.model.HeadDim))}, out+"/joined"), nil
+	cos, sin, err := d.tables(b.Local)
+	return d.contrib("RotaryEmbedding", []string{x, d.positions(), cos, sin}, out+"/rotated",
+		attribute{"interleaved", int64(0)}, attribute{"num_heads", int64(heads)}, attribute{"rotary_embedding_dim", int64(d.model.Rope.Dim)}), err
+}
+
+// positions are those of the tokens of a call: the last ones that the mask counts.
+func (d *decoder) positions() string {
+	return d.once("positions", func(out string) {
+		counts := d.op("CumSum", []string{"attention_mask", d.integer(1)}, "counts")
+		all := d.op("Max", []string{d.op("Sub", []string{counts, d.ints(1)}, "counts/before"), d.ints(0)}, "all_positions")
+		tokens := d.op("Shape", []string{"input_ids"}, "tokens", attribute{"end", int64(2)}, attribute{"start", int64(1)})
+		d.op("Slice", []string{all, d.op("Neg", []string{tokens}, "tokens/back"), d.ints(math.MaxInt64), d.ints(1)}, out)
+	})
 }
 
 // grouped is the attention of a layer with its rotation and its KV cache.
@@ -178,7 +194,7 @@ func (d *decoder) grouped(i int, b *model.Block, qkv []string, out string) (stri
 	m := d.model
 	in := append(qkv, fmt.Sprintf("past_key_values.%d.key", i), fmt.Sprintf("past_key_values.%d.value", i), "seqlens_k", "total_sequence_length")
 	attributes := []attribute{{"do_rotary", int64(0)}, {"kv_num_heads", int64(m.KVHeads)}}
-	if !b.NoRope {
+	if !b.NoRope && d.rotates() {
 		cos, sin, err := d.tables(b.Local)
 		if err != nil {
 			return "", err
@@ -277,10 +293,6 @@ func (d *decoder) head(h string) error {
 	if err != nil {
 		return err
 	}
-	name := m.Head
-	if _, quantized := d.manifest.Entry(packed.HeadName); quantized {
-		name = packed.HeadName
-	}
 	steps := []func(x, out string) string{}
 	if m.LogitDivisor != 0 {
 		steps = append(steps, func(x, out string) string { return d.op("Div", []string{x, d.scalar(m.LogitDivisor)}, out) })
@@ -292,7 +304,7 @@ func (d *decoder) head(h string) error {
 		})
 	}
 	out := func(i int) string { return "logits" + strings.Repeat("/raw", len(steps)-i) }
-	if x, err = d.matrix(x, name, out(0)); err != nil {
+	if x, err = d.matrix(x, m.Head, out(0)); err != nil {
 		return err
 	}
 	for i, step := range steps {

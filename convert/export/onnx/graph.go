@@ -188,6 +188,11 @@ func (b *builder) scalar(x float32) string {
 	return b.constant(fmt.Sprintf("float.%v", x), float32Kind, nil, binary.LittleEndian.AppendUint32(nil, math.Float32bits(x)))
 }
 
+// integer is a number.
+func (b *builder) integer(x int64) string {
+	return b.constant(fmt.Sprintf("int.%d", x), int64Kind, nil, binary.LittleEndian.AppendUint64(nil, uint64(x)))
+}
+
 // ints is a vector of integers.
 func (b *builder) ints(list ...int64) string {
 	var data []byte

@@ -271,6 +271,29 @@ func TestInteropPlain(t *testing.T) {
 	}
 }
 
+// TestInteropEmbedding: quantized embeddings, tied to the output head or not, give the floats that lowpack multiplies: plain graphs have the
+// logits of the unpacked floats, and exact ones those of lowpack but for codes of activations on the other side of a tie.
+func TestInteropEmbedding(t *testing.T) {
+	for _, name := range []string{"mlx-mxfp4", "mlx-bonsai-ternary-f16-tied", "mlx-bonsai-bit1-f16-tied"} {
+		for _, activation := range []string{"token", "group:32"} {
+			source := packedOf(t, shared.Path(t, filepath.Join("data", "packed", name)), packed.Recipe{Activation: activation})
+			ids := []int{1, 5, 9, 33, 2, 71, 100, 18, 9, 9, 44}
+			for _, a := range []export.Arithmetic{export.Plain, export.Exact} {
+				dir, _ := exportedOf(t, source, a)
+				if g := modelOf(t, dir); !slices.ContainsFunc(g.nodes, func(n node) bool { return n.op == "GatherBlockQuantized" }) {
+					t.Errorf("%s: no quantized embedding", name)
+				}
+				_, got := onnxruntime(t, dir, session{Threads: 1, Level: everything, Prompts: [][]int{ids}, Logits: true})
+				if a == export.Plain {
+					near(t, name+" plain", got, logitsOf(t, unpackedOf(t, source), ids), 1e-5)
+				} else {
+					near(t, name+" exact", got, logitsOf(t, source, ids), 0.02)
+				}
+			}
+		}
+	}
+}
+
 // TestInteropGenAI: onnxruntime-genai loads the directory, cuts the golden texts as lowpack does, and generates the golden tokens.
 func TestInteropGenAI(t *testing.T) {
 	dir, _ := exportedOf(t, packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), export.Exact)
@@ -303,16 +326,18 @@ func TestInteropGenAI(t *testing.T) {
 }
 
 // TestInteropFamilies: the graph of a miniature of every family that is exported gives the logits of lowpack, from floats,
-// for a prompt that is longer than sliding windows and for tokens behind it.
+// for a prompt that is longer than sliding windows and for tokens behind it. Heads have 8, 16, 24 and more values.
 func TestInteropFamilies(t *testing.T) {
-	for _, name := range []string{"exaone4", "gemma3", "granite", "llama", "llama-yarn", "mistral", "olmo2", "olmo3", "phi3", "qwen2", "smollm3"} {
-		dir := shared.Path(t, filepath.Join("data", "transformers", name))
-		var ids []int
-		readJSON(t, filepath.Join(dir, "tokens.json"), &ids)
-		ids = ids[:40]
-		source := packedOf(t, dir, asFloats)
+	ids := map[string][]int{"models/stories260k/hf-F32": {1, 403, 407, 261, 378}}
+	for _, name := range []string{"exaone4", "gemma", "gemma2", "gemma3", "granite", "hunyuan_v1_dense", "llama", "llama-yarn", "mistral", "olmo2", "olmo3", "phi3", "qwen2", "qwen3", "smollm3"} {
+		var list []int
+		readJSON(t, filepath.Join(shared.Path(t, filepath.Join("data", "transformers", name)), "tokens.json"), &list)
+		ids["transformers/"+name] = list[:40]
+	}
+	for name, prompt := range ids {
+		source := packedOf(t, shared.Path(t, filepath.Join("data", name)), asFloats)
 		exported, _ := exportedOf(t, source, "")
-		tokens, got := onnxruntime(t, exported, session{Threads: 1, Level: everything, Prompts: [][]int{ids}, New: 16, Logits: true})
-		near(t, name, got, logitsOf(t, source, append(ids, tokens[0]...)), 1e-5)
+		tokens, got := onnxruntime(t, exported, session{Threads: 1, Level: everything, Prompts: [][]int{prompt}, New: 16, Logits: true})
+		near(t, name, got, logitsOf(t, source, append(prompt, tokens[0]...)), 1e-5)
 	}
 }

@@ -170,7 +170,7 @@ func (d *decoder) product(f *form, x, scales, out string) (string, error) {
 	}
 	in := []string{x, codes, scales}
 	if !f.defaultZero() {
-		zeros, err := d.tensor(f.entry.Name+".zero_points", uint8Kind, []int64{int64(shape.M), int64(f.zeroBytes())}, func(w io.Writer) error { return f.writeZeros(d.file, w) })
+		zeros, err := d.tensor(f.entry.Name+".zero_points", uint8Kind, []int64{int64(shape.M), int64(f.zeroBytes())}, func(w io.Writer) error { return f.writeZeros(d.file, w, f.blocks()) })
 		if err != nil {
 			return "", err
 		}

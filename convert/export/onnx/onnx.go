@@ -83,7 +83,8 @@ func exactly(e *packed.Entry, a packed.Activation) error {
 
 // families are those whose blocks have been compared with lowpack in onnxruntime; bitnet-1bitllm and mobilellm have those of bitnet and llama
 // under other names.
-var families = []string{"bitnet", "bitnet-1bitllm", "exaone4", "gemma3", "granite", "llama", "mistral", "mobilellm", "olmo2", "olmo3", "phi3", "qwen2", "smollm3"}
+var families = []string{"bitnet", "bitnet-1bitllm", "exaone4", "gemma", "gemma2", "gemma3", "granite", "hunyuan", "llama", "minicpm", "mistral", "mobilellm", "olmo2", "olmo3", "phi3",
+	"qwen2", "qwen3", "smollm3"}
 
 // runs refuses what has no form in the graph.
 func runs(m *packed.Manifest, d *model.Description) error {
@@ -92,8 +93,6 @@ func runs(m *packed.Manifest, d *model.Description) error {
 		return fmt.Errorf("%w: family %s is not written to ONNX; those that are: %s", pack.ErrUnsupported, d.Family, strings.Join(families, ", "))
 	case d.Rope.Dim != d.HeadDim:
 		return fmt.Errorf("%w: heads of which %d of %d values are rotated", pack.ErrUnsupported, d.Rope.Dim, d.HeadDim)
-	case d.HeadDim%16 != 0:
-		return fmt.Errorf("%w: heads of %d values: onnxruntime's GroupQueryAttention rotates multiples of 16", pack.ErrUnsupported, d.HeadDim)
 	}
 	for i := range m.Packed {
 		if e := &m.Packed[i]; len(e.Shape) != 2 {

@@ -105,7 +105,10 @@ func (f *form) blocks() int     { return (f.entry.MatrixShape().K + f.block - 1)
 func (f *form) blockBytes() int { return f.block * f.bits / 8 }
 
 // zeroBytes is the size of the zero points of a row.
-func (f *form) zeroBytes() int { return (f.blocks()*f.bits + 7) / 8 }
+func (f *form) zeroBytes() int { return f.bytes(f.blocks()) }
+
+// bytes is the size of a number of fields.
+func (c *coded) bytes(fields int) int { return (fields*c.bits + 7) / 8 }
 
 // defaultZero says that all zero points are those that MatMulNBits takes without being told.
 func (f *form) defaultZero() bool { return !f.entry.Zero && f.zero == 1<<(f.bits-1) }
@@ -154,24 +157,26 @@ func (f *form) read(codes []int8, from io.Reader) error {
 	return nil
 }
 
-// writeZeros writes the zero points, row after row.
-func (f *form) writeZeros(v *packed.File, w io.Writer) error {
+// writeZeros writes the zero points, row after row, so many at a time in whole bytes.
+func (f *form) writeZeros(v *packed.File, w io.Writer, together int) error {
 	zeros, err := f.zeros(v, f.bits)
 	if err != nil {
 		return err
 	}
-	row := make([]byte, f.zeroBytes())
+	part := make([]byte, f.bytes(together))
 	for r := range f.entry.MatrixShape().M {
-		clear(row)
-		for j := range f.blocks() {
-			z := uint8(f.zero)
-			if zeros != nil {
-				z = zeros[f.unit(r, j)]
+		for from := 0; from < f.blocks(); from += together {
+			clear(part)
+			for j := range together {
+				z := uint8(f.zero)
+				if zeros != nil {
+					z = zeros[f.unit(r, from+j)]
+				}
+				f.put(part, j, z)
 			}
-			f.put(row, j, z)
-		}
-		if _, err := w.Write(row); err != nil {
-			return err
+			if _, err := w.Write(part); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
