@@ -59,6 +59,8 @@ func BenchmarkHeads(b *testing.B) {
 // worker does, and reports fractions of what this core reads meanwhile.
 func BenchmarkToken(b *testing.B) {
 	const visible, pageBytes = 8192, 32 << 10
+	pool := kernel.NewPool(1)
+	defer pool.Close()
 	r := rand.New(rand.NewPCG(3, 3))
 	for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8} {
 		for _, shape := range [][2]int{{64, 3}, {128, 1}, {128, 4}, {128, 7}, {256, 2}} {
@@ -92,6 +94,7 @@ func BenchmarkToken(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("%s/%dx%d", typ, dim, heads), func(b *testing.B) {
 				n := visible * caches * row
+				reader := roofline.NewReader(memory.Bytes[:n], pool)
 				best := roofline.Fastest(300*time.Millisecond, func() {
 					pages(func(i int, rows Range) { a.Scores(z[i*heads*visible+rows.From:], visible, q, heads, &keys[i], rows, s) })
 				}, func() {
@@ -99,7 +102,7 @@ func BenchmarkToken(b *testing.B) {
 					pages(func(i int, rows Range) {
 						a.Weigh(o[i*heads*width:], width, z[i*heads*visible+rows.From:], visible, heads, &values[i], rows, Range{0, width}, s)
 					})
-				}, func() { roofline.Read(memory.Bytes[:n]) })
+				}, func() { reader.Run(pool) })
 				for b.Loop() {
 					a.Scores(z, visible, q, heads, &keys[0], Range{0, visible}, s)
 				}

@@ -82,14 +82,26 @@ func (m *Matrix) Weigh(o []float32, ldo int, e []float32, lde, heads int, rows, 
 	if n < 1 {
 		return
 	}
-	size := m.Type.Size()
-	v, ldv := m.bytes(rows.From, rows.To)[cols.From*size:], m.Cols*size
 	_, _ = o[(heads-1)*ldo+width-1], e[(heads-1)*lde+n-1]
-	for h, step := 0, 0; h < heads; h += step {
-		step = together(heads - h)
-		m.weigh(step, o[h*ldo:], ldo, e[h*lde:], lde, v, ldv, width, n, ahead)
+	size, some := m.Type.Size(), n
+	ldv := m.Cols * size
+	if ahead != 0 && heads > 1 && level == levelAVX2 {
+		some = max(1, weighBytes/ldv)
+		ahead = some * ldv
+	}
+	for from := 0; from < n; from += some {
+		r := min(some, n-from)
+		v := m.bytes(rows.From+from, rows.From+from+r)[cols.From*size:]
+		for h, step := 0, 0; h < heads; h += step {
+			step = together(heads - h)
+			m.weigh(step, o[h*ldo:], ldo, e[h*lde+from:], lde, v, ldv, width, r, ahead)
+		}
 	}
 }
+
+// weighBytes of rows are weighted at a time where registers hold the sums of fewer columns than lie together: 16 registers do,
+// with more than one output. Columns are then taken in turn, out of the first-level cache, while the next rows are prefetched.
+const weighBytes = 8 << 10
 
 // weigh is Weigh for n ≤ tile outputs.
 func (m *Matrix) weigh(n int, o []float32, ldo int, e []float32, lde int, v []byte, ldv, cols, rows, ahead int) {
