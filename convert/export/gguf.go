@@ -114,8 +114,15 @@ func (w *ggufWriter) runs(force bool) error {
 		w.note("bitnet.cpp with its llama.cpp of 2024 computes squared ReLU for architecture %s; newer ones were seen to compute SiLU (microsoft/BitNet issue 588)", w.arch.Name)
 	}
 	for i := range d.Blocks {
-		if local := w.local(i); d.Blocks[i].Local != local {
-			return fmt.Errorf("%w: layer %d has a sliding window where architecture %s of llama.cpp has none, or the other way round", pack.ErrUnsupported, i, w.arch.Name)
+		switch local := w.local(i); {
+		case d.Blocks[i].Local == local:
+		case local:
+			return fmt.Errorf("%w: layer %d has no sliding window, and architecture %s of llama.cpp has one there", pack.ErrUnsupported, i, w.arch.Name)
+		case !force:
+			return fmt.Errorf("%w: layer %d has a sliding window of %d tokens, and architecture %s of llama.cpp has none: it computes texts that are longer differently. --force writes the file all the same", pack.ErrUnsupported, i, d.SlidingWindow, w.arch.Name)
+		default:
+			w.note("llama.cpp has no sliding window in architecture %s: it computes texts of more than %d tokens differently", w.arch.Name, d.SlidingWindow)
+			return nil
 		}
 	}
 	return nil

@@ -12,7 +12,8 @@ import (
 
 // blockType is a type of a GGUF that holds codes.
 type blockType struct {
-	size int // columns of a block, which have one scale
+	size  int // columns of a block, which have one scale
+	least int // columns of a row
 	// holds reports whether codes of an alphabet, with their scales and zero points, are kept exactly. Of apart, the scale stands
 	// in a tensor of its own.
 	holds  func(a pack.Alphabet, u units, apart bool) bool
@@ -22,10 +23,10 @@ type blockType struct {
 var blockTypes = map[gguf.Type]blockType{
 	gguf.Q1_0: exchange("q1_0"), gguf.TQ2_0: exchange("tq2_0"), gguf.Q2_0: exchange("q2_0"), gguf.MXFP4: exchange("mxfp4"),
 	gguf.Q4_0: exchange("q4_0"), gguf.Q8_0: exchange("q8_0"),
-	gguf.Q4_1:   {32, holdsMinima, encodeQ4_1},
-	gguf.Q5_0:   {32, holdsFives, encodeQ5_0},
-	gguf.IQ2_BN: {64, func(a pack.Alphabet, u units, _ bool) bool { return isTernary(a, u) && u.group == 0 }, encodeIQ2BN},
-	gguf.I2_S:   {128, func(a pack.Alphabet, u units, _ bool) bool { return isTernary(a, u) && u.perRow == 0 }, encodeI2S},
+	gguf.Q4_1:   {32, 32, holdsMinima, encodeQ4_1},
+	gguf.Q5_0:   {32, 32, holdsFives, encodeQ5_0},
+	gguf.IQ2_BN: {64, 512, func(a pack.Alphabet, u units, _ bool) bool { return isTernary(a, u) && u.group == 0 }, encodeIQ2BN}, // shorter rows abort ik_llama.cpp
+	gguf.I2_S:   {128, 128, func(a pack.Alphabet, u units, _ bool) bool { return isTernary(a, u) && u.perRow == 0 }, encodeI2S},
 }
 
 // exchange is a format of package pack. Zero points are subtracted from codes.

@@ -84,7 +84,7 @@ func (w *ggufWriter) special() error {
 			return fmt.Errorf("%w: queries are scaled by %v; llama.cpp scales them by %v", pack.ErrUnsupported, d.AttnScale, float32(scale))
 		}
 	case "phi3":
-		w.count(".attention.sliding_window", 0)
+		w.count(".attention.sliding_window", d.SlidingWindow)
 	case "minicpm":
 		w.number(".embedding_scale", float64(cmp.Or(d.EmbedScale, 1)))
 		w.number(".residual_scale", float64(cmp.Or(d.ResidualScale, 1)))

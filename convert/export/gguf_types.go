@@ -100,7 +100,7 @@ func (w *ggufWriter) choose(e *packed.Entry, u units) (form, error) {
 	apart := u.perRow == 0 && u.zeros == nil && w.dialect.apart && w.arch.Scales && strings.HasPrefix(e.Name, "model.layers.")
 	for _, kind := range w.dialect.types {
 		b := blockTypes[kind]
-		if e.MatrixShape().K%b.size == 0 && u.group%b.size == 0 && b.holds(a, u, apart) {
+		if k := e.MatrixShape().K; k%b.size == 0 && k >= b.least && u.group%b.size == 0 && b.holds(a, u, apart) {
 			return form{kind, apart}, nil
 		}
 	}

@@ -24,6 +24,14 @@ import (
 // llama asks llama.cpp for the logits behind ids and the tokens of texts.
 func llama(t *testing.T, path string, ids []int, texts []string) (logits [][]float32, tokens [][]int) {
 	t.Helper()
+	return asked(t, ids, texts, func(spec, out string) []byte {
+		return interop.Node(t, "llama.cpp", "testdata/llamacpp.mjs", path, spec, out)
+	})
+}
+
+// asked asks a program.
+func asked(t *testing.T, ids []int, texts []string, program func(spec, out string) []byte) (logits [][]float32, tokens [][]int) {
+	t.Helper()
 	spec, err := json.Marshal(map[string]any{"ids": ids, "texts": texts})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +41,7 @@ func llama(t *testing.T, path string, ids []int, texts []string) (logits [][]flo
 		Vocabulary int
 		Tokens     [][]int
 	}
-	if err := json.Unmarshal(interop.Node(t, "llama.cpp", "testdata/llamacpp.mjs", path, string(spec), out), &answer); err != nil {
+	if err := json.Unmarshal(program(string(spec), out), &answer); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(out)
@@ -234,7 +242,7 @@ func TestInteropSmolLM2(t *testing.T) {
 // logitsOf are the logits of lowpack behind each of the ids.
 func logitsOf(t *testing.T, path string, ids []int) [][]float32 {
 	t.Helper()
-	e, err := engine.Open(path, engine.Options{Context: 256})
+	e, err := engine.Open(path, engine.Options{Context: len(ids)})
 	if err != nil {
 		t.Fatal(err)
 	}

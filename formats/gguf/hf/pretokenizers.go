@@ -2,11 +2,12 @@ package hf
 
 // preTokenizer cuts a text into words before merges apply, under the names that llama.cpp has for them (llama-vocab.cpp).
 type preTokenizer struct {
-	pattern    string // "": that of GPT-2
-	digits     bool   // every digit is a word
-	nfc        bool   // text is normalized
-	wholeWords bool   // a word that is a token is one, whatever the merges say
-	bos        bool   // a text begins with the BOS token unless the file says otherwise
+	pattern    string   // "": that of GPT-2
+	patterns   []string // cut one after another, instead of pattern
+	digits     bool     // every digit is a word
+	nfc        bool     // text is normalized, which llama.cpp leaves out
+	wholeWords bool     // a word that is a token is one, whatever the merges say
+	bos        bool     // a text begins with the BOS token unless the file says otherwise
 }
 
 const (
@@ -22,7 +23,7 @@ const (
 )
 
 var preTokenizers = map[string]preTokenizer{
-	"default":          {},
+	"default":          {patterns: []string{`[\p{P}\$\+<=>\^~\|]+`, `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)`, `\p{N}+`, `[0-9][0-9][0-9]`}},
 	"gpt-2":            {},
 	"llama-bpe":        {pattern: llama3Pattern, wholeWords: true, bos: true},
 	"falcon3":          {pattern: llama3Pattern, wholeWords: true, bos: true},
@@ -47,12 +48,16 @@ func byteLevelPart(regex bool) map[string]any {
 }
 
 func (p preTokenizer) splitter() any {
-	parts := []any{byteLevelPart(p.pattern == "")}
-	switch {
-	case p.pattern != "":
-		parts = []any{map[string]any{"type": "Split", "pattern": map[string]any{"Regex": p.pattern}, "behavior": "Isolated", "invert": false}, parts[0]}
-	case p.digits:
-		parts = []any{map[string]any{"type": "Digits", "individual_digits": true}, parts[0]}
+	var parts []any
+	if p.digits {
+		parts = append(parts, map[string]any{"type": "Digits", "individual_digits": true})
 	}
-	return map[string]any{"type": "Sequence", "pretokenizers": parts}
+	patterns := p.patterns
+	if p.pattern != "" {
+		patterns = []string{p.pattern}
+	}
+	for _, x := range patterns {
+		parts = append(parts, map[string]any{"type": "Split", "pattern": map[string]any{"Regex": x}, "behavior": "Isolated", "invert": false})
+	}
+	return map[string]any{"type": "Sequence", "pretokenizers": append(parts, byteLevelPart(patterns == nil))}
 }

@@ -52,10 +52,21 @@ func Node(t testing.TB, tool, script string, args ...string) []byte {
 // File finds a file of a package in the virtual environment of a tool.
 func File(t testing.TB, tool, pattern string) string {
 	t.Helper()
+	return find(t, tool, filepath.Join("lib", "*", "site-packages", pattern))
+}
+
+// NodeFile finds a file of a package of JavaScript.
+func NodeFile(t testing.TB, tool, pattern string) string {
+	t.Helper()
+	return find(t, tool, filepath.Join("node_modules", pattern))
+}
+
+func find(t testing.TB, tool, pattern string) string {
+	t.Helper()
 	if os.Getenv("LOWPACK_INTEROP") == "" {
 		t.Skip("asks another program: make interop")
 	}
-	names, err := filepath.Glob(filepath.Join(cache(t), tool, "lib", "*", "site-packages", pattern))
+	names, err := filepath.Glob(filepath.Join(cache(t), tool, pattern))
 	if err != nil || len(names) != 1 {
 		t.Fatalf("%s of %s: %q, %v; make interop installs it", pattern, tool, names, err)
 	}

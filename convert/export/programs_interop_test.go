@@ -1,0 +1,187 @@
+package export
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/float16"
+	"github.com/lowpack/lowpack/internal/synth"
+	"github.com/lowpack/lowpack/internal/testkit/interop"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+)
+
+// ftypes are numbers of llama.cpp for files in one type, and of how many of 57 matrices the codes are taken over; 0: floats.
+var ftypes = map[string]struct {
+	number string
+	packed int
+}{
+	"F16": {"1", 0}, "BF16": {"32", 0}, "Q5_1": {"9", 0}, "Q2_K": {"10", 0}, "Q3_K": {"12", 0}, "Q4_K": {"14", 0}, "Q5_K": {"16", 0}, "Q6_K": {"18", 0},
+	"Q4_0": {"2", 57}, "Q5_0": {"8", 57}, "Q8_0": {"7", 57}, "IQ4_NL": {"25", 57}, "TQ1_0": {"36", 57}, "TQ2_0": {"37", 57}, "MXFP4": {"38", 57}, "Q2_0": {"41", 57},
+	"Q1_0": {"40", 42}, // blocks of zeros have no code
+	"Q4_1": {"3", 0},   // minima are no multiples of their scales
+}
+
+// inFloats is a GGUF with matrices in F32.
+func inFloats(t *testing.T) string {
+	t.Helper()
+	path, _ := exported(t, packedOf(t, shared.Path(t, filepath.Join("data", "models", "bitllama2-3m", "fake-f32")), packed.Recipe{Quant: "none"}))
+	return path
+}
+
+// requantized asks llama.cpp for files in types, and for the floats of each.
+func requantized(t *testing.T, path string, numbers ...string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	library := interop.NodeFile(t, "llama.cpp", "@node-llama-cpp/linux-x64/bins/linux-x64/libllama.v*.so")
+	interop.Python(t, "gguf", "testdata/quantize.py", append([]string{library, path, dir}, numbers...)...)
+	return dir
+}
+
+// TestInteropTypes: every type that llama.cpp writes has the values that llama.cpp dequantizes it to, and a packed file has them as well.
+func TestInteropTypes(t *testing.T) {
+	var numbers []string
+	for _, f := range ftypes {
+		numbers = append(numbers, f.number)
+	}
+	dir := requantized(t, inFloats(t), numbers...)
+	for name, f := range ftypes {
+		path := filepath.Join(dir, f.number+".gguf")
+		types := map[string]int{}
+		for _, x := range headerOf(t, path).Tensors {
+			types[x.Type.String()]++
+		}
+		if types[name] != 57 {
+			t.Errorf("%s: llama.cpp wrote %v", name, types)
+		}
+		sameFloats(t, path, filepath.Join(dir, f.number+"-f32.gguf"))
+		source := packedOf(t, path, packed.Recipe{})
+		if _, err := VerifyGGUF(t.Context(), path, source); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := countPacked(t, source); f.packed > 0 && n != f.packed {
+			t.Errorf("%s: %d matrices are packed", name, n)
+		}
+	}
+}
+
+func countPacked(t *testing.T, path string) int {
+	t.Helper()
+	f, err := packed.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	return len(f.Manifest().Packed)
+}
+
+// sameFloats compares all tensors of two models, the second of which is in F32.
+func sameFloats(t *testing.T, path, floats string) {
+	t.Helper()
+	a, err := checkpoint.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b, err := checkpoint.Open(floats)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if len(a.Tensors()) != len(b.Tensors()) {
+		t.Errorf("%d and %d tensors", len(a.Tensors()), len(b.Tensors()))
+	}
+	for _, x := range b.Tensors() {
+		y, ok := a.Lookup(x.Name)
+		if !ok || !slices.Equal(valuesOf(t, a, y), valuesOf(t, b, x)) {
+			t.Errorf("%s: %s: other values", path, x.Name)
+		}
+	}
+}
+
+func valuesOf(t *testing.T, c *checkpoint.Checkpoint, x checkpoint.Tensor) []float32 {
+	t.Helper()
+	data, d := make([]byte, x.Size), quantize.DType(x.DType)
+	if err := c.ReadAt(x, data, 0); err != nil {
+		t.Fatal(err)
+	}
+	values := make([]float32, len(data)/d.Size())
+	d.Widen(values, data)
+	return values
+}
+
+// TestInteropIKTypes: the types of ik_llama.cpp's own have the codes of the ternary floats that its program read, and their scale, which
+// one of them rounds to float16.
+func TestInteropIKTypes(t *testing.T) {
+	source := inFloats(t)
+	want := packedOf(t, source, packed.Recipe{})
+	for kind, round := range map[string]func(float32) float32{
+		"IQ1_BN": func(x float32) float32 { return float16.Widen(float16.Narrow(x)) }, "IQ2_BN": func(x float32) float32 { return x },
+	} {
+		path := filepath.Join(t.TempDir(), kind+".gguf")
+		ikQuantize(t, "--pure", "--token-embedding-type", "f32", source, path, strings.ToLower(kind))
+		sameRounded(t, want, packedOf(t, path, packed.Recipe{}), round)
+	}
+}
+
+// TestInteropIK: ik_llama.cpp computes squared ReLU, and the logits of lowpack, within what its activations cost.
+func TestInteropIK(t *testing.T) {
+	source := wideBitnet(t)
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	if _, err := GGUF(t.Context(), source, path, GGUFOptions{Dialect: IK}); err != nil {
+		t.Fatal(err)
+	}
+	ids := []int{1, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130}
+	logits, _ := asked(t, ids, samples, func(spec, out string) []byte { return interop.Python(t, "ik", "testdata/ik.py", path, spec, out) })
+	own := logitsOf(t, source, ids)
+	largest, mean, agree := distance(logits, own)
+	t.Logf("largest difference %.3g, mean %.3g, %d of %d argmax tokens agree; logits like %v", largest, mean, agree, len(ids), own[0][:4])
+	if largest > 0.5 || mean > 0.1 || agree < len(ids)*3/4 {
+		t.Error("they differ")
+	}
+}
+
+// ikQuantize runs llama-quantize of ik_llama.cpp.
+func ikQuantize(t *testing.T, args ...string) {
+	t.Helper()
+	program := interop.File(t, "ik", "ik_llama_cpp/bin/llama-quantize")
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(filepath.Dir(program), "..", "lib"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out[max(0, len(out)-2000):])
+	}
+}
+
+// TestInteropFamilies: with floats on both sides, llama.cpp computes the logits that lowpack computes, in every family. Its GELU is a table of
+// float16 numbers.
+func TestInteropFamilies(t *testing.T) {
+	for like, most := range map[string]float64{
+		"smollm2-135m": 1e-4, "mistral-7b-v0.3": 1e-4, "qwen2.5-0.5b": 1e-4, "qwen2.5-1.5b-yarn": 1e-4, "qwen3-0.6b": 1e-4, "phi-3-mini-4k": 1e-4, "minicpm-2b": 1e-4,
+		"gemma-2b": 5e-3, "gemma-2-2b": 5e-3, "gemma-3-270m": 5e-3,
+	} {
+		dir := filepath.Join(t.TempDir(), like)
+		tinymodel.MiniatureWith(t, like, dir, func(o *synth.Options) { // queries are scaled by the size of a head, as llama.cpp does it
+			size := map[string]string{"gemma-2-2b": "16", "gemma-3-270m": "32"}[like]
+			o.Config = bytes.ReplaceAll(o.Config, []byte(`"query_pre_attn_scalar": 256`), []byte(`"query_pre_attn_scalar": `+size))
+		})
+		source := packedOf(t, dir, packed.Recipe{Quant: "none"})
+		path, _ := exported(t, source)
+		path = filepath.Join(requantized(t, path, "0"), "0.gguf") // with BF16 it rounds activations
+		ids := []int{1, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130}
+		logits, tokens := llama(t, path, ids, samples)
+		sameTokens(t, source, tokens)
+		largest, mean, agree := distance(logits, logitsOf(t, source, ids))
+		t.Logf("%s: largest difference %.3g, mean %.3g, %d of %d argmax tokens agree", like, largest, mean, agree, len(ids))
+		if largest > most || agree != len(ids) {
+			t.Errorf("%s: they differ", like)
+		}
+	}
+}
