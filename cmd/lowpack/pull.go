@@ -16,11 +16,14 @@ func pullCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "pull",
 		Usage:     "download a model from the Hugging Face hub",
-		ArgsUsage: "ORG/NAME[@REVISION]",
-		UsageText: "lowpack pull ORG/NAME[@REVISION]",
+		ArgsUsage: "ORG/NAME[@REVISION][:FILE]",
+		UsageText: "lowpack pull ORG/NAME[@REVISION][:FILE]",
 		Description: `Only the files that a conversion needs are downloaded: weights in safetensors files, configuration, tokenizer. They go into
 the cache that the Python package huggingface_hub uses, and each is checked against the digest that the hub lists. An
 interrupted download is resumed by the next one. The folder of the model is printed to standard output.
+
+Behind a colon stands a GGUF file, or the end of its name, such as Q4_0; a model that has one GGUF and no safetensors files needs no
+name. It is downloaded alone, with all its parts, and its path is printed.
 
 Wherever lowpack takes a checkpoint it takes ORG/NAME too, unless a file or folder of that name exists.
 
@@ -28,6 +31,7 @@ Environment: HF_TOKEN for private and gated models, HF_HOME or HF_HUB_CACHE for 
 another hub, HF_HUB_OFFLINE=1 to use the cache alone.
 
   lowpack pull microsoft/bitnet-b1.58-2B-4T-bf16
+  lowpack pull Qwen/Qwen3-0.6B-GGUF:Q8_0
   lowpack convert microsoft/bitnet-b1.58-2B-4T -o model.safetensors
   lowpack run microsoft/bitnet-b1.58-2B-4T --chat`,
 		Action: func(c *cli.Context) error {
@@ -38,16 +42,16 @@ another hub, HF_HUB_OFFLINE=1 to use the cache alone.
 			if err != nil {
 				return usagef("%v", err)
 			}
-			dir, err := pull(c, name)
+			path, err := pull(c, name)
 			if err == nil {
-				_, err = fmt.Fprintln(c.App.Writer, dir)
+				_, err = fmt.Fprintln(c.App.Writer, path)
 			}
 			return err
 		},
 	}
 }
 
-// pull downloads what is missing of a model and returns its folder.
+// pull downloads what is missing of a model and returns its folder, or its GGUF file.
 func pull(c *cli.Context, name hub.Name) (string, error) {
 	client, err := hub.FromEnvironment(version.Tool)
 	if err != nil {
@@ -62,7 +66,7 @@ func pull(c *cli.Context, name hub.Name) (string, error) {
 	if r.Renamed != "" {
 		note(c, fmt.Sprintf("%s is called %s now", name.ID(), r.Renamed))
 	}
-	return r.Dir, nil
+	return r.Path, nil
 }
 
 // checkpointOf returns the path of a checkpoint argument: what exists is a path, ORG/NAME is a model on the hub.
@@ -74,9 +78,9 @@ func checkpointOf(c *cli.Context, arg string) (string, error) {
 	if err != nil {
 		return arg, nil // whoever opens it says that it does not exist
 	}
-	dir, err := pull(c, name)
+	path, err := pull(c, name)
 	if err != nil {
 		return "", fmt.Errorf("there is no file or folder %s, and the hub: %w", arg, err)
 	}
-	return dir, nil
+	return path, nil
 }

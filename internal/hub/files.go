@@ -77,8 +77,22 @@ func (c *Client) explain(n Name, err error) error {
 	return fmt.Errorf("%s: %s: %w", n, c.Endpoint, err)
 }
 
-// files turns the answer into files with checked names, sizes and digests.
-func (l *listing) files(n Name) ([]file, error) {
+// gguf chooses the files of a model in GGUF; nil where safetensors files are meant.
+func (l *listing) gguf(n Name) ([]string, error) {
+	var names []string
+	safetensors := false
+	for _, s := range l.Siblings {
+		names = append(names, s.Name)
+		safetensors = safetensors || wanted(s.Name) && strings.HasSuffix(s.Name, ".safetensors")
+	}
+	if n.File == "" && safetensors {
+		return nil, nil
+	}
+	return n.chooseGGUF(names)
+}
+
+// files turns the answer into wanted files with checked names, sizes and digests.
+func (l *listing) files(n Name, wanted func(name string) bool) ([]file, error) {
 	var out []file
 	for _, s := range l.Siblings {
 		f := file{s.Name, s.Size, s.Blob}
@@ -144,17 +158,36 @@ func (l *listing) check(n Name, files []file) error {
 	if slices.ContainsFunc(files, func(f file) bool { return strings.HasSuffix(f.name, ".safetensors") }) {
 		return nil
 	}
-	have := map[string]string{".gguf": "GGUF files", ".bin": "pickle files (.bin)", ".pt": "pickle files (.pt)", ".pth": "pickle files (.pth)", ".onnx": "ONNX files"}
+	have := map[string]string{".bin": "pickle files (.bin)", ".pt": "pickle files (.pt)", ".pth": "pickle files (.pth)", ".onnx": "ONNX files"}
 	for _, s := range l.Siblings {
 		if what, ok := have[path.Ext(s.Name)]; ok {
-			return fmt.Errorf("%w: %s has no safetensors files, only %s such as %s", pack.ErrUnsupported, n, what, s.Name)
+			return fmt.Errorf("%w: %s has neither safetensors nor GGUF files, only %s such as %s", pack.ErrUnsupported, n, what, s.Name)
 		}
 	}
-	return fmt.Errorf("%w: %s has no weights in safetensors files", pack.ErrUnsupported, n)
+	return fmt.Errorf("%w: %s has no weights in safetensors or GGUF files", pack.ErrUnsupported, n)
 }
 
-// cached looks for a model in the cache, without the hub. A snapshot counts only if its files are all there.
-func (c *Client) cached(n Name) (string, error) {
+// cached looks for a model in the cache, without the hub.
+func (c *Client) cached(n Name) (*Result, error) {
+	dir, err := c.cachedSnapshot(n)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Path: dir, Commit: filepath.Base(dir)}
+	names, err := snapshotFiles(dir)
+	if err != nil || n.File == "" && slices.Contains(names, "config.json") {
+		return r, err
+	}
+	parts, err := n.chooseGGUF(names)
+	if err != nil {
+		return nil, fmt.Errorf("in the cache %s: %w", c.Cache, err)
+	}
+	r.Path = checkpoint(dir, parts)
+	return r, nil
+}
+
+// cachedSnapshot looks for a snapshot. It counts only if its files are all there.
+func (c *Client) cachedSnapshot(n Name) (string, error) {
 	folder := filepath.Join(c.Cache, n.folder())
 	id := n.Revision
 	if !commit.MatchString(id) {

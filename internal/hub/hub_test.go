@@ -83,7 +83,7 @@ func TestPull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.holds(r.Dir)
+	h.holds(r.Path)
 	if last != total || total != r.Bytes {
 		t.Errorf("progress ended at %d of %d, files have %d", last, total, r.Bytes)
 	}
@@ -101,7 +101,7 @@ func TestPull(t *testing.T) {
 	c.Offline = true
 	h.hub.Close()
 	for _, n := range []string{"acme/tiny-model", "acme/tiny-model@" + h.commit} {
-		if again, err := c.Pull(t.Context(), name(t, n), nil); err != nil || again.Dir != r.Dir {
+		if again, err := c.Pull(t.Context(), name(t, n), nil); err != nil || again.Path != r.Path {
 			t.Errorf("%s offline: %v, %v", n, again, err)
 		}
 	}
@@ -130,7 +130,7 @@ func TestTroubles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h.holds(r.Dir)
+			h.holds(r.Path)
 			if left := leftovers(t, c.Cache); left != nil {
 				t.Error(left)
 			}
@@ -165,7 +165,7 @@ func TestResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.holds(r.Dir)
+	h.holds(r.Path)
 	if !slices.ContainsFunc(h.requests, func(s string) bool { return strings.HasPrefix(s, "model.safetensors bytes=") }) {
 		t.Errorf("nothing was continued: %v", h.requests)
 	}
@@ -181,7 +181,7 @@ func TestResume(t *testing.T) {
 	if r, err = c.Pull(t.Context(), name(t, "acme/tiny-model"), nil); err != nil {
 		t.Fatal(err)
 	}
-	h2.holds(r.Dir)
+	h2.holds(r.Path)
 }
 
 // TestLink: an unfinished download that is a link is refused, and what it leads to stays as it is.
@@ -221,7 +221,7 @@ func TestRefusals(t *testing.T) {
 		"broken":        {&fakeHub{cut: 1 << 20, cutAt: 0}, "acme/tiny-model", nil, "after 5 tries"},
 		"busy":          {&fakeHub{busy: 1 << 20}, "acme/tiny-model", nil, "429"},
 		"pickles":       {&fakeHub{files: map[string][]byte{"config.json": weights, "pytorch_model.bin": weights}}, "acme/tiny-model", pack.ErrUnsupported, "pickle"},
-		"gguf":          {&fakeHub{files: map[string][]byte{"m.Q4_0.gguf": weights}}, "acme/tiny-model", pack.ErrUnsupported, "GGUF"},
+		"two ggufs":     {&fakeHub{files: map[string][]byte{"m.Q4_0.gguf": weights, "m.Q8_0.gguf": weights}}, "acme/tiny-model", pack.ErrUnsupported, "acme/tiny-model:m.Q"},
 		"nothing":       {&fakeHub{files: map[string][]byte{"README.md": weights}}, "acme/tiny-model", pack.ErrUnsupported, "no weights"},
 		"outside":       {&fakeHub{files: map[string][]byte{"../model.safetensors": weights}}, "acme/tiny-model", pack.ErrCorrupt, "not a name inside"},
 		"missing shard": {&fakeHub{files: map[string][]byte{indexName: []byte(`{"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}`), "model-1.safetensors": weights}}, "acme/tiny-model", pack.ErrCorrupt, "model-2.safetensors"},
@@ -250,7 +250,7 @@ func TestRenamed(t *testing.T) {
 	if err != nil || r.Renamed != "acme/tiny-model" {
 		t.Fatal(r, err)
 	}
-	h.holds(r.Dir)
+	h.holds(r.Path)
 }
 
 // TestIndex: of several sets of weights only the one that the index names is downloaded.
@@ -269,7 +269,7 @@ func TestIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	delete(h.files, "consolidated.safetensors")
-	h.holds(r.Dir)
+	h.holds(r.Path)
 }
 
 // TestTwoAtOnce: two processes that pull the same model share its downloads.
@@ -296,9 +296,10 @@ func TestTwoAtOnce(t *testing.T) {
 
 func TestParseName(t *testing.T) {
 	for text, want := range map[string]Name{
-		"microsoft/bitnet-b1.58-2B-4T": {"microsoft", "bitnet-b1.58-2B-4T", "main"},
-		"a/b@v1.0":                     {"a", "b", "v1.0"},
-		"a/b@refs/pr/3":                {"a", "b", "refs/pr/3"},
+		"microsoft/bitnet-b1.58-2B-4T": {"microsoft", "bitnet-b1.58-2B-4T", "main", ""},
+		"a/b@v1.0":                     {"a", "b", "v1.0", ""},
+		"a/b@refs/pr/3":                {"a", "b", "refs/pr/3", ""},
+		"a/b@v1:Q4_0":                  {"a", "b", "v1", "Q4_0"},
 	} {
 		if got, err := ParseName(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)

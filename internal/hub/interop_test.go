@@ -22,12 +22,12 @@ func TestInteropCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, revision := range []string{"main", h.commit} {
-		if dir := python(ours, revision, "offline"); dir != r.Dir {
-			t.Errorf("%s: huggingface_hub finds %s, lowpack wrote %s", revision, dir, r.Dir)
+		if dir := python(ours, revision, "offline"); dir != r.Path {
+			t.Errorf("%s: huggingface_hub finds %s, lowpack wrote %s", revision, dir, r.Path)
 		}
 	}
 	before := len(h.requests)
-	if dir := python(ours, "main", "online"); dir != r.Dir || len(h.requests) != before {
+	if dir := python(ours, "main", "online"); dir != r.Path || len(h.requests) != before {
 		t.Errorf("huggingface_hub downloads again: %s, %v", dir, h.requests[before:])
 	}
 
@@ -35,12 +35,12 @@ func TestInteropCache(t *testing.T) {
 	dir := python(theirs, "main", "online")
 	h.holds(dir)
 	before = len(h.requests)
-	if r, err := theirs.Pull(t.Context(), name(t, h.id), nil); err != nil || r.Dir != dir || len(h.requests) != before {
+	if r, err := theirs.Pull(t.Context(), name(t, h.id), nil); err != nil || r.Path != dir || len(h.requests) != before {
 		t.Errorf("lowpack downloads again: %v, %v, %v", r, err, h.requests[before:])
 	}
 	theirs.Offline = true
 	for _, n := range []string{h.id, h.id + "@" + h.commit} {
-		if r, err := theirs.Pull(t.Context(), name(t, n), nil); err != nil || r.Dir != dir {
+		if r, err := theirs.Pull(t.Context(), name(t, n), nil); err != nil || r.Path != dir {
 			t.Errorf("%s: lowpack does not find what huggingface_hub wrote: %v, %v", n, r, err)
 		}
 	}

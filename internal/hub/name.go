@@ -14,10 +14,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Name is a model on the hub: ORG/NAME, or ORG/NAME@REVISION.
+// Name is a model on the hub: ORG/NAME, or ORG/NAME@REVISION, and behind a colon which of its GGUF files.
 type Name struct {
 	Org, Model string
 	Revision   string // a branch, a tag or a commit; "main" unless the name says otherwise
+	File       string // a GGUF file or the end of its name, such as Q4_0; "" = safetensors, or the only GGUF
 }
 
 var (
@@ -26,10 +27,11 @@ var (
 	commit   = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
 
-// ParseName reads ORG/NAME[@REVISION]. The rules are those of huggingface_hub's validate_repo_id: letters, digits, '-', '_'
+// ParseName reads ORG/NAME[@REVISION][:FILE]. The rules are those of huggingface_hub's validate_repo_id: letters, digits, '-', '_'
 // and '.', not at the ends, neither ".." nor "--".
 func ParseName(text string) (Name, error) {
-	id, rev, hasRev := strings.Cut(text, "@")
+	whole, file, hasFile := strings.Cut(text, ":")
+	id, rev, hasRev := strings.Cut(whole, "@")
 	if !hasRev {
 		rev = "main"
 	}
@@ -38,12 +40,17 @@ func ParseName(text string) (Name, error) {
 		return part.MatchString(s) && !strings.Contains(s, "..") && !strings.Contains(s, "--")
 	}
 	if !ok || !legal(org) || !legal(model) || strings.HasSuffix(model, ".git") {
-		return Name{}, fmt.Errorf("%w: %q is not the name of a model on the hub: want ORG/NAME or ORG/NAME@REVISION", pack.ErrUnsupported, text)
+		return Name{}, fmt.Errorf("%w: %q is not the name of a model on the hub: want ORG/NAME, ORG/NAME@REVISION or ORG/NAME:FILE", pack.ErrUnsupported, text)
 	}
 	if !revision.MatchString(rev) || strings.Contains(rev, "..") || strings.Contains(rev, "//") {
 		return Name{}, fmt.Errorf("%w: %q: %q is not a branch, tag or commit", pack.ErrUnsupported, text, rev)
 	}
-	return Name{org, model, rev}, nil
+	if hasFile {
+		if err := checkFile(text, file); err != nil {
+			return Name{}, err
+		}
+	}
+	return Name{org, model, rev, file}, nil
 }
 
 // ID is ORG/NAME.
@@ -53,8 +60,12 @@ func (n Name) ID() string { return n.Org + "/" + n.Model }
 func (n Name) folder() string { return "models--" + n.Org + "--" + n.Model }
 
 func (n Name) String() string {
-	if n.Revision == "main" {
-		return n.ID()
+	s := n.ID()
+	if n.Revision != "main" {
+		s += "@" + n.Revision
 	}
-	return n.ID() + "@" + n.Revision
+	if n.File != "" {
+		s += ":" + n.File
+	}
+	return s
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -17,7 +18,7 @@ type Progress func(done, total int64, file string)
 
 // Result of a Pull.
 type Result struct {
-	Dir     string // the snapshot: a checkpoint directory
+	Path    string // the checkpoint: the snapshot, a directory, or a GGUF file in it
 	Commit  string
 	Renamed string // the model's name of today, where it has another one
 	Bytes   int64  // of all files
@@ -27,25 +28,33 @@ type Result struct {
 const parallel = 4
 
 // Pull makes sure that the cache holds the files of a model that a conversion needs, each with the digest that the hub
-// lists, and returns the snapshot. An interrupted Pull is continued by the next one.
+// lists, and returns the checkpoint. An interrupted Pull is continued by the next one. Of a model in GGUF that is the file that
+// the name means, or all its parts.
 //
 // Errors: fs.ErrNotExist for a model or revision that is not there, fs.ErrPermission for a gated one, pack.ErrUnsupported for
-// one without safetensors files, pack.ErrCorrupt for bytes that do not match; all name the model and, where there is one, the
+// one without weights that can be read or with several GGUF files to choose from, pack.ErrCorrupt for bytes that do not match; all name the model and, where there is one, the
 // file.
 func (c *Client) Pull(ctx context.Context, n Name, progress Progress) (*Result, error) {
 	if c.Offline {
-		dir, err := c.cached(n)
-		return &Result{Dir: dir, Commit: filepath.Base(dir)}, err
+		return c.cached(n)
 	}
 	l, err := c.list(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	files, err := l.files(n)
+	parts, err := l.gguf(n)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.check(n, files); err != nil {
+	want := wanted
+	if parts != nil {
+		want = func(name string) bool { return slices.Contains(parts, name) }
+	}
+	files, err := l.files(n, want)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.check(n, files); parts == nil && err != nil {
 		return nil, err
 	}
 	p := &pull{Client: c, name: n, commit: l.Commit, progress: progress}
@@ -55,11 +64,19 @@ func (c *Client) Pull(ctx context.Context, n Name, progress Progress) (*Result, 
 	if err := p.all(ctx, files); err != nil {
 		return nil, fmt.Errorf("%s: %w", n, err)
 	}
-	r := &Result{Dir: p.snapshot(), Commit: l.Commit, Bytes: p.total}
+	r := &Result{Path: checkpoint(p.snapshot(), parts), Commit: l.Commit, Bytes: p.total}
 	if l.ID != "" && l.ID != n.ID() {
 		r.Renamed = l.ID
 	}
 	return r, p.noteRef()
+}
+
+// checkpoint is what can be opened in a snapshot: the snapshot, or the first of some files.
+func checkpoint(snapshot string, parts []string) string {
+	if parts == nil {
+		return snapshot
+	}
+	return filepath.Join(snapshot, filepath.FromSlash(parts[0]))
 }
 
 // pull is a Pull at work.
