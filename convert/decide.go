@@ -57,13 +57,13 @@ func (d *decider) all() error {
 		return d.bare()
 	}
 	for _, n := range d.model.Tensors() {
-		if l := d.layers[n.Name]; l != nil {
-			if err := d.importLayer(n, l); err != nil {
-				return err
-			}
-			continue
+		layers, err := d.layersOf(n)
+		if err == nil && layers != nil {
+			err = d.importLayers(n, layers)
+		} else if err == nil {
+			err = d.need(n)
 		}
-		if err := d.need(n); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -92,9 +92,9 @@ func (d *decider) extraHead() string {
 
 // need decides about a tensor of the model.
 func (d *decider) need(n model.Need) error {
-	parts, err := d.partsOf(n)
-	if err != nil || len(parts) == 0 {
-		return err // none is optional: Parse has checked the others
+	parts := d.partsOf(n)
+	if len(parts) == 0 {
+		return nil // none is optional: Parse has checked the others
 	}
 	for _, t := range parts {
 		d.used[t.Name] = true
@@ -135,20 +135,17 @@ func (d *decider) two(n model.Need, t checkpoint.Tensor) error {
 }
 
 // partsOf are the tensors that hold what the model needs: one, or one for each expert, or none.
-func (d *decider) partsOf(n model.Need) (parts []checkpoint.Tensor, err error) {
+func (d *decider) partsOf(n model.Need) (parts []checkpoint.Tensor) {
 	if t, ok := d.source.Lookup(n.Name); ok {
-		return []checkpoint.Tensor{t}, nil
+		return []checkpoint.Tensor{t}
 	}
 	for _, name := range n.Parts() {
-		if d.layers[name] != nil {
-			return nil, fmt.Errorf("%w: tensor %q: an expert that holds codes of %s; experts are taken from floats", pack.ErrUnsupported, name, d.scheme.Method)
-		}
 		t, ok := d.source.Lookup(name)
 		if ok {
 			parts = append(parts, t)
 		}
 	}
-	return parts, nil
+	return parts
 }
 
 // unused refuses tensors that the model would not use: then it would not be the model that was published. Some are known

@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -37,67 +36,101 @@ func (p *Plan) lookup(name string) (quantized.Tensor, bool) {
 	return quantized.Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape}, ok
 }
 
-// importLayer plans to take over codes, zero points, scales and order of a module.
-func (d *decider) importLayer(n model.Need, l *quantized.Layer) error {
-	in := int64(0)
-	for _, name := range slices.Concat(l.Tensors, l.Ignored) {
-		t, _ := d.source.Lookup(name)
-		d.used[name], in = true, in+t.Size
+// layersOf are the modules whose codes make a tensor of the model: one, or one for each expert; nil for floats.
+func (d *decider) layersOf(n model.Need) ([]*quantized.Layer, error) {
+	if l := d.layers[n.Name]; l != nil {
+		return []*quantized.Layer{l}, nil
 	}
-	from, _ := d.source.Lookup(l.Words)
-	m := single(n.Name, from, pack.Shape{M: l.AllRows(), K: l.Columns}, n.Name == d.model.Head)
-	m.experts = l.Experts
+	var list []*quantized.Layer
+	parts := n.Parts()
+	for _, name := range parts {
+		if l := d.layers[name]; l != nil {
+			list = append(list, l)
+		}
+	}
+	if len(list) > 0 && len(list) < len(parts) {
+		return nil, fmt.Errorf("%w: tensor %q: %d of %d experts hold codes of %s, and the others floats", pack.ErrUnsupported, n.Name, len(list), len(parts), d.scheme.Method)
+	}
+	return list, nil
+}
+
+// importLayers plans to take over codes, zero points, scales and order of modules. What it reads for that is not kept: Run reads the
+// scales of one tensor after another again.
+func (d *decider) importLayers(n model.Need, layers []*quantized.Layer) error {
+	m := matrix{name: n.Name, head: n.Name == d.model.Head}
+	in, first := int64(0), layers[0]
+	for _, l := range layers {
+		for _, name := range slices.Concat(l.Tensors, l.Ignored) {
+			t, _ := d.source.Lookup(name)
+			d.used[name], in = true, in+t.Size
+		}
+		words, _ := d.source.Lookup(l.Words)
+		m.parts = append(m.parts, words)
+	}
+	m.from, m.shape = m.parts[0], pack.Shape{M: len(layers) * first.AllRows(), K: first.Columns}
+	if len(n.Shape) == 3 {
+		m.experts = n.Shape[0]
+	}
 	if c := choose(&d.Recipe, n.Name); c.keep || c.explicit || c.quant != QuantAuto || c.scale != "" {
-		return fmt.Errorf("%w: module %q holds codes of %s, which can only be taken over (--quant auto, without --scale)", pack.ErrUnsupported, l.Module, d.scheme.Method)
+		return fmt.Errorf("%w: module %q holds codes of %s, which can only be taken over (--quant auto, without --scale)", pack.ErrUnsupported, first.Module, d.scheme.Method)
 	}
-	open, err := l.Open(func(name string) ([]byte, error) {
-		t, _ := d.source.Lookup(name)
-		b := make([]byte, t.Size)
-		return b, d.read(t, b, 0)
-	})
+	if err := quantized.Stackable(layers); err != nil {
+		return inTensor(m.from, err)
+	}
+	stack, err := quantized.OpenStack(layers, d.readLayer)
 	if err != nil {
-		return inTensor(from, err)
+		return inTensor(m.from, err)
 	}
-	scale, err := scaleOf(open)
+	scale, err := scaleOf(stack)
 	if err != nil {
-		return inTensor(from, err)
+		return inTensor(m.from, err)
 	}
-	s := &step{from: from, source: layerSource(from, l)}
-	if open.Alphabet.Name == pack.Int8.Name {
-		if err := d.checkBytes(s.source, open); err != nil {
+	s := &step{from: m.from, source: layerSource(m.parts, first)}
+	alphabet := stack[0].Alphabet
+	if alphabet.Name == pack.Int8.Name {
+		if err := d.checkBytes(s.source, stack); err != nil {
 			return err
 		}
 	}
-	layout, err := openLayout(d.Recipe.Layout, d.Recipe.Params, open.Alphabet, true)
+	layout, err := openLayout(d.Recipe.Layout, d.Recipe.Params, alphabet, true)
 	if err != nil {
-		return inTensor(from, err)
+		return inTensor(m.from, err)
 	}
-	s.row.Note = l.Note
-	s.open = func([][]byte) (coder, error) { return layerDecoder{open}, nil }
-	e := packed.Entry{Scale: scale, Quantizer: importCodes, Zero: open.Zeros != nil, Order: open.Order != nil}
+	s.row.Note = first.Note
+	s.open = func([][]byte) (coder, error) {
+		stack, err := quantized.OpenStack(layers, d.readLayer)
+		return layerDecoder{stack}, err
+	}
+	e := packed.Entry{Scale: scale, Quantizer: importCodes, Zero: stack.Zeros() != nil, Order: stack.Order() != nil}
 	err = d.pack(m, s, layout, e, true)
 	s.row.BytesIn = in
 	return err
 }
 
+// readLayer reads a tensor of a module.
+func (p *Plan) readLayer(name string, b []byte, off int64) error {
+	t, _ := p.source.Lookup(name)
+	return p.read(t, b, off)
+}
+
 // checkBytes refuses a matrix of 8-bit codes with −128, which alphabet int8 does not hold.
-func (d *decider) checkBytes(source pipeline.Source, m *quantized.Matrix) error {
-	l := m.Layer
-	s := pipeline.NewSweep(d.read, source, pack.Shape{M: l.AllRows(), K: l.Columns}, d.o.Jobs)
+func (d *decider) checkBytes(source pipeline.Source, m quantized.Stack) error {
+	l := m.Layer()
+	s := pipeline.NewSweep(d.read, source, pack.Shape{M: m.Rows(), K: l.Columns}, d.o.Jobs)
 	return s.Decode(d.ctx, func(codes []int8, row int, stored []byte) error {
 		if err := m.Decode(codes, row, stored); err != nil {
 			return err
 		}
 		if i := slices.Index(codes, -128); i >= 0 {
-			return fmt.Errorf("%w: row %d, column %d: code -128; 8-bit codes are -127 to 127, so that this matrix cannot be held exactly", pack.ErrUnsupported, row+i/l.Columns, i%l.Columns)
+			return fmt.Errorf("%w: row %d, column %d: code -128; 8-bit codes are -127 to 127, so that this matrix cannot be held exactly; convert the checkpoint that it was made from (--quant int8)", pack.ErrUnsupported, row+i/l.Columns, i%l.Columns)
 		}
 		return nil
 	})
 }
 
 // scaleOf is how the scales of a matrix are stored in a packed file.
-func scaleOf(m *quantized.Matrix) (packed.Scale, error) {
-	l := m.Layer
+func scaleOf(m quantized.Stack) (packed.Scale, error) {
+	l := m.Layer()
 	s := packed.Scale{Kind: packed.ScaleGroup, Group: l.Group, DType: string(l.ScaleOf)}
 	if l.ScaleOf == safetensors.U8 {
 		s.DType = packed.ScaleE8M0
@@ -111,34 +144,29 @@ func scaleOf(m *quantized.Matrix) (packed.Scale, error) {
 	return s, nil
 }
 
-// layerSource says where the rows of a module's matrix are stored.
-func layerSource(t checkpoint.Tensor, l *quantized.Layer) pipeline.Source {
+// layerSource says where the rows of modules are stored, each in a tensor of its own.
+func layerSource(words []checkpoint.Tensor, l *quantized.Layer) pipeline.Source {
 	p := l.Panel
-	rows := (l.AllRows() + p.Rows - 1) / p.Rows * p.Rows
-	return pipeline.Source{
-		Parts: []checkpoint.Tensor{t},
-		Runs:  []pipeline.Run{{Rows: rows}},
-		Panel: pipeline.Panel(p),
+	s := pipeline.Source{Parts: words, Panel: pipeline.Panel(p)}
+	for i := range words {
+		s.Runs = append(s.Runs, pipeline.Run{Part: i, Rows: (l.AllRows() + p.Rows - 1) / p.Rows * p.Rows})
 	}
+	return s
 }
 
-// layerDecoder takes over the codes of a module.
-type layerDecoder struct{ m *quantized.Matrix }
+// layerDecoder takes over the codes of modules.
+type layerDecoder struct{ m quantized.Stack }
 
 func (d layerDecoder) Decode(codes []int8, row int, stored []byte) error {
 	return d.m.Decode(codes, row, stored)
 }
 
 func (d layerDecoder) Finish() ([]pipeline.Blob, error) {
-	list := []pipeline.Blob{{Suffix: packed.ScaleSuffix, Data: d.m.Scales}}
-	if d.m.Zeros != nil {
-		list = append(list, pipeline.Blob{Suffix: packed.ZeroSuffix, Data: packed.CodeBytes(d.m.Zeros)})
+	list := []pipeline.Blob{{Suffix: packed.ScaleSuffix, Data: d.m.Scales()}}
+	if zeros := d.m.Zeros(); zeros != nil {
+		list = append(list, pipeline.Blob{Suffix: packed.ZeroSuffix, Data: packed.CodeBytes(zeros)})
 	}
-	if d.m.Order != nil {
-		var order []byte
-		for _, k := range d.m.Order {
-			order = binary.LittleEndian.AppendUint32(order, uint32(k))
-		}
+	if order := d.m.Order(); order != nil {
 		list = append(list, pipeline.Blob{Suffix: packed.OrderSuffix, Data: order})
 	}
 	return list, nil

@@ -2,8 +2,6 @@ package verify
 
 import (
 	"bytes"
-	"encoding/binary"
-	"io"
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/quantized"
@@ -32,75 +30,90 @@ func (o *origin) lookup(name string) (quantized.Tensor, bool) {
 	return quantized.Tensor{Name: name, DType: safetensors.DType(t.dtype), Shape: t.shape}, ok
 }
 
-// checkLayer compares codes and scales with those of a module of the checkpoint.
-func (o *origin) checkLayer(e *packed.Entry) error {
-	l := o.layers[e.Name]
-	if l == nil {
+// layersOf are the modules of the checkpoint that an entry holds the codes of: one, or one for each expert; nil: there are none.
+func (o *origin) layersOf(e *packed.Entry) []*quantized.Layer {
+	if l := o.layers[e.Name]; l != nil {
+		return []*quantized.Layer{l}
+	}
+	var list []*quantized.Layer
+	for _, name := range o.parts[e.Name] {
+		if l := o.layers[name]; l != nil {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// checkLayers compares codes and scales with those of modules of the checkpoint.
+func (o *origin) checkLayers(e *packed.Entry) error {
+	layers := o.layersOf(e)
+	if layers == nil {
 		return o.checkBlocks(e)
 	}
-	m, err := l.Open(func(name string) ([]byte, error) {
-		t := o.second.tensors[name]
-		b := make([]byte, t.size)
-		_, err := io.ReadFull(io.NewSectionReader(t, 0, t.size), b)
-		return b, err
+	if err := quantized.Stackable(layers); err != nil {
+		return err
+	}
+	m, err := quantized.OpenStack(layers, func(name string, b []byte, off int64) error {
+		_, err := o.second.tensors[name].ReadAt(b, off)
+		return err
 	})
 	if err != nil {
 		return err
+	}
+	if l := m.Layer(); m.Rows() != e.Rows() || l.Columns != e.MatrixShape().K {
+		return broken("", "shape %v, in the checkpoint %d rows of %d columns", e.Shape, m.Rows(), l.Columns)
 	}
 	if err := o.checkBeside(e, m); err != nil {
 		return err
 	}
-	words := o.second.tensors[l.Words]
-	var want []int8
 	return o.sweep(e, func(row int, codes []int8, _ []byte) error {
-		rows := len(codes) / l.Columns
-		first := row / l.Panel.Rows * l.Panel.Rows
-		n := (row + rows - first + l.Panel.Rows - 1) / l.Panel.Rows * l.Panel.Rows
-		want = append(want[:0], make([]int8, n*l.Columns)...)
-		if err := m.Read(want, first, words); err != nil {
-			return err
-		}
-		for i, c := range codes {
-			if w := want[(row-first)*l.Columns+i]; c != w {
-				return broken("", "row %d, column %d: code %d, in the checkpoint %d", row+i/l.Columns, i%l.Columns, c, w)
-			}
-		}
-		return nil
+		one := m[row/m.Layer().AllRows()]
+		return o.checkRows(one, row%m.Layer().AllRows(), codes)
 	})
 }
 
+// checkRows compares the codes of rows of a module, from row on.
+func (o *origin) checkRows(m *quantized.Matrix, row int, codes []int8) error {
+	l := m.Layer
+	rows, panel := len(codes)/l.Columns, l.Panel.Rows
+	first := row / panel * panel
+	want := make([]int8, (row+rows-first+panel-1)/panel*panel*l.Columns)
+	if err := m.Read(want, first, o.second.tensors[l.Words]); err != nil {
+		return err
+	}
+	for i, c := range codes {
+		if w := want[(row-first)*l.Columns+i]; c != w {
+			return broken("", "row %d, column %d: code %d, in %q %d", row+i/l.Columns, i%l.Columns, c, l.Module, w)
+		}
+	}
+	return nil
+}
+
 // checkBeside compares what stands beside the codes: scales as they are stored, zero points, order of columns.
-func (o *origin) checkBeside(e *packed.Entry, m *quantized.Matrix) error {
+func (o *origin) checkBeside(e *packed.Entry, m quantized.Stack) error {
 	scales, err := o.view.Tensor(e.Name + packed.ScaleSuffix)
 	if err != nil {
 		return err
 	}
-	group := e.Scale.Group
+	l, group, zeros, order := m.Layer(), e.Scale.Group, m.Zeros(), m.Order()
 	if e.Scale.Kind == packed.ScaleRow {
-		group = m.Layer.Columns
+		group = l.Columns
 	}
-	dtype := string(m.Layer.ScaleOf)
-	if m.Layer.ScaleOf == safetensors.U8 {
+	dtype := string(l.ScaleOf)
+	if l.ScaleOf == safetensors.U8 {
 		dtype = packed.ScaleE8M0
 	}
 	switch {
-	case e.Scale.DType != dtype || !bytes.Equal(scales.Data, m.Scales):
+	case e.Scale.DType != dtype || !bytes.Equal(scales.Data, m.Scales()):
 		return broken("", "the scales are not those of the checkpoint, of type %s", dtype)
-	case group != min(m.Layer.Group, m.Layer.Columns):
-		return broken("", "groups of %d columns, in the checkpoint %d", group, m.Layer.Group)
-	case e.Layout.Alphabet != m.Alphabet.Name:
-		return broken("", "codes of alphabet %s, in the checkpoint %s", e.Layout.Alphabet, m.Alphabet.Name)
-	case e.Zero != (m.Zeros != nil) || e.Order != (m.Order != nil):
-		return broken("", "zero points %t and order of columns %t, in the checkpoint %t and %t", e.Zero, e.Order, m.Zeros != nil, m.Order != nil)
+	case group != min(l.Group, l.Columns):
+		return broken("", "groups of %d columns, in the checkpoint %d", group, l.Group)
+	case e.Layout.Alphabet != m[0].Alphabet.Name:
+		return broken("", "codes of alphabet %s, in the checkpoint %s", e.Layout.Alphabet, m[0].Alphabet.Name)
+	case e.Zero != (zeros != nil) || e.Order != (order != nil):
+		return broken("", "zero points %t and order of columns %t, in the checkpoint %t and %t", e.Zero, e.Order, zeros != nil, order != nil)
 	}
-	var zeros, order []byte
-	for _, z := range m.Zeros {
-		zeros = append(zeros, byte(z))
-	}
-	for _, k := range m.Order {
-		order = binary.LittleEndian.AppendUint32(order, uint32(k))
-	}
-	for suffix, want := range map[string][]byte{packed.ZeroSuffix: zeros, packed.OrderSuffix: order} {
+	for suffix, want := range map[string][]byte{packed.ZeroSuffix: packed.CodeBytes(zeros), packed.OrderSuffix: order} {
 		if t, err := o.view.Tensor(e.Name + suffix); want != nil && (err != nil || !bytes.Equal(t.Data, want)) {
 			return broken("", "%s is not that of the checkpoint", e.Name+suffix)
 		}

@@ -16,7 +16,7 @@ const importU8 = "import-u8"
 // checkQuantized compares the codes and scales of one tensor with those that its source gives.
 func (o *origin) checkQuantized(e *packed.Entry) error {
 	if e.Quantizer == importCodes {
-		return o.checkLayer(e)
+		return o.checkLayers(e)
 	}
 	switch {
 	case e.Zero:

@@ -233,9 +233,11 @@ func (o *origin) checkComplete() error {
 	used := map[string]bool{}
 	m := o.file.Manifest()
 	for i := range m.Packed {
-		if l := o.layers[m.Packed[i].Name]; l != nil && m.Packed[i].Quantizer == importCodes {
-			for _, name := range slices.Concat(l.Tensors, l.Ignored) {
-				used[name] = true
+		if layers := o.layersOf(&m.Packed[i]); layers != nil && m.Packed[i].Quantizer == importCodes {
+			for _, l := range layers {
+				for _, name := range slices.Concat(l.Tensors, l.Ignored) {
+					used[name] = true
+				}
 			}
 			continue
 		}

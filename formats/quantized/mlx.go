@@ -57,28 +57,48 @@ func (f mlxMode) affine(p *parts) (*Layer, error) {
 // affineGroups are the groups of an MLX matrix, judged one by one.
 type affineGroups struct {
 	*Layer
-	raw, scales, biases []byte
-	zeros               []int8 // before the codes are made signed: 0 … 2^bits
-	out                 []byte // scales
-	flat                []int8 // per group: the code of all its weights, which are equal; 0 = as stored
-	zero                []bool // per group: all its weights are 0
-	ternary             bool   // all zeros are 1, and no code is 3
+	scales, biases []byte
+	zeros          []int8 // before the codes are made signed: 0 … 2^bits
+	out            []byte // scales
+	flat           []int8 // per group: the code of all its weights, which are equal; 0 = as stored
+	zero           []bool // per group: all its weights are 0
+	ternary        bool   // all zeros are 1, and no code is 3
 }
 
 func openMLX(l *Layer, read Read) (*Matrix, error) {
-	t, err := l.read(read, ".weight", ".scales", ".biases")
+	t, err := l.read(read, ".scales", ".biases")
 	if err != nil {
 		return nil, err
 	}
-	a := affineGroups{Layer: l, raw: t[0], scales: t[1], biases: t[2], ternary: l.Bits == 2}
+	a := affineGroups{Layer: l, scales: t[0], biases: t[1], ternary: l.Bits == 2}
 	n := l.Rows * l.Groups()
 	a.zeros, a.flat, a.zero, a.out = make([]int8, n), make([]int8, n), make([]bool, n), make([]byte, len(a.scales))
-	for i := range n {
-		if err := a.judge(i); err != nil {
-			return nil, err
-		}
+	if err := a.judgeAll(read); err != nil {
+		return nil, err
 	}
 	return a.matrix(), nil
+}
+
+// judgeBytes of codes are in memory at once while groups are judged, or one row.
+const judgeBytes = 1 << 18
+
+// judgeAll judges all groups, some rows at a time.
+func (a *affineGroups) judgeAll(read Read) error {
+	size := a.Panel.Bytes
+	rows := min(max(1, judgeBytes/size), a.Rows)
+	stored := make([]byte, rows*size)
+	for row := 0; row < a.Rows; row += rows {
+		stored = stored[:min(rows, a.Rows-row)*size]
+		if err := read(a.Words, stored, int64(row)*int64(size)); err != nil {
+			return err
+		}
+		for i := row * a.Groups(); i < (row+len(stored)/size)*a.Groups(); i++ {
+			if err := a.judge(stored, row, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // code of column k of group i, of words from row on.
@@ -88,15 +108,15 @@ func (a *affineGroups) code(w words, row, i, k int) int {
 	return int(w.field(i%groups*a.Group+k, a.Bits, (i/groups-row)*perRow, 1))
 }
 
-// judge finds the zero point of group i, or what its weights are if all are equal.
-func (a *affineGroups) judge(i int) error {
+// judge finds the zero point of group i, or what its weights are if all are equal. stored are words from row on.
+func (a *affineGroups) judge(stored words, row, i int) error {
 	s, b := value(a.ScaleOf, a.scales, i), value(a.ScaleOf, a.biases, i)
 	if math.IsNaN(float64(s+b)) || math.IsInf(float64(s), 0) || math.IsInf(float64(b), 0) {
 		return a.badScale(i, fmt.Sprintf("is %v with a bias of %v", s, b))
 	}
 	least, most := 1<<a.Bits, 0
 	for k := range a.Group {
-		c := a.code(a.raw, 0, i, k)
+		c := a.code(stored, row, i, k)
 		least, most = min(least, c), max(most, c)
 	}
 	if least == most || s == 0 {
@@ -159,7 +179,7 @@ func (a *affineGroups) matrix() *Matrix {
 			a.zeros[i] = 0
 		}
 	}
-	a.raw, a.scales, a.biases = nil, nil, nil // rows are decoded without them
+	a.scales, a.biases = nil, nil // rows are decoded without them
 	one := func(w words, row, i, k int) int8 {
 		switch c := int8(step*a.code(w, row, i, k) + first); {
 		case a.zero[i] && a.Bits > 1:

@@ -26,8 +26,8 @@ type Tensor struct {
 // Lookup finds a tensor by name.
 type Lookup func(name string) (Tensor, bool)
 
-// Read returns all bytes of a tensor.
-type Read func(name string) ([]byte, error)
+// Read fills b with the bytes of a tensor from off on.
+type Read func(name string, b []byte, off int64) error
 
 // Layer is the quantized matrix of one module, as far as the headers of its tensors tell. A weight in row m and column k of the
 // module's matrix is (code − zero)·scale, with the zero and scale of row m and the group of column k.
@@ -124,14 +124,10 @@ func (l *Layer) read(read Read, suffixes ...string) ([][]byte, error) {
 		if at < 0 {
 			continue
 		}
-		b, err := read(l.Module + suffix)
-		if err != nil {
+		out[i] = make([]byte, l.original[at].bytes())
+		if err := read(l.Module+suffix, out[i], 0); err != nil {
 			return nil, err
 		}
-		if want := l.original[at].bytes(); int64(len(b)) != want {
-			return nil, fmt.Errorf("%w: tensor %q has %d bytes, not %d", pack.ErrCorrupt, l.Module+suffix, len(b), want)
-		}
-		out[i] = b
 	}
 	return out, nil
 }

@@ -131,10 +131,14 @@ func openSample(t *testing.T, dir string) (*sample, error) {
 	if scheme == nil {
 		return nil, err
 	}
+	readAt := func(name string, b []byte, off int64) error {
+		x, _ := c.Lookup(name)
+		return c.ReadAt(x, b, off)
+	}
 	read := func(name string) ([]byte, error) {
 		x, _ := c.Lookup(name)
 		b := make([]byte, x.Size)
-		return b, c.ReadAt(x, b, 0)
+		return b, readAt(name, b, 0)
 	}
 	for module := range modules(c) {
 		l, err := scheme.Layer(module, lookup(c))
@@ -144,7 +148,7 @@ func openSample(t *testing.T, dir string) (*sample, error) {
 		if l == nil {
 			continue
 		}
-		if s.matrices[module], err = l.Open(read); err != nil {
+		if s.matrices[module], err = l.Open(readAt); err != nil {
 			return nil, err
 		}
 		if words[s.matrices[module]], err = read(l.Words); err != nil {

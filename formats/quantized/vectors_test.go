@@ -1,9 +1,11 @@
 package quantized_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"github.com/lowpack/lowpack/pack"
 	"math"
 	"os"
 	"slices"
@@ -28,7 +30,12 @@ func (f files) add(name string, t safetensors.DType, data []byte, shape ...int) 
 
 func (f files) lookup(name string) (quantized.Tensor, bool) { t, ok := f[name]; return t.Tensor, ok }
 
-func (f files) read(name string) ([]byte, error) { return f[name].data, nil }
+func (f files) read(name string, b []byte, off int64) error {
+	if _, err := bytes.NewReader(f[name].data).ReadAt(b, off); err != nil {
+		return fmt.Errorf("%w: tensor %q: %w", pack.ErrCorrupt, name, err)
+	}
+	return nil
+}
 
 func (f files) open(config, module string) (*quantized.Matrix, error) {
 	s, err := quantized.Parse([]byte(config), nil)
