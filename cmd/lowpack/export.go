@@ -3,11 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/convert/export"
 	"github.com/lowpack/lowpack/convert/export/onnx"
+	"github.com/lowpack/lowpack/convert/export/openvino"
 	"github.com/lowpack/lowpack/internal/printable"
 )
 
@@ -23,6 +26,9 @@ var exportTargets = []exportTarget{
 	}},
 	{"onnx", func(c *cli.Context, path, target string) (*export.Summary, error) {
 		return onnx.Export(c.Context, path, target, export.Arithmetic(c.String("arithmetic")))
+	}},
+	{"openvino", func(c *cli.Context, path, target string) (*export.Summary, error) {
+		return openvino.Export(c.Context, path, target, export.Arithmetic(c.String("arithmetic")))
 	}},
 }
 
@@ -44,19 +50,20 @@ func exportCommand() *cli.Command {
 gguf is for llama.cpp, ik_llama.cpp or bitnet.cpp. Weights stay exact: a block type is chosen that holds codes, zero points and scales,
 F16 or F32 where none does.
 
-onnx is a directory for onnxruntime and onnxruntime-genai. The exact arithmetic quantizes activations in the graph as lowpack does, and
-adds integers, written as floats, without rounding; the plain one leaves activations floats.
+onnx is a directory for onnxruntime and onnxruntime-genai, openvino one for OpenVINO and its GenAI. The exact arithmetic quantizes
+activations in the graph as lowpack does, and adds integers, written as floats, without rounding; the plain one leaves activations floats.
 
   lowpack export model.safetensors --to gguf -o model.gguf
   lowpack export model.safetensors --to gguf --dialect ik -o model.gguf
   lowpack export model.safetensors --to onnx -o model-onnx
+  lowpack export model.safetensors --to openvino -o model-openvino
   lowpack verify model.gguf --source model.safetensors`,
 		Flags: []cli.Flag{
 			oneOf(&cli.StringFlag{Name: "to", Usage: "the `FORMAT` to write"}, exportNames()...),
-			outputFlag("write `PATH`: a file for gguf, a directory for onnx"),
+			outputFlag("write `PATH`: a file for gguf, else a directory"),
 			oneOf(&cli.StringFlag{Name: "dialect", Usage: "the `PROGRAM` that a GGUF is for", Value: string(export.LlamaCpp)}, export.Dialects()...),
 			&cli.BoolFlag{Name: "force", Usage: "write models that the other runtime loads and computes differently"},
-			oneOf(&cli.StringFlag{Name: "arithmetic", Usage: "of quantized linear layers in onnx: `HOW`", DefaultText: "exact where all matrices allow it, else plain"}, export.Arithmetics()...),
+			oneOf(&cli.StringFlag{Name: "arithmetic", Usage: "of quantized linear layers in onnx and openvino: `HOW`", DefaultText: "exact where all matrices allow it, else plain"}, export.Arithmetics()...),
 			jsonFlag(),
 		},
 		Action: runExport,
@@ -71,9 +78,9 @@ func runExport(c *cli.Context) error {
 	if c.String("to") == "" || target == "" {
 		return usagef("export needs --to FORMAT and -o OUT")
 	}
-	for flag, only := range map[string]string{"force": "gguf", "dialect": "gguf", "arithmetic": "onnx"} {
-		if c.IsSet(flag) && c.String("to") != only {
-			return usagef("--%s is about --to %s", flag, only)
+	for flag, formats := range map[string][]string{"force": {"gguf"}, "dialect": {"gguf"}, "arithmetic": {"onnx", "openvino"}} {
+		if c.IsSet(flag) && !slices.Contains(formats, c.String("to")) {
+			return usagef("--%s is about --to %s", flag, strings.Join(formats, " and "))
 		}
 	}
 	for _, t := range exportTargets {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lowpack/lowpack/convert/export"
 	"github.com/lowpack/lowpack/convert/export/onnx"
+	"github.com/lowpack/lowpack/convert/export/openvino"
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/internal/printable"
 	"github.com/lowpack/lowpack/verify"
@@ -68,6 +69,8 @@ func runVerify(c *cli.Context) error {
 		return verifyExport(c, path, "a GGUF", export.VerifyGGUF)
 	case onnx.Is(path):
 		return verifyExport(c, path, "an ONNX directory", onnx.Verify)
+	case openvino.Is(path):
+		return verifyExport(c, path, "an OpenVINO directory", openvino.Verify)
 	}
 	if target := c.String("dump-golden"); target != "" {
 		return dumpGolden(path, target)

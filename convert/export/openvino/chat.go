@@ -1,0 +1,94 @@
+package openvino
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
+)
+
+// templateOf is the chat template of a model; "" if there is none, or several.
+func templateOf(files tokenizer.Files) string {
+	if text, ok := files("chat_template.jinja"); ok {
+		return string(text)
+	}
+	text, _ := files("tokenizer_config.json")
+	var c struct {
+		Template any `json:"chat_template"`
+	}
+	_ = json.Unmarshal(text, &c) // what is not JSON, tokenizer.Load has refused
+	s, _ := c.Template.(string)
+	return s
+}
+
+// What the engine of OpenVINO GenAI for chat templates lacks, or computes differently.
+var (
+	capitalized = regexp.MustCompile(`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[(?:'[^'\]]*'|"[^"\]]*")\])*)\s*\|\s*(?:capitalize|title)\b`)
+	filters     = regexp.MustCompile(`\|\s*(capitalize|title)\b`)
+	parts       = regexp.MustCompile(`\b(role|content)('\]|"\])?\[[^\]]*:`)
+)
+
+// roles that a template may capitalize.
+var roles = []string{"user", "assistant", "system", "tool"}
+
+// rendered is a chat template for OpenVINO GenAI, with the same text for every role and order of messages that was tried.
+func rendered(files tokenizer.Files, template string) (string, error) {
+	ours := capitalized.ReplaceAllStringFunc(template, func(s string) string {
+		what := capitalized.FindStringSubmatch(s)[1]
+		var b strings.Builder
+		for _, role := range roles {
+			fmt.Fprintf(&b, "'%s' if %s == '%s' else ", strings.ToUpper(role[:1])+role[1:], what, role)
+		}
+		return "(" + b.String() + what + ")"
+	})
+	if lacks := filters.FindStringSubmatch(ours); lacks != nil {
+		return "", fmt.Errorf("%w: its engine has no filter %s", pack.ErrUnsupported, lacks[1])
+	}
+	if parts.MatchString(ours) {
+		return "", fmt.Errorf("%w: its engine cuts texts differently", pack.ErrUnsupported)
+	}
+	if ours == template {
+		return ours, nil
+	}
+	return ours, same(files, template, ours)
+}
+
+// same renders conversations with both templates.
+func same(files tokenizer.Files, template, ours string) error {
+	var texts [2]string
+	for i, source := range []string{template, ours} {
+		t, err := tokenizer.Load(files)
+		if err != nil {
+			return err
+		}
+		if err := t.SetTemplate(source); err != nil {
+			return err
+		}
+		for _, names := range [][]string{{"user"}, {"user", "assistant", "user"}, {"system", "user", "assistant", "user"}, {"user", "assistant", "tool"}} {
+			for _, prompt := range []bool{false, true} {
+				texts[i] += answered(t, names, prompt)
+			}
+		}
+	}
+	if texts[0] != texts[1] {
+		return fmt.Errorf("%w: without a filter that its engine lacks it renders another text", pack.ErrUnsupported)
+	}
+	return nil
+}
+
+// answered is the text of a conversation, or why there is none.
+func answered(t *tokenizer.Tokenizer, names []string, prompt bool) string {
+	var messages []tokenizer.Message
+	for _, name := range names {
+		messages = append(messages, tokenizer.Message{Role: name, Content: "what did the " + name + " SAY?"})
+	}
+	s, err := t.Chat(messages, tokenizer.ChatOptions{AddGenerationPrompt: prompt, Now: func() time.Time { return time.Unix(0, 0) }})
+	if err != nil {
+		return err.Error()
+	}
+	return s
+}

@@ -1,0 +1,202 @@
+// Package openvino writes the model of a packed file in OpenVINO's intermediate representation, in the directory of OpenVINO GenAI, and
+// reads it back for verification.
+package openvino
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/convert/export/internal/folder"
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// The files of the directory beside those of the packed file. The data of a graph are in a file of the same name.
+const (
+	modelFile       = "openvino_model.xml"
+	tokenizerFile   = "openvino_tokenizer.xml"
+	detokenizerFile = "openvino_detokenizer.xml"
+	configFile      = "openvino_config.json"
+	generationFile  = "generation_config.json"
+)
+
+// dataOf is the file with the data of a graph.
+func dataOf(name string) string { return strings.TrimSuffix(name, ".xml") + ".bin" }
+
+// arithmeticKey of rt_info says how the model computes.
+const arithmeticKey = "arithmetic"
+
+// Export writes the directory dir, which must not exist and appears whole or not at all, with the same bytes for the same input. Without
+// an arithmetic it is exact where all matrices allow that, else plain. No more than one tensor is in memory.
+func Export(ctx context.Context, path, dir string, a export.Arithmetic) (*export.Summary, error) {
+	f, err := packed.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := plan(f, a)
+	if err != nil {
+		return nil, filerr.Named(path, err)
+	}
+	size, err := folder.Write(ctx, dir, m.files())
+	if err != nil {
+		return nil, filerr.Named(path, err)
+	}
+	return &export.Summary{Tensors: m.tensors(), Bytes: size, Notes: m.notes}, nil
+}
+
+// exported is the plan of a directory.
+type exported struct {
+	*decoder
+	graphs []named
+	notes  []string
+}
+
+// named is a graph with the name of its file.
+type named struct {
+	name string
+	*builder
+}
+
+// tensors is the number of constants of all graphs.
+func (m *exported) tensors() (n int) {
+	for _, g := range m.graphs {
+		n += len(g.constants)
+	}
+	return n
+}
+
+// plan builds the graph of a packed file.
+func plan(f *packed.File, a export.Arithmetic) (*exported, error) {
+	description, err := packed.Describe(f)
+	if err != nil {
+		return nil, err
+	}
+	if err := runs(f.Manifest(), description); err != nil {
+		return nil, err
+	}
+	m := &exported{}
+	if a, m.notes, err = export.Choose(f.Manifest(), a); err != nil {
+		return nil, err
+	}
+	m.decoder = &decoder{
+		builder: newBuilder(), file: f, manifest: f.Manifest(), model: description, arithmetic: a,
+		products: map[product]value{}, forms: map[string]*form{},
+	}
+	m.options()
+	if err := m.build(); err != nil {
+		return nil, err
+	}
+	m.graphs = []named{{modelFile, m.builder}}
+	return m, m.texts()
+}
+
+// tokenizersVersion is that of openvino_tokenizers whose operators are written. Without it, OpenVINO GenAI takes no notice of the options of
+// a tokenizer.
+const tokenizersVersion = "2026.4.1.0"
+
+// texts adds the graphs of the tokenizer, as far as OpenVINO has operators for it.
+func (m *exported) texts() error {
+	v, err := readVocabulary(m.file.Embedded)
+	if errors.Is(err, pack.ErrUnsupported) {
+		m.note("no tokenizer for OpenVINO is written: %v", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	info := []field{{name: "openvino_tokenizers_version", value: tokenizersVersion}}
+	id := func(name string, id int) {
+		if id >= 0 {
+			info = append(info, field{name: name, value: strconv.Itoa(id)})
+		}
+	}
+	id("bos_token_id", m.model.BOS)
+	if len(m.model.EOS) > 0 {
+		id("eos_token_id", m.model.EOS[0])
+	}
+	if template := templateOf(m.file.Embedded); template != "" {
+		ours, err := rendered(m.file.Embedded, template)
+		if err != nil {
+			m.note("OpenVINO GenAI cannot render the chat template, which is left out of its tokenizer: %v", err)
+		} else {
+			info = append(info, field{name: "chat_template", value: ours})
+		}
+	}
+	m.graphs = append(m.graphs, named{tokenizerFile, v.tokenizer(m.model.MaxPositions, info)}, named{detokenizerFile, v.detokenizer(info)})
+	return nil
+}
+
+func (m *exported) note(format string, args ...any) {
+	m.notes = append(m.notes, fmt.Sprintf(format, args...))
+}
+
+// runs refuses what has no form in the graph.
+func runs(m *packed.Manifest, d *model.Description) error {
+	for i := range d.Blocks {
+		if d.Blocks[i].Experts != nil {
+			return fmt.Errorf("%w: family %s has experts, which are not written to OpenVINO", pack.ErrUnsupported, d.Family)
+		}
+	}
+	for i := range m.Packed {
+		if e := &m.Packed[i]; len(e.Shape) != 2 {
+			return fmt.Errorf("%w: tensor %q has experts, which are not written to OpenVINO", pack.ErrUnsupported, e.Name)
+		}
+	}
+	return nil
+}
+
+// files lists the directory.
+func (m *exported) files() []folder.File {
+	list := append(m.written(), folder.File{Name: configFile, Write: folder.Whole(m.config())})
+	if _, ok := m.file.Embedded(generationFile); !ok {
+		list = append(list, folder.File{Name: generationFile, Write: folder.Whole(m.generation())})
+	}
+	return append(list, folder.Texts(m.file)...)
+}
+
+// written are the files of the graphs.
+func (m *exported) written() (list []folder.File) {
+	for _, g := range m.graphs {
+		list = append(list, folder.File{Name: g.name, Write: g.writeXML}, folder.File{Name: dataOf(g.name), Write: g.writeData})
+	}
+	return list
+}
+
+// config is what optimum-intel says of how a model was exported.
+func (m *exported) config() []byte {
+	return indented(struct {
+		DType    string    `json:"dtype"`
+		Input    *struct{} `json:"input_info"`
+		SaveONNX bool      `json:"save_onnx_model"`
+	}{DType: "fp32"})
+}
+
+// generation is generation_config.json of a model that has none: the tokens that begin and end a text.
+func (m *exported) generation() []byte {
+	var c struct {
+		FromModel bool  `json:"_from_model_config"`
+		BOS       *int  `json:"bos_token_id,omitempty"`
+		EOS       []int `json:"eos_token_id,omitempty"`
+	}
+	c.FromModel, c.EOS = true, m.model.EOS
+	if m.model.BOS >= 0 {
+		c.BOS = &m.model.BOS
+	}
+	return indented(c)
+}
+
+func indented(v any) []byte {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		panic(err) // numbers and constant names
+	}
+	return append(text, '\n')
+}

@@ -1,0 +1,325 @@
+package openvino
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/convert/export/internal/folder"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/exports"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// exportedOf writes a directory and verifies it.
+func exportedOf(t *testing.T, source string, a export.Arithmetic) (string, *export.Summary) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "model")
+	s, err := Export(t.Context(), source, dir, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := Verify(t.Context(), dir, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Tensors != s.Tensors {
+		t.Fatalf("%d of %d tensors compared", v.Tensors, s.Tensors)
+	}
+	return dir, s
+}
+
+func tiny(t *testing.T) string {
+	return exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
+}
+
+// graphOf is the graph of a directory.
+func graphOf(t *testing.T, dir string) *node {
+	t.Helper()
+	n, err := readXML(dir, modelFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// layerOf is a layer by its name.
+func (n *node) layerOf(t *testing.T, name string) *node {
+	t.Helper()
+	layers := n.find("layers").nodes
+	for i := range layers {
+		if layers[i].value("name") == name {
+			return &layers[i]
+		}
+	}
+	t.Fatalf("no layer %q", name)
+	return nil
+}
+
+// TestExport: the same file gives the same directory, and the size in the summary is that of its files.
+func TestExport(t *testing.T) {
+	source := tiny(t)
+	dir, s := exportedOf(t, source, "")
+	one := exports.Contents(t, dir)
+	again, _ := exportedOf(t, source, export.Exact)
+	total := 0
+	for name, text := range exports.Contents(t, again) {
+		total += len(text)
+		if one[name] != text {
+			t.Errorf("%s: the same file gave other bytes", name)
+		}
+	}
+	if int64(total) != s.Bytes || one["config.json"] == "" || one["generation_config.json"] == "" || one[configFile] == "" || one[modelFile] == "" {
+		t.Errorf("%d files of %d bytes, the summary says %d", len(one), total, s.Bytes)
+	}
+}
+
+// TestConventions: names, states and options are those that OpenVINO GenAI, optimum-intel and NNCF look for.
+func TestConventions(t *testing.T) {
+	dir, _ := exportedOf(t, tiny(t), export.Exact)
+	n := graphOf(t, dir)
+	var inputs, outputs []string
+	for _, l := range n.find("layers").nodes {
+		switch l.value("type") {
+		case "Parameter":
+			inputs = append(inputs, l.value("name")+" "+l.find("data").value("shape")+" "+l.find("data").value("element_type"))
+		case "Result":
+			outputs = append(outputs, l.value("name"))
+		}
+	}
+	if got := strings.Join(inputs, "; "); got != "input_ids ?,? i64; attention_mask ?,? i64; position_ids ?,? i64; beam_idx ? i32" {
+		t.Errorf("inputs %s", got)
+	}
+	if got := strings.Join(outputs, "; "); got != "logits/sink_port_0" {
+		t.Errorf("outputs %s", got)
+	}
+	state := n.layerOf(t, "past_key_values.5.value").find("data")
+	if state.value("variable_id") != "past_key_values.5.valuepresent.5.value" || state.value("variable_type") != "f32" || state.value("variable_shape") != "?,2,?,32" {
+		t.Errorf("state %v", state)
+	}
+	w := "self.model.layers.0.mlp.down_proj.weight"
+	if d := n.layerOf(t, w+"_compressed").find("data"); d.value("element_type") != "u2" || d.value("shape") != "256, 688" || d.value("size") != "44032" {
+		t.Errorf("weights %v", d)
+	}
+	if mark := n.layerOf(t, w).find("rt_info", "attribute"); mark == nil || mark.value("name") != "decompression" {
+		t.Error("weights without the mark of decompression")
+	}
+	options := n.find("rt_info", "runtime_options")
+	if options.find("DYNAMIC_QUANTIZATION_GROUP_SIZE").value("value") != "0" || options.find("KV_CACHE_PRECISION").value("value") != "f32" {
+		t.Errorf("options %v", options)
+	}
+}
+
+// TestForms: the type of codes of every width, and what the default arithmetic is for them.
+func TestForms(t *testing.T) {
+	for name, c := range map[string]struct {
+		recipe  packed.Recipe
+		element string
+		scale   string
+		exact   bool
+	}{
+		"ternary":        {packed.Recipe{}, "u2", "f16", true},
+		"ternary in TL":  {packed.Recipe{Layout: "tl2"}, "u2", "f16", true},
+		"signs":          {packed.Recipe{Quant: "sign", Scale: "tensor", AllowLossy: true}, "u2", "f16", true},
+		"int2":           {packed.Recipe{Quant: "int2", AllowLossy: true}, "u2", "f32", false},
+		"int4 per row":   {exports.PerRow("int4"), "i4", "f16", true},
+		"int8 per row":   {exports.PerRow("int8"), "i8", "f16", true},
+		"MXFP4":          {packed.Recipe{Quant: "mxfp4", AllowLossy: true}, "f4e2m1", "f8e8m0", false},
+		"int4 in groups": {packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}, "i4", "f16", false},
+	} {
+		source := exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), c.recipe)
+		dir, s := exportedOf(t, source, "")
+		n := graphOf(t, dir)
+		if (n.arithmetic() == export.Exact) != c.exact {
+			t.Errorf("%s: arithmetic %s, notes %q", name, n.arithmetic(), s.Notes)
+		}
+		w := "self.model.layers.1.self_attn.q_proj.weight_compressed"
+		if got := n.layerOf(t, w).find("data").value("element_type"); got != c.element {
+			t.Errorf("%s: %s", name, got)
+		}
+		if got := n.layerOf(t, w+"/scale").find("data").value("element_type"); got != c.scale {
+			t.Errorf("%s: scales %s", name, got)
+		}
+		_, err := Export(t.Context(), source, filepath.Join(t.TempDir(), "model"), export.Exact)
+		if c.exact != (err == nil) || err != nil && !errors.Is(err, pack.ErrUnsupported) {
+			t.Errorf("%s: --arithmetic exact: %v", name, err)
+		}
+		exportedOf(t, source, export.Plain)
+	}
+}
+
+// TestRefused: nothing is left of what is refused or stopped.
+func TestRefused(t *testing.T) {
+	source := tiny(t)
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "model")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Export(ctx, source, dir, export.Exact); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	data, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)*2/3] ^= 1 // of the codes
+	bad := filepath.Join(parent, "bad.safetensors")
+	if err := os.WriteFile(bad, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Export(t.Context(), bad, dir, export.Exact); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), bad) {
+		t.Errorf("%v", err)
+	}
+	if entries, err := os.ReadDir(parent); err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Export(t.Context(), source, dir, export.Exact); err == nil || !strings.Contains(err.Error(), "exists already") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestDamage: another bit anywhere in any file of the directory is found, and a missing end.
+func TestDamage(t *testing.T) {
+	source := tiny(t)
+	dir, _ := exportedOf(t, source, "")
+	f, err := packed.Open(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := plan(f, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, v := exports.Contents(t, dir), &comparison{ctx: t.Context(), dir: dir}
+	data := m.data()
+	damaged := func(file folder.File, bad []byte, what string, at int) {
+		path := filepath.Join(dir, file.Name)
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.file(file, data[file.Name]); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s, %s %d: %v", file.Name, what, at, err)
+		}
+		if err := os.WriteFile(path, []byte(good[file.Name]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flipped := func(file folder.File, at int) {
+		bad := []byte(good[file.Name])
+		bad[at] ^= 4
+		damaged(file, bad, "byte", at)
+	}
+	for _, file := range m.files() {
+		text := good[file.Name]
+		damaged(file, []byte(text[:len(text)-2]), "up to byte", len(text)-2)
+		from := 0
+		if strings.HasSuffix(file.Name, ".xml") {
+			from = 24 // behind the declaration
+		}
+		for at := from; at < len(text); at += max(1, len(text)/4) {
+			if text[at] != '\n' { // white space between elements
+				flipped(file, at)
+			}
+		}
+		if data[file.Name] == nil {
+			continue
+		}
+		list := data[file.Name].constants
+		for i := 0; i < len(list); i += 1 + len(list)/12 {
+			flipped(file, int(list[i].offset+list[i].size/2))
+			if end := list[i].offset + list[i].size; end < data[file.Name].end && end%alignment != 0 {
+				flipped(file, int(end)) // between constants
+			}
+		}
+	}
+	if _, err := Verify(t.Context(), dir, source); err != nil {
+		t.Errorf("what was damaged is not as it was: %v", err)
+	}
+}
+
+// TestHostile: files that are no graphs, by hand.
+func TestHostile(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing":                 "",
+		"two elements":            `<net/><net/>`,
+		"text":                    `<net>x</net>`,
+		"a comment":               `<net><!-- x --></net>`,
+		"a document type":         `<!DOCTYPE net [<!ENTITY x "y">]><net/>`,
+		"an entity":               `<net name="&x;"/>`,
+		"a late declaration":      `<net/><?xml version="1.0"?>`,
+		"an instruction":          `<?php x?><net/>`,
+		"an attribute twice":      `<net name="a" name="b"/>`,
+		"another end":             `<net><layers></net></layers>`,
+		"an end too much":         `<net/></net>`,
+		"no end":                  `<net><layers>`,
+		"another encoding":        `<?xml version="1.0" encoding="utf-16"?><net/>`,
+		"bytes that are no UTF-8": "<net name=\"\xff\"/>",
+		"elements in elements":    strings.Repeat("<a>", maxDepth+1) + strings.Repeat("</a>", maxDepth+1),
+	} {
+		if n, err := parse([]byte(text)); !errors.Is(err, pack.ErrCorrupt) {
+			t.Errorf("%s: %v, %v", name, n, err)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, modelFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, modelFile), maxXML+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readXML(dir, modelFile); !errors.Is(err, pack.ErrCorrupt) {
+		t.Errorf("a graph of %d bytes: %v", maxXML+1, err)
+	}
+}
+
+// TestStored: every code comes back from the bits that stand for it, and the bits of no code are refused.
+func TestStored(t *testing.T) {
+	for _, a := range []pack.Alphabet{pack.Ternary, pack.Int1, pack.Int2, pack.Int2Odd, pack.Int2Q, pack.Int4, pack.Int8, pack.E2M1} {
+		for _, zeros := range []bool{false, true} {
+			for _, embedding := range []bool{false, true} {
+				x := &form{alphabet: a, element: f4e2m1}
+				if a.Name != pack.E2M1.Name || embedding {
+					x.width(int(a.Values[0]), int(a.Values[len(a.Values)-1]), zeros, embedding)
+				}
+				for _, c := range a.Values {
+					if s := x.stored(c); x.code(s&(1<<x.element.bits()-1)) != c || embedding && x.element == u2 {
+						t.Errorf("%s as %s: code %d is stored as %d, which is %d", a.Name, x.element, c, s, x.code(s))
+					}
+				}
+			}
+		}
+	}
+	if x := (&form{alphabet: pack.E2M1, element: f4e2m1}); x.code(8) != -128 {
+		t.Error("−0 is taken for a code")
+	}
+}
+
+// FuzzParse: what is read is what is read again of it.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("<?xml version=\"1.0\"?>\n<net name=\"a\" version=\"11\">\n<layers><layer id=\"0\" name=\"&lt;&#10;&#34;\"/></layers><edges/></net>"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		n, err := parse(data)
+		if err != nil {
+			if !errors.Is(err, pack.ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again, err := parse([]byte(n.String()))
+		if err != nil {
+			t.Fatalf("what was read is not written so that it can be read: %v", err)
+		}
+		if err := again.equals(n, ""); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

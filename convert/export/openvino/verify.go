@@ -1,0 +1,144 @@
+package openvino
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/convert/export/internal/folder"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/filerr"
+)
+
+// Is reports whether path is a directory with the model of an export.
+func Is(path string) bool {
+	info, err := os.Stat(filepath.Join(path, modelFile))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// Verify reads the directory of an export back and compares it with a packed file: the graph element by element, the codes of every
+// quantized tensor by their digest, all other data and files byte by byte. The first difference is an error that names it.
+func Verify(ctx context.Context, dir, source string) (*export.Verified, error) {
+	f, err := packed.Open(source)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	got, err := readXML(dir, modelFile)
+	if err != nil {
+		return nil, err
+	}
+	want, err := plan(f, got.arithmetic())
+	if err != nil {
+		return nil, filerr.Named(source, err)
+	}
+	v := &comparison{ctx: ctx, dir: dir}
+	v.Absent = []string{"golden outputs", "digests"}
+	data := want.data()
+	for _, file := range want.files() {
+		if err := v.file(file, data[file.Name]); err != nil {
+			return nil, err
+		}
+	}
+	return &v.Verified, nil
+}
+
+// data are the graphs by the files with their data.
+func (m *exported) data() map[string]*builder {
+	data := map[string]*builder{}
+	for _, g := range m.graphs {
+		data[dataOf(g.name)] = g.builder
+	}
+	return data
+}
+
+// readXML reads an .xml file of a directory.
+func readXML(dir, name string) (*node, error) {
+	text, err := folder.Small(dir, name, maxXML)
+	if err != nil {
+		return nil, err
+	}
+	n, err := parse(text)
+	return n, filerr.Named(filepath.Join(dir, name), err)
+}
+
+// arithmetic is what the model says of itself.
+func (n *node) arithmetic() export.Arithmetic {
+	if a := n.find("rt_info", "lowpack", arithmeticKey); a != nil && a.value("value") == string(export.Plain) {
+		return export.Plain
+	}
+	return export.Exact
+}
+
+// comparison of files.
+type comparison struct {
+	export.Verified
+	ctx context.Context
+	dir string
+}
+
+// file compares a file with what would be written, which may be the data of a graph. Of graphs the elements are compared: white space may be another.
+func (v *comparison) file(file folder.File, data *builder) error {
+	switch {
+	case strings.HasSuffix(file.Name, ".xml"):
+		return v.graph(file)
+	case data != nil:
+		return folder.Opened(v.dir, file.Name, func(f *os.File, size int64) error { return v.data(f, size, data) })
+	}
+	return folder.Compare(v.ctx, v.dir, file)
+}
+
+func (v *comparison) graph(file folder.File) error {
+	got, err := readXML(v.dir, file.Name)
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	if err := file.Write(&text); err != nil {
+		return err
+	}
+	want, err := parse(text.Bytes())
+	if err != nil {
+		return err
+	}
+	return filerr.Named(filepath.Join(v.dir, file.Name), got.equals(want, ""))
+}
+
+// data compares a data file, which ends with its last constant.
+func (v *comparison) data(f io.ReaderAt, size int64, want *builder) error {
+	if err := folder.Size(size, want.end); err != nil {
+		return err
+	}
+	at := int64(0)
+	for _, c := range want.constants {
+		v.Tensors++
+		if _, err := (&folder.Comparing{Ctx: v.ctx, From: f, At: at}).Write(make([]byte, c.offset-at)); err != nil {
+			return fmt.Errorf("in front of constant %q: %w", c.name, err)
+		}
+		at = c.offset + c.size
+		if err := v.constant(io.NewSectionReader(f, c.offset, c.size), &c); err != nil {
+			return fmt.Errorf("constant %q: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
+// constant compares the digest of codes, and all else byte by byte.
+func (v *comparison) constant(from *io.SectionReader, c *constant) error {
+	if c.codes == nil {
+		return c.write(&folder.Comparing{Ctx: v.ctx, From: from})
+	}
+	weights, err := c.codes.same(func() error {
+		if v.ctx.Err() != nil {
+			return context.Cause(v.ctx)
+		}
+		return nil
+	}, from)
+	v.Weights += weights
+	return err
+}

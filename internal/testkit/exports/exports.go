@@ -1,0 +1,191 @@
+// Package exports holds what tests of exports compare with: golden generations, the logits of the engine, the accumulators of packed codes.
+package exports
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+	"github.com/lowpack/lowpack/runtime/engine"
+)
+
+// Packed converts a checkpoint, without golden outputs.
+func Packed(t *testing.T, checkpoint string, r packed.Recipe) string {
+	t.Helper()
+	r.Golden = "none"
+	return tinymodel.Converted(t, checkpoint, r)
+}
+
+// AsFloats is a recipe that quantizes nothing.
+var AsFloats = packed.Recipe{Quant: "int8", AllowLossy: true, Include: []string{"nothing"}}
+
+// PerRow is a recipe with a scale per row and token.
+func PerRow(quant string) packed.Recipe {
+	return packed.Recipe{Quant: quant, Scale: packed.ScaleRow, Activation: packed.ActivationToken, AllowLossy: true}
+}
+
+// Unpacked is a packed file of the same model whose weights are floats.
+func Unpacked(t *testing.T, source string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "unpacked")
+	if _, err := convert.Unpack(t.Context(), source, dir, convert.UnpackOptions{Form: convert.FormF32}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return Packed(t, dir, AsFloats)
+}
+
+// Contents are the files of a directory.
+func Contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[e.Name()] = string(data)
+	}
+	return files
+}
+
+// ReadJSON reads a file.
+func ReadJSON(t *testing.T, path string, to any) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Golden is a recorded generation.
+type Golden struct {
+	Name   string
+	Prompt []int `json:"prompt_ids"`
+	Greedy []int `json:"greedy_ids"`
+}
+
+// TinyGoldens are the recorded generations of testdata/tiny-bitnet.
+func TinyGoldens(t *testing.T) []Golden {
+	var g struct{ Prompts []Golden }
+	ReadJSON(t, filepath.Join(shared.Testdata(t, "tiny-bitnet-golden"), "tiny-bitnet-packed.json"), &g)
+	return g.Prompts
+}
+
+// BitllamaGoldens are those of bitllama2-3m, whose files have prompts and what follows in one list.
+func BitllamaGoldens(t *testing.T) (checkpoint string, list []Golden) {
+	dir := shared.Path(t, filepath.Join("data", "models", "bitllama2-3m"))
+	var g []struct {
+		Prompt []int `json:"prompt_ids"`
+		IDs    []int
+	}
+	ReadJSON(t, filepath.Join(dir, "golden", "golden.json"), &g)
+	for _, x := range g {
+		list = append(list, Golden{Prompt: x.Prompt, Greedy: x.IDs[len(x.Prompt):]})
+	}
+	return filepath.Join(dir, "packed-auto"), list
+}
+
+// Logits are those of lowpack behind each of the ids.
+func Logits(t *testing.T, path string, ids []int) []float32 {
+	t.Helper()
+	e, err := engine.Open(path, engine.Options{Context: max(len(ids), 16)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err := e.NewSequence()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	chunk := engine.Chunk{Seq: s, Tokens: ids, Logits: make([]float32, len(ids)*e.Description().Vocab)}
+	if err := e.Forward(t.Context(), []engine.Chunk{chunk}); err != nil {
+		t.Fatal(err)
+	}
+	return chunk.Logits
+}
+
+// Near demands logits within a tolerance, as a part of the largest one: floats are added in another order.
+func Near(t *testing.T, name string, got, want []float32, tolerance float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d logits, want %d", name, len(got), len(want))
+	}
+	largest, off := 0.0, 0.0
+	for i, w := range want {
+		largest, off = max(largest, math.Abs(float64(w))), max(off, math.Abs(float64(got[i]-w)))
+	}
+	t.Logf("%s: largest logit %.3g, largest difference %.3g", name, largest, off)
+	if !(off <= tolerance*largest) {
+		t.Errorf("%s: logits differ by up to %v of %v", name, off, largest)
+	}
+}
+
+// SameSums computes the accumulators y of a tensor from its codes and the codes x of activations.
+func SameSums(t *testing.T, f *packed.File, name string, x, y []float32) {
+	t.Helper()
+	e, ok := f.Manifest().Entry(name)
+	if !ok {
+		t.Fatalf("no tensor %s", name)
+	}
+	m, err := packed.Codes(f, e, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(x) == 0 || len(x)%m.K != 0 || len(x)/m.K*m.M != len(y) {
+		t.Fatalf("%s: %d activations and %d accumulators", name, len(x), len(y))
+	}
+	for token := range len(x) / m.K {
+		for row := range m.M {
+			sum := int32(0)
+			for k, c := range m.Codes[row*m.K:][:m.K] {
+				sum += int32(c) * int32(x[token*m.K+k])
+			}
+			if got := y[token*m.M+row]; int32(got) != sum || got != float32(sum) {
+				t.Fatalf("%s: token %d, row %d: accumulator %v, the sum is %d", name, token, row, got, sum)
+			}
+		}
+	}
+}
+
+// SameCodes compares activation codes with those of the golden trace of tiny-bitnet in front of a linear layer.
+func SameCodes(t *testing.T, layer string, got []float32) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(shared.Testdata(t, "tiny-bitnet-golden"), "tiny-bitnet-packed.trace.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := safetensors.Parse(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(h.Tensors, func(x safetensors.TensorInfo) bool { return x.Name == layer+".input_int8" })
+	if i < 0 {
+		t.Fatalf("no %s in the trace", layer)
+	}
+	want := packed.BytesAsCodes(data[h.DataStart:][h.Tensors[i].Begin:h.Tensors[i].End])
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d activation codes; in the golden trace %d", layer, len(got), len(want))
+	}
+	for i, x := range got {
+		if x != float32(want[i]) {
+			t.Fatalf("%s: activation code %d is %v; in the golden trace %d", layer, i, x, want[i])
+		}
+	}
+}
