@@ -257,6 +257,19 @@ func (d *decoder) mlp(b *model.Block, h, p string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if b.Experts != nil {
+		x, err = d.mixture(b, x, p)
+	} else {
+		x, err = d.gated(b, x, p)
+	}
+	if err != nil {
+		return "", err
+	}
+	return d.norm(x, b.FFNPostNorm, p+"post_norm")
+}
+
+// gated is a gated MLP (NUMERICS N19).
+func (d *decoder) gated(b *model.Block, x, p string) (string, error) {
 	gate, err := d.linear(x, &b.Gate, p+"gate")
 	if err != nil {
 		return "", err
@@ -269,10 +282,7 @@ func (d *decoder) mlp(b *model.Block, h, p string) (string, error) {
 	if x, err = d.norm(x, b.FFNSubNorm, p+"sub_norm"); err != nil {
 		return "", err
 	}
-	if x, err = d.linear(x, &b.Down, p+"down"); err != nil {
-		return "", err
-	}
-	return d.norm(x, b.FFNPostNorm, p+"post_norm")
+	return d.linear(x, &b.Down, p+"down")
 }
 
 func (d *decoder) activation(x, out string) string {

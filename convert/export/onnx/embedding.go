@@ -39,7 +39,7 @@ func (d *decoder) decoded(e *packed.Entry) (string, error) {
 		name += ".rows"
 	}
 	d.codes[name] = &f
-	codes, err := d.tensor(name, uint8Kind, []int64{rows, blocks, int64(f.blockBytes())}, func(w io.Writer) error { return f.writeCodes(d.file, w) })
+	codes, err := d.tensor(name, uint8Kind, f.codeDims(), func(w io.Writer) error { return f.writeCodes(d.file, w) })
 	if err != nil {
 		return "", err
 	}

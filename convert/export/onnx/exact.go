@@ -32,15 +32,16 @@ func (d *decoder) exact(x string, e *packed.Entry, out string) (string, error) {
 // asFloats adds integers that are written as floats, in MatMulNBits, which keeps the weights packed.
 func (d *decoder) asFloats(x string, f *form, out string) (string, error) {
 	e := f.entry
-	ones, err := d.tensor(fmt.Sprintf("ones.%dx%d", e.MatrixShape().M, f.blocks()), float32Kind, f.scaleDims(), f.ones)
+	matrix, err := d.packed(f)
+	if err != nil {
+		return "", err
+	}
+	matrix.scales, err = d.tensor(fmt.Sprintf("ones.%dx%d", e.MatrixShape().M, f.blocks()), float32Kind, f.scaleDims(), f.ones)
 	if err != nil {
 		return "", err
 	}
 	codes, step := d.quantized(x)
-	sums, err := d.product(f, codes, ones, out+"/accumulators")
-	if err != nil {
-		return "", err
-	}
+	sums := d.product(f, codes, matrix, out+"/accumulators")
 	var dims []int64
 	if e.Scale.Kind == packed.ScaleRow {
 		dims = []int64{int64(e.MatrixShape().M)}
@@ -116,13 +117,28 @@ func (d *decoder) once(name string, add func(out string)) string {
 	return name
 }
 
-// asIntegers adds integers in MatMulInteger, all of a row or block by block.
-func (d *decoder) asIntegers(x string, n *integers, s stored, out string) string {
+// operands are the codes of x as bytes, and the scales of these.
+func (d *decoder) operands(x string, n *integers) (bytes, step string) {
 	codes, step := d.quantized(d.groups(x, n))
-	bytes := d.once(codes+"/bytes", func(out string) {
+	bytes = d.once(codes+"/bytes", func(out string) {
 		d.op("Cast", []string{d.op("Add", []string{codes, d.scalar(128)}, codes+"/unsigned")}, out, attribute{"to", int64(uint8Kind)})
 	})
-	if n.blocks == 1 && !n.grouped() {
+	if n.group != n.block && !n.single() {
+		from := bytes
+		bytes = d.once(fmt.Sprintf("%s.%d", bytes, n.block), func(out string) {
+			d.op("Reshape", []string{from, d.ints(0, 0, int64(n.blocks), int64(n.block))}, out)
+		})
+	}
+	if n.grouped() {
+		step = d.repeated(step, n)
+	}
+	return bytes, step
+}
+
+// asIntegers adds integers in MatMulInteger, all of a row or block by block.
+func (d *decoder) asIntegers(x string, n *integers, s stored, out string) string {
+	bytes, step := d.operands(x, n)
+	if n.single() {
 		sums := d.op("MatMulInteger", []string{bytes, s.codes, d.byte(128), s.zeros}, out+"/accumulators")
 		return d.scaled(d.op("Cast", []string{sums}, out+"/sums", attribute{"to", int64(float32Kind)}), []string{s.scales, step}, out)
 	}
@@ -147,12 +163,6 @@ func (d *decoder) groups(x string, n *integers) string {
 // blockwise adds block after block: the sum of a block is an integer, which is multiplied with the scales that only the block has.
 func (d *decoder) blockwise(n *integers, s stored, bytes, step, out string) string {
 	rows, byGroup := int64(n.entry.MatrixShape().M), n.entry.Scale.Kind == packed.ScaleGroup
-	if n.group != n.block {
-		from := bytes
-		bytes = d.once(fmt.Sprintf("%s.%d", bytes, n.block), func(out string) {
-			d.op("Reshape", []string{from, d.ints(0, 0, int64(n.blocks), int64(n.block))}, out)
-		})
-	}
 	body, loop := newScan(out+"/block"), d.op("ConstantOfShape", []string{d.op("Concat", []string{d.callShape(), d.ints(rows)}, out+"/shape", attribute{"axis", int64(0)})}, out+"/zero")
 	a := body.take(bytes, uint8Kind, 2, batch, tokens, int64(n.block))
 	w := body.take(s.codes, uint8Kind, 0, int64(n.block), rows)
@@ -161,7 +171,7 @@ func (d *decoder) blockwise(n *integers, s stored, bytes, step, out string) stri
 		zeros = body.take(s.zeros, uint8Kind, 0, rows)
 	}
 	if n.grouped() {
-		scales = append(scales, body.take(d.repeated(step, n), float32Kind, 2, batch, tokens, int64(1)))
+		scales = append(scales, body.take(step, float32Kind, 2, batch, tokens, int64(1)))
 	} else {
 		after = append(after, step)
 	}

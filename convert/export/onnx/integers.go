@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 
-	"github.com/lowpack/lowpack/convert/export"
 	"github.com/lowpack/lowpack/convert/export/internal/folder"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
@@ -51,19 +50,11 @@ func integersOf(e *packed.Entry, a packed.Activation) (integers, error) {
 // grouped says that groups of columns have scales of activations of their own.
 func (n *integers) grouped() bool { return n.group > 0 }
 
+// single says that a row is one block, whose sum is multiplied with scales of all columns.
+func (n *integers) single() bool { return n.blocks == 1 && !n.grouped() }
+
 // columns is the number of columns with those that fill up.
 func (n *integers) columns() int { return n.blocks * n.block }
-
-// dims puts the number of experts in front of the shape of one matrix.
-func (n *integers) dims(shape ...int) (list []int64) {
-	if len(n.entry.Shape) == 3 {
-		list = append(list, int64(n.entry.Experts()))
-	}
-	for _, d := range shape {
-		list = append(list, int64(d))
-	}
-	return list
-}
 
 // kind of the stored codes.
 func (n *integers) kind() kind {
@@ -75,7 +66,7 @@ func (n *integers) kind() kind {
 
 // codeDims is the shape of the stored codes.
 func (n *integers) codeDims() []int64 {
-	if n.blocks == 1 {
+	if n.single() {
 		return n.dims(n.block, n.entry.MatrixShape().M)
 	}
 	return n.dims(n.blocks, n.block, n.entry.MatrixShape().M)
@@ -89,7 +80,7 @@ func (n *integers) unitDims() []int64 {
 	case packed.ScaleRow:
 		return n.dims(n.entry.MatrixShape().M)
 	}
-	if n.blocks == 1 {
+	if n.single() {
 		return n.dims(n.entry.MatrixShape().M)
 	}
 	return n.dims(n.blocks, n.entry.MatrixShape().M)
@@ -174,29 +165,9 @@ func (n *integers) fields() coded {
 	return c
 }
 
-// writeCodes writes all matrices. The codes must match their digest.
+// writeCodes writes all matrices.
 func (n *integers) writeCodes(v *packed.File, w io.Writer) error {
-	if n.entry.Experts() > 1 {
-		if err := folder.Intact(v, n.entry.Name+packed.PackedSuffix, n.entry.SHA256); err != nil {
-			return err
-		}
-	}
-	for expert := range n.entry.Experts() {
-		var m *pack.Matrix
-		var err error
-		if n.entry.Experts() > 1 {
-			m, err = packed.Codes(v, n.entry, expert)
-		} else {
-			m, err = export.Codes(v, n.entry)
-		}
-		if err != nil {
-			return err
-		}
-		if err := n.writeMatrix(m, w); err != nil {
-			return err
-		}
-	}
-	return nil
+	return n.matrices(v, func(m *pack.Matrix) error { return n.writeMatrix(m, w) })
 }
 
 func (n *integers) writeMatrix(m *pack.Matrix, w io.Writer) error {

@@ -294,6 +294,34 @@ func TestInteropEmbedding(t *testing.T) {
 	}
 }
 
+// TestInteropExperts: quantized experts are chosen, multiplied and weighted as lowpack does it, in every form of their matrices.
+func TestInteropExperts(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		recipe packed.Recipe
+	}{
+		{"qwen2_moe", packed.Recipe{Quant: "int4", AllowLossy: true}}, {"granitemoe", packed.Recipe{Quant: "int4", AllowLossy: true}},
+		{"granitemoe", perRow("int8")}, {"granitemoe", packed.Recipe{Quant: "mxfp4", AllowLossy: true}}, {"mixtral", perRow("int8")}, {"qwen3_moe", packed.Recipe{Quant: "absmean", Scale: "row", AllowLossy: true}},
+	} {
+		source := packedOf(t, shared.Path(t, filepath.Join("data", "transformers", c.name)), c.recipe)
+		var ids []int
+		readJSON(t, filepath.Join(shared.Path(t, filepath.Join("data", "transformers", c.name)), "tokens.json"), &ids)
+		for _, a := range []export.Arithmetic{export.Plain, export.Exact} {
+			dir, _ := exportedOf(t, source, a)
+			tokens, got := onnxruntime(t, dir, session{Threads: 2, Level: everything, Prompts: [][]int{ids[:24]}, New: 4, Logits: true})
+			text := append(slices.Clone(ids[:24]), tokens[0]...)
+			switch {
+			case a == export.Exact:
+				near(t, c.name+" exact", got, logitsOf(t, source, text), 0.02)
+			case c.name == "granitemoe": // lowpack unpack does not write tensors of single experts
+				near(t, c.name+" plain", got, logitsOf(t, unpackedOf(t, source), text), 1e-5)
+			default:
+				near(t, c.name+" plain, activations quantized in lowpack", got, logitsOf(t, source, text), 0.1)
+			}
+		}
+	}
+}
+
 // TestInteropGenAI: onnxruntime-genai loads the directory, cuts the golden texts as lowpack does, and generates the golden tokens.
 func TestInteropGenAI(t *testing.T) {
 	dir, _ := exportedOf(t, packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), export.Exact)
@@ -329,7 +357,8 @@ func TestInteropGenAI(t *testing.T) {
 // for a prompt that is longer than sliding windows and for tokens behind it. Heads have 8, 16, 24 and more values.
 func TestInteropFamilies(t *testing.T) {
 	ids := map[string][]int{"models/stories260k/hf-F32": {1, 403, 407, 261, 378}}
-	for _, name := range []string{"exaone4", "gemma", "gemma2", "gemma3", "granite", "hunyuan_v1_dense", "llama", "llama-yarn", "mistral", "olmo2", "olmo3", "phi3", "qwen2", "qwen3", "smollm3"} {
+	for _, name := range []string{"exaone4", "gemma", "gemma2", "gemma3", "granite", "granitemoe", "hunyuan_v1_dense", "llama", "llama-yarn", "mistral", "mixtral", "olmo2", "olmo3", "olmoe", "phi3",
+		"qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"} {
 		var list []int
 		readJSON(t, filepath.Join(shared.Path(t, filepath.Join("data", "transformers", name)), "tokens.json"), &list)
 		ids["transformers/"+name] = list[:40]

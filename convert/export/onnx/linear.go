@@ -26,9 +26,7 @@ func (d *decoder) linear(x string, l *model.Linear, out string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	if part {
-		y = d.op("Slice", []string{y, d.ints(int64(l.Rows.From)), d.ints(int64(l.Rows.To)), d.ints(-1)}, out)
-	}
+	y = d.part(l, y, out)
 	if l.Bias == "" {
 		return y, nil
 	}
@@ -150,32 +148,35 @@ func (d *decoder) weightOnly(x string, e *packed.Entry, out string) (string, err
 	if err != nil {
 		return "", err
 	}
-	scales, err := d.tensor(e.Name+".scales", float32Kind, f.scaleDims(), func(w io.Writer) error { return f.writeScales(d.file, w) })
+	matrix, err := d.packed(&f)
 	if err != nil {
 		return "", err
 	}
-	return d.product(&f, x, scales, out)
+	matrix.scales, err = d.formScales(&f)
+	return d.product(&f, x, matrix, out), err
 }
 
-func (f *form) scaleDims() []int64 { return []int64{int64(f.entry.MatrixShape().M), int64(f.blocks())} }
+// formScales are the scales of all blocks.
+func (d *decoder) formScales(f *form) (string, error) {
+	return d.tensor(f.entry.Name+".scales", float32Kind, f.scaleDims(), func(w io.Writer) error { return f.writeScales(d.file, w) })
+}
+
+// packed are the codes of a matrix for MatMulNBits, and its zero points where they are not those by default.
+func (d *decoder) packed(f *form) (s stored, err error) {
+	d.codes[f.entry.Name] = f
+	if s.codes, err = d.tensor(f.entry.Name, uint8Kind, f.codeDims(), func(w io.Writer) error { return f.writeCodes(d.file, w) }); err != nil || f.defaultZero() {
+		return s, err
+	}
+	s.zeros, err = d.tensor(f.entry.Name+".zero_points", uint8Kind, f.zeroDims(), func(w io.Writer) error { return f.writeZeros(d.file, w, f.blocks()) })
+	return s, err
+}
 
 // product adds a MatMulNBits. Its activations stay floats: level 1 forbids that a runtime quantizes them in its own way.
-func (d *decoder) product(f *form, x, scales, out string) (string, error) {
-	shape := f.entry.MatrixShape()
-	dims := []int64{int64(shape.M), int64(f.blocks()), int64(f.blockBytes())}
-	d.codes[f.entry.Name] = f
-	codes, err := d.tensor(f.entry.Name, uint8Kind, dims, func(w io.Writer) error { return f.writeCodes(d.file, w) })
-	if err != nil {
-		return "", err
-	}
-	in := []string{x, codes, scales}
-	if !f.defaultZero() {
-		zeros, err := d.tensor(f.entry.Name+".zero_points", uint8Kind, []int64{int64(shape.M), int64(f.zeroBytes())}, func(w io.Writer) error { return f.writeZeros(d.file, w, f.blocks()) })
-		if err != nil {
-			return "", err
-		}
-		in = append(in, zeros)
+func (d *decoder) product(f *form, x string, s stored, out string) string {
+	shape, in := f.entry.MatrixShape(), []string{x, s.codes, s.scales}
+	if s.zeros != "" {
+		in = append(in, s.zeros)
 	}
 	return d.contrib("MatMulNBits", in, out, attribute{"K", int64(shape.K)}, attribute{"N", int64(shape.M)}, attribute{"accuracy_level", int64(1)},
-		attribute{"bits", int64(f.bits)}, attribute{"block_size", int64(f.block)}), nil
+		attribute{"bits", int64(f.bits)}, attribute{"block_size", int64(f.block)})
 }

@@ -83,8 +83,8 @@ func exactly(e *packed.Entry, a packed.Activation) error {
 
 // families are those whose blocks have been compared with lowpack in onnxruntime; bitnet-1bitllm and mobilellm have those of bitnet and llama
 // under other names.
-var families = []string{"bitnet", "bitnet-1bitllm", "exaone4", "gemma", "gemma2", "gemma3", "granite", "hunyuan", "llama", "minicpm", "mistral", "mobilellm", "olmo2", "olmo3", "phi3",
-	"qwen2", "qwen3", "smollm3"}
+var families = []string{"bitnet", "bitnet-1bitllm", "exaone4", "gemma", "gemma2", "gemma3", "granite", "granitemoe", "hunyuan", "llama", "minicpm", "mistral", "mixtral",
+	"mobilellm", "olmo2", "olmo3", "olmoe", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"}
 
 // runs refuses what has no form in the graph.
 func runs(m *packed.Manifest, d *model.Description) error {
@@ -95,8 +95,8 @@ func runs(m *packed.Manifest, d *model.Description) error {
 		return fmt.Errorf("%w: heads of which %d of %d values are rotated", pack.ErrUnsupported, d.Rope.Dim, d.HeadDim)
 	}
 	for i := range m.Packed {
-		if e := &m.Packed[i]; len(e.Shape) != 2 {
-			return fmt.Errorf("%w: tensor %q has experts, which are not written to ONNX; lowpack unpack makes floats of it", pack.ErrUnsupported, e.Name)
+		if e := &m.Packed[i]; len(e.Shape) != 2 && e.Order {
+			return fmt.Errorf("%w: tensor %q has an order of columns for each of its experts; lowpack unpack makes floats of it", pack.ErrUnsupported, e.Name)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lowpack/lowpack/convert/export"
 	"github.com/lowpack/lowpack/convert/export/internal/folder"
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
@@ -123,6 +124,22 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestExperts: the matrices of experts are written and read back in every form: floats, packed codes, integers.
+func TestExperts(t *testing.T) {
+	for _, name := range []string{"granitemoe", "qwen2_moe"} {
+		checkpoint := shared.Path(t, filepath.Join("data", "transformers", name))
+		floats, _ := exportedOf(t, packedOf(t, checkpoint, asFloats), "")
+		source := packedOf(t, checkpoint, packed.Recipe{Quant: "int4", AllowLossy: true})
+		plain, _ := exportedOf(t, source, export.Plain)
+		exact, _ := exportedOf(t, source, "")
+		for dir, want := range map[string][]string{floats: nil, plain: {"MatMulNBits"}, exact: {"MatMulInteger"}} {
+			if got := operators(modelOf(t, dir)); !slices.Equal(got, want) {
+				t.Errorf("%s: operators %q, want %q", name, got, want)
+			}
+		}
+	}
+}
+
 func modelOf(t *testing.T, dir string) *graph {
 	t.Helper()
 	g, err := parse([]byte(contents(t, dir)[modelFile]))
@@ -181,12 +198,21 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestFamilies: other families are refused by name.
+// TestFamilies: what has no form in the graph is refused by name.
 func TestFamilies(t *testing.T) {
-	source := packedOf(t, shared.Path(t, filepath.Join("data", "transformers", "mixtral")), packed.Recipe{Quant: "int4", AllowLossy: true})
-	_, err := Export(t.Context(), source, filepath.Join(t.TempDir(), "model"), "")
-	if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "family mixtral") {
-		t.Errorf("%v", err)
+	llama := model.Description{Family: "llama", Config: model.Config{HeadDim: 64, Rope: model.Rope{Dim: 64}}}
+	experts := packed.Manifest{Packed: []packed.Entry{{Name: "experts", Shape: []int{4, 64, 64}, Order: true}}}
+	if err := runs(&packed.Manifest{}, &llama); err != nil {
+		t.Error(err)
+	}
+	partial, other := llama, llama
+	partial.Rope.Dim, other.Family = 32, "mamba"
+	for want, err := range map[string]error{
+		"32 of 64 values": runs(&packed.Manifest{}, &partial), "family mamba": runs(&packed.Manifest{}, &other), `tensor "experts"`: runs(&experts, &llama),
+	} {
+		if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
 	}
 }
 

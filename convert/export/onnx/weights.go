@@ -38,6 +38,42 @@ func codedIn(e *packed.Entry, least int) (coded, error) {
 
 func (c *coded) of() *coded { return c }
 
+// dims puts the number of experts in front of the shape of one matrix.
+func (c *coded) dims(shape ...int) (list []int64) {
+	if len(c.entry.Shape) == 3 {
+		list = append(list, int64(c.entry.Experts()))
+	}
+	for _, d := range shape {
+		list = append(list, int64(d))
+	}
+	return list
+}
+
+// matrices unpacks one matrix after another. The codes must match their digest.
+func (c *coded) matrices(v *packed.File, each func(m *pack.Matrix) error) error {
+	e := c.entry
+	if len(e.Shape) == 2 {
+		m, err := export.Codes(v, e)
+		if err != nil {
+			return err
+		}
+		return each(m)
+	}
+	if err := folder.Intact(v, e.Name+packed.PackedSuffix, e.SHA256); err != nil {
+		return err
+	}
+	for expert := range e.Experts() {
+		m, err := packed.Codes(v, e, expert)
+		if err != nil {
+			return err
+		}
+		if err := each(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // span is the least and the largest code.
 func (c *coded) span() (lo, hi int) {
 	v := c.alphabet.Values
@@ -116,26 +152,28 @@ func (f *form) defaultZero() bool { return !f.entry.Zero && f.zero == 1<<(f.bits
 // unit is the index of the scale, and of the zero point, of a block of a row.
 func (f *form) unit(row, block int) int { return f.entry.Unit(row, block*f.block) }
 
-// writeCodes writes all rows. The codes must match their digest.
+func (f *form) codeDims() []int64  { return f.dims(f.entry.MatrixShape().M, f.blocks(), f.blockBytes()) }
+func (f *form) scaleDims() []int64 { return f.dims(f.entry.MatrixShape().M, f.blocks()) }
+func (f *form) zeroDims() []int64  { return f.dims(f.entry.MatrixShape().M, f.zeroBytes()) }
+
+// writeCodes writes all rows.
 func (f *form) writeCodes(v *packed.File, w io.Writer) error {
-	m, err := export.Codes(v, f.entry)
-	if err != nil {
-		return err
-	}
 	row := make([]byte, f.blocks()*f.blockBytes())
-	for r := range m.M {
-		clear(row)
-		for k, c := range m.Codes[r*m.K:][:m.K] {
-			f.put(row, k, uint8(int(c)+f.zero))
+	return f.matrices(v, func(m *pack.Matrix) error {
+		for r := range m.M {
+			clear(row)
+			for k, c := range m.Codes[r*m.K:][:m.K] {
+				f.put(row, k, uint8(int(c)+f.zero))
+			}
+			for k := m.K; k < f.blocks()*f.block; k++ {
+				f.put(row, k, uint8(f.zero))
+			}
+			if _, err := w.Write(row); err != nil {
+				return err
+			}
 		}
-		for k := m.K; k < f.blocks()*f.block; k++ {
-			f.put(row, k, uint8(f.zero))
-		}
-		if _, err := w.Write(row); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // read is the inverse of writeCodes. Columns that fill up must hold zeros.
@@ -164,7 +202,7 @@ func (f *form) writeZeros(v *packed.File, w io.Writer, together int) error {
 		return err
 	}
 	part := make([]byte, f.bytes(together))
-	for r := range f.entry.MatrixShape().M {
+	for r := range f.entry.Rows() {
 		for from := 0; from < f.blocks(); from += together {
 			clear(part)
 			for j := range together {
@@ -189,7 +227,7 @@ func (f *form) writeScales(v *packed.File, w io.Writer) error {
 		return err
 	}
 	row := make([]float32, f.blocks())
-	for r := range f.entry.MatrixShape().M {
+	for r := range f.entry.Rows() {
 		for j := range row {
 			row[j] = scales[f.unit(r, j)]
 		}
@@ -206,7 +244,7 @@ func (f *form) ones(w io.Writer) error {
 	for j := range row {
 		row[j] = 1
 	}
-	for range f.entry.MatrixShape().M {
+	for range f.entry.Rows() {
 		if err := binary.Write(w, binary.LittleEndian, row); err != nil {
 			return err
 		}
