@@ -1,6 +1,7 @@
 """What OpenVINO makes of a model. The first argument is a directory, the second a JSON object:
 
-threads   number of threads; no other option is given
+threads   number of threads on the CPU; no other option is given
+options   of the device NPU instead: it runs there, and writes the logits of the last token alone
 prompts   lists of token ids; each is continued greedily by `new` tokens
 logits    true: write the logits behind every token to OUT
 outputs   names of layers, or of values NAME, whose floats are written to OUT for the first prompt
@@ -18,16 +19,21 @@ if spec.get("outputs"):
     layers = {op.get_friendly_name(): op for op in model.get_ops()}
     unique = list(dict.fromkeys(spec["outputs"]))
     model.add_outputs([layers[name].output(0) for name in unique])
-compiled = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": spec["threads"]})
-types = Counter(op.get_rt_info()["runtimePrecision"].astype(str) for op in compiled.get_runtime_model().get_ordered_ops()
-                if op.get_rt_info()["layerType"].astype(str) == "FullyConnected")
+if spec.get("options"):
+    compiled, types = core.compile_model(path, "NPU", spec["options"]), Counter()
+else:
+    compiled = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": spec["threads"]})
+    types = Counter(op.get_rt_info()["runtimePrecision"].astype(str) for op in compiled.get_runtime_model().get_ordered_ops()
+                    if op.get_rt_info()["layerType"].astype(str) == "FullyConnected")
 
 
 def run(request, tokens, past):
     n = len(tokens)
-    request.infer({
+    values = {
         "input_ids": np.array([tokens], np.int64), "attention_mask": np.ones((1, past + n), np.int64),
-        "position_ids": np.arange(past, past + n, dtype=np.int64)[None], "beam_idx": np.zeros(1, np.int32)})
+        "position_ids": np.arange(past, past + n, dtype=np.int64)[None], "beam_idx": np.zeros(1, np.int32)}
+    wanted = {i.get_any_name() for i in compiled.inputs}
+    request.infer({name: x for name, x in values.items() if name in wanted})
 
 
 answer, arrays = {"tokens": [], "types": types}, []
