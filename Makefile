@@ -79,12 +79,15 @@ FUZZTIME ?= 1000000x
 fuzz:
 	.ci/fuzz $(FUZZTIME)
 
-# Ends conversions at random moments: KILLS times by SIGKILL, TERMS times by SIGTERM or SIGINT.
+# Ends conversions at random moments: KILLS times by SIGKILL, TERMS times by SIGTERM or SIGINT. Then clients of a server that hang up,
+# read slowly and send rubbish, for SOAK.
 KILLS ?= 10000
 TERMS ?= 500
+SOAK  ?= 30m
 soak:
 	LOWPACK_KILLS=$(KILLS) go test -count=1 -timeout 0 -v -run '^TestKilled$$' ./convert
 	LOWPACK_TERMS=$(TERMS) go test -count=1 -timeout 0 -v -run '^TestSignals$$' ./cmd/lowpack
+	LOWPACK_SOAK=$(SOAK) go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./runtime/server
 
 # Wrong programs that the tests must notice: all of .ci/mutants, or those of files whose path begins as MUTANTS says.
 MUTANTS ?=

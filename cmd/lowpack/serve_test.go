@@ -3,18 +3,22 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/testkit/requests"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
@@ -61,21 +65,15 @@ func serveFile(t *testing.T, isa, file string, flags ...string) *served {
 	return s
 }
 
-// cachedTokens is what the prefix cache may change in an answer.
-var cachedTokens = regexp.MustCompile(`,"prompt_tokens_details":\{"cached_tokens":\d+\}`)
-
 // ask sends a request and returns what must be the same everywhere.
 func (s *served) ask(path, body string) string {
 	s.t.Helper()
 	status, text := s.send(http.MethodPost, path, body, http.Header{"Content-Type": {"application/json"}})
-	var v map[string]json.RawMessage
-	if err := json.Unmarshal(text, &v); err != nil || status != http.StatusOK {
-		s.t.Fatalf("%d %s", status, text)
+	answer, err := requests.Essence(text)
+	if err != nil || status != http.StatusOK {
+		s.t.Errorf("%s: %d %s", body, status, text)
 	}
-	delete(v, "id")
-	delete(v, "created")
-	text, _ = json.Marshal(v)
-	return cachedTokens.ReplaceAllString(string(text), "")
+	return answer
 }
 
 // send sends a request and returns status and body of the answer.
@@ -127,6 +125,67 @@ func TestServeAgain(t *testing.T) {
 		if s.cmd.Wait(); s.cmd.ProcessState.ExitCode() != 143 {
 			t.Errorf("exit code %d: %s", s.cmd.ProcessState.ExitCode(), s.log)
 		}
+	}
+}
+
+// TestServeMixed: requests of every kind get the same bytes one by one and among 8 and 32 others in random order, beside clients
+// that hang up, with and without prefix cache, of other processes with other threads and another instruction set.
+func TestServeMixed(t *testing.T) {
+	t.Parallel()
+	n := 300
+	if testing.Short() {
+		n = 44
+	}
+	file, list, isas := tinymodel.WithTemplate(t, requests.Template), requests.Mixed(n), kernel.Available()
+	want := make([]string, n)
+	for i, c := range []struct {
+		clients int
+		flags   []string
+	}{
+		{1, []string{"--threads", "1", "--no-prefix-cache"}},
+		{1, []string{"--threads", "2"}},
+		{8, []string{"--threads", "2", "--parallel", "6", "--kv-cache-tokens", "1024"}},
+		{32, []string{"--threads", "1", "--parallel", "32", "--no-prefix-cache"}},
+		{32, []string{"--threads", "2", "--parallel", "32", "--itl-target", "5ms"}},
+	} {
+		isa := isas[i%len(isas)]
+		s, order := serveFile(t, string(isa), file, c.flags...), rand.Perm(n)
+		if isa == kernel.Generic {
+			order = order[:n/6] // it is slow
+		}
+		var group sync.WaitGroup
+		for client := range c.clients {
+			group.Go(func() {
+				for k := client; k < len(order); k += c.clients {
+					j := order[k]
+					if k%4 == 1 {
+						s.hangUp(list[j])
+					}
+					got := s.ask(list[j].Path, list[j].Body)
+					if i == 0 {
+						want[j] = got
+					} else if got != want[j] {
+						t.Errorf("%d clients, %v on %s: %s\n%s\nwant\n%s", c.clients, c.flags, isa, list[j].Body, got, want[j])
+					}
+				}
+			})
+		}
+		group.Wait()
+		s.cmd.Process.Kill()
+	}
+}
+
+// hangUp sends a request and leaves.
+func (s *served) hangUp(r requests.Request) {
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Duration(rand.IntN(10_000))*time.Microsecond)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+r.Path, strings.NewReader(r.Body))
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	if answer, err := http.DefaultClient.Do(request); err == nil {
+		answer.Body.Close()
 	}
 }
 

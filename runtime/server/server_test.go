@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/requests"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
@@ -141,19 +142,14 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// essence is what of an answer must not depend on load: all but id, created, and how many tokens came from the cache.
+// essence is what of an answer must not depend on load.
 func essence(t testing.TB, text string) string {
-	v := object(t, text)
-	delete(v, "id")
-	delete(v, "created")
-	if u, ok := v["usage"].(map[string]any); ok {
-		delete(u, "prompt_tokens_details")
-	}
-	out, err := json.Marshal(v)
+	t.Helper()
+	out, err := requests.Essence([]byte(text))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: %s", err, text)
 	}
-	return string(out)
+	return out
 }
 
 // frames returns the data of a stream, without the last frame, which must be [DONE].

@@ -38,6 +38,19 @@ func Path(t testing.TB) string {
 	return path
 }
 
+// WithTemplate returns a packed file of the same model with another chat template.
+func WithTemplate(t testing.TB, template string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(shared.Testdata(t, "tiny-bitnet-packed"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Converted(t, dir, packed.Recipe{Golden: "none"})
+}
+
 // Converted packs a checkpoint and returns the file.
 func Converted(t testing.TB, checkpoint string, r packed.Recipe) string {
 	t.Helper()

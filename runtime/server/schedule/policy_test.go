@@ -1,0 +1,148 @@
+package schedule
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/lowpack/lowpack/runtime/engine"
+)
+
+// TestBudget: a step with texts takes no more tokens of prompts than keep it under the target: half as many after a step that
+// took longer, some more after one with room to spare, never none. Without texts, or without a target, a step is as large as a pass.
+func TestBudget(t *testing.T) {
+	const target = 100 * time.Millisecond
+	b := newBudget(target, 128)
+	if n := b.tokens(0); n != 128 {
+		t.Errorf("%d tokens beside no text", n)
+	}
+	if n := b.tokens(4); n != 32 {
+		t.Errorf("%d tokens at first", n)
+	}
+	step := func(took time.Duration) int {
+		b.learn(took, 4, b.tokens(4))
+		return b.tokens(4)
+	}
+	if n := step(target + 1); n != 16 {
+		t.Errorf("%d tokens after a slow step", n)
+	}
+	if n := step(target * 9 / 10); n != 16 {
+		t.Errorf("%d tokens after a good step", n)
+	}
+	if n := step(target / 2); n != 21 {
+		t.Errorf("%d tokens after a fast step", n)
+	}
+	for range 10 {
+		step(2 * target)
+	}
+	if n := b.tokens(4); n != leastBudget {
+		t.Errorf("%d tokens after many slow steps", n)
+	}
+	for range 30 {
+		step(target / 2)
+	}
+	if n := b.tokens(28); n != 100 {
+		t.Errorf("%d tokens beside 28 texts of a pass of 128", n)
+	}
+	before := b.tokens(4)
+	b.learn(target/2, 4, 1) // the last piece of a prompt says nothing about large ones
+	b.learn(10*target, 0, 128)
+	b.learn(10*target, 4, 0)
+	if n := b.tokens(4); n != before {
+		t.Errorf("%d tokens, %d before steps that say nothing", n, before)
+	}
+	if b = newBudget(0, 128); b.tokens(4) != 124 {
+		t.Errorf("%d tokens without a target", b.tokens(4))
+	}
+}
+
+// TestITLTarget: while a text is generated no step takes more of a prompt than the budget, which shrinks where steps take too long.
+func TestITLTarget(t *testing.T) {
+	e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2})
+	largest := 0
+	s := start(t, e, Options{Queue: 2, ITLTarget: time.Nanosecond, Step: func(_ time.Duration, tokens int) { largest = max(largest, tokens) }})
+	running, err := s.Submit(t.Context(), []Request{{Prompt: []int{1}, Texts: []engine.Request{{MaxTokens: 250}}, Logprobs: -1, PromptLogprobs: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := running.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := collect(t.Context(), s, Request{Prompt: make([]int, 200), Logprobs: -1, PromptLogprobs: -1}); err != nil {
+		t.Fatal(err)
+	}
+	running.Close()
+	s.Drain(t.Context())
+	if first := e.Options().Batch / 4; largest > first+1 || largest <= leastBudget {
+		t.Errorf("a step of %d tokens, want at most %d", largest, first+1)
+	}
+}
+
+// TestTurns: prompts that are computed at the same time take turns, so that a short one does not wait for the end of long ones.
+func TestTurns(t *testing.T) {
+	s := New(open(t, engine.Options{Threads: 1, Context: 256, Sequences: 4, Batch: 16}), Options{})
+	s.Close() // the steps are made here
+	for range 3 {
+		k, err := s.newTask(newCall(context.Background(), 1), 0, &Request{Prompt: make([]int, 160), Logprobs: -1, PromptLogprobs: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !s.start(k) {
+			t.Fatal("no room")
+		}
+	}
+	for range 9 {
+		s.step()
+	}
+	for i, k := range s.tasks {
+		if n := k.seq.Len(); n != 48 {
+			t.Errorf("prompt %d: %d tokens after three turns of 16", i, n)
+		}
+	}
+	s.endAll(ErrDraining)
+}
+
+// TestSharedPrompt: all texts of a request share its prompt, which is computed once and whose whole pages are there once.
+func TestSharedPrompt(t *testing.T) {
+	e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 4, Page: 32})
+	computed := 0
+	var used int
+	s := start(t, e, Options{Queue: 1, Step: func(_ time.Duration, tokens int) {
+		computed += tokens
+		all, free := e.Pages()
+		used = max(used, all-free)
+	}})
+	r := Request{Prompt: make([]int, 130), Logprobs: -1, PromptLogprobs: -1}
+	for i := range 4 {
+		r.Texts = append(r.Texts, engine.Request{MaxTokens: 5, Sampling: engine.Sampling{Temperature: 1, Seed: uint64(i)}})
+	}
+	if _, _, err := collect(t.Context(), s, r); err != nil {
+		t.Fatal(err)
+	}
+	s.Drain(t.Context())
+	if want := 130 + 4*4; computed != want || used != 4+4 {
+		t.Errorf("%d tokens computed, want %d; %d pages, want 8", computed, want, used)
+	}
+}
+
+// TestDeadline: a request whose time is over ends with that error, and its memory is free.
+func TestDeadline(t *testing.T) {
+	e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 1})
+	ended := make(chan Timing, 2)
+	s := start(t, e, Options{Queue: 1, Observe: func(x Timing) { ended <- x }})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	r := Request{Prompt: []int{1}, Texts: []engine.Request{{MaxTokens: 255, Adjust: func([]int, []float32) { time.Sleep(time.Millisecond) }}}, Logprobs: -1, PromptLogprobs: -1}
+	if _, err := s.Submit(ctx, []Request{r, r}); err != nil { // one that runs and one that waits
+		t.Fatal(err)
+	}
+	for range 2 {
+		if x := <-ended; x.Err != context.DeadlineExceeded {
+			t.Errorf("%v after %d tokens", x.Err, x.Tokens)
+		}
+	}
+	s.Drain(t.Context())
+	if all, free := e.Pages(); free != all {
+		t.Errorf("%d of %d pages are free", free, all)
+	}
+}

@@ -1,0 +1,228 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lowpack/lowpack/internal/testkit/requests"
+	"github.com/lowpack/lowpack/runtime/engine"
+)
+
+// soak is a server with clients of all kinds.
+type soak struct {
+	t    *testing.T
+	web  *httptest.Server
+	list []requests.Request
+	want []string
+	end  time.Time
+
+	mu   sync.Mutex
+	done map[string]int // what clients did
+}
+
+// TestSoak: clients that read, read slowly, hang up, and send rubbish, for some seconds, or for LOWPACK_SOAK. No byte of an answer
+// is wrong, no request fails otherwise than it should, and nothing is left: no page of the KV cache, goroutine, descriptor or
+// memory.
+func TestSoak(t *testing.T) {
+	last := 5 * time.Second
+	if long := os.Getenv("LOWPACK_SOAK"); long != "" {
+		var err error
+		if last, err = time.ParseDuration(long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var panics bytes.Buffer
+	before, files := runtime.NumGoroutine(), descriptors(t)
+	k := &soak{t: t, list: requests.Mixed(66), done: map[string]int{}}
+	model := tiny(t, "tiny", engine.Options{Threads: 2, Context: 256, Sequences: 6, Page: 32, CacheTokens: 768}, requests.Template)
+	s, err := New(Options{Queue: 2, PrefixCache: true, ITLTarget: 5 * time.Millisecond, Timeout: 20 * time.Second}, model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.web = httptest.NewUnstartedServer(s)
+	k.web.Config.ErrorLog = log.New(&panics, "", 0)
+	k.web.Config.ReadTimeout = time.Second
+	k.web.Start()
+	for _, r := range k.list {
+		_, _, text := post(t, k.web, r.Path, r.Body)
+		k.want = append(k.want, essence(t, text))
+	}
+	memory := heap()
+	k.end = time.Now().Add(last)
+	var group sync.WaitGroup
+	for client := range 12 {
+		group.Go(func() { k.client(rand.New(rand.NewPCG(uint64(client), 9))) })
+	}
+	group.Wait()
+	e := s.models.list[0].model.engine
+	s.Drain(t.Context())
+	k.web.Close()
+	if all, free := e.Pages(); free != all {
+		t.Errorf("%d of %d pages of the KV cache are free at the end", free, all)
+	}
+	if strings.Contains(panics.String(), "panic") {
+		t.Errorf("%s", panics.String())
+	}
+	atMost(t, "goroutines", runtime.NumGoroutine, before)
+	atMost(t, "descriptors", func() int { return descriptors(t) }, files+1) // the file of the model
+	atMost(t, "bytes of memory", heap, memory+32<<20)
+	t.Logf("%v: %v", last, k.done)
+	for _, what := range []string{"read", "sent away", "streamed", "slow", "hung up", "mutated", "rubbish", "probed"} {
+		if k.done[what] == 0 {
+			t.Errorf("no client %s", what)
+		}
+	}
+}
+
+// atMost waits until there are no more of something than there were; what has been closed may take a moment to end.
+func atMost(t *testing.T, what string, count func() int, most int) {
+	t.Helper()
+	for i := 0; count() > most; i++ {
+		if i == 200 {
+			t.Errorf("%d %s at the end; want at most %d", count(), what, most)
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func heap() int {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// descriptors is the number of open files; 0 where the system does not list them.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	return len(list)
+}
+
+// client does one thing after another.
+func (k *soak) client(r *rand.Rand) {
+	for time.Now().Before(k.end) {
+		i := r.IntN(len(k.list))
+		what := k.act(r, r.IntN(7), k.list[i], k.want[i])
+		k.mu.Lock()
+		k.done[what]++
+		k.mu.Unlock()
+	}
+}
+
+func (k *soak) act(r *rand.Rand, kind int, q requests.Request, want string) string {
+	switch kind {
+	case 0:
+		status, h, text := post(k.t, k.web, q.Path, q.Body)
+		if status == http.StatusTooManyRequests && h.Get("Retry-After") != "" {
+			return "sent away"
+		}
+		if status != http.StatusOK || essence(k.t, text) != want {
+			k.t.Errorf("%s: %d %s, want %s", q.Body, status, text, want)
+		}
+		return "read"
+	case 1:
+		if q.Path == "/v1/responses" {
+			return "nothing"
+		}
+		compareStream(k.t, k.web, q.Path, q.Body, want)
+		return "streamed"
+	case 2:
+		return k.slow(r, q)
+	case 3:
+		hangUp(k.t, k.web, q.Path, q.Body)
+		return "hung up"
+	case 4:
+		k.mutated(r, q)
+		return "mutated"
+	case 5:
+		k.rubbish(r)
+		return "rubbish"
+	}
+	for _, path := range []string{"/health", "/metrics", "/v1/models"} {
+		if status, _, text := do(k.t, k.web, http.MethodGet, path, ""); status != http.StatusOK {
+			k.t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	return "probed"
+}
+
+// slow reads a stream in small parts, and leaves at some point.
+func (k *soak) slow(r *rand.Rand, q requests.Request) string {
+	ctx, cancel := context.WithTimeout(k.t.Context(), time.Duration(r.IntN(1000))*time.Millisecond)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, k.web.URL+q.Path, strings.NewReader(`{"stream": true, `+q.Body[1:]))
+	if err != nil {
+		k.t.Error(err)
+		return ""
+	}
+	answer, err := k.web.Client().Do(request)
+	if err != nil {
+		return "slow"
+	}
+	defer answer.Body.Close()
+	part := make([]byte, 64)
+	for err == nil {
+		time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
+		_, err = answer.Body.Read(part)
+	}
+	return "slow"
+}
+
+// mutated sends a request of which some bytes are others.
+func (k *soak) mutated(r *rand.Rand, q requests.Request) {
+	body := []byte(q.Body)
+	for range 1 + r.IntN(3) {
+		switch i := r.IntN(len(body)); r.IntN(3) {
+		case 0:
+			body[i] = byte(r.Uint32())
+		case 1:
+			body = body[:i+1]
+		case 2:
+			body = slices.Concat(body[:i], []byte(`"-1[{]}`)[r.IntN(7):], body[i:])
+		}
+	}
+	status, _, text := post(k.t, k.web, q.Path, string(body))
+	if status != http.StatusOK && status != http.StatusBadRequest && status != http.StatusTooManyRequests && status != http.StatusNotFound {
+		k.t.Errorf("%q: %d %s", body, status, text)
+	}
+}
+
+// rubbish is what no HTTP client sends.
+func (k *soak) rubbish(r *rand.Rand) {
+	c, err := net.Dial("tcp", k.web.Listener.Addr().String())
+	if err != nil {
+		k.t.Error(err)
+		return
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(3 * time.Second))
+	text := []string{
+		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "GET\r\n\r\n", "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
+		"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n{", "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"TRACE / HTTP/1.1\r\nHost: localhost\r\n\r\n", fmt.Sprintf("GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n", strings.Repeat("a", 1<<12)),
+	}[r.IntN(7)]
+	io.WriteString(c, text)
+	if r.IntN(2) == 0 {
+		bufio.NewReader(c).ReadString('\n')
+	}
+}
