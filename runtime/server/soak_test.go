@@ -50,13 +50,12 @@ func TestSoak(t *testing.T) {
 	before, files := runtime.NumGoroutine(), descriptors(t)
 	k := &soak{t: t, list: requests.Mixed(66), done: map[string]int{}}
 	model := tiny(t, "tiny", engine.Options{Threads: 2, Context: 256, Sequences: 6, Page: 32, CacheTokens: 768}, requests.Template)
-	s, err := New(Options{Queue: 2, PrefixCache: true, ITLTarget: 5 * time.Millisecond, Timeout: 20 * time.Second}, model)
+	s, err := New(Options{Queue: 2, PrefixCache: true, ITLTarget: 5 * time.Millisecond}, model)
 	if err != nil {
 		t.Fatal(err)
 	}
 	k.web = httptest.NewUnstartedServer(s)
 	k.web.Config.ErrorLog = log.New(&panics, "", 0)
-	k.web.Config.ReadTimeout = time.Second
 	k.web.Start()
 	for _, r := range k.list {
 		_, _, text := post(t, k.web, r.Path, r.Body)

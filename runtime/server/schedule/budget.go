@@ -10,7 +10,8 @@ type budget struct {
 	now    int
 }
 
-const leastBudget = 8 // prompts never stand still
+// leastBudget is for prompts in any case: they never stand still.
+const leastBudget = 8
 
 func newBudget(target time.Duration, most int) budget {
 	return budget{target: target, most: most, now: max(leastBudget, most/4)}
@@ -22,8 +23,12 @@ func (b *budget) tokens(generated int) int {
 	if generated == 0 || b.target == 0 {
 		return room
 	}
-	return min(b.now, room)
+	return min(max(b.now, least(generated)), room)
 }
+
+// least is as many tokens as are generated: then a step takes about twice as long as without prompts, at most. Where many texts
+// make every step miss the target, fewer would let prompts wait and hardly make it shorter.
+func least(generated int) int { return max(leastBudget, generated) }
 
 // learn looks at a step with texts and prompts.
 func (b *budget) learn(took time.Duration, generated, prompt int) {

@@ -38,6 +38,9 @@ func TestBudget(t *testing.T) {
 	if n := b.tokens(4); n != leastBudget {
 		t.Errorf("%d tokens after many slow steps", n)
 	}
+	if n := b.tokens(30); n != 30 {
+		t.Errorf("%d tokens beside 30 texts that make every step slow", n)
+	}
 	for range 30 {
 		step(target / 2)
 	}
@@ -125,20 +128,22 @@ func TestSharedPrompt(t *testing.T) {
 	}
 }
 
-// TestDeadline: a request whose time is over ends with that error, and its memory is free.
+// TestDeadline: a request whose time is over ends with that error, one that waits too, and its memory is free.
 func TestDeadline(t *testing.T) {
 	e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 1})
 	ended := make(chan Timing, 2)
 	s := start(t, e, Options{Queue: 1, Observe: func(x Timing) { ended <- x }})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	r := Request{Prompt: []int{1}, Texts: []engine.Request{{MaxTokens: 255, Adjust: func([]int, []float32) { time.Sleep(time.Millisecond) }}}, Logprobs: -1, PromptLogprobs: -1}
-	if _, err := s.Submit(ctx, []Request{r, r}); err != nil { // one that runs and one that waits
-		t.Fatal(err)
+	slow := Request{Prompt: []int{1}, Texts: []engine.Request{{MaxTokens: 255, Adjust: func([]int, []float32) { time.Sleep(5 * time.Millisecond) }}}, Logprobs: -1, PromptLogprobs: -1}
+	for _, within := range []time.Duration{500 * time.Millisecond, 20 * time.Millisecond} { // one that runs, and one that waits
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		if _, err := s.Submit(ctx, []Request{slow}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for range 2 {
-		if x := <-ended; x.Err != context.DeadlineExceeded {
-			t.Errorf("%v after %d tokens", x.Err, x.Tokens)
+	for _, admitted := range []bool{false, true} {
+		if x := <-ended; x.Err != context.DeadlineExceeded || !x.Admitted.IsZero() != admitted {
+			t.Errorf("%v, admitted %v, %d tokens; want admitted %v", x.Err, x.Admitted, x.Tokens, admitted)
 		}
 	}
 	s.Drain(t.Context())
