@@ -151,7 +151,7 @@ func TestServeMixed(t *testing.T) {
 		isa := isas[i%len(isas)]
 		s, order := serveFile(t, string(isa), file, c.flags...), rand.Perm(n)
 		if isa == kernel.Generic {
-			order = order[:n/6] // it is slow
+			order = order[:n/20] // it is slow
 		}
 		var group sync.WaitGroup
 		for client := range c.clients {
@@ -186,6 +186,32 @@ func (s *served) hangUp(r requests.Request) {
 	}
 	if answer, err := http.DefaultClient.Do(request); err == nil {
 		answer.Body.Close()
+	}
+}
+
+// TestServeSeveral: two files in one process, by the names that are given them, each loaded when it is asked for.
+func TestServeSeveral(t *testing.T) {
+	t.Parallel()
+	s := serveFile(t, "", tinymodel.Path(t), tinymodel.Path(t), "--model-name", "a", "--model-name", "b")
+	b := s.ask("/v1/completions", `{"model": "b", "prompt": "The river", "max_tokens": 5, "seed": 1}`)
+	if !strings.Contains(b, `"model":"b"`) {
+		t.Errorf("%s", b)
+	}
+	if a := s.ask("/v1/completions", `{"model": "a", "prompt": "The river", "max_tokens": 5, "seed": 1}`); strings.Replace(b, `"model":"b"`, `"model":"a"`, 1) != a {
+		t.Errorf("%s, want the same of %s", a, b)
+	}
+	if status, text := s.send(http.MethodPost, "/v1/completions", `{"model": "c", "prompt": "a"}`, nil); status != http.StatusNotFound {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := s.get("/v1/models", ""); status != http.StatusOK || !strings.Contains(text, `"id":"a"`) || !strings.Contains(text, `"id":"b"`) {
+		t.Errorf("%d %s", status, text)
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-s.end
+	if log := s.log.String(); strings.Index(log, "loaded b in") < 0 || strings.Index(log, "loaded a in") < strings.Index(log, "loaded b in") {
+		t.Errorf("%s", log)
 	}
 }
 
@@ -238,6 +264,9 @@ func TestServeRefuses(t *testing.T) {
 		{"invalid --parallel", []string{"--parallel", "0"}},
 		{"invalid --drain", []string{"--drain", "-1s"}},
 		{"made for 256 positions", []string{"--context", "1000"}},
+		{"two models have the name", []string{file}},
+		{"--model-name names 1 models, but there are 2 files", []string{tinymodel.Path(t), "--model-name", "a"}},
+		{"two models have the name \"a\"", []string{tinymodel.Path(t), "--model-name", "a", "--model-name", "a"}},
 	} {
 		if _, stderr, code := runApp(t, serveCommand(), append([]string{file, "--port", "0"}, c.flags...)...); code != 2 || !strings.Contains(stderr, c.says) {
 			t.Errorf("%v: code %d, %s; want %q", c.flags, code, stderr, c.says)
