@@ -80,7 +80,7 @@ fuzz:
 	.ci/fuzz $(FUZZTIME)
 
 # Ends conversions at random moments: KILLS times by SIGKILL, TERMS times by SIGTERM or SIGINT. Then clients of a server that hang up,
-# read slowly and send rubbish, for SOAK.
+# read slowly and send garbage, for SOAK.
 KILLS ?= 10000
 TERMS ?= 500
 SOAK  ?= 30m

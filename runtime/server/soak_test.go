@@ -35,7 +35,7 @@ type soak struct {
 	done map[string]int // what clients did
 }
 
-// TestSoak: clients that read, read slowly, hang up, and send rubbish, for some seconds, or for LOWPACK_SOAK. No byte of an answer
+// TestSoak: clients that read, read slowly, hang up, and send garbage, for some seconds, or for LOWPACK_SOAK. No byte of an answer
 // is wrong, no request fails otherwise than it should, and nothing is left: no page of the KV cache, goroutine, descriptor or
 // memory.
 func TestSoak(t *testing.T) {
@@ -81,7 +81,7 @@ func TestSoak(t *testing.T) {
 	atMost(t, "descriptors", func() int { return descriptors(t) }, files+1) // the file of the model
 	atMost(t, "bytes of memory", heap, memory+32<<20)
 	t.Logf("%v: %v", last, k.done)
-	for _, what := range []string{"read", "sent away", "streamed", "slow", "hung up", "mutated", "rubbish", "probed"} {
+	for _, what := range []string{"read", "sent away", "streamed", "slow", "hung up", "mutated", "garbage", "probed"} {
 		if k.done[what] == 0 {
 			t.Errorf("no client %s", what)
 		}
@@ -154,8 +154,8 @@ func (k *soak) act(r *rand.Rand, kind int, q requests.Request, want string) stri
 		k.mutated(r, q)
 		return "mutated"
 	case 5:
-		k.rubbish(r)
-		return "rubbish"
+		k.garbage(r)
+		return "garbage"
 	}
 	for _, path := range []string{"/health", "/metrics", "/v1/models"} {
 		if status, _, text := do(k.t, k.web, http.MethodGet, path, ""); status != http.StatusOK {
@@ -206,8 +206,8 @@ func (k *soak) mutated(r *rand.Rand, q requests.Request) {
 	}
 }
 
-// rubbish is what no HTTP client sends.
-func (k *soak) rubbish(r *rand.Rand) {
+// garbage is what no HTTP client sends.
+func (k *soak) garbage(r *rand.Rand) {
 	c, err := net.Dial("tcp", k.web.Listener.Addr().String())
 	if err != nil {
 		k.t.Error(err)
