@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/internal/synth"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
@@ -65,6 +67,21 @@ func compareGPTQ(t *testing.T, dir, path, experts string) {
 	m, err := packed.Codes(f, e, expert)
 	if err != nil {
 		t.Fatal(err)
+	}
+	scales, err := packed.ScalesOf(f, e, expert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, _ := c.Lookup(strings.Replace(experts, "*", "4", 1) + ".scales")
+	halves := make([]byte, stored.Size)
+	if err := c.ReadAt(stored, halves, 0); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range scales { // [rows][groups] here, [groups][rows] there
+		at := i%e.Groups()*m.M + i/e.Groups()
+		if want := float16.Widen(binary.LittleEndian.Uint16(halves[2*at:])); s != want {
+			t.Fatalf("%s: scale %d is %v, not %v", e.Name, i, s, want)
+		}
 	}
 	for i, code := range m.Codes {
 		row, k := i/m.K, i%m.K
