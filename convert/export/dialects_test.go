@@ -118,3 +118,35 @@ func TestHolds(t *testing.T) {
 		}
 	}
 }
+
+// TestThreeForms: a 1-bit model as safetensors, as the quantizer of MLX packs it, and as GGUF has the same codes in all three.
+func TestThreeForms(t *testing.T) {
+	source := packedOf(t, shared.Path(t, "data/packed/bonsai-bit1-f16-tied"), packed.Recipe{})
+	mlx := packedOf(t, shared.Path(t, "data/packed/mlx-bonsai-bit1-f16-tied"), packed.Recipe{})
+	path, _ := exported(t, mlx)
+	sameCodes(t, source, mlx)
+	sameCodes(t, source, packedOf(t, path, packed.Recipe{}))
+}
+
+// sameCodes demands the codes of a's entries in b, which may have more.
+func sameCodes(t *testing.T, a, b string) {
+	t.Helper()
+	x, err := packed.Open(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	y, err := packed.Open(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer y.Close()
+	for _, e := range x.Manifest().Packed {
+		if o, ok := y.Manifest().Entry(e.Name); !ok || o.CodesSHA != e.CodesSHA {
+			t.Errorf("%s: %s: other codes: %v", b, e.Name, ok)
+		}
+	}
+	if len(x.Manifest().Packed) < 10 {
+		t.Errorf("%d entries", len(x.Manifest().Packed))
+	}
+}

@@ -122,10 +122,13 @@ func plain(err error) error {
 		err = u.Err
 	}
 	var n *net.OpError
-	if errors.As(err, &n) {
-		return fmt.Errorf("%s: %w", n.Addr, n.Err)
+	switch {
+	case !errors.As(err, &n):
+		return err
+	case n.Addr == nil: // a name that was not resolved
+		return n.Err
 	}
-	return err
+	return fmt.Errorf("%s: %w", n.Addr, n.Err)
 }
 
 // statusError is an answer other than the one wanted.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -339,5 +341,19 @@ func TestFromEnvironment(t *testing.T) {
 	t.Setenv("HF_ENDPOINT", "huggingface")
 	if _, err := FromEnvironment(""); !errors.Is(err, pack.ErrUnsupported) {
 		t.Error(err)
+	}
+}
+
+// TestPlain: errors of connections name the address where there is one, and never the URL.
+func TestPlain(t *testing.T) {
+	down := errors.New("no such host")
+	address := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9}
+	for want, err := range map[string]error{
+		"no such host":              &url.Error{Op: "Get", URL: "https://x/?signature=1", Err: &net.OpError{Op: "dial", Err: down}},
+		"127.0.0.1:9: no such host": &url.Error{Op: "Get", URL: "https://x/?signature=1", Err: &net.OpError{Op: "dial", Addr: address, Err: down}},
+	} {
+		if got := plain(err); got.Error() != want || !errors.Is(got, down) {
+			t.Errorf("%v, want %s", got, want)
+		}
 	}
 }
