@@ -77,7 +77,10 @@ func plan(f *packed.File, a export.Arithmetic) (*exported, error) {
 
 // exactly says why the sums of a matrix cannot be computed without rounding; nil if they can.
 func exactly(e *packed.Entry, a packed.Activation) error {
-	_, err := integersOf(e, a)
+	f, err := formOf(e)
+	if err == nil && !f.exact(a) {
+		_, err = integersOf(e, a)
+	}
 	return err
 }
 

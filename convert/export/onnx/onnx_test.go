@@ -294,6 +294,23 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	deep := message(nil).bytes(graphNode, message(nil).text(nodeOut, "x").text(nodeName, "x"))
+	for range maxDepth - 1 {
+		deep = message(nil).bytes(graphNode, message(nil).text(nodeOut, "x").text(nodeName, "x").
+			bytes(nodeAttribute, message(nil).bytes(attributeGraph, deep).number(attributeKind, graphAttribute)))
+	}
+	if _, err := parse(message(nil).bytes(modelGraph, deep)); err != nil {
+		t.Errorf("%d graphs within each other: %v", maxDepth, err)
+	}
+	for what, body := range map[string]message{
+		"a graph too deep":   deep,
+		"a tensor in a node": message(nil).bytes(graphTensor, head(4).bytes(tensorRaw, []byte("1234"))),
+	} {
+		node := message(nil).text(nodeOut, "x").text(nodeName, "x").bytes(nodeAttribute, message(nil).bytes(attributeGraph, body).number(attributeKind, graphAttribute))
+		if _, err := parse(message(nil).bytes(modelGraph, message(nil).bytes(graphNode, node))); !errors.Is(err, pack.ErrCorrupt) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, modelFile), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -303,6 +320,58 @@ func TestHostile(t *testing.T) {
 	}
 	if _, err := folder.Small(dir, modelFile, maxModel); !errors.Is(err, pack.ErrCorrupt) {
 		t.Errorf("a model of %d bytes: %v", maxModel+1, err)
+	}
+}
+
+// TestBounds: MatMulNBits adds integers as floats up to 2²⁴, MatMulInteger bytes up to 2³¹; 8-bit codes are left to the latter.
+func TestBounds(t *testing.T) {
+	token := packed.Activation{Kind: packed.ActivationToken}
+	for _, c := range []struct {
+		alphabet string
+		k        int
+		floats   bool
+		integers bool
+	}{
+		{"ternary", 132104, true, false}, {"ternary", 132105, false, false}, {"int4", 16513, true, true}, {"int4", 16514, false, true},
+		{"int8", 64, false, true}, {"int8", 33025, false, true}, {"int8", 33026, false, false},
+	} {
+		e := &packed.Entry{Name: "w", Shape: []int{2, c.k}, Layout: pack.Spec{Alphabet: c.alphabet}, Scale: packed.Scale{Kind: packed.ScaleRow}}
+		f, err := formOf(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = integersOf(e, token)
+		if f.exact(token) != c.floats || (err == nil) != c.integers || err != nil && !errors.Is(err, pack.ErrUnsupported) {
+			t.Errorf("%s, %d columns: as floats %t, as integers %v", c.alphabet, c.k, f.exact(token), err)
+		}
+		if chosen := exactly(e, token); (chosen == nil) != (c.floats || c.integers) {
+			t.Errorf("%s, %d columns: %v", c.alphabet, c.k, chosen)
+		}
+	}
+}
+
+// TestFilled: columns that fill up a block or a group hold zeros, in both forms.
+func TestFilled(t *testing.T) {
+	e := &packed.Entry{Name: "w", Shape: []int{3, 40}, Layout: pack.Spec{Alphabet: "int4"}, Scale: packed.Scale{Kind: packed.ScaleRow}}
+	m := pack.NewMatrix(e.MatrixShape(), pack.Int4)
+	for i := range m.Codes {
+		m.Codes[i] = int8(i%16 - 8)
+	}
+	n, err := integersOf(e, packed.Activation{Kind: packed.ActivationGroup, Size: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := n.writeMatrix(m, &b); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]int8, len(m.Codes))
+	if err := n.read(got, bytes.NewReader(b.Bytes())); err != nil || !slices.Equal(got, m.Codes) {
+		t.Errorf("other codes are read than written: %v", err)
+	}
+	b.Bytes()[b.Len()-1] ^= 0x10 // the last row of the last column that fills up
+	if err := n.read(got, bytes.NewReader(b.Bytes())); !errors.Is(err, pack.ErrCorrupt) {
+		t.Errorf("%v", err)
 	}
 }
 
