@@ -33,16 +33,14 @@ func TestSpeculate(t *testing.T) {
 	e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 4, Page: 32})
 	var ended Timing
 	steps, most := 0, 0
-	s := start(t, e, Options{Queue: 10, Observe: func(x Timing) { ended = x }, Step: func(_ time.Duration, tokens int) { steps, most = steps+1, max(most, tokens) }})
 	run := func(speculate int) (answer, int) {
 		steps, most = 0, 0
+		s := start(t, e, Options{Queue: 10, Observe: func(x Timing) { ended = x }, Step: func(_ time.Duration, tokens int) { steps, most = steps+1, max(most, tokens) }})
 		a, _, err := collect(t.Context(), s, repeating(speculate))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for s.Stats().Running > 0 {
-			time.Sleep(time.Millisecond)
-		}
+		s.Drain(t.Context())
 		return a, steps
 	}
 	want, n := run(0)
@@ -77,6 +75,7 @@ func TestDraftsOfFullPasses(t *testing.T) {
 		if _, _, err := collect(t.Context(), s, r); err != nil {
 			t.Fatal(err)
 		}
+		s.Drain(t.Context())
 		if most != engine.SpeculateMost+1 {
 			t.Errorf("%d texts: a pass of %d tokens", texts, most)
 		}
