@@ -2,10 +2,14 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/kernel"
@@ -20,6 +24,66 @@ func TestInteropOpenAI(t *testing.T) {
 	s := serveFile(t, "", tinymodel.Path(t), "--api-key", key, "--strict-model")
 	if out := interop.Python(t, "openai", "testdata/openai_client.py", s.url, key); !bytes.Equal(out, []byte("done\n")) {
 		t.Errorf("%s", out)
+	}
+}
+
+// TestInteropNode: the openai package of npm understands answers, streams and errors.
+func TestInteropNode(t *testing.T) {
+	const key = "secret"
+	s := serveFile(t, "", tinymodel.Path(t), "--api-key", key, "--strict-model")
+	if out := interop.Node(t, "openai-node", "testdata/openai_client.mjs", s.url, key); !bytes.Equal(out, []byte("done\n")) {
+		t.Errorf("%s", out)
+	}
+}
+
+// TestInteropLangchain: langchain-openai and llm get answers, streams, usage and structured output.
+func TestInteropLangchain(t *testing.T) {
+	const key = "secret"
+	s := serveFile(t, "", tinymodel.Path(t), "--api-key", key)
+	if out := interop.Python(t, "openai", "testdata/langchain_client.py", s.url, key, t.TempDir()); !bytes.Equal(out, []byte("done\n")) {
+		t.Errorf("%s", out)
+	}
+}
+
+// TestInteropLMEval: the loglikelihoods of lm-eval are those of `lowpack eval`, to the last digit.
+func TestInteropLMEval(t *testing.T) {
+	const begin = 2552 // <|begin_of_text|>
+	file := tinymodel.Path(t)
+	s := serveFile(t, "", file)
+	texts := []string{"The river ran down to the old mill.", "A clock is a thing that tells the time of day, and it hangs on the wall."}
+	args := append([]string{s.url, "../../testdata/tiny-bitnet", strconv.Itoa(begin), t.TempDir()}, texts...)
+	lines := strings.Split(strings.TrimSpace(string(interop.Python(t, "lm-eval", "testdata/lm_eval_client.py", args...))), "\n")
+	if len(lines) != 3*len(texts) {
+		t.Fatalf("%q", lines)
+	}
+	for i, text := range texts {
+		path := filepath.Join(t.TempDir(), "text")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stdout, stderr, code := runApp(t, evalCommand(), file, "--text", path, "--bos", "yes", "--json")
+		var want struct {
+			Tokens int
+			NLL    float64 `json:"mean_nll"`
+		}
+		if err := json.Unmarshal([]byte(stdout), &want); code != 0 || err != nil {
+			t.Fatal(code, err, stderr)
+		}
+		got, err := strconv.ParseFloat(lines[i], 64)
+		if err != nil || -got/float64(want.Tokens) != want.NLL {
+			t.Errorf("%q: lm-eval %v of %d tokens, lowpack eval %v a token", text, got, want.Tokens, want.NLL)
+		}
+		choices := regexp.MustCompile(`(-[0-9.]+):(True|False)`).FindAllStringSubmatch(lines[len(texts)+i], -1)
+		if len(choices) != 2 || choices[0][1] == choices[1][1] {
+			t.Errorf("choices %q", lines[len(texts)+i])
+		}
+		var tokens struct{ Tokens json.RawMessage }
+		var answer any
+		json.Unmarshal([]byte(s.ask("/tokenize", fmt.Sprintf(`{"content": %q}`, text))), &tokens)
+		json.Unmarshal([]byte(s.ask("/v1/completions", fmt.Sprintf(`{"prompt": %s, "max_tokens": 6, "temperature": 0, "stop": ["\n\n"]}`, tokens.Tokens))), &answer)
+		if said := find(answer, "choices", 0, "text"); fmt.Sprintf("%q", said) != lines[2*len(texts)+i] {
+			t.Errorf("generation: lm-eval got %s, want %q", lines[2*len(texts)+i], said)
+		}
 	}
 }
 

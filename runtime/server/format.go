@@ -19,6 +19,8 @@ const mostFormats = 16
 type formats struct {
 	once       sync.Once
 	vocabulary *grammar.Vocabulary
+	opening    sync.Once
+	withOpener *grammar.Vocabulary
 
 	mu    sync.Mutex
 	known map[string]*list.Element
@@ -32,15 +34,23 @@ type namedGrammar struct {
 
 // words is the vocabulary of constrained texts: they never hold control tokens.
 func (m *model) words() *grammar.Vocabulary {
-	m.formats.once.Do(func() {
-		m.formats.vocabulary = grammar.NewVocabulary(m.vocab, func(id int) []byte {
-			if m.Tokenizer.Special(id) || slices.Contains(m.stops, id) {
-				return nil
-			}
-			return m.Tokenizer.TokenBytes(id)
-		})
-	})
+	m.formats.once.Do(func() { m.formats.vocabulary = m.newVocabulary(-1) })
 	return m.formats.vocabulary
+}
+
+// vocabularyWith has a control token besides, the one that begins calls of functions.
+func (m *model) vocabularyWith(opener int) *grammar.Vocabulary {
+	m.formats.opening.Do(func() { m.formats.withOpener = m.newVocabulary(opener) })
+	return m.formats.withOpener
+}
+
+func (m *model) newVocabulary(opener int) *grammar.Vocabulary {
+	return grammar.NewVocabulary(m.vocab, func(id int) []byte {
+		if id != opener && m.Tokenizer.Special(id) || slices.Contains(m.stops, id) {
+			return nil
+		}
+		return m.Tokenizer.TokenBytes(id)
+	})
 }
 
 // get returns the grammar of a name that holds all that it depends on.
@@ -66,7 +76,8 @@ func (f *formats) get(name string, compile func() (*grammar.Grammar, error)) (*g
 	return g, nil
 }
 
-// readFormat reads which form the answer must have: response_format, or vLLM's guided_json, guided_regex, guided_choice.
+// readFormat reads which form the answer must have: response_format, vLLM's guided_json, guided_regex, guided_choice, or
+// llama-server's grammar.
 func (s *settings) readFormat(b *api.Body, m *model) {
 	var f struct {
 		Type   string          `json:"type"`
@@ -101,6 +112,9 @@ func (s *settings) readFormat(b *api.Body, m *model) {
 	}
 	if pattern := ""; b.String("guided_regex", &pattern) {
 		s.use(b, m, "guided_regex", "regex "+pattern, func() (*grammar.Grammar, error) { return grammar.Regex(pattern) })
+	}
+	if text := ""; b.String("grammar", &text) && text != "" {
+		s.use(b, m, "grammar", "grammar "+text, func() (*grammar.Grammar, error) { return grammar.GBNF(text) })
 	}
 	var texts []string
 	if b.Strings("guided_choice", &texts, mostBiases) {
@@ -139,7 +153,11 @@ func (s *settings) use(b *api.Body, m *model, param, name string, compile func()
 
 // constrain returns a change of logits that allows the tokens of a format only, and the end where the format allows it (N34).
 func (s *settings) constrain(m *model) func([]int, []float32) {
-	text, read := s.format.NewText(m.words()), 0
+	words := s.words
+	if words == nil {
+		words = m.words()
+	}
+	text, read := s.format.NewText(words), 0
 	s.constrained = append(s.constrained, text)
 	kept := make([]float32, len(s.ends))
 	return func(generated []int, logits []float32) {

@@ -48,6 +48,7 @@ func TestFormat(t *testing.T) {
 		{`"guided_json": ` + schema, judge(schema)},
 		{`"guided_regex": "(yes|no), [a-z]{3,5}\\."`, matches(`(yes|no), [a-z]{3,5}\.`)},
 		{`"guided_choice": ["red", "green", "Bl\u00fce"]`, matches("red|green|Blüe")},
+		{`"grammar": "root ::= item{2,3} end # a list\nitem ::= \"- \" [a-z]{1,4} \"\\n\"\nend ::= \"end\" | \".\""`, matches(`(- [a-z]{1,4}\n){2,3}(end|\.)`)},
 	} {
 		ended := 0
 		for seed := range 12 {
@@ -85,7 +86,7 @@ func TestFormatRefused(t *testing.T) {
 		`"guided_choice": []`:                                           "guided_choice holds no text",
 		`"guided_regex": "a", "ignore_eos": true`:                       "ignore_eos",
 		`"guided_json": {"not": {}}`:                                    `keyword \"not\"`,
-		`"grammar": "root ::= \"a\""`:                                   "grammar is not supported",
+		`"grammar": "root ::= a"`:                                       `rule \"a\" is not defined`,
 		`"structured_outputs": {"json": {}}`:                            "structured_outputs is not supported",
 		`"response_format": {"type": "json_object"}, "min_tokens": 500`: "min_tokens",
 	} {

@@ -45,8 +45,9 @@ type settings struct {
 
 	prediction []int // a text that is expected to come; nil = none
 
-	showSpecial bool             // write control tokens
-	format      *grammar.Grammar // nil = any text
+	showSpecial bool                // write control tokens
+	format      *grammar.Grammar    // nil = any text
+	words       *grammar.Vocabulary // of the format; nil = without control tokens
 	constrained []*grammar.Text
 }
 
@@ -82,7 +83,7 @@ func (m *model) readSettings(b *api.Body) settings {
 	b.Refuse("ask for logprobs", "prompt_logprobs", "truncate_prompt_tokens", "return_tokens_as_token_ids", "return_token_ids")
 	b.Refuse("the sampler has other steps", "typical_p", "mirostat", "mirostat_tau", "mirostat_eta", "dynatemp_range", "xtc_probability", "dry_multiplier", "top_n_sigma", "samplers", "bad_words", "allowed_token_ids", "logits_processors")
 	s.readFormat(b, m)
-	b.Refuse("use response_format, guided_json, guided_regex or guided_choice", "grammar", "json_schema", "guided_grammar", "guided_whitespace_pattern", "guided_decoding_backend", "structured_outputs")
+	b.Refuse("use response_format, guided_json, guided_regex, guided_choice or grammar", "json_schema", "guided_grammar", "guided_whitespace_pattern", "guided_decoding_backend", "structured_outputs")
 	return s
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/lowpack/lowpack/runtime/server/api"
 	"github.com/lowpack/lowpack/runtime/server/grammar"
@@ -123,6 +124,8 @@ func (j *job) readTools(b *api.Body, raw json.RawMessage) *tools {
 	}
 	if choice != "auto" {
 		j.force(b, t, list, name)
+	} else if slices.ContainsFunc(list, func(f function) bool { return f.Function.Strict }) {
+		j.holdStrict(b, t, list)
 	}
 	return t
 }
@@ -143,7 +146,20 @@ func (j *job) force(b *api.Body, t *tools, list []function, name string) {
 		t.opener = []int{id}
 	}
 	form := t.form.grammar(t.opener != nil, t.most > 1)
-	j.use(b, j.model, "tools", fmt.Sprintf("calls %v %q", form, allowed), func() (*grammar.Grammar, error) { return grammar.Calls(form, allowed) })
+	j.use(b, j.model, "tools", fmt.Sprintf("calls %+v %+v", form, allowed), func() (*grammar.Grammar, error) { return grammar.Calls(form, allowed) })
+}
+
+// holdStrict lets the model decide whether it calls, but calls of functions that are strict satisfy their schemas.
+func (j *job) holdStrict(b *api.Body, t *tools, list []function) {
+	offered := make([]grammar.Function, len(list))
+	for i, f := range list {
+		offered[i] = grammar.Function{Name: f.Function.Name, Parameters: f.Function.Parameters, Free: !f.Function.Strict}
+	}
+	if id, ok := j.model.Tokenizer.ID(t.form.open); ok && j.model.Tokenizer.Special(id) {
+		j.words = j.model.vocabularyWith(id)
+	}
+	form := t.form.grammar(false, t.most > 1)
+	j.use(b, j.model, "tools", fmt.Sprintf("mixed %+v %+v", form, offered), func() (*grammar.Grammar, error) { return grammar.Mixed(form, t.form.open, offered) })
 }
 
 // readFunctions reads the list of tools.
@@ -206,6 +222,7 @@ func responseTools(b *api.Body) json.RawMessage {
 		Name        string          `json:"name"`
 		Description *string         `json:"description"`
 		Parameters  json.RawMessage `json:"parameters"`
+		Strict      bool            `json:"strict"`
 	}
 	if !b.Decode("tools", &list, "a list of functions") || len(list) == 0 {
 		return nil
@@ -214,6 +231,7 @@ func responseTools(b *api.Body) json.RawMessage {
 		Name        string          `json:"name"`
 		Description *string         `json:"description,omitempty"`
 		Parameters  json.RawMessage `json:"parameters,omitempty"`
+		Strict      bool            `json:"strict,omitempty"`
 	}
 	type outer struct {
 		Type     string `json:"type"`
@@ -221,7 +239,7 @@ func responseTools(b *api.Body) json.RawMessage {
 	}
 	out := make([]outer, len(list))
 	for i, t := range list {
-		out[i] = outer{t.Type, inner{t.Name, t.Description, t.Parameters}}
+		out[i] = outer{t.Type, inner{t.Name, t.Description, t.Parameters, t.Strict}}
 	}
 	raw, _ := json.Marshal(out) // of JSON
 	return raw

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -268,6 +269,30 @@ func TestToolAuto(t *testing.T) {
 	_, _, text := post(t, web, "/apply-template", `{"messages": [{"role": "user", "content": "Hi"}], `+twoTools+`}`)
 	if !strings.Contains(text, "weather") {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestToolStrict: where the model decides whether it calls, calls of a strict function satisfy its schema. A bias on braces makes
+// it call, and without strict it writes nothing else.
+func TestToolStrict(t *testing.T) {
+	_, web := serveModel(t, small, Options{Queue: 10}, llamaTemplate)
+	_, _, text := post(t, web, "/tokenize", `{"content": "{"}`)
+	ask := fmt.Sprintf(`{"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 60, "temperature": 1, "logit_bias": {"%v": 100}, "tools": [{"type": "function", "function": {"name": "set", "strict": %%v,
+		"parameters": {"type": "object", "properties": {"n": {"enum": [1, 2]}, "on": {"type": "boolean"}}, "required": ["n", "on"], "additionalProperties": false}}}], "seed": %%d}`, at(object(t, text), "tokens", 0))
+	for seed := range 4 {
+		_, _, text = post(t, web, "/v1/chat/completions", fmt.Sprintf(ask, true, seed))
+		call := at(object(t, text), "choices", 0, "message", "tool_calls", 0, "function")
+		arguments, _ := at(call, "arguments").(string)
+		if at(call, "name") != "set" || !regexp.MustCompile(`^\{"n": ?[12], ?"on": ?(true|false)\}$`).MatchString(arguments) {
+			t.Errorf("%s", text)
+		}
+		_, _, text = post(t, web, "/v1/chat/completions", fmt.Sprintf(ask, false, seed))
+		if said, _ := at(object(t, text), "choices", 0, "message", "content").(string); !strings.HasPrefix(said, "{{{{") {
+			t.Errorf("without strict: %s", text)
+		}
+	}
+	if status, _, text := post(t, web, "/v1/chat/completions", strings.Replace(fmt.Sprintf(ask, true, 1), `"enum": [1, 2]`, `"type": "integer", "minimum": 3`, 1)); status != http.StatusBadRequest || !strings.Contains(text, `keyword \"minimum\"`) {
+		t.Errorf("%d %s", status, text)
 	}
 }
 

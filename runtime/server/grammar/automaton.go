@@ -16,7 +16,9 @@ import (
 // Bounds of a grammar and of what is remembered of its states.
 const (
 	mostNodes  = 1 << 18
-	mostDepth  = 256 // calls within calls: nesting of JSON
+	mostDepth  = 256     // calls within calls: nesting of JSON
+	mostPlaces = 1 << 12 // positions of an ambiguous text
+	mostTail   = 64      // nodes without a choice up to the end of a rule
 	mostStates = 1 << 13
 	mostMasks  = 1 << 8
 )
@@ -27,6 +29,7 @@ type node struct {
 	free  []int32 // nodes that are reached without a byte
 	calls []call
 	end   bool // of its rule
+	tail  bool // nothing but the end of its rule follows
 }
 
 // edge takes a byte of a range.
@@ -69,9 +72,30 @@ type state struct {
 }
 
 func newGrammar(nodes []node, start int32) *Grammar {
+	for i := range nodes {
+		nodes[i].tail = isTail(nodes, int32(i))
+	}
 	g := &Grammar{nodes: nodes, start: start}
 	g.reset()
 	return g
+}
+
+// isTail says whether nothing but the end of its rule follows a node: what is called in front of it need not return there, so
+// that a rule which ends with itself does not nest.
+func isTail(nodes []node, at int32) bool {
+	for range mostTail {
+		switch n := &nodes[at]; {
+		case len(n.edges) > 0 || len(n.calls) > 0 || len(n.free) > 1 || n.end && len(n.free) > 0:
+			return false
+		case n.end:
+			return true
+		case len(n.free) == 0:
+			return false
+		default:
+			at = n.free[0]
+		}
+	}
+	return false
 }
 
 // reset forgets all states and stacks but the empty one.
@@ -101,7 +125,7 @@ func (g *Grammar) push(to, below int32) (int32, bool) {
 	return id, true
 }
 
-// intern returns the state of some positions and of all that they lead to without a byte.
+// intern returns the state of some positions and of all that they lead to without a byte; nil = there are too many.
 func (g *Grammar) intern(from []position) *state {
 	s := &state{next: map[byte]*state{}}
 	seen := map[position]bool{}
@@ -111,7 +135,9 @@ func (g *Grammar) intern(from []position) *state {
 		if seen[p] {
 			continue
 		}
-		seen[p] = true
+		if seen[p] = true; len(seen) > mostPlaces {
+			return nil
+		}
 		n := &g.nodes[p.node]
 		if len(n.edges) > 0 {
 			s.positions = append(s.positions, p)
@@ -120,7 +146,9 @@ func (g *Grammar) intern(from []position) *state {
 			from = append(from, position{to, p.frame})
 		}
 		for _, c := range n.calls {
-			if f, ok := g.push(c.to, p.frame); ok {
+			if g.nodes[c.to].tail {
+				from = append(from, position{c.rule, p.frame})
+			} else if f, ok := g.push(c.to, p.frame); ok {
 				from = append(from, position{c.rule, f})
 			}
 		}
@@ -166,7 +194,7 @@ func (g *Grammar) step(s *state, b byte) *state {
 		}
 	}
 	if len(to) > 0 {
-		if next = g.intern(to); len(next.positions) == 0 && !next.accepts {
+		if next = g.intern(to); next != nil && len(next.positions) == 0 && !next.accepts {
 			next = nil // nested too deeply
 		}
 	}

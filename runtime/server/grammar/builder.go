@@ -133,9 +133,14 @@ func (b *builder) rule(name string, make func() (part, error)) (part, error) {
 		b.link(entry, x.in)
 		b.nodes[x.out].end = true
 	}
+	return b.call(entry), b.check()
+}
+
+// call reads what the rule of an entry allows.
+func (b *builder) call(entry int32) part {
 	p := part{b.node(), b.node()}
 	b.nodes[p.in].calls = append(b.nodes[p.in].calls, call{entry, p.out})
-	return p, b.check()
+	return p
 }
 
 // finish makes the grammar of a part.

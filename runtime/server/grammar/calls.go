@@ -3,6 +3,7 @@ package grammar
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/lowpack/lowpack/internal/jsonread"
 )
@@ -19,6 +20,7 @@ type CallForm struct {
 type Function struct {
 	Name       string
 	Parameters []byte // a schema of an object; nil = it has none
+	Free       bool   // any object will do
 }
 
 // Calls is the set of texts that call some of the functions, at least once.
@@ -42,6 +44,79 @@ func Calls(form CallForm, functions []Function) (*Grammar, error) {
 	return b.finish(b.then(all, b.text(form.End)))
 }
 
+// Mixed is the set of texts in which every call is one of the functions, with its arguments. What does not begin a call is free;
+// opening is what begins one, "" = a brace at the beginning of the text.
+func Mixed(form CallForm, opening string, functions []Function) (*Grammar, error) {
+	b := newBuilder()
+	form.First, form.Open = strings.TrimPrefix(form.First, opening), strings.TrimPrefix(form.Open, opening)
+	one, err := b.rule("call", func() (part, error) { return b.anyCall(form.Key, functions) })
+	if err != nil {
+		return nil, err
+	}
+	all := b.then(b.text(form.First), one, b.text(form.Close))
+	if form.End != "" && form.Several { // a list
+		next, err := b.rule("call", nil)
+		if err != nil {
+			return nil, err
+		}
+		all = b.then(all, b.many(b.then(b.text(form.Open), next, b.text(form.Close))))
+	}
+	all = b.then(all, b.text(form.End))
+	if opening == "" {
+		blank := b.either(b.bytes(' ', ' '), b.bytes('\t', '\t'), b.bytes('\n', '\n'), b.bytes('\r', '\r'))
+		other := b.either(b.bytes(0, 8), b.bytes(11, 12), b.bytes(14, 31), b.bytes('!', '{'-1), b.bytes('{'+1, 255))
+		return b.finish(b.then(b.many(blank), b.maybe(b.either(all, b.then(other, b.many(b.bytes(0, 255)))))))
+	}
+	p := b.until(opening)
+	b.link(p.out, all.in)
+	after := b.until(opening)
+	b.link(all.out, after.in)
+	if form.Several {
+		b.link(after.out, all.in)
+	} else { // nobody reads what follows
+		b.link(after.out, after.in)
+	}
+	end := b.node()
+	for _, n := range append(b.idle(p, len(opening)), b.idle(after, len(opening))...) {
+		b.link(n, end)
+	}
+	return b.finish(part{p.in, end})
+}
+
+// until takes any text up to and with the first occurrence of a word: node i behind in stands where i bytes of the word were
+// read.
+func (b *builder) until(word string) part {
+	p := part{in: b.node()}
+	for range len(word) {
+		b.node()
+	}
+	p.out = p.in + int32(len(word))
+	for i := range len(word) {
+		for c := range 256 {
+			text := word[:i] + string([]byte{byte(c)})
+			n := len(text)
+			for !strings.HasSuffix(text, word[:min(n, len(word))]) || n > len(word) {
+				n--
+			}
+			edges, to := b.nodes[p.in+int32(i)].edges, p.in+int32(n)
+			if last := len(edges) - 1; last >= 0 && edges[last].to == to {
+				edges[last].high++
+			} else {
+				b.nodes[p.in+int32(i)].edges = append(edges, edge{byte(c), byte(c), to})
+			}
+		}
+	}
+	return p
+}
+
+// idle are the nodes of until where the word is not complete.
+func (b *builder) idle(p part, n int) (list []int32) {
+	for i := range n {
+		list = append(list, p.in+int32(i))
+	}
+	return list
+}
+
 // anyCall is a call of one of the functions. Each has rules of its own: schemas have parts of the same name.
 func (b *builder) anyCall(key string, functions []Function) (part, error) {
 	rules := b.rules
@@ -49,7 +124,7 @@ func (b *builder) anyCall(key string, functions []Function) (part, error) {
 	parts := make([]part, len(functions))
 	for i, f := range functions {
 		b.rules = map[string]int32{}
-		arguments, err := b.arguments(f.Parameters)
+		arguments, err := b.arguments(f)
 		if err != nil {
 			return part{}, fmt.Errorf("parameters of %.80q: %w", f.Name, err)
 		}
@@ -59,7 +134,11 @@ func (b *builder) anyCall(key string, functions []Function) (part, error) {
 }
 
 // arguments is an object of a schema.
-func (b *builder) arguments(parameters []byte) (part, error) {
+func (b *builder) arguments(f Function) (part, error) {
+	parameters := f.Parameters
+	if f.Free {
+		parameters = []byte(`{"type": "object"}`)
+	}
 	if parameters == nil || string(parameters) == "null" {
 		return b.text("{}"), nil
 	}

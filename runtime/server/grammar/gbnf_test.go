@@ -1,0 +1,210 @@
+package grammar
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// TestGBNF: texts that belong to a grammar and such that do not.
+func TestGBNF(t *testing.T) {
+	for _, c := range []struct {
+		grammar string
+		yes, no []string
+	}{
+		{`root ::= "yes" | "no"`, []string{"yes", "no"}, []string{"", "y", "yesno"}},
+		{"root ::= [a-c]+ \"-\"? # comment\n", []string{"a", "abc-"}, []string{"", "d", "-"}},
+		{"root ::= x{2} y{1,2} z{2,}\nx ::= \"x\"\ny ::= \"y\"\nz ::= \"z\"", []string{"xxyzz", "xxyyzzz"}, []string{"xyzz", "xxyz", "xxyyyzz"}},
+		{"root ::=\n  (\"a\"\n | \"b\" |\n \"c\" )*", []string{"", "abc"}, []string{"d"}},
+		{`root ::= [^"\\\x00-\x1F]* "\u00e9" "\U0001F600"`, []string{"é😀", "aéé😀"}, []string{`"é😀`, "é"}},
+		{`root ::= . [\]\[\-x]`, []string{"é]", "\n-"}, []string{"]", "ab"}},
+		{"root ::= s\ns ::= \"(\" s \")\" s | \"\"", []string{"", "()", "(())()"}, []string{"(", ")(", "(()"}},
+		{"root ::= ws \"x\"\nws ::= ([ \\t] ws)?", []string{"x", strings.Repeat(" ", 2000) + "x"}, []string{" "}}, // recursion at the end of a rule does not nest
+		{"root ::= (\"a\"* | \"b\"?)* \"c\"", []string{"c", "aabac"}, []string{"a"}},                              // ambiguous
+		{"root ::= e\ne ::= \"x\" e \"y\" | \"x\" e \"z\" | \"\"", []string{"xxyz", "xxxzzy"}, []string{"xxy"}},
+	} {
+		g, err := GBNF(c.grammar)
+		if err != nil {
+			t.Errorf("%s: %v", c.grammar, err)
+			continue
+		}
+		for i, text := range append(c.yes, c.no...) {
+			if got, want := accepts(g, text), i < len(c.yes); got != want {
+				t.Errorf("%s: %.40q: %v", c.grammar, text, got)
+			}
+		}
+	}
+}
+
+// TestGBNFRefused: what is not supported is refused by its name and line.
+func TestGBNFRefused(t *testing.T) {
+	for grammar, says := range map[string]string{
+		"":                               "no rule root",
+		"a ::= \"x\"":                    "no rule root",
+		"root ::= a":                     `rule "a" is not defined`,
+		"root ::= \"a\"\nroot ::= \"b\"": `line 2: rule "root" is defined twice`,
+		"root ::= root \"a\" | \"b\"":    `rule "root" begins with itself`,
+		"root ::= a\na ::= b? \"x\"\nb ::= a c\nc ::= \"\"": "left recursion",
+		"root ::= a* root \"x\"\na ::= \"a\"":               "left recursion",
+		"root ::= <think>":                                  "tokens are not supported",
+		"root ::= \"a":                                      "ends within a text",
+		"root ::= [a":                                       "ends within a text or class",
+		"root ::= []":                                       "class without characters",
+		"root ::= [b-a]":                                    "is empty",
+		"root ::= (\"a\"":                                   "want )",
+		"root ::= *":                                        "in front of a repetition",
+		"root ::= \"a\"{5,2}":                               "want a number from 5",
+		"root ::= \"a\"{99999}":                             "want a number up to",
+		"root ::= ((\"a\"{4000}){4000}){4000}":              "too large",
+		"root ::= \"\\q\"":                                  "unknown escape",
+		"root ::= \"\\uD800\"":                              "is not a character",
+		"root = \"a\"":                                      "want ::=",
+		"root ::= \"a\" )":                                  "end of the line",
+		"root ::= a\na ::= \"x\" a":                         "no text of finite length",
+		strings.Repeat("(", 1000):                           "want the name",
+		"root ::= " + strings.Repeat("(", 1000):             "groups within groups",
+		strings.Repeat("#", mostGBNF+1):                     "at most",
+	} {
+		if _, err := GBNF(grammar); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%.60q: %v, want %q", grammar, err, says)
+		}
+	}
+}
+
+// TestAmbiguous: a grammar with exponentially many ways to read a text stays within its bounds, and what it still allows
+// belongs to it.
+func TestAmbiguous(t *testing.T) {
+	g, err := GBNF("root ::= e\ne ::= \"x\" e \"y\" | \"x\" e \"z\" | \"w\"")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := vocabulary()
+	at := g.NewText(v)
+	n := 0
+	for ; n < 100; n++ {
+		mask, _ := at.Allowed()
+		if !mask.Has(1 + 'x') {
+			break
+		}
+		at.Accept(1 + 'x')
+	}
+	if n < 5 || n > 20 {
+		t.Fatalf("%d times x", n)
+	}
+	at.Accept(1 + 'w')
+	for range n {
+		if mask, _ := at.Allowed(); !mask.Has(1+'y') || !mask.Has(1+'z') || mask.count != 2 {
+			t.Fatalf("behind %q: %d tokens", at.past, mask.count)
+		}
+		at.Accept(1 + 'z')
+	}
+	if mask, end := at.Allowed(); !end || mask.count != 0 || at.Dead() {
+		t.Errorf("%q does not end", at.past)
+	}
+}
+
+// TestMixed: calls within free text satisfy the schemas of strict functions.
+func TestMixed(t *testing.T) {
+	functions := []Function{
+		{Name: "add", Parameters: []byte(`{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}`)},
+		{Name: "say", Free: true},
+	}
+	hermes := CallForm{First: "<tool_call>\n", Open: "\n<tool_call>\n", Close: "\n</tool_call>", Key: "arguments", Several: true}
+	hermes.Open = "<tool_call>\n"
+	for _, c := range []struct {
+		form    CallForm
+		opening string
+		yes, no []string
+	}{
+		{hermes, "<tool_call>", []string{
+			"", "Hello <tool", "<<tool_cal l>{", "a<tool_call>\n{\"name\":\"add\", \"arguments\": {\"n\": 5}}\n</tool_call> b <tool_call>\n{\"name\":\"say\",\"arguments\":{\"x\":[]}}\n</tool_call>",
+		}, []string{"<tool_call>", "a <tool_call>b", "<tool_call>\n{\"name\":\"add\", \"arguments\": {\"n\": \"5\"}}\n</tool_call>", "<tool_call>\n{\"name\":\"none\""}},
+		{CallForm{Key: "parameters"}, "", []string{"", "Hi {", " \n", "{\"name\":\"add\",\"parameters\":{\"n\":1}}"}, []string{"{", " {a", "{\"name\":\"add\",\"parameters\":{}}"}},
+		{CallForm{First: "[TOOL_CALLS][", Open: ", ", End: "]", Key: "arguments", Several: true}, "[TOOL_CALLS]",
+			[]string{"[", "[TOOL_CALLS][{\"name\":\"add\",\"arguments\":{\"n\":1}}, {\"name\":\"say\",\"arguments\":{}}]"}, []string{"[TOOL_CALLS]", "x[TOOL_CALLS][]", "[TOOL_CALLS][{\"name\":\"say\",\"arguments\":1}]"}},
+	} {
+		g, err := Mixed(c.form, c.opening, functions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, text := range append(c.yes, c.no...) {
+			if got, want := accepts(g, text), i < len(c.yes); got != want {
+				t.Errorf("%q: %q: %v", c.opening, text, got)
+			}
+		}
+	}
+}
+
+// BenchmarkConstrain is the cost of a token of a constrained text, for a vocabulary of 128,256 tokens.
+func BenchmarkConstrain(b *testing.B) {
+	r := rand.New(rand.NewPCG(7, 7))
+	seen, tokens := map[string]bool{}, []string{}
+	for c := range 256 {
+		tokens = append(tokens, string([]byte{byte(c)}))
+	}
+	for _, s := range []string{`{"`, `": `, `", "`, `"}`, `":`, `},`, ` {"`, `true`, `false`, `null`} {
+		tokens = append(tokens, s)
+	}
+	const letters = "etaoinshrdlucmfwypvbgkjqxz"
+	for len(tokens) < 128256 {
+		var w strings.Builder
+		if r.IntN(2) == 0 {
+			w.WriteByte(' ')
+		}
+		for range 2 + r.IntN(8) {
+			w.WriteByte(letters[min(r.IntN(26), r.IntN(26))])
+		}
+		if !seen[w.String()] {
+			seen[w.String()] = true
+			tokens = append(tokens, w.String())
+		}
+	}
+	v := NewVocabulary(len(tokens), func(id int) []byte { return []byte(tokens[id]) })
+	const schema = `{"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}, "tags": {"type": "array", "items": {"type": "string"}, "minItems": 3}, "ok": {"type": "boolean"}}, "required": ["name", "age", "tags", "ok"], "additionalProperties": false}`
+	for name, make := range map[string]func() (*Grammar, error){
+		"schema": func() (*Grammar, error) { return Schema([]byte(schema)) },
+		"object": Object,
+		"gbnf": func() (*Grammar, error) {
+			return GBNF("root ::= \"[\" item (\", \" item)* \"]\"\nitem ::= [a-z ]+ | \"(\" item \")\"")
+		},
+	} {
+		for _, state := range []string{"first", "again"} {
+			b.Run(fmt.Sprint(name, "/", state), func(b *testing.B) {
+				g, err := make()
+				if err != nil {
+					b.Fatal(err)
+				}
+				read := 0
+				for i := 0; i < b.N; i++ {
+					b.StopTimer()
+					if state == "first" {
+						g.reset()
+					}
+					r := rand.New(rand.NewPCG(1, 1))
+					at := g.NewText(v)
+					var ids []int
+					for n := 0; n < 60; n++ { // a text of 60 tokens at most
+						b.StartTimer()
+						mask, _ := at.Allowed()
+						b.StopTimer()
+						if ids = ids[:0]; mask.count == 0 {
+							break
+						}
+						for id := range v.size {
+							if mask.Has(id) {
+								ids = append(ids, id)
+							}
+						}
+						id := ids[r.IntN(len(ids))]
+						b.StartTimer()
+						at.Accept(id)
+						b.StopTimer()
+						read++
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(read), "µs/token")
+			})
+		}
+	}
+}
