@@ -45,6 +45,7 @@ func pins(t *testing.T, file string) (packages, versions []string) {
 		if !ok {
 			t.Fatalf("%s: %q is not pinned", file, line)
 		}
+		p, _, _ = strings.Cut(p, "[") // extras have no version
 		packages, versions = append(packages, p), append(versions, v)
 	}
 	return packages, versions
