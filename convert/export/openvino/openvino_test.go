@@ -290,6 +290,9 @@ func TestStored(t *testing.T) {
 				if a.Name != pack.E2M1.Name || embedding {
 					x.width(int(a.Values[0]), int(a.Values[len(a.Values)-1]), zeros, embedding)
 				}
+				if signed := x.element == i4 || x.element == i8; signed && zeros {
+					t.Errorf("%s with zero points as %s", a.Name, x.element)
+				}
 				for _, c := range a.Values {
 					if s := x.stored(c); x.code(s&(1<<x.element.bits()-1)) != c || embedding && x.element == u2 {
 						t.Errorf("%s as %s: code %d is stored as %d, which is %d", a.Name, x.element, c, s, x.code(s))
