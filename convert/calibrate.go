@@ -26,13 +26,20 @@ const (
 	calibrationLeast  = 256 // fewer tokens say more about the text than about the model
 )
 
-// meanSquare is the method of calibration: scales are chosen for the least error weighted by the mean square of each column.
-const meanSquare = "mean-square"
+// Methods of calibration; the first is the default.
+const (
+	MeanSquare = "mean-square" // scales are chosen for the least error weighted by the mean square of each column
+	GPTQ       = "gptq"        // and codes, one after another, to hide the errors of those before (error feedback)
+)
+
+// Methods are the values of Options.Method.
+var Methods = []string{MeanSquare, GPTQ}
 
 // calibration is the text that scales are chosen with, and what the model makes of it.
 type calibration struct {
 	windows [][]int
 	columns map[string][]float32 // by the name of a weight; nil before the model has run
+	chosen  *chosen              // codes and scales, with GPTQ; nil before the model has run
 }
 
 // calibrates reports whether the scales of a matrix are chosen with the calibration text. Experts see too few tokens of it.
@@ -48,7 +55,7 @@ func (p *Plan) planCalibration() error {
 		return nil
 	}
 	if !slices.ContainsFunc(p.steps, func(s *step) bool { return s.entry != nil && s.entry.Calibrated }) {
-		return fmt.Errorf("%w: calibration has no scales to choose: no linear layer of floats is to become int4 or mxfp4 with scales per row or group; for example --quant int4 --scale group:32 --allow-lossy", pack.ErrUnsupported)
+		return fmt.Errorf("%w: calibration has no scales to choose: no linear layer of floats is to become int4, mxfp4, int2 or absmax with scales per row or group; for example --quant int4 --scale group:32 --allow-lossy", pack.ErrUnsupported)
 	}
 	if p.model == nil || !p.hasTokenizer() {
 		return fmt.Errorf("%w: calibration runs the model over a text, and there is no model with a tokenizer", pack.ErrUnsupported)
@@ -71,20 +78,24 @@ func (p *Plan) planCalibration() error {
 	if err != nil {
 		return fmt.Errorf("calibration: %w", err)
 	}
-	var front []int
-	if slices.Contains(special, p.model.BOS) {
-		front = []int{p.model.BOS}
+	begin, always := p.model.BOS, slices.Contains(special, p.model.BOS)
+	room := min(calibrationWindow, p.model.MaxPositions)
+	if always || begin >= 0 && p.o.Method == GPTQ {
+		room = min(room, p.model.MaxPositions-1)
 	}
-	room := min(calibrationWindow, p.model.MaxPositions-len(front))
 	if room < 1 {
 		return fmt.Errorf("%w: calibration: max_position_embeddings of config.json is %d, which leaves no room for text behind the begin-of-text token", pack.ErrUnsupported, p.model.MaxPositions)
 	}
 	ids = ids[:min(len(ids), calibrationTokens)]
 	for part := range slices.Chunk(ids, room) {
-		p.calibration.windows = append(p.calibration.windows, slices.Concat(front, part))
+		// The first token of a text has massive activations, whichever it is. Where the tokenizer adds none, texts begin either way.
+		if even := len(p.calibration.windows)%2 == 0; always || begin >= 0 && even && p.o.Method == GPTQ {
+			part = slices.Concat([]int{begin}, part)
+		}
+		p.calibration.windows = append(p.calibration.windows, part)
 	}
 	sum := sha256.Sum256([]byte(text))
-	p.Recipe.Calibration = &packed.Calibration{Method: meanSquare, Text: hex.EncodeToString(sum[:]), Tokens: len(ids)}
+	p.Recipe.Calibration = &packed.Calibration{Method: p.o.Method, Text: hex.EncodeToString(sum[:]), Tokens: len(ids)}
 	return nil
 }
 
@@ -107,6 +118,9 @@ func (p *Plan) calibrate(ctx context.Context, target string, progress Progress) 
 	defer r.close()
 	if err := r.convert(ctx); err != nil {
 		return err
+	}
+	if p.o.Method == GPTQ {
+		return p.choose(ctx, target, r.w, progress)
 	}
 	p.calibration.columns, err = calibrate.Columns(ctx, p.o.Jobs, r.w, p.calibration.windows, func(done, total int64) {
 		if progress != nil {

@@ -25,6 +25,19 @@ func TestCalibrate(t *testing.T) {
 	o := plain(packed.Recipe{Quant: "int4", Scale: "group:32", Head: HeadInt4, AllowLossy: true, Include: []string{"*layers.0.*", "lm_head*"}})
 	before := convertTo(t, source, o)
 	o.Calibration = calibrationText
+	var codes []string
+	for _, o.Method = range Methods {
+		after := testCalibrate(t, source, o, before)
+		codes = append(codes, after.Manifest().Packed[1].CodesSHA) // the first one is the head
+	}
+	if codes[0] == codes[1] {
+		t.Error("error feedback changes no code")
+	}
+}
+
+// testCalibrate holds a calibrated file against the same without calibration.
+func testCalibrate(t *testing.T, source string, o Options, before *packed.File) *packed.File {
+	t.Helper()
 	dir := t.TempDir()
 	var files [][]byte
 	for i, jobs := range []int{1, 3} {
@@ -32,7 +45,7 @@ func TestCalibrate(t *testing.T) {
 		path := filepath.Join(dir, string(rune('a'+i)))
 		tokens := int64(0)
 		_, err := newPlan(t, source, o).Run(context.Background(), path, func(what string, done, total int64) {
-			if what == CalibrationPhase {
+			if what == map[string]string{MeanSquare: CalibrationPhase, GPTQ: FeedbackPhase}[o.Method] && done <= total {
 				tokens = done
 			}
 		})
@@ -55,9 +68,9 @@ func TestCalibrate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer after.Close()
+	t.Cleanup(func() { after.Close() })
 	c := after.Manifest().Recipe.Calibration
-	if c == nil || c.Method != "mean-square" || len(c.Text) != 64 || c.Tokens < calibrationLeast {
+	if c == nil || c.Method != o.Method || len(c.Text) != 64 || c.Tokens < calibrationLeast {
 		t.Errorf("calibration is recorded as %+v", c)
 	}
 	for i, e := range after.Manifest().Packed {
@@ -66,6 +79,7 @@ func TestCalibrate(t *testing.T) {
 			t.Errorf("%s: calibrated %t", e.Name, e.Calibrated)
 		}
 	}
+	return after
 }
 
 // TestCalibrateSome: layers beside those that are calibrated keep the scales that they have without: experts, and those of a recipe with
@@ -87,7 +101,7 @@ func TestCalibrateSome(t *testing.T) {
 	} {
 		o := plain(c.recipe)
 		before := convertTo(t, source, o)
-		o.Calibration = calibrationText
+		o.Calibration, o.Method = calibrationText, GPTQ
 		after := convertTo(t, source, o)
 		kept := 0
 		for i, e := range after.Manifest().Packed {
@@ -132,7 +146,7 @@ func TestCalibrateRefused(t *testing.T) {
 		{bare, calibrationText, "no model with a tokenizer", int4},
 	} {
 		o := plain(c.recipe)
-		o.Calibration = c.text
+		o.Calibration, o.Method = c.text, GPTQ
 		p, err := NewPlan(context.Background(), c.source, o)
 		if err == nil {
 			p.Close()

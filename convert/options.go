@@ -26,6 +26,7 @@ type Options struct {
 	// Calibration is a text whose first tokens the floats of the model compute before Run quantizes them: scales are then chosen for
 	// what the linear layers multiply in it. "" = scales follow from the weights alone.
 	Calibration string
+	Method      string // of calibration: one of Methods; "" = the first
 }
 
 // Values of Recipe.Quant that are not a quantizer, and of Recipe.Head. Those of Recipe.Golden are golden.Mode.
@@ -72,6 +73,12 @@ func (o *Options) complete() error {
 	}
 	if r.Head != "" && !slices.Contains(Heads, r.Head) {
 		return fmt.Errorf("%w: head %q; it is one of %s", pack.ErrUnsupported, r.Head, strings.Join(Heads, ", "))
+	}
+	if o.Method == "" {
+		o.Method = Methods[0]
+	}
+	if !slices.Contains(Methods, o.Method) {
+		return fmt.Errorf("%w: method %q; it is one of %s", pack.ErrUnsupported, o.Method, strings.Join(Methods, ", "))
 	}
 	if err := completeActivation(r); err != nil {
 		return err

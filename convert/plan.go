@@ -73,13 +73,14 @@ type Row struct {
 // step is what Run does with one tensor: its row, and either a tensor that is kept or an entry, with where its codes come
 // from and who makes them of that (package pipeline).
 type step struct {
-	row    Row
-	from   checkpoint.Tensor // that is kept, or holds the codes; the first one of several
-	entry  *packed.Entry     // nil: kept
-	source pipeline.Source
-	open   func(beside [][]byte) (coder, error)
-	twice  bool         // open gives a pipeline.Measurer
-	job    quantize.Job // of floats, for Measure
+	row       Row
+	from      checkpoint.Tensor // that is kept, or holds the codes; the first one of several
+	entry     *packed.Entry     // nil: kept
+	source    pipeline.Source
+	open      func(beside [][]byte) (coder, error)
+	twice     bool         // open gives a pipeline.Measurer
+	untrained bool         // codes of two bits or fewer that nothing says were trained
+	job       quantize.Job // of floats, for Measure
 
 	outcome outcome // of Run
 }
@@ -117,6 +118,9 @@ func (p *Plan) decideAll(ctx context.Context) error {
 		return err
 	}
 	p.noteMissing()
+	if err := d.warnFewBits(); err != nil {
+		return err
+	}
 	if err := errors.Join(p.checkTexts(), p.planCalibration()); err != nil {
 		return err
 	}
@@ -142,7 +146,7 @@ func (p *Plan) noteMissing() {
 	}
 	packs := func(s *step) bool { return s.entry != nil }
 	if p.model != nil && p.Recipe.Quant == QuantAuto && !slices.ContainsFunc(p.steps, packs) {
-		p.note("nothing is packed: the weights are floats of full precision, and nothing says that they were trained to be fewer bits; --quant int8 makes them smaller")
+		p.adviseFloats()
 	}
 }
 

@@ -324,7 +324,11 @@ func TestNotes(t *testing.T) {
 	if !strings.Contains(notes, inv) || !strings.Contains(notes, "lm_head.weight") {
 		t.Errorf("notes: %s", notes)
 	}
-	if !strings.Contains(notes, "nothing is packed") || strings.Contains(notes, "tokenizer") {
+	if !strings.Contains(notes, "nothing is packed") || !strings.Contains(notes, "--quant int8: about ") || strings.Contains(notes, "tokenizer") {
+		t.Errorf("notes: %s", notes)
+	}
+	few := newPlan(t, path, plain(packed.Recipe{Quant: "int2", Scale: "group:32", AllowLossy: true}))
+	if notes := strings.Join(few.Notes, "\n"); !strings.Contains(notes, "WARNING: int2 makes two bits or fewer of ") || !strings.Contains(notes, " % (relative error") {
 		t.Errorf("notes: %s", notes)
 	}
 	if err := os.Remove(filepath.Join(path, "tokenizer.json")); err != nil {

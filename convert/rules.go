@@ -8,7 +8,6 @@ import (
 
 	"github.com/lowpack/lowpack/convert/internal/pipeline"
 	"github.com/lowpack/lowpack/convert/quantize"
-	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -45,9 +44,13 @@ func (d *decider) quantize(m matrix, c choice) error {
 	}
 	s := &step{from: m.from, source: m.source(), job: job, twice: q.Passes() == 2}
 	s.open = func([][]byte) (coder, error) {
-		if job.Stats = d.o.Report; d.calibrates(m, q) {
-			job.Columns = d.columns[m.name]
+		if job.Stats = d.o.Report; !d.calibrates(m, q) {
+			return newFloatDecoder(job)
 		}
+		if d.chosen != nil {
+			return d.chosen.decoder(m.name, job)
+		}
+		job.Columns = d.columns[m.name]
 		return newFloatDecoder(job)
 	}
 	exact := q.Rule().Exact()
@@ -70,6 +73,7 @@ func (d *decider) quantize(m matrix, c choice) error {
 	if !q.Rule().Exact() && !d.accepted(m, q) {
 		return d.lossy(m, job)
 	}
+	s.untrained = !q.Rule().Exact() && fewBits(q.Rule().Alphabet) && !d.trained(m, q)
 	return d.pack(m, s, l, packed.Entry{Scale: scaleMade(q), Quantizer: c.quant, Calibrated: d.calibrates(m, q)}, exact)
 }
 
@@ -100,10 +104,8 @@ func (m *matrix) checkParts(kind string) error {
 // accepted reports whether a quantizer that changes the weights may be used: where the checkpoint was trained for just
 // that, where nothing narrower than 8 bits is made, and where the user says so: for all tensors, or for the head.
 func (d *decider) accepted(m matrix, q *quantize.Quantizer) bool {
-	kind, _ := q.Kind()
-	trained := q.Rule().Name == "absmean" && kind == packed.ScaleTensor && d.declared(m) == model.AbsMean
 	asked := m.head && d.Recipe.Head == q.Rule().Name
-	return trained || asked || q.Rule().Alphabet.Name == pack.Int8.Name || d.Recipe.AllowLossy
+	return d.trained(m, q) || asked || q.Rule().Alphabet.Name == pack.Int8.Name || d.Recipe.AllowLossy
 }
 
 // probe is pass 1 of an exact quantizer. The first block shows nearly always whether the values fit.

@@ -46,6 +46,7 @@ func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summ
 	if err := apart(target, p.path); err != nil {
 		return nil, err
 	}
+	defer p.calibration.close()
 	if err := p.calibrate(ctx, target, progress); err != nil {
 		return nil, err
 	}

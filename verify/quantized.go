@@ -50,7 +50,7 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 	if e.Scale.DType != stored || e.Scale.Signed != d.signed {
 		return broken("N23", "scales are stored as %s, signed %t; those of quantizer %s per %s are %s, signed %t", e.Scale.DType, e.Scale.Signed, e.Quantizer, e.Scale.Kind, stored, d.signed)
 	}
-	u := units{def: d, calibrated: e.Calibrated, stored: stored, dtype: t.dtype, k: e.MatrixShape().K, group: e.MatrixShape().K, perRow: 1, scales: scales}
+	u := units{def: d, calibrated: e.Calibrated, fed: e.Calibrated && o.view.Manifest().Recipe.Calibration.Method == feedback, stored: stored, dtype: t.dtype, k: e.MatrixShape().K, group: e.MatrixShape().K, perRow: 1, scales: scales}
 	switch {
 	case d.row != nil && e.Scale.Kind != packed.ScaleRow:
 		return broken("F9", "quantizer %s has a scale per row, not per %s", e.Quantizer, e.Scale.Kind)
@@ -78,6 +78,7 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 type units struct {
 	def        definition
 	calibrated bool   // scales are those of a calibration text, which is not at hand
+	fed        bool   // codes are chosen by error feedback
 	stored     string // type of the scales
 	dtype      string
 	k          int
@@ -100,6 +101,7 @@ func (u *units) compare(row int, codes []int8, w []float32, bytes []byte) error 
 			}
 			continue
 		}
+		var missed, least float64 // of the row
 		for g := range u.perRow {
 			from, to := g*u.group, min((g+1)*u.group, u.k)
 			at, x := row*u.perRow+g, u.whole
@@ -113,12 +115,34 @@ func (u *units) compare(row int, codes []int8, w []float32, bytes []byte) error 
 			if err != nil {
 				return err
 			}
+			if u.fed {
+				u.miss(w[from:to], codes[from:to], u.scales[at], a, &missed, &least)
+				continue
+			}
 			if k := from + u.differ(codes[from:to], w[from:to], bytes[from*size:to*size], a); k < to {
 				return broken("", "row %d, column %d: code %d; quantizer and source give %d (weight %v)", row, k, codes[k], u.def.code(w[k], a), w[k])
 			}
 		}
+		if missed > mostFeedback*least {
+			return broken("N38", "row %d: codes miss the source by %.3g, the nearest codes by %.3g: error feedback does not go as far", row, math.Sqrt(missed), math.Sqrt(least))
+		}
 	}
 	return nil
+}
+
+// feedback is the method of calibration that chooses codes besides scales (N38).
+const feedback = "gptq"
+
+// mostFeedback bounds the squared error of a row of such codes, as a multiple of that of the nearest codes.
+const mostFeedback = 16
+
+// miss adds up the squares of what codes miss of the weights of a unit, and of what the nearest codes miss.
+func (u *units) miss(w []float32, codes []int8, scale, a float32, missed, least *float64) {
+	for i, v := range w {
+		e, n := float64(v)-float64(scale)*float64(codes[i]), float64(v)-float64(scale)*float64(u.def.code(v, a))
+		*missed += e * e
+		*least += n * n
+	}
 }
 
 // differ is the first place at which the code of a weight is another one, or len(w).

@@ -200,9 +200,10 @@ func TestStoredScaleTypes(t *testing.T) {
 // calibrate nothing have none.
 func TestCalibratedScales(t *testing.T) {
 	source := shared.Testdata(t, "tiny-bitnet")
-	for _, quant := range []string{"int4", "mxfp4"} {
-		path := filepath.Join(t.TempDir(), "m.safetensors")
+	for _, c := range [][2]string{{"int4", convert.MeanSquare}, {"mxfp4", convert.MeanSquare}, {"int4", convert.GPTQ}, {"int2", convert.GPTQ}} {
+		quant, path := c[0], filepath.Join(t.TempDir(), "m.safetensors")
 		p, err := convert.NewPlan(context.Background(), source, convert.Options{
+			Method:      c[1],
 			Recipe:      packed.Recipe{Quant: quant, Scale: "group:32", Golden: "none", AllowLossy: true, Include: []string{"*layers.0.*"}},
 			Calibration: strings.Repeat("Once upon a time there was a little girl who liked to play in the park. ", 40),
 		})
@@ -215,16 +216,16 @@ func TestCalibratedScales(t *testing.T) {
 		}
 		o := Options{Source: source}
 		r := run(t, path, o)
-		if bad := failed(r); len(bad) > 0 || !strings.Contains(strings.Join(r.Notes, " "), "calibration chose the scales of 7 of 7") {
+		if bad := failed(r); len(bad) > 0 || !strings.Contains(strings.Join(r.Notes, " "), map[string]string{convert.MeanSquare: "calibration chose the scales of 7 of 7", convert.GPTQ: "calibration chose the scales and codes of 7 of 7"}[c[1]]) {
 			t.Fatal(quant, bad, r.Notes)
 		}
 		s := newSealer(t, path)
 		b := bytes.Clone(s.good)
 		at := s.tensor(s.parsed.Packed[0].Name + packed.ScaleSuffix)
-		b[at.begin+map[string]int{"int4": 1, "mxfp4": 0}[quant]] ^= 4 // of the exponent
+		b[at.begin+map[string]int{"int4": 1, "int2": 1, "mxfp4": 0}[quant]] ^= map[string]byte{convert.MeanSquare: 4, convert.GPTQ: 16}[c[1]] // of the exponent
 		write(t, path, s.seal(b))
 		if bad := failed(run(t, path, o)); len(bad) == 0 {
-			t.Errorf("%s: codes that do not follow from a scale pass", quant)
+			t.Errorf("%v: codes that do not follow from a scale pass", c)
 		}
 		header := 8 + int(binary.LittleEndian.Uint64(s.good))
 		text := bytes.ReplaceAll(s.text, []byte(`"quantizer":"int4"`), []byte(`"quantizer":"int8"`))

@@ -144,9 +144,17 @@ func (o *origin) quantized() []item {
 		}
 	}
 	if calibrated > 0 {
-		o.report.note(fmt.Sprintf("calibration chose the scales of %d of %d packed tensors: codes were compared with the checkpoint at these scales; the choice was not repeated", calibrated, len(items)))
+		o.report.note(calibrationNote(m.Recipe.Calibration, calibrated, len(items)))
 	}
 	return items
+}
+
+// calibrationNote says what was compared of tensors that were calibrated.
+func calibrationNote(c *packed.Calibration, calibrated, all int) string {
+	if c != nil && c.Method == feedback {
+		return fmt.Sprintf("calibration chose the scales and codes of %d of %d packed tensors (%s): what they miss of the checkpoint was bounded; convert with the same text gives the same bytes", calibrated, all, feedback)
+	}
+	return fmt.Sprintf("calibration chose the scales of %d of %d packed tensors: codes were compared with the checkpoint at these scales; the choice was not repeated", calibrated, all)
 }
 
 // tensorOf is the tensor of the checkpoint that an entry was made from.

@@ -65,7 +65,8 @@ func convertFlags() []cli.Flag {
 			convert.Activations...),
 		oneOf(&cli.StringFlag{Name: "head", Value: convert.HeadBF16, Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 (a scale per row; perplexity of the bundled model +0.03 %), int4 (a scale per group of 32 columns; +1.1 % there, +10 % with SmolLM2-135M) or screen (as in the checkpoint, with int8 rows that find the largest logits, which are then exact)"},
 			convert.Heads...),
-		inputFlag("calibrate", "choose the scales of int4 and mxfp4 for what the linear layers multiply in a text `FILE`, in UTF-8, of which the first 8192 tokens are computed with the floats"),
+		inputFlag("calibrate", "choose the scales of int4, mxfp4, int2 and absmax for what the linear layers multiply in a text `FILE`, in UTF-8, of which the first 8192 tokens are computed with the floats"),
+		oneOf(&cli.StringFlag{Name: "method", Value: convert.MeanSquare, Usage: "how --calibrate chooses, `NAME` mean-square (scales) or gptq (scales, and codes by error feedback: better, and slower)"}, convert.Methods...),
 		inputFlag("recipe", "YAML `FILE` with rules by tensor name"),
 		&cli.StringSliceFlag{Name: "include", Action: checkPatterns, Usage: "quantize only tensors that match this `PATTERN`; may be repeated"},
 		&cli.BoolFlag{Name: "allow-lossy", Usage: "quantize floats that nothing declares to be low-bit"},
@@ -127,6 +128,9 @@ func runConvert(c *cli.Context) error {
 	options := convert.Options{Recipe: *recipe, Jobs: c.Int("threads"), Report: beside.report != "", Resume: c.Bool("resume")}
 	if options.Part, options.Parts, err = partOf(c); err != nil {
 		return err
+	}
+	if options.Method = c.String("method"); c.IsSet("method") && c.String("calibrate") == "" {
+		return usagef("--method says how --calibrate TEXT chooses, which is missing")
 	}
 	if file := c.String("calibrate"); file != "" {
 		if options.Calibration, err = readText(c, file); err != nil {

@@ -116,7 +116,7 @@ func runMerge(c *cli.Context) error {
 func barOf(p *progress) convert.Progress {
 	return func(tensor string, done, total int64) {
 		switch tensor {
-		case convert.GoldenPhase:
+		case convert.GoldenPhase, convert.FeedbackPhase:
 			p.setIn(weightsDone, done, total, tensor)
 		case convert.CalibrationPhase:
 			p.setIn(things("tokens"), done, total, tensor)

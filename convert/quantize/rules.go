@@ -95,7 +95,7 @@ var rules = []Rule{
 		Name: "absmax", Alphabet: pack.Ternary, Kinds: []string{PerRow, PerGroup},
 		Doc:  "s = max(max|w|, 1e-8); code = clip(rne(w/s), −1, 1); scale s (PyTorch-TPP)",
 		fit:  func(s stat, _ rounding) (float32, float32) { return step(max(s.maxAbs(), 1e-8)) },
-		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -1, 1)) },
+		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -1, 1)) }, search: searchFew,
 	}, {
 		Name: "ternary-values", Alphabet: pack.Ternary, Kinds: []string{PerTensor, PerRow}, exact: oneMagnitude,
 		Doc: "weights that are 0 or ±s already: code = sign(w), scale s; one s per tensor, else per row",
@@ -111,7 +111,7 @@ var rules = []Rule{
 		Name: "int2", Alphabet: pack.Int2, Kinds: []string{PerRow, PerTensor, PerGroup}, groupScales: ScaleF16,
 		Doc:  "s = max(max w, −min w/2): the smallest scale that clips nothing; code = clip(rne(w/s), −2, 1); s of groups as float16",
 		fit:  func(s stat, round rounding) (float32, float32) { return step(round(max(s.pos, s.neg/2))) },
-		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -2, 1)) },
+		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -2, 1)) }, search: searchFew,
 	}, {
 		Name: "int2-elastic", Alphabet: pack.Int2Odd, Kinds: []string{PerRow},
 		Doc: "α = max(max|w|, 1e-5); value = (rne(clip(w/α, −0.99, 0.99)·2 − 0.5) + 0.5)/2·α; code 2·rne(…) + 1, scale α/4 (ParetoQ 2-bit)",

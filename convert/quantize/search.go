@@ -29,6 +29,17 @@ var searchInts = &search{
 	unit: step, turns: 2,
 }
 
+// searchFew tries scales that clip more and more of the weights: with two bits or fewer the best one clips many. They stay positive.
+var searchFew = &search{
+	tries: func(base float32) (list []float32) {
+		for i := range 20 {
+			list = append(list, base*(1-float32(0.04*float32(i))))
+		}
+		return list
+	},
+	unit: step, turns: 2,
+}
+
 // searchPowers tries the powers of two on both sides; 2^−128 is the least that mxfp4 stores.
 var searchPowers = &search{
 	tries: func(base float32) []float32 { return []float32{base * 2, max(base/2, 0x1p-128)} },
@@ -91,4 +102,34 @@ func (q *Quantizer) gain(u *unit, codes []int8, src []byte, h []float32, hw []fl
 	}
 	s := float64(u.scale)
 	return float64(s * (2*wc - float64(s*cc))), float32(wc / cc)
+}
+
+// Nearest is the code that a weight of another value would get in a row and column of which the scale is chosen, and what it stands for.
+func (q *Quantizer) Nearest(row, column int, value float32) (code int8, rounded float32) {
+	s := q.scaleOf(row, column)
+	_, a := q.rule.search.unit(s)
+	code = q.rule.code(value, a)
+	return code, float32(s * float32(code)) // not fused with what follows
+}
+
+// Adopt takes over codes and scales of some rows that others have chosen for the weights in src.
+func (q *Quantizer) Adopt(row int, codes []int8, scales []float32, src []byte) {
+	k, size, group := q.job.Shape.K, q.job.DType.Size(), q.job.Group
+	if q.job.Kind != PerGroup {
+		group = k
+	}
+	copy(q.scales[row*q.groups():], scales)
+	for m := row; len(codes) > 0; m, codes, src = m+1, codes[k:], src[k*size:] {
+		for at := 0; at < k; at += group {
+			end := min(at+group, k)
+			q.note(m, codes[at:end], src[at*size:end*size], q.scaleOf(m, at))
+		}
+	}
+}
+
+func (q *Quantizer) scaleOf(row, column int) float32 {
+	if q.job.Kind != PerGroup {
+		return q.scales[row]
+	}
+	return q.scales[row*q.groups()+column/q.job.Group]
 }

@@ -52,7 +52,7 @@ func TestCalibrated(t *testing.T) {
 	for rule, c := range map[string]struct {
 		group int
 		most  float64 // of the error of the rule
-	}{"int4": {64, 0.80}, "mxfp4": {32, 0.95}} {
+	}{"int4": {64, 0.80}, "mxfp4": {32, 0.95}, "int2": {64, 0.5}, "absmax": {64, 0.5}} {
 		plainCodes, plainScales := calibrate(t, rule, c.group, shape, w, nil)
 		codes, scales := calibrate(t, rule, c.group, shape, w, h)
 		before := weighted(shape, c.group, w, h, plainScales, plainCodes)
@@ -70,6 +70,9 @@ func TestCalibrated(t *testing.T) {
 		found, _ := Find(rule)
 		for i, code := range codes {
 			s := scales[i/shape.K*((shape.K+c.group-1)/c.group)+i%shape.K/c.group]
+			if stored := roundTo(found.ScaleType(PerGroup))(s); stored != s {
+				t.Fatalf("%s: scale %v is stored as %v", rule, s, stored)
+			}
 			_, a := found.search.unit(s)
 			if want := found.code(w[i], a); code != want {
 				t.Fatalf("%s: code %d of weight %v and scale %v; the rule gives %d", rule, code, w[i], s, want)
@@ -85,7 +88,7 @@ func TestCalibratedNothing(t *testing.T) {
 	for i := range 64 {
 		w[i] = float32(i-20) / 7
 	}
-	for _, rule := range []string{"int4", "mxfp4"} {
+	for _, rule := range []string{"int4", "mxfp4", "int2", "absmax"} {
 		plainCodes, plainScales := calibrate(t, rule, 32, shape, w, nil)
 		codes, scales := calibrate(t, rule, 32, shape, w, h)
 		if !slices.Equal(codes, plainCodes) || !slices.Equal(scales, plainScales) {

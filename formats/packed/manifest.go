@@ -56,7 +56,8 @@ type Entry struct {
 	Zero      bool      `json:"zero,omitempty"`  // there are zero points, one per scale (Zeros)
 	Order     bool      `json:"order,omitempty"` // there is an order of the columns (Order)
 	Quantizer string    `json:"quantizer"`       // rule that made the codes: "absmean", "import-u8", "ternary-values", "int8-row" …
-	// Calibrated says that the scales were chosen with the text of Recipe.Calibration, not by the rule of the quantizer.
+	// Calibrated says that the scales, and with method gptq the codes, were chosen with the text of Recipe.Calibration, not by the rule of
+	// the quantizer.
 	Calibrated bool   `json:"calibrated,omitempty"`
 	SHA256     string `json:"sha256"` // of the stored tensor, padding included
 	ScaleSHA   string `json:"scale_sha256"`
@@ -105,9 +106,9 @@ type Recipe struct {
 	Calibration *Calibration `json:"calibration,omitempty"` // of scales; nil = none
 }
 
-// Calibration says how scales were chosen for a text (NUMERICS N37).
+// Calibration says how scales were chosen for a text (NUMERICS N37, N38).
 type Calibration struct {
-	Method string `json:"method"`      // mean-square
+	Method string `json:"method"`      // mean-square or gptq
 	Text   string `json:"text_sha256"` // of the whole text, in UTF-8
 	Tokens int    `json:"tokens"`      // of the text that were read, from its beginning
 }

@@ -22,7 +22,7 @@ var law = map[string][]string{
 	"verify":                     {"pack", "formats", "internal", "runtime", "verify"},
 	"convert":                    {"pack", "formats", "internal", "convert", "verify/reference", "runtime/tokenizer"},
 	"convert/internal/record":    {"pack", "formats", "internal", "verify/reference", "runtime/engine"},
-	"convert/internal/calibrate": {"formats", "runtime/engine"},
+	"convert/internal/calibrate": {"pack", "formats", "internal", "convert/quantize", "runtime/engine"},
 	"runtime":                    {"pack", "formats", "internal", "runtime"},
 	"internal/atomicfile":        {"internal"},
 	"internal/jinja":             {"pack", "internal/jsonread"},

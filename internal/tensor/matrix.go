@@ -1,8 +1,10 @@
 package tensor
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/lowpack/lowpack/internal/fma"
 	"github.com/lowpack/lowpack/pack"
@@ -49,6 +51,19 @@ func NewMatrix(t Type, rows, cols int, data []byte) (*Matrix, error) {
 		return nil, fmt.Errorf("%w: %d bytes are not a matrix of %d × %d %v", pack.ErrCorrupt, len(data), rows, cols, t)
 	}
 	return &Matrix{t, rows, cols, data}, nil
+}
+
+// Floats is a matrix of F32 in memory, of exactly rows · cols elements. It shares the memory of x where bytes have the same order.
+func Floats(rows, cols int, x []float32) *Matrix {
+	_ = x[:rows*cols]
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*rows*cols)
+	if bigEndian {
+		bytes = make([]byte, 0, len(bytes))
+		for _, v := range x[:rows*cols] {
+			bytes = binary.LittleEndian.AppendUint32(bytes, math.Float32bits(v))
+		}
+	}
+	return &Matrix{F32, rows, cols, bytes}
 }
 
 // bytes of rows [from, to).

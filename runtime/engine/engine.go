@@ -43,9 +43,9 @@ type Options struct {
 	FloatActivations bool
 
 	// Observe, where it is set, is told what the linear layers of the blocks read: the names of weights, and the vectors of in
-	// elements that they multiply, side by side in the order of the tokens. It must not keep or change them. Only layers of floats have
-	// such vectors.
-	Observe func(weights []string, x []float32, in int)
+	// elements that they multiply, side by side in the order of the tokens. It must not keep them. It may change them, and give other
+	// weights for those of a name, row-major, which the pass then multiplies: nil = those of the file. Only layers of floats have such vectors.
+	Observe func(weights []string, x []float32, in int) (others [][]float32)
 }
 
 // The defaults of Options.

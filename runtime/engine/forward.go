@@ -28,7 +28,7 @@ type Chunk struct {
 
 // Forward appends the tokens of all chunks to their sequences, at most one chunk per sequence, and computes the logits
 // that are asked for. One call with many sequences reads the weights once for all of them. The tokens go through the
-// model in passes of at most Options.Batch; ctx is asked between passes.
+// model in passes of at most Options.Batch; ctx is asked between blocks.
 //
 // A chunk whose values leave the range of floats fails alone: its Err says where, its sequence is no longer than before,
 // and the other chunks are computed. Forward then returns the first Err of the batch. After any other error no sequence is
@@ -143,6 +143,9 @@ func (e *Engine) flush(ctx context.Context) error {
 	for i := range e.weights.blocks {
 		if !e.block(i) {
 			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 	}
 	e.head()

@@ -108,7 +108,22 @@ func (m *matrix) bytes() int {
 func (e *Engine) multiply(f *projection, n int, y, add []float32) {
 	p := &e.pass
 	p.product = product{projection: f, n: n, x: p.x, q: p.quant[f.in], y: y, ldy: f.out, add: add}
+	if p.others != nil {
+		p.product.projection, p.others = f.with(p.others), nil
+	}
 	e.pool.Run(f.units, f.chunk(n, e.opt.Threads), &p.product)
+}
+
+// with is a projection with other floats for some of its matrices.
+func (f *projection) with(others [][]float32) *projection {
+	g := *f
+	g.matrices = slices.Clone(f.matrices)
+	for i, w := range others {
+		if m := &g.matrices[i]; w != nil {
+			m.floats = tensor.Floats(m.floats.Rows, m.floats.Cols, w)
+		}
+	}
+	return &g
 }
 
 // product is the task of multiplying the vectors of a pass by a projection: y[t·ldy + i], plus the residual where there is one.

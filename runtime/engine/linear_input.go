@@ -39,7 +39,7 @@ func (e *Engine) input(n int, k prepareTask) {
 	}
 	distribute(e.pool, n, max(1, min(n/(4*e.opt.Threads), mostPrepared)), &p.prepare)
 	if f := k.projection; e.opt.Observe != nil && f.floats && f != &e.weights.head {
-		e.opt.Observe(f.names, p.x[:n*f.in], f.in)
+		p.others = e.opt.Observe(f.names, p.x[:n*f.in], f.in)
 	}
 }
 

@@ -16,6 +16,7 @@ type pass struct {
 	quant  map[int][]*kernel.Activations // the same, quantized; by projection.in and number of its order
 	moved  []float32                     // [n][projection.in]: the same in another order; nil where no matrix has one
 	y      []float32                     // [n][projection.out]: output of the last linear layers
+	others [][]float32                   // weights of the next linear layers that Options.Observe has given
 
 	rotary    rotary
 	attention attention

@@ -22,7 +22,7 @@ func Columns(ctx context.Context, threads int, v packed.View, windows [][]int, p
 		total += int64(len(w))
 	}
 	o := observer{}
-	e, err := engine.New(v, engine.Options{Threads: threads, Context: longest, Observe: o.add})
+	e, err := engine.New(v, engine.Options{Threads: threads, Context: longest, Observe: o.observe})
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +55,11 @@ type squares struct {
 
 // observer has the squares so far, by the names of weights.
 type observer map[string]*squares
+
+func (o observer) observe(weights []string, x []float32, in int) [][]float32 {
+	o.add(weights, x, in)
+	return nil
+}
 
 // add takes in the vectors that some weights multiply. Those that read the same vectors share their sums.
 func (o observer) add(weights []string, x []float32, in int) {

@@ -1,0 +1,84 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Offer is a way to quantize floats of full precision, with what it costs SmolLM2-135M (docs/QUALITY.md).
+type Offer struct {
+	Form  string  // its name in docs/quality/smollm2.json
+	Flags string  // of convert
+	Bits  float64 // per weight, up to scales of rows
+	Loss  float64 // of perplexity, relative
+}
+
+// Offers are what is worth choosing from, the largest first.
+var Offers = []Offer{
+	{"lowpack int8, per row", "--quant int8", 8.05, 0.0024},
+	{"lowpack int4, group 32, calibrated", "--quant int4 --scale group:32 --calibrate TEXT --allow-lossy", 4.5, 0.1284},
+	{"lowpack int4, group 64, GPTQ", "--quant int4 --scale group:64 --calibrate TEXT --method gptq --allow-lossy", 4.25, 0.1716},
+}
+
+// adviseFloats says how floats for which nothing is declared could be smaller, and what that costs.
+func (p *Plan) adviseFloats() {
+	weights, bytes := 0, int64(0)
+	for _, n := range p.model.Tensors() {
+		if !n.Linear || n.Name == p.model.Head {
+			continue
+		}
+		count := 1
+		for _, dim := range n.Shape {
+			count *= dim
+		}
+		weights += count
+	}
+	for _, s := range p.steps {
+		if len(s.from.Shape) >= 2 && s.from.Name != p.model.Head && s.from.Name != p.model.Embed {
+			bytes += s.from.Size
+		}
+	}
+	var offers []string
+	for _, o := range Offers {
+		offers = append(offers, fmt.Sprintf("%s: about %.0f MB, perplexity %+.1f %%", o.Flags, float64(weights)*o.Bits/8e6, 100*o.Loss))
+	}
+	p.note("nothing is packed: the weights are floats of full precision, and nothing says that they were trained to be fewer bits. Their linear layers take %.0f MB; smaller, with the loss of SmolLM2-135M (docs/QUALITY.md): %s",
+		float64(bytes)/1e6, strings.Join(offers, "; "))
+}
+
+// fewBits reports whether codes have two bits or fewer.
+func fewBits(a pack.Alphabet) bool { return len(a.Values) <= 4 }
+
+// warnFewBits says by how much weights change that nothing says were trained for so few bits.
+func (d *decider) warnFewBits() error {
+	i := slices.IndexFunc(d.steps, func(s *step) bool { return s.untrained })
+	if d.model == nil || i < 0 {
+		return nil
+	}
+	s := d.steps[i]
+	e, err := relError(d.ctx, d.Plan, s.from, s.source, s.job)
+	if err != nil {
+		return err
+	}
+	count := 0
+	for _, s := range d.steps {
+		if s.untrained {
+			count++
+		}
+	}
+	d.note("WARNING: %s makes two bits or fewer of %d matrices for which nothing says that they were trained so; %q changes by %.0f %% (relative error, without calibration). This ruins ordinary models: SmolLM2-135M in int2 writes nothing that makes sense (docs/QUALITY.md)",
+		s.entry.Quantizer, count, s.entry.Name, 100*e)
+	return nil
+}
+
+// trained reports whether the checkpoint says that weights were trained for what a quantizer makes of them.
+func (d *decider) trained(m matrix, q *quantize.Quantizer) bool {
+	kind, _ := q.Kind()
+	return q.Rule().Name == "absmean" && kind == packed.ScaleTensor && d.declared(m) == model.AbsMean
+}

@@ -1,0 +1,118 @@
+package convert
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/lowpack/lowpack/convert/internal/calibrate"
+	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/atomicfile"
+)
+
+// FeedbackPhase is what Progress is told while codes are chosen with the Gram matrices of a calibration text, which is counted in weights.
+const FeedbackPhase = "error feedback"
+
+// chosen is codes and scales of weights in a file beside the target, which has no name where the file system can do that.
+type chosen struct {
+	file    *atomicfile.File
+	weights map[string]chosenWeight
+}
+
+// chosenWeight says where those of one weight are.
+type chosenWeight struct{ codes, scales int64 }
+
+// choose lets the model of v choose codes and scales. They are kept until the calibration is closed.
+func (p *Plan) choose(ctx context.Context, target string, v packed.View, progress Progress) error {
+	c, size := &chosen{weights: map[string]chosenWeight{}}, int64(0)
+	for _, s := range p.steps {
+		if s.entry == nil || !s.entry.Calibrated {
+			continue
+		}
+		scales, err := s.entry.ScaleCount()
+		if err != nil {
+			return err
+		}
+		w := chosenWeight{codes: size, scales: size + int64(s.job.Shape.M)*int64(s.job.Shape.K)}
+		c.weights[s.entry.Name] = w
+		size = w.scales + 4*int64(scales)
+	}
+	var err error
+	if c.file, err = atomicfile.CreateSized(p.fs, target+".codes", size); err != nil {
+		return err
+	}
+	p.calibration.chosen = c
+	weights := map[string]calibrate.Weight{}
+	for _, s := range p.steps {
+		if s.entry != nil && s.entry.Calibrated {
+			at := c.weights[s.entry.Name]
+			weights[s.entry.Name] = calibrate.Weight{Job: s.job, Done: func(codes []int8, scales []float32) error { return c.write(at, codes, scales) }}
+		}
+	}
+	group := p.contents.Manifest.Activation.Size
+	return calibrate.Quantize(ctx, p.o.Jobs, v, p.calibration.windows, group, weights, func(done, total int64) {
+		if progress != nil {
+			progress(FeedbackPhase, done, total)
+		}
+	})
+}
+
+func (c *chosen) write(at chosenWeight, codes []int8, scales []float32) error {
+	b := make([]byte, 0, 4*len(scales))
+	for _, s := range scales {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(s))
+	}
+	_, err := c.file.WriteAt(packed.CodeBytes(codes), at.codes)
+	if err == nil {
+		_, err = c.file.WriteAt(b, at.scales)
+	}
+	if err != nil {
+		return atomicfile.Failed(fmt.Errorf("write %s: %w", c.file.Target(), err))
+	}
+	return nil
+}
+
+// close removes what calibration has left.
+func (c *calibration) close() {
+	if c.chosen != nil {
+		c.chosen.file.Abort()
+	}
+}
+
+// decoder takes over what was chosen for a weight.
+func (c *chosen) decoder(name string, job quantize.Job) (coder, error) {
+	q, err := quantize.New(job)
+	if err != nil {
+		return nil, err
+	}
+	return chosenDecoder{floatDecoder{q, job.Stats}, c.file, c.weights[name], job}, nil
+}
+
+// chosenDecoder is a floatDecoder whose codes are at hand.
+type chosenDecoder struct {
+	floatDecoder
+	file *atomicfile.File
+	at   chosenWeight
+	job  quantize.Job
+}
+
+func (c chosenDecoder) Decode(codes []int8, row int, stored []byte) error {
+	k := c.job.Shape.K
+	perRow := len(c.q.Scales()) / c.job.Shape.M
+	b := make([]byte, 4*perRow*len(codes)/k)
+	_, err := c.file.ReadAt(packed.CodeBytes(codes), c.at.codes+int64(row)*int64(k))
+	if err == nil {
+		_, err = c.file.ReadAt(b, c.at.scales+4*int64(row)*int64(perRow))
+	}
+	if err != nil {
+		return atomicfile.Failed(fmt.Errorf("read %s: %w", c.file.Target(), err))
+	}
+	var scales []float32
+	for ; len(b) > 0; b = b[4:] {
+		scales = append(scales, math.Float32frombits(binary.LittleEndian.Uint32(b)))
+	}
+	c.q.Adopt(row, codes, scales, stored)
+	return nil
+}

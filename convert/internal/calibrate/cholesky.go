@@ -1,0 +1,66 @@
+package calibrate
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/lowpack/lowpack/internal/parallel"
+)
+
+// panelColumns is how many columns of a factor are computed before the rows below them.
+const panelColumns = 64
+
+// factor turns the lower triangle of a symmetric n×n matrix into its Cholesky factor L, A = L·Lᵀ. Every element is one subtraction of a
+// dot product (dot64) and one division, or a square root, whatever the number of threads and the machine. A matrix that is not
+// positive definite is an error.
+func factor(ctx context.Context, threads int, a []float64, n int) error {
+	row := func(i int) []float64 { return a[i*n:][:n] }
+	for first := 0; first < n; first += panelColumns {
+		end := min(first+panelColumns, n)
+		for i := first; i < end; i++ {
+			reduce(row, i, first, i)
+			square := row(i)[i] - dot64(row(i)[:i], row(i)[:i])
+			if !(square > 0) || math.IsInf(square, 0) {
+				return fmt.Errorf("the Gram matrix is not positive definite: pivot %d is %v", i, square)
+			}
+			row(i)[i] = math.Sqrt(square)
+		}
+		err := parallel.Do(ctx, threads, n-end, rowsAtOnce, func(from, to int) error {
+			for i := end + from; i < end+to; i++ {
+				reduce(row, i, first, end)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reduce computes columns [from, to) of row i, left of the diagonal.
+func reduce(row func(int) []float64, i, from, to int) {
+	x := row(i)
+	for j := from; j < to; j++ {
+		y := row(j)
+		x[j] = (x[j] - dot64(x[:j], y[:j])) / y[j]
+	}
+}
+
+// dot64 is Σ x[i]·y[i]: element i is added to sum i mod 4, products are rounded, and the sums are added as (0 + 2) + (1 + 3).
+func dot64(x, y []float64) float64 {
+	var a, b, c, d float64
+	for ; len(x) >= 4; x, y = x[4:], y[4:] {
+		y := y[:4]
+		a += float64(x[0] * y[0])
+		b += float64(x[1] * y[1])
+		c += float64(x[2] * y[2])
+		d += float64(x[3] * y[3])
+	}
+	rest := [4]float64{a, b, c, d}
+	for i, v := range x {
+		rest[i] += float64(v * y[i])
+	}
+	return (rest[0] + rest[2]) + (rest[1] + rest[3])
+}

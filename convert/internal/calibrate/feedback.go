@@ -1,0 +1,97 @@
+package calibrate
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/lowpack/lowpack/internal/tensor"
+)
+
+// sweeps is how often all codes of a row are chosen again, each for the errors of all others. More gains little.
+const sweeps = 2
+
+// damping is added to each element of the diagonal of a Gram matrix, as a part of it: of the mean, which a few columns of massive activations
+// decide, it would drown the others.
+const damping = 0.01
+
+// feedback chooses codes one after another, each for its weight and what the errors of those before leave to hide (N38).
+type feedback struct {
+	n, width int
+	sweeps   int
+	order    []int     // columns in the order in which they get codes
+	weights  []float32 // by column: what the square of an error costs that those after it hide as well as they can
+	share    []float32 // [n][width]: what the weight at a place of the order takes over of the errors at places before it
+	again    []float32 // [n][width]: the same of the errors at all other places
+}
+
+// newFeedback begins with the lower triangle of a Gram matrix, which it uses up.
+//
+// With A the matrix in the order of the columns, L the lower triangular matrix with A = Lᵀ·L and e the errors w − s·code of a row, the
+// error of its products is |L·e|² = Σ (Σ L[t][u]·e[u])²: each code makes its own term as small as it can, and has no say in those before.
+func newFeedback(ctx context.Context, threads int, h []float64, n int) (*feedback, error) {
+	f := &feedback{n: n, width: wide(n), sweeps: sweeps, order: make([]int, n), weights: make([]float32, n), share: make([]float32, n*wide(n)), again: make([]float32, n*wide(n))}
+	for i := range n {
+		f.order[i] = i
+	}
+	slices.SortStableFunc(f.order, func(i, j int) int { return -cmp.Compare(h[i*n+i], h[j*n+j]) })
+	a := make([]float64, n*n)
+	for i := range n { // Lᵀ·L is the Cholesky factorization from the end of the order
+		for j := range i + 1 {
+			p, q := f.order[n-1-i], f.order[n-1-j]
+			a[i*n+j] = h[max(p, q)*n+min(p, q)]
+		}
+		if a[i*n+i] += float64(damping * a[i*n+i]); a[i*n+i] == 0 {
+			a[i*n+i] = 1 // nothing multiplies this column, and it is tied to no other
+		}
+	}
+	f.relate(a)
+	if err := factor(ctx, threads, a, n); err != nil {
+		return nil, err
+	}
+	for t := range n {
+		at := n - 1 - t
+		pivot := a[at*n+at]
+		f.weights[f.order[t]] = float32(pivot * pivot)
+		for u := range t {
+			f.share[t*f.width+u] = float32(a[(n-1-u)*n+at] / pivot)
+		}
+	}
+	return f, nil
+}
+
+// relate fills in again.
+func (f *feedback) relate(a []float64) {
+	for t := range f.n {
+		i := f.n - 1 - t
+		for u := range f.n {
+			if j := f.n - 1 - u; u != t {
+				f.again[t*f.width+u] = float32(a[max(i, j)*f.n+min(i, j)] / a[i*f.n+i])
+			}
+		}
+	}
+}
+
+// codes chooses those of some rows of weights, and puts what they stand for in values. nearest gives the code for a value in a row and column,
+// and what it stands for.
+func (f *feedback) codes(dst []int8, w, values []float32, nearest func(row, column int, value float32) (code int8, rounded float32)) {
+	rows := len(w) / f.n
+	e, y := make([]float32, rows*f.width), make([]float32, rows)
+	for sweep := range 1 + f.sweeps {
+		for t, k := range f.order {
+			share, cols := f.again, f.width
+			if sweep == 0 {
+				share, cols = f.share, wide(t)
+			}
+			if cols > 0 {
+				tensor.Floats(1, cols, share[t*f.width:]).Mul(y, 1, e, f.width, rows, 0, 1)
+			}
+			for r := range rows {
+				x := w[r*f.n+k]
+				code, rounded := nearest(r, k, x+y[r])
+				dst[r*f.n+k], values[r*f.n+k] = code, rounded
+				e[r*f.width+t] = x - rounded
+			}
+		}
+	}
+}

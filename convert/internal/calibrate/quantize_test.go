@@ -1,0 +1,120 @@
+package calibrate_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/lowpack/lowpack/convert/internal/calibrate"
+	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// calibrated is a weight with what was chosen for it.
+type calibrated struct {
+	codes  []int8
+	scales []float32
+}
+
+// quantizeSome quantizes the linear layers whose names contain a word.
+func quantizeSome(t *testing.T, ctx context.Context, threads, group int, words ...string) (map[string]calibrated, error) {
+	t.Helper()
+	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Quant: "none", Golden: "none"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d, err := packed.Describe(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights, got := map[string]calibrate.Weight{}, map[string]calibrated{}
+	for i := range d.Blocks {
+		for _, l := range d.Blocks[i].Linears() {
+			if !slices.ContainsFunc(words, func(word string) bool { return strings.Contains(l.Weight, word) }) {
+				continue
+			}
+			s, err := f.Tensor(l.Weight)
+			if err != nil {
+				t.Fatal(err)
+			}
+			weights[l.Weight] = calibrate.Weight{
+				Job: quantize.Job{Rule: "int4", DType: quantize.DType(s.DType), Shape: pack.Shape{M: l.Out, K: l.In}, Kind: quantize.PerGroup, Group: 64},
+				Done: func(codes []int8, scales []float32) error {
+					got[l.Weight] = calibrated{slices.Clone(codes), slices.Clone(scales)}
+					return nil
+				},
+			}
+		}
+	}
+	windows := [][]int{{1, 5, 9, 200, 31, 77, 4, 18}, {1, 7, 7}, {1, 400, 3, 12, 88, 90, 17}}
+	var done, total atomic.Int64
+	err = calibrate.Quantize(ctx, threads, f, windows, group, weights, func(n, all int64) { done.Store(n); total.Store(all) })
+	want := int64(0)
+	for _, w := range weights {
+		want += int64(w.Job.Shape.M * w.Job.Shape.K)
+	}
+	if err == nil && (done.Load() != want || total.Load() != want || len(got) != len(weights)) {
+		t.Errorf("%d of %d weights, of %d; %d of %d matrices", done.Load(), total.Load(), want, len(got), len(weights))
+	}
+	return got, err
+}
+
+// TestQuantize: threads change no bit. What is quantized in front of a layer changes it, and so do int8 activations.
+func TestQuantize(t *testing.T) {
+	run := func(threads, group int, words ...string) map[string]calibrated {
+		got, err := quantizeSome(t, context.Background(), threads, group, words...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	first := []string{"layers.0.", "layers.1.self_attn."}
+	all := run(1, 32, first...)
+	if more := run(3, 32, first...); !reflect.DeepEqual(all, more) {
+		t.Error("3 threads give something else than 1")
+	}
+	alone := run(2, 32, "layers.0.self_attn.q_proj.", "layers.1.self_attn.q_proj.")
+	for name, w := range alone {
+		if first := strings.Contains(name, "layers.0."); reflect.DeepEqual(w, all[name]) != first {
+			t.Errorf("%s: the same as with all layers: %t", name, !first)
+		}
+	}
+	if other := run(2, 0, "layers.0.self_attn.q_proj."); reflect.DeepEqual(slices.Collect(maps.Values(other))[0], all["model.layers.0.self_attn.q_proj.weight"]) {
+		t.Error("groups of activations change nothing")
+	}
+}
+
+// TestQuantizeEnds: an end of the context and an error of Done end the pass.
+func TestQuantizeEnds(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cause := errors.New("enough")
+	cancel(cause)
+	if _, err := quantizeSome(t, ctx, 2, 32, "layers.0."); !errors.Is(err, cause) {
+		t.Errorf("ended: %v", err)
+	}
+	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Quant: "none", Golden: "none"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const name = "model.layers.0.self_attn.q_proj.weight"
+	s, err := f.Tensor(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("no space")
+	job := quantize.Job{Rule: "int4", DType: quantize.DType(s.DType), Shape: pack.Shape{M: s.Shape[0], K: s.Shape[1]}, Kind: quantize.PerRow}
+	weights := map[string]calibrate.Weight{name: {Job: job, Done: func([]int8, []float32) error { return full }}}
+	if err := calibrate.Quantize(context.Background(), 1, f, [][]int{{1, 2, 3}}, 32, weights, func(int64, int64) {}); !errors.Is(err, full) {
+		t.Errorf("full: %v", err)
+	}
+}

