@@ -17,7 +17,7 @@ func TestGBNF(t *testing.T) {
 		{"root ::= [a-c]+ \"-\"? # comment\n", []string{"a", "abc-"}, []string{"", "d", "-"}},
 		{"root ::= x{2} y{1,2} z{2,}\nx ::= \"x\"\ny ::= \"y\"\nz ::= \"z\"", []string{"xxyzz", "xxyyzzz"}, []string{"xyzz", "xxyz", "xxyyyzz"}},
 		{"root ::=\n  (\"a\"\n | \"b\" |\n \"c\" )*", []string{"", "abc"}, []string{"d"}},
-		{`root ::= [^"\\\x00-\x1F]* "\u00e9" "\U0001F600"`, []string{"é😀", "aéé😀"}, []string{`"é😀`, "é"}},
+		{`root ::= [^"\\\x00-\x1F]* "\u00e9" "\U0001F600"`, []string{"é😀", "aéé😀"}, []string{`"é😀`, "é", `\é😀`}},
 		{`root ::= . [\]\[\-x]`, []string{"é]", "\n-"}, []string{"]", "ab"}},
 		{"root ::= s\ns ::= \"(\" s \")\" s | \"\"", []string{"", "()", "(())()"}, []string{"(", ")(", "(()"}},
 		{"root ::= ws \"x\"\nws ::= ([ \\t] ws)?", []string{"x", strings.Repeat(" ", 2000) + "x"}, []string{" "}}, // recursion at the end of a rule does not nest
@@ -47,6 +47,7 @@ func TestGBNFRefused(t *testing.T) {
 		"root ::= root \"a\" | \"b\"":    `rule "root" begins with itself`,
 		"root ::= a\na ::= b? \"x\"\nb ::= a c\nc ::= \"\"": "left recursion",
 		"root ::= a* root \"x\"\na ::= \"a\"":               "left recursion",
+		"root ::= n root \"x\" | \"z\"\nn ::= \"y\"?":       "left recursion",
 		"root ::= <think>":                                  "tokens are not supported",
 		"root ::= \"a":                                      "ends within a text",
 		"root ::= [a":                                       "ends within a text or class",
@@ -89,8 +90,8 @@ func TestAmbiguous(t *testing.T) {
 		}
 		at.Accept(1 + 'x')
 	}
-	if n < 5 || n > 20 {
-		t.Fatalf("%d times x", n)
+	if n < 5 || n > 10 {
+		t.Fatalf("%d times x", n) // more would be more than mostPlaces
 	}
 	at.Accept(1 + 'w')
 	for range n {
