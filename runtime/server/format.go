@@ -185,7 +185,7 @@ func (s *settings) constrain(m *model) func([]int, []float32) {
 func (s *settings) check() *api.Error {
 	for _, text := range s.constrained {
 		if text.Dead() {
-			return &api.Error{Status: http.StatusInternalServerError, Type: api.ServerError, Message: "the vocabulary of the model has no tokens for what the format asks for"}
+			return &api.Error{Status: http.StatusInternalServerError, Type: api.ServerError, Message: "the vocabulary of the model has no tokens for what the format asks for, or the format can be read in too many ways there"}
 		}
 	}
 	return nil

@@ -20,7 +20,9 @@ const (
 	mostPlaces = 1 << 12 // positions of an ambiguous text
 	mostTail   = 64      // nodes without a choice up to the end of a rule
 	mostStates = 1 << 13
+	mostHeld   = 1 << 22 // positions of all states, of 16 bytes each
 	mostMasks  = 1 << 8
+	mostWork   = 1 << 24 // positions behind the bytes of all tokens, for one mask
 )
 
 // node is a place in an automaton.
@@ -50,6 +52,7 @@ type Grammar struct {
 	frames []frame
 	frame  map[frame]int32
 	states map[string]*state
+	held   int // positions of states
 	masks  int
 	resets int
 }
@@ -70,6 +73,9 @@ type state struct {
 	next      map[byte]*state
 	mask      *Mask
 }
+
+// crowded stands for a state of too many positions.
+var crowded = new(state)
 
 func newGrammar(nodes []node, start int32) *Grammar {
 	for i := range nodes {
@@ -103,7 +109,7 @@ func (g *Grammar) reset() {
 	g.frames = []frame{{to: -1, below: -1}}
 	g.frame = map[frame]int32{}
 	g.states = map[string]*state{}
-	g.masks = 0
+	g.held, g.masks = 0, 0
 	g.resets++
 }
 
@@ -176,11 +182,20 @@ func (g *Grammar) intern(from []position) *state {
 		return known
 	}
 	g.states[string(key)] = s
+	g.held += len(s.positions)
 	return s
 }
 
 // step is the state behind a byte; nil = the byte is not allowed.
 func (g *Grammar) step(s *state, b byte) *state {
+	if next := g.follow(s, b); next != crowded {
+		return next
+	}
+	return nil
+}
+
+// follow is step that tells why: a byte that is not allowed leads to nil, one that leads to too many positions to crowded.
+func (g *Grammar) follow(s *state, b byte) *state {
 	next, known := s.next[b]
 	if known {
 		return next
@@ -194,7 +209,9 @@ func (g *Grammar) step(s *state, b byte) *state {
 		}
 	}
 	if len(to) > 0 {
-		if next = g.intern(to); next != nil && len(next.positions) == 0 && !next.accepts {
+		if next = g.intern(to); next == nil {
+			next = crowded
+		} else if len(next.positions) == 0 && !next.accepts {
 			next = nil // nested too deeply
 		}
 	}
@@ -216,12 +233,13 @@ type Text struct {
 // NewText begins a text of the tokens of a vocabulary.
 func (g *Grammar) NewText(v *Vocabulary) *Text { return &Text{g: g, v: v} }
 
-// Dead says that no token was allowed any more: the vocabulary has no way to write what the grammar asks for.
+// Dead says that no token was allowed any more: the vocabulary has no way to write what the grammar asks for, or the grammar is so
+// ambiguous there that the allowed tokens are not searched for.
 func (t *Text) Dead() bool { return t.dead }
 
 // state returns the state of the text. The grammar is locked.
 func (t *Text) state() *state {
-	if len(t.g.states) > mostStates || t.g.masks > mostMasks {
+	if len(t.g.states) > mostStates || t.g.held > mostHeld || t.g.masks > mostMasks {
 		t.g.reset()
 	}
 	if t.at == nil && len(t.past) == 0 || t.made != t.g.resets {
@@ -260,7 +278,10 @@ func (t *Text) Allowed() (*Mask, bool) {
 		return t.v.none, true
 	}
 	if s.mask == nil {
-		s.mask = t.v.mask(t.g, s)
+		if s.mask = t.v.mask(t.g, s); s.mask == nil {
+			t.dead = true
+			return t.v.none, true
+		}
 		t.g.masks++
 	}
 	if s.mask.count == 0 && !s.accepts {

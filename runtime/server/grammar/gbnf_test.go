@@ -105,6 +105,43 @@ func TestAmbiguous(t *testing.T) {
 	}
 }
 
+// TestCrowded: where each token would lead to thousands of places, the allowed ones are not searched for: the text ends, soon
+// and without much memory, whatever is remembered.
+func TestCrowded(t *testing.T) {
+	g, err := Regex("[a-z]*[a-m][a-z]{1000}[a-z]{1000}[a-z]{1000}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := NewVocabulary(26*26*26+26, func(id int) []byte {
+		if id < 26 {
+			return []byte{byte('a' + id)}
+		}
+		id -= 26
+		return []byte{byte('a' + id%26), byte('a' + id/26%26), byte('a' + id/26/26)}
+	})
+	for range 2 {
+		at := g.NewText(v)
+		if mask, _ := at.Allowed(); mask.count != 26*26*26+26 || at.Dead() {
+			t.Fatalf("%d tokens at the beginning", mask.count)
+		}
+		for i := range 2000 {
+			if !at.Accept(i * 7 % 26) {
+				t.Fatalf("letter %d is refused", i)
+			}
+		}
+		if mask, end := at.Allowed(); !end || mask.count != 0 || !at.Dead() {
+			t.Errorf("%d tokens behind 2,000 letters", mask.count)
+		}
+		if g.held > mostHeld+2*mostWork {
+			t.Errorf("%d positions are held", g.held)
+		}
+	}
+	g.NewText(v).Allowed()
+	if g.held > mostHeld {
+		t.Errorf("%d positions are held by a text that begins", g.held)
+	}
+}
+
 // TestMixed: calls within free text satisfy the schemas of strict functions.
 func TestMixed(t *testing.T) {
 	functions := []Function{

@@ -55,10 +55,12 @@ func newMask(size int) *Mask { return &Mask{bits: make([]uint64, (size+63)/64)} 
 func (m *Mask) Has(id int) bool { return m.bits[id/64]>>(id%64)&1 != 0 }
 
 // mask finds the tokens that a state allows: all of the sorted list, where what a token has in common with the one before
-// need not be read again, and tokens that begin with bytes that are not allowed are skipped.
+// need not be read again, and tokens that begin with bytes that are not allowed are skipped. It is nil where that is more than
+// mostWork, which does not depend on what is remembered.
 func (v *Vocabulary) mask(g *Grammar, s *state) *Mask {
 	m := newMask(v.size)
 	path := []*state{s} // path[i] is the state behind i bytes
+	work := 0
 	for i, id := range v.sorted {
 		token, n := v.tokens[id], int(v.common[i])
 		if n >= len(path) { // the bytes that the token before ended at are not allowed
@@ -66,11 +68,18 @@ func (v *Vocabulary) mask(g *Grammar, s *state) *Mask {
 		}
 		path = path[:n+1]
 		for _, b := range token[n:] {
-			next := g.step(path[len(path)-1], b)
-			if next == nil {
+			next := g.follow(path[len(path)-1], b)
+			if next == crowded {
+				work += mostPlaces
+			}
+			if next == nil || next == crowded {
 				break
 			}
+			work += 1 + len(next.positions)
 			path = append(path, next)
+		}
+		if work > mostWork {
+			return nil
 		}
 		if len(path) == len(token)+1 {
 			m.bits[id/64] |= 1 << (id % 64)
