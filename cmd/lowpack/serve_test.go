@@ -210,7 +210,7 @@ func TestServeSeveral(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-s.end
-	if log := s.log.String(); strings.Index(log, "loaded b in") < 0 || strings.Index(log, "loaded a in") < strings.Index(log, "loaded b in") {
+	if log := s.log.String(); !strings.Contains(log, "loaded b in") || strings.Index(log, "loaded a in") < strings.Index(log, "loaded b in") {
 		t.Errorf("%s", log)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -281,9 +280,4 @@ func (b *builder) writeData(w io.Writer) error {
 		at = c.offset + c.size
 	}
 	return nil
-}
-
-// named is the layer of a name.
-func (g *graph) named(name string) int {
-	return slices.IndexFunc(g.layers, func(l layer) bool { return l.name == name })
 }

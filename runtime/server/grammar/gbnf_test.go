@@ -181,9 +181,7 @@ func BenchmarkConstrain(b *testing.B) {
 	for c := range 256 {
 		tokens = append(tokens, string([]byte{byte(c)}))
 	}
-	for _, s := range []string{`{"`, `": `, `", "`, `"}`, `":`, `},`, ` {"`, `true`, `false`, `null`} {
-		tokens = append(tokens, s)
-	}
+	tokens = append(tokens, `{"`, `": `, `", "`, `"}`, `":`, `},`, ` {"`, `true`, `false`, `null`)
 	const letters = "etaoinshrdlucmfwypvbgkjqxz"
 	for len(tokens) < 128256 {
 		var w strings.Builder
