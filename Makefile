@@ -63,10 +63,10 @@ test:
 	go run ./internal/testkit/testrun ./...
 
 # Holds lowpack against the programs that it claims to agree with, and what testdata records of them against what they say.
-# Installs them (Python, and 5 GB below ~/.cache/lowpack-interop).
+# Installs them (Python, and 7 GB below ~/.cache/lowpack-interop).
 interop:
 	.ci/interop/setup
-	LOWPACK_INTEROP=1 go test -count=1 -run '^TestInterop' $$(grep -rl --include='*_test.go' '^func TestInterop' . | xargs -n1 dirname | sort -u)
+	LOWPACK_INTEROP=1 go test -count=1 -timeout 30m -run '^TestInterop' $$(grep -rl --include='*_test.go' '^func TestInterop' . | xargs -n1 dirname | sort -u)
 
 # Rewrites everything that is generated: assembly, docs/LAYOUTS.md, the hostile corpus; tables of docs/BENCHMARKS.md and the
 # charts of the README, from docs/benchmarks.
