@@ -206,7 +206,7 @@ func parseAttribute(depth int) func(b []byte) (attribute, error) {
 			}
 			return a.read(f, depth)
 		})
-		if err == nil && kind != attributeKindOf(a.value) {
+		if err == nil && (a.value == nil || kind != attributeKindOf(a.value)) {
 			return a, corrupt("attribute %q of type %d", a.name, kind)
 		}
 		return a, err
