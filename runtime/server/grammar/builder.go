@@ -149,34 +149,51 @@ func (b *builder) finish(p part) (*Grammar, error) {
 	if err := b.check(); err != nil {
 		return nil, err
 	}
-	if !b.productive(p) {
+	if !b.reaching(true)[p.in] {
 		return nil, errors.New("no text of finite length satisfies it")
 	}
 	return newGrammar(b.nodes, p.in), nil
 }
 
-// productive says whether some text leads through a part: which nodes reach the end of their rule, by rules of which that is
-// known already, until nothing is added.
-func (b *builder) productive(root part) bool {
-	good := make([]bool, len(b.nodes))
-	for changed := true; changed; {
-		changed = false
-		for i := len(b.nodes) - 1; i >= 0; i-- {
-			if !good[i] && b.reaches(&b.nodes[i], good) {
-				good[i], changed = true, true
-			}
+// reaching says which nodes reach the end of their rule: with bytes by any text, without them by the empty one. Each node that
+// does is found once, and then those that lead to it are looked at again.
+func (b *builder) reaching(bytes bool) []bool {
+	before := make([][]int32, len(b.nodes)) // nodes that lead to one
+	var list []int32
+	for i := range b.nodes {
+		n, at := &b.nodes[i], int32(i)
+		if n.end {
+			list = append(list, at)
+		}
+		for _, e := range n.edges {
+			before[e.to] = append(before[e.to], at)
+		}
+		for _, to := range n.free {
+			before[to] = append(before[to], at)
+		}
+		for _, c := range n.calls {
+			before[c.rule], before[c.to] = append(before[c.rule], at), append(before[c.to], at)
 		}
 	}
-	return good[root.in]
+	good := make([]bool, len(b.nodes))
+	for len(list) > 0 {
+		at := list[len(list)-1]
+		list = list[:len(list)-1]
+		if !good[at] && b.nodes[at].reaches(good, bytes) {
+			good[at] = true
+			list = append(list, before[at]...)
+		}
+	}
+	return good
 }
 
 // reaches says whether a node reaches the end of its rule in one step to nodes that do.
-func (b *builder) reaches(n *node, good []bool) bool {
+func (n *node) reaches(good []bool, bytes bool) bool {
 	if n.end {
 		return true
 	}
 	for _, e := range n.edges {
-		if good[e.to] {
+		if bytes && good[e.to] {
 			return true
 		}
 	}

@@ -53,6 +53,9 @@ type gbnf struct {
 type gbnfRule struct {
 	entry   int32
 	defined bool
+
+	begins []*gbnfRule // rules that it can begin with
+	seen   int         // by the search from the last of so many rules
 }
 
 // item makes a part of a rule, once for each time that it is repeated.
@@ -393,57 +396,49 @@ func (r *gbnf) here() string { return strconv.QuoteToASCII(r.text[r.at:min(len(r
 
 // leftRecursive names a rule that can begin with itself before any byte is read; "" = there is none.
 func (r *gbnf) leftRecursive() string {
-	nullable := r.nullable()
-	for _, name := range r.order {
-		entry := r.rules[name].entry
-		for n := range r.closure(entry, nullable, true) {
-			for _, c := range r.nodes[n].calls {
-				if c.rule == entry {
-					return name
-				}
+	r.beginnings()
+	for i, name := range r.order {
+		rule := r.rules[name]
+		for list := slices.Clone(rule.begins); len(list) > 0; {
+			next := list[len(list)-1]
+			if list = list[:len(list)-1]; next == rule {
+				return name
+			}
+			if next.seen <= i {
+				next.seen = i + 1
+				list = append(list, next.begins...)
 			}
 		}
 	}
 	return ""
 }
 
-// nullable are the entries of rules that allow the empty text.
-func (r *gbnf) nullable() map[int32]bool {
-	known := map[int32]bool{}
-	for changed := true; changed; {
-		changed = false
-		for _, rule := range r.rules {
-			if known[rule.entry] {
+// beginnings finds the rules that each rule can begin with.
+func (r *gbnf) beginnings() {
+	rules := map[int32]*gbnfRule{}
+	for _, rule := range r.rules {
+		rules[rule.entry] = rule
+	}
+	empty := r.reaching(false)
+	seen := make([]bool, len(r.nodes)) // those of a rule are its own
+	for _, rule := range r.rules {
+		known := map[int32]bool{}
+		for list := []int32{rule.entry}; len(list) > 0; {
+			n := list[len(list)-1]
+			if list = list[:len(list)-1]; seen[n] {
 				continue
 			}
-			for n := range r.closure(rule.entry, known, false) {
-				if r.nodes[n].end {
-					known[rule.entry], changed = true, true
+			seen[n] = true
+			list = append(list, r.nodes[n].free...)
+			for _, c := range r.nodes[n].calls {
+				if !known[c.rule] {
+					known[c.rule] = true
+					rule.begins = append(rule.begins, rules[c.rule])
+				}
+				if empty[c.rule] {
+					list = append(list, c.to)
 				}
 			}
 		}
 	}
-	return known
-}
-
-// closure are the nodes that are reached from one without a byte: those of its rule, or with calls those of all rules.
-func (r *gbnf) closure(from int32, nullable map[int32]bool, calls bool) map[int32]bool {
-	seen := map[int32]bool{}
-	for list := []int32{from}; len(list) > 0; {
-		n := list[len(list)-1]
-		if list = list[:len(list)-1]; seen[n] {
-			continue
-		}
-		seen[n] = true
-		list = append(list, r.nodes[n].free...)
-		for _, c := range r.nodes[n].calls {
-			if calls {
-				list = append(list, c.rule)
-			}
-			if nullable[c.rule] {
-				list = append(list, c.to)
-			}
-		}
-	}
-	return seen
 }

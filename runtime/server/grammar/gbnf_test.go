@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestGBNF: texts that belong to a grammar and such that do not.
@@ -32,6 +33,32 @@ func TestGBNF(t *testing.T) {
 		for i, text := range append(c.yes, c.no...) {
 			if got, want := accepts(g, text), i < len(c.yes); got != want {
 				t.Errorf("%s: %.40q: %v", c.grammar, text, got)
+			}
+		}
+	}
+}
+
+// TestGBNFRules: rules that may begin with one another, as many as a grammar can have, are compiled or refused in a short time,
+// whichever is written first.
+func TestGBNFRules(t *testing.T) {
+	const n = 3500
+	for _, step := range []int{1, n} {
+		var text strings.Builder
+		for i := 0; i <= n; i += 500 {
+			fmt.Fprintf(&text, "r%d::=a%x\n", i, i)
+		}
+		text.WriteString("root ::= a0")
+		for i := range n {
+			fmt.Fprintf(&text, "\na%x::=a%x?", i, (i+step)%(n+1))
+		}
+		for last, refused := range map[string]bool{`"x"`: false, fmt.Sprintf(`a%x? "x"`, (n+step)%(n+1)): true} {
+			start := time.Now()
+			_, err := GBNF(fmt.Sprintf("%s\na%x ::= %s", text.String(), n, last))
+			if refused != (err != nil) || refused && !strings.Contains(err.Error(), "left recursion") {
+				t.Errorf("%s: %v", last, err)
+			}
+			if took := time.Since(start); took > 2*time.Second {
+				t.Errorf("%d bytes: %v", text.Len(), took)
 			}
 		}
 	}
