@@ -122,15 +122,7 @@ func (s *models) load(h *hosted, l *loading) {
 		err = schedule.ErrDraining
 	}
 	if err == nil {
-		h.model, h.bytes = m, h.File.Whole().Size()+int64(m.engine.MemoryBytes())
-		s.bytes += h.bytes
-		h.users++ // it does not make room for itself
-		if !s.room(0) && s.bytes > h.bytes {
-			err = errNoMemory
-			s.bytes -= h.bytes
-			h.model = nil
-		}
-		h.users--
+		err = s.place(h, m)
 	}
 	switch {
 	case err == nil:
@@ -148,7 +140,7 @@ func (s *models) load(h *hosted, l *loading) {
 // open makes a model. Others are unloaded where it is known, or turns out, that it does not fit beside them.
 func (s *models) open(h *hosted) (*model, error) {
 	s.mu.Lock()
-	fits := s.room(h.File.Whole().Size()) || s.bytes == 0
+	fits := s.room(h.File.Whole().Size())
 	s.mu.Unlock()
 	if !fits {
 		return nil, errNoMemory
@@ -174,9 +166,20 @@ func (s *models) scheduling(h *hosted) schedule.Options {
 	return o
 }
 
-// room unloads models until so many more bytes are within the limit. s.mu is held.
-func (s *models) room(more int64) bool {
-	for s.bytes+more > s.limit {
+// place keeps a model that was made, if there is room for it. s.mu is held.
+func (s *models) place(h *hosted, m *model) error {
+	bytes := h.File.Whole().Size() + int64(m.engine.MemoryBytes())
+	if !s.room(bytes) {
+		return errNoMemory
+	}
+	h.model, h.bytes = m, bytes
+	s.bytes += bytes
+	return nil
+}
+
+// room unloads models until one of so many bytes is within the limit, or is alone. s.mu is held.
+func (s *models) room(bytes int64) bool {
+	for s.bytes+bytes > s.limit && s.bytes > 0 {
 		if !s.unload() {
 			return false
 		}
