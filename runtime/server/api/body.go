@@ -52,17 +52,17 @@ func ParseBody(text []byte) (*Body, *Error) {
 func (b *Body) Err() *Error { return b.err }
 
 // Fail notes an error about a field.
-func (b *Body) Fail(name, format string, a ...any) {
-	if b.err == nil {
-		b.err = Invalid(name, format, a...)
-	}
-}
+func (b *Body) Fail(name, format string, a ...any) { b.fail("", name, format, a...) }
 
 // Unsupported notes that a field has the right form but asks for what the server, the model or the rest of the request excludes.
 func (b *Body) Unsupported(name, format string, a ...any) {
+	b.fail(UnsupportedValue, name, format, a...)
+}
+
+func (b *Body) fail(code, name, format string, a ...any) {
 	if b.err == nil {
 		b.err = Invalid(name, format, a...)
-		b.err.Code = UnsupportedValue
+		b.err.Code = code
 	}
 }
 
@@ -162,10 +162,7 @@ func (b *Body) Refuse(why string, names ...string) {
 		switch raw := b.Raw(name); string(raw) {
 		case "", "false", "0", "0.0", `""`, "[]", "{}":
 		default:
-			if b.err == nil {
-				b.err = Invalid(name, "%s is not supported: %s", name, why)
-				b.err.Code = UnsupportedParameter
-			}
+			b.fail(UnsupportedParameter, name, "%s is not supported: %s", name, why)
 		}
 	}
 }
