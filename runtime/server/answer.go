@@ -59,8 +59,7 @@ type choice struct {
 	calls  []toolCall
 	before int                // calls before the text
 	scores []schedule.Logprob // of the tokens whose logprobs are reported
-	tokens int
-	ids    []int  // these, where there is a prediction
+	tokens []int
 	reason string // "" = not yet
 	listed int    // tokens in the lists of logprobs of completions so far
 	offset int    // characters of these
@@ -157,7 +156,7 @@ func (a *answer) usage() *usage {
 		u.Prompt += len(a.requests[i].Prompt)
 	}
 	for _, c := range a.choices {
-		u.Completion += c.tokens
+		u.Completion += len(c.tokens)
 	}
 	u.Predicted = a.predicted()
 	u.Total, u.Details.Cached = u.Prompt+u.Completion, a.cached
@@ -174,9 +173,7 @@ func (a *answer) take(events []schedule.Event, s *api.Stream) {
 		c := a.choices[e.Request*a.n+e.Text]
 		p := part{reading: c.read(e)}
 		if e.Token >= 0 {
-			if c.tokens++; a.prediction != nil {
-				c.ids = append(c.ids, e.Token)
-			}
+			c.tokens = append(c.tokens, e.Token)
 		}
 		if e.Logprob != nil {
 			p.scores = []schedule.Logprob{*e.Logprob}

@@ -49,7 +49,7 @@ func (a *answer) predicted() *predictionUsage {
 	}
 	u := &predictionUsage{}
 	for i, c := range a.choices {
-		n := engine.Predicted(a.requests[i/a.n].Prompt, a.prediction, c.ids)
+		n := engine.Predicted(a.requests[i/a.n].Prompt, a.prediction, c.tokens)
 		u.Accepted += n
 		u.Rejected += len(a.prediction) - n
 	}
