@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"math/rand/v2"
@@ -159,7 +158,7 @@ func TestServeMixed(t *testing.T) {
 				for k := client; k < len(order); k += c.clients {
 					j := order[k]
 					if k%4 == 1 {
-						s.hangUp(list[j])
+						list[j].HangUp(t, http.DefaultClient, s.url, 10*time.Millisecond)
 					}
 					got := s.ask(list[j].Path, list[j].Body)
 					if i == 0 {
@@ -172,20 +171,6 @@ func TestServeMixed(t *testing.T) {
 		}
 		group.Wait()
 		s.cmd.Process.Kill()
-	}
-}
-
-// hangUp sends a request and leaves.
-func (s *served) hangUp(r requests.Request) {
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Duration(rand.IntN(10_000))*time.Microsecond)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+r.Path, strings.NewReader(r.Body))
-	if err != nil {
-		s.t.Error(err)
-		return
-	}
-	if answer, err := http.DefaultClient.Do(request); err == nil {
-		answer.Body.Close()
 	}
 }
 

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -52,7 +51,7 @@ func TestLoad(t *testing.T) {
 				for i := range order {
 					r := list[i]
 					if i%4 == client%4 {
-						hangUp(t, web, r.Path, r.Body)
+						r.HangUp(t, web.Client(), web.URL, 5*time.Millisecond)
 					}
 					if _, _, text := post(t, web, r.Path, r.Body); essence(t, text) != want[i] {
 						t.Errorf("%d clients, %s:\n%s\nwant\n%s", c.clients, r.Body, essence(t, text), want[i])
@@ -64,20 +63,6 @@ func TestLoad(t *testing.T) {
 			})
 		}
 		wait.Wait()
-	}
-}
-
-// hangUp sends a request and leaves.
-func hangUp(t testing.TB, web *httptest.Server, path, body string) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(5000))*time.Microsecond)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, web.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	if answer, err := web.Client().Do(r); err == nil {
-		answer.Body.Close()
 	}
 }
 

@@ -148,7 +148,7 @@ func (k *soak) act(r *rand.Rand, kind int, q requests.Request, want string) stri
 	case 2:
 		return k.slow(r, q)
 	case 3:
-		hangUp(k.t, k.web, q.Path, q.Body)
+		q.HangUp(k.t, k.web.Client(), k.web.URL, 5*time.Millisecond)
 		return "hung up"
 	case 4:
 		k.mutated(r, q)

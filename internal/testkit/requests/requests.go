@@ -3,13 +3,31 @@ package requests
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"math/rand/v2"
+	"net/http"
 	"strings"
+	"testing"
+	"time"
 )
 
 // Request is one to be posted.
 type Request struct{ Path, Body string }
+
+// HangUp sends a request to a server and leaves at some time before most has passed.
+func (r Request) HangUp(t testing.TB, client *http.Client, url string, most time.Duration) {
+	ctx, cancel := context.WithTimeout(t.Context(), rand.N(most))
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, url+r.Path, strings.NewReader(r.Body))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if answer, err := client.Do(q); err == nil {
+		answer.Body.Close()
+	}
+}
 
 // Template is a chat template that shows tools, and writes calls in the form of Hermes.
 const Template = `{% for m in messages %}{% if loop.first and tools %}{% for t in tools %}{{ t.function.name }} {% endfor %}{% endif %}{{ '<' ~ m.role ~ '>' ~ m.content }}` +
