@@ -8,6 +8,7 @@ import (
 
 	"github.com/lowpack/lowpack/convert/export"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/exports"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
@@ -30,12 +31,12 @@ func TestInteropAccumulators(t *testing.T) {
 		checkpoint string
 		recipe     packed.Recipe
 	}{
-		{tiny, packed.Recipe{}}, {tiny, perRow("int4")}, {tiny, perRow("int8")},
+		{tiny, packed.Recipe{}}, {tiny, exports.PerRow("int4")}, {tiny, exports.PerRow("int8")},
 		{tiny, inGroups("int4", "group:32", "group:128")}, {tiny, inGroups("int4", "group:128", "group:64")}, {tiny, inGroups("int8", "group:64", "token")},
 		{tiny, inGroups("int8", "row", "group:32")}, {tiny, inGroups("mxfp4", "", "")}, {tiny, packed.Recipe{Activation: "group:64"}},
 		{imported("gptq-b4-asym-g128-v1"), packed.Recipe{}}, {imported("gptq-b4-sym-g32-desc"), packed.Recipe{}}, {imported("ct-pack-b2-asym-g32"), packed.Recipe{}},
 	} {
-		source := packedOf(t, c.checkpoint, c.recipe)
+		source := exports.Packed(t, c.checkpoint, c.recipe)
 		f, err := packed.Open(source)
 		if err != nil {
 			t.Fatal(err)
@@ -47,7 +48,7 @@ func TestInteropAccumulators(t *testing.T) {
 		}
 		prompt := []int{1, 5, 9, 33, 2, 71, 100, 18, 9, 9, 44}
 		if c.checkpoint == tiny {
-			prompt = tinyGoldens(t)[0].Prompt
+			prompt = exports.TinyGoldens(t)[0].Prompt
 		}
 		var list []watched
 		for _, role := range roles {
@@ -59,17 +60,12 @@ func TestInteropAccumulators(t *testing.T) {
 				x, y := values[:len(prompt)*w.columns], values[len(prompt)*w.columns:][:len(prompt)*w.blocks*w.entry.MatrixShape().M]
 				values = values[len(x)+len(y):]
 				if c.checkpoint == tiny && c.recipe.Quant == "" && c.recipe.Activation == "" && i < 3 {
-					trace := filepath.Join(shared.Testdata(t, "tiny-bitnet-golden"), "tiny-bitnet-packed.trace.safetensors")
-					sameCodes(t, w.entry.Name, x, readI8(t, trace, strings.TrimSuffix(w.entry.Name, "weight")+"input_int8"))
+					exports.SameCodes(t, strings.TrimSuffix(w.entry.Name, ".weight"), x)
 				}
 				w.sameSums(t, f, x, y)
 			}
 		}
 	}
-}
-
-func perRow(quant string) packed.Recipe {
-	return packed.Recipe{Quant: quant, Scale: packed.ScaleRow, Activation: packed.ActivationToken, AllowLossy: true}
 }
 
 // watched is a layer whose activation codes and accumulators are outputs of the graph.

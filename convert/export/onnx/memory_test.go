@@ -9,6 +9,7 @@ import (
 	"github.com/lowpack/lowpack/convert/export"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/synth"
+	"github.com/lowpack/lowpack/internal/testkit/exports"
 	"github.com/lowpack/lowpack/internal/testkit/race"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
@@ -37,7 +38,7 @@ func TestMemory(t *testing.T) {
 			"num_attention_heads":12,"num_hidden_layers":6,"num_key_value_heads":12,"vocab_size":512,"max_position_embeddings":256,"rms_norm_eps":1e-5,
 			"rope_theta":10000,"tie_word_embeddings":true,"torch_dtype":"bfloat16"}`)
 	})
-	source := packedOf(t, dir, packed.Recipe{Quant: "int4", AllowLossy: true})
+	source := exports.Packed(t, dir, packed.Recipe{Quant: "int4", AllowLossy: true})
 	f, err := packed.Open(source)
 	if err != nil {
 		t.Fatal(err)

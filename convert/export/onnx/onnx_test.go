@@ -14,17 +14,10 @@ import (
 	"github.com/lowpack/lowpack/convert/export/internal/folder"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/exports"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
-	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
 )
-
-// packedOf converts a checkpoint.
-func packedOf(t *testing.T, checkpoint string, r packed.Recipe) string {
-	t.Helper()
-	r.Golden = "none"
-	return tinymodel.Converted(t, checkpoint, r)
-}
 
 // exportedOf writes a directory and verifies it.
 func exportedOf(t *testing.T, source string, a export.Arithmetic) (string, *export.Summary) {
@@ -40,31 +33,14 @@ func exportedOf(t *testing.T, source string, a export.Arithmetic) (string, *expo
 	return dir, s
 }
 
-func contents(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{}
-	for _, e := range entries {
-		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[e.Name()] = string(data)
-	}
-	return files
-}
-
 // TestExport: the same file gives the same directory, the size in the summary is that of its files, and large data can be mapped.
 func TestExport(t *testing.T) {
-	source := packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
+	source := exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
 	dir, s := exportedOf(t, source, "")
-	one := contents(t, dir)
+	one := exports.Contents(t, dir)
 	again, _ := exportedOf(t, source, export.Exact)
 	total := 0
-	for name, text := range contents(t, again) {
+	for name, text := range exports.Contents(t, again) {
 		total += len(text)
 		if one[name] != text {
 			t.Errorf("%s: the same file gave other bytes", name)
@@ -103,14 +79,14 @@ func TestForms(t *testing.T) {
 		"ternary":                  {packed.Recipe{}, 2, "MatMulNBits"},
 		"ternary in TL":            {packed.Recipe{Layout: "tl2"}, 2, "MatMulNBits"},
 		"signs":                    {packed.Recipe{Quant: "sign", Scale: "tensor", Activation: "token", AllowLossy: true}, 2, "MatMulNBits"},
-		"int4 per row":             {perRow("int4"), 4, "MatMulNBits"},
-		"int8 per row":             {perRow("int8"), 8, "MatMulInteger"},
+		"int4 per row":             {exports.PerRow("int4"), 4, "MatMulNBits"},
+		"int8 per row":             {exports.PerRow("int8"), 8, "MatMulInteger"},
 		"MXFP4":                    {packed.Recipe{Quant: "mxfp4", AllowLossy: true}, 8, "MatMulInteger"},
 		"int4 in groups":           {packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}, 4, "MatMulInteger"},
 		"int4 per row, act groups": {packed.Recipe{Quant: "int4", Scale: "row", Activation: "group:128", AllowLossy: true}, 4, "MatMulInteger"},
 		"ternary, act groups":      {packed.Recipe{Activation: "group:64"}, 2, "MatMulInteger"},
 	} {
-		source := packedOf(t, dir, c.recipe)
+		source := exports.Packed(t, dir, c.recipe)
 		exact, s := exportedOf(t, source, "")
 		if g := modelOf(t, exact); g.arithmetic() != export.Exact || !slices.Equal(operators(g), []string{c.exact}) {
 			t.Errorf("%s: arithmetic %s by %v, notes %q", name, g.arithmetic(), operators(g), s.Notes)
@@ -128,8 +104,8 @@ func TestForms(t *testing.T) {
 func TestExperts(t *testing.T) {
 	for _, name := range []string{"granitemoe", "qwen2_moe"} {
 		checkpoint := shared.Path(t, filepath.Join("data", "transformers", name))
-		floats, _ := exportedOf(t, packedOf(t, checkpoint, asFloats), "")
-		source := packedOf(t, checkpoint, packed.Recipe{Quant: "int4", AllowLossy: true})
+		floats, _ := exportedOf(t, exports.Packed(t, checkpoint, exports.AsFloats), "")
+		source := exports.Packed(t, checkpoint, packed.Recipe{Quant: "int4", AllowLossy: true})
 		plain, _ := exportedOf(t, source, export.Plain)
 		exact, _ := exportedOf(t, source, "")
 		for dir, want := range map[string][]string{floats: nil, plain: {"MatMulNBits"}, exact: {"MatMulInteger"}} {
@@ -142,7 +118,7 @@ func TestExperts(t *testing.T) {
 
 func modelOf(t *testing.T, dir string) *graph {
 	t.Helper()
-	g, err := parse([]byte(contents(t, dir)[modelFile]))
+	g, err := parse([]byte(exports.Contents(t, dir)[modelFile]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +143,7 @@ func operators(g *graph) (list []string) {
 
 // TestRefused: nothing is left of what is refused or stopped.
 func TestRefused(t *testing.T) {
-	source := packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
+	source := exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "model")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -218,7 +194,7 @@ func TestFamilies(t *testing.T) {
 
 // TestDamage: another bit anywhere in any file of the directory is found, but for the version that wrote it.
 func TestDamage(t *testing.T) {
-	source := packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
+	source := exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
 	dir, _ := exportedOf(t, source, "")
 	damaged := func(name, good string, at int) {
 		bad := []byte(good)
@@ -234,7 +210,7 @@ func TestDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, good := range contents(t, dir) {
+	for name, good := range exports.Contents(t, dir) {
 		from, step := 0, max(1, len(good)/5)
 		if name == modelFile {
 			from, step = 24, len(good)/31 // behind the producer
@@ -252,8 +228,8 @@ func TestDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	data := contents(t, dir)[dataFile]
-	g, err := parse([]byte(contents(t, dir)[modelFile]))
+	data := exports.Contents(t, dir)[dataFile]
+	g, err := parse([]byte(exports.Contents(t, dir)[modelFile]))
 	if err != nil {
 		t.Fatal(err)
 	}
