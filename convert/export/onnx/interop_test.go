@@ -1,10 +1,7 @@
 package onnx
 
 import (
-	"encoding/binary"
 	"encoding/json"
-	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,22 +30,8 @@ const everything = "ORT_ENABLE_ALL"
 // onnxruntime runs a model: the tokens it adds to each prompt, and the floats that it wrote.
 func onnxruntime(t *testing.T, dir string, s session) (tokens [][]int, values []float32) {
 	t.Helper()
-	spec, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := filepath.Join(t.TempDir(), "floats")
 	var answer struct{ Tokens [][]int }
-	if err := json.Unmarshal(interop.Python(t, "onnxruntime", "testdata/session.py", dir, string(spec), out), &answer); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; len(data) > 0; data = data[4:] {
-		values = append(values, math.Float32frombits(binary.LittleEndian.Uint32(data)))
-	}
+	values = exports.Session(t, "onnxruntime", dir, s, &answer)
 	return answer.Tokens, values
 }
 

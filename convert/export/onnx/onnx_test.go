@@ -143,35 +143,10 @@ func operators(g *graph) (list []string) {
 
 // TestRefused: nothing is left of what is refused or stopped.
 func TestRefused(t *testing.T) {
-	source := exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
-	parent := t.TempDir()
-	dir := filepath.Join(parent, "model")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := Export(ctx, source, dir, export.Exact); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
-	data, err := os.ReadFile(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data[len(data)*2/3] ^= 1 // of the codes
-	bad := filepath.Join(parent, "bad.safetensors")
-	if err := os.WriteFile(bad, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Export(t.Context(), bad, dir, export.Exact); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), bad) {
-		t.Errorf("%v", err)
-	}
-	if entries, err := os.ReadDir(parent); err != nil || len(entries) != 1 {
-		t.Errorf("left behind: %v, %v", entries, err)
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Export(t.Context(), source, dir, export.Exact); err == nil || !strings.Contains(err.Error(), "exists already") {
-		t.Errorf("%v", err)
-	}
+	exports.Refused(t, exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), func(ctx context.Context, path, dir string) error {
+		_, err := Export(ctx, path, dir, export.Exact)
+		return err
+	})
 }
 
 // TestFamilies: what has no form in the graph is refused by name.

@@ -1,9 +1,7 @@
 package openvino
 
 import (
-	"encoding/binary"
 	"encoding/json"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,21 +35,7 @@ type answer struct {
 // openvino runs a model, without any option but the number of threads.
 func openvino(t *testing.T, dir string, s session) (a answer, values []float32) {
 	t.Helper()
-	spec, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := filepath.Join(t.TempDir(), "floats")
-	if err := json.Unmarshal(interop.Python(t, "openvino", "testdata/session.py", dir, string(spec), out), &a); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; len(data) > 0; data = data[4:] {
-		values = append(values, math.Float32frombits(binary.LittleEndian.Uint32(data)))
-	}
+	values = exports.Session(t, "openvino", dir, s, &a)
 	return a, values
 }
 

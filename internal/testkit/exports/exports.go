@@ -1,20 +1,26 @@
-// Package exports holds what tests of exports compare with: golden generations, the logits of the engine, the accumulators of packed codes.
+// Package exports holds what tests of exports share, and compare with: golden generations, the logits of the engine, the accumulators of packed codes.
 package exports
 
 import (
 	"bytes"
+	"context"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/testkit/interop"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
@@ -99,6 +105,61 @@ func BitllamaGoldens(t *testing.T) (checkpoint string, list []Golden) {
 		list = append(list, Golden{Prompt: x.Prompt, Greedy: x.IDs[len(x.Prompt):]})
 	}
 	return filepath.Join(dir, "packed-auto"), list
+}
+
+// Session runs a model in a program, by testdata/session.py of the package under test: what it prints goes to answer, and the floats that it
+// wrote are returned.
+func Session(t *testing.T, tool, dir string, spec, answer any) (values []float32) {
+	t.Helper()
+	text, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "floats")
+	if err := json.Unmarshal(interop.Python(t, tool, "testdata/session.py", dir, string(text), out), answer); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; len(data) > 0; data = data[4:] {
+		values = append(values, math.Float32frombits(binary.LittleEndian.Uint32(data)))
+	}
+	return values
+}
+
+// Refused demands that nothing is left of an export to a directory that is stopped, or whose codes are damaged, and that it overwrites none.
+func Refused(t *testing.T, source string, export func(ctx context.Context, path, dir string) error) {
+	t.Helper()
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "model")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := export(ctx, source, dir); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	data, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)*2/3] ^= 1 // of the codes
+	bad := filepath.Join(parent, "bad.safetensors")
+	if err := os.WriteFile(bad, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := export(t.Context(), bad, dir); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), bad) {
+		t.Errorf("%v", err)
+	}
+	if entries, err := os.ReadDir(parent); err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := export(t.Context(), source, dir); err == nil || !strings.Contains(err.Error(), "exists already") {
+		t.Errorf("%v", err)
+	}
 }
 
 // Logits are those of lowpack behind each of the ids.
