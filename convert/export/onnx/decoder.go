@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/lowpack/lowpack/convert/export"
-
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/rotary"

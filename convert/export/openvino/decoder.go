@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"strconv"
 
 	"github.com/lowpack/lowpack/convert/export"
 	"github.com/lowpack/lowpack/convert/export/internal/folder"
@@ -302,11 +301,7 @@ func (d *decoder) activation(x value, name string) value {
 // head computes the logits.
 func (d *decoder) head(h value) {
 	m := d.model
-	tensor := m.Head
-	if _, quantized := d.manifest.Entry(packed.HeadName); quantized {
-		tensor = packed.HeadName
-	}
-	x := d.matrix(d.norm(h, m.FinalNorm, "final_norm"), tensor, "head")
+	x := d.matrix(d.norm(h, m.FinalNorm, "final_norm"), m.Head, "head")
 	if m.LogitDivisor != 0 {
 		x = d.binary("Divide", "head/divided", x, d.scalar(m.LogitDivisor))
 	}
@@ -320,6 +315,6 @@ func (d *decoder) head(h value) {
 func (d *decoder) options() {
 	d.info = []field{
 		{name: "lowpack", fields: []field{{name: arithmeticKey, value: string(d.arithmetic)}}},
-		{name: "runtime_options", fields: []field{{name: "DYNAMIC_QUANTIZATION_GROUP_SIZE", value: strconv.Itoa(0)}, {name: "KV_CACHE_PRECISION", value: "f32"}}},
+		{name: "runtime_options", fields: []field{{name: "DYNAMIC_QUANTIZATION_GROUP_SIZE", value: "0"}, {name: "KV_CACHE_PRECISION", value: "f32"}}},
 	}
 }
