@@ -35,8 +35,9 @@ var (
 // roles that a template may capitalize.
 var roles = []string{"user", "assistant", "system", "tool"}
 
-// rendered is a chat template for OpenVINO GenAI, with the same text for every role and order of messages that was tried.
-func rendered(files tokenizer.Files, template string) (string, error) {
+// rendered is a chat template for OpenVINO GenAI, with the same text for every role and order of messages that was tried with t, whose
+// template it changes.
+func rendered(t *tokenizer.Tokenizer, template string) (string, error) {
 	ours := capitalized.ReplaceAllStringFunc(template, func(s string) string {
 		what := capitalized.FindStringSubmatch(s)[1]
 		var b strings.Builder
@@ -54,17 +55,13 @@ func rendered(files tokenizer.Files, template string) (string, error) {
 	if ours == template {
 		return ours, nil
 	}
-	return ours, same(files, template, ours)
+	return ours, same(t, template, ours)
 }
 
 // same renders conversations with both templates.
-func same(files tokenizer.Files, template, ours string) error {
+func same(t *tokenizer.Tokenizer, template, ours string) error {
 	var texts [2]string
 	for i, source := range []string{template, ours} {
-		t, err := tokenizer.Load(files)
-		if err != nil {
-			return err
-		}
 		if err := t.SetTemplate(source); err != nil {
 			return err
 		}

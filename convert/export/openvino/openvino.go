@@ -123,7 +123,7 @@ func (m *exported) texts() error {
 		id("eos_token_id", m.model.EOS[0])
 	}
 	if template := templateOf(m.file.Embedded); template != "" {
-		ours, err := rendered(m.file.Embedded, template)
+		ours, err := rendered(v.loaded, template)
 		if err != nil {
 			m.note("OpenVINO GenAI cannot render the chat template, which is left out of its tokenizer: %v", err)
 		} else {

@@ -30,6 +30,10 @@ func TestTemplates(t *testing.T) {
 	dir := shared.Testdata(t, "tiny-bitnet")
 	files := filesOf(dir, nil)
 	bitnet := templateOf(files)
+	tok, err := tokenizer.Load(files)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct{ template, part, refused string }{
 		"of the model":     {bitnet, "('User' if message['role'] == 'user' else 'Assistant' if ", ""},
 		"without filters":  {"{% for m in messages %}{{ m.role + m.content | trim }}{% endfor %}", "{{ m.role + m.content | trim }}", ""},
@@ -39,7 +43,7 @@ func TestTemplates(t *testing.T) {
 		"parts of a role":  {"{% for m in messages %}{{ m['role'][1:] }}{% endfor %}", "", "cuts texts"},
 		"of list elements": {"{% for m in messages[0:] %}{{ m.role }}{% endfor %}", "messages[0:]", ""},
 	} {
-		got, err := rendered(files, c.template)
+		got, err := rendered(tok, c.template)
 		if c.refused != "" {
 			if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), c.refused) {
 				t.Errorf("%s: %v", name, err)
