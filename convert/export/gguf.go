@@ -60,7 +60,6 @@ type ggufWriter struct {
 	file    *packed.File
 	model   *model.Description
 	dialect dialect
-	name    Dialect
 	arch    hf.Architecture
 	keys    []gguf.KV
 	list    []tensor
@@ -79,7 +78,7 @@ func newGGUF(f *packed.File, o GGUFOptions) (*ggufWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &ggufWriter{file: f, model: d, name: o.Dialect}
+	w := &ggufWriter{file: f, model: d}
 	if w.dialect, err = o.Dialect.open(); err != nil {
 		return nil, err
 	}
@@ -110,8 +109,8 @@ func (w *ggufWriter) runs(force bool) error {
 		return fmt.Errorf("%w: the model computes squared ReLU, and llama.cpp computes SiLU for architecture bitnet, whatever a file says: it would load and write nonsense. --dialect ik and bitnet.cpp are for programs that compute it; --force writes the file all the same", pack.ErrUnsupported)
 	case wrong:
 		w.note("llama.cpp computes SiLU where this model needs squared ReLU; the file says so in bitnet.hidden_activation, which it does not read")
-	case d.Activation == "relu2" && w.name == BitnetCpp:
-		w.note("bitnet.cpp with its llama.cpp of 2024 computes squared ReLU for architecture %s; newer ones were seen to compute SiLU (microsoft/BitNet issue 588)", w.arch.Name)
+	case d.Activation == "relu2" && w.dialect.doubt != "":
+		w.note("%s", w.dialect.doubt)
 	}
 	for i := range d.Blocks {
 		switch local := w.local(i); {
