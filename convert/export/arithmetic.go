@@ -33,7 +33,7 @@ func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry,
 	for i := range m.Packed {
 		e := &m.Packed[i]
 		if e.Name == packed.ScreenName {
-			notes = append(notes, "the candidate filter of the output head is left out; the head is exact without it")
+			notes = append(notes, noScreen)
 			continue
 		}
 		quantized = true

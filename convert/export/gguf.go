@@ -24,6 +24,9 @@ type Summary struct {
 	Notes   []string `json:"notes"`
 }
 
+// noScreen is a note of every format.
+const noScreen = "the candidate filter of the output head is left out; the head is exact without it"
+
 // GGUFOptions say which program a GGUF is for. The zero value is the usual.
 type GGUFOptions struct {
 	Dialect Dialect // "": LlamaCpp

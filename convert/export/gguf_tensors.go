@@ -85,7 +85,7 @@ func (w *ggufWriter) packed(e *packed.Entry) error {
 	case e.Order || len(e.Shape) != 2:
 		return fmt.Errorf("%w: tensor %q has an order of columns or experts, which are not written to GGUF; lowpack unpack makes floats of it", pack.ErrUnsupported, e.Name)
 	case e.Name == packed.ScreenName:
-		w.note("the candidate filter of the output head is left out; the head is exact without it")
+		w.note(noScreen)
 		return nil
 	case e.Name == packed.HeadName && w.arch.NoHead:
 		return fmt.Errorf("%w: the quantized output head beside the embedding: architecture %s of llama.cpp reads none; convert without --head", pack.ErrUnsupported, w.arch.Name)
