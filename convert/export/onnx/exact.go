@@ -70,17 +70,15 @@ func (d *decoder) scaled(sums string, scales []string, out string) string {
 
 // quantized computes N14 once for each x, over its last dimension: codes as floats, and their scale.
 func (d *decoder) quantized(x string) (codes, step string) {
-	codes, step = x+"/codes", x+"/step"
-	if _, done := d.products[[2]string{x, ""}]; done {
-		return codes, step
-	}
-	d.products[[2]string{x, ""}] = codes
-	largest := d.op("ReduceMax", []string{d.op("Abs", []string{x}, x+"/magnitudes"), d.ints(-1)}, x+"/largest", attribute{"keepdims", int64(1)})
-	bound := d.op("Max", []string{largest, d.scalar(1e-5)}, x+"/bound")
-	scale := d.op("Div", []string{d.scalar(127), bound}, x+"/scale")
-	rounded := d.op("Round", []string{d.op("Mul", []string{x, scale}, x+"/scaled")}, x+"/rounded")
-	d.op("Clip", []string{rounded, d.scalar(-127), d.scalar(127)}, codes)
-	d.op("Div", []string{bound, d.scalar(127)}, step)
+	step = x + "/step"
+	codes = d.once(x+"/codes", func(out string) {
+		largest := d.op("ReduceMax", []string{d.op("Abs", []string{x}, x+"/magnitudes"), d.ints(-1)}, x+"/largest", attribute{"keepdims", int64(1)})
+		bound := d.op("Max", []string{largest, d.scalar(1e-5)}, x+"/bound")
+		scale := d.op("Div", []string{d.scalar(127), bound}, x+"/scale")
+		rounded := d.op("Round", []string{d.op("Mul", []string{x, scale}, x+"/scaled")}, x+"/rounded")
+		d.op("Clip", []string{rounded, d.scalar(-127), d.scalar(127)}, out)
+		d.op("Div", []string{bound, d.scalar(127)}, step)
+	})
 	return codes, step
 }
 

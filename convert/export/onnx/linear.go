@@ -90,12 +90,7 @@ func (d *decoder) widened(name string) (string, error) {
 	if err != nil || kind == float32Kind {
 		return w, err
 	}
-	if y, done := d.products[[2]string{"", name}]; done {
-		return y, nil
-	}
-	y := d.op("Cast", []string{w}, name+"/widened", attribute{"to", int64(float32Kind)})
-	d.products[[2]string{"", name}] = y
-	return y, nil
+	return d.once(name+"/widened", func(out string) { d.op("Cast", []string{w}, out, attribute{"to", int64(float32Kind)}) }), nil
 }
 
 // plain enters an unquantized tensor as it is stored.
