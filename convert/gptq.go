@@ -27,6 +27,7 @@ type chosenWeight struct{ codes, scales int64 }
 // choose lets the model of v choose codes and scales. They are kept until the calibration is closed.
 func (p *Plan) choose(ctx context.Context, target string, v packed.View, progress Progress) error {
 	c, size := &chosen{weights: map[string]chosenWeight{}}, int64(0)
+	weights := map[string]calibrate.Weight{}
 	for _, s := range p.steps {
 		if s.entry == nil || !s.entry.Calibrated {
 			continue
@@ -35,22 +36,16 @@ func (p *Plan) choose(ctx context.Context, target string, v packed.View, progres
 		if err != nil {
 			return err
 		}
-		w := chosenWeight{codes: size, scales: size + int64(s.job.Shape.M)*int64(s.job.Shape.K)}
-		c.weights[s.entry.Name] = w
-		size = w.scales + 4*int64(scales)
+		at := chosenWeight{codes: size, scales: size + int64(s.job.Shape.M)*int64(s.job.Shape.K)}
+		c.weights[s.entry.Name] = at
+		weights[s.entry.Name] = calibrate.Weight{Job: s.job, Done: func(codes []int8, scales []float32) error { return c.write(at, codes, scales) }}
+		size = at.scales + 4*int64(scales)
 	}
 	var err error
 	if c.file, err = atomicfile.CreateSized(p.fs, target+".codes", size); err != nil {
 		return err
 	}
 	p.calibration.chosen = c
-	weights := map[string]calibrate.Weight{}
-	for _, s := range p.steps {
-		if s.entry != nil && s.entry.Calibrated {
-			at := c.weights[s.entry.Name]
-			weights[s.entry.Name] = calibrate.Weight{Job: s.job, Done: func(codes []int8, scales []float32) error { return c.write(at, codes, scales) }}
-		}
-	}
 	group := p.contents.Manifest.Activation.Size
 	return calibrate.Quantize(ctx, p.o.Jobs, v, p.calibration.windows, group, weights, func(done, total int64) {
 		if progress != nil {
@@ -109,10 +104,8 @@ func (c chosenDecoder) Decode(codes []int8, row int, stored []byte) error {
 	if err != nil {
 		return atomicfile.Failed(fmt.Errorf("read %s: %w", c.file.Target(), err))
 	}
-	var scales []float32
-	for ; len(b) > 0; b = b[4:] {
-		scales = append(scales, math.Float32frombits(binary.LittleEndian.Uint32(b)))
-	}
+	scales := make([]float32, len(b)/4)
+	quantize.F32.Widen(scales, b)
 	c.q.Adopt(row, codes, scales, stored)
 	return nil
 }
