@@ -114,13 +114,16 @@ func (j *Job) complete(r Rule) error {
 	return nil
 }
 
-// groups per row.
-func (q *Quantizer) groups() int {
+// group is how many columns of a row have a scale in common.
+func (q *Quantizer) group() int {
 	if q.job.Kind != PerGroup {
-		return 1
+		return q.job.Shape.K
 	}
-	return (q.job.Shape.K + q.job.Group - 1) / q.job.Group
+	return q.job.Group
 }
+
+// groups per row.
+func (q *Quantizer) groups() int { return (q.job.Shape.K + q.group() - 1) / q.group() }
 
 // Passes is 2 when Measure must see all rows before Quantize does, else 1.
 func (q *Quantizer) Passes() int {
@@ -199,10 +202,7 @@ func (q *Quantizer) quantizeRow(dst []int8, m int, src []byte) error {
 		q.note(m, dst, src, q.whole.scale)
 		return nil
 	}
-	group, size := q.job.Group, q.job.DType.Size()
-	if q.job.Kind == PerRow {
-		group = q.job.Shape.K
-	}
+	group, size := q.group(), q.job.DType.Size()
 	for g, k := 0, 0; k < len(dst); g, k = g+1, k+group {
 		end := min(k+group, len(dst))
 		scale, err := q.quantizePart(dst[k:end], m, k, src[k*size:end*size])

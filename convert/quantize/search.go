@@ -114,10 +114,7 @@ func (q *Quantizer) Nearest(row, column int, value float32) (code int8, rounded 
 
 // Adopt takes over codes and scales of some rows that others have chosen for the weights in src.
 func (q *Quantizer) Adopt(row int, codes []int8, scales []float32, src []byte) {
-	k, size, group := q.job.Shape.K, q.job.DType.Size(), q.job.Group
-	if q.job.Kind != PerGroup {
-		group = k
-	}
+	k, size, group := q.job.Shape.K, q.job.DType.Size(), q.group()
 	copy(q.scales[row*q.groups():], scales)
 	for m := row; len(codes) > 0; m, codes, src = m+1, codes[k:], src[k*size:] {
 		for at := 0; at < k; at += group {
@@ -127,9 +124,7 @@ func (q *Quantizer) Adopt(row int, codes []int8, scales []float32, src []byte) {
 	}
 }
 
+// scaleOf is the scale of a weight, of rules with scales per row or group.
 func (q *Quantizer) scaleOf(row, column int) float32 {
-	if q.job.Kind != PerGroup {
-		return q.scales[row]
-	}
-	return q.scales[row*q.groups()+column/q.job.Group]
+	return q.scales[row*q.groups()+column/q.group()]
 }
