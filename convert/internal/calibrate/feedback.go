@@ -25,7 +25,7 @@ type feedback struct {
 	again    []float32 // [n][width]: the same of the errors at all other places
 }
 
-// newFeedback begins with the lower triangle of a Gram matrix, which it uses up.
+// newFeedback begins with the lower triangle of a Gram matrix.
 //
 // With A the matrix in the order of the columns, L the lower triangular matrix with A = Lᵀ·L and e the errors w − s·code of a row, the
 // error of its products is |L·e|² = Σ (Σ L[t][u]·e[u])²: each code makes its own term as small as it can, and has no say in those before.
