@@ -62,7 +62,7 @@ func openMixture(v packed.View, d *model.Description, b *model.Block) (*mixture,
 
 // openScores opens a linear layer that gives scores of experts: floats.
 func openScores(v packed.View, name string, in, out int) (l linear, err error) {
-	l = linear{name: name, to: out, step: 1}
+	l = linear{name: name, rows: model.Rows{To: out, Step: 1}}
 	l.float, err = openFloats(v, name, out, in)
 	return l, err
 }

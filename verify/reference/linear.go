@@ -12,31 +12,31 @@ import (
 
 // linear is y = W·x + b for a matrix of the packed file, quantized (N15) or not (N16), or for a range of its rows.
 type linear struct {
-	name     string
-	from, to int
-	step     int     // 2: every second row of these
-	ints     *matrix // one of the two
-	float    *floats
-	bias     []float32 // nil = none
+	name  string
+	rows  model.Rows // with a Step of 1 or 2
+	ints  *matrix    // one of the two
+	float *floats
+	bias  []float32 // nil = none
 }
 
 func openLinear(v packed.View, l model.Linear) (linear, error) { return openExpert(v, l, 0) }
 
 // openExpert opens the matrix of one expert, or the only one.
 func openExpert(v packed.View, l model.Linear, expert int) (linear, error) {
-	out := linear{name: l.Weight, from: l.Rows.From, to: l.Rows.To, step: max(l.Rows.Step, 1)}
+	rows := model.Rows{From: l.Rows.From, To: l.Rows.To, Step: max(l.Rows.Step, 1)}
 	if l.Rows == (model.Rows{}) {
-		out.to = l.Out
+		rows.To = l.Out
 	}
-	if l.In < 1 || out.from < 0 || out.to <= out.from || out.outputs() != l.Out {
-		return linear{}, fmt.Errorf("%w: tensor %q: rows %d to %d of a linear with %d inputs and %d outputs", pack.ErrCorrupt, l.Weight, out.from, out.to, l.In, l.Out)
+	if l.In < 1 || rows.From < 0 || rows.To <= rows.From || rows.Len() != l.Out {
+		return linear{}, fmt.Errorf("%w: tensor %q: rows %d to %d of a linear with %d inputs and %d outputs", pack.ErrCorrupt, l.Weight, rows.From, rows.To, l.In, l.Out)
 	}
+	out := linear{name: l.Weight, rows: rows}
 	shape, err := out.openWeight(v, l, expert)
 	if err != nil {
 		return linear{}, err
 	}
-	if whole := l.Rows == (model.Rows{}); shape.K != l.In || shape.M < out.to || whole && shape.M != l.Out {
-		return linear{}, fmt.Errorf("%w: tensor %q has shape %v; the model needs [%d, %d]", pack.ErrCorrupt, l.Weight, shape, out.to, l.In)
+	if whole := l.Rows == (model.Rows{}); shape.K != l.In || shape.M < rows.To || whole && shape.M != l.Out {
+		return linear{}, fmt.Errorf("%w: tensor %q has shape %v; the model needs [%d, %d]", pack.ErrCorrupt, l.Weight, shape, rows.To, l.In)
 	}
 	if l.Experts > 0 {
 		out.bias, err = out.openBiases(v, l.Bias, l.Experts, shape.M, expert)
@@ -45,9 +45,6 @@ func openExpert(v packed.View, l model.Linear, expert int) (linear, error) {
 	}
 	return out, err
 }
-
-// outputs is the number of rows of the linear.
-func (l *linear) outputs() int { return (l.to - l.from + l.step - 1) / l.step }
 
 // openBiases takes the biases of the linear's rows from those of all rows of all experts.
 func (l *linear) openBiases(v packed.View, name string, experts, rows, expert int) ([]float32, error) {
@@ -58,9 +55,9 @@ func (l *linear) openBiases(v packed.View, name string, experts, rows, expert in
 	if err != nil {
 		return nil, err
 	}
-	all, own := make([]float32, rows), make([]float32, 0, l.outputs())
+	all, own := make([]float32, rows), make([]float32, 0, l.rows.Len())
 	f.row(all, expert)
-	for row := l.from; row < l.to; row += l.step {
+	for row := l.rows.From; row < l.rows.To; row += l.rows.Step {
 		own = append(own, all[row])
 	}
 	return own, nil
@@ -155,7 +152,7 @@ func (e *badInput) Error() string { return fmt.Sprintf("vector %d is not finite"
 // apply returns y[t] for every vector x[t]. All vectors are taken through the matrix together, so that each of
 // its weights is unpacked once.
 func (l *linear) apply(ctx context.Context, x [][]float32) ([][]float32, error) {
-	y := vectors(len(x), l.outputs())
+	y := vectors(len(x), l.rows.Len())
 	if l.float != nil {
 		return y, l.applyFloat(ctx, y, x)
 	}
@@ -164,11 +161,12 @@ func (l *linear) apply(ctx context.Context, x [][]float32) ([][]float32, error) 
 	if err != nil {
 		return nil, err
 	}
-	return y, m.products(ctx, in.q, l.from, l.to, func(row int, acc []int32) {
-		if (row-l.from)%l.step != 0 {
+	return y, m.products(ctx, in.q, l.rows.From, l.rows.To, func(row int, acc []int32) {
+		i := (row - l.rows.From) / l.rows.Step
+		if row != l.rows.From+i*l.rows.Step {
 			return
 		}
-		for t, i := 0, (row-l.from)/l.step; t < n; t++ {
+		for t := range n {
 			y[t][i] = l.addBias(m.scaled(row, acc[t:], n, in.d[t]), i)
 		}
 	})
@@ -200,10 +198,10 @@ func (m *matrix) scaled(row int, acc []int32, n int, d []float32) float32 {
 }
 
 func (l *linear) applyFloat(ctx context.Context, y, x [][]float32) error {
-	return parallel.Do(ctx, 0, l.outputs(), 64, func(a, b int) error {
+	return parallel.Do(ctx, 0, l.rows.Len(), 64, func(a, b int) error {
 		w := make([]float32, len(x[0]))
 		for i := a; i < b; i++ {
-			l.float.row(w, l.from+i*l.step)
+			l.float.row(w, l.rows.From+i*l.rows.Step)
 			for t := range x {
 				y[t][i] = l.addBias(dot(w, x[t]), i)
 			}
