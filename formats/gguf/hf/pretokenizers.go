@@ -2,8 +2,7 @@ package hf
 
 // preTokenizer cuts a text into words before merges apply, under the names that llama.cpp has for them (llama-vocab.cpp).
 type preTokenizer struct {
-	pattern    string   // "": that of GPT-2
-	patterns   []string // cut one after another, instead of pattern
+	patterns   []string // cut one after another; nil: that of GPT-2
 	digits     bool     // every digit is a word
 	nfc        bool     // text is normalized, which llama.cpp leaves out
 	wholeWords bool     // a word that is a token is one, whatever the merges say
@@ -25,14 +24,14 @@ const (
 var preTokenizers = map[string]preTokenizer{
 	"default":          {patterns: []string{`[\p{P}\$\+<=>\^~\|]+`, `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)`, `\p{N}+`, `[0-9][0-9][0-9]`}},
 	"gpt-2":            {},
-	"llama-bpe":        {pattern: llama3Pattern, wholeWords: true, bos: true},
-	"falcon3":          {pattern: llama3Pattern, wholeWords: true, bos: true},
-	"smaug-bpe":        {pattern: llama3Pattern},
-	"dbrx":             {pattern: llama3Pattern},
-	"qwen2":            {pattern: qwen2Pattern, nfc: true},
-	"deepseek-r1-qwen": {pattern: qwen2Pattern, nfc: true},
-	"gpt-4o":           {pattern: gpt4oPattern},
-	"tekken":           {pattern: tekkenPattern, wholeWords: true, bos: true},
+	"llama-bpe":        {patterns: []string{llama3Pattern}, wholeWords: true, bos: true},
+	"falcon3":          {patterns: []string{llama3Pattern}, wholeWords: true, bos: true},
+	"smaug-bpe":        {patterns: []string{llama3Pattern}},
+	"dbrx":             {patterns: []string{llama3Pattern}},
+	"qwen2":            {patterns: []string{qwen2Pattern}, nfc: true},
+	"deepseek-r1-qwen": {patterns: []string{qwen2Pattern}, nfc: true},
+	"gpt-4o":           {patterns: []string{gpt4oPattern}},
+	"tekken":           {patterns: []string{tekkenPattern}, wholeWords: true, bos: true},
 	"smollm":           {digits: true},
 }
 
@@ -52,12 +51,8 @@ func (p preTokenizer) splitter() any {
 	if p.digits {
 		parts = append(parts, map[string]any{"type": "Digits", "individual_digits": true})
 	}
-	patterns := p.patterns
-	if p.pattern != "" {
-		patterns = []string{p.pattern}
-	}
-	for _, x := range patterns {
+	for _, x := range p.patterns {
 		parts = append(parts, map[string]any{"type": "Split", "pattern": map[string]any{"Regex": x}, "behavior": "Isolated", "invert": false})
 	}
-	return map[string]any{"type": "Sequence", "pretokenizers": append(parts, byteLevelPart(patterns == nil))}
+	return map[string]any{"type": "Sequence", "pretokenizers": append(parts, byteLevelPart(p.patterns == nil))}
 }
