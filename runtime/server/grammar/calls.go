@@ -26,42 +26,44 @@ type Function struct {
 // Calls is the set of texts that call some of the functions, at least once.
 func Calls(form CallForm, functions []Function) (*Grammar, error) {
 	b := newBuilder()
+	all, err := b.calls(form, functions)
+	if err != nil {
+		return nil, err
+	}
+	return b.finish(all)
+}
+
+// calls is one call, or several, from the beginning of the form to its end.
+func (b *builder) calls(form CallForm, functions []Function) (part, error) {
 	one := func() (part, error) {
 		return b.rule("call", func() (part, error) { return b.anyCall(form.Key, functions) })
 	}
 	first, err := one()
 	if err != nil {
-		return nil, err
+		return part{}, err
 	}
 	all := b.then(b.text(form.First), first, b.text(form.Close))
 	if form.Several {
 		next, err := one()
 		if err != nil {
-			return nil, err
+			return part{}, err
 		}
 		all = b.then(all, b.many(b.then(b.text(form.Open), next, b.text(form.Close))))
 	}
-	return b.finish(b.then(all, b.text(form.End)))
+	return b.then(all, b.text(form.End)), nil
 }
 
 // Mixed is the set of texts in which every call is one of the functions, with its arguments. What does not begin a call is free;
 // opening is what begins one, "" = a brace at the beginning of the text.
 func Mixed(form CallForm, opening string, functions []Function) (*Grammar, error) {
 	b := newBuilder()
+	several := form.Several
 	form.First, form.Open = strings.TrimPrefix(form.First, opening), strings.TrimPrefix(form.Open, opening)
-	one, err := b.rule("call", func() (part, error) { return b.anyCall(form.Key, functions) })
+	form.Several = several && form.End != "" // a list; others begin anew
+	all, err := b.calls(form, functions)
 	if err != nil {
 		return nil, err
 	}
-	all := b.then(b.text(form.First), one, b.text(form.Close))
-	if form.End != "" && form.Several { // a list
-		next, err := b.rule("call", nil)
-		if err != nil {
-			return nil, err
-		}
-		all = b.then(all, b.many(b.then(b.text(form.Open), next, b.text(form.Close))))
-	}
-	all = b.then(all, b.text(form.End))
 	if opening == "" {
 		blank := b.either(b.bytes(' ', ' '), b.bytes('\t', '\t'), b.bytes('\n', '\n'), b.bytes('\r', '\r'))
 		other := b.either(b.bytes(0, 8), b.bytes(11, 12), b.bytes(14, 31), b.bytes('!', '{'-1), b.bytes('{'+1, 255))
@@ -71,7 +73,7 @@ func Mixed(form CallForm, opening string, functions []Function) (*Grammar, error
 	b.link(p.out, all.in)
 	after := b.until(opening)
 	b.link(all.out, after.in)
-	if form.Several {
+	if several {
 		b.link(after.out, all.in)
 	} else { // nobody reads what follows
 		b.link(after.out, after.in)
