@@ -20,9 +20,9 @@ import (
 func benchCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "bench",
-		Usage:     "measure a packed model, the kernels, a server, or the limits of this machine",
+		Usage:     "measure a packed model, the kernels, a server, the choices for a checkpoint, or the limits of this machine",
 		ArgsUsage: "FILE",
-		UsageText: "lowpack bench FILE [flags]\n  lowpack bench kernels [flags]\n  lowpack bench machine [flags]\n  lowpack bench serve URL [flags]\n  lowpack bench chart FILE [flags]",
+		UsageText: "lowpack bench FILE [flags]\n  lowpack bench kernels [flags]\n  lowpack bench machine [flags]\n  lowpack bench serve URL [flags]\n  lowpack bench recommend CHECKPOINT [flags]\n  lowpack bench chart FILE [flags]",
 		Description: `FILE is a packed model: tokens per second of prefill, and of decode for several batch sizes and context depths; and how
 long and how much memory the first token takes.
 
@@ -42,7 +42,7 @@ long and how much memory the first token takes.
 			compareFlag(),
 		}, benchFlags()...),
 		Action:      runBench,
-		Subcommands: []*cli.Command{benchKernelsCommand(), benchMachineCommand(), benchServeCommand(), benchChartCommand()},
+		Subcommands: []*cli.Command{benchKernelsCommand(), benchMachineCommand(), benchServeCommand(), benchRecommendCommand(), benchChartCommand()},
 	}
 }
 
@@ -55,10 +55,14 @@ the exit code is 3. A kernel whose result is wrong has no figures, and the exit 
 func benchFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "threads", Value: "1,0", Usage: "threads that compute, as a `LIST`; 0 = one per CPU"},
-		number(0, true, math.MaxFloat32, &cli.Float64Flag{Name: "max-spread", Value: 10, Usage: "more than `PERCENT` between the quartiles is noise"}),
+		maxSpreadFlag(),
 		besideFlag("svg", "draw a chart of the results to `FILE`"),
 		jsonFlag(),
 	}
+}
+
+func maxSpreadFlag() cli.Flag {
+	return number(0, true, math.MaxFloat32, &cli.Float64Flag{Name: "max-spread", Value: 10, Usage: "more than `PERCENT` between the quartiles is noise"})
 }
 
 // benchTime is the flag of measurements that can be repeated at will.
@@ -78,11 +82,11 @@ func benchMeter(c *cli.Context, p *progress) bench.Meter {
 }
 
 func runBench(c *cli.Context) error {
-	if err := wantArgs(c, 1, "FILE, or one of the words kernels, machine, serve and chart"); err != nil {
+	if err := wantArgs(c, 1, "FILE, or one of the words kernels, machine, serve, recommend and chart"); err != nil {
 		return err
 	}
 	name := c.Args().First()
-	if hint := didYouMean(name, []string{"kernels", "machine", "serve", "chart"}); hint != "" {
+	if hint := didYouMean(name, []string{"kernels", "machine", "serve", "recommend", "chart"}); hint != "" {
 		if _, err := os.Stat(name); err != nil {
 			return usagef("%s: no such file, and no such word%s", name, hint)
 		}

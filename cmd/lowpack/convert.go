@@ -55,16 +55,14 @@ A recipe (--recipe) has rules; the first whose pattern matches the name of a ten
 func convertFlags() []cli.Flag {
 	flags := []cli.Flag{
 		outputFlag("write the packed `FILE`"),
-		oneOf(&cli.StringFlag{Name: "layout", DefaultText: convert.DefaultLayout + "; vnni4 with --quant int8", Usage: "weight layout `NAME` (see lowpack layouts)"}, layoutNames()...),
+		oneOf(&cli.StringFlag{Name: "layout", DefaultText: convert.DefaultLayout + "; vnni4 with --quant int8", Usage: "weight layout `NAME` (see lowpack layouts), or auto: the fastest on this machine (see lowpack bench recommend)"}, append(layoutNames(), auto)...),
 		paramFlag(),
-		oneOf(&cli.StringFlag{Name: "quant", Value: convert.QuantAuto, Usage: "auto (what the checkpoint declares, or what its values are already), none, or a quantizer `NAME`: " + strings.Join(quantizerNames(), ", ")},
-			quantNames()...),
-		like(&cli.StringFlag{Name: "scale", Action: checkScale, Usage: "scale granularity `KIND`: tensor, row or group:N", DefaultText: "as the quantizer defines it"},
-			packed.ScaleTensor, packed.ScaleRow, packed.ScaleGroup+":"),
+		quantFlag(),
+		scaleFlag(),
 		oneOf(&cli.StringFlag{Name: "activation", Value: convert.ActivationAuto, Usage: "scales of int8 activations, `KIND` auto (per token for models trained for few bits, which have them; else groups of 32 columns, or of 64 where all groups of weights have 64 or more), token or group:N"},
 			convert.Activations...),
-		oneOf(&cli.StringFlag{Name: "head", Value: convert.HeadBF16, Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 (a scale per row; perplexity of the bundled model +0.03 %), int4 (a scale per group of 32 columns; +1.1 % there, +10 % with SmolLM2-135M) or screen (as in the checkpoint, with int8 rows that find the largest logits, which are then exact)"},
-			convert.Heads...),
+		oneOf(&cli.StringFlag{Name: "head", Value: convert.HeadBF16, Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 (a scale per row; perplexity of the bundled model +0.03 %), int4 (a scale per group of 32 columns; +1.1 % there, +10 % with SmolLM2-135M) or screen (as in the checkpoint, with int8 rows that find the largest logits, which are then exact), or auto (bf16 or screen, the faster on this machine)"},
+			append(convert.Heads, auto)...),
 		inputFlag("calibrate", "choose the scales of int4, mxfp4, int2 and absmax for what the linear layers multiply in a text `FILE`, in UTF-8, of which the first 8192 tokens are computed with the floats"),
 		oneOf(&cli.StringFlag{Name: "method", Value: convert.MeanSquare, Usage: "how --calibrate chooses, `NAME` mean-square (scales) or gptq (scales, and codes by error feedback: better, and slower)"}, convert.Methods...),
 		inputFlag("recipe", "YAML `FILE` with rules by tensor name"),
@@ -78,6 +76,16 @@ func convertFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and write nothing"},
 	}
 	return append(append(flags, besideFlags()...), jsonFlag())
+}
+
+func quantFlag() cli.Flag {
+	return oneOf(&cli.StringFlag{Name: "quant", Value: convert.QuantAuto, Usage: "auto (what the checkpoint declares, or what its values are already), none, or a quantizer `NAME`: " + strings.Join(quantizerNames(), ", ")},
+		quantNames()...)
+}
+
+func scaleFlag() cli.Flag {
+	return like(&cli.StringFlag{Name: "scale", Action: checkScale, Usage: "scale granularity `KIND`: tensor, row or group:N", DefaultText: "as the quantizer defines it"},
+		packed.ScaleTensor, packed.ScaleRow, packed.ScaleGroup+":")
 }
 
 // layoutOf the weights that are converted.
@@ -141,11 +149,16 @@ func runConvert(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	notes, err := decideAuto(c, source, &options)
+	if err != nil {
+		return err
+	}
 	plan, err := convert.NewPlan(c.Context, source, options)
 	if err != nil {
 		return err
 	}
 	defer plan.Close()
+	plan.Notes = append(plan.Notes, notes...)
 	if !c.IsSet("layout") {
 		noteLayout(plan)
 	}

@@ -133,11 +133,7 @@ const anyLayout = "blocked"
 func (o *KernelOptions) cases() (list []*kernelCase, err error) {
 	layouts := o.Layouts
 	if layouts == nil {
-		for _, info := range pack.Layouts() {
-			if info.Block == 0 {
-				layouts = append(layouts, info.Name)
-			}
-		}
+		layouts = packedLayouts()
 	}
 	for _, name := range layouts {
 		l, err := pack.Open(pack.Spec{Name: name})
@@ -162,6 +158,16 @@ func (o *KernelOptions) cases() (list []*kernelCase, err error) {
 		return nil, fmt.Errorf("%w: no kernel of %v serves %v on this CPU", pack.ErrUnsupported, o.ISAs, o.Layouts)
 	}
 	return list, nil
+}
+
+// packedLayouts are the layouts of packed files; exchange formats are none.
+func packedLayouts() (names []string) {
+	for _, info := range pack.Layouts() {
+		if info.Block == 0 {
+			names = append(names, info.Name)
+		}
+	}
+	return names
 }
 
 // first of the kernels with one name that sums groups of the columns that are asked for: others are for CPUs that lack

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/bench"
+	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/internal/tensor"
+	"github.com/lowpack/lowpack/pack"
+)
+
+func benchRecommendCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "recommend",
+		Usage:     "measure which layout and output head suit a checkpoint on this machine",
+		ArgsUsage: "CHECKPOINT",
+		UsageText: "lowpack bench recommend CHECKPOINT [flags]",
+		Description: `The linear layers of the model are multiplied in every layout that holds their codes, and its output head in every form,
+by one token (decode) and by 128 (prefill), with random codes that come from memory. Sizes are those of what a pass
+reads. Attention and all else between the matrices is the same for all and left out. Stars mark what convert --layout auto
+and --head auto take: the fastest for one token, among heads that give exact logits; where others are as fast within
+--max-spread, the smallest.
+
+  lowpack bench recommend MODEL_DIR
+  lowpack bench recommend MODEL_DIR --quant int4 --scale group:32 --threads 1`,
+		Flags: []cli.Flag{
+			quantFlag(), scaleFlag(),
+			threadsFlag("compute"),
+			benchTime(), maxSpreadFlag(),
+			jsonFlag(),
+		},
+		Action: runBenchRecommend,
+	}
+}
+
+func runBenchRecommend(c *cli.Context) error {
+	if err := wantArgs(c, 1, "CHECKPOINT"); err != nil {
+		return err
+	}
+	source, err := checkpointOf(c, c.Args().First())
+	if err != nil {
+		return err
+	}
+	recipe, err := recipeOf(c)
+	if err != nil {
+		return err
+	}
+	recipe.AllowLossy = true // nothing is written
+	plan, err := convert.NewPlan(c.Context, source, convert.Options{Recipe: *recipe})
+	if err != nil {
+		return err
+	}
+	defer plan.Close()
+	p := newCounter(c.App.ErrWriter, "bench", things("choices"))
+	r, err := recommend(c.Context, plan, benchMeter(c, p), c.Int("threads"), recommendTokens)
+	p.done()
+	if r == nil {
+		return err
+	}
+	if c.Bool("json") {
+		if err := printJSON(c.App.Writer, r); err != nil {
+			return err
+		}
+	} else {
+		printRecommendation(c.App.Writer, r, c.Float64("max-spread")/100)
+	}
+	if errors.Is(err, bench.ErrNoise) {
+		return fmt.Errorf("%w (--max-spread)", err)
+	}
+	return err
+}
+
+// recommendTokens are the passes that are measured: decode, and a prompt.
+var recommendTokens = []int{1, 128}
+
+// recommend measures what the tensors of a plan could be.
+func recommend(ctx context.Context, plan *convert.Plan, m bench.Meter, threads int, tokens []int) (*bench.Recommendation, error) {
+	heads, err := headForms(plan)
+	if err != nil {
+		return nil, err
+	}
+	return bench.Recommend(ctx, bench.RecommendOptions{Meter: m, Body: plan.Body(), Heads: heads, Tokens: tokens, Threads: threads})
+}
+
+// headForms are the heads that convert can make of floats; nil where there are none.
+func headForms(plan *convert.Plan) ([]bench.HeadForm, error) {
+	shape, dtype, ok := plan.FloatHead()
+	if !ok {
+		return nil, nil
+	}
+	t, err := tensor.ParseType(dtype)
+	if err != nil {
+		return nil, err
+	}
+	codes := func(name string, vectors int, a pack.Alphabet, group int) bench.HeadForm {
+		return bench.HeadForm{Name: name, Layout: convert.LayoutFor(a.Name), Vectors: vectors, Matrices: convert.Matrices{Shape: shape, Alphabet: a.Name, Group: group, Count: 1}}
+	}
+	return []bench.HeadForm{
+		{Name: convert.HeadBF16, DType: t, Matrices: convert.Matrices{Shape: shape, Count: 1}},
+		codes(convert.HeadScreen, 2, pack.Int8, 0),
+		codes(convert.HeadInt8, 1, pack.Int8, 0),
+		codes(convert.HeadInt4, 1, pack.Int4, 32),
+	}, nil
+}
+
+// exactHeads are the first two of them: their logits are those of the checkpoint.
+func exactHeads(r *bench.Recommendation) []bench.RecommendRow { return r.Heads[:min(2, len(r.Heads))] }
+
+func printRecommendation(w io.Writer, r *bench.Recommendation, spread float64) {
+	printHost(w, &r.Host)
+	fmt.Fprintf(w, "%s\n\n", bench.Threads(r.Threads))
+	rows := [][]string{{"", "", "reads", "kernels", "1 token", "spread", "128 tokens", "spread"}}
+	layout, head := bench.Fastest(r.Layouts, 0, spread), bench.Fastest(exactHeads(r), 0, spread)
+	add := func(what string, list []bench.RecommendRow, best *bench.RecommendRow) {
+		for i := range list {
+			row := &list[i]
+			if row.Refused != "" {
+				continue
+			}
+			star := ""
+			if best != nil && row.Name == best.Name {
+				star = "*"
+			}
+			line := []string{what + " " + row.Name, star, size(row.Bytes), strings.Join(row.Kernels, " ")}
+			for _, s := range row.Seconds {
+				line = append(line, digits(1e3*s.Median)+" ms", spreadText(s.Spread, s.Spread > spread))
+			}
+			rows = append(rows, line)
+		}
+	}
+	add("layout", r.Layouts, layout)
+	add("head", r.Heads, head)
+	table(w, map[int]bool{2: true, 4: true, 5: true, 6: true, 7: true}, rows)
+	if layout == nil {
+		return
+	}
+	perToken, prompt, line := layout.Seconds[0].Median, layout.Seconds[1].Median, "--layout "+layout.Name
+	if head != nil {
+		perToken, line = perToken+head.Seconds[0].Median, line+" --head "+head.Name
+	}
+	fmt.Fprintf(w, "\nRecommended: %s. The matrices alone would allow %s tokens/s of decode and %s of prefill.\n", line,
+		digits(1/perToken), digits(float64(r.Tokens[1])/prompt))
+}

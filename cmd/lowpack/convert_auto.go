@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/bench"
+	"github.com/lowpack/lowpack/convert"
+)
+
+// auto is the value of --layout and --head that stands for what is measured to be fastest here.
+const auto = "auto"
+
+// decideAuto measures what is asked for as auto, and returns what there is to say about it. What must be the same in several
+// runs cannot be measured.
+func decideAuto(c *cli.Context, source string, o *convert.Options) (notes []string, err error) {
+	switch {
+	case o.Recipe.Layout != auto && o.Recipe.Head != auto:
+		return nil, nil
+	case o.Parts > 0 || o.Resume:
+		return nil, usagef("auto measures this machine, and another run may find something else: name --layout and --head for --part and --resume (see lowpack bench recommend)")
+	}
+	return measureAuto(c, source, o)
+}
+
+// measureAuto puts measured choices in the place of auto in the recipe, and says which. Noise is said, and no error: on a busy
+// machine some choice is as good as another.
+func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []string, err error) {
+	asked := o.Recipe
+	for _, field := range []*string{&o.Recipe.Layout, &o.Recipe.Head} {
+		if *field == auto {
+			*field = ""
+		}
+	}
+	plan, err := convert.NewPlan(c.Context, source, *o)
+	if err != nil {
+		return nil, err
+	}
+	defer plan.Close()
+	const turn, spread = 100 * time.Millisecond, 0.1
+	p := newCounter(c.App.ErrWriter, "measure", things("choices"))
+	meter := bench.Meter{Time: turn, MaxSpread: spread, Progress: func(done, total int, at string) { p.set(int64(done), int64(total), at) }}
+	r, err := recommend(c.Context, plan, meter, 0, recommendTokens[:1])
+	p.done()
+	if err != nil && !errors.Is(err, bench.ErrNoise) {
+		return nil, err
+	}
+	if errors.Is(err, bench.ErrNoise) {
+		notes = append(notes, "the machine was busy while layout and head were measured; lowpack bench recommend says how much")
+	}
+	if best := bench.Fastest(r.Layouts, 0, spread); asked.Layout == auto && best != nil {
+		o.Recipe.Layout = best.Name
+		notes = append(notes, choiceNote("layout", best))
+	}
+	if best := bench.Fastest(exactHeads(r), 0, spread); asked.Head == auto && best != nil {
+		o.Recipe.Head = best.Name
+		notes = append(notes, choiceNote("head", best))
+	}
+	return notes, nil
+}
+
+func choiceNote(what string, r *bench.RecommendRow) string {
+	return fmt.Sprintf("%s %s, the fastest on this machine for one token, which takes %s ms; --%s %s makes the same file on every machine", what, r.Name, digits(1e3*r.Seconds[0].Median), what, r.Name)
+}

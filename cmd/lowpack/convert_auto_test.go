@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+)
+
+// TestAuto: the note names flags that give the same file, byte for byte.
+func TestAuto(t *testing.T) {
+	model, dir := shared.Testdata(t, "tiny-bitnet"), t.TempDir()
+	found, named := filepath.Join(dir, "auto"), filepath.Join(dir, "named")
+	code, said := inPlace("convert", model, "--golden", "none", "--layout", "auto", "--head", "auto", "-o", found)
+	if code != 0 {
+		t.Fatal(said)
+	}
+	flags := regexp.MustCompile(`--(layout|head) (\S+) makes the same file`).FindAllStringSubmatch(said, -1)
+	if len(flags) != 2 {
+		t.Fatalf("notes about layout and head: %q", said)
+	}
+	again := []string{"convert", model, "--golden", "none", "-o", named}
+	for _, f := range flags {
+		again = append(again, "--"+f[1], f[2])
+	}
+	if code, said := inPlace(again...); code != 0 {
+		t.Fatal(said)
+	}
+	a, _ := os.ReadFile(found)
+	b, err := os.ReadFile(named)
+	if err != nil || len(a) == 0 || !bytes.Equal(a, b) {
+		t.Errorf("%v: %d and %d bytes, which differ", err, len(a), len(b))
+	}
+}
+
+// TestAutoRefused: what several runs must agree on is not measured, and neither is one layout's parameter.
+func TestAutoRefused(t *testing.T) {
+	model, out := shared.Testdata(t, "tiny-bitnet"), filepath.Join(t.TempDir(), "out")
+	for _, flags := range [][]string{{"--part", "1/2"}, {"--resume"}, {"--param", "bm=64"}} {
+		code, said := inPlace(append([]string{"convert", model, "--layout", "auto", "-o", out}, flags...)...)
+		if code != 2 || !strings.Contains(said, "--layout") && !strings.Contains(said, "--param") {
+			t.Errorf("%v: exit %d, %q", flags, code, said)
+		}
+	}
+}
+
+// TestBenchRecommend: the choices as a table and as JSON; weights alone have no head.
+func TestBenchRecommend(t *testing.T) {
+	model := shared.Testdata(t, "tiny-bitnet")
+	_, said := inPlace("bench", "recommend", model, "--time", "1ms", "--max-spread", "10000")
+	for _, want := range []string{"layout vnni4i ", "head screen", "\nRecommended: --layout "} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in %s", want, said)
+		}
+	}
+	_, said = inPlace("bench", "recommend", model, "--time", "1ms", "--max-spread", "10000", "--json")
+	if !strings.Contains(said, `"schema": "lowpack.bench.recommend/1"`) {
+		t.Error(said)
+	}
+}
