@@ -1,7 +1,6 @@
 package lowpack_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -23,88 +22,122 @@ func BenchmarkSpeculation(b *testing.B) {
 	if path == "" {
 		b.Skip("LOWPACK_MODEL names no packed file")
 	}
-	m, err := lowpack.OpenWith(path, engine.Options{Context: 1024})
+	m, err := lowpack.OpenWith(path, engine.Options{Context: promptTokens + forcedTokens, Sequences: 4})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer m.Close()
-	for _, text := range speculationTexts(b, m) {
-		b.Run(text.name, func(b *testing.B) { text.measure(b, m) })
+	for _, f := range speculationTexts(b, m) {
+		b.Run(f.name, func(b *testing.B) { f.measure(b, m) })
 	}
 }
 
-// forced is a text that a model is made to write behind a prompt.
+// forced are texts that a model is made to write behind prompts.
 type forced struct {
-	name         string
-	prompt, text []int
+	name  string
+	texts []text
 }
 
-const forcedTokens = 128
+type text struct {
+	prompt, rest []int
+	seq          *engine.Sequence
+}
+
+const promptTokens, forcedTokens = 1024, 128
+
+// split makes a text of the first tokens of a list.
+func split(ids []int) text {
+	return text{prompt: ids[:promptTokens], rest: ids[promptTokens : promptTokens+forcedTokens]}
+}
 
 func speculationTexts(b *testing.B, m *lowpack.Model) []forced {
-	ids := func(path string) []int {
+	ids := func(from int, path string) []int {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			b.Fatal(err)
 		}
-		list, err := m.Tokenizer.Encode(string(data[:min(len(data), 20000)]), false)
+		list, err := m.Tokenizer.Encode(string(data[from:][:min(8000, len(data)-from)]), false)
 		if err != nil {
 			b.Fatal(err)
 		}
 		return list
 	}
+	var code, prose []text
+	for i, path := range []string{"runtime/engine/engine.go", "convert/internal/pipeline/schedule.go", "cmd/lowpack/serve.go", "pack/pack.go"} {
+		code = append(code, split(ids(0, path)))
+		prose = append(prose, split(ids(100_000*i, shared.Path(b, "data/text/wiki.test.raw"))))
+	}
+	list := []forced{{"code", code}, {"prose", prose}}
 	r := rand.New(rand.NewPCG(1, 2))
-	code, prose := ids("lowpack.go"), ids(shared.Path(b, "data/text/wiki.test.raw"))
-	code = append(code, ids("model.go")...)
-	texts := []forced{{name: "code", prompt: code[:384], text: code[384:]}, {name: "prose", prompt: prose[:384], text: prose[384:]}}
 	for _, percent := range []int{2, 5, 15} {
-		edited := slices.Clone(code[64:384])
+		edited := slices.Clone(code[0].prompt[64:][:forcedTokens])
 		for i := range edited {
 			if r.IntN(100) < percent {
-				edited[i] = prose[r.IntN(len(prose))]
+				edited[i] = prose[0].prompt[r.IntN(promptTokens)]
 			}
 		}
-		texts = append(texts, forced{name: fmt.Sprintf("%d%%-edited", percent), prompt: code[:384], text: edited})
+		list = append(list, forced{fmt.Sprintf("%d%%-edited", percent), []text{{prompt: code[0].prompt, rest: edited}}})
 	}
 	var noise []int // what follows has been seen often, and another token each time
-	for range 384 + forcedTokens {
-		noise = append(noise, prose[r.IntN(12)])
+	for range promptTokens + forcedTokens {
+		noise = append(noise, prose[0].prompt[r.IntN(12)])
 	}
-	return append(texts, forced{name: "misleading", prompt: noise[:384], text: noise[384:]})
+	return append(list, forced{"misleading", []text{split(noise)}})
+}
+
+func median(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)/2]
 }
 
 func (f *forced) measure(b *testing.B, m *lowpack.Model) {
-	ctx, vocab := context.Background(), m.Engine.Description().Vocab
-	seq, err := m.Engine.NewSequence()
-	if err != nil {
-		b.Fatal(err)
+	for i := range f.texts {
+		f.texts[i].begin(b, m)
+		defer f.texts[i].seq.Close()
+		f.texts[i].decode(b, m, engine.SpeculateAuto) // learns what passes cost
 	}
-	defer seq.Close()
-	last := len(f.prompt) - 1
-	if err := m.Engine.Forward(ctx, []engine.Chunk{{Seq: seq, Tokens: f.prompt[:last], Logits: make([]float32, vocab)}}); err != nil {
-		b.Fatal(err)
-	}
-	decode := func(speculate int) engine.Result {
-		seq.Truncate(last)
-		res, err := m.Engine.Generate(ctx, seq, engine.Request{
-			Prompt: f.prompt[last:], History: f.prompt[:last], MaxTokens: forcedTokens, Speculate: speculate,
-			Adjust: func(generated []int, logits []float32) { logits[f.text[len(generated)]] = 1e30 },
-		}, func(engine.Piece) bool { return true })
-		if err != nil || !slices.Equal(res.Tokens, f.text[:forcedTokens]) {
-			b.Fatal(err, "another text")
-		}
-		return res
-	}
-	decode(engine.SpeculateAuto) // learns what passes cost
-	var without, with time.Duration
-	var res engine.Result
+	var without, speedup []float64 // of each round
+	var total engine.Result
 	for b.Loop() {
-		without += decode(0).Decode
-		res = decode(engine.SpeculateAuto)
-		with += res.Decode
+		var one, auto time.Duration
+		total = engine.Result{}
+		for i := range f.texts {
+			one += f.texts[i].decode(b, m, 0).Decode
+			res := f.texts[i].decode(b, m, engine.SpeculateAuto)
+			auto += res.Decode
+			total.Steps, total.Drafted, total.Accepted = total.Steps+res.Steps, total.Drafted+res.Drafted, total.Accepted+res.Accepted
+		}
+		without, speedup = append(without, one.Seconds()), append(speedup, one.Seconds()/auto.Seconds())
 	}
-	b.ReportMetric(float64(without)/float64(with), "speedup")
-	b.ReportMetric(float64(forcedTokens*b.N)/without.Seconds(), "tokens/s-without")
-	b.ReportMetric(float64(forcedTokens-1)/float64(res.Steps), "tokens/step")
-	b.ReportMetric(float64(res.Accepted)/float64(max(res.Drafted, 1)), "accepted")
+	n := float64(len(f.texts))
+	b.ReportMetric(median(speedup), "speedup")
+	b.ReportMetric(forcedTokens*n/median(without), "tokens/s-without")
+	b.ReportMetric((forcedTokens-1)*n/float64(total.Steps), "tokens/step")
+	b.ReportMetric(float64(total.Accepted)/float64(max(total.Drafted, 1)), "accepted")
+}
+
+// begin computes the prompt but for its last token.
+func (t *text) begin(b *testing.B, m *lowpack.Model) {
+	var err error
+	if t.seq, err = m.Engine.NewSequence(); err != nil {
+		b.Fatal(err)
+	}
+	logits := make([]float32, m.Engine.Description().Vocab)
+	if err = m.Engine.Forward(b.Context(), []engine.Chunk{{Seq: t.seq, Tokens: t.prompt[:promptTokens-1], Logits: logits}}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// decode writes the text behind its prompt.
+func (t *text) decode(b *testing.B, m *lowpack.Model, speculate int) engine.Result {
+	const last = promptTokens - 1
+	t.seq.Truncate(last)
+	res, err := m.Engine.Generate(b.Context(), t.seq, engine.Request{
+		Prompt: t.prompt[last:], History: t.prompt[:last], MaxTokens: forcedTokens, Speculate: speculate,
+		Adjust: func(generated []int, logits []float32) { logits[t.rest[len(generated)]] = 1e30 },
+	}, func(engine.Piece) bool { return true })
+	if err != nil || !slices.Equal(res.Tokens, t.rest) {
+		b.Fatal(err, "another text")
+	}
+	return res
 }

@@ -197,6 +197,48 @@ func TestWrongGuessesEnd(t *testing.T) {
 	}
 }
 
+// TestAccount: whatever is expected of guesses, here that all are right, and whatever the costs are, a text costs at most the
+// share more than without drafts, and the beginning.
+func TestAccount(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		per := 0.05 + r.Float64()
+		cost := func(tokens int) float64 { return 1 + per*float64(tokens-1) }
+		d := New([]int{1, 2, 3, 1, 2, 3}, nil, cost)
+		drafted, bill, text := 0, 0.0, 400
+		for i := 0; i < text; {
+			for c := range d.rates {
+				d.rates[c].right = 1
+			}
+			guesses := d.Draft(Most)
+			drafted, bill = drafted+len(guesses), bill+cost(1+len(guesses))
+			for _, g := range append(slices.Clone(guesses), 0) {
+				if r.IntN(3) == 0 || len(guesses) > 3 { // wrong
+					g = 1000 + i
+				}
+				d.Add(g)
+				i++
+				if len(guesses) == 0 || g != guesses[0] {
+					break
+				}
+				guesses = guesses[1:]
+			}
+			if limit := float64(i)*(1+share) + beginning; bill > limit+1e-9 {
+				t.Fatalf("seed %d: %d tokens cost %.2f, at most %.2f is allowed", seed, i, bill, limit)
+			}
+		}
+		for d.account.left < kept {
+			d.account.settle(-1)
+		}
+		if d.account.settle(-1); d.account.left != kept {
+			t.Errorf("an account of %v", d.account.left)
+		}
+		if per < 0.3 && drafted == 0 {
+			t.Errorf("seed %d: nothing is drafted: this test shows nothing", seed)
+		}
+	}
+}
+
 // TestNothingRepeats: random tokens of a vocabulary so small that pairs of them occur again and again cost hardly a
 // position more, and those of a large one none.
 func TestNothingRepeats(t *testing.T) {
@@ -220,6 +262,7 @@ func TestLength(t *testing.T) {
 		for i := range d.rates {
 			d.rates[i].right = right
 		}
+		d.account.left = 100
 		return len(d.Draft(Most))
 	}
 	free := func(int) float64 { return 1 }

@@ -4,7 +4,7 @@
 //
 // How many tokens are worth guessing follows from two measurements: how often guesses after a suffix of such a length were
 // right, and what a pass of so many tokens costs. Where that is none, guesses are still made and compared with what comes,
-// which costs nothing.
+// which costs nothing. An account bounds what wrong guesses can cost a text.
 package draft
 
 // Most is the largest number of tokens of a draft.
@@ -25,10 +25,11 @@ const gain = 1.02
 
 // Drafter guesses the tokens of one text.
 type Drafter struct {
-	text  *automaton
-	rates rates
-	cost  func(tokens int) float64
-	draft []int
+	text    *automaton
+	rates   rates
+	account account
+	cost    func(tokens int) float64
+	draft   []int
 
 	place int // in the text: what came there may come next; 0 = nothing may
 	slips int // tokens since the text was as it was before that place
@@ -37,7 +38,7 @@ type Drafter struct {
 // New makes the drafter of a text that begins with prompt and may go on with prediction. cost is the time of a pass of so
 // many tokens, in any unit; nil = drafts are as long as they may be.
 func New(prompt, prediction []int, cost func(tokens int) float64) *Drafter {
-	d := &Drafter{text: newAutomaton(), rates: newRates(), cost: cost}
+	d := &Drafter{text: newAutomaton(), rates: newRates(), cost: cost, account: account{left: beginning}}
 	if len(prediction) > 0 { // the end of the prompt with the prediction after it, between borders that nothing equals
 		d.add(prompt[max(0, len(prompt)-context):], prediction, []int{-1})
 	}
@@ -69,6 +70,7 @@ func (d *Drafter) add(parts ...[]int) {
 
 // Add appends a generated token to the text.
 func (d *Drafter) Add(token int) {
+	d.account.settle(token)
 	if guess := d.guess(1); len(guess) > 0 {
 		d.rates.learn(d.known(), guess[0] == token)
 	}
@@ -100,7 +102,11 @@ func (d *Drafter) known() int {
 // Draft guesses up to most tokens, none if that does not pay. The result is valid until the next call of a method.
 func (d *Drafter) Draft(most int) []int {
 	guesses := d.guess(min(most, Most))
-	return guesses[:d.length(guesses)]
+	guesses = guesses[:d.length(guesses)]
+	if len(guesses) > 0 && d.cost != nil {
+		d.account.pay(guesses, d.cost(1+len(guesses)))
+	}
+	return guesses
 }
 
 // guess is what came at the place that the text follows.
@@ -120,7 +126,7 @@ func (d *Drafter) length(guesses []int) int {
 	}
 	best, speed := 0, 1/d.cost(1)
 	right, tokens := 1.0, 1.0
-	for n := 1; n <= len(guesses); n++ {
+	for n := 1; n <= len(guesses) && d.account.allows(d.cost(1+n)); n++ {
 		right *= d.rates.of(d.known() + n - 1)
 		tokens += right
 		if s := tokens / d.cost(1+n); s > speed*gain {

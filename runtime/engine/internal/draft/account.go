@@ -1,0 +1,35 @@
+package draft
+
+// account bounds what drafts lose, however their guesses mislead and whatever was expected of them: each token of the text
+// pays a little in, each right guess the pass that it saved, and no draft may cost more than there is. So a text takes at
+// most the share longer than without drafts, and the beginning once.
+type account struct {
+	left    float64 // in passes of one token
+	pending []int   // guesses of a draft whose tokens have not come yet
+}
+
+const (
+	beginning = 0.5
+	share     = 0.01
+	kept      = 8 // at most: what was won long ago is not lost
+)
+
+// allows tells whether a draft can be paid with which a pass costs so much, where one of one token costs 1.
+func (a *account) allows(cost float64) bool { return cost-1 <= a.left }
+
+// pay pays for a draft.
+func (a *account) pay(draft []int, cost float64) {
+	a.left -= cost - 1
+	a.pending = append(a.pending[:0], draft...)
+}
+
+// settle pays in what the next token of the text brings.
+func (a *account) settle(token int) {
+	brings := share
+	if len(a.pending) > 0 && a.pending[0] == token {
+		brings, a.pending = brings+1, a.pending[1:]
+	} else {
+		a.pending = a.pending[:0]
+	}
+	a.left = min(a.left+brings, kept)
+}
