@@ -18,9 +18,9 @@ var roles = [][2]string{
 	{"mlp.gate", "mlp.gate_proj"}, {"mlp.up", "mlp.up_proj"}, {"mlp.down", "mlp.down_proj"},
 }
 
-// TestInteropAccumulators: in the first layer onnxruntime's sums are the int32 accumulators of the packed codes, for weights of every width,
-// with zero points and orders of columns, and for each group of columns where these have scales of their own. The activation codes that no
-// float arithmetic but a norm precedes are those of the golden trace.
+// TestInteropAccumulators: in the first layer the sums of onnxruntime and of OpenVINO are the int32 accumulators of the packed codes, for
+// weights of every width, with zero points and orders of columns, and for each group of columns where these have scales of their own. The
+// activation codes that no float arithmetic but a norm precedes are those of the golden trace.
 func TestInteropAccumulators(t *testing.T) {
 	tiny := shared.Testdata(t, "tiny-bitnet")
 	imported := func(name string) string { return shared.Path(t, filepath.Join("data", "packed", name)) }
@@ -54,8 +54,11 @@ func TestInteropAccumulators(t *testing.T) {
 		for _, role := range roles {
 			list = append(list, m.watch(t, role))
 		}
-		for _, threads := range []int{1, 2} {
-			_, values := onnxruntime(t, written(t, m), session{Threads: threads, Level: everything, Prompts: [][]int{prompt}, Outputs: names(list)})
+		for _, run := range []struct {
+			runtime string
+			threads int
+		}{{"onnxruntime", 1}, {"onnxruntime", 2}, {"openvino", 2}} {
+			_, values := in(t, run.runtime, written(t, m), session{Threads: run.threads, Level: everything, Prompts: [][]int{prompt}, Outputs: names(list)})
 			for i, w := range list {
 				x, y := values[:len(prompt)*w.columns], values[len(prompt)*w.columns:][:len(prompt)*w.blocks*w.entry.MatrixShape().M]
 				values = values[len(x)+len(y):]

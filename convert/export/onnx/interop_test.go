@@ -30,8 +30,14 @@ const everything = "ORT_ENABLE_ALL"
 // onnxruntime runs a model: the tokens it adds to each prompt, and the floats that it wrote.
 func onnxruntime(t *testing.T, dir string, s session) (tokens [][]int, values []float32) {
 	t.Helper()
+	return in(t, "onnxruntime", dir, s)
+}
+
+// in runs a model in onnxruntime or in OpenVINO.
+func in(t *testing.T, runtime, dir string, s session) (tokens [][]int, values []float32) {
+	t.Helper()
 	var answer struct{ Tokens [][]int }
-	values = exports.Session(t, "onnxruntime", dir, s, &answer)
+	values = exports.Session(t, runtime, dir, s, &answer)
 	return answer.Tokens, values
 }
 
@@ -180,6 +186,9 @@ func TestInteropExperts(t *testing.T) {
 	}
 }
 
+// bos begins the golden texts of tiny-bitnet that are chats.
+const bos = "<|begin_of_text|>"
+
 // TestInteropGenAI: onnxruntime-genai loads the directory, cuts the golden texts as lowpack does, and generates the golden tokens.
 func TestInteropGenAI(t *testing.T) {
 	dir, _ := exportedOf(t, exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), export.Exact)
@@ -188,7 +197,6 @@ func TestInteropGenAI(t *testing.T) {
 		IDs  []int
 	}
 	exports.ReadJSON(t, filepath.Join(shared.Testdata(t, "tiny-bitnet-golden"), "prompts.json"), &prompts)
-	const bos = "<|begin_of_text|>"
 	var texts []string
 	for _, p := range prompts {
 		texts = append(texts, bos+strings.TrimPrefix(p.Text, bos)) // it adds no BOS token of its own
@@ -211,6 +219,64 @@ func TestInteropGenAI(t *testing.T) {
 	}
 }
 
+// TestInteropTransformersJS: transformers.js opens the directory, cuts the golden texts as lowpack does, and generates the golden tokens; of
+// a family that it knows, without being told which one, and those of onnxruntime.
+func TestInteropTransformersJS(t *testing.T) {
+	const n = 64
+	var texts []struct {
+		Text string
+		IDs  []int
+	}
+	exports.ReadJSON(t, filepath.Join(shared.Testdata(t, "tiny-bitnet-golden"), "prompts.json"), &texts)
+	bitllama, bitllamaGoldens := exports.BitllamaGoldens(t)
+	tiny, _ := exportedOf(t, exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), export.Exact)
+	other, _ := exportedOf(t, exports.Packed(t, bitllama, packed.Recipe{}), export.Exact)
+	stories, _ := exportedOf(t, exports.Packed(t, shared.Path(t, filepath.Join("data", "models", "stories260k", "hf-F32")), exports.AsFloats), "")
+	prompt := []int{1, 403, 407, 261, 378}
+	greedy, _ := onnxruntime(t, stories, session{Threads: 1, Level: everything, Prompts: [][]int{prompt}, New: n})
+	for _, c := range []struct {
+		dir, family string
+		goldens     []exports.Golden
+	}{
+		{tiny, "llama", exports.TinyGoldens(t)}, {other, "llama", bitllamaGoldens}, {stories, "", []exports.Golden{{Prompt: prompt, Greedy: greedy[0]}}},
+	} {
+		spec := struct {
+			Type    string   `json:"type,omitempty"`
+			Texts   []string `json:"texts"`
+			Prompts [][]int  `json:"prompts"`
+			New     int      `json:"new"`
+		}{Type: c.family, New: n}
+		for _, x := range texts {
+			spec.Texts = append(spec.Texts, strings.TrimPrefix(x.Text, bos)) // it adds a BOS token itself
+		}
+		for _, g := range c.goldens {
+			spec.Prompts = append(spec.Prompts, g.Prompt)
+		}
+		text, err := json.Marshal(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer struct{ Texts, Tokens [][]int }
+		if err := json.Unmarshal(interop.Node(t, "transformers.js", "testdata/transformers.mjs", c.dir, string(text)), &answer); err != nil {
+			t.Fatal(err)
+		}
+		for i, g := range c.goldens {
+			if !slices.Equal(answer.Tokens[i], g.Greedy[:n]) {
+				t.Errorf("%s, prompt %d: %v, want %v", c.dir, i, answer.Tokens[i], g.Greedy[:n])
+			}
+		}
+		for i, x := range texts {
+			if c.dir == tiny && !slices.Equal(answer.Texts[i], x.IDs) {
+				t.Errorf("%q: tokens %v, lowpack %v", x.Text, answer.Texts[i], x.IDs)
+			}
+		}
+	}
+}
+
+// closed are the families whose graphs OpenVINO does not read: it has no softcap for GroupQueryAttention, and its Scan does not take loops
+// over experts.
+var closed = []string{"gemma2", "granitemoe", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe"}
+
 // TestInteropFamilies: the graph of a miniature of every family that is exported gives the logits of lowpack, from floats,
 // for a prompt that is longer than sliding windows and for tokens behind it. Heads have 8, 16, 24 and more values.
 func TestInteropFamilies(t *testing.T) {
@@ -224,7 +290,13 @@ func TestInteropFamilies(t *testing.T) {
 	for name, prompt := range ids {
 		source := exports.Packed(t, shared.Path(t, filepath.Join("data", name)), exports.AsFloats)
 		exported, _ := exportedOf(t, source, "")
-		tokens, got := onnxruntime(t, exported, session{Threads: 1, Level: everything, Prompts: [][]int{prompt}, New: 16, Logits: true})
-		exports.Near(t, name, got, exports.Logits(t, source, append(prompt, tokens[0]...)), 1e-5)
+		runtimes := []string{"onnxruntime", "openvino"}
+		if slices.Contains(closed, filepath.Base(name)) {
+			runtimes = runtimes[:1]
+		}
+		for _, runtime := range runtimes {
+			tokens, got := in(t, runtime, exported, session{Threads: 1, Level: everything, Prompts: [][]int{prompt}, New: 16, Logits: true})
+			exports.Near(t, name+" in "+runtime, got, exports.Logits(t, source, append(prompt, tokens[0]...)), 1e-5)
+		}
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// The files of the directory beside those of the tokenizer.
+// The files of the directory beside those of the tokenizer. transformers.js looks for data under this name.
 const (
 	modelFile  = "model.onnx"
-	dataFile   = "model.onnx.data"
+	dataFile   = "model.onnx_data"
 	configFile = "genai_config.json"
 )
 
