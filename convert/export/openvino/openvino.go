@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/convert/export/internal/chat"
 	"github.com/lowpack/lowpack/convert/export/internal/folder"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
@@ -122,8 +123,8 @@ func (m *exported) texts() error {
 	if len(m.model.EOS) > 0 {
 		id("eos_token_id", m.model.EOS[0])
 	}
-	if template := templateOf(m.file.Embedded); template != "" {
-		ours, err := rendered(v.loaded, template)
+	if template := chat.Template(m.file.Embedded); template != "" {
+		ours, err := chat.For(v.loaded, template)
 		if err != nil {
 			m.note("OpenVINO GenAI cannot render the chat template, which is left out of its tokenizer: %v", err)
 		} else {

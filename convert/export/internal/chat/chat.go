@@ -1,4 +1,5 @@
-package openvino
+// Package chat writes chat templates for minja, the engine of OpenVINO GenAI and of onnxruntime-genai.
+package chat
 
 import (
 	"encoding/json"
@@ -11,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// templateOf is the chat template of a model; "" if there is none, or several.
-func templateOf(files tokenizer.Files) string {
+// Template is the chat template of a model; "" if there is none, or several.
+func Template(files tokenizer.Files) string {
 	if text, ok := files("chat_template.jinja"); ok {
 		return string(text)
 	}
@@ -25,7 +26,7 @@ func templateOf(files tokenizer.Files) string {
 	return s
 }
 
-// What the engine of OpenVINO GenAI for chat templates lacks, or computes differently.
+// What minja lacks, or computes differently.
 var (
 	capitalized = regexp.MustCompile(`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[(?:'[^'\]]*'|"[^"\]]*")\])*)\s*\|\s*(?:capitalize|title)\b`)
 	filters     = regexp.MustCompile(`\|\s*(capitalize|title)\b`)
@@ -35,9 +36,9 @@ var (
 // roles that a template may capitalize.
 var roles = []string{"user", "assistant", "system", "tool"}
 
-// rendered is a chat template for OpenVINO GenAI, with the same text for every role and order of messages that was tried with t, whose
-// template it changes.
-func rendered(t *tokenizer.Tokenizer, template string) (string, error) {
+// For is a chat template for minja, with the same text for every role and order of messages that was tried with t, whose template it
+// changes.
+func For(t *tokenizer.Tokenizer, template string) (string, error) {
 	ours := capitalized.ReplaceAllStringFunc(template, func(s string) string {
 		what := capitalized.FindStringSubmatch(s)[1]
 		var b strings.Builder
