@@ -47,16 +47,33 @@ func (l *loader) mixture(x *model.Experts, hidden int) *mixture {
 // projections of a block.
 func (b *block) projections() []*projection {
 	list := []*projection{&b.qkv, &b.o}
-	if b.experts == nil || b.experts.shared {
-		list = append(list, &b.gateUp, &b.down)
+	if b.experts != nil {
+		list = append(list, &b.experts.router)
 	}
-	if m := b.experts; m != nil {
-		list = append(list, &m.router)
-		for e := range m.each {
-			list = append(list, &m.each[e].gateUp, &m.each[e].down)
-		}
+	for i := range b.mlps() {
+		x := b.mlpOf(i)
+		list = append(list, &x.gateUp, &x.down)
 	}
 	return list
+}
+
+// mlps is the number of gated MLPs of a block.
+func (b *block) mlps() int {
+	switch {
+	case b.experts == nil:
+		return 1
+	case b.experts.shared:
+		return len(b.experts.each) + 1
+	}
+	return len(b.experts.each)
+}
+
+// mlpOf gives them: the experts, and behind them that of all tokens.
+func (b *block) mlpOf(i int) *mlp {
+	if b.experts != nil && i < len(b.experts.each) {
+		return &b.experts.each[i]
+	}
+	return &b.mlp
 }
 
 // bytes of weights of a block that one token reads.
@@ -77,7 +94,7 @@ type mixing struct {
 	sum     []float32 // [n][Hidden]: what comes out, summed
 	terms   []float32 // [experts]: scratch
 	members [][]int   // tokens that have chosen an expert, for each expert
-	add     sumTask
+	wave    wave
 }
 
 // newMixing allocates it; a model without experts needs none.
@@ -87,7 +104,7 @@ func newMixing(s *passShape, hidden int) (m mixing) {
 	}
 	m = mixing{
 		x: make([]float32, s.batch*s.in), sum: make([]float32, s.batch*hidden), scores: make([]float32, s.batch*s.scores),
-		terms: make([]float32, 0, s.experts), members: make([][]int, s.experts),
+		terms: make([]float32, 0, s.experts), members: make([][]int, s.experts), wave: newWave(s.mlps, s.batch),
 	}
 	all := make([]int, s.experts*s.batch)
 	for i := range m.members {
@@ -97,7 +114,7 @@ func newMixing(s *passShape, hidden int) (m mixing) {
 }
 
 // mixture computes the second half of a block with experts: every expert that some tokens have chosen computes for all of these at
-// once, and each token sums what its experts give in the order of their numbers.
+// once, several experts side by side, and each token sums what its experts give in the order of their numbers.
 func (e *Engine) mixture(b *block, n int) {
 	p, m := &e.pass, b.experts
 	mix := &p.mix
@@ -106,26 +123,22 @@ func (e *Engine) mixture(b *block, n int) {
 	p.x, mix.x = mix.x, p.x // the inputs of experts are taken from these
 	mix.route(m, n, &p.finiteCheck)
 	clear(mix.sum[:n*e.desc.Hidden])
-	for i := range m.each {
-		if tokens := mix.members[i]; len(tokens) > 0 {
-			e.expert(&m.each[i], tokens, mix.scores[i:], m.router.out)
+	for i := 0; i < b.mlps(); {
+		mix.wave.begin(e.opt.Batch)
+		for i < b.mlps() && mix.wave.add(b.mlpOf(i), p.choosers(m, i, n), mix.scores[i:], m.router.out) {
+			i++
 		}
-	}
-	if m.shared {
-		e.expert(&b.mlp, p.all[:n], mix.scores[len(m.each):], m.router.out)
+		e.wave(&mix.wave)
 	}
 	e.addResidual(mix.sum, n, b.ffnPostNorm)
 }
 
-// expert adds what an expert makes of some tokens to their sums, times their weights, which are stride apart.
-func (e *Engine) expert(x *mlp, tokens []int, weights []float32, stride int) {
-	p, n, hidden := &e.pass, len(tokens), e.desc.Hidden
-	e.input(n, prepareTask{projection: &x.gateUp, src: p.mix.x, stride: hidden, rows: tokens})
-	e.multiply(&x.gateUp, n, p.y, nil)
-	e.input(n, prepareTask{projection: &x.down, src: p.y, stride: x.gateUp.out, gated: true, paired: x.gateUp.alternate, tokens: tokens})
-	e.multiply(&x.down, n, p.y, nil)
-	p.mix.add = sumTask{p.y, p.mix.sum, hidden, tokens, weights, stride}
-	distribute(e.pool, n, mostPrepared, &p.mix.add)
+// choosers are those of n tokens that an expert computes for; all, for the one behind those that can be chosen.
+func (p *pass) choosers(x *mixture, expert, n int) []int {
+	if expert < len(x.each) {
+		return p.mix.members[expert]
+	}
+	return p.all[:n]
 }
 
 // route replaces the scores of n tokens by weights of the experts that they choose, and lists who has chosen whom (N35).
@@ -174,22 +187,4 @@ func (m *mixing) choose(x *mixture, t int, scores []float32) {
 func (m *mixing) has(expert, t int) bool {
 	tokens := m.members[expert]
 	return len(tokens) > 0 && tokens[len(tokens)-1] == t
-}
-
-// sumTask adds rows of y, times the weights of their tokens, to the sums of these (N36).
-type sumTask struct {
-	y       []float32 // [n][hidden]
-	sum     []float32
-	hidden  int
-	tokens  []int
-	weights []float32
-	stride  int
-}
-
-func (k *sumTask) Do(from, to int) {
-	for i := from; i < to; i++ {
-		t, y := k.tokens[i], k.y[i*k.hidden:][:k.hidden]
-		tensor.Times(y, k.weights[t*k.stride])
-		tensor.Add(k.sum[t*k.hidden:][:k.hidden], y)
-	}
 }

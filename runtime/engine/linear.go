@@ -108,14 +108,15 @@ func (m *matrix) bytes() int {
 func (e *Engine) multiply(f *projection, n int, y, add []float32) {
 	p := &e.pass
 	p.product = product{projection: f, n: n, x: p.x, q: p.quant[f.in], y: y, ldy: f.out, add: add}
-	if p.others != nil {
-		p.product.projection, p.others = f.with(p.others), nil
-	}
+	p.product.projection, p.others = f.with(p.others), nil
 	e.pool.Run(f.units, f.chunk(n, e.opt.Threads), &p.product)
 }
 
-// with is a projection with other floats for some of its matrices.
+// with is a projection with other floats for some of its matrices; nil = for none.
 func (f *projection) with(others [][]float32) *projection {
+	if others == nil {
+		return f
+	}
 	g := *f
 	g.matrices = slices.Clone(f.matrices)
 	for i, w := range others {

@@ -32,15 +32,30 @@ const mostPrepared = 8
 // input makes the input of a projection for n tokens.
 func (e *Engine) input(n int, k prepareTask) {
 	p := &e.pass
-	k.gate, k.eps, k.x, k.quant, k.moved, k.finiteCheck = p.gate, e.desc.NormEps, p.x, p.quant[k.projection.in][:len(k.projection.orders)], p.moved, &p.finiteCheck
 	p.prepare = k
+	e.ready(&p.prepare, n, p.x, p.moved, p.quant)
+	distribute(e.pool, n, e.prepared(n), &p.prepare)
+	p.others = e.observe(k.projection, p.x[:n*k.projection.in])
+}
+
+// ready gives a task the memory for the input of n tokens.
+func (e *Engine) ready(k *prepareTask, n int, x, moved []float32, quant activations) {
+	p := &e.pass
+	k.gate, k.eps, k.x, k.quant, k.moved, k.finiteCheck = p.gate, e.desc.NormEps, x, quant[k.projection.in][:len(k.projection.orders)], moved, &p.finiteCheck
 	for _, q := range k.quant {
 		q.Reset(n)
 	}
-	distribute(e.pool, n, max(1, min(n/(4*e.opt.Threads), mostPrepared)), &p.prepare)
-	if f := k.projection; e.opt.Observe != nil && f.floats && f != &e.weights.head {
-		p.others = e.opt.Observe(f.names, p.x[:n*f.in], f.in)
+}
+
+// prepared is how many of n tokens a worker prepares at once.
+func (e *Engine) prepared(n int) int { return max(1, min(n/(4*e.opt.Threads), mostPrepared)) }
+
+// observe tells Options.Observe what a projection reads, and returns what it gives.
+func (e *Engine) observe(f *projection, x []float32) (others [][]float32) {
+	if e.opt.Observe == nil || !f.floats || f == &e.weights.head {
+		return nil
 	}
+	return e.opt.Observe(f.names, x, f.in)
 }
 
 func (k *prepareTask) Do(from, to int) {

@@ -11,12 +11,12 @@ import (
 type pass struct {
 	batch  []Chunk // of the Forward that is running
 	tokens []token
-	h      []float32                     // [n][Hidden]: the residual stream
-	x      []float32                     // [n][projection.in]: input of the next linear layers
-	quant  map[int][]*kernel.Activations // the same, quantized; by projection.in and number of its order
-	moved  []float32                     // [n][projection.in]: the same in another order; nil where no matrix has one
-	y      []float32                     // [n][projection.out]: output of the last linear layers
-	others [][]float32                   // weights of the next linear layers that Options.Observe has given
+	h      []float32   // [n][Hidden]: the residual stream
+	x      []float32   // [n][projection.in]: input of the next linear layers
+	quant  activations // the same, quantized
+	moved  []float32   // [n][projection.in]: the same in another order; nil where no matrix has one
+	y      []float32   // [n][projection.out]: output of the last linear layers
+	others [][]float32 // weights of the next linear layers that Options.Observe has given
 
 	rotary    rotary
 	attention attention
@@ -44,6 +44,9 @@ type pass struct {
 	finish  finishTask
 }
 
+// activations is room for quantized vectors, by projection.in and number of its order.
+type activations map[int][]*kernel.Activations
+
 // token is one position of a pass.
 type token struct {
 	seq    *Sequence
@@ -63,6 +66,7 @@ type passShape struct {
 	batch, headRows int
 	in, out         int // elements per token
 	experts, scores int // of a block, at most; scores of experts are one more if they share one
+	mlps            int // experts of a block, with the one that tokens share
 }
 
 // passShape derives it from the weights.
@@ -75,7 +79,7 @@ func (e *Engine) passShape() passShape {
 			s.in, s.out = max(s.in, f.in), max(s.out, f.out)
 		}
 		if b.experts != nil {
-			s.experts, s.scores = max(s.experts, len(b.experts.each)), max(s.scores, b.experts.router.out)
+			s.experts, s.scores, s.mlps = max(s.experts, len(b.experts.each)), max(s.scores, b.experts.router.out), max(s.mlps, b.mlps())
 		}
 	}
 	if e.weights.screen != nil {
@@ -90,7 +94,7 @@ func (e *Engine) passBytes() float64 {
 	_, scores := e.attentionScores()
 	perToken := d.Hidden + s.in*2 + s.out + 2*d.Heads*e.width()
 	if s.experts > 0 {
-		perToken += s.in + d.Hidden + s.scores + 2*s.experts
+		perToken += 4*s.in + d.Hidden + s.scores + 2*s.experts // of the four, three are room of waves
 	}
 	return 4 * (float64(s.batch)*float64(perToken) + float64(s.headRows)*float64(d.Vocab) + float64(scores))
 }
@@ -103,18 +107,24 @@ func (e *Engine) newPass() {
 		tokens: make([]token, 0, s.batch), finiteCheck: finiteCheck{bad: make([]bool, s.batch)},
 		h: floats(d.Hidden), x: floats(s.in), y: floats(s.out),
 		headRows: s.headRows, rows: make([]int, 0, s.headRows), logits: make([]float32, s.headRows*d.Vocab),
-		quant: map[int][]*kernel.Activations{}, gate: gateOf(d), attention: e.newAttention(), rotary: newRotary(&d.Rope, s.batch),
+		quant: activations{}, gate: gateOf(d), attention: e.newAttention(), rotary: newRotary(&d.Rope, s.batch),
 		mix: newMixing(&s, d.Hidden), all: make([]int, s.batch),
 	}
 	for t := range p.all {
 		p.all[t] = t
 	}
 	for i := range e.weights.blocks {
-		for _, f := range e.weights.blocks[i].projections() {
-			e.quantizeFor(f)
+		b := &e.weights.blocks[i]
+		own := []*projection{&b.qkv, &b.o, &b.gateUp, &b.down}
+		if b.experts != nil {
+			own = own[:2]
+			e.quantizeExperts(b)
+		}
+		for _, f := range own {
+			e.quantizeFor(p.quant, f, s.batch)
 		}
 	}
-	e.quantizeFor(&e.weights.head)
+	e.quantizeFor(p.quant, &e.weights.head, s.batch)
 	if e.weights.screen != nil {
 		p.kept, p.best = make([]bool, d.Vocab), make([]float32, 0, d.Vocab/screenMost+1)
 		p.candidates = make([]int32, 0, d.Vocab)
@@ -129,12 +139,12 @@ func gateOf(d *model.Description) tensor.Gate {
 	return tensor.Gates[d.Activation]
 }
 
-// quantizeFor makes room for the quantized input of a projection.
-func (e *Engine) quantizeFor(f *projection) {
-	p, batch := &e.pass, e.opt.Batch
+// quantizeFor makes room for the quantized input of a projection, of some tokens.
+func (e *Engine) quantizeFor(quant activations, f *projection, tokens int) {
+	p := &e.pass
 	for i, order := range f.orders {
-		if i == len(p.quant[f.in]) {
-			p.quant[f.in] = append(p.quant[f.in], kernel.NewGroupedActivations(batch, f.in, e.group))
+		if i == len(quant[f.in]) {
+			quant[f.in] = append(quant[f.in], kernel.NewGroupedActivations(tokens, f.in, e.group))
 		}
 		if order != nil && p.moved == nil {
 			p.moved = make([]float32, len(p.x))
