@@ -226,10 +226,12 @@ func listen(c *cli.Context, listener net.Listener, s *server.Server, name string
 	patience := c.Duration("drain")
 	extendGrace(c.Context, patience+grace)
 	note(c, fmt.Sprintf("finishing requests, for at most %v", patience))
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	end := time.Now().Add(patience)
+	ctx, cancel := context.WithDeadline(context.Background(), end)
 	defer cancel()
 	s.Drain(ctx) // requests are answered with 503 meanwhile, also by /health
-	ctx, cancel = context.WithTimeout(context.Background(), time.Second)
+	// What was computed may still be on its way to slow readers.
+	ctx, cancel = context.WithTimeout(context.Background(), max(time.Until(end), time.Second))
 	defer cancel()
 	if err := web.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,8 +35,13 @@ type served struct {
 // serveFile starts a server and waits until it listens.
 func serveFile(t *testing.T, isa, file string, flags ...string) *served {
 	t.Helper()
-	s := &served{t: t, log: &bytes.Buffer{}, end: make(chan struct{})}
-	s.cmd = exec.Command(probe, append([]string{"serve", file, "--port", "0"}, flags...)...)
+	return serveBy(t, exec.Command(probe, append([]string{"serve", file, "--port", "0"}, flags...)...), isa)
+}
+
+// serveBy is serveFile with a command line.
+func serveBy(t *testing.T, cmd *exec.Cmd, isa string) *served {
+	t.Helper()
+	s := &served{t: t, cmd: cmd, log: &bytes.Buffer{}, end: make(chan struct{})}
 	s.cmd.Env = append(os.Environ(), kernel.EnvISA+"="+isa)
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
@@ -171,6 +178,27 @@ func TestServeMixed(t *testing.T) {
 		}
 		group.Wait()
 		s.cmd.Process.Kill()
+	}
+}
+
+// TestServeDrain: a client that reads slowly gets all of an answer that was complete when the server was told to end.
+func TestServeDrain(t *testing.T) {
+	t.Parallel()
+	s := serveFile(t, "", tinymodel.Path(t), "--threads", "1")
+	prompts, most := strings.Repeat(`"The", `, 15)+`"A"`, 240
+	body := fmt.Sprintf(`{"prompt": [%s], "n": 2, "max_tokens": %d, "ignore_eos": true, "logprobs": 20, "seed": 1}`, prompts, most)
+	answer, err := http.Post(s.url+"/v1/completions", "", strings.NewReader(body)) // returns when the head of the answer is there
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second)
+	var v any
+	if err := json.NewDecoder(answer.Body).Decode(&v); err != nil || fmt.Sprint(find(v, "usage", "completion_tokens")) != strconv.Itoa(32*most) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -1,5 +1,7 @@
 """schemathesis against a server: requests made from /openapi.json, right and wrong ones, a bounded number. argv: base URL, seed."""
+import os
 import sys
+import tempfile
 
 import schemathesis
 
@@ -17,5 +19,7 @@ def refused_with_code(ctx, response, case):
 if __name__ == "__main__":
     from schemathesis.cli import schemathesis as main
 
-    main(["run", sys.argv[1] + "/openapi.json", "--workers", "2", "--phases", "examples,coverage,fuzzing", "--max-examples", "12", "--suppress-health-check", "all", "--seed", sys.argv[2],
-          "--request-timeout", "120", "--continue-on-failure", "--exclude-checks", "positive_data_acceptance", "--no-color"])
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)  # its cache is written there
+        main(["run", sys.argv[1] + "/openapi.json", "--workers", "2", "--phases", "examples,coverage,fuzzing", "--max-examples", "12", "--suppress-health-check", "all", "--seed", sys.argv[2],
+              "--request-timeout", "120", "--continue-on-failure", "--exclude-checks", "positive_data_acceptance", "--no-color"])

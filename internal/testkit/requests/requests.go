@@ -149,7 +149,7 @@ func Essence(answer []byte) (string, error) {
 func strip(v any) {
 	switch v := v.(type) {
 	case map[string]any:
-		for _, key := range []string{"id", "call_id", "created", "created_at", "prompt_tokens_details", "input_tokens_details"} {
+		for _, key := range []string{"id", "call_id", "item_id", "created", "created_at", "prompt_tokens_details", "input_tokens_details"} {
 			delete(v, key)
 		}
 		for key, inner := range v {

@@ -1,0 +1,350 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lowpack/lowpack/internal/testkit/requests"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+)
+
+// TestReplicas: behind HAProxy, as docs/examples/serve/haproxy.cfg sets it up, no request is lost whose answer had not begun when its
+// replica was killed or its machine vanished, and none at all when replicas are replaced one after another. All answers are
+// those of a server alone, whichever replica they come from.
+func TestReplicas(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts three servers again and again")
+	}
+	r := newReplicas(t)
+	r.underLoad(func() {
+		r.answers(4, r.names...)
+		moved := r.moved()
+		r.end("two", syscall.SIGKILL)
+		r.answers(20, "one", "three")
+		if r.moved() == moved {
+			t.Error("two had nothing to do when it was killed")
+		}
+		r.start("two")
+		r.answers(4, "two")
+	}, "two")
+	r.underLoad(func() {
+		for _, name := range r.names {
+			r.end(name, syscall.SIGTERM)
+			if code := r.running[name].cmd.ProcessState.ExitCode(); code != 143 {
+				t.Errorf("exit code %d: %s", code, r.running[name].log)
+			}
+			r.start(name)
+			r.answers(4, name)
+		}
+	}, "")
+	if r.prefix == "" {
+		return
+	}
+	r.underLoad(func() {
+		r.answers(4, r.names...)
+		r.ip("-n", r.prefix+"switch", "link", "set", "three", "down")
+		r.answers(20, "one", "two")
+	}, "three")
+}
+
+// replicas are servers behind a proxy.
+type replicas struct {
+	t       *testing.T
+	prefix  string // of the names of network namespaces, one for each replica and one for the proxy; "" = loopback addresses are used
+	network string // first three numbers of the addresses
+	file    string
+	keys    string
+	stats   string // socket of the proxy
+	names   []string
+	running map[string]*served
+	list    []requests.Request
+	want    [2][]string // answers of a server alone; those of streams
+	client  *http.Client
+
+	mu   sync.Mutex
+	seen map[string]int // answers of each replica
+}
+
+const replicaKey = "secret"
+
+func newReplicas(t *testing.T) *replicas {
+	t.Helper()
+	proxy, err := exec.LookPath("haproxy")
+	if err != nil {
+		if proxy, err = exec.LookPath("/usr/sbin/haproxy"); err != nil {
+			t.Skip("no haproxy")
+		}
+	}
+	dir := t.TempDir()
+	r := &replicas{t: t, names: []string{"one", "two", "three"}, running: map[string]*served{}, seen: map[string]int{},
+		file: tinymodel.WithTemplate(t, requests.Template), keys: filepath.Join(dir, "keys"), stats: filepath.Join(dir, "stats"), list: requests.Mixed(44)}
+	r.write(r.keys, replicaKey)
+	r.connect()
+	r.record()
+	for _, name := range r.names {
+		r.start(name)
+	}
+
+	config, err := os.ReadFile("../../docs/examples/serve/haproxy.cfg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := filepath.Join(dir, "clients") // a socket can be reached from other namespaces
+	text := strings.NewReplacer("bind :8080", "bind unix@"+clients, "10.77.0.", r.network).Replace(string(config))
+	r.write(filepath.Join(dir, "haproxy.cfg"), text+"\nglobal\n    stats socket unix@"+r.stats+"\n")
+	cmd := r.command("switch", proxy, "-db", "-f", filepath.Join(dir, "haproxy.cfg"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	for i := 0; ; i++ {
+		if c, err := net.Dial("unix", clients); err == nil {
+			c.Close()
+			break
+		} else if time.Sleep(10 * time.Millisecond); i > 500 {
+			t.Fatal(err)
+		}
+	}
+	r.client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 100, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", clients)
+	}}}
+	return r
+}
+
+func (r *replicas) write(path, text string) {
+	r.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// connect makes a network namespace for each replica and one that connects them, where the proxy lives. Where that is not allowed,
+// loopback addresses stand for machines.
+func (r *replicas) connect() {
+	r.prefix, r.network = fmt.Sprintf("lowpack%d-", os.Getpid()), "10.77.0."
+	if err := exec.Command("ip", "netns", "add", r.prefix+"switch").Run(); err != nil {
+		r.t.Logf("no network namespaces: %v", err)
+		r.prefix, r.network = "", fmt.Sprintf("127.%d.%d.", 1+os.Getpid()>>8%250, os.Getpid()&0xff)
+		return
+	}
+	remove := func(name string) { exec.Command("ip", "netns", "del", r.prefix+name).Run() }
+	r.t.Cleanup(func() { remove("switch") })
+	hub := []string{"-n", r.prefix + "switch"}
+	r.ip(append(hub, "link", "add", "bridge", "type", "bridge")...)
+	r.ip(append(hub, "addr", "add", r.network+"1/24", "dev", "bridge")...)
+	r.ip(append(hub, "link", "set", "bridge", "up")...)
+	for _, name := range r.names {
+		own := []string{"-n", r.prefix + name}
+		r.ip("netns", "add", r.prefix+name)
+		r.t.Cleanup(func() { remove(name) })
+		r.ip(append(hub, "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", r.prefix+name)...)
+		r.ip(append(hub, "link", "set", name, "master", "bridge", "up")...)
+		r.ip(append(own, "addr", "add", r.address(name)+"/24", "dev", "eth0")...)
+		r.ip(append(own, "link", "set", "eth0", "up")...)
+	}
+}
+
+func (r *replicas) ip(args ...string) {
+	r.t.Helper()
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		r.t.Fatalf("ip %v: %v\n%s", args, err, out)
+	}
+}
+
+// command runs in a namespace.
+func (r *replicas) command(name string, args ...string) *exec.Cmd {
+	if r.prefix != "" {
+		args = append([]string{"ip", "netns", "exec", r.prefix + name}, args...)
+	}
+	return exec.Command(args[0], args[1:]...)
+}
+
+// address is that of haproxy.cfg.
+func (r *replicas) address(name string) string {
+	return r.network + strconv.Itoa(11+slices.Index(r.names, name))
+}
+
+func (r *replicas) start(name string) {
+	r.t.Helper()
+	cmd := r.command(name, probe, "serve", r.file, "--host", r.address(name), "--port", "8080", "--api-key-file", r.keys, "--threads", "1")
+	r.running[name] = serveBy(r.t, cmd, "")
+}
+
+// end ends a replica by a signal.
+func (r *replicas) end(name string, s syscall.Signal) {
+	r.t.Helper()
+	if err := r.running[name].cmd.Process.Signal(s); err != nil {
+		r.t.Fatal(err)
+	}
+	<-r.running[name].end
+	r.running[name].cmd.Wait()
+}
+
+// record asks a server alone.
+func (r *replicas) record() {
+	r.t.Helper()
+	s := serveFile(r.t, "", r.file)
+	for i, q := range r.list {
+		r.want[0] = append(r.want[0], s.ask(q.Path, q.Body))
+		status, text := s.send(http.MethodPost, q.Path, streamed(q.Body), nil)
+		if status != http.StatusOK || !whole(i, text, true) {
+			r.t.Fatalf("%d %s", status, text)
+		}
+		r.want[1] = append(r.want[1], r.frames(text))
+	}
+}
+
+func streamed(body string) string { return strings.Replace(body, "{", `{"stream": true, `, 1) }
+
+// whole says whether an answer is complete.
+func whole(i int, text []byte, stream bool) bool {
+	switch {
+	case !stream:
+		return bytes.HasSuffix(bytes.TrimSpace(text), []byte("}"))
+	case i%11 == 10: // a response
+		return bytes.Contains(text, []byte("event: response.completed")) || bytes.Contains(text, []byte("event: response.incomplete"))
+	}
+	return bytes.HasSuffix(text, []byte("data: [DONE]\n\n"))
+}
+
+// frames is what the frames of a stream say, choice by choice.
+func (r *replicas) frames(text []byte) string {
+	r.t.Helper()
+	var list []string
+	for line := range strings.Lines(string(text)) {
+		if frame, ok := strings.CutPrefix(line, "data: {"); ok {
+			said, err := requests.Essence([]byte("{" + frame))
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			list = append(list, said)
+		}
+	}
+	index := func(frame string) string {
+		at := strings.LastIndex(frame, `"index":`) // that of a call stands before it
+		return frame[max(0, at):min(len(frame), at+len(`"index":0`))]
+	}
+	slices.SortStableFunc(list, func(a, b string) int { return strings.Compare(index(a), index(b)) })
+	return strings.Join(list, "\n")
+}
+
+// underLoad has clients ask while something happens to the replicas. An answer that had begun may break off if it came from
+// the one named lost.
+func (r *replicas) underLoad(happens func(), lost string) {
+	var clients sync.WaitGroup
+	done := make(chan struct{})
+	for range 24 {
+		clients.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					r.ask(rand.IntN(len(r.list)), rand.IntN(2) == 0, lost)
+				}
+			}
+		})
+	}
+	happens()
+	close(done)
+	clients.Wait()
+}
+
+func (r *replicas) ask(i int, stream bool, lost string) {
+	body, want := r.list[i].Body, r.want[0][i]
+	if stream {
+		body, want = streamed(body), r.want[1][i]
+	}
+	q, err := http.NewRequest(http.MethodPost, "http://localhost"+r.list[i].Path, strings.NewReader(body))
+	if err != nil {
+		r.t.Error(err)
+		return
+	}
+	q.Header.Set("Authorization", "Bearer "+replicaKey)
+	answer, err := r.client.Do(q)
+	if err != nil {
+		r.t.Errorf("%s: %v", body, err)
+		return
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	from := answer.Header.Get("X-Replica")
+	if answer.StatusCode != http.StatusOK || (err != nil || !whole(i, text, stream)) && from != lost {
+		r.t.Errorf("%s: from %q: %d, %v: %s", body, from, answer.StatusCode, err, text)
+	}
+	if err != nil || !whole(i, text, stream) {
+		return
+	}
+	got := ""
+	if stream {
+		got = r.frames(text)
+	} else if got, err = requests.Essence(text); err != nil {
+		r.t.Error(err)
+	}
+	if got != want {
+		r.t.Errorf("%s: from %q:\n%s\nwant\n%s", body, from, got, want)
+	}
+	r.mu.Lock()
+	r.seen[from]++
+	r.mu.Unlock()
+}
+
+// answers waits until some replicas have each answered n more requests.
+func (r *replicas) answers(n int, names ...string) {
+	r.t.Helper()
+	count := func(name string) int {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.seen[name]
+	}
+	for _, name := range names {
+		before := count(name)
+		for i := 0; count(name) < before+n; i++ {
+			if time.Sleep(5 * time.Millisecond); i > 6000 {
+				r.t.Fatalf("%s answers nothing", name)
+			}
+		}
+	}
+}
+
+// moved is how many requests the proxy sent again, to another replica.
+func (r *replicas) moved() (n int) {
+	r.t.Helper()
+	c, err := net.Dial("unix", r.stats)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "show stat\n")
+	rows, err := csv.NewReader(c).ReadAll()
+	if err != nil || len(rows) == 0 {
+		r.t.Fatal(err)
+	}
+	column := slices.Index(rows[0], "wredis")
+	for _, row := range rows[1:] {
+		if row[0] == "replicas" && row[1] == "BACKEND" {
+			n, err = strconv.Atoi(row[column])
+		}
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}
