@@ -45,7 +45,7 @@ func (d *decider) importBlocks(m matrix, b *blocks) (bool, error) {
 	if b.codes.Alphabet.Name == pack.Int2Q.Name && all.most < 2 {
 		b.codes.Alphabet = pack.Ternary
 	}
-	scale := b.scale(all)
+	scale := b.scale(m, all)
 	l, err := d.blockLayout(m, b.codes.Alphabet)
 	if err != nil {
 		d.asFloats[m.name] = fmt.Sprintf("%s as floats, which are exact: %v", b.Type, err)
@@ -96,10 +96,10 @@ func (b *blocks) judge(d *decider) (all common, err error) {
 }
 
 // scale is how scales are stored in the packed file: for as many weights as share one, in the type that they have in the GGUF.
-func (b *blocks) scale(all common) packed.Scale {
+func (b *blocks) scale(m matrix, all common) packed.Scale {
 	s := packed.Scale{Kind: packed.ScaleGroup, Group: all.columns, DType: packed.ScaleF16, Signed: all.signed}
 	switch {
-	case all.all:
+	case all.all && m.experts == 0: // those of experts are per row at least (FORMAT F7)
 		s.Kind, s.Group = packed.ScaleTensor, 0
 	case all.columns >= b.shape.K:
 		s.Kind, s.Group = packed.ScaleRow, 0
@@ -124,7 +124,7 @@ type blockDecoder struct {
 
 func newBlockDecoder(b *blocks, scale packed.Scale, all common) *blockDecoder {
 	d := &blockDecoder{b, scale, all.zeros, min(all.columns, b.shape.K), []group{all.first}}
-	if !all.all {
+	if scale.Kind != packed.ScaleTensor {
 		d.list = make([]group, b.shape.M*d.perRow())
 	}
 	return d

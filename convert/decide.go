@@ -107,7 +107,7 @@ func (d *decider) need(n model.Need) error {
 			return d.turned(parts[0])
 		}
 		shape := pack.Shape{M: n.Shape[0] * n.Shape[1], K: n.Shape[2]}
-		return d.matrix(matrix{name: n.Name, from: parts[0], parts: parts, shape: shape, experts: n.Shape[0]})
+		return d.linear(n, matrix{name: n.Name, from: parts[0], parts: parts, shape: shape, experts: n.Shape[0]})
 	}
 	return d.keep(parts[0], "")
 }
@@ -123,6 +123,15 @@ func (d *decider) turned(t checkpoint.Tensor) error {
 // two decides about a tensor of two dimensions.
 func (d *decider) two(n model.Need, t checkpoint.Tensor) error {
 	m := single(n.Name, t, pack.Shape{M: n.Shape[0], K: n.Shape[1]}, n.Name == d.model.Head)
+	if n.Linear || d.embeds(m) {
+		return d.linear(n, m)
+	}
+	return d.keep(t, "")
+}
+
+// linear decides about what linear layers multiply with, and the embedding. Blocks of a GGUF are taken over, unless an exact
+// quantizer is to look at their weights first.
+func (d *decider) linear(n model.Need, m matrix) error {
 	if b := d.blocksOf(m); b != nil && (!b.narrow() || m.head || d.embeds(m)) {
 		if done, err := d.importBlocks(m, b); done || err != nil {
 			return err
@@ -131,7 +140,7 @@ func (d *decider) two(n model.Need, t checkpoint.Tensor) error {
 	if n.Linear {
 		return d.matrix(m)
 	}
-	return d.keep(t, "")
+	return d.keep(m.from, "")
 }
 
 // partsOf are the tensors that hold what the model needs: one, or one for each expert, or none.

@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"slices"
+
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
 )
@@ -28,7 +30,7 @@ func (o *origin) checkBlocks(e *packed.Entry) error {
 		return broken("", "the checkpoint holds no codes for it")
 	}
 	shape := e.MatrixShape()
-	if len(e.Shape) != 2 || e.Order || t.Shape[0] != shape.M || t.Shape[1] != shape.K {
+	if e.Order || !slices.Equal(t.Shape, e.Shape) {
 		return broken("", "the matrix of the checkpoint is %v without an order of columns", t.Shape)
 	}
 	scales, err := packed.Scales(o.view, e)

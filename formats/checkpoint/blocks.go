@@ -5,7 +5,7 @@ import (
 	"github.com/lowpack/lowpack/formats/safetensors"
 )
 
-// Blocks is a matrix of a GGUF as the file stores it, in blocks that have scales of their own.
+// Blocks is a matrix of a GGUF, or those of experts, as the file stores it, in blocks that have scales of their own.
 type Blocks struct {
 	Stored Tensor // U8 [rows][bytes of a row], with the rows in the order of the checkpoint; it begins where the decoded tensor does
 	Type   gguf.Type
@@ -15,7 +15,7 @@ type Blocks struct {
 // Blocks returns the stored form of a matrix whose decoded values t has; false if the file does not store codes with a scale for
 // each group of columns.
 func (c *Checkpoint) Blocks(t Tensor) (Blocks, bool) {
-	if t.view == nil || len(t.Shape) != 2 || t.view.tensor.Less != 0 {
+	if t.view == nil || len(t.Shape) < 2 || t.view.tensor.Less != 0 {
 		return Blocks{}, false
 	}
 	v := *t.view
@@ -27,6 +27,6 @@ func (c *Checkpoint) Blocks(t Tensor) (Blocks, bool) {
 		b.Scale = v.scale
 	}
 	v.raw, v.size = safetensors.U8, v.stored
-	b.Stored.DType, b.Stored.Shape, b.Stored.Size, b.Stored.view = v.raw, []int{t.Shape[0], int(v.stored)}, v.rows*v.stored, &v
+	b.Stored.DType, b.Stored.Shape, b.Stored.Size, b.Stored.view = v.raw, []int{int(v.rows), int(v.stored)}, v.rows*v.stored, &v
 	return b, true
 }

@@ -157,8 +157,8 @@ var plainTypes = map[gguf.Type]safetensors.DType{gguf.F32: safetensors.F32, gguf
 func (g *ggufFile) view(t hf.Tensor) (*view, safetensors.DType, error) {
 	v := &view{tensor: t, part: g.parts[t.From.Name], rows: t.From.Shape[0], columns: int(t.From.Columns())}
 	switch {
-	case len(t.From.Shape) > 2:
-		return nil, "", fmt.Errorf("%w: it has %d dimensions", pack.ErrUnsupported, len(t.From.Shape))
+	case len(t.From.Shape) == 3: // rows of experts follow one another
+		v.rows = t.From.Shape[0] * t.From.Shape[1]
 	case len(t.From.Shape) == 2:
 	case t.Heads == 0:
 		v.rows = 1

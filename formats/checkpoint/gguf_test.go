@@ -143,7 +143,6 @@ func TestGGUFRefused(t *testing.T) {
 		`key "prism.hadamard.version"`:                   ggufModel(t, []gguf.KV{hadamard}),
 		`unexpected tensor "blk.0.attn_sub_norm2.weight`: ggufModel(t, nil, gguf.TensorInfo{Name: "blk.0.attn_sub_norm2.weight", Shape: []int64{32}}),
 		`unexpected tensor "golden"`:                     ggufModel(t, nil, gguf.TensorInfo{Name: "golden", Shape: []int64{32}}),
-		`"llama.expert_count"`:                           ggufModel(t, []gguf.KV{{Key: "llama.expert_count", Value: gguf.U32Value(4)}}),
 		`"mamba"; supported are llama`:                   ggufBytes(t, []gguf.KV{{Key: "general.architecture", Value: gguf.TextValue("mamba")}}, []gguf.TensorInfo{{Name: "a", Shape: []int64{1}}}),
 		"3 dimensions":                                   ggufModel(t, nil, gguf.TensorInfo{Name: "blk.1.attn_v.weight", Shape: []int64{2, 2, 2}}),
 	} {

@@ -196,7 +196,7 @@ var olmoe = family{
 	},
 }
 
-// Granite-MoE: Granite with experts, all of a block in two tensors: gate and up together, and down.
+// Granite-MoE: Granite with experts, all of a block in two tensors: gate and up together, and down. A GGUF has gate and up apart.
 var granitemoe = family{
 	Info: Info{
 		Name:          "granitemoe",
@@ -215,10 +215,16 @@ var granitemoe = family{
 		attentionBiases(k, d)
 		checkLayerTypes(k, d)
 		for i := range d.Blocks {
-			const both = "block_sparse_moe.input_linear.weight"
-			d.addExperts(i, m, expertNames{"block_sparse_moe.router.layer.weight", both, both, "block_sparse_moe.output_linear.weight"})
-			x := d.Blocks[i].Experts
-			x.Gate.Rows, x.Up.Rows = Rows{To: m.intermediate}, Rows{From: m.intermediate, To: 2 * m.intermediate}
+			const both, gate, up = "block_sparse_moe.input_linear.weight", "block_sparse_moe.gate_linear.weight", "block_sparse_moe.up_linear.weight"
+			names := expertNames{"block_sparse_moe.router.layer.weight", both, both, "block_sparse_moe.output_linear.weight"}
+			apart := has.exists(d.prefix(i)+gate, false)
+			if apart {
+				names.gate, names.up = gate, up
+			}
+			d.addExperts(i, m, names)
+			if x := d.Blocks[i].Experts; !apart {
+				x.Gate.Rows, x.Up.Rows = Rows{To: m.intermediate}, Rows{From: m.intermediate, To: 2 * m.intermediate}
+			}
 		}
 		return d
 	},

@@ -24,7 +24,7 @@ func (f *File) config(k *keys) ([]byte, error) {
 	c := map[string]any{
 		"architectures": []string{family.architecture}, "model_type": family.modelType,
 		"vocab_size": table.Shape[0], "tie_word_embeddings": !head,
-		"hidden_size": k.must(".embedding_length"), "intermediate_size": k.must(".feed_forward_length"),
+		"hidden_size": k.must(".embedding_length"), "intermediate_size": feedForward(k, family),
 		"num_hidden_layers": k.must(".block_count"), "num_attention_heads": k.must(".attention.head_count"),
 		"max_position_embeddings": k.must(".context_length"),
 	}
@@ -46,6 +46,14 @@ func (f *File) config(k *keys) ([]byte, error) {
 		return nil, k.err
 	}
 	return marshal(c)
+}
+
+// feedForward is the width of MLPs. A file whose MLPs are all experts may name theirs alone.
+func feedForward(k *keys, family *family) int64 {
+	if _, ok := k.get(".feed_forward_length"); !ok && family.experts {
+		return k.must(".expert_feed_forward_length")
+	}
+	return k.must(".feed_forward_length")
 }
 
 // attention sets the sizes of heads and the constants of norms.

@@ -1,6 +1,9 @@
 package hf
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // family is an architecture of llama.cpp, and what the Hugging Face checkpoint of such a model is called.
 type family struct {
@@ -12,13 +15,17 @@ type family struct {
 	permuted     bool              // rows of q and k lie as pairs of neighbours, not as halves
 	plusOne      bool              // stored norms are 1 + w
 	fused        bool              // q, k and v, and gate and up, are one tensor each
-	names        map[string]string // tensors of a block that have other names than usual
+	experts      bool              // a mixture of them in place of the MLP
+	normalizes   bool              // the weights of those that are chosen sum to 1
+	ownHead      bool              // llama.cpp asks for output.weight
+	names        map[string]string // tensors of a block that have other names than usual; with .weight or .bias, whole names
 	more         func(f *File, k *keys, c map[string]any)
 }
 
 // families that are read.
 var families = []family{
 	{arch: "llama", architecture: "LlamaForCausalLM", modelType: "llama", activation: "silu", permuted: true, more: llamaConfig},
+	{arch: "llama", architecture: "MixtralForCausalLM", modelType: "mixtral", activation: "silu", permuted: true, experts: true, normalizes: true, names: mixtralNames, more: mixtralConfig},
 	{arch: "qwen2", architecture: "Qwen2ForCausalLM", modelType: "qwen2", activation: "silu"},
 	{arch: "qwen3", architecture: "Qwen3ForCausalLM", modelType: "qwen3", activation: "silu", more: attentionBias},
 	{arch: "phi3", architecture: "Phi3ForCausalLM", modelType: "phi3", activation: "silu", fused: true, names: phi3Names, more: phi3Config},
@@ -26,6 +33,12 @@ var families = []family{
 	{arch: "gemma2", architecture: "Gemma2ForCausalLM", modelType: "gemma2", activation: "gelu_pytorch_tanh", actKey: "hidden_activation", plusOne: true, names: postNormNames, more: gemma2Config},
 	{arch: "gemma3", architecture: "Gemma3ForCausalLM", modelType: "gemma3_text", activation: "gelu_pytorch_tanh", actKey: "hidden_activation", plusOne: true, names: postNormNames, more: gemma3Config},
 	{arch: "minicpm", architecture: "MiniCPMForCausalLM", modelType: "minicpm", activation: "silu", permuted: true, more: minicpmConfig},
+	{arch: "qwen2moe", architecture: "Qwen2MoeForCausalLM", modelType: "qwen2_moe", activation: "silu", experts: true, ownHead: true, names: qwenExpertNames, more: qwen2moeConfig},
+	{arch: "qwen3moe", architecture: "Qwen3MoeForCausalLM", modelType: "qwen3_moe", activation: "silu", experts: true, normalizes: true, names: qwenExpertNames, more: qwen3moeConfig},
+	{arch: "olmoe", architecture: "OlmoeForCausalLM", modelType: "olmoe", activation: "silu", experts: true, ownHead: true, names: qwenExpertNames, more: olmoeConfig},
+	{arch: "granite", architecture: "GraniteForCausalLM", modelType: "granite", activation: "silu", permuted: true, more: graniteConfig},
+	{arch: "granitemoe", architecture: "GraniteMoeForCausalLM", modelType: "granitemoe", activation: "silu", permuted: true, experts: true, normalizes: true, names: graniteExpertNames, more: granitemoeConfig},
+	{arch: "gpt-oss", architecture: "GptOssForCausalLM", modelType: "gpt_oss", activation: "silu", experts: true, normalizes: true, ownHead: true, names: gptossNames, more: gptossConfig},
 	{arch: "bitnet", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "silu"},
 	{arch: "bitnet-b1.58", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "relu2"},
 	{arch: "bitnet-25", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "relu2"},
@@ -34,7 +47,9 @@ var families = []family{
 func architectures() string {
 	var names []string
 	for _, f := range families {
-		names = append(names, f.arch)
+		if !slices.Contains(names, f.arch) {
+			names = append(names, f.arch)
+		}
 	}
 	return strings.Join(names, ", ")
 }
@@ -44,8 +59,6 @@ func refusedKey(key string) string {
 	switch {
 	case strings.HasPrefix(key, "prism.hadamard."):
 		return "the weights are stored rotated (Hadamard transform), and a program that ignores that computes nonsense"
-	case strings.HasSuffix(key, ".expert_count"):
-		return "a mixture of experts is not read from GGUF"
 	case strings.HasPrefix(key, "adapter."):
 		return "an adapter, not a model"
 	}
@@ -71,6 +84,26 @@ var blockNames = map[string]string{
 
 // phi3Names: gate and up are stored as one, gate first.
 var phi3Names = map[string]string{"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}
+
+// Names of experts. One tensor holds all of a block; checkpoints that have a tensor for each are described with both (package model).
+var (
+	qwenExpertNames = map[string]string{
+		"ffn_gate_inp": "mlp.gate", "ffn_gate_exps": "mlp.experts.gate_proj", "ffn_up_exps": "mlp.experts.up_proj", "ffn_down_exps": "mlp.experts.down_proj",
+		"ffn_gate_inp_shexp": "mlp.shared_expert_gate", "ffn_gate_shexp": "mlp.shared_expert.gate_proj", "ffn_up_shexp": "mlp.shared_expert.up_proj", "ffn_down_shexp": "mlp.shared_expert.down_proj",
+	}
+	mixtralNames = map[string]string{
+		"ffn_gate_inp": "block_sparse_moe.gate", "ffn_gate_exps": "block_sparse_moe.experts.w1", "ffn_up_exps": "block_sparse_moe.experts.w3", "ffn_down_exps": "block_sparse_moe.experts.w2",
+	}
+	// Of these two, checkpoints have gate and up in one tensor.
+	graniteExpertNames = map[string]string{
+		"ffn_gate_inp": "block_sparse_moe.router.layer", "ffn_gate_exps": "block_sparse_moe.gate_linear", "ffn_up_exps": "block_sparse_moe.up_linear", "ffn_down_exps": "block_sparse_moe.output_linear",
+	}
+	gptossNames = map[string]string{
+		"post_attention_norm": "post_attention_layernorm", "attn_sinks.weight": "self_attn.sinks", "ffn_gate_inp": "mlp.router",
+		"ffn_gate_exps": "mlp.experts.gate_proj", "ffn_up_exps": "mlp.experts.up_proj", "ffn_down_exps": "mlp.experts.down_proj",
+		"ffn_gate_exps.bias": "mlp.experts.gate_proj_bias", "ffn_up_exps.bias": "mlp.experts.up_proj_bias", "ffn_down_exps.bias": "mlp.experts.down_proj_bias",
+	}
+)
 
 // postNormNames: norms stand behind attention and MLP too.
 var postNormNames = map[string]string{

@@ -53,10 +53,16 @@ func (f *File) family() (*family, error) {
 			return nil, fmt.Errorf("%w: key %q: %s", pack.ErrUnsupported, kv.Key, refused)
 		}
 	}
+	known := false
+	experts, _ := (&keys{h: f.Keys, arch: arch}).count(".expert_count")
 	for i := range families {
-		if families[i].arch == arch {
+		known = known || families[i].arch == arch
+		if families[i].arch == arch && families[i].experts == (experts > 0) {
 			return &families[i], nil
 		}
+	}
+	if known {
+		return nil, fmt.Errorf("%w: key %q is %d, which no model of architecture %s is known to have", pack.ErrUnsupported, arch+".expert_count", experts, arch)
 	}
 	return nil, fmt.Errorf("%w: general.architecture is %q; supported are %s", pack.ErrUnsupported, arch, architectures())
 }

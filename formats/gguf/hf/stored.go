@@ -9,10 +9,15 @@ import (
 
 // Architecture says how llama.cpp stores the models of a family of package model.
 type Architecture struct {
-	Name     string // general.architecture
-	PlusOne  bool   // norms are stored as 1 + w
-	Scales   bool   // .scale tensors are applied to all matrices of blocks
-	NoHead   bool   // output.weight is never read: the head is the embedding
+	Name    string // general.architecture
+	PlusOne bool   // norms are stored as 1 + w
+	Scales  bool   // .scale tensors are applied to all matrices of blocks
+	NoHead  bool   // output.weight is never read: the head is the embedding
+	OwnHead bool   // output.weight must be there
+
+	Experts    bool // of all blocks
+	Normalizes bool // the weights of those that are chosen sum to 1
+
 	permuted bool
 	family   *family
 }
@@ -25,13 +30,14 @@ func ArchitectureOf(name string) (Architecture, error) {
 	}
 	for i := range families {
 		f := &families[i]
-		if f.arch != arch {
+		if f.arch != arch && f.modelType != arch {
 			continue
 		}
 		return Architecture{
-			Name: arch, PlusOne: f.plusOne, permuted: f.permuted, family: f,
-			Scales: arch == "llama" || arch == "qwen3" || arch == "bitnet",
-			NoHead: strings.HasPrefix(arch, "bitnet") || arch == "gemma" || arch == "gemma2",
+			Name: f.arch, PlusOne: f.plusOne, permuted: f.permuted, family: f,
+			Experts: f.experts, Normalizes: f.normalizes, OwnHead: f.ownHead,
+			Scales: f.arch == "llama" || f.arch == "qwen3" || f.arch == "bitnet",
+			NoHead: strings.HasPrefix(f.arch, "bitnet") || f.arch == "gemma" || f.arch == "gemma2",
 		}, nil
 	}
 	return Architecture{}, fmt.Errorf("%w: family %s has no architecture in llama.cpp that is written; there are %s", pack.ErrUnsupported, name, architectures())
@@ -49,6 +55,11 @@ func (a Architecture) Store(tensor string, heads, kvHeads int) (name string, per
 	}
 	rest, ok := strings.CutPrefix(tensor, "model.layers.")
 	number, rest, ok2 := strings.Cut(rest, ".")
+	for part, whole := range a.family.names {
+		if whole == rest {
+			return "blk." + number + "." + part, 0, nil
+		}
+	}
 	dot := strings.LastIndexByte(rest, '.')
 	if ok && ok2 && dot > 0 {
 		if part := a.part(rest[:dot]); part != "" {
@@ -82,6 +93,9 @@ func (a Architecture) heads(part string, heads, kvHeads int) int {
 	}
 	return 0
 }
+
+// IsRouter reports whether a stored tensor chooses experts, or weights the one that all tokens share.
+func IsRouter(name string) bool { return strings.Contains(name, ".ffn_gate_inp") }
 
 // RowIn is the stored row of row m of a tensor of that many rows, permuted in heads (0: not).
 func RowIn(m, rows, heads int) int {

@@ -58,11 +58,17 @@ func (f *File) List() ([]Tensor, error) {
 }
 
 func (f *File) complete(t *Tensor, family *family, heads int64) error {
+	if n := len(t.From.Shape); n > 2 && !(n == 3 && strings.HasSuffix(t.From.Name, "_exps.weight")) {
+		return fmt.Errorf("%w: it has %d dimensions", pack.ErrUnsupported, n)
+	}
 	if family.permuted && heads > 0 {
 		if rows := t.From.Shape[0]; rows%(2*heads) != 0 || len(t.From.Shape) > 2 {
 			return fmt.Errorf("%w: shape %v does not divide into %d heads", pack.ErrCorrupt, t.From.Shape, heads)
 		}
 		t.Heads = int(heads)
+	}
+	if n := len(t.From.Shape); n == 1 && strings.HasSuffix(t.Name, "shared_expert_gate.weight") {
+		t.From.Shape = []int64{1, t.From.Shape[0]} // a matrix of one row
 	}
 	if family.plusOne && strings.HasSuffix(t.From.Name, "norm.weight") {
 		t.Less = 1
@@ -94,6 +100,9 @@ func (f *family) rename(name string) (to, part string, err error) {
 		return "", "", errName(name, f.arch)
 	}
 	part, end := rest[:dot], rest[dot:]
+	if whole, ok := f.names[rest]; ok {
+		return "model.layers." + number + "." + whole, part, nil
+	}
 	to, known := f.names[part]
 	if !known {
 		to, known = blockNames[part]
