@@ -67,6 +67,7 @@ type ggufWriter struct {
 	keys    []gguf.KV
 	list    []tensor
 	infos   []gguf.TensorInfo // of list, in the order of the file
+	done    map[string]bool   // tensors of experts, which are entered by layer
 	notes   []string
 }
 
@@ -81,7 +82,7 @@ func newGGUF(f *packed.File, o GGUFOptions) (*ggufWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &ggufWriter{file: f, model: d}
+	w := &ggufWriter{file: f, model: d, done: map[string]bool{}}
 	if w.dialect, err = o.Dialect.open(); err != nil {
 		return nil, err
 	}
@@ -93,6 +94,9 @@ func newGGUF(f *packed.File, o GGUFOptions) (*ggufWriter, error) {
 		return nil, err
 	}
 	if err := w.runs(o.Force); err != nil {
+		return nil, err
+	}
+	if err := w.mixed(o); err != nil {
 		return nil, err
 	}
 	if err := w.describe(); err != nil {
@@ -137,6 +141,8 @@ func (w *ggufWriter) local(i int) bool {
 		return i%2 == 0
 	case "gemma3":
 		return (i+1)%6 != 0
+	case "gpt-oss":
+		return i%2 == 0
 	}
 	return false
 }
@@ -157,8 +163,11 @@ func (w *ggufWriter) add(name string, kind gguf.Type, shape []int, data func(wri
 // tensors enters all tensors: those outside of blocks first, then block after block.
 func (w *ggufWriter) tensors() error {
 	m := w.file.Manifest()
+	if err := w.experts(); err != nil {
+		return err
+	}
 	for i := range m.Plain {
-		if strings.HasPrefix(m.Plain[i].Name, packed.FilePrefix) {
+		if strings.HasPrefix(m.Plain[i].Name, packed.FilePrefix) || w.done[m.Plain[i].Name] {
 			continue
 		}
 		if err := w.plain(&m.Plain[i]); err != nil {
@@ -166,6 +175,9 @@ func (w *ggufWriter) tensors() error {
 		}
 	}
 	for i := range m.Packed {
+		if w.done[m.Packed[i].Name] {
+			continue
+		}
 		if err := w.packed(&m.Packed[i]); err != nil {
 			return err
 		}

@@ -55,6 +55,7 @@ func (w *ggufWriter) describe() error {
 	w.count(".attention.value_length", d.HeadDim)
 	w.number(".attention.layer_norm_rms_epsilon", float64(d.NormEps))
 	w.count(".vocab_size", d.Vocab)
+	w.expertKeys()
 	if err := w.special(); err != nil {
 		return err
 	}
@@ -83,14 +84,22 @@ func (w *ggufWriter) special() error {
 		if d.AttnScale != 0 && d.AttnScale != float32(scale) {
 			return fmt.Errorf("%w: queries are scaled by %v; llama.cpp scales them by %v", pack.ErrUnsupported, d.AttnScale, float32(scale))
 		}
-	case "phi3":
+	case "phi3", "gpt-oss":
 		w.count(".attention.sliding_window", d.SlidingWindow)
+	case "granite", "granitemoe":
+		w.number(".attention.scale", float64(cmp.Or(d.AttnScale, float32(1/math.Sqrt(float64(d.HeadDim))))))
+		w.scales()
 	case "minicpm":
-		w.number(".embedding_scale", float64(cmp.Or(d.EmbedScale, 1)))
-		w.number(".residual_scale", float64(cmp.Or(d.ResidualScale, 1)))
-		w.number(".logit_scale", float64(cmp.Or(d.LogitDivisor, 1)))
+		w.scales()
 	}
 	return nil
+}
+
+// scales are the factors of embeddings, residuals and logits.
+func (w *ggufWriter) scales() {
+	w.number(".embedding_scale", float64(cmp.Or(w.model.EmbedScale, 1)))
+	w.number(".residual_scale", float64(cmp.Or(w.model.ResidualScale, 1)))
+	w.number(".logit_scale", float64(cmp.Or(w.model.LogitDivisor, 1)))
 }
 
 func (w *ggufWriter) softcap(name string, cap float32) {
@@ -112,7 +121,7 @@ func (w *ggufWriter) rotary(c *config) error {
 		w.key(".rope.scaling.type", gguf.TextValue("linear"))
 		w.number(".rope.scaling.factor", r.Linear)
 	case r.Yarn != nil:
-		if r.Yarn.Attention != 0 || !r.Yarn.Whole {
+		if r.Yarn.Attention != 0 || !r.Yarn.Whole && w.arch.Name != "gpt-oss" {
 			return fmt.Errorf("%w: yarn with attention_factor or truncate", pack.ErrUnsupported)
 		}
 		w.key(".rope.scaling.type", gguf.TextValue("yarn"))
@@ -120,6 +129,7 @@ func (w *ggufWriter) rotary(c *config) error {
 		w.count(".rope.scaling.original_context_length", r.OriginalMaxPositions)
 		w.number(".rope.scaling.yarn_beta_fast", r.Yarn.BetaFast)
 		w.number(".rope.scaling.yarn_beta_slow", r.Yarn.BetaSlow)
+		w.truncate(r.Yarn.Whole)
 	case r.LongRope != nil:
 		if w.arch.Name != "phi3" || r.LongRope.Attention != 0 {
 			return fmt.Errorf("%w: longrope in architecture %s, or with attention_factor", pack.ErrUnsupported, w.arch.Name)
@@ -137,6 +147,17 @@ func (w *ggufWriter) rotary(c *config) error {
 		w.count(".rope.scaling.original_context_length", d.MaxPositions)
 	}
 	return nil
+}
+
+// truncate says whether the ends of yarn's blend are whole pairs, where a reader does not take that for granted.
+func (w *ggufWriter) truncate(whole bool) {
+	switch {
+	case w.arch.Name != "gpt-oss":
+	case whole:
+		w.key(hf.TruncateKey, gguf.BoolValue(true))
+	default:
+		w.note("llama.cpp rounds the ends of yarn's blend to whole pairs, as it does for every gpt-oss; the model does not (truncate), so that logits differ a little")
+	}
 }
 
 // rope enters the frequencies of Llama 3.

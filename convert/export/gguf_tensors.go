@@ -16,7 +16,7 @@ import (
 // plainTypes are those of unquantized tensors.
 var plainTypes = map[string]gguf.Type{"F32": gguf.F32, "F16": gguf.F16, "BF16": gguf.BF16}
 
-// plain enters an unquantized tensor: matrices as they are, vectors in F32, as llama.cpp asks for them.
+// plain enters an unquantized tensor: matrices as they are, vectors and routers in F32.
 func (w *ggufWriter) plain(p *packed.Plain) error {
 	name, heads, err := w.arch.Store(p.Name, w.model.Heads, w.model.KVHeads)
 	if err != nil {
@@ -26,13 +26,13 @@ func (w *ggufWriter) plain(p *packed.Plain) error {
 	if !ok || len(p.Shape) > 2 {
 		return fmt.Errorf("%w: tensor %q of type %s with %d dimensions", pack.ErrUnsupported, p.Name, p.DType, len(p.Shape))
 	}
-	vector := len(p.Shape) == 1
+	floats := len(p.Shape) == 1 || hf.IsRouter(name) // llama.cpp asks for them in F32
 	plus := float32(0)
 	if w.arch.PlusOne && strings.HasSuffix(name, "norm.weight") {
 		plus = 1
 	}
 	stored := kind
-	if vector {
+	if floats {
 		stored = gguf.F32
 	}
 	w.add(name, stored, p.Shape, func(write func([]byte) error) error {
@@ -41,7 +41,7 @@ func (w *ggufWriter) plain(p *packed.Plain) error {
 			return err
 		}
 		data := t.Data
-		if vector {
+		if floats {
 			data = Widened(quantize.DType(p.DType), data, plus)
 		}
 		return write(permuted(data, p.Shape[0], heads))
@@ -82,8 +82,8 @@ func permuted[T any](data []T, rows, heads int) []T {
 // packed enters a quantized matrix, in the first type that holds it exactly.
 func (w *ggufWriter) packed(e *packed.Entry) error {
 	switch {
-	case e.Order || len(e.Shape) != 2:
-		return fmt.Errorf("%w: tensor %q has an order of columns or experts, which are not written to GGUF; lowpack unpack makes floats of it", pack.ErrUnsupported, e.Name)
+	case e.Order:
+		return refusedOrder(e)
 	case e.Name == packed.ScreenName:
 		w.note(noScreen)
 		return nil
@@ -126,7 +126,15 @@ func Codes(f *packed.File, e *packed.Entry) (*pack.Matrix, error) {
 		return nil, err
 	}
 	if packed.CodesDigest(m) != e.CodesSHA {
-		return nil, fmt.Errorf("%w: tensor %q: its codes do not match codes_sha256: the file is damaged (F12)", pack.ErrCorrupt, e.Name)
+		return nil, damaged(e)
 	}
 	return m, nil
+}
+
+func damaged(e *packed.Entry) error {
+	return fmt.Errorf("%w: tensor %q: its codes do not match codes_sha256: the file is damaged (F12)", pack.ErrCorrupt, e.Name)
+}
+
+func refusedOrder(e *packed.Entry) error {
+	return fmt.Errorf("%w: tensor %q has an order of columns, which is not written to GGUF; lowpack unpack makes floats of it", pack.ErrUnsupported, e.Name)
 }

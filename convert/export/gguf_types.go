@@ -26,16 +26,23 @@ type units struct {
 	group  int    // columns; 0: all of a row
 }
 
+// unitsOf are those of all matrices of an entry.
 func unitsOf(f *packed.File, e *packed.Entry) (u units, err error) {
+	u = sharing(e)
 	if u.scales, err = packed.Scales(f, e); err != nil {
 		return u, err
 	}
-	u.group = e.Scale.Group
+	u.zeros, err = packed.Zeros(f, e)
+	return u, err
+}
+
+// sharing says how many weights have a unit in common.
+func sharing(e *packed.Entry) units {
+	u := units{group: e.Scale.Group}
 	if e.Scale.Kind != packed.ScaleTensor {
 		u.perRow = e.Groups()
 	}
-	u.zeros, err = packed.Zeros(f, e)
-	return u, err
+	return u
 }
 
 // of are those of rows from first on.
@@ -97,7 +104,7 @@ func (w *ggufWriter) choose(e *packed.Entry, u units) (form, error) {
 	if err != nil {
 		return form{}, err
 	}
-	apart := u.perRow == 0 && u.zeros == nil && w.dialect.apart && w.arch.Scales && strings.HasPrefix(e.Name, "model.layers.")
+	apart := len(e.Shape) == 2 && u.perRow == 0 && u.zeros == nil && w.dialect.apart && w.arch.Scales && strings.HasPrefix(e.Name, "model.layers.")
 	for _, kind := range w.dialect.types {
 		b := blockTypes[kind]
 		if k := e.MatrixShape().K; k%b.size == 0 && k >= b.least && u.group%b.size == 0 && b.holds(a, u, apart) {

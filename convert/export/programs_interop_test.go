@@ -160,6 +160,36 @@ func ikQuantize(t *testing.T, args ...string) {
 	}
 }
 
+// TestInteropExperts: llama.cpp loads mixtures of experts that are exported, and computes the logits that lowpack computes of their weights
+// as floats; with MXFP4, within what its activations of 8 bits cost.
+func TestInteropExperts(t *testing.T) {
+	ids := []int{1, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130}
+	for _, like := range mixtures {
+		r := packed.Recipe{Quant: "int8", Scale: "group:32", AllowLossy: true}
+		if like == "gpt-oss-20b" {
+			r = packed.Recipe{} // its codes are taken over
+		}
+		source := packedOf(t, mixture(t, like), r)
+		path, _ := exported(t, source)
+		logits, tokens := llama(t, filepath.Join(requantized(t, path, "0"), "0.gguf"), ids, samples)
+		sameTokens(t, source, tokens)
+		largest, mean, agree := distance(logits, logitsOf(t, packedOf(t, path, packed.Recipe{Quant: "none"}), ids))
+		t.Logf("%s: largest difference %.3g, mean %.3g, %d of %d argmax tokens agree", like, largest, mean, agree, len(ids))
+		if largest > 1e-4 || agree != len(ids) {
+			t.Errorf("%s: they differ", like)
+		}
+		if like != "gpt-oss-20b" {
+			continue
+		}
+		logits, _ = llama(t, path, ids, samples)
+		largest, mean, agree = distance(logits, logitsOf(t, source, ids))
+		t.Logf("%s, MXFP4: largest difference %.3g, mean %.3g, %d of %d argmax tokens agree", like, largest, mean, agree, len(ids))
+		if largest > 0.5 || mean > 0.1 || agree != len(ids) {
+			t.Errorf("%s, MXFP4: they differ", like)
+		}
+	}
+}
+
 // TestInteropFamilies: with floats on both sides, llama.cpp computes the logits that lowpack computes, in every family. Its GELU is a table of
 // float16 numbers.
 func TestInteropFamilies(t *testing.T) {

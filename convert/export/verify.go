@@ -52,9 +52,13 @@ type comparison struct {
 
 func (v *comparison) all() error {
 	m, names := v.file.Manifest(), map[string]bool{}
+	stacks, err := v.stacks(names)
+	if err != nil {
+		return err
+	}
 	for i := range m.Packed {
 		e := &m.Packed[i]
-		if e.Name == packed.ScreenName {
+		if e.Name == packed.ScreenName || stacks[e.Name] {
 			continue
 		}
 		names[e.Name] = true
@@ -63,7 +67,7 @@ func (v *comparison) all() error {
 		}
 	}
 	for _, p := range m.Plain {
-		if strings.HasPrefix(p.Name, packed.FilePrefix) {
+		if strings.HasPrefix(p.Name, packed.FilePrefix) || stacks[p.Name] {
 			continue
 		}
 		names[p.Name] = true
@@ -123,12 +127,7 @@ func (v *comparison) plain(p packed.Plain) error {
 	return v.rows(p.Name, p.Shape, func(row int, values []float32) error {
 		want := make([]float32, len(values))
 		d.Widen(want, t.Data[row*len(want)*d.Size():])
-		for k := range want {
-			if values[k] != want[k] {
-				return differs(p.Name, row, k, values[k], want[k])
-			}
-		}
-		return nil
+		return equalRow(p.Name, row, values, want)
 	})
 }
 

@@ -1,0 +1,89 @@
+package export
+
+import (
+	"bytes"
+	"errors"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/synth"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// mixtures are miniatures of all architectures with experts that are written.
+var mixtures = []string{"gpt-oss-20b", "granite-3.1-1b-a400m", "mixtral-8x7b-v0.1", "olmoe-1b-7b", "qwen1.5-moe-a2.7b", "qwen3-30b-a3b"}
+
+// mixture writes a miniature whose experts have whole groups of 32 columns.
+func mixture(t *testing.T, like string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), like)
+	tinymodel.MiniatureWith(t, like, dir, func(o *synth.Options) {
+		o.Config = regexp.MustCompile(`("(moe|shared_expert)_intermediate_size": )\d+`).ReplaceAll(o.Config, []byte("${1}2048")) // which becomes 64
+		o.Config = bytes.ReplaceAll(o.Config, []byte(`"truncate": false`), []byte(`"truncate": true`))                           // as llama.cpp does it
+	})
+	return dir
+}
+
+// TestExperts: experts go to a GGUF and back with every weight as it is, in one tensor or in several, as codes and as floats, and the
+// model computes the same logits.
+func TestExperts(t *testing.T) {
+	for _, like := range mixtures {
+		dir := mixture(t, like)
+		for name, r := range map[string]packed.Recipe{
+			"as it is": {}, "Q4_0": {Quant: "int4", Scale: "group:32", AllowLossy: true}, "Q8_0": {Quant: "int8", Scale: "group:32", AllowLossy: true},
+		} {
+			if like == "gpt-oss-20b" && r.Quant != "" {
+				continue // its codes are taken over
+			}
+			source := packedOf(t, dir, r)
+			path, _ := exported(t, source)
+			again := packedOf(t, path, packed.Recipe{})
+			if _, err := VerifyGGUF(t.Context(), path, again); err != nil {
+				t.Errorf("%s, %s: %v", like, name, err)
+			}
+			for _, x := range headerOf(t, path).Tensors {
+				if strings.HasSuffix(x.Name, "ffn_down_exps.weight") && r.Quant != "" && x.Type.String() != name {
+					t.Errorf("%s, %s: experts in %s", like, name, x.Type)
+				}
+			}
+			ids := []int{1, 30, 40, 50, 60, 70}
+			if a, b := logitsOf(t, source, ids), logitsOf(t, again, ids); !slices.EqualFunc(a, b, slices.Equal) {
+				t.Errorf("%s, %s: other logits", like, name)
+			}
+			verified(t, again, path)
+		}
+	}
+}
+
+// TestRefusedExperts: llama.cpp computes each architecture in one way, and what differs is refused by name.
+func TestRefusedExperts(t *testing.T) {
+	for _, c := range []struct {
+		like, old, new, says string
+		dialect              Dialect
+	}{
+		{"qwen3-30b-a3b", `"norm_topk_prob": true`, `"norm_topk_prob": false`, "norm_topk_prob", ""},
+		{"qwen1.5-moe-a2.7b", `"norm_topk_prob": false`, `"norm_topk_prob": true`, "norm_topk_prob", ""},
+		{"qwen3-30b-a3b", `"decoder_sparse_step": 1`, `"decoder_sparse_step": 2`, "layer 0 has no experts", ""},
+		{"olmoe-1b-7b", `"tie_word_embeddings": false`, `"tie_word_embeddings": true`, "tied to the embedding", ""},
+		{"gpt-oss-20b", `"swiglu_limit": 7.0`, `"swiglu_limit": 8.0`, "swiglu_limit 8", ""},
+		{"mixtral-8x7b-v0.1", "", "", "for llama.cpp alone", IK},
+	} {
+		dir := filepath.Join(t.TempDir(), c.like)
+		tinymodel.MiniatureWith(t, c.like, dir, func(o *synth.Options) {
+			if c.old != "" && !bytes.Contains(o.Config, []byte(c.old)) {
+				t.Errorf("%s: config.json has no %s", c.like, c.old)
+			}
+			o.Config = bytes.Replace(o.Config, []byte(c.old), []byte(c.new), 1)
+		})
+		target := filepath.Join(t.TempDir(), "m.gguf")
+		_, err := GGUF(t.Context(), packedOf(t, dir, packed.Recipe{}), target, GGUFOptions{Dialect: c.dialect})
+		if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want one that says %q", c.like, err, c.says)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package export
+
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/formats/gguf"
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// mixed refuses a mixture of experts that the program does not compute as the model does.
+func (w *ggufWriter) mixed(o GGUFOptions) error {
+	d, arch := w.model, w.arch
+	if !arch.Experts {
+		return nil
+	}
+	if o.Dialect != "" && o.Dialect != LlamaCpp {
+		return fmt.Errorf("%w: a mixture of experts, which is written for llama.cpp alone", pack.ErrUnsupported)
+	}
+	for i := range d.Blocks {
+		switch x := d.Blocks[i].Experts; {
+		case x == nil:
+			return fmt.Errorf("%w: layer %d has no experts, and architecture %s of llama.cpp has them in every layer", pack.ErrUnsupported, i, arch.Name)
+		case x.Normalize != arch.Normalizes:
+			return fmt.Errorf("%w: the weights of chosen experts sum to 1 (norm_topk_prob): %v; llama.cpp computes architecture %s with %v", pack.ErrUnsupported, x.Normalize, arch.Name, arch.Normalizes)
+		}
+	}
+	switch {
+	case d.Head == d.Embed && arch.OwnHead:
+		return fmt.Errorf("%w: an output head that is tied to the embedding, and architecture %s of llama.cpp has one of its own", pack.ErrUnsupported, arch.Name)
+	case d.Activation == "clamped_swiglu" && (d.GateAlpha != 1.702 || d.GateLimit != 7):
+		return fmt.Errorf("%w: swiglu_alpha %v and swiglu_limit %v; llama.cpp computes with 1.702 and 7", pack.ErrUnsupported, d.GateAlpha, d.GateLimit)
+	}
+	return nil
+}
+
+// expertKeys are the numbers of experts.
+func (w *ggufWriter) expertKeys() {
+	b := &w.model.Blocks[0]
+	if b.Experts == nil {
+		return
+	}
+	w.count(".expert_count", b.Experts.Count)
+	w.count(".expert_used_count", b.Experts.Chosen)
+	w.count(".expert_feed_forward_length", b.Experts.Gate.Out)
+	if b.Gate.Weight != "" {
+		w.count(".expert_shared_feed_forward_length", b.Gate.Out)
+	}
+}
+
+// experts enters those of all blocks: gate, up and down are a tensor each.
+func (w *ggufWriter) experts() error {
+	for i := range w.model.Blocks {
+		x := w.model.Blocks[i].Experts
+		if x == nil {
+			continue
+		}
+		for name, l := range map[string]*model.Linear{"gate": &x.Gate, "up": &x.Up, "down": &x.Down} {
+			if err := w.stack(fmt.Sprintf("blk.%d.ffn_%s_exps", i, name), stackOf(w.file, l)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// stack enters the matrices of all experts, and their biases.
+func (w *ggufWriter) stack(name string, s stack) error {
+	for _, part := range s.names() {
+		w.done[part] = true
+	}
+	kind, data, err := w.stored(s)
+	if err != nil {
+		return err
+	}
+	shape := []int{s.Experts, s.Out, s.In}
+	w.add(name+".weight", kind, shape, data)
+	if s.Bias != "" {
+		w.add(name+".bias", gguf.F32, shape[:2], func(write func([]byte) error) error {
+			list, err := s.biases()
+			if err != nil {
+				return err
+			}
+			return write(floatBytes(list))
+		})
+	}
+	return nil
+}
+
+// stored is the type of the matrices, and their data: floats as they are, codes in the first type that holds those of all experts.
+func (w *ggufWriter) stored(s stack) (kind gguf.Type, data func(write func([]byte) error) error, err error) {
+	if s.entry == nil {
+		_, d, err := s.plain(0)
+		return plainTypes[string(d)], func(write func([]byte) error) error {
+			for x := range s.Experts {
+				rows, _, err := s.plain(x)
+				if err != nil {
+					return err
+				}
+				if err := write(rows); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, err
+	}
+	if s.entry.Order {
+		return 0, nil, refusedOrder(s.entry)
+	}
+	all, err := unitsOf(w.file, s.entry)
+	if err != nil {
+		return 0, nil, err
+	}
+	form, err := w.choose(s.entry, all)
+	return form.kind, func(write func([]byte) error) error {
+		return s.eachMatrix(func(m *pack.Matrix, u units) error { return form.encode(m, u, write) })
+	}, err
+}

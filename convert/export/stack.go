@@ -1,0 +1,184 @@
+package export
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// stack is a linear layer of all experts of a block. A packed file may hold it together with another (gate and up), in a tensor for
+// each expert, or with columns in the place of rows.
+type stack struct {
+	file *packed.File
+	*model.Linear
+	entry *packed.Entry // nil: floats
+}
+
+func stackOf(f *packed.File, l *model.Linear) stack {
+	e, _ := f.Manifest().Entry(l.Weight)
+	return stack{f, l, e}
+}
+
+// names of the tensors that hold it.
+func (s stack) names() (list []string) {
+	if s.Bias != "" {
+		list = append(list, s.Bias)
+	}
+	if _, err := s.file.Tensor(s.Weight); s.entry != nil || s.Each == "" || err == nil {
+		return append(list, s.Weight)
+	}
+	for x := range s.Experts {
+		list = append(list, s.Of(x))
+	}
+	return list
+}
+
+// pickRows takes the rows of a linear layer from those of its tensor, of so many elements each.
+func pickRows[T any](data []T, r model.Rows, width int) []T {
+	if r == (model.Rows{}) {
+		return data
+	}
+	var out []T
+	for row := r.From; row < r.To; row += max(r.Step, 1) {
+		out = append(out, data[row*width:][:width]...)
+	}
+	return out
+}
+
+// eachMatrix gives the codes of one expert after another, and what their weights share.
+func (s stack) eachMatrix(do func(m *pack.Matrix, u units) error) error {
+	e := s.entry
+	alphabet, err := pack.FindAlphabet(e.Layout.Alphabet)
+	if err != nil {
+		return err
+	}
+	numbers, digest := packed.NewNumbers(alphabet, s.In), packed.NewCodesHash(alphabet.Name, pack.Shape{M: e.Rows(), K: s.In})
+	row := make([]byte, numbers.Row())
+	for x := range s.Experts {
+		m, err := packed.Codes(s.file, e, x)
+		if err != nil {
+			return err
+		}
+		for i := range m.M {
+			digest.Write(numbers.Write(row, m.Codes[i*m.K:][:m.K]))
+		}
+		u, err := s.units(x)
+		if err != nil {
+			return err
+		}
+		if err := do(s.own(m), u); err != nil {
+			return err
+		}
+	}
+	if hex.EncodeToString(digest.Sum(nil)) != e.CodesSHA {
+		return damaged(e)
+	}
+	return nil
+}
+
+// own are the rows of the linear layer.
+func (s stack) own(m *pack.Matrix) *pack.Matrix {
+	return &pack.Matrix{Shape: pack.Shape{M: s.Out, K: s.In}, Alphabet: m.Alphabet, Codes: pickRows(m.Codes, s.Rows, s.In)}
+}
+
+// units of an expert.
+func (s stack) units(expert int) (u units, err error) {
+	u = sharing(s.entry)
+	if u.scales, err = packed.ScalesOf(s.file, s.entry, expert); err != nil {
+		return u, err
+	}
+	if u.zeros, err = packed.ZerosOf(s.file, s.entry, expert); err != nil || u.perRow == 0 {
+		return u, err
+	}
+	u.scales = pickRows(u.scales, s.Rows, u.perRow)
+	if u.zeros != nil {
+		u.zeros = pickRows(u.zeros, s.Rows, u.perRow)
+	}
+	return u, nil
+}
+
+// plain are the floats of an expert as they are stored, and their type.
+func (s stack) plain(expert int) ([]byte, quantize.DType, error) {
+	t, err := s.file.Tensor(s.Weight)
+	data := t.Data
+	if err != nil {
+		t, err = s.file.Tensor(s.Of(expert))
+		data = t.Data
+	} else {
+		data = data[expert*len(data)/s.Experts:][:len(data)/s.Experts]
+	}
+	d := quantize.DType(t.DType)
+	if err == nil && d.Size() == 0 {
+		err = fmt.Errorf("%w: tensor %q of type %s, which is not written to GGUF", pack.ErrUnsupported, t.Name, t.DType)
+	}
+	if err != nil {
+		return nil, d, err
+	}
+	if s.Turned {
+		data = turned(data, s.In, d.Size())
+	}
+	return pickRows(data, s.Rows, s.In*d.Size()), d, nil
+}
+
+// turned makes rows of the columns of a matrix of so many rows.
+func turned(data []byte, rows, size int) []byte {
+	out, columns := make([]byte, len(data)), len(data)/size/rows
+	for k := range rows {
+		for m := range columns {
+			copy(out[(m*rows+k)*size:][:size], data[(k*columns+m)*size:])
+		}
+	}
+	return out
+}
+
+// values are the weights of an expert.
+func (s stack) values(expert int) ([]float32, error) {
+	if s.entry == nil {
+		data, d, err := s.plain(expert)
+		if err != nil {
+			return nil, err
+		}
+		values := make([]float32, len(data)/d.Size())
+		d.Widen(values, data)
+		return values, nil
+	}
+	all, err := packed.Codes(s.file, s.entry, expert)
+	if err != nil {
+		return nil, err
+	}
+	u, err := s.units(expert)
+	if err != nil {
+		return nil, err
+	}
+	m := s.own(all)
+	values := make([]float32, len(m.Codes))
+	for i, c := range m.Codes {
+		scale, zero := u.at(i/m.K, i%m.K)
+		values[i] = float32(int(c)-int(zero)) * scale
+	}
+	return values, nil
+}
+
+// biases of all experts.
+func (s stack) biases() ([]float32, error) {
+	t, err := s.file.Tensor(s.Bias)
+	d := quantize.DType(t.DType)
+	if err == nil && d.Size() == 0 {
+		err = fmt.Errorf("%w: tensor %q of type %s, which is not written to GGUF", pack.ErrUnsupported, t.Name, t.DType)
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := make([]float32, len(t.Data)/d.Size())
+	d.Widen(all, t.Data)
+	var list []float32
+	for own := range slices.Chunk(all, len(all)/s.Experts) {
+		list = append(list, pickRows(own, s.Rows, 1)...)
+	}
+	return list, nil
+}
