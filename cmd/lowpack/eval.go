@@ -26,11 +26,12 @@ func evalCommand() *cli.Command {
 in front of texts, and the window, and every token is scored once. With --against, the predictions are compared with
 those of another form of the same model: KL divergence from it, ratio of the perplexities, and how often both have the
 same argmax token, each with its standard error. FILE and the other form are packed files, or checkpoints as run takes
-them. All figures but the times are the same on every machine.
+them; --kv-cache-type is that of FILE alone. All figures but the times are the same on every machine.
 
   lowpack eval model.safetensors --text wiki.test.raw --tokens 20000
   lowpack eval int8-head.safetensors --against model.safetensors --text wiki.test.raw --svg kl.svg
-  lowpack eval int4.safetensors --against MODEL_DIR --text wiki.test.raw`,
+  lowpack eval int4.safetensors --against MODEL_DIR --text wiki.test.raw
+  lowpack eval model.safetensors --against model.safetensors --kv-cache-type f16 --text wiki.test.raw`,
 		Flags: []cli.Flag{
 			inputFlag("text", "the `FILE` to predict, in UTF-8, at most "+textLimit),
 			inputFlag("against", "compare with this packed `FILE` or checkpoint"),
@@ -38,6 +39,7 @@ them. All figures but the times are the same on every machine.
 			between(0, maxTokens, &cli.IntFlag{Name: "window", Usage: "`N` tokens per window", DefaultText: "2048, or what the model was made for"}),
 			between(0, maxTokens, &cli.IntFlag{Name: "stride", Usage: "a window begins every `N` tokens", DefaultText: "no overlap"}),
 			between(0, maxTokens, &cli.IntFlag{Name: "tokens", Usage: "evaluate only the first `N` tokens of the text", DefaultText: "all"}),
+			cacheTypeFlag(),
 			threadsFlag("compute"),
 			besideFlag("svg", "draw the loss, or the divergence, by position to `FILE`"),
 			jsonFlag(),
@@ -58,14 +60,14 @@ func runEval(c *cli.Context) error {
 		return err
 	}
 	path := c.Args().First()
-	m, err := openEvaluated(c, path, text)
+	m, err := openEvaluated(c, path, text, engine.CacheType(c.String("kv-cache-type")))
 	if err != nil {
 		return err
 	}
 	defer m.Close()
 	var against *engine.Engine
 	if path := c.String("against"); path != "" {
-		other, err := openEvaluated(c, path, text)
+		other, err := openEvaluated(c, path, text, engine.CacheF32)
 		if err != nil {
 			return err
 		}
@@ -107,12 +109,12 @@ type evaluated struct {
 	ids []int
 }
 
-func openEvaluated(c *cli.Context, path, text string) (*evaluated, error) {
+func openEvaluated(c *cli.Context, path, text string, cache engine.CacheType) (*evaluated, error) {
 	path, err := packedOf(c, path)
 	if err != nil {
 		return nil, err
 	}
-	m, err := lowpack.OpenWith(path, engine.Options{Threads: c.Int("threads"), Context: windowContext(c)})
+	m, err := lowpack.OpenWith(path, engine.Options{Threads: c.Int("threads"), Context: windowContext(c), Cache: cache})
 	if err != nil {
 		return nil, err
 	}

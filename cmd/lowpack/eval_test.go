@@ -50,6 +50,11 @@ func TestEval(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "1.00000 ± 0.00000") || !strings.Contains(stdout, "100.00 ± 0.00 %") {
 		t.Errorf("against the checkpoint: code %d: %s%s", code, stdout, stderr)
 	}
+	// Only the cache of FILE is in another format.
+	stdout, stderr, code = runApp(t, evalCommand(), plain, "--text", text, "--tokens", "64", "--against", plain, "--kv-cache-type", "i8")
+	if code != 0 || strings.Contains(stdout, "KL divergence       0 ±") || !strings.Contains(stdout, "KL divergence") {
+		t.Errorf("with a cache in i8: code %d: %s%s", code, stdout, stderr)
+	}
 	svg := filepath.Join(t.TempDir(), "kl.svg")
 	stdout, stderr, code = runApp(t, evalCommand(), head, "--against", plain, "--text", text, "--tokens", "300", "--window", "64", "--stride", "32", "--svg", svg, "--json")
 	var r struct {
