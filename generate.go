@@ -53,7 +53,7 @@ func (m *Model) Generate(ctx context.Context, r Request) iter.Seq2[engine.Piece,
 
 // request turns text into tokens and fills in what the model's own files say.
 func (m *Model) request(r Request) (engine.Request, error) {
-	out := engine.Request{MaxTokens: r.MaxTokens, StopTexts: r.Stop, StopTokens: m.StopTokens(), Decoder: m.Tokenizer.NewStream(true), Speculate: engine.SpeculateAuto}
+	out := engine.Request{MaxTokens: r.MaxTokens, StopTexts: r.Stop, StopTokens: m.StopTokens(), Decoder: m.Tokenizer.NewStream(true), Speculate: engine.SpeculateAuto, Drafts: m.Drafts}
 	var err error
 	if r.Sampling != nil {
 		out.Sampling = *r.Sampling

@@ -13,6 +13,9 @@ type Model struct {
 	File      *packed.File
 	Tokenizer *tokenizer.Tokenizer
 	Engine    *engine.Engine
+	Drafts    *engine.DraftModel // nil = none; see UseDraft
+
+	drafts *packed.File
 }
 
 // Open opens a packed file for one conversation at a time, with a worker per CPU. Errors name the file.
@@ -55,6 +58,7 @@ func OpenFile(f *packed.File, o engine.Options) (*Model, error) {
 
 // Close stops the workers and closes the file. No other method may be running or called afterwards.
 func (m *Model) Close() error {
+	m.closeDraft()
 	if m.Engine != nil {
 		m.Engine.Close()
 	}

@@ -62,6 +62,7 @@ func TestBadValues(t *testing.T) {
 		{append(run, "--speculate", "-1"), "--speculate"},
 		{append(run, "--speculate", "16"), "--speculate"},
 		{append(run, "--speculate", "aut"), "did you mean auto"},
+		{append(run, "--speculate", "off", "--draft", packed), "--draft"},
 		{append(run, "--top-k", "-1"), "--top-k"},
 		{append(run, "--repetition-penalty", "-1"), "--repetition-penalty -1: must be a finite number above 0"},
 		{append(run, "--repetition-penalty", "0"), "--repetition-penalty"},

@@ -61,6 +61,7 @@ func runFlags() []cli.Flag {
 		between(0, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length: `N` tokens of prompt and text", DefaultText: "the model's, at most 4096"}),
 		cacheTypeFlag("cache"),
 		speculateFlag(),
+		inputFlag("draft", "guess tokens with a smaller model of the same tokenizer as well, a packed `FILE`; the text stays the same"),
 		threadsFlag("compute"),
 	}
 }
@@ -88,6 +89,12 @@ func openSession(c *cli.Context, path string) (*session, error) {
 		return nil, err
 	}
 	s := &session{Model: m, path: path}
+	if draft := c.String("draft"); draft != "" {
+		if err := m.UseDraft(draft); err != nil {
+			m.Close()
+			return nil, err
+		}
+	}
 	if s.seq, err = m.Engine.NewSequence(); err != nil {
 		m.Close()
 		return nil, filerr.Named(path, err)
@@ -110,6 +117,9 @@ func runRun(c *cli.Context) error {
 		if prompt, err = readPrompt(c); err != nil {
 			return err
 		}
+	}
+	if c.IsSet("draft") && c.String("speculate") == "off" {
+		return usagef("--draft and --speculate off cannot be combined")
 	}
 	file, err := packedOf(c, c.Args().First())
 	if err != nil {
@@ -179,7 +189,7 @@ func (s *session) request(c *cli.Context) (engine.Request, error) {
 		return engine.Request{}, err
 	}
 	n := c.Int("tokens")
-	return engine.Request{Sampling: sampling, MaxTokens: max(n, 0), StopTexts: c.StringSlice("stop"), StopTokens: s.StopTokens(), Speculate: speculate}, sampling.Check()
+	return engine.Request{Sampling: sampling, MaxTokens: max(n, 0), StopTexts: c.StringSlice("stop"), StopTokens: s.StopTokens(), Speculate: speculate, Drafts: s.Drafts}, sampling.Check()
 }
 
 // complete continues one prompt.

@@ -105,7 +105,7 @@ const unknownMemory = math.MaxInt / 2
 // allocate gets the memory for the pages of sequences, after a check that it is there, and that for a pass.
 func (e *Engine) allocate() error {
 	o := e.opt
-	free, work := float64(availableMemory()), e.passBytes()
+	free, work := float64(availableMemory()-e.taken), e.passBytes()
 	tokens := e.cacheTokens()
 	cache := e.cacheBytes(tokens)
 	if cache+work > free {

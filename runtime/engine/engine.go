@@ -67,6 +67,7 @@ type Engine struct {
 	pages     pages
 	sequences []*Sequence
 	close     []func()
+	taken     int // bytes of memory that are another engine's, and may not be in use yet
 	costs     draft.Costs
 	cost      func(tokens int) float64 // costs.Of; tests have another one
 
@@ -92,15 +93,19 @@ func Open(path string, o Options) (*Engine, error) {
 
 // New builds an engine from a view of a packed file, which must stay open until Close.
 func New(v packed.View, o Options) (*Engine, error) {
-	var d *model.Description
-	err := mmap.Guard(func() (err error) {
-		d, err = packed.Describe(v)
-		return err
-	})
+	d, err := describe(v)
 	if err != nil {
 		return nil, err
 	}
 	return build(v, d, o)
+}
+
+func describe(v packed.View) (d *model.Description, err error) {
+	err = mmap.Guard(func() error {
+		d, err = packed.Describe(v)
+		return err
+	})
+	return d, err
 }
 
 // For returns the options of an engine for a packed file, with defaults filled in, before anything is loaded. Errors: those of
@@ -121,6 +126,11 @@ func (o Options) For(v packed.View) (Options, error) {
 
 // build makes the engine of a model that d describes.
 func build(v packed.View, d *model.Description, o Options) (*Engine, error) {
+	return buildOn(nil, v, d, o)
+}
+
+// buildOn makes an engine beside another one, on whose workers it computes and whose memory it leaves alone; nil = on its own.
+func buildOn(other *Engine, v packed.View, d *model.Description, o Options) (*Engine, error) {
 	if err := kernel.Check(); err != nil {
 		return nil, err
 	}
@@ -128,6 +138,9 @@ func build(v packed.View, d *model.Description, o Options) (*Engine, error) {
 		return nil, &OptionError{err}
 	}
 	e := &Engine{desc: d, opt: o}
+	if other != nil {
+		e.pool, e.taken = other.pool, other.MemoryBytes()
+	}
 	e.cost = e.costs.Of
 	if err := mmap.Guard(func() error { return e.load(v) }); err != nil {
 		e.Close()
@@ -145,8 +158,10 @@ func (e *Engine) start() error {
 		e.Close()
 		return err
 	}
-	e.pool = kernel.NewPool(e.opt.Threads)
-	e.close = append(e.close, e.pool.Close)
+	if e.pool == nil {
+		e.pool = kernel.NewPool(e.opt.Threads)
+		e.close = append(e.close, e.pool.Close)
+	}
 	e.newPass()
 	return nil
 }

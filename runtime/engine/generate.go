@@ -27,6 +27,8 @@ type Request struct {
 	// token of it. Prediction is a text that is expected to come, at least in parts: more to guess from.
 	Speculate  int
 	Prediction []int
+	// Drafts guesses, too, where Speculate allows it: in texts of Generate.
+	Drafts *DraftModel
 }
 
 // Decoder turns tokens into text as they come, holding back what is not a whole character yet.
@@ -161,6 +163,14 @@ func (g *Generation) because(why Reason) Reason {
 }
 
 func (g *Generation) run(ctx context.Context, seq *Sequence, yield func(Piece) bool) error {
+	if m := g.request.Drafts; m != nil && g.drafter != nil {
+		small, end, err := g.newModelDrafter(m)
+		if err != nil {
+			return err
+		}
+		defer end()
+		g.drafter = drafters{small, g.drafter}
+	}
 	start := time.Now()
 	step := g.Chunk(seq, g.request.Prompt, make([]float32, g.e.desc.Vocab))
 	if err := g.e.Forward(ctx, []Chunk{step}); err != nil {

@@ -53,6 +53,14 @@ func (s *Sampler) Accept(id int) {
 	}
 }
 
+// forget takes back all tokens but the first n different ones.
+func (s *Sampler) forget(n int) {
+	for _, id := range s.ids[n:] {
+		s.seen[id] = false
+	}
+	s.ids = s.ids[:n]
+}
+
 // Top is how many of the largest logits Next looks at, besides those of Penalized; 0 = all. See Chunk.
 func (s *Sampler) Top() int {
 	if s.s.Temperature == 0 {

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lowpack/lowpack/pack"
@@ -17,8 +19,33 @@ const (
 
 // drafter guesses the tokens that come next.
 type drafter interface {
-	Add(token int)        // the text goes on with this token
-	Draft(most int) []int // what may come then, at most so many tokens; valid until the next call
+	Add(token int)                             // the text goes on with this token
+	Expect(most int) float64                   // how many times faster than without it would go on with a draft of up to so many tokens
+	Draft(ctx context.Context, most int) []int // what may come then, at most so many tokens; valid until the next call
+}
+
+// lookup guesses what the text repeats.
+type lookup struct{ *draft.Drafter }
+
+func (l lookup) Draft(_ context.Context, most int) []int { return l.Drafter.Draft(most) }
+
+// drafters guess in the way that is expected to be fastest, the first of equal ones.
+type drafters []drafter
+
+func (list drafters) Add(token int) {
+	for _, d := range list {
+		d.Add(token)
+	}
+}
+
+func (list drafters) Expect(most int) float64 { return list.fastest(most).Expect(most) }
+
+func (list drafters) Draft(ctx context.Context, most int) []int {
+	return list.fastest(most).Draft(ctx, most)
+}
+
+func (list drafters) fastest(most int) drafter {
+	return slices.MaxFunc(list, func(a, b drafter) int { return cmp.Compare(a.Expect(most), b.Expect(most)) })
 }
 
 // newDrafter makes the drafter that the request asks for.
@@ -33,11 +60,15 @@ func (g *Generation) newDrafter() (drafter, error) {
 	if err := g.e.checkIDs(r.Prediction); err != nil {
 		return nil, err
 	}
-	cost := g.cost
-	if r.Speculate > 0 {
-		cost = nil
+	return lookup{draft.New(slices.Concat(r.History, r.Prompt), r.Prediction, g.costOrNone())}, nil
+}
+
+// costOrNone is cost, nil for drafts of a length that the request gives.
+func (g *Generation) costOrNone() func(tokens int) float64 {
+	if g.request.Speculate > 0 {
+		return nil
 	}
-	return draft.New(append(r.History[:len(r.History):len(r.History)], r.Prompt...), r.Prediction, cost), nil
+	return g.cost
 }
 
 // cost is the time of a pass with so many tokens of this text, as a multiple of what is its own of a pass with one: all texts
@@ -54,6 +85,10 @@ func (g *Generation) cost(tokens int) float64 {
 // Next returned, but for the last. So it gets the tokens that it would get one by one. The draft is valid until the next call
 // of a method.
 func (g *Generation) Draft(most, beside int) []int {
+	return g.draft(context.Background(), most, beside)
+}
+
+func (g *Generation) draft(ctx context.Context, most, beside int) []int {
 	g.beside, most = beside, min(most, draft.Most-beside)
 	if g.request.Speculate > 0 {
 		most = min(most, g.request.Speculate)
@@ -64,7 +99,7 @@ func (g *Generation) Draft(most, beside int) []int {
 	if g.drafter == nil || most <= 0 {
 		return nil
 	}
-	return g.drafter.Draft(most)
+	return g.drafter.Draft(ctx, most)
 }
 
 // Predicted counts the tokens of a text behind a prompt that a prediction leads to, at most its own number: what follows there
@@ -74,7 +109,7 @@ func Predicted(prompt, prediction, text []int) int { return draft.Predicted(prom
 // advance appends the last token of the text and a draft, which it returns, and computes the logits after each.
 func (g *Generation) advance(ctx context.Context, step *Chunk, token int) ([]int, error) {
 	o := &g.e.opt
-	guesses := g.Draft(min(o.Context-step.Seq.Len(), o.Batch)-1, 0)
+	guesses := g.draft(ctx, min(o.Context-step.Seq.Len(), o.Batch)-1, 0)
 	for {
 		tokens := append([]int{token}, guesses...)
 		n := len(tokens) * g.e.desc.Vocab

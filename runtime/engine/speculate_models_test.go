@@ -26,7 +26,12 @@ func TestSpeculationOnEveryModel(t *testing.T) {
 			if r.IntN(2) == 0 {
 				e.pass.attention.long = 1
 			}
-			q := Request{MaxTokens: min(20, e.opt.Context-4), Sampling: Sampling{Seed: seed, Temperature: float32(r.IntN(3)) * 0.7, RepetitionPenalty: 1 + float32(r.IntN(2))*0.4}}
+			drafts, err := e.newDraftModel(v, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer drafts.Close()
+			q := Request{Drafts: drafts, MaxTokens: min(20, e.opt.Context-4), Sampling: Sampling{Seed: seed, Temperature: float32(r.IntN(3)) * 0.7, RepetitionPenalty: 1 + float32(r.IntN(2))*0.4}}
 			for range 1 + r.IntN(3) {
 				q.Prompt = append(q.Prompt, r.IntN(d.Vocab))
 			}

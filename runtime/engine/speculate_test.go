@@ -23,7 +23,9 @@ type guesser struct {
 
 func (o *guesser) Add(int) { o.at++ }
 
-func (o *guesser) Draft(most int) (draft []int) {
+func (o *guesser) Expect(int) float64 { return 1 }
+
+func (o *guesser) Draft(_ context.Context, most int) (draft []int) {
 	for i := o.at; len(draft) < min(most, o.k); i++ {
 		id := 0
 		if i < len(o.text) {
@@ -99,6 +101,9 @@ func speculateEveryWay(t *testing.T, e *Engine, r Request, lengths ...int) (acce
 	}
 	check := func(what string, r Request, d drafter) {
 		t.Helper()
+		if d != nil {
+			r.Drafts = nil
+		}
 		got, res := outcomeOf(t, e, r, d)
 		if !got.equal(want) {
 			t.Errorf("%s: %v (%s), %d held; want %v (%s), %d held; same text: %v, same logits afterwards: %v",
@@ -141,9 +146,10 @@ func TestSpeculationChangesNothing(t *testing.T) {
 	for _, cache := range race.Few(1, caches) {
 		for name, v := range map[string]*view{"head": tiny(t), "screened": withHead(t, func(int, []float32) {})} {
 			e := engine(t, v, Options{Threads: 2, Cache: cache, Context: 40})
+			drafts := draftModel(t, e, v)
 			for kind, r := range requests {
 				t.Run(fmt.Sprint(cache, name, kind), func(t *testing.T) {
-					r.Prompt, r.MaxTokens, r.Decoder = prompt, 24, &letters{}
+					r.Prompt, r.MaxTokens, r.Decoder, r.Drafts = prompt, 24, &letters{}, drafts
 					_, plain := outcomeOf(t, e, r, nil)
 					total += speculateEveryWay(t, e, r, 3, 1, 7, 16)
 					r.StopTokens = plain.Tokens[13:14]

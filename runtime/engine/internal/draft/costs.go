@@ -69,6 +69,13 @@ func (c *Costs) Of(tokens int) float64 {
 	return c.curve(tokens)
 }
 
+// One is the time of a pass of one token in seconds, 0 before one is measured.
+func (c *Costs) One() float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.one
+}
+
 // curve never falls. What is not measured costs a little more than what is.
 func (c *Costs) curve(tokens int) float64 {
 	y := 1.0

@@ -239,6 +239,46 @@ func TestAccount(t *testing.T) {
 	}
 }
 
+// TestPriced: guesses that are right are asked for, the more the cheaper they are; those that are wrong cost a text at most the
+// share and the beginning; and where they are right from then on, they come back.
+func TestPriced(t *testing.T) {
+	price := 0.2
+	of := func(n int) float64 { return curve(1+n) + float64(n)*price }
+	p := NewPriced(curve, func() float64 { return price })
+	write := func(tokens int, right bool) (bill float64) {
+		for i := 0; i < tokens; {
+			n, _ := p.Length(min(Most, tokens-i-1))
+			bill += of(n)
+			p.Drafted(make([]int, n))
+			for ; n > 0 && right; n-- {
+				p.Add(0)
+				i++
+			}
+			p.Add(1)
+			i++
+		}
+		return bill
+	}
+	if bill := write(400, true); bill > 0.75*400 {
+		t.Errorf("400 tokens that are guessed cost %.0f", bill)
+	}
+	p = NewPriced(curve, func() float64 { return price })
+	if bill := write(1000, false); bill > 1000*(1+share)+beginning || bill < 1001 {
+		t.Errorf("1000 tokens that are guessed wrongly cost %.2f", bill)
+	}
+	if write(400, true); p.right.right < 0.9 {
+		t.Errorf("after a change to the better %.2f are expected to be right", p.right.right)
+	}
+	if n, _ := p.Length(0); n != 0 {
+		t.Errorf("%d guesses where there is room for none", n)
+	}
+	long, _ := p.Length(Most)
+	price = 2
+	if n, _ := p.Length(Most); n > 1 || long < 3 {
+		t.Errorf("%d guesses at a price of 2, %d at one of 0.2", n, long)
+	}
+}
+
 // TestNothingRepeats: random tokens of a vocabulary so small that pairs of them occur again and again cost hardly a
 // position more, and those of a large one none.
 func TestNothingRepeats(t *testing.T) {

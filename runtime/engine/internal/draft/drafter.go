@@ -7,6 +7,8 @@
 // which costs nothing. An account bounds what wrong guesses can cost a text.
 package draft
 
+import "math"
+
 // Most is the largest number of tokens of a draft.
 const Most = 15
 
@@ -19,9 +21,6 @@ const slips = 3
 
 // context is how many tokens of the end of a prompt stand before a prediction, so that the prompt leads to it.
 const context = 16
-
-// gain is how much faster than a shorter draft a longer one must be: estimates are not exact.
-const gain = 1.02
 
 // Drafter guesses the tokens of one text.
 type Drafter struct {
@@ -118,20 +117,25 @@ func (d *Drafter) guess(n int) []int {
 	return d.draft
 }
 
-// length is the number of guesses at which the most tokens are to be expected per unit of time: the token that a pass gives
-// in any case, and of the guesses those before which all were right. A suffix grows with each right guess.
+// length is how many of the guesses are worth computing. A suffix grows with each right guess.
 func (d *Drafter) length(guesses []int) int {
-	if d.cost == nil || len(guesses) == 0 {
-		return len(guesses)
+	n, _ := d.plan(guesses)
+	return n
+}
+
+func (d *Drafter) plan(guesses []int) (n int, faster float64) {
+	if len(guesses) == 0 {
+		return 0, 1
 	}
-	best, speed := 0, 1/d.cost(1)
-	right, tokens := 1.0, 1.0
-	for n := 1; n <= len(guesses) && d.account.allows(d.cost(1+n)); n++ {
-		right *= d.rates.of(d.known() + n - 1)
-		tokens += right
-		if s := tokens / d.cost(1+n); s > speed*gain {
-			best, speed = n, s
-		}
+	if d.cost == nil {
+		return len(guesses), math.MaxFloat64
 	}
-	return best
+	right := func(n int) float64 { return d.rates.of(d.known() + n - 1) }
+	return d.account.length(len(guesses), right, func(n int) float64 { return d.cost(1 + n) })
+}
+
+// Expect is how many times faster than without the text is expected to go with a draft of up to most tokens.
+func (d *Drafter) Expect(most int) float64 {
+	_, faster := d.plan(d.guess(min(most, Most)))
+	return faster
 }

@@ -36,12 +36,13 @@ func class(length int) int {
 func (r *rates) of(length int) float64 { return r[class(length)].right }
 
 // learn counts a guess that was right or wrong.
-func (r *rates) learn(length int, right bool) {
-	c := &r[class(length)]
+func (r *rates) learn(length int, right bool) { r[class(length)].learn(right) }
+
+func (r *rate) learn(right bool) {
 	outcome := 0.0
 	if right {
 		outcome = 1
 	}
-	c.seen = min(c.seen+1, memory)
-	c.right += (outcome - c.right) / float64(doubt+c.seen)
+	r.seen = min(r.seen+1, memory)
+	r.right += (outcome - r.right) / float64(doubt+r.seen)
 }

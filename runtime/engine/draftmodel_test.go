@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+)
+
+func draftModel(t *testing.T, e *Engine, v *view) *DraftModel {
+	t.Helper()
+	m, err := e.NewDraftModel(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+// TestDraftModel: a draft model that is the model itself is right about every token, greedy or drawn, penalized or not; one of
+// another mind is right at times, and one that cannot compute the text leaves it to what the text repeats. The text is the
+// same with each.
+func TestDraftModel(t *testing.T) {
+	e := engine(t, tiny(t), Options{Context: 200, Cache: CacheI8})
+	other := withHead(t, func(row int, w []float32) {
+		if row%3 == 0 {
+			clear(w)
+		}
+	})
+	models := map[string]*DraftModel{"same": draftModel(t, e, tiny(t)), "other": draftModel(t, e, other), "broken": draftModel(t, e, brokenTokens(t, true))}
+	for name, r := range map[string]Request{
+		"greedy": {},
+		"drawn":  {Sampling: Sampling{Temperature: 0.8, TopP: 0.9, RepetitionPenalty: 1.3, Seed: 4}},
+	} {
+		r.Prompt, r.MaxTokens = []int{2552, 2140, 2000}, 101
+		want, _ := outcomeOf(t, e, r, nil)
+		r.Speculate = 4
+		_, alone := outcomeOf(t, e, r, nil)
+		for kind, m := range models {
+			r.Drafts = m
+			got, res := outcomeOf(t, e, r, nil)
+			if !got.equal(want) {
+				t.Errorf("%s, %s: %v, want %v", name, kind, got.tokens, want.tokens)
+			}
+			what := [3]int{res.Steps, res.Drafted, res.Accepted}
+			switch kind {
+			case "same":
+				if what != [3]int{20, 80, 80} {
+					t.Errorf("%s: steps, drafted and accepted tokens %v with the model itself", name, what)
+				}
+			case "broken":
+				if what != [3]int{alone.Steps, alone.Drafted, alone.Accepted} {
+					t.Errorf("%s: steps, drafted and accepted tokens %v with a model that fails; %+v without", name, what, alone)
+				}
+			case "other":
+				if res.Accepted == 0 || res.Accepted == res.Drafted {
+					t.Errorf("%s: %v: this test shows nothing", name, what)
+				}
+			}
+		}
+	}
+}
+
+// TestDraftModelPrice: a guess costs what the weights say until passes of both engines are measured, and then what these say.
+func TestDraftModelPrice(t *testing.T) {
+	e, m := engine(t, tiny(t), Options{}), engine(t, tiny(t), Options{})
+	m.costs.Learn(1, time.Second)
+	if got := m.price(e); got != 1 {
+		t.Errorf("the same weights: %v", got)
+	}
+	e.costs.Learn(1, 4*time.Second)
+	if got := m.price(e); got != 0.25 {
+		t.Errorf("a second beside four: %v", got)
+	}
+}
+
+// TestDraftModelHoldsTexts: what a text has in common with the one before is not computed again, and no more sequences are open
+// than at once; a text that is cancelled leaves what it has.
+func TestDraftModelHoldsTexts(t *testing.T) {
+	e := engine(t, tiny(t), Options{Context: 100})
+	m := draftModel(t, e, tiny(t))
+	generate := func(ctx context.Context, prompt []int) (Result, error) {
+		s := sequence(t, e)
+		defer s.Close()
+		return e.Generate(ctx, s, Request{Prompt: prompt, MaxTokens: 9, Speculate: 3, Drafts: m}, func(Piece) bool { return true })
+	}
+	first := []int{5, 6, 7, 8}
+	res, err := generate(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := slices.Concat(first, res.Tokens)
+	held := m.idle[0]
+	if len(m.idle) != 1 || len(held.tokens) < 9 || !slices.Equal(held.tokens, text[:len(held.tokens)]) {
+		t.Fatalf("%v is held of %v", m.idle, text)
+	}
+	taken, err := m.take(slices.Concat(text[:7], []int{2500, 2501}))
+	if err != nil || taken.seq != held.seq || taken.seq.Len() != 7 {
+		t.Errorf("%d tokens of a text that begins with 7 of another one; %v", taken.seq.Len(), err)
+	}
+	if _, err := m.take(text); err == nil {
+		t.Error("a sequence more than there are")
+	}
+	m.give(taken)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := generate(ctx, text); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if again, err := generate(t.Context(), first); err != nil || !slices.Equal(again.Tokens, res.Tokens) || again.Drafted != again.Accepted {
+		t.Errorf("the text again: %+v, %v; it was %+v", again, err, res)
+	}
+}
