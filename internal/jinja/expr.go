@@ -393,6 +393,7 @@ func (p *parser) filterCall() (f filterCall, err error) {
 	if f.name, err = p.name(); err == nil && p.is("(") {
 		f.args, err = p.arguments()
 	}
+	p.applied = append(p.applied, f.name)
 	return f, err
 }
 

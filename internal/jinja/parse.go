@@ -15,8 +15,9 @@ import (
 
 // Template is a parsed template. It is safe for concurrent use.
 type Template struct {
-	Source string
-	body   []stmt
+	Source  string
+	Filters []string // names of those that it applies
+	body    []stmt
 }
 
 // maxSyntax bounds the nesting of blocks and expressions.
@@ -33,7 +34,7 @@ func Parse(source string) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Template{source, body}, nil
+	return &Template{source, p.applied, body}, nil
 }
 
 func syntax(line int, format string, args ...any) error {
@@ -41,10 +42,11 @@ func syntax(line int, format string, args ...any) error {
 }
 
 type parser struct {
-	tokens []token
-	pos    int
-	depth  int
-	loops  int // loops around the current statement, inside the current macro
+	tokens  []token
+	pos     int
+	depth   int
+	loops   int      // loops around the current statement, inside the current macro
+	applied []string // names of filters so far
 }
 
 func (p *parser) peek() token { return p.tokens[p.pos] }

@@ -2,7 +2,11 @@ package onnx
 
 import (
 	"encoding/json"
-	"regexp"
+	"fmt"
+
+	"github.com/lowpack/lowpack/convert/export/internal/chat"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
 // genaiConfig is genai_config.json, as far as onnxruntime-genai needs it.
@@ -73,16 +77,42 @@ func (d *decoder) genai() []byte {
 	return append(text, '\n')
 }
 
-// missingFilters are those of Jinja that onnxruntime-genai's engine for chat templates lacks.
-var missingFilters = regexp.MustCompile(`\|\s*(capitalize|title)\b`)
-
-// noteTemplate tells that onnxruntime-genai will not render the chat template.
-func (m *exported) noteTemplate() {
-	for _, name := range []string{"chat_template.jinja", "tokenizer_config.json"} {
-		text, _ := m.file.Embedded(name)
-		if found := missingFilters.FindSubmatch(text); found != nil {
-			m.notes = append(m.notes, "onnxruntime-genai has no filter "+string(found[1])+", which the chat template uses: it loads the model and does not render chats; transformers does")
-			return
-		}
+// chats gives the files of the tokenizer a chat template that onnxruntime-genai renders. It takes that of tokenizer_config.json in front of
+// chat_template.jinja.
+func (m *exported) chats() error {
+	template := chat.Template(m.file.Embedded)
+	if template == "" {
+		return nil
 	}
+	t, err := tokenizer.Load(m.file.Embedded)
+	if err == nil {
+		template, err = chat.For(chat.ONNXRuntime, t, template)
+	}
+	if err != nil {
+		m.notes = append(m.notes, fmt.Sprintf("onnxruntime-genai loads the model and cannot render its chat template, which is left as it is: %v", err))
+		return nil
+	}
+	m.texts = map[string][]byte{"chat_template.jinja": []byte(template)}
+	if text, ok := m.file.Embedded("tokenizer_config.json"); ok {
+		m.texts["tokenizer_config.json"], err = withTemplate(text, template)
+	}
+	return err
+}
+
+// withTemplate is tokenizer_config.json with another chat template, where it has one.
+func withTemplate(text []byte, template string) ([]byte, error) {
+	var config map[string]json.RawMessage
+	if err := json.Unmarshal(text, &config); err != nil {
+		return nil, fmt.Errorf("tokenizer_config.json: %w: %v", pack.ErrCorrupt, err)
+	}
+	const key = "chat_template"
+	var old string
+	if json.Unmarshal(config[key], &old) != nil || old == template {
+		return text, nil
+	}
+	var err error
+	if config[key], err = json.Marshal(template); err != nil {
+		return nil, err
+	}
+	return json.MarshalIndent(config, "", "  ")
 }

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/exports"
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
 // session is what testdata/session.py is asked.
@@ -189,7 +191,8 @@ func TestInteropExperts(t *testing.T) {
 // bos begins the golden texts of tiny-bitnet that are chats.
 const bos = "<|begin_of_text|>"
 
-// TestInteropGenAI: onnxruntime-genai loads the directory, cuts the golden texts as lowpack does, and generates the golden tokens.
+// TestInteropGenAI: onnxruntime-genai loads the directory, renders chats and cuts the golden texts as lowpack does, and generates the golden
+// tokens.
 func TestInteropGenAI(t *testing.T) {
 	dir, _ := exportedOf(t, exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), export.Exact)
 	var prompts []struct {
@@ -201,11 +204,25 @@ func TestInteropGenAI(t *testing.T) {
 	for _, p := range prompts {
 		texts = append(texts, bos+strings.TrimPrefix(p.Text, bos)) // it adds no BOS token of its own
 	}
-	spec, err := json.Marshal(map[string]any{"texts": texts, "new": 64})
+	var chats [][]tokenizer.Message
+	var named [][]map[string]string
+	for _, names := range [][]string{{"user"}, {"system", "user", "assistant", "user"}, {"user", "assistant", "tool"}} {
+		var messages []tokenizer.Message
+		var fields []map[string]string
+		for _, name := range names {
+			m := tokenizer.Message{Role: name, Content: " what the " + name + " says\n"}
+			messages, fields = append(messages, m), append(fields, map[string]string{"role": m.Role, "content": m.Content})
+		}
+		chats, named = append(chats, messages), append(named, fields)
+	}
+	spec, err := json.Marshal(map[string]any{"texts": texts, "new": 64, "chats": named})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var answer struct{ Prompts, Tokens [][]int }
+	var answer struct {
+		Prompts, Tokens [][]int
+		Chats           []string
+	}
 	if err := json.Unmarshal(interop.Python(t, "onnxruntime", "testdata/generate.py", dir, string(spec)), &answer); err != nil {
 		t.Fatal(err)
 	}
@@ -215,6 +232,19 @@ func TestInteropGenAI(t *testing.T) {
 		}
 		if slices.Equal(prompts[i].IDs, g.Prompt) && !slices.Equal(answer.Tokens[i], g.Greedy[:64]) {
 			t.Errorf("%q: %v, golden %v", texts[i], answer.Tokens[i], g.Greedy[:64])
+		}
+	}
+	own, err := tokenizer.Load(func(name string) ([]byte, bool) {
+		text, err := os.ReadFile(filepath.Join(shared.Testdata(t, "tiny-bitnet"), name))
+		return text, err == nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, messages := range chats {
+		want, err := own.Chat(messages, tokenizer.ChatOptions{AddGenerationPrompt: true})
+		if err != nil || answer.Chats[i] != want {
+			t.Errorf("%q is rendered for %v, lowpack %q, %v", answer.Chats[i], messages, want, err)
 		}
 	}
 }

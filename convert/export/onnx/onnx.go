@@ -48,6 +48,7 @@ func Export(ctx context.Context, path, dir string, a export.Arithmetic) (*export
 type exported struct {
 	*decoder
 	notes []string
+	texts map[string][]byte // of the tokenizer, in place of those of the packed file
 }
 
 // plan builds the graph of a packed file.
@@ -71,8 +72,7 @@ func plan(f *packed.File, a export.Arithmetic) (*exported, error) {
 	if err := m.build(); err != nil {
 		return nil, err
 	}
-	m.noteTemplate()
-	return m, nil
+	return m, m.chats()
 }
 
 // exactly says why the sums of a matrix cannot be computed without rounding; nil if they can.
@@ -107,9 +107,15 @@ func runs(m *packed.Manifest, d *model.Description) error {
 
 // files lists the directory.
 func (m *exported) files() []folder.File {
+	texts := folder.Texts(m.file)
+	for i := range texts {
+		if text, ok := m.texts[texts[i].Name]; ok {
+			texts[i].Write = folder.Whole(text)
+		}
+	}
 	return append([]folder.File{
 		{Name: modelFile, Write: folder.Whole(m.encode(dataFile))},
 		{Name: dataFile, Write: m.writeData},
 		{Name: configFile, Write: folder.Whole(m.genai())},
-	}, folder.Texts(m.file)...)
+	}, texts...)
 }

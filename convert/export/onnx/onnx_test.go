@@ -16,6 +16,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/exports"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -139,6 +140,36 @@ func operators(g *graph) (list []string) {
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// TestChats: the chat template is written for the engine of onnxruntime-genai wherever that looks for it; one that it cannot render is left
+// as it is, and a note says why.
+func TestChats(t *testing.T) {
+	const title, first = "{% for m in messages %}<{{ m.role | title }}>{{ m.content }}{% endfor %}", "{{ (messages | first).content }}"
+	for template, c := range map[string]struct{ note, part string }{title: {"", "else m.role)}}>"}, first: {"no filter first", first}} {
+		source := tinymodel.WithTemplate(t, template)
+		dir, s := exportedOf(t, source, "")
+		if len(s.Notes) > 1 || !strings.Contains(strings.Join(s.Notes, ""), c.note) || (c.note == "") != (len(s.Notes) == 0) {
+			t.Errorf("%q: notes %q", template, s.Notes)
+		}
+		files := exports.Contents(t, dir)
+		text := files["chat_template.jinja"]
+		if !strings.Contains(strings.ReplaceAll(text, ") }}", ")}}"), c.part) {
+			t.Errorf("%q is written as %q", template, text)
+		}
+		var config, own struct {
+			Template string `json:"chat_template"`
+			BOS      any    `json:"bos_token"`
+		}
+		exports.ReadJSON(t, filepath.Join(dir, "tokenizer_config.json"), &config)
+		exports.ReadJSON(t, filepath.Join(shared.Testdata(t, "tiny-bitnet-packed"), "tokenizer_config.json"), &own)
+		if c.note == "" {
+			own.Template = text
+		}
+		if config != own || own.BOS == nil {
+			t.Errorf("%q: tokenizer_config.json has %q, want %q", template, config, own)
+		}
+	}
 }
 
 // TestRefused: nothing is left of what is refused or stopped.

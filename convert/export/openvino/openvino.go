@@ -124,7 +124,7 @@ func (m *exported) texts() error {
 		id("eos_token_id", m.model.EOS[0])
 	}
 	if template := chat.Template(m.file.Embedded); template != "" {
-		ours, err := chat.For(v.loaded, template)
+		ours, err := chat.For(chat.OpenVINO, v.loaded, template)
 		if err != nil {
 			m.note("OpenVINO GenAI cannot render the chat template, which is left out of its tokenizer: %v", err)
 		} else {

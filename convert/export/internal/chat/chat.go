@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/jinja"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
@@ -26,19 +28,35 @@ func Template(files tokenizer.Files) string {
 	return s
 }
 
-// What minja lacks, or computes differently.
+// Engine is a build of minja.
+type Engine struct {
+	filters []string
+	cuts    bool // roles and contents are cut as Jinja2 does it
+}
+
+// Filters of both builds, found by calling every filter of Jinja2 in OpenVINO GenAI 2026.4.1 and onnxruntime-genai 0.18.
+var filters = []string{
+	"count", "default", "dictsort", "e", "escape", "indent", "int", "items", "join", "last", "length", "list", "lower", "map", "reject", "rejectattr",
+	"safe", "select", "selectattr", "string", "tojson", "trim", "unique",
+}
+
+// The engines of both runtimes.
+var (
+	OpenVINO    = Engine{filters: append(slices.Clone(filters), "upper")}
+	ONNXRuntime = Engine{filters: append(slices.Clone(filters), "sort"), cuts: true}
+)
+
 var (
 	capitalized = regexp.MustCompile(`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[(?:'[^'\]]*'|"[^"\]]*")\])*)\s*\|\s*(?:capitalize|title)\b`)
-	filters     = regexp.MustCompile(`\|\s*(capitalize|title)\b`)
 	parts       = regexp.MustCompile(`\b(role|content)('\]|"\])?\[[^\]]*:`)
 )
 
 // roles that a template may capitalize.
 var roles = []string{"user", "assistant", "system", "tool"}
 
-// For is a chat template for minja, with the same text for every role and order of messages that was tried with t, whose template it
+// For is a chat template for an engine, with the same text for every role and order of messages that was tried with t, whose template it
 // changes.
-func For(t *tokenizer.Tokenizer, template string) (string, error) {
+func For(engine Engine, t *tokenizer.Tokenizer, template string) (string, error) {
 	ours := capitalized.ReplaceAllStringFunc(template, func(s string) string {
 		what := capitalized.FindStringSubmatch(s)[1]
 		var b strings.Builder
@@ -47,10 +65,16 @@ func For(t *tokenizer.Tokenizer, template string) (string, error) {
 		}
 		return "(" + b.String() + what + ")"
 	})
-	if lacks := filters.FindStringSubmatch(ours); lacks != nil {
-		return "", fmt.Errorf("%w: its engine has no filter %s", pack.ErrUnsupported, lacks[1])
+	parsed, err := jinja.Parse(ours)
+	if err != nil {
+		return "", err
 	}
-	if parts.MatchString(ours) {
+	for _, name := range parsed.Filters {
+		if !slices.Contains(engine.filters, name) {
+			return "", fmt.Errorf("%w: its engine has no filter %s", pack.ErrUnsupported, name)
+		}
+	}
+	if !engine.cuts && parts.MatchString(ours) {
 		return "", fmt.Errorf("%w: its engine cuts texts differently", pack.ErrUnsupported)
 	}
 	if ours == template {

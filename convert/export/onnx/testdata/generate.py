@@ -1,11 +1,13 @@
-"""What onnxruntime-genai generates from a directory, by its own tokenizer: the second argument is a JSON object {"texts": […], "new": n}."""
+"""What onnxruntime-genai generates from a directory, by its own tokenizer and engine for chat templates: the second argument is a JSON object
+{"texts": […], "new": n, "chats": [[message, …], …]}."""
 import json, sys
 import onnxruntime_genai as og
 
 folder, spec = sys.argv[1], json.loads(sys.argv[2])
 model = og.Model(folder)
 tokenizer = og.Tokenizer(model)
-answer = {"prompts": [], "tokens": []}
+chats = [tokenizer.apply_chat_template(messages=json.dumps(messages), add_generation_prompt=True) for messages in spec["chats"]]
+answer = {"prompts": [], "tokens": [], "chats": chats}
 for text in spec["texts"]:
     ids = [int(i) for i in tokenizer.encode(text)]
     params = og.GeneratorParams(model)
