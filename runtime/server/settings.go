@@ -77,10 +77,10 @@ func (m *model) readSettings(b *api.Body) settings {
 		b.Unsupported("best_of", "best_of is %d and n is %d: other values than n are not supported", best, s.n)
 	}
 	b.Accept("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
-		"cache_prompt", "add_special_tokens", "skip_special_tokens", "spaces_between_special_tokens", "cache_salt", "priority", "request_id")
+		"cache_prompt", "id_slot", "timings_per_token", "add_special_tokens", "skip_special_tokens", "spaces_between_special_tokens", "cache_salt", "priority", "request_id")
 	b.Refuse("texts are sampled token by token", "use_beam_search", "length_penalty", "early_stopping")
 	b.Refuse("stop texts are never part of the answer", "include_stop_str_in_output")
-	b.Refuse("ask for logprobs", "prompt_logprobs", "truncate_prompt_tokens", "return_tokens_as_token_ids", "return_token_ids")
+	b.Refuse("ask for logprobs", "prompt_logprobs", "truncate_prompt_tokens", "return_tokens", "return_tokens_as_token_ids", "return_token_ids")
 	b.Refuse("the sampler has other steps", "typical_p", "mirostat", "mirostat_tau", "mirostat_eta", "dynatemp_range", "xtc_probability", "dry_multiplier", "top_n_sigma", "samplers", "bad_words", "allowed_token_ids", "logits_processors")
 	s.readFormat(b, m)
 	b.Refuse("use response_format, guided_json, guided_regex, guided_choice or grammar", "json_schema", "guided_grammar", "guided_whitespace_pattern", "guided_decoding_backend", "structured_outputs")

@@ -94,14 +94,20 @@ func message() object {
 	)
 }
 
+// rendered are the fields that say how a conversation is rendered.
+func rendered() object {
+	return object{
+		"chat_template_kwargs": aObject, "documents": object{"type": []string{"array", "null"}}, "add_generation_prompt": boolean, "continue_final_message": boolean,
+	}
+}
+
 // conversation are the fields of a chat.
 func (l *Limits) conversation() object {
 	function := with(object{"name": filled, "description": anything, "parameters": anything, "strict": boolean}, "name")
-	return object{
-		"messages": listOf(message(), 1, l.Messages), "tools": optional(listOf(with(object{"type": only("function"), "function": function}, "type", "function"), 0, l.Tools)),
-		"chat_template_kwargs": aObject, "reasoning_effort": text, "documents": object{"type": []string{"array", "null"}},
-		"add_generation_prompt": boolean, "continue_final_message": boolean,
-	}
+	fields := rendered()
+	fields["messages"], fields["reasoning_effort"] = listOf(message(), 1, l.Messages), text
+	fields["tools"] = optional(listOf(with(object{"type": only("function"), "function": function}, "type", "function"), 0, l.Tools))
+	return fields
 }
 
 // choice is which function a model must call.
@@ -145,7 +151,7 @@ func (l *Limits) bodies() map[string]object {
 			"max_tokens": integer(1, l.Context), "max_completion_tokens": integer(1, l.Context), "logprobs": boolean, "top_logprobs": integer(0, l.Top),
 			"tool_choice": choice, "parallel_tool_calls": boolean,
 		}, "messages"),
-		"/v1/responses": bodyOf(l.sampled(), object{
+		"/v1/responses": bodyOf(l.sampled(), rendered(), object{
 			"input": anyOf(word, listOf(item(), 1, l.Messages)), "instructions": text, "max_output_tokens": integer(1, l.Context),
 			"text": optional(with(object{"format": optional(format)})), "reasoning": optional(with(object{"effort": text})), "n": integer(1, 1),
 			"include": optional(object{"type": "array", "items": word}), "top_logprobs": integer(0, l.Top), "tools": optional(listOf(tool, 0, l.Tools)),
