@@ -54,8 +54,11 @@ var tunings = []struct {
 	{"AuthenticAMD", nil, true, oneStream, "AMD: measured on Zen 4, model 17 of family 25"},
 	{"AuthenticAMD", nil, false, twoStreams, "AMD without AVX-512: measured on Zen 3, model 1 of family 25"},
 	{"GenuineIntel", []int{6}, false, ramps, "Intel: measured on models 143 and 207 of family 6"},
-	{"", nil, false, oneStream, "not measured on this CPU"},
+	{"", nil, false, oneStream, unknownCPU},
 }
+
+// unknownCPU is why the last line of the table was taken: on x86 TuneBy measures then.
+const unknownCPU = "not measured on this CPU"
 
 // CPU is what CPUID says of this one.
 type CPU struct {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/lowpack/lowpack/pack"
 )
@@ -68,6 +69,65 @@ func multiplyAdd(p product) *tiled {
 		p = v.few
 	}
 	return p.(*tiled)
+}
+
+// TestTuneBy: the tuning whose products take least is taken, unless it hardly gains; without enough weights that of the table
+// stays. Every byte is read once.
+func TestTuneBy(t *testing.T) {
+	defer func(was Tuning, why string) { tuned, tunedWhy = was, why }(tuned, tunedWhy)
+	l, err := pack.Open(pack.Spec{Name: "vnni4i"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := pack.Shape{M: 2048, K: 4096}
+	size, err := l.PackedSize(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := Bind(l, s, make([]byte, size), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	enough := slices.Repeat([]*Weights{w}, tuneRounds*len(Tunings()))
+	for _, c := range []struct {
+		costs map[string]time.Duration
+		list  []*Weights
+		want  string
+	}{
+		{map[string]time.Duration{"one-stream": 100, "ramps": 80, "two-streams": 90}, enough, "ramps"},
+		{map[string]time.Duration{"one-stream": 100, "ramps": 90, "two-streams": 60}, enough, "two-streams"},
+		{map[string]time.Duration{"one-stream": 100, "ramps": 95, "two-streams": 200}, enough, "one-stream"},
+		{map[string]time.Duration{"one-stream": 100, "ramps": 50, "two-streams": 50}, enough[:2], "one-stream"},
+	} {
+		var clock time.Time
+		tuneBy(c.list, func() time.Time {
+			clock = clock.Add(c.costs[tuned.Name])
+			return clock
+		})
+		if tuned.Name != c.want || tunedWhy == "" {
+			t.Errorf("%v of %d matrices: %s, %s", c.costs, len(c.list), tuned.Name, tunedWhy)
+		}
+	}
+	next, n := tuneSlices([]*Weights{w}), 0
+	for _, ok := next(); ok; _, ok = next() {
+		n++
+	}
+	if n != 1 { // of 2 MiB; the first panel serves to prepare
+		t.Errorf("%d slices of %d bytes in %d", n, tuneBytes, size)
+	}
+}
+
+// TestTuneByKnown: what the table knows is not measured.
+func TestTuneByKnown(t *testing.T) {
+	if tunedWhy == unknownCPU {
+		t.Skip("the table does not know this CPU")
+	}
+	was, _, why := Tuned()
+	TuneBy(nil)
+	if now, _, still := Tuned(); now.Name != was.Name || still != why {
+		t.Errorf("%s, %s; it was %s, %s", now.Name, still, was.Name, why)
+	}
 }
 
 func TestTuningOf(t *testing.T) {

@@ -82,7 +82,25 @@ func (e *Engine) load(v packed.View) error {
 			sinks:        l.sinks(from.Sinks),
 		}
 	}
+	if l.err == nil {
+		kernel.TuneBy(w.codes())
+	}
 	return l.err
+}
+
+// codes are the matrices of the dense linear layers that hold codes.
+func (w *weights) codes() (list []*kernel.Weights) {
+	for i := range w.blocks {
+		b := &w.blocks[i]
+		for _, f := range []*projection{&b.qkv, &b.o, &b.gateUp, &b.down} {
+			for j := range f.matrices {
+				if m := &f.matrices[j]; m.codes != nil {
+					list = append(list, m.codes)
+				}
+			}
+		}
+	}
+	return list
 }
 
 // loader keeps the first error.
