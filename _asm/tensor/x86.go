@@ -28,8 +28,8 @@ func (m *x86) width() int { return m.lanes }
 func (m *x86) registers() int { return 2 * m.lanes }
 
 func (m *x86) tile(n int) int {
-	if m.lanes == 8 && n == 4 {
-		return 1 // 16 registers hold eight sums of 16 lanes and not one more
+	if m.lanes == 8 {
+		return 4 / n // 16 registers hold eight sums of 16 lanes at most: four, and what is multiplied
 	}
 	return 4
 }

@@ -100,8 +100,8 @@ func (m *Matrix) mul(y []float32, ldy int, x []float32, ldx, n, from, to int) {
 	w, ldw, rows := m.bytes(from, to), m.Cols*m.Type.Size(), to-from
 	for t, step := 0, 1; t < n; t += step {
 		step = 1
-		if n-t >= tile {
-			step = tile
+		if most := vectors(); n-t >= most {
+			step = most
 		}
 		m.dots(step, y[t*ldy:], ldy, w, ldw, x[t*ldx:], ldx, rows)
 	}
@@ -110,7 +110,16 @@ func (m *Matrix) mul(y []float32, ldy int, x []float32, ldx, n, from, to int) {
 // tile is the number of vectors that the assembly multiplies at once, or of sums that it makes.
 const tile = 4
 
-// dots multiplies rows by n vectors, n = 1 or tile.
+// vectors is how many of them a tile of rows takes. AVX2 has registers for two rows and two vectors, which share what they load;
+// four vectors would have one row, and leave the first-level cache beyond 2,048 columns.
+func vectors() int {
+	if level == levelAVX2 {
+		return 2
+	}
+	return tile
+}
+
+// dots multiplies rows by n vectors, n = 1 or vectors().
 func (m *Matrix) dots(n int, y []float32, ldy int, w []byte, ldw int, x []float32, ldx, rows int) {
 	ahead := rows * ldw // the next block, while all vectors visit this one
 	switch {
@@ -120,10 +129,16 @@ func (m *Matrix) dots(n int, y []float32, ldy int, w []byte, ldw int, x []float3
 		dotBF16x1(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	case n == 1:
 		m.streams(1, y, ldy, w, ldw, x, ldx, rows, streamAhead)
+	case m.Type == F32 && n == 2:
+		dotF32x2(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	case m.Type == F32:
 		dotF32x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
+	case m.Type == F16 && n == 2:
+		dotF16x2(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	case m.Type == F16:
 		dotF16x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
+	case n == 2:
+		dotBF16x2(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	default:
 		dotBF16x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	}

@@ -378,6 +378,57 @@ func widenI8AVX512(y []float32, x []int8)
 //go:noescape
 func widenI8AVX2(y []float32, x []int8)
 
+func dotF32x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
+	switch level {
+	case levelAVX512:
+		dotF32x2AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	case levelAVX2:
+		dotF32x2AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	default:
+		dotsGo(F32, 2, y, ldy, w, ldw, x, ldx, cols, rows)
+	}
+}
+
+//go:noescape
+func dotF32x2AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+
+//go:noescape
+func dotF32x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+
+func dotF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
+	switch level {
+	case levelAVX512:
+		dotF16x2AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	case levelAVX2:
+		dotF16x2AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	default:
+		dotsGo(F16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
+	}
+}
+
+//go:noescape
+func dotF16x2AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+
+//go:noescape
+func dotF16x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+
+func dotBF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
+	switch level {
+	case levelAVX512:
+		dotBF16x2AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	case levelAVX2:
+		dotBF16x2AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	default:
+		dotsGo(BF16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
+	}
+}
+
+//go:noescape
+func dotBF16x2AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+
+//go:noescape
+func dotBF16x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+
 func dotF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	switch level {
 	case levelAVX512:

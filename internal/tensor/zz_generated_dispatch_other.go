@@ -92,6 +92,18 @@ func widenI8(y []float32, x []int8) {
 	widenI8Go(y, x)
 }
 
+func dotF32x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
+	dotsGo(F32, 2, y, ldy, w, ldw, x, ldx, cols, rows)
+}
+
+func dotF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
+	dotsGo(F16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
+}
+
+func dotBF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
+	dotsGo(BF16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
+}
+
 func dotF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	dotsGo(F32, 4, y, ldy, w, ldw, x, ldx, cols, rows)
 }

@@ -1538,6 +1538,480 @@ loop:
 done:
 	RET
 
+TEXT ·dotF32x2NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD rows+104(FP), R1
+	MOVD w_base+32(FP), R7
+	MOVD ahead+112(FP), R4
+	ADD R7, R4
+	MOVD x_base+64(FP), R5
+	MOVD ldx+88(FP), R3
+	LSL $2, R3
+	MOVD R5, R6
+	ADD R3, R6
+	CMP $1, R1
+	BLT done
+
+single:
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	MOVD ldw+56(FP), R3
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $2, R2
+	CMP $0, R2
+	BLT columns1rest
+
+columns1several:
+	FMOVQ 0(R7), F0
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 16(R7), F0
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 32(R7), F0
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 48(R7), F0
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 64(R7), F0
+	FMOVQ 64(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 64(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 80(R7), F0
+	FMOVQ 80(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 80(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 96(R7), F0
+	FMOVQ 96(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 96(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 112(R7), F0
+	FMOVQ 112(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 112(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	PRFM 0(R4), PLDL2KEEP
+	PRFM 64(R4), PLDL2KEEP
+	ADD $128, R4
+	ADD $128, R5
+	ADD $128, R6
+	ADD $128, R7
+	SUB $2, R2
+	CMP $0, R2
+	BGE columns1several
+
+columns1rest:
+	ADD $2, R2
+	CMP $1, R2
+	BLT columns1end
+
+columns1single:
+	FMOVQ 0(R7), F0
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 16(R7), F0
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 32(R7), F0
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 48(R7), F0
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	PRFM 0(R4), PLDL2KEEP
+	ADD $64, R4
+	ADD $64, R5
+	ADD $64, R6
+	ADD $64, R7
+	SUB $1, R2
+	CBNZ R2, columns1single
+
+columns1end:
+	MOVD ldy+24(FP), R3
+	LSL $2, R3
+	MOVD R0, R2
+	WORD $0x4e3dd77b // fadd .4s v27, v27, v29
+	WORD $0x4e3ed79c // fadd .4s v28, v28, v30
+	WORD $0x4e3cd77b // fadd .4s v27, v27, v28
+	WORD $0x4e39d6f7 // fadd .4s v23, v23, v25
+	WORD $0x4e3ad718 // fadd .4s v24, v24, v26
+	WORD $0x4e38d6f7 // fadd .4s v23, v23, v24
+	WORD $0x6e1b4360 // ext #8 .16b v0, v27, v27
+	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	WORD $0x6e1b2360 // ext #4 .16b v0, v27, v27
+	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	FMOVS F27, (R2)
+	ADD R3, R2
+	WORD $0x6e1742e0 // ext #8 .16b v0, v23, v23
+	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
+	WORD $0x6e1722e0 // ext #4 .16b v0, v23, v23
+	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
+	FMOVS F23, (R2)
+	ADD $4, R0
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R5
+	SUB R3, R6
+	SUB R3, R7
+	MOVD ldw+56(FP), R3
+	ADD R3, R7
+	SUB $1, R1
+	CBNZ R1, single
+
+done:
+	RET
+
+TEXT ·dotF16x2NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD rows+104(FP), R1
+	MOVD w_base+32(FP), R7
+	MOVD ahead+112(FP), R4
+	ADD R7, R4
+	MOVD x_base+64(FP), R5
+	MOVD ldx+88(FP), R3
+	LSL $2, R3
+	MOVD R5, R6
+	ADD R3, R6
+	CMP $1, R1
+	BLT done
+
+single:
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	MOVD ldw+56(FP), R3
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $2, R2
+	CMP $0, R2
+	BLT columns1rest
+
+columns1several:
+	FMOVD 0(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVD 8(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVD 16(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVD 24(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVD 32(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 64(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 64(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVD 40(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 80(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 80(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVD 48(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 96(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 96(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVD 56(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 112(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 112(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	PRFM 0(R4), PLDL2KEEP
+	ADD $64, R4
+	ADD $128, R5
+	ADD $128, R6
+	ADD $64, R7
+	SUB $2, R2
+	CMP $0, R2
+	BGE columns1several
+
+columns1rest:
+	ADD $2, R2
+	CMP $1, R2
+	BLT columns1end
+
+columns1single:
+	FMOVD 0(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVD 8(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVD 16(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVD 24(R7), F0
+	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	PRFM 0(R4), PLDL2KEEP
+	ADD $32, R4
+	ADD $64, R5
+	ADD $64, R6
+	ADD $32, R7
+	SUB $1, R2
+	CBNZ R2, columns1single
+
+columns1end:
+	MOVD ldy+24(FP), R3
+	LSL $2, R3
+	MOVD R0, R2
+	WORD $0x4e3dd77b // fadd .4s v27, v27, v29
+	WORD $0x4e3ed79c // fadd .4s v28, v28, v30
+	WORD $0x4e3cd77b // fadd .4s v27, v27, v28
+	WORD $0x4e39d6f7 // fadd .4s v23, v23, v25
+	WORD $0x4e3ad718 // fadd .4s v24, v24, v26
+	WORD $0x4e38d6f7 // fadd .4s v23, v23, v24
+	WORD $0x6e1b4360 // ext #8 .16b v0, v27, v27
+	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	WORD $0x6e1b2360 // ext #4 .16b v0, v27, v27
+	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	FMOVS F27, (R2)
+	ADD R3, R2
+	WORD $0x6e1742e0 // ext #8 .16b v0, v23, v23
+	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
+	WORD $0x6e1722e0 // ext #4 .16b v0, v23, v23
+	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
+	FMOVS F23, (R2)
+	ADD $4, R0
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R5
+	SUB R3, R6
+	LSR $1, R3
+	SUB R3, R7
+	MOVD ldw+56(FP), R3
+	ADD R3, R7
+	SUB $1, R1
+	CBNZ R1, single
+
+done:
+	RET
+
+TEXT ·dotBF16x2NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD rows+104(FP), R1
+	MOVD w_base+32(FP), R7
+	MOVD ahead+112(FP), R4
+	ADD R7, R4
+	MOVD x_base+64(FP), R5
+	MOVD ldx+88(FP), R3
+	LSL $2, R3
+	MOVD R5, R6
+	ADD R3, R6
+	CMP $1, R1
+	BLT done
+
+single:
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	MOVD ldw+56(FP), R3
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $2, R2
+	CMP $0, R2
+	BLT columns1rest
+
+columns1several:
+	FMOVD 0(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVD 8(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVD 16(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVD 24(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVD 32(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 64(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 64(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVD 40(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 80(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 80(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVD 48(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 96(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 96(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVD 56(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 112(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 112(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	PRFM 0(R4), PLDL2KEEP
+	ADD $64, R4
+	ADD $128, R5
+	ADD $128, R6
+	ADD $64, R7
+	SUB $2, R2
+	CMP $0, R2
+	BGE columns1several
+
+columns1rest:
+	ADD $2, R2
+	CMP $1, R2
+	BLT columns1end
+
+columns1single:
+	FMOVD 0(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R6), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVD 8(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R6), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVD 16(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R6), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVD 24(R7), F0
+	WORD $0x2e613800 // shll #16 .4s .4h v0, v0
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R6), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	PRFM 0(R4), PLDL2KEEP
+	ADD $32, R4
+	ADD $64, R5
+	ADD $64, R6
+	ADD $32, R7
+	SUB $1, R2
+	CBNZ R2, columns1single
+
+columns1end:
+	MOVD ldy+24(FP), R3
+	LSL $2, R3
+	MOVD R0, R2
+	WORD $0x4e3dd77b // fadd .4s v27, v27, v29
+	WORD $0x4e3ed79c // fadd .4s v28, v28, v30
+	WORD $0x4e3cd77b // fadd .4s v27, v27, v28
+	WORD $0x4e39d6f7 // fadd .4s v23, v23, v25
+	WORD $0x4e3ad718 // fadd .4s v24, v24, v26
+	WORD $0x4e38d6f7 // fadd .4s v23, v23, v24
+	WORD $0x6e1b4360 // ext #8 .16b v0, v27, v27
+	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	WORD $0x6e1b2360 // ext #4 .16b v0, v27, v27
+	WORD $0x4e20d77b // fadd .4s v27, v27, v0
+	FMOVS F27, (R2)
+	ADD R3, R2
+	WORD $0x6e1742e0 // ext #8 .16b v0, v23, v23
+	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
+	WORD $0x6e1722e0 // ext #4 .16b v0, v23, v23
+	WORD $0x4e20d6f7 // fadd .4s v23, v23, v0
+	FMOVS F23, (R2)
+	ADD $4, R0
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R5
+	SUB R3, R6
+	LSR $1, R3
+	SUB R3, R7
+	MOVD ldw+56(FP), R3
+	ADD R3, R7
+	SUB $1, R1
+	CBNZ R1, single
+
+done:
+	RET
+
 TEXT ·dotF32x4NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
