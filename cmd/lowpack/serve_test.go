@@ -42,7 +42,9 @@ func serveFile(t *testing.T, isa, file string, flags ...string) *served {
 func serveBy(t *testing.T, cmd *exec.Cmd, isa string) *served {
 	t.Helper()
 	s := &served{t: t, cmd: cmd, log: &bytes.Buffer{}, end: make(chan struct{})}
-	s.cmd.Env = append(os.Environ(), kernel.EnvISA+"="+isa)
+	if s.cmd.Env == nil {
+		s.cmd.Env = append(os.Environ(), kernel.EnvISA+"="+isa)
+	}
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +58,7 @@ func serveBy(t *testing.T, cmd *exec.Cmd, isa string) *served {
 		defer close(s.end)
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
 			s.log.WriteString(lines.Text() + "\n")
-			if m := regexp.MustCompile(`http://[0-9.:]+`).FindString(lines.Text()); m != "" {
+			if m := regexp.MustCompile(`http://[0-9.:[\]]+`).FindString(lines.Text()); m != "" {
 				address <- m
 			}
 		}
