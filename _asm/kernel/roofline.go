@@ -14,6 +14,7 @@ func rooflineFiles() []*file {
 		streams86(x86, "256", "Y", 32, "VPOR", streams, true)
 	}
 	streams86(x86, "256", "Y", 32, "VPOR", 4, false)
+	multiplyTiles86(x86)
 	multiply86(x86, "512", 16, func(i int) []string {
 		return []string{fmt.Sprintf("VPDPBUSD Z31, Z30, Z%d", i)}
 	})
@@ -57,14 +58,19 @@ func stream86(f *file, suffix, r string, width int, or string) {
 
 // loop86 emits a body that is repeated CX times, and the end of the function.
 func loop86(f *file, body func()) {
+	turns86(f, body)
+	f.p("VZEROUPPER")
+	f.p("RET")
+}
+
+// turns86 emits a body that is repeated CX times.
+func turns86(f *file, body func()) {
 	loop := f.newLabel("loop")
 	f.p("PCALIGN $64")
 	f.at(loop)
 	body()
 	f.p("DECQ CX")
 	f.p("JNZ %s", loop)
-	f.p("VZEROUPPER")
-	f.p("RET")
 }
 
 // How far ahead lines are prefetched by loops that read several streams, or one into the nearest cache; four streams take the
@@ -119,6 +125,21 @@ func streams86(f *file, suffix, r string, width int, or string, streams int, pre
 func multiply86(f *file, suffix string, chains int, step func(i int) []string) {
 	f.declare("multiply"+suffix, fmt.Sprintf("multiplies and adds n·%d registers.", 4*chains), "n int", 1)
 	repeat86(f, chains, step)
+}
+
+// multiplyTiles86 multiplies whole tiles, two by two, as kernels do.
+func multiplyTiles86(f *file) {
+	f.declare("multiplyTiles", "multiplies and adds n·4 tiles.", "config *[64]byte, n int", 2)
+	f.p("MOVQ config+0(FP), AX")
+	f.p("MOVQ n+8(FP), CX")
+	f.tileConfig("AX")
+	turns86(f, func() {
+		for i := range 4 {
+			f.tileDot(i, tokensAMX+i/2, weightsAMX+i%2)
+		}
+	})
+	f.tileRelease()
+	f.p("RET")
 }
 
 // floats86 fuses products with their additions (NUMERICS N6).

@@ -33,7 +33,49 @@ func TestWords(t *testing.T) {
 			t.Errorf("%s: a word without a comment", f.name)
 		}
 	}
-	const objdump = "aarch64-linux-gnu-objdump"
+	out := disassemble(t, "aarch64-linux-gnu-objdump", "aarch64", code)
+	lines := regexp.MustCompile(`(?m)^ *[0-9a-f]+:\t[0-9a-f]{8} \t(.*)$`).FindAllStringSubmatch(out, -1)
+	if len(lines) != len(want) || len(want) < 1000 {
+		t.Fatalf("%d lines for %d instructions", len(lines), len(want))
+	}
+	for i, l := range lines {
+		if got := strings.ReplaceAll(l[1], "\t", " "); got != want[i] {
+			t.Errorf("%x is %s, not %s", binary.LittleEndian.Uint32(code[4*i:]), got, want[i])
+		}
+	}
+}
+
+// TestWordsOfTiles compares every instruction on tile registers, which is written as bytes, in the same way.
+func TestWordsOfTiles(t *testing.T) {
+	var want []string
+	var code []byte
+	for _, f := range append(rooflineFiles(), amxFile()) {
+		for _, m := range regexp.MustCompile(`(?m)^\t(BYTE \$0xC4; .*) // ((?:ld)?t[a-z].*)$`).FindAllStringSubmatch(f.body.String(), -1) {
+			for _, b := range regexp.MustCompile(`BYTE \$0x(..)`).FindAllStringSubmatch(m[1], -1) {
+				v, err := strconv.ParseUint(b[1], 16, 8)
+				if err != nil {
+					t.Fatal(err)
+				}
+				code = append(code, byte(v))
+			}
+			want = append(want, m[2])
+		}
+	}
+	out := disassemble(t, "objdump", "i386:x86-64", code)
+	lines := regexp.MustCompile(`(?m)^ *[0-9a-f]+:\t[0-9a-f ]+\t(\S+) *(.*)$`).FindAllStringSubmatch(out, -1)
+	if len(lines) != len(want) || len(want) < 200 {
+		t.Fatalf("%d lines for %d instructions", len(lines), len(want))
+	}
+	for i, l := range lines {
+		if got := strings.TrimSpace(l[1] + " " + l[2]); got != want[i] {
+			t.Errorf("%s is not %s", got, want[i])
+		}
+	}
+}
+
+// disassemble has GNU binutils disassemble code.
+func disassemble(t *testing.T, objdump, machine string, code []byte) string {
+	t.Helper()
 	if _, err := exec.LookPath(objdump); err != nil {
 		if os.Getenv("LOWPACK_REQUIRE_OBJDUMP") != "" {
 			t.Fatal(err)
@@ -44,19 +86,11 @@ func TestWords(t *testing.T) {
 	if err := os.WriteFile(path, code, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(objdump, "-D", "-z", "-b", "binary", "-m", "aarch64", path).Output()
+	out, err := exec.Command(objdump, "-D", "-z", "-w", "-b", "binary", "-m", machine, path).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := regexp.MustCompile(`(?m)^ *[0-9a-f]+:\t[0-9a-f]{8} \t(.*)$`).FindAllStringSubmatch(string(out), -1)
-	if len(lines) != len(want) || len(want) < 1000 {
-		t.Fatalf("%d lines for %d instructions", len(lines), len(want))
-	}
-	for i, l := range lines {
-		if got := strings.ReplaceAll(l[1], "\t", " "); got != want[i] {
-			t.Errorf("%x is %s, not %s", binary.LittleEndian.Uint32(code[4*i:]), got, want[i])
-		}
-	}
+	return string(out)
 }
 
 // TestBaseKnowsNoDotProducts: kernels for ARMv8.0 hold no instruction of an extension. All that this generator writes is

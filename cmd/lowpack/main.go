@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -156,7 +157,8 @@ func versionCommand() *cli.Command {
 		Name:  "version",
 		Usage: "print the version and what this CPU offers",
 		Description: `Revision is the commit that the program was built from, with +dirty if files had changed since. Of the instruction sets
-that kernels of this build can use on this CPU, the first is chosen. Tuning is how kernels on x86 read weights, chosen by vendor and
+that kernels of this build can use on this CPU, the first is chosen. Tiles says whether products of many tokens use the tile
+registers of AMX, and why not. Tuning is how kernels on x86 read weights, chosen by vendor and
 family of the CPU; it changes speed and nothing else.
 
   lowpack version --json`,
@@ -181,6 +183,9 @@ func printVersion(c *cli.Context) error {
 		rows := [][]string{
 			{version.Tool, ""}, {"revision", v.Revision}, {"go", v.Go}, {"platform", v.Platform}, {"kernels", strings.Join(words(v.ISAs), " ")},
 		}
+		if v.Tiles != "" {
+			rows = append(rows, []string{"tiles", v.Tiles})
+		}
 		if v.Tuning.CPU != "" {
 			rows = append(rows, []string{"tuning", v.Tuning.About}, []string{"", fmt.Sprintf("%s (%s)", v.Tuning.CPU, v.Tuning.Why)})
 		}
@@ -199,8 +204,12 @@ func checkISA(c *cli.Context) error {
 
 func forcedISA() error {
 	if err := kernel.Check(); err != nil {
-		all := words([]kernel.ISA{kernel.AVX512VNNI, kernel.AVXVNNI, kernel.AVX2, kernel.DotProd, kernel.NEON, kernel.Generic})
-		return usagef("%v%s", err, didYouMean(os.Getenv(kernel.EnvISA), all))
+		all := words([]kernel.ISA{kernel.AMX, kernel.AVX512VNNI, kernel.AVXVNNI, kernel.AVX2, kernel.DotProd, kernel.NEON, kernel.Generic})
+		forced := os.Getenv(kernel.EnvISA)
+		if slices.Contains(all, forced) {
+			return usagef("%v", err) // it is spelled right
+		}
+		return usagef("%v%s", err, didYouMean(forced, all))
 	}
 	return nil
 }

@@ -198,14 +198,18 @@ func TestScaledInKernel(t *testing.T) {
 		if spec.Name != "vnni4i" && spec.Name != "vnni4t" && (spec.Name != "vnni4" || spec.Alphabet != pack.Int8.Name) {
 			continue
 		}
-		p := newProblem(t, spec, pack.Shape{M: 320, K: 300}, 3, 32, r)
+		p := newProblem(t, spec, pack.Shape{M: 320, K: 300}, 20, 64, r)
 		list := For(spec)
 		k := list[slices.IndexFunc(list, func(k *Kernel) bool { return k.checkGroup(p.matrix.K, p.group) == nil })]
-		if k.ISA != AVX512VNNI && k.ISA != AVXVNNI && k.ISA != AVX2 {
+		if !slices.Contains([]ISA{AMX, AVX512VNNI, AVXVNNI, AVX2}, k.ISA) {
 			t.Skip("not on this instruction set")
 		}
 		w, x := p.blocks(t, k, p.packed, never, r)
-		w.MulScaled(make([]float32, 3*320), 320, x, 0, w.Panels())
+		for _, tokens := range []int{3, 20} {
+			x.Reset(tokens)
+			x.Finish()
+			w.MulScaled(make([]float32, tokens*320), 320, x, 0, w.Panels())
+		}
 		w.Close()
 	}
 }

@@ -18,7 +18,9 @@ import (
 var kernels []*Kernel
 
 func init() {
-	kernels = append(kernels, build(AVX512VNNI, avx512Table())...)
+	for _, isa := range []ISA{AMX, AVX512VNNI} {
+		kernels = append(kernels, build(isa, avx512Table(isa))...)
+	}
 	for _, set := range panelSets() {
 		kernels = append(kernels, build(set.isa, set.table())...)
 	}
@@ -43,6 +45,7 @@ type method struct {
 	groupStep, groupMax int
 	copies              bool
 	bind                func(w *Weights) (product, error)
+	tiles               *tileMethod // for batches, where there are tile registers
 }
 
 // build makes the kernels of a table, none if the build has no assembly of the instruction set.
@@ -52,6 +55,9 @@ func build(isa ISA, table []row) (list []*Kernel) {
 	}
 	for _, r := range table {
 		m := r.how
+		if isa == AMX && m.tiles != nil {
+			m = m.onTiles()
+		}
 		list = append(list, &Kernel{r.layout, r.codes, isa, m.about, m.needs, m.groupStep, m.groupMax, m.copies, m.bind})
 	}
 	return list
@@ -67,29 +73,30 @@ var (
 	int8s   = []string{pack.Int8.Name}
 )
 
-// avx512Table lists the kernels on 512-bit registers.
-func avx512Table() []row {
+// avx512Table lists the kernels on 512-bit registers. With tile registers they are those of AMX, which multiply batches there
+// where the method has functions for that.
+func avx512Table(isa ISA) []row {
 	return []row{
 		{"vnni4", int1, splitLUTAVX512(0, columnsUp, 2, 4, asm.BinaryLUTRows32AVX512)},
 		{"vnni4-64", int1, splitLUTAVX512(0, columnsUp, 1, 8, asm.BinaryLUTRows64AVX512)},
 		{"vnni4i", int1, splitLUTAVX512(gfni, columnsDown, 2, 4, asm.BinaryLUTInterleavedRows32AVX512).wholeRows()},
 		{"vnni4i-64", int1, splitLUTAVX512(gfni, columnsDown, 1, 8, asm.BinaryLUTInterleavedRows64AVX512).wholeRows()},
 		// Scales of groups of 1-bit weights are left to masks below: they read weights and scales in the order of memory.
-		{"vnni4i", ternary, maskedAVX512(8, 8, asm.TernaryRows32AVX512, asm.TernaryPairsAVX512)},
-		{"vnni4i", int2s, maskedAVX512(8, 8, asm.Fields2Rows32AVX512, asm.Fields2PairsAVX512)},
+		{"vnni4i", ternary, maskedAVX512(8, 8, asm.TernaryRows32AVX512, asm.TernaryPairsAVX512).tiled(asm.Fields32AMX, fields2Tiles(1))},
+		{"vnni4i", int2s, maskedAVX512(8, 8, asm.Fields2Rows32AVX512, asm.Fields2PairsAVX512).tiled(asm.Fields32AMX, fields2Tiles(1))},
 		{"vnni4i", int1, maskedAVX512(16, 4, asm.Fields1Rows32AVX512, nil)},
-		{"vnni4i", int4, maskedAVX512(4, 16, asm.Fields4Rows32AVX512, asm.Fields4Pairs32AVX512)},
-		{"vnni4i-64", ternary, maskedAVX512(4, 16, asm.TernaryRows64AVX512, asm.TernaryPairs64AVX512)},
-		{"vnni4i-64", int2s, maskedAVX512(4, 16, asm.Fields2Rows64AVX512, asm.Fields2Pairs64AVX512)},
+		{"vnni4i", int4, maskedAVX512(4, 16, asm.Fields4Rows32AVX512, asm.Fields4Pairs32AVX512).tiled(asm.Fields64AMX, fields4Tiles(1))},
+		{"vnni4i-64", ternary, maskedAVX512(4, 16, asm.TernaryRows64AVX512, asm.TernaryPairs64AVX512).tiled(asm.Fields64AMX, fields2Tiles(2))},
+		{"vnni4i-64", int2s, maskedAVX512(4, 16, asm.Fields2Rows64AVX512, asm.Fields2Pairs64AVX512).tiled(asm.Fields64AMX, fields2Tiles(2))},
 		{"vnni4i-64", int1, maskedAVX512(8, 8, asm.Fields1Rows64AVX512, nil)},
-		{"vnni4i-64", int4, maskedAVX512(4, 32, asm.Fields4Rows64AVX512, asm.Fields4Pairs64AVX512)},
-		{"vnni4i", e2m1, digitsAVX512("codes looked up by a byte shuffle, 512-bit dot products", asm.E2M1Rows32AVX512, asm.E2M1Pairs32AVX512)},
-		{"vnni4i-64", e2m1, digitsAVX512("codes looked up by a byte shuffle, 512-bit dot products", asm.E2M1Rows64AVX512, asm.E2M1Pairs64AVX512)},
-		{"vnni4", int8s, digitsAVX512("512-bit dot products", asm.Int8Rows32AVX512, asm.Int8Pairs32AVX512)},
-		{"vnni4-64", int8s, digitsAVX512("512-bit dot products", asm.Int8Rows64AVX512, asm.Int8Pairs64AVX512)},
-		{"vnni4t", ternary, base3AVX512(asm.Base3AVX512)},
-		{"i2s", ternary, rowMajorAVX512(AVX512VNNI, asm.RowMajorAVX512)},
-		{"*", nil, repacked(AVX512VNNI)},
+		{"vnni4i-64", int4, maskedAVX512(4, 32, asm.Fields4Rows64AVX512, asm.Fields4Pairs64AVX512).tiled(asm.Fields128AMX, fields4Tiles(2))},
+		{"vnni4i", e2m1, digitsAVX512("codes looked up by a byte shuffle, 512-bit dot products", asm.E2M1Rows32AVX512, asm.E2M1Pairs32AVX512).tiled(asm.Fields64AMX, fields4Tiles(1))},
+		{"vnni4i-64", e2m1, digitsAVX512("codes looked up by a byte shuffle, 512-bit dot products", asm.E2M1Rows64AVX512, asm.E2M1Pairs64AVX512).tiled(asm.Fields128AMX, fields4Tiles(2))},
+		{"vnni4", int8s, digitsAVX512("512-bit dot products", asm.Int8Rows32AVX512, asm.Int8Pairs32AVX512).tiled(asm.Bytes128AMX, byteTiles(1))},
+		{"vnni4-64", int8s, digitsAVX512("512-bit dot products", asm.Int8Rows64AVX512, asm.Int8Pairs64AVX512).tiled(asm.Bytes256AMX, byteTiles(2))},
+		{"vnni4t", ternary, base3AVX512(asm.Base3AVX512).tiled(asm.Base3AMX, base3Tiles)},
+		{"i2s", ternary, rowMajorAVX512(isa, asm.RowMajorAVX512)},
+		{"*", nil, repacked(isa)},
 	}
 }
 

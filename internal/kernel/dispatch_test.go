@@ -44,10 +44,10 @@ func TestChoice(t *testing.T) {
 		}
 	}
 	spec := pack.Spec{Name: "i2-t4", Alphabet: pack.Ternary.Name}
-	if Have(AVX512VNNI) && For(spec)[0].ISA != AVX512VNNI {
+	if Have(AVX512VNNI) && For(spec)[0].ISA != Best() {
 		t.Errorf("%s: %v", spec.Name, For(spec)[0])
 	}
-	for _, isa := range []ISA{AVX512VNNI, AVX2} {
+	for _, isa := range []ISA{AMX, AVX512VNNI, AVX2} {
 		spec := pack.Spec{Name: "vnni4", Alphabet: pack.Int8.Name}
 		i := slices.IndexFunc(For(spec), func(k *Kernel) bool { return k.ISA == isa })
 		if Have(isa) && For(spec)[i].Layout != spec.Name {

@@ -21,6 +21,7 @@ const (
 	AVX2       ISA = "avx2"       // 256-bit integers
 	AVXVNNI    ISA = "avxvnni"    // and VEX-encoded VPDPBUSD, for CPUs without AVX-512
 	AVX512VNNI ISA = "avx512vnni" // AVX-512 F, BW, DQ, VL and VNNI
+	AMX        ISA = "amx"        // and VBMI, and the tile registers of AMX-INT8
 	NEON       ISA = "neon"       // Advanced SIMD of ARMv8.0
 	DotProd    ISA = "dotprod"    // and the dot product extension of ARMv8.2
 )
@@ -35,6 +36,7 @@ var ladder = []struct {
 	arch     string
 	contains []ISA
 }{
+	{AMX, "amd64", []ISA{AVX512VNNI, AVX2}},
 	{AVX512VNNI, "amd64", []ISA{AVX2}},
 	{AVXVNNI, "amd64", []ISA{AVX2}},
 	{AVX2, "amd64", nil},
@@ -65,18 +67,28 @@ const (
 type selection struct {
 	isas     []ISA // best first, Generic last
 	features feature
+	tiles    string // for people: whether tile registers are used, and why; "" on architectures without them
 	err      error
 }
 
 var selected = choose(os.Getenv(EnvISA))
 
-// choose applies a forced instruction set to what the CPU has.
+// choose applies a forced instruction set to what the CPU has. The system is asked for tile registers only where they would be used.
 func choose(force string) selection {
 	have, features := detected()
 	s := selection{features: features}
 	top := ISA(force)
+	if asm.Arch == "amd64" {
+		var ok bool
+		if ok, s.tiles = tileRegisters(have, features, force); ok {
+			have = append(have, AMX)
+		}
+	}
 	if force != "" && top != Generic && !slices.Contains(have, top) {
 		s.err = fmt.Errorf("%w: %s=%s, but this CPU or build has only %s", pack.ErrUnsupported, EnvISA, force, strings.Join(names(have), ", "))
+		if top == AMX && s.tiles != "" {
+			s.err = fmt.Errorf("%w; tile registers are %s", s.err, s.tiles)
+		}
 	}
 	for _, step := range ladder {
 		if step.isa == Generic || slices.Contains(have, step.isa) && (force == "" || step.isa == top || contains(top, step.isa)) {
@@ -104,6 +116,25 @@ func names(have []ISA) (list []string) {
 	}
 	return list
 }
+
+// tileRegisters says whether this process may use tile registers, or why not.
+func tileRegisters(have []ISA, features feature, force string) (ok bool, why string) {
+	switch {
+	case force != "" && ISA(force) != AMX:
+		return false, "not used: " + EnvISA + "=" + force
+	case !cpu.X86.HasAMXTile || !cpu.X86.HasAMXInt8:
+		return false, "not used: this CPU, or what it is shown as, has no AMX-INT8"
+	case !slices.Contains(have, AVX512VNNI) || features&vbmi == 0:
+		return false, "not used: AMX-INT8 without AVX-512 VNNI and VBMI"
+	}
+	if err := permitTiles(); err != nil {
+		return false, fmt.Sprintf("not used: the system refuses them: %v", err)
+	}
+	return true, fmt.Sprintf("AMX-INT8, for %d tokens and more", amxTokens)
+}
+
+// TileRegisters says for people whether products use tile registers, and why; "" on architectures without them.
+func TileRegisters() string { return selected.tiles }
 
 // Check reports a forced instruction set that this CPU or build lacks.
 func Check() error { return selected.err }

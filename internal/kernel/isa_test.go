@@ -25,7 +25,8 @@ func TestRequired(t *testing.T) {
 }
 
 func TestForcedISA(t *testing.T) {
-	have, _ := detected()
+	have := choose("").isas
+	have = have[:len(have)-1]
 	for _, step := range ladder {
 		s := choose(string(step.isa))
 		here := step.isa == Generic || slices.Contains(have, step.isa)

@@ -13,9 +13,13 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
+// twin makes tests use an instruction set that this CPU lacks.
+const twin = "LOWPACK_TEST_TWIN"
+
 func init() {
-	// The generator's tests run the kernels for AVX-VNNI in another encoding, which this CPU knows.
-	if isa := ISA(os.Getenv("LOWPACK_TEST_TWIN")); isa != "" && !Have(isa) {
+	// The generator's tests run the kernels for AVX-VNNI in another encoding, which this CPU knows; TestTileRegisters has the
+	// instructions of AMX carried out.
+	if isa := ISA(os.Getenv(twin)); isa != "" && !Have(isa) {
 		selected.isas = append([]ISA{isa}, selected.isas...)
 	}
 }

@@ -47,8 +47,13 @@ var ways = []way{
 	{"eight streams, each line prefetched 1 KiB ahead", streams{8, streams8x512, streams8x256}.read},
 }
 
+// wholeTiles configures the tile registers.
+var wholeTiles = kernel.TileConfig(16)
+
 func integers(isa kernel.ISA) (run func(n int), products int) {
 	switch isa {
+	case kernel.AMX:
+		return func(n int) { multiplyTiles(&wholeTiles, n) }, 4 * 16 * 16 * 64
 	case kernel.AVX512VNNI:
 		return multiply512, 64 * 64
 	case kernel.AVXVNNI:
@@ -61,7 +66,7 @@ func integers(isa kernel.ISA) (run func(n int), products int) {
 
 func floats(isa kernel.ISA) (run func(n int), products int) {
 	switch isa {
-	case kernel.AVX512VNNI:
+	case kernel.AMX, kernel.AVX512VNNI:
 		return floats512, 64 * 16
 	case kernel.AVXVNNI, kernel.AVX2:
 		return floats256, 32 * 8

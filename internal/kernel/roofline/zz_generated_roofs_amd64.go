@@ -49,6 +49,11 @@ func streams8x256(p *byte, n, ld int)
 //go:noescape
 func plain4x256(p *byte, n, ld int)
 
+// multiplyTiles multiplies and adds n·4 tiles.
+//
+//go:noescape
+func multiplyTiles(config *[64]byte, n int)
+
 // multiply512 multiplies and adds n·64 registers.
 //
 //go:noescape

@@ -70,6 +70,20 @@ func BuildLUT4Split(tables *byte, sums *int32, x *int8, n int) { panic(absent) }
 
 func BuildLUT4SplitReversed(tables *byte, sums *int32, x *int8, n int) { panic(absent) }
 
+func Fields32AMX(t *AMX) { panic(absent) }
+
+func Fields64AMX(t *AMX) { panic(absent) }
+
+func Fields128AMX(t *AMX) { panic(absent) }
+
+func Bytes128AMX(t *AMX) { panic(absent) }
+
+func Bytes256AMX(t *AMX) { panic(absent) }
+
+func Base3AMX(t *AMX) { panic(absent) }
+
+func ScaleSums(t *Scaling) { panic(absent) }
+
 var Fields1Rows32AVX2 []func(*Tile)
 
 var Fields1Rows64AVX2 []func(*Tile)

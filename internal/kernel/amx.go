@@ -1,0 +1,279 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
+)
+
+// Batches on the tile registers of AMX. A product of few tokens, and any with short groups of columns, stays with the 512-bit
+// kernel of the same weights.
+const (
+	amxTokens = 12 // at least: docs/KERNELS.md says what was measured with 8 and with 16
+	amxGroup  = 64 // columns of a group at least: a tile has so many, and one that is not full takes as long
+
+	amxRoomColumns = 640     // that are taken apart at a time: 20 KiB, which stay in the first-level cache
+	amxActivations = 1 << 20 // bytes of them that stay in the second-level cache
+	amxMostTokens  = 512     // at a time, for the sake of the room for their sums
+	amxCall        = 1 << 25 // products in a call: enough to pay for its setting up, in less than 100 µs (see runBytes)
+)
+
+// tileMethod is how a method multiplies batches on tile registers: a function of 32 rows of panels, and what its calls for
+// all rows of a panel are given.
+type tileMethod struct {
+	multiply func(*asm.AMX)
+	parts    func(alphabet string) []tilePart
+}
+
+// tilePart is 32 rows of a panel, two tiles.
+type tilePart struct {
+	at     int // bytes of the rows in those of four columns
+	row    int // first of them in the panel
+	second int // rows from that to the first of the second tile
+	table  [8][64]byte
+}
+
+// tiled adds functions for tile registers.
+func (m method) tiled(multiply func(*asm.AMX), parts func(alphabet string) []tilePart) method {
+	m.tiles = &tileMethod{multiply, parts}
+	return m
+}
+
+// onTiles is m with batches on tile registers.
+func (m method) onTiles() method {
+	few := m.bind
+	m.about += "; batches on tile registers"
+	m.bind = func(w *Weights) (product, error) {
+		p, err := few(w)
+		if err != nil || w.Group < min(amxGroup, w.Shape.K) {
+			return p, err
+		}
+		return &batches{p.(*tiled), m.tiles.multiply, m.tiles.parts(w.Layout.Spec().Alphabet)}, nil
+	}
+	return m
+}
+
+// fields2Tiles are the parts of panels of so many times 32 rows in two bits. Four columns are 64 bytes, or 32 in both
+// halves of a register; a 64-bit lane is shifted to the field of its rows.
+func fields2Tiles(halves int) func(alphabet string) []tilePart {
+	return func(alphabet string) (parts []tilePart) {
+		for half := range halves {
+			p := tilePart{row: 32 * half, second: 16}
+			p.lookUp(stored[alphabet])
+			for tile := range 2 {
+				for lane := range 8 {
+					field := 2*half + tile
+					if halves == 1 {
+						field = 2*tile + lane/4
+					}
+					p.table[1+tile][8*lane] = byte(2 * field)
+				}
+			}
+			parts = append(parts, p)
+		}
+		return parts
+	}
+}
+
+// fields4Tiles are the same in four bits: lower fields are the first half of the rows, upper fields the second.
+func fields4Tiles(halves int) func(alphabet string) []tilePart {
+	return func(alphabet string) (parts []tilePart) {
+		for half := range halves {
+			p := tilePart{at: 64 * half, row: 16 * half, second: 16 * halves}
+			p.lookUp(stored[alphabet])
+			for lane := range 8 {
+				p.table[2][8*lane] = 4
+			}
+			parts = append(parts, p)
+		}
+		return parts
+	}
+}
+
+// lookUp fills the table of a part with weights, again and again: it is asked by six bits.
+func (p *tilePart) lookUp(values []int8) {
+	period := 4
+	if len(values) > 4 {
+		period = 16
+	}
+	for i := range p.table[0] {
+		if digit := i % period; digit < len(values) {
+			p.table[0][i] = byte(values[digit])
+		}
+	}
+}
+
+// byteTiles are the parts of panels of int8.
+func byteTiles(halves int) func(string) []tilePart {
+	return func(string) (parts []tilePart) {
+		for half := range halves {
+			parts = append(parts, tilePart{at: 128 * half, row: 32 * half, second: 16})
+		}
+		return parts
+	}
+}
+
+// base3Tiles are pairs of the five digits of a byte. The fourth is in two of them: its rows are multiplied twice, with the same result.
+func base3Tiles(string) (parts []tilePart) {
+	power := []int{81, 27, 9, 3, 1}
+	for _, first := range []int{0, 2, 3} {
+		p := tilePart{row: 16 * first, second: 16}
+		for tile := range 2 {
+			for b := range 256 {
+				p.table[4*tile+b/64][b%64] = byte(b/power[first+tile]%3 - 1)
+			}
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// batches multiplies batches on tile registers.
+type batches struct {
+	*tiled   // few tokens
+	multiply func(*asm.AMX)
+	parts    []tilePart
+}
+
+// amxRoom is what a call needs.
+type amxRoom struct {
+	asm.AMX
+	asm.Scaling
+	weights, sums []byte
+	results       []int32 // of a panel that has more rows than the matrix has left
+}
+
+// amxRooms keeps them between calls.
+var amxRooms = sync.Pool{New: func() any {
+	return &amxRoom{
+		weights: alignedTo(4096, amxRoomColumns/4*asm.AMXRoom),
+		sums:    alignedTo(4096, amxMostTokens/32*asm.AMXSums),
+		results: make([]int32, amxMostTokens*asm.MaxPanelRows),
+	}
+}}
+
+func (p *batches) mul(c call) {
+	n := c.t1 - c.t0
+	if n < amxTokens {
+		p.tiled.mul(c)
+		return
+	}
+	room := amxRooms.Get().(*amxRoom)
+	most := min(max(amxActivations/c.x.Stride, 32), amxMostTokens)
+	block := ceilDiv(ceilDiv(n, ceilDiv(n, most)), 32) * 32
+	whole := p.w.Shape.M / p.w.rows
+	for t := c.t0; t < c.t1; t += block {
+		end := min(t+block, c.t1)
+		run := max(1, amxCall/(p.w.rows*p.w.Shape.K*(end-t)))
+		for from := c.p0; from < min(c.p1, whole); {
+			to := min(from+run, c.p1, whole)
+			if c.scaled {
+				to = from + 1
+				p.scaledPanel(room, c, from, t, end)
+			} else {
+				p.panels(room, c, from, to, t, end)
+			}
+			from = to
+		}
+		if c.p1 > whole {
+			p.lastPanel(room, c, t, end)
+		}
+	}
+	room.AMX, room.Scaling = asm.AMX{}, asm.Scaling{} // keeps nothing alive
+	amxRooms.Put(room)
+	if p.w.scaling.zeros != nil && !c.scaled {
+		p.w.correct(c)
+	}
+}
+
+// panels multiplies whole panels [p0, p1) by tokens [t0, t1), all groups.
+func (p *batches) panels(room *amxRoom, c call, p0, p1, t0, t1 int) {
+	groups := p.w.Groups()
+	y := c.y[c.at(t0, 0, groups, p0*p.w.rows):]
+	p.multiplyGroups(room, c, p0, p1, t0, t1, 0, groups, y, c.ldy)
+}
+
+// groupRoom is the number of groups of a panel whose sums the room for results holds.
+func (p *batches) groupRoom(room *amxRoom, tokens int) int {
+	return min(len(room.results)/(tokens*p.w.rows), p.w.Groups())
+}
+
+// scaledPanel adds the scaled sums of a whole panel and tokens [t0, t1) to their results, as many groups at a time as there is room for.
+func (p *batches) scaledPanel(room *amxRoom, c call, panel, t0, t1 int) {
+	rows, per := p.w.rows, p.groupRoom(room, t1-t0)
+	tokens := c.x.groupTokens(p.w.Group, p.add)
+	for g0 := 0; g0 < p.w.Groups(); g0 += per {
+		g1 := min(g0+per, p.w.Groups())
+		p.multiplyGroups(room, c, panel, panel+1, t0, t1, g0, g1, room.results, rows)
+		for g := g0; g < g1; g++ {
+			shared := p.w.unitsFrom(panel, g*p.w.Group, true)
+			for m := 0; m < rows; m += 16 {
+				s := &room.Scaling
+				*s = asm.Scaling{
+					Sums: &room.results[(g-g0)*rows+m], LdSums: 4 * (g1 - g0) * rows, Y: &c.y[c.at(t0, g, 1, panel*rows+m)], LdY: 4 * c.ldy,
+					N: t1 - t0, Tokens: &tokens[g*c.x.N+t0],
+				}
+				if shared.scales != nil {
+					s.Scales = &shared.scales[m]
+				}
+				if shared.zeros != nil {
+					s.Zeros = &shared.zeros[m]
+				}
+				asm.ScaleSums(s)
+			}
+		}
+	}
+}
+
+// lastPanel multiplies the panel that has more rows than the matrix has left, through room for its results.
+func (p *batches) lastPanel(room *amxRoom, c call, t0, t1 int) {
+	groups, panel := p.w.Groups(), p.w.Shape.M/p.w.rows
+	first := panel * p.w.rows
+	per := p.groupRoom(room, t1-t0)
+	for g0 := 0; g0 < groups; g0 += per {
+		g1 := min(g0+per, groups)
+		p.multiplyGroups(room, c, panel, panel+1, t0, t1, g0, g1, room.results, p.w.rows)
+		for t := t0; t < t1; t++ {
+			for g := g0; g < g1; g++ {
+				copy(c.y[c.at(t, g, groups, first):][:p.w.Shape.M-first], room.results[((t-t0)*(g1-g0)+g-g0)*p.w.rows:])
+			}
+		}
+	}
+}
+
+// multiplyGroups computes the sums of groups [g0, g1), y[t][g][ldy], of panels [p0, p1) and tokens [t0, t1).
+func (p *batches) multiplyGroups(room *amxRoom, c call, p0, p1, t0, t1, g0, g1 int, y []int32, ldy int) {
+	tokens, k := t1-t0, g0*p.w.Group
+	rows := min(tokens, 16)
+	quad := p.panel / ceilDiv(p.w.Shape.K, 4)
+	for i := range p.parts {
+		part := &p.parts[i]
+		if p0*p.w.rows+part.row >= p.w.Shape.M {
+			return
+		}
+		room.AMX = asm.AMX{
+			W: &p.packed[p0*p.panel+k/4*quad+part.at], Panels: p1 - p0, PanelBytes: p.panel,
+			X: &c.x.rows[t0*c.x.Stride+k], LdX: c.x.Stride, Tokens: tokens, Rows: rows,
+			Y: &y[part.row], LdY: 4 * (g1 - g0) * ldy, LdPanel: 4 * p.w.rows, TileY: 4 * part.second,
+			Groups: g1 - g0, LdGroup: 4 * ldy, Quads: p.w.Group / 4, LastQuads: ceilDiv(min(g1*p.w.Group, p.w.Shape.K)-(g1-1)*p.w.Group, 4),
+			RoomQuads: amxRoomColumns / 4, Room: &room.weights[0], Sums: &room.sums[0],
+			Lines: max(1, ceilDiv(quad/4, ceilDiv(tokens, 32))),
+			Table: part.table, Config: TileConfig(rows),
+		}
+		p.multiply(&room.AMX)
+	}
+}
+
+// TileConfig is what LDTILECFG loads: six tiles for sums and activations of so many tokens, at most 16, and two for weights.
+func TileConfig(rows int) (c [64]byte) {
+	c[0] = 1 // palette
+	for tile := range 8 {
+		binary.LittleEndian.PutUint16(c[16+2*tile:], 64) // bytes of a row
+		c[48+tile] = byte(rows)
+		if tile >= 6 {
+			c[48+tile] = 16
+		}
+	}
+	return c
+}

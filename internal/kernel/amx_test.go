@@ -1,0 +1,214 @@
+package kernel
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/testkit/fence"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Tests of products on tile registers: what tests of all kernels leave out, as they take few tokens.
+
+// tiledCase is a layout and an alphabet that are multiplied on tile registers.
+type tiledCase struct {
+	spec pack.Spec
+	k    *Kernel
+	r    *rand.Rand
+	step int // of the cases of a test every step-th: more than 1 where only a table differs from that of another alphabet
+}
+
+func eachTiled(t *testing.T, test func(t *testing.T, c tiledCase)) {
+	if !Have(AMX) {
+		t.Skip("no tile registers; TestTileRegisters runs this test with a model of them")
+	}
+	count := 0
+	for _, spec := range specs(t) {
+		k := For(spec)[0]
+		if k.Layout != spec.Name || !strings.Contains(k.About, "tile registers") {
+			continue
+		}
+		count++
+		c := tiledCase{spec, k, rand.New(rand.NewPCG(51, uint64(count))), 1}
+		if spec.Alphabet == pack.E2M1.Name || slices.Contains(int2s, spec.Alphabet) {
+			c.step = 6
+		}
+		t.Run(spec.Name+"/"+spec.Alphabet, func(t *testing.T) {
+			t.Parallel()
+			test(t, c)
+		})
+	}
+	if count != 15 {
+		t.Errorf("%d layouts with their alphabets", count)
+	}
+}
+
+// check compares the kernel with the answer for a random matrix.
+func (c tiledCase) check(t *testing.T, s pack.Shape, tokens, group int) {
+	t.Helper()
+	p := newProblem(t, c.spec, s, tokens, group, c.r)
+	p.checkTiled(t, c.k)
+}
+
+func (p *problem) checkTiled(t *testing.T, k *Kernel) {
+	t.Helper()
+	w, err := BindWith(k, p.layout, p.matrix.Shape, p.packed, p.group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if _, ok := w.product.(*batches); ok != (p.group == 0 || p.group >= amxGroup) {
+		t.Fatalf("%v, shape %v, group %d: tile registers %v", k, p.matrix.Shape, p.group, ok)
+	}
+	p.compare(t, w)
+	if p.group > 0 {
+		p.compareScaled(t, w)
+	}
+}
+
+// TestTiles: every number of tokens up to two pairs of tiles and more, and as many that they are split; columns of less than a
+// tile, and of more than are taken apart at a time.
+func TestTiles(t *testing.T) {
+	eachTiled(t, func(t *testing.T, c tiledCase) {
+		for n := 1; n <= 66; n += c.step {
+			c.check(t, pack.Shape{M: 1 + c.r.IntN(170), K: 1 + c.r.IntN(150)}, n, 0)
+		}
+		for i, k := range []int{64, amxRoomColumns - 1, amxRoomColumns, amxRoomColumns + 1, 2*amxRoomColumns + 68} {
+			if i%c.step == 0 {
+				c.check(t, pack.Shape{M: 1 + c.r.IntN(170), K: k}, 12+7*i, 0)
+			}
+		}
+		c.check(t, pack.Shape{M: 100, K: 20}, amxMostTokens+1+c.r.IntN(99), 0)
+	})
+}
+
+// TestTilesGroups: groups of whole tiles and of others, of fewer columns than are taken apart at a time and of more.
+func TestTilesGroups(t *testing.T) {
+	eachTiled(t, func(t *testing.T, c tiledCase) {
+		for i, group := range []int{64, 96, 128, 200, 32, 256, amxRoomColumns + 64} {
+			if i%c.step == 0 {
+				c.check(t, pack.Shape{M: 1 + c.r.IntN(170), K: group + 1 + c.r.IntN(3*group)}, 12+6*i, group)
+			}
+		}
+		if c.step == 1 {
+			c.check(t, pack.Shape{M: 90, K: 1200}, 500, 64) // more groups than there is room for sums
+		}
+	})
+}
+
+// TestTilesBlocks: scales of weights and of activations, and zero points.
+func TestTilesBlocks(t *testing.T) {
+	eachTiled(t, func(t *testing.T, c tiledCase) {
+		i := 0
+		for _, weights := range []int{0, 64, 128, 256} {
+			for _, activations := range []int{0, 64, 128} {
+				if i++; i%c.step == 0 {
+					b := blockCase{weights: weights, activations: activations, zero: i%3 > 0, extreme: i%3 > 1}
+					checkBlocks(t, c.spec, pack.Shape{M: 1 + c.r.IntN(170), K: 1 + c.r.IntN(600)}, 12+2*i, b, c.r)
+				}
+			}
+		}
+	})
+}
+
+// TestTilesExtremes: the largest sums that there are.
+func TestTilesExtremes(t *testing.T) {
+	eachTiled(t, func(t *testing.T, c tiledCase) {
+		for _, s := range []pack.Shape{{M: 81, K: 780}, {M: 9, K: 1 << 16}}[:3-min(c.step, 2)] {
+			p := newProblem(t, c.spec, pack.Shape{M: 1, K: 1}, 1, 0, c.r)
+			p.matrix, p.x = pack.NewMatrix(s, p.matrix.Alphabet), NewActivations(13, s.K)
+			p.extremes(t)
+			p.checkTiled(t, c.k)
+		}
+	})
+}
+
+// TestTilesFences puts packed bytes, results and activations beside memory that may not be touched.
+func TestTilesFences(t *testing.T) {
+	eachTiled(t, func(t *testing.T, c tiledCase) {
+		packed, results, rows := fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10)
+		for i := 0; i < 24; i += c.step {
+			p := newProblem(t, c.spec, pack.Shape{M: 1 + c.r.IntN(100), K: 1 + c.r.IntN(200)}, 12+2*i, 0, c.r)
+			place, placeRows, placeResults := fence.Tail[byte], fence.Tail[int8], fence.Tail[int32]
+			if i/c.step%2 == 1 {
+				place, placeRows, placeResults = fence.Head[byte], fence.Head[int8], fence.Head[int32]
+			}
+			here, x := place(packed, len(p.packed)), placeRows(rows, len(p.x.rows))
+			copy(here, p.packed)
+			copy(x, p.x.rows)
+			p.x.rows = x
+			w, err := BindWith(c.k, p.layout, p.matrix.Shape, here, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := placeResults(results, len(p.want))
+			w.Mul(got, p.matrix.M, p.x, 0, w.Panels())
+			if !slices.Equal(got, p.want) {
+				t.Fatalf("%v, alphabet %s, shape %v, %d tokens: wrong results", c.k, c.spec.Alphabet, p.matrix.Shape, p.x.N)
+			}
+			w.Close()
+			packed.Check(t)
+			results.Check(t)
+			rows.Check(t)
+		}
+	})
+}
+
+// TestTilesInParallel: each thread has tile registers of its own, and the collector sees what calls are given.
+func TestTilesInParallel(t *testing.T) {
+	pool := NewPool(3)
+	t.Cleanup(pool.Close)
+	var turn sync.Mutex
+	eachTiled(t, func(t *testing.T, c tiledCase) {
+		p := newProblem(t, c.spec, pack.Shape{M: 500, K: 100}, 40, 0, c.r)
+		w, err := BindWith(c.k, p.layout, p.matrix.Shape, p.packed, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		turn.Lock()
+		defer turn.Unlock()
+		for range 3 {
+			task, collected := &tiledTask{w, p.x, make([]int32, len(p.want))}, make(chan bool)
+			go func() {
+				runtime.GC()
+				close(collected)
+			}()
+			pool.Run(w.Panels(), 1, task)
+			<-collected
+			if !slices.Equal(task.y, p.want) {
+				t.Fatalf("%v, alphabet %s: wrong results", c.k, c.spec.Alphabet)
+			}
+		}
+	})
+}
+
+type tiledTask struct {
+	w *Weights
+	x *Activations
+	y []int32
+}
+
+func (k *tiledTask) Do(from, to int) { k.w.Mul(k.y, k.w.Shape.M, k.x, from, to) }
+
+// TestTilesAllocateNothing: a prompt must not cost garbage.
+func TestTilesAllocateNothing(t *testing.T) {
+	if !Have(AMX) {
+		t.Skip("no tile registers; TestTileRegisters runs this test with a model of them")
+	}
+	r := rand.New(rand.NewPCG(53, 54))
+	p := newProblem(t, pack.Spec{Name: "vnni4i"}, pack.Shape{M: 80, K: 200}, 20, 64, r)
+	w, x := p.blocks(t, For(p.layout.Spec())[0], p.packed, plain, r)
+	defer w.Close()
+	y, z := make([]int32, len(p.want)), make([]float32, len(p.want))
+	if n := testing.AllocsPerRun(5, func() {
+		w.Mul(y, 80, x, 0, w.Panels())
+		w.MulScaled(z, 80, x, 0, w.Panels())
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
