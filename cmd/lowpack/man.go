@@ -112,7 +112,7 @@ var exitCodes = [][2]string{
 
 // environment variables that lowpack reads.
 var environment = [][2]string{
-	{"LOWPACK_ISA", "use kernels of this instruction set (generic, avx2, avxvnni, avx512vnni, neon) and of those that it contains; one that this CPU lacks is an error. Default: the best that the CPU has. Results do not depend on it"},
+	{"LOWPACK_ISA", "use kernels of this instruction set (generic, avx2, avxvnni, avx512vnni, amx, neon) and of those that it contains; one that this CPU lacks is an error. Default: the best that the CPU has. Results do not depend on it"},
 }
 
 // files that commands leave or read beside those that are named.
