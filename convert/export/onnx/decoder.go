@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/lowpack/lowpack/convert/export"
@@ -188,6 +189,9 @@ func (d *decoder) positions() string {
 	})
 }
 
+// headSink is the input of GroupQueryAttention with a score of each head for no position.
+const headSink = 11
+
 // grouped is the attention of a layer with its rotation and its KV cache.
 func (d *decoder) grouped(i int, b *model.Block, qkv []string, out string) (string, error) {
 	m := d.model
@@ -199,6 +203,16 @@ func (d *decoder) grouped(i int, b *model.Block, qkv []string, out string) (stri
 			return "", err
 		}
 		in, attributes[0].value = append(in, cos, sin), int64(1)
+	}
+	if b.Sinks != "" {
+		sinks, err := d.vector(b.Sinks, 0)
+		if err != nil {
+			return "", err
+		}
+		for len(in) < headSink {
+			in = append(in, "")
+		}
+		in = append(in, sinks)
 	}
 	if b.Local && m.SlidingWindow != 0 {
 		attributes = append(attributes, attribute{"local_window_size", int64(m.SlidingWindow)})
@@ -230,25 +244,49 @@ func (d *decoder) tables(local bool) (cos, sin string, err error) {
 	if local && d.model.Rope.LocalTheta != 0 {
 		name, r = "rotary.local", own
 	}
-	dims := []int64{int64(d.model.MaxPositions), int64(len(r.Inv))}
-	if cos, err = d.tensor(name+".cos", float32Kind, dims, d.table(r, func(t *floats.Rotation) []float32 { return t.Cos })); err != nil {
+	t := &rotations{Rope: r, positions: d.model.MaxPositions}
+	dims := []int64{int64(t.positions), int64(len(r.Inv))}
+	if cos, err = d.tensor(name+".cos", float32Kind, dims, t.writeCos); err != nil {
 		return "", "", err
 	}
-	sin, err = d.tensor(name+".sin", float32Kind, dims, d.table(r, func(t *floats.Rotation) []float32 { return t.Sin }))
+	sin, err = d.tensor(name+".sin", float32Kind, dims, t.writeSin)
 	return cos, sin, err
 }
 
-func (d *decoder) table(r floats.Rope, part func(*floats.Rotation) []float32) func(io.Writer) error {
-	return func(w io.Writer) error {
-		t := floats.Rotation{Cos: make([]float32, len(r.Inv)), Sin: make([]float32, len(r.Inv))}
-		for p := range d.model.MaxPositions {
-			r.At(p, t)
-			if err := binary.Write(w, binary.LittleEndian, part(&t)); err != nil {
-				return err
-			}
+// rotations are those of all positions.
+type rotations struct {
+	floats.Rope
+	positions int
+	sin       []float32 // between the tables, of which that of cosines is the first
+}
+
+func (r *rotations) writeCos(w io.Writer) error {
+	n := len(r.Inv)
+	r.sin = make([]float32, r.positions*n)
+	cos := make([]float32, n)
+	for p := range r.positions {
+		r.At(p, floats.Rotation{Cos: cos, Sin: r.sin[p*n:][:n]})
+		if err := binary.Write(w, binary.LittleEndian, cos); err != nil {
+			return err
 		}
-		return nil
 	}
+	return nil
+}
+
+func (r *rotations) writeSin(w io.Writer) error {
+	if r.sin == nil {
+		if err := r.writeCos(io.Discard); err != nil {
+			return err
+		}
+	}
+	sin := r.sin
+	r.sin = nil
+	for row := range slices.Chunk(sin, len(r.Inv)) {
+		if err := binary.Write(w, binary.LittleEndian, row); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (d *decoder) mlp(b *model.Block, h, p string) (string, error) {
@@ -277,11 +315,22 @@ func (d *decoder) gated(b *model.Block, x, p string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	x = d.op("Mul", []string{d.activation(gate, p+"activated"), up}, p+"product")
-	if x, err = d.norm(x, b.FFNSubNorm, p+"sub_norm"); err != nil {
+	if x, err = d.norm(d.gate(gate, up, p), b.FFNSubNorm, p+"sub_norm"); err != nil {
 		return "", err
 	}
 	return d.linear(x, &b.Down, p+"down")
+}
+
+// gate multiplies up with the activated gate.
+func (d *decoder) gate(gate, up, p string) string {
+	m := d.model
+	if m.Activation != "clamped_swiglu" {
+		return d.op("Mul", []string{d.activation(gate, p+"activated"), up}, p+"product")
+	}
+	gate = d.op("Mul", []string{d.op("Min", []string{gate, d.scalar(m.GateLimit)}, p+"clamped"), d.scalar(m.GateAlpha)}, p+"scaled")
+	up = d.op("Clip", []string{up, d.scalar(-m.GateLimit), d.scalar(m.GateLimit)}, p+"up/clamped")
+	up = d.op("Add", []string{up, d.scalar(1)}, p+"up/added")
+	return d.op("Div", []string{d.op("Mul", []string{d.activation(gate, p+"activated"), up}, p+"multiplied"), d.scalar(m.GateAlpha)}, p+"product")
 }
 
 func (d *decoder) activation(x, out string) string {

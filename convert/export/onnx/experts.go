@@ -50,7 +50,7 @@ func (d *decoder) mixture(b *model.Block, x, p string) (string, error) {
 				u = up(x, p+"expert/up")
 			}
 			g, u = d.part(&m.Gate, g, p+"expert/gate/part"), d.part(&m.Up, u, p+"expert/up/part")
-			y := d.op("Mul", []string{d.activation(g, p+"expert/activated"), u}, p+"expert/product")
+			y := d.gate(g, u, p+"expert/")
 			y = d.op("Mul", []string{down(y, p+"expert/down"), weight}, p+"expert/weighted")
 			d.op("Where", []string{chosen, d.op("Add", []string{total, y}, p+"expert/sum"), total}, added.name)
 		})
@@ -68,7 +68,11 @@ func (d *decoder) part(l *model.Linear, y, out string) string {
 	if l.Rows == (model.Rows{}) {
 		return y
 	}
-	return d.op("Slice", []string{y, d.ints(int64(l.Rows.From)), d.ints(int64(l.Rows.To)), d.ints(-1)}, out)
+	in := []string{y, d.ints(int64(l.Rows.From)), d.ints(int64(l.Rows.To)), d.ints(-1)}
+	if l.Rows.Step != 0 {
+		in = append(in, d.ints(int64(l.Rows.Step)))
+	}
+	return d.op("Slice", in, out)
 }
 
 // routed are the weights of all experts for each token, 0 for those that are not chosen.
@@ -76,6 +80,13 @@ func (d *decoder) routed(m *model.Experts, x, p string) (string, error) {
 	scores, err := d.floats(x, m.Router, p+"router")
 	if err != nil {
 		return "", err
+	}
+	if m.RouterBias != "" {
+		b, err := d.vector(m.RouterBias, 0)
+		if err != nil {
+			return "", err
+		}
+		scores = d.op("Add", []string{scores, b}, p+"router/biased")
 	}
 	top := d.ops("", "TopK", []string{scores, d.ints(int64(m.Chosen))}, []string{p + "router/best", p + "router/chosen"},
 		[]attribute{{"axis", int64(-1)}, {"largest", int64(1)}, {"sorted", int64(1)}})
@@ -101,9 +112,26 @@ func (d *decoder) shared(b *model.Block, x, sum, p string) (string, error) {
 	return d.op("Add", []string{sum, d.op("Mul", []string{y, g}, p+"shared")}, p+"mixture"), err
 }
 
-// sliced gives a loop over experts their matrices, and returns how one of them is multiplied in its body. What it multiplies there is x, if that
-// is known outside.
+// sliced gives a loop over experts their layers, and returns how one of them is computed in its body, for all rows of its tensor. What it
+// multiplies there is x, if that is known outside.
 func (d *decoder) sliced(s *scan, l *model.Linear, x string) (func(x, out string) string, error) {
+	product, err := d.slicedMatrix(s, l, x)
+	if err != nil || l.Bias == "" {
+		return product, err
+	}
+	bias, err := d.widened(l.Bias)
+	if err != nil {
+		return nil, err
+	}
+	t, err := d.file.Tensor(l.Bias)
+	if err != nil {
+		return nil, err
+	}
+	one := s.take(bias, float32Kind, 0, int64(t.Shape[len(t.Shape)-1]))
+	return func(x, out string) string { return d.op("Add", []string{product(x, out), one}, out+"/biased") }, nil
+}
+
+func (d *decoder) slicedMatrix(s *scan, l *model.Linear, x string) (func(x, out string) string, error) {
 	e, quantized := d.manifest.Entry(l.Weight)
 	switch {
 	case !quantized:
@@ -190,7 +218,11 @@ func (d *decoder) slicedFloats(s *scan, l *model.Linear) (func(x, out string) st
 		if k != float32Kind {
 			w = d.op("Cast", []string{w}, out+"/widened", attribute{"to", int64(float32Kind)})
 		}
-		return d.contrib("FusedMatMul", []string{x, w}, out, attribute{"transB", int64(1)})
+		turned := int64(1)
+		if l.Turned {
+			turned = 0
+		}
+		return d.contrib("FusedMatMul", []string{x, w}, out, attribute{"transB", turned})
 	}, err
 }
 

@@ -86,7 +86,7 @@ func exactly(e *packed.Entry, a packed.Activation) error {
 
 // families are those whose blocks have been compared with lowpack in onnxruntime; bitnet-1bitllm and mobilellm have those of bitnet and llama
 // under other names.
-var families = []string{"bitnet", "bitnet-1bitllm", "exaone4", "gemma", "gemma2", "gemma3", "granite", "granitemoe", "hunyuan", "llama", "minicpm", "mistral", "mixtral",
+var families = []string{"bitnet", "bitnet-1bitllm", "exaone4", "gemma", "gemma2", "gemma3", "gpt_oss", "granite", "granitemoe", "hunyuan", "llama", "minicpm", "mistral", "mixtral",
 	"mobilellm", "olmo2", "olmo3", "olmoe", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"}
 
 // runs refuses what has no form in the graph.

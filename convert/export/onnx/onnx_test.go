@@ -3,6 +3,7 @@ package onnx
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/lowpack/lowpack/convert/export/internal/folder"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	floats "github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/internal/testkit/exports"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
@@ -101,8 +103,34 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestRotations: sines are the same with and without cosines in front of them, which keep them for as long.
+func TestRotations(t *testing.T) {
+	r := rotations{Rope: floats.NewRope(10000, 8), positions: 50}
+	var alone, cos, sin bytes.Buffer
+	for _, write := range []error{r.writeSin(&alone), r.writeCos(&cos), r.writeSin(&sin)} {
+		if write != nil {
+			t.Fatal(write)
+		}
+	}
+	if !bytes.Equal(alone.Bytes(), sin.Bytes()) || cos.Len() != 50*4*4 || sin.Len() != cos.Len() || r.sin != nil {
+		t.Errorf("%d, %d and %d bytes", alone.Len(), cos.Len(), sin.Len())
+	}
+	want := floats.Rotation{Cos: make([]float32, 4), Sin: make([]float32, 4)}
+	r.At(49, want)
+	got := make([]float32, 8)
+	if err := binary.Read(bytes.NewReader(append(cos.Bytes()[49*16:], sin.Bytes()[49*16:]...)), binary.LittleEndian, got); err != nil || !slices.Equal(got, append(want.Cos, want.Sin...)) {
+		t.Errorf("position 49: %v, want %v, %v", got, want, err)
+	}
+}
+
 // TestExperts: the matrices of experts are written and read back in every form: floats, packed codes, integers.
 func TestExperts(t *testing.T) {
+	turned, _ := exportedOf(t, exports.Packed(t, shared.Path(t, filepath.Join("data", "transformers", "gpt_oss")), exports.AsFloats), "")
+	taken := exports.Packed(t, shared.Path(t, filepath.Join("data", "transformers", "gpt_oss_mxfp4")), packed.Recipe{})
+	exact, _ := exportedOf(t, taken, "")
+	if a, b := operators(modelOf(t, turned)), operators(modelOf(t, exact)); a != nil || !slices.Equal(b, []string{"MatMulInteger"}) {
+		t.Errorf("gpt-oss: operators %q and %q", a, b)
+	}
 	for _, name := range []string{"granitemoe", "qwen2_moe"} {
 		checkpoint := shared.Path(t, filepath.Join("data", "transformers", name))
 		floats, _ := exportedOf(t, exports.Packed(t, checkpoint, exports.AsFloats), "")
