@@ -6,13 +6,14 @@ package asm
 //	y[t][g][m] = Σ weight[m][k]·x[t][k] over the columns k of group g
 //
 // Columns are counted in groups of four. A kernel configures the tile registers and releases them, so that no other code
-// runs while they hold anything; What follows Table it changes. Without permission of the system (isa.go
-// asks for it) its instructions are illegal.
+// runs while they hold anything. (A fault in mapped weights leaves them as they are: that costs time when threads are switched, until
+// the thread's next call.) What follows Table it changes. Without permission of the system, which isa.go asks for, tile
+// instructions are illegal.
 type AMX struct {
 	W          *byte // first packed byte of the rows
 	Panels     int   // at least 1
 	PanelBytes int   // from a panel to the next
-	X          *int8 // first activation of the first token; after the last of each token follow 63 more that are zero
+	X          *int8 // first activation of the first token; those of the tile after the last column are zero
 	LdX        int   // bytes between tokens
 	Tokens     int   // at least 1
 	Rows       int   // of a tile of tokens: 16, or Tokens where these are fewer
