@@ -20,6 +20,7 @@ type form struct {
 	matrix *pack.Matrix
 	scales []float32
 	zeros  []int8
+	minima []float32
 	order  []int32
 }
 
@@ -55,6 +56,9 @@ func newForm(t *testing.T, r *rand.Rand, e packed.Entry) *form {
 			s = -s
 		}
 		f.scales = append(f.scales, s)
+		if e.Min {
+			f.minima = append(f.minima, float32(r.IntN(64)-32)/16)
+		}
 		if e.Zero {
 			f.zeros = append(f.zeros, int8(r.IntN(16)-8))
 		}
@@ -80,6 +84,7 @@ func forms(t *testing.T) []*form {
 		{Name: "b", Shape: []int{33, 100}, Layout: spec("vnni4i", pack.Int4), Scale: group(64, packed.ScaleBF16, false), Zero: true, Order: true},
 		{Name: "c", Shape: []int{40, 96}, Layout: spec("vnni4i", pack.E2M1), Scale: group(32, packed.ScaleE8M0, false), Order: true},
 		{Name: "d", Shape: []int{5, 70}, Layout: spec("vnni4i", pack.Int2), Scale: packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleF32, Signed: true}, Zero: true},
+		{Name: "e", Shape: []int{33, 100}, Layout: spec("vnni4i", pack.Int4), Scale: group(32, packed.ScaleBF16, true), Min: true, Order: true},
 	} {
 		list = append(list, newForm(t, r, e))
 	}
@@ -130,6 +135,14 @@ func (f *form) stored(t *testing.T) map[string][]byte {
 		t.Fatal(err)
 	}
 	list[packed.ScaleSuffix] = blobs[0].Data
+	if f.minima != nil {
+		how := f.entry.Scale
+		how.Signed = true
+		if blobs, err = scaleBlob(how, f.minima); err != nil {
+			t.Fatal(err)
+		}
+		list[packed.MinSuffix] = blobs[0].Data
+	}
 	if f.zeros != nil {
 		list[packed.ZeroSuffix] = packed.CodeBytes(f.zeros)
 	}
@@ -154,6 +167,9 @@ func (f *form) weight(row, element int) float32 {
 	code := int(f.matrix.Codes[row*f.matrix.K+column])
 	if f.zeros != nil {
 		code -= int(f.zeros[unit])
+	}
+	if f.minima != nil {
+		return float32(float32(code+8)*f.scales[unit]) + f.minima[unit]
 	}
 	return float32(float64(code) * float64(f.scales[unit]))
 }
@@ -203,7 +219,7 @@ func checkForms(t *testing.T, f *packed.File, list []*form) {
 	}
 	for i, want := range list {
 		e := &f.Manifest().Packed[i]
-		if e.Scale != want.entry.Scale || e.Zero != want.entry.Zero || e.Order != want.entry.Order || e.CodesSHA != packed.CodesDigest(want.matrix) {
+		if e.Scale != want.entry.Scale || e.Zero != want.entry.Zero || e.Min != want.entry.Min || e.Order != want.entry.Order || e.CodesSHA != packed.CodesDigest(want.matrix) {
 			t.Errorf("%s became %+v", e.Name, e)
 		}
 		for suffix, data := range want.stored(t) {

@@ -155,7 +155,7 @@ func (u *unpack) planPacked(e *packed.Entry) error {
 		return u.planCodes(e)
 	}
 	dtype := safetensors.BF16
-	if u.form == FormF32 || e.Layout.Alphabet == pack.Int8.Name || e.Zero { // code × scale has more bits than BF16
+	if u.form == FormF32 || e.Layout.Alphabet == pack.Int8.Name || e.Zero || e.Min { // code × scale has more bits than BF16
 		dtype = safetensors.F32
 	}
 	u.add(e.Name, dtype, e.Shape, func(ctx context.Context, to io.Writer) error {

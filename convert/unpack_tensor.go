@@ -76,7 +76,7 @@ func (u *unpack) weights(ctx context.Context, e *packed.Entry) (*pack.Matrix, *u
 	return m, own, err
 }
 
-// writeFloats writes (code − zero point) × scale for every weight, in the order that the columns had.
+// writeFloats writes (code − zero point) × scale, plus the minimum where there is one, for every weight, in the order that the columns had.
 func (u *unpack) writeFloats(ctx context.Context, e *packed.Entry, d safetensors.DType, to io.Writer) error {
 	m, own, err := u.weights(ctx, e)
 	if err != nil {
@@ -104,14 +104,15 @@ func (u *unpack) writeFloats(ctx context.Context, e *packed.Entry, d safetensors
 	return nil
 }
 
-// units are what weights share: scales, zero points and the order of columns.
+// units are what weights share: scales, zero points, minima and the order of columns.
 type units struct {
 	rows   int // of a matrix
 	kind   string
 	group  int // columns of a unit
 	perRow int
 	scales []float32
-	zeros  []int8 // nil = none
+	zeros  []int8    // nil = none
+	minima []float32 // nil = none
 	orders [][]int32
 }
 
@@ -127,6 +128,9 @@ func newUnits(v packed.View, e *packed.Entry) (u *units, err error) {
 	if u.zeros, err = packed.Zeros(v, e); err != nil {
 		return nil, err
 	}
+	if u.minima, err = packed.Minima(v, e); err != nil {
+		return nil, err
+	}
 	for i := range u.orders {
 		if u.orders[i], err = packed.Order(v, e, i); err != nil {
 			return nil, err
@@ -135,7 +139,7 @@ func newUnits(v packed.View, e *packed.Entry) (u *units, err error) {
 	return u, nil
 }
 
-// row sets dst to the weights of row i, counted over all matrices, exactly.
+// row sets dst to the weights of row i, counted over all matrices: exactly, or with minima as NUMERICS N39 rounds them.
 func (u *units) row(dst []float64, i int, codes []int8) {
 	matrix, first := i/u.rows, i*u.perRow
 	if u.kind == packed.ScaleTensor {
@@ -150,7 +154,9 @@ func (u *units) row(dst []float64, i int, codes []int8) {
 		if order != nil {
 			at = int(order[k])
 		}
-		dst[at] = float64(code) * float64(u.scales[unit])
+		if dst[at] = float64(code) * float64(u.scales[unit]); u.minima != nil {
+			dst[at] = float64(float32(dst[at]) + u.minima[unit])
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ type blockRows struct {
 	weights        []float32
 }
 
-// checkBlocks compares codes, zero points and scales with those of a GGUF. Where a scale is 0 there, weights are equal whatever
+// checkBlocks compares codes, zero points, scales and minima with those of a GGUF. Where a scale is 0 there, weights are equal whatever
 // their codes are, and the file may hold them in another way.
 func (o *origin) checkBlocks(e *packed.Entry) error {
 	t, ok := o.from.Lookup(e.Name)
@@ -44,6 +44,10 @@ func (o *origin) checkBlocks(e *packed.Entry) error {
 	if zeros == nil {
 		zeros = make([]int8, len(scales))
 	}
+	minima, err := packed.Minima(o.view, e)
+	if err != nil {
+		return err
+	}
 	kind, _ := b.Type.Codes()
 	k, groups := shape.K, shape.K/kind.Group
 	return o.sweep(e, func(row int, codes []int8, _ []byte) error {
@@ -57,7 +61,11 @@ func (o *origin) checkBlocks(e *packed.Entry) error {
 			}
 			for i, c := range codes[:k] {
 				at := e.Unit(row, i)
-				if err := r.compare(row, i, c, zeros[at], scales[at]); err != nil {
+				var minimum *float32
+				if minima != nil {
+					minimum = &minima[at]
+				}
+				if err := r.compare(row, i, c, zeros[at], scales[at], minimum); err != nil {
 					return err
 				}
 			}
@@ -80,12 +88,18 @@ func (r *blockRows) read(row int) error {
 	return nil
 }
 
-// compare judges one weight of the file.
-func (r *blockRows) compare(row, column int, code, zero int8, scale float32) error {
-	if got, want := float32(int(code)-int(zero))*scale, r.weights[column]; got != want {
+// compare judges one weight of the file, of a group that may have a minimum.
+func (r *blockRows) compare(row, column int, code, zero int8, scale float32, minimum *float32) error {
+	got, g := float32(float32(int(code)-int(zero))*scale), column/r.group
+	if minimum != nil {
+		if want := r.minima[g]; *minimum != want {
+			return broken("", "row %d, column %d: minimum %v; the checkpoint has %v", row, column, *minimum, want)
+		}
+		got += *minimum
+	}
+	if want := r.weights[column]; got != want {
 		return broken("", "row %d, column %d: code %d, zero point %d and scale %v give %v; the checkpoint has %v", row, column, code, zero, scale, got, want)
 	}
-	g := column / r.group
 	if s := r.scales[g] * r.Scale; s != 0 && (code != r.codes[column] || scale != s) {
 		return broken("", "row %d, column %d: code %d with scale %v; in the checkpoint %d with %v", row, column, code, scale, r.codes[column], s)
 	}

@@ -19,6 +19,9 @@ func (s *session) checkCodes() error {
 		e, d := &m.Packed[i], &s.decoded[i]
 		items[i] = item{group: "codes", name: e.Name + packed.PackedSuffix, rule: "F15", size: 1, check: func() error { return d.codes }}
 		scales[i] = item{group: "scales", name: e.Name + packed.ScaleSuffix, rule: "F9", size: 1, check: func() error { return d.scales }}
+		if e.Min {
+			more = append(more, item{group: besideGroups[packed.MinSuffix], name: e.Name + packed.MinSuffix, rule: "F25", size: 1, check: func() error { return d.minima }})
+		}
 		if e.Order {
 			more = append(more, item{group: besideGroups[packed.OrderSuffix], name: e.Name + packed.OrderSuffix, rule: "F24", size: 1, check: func() error { return d.order }})
 		}
@@ -29,13 +32,14 @@ func (s *session) checkCodes() error {
 	return s.each(Codes, "codes", slices.Concat(items, scales, more))
 }
 
-// decoded is what is wrong with the codes, the scales and the order of a tensor, and with them as a screen if they are one.
-type decoded struct{ codes, scales, order, screen error }
+// decoded is what is wrong with the codes, the scales, the minima and the order of a tensor, and with them as a screen if they are one.
+type decoded struct{ codes, scales, minima, order, screen error }
 
 // decode sweeps over a tensor. Its bytes are hashed as far as it comes.
 func (s *session) decode(e *packed.Entry, bytes *digest) (d decoded) {
 	scales, err := packed.Scales(s.view, e)
 	d.scales = err
+	_, d.minima = packed.Minima(s.view, e)
 	for i := range e.Experts() {
 		if _, err := packed.Order(s.view, e, i); d.order == nil {
 			d.order = err

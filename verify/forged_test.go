@@ -32,12 +32,14 @@ func besideModel(t testing.TB) *sample.Model {
 		layout, alphabet string
 		scale            packed.Scale
 		zeros, order     bool
+		minima           bool
 	}{
-		{"vnni4", "int8", packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleF16}, true, false}, // the embedding
-		{"vnni4i", "int4", packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleF16, Signed: true}, true, true},
-		{"vnni4i", "e2m1", packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleE8M0}, false, true},
-		{"vnni4i", "int4", packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleBF16, Signed: true}, true, false},
-		{"vnni4i", "ternary", packed.Scale{Kind: packed.ScaleGroup, Group: 64, DType: packed.ScaleF32}, false, true},
+		{"vnni4", "int8", packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleF16}, true, false, false}, // the embedding
+		{"vnni4i", "int4", packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleF16, Signed: true}, true, true, false},
+		{"vnni4i", "e2m1", packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleE8M0}, false, true, false},
+		{"vnni4i", "int4", packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleBF16, Signed: true}, true, false, false},
+		{"vnni4i", "ternary", packed.Scale{Kind: packed.ScaleGroup, Group: 64, DType: packed.ScaleF32}, false, true, false},
+		{"vnni4i", "int4", packed.Scale{Kind: packed.ScaleGroup, Group: 64, DType: packed.ScaleF16}, false, true, true},
 	}
 	r := rand.New(rand.NewPCG(13, 2))
 	m := &sample.Model{
@@ -49,7 +51,7 @@ func besideModel(t testing.TB) *sample.Model {
 			m.Plain = append(m.Plain, sample.F32(n.Name, normal(r, n.Shape...), n.Shape...))
 			continue
 		}
-		f := forms[min(len(m.Quantized), 1+len(m.Quantized)%4)]
+		f := forms[min(len(m.Quantized), 1+len(m.Quantized)%5)]
 		a, err := pack.FindAlphabet(f.alphabet)
 		if err != nil {
 			t.Fatal(err)
@@ -65,6 +67,9 @@ func besideModel(t testing.TB) *sample.Model {
 			q.Scales = append(q.Scales, float32(math.Ldexp(1, -4-r.IntN(3)-int(a.Values[len(a.Values)-1])/16)))
 			if f.zeros {
 				q.Zeros = append(q.Zeros, int8(r.IntN(9)-4))
+			}
+			if f.minima {
+				q.Minima = append(q.Minima, -7*q.Scales[len(q.Scales)-1])
 			}
 		}
 		if f.order {
@@ -138,6 +143,12 @@ func TestForgedBeside(t *testing.T) {
 				seen(fmt.Sprintf("%s: zero point %d", q.Name, at))
 				q.Zeros = honest.Zeros
 			}
+			if q.Minima != nil {
+				q.Minima = slices.Clone(honest.Minima)
+				q.Minima[at] /= 2
+				seen(fmt.Sprintf("%s: minimum %d", q.Name, at))
+				q.Minima = honest.Minima
+			}
 		}
 		if q.Order != nil {
 			q.Order = slices.Clone(honest.Order)
@@ -149,6 +160,10 @@ func TestForgedBeside(t *testing.T) {
 		if *q = honest; q.Zeros != nil {
 			q.Zeros = nil
 			seen(q.Name + ": no zero points")
+		}
+		if *q = honest; q.Minima != nil {
+			q.Minima = nil
+			seen(q.Name + ": no minima")
 		}
 		if *q = honest; q.Scale.DType == packed.ScaleF16 { // the same bytes, called otherwise
 			q.Scale.DType = packed.ScaleBF16

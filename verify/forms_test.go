@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
@@ -51,6 +52,8 @@ func everyForm(t testing.TB) *sample.Model {
 		}
 		return q
 	}
+	minima := form("f", "vnni4i", pack.Int4, 0, 20, 100, group(32, packed.ScaleF16, true), false, true)
+	minima.Minima = slices.Repeat([]float32{-1.5, 0.25, 3, -65504}, len(minima.Scales)/4)
 	return withGolden(t, &sample.Model{
 		Quantized: []sample.Quantized{
 			form("a", "vnni4i", pack.Int4, 0, 33, 100, group(32, packed.ScaleF16, true), false, false),
@@ -58,6 +61,7 @@ func everyForm(t testing.TB) *sample.Model {
 			form("c", "vnni4i", pack.E2M1, 0, 20, 70, group(32, packed.ScaleE8M0, false), false, true),
 			form("d", "vnni4", pack.Int8, 0, 9, 70, packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleF32, Signed: true}, true, false),
 			form("e", "vnni4i", pack.Int4, 3, 33, 70, group(32, packed.ScaleF16, true), true, true),
+			minima,
 		},
 		Activation: packed.Activation{Kind: packed.ActivationGroup, Size: 32},
 		Recipe:     packed.Recipe{Golden: "kernel"},
@@ -84,6 +88,8 @@ func TestEveryForm(t *testing.T) {
 		{"e.order", func(b []byte) { b[len(b)-1] = 1 }, Codes, "F24"},
 		{"c.scale", func(b []byte) { b[0] = 255 }, Codes, "F9"},
 		{"b.scale", func(b []byte) { b[1] ^= 0x80 }, Codes, "F9"}, // not signed
+		{"f.min", func(b []byte) { b[0], b[1] = 0, 0x7c }, Codes, "F25"},
+		{"f.min", func(b []byte) { b[2], b[3] = 1, 0xfc }, Codes, "F25"},
 	} {
 		b := bytes.Clone(s.good)
 		p := s.tensor(c.tensor)

@@ -110,6 +110,8 @@ func (o *origin) checkBeside(e *packed.Entry, m quantized.Stack) error {
 		return broken("", "groups of %d columns, in the checkpoint %d", group, l.Group)
 	case e.Layout.Alphabet != m[0].Alphabet.Name:
 		return broken("", "codes of alphabet %s, in the checkpoint %s", e.Layout.Alphabet, m[0].Alphabet.Name)
+	case e.Min:
+		return broken("F25", "minima, which a checkpoint of modules does not give")
 	case e.Zero != (zeros != nil) || e.Order != (order != nil):
 		return broken("", "zero points %t and order of columns %t, in the checkpoint %t and %t", e.Zero, e.Order, zeros != nil, order != nil)
 	}

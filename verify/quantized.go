@@ -21,6 +21,8 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 	switch {
 	case e.Zero:
 		return broken("F23", "zero points, which quantizer %s does not make", e.Quantizer)
+	case e.Min:
+		return broken("F25", "minima, which quantizer %s does not make", e.Quantizer)
 	case e.Order:
 		return broken("F24", "an order of columns, which quantizer %s does not make", e.Quantizer)
 	}

@@ -180,7 +180,7 @@ func (r *trial) packedFile() {
 	}
 	r.refuses("rule "+r.Rule+": ", "verify", r.path)
 	switch r.Rule {
-	case "F7", "F8", "F9", "F15", "F17", "F24": // of the data, or what a model needs
+	case "F7", "F8", "F9", "F15", "F17", "F24", "F25": // of the data, or what a model needs
 		for _, c := range append(commands, []string{"inspect", r.path}) {
 			r.run(c...)
 		}

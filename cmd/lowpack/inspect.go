@@ -173,6 +173,9 @@ func scaleText(e *packed.Entry) string {
 	if e.Zero {
 		text += " zero"
 	}
+	if e.Min {
+		text += " min"
+	}
 	if e.Order {
 		text += " order"
 	}

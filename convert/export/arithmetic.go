@@ -3,6 +3,7 @@ package export
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
@@ -29,6 +30,9 @@ func Choose(m *packed.Manifest, asked Arithmetic) (a Arithmetic, notes []string,
 
 // ChooseWhere is Choose for a format that computes exactly where exact gives no error.
 func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry, packed.Activation) error) (a Arithmetic, notes []string, err error) {
+	if i := slices.IndexFunc(m.Packed, func(e packed.Entry) bool { return e.Min }); i >= 0 {
+		return "", nil, fmt.Errorf("%w: tensor %q has minima beside its scales, which graphs do not have here; convert its source with --quant int8, or export to gguf", pack.ErrUnsupported, m.Packed[i].Name)
+	}
 	quantized := false
 	for i := range m.Packed {
 		e := &m.Packed[i]

@@ -87,6 +87,9 @@ func (e *Entry) checkForm() error {
 	if e.Scale.DType == ScaleE8M0 && (e.Layout.Alphabet != pack.E2M1.Name || e.Scale.Signed || e.Zero) {
 		return fmt.Errorf("%w: %q: scales of type E8M0 belong to e2m1 codes, without sign and zero points (F9)", pack.ErrCorrupt, e.Name)
 	}
+	if e.Min && (e.Zero || e.Scale.Kind != ScaleGroup || e.Scale.DType == ScaleE8M0) {
+		return fmt.Errorf("%w: %q: minima stand beside group-wise scales of type F32, F16 or BF16, without zero points (F25)", pack.ErrCorrupt, e.Name)
+	}
 	_, err := e.ScaleShape()
 	return err
 }
@@ -105,8 +108,8 @@ func (e *Entry) check() error {
 			return err
 		}
 	}
-	if e.Zero == (e.ZeroSHA == "") || e.Order == (e.OrderSHA == "") {
-		return fmt.Errorf("%w: manifest: %q: a digest of zero points or of an order that the entry does not have (F11)", pack.ErrCorrupt, e.Name)
+	if e.Zero == (e.ZeroSHA == "") || e.Min == (e.MinSHA == "") || e.Order == (e.OrderSHA == "") {
+		return fmt.Errorf("%w: manifest: %q: a digest of zero points, minima or an order that the entry does not have (F11)", pack.ErrCorrupt, e.Name)
 	}
 	l, err := pack.Open(e.Layout)
 	if err != nil {

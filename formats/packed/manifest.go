@@ -17,6 +17,7 @@ const (
 	PackedSuffix      = ".packed"
 	ScaleSuffix       = ".scale"
 	ZeroSuffix        = ".zero"
+	MinSuffix         = ".min"
 	OrderSuffix       = ".order"
 	FilePrefix        = "lowpack/"       // embedded files: lowpack/config.json, lowpack/tokenizer.json …
 	GoldenName        = "lowpack/golden" // Arrow IPC stream
@@ -46,7 +47,7 @@ type Activation struct {
 }
 
 // Entry describes one quantized tensor: a matrix, or the matrices of a number of experts, all of one shape. A weight is
-// (code − zero point) · scale.
+// (code − zero point) · scale, or (code − lowest code of the alphabet) · scale + minimum.
 type Entry struct {
 	Name      string    `json:"name"`  // as in the checkpoint, for example "model.layers.0.mlp.up_proj.weight"
 	Shape     []int     `json:"shape"` // M, K, without padding; E, M, K of E experts
@@ -54,6 +55,7 @@ type Entry struct {
 	Bytes     int       `json:"bytes"` // PackedSize of one matrix; each is zero-padded to a multiple of Align
 	Scale     Scale     `json:"scale"`
 	Zero      bool      `json:"zero,omitempty"`  // there are zero points, one per scale (Zeros)
+	Min       bool      `json:"min,omitempty"`   // there are minima, one per scale (Minima)
 	Order     bool      `json:"order,omitempty"` // there is an order of the columns (Order)
 	Quantizer string    `json:"quantizer"`       // rule that made the codes: "absmean", "import-u8", "ternary-values", "int8-row" …
 	// Calibrated says that the scales, and with method gptq the codes, were chosen with the text of Recipe.Calibration, not by the rule of
@@ -62,6 +64,7 @@ type Entry struct {
 	SHA256     string `json:"sha256"` // of the stored tensor, padding included
 	ScaleSHA   string `json:"scale_sha256"`
 	ZeroSHA    string `json:"zero_sha256,omitempty"`
+	MinSHA     string `json:"min_sha256,omitempty"`
 	OrderSHA   string `json:"order_sha256,omitempty"`
 	CodesSHA   string `json:"codes_sha256"` // layout-independent digest (FORMAT rule on codes)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/float16"
@@ -127,10 +128,11 @@ func (s Scale) AppendScale(dst []byte, x float32) ([]byte, error) {
 	return dst, nil
 }
 
-// Zeros returns the zero points of a quantized tensor, in the order of its scales; nil if it has none (F23).
+// Zeros returns the zero points of a quantized tensor, in the order of its scales (F23); nil if it has none. Where it has minima
+// it is the lowest code, everywhere (F25).
 func Zeros(v View, e *Entry) ([]int8, error) {
 	if !e.Zero {
-		return nil, nil
+		return e.lowest(e.Experts())
 	}
 	data, err := beside(v, e, ZeroSuffix)
 	return append([]int8(nil), BytesAsCodes(data)...), err
@@ -139,10 +141,62 @@ func Zeros(v View, e *Entry) ([]int8, error) {
 // ZerosOf are those of one matrix.
 func ZerosOf(v View, e *Entry, expert int) ([]int8, error) {
 	if !e.Zero {
-		return nil, nil
+		return e.lowest(1)
 	}
 	data, err := e.besideOf(v, ZeroSuffix, expert)
 	return append([]int8(nil), BytesAsCodes(data)...), err
+}
+
+// lowest is the lowest code for each scale of a number of matrices; nil if there are no minima.
+func (e *Entry) lowest(matrices int) ([]int8, error) {
+	if !e.Min {
+		return nil, nil
+	}
+	n, err := e.ScaleCount()
+	if err != nil {
+		return nil, err
+	}
+	a, err := pack.FindAlphabet(e.Layout.Alphabet)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Repeat(a.Values[:1], matrices*n), nil
+}
+
+// Minima returns the minima of a quantized tensor, widened exactly, in the order of its scales; nil if it has none (F25). It
+// refuses those that are not finite.
+func Minima(v View, e *Entry) ([]float32, error) {
+	if !e.Min {
+		return nil, nil
+	}
+	data, err := beside(v, e, MinSuffix)
+	if err != nil {
+		return nil, err
+	}
+	return e.widenMinima(data)
+}
+
+// MinimaOf are those of one matrix.
+func MinimaOf(v View, e *Entry, expert int) ([]float32, error) {
+	if !e.Min {
+		return nil, nil
+	}
+	data, err := e.besideOf(v, MinSuffix, expert)
+	if err != nil {
+		return nil, err
+	}
+	return e.widenMinima(data)
+}
+
+func (e *Entry) widenMinima(data []byte) ([]float32, error) {
+	size := int(scaleTypes[e.Scale.DType].Size())
+	m := make([]float32, len(data)/size)
+	for i := range m {
+		if m[i] = e.Scale.widen(data[i*size:]); m[i]-m[i] != 0 {
+			return nil, fmt.Errorf("%w: %q: minimum %d is %v; a minimum is finite (F25)", pack.ErrCorrupt, e.Name, i, m[i])
+		}
+	}
+	return m, nil
 }
 
 // besideOf reads what belongs to one matrix of a tensor that is stored beside the codes.

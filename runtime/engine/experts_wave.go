@@ -96,15 +96,15 @@ func (e *Engine) wave(w *wave) {
 // layer prepares the input of a projection of each expert and multiplies it.
 func (e *Engine) layer(w *wave) {
 	p := &e.pass
-	in, out := len(p.x)/w.most, len(p.y)/w.most // of a row, at most
+	in, out, sums := len(p.x)/w.most, len(p.y)/w.most, len(p.sums)/w.most // of a row, at most
 	for i, s := range w.sizes {
 		var moved []float32
 		if p.moved != nil {
 			moved = p.moved[s.at*in:]
 		}
-		e.ready(&s.prepare, len(s.tokens), p.x[s.at*in:], moved, w.room[i])
+		e.ready(&s.prepare, len(s.tokens), p.x[s.at*in:], p.sums[s.at*sums:], moved, w.room[i])
 		f := s.prepare.projection
-		s.product = product{projection: f, n: len(s.tokens), x: s.prepare.x, q: s.prepare.quant, y: p.y[s.at*out:], ldy: f.out}
+		s.product = product{projection: f, n: len(s.tokens), x: s.prepare.x, q: s.prepare.quant, sums: s.prepare.sums, y: p.y[s.at*out:], ldy: f.out}
 	}
 	w.prepare.seats, w.product.seats = w.seats, w.seats
 	distribute(e.pool, w.rows, e.prepared(w.rows), &w.prepare)

@@ -15,10 +15,13 @@ type matrix struct {
 
 	codes  *kernel.Weights // nil for floats
 	scales []float32       // 1 or rows; nil where the codes have one per group of columns
+	minima *tensor.Matrix  // [rows][groups]; nil = none
+	group  int             // columns of a group that has a minimum
 	order  []int32         // of the columns; nil = as they are
 	floats *tensor.Matrix
 
-	input int // number of the order of columns among those of the projection
+	input int  // number of the order of columns among those of the projection
+	sums  sums // what minima multiply
 
 	at    int // column of the first output in the rows of the projection
 	first int // number of its first unit in the projection
@@ -34,6 +37,8 @@ type projection struct {
 	units    int
 	orders   [][]int32 // in which matrices of codes want quantized vectors; empty = there are none
 	floats   bool      // some matrix has floats and wants the vectors themselves
+	sums     []sums    // of quantized vectors, which minima multiply; empty = there are none
+	width    int       // of these sums in all
 
 	alternate bool     // outputs of gate and up alternate
 	names     []string // of the matrices
@@ -55,6 +60,9 @@ func (f *projection) add(m matrix) {
 	if m.codes != nil {
 		m.unit = m.codes.PanelRows()
 		m.input = f.inputFor(m.order)
+		if m.minima != nil {
+			m.sums = f.sumsFor(m.input, m.codes.Shape.K, m.group)
+		}
 	} else {
 		f.floats = true
 		m.unit = max(4, unitBytes/(m.floats.Cols*m.floats.Type.Size())&^3)
@@ -98,6 +106,9 @@ func (f *projection) bytes() (n int) {
 }
 
 func (m *matrix) bytes() int {
+	if m.minima != nil {
+		return m.codes.Bytes() + m.minima.Cols*m.rows*m.minima.Type.Size()
+	}
 	if m.codes != nil {
 		return m.codes.Bytes()
 	}
@@ -107,7 +118,7 @@ func (m *matrix) bytes() int {
 // multiply computes the outputs of a projection in y, and adds them to add if there is one.
 func (e *Engine) multiply(f *projection, n int, y, add []float32) {
 	p := &e.pass
-	p.product = product{projection: f, n: n, x: p.x, q: p.quant[f.in], y: y, ldy: f.out, add: add}
+	p.product = product{projection: f, n: n, x: p.x, q: p.quant[f.in], sums: p.sums, y: y, ldy: f.out, add: add}
 	p.product.projection, p.others = f.with(p.others), nil
 	e.pool.Run(f.units, f.chunk(n, e.opt.Threads), &p.product)
 }
@@ -133,6 +144,7 @@ type product struct {
 	n          int                   // vectors
 	x          []float32             // [n][projection.in]
 	q          []*kernel.Activations // x quantized, by the orders of projection.orders
+	sums       []float32             // [n][projection.width]
 	y          []float32
 	ldy        int
 	add        []float32 // y is added here as well, [n][projection.out]; nil = nowhere
@@ -159,6 +171,9 @@ func (p *product) multiply(m *matrix, u0, u1 int) {
 		p.multiplyWhole(m, u0, u1, r0, r1)
 	default:
 		p.multiplyGrouped(m, u0, u1, r0, r1)
+	}
+	if m.minima != nil {
+		p.addMinima(m, r0, r1)
 	}
 	for t := range p.n {
 		y := p.y[t*p.ldy+m.at:][r0:r1]

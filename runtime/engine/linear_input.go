@@ -22,6 +22,7 @@ type prepareTask struct {
 	eps   float32               // of the norm
 	x     []float32             // [n][projection.in]: receives the input
 	quant []*kernel.Activations // the same, quantized, for each order of the projection
+	sums  []float32             // [n][projection.width]: receives the sums that minima multiply
 	moved []float32             // [n][projection.in]: the same in another order
 	*finiteCheck
 }
@@ -33,15 +34,15 @@ const mostPrepared = 8
 func (e *Engine) input(n int, k prepareTask) {
 	p := &e.pass
 	p.prepare = k
-	e.ready(&p.prepare, n, p.x, p.moved, p.quant)
+	e.ready(&p.prepare, n, p.x, p.sums, p.moved, p.quant)
 	distribute(e.pool, n, e.prepared(n), &p.prepare)
 	p.others = e.observe(k.projection, p.x[:n*k.projection.in])
 }
 
 // ready gives a task the memory for the input of n tokens.
-func (e *Engine) ready(k *prepareTask, n int, x, moved []float32, quant activations) {
+func (e *Engine) ready(k *prepareTask, n int, x, sums, moved []float32, quant activations) {
 	p := &e.pass
-	k.gate, k.eps, k.x, k.quant, k.moved, k.finiteCheck = p.gate, e.desc.NormEps, x, quant[k.projection.in][:len(k.projection.orders)], moved, &p.finiteCheck
+	k.gate, k.eps, k.x, k.quant, k.sums, k.moved, k.finiteCheck = p.gate, e.desc.NormEps, x, quant[k.projection.in][:len(k.projection.orders)], sums, moved, &p.finiteCheck
 	for _, q := range k.quant {
 		q.Reset(n)
 	}
@@ -83,6 +84,9 @@ func (k *prepareTask) Do(from, to int) {
 		}
 		for i, q := range k.quant {
 			finite = quantize(q, t, k.inOrder(i, at, x), maxabs) && finite
+		}
+		for _, s := range k.projection.sums {
+			s.of(k.sums[t*k.projection.width+s.at:][:s.n], k.quant[s.input], t)
 		}
 		if k.tokens != nil {
 			row = k.tokens[t]

@@ -314,12 +314,32 @@ func (l *loader) codes(entry *packed.Entry, shape []int) (matrix, error) {
 	l.close = append(l.close, w.Close)
 	m := matrix{rows: want.M, codes: w, order: u.order}
 	s := kernel.Scales{Zeros: u.zeros}
+	if entry.Min {
+		if m.minima, err = l.minima(entry); err != nil {
+			return matrix{}, err
+		}
+		m.group = entry.Scale.Group
+	}
 	if entry.Scale.Kind == packed.ScaleGroup {
 		s.Weights, s.Group = u.scales, entry.Scale.Group
 	} else {
 		m.scales = u.scales
 	}
 	return m, w.Scale(s, tensor.BlockScales)
+}
+
+// minima of a matrix of codes, as floats of its groups.
+func (l *loader) minima(e *packed.Entry) (*tensor.Matrix, error) {
+	t, err := l.view.Tensor(e.Name + packed.MinSuffix)
+	if err != nil {
+		return nil, err
+	}
+	typ, err := tensor.ParseType(e.Scale.DType)
+	if err != nil {
+		return nil, err
+	}
+	n := len(t.Data) / e.Experts()
+	return tensor.NewMatrix(typ, e.MatrixShape().M, e.Groups(), t.Data[l.expert*n:][:n])
 }
 
 // dequantized returns weights as floats on the heap.

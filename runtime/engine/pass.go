@@ -14,6 +14,7 @@ type pass struct {
 	h      []float32   // [n][Hidden]: the residual stream
 	x      []float32   // [n][projection.in]: input of the next linear layers
 	quant  activations // the same, quantized
+	sums   []float32   // [n][projection.width]: sums of the same, which minima multiply
 	moved  []float32   // [n][projection.in]: the same in another order; nil where no matrix has one
 	y      []float32   // [n][projection.out]: output of the last linear layers
 	others [][]float32 // weights of the next linear layers that Options.Observe has given
@@ -64,7 +65,7 @@ const mostHeadRows = 16
 // shape of the memory of a pass.
 type passShape struct {
 	batch, headRows int
-	in, out         int // elements per token
+	in, out, sums   int // elements per token
 	experts, scores int // of a block, at most; scores of experts are one more if they share one
 	mlps            int // experts of a block, with the one that tokens share
 }
@@ -73,10 +74,11 @@ type passShape struct {
 func (e *Engine) passShape() passShape {
 	d := e.desc
 	s := passShape{batch: e.opt.Batch, headRows: min(mostHeadRows, e.opt.Batch), in: max(d.Hidden, d.Intermediate, d.Heads*d.HeadDim)}
+	s.sums = e.weights.head.width
 	for i := range e.weights.blocks {
 		b := &e.weights.blocks[i]
 		for _, f := range b.projections() {
-			s.in, s.out = max(s.in, f.in), max(s.out, f.out)
+			s.in, s.out, s.sums = max(s.in, f.in), max(s.out, f.out), max(s.sums, f.width)
 		}
 		if b.experts != nil {
 			s.experts, s.scores, s.mlps = max(s.experts, len(b.experts.each)), max(s.scores, b.experts.router.out), max(s.mlps, b.mlps())
@@ -92,7 +94,7 @@ func (e *Engine) passShape() passShape {
 func (e *Engine) passBytes() float64 {
 	s, d := e.passShape(), e.desc
 	_, scores := e.attentionScores()
-	perToken := d.Hidden + s.in*2 + s.out + 2*d.Heads*e.width()
+	perToken := d.Hidden + s.in*2 + s.out + s.sums + 2*d.Heads*e.width()
 	if s.experts > 0 {
 		perToken += 4*s.in + d.Hidden + s.scores + 2*s.experts // of the four, three are room of waves
 	}
@@ -105,7 +107,7 @@ func (e *Engine) newPass() {
 	floats := func(n int) []float32 { return make([]float32, s.batch*n) }
 	*p = pass{
 		tokens: make([]token, 0, s.batch), finiteCheck: finiteCheck{bad: make([]bool, s.batch)},
-		h: floats(d.Hidden), x: floats(s.in), y: floats(s.out),
+		h: floats(d.Hidden), x: floats(s.in), sums: floats(s.sums), y: floats(s.out),
 		headRows: s.headRows, rows: make([]int, 0, s.headRows), logits: make([]float32, s.headRows*d.Vocab),
 		quant: activations{}, gate: gateOf(d), attention: e.newAttention(), rotary: newRotary(&d.Rope, s.batch),
 		mix: newMixing(&s, d.Hidden), all: make([]int, s.batch),

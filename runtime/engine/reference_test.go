@@ -387,7 +387,7 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 		n = rows * ((cols + group - 1) / group)
 	}
 	e := packed.Entry{Scale: packed.Scale{DType: pick(m, packed.ScaleF32, packed.ScaleF16, packed.ScaleBF16), Signed: m.chance(2)}}
-	scales, zeros, order := make([]float32, n), []int8(nil), []int32(nil)
+	scales, zeros, order, minima := make([]float32, n), []int8(nil), []int32(nil), []byte(nil)
 	for i := range scales {
 		s := m.Float32() / float32(math.Sqrt(float64(cols))) / float32(slices.Max(alphabet.Values))
 		if e.Scale.Signed && m.chance(2) {
@@ -400,9 +400,19 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 			scales[i] = float16.WidenBrain(float16.NarrowBrain(float64(s)))
 		}
 	}
-	if m.chance(3) {
+	switch {
+	case m.chance(3):
 		for range n {
 			zeros = append(zeros, int8(m.IntN(17)-8))
+		}
+	case group > 0 && m.chance(2): // weights are about as symmetric as codes
+		e.Min = true
+		_, bits := math.Frexp(-float64(alphabet.Values[0]) - 0.5)
+		for _, s := range scales {
+			var err error
+			if minima, err = (packed.Scale{DType: e.Scale.DType, Signed: true}).AppendScale(minima, -s*float32(int(1)<<bits)); err != nil {
+				m.t.Fatal(err)
+			}
 		}
 	}
 	if moved {
@@ -411,6 +421,11 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 		}
 	}
 	m.v.store(m.t, name, layout, c, scales, group, e, zeros, order)
+	for _, b := range m.v.manifest.Packed[len(m.v.manifest.Packed)-1].Beside() {
+		if b.Suffix == packed.MinSuffix {
+			m.v.tensors[name+b.Suffix] = packed.Tensor{Name: name + b.Suffix, DType: e.Scale.DType, Shape: b.Shape, Data: minima}
+		}
+	}
 }
 
 var _ packed.View = (*view)(nil)
@@ -464,6 +479,10 @@ func product32(t *testing.T, v packed.View, e *packed.Entry, expert int) []float
 	if err != nil {
 		t.Fatal(err)
 	}
+	minima, err := packed.MinimaOf(v, e, expert)
+	if err != nil {
+		t.Fatal(err)
+	}
 	order, err := packed.Order(v, e, expert)
 	if err != nil {
 		t.Fatal(err)
@@ -484,7 +503,10 @@ func product32(t *testing.T, v packed.View, e *packed.Entry, expert int) []float
 			if order != nil {
 				at = int(order[col])
 			}
-			w[row*m.K+at] = float32(code) * scales[i]
+			w[row*m.K+at] = float32(float32(code) * scales[i])
+			if minima != nil {
+				w[row*m.K+at] += minima[i]
+			}
 		}
 	}
 	return w

@@ -2,13 +2,14 @@ package engine
 
 import "github.com/lowpack/lowpack/formats/packed"
 
-// units are what weights of a matrix share: scales, zero points and the order of columns.
+// units are what weights of a matrix share: scales, zero points, minima and the order of columns.
 type units struct {
 	group  int // columns of a unit
 	perRow int // units of a row; 0 = all rows share one
 	scales []float32
-	zeros  []int8  // nil = none
-	order  []int32 // nil = as they are
+	zeros  []int8    // nil = none
+	minima []float32 // nil = none
+	order  []int32   // nil = as they are
 }
 
 // openUnits opens those of one matrix.
@@ -26,11 +27,14 @@ func openUnits(v packed.View, e *packed.Entry, expert int) (u *units, err error)
 	if u.zeros, err = packed.ZerosOf(v, e, expert); err != nil {
 		return nil, err
 	}
+	if u.minima, err = packed.MinimaOf(v, e, expert); err != nil {
+		return nil, err
+	}
 	u.order, err = packed.Order(v, e, expert)
 	return u, err
 }
 
-// row sets dst to the weights of a row, each rounded once, in the order of the vectors that they multiply.
+// row sets dst to the weights of a row (N39), in the order of the vectors that they multiply.
 func (u *units) row(dst []float32, row int, codes []int8) {
 	for k, c := range codes {
 		unit, at, code := row*u.perRow+k/u.group, k, int(c)
@@ -40,6 +44,8 @@ func (u *units) row(dst []float32, row int, codes []int8) {
 		if u.order != nil {
 			at = int(u.order[k])
 		}
-		dst[at] = float32(code) * u.scales[unit]
+		if dst[at] = float32(float32(code) * u.scales[unit]); u.minima != nil {
+			dst[at] += u.minima[unit]
+		}
 	}
 }

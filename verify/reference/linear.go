@@ -161,15 +161,40 @@ func (l *linear) apply(ctx context.Context, x [][]float32) ([][]float32, error) 
 	if err != nil {
 		return nil, err
 	}
+	sums := m.minimaSums(in)
 	return y, m.products(ctx, in.q, l.rows.From, l.rows.To, func(row int, acc []int32) {
 		i := (row - l.rows.From) / l.rows.Step
 		if row != l.rows.From+i*l.rows.Step {
 			return
 		}
 		for t := range n {
-			y[t][i] = l.addBias(m.scaled(row, acc[t:], n, in.d[t]), i)
+			v := m.scaled(row, acc[t:], n, in.d[t])
+			if m.minima != nil {
+				units := len(sums[t])
+				v += dot(m.minima[row*units:][:units], sums[t])
+			}
+			y[t][i] = l.addBias(v, i)
 		}
 	})
+}
+
+// minimaSums are the sums of the activations of each unit of a row, [vector][unit], which minima multiply (N39); nil without minima.
+func (m *matrix) minimaSums(in *quantized) [][]float32 {
+	if m.minima == nil {
+		return nil
+	}
+	ints, n := m.sums(in.q), len(in.q)
+	out := vectors(n, (m.K+m.group-1)/m.group)
+	for t := range out {
+		for b := range m.blocks() {
+			first, d := b*m.block, in.d[t][0]
+			if m.vector != 0 {
+				d = in.d[t][first/m.vector]
+			}
+			out[t][first/m.group] += float32(float32(ints[b*n+t]) * d)
+		}
+	}
+	return out
 }
 
 // scaled multiplies the sums of a row by the scales of weights and activations (N15): acc[b·n] belongs to block b.

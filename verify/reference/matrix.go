@@ -19,6 +19,7 @@ type matrix struct {
 
 	scales []float32 // of the weights, [unit]
 	zeros  []int8    // zero points, [unit]; nil = none
+	minima []float32 // [unit]; nil = none
 	order  []int32   // of the columns; nil = as they are
 	kind   string    // what shares a scale: packed.ScaleTensor, ScaleRow or ScaleGroup
 	group  int       // columns that share a scale of the weights
@@ -72,7 +73,10 @@ func (m *matrix) openScales(v packed.View, e *packed.Entry, expert int) error {
 	if len(m.scales) != n {
 		return fmt.Errorf("%w: tensor %q has %d scales, %d expected (F9)", pack.ErrCorrupt, m.name, len(m.scales), n)
 	}
-	m.zeros, err = packed.ZerosOf(v, e, expert)
+	if m.zeros, err = packed.ZerosOf(v, e, expert); err != nil {
+		return err
+	}
+	m.minima, err = packed.MinimaOf(v, e, expert)
 	m.kind, m.group = e.Scale.Kind, m.K
 	if m.kind == packed.ScaleGroup {
 		m.group = e.Scale.Group
@@ -174,7 +178,7 @@ func (m *matrix) sums(q [][]int8) []int32 {
 	return s
 }
 
-// weights writes one row as floats: each weight rounded once. The matrix has no order.
+// weights writes one row as floats: products, and sums with minima, each rounded once (N39). The matrix has no order.
 func (m *matrix) weights(ctx context.Context, dst []float32, row int) error {
 	return m.visitRows(ctx, row, row+1, func(_ int, codes []int8) {
 		for k, c := range codes {
@@ -183,6 +187,9 @@ func (m *matrix) weights(ctx context.Context, dst []float32, row int) error {
 				code -= int(m.zeros[unit])
 			}
 			dst[k] = float32(float32(code) * m.scales[unit])
+			if m.minima != nil {
+				dst[k] += m.minima[unit]
+			}
 		}
 	})
 }

@@ -76,6 +76,17 @@ func zeroed(zero byte) func(f *forged) {
 	}
 }
 
+// minimal gives the query group-wise scales with minima.
+func minimal(minimum float64, rows int) func(f *forged) {
+	return func(f *forged) {
+		entry(query, func(e *packedEntry) { e.Min, e.Scale = true, scale{Kind: "group", Group: 32, DType: "F32"} })(f)
+		for range rows {
+			f.tensors[query+".min"] = binary.LittleEndian.AppendUint32(f.tensors[query+".min"], math.Float32bits(float32(minimum)))
+		}
+		f.tensors[query+".scale"] = bytes.Repeat(f.tensors[query+".scale"], 32)
+	}
+}
+
 // ordered gives the columns of the query an order.
 func ordered(at func(j int) int) func(f *forged) {
 	return func(f *forged) {
@@ -181,6 +192,19 @@ var packedCases = []packedCase{
 	{"P10l", Structure, "F24", "an order of columns with one of them twice", forge(ordered(func(j int) int { return j / 2 }))},
 	{"P10m", Structure, "F24", "an order with a column that does not exist", forge(ordered(func(j int) int { return j + 1 }))},
 	{"P10n", Structure, "F24", "an order with a negative column", forge(ordered(func(j int) int { return j - 1 }))},
+	{"P10q", Structure, "F25", "a minimum that is NaN", forge(minimal(math.NaN(), 32))},
+	{"P10r", Structure, "F6, F7, F14", "minima of fewer rows than there are", forge(minimal(-1, 31))},
+	{"P10s", Structure, "F25", "minima beside one scale of a tensor", unsealed(entry(query, func(e *packedEntry) { e.Min = true }))},
+	{"P10t", Structure, "F25", "minima and zero points", unsealed(func(f *forged) {
+		minimal(-1, 32)(f)
+		entry(query, func(e *packedEntry) { e.Zero = true })(f)
+		f.tensors[query+".zero"] = []byte{0}
+	})},
+	{"P10u", Structure, "F9", "a scale of zero for codes that are not the lowest", forge(func(f *forged) {
+		minimal(-1, 32)(f)
+		clear(f.tensors[query+".scale"])
+	})},
+	{"P10v", Structure, "F11", "minima without a digest", unsealed(minimal(-1, 32))},
 	{"P10o", Unsupported, "F22", "activation scales for groups of 48 columns", unsealed(func(f *forged) { f.Activation = activation{"group", 48} })},
 	{"P10p", Unsupported, "F22", "activation scales of a kind that nobody knows", unsealed(func(f *forged) { f.Activation.Kind = "row" })},
 	{"P08f", Unsupported, "F14", "two experts in a layout without row panels", unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{2, 32, 32} }))},

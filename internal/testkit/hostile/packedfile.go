@@ -38,11 +38,13 @@ type packedEntry struct {
 	Bytes     int    `json:"bytes"`
 	Scale     scale  `json:"scale"`
 	Zero      bool   `json:"zero,omitempty"`
+	Min       bool   `json:"min,omitempty"`
 	Order     bool   `json:"order,omitempty"`
 	Quantizer string `json:"quantizer"`
 	SHA256    string `json:"sha256"`
 	ScaleSHA  string `json:"scale_sha256"`
 	ZeroSHA   string `json:"zero_sha256,omitempty"`
+	MinSHA    string `json:"min_sha256,omitempty"`
 	OrderSHA  string `json:"order_sha256,omitempty"`
 	CodesSHA  string `json:"codes_sha256"`
 	codes     []int8
@@ -166,6 +168,9 @@ func (f *forged) seal() {
 		if e.Zero {
 			e.ZeroSHA = sum(f.tensors[e.Name+".zero"])
 		}
+		if e.Min {
+			e.MinSHA = sum(f.tensors[e.Name+".min"])
+		}
 		if e.Order {
 			e.OrderSHA = sum(f.tensors[e.Name+".order"])
 		}
@@ -209,9 +214,19 @@ func (f *forged) inOrder() (list []stored) {
 	var rest []stored
 	for _, e := range f.Packed {
 		list = append(list, stored{e.Name + ".packed", "U8", []int{len(f.tensors[e.Name+".packed"])}})
-		rest = append(rest, stored{e.Name + ".scale", "F32", []int{len(f.tensors[e.Name+".scale"]) / 4}})
+		units := func(suffix string) []int {
+			shape := []int{len(f.tensors[e.Name+suffix]) / 4}
+			if e.Min { // of one group, which is a row
+				shape = append(shape, 1)
+			}
+			return shape
+		}
+		rest = append(rest, stored{e.Name + ".scale", "F32", units(".scale")})
 		if e.Zero {
 			rest = append(rest, stored{e.Name + ".zero", "I8", []int{1}})
+		}
+		if e.Min {
+			rest = append(rest, stored{e.Name + ".min", "F32", units(".min")})
 		}
 		if e.Order {
 			rest = append(rest, stored{e.Name + ".order", "I32", []int{e.Shape[1]}})

@@ -22,9 +22,10 @@ type Quantized struct {
 	Layout    pack.Spec
 	Scale     packed.Scale
 	Scales    []float32
-	Zeros     []int8  // nil = none
-	Order     []int32 // nil = none
-	Experts   int     // matrices of which the rows of Matrix are; 0 = it is one
+	Zeros     []int8    // nil = none
+	Minima    []float32 // nil = none
+	Order     []int32   // nil = none
+	Experts   int       // matrices of which the rows of Matrix are; 0 = it is one
 	Quantizer string
 }
 
@@ -99,6 +100,11 @@ func (m *Model) Write(t testing.TB, path string) {
 		if q.Zeros != nil {
 			put(q.Name+packed.ZeroSuffix, packed.CodeBytes(q.Zeros))
 		}
+		if q.Minima != nil {
+			how := q
+			how.Scale.Signed, how.Scales = true, q.Minima
+			put(q.Name+packed.MinSuffix, how.scaleBytes(t))
+		}
 		if q.Order != nil {
 			put(q.Name+packed.OrderSuffix, orderBytes(q.Order))
 		}
@@ -145,7 +151,7 @@ func (q *Quantized) entry(t testing.TB) (packed.Entry, []byte) {
 	}
 	e := packed.Entry{
 		Name: q.Name, Shape: []int{one.M, one.K}, Layout: l.Spec(), Bytes: size,
-		Scale: q.Scale, Zero: q.Zeros != nil, Order: q.Order != nil, Quantizer: q.Quantizer,
+		Scale: q.Scale, Zero: q.Zeros != nil, Min: q.Minima != nil, Order: q.Order != nil, Quantizer: q.Quantizer,
 	}
 	if q.Experts > 0 {
 		e.Shape = []int{q.Experts, one.M, one.K}

@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/tensor"
+)
+
+// sums are those that minima multiply (NUMERICS N39): of the columns of each group of a vector, in one of the orders of a projection.
+type sums struct {
+	input int // number of the order
+	group int // columns
+	at, n int // their place among all sums of a vector
+}
+
+// sumsFor adds sums of groups to those that a projection wants, unless they are among them.
+func (f *projection) sumsFor(input, columns, group int) sums {
+	for _, s := range f.sums {
+		if s.input == input && s.group == group {
+			return s
+		}
+	}
+	s := sums{input, group, f.width, (columns + group - 1) / group}
+	f.sums, f.width = append(f.sums, s), f.width+s.n
+	return s
+}
+
+// of computes the sums of vector t in dst.
+func (s sums) of(dst []float32, q *kernel.Activations, t int) {
+	step, scales := s.group, q.Scales(t)
+	if q.Group > 0 {
+		step = min(step, q.Group)
+	}
+	clear(dst)
+	for lo := 0; lo < q.K; lo += step {
+		d := scales[0]
+		if q.Group > 0 {
+			d = scales[lo/q.Group]
+		}
+		dst[lo/s.group] += float32(float32(q.Sum(t, lo, min(lo+step, q.K))) * d)
+	}
+}
+
+// termRoom keeps room for the products of minima between calls.
+var termRoom = sync.Pool{New: func() any { return new([]float32) }}
+
+// addMinima adds to the outputs of rows [r0, r1) the products of their minima with the sums of the vectors.
+func (p *product) addMinima(m *matrix, r0, r1 int) {
+	room, rows, width := termRoom.Get().(*[]float32), r1-r0, p.projection.width
+	if len(*room) < p.n*rows {
+		*room = make([]float32, p.n*rows)
+	}
+	m.minima.Mul(*room, rows, p.sums[m.sums.at:], width, p.n, r0, r1)
+	for t := range p.n {
+		tensor.Add(p.y[t*p.ldy+m.at:][r0:r1], (*room)[t*rows:][:rows])
+	}
+	termRoom.Put(room)
+}
