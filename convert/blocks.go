@@ -14,14 +14,15 @@ import (
 // blocks are the codes of a matrix that a GGUF stores in blocks (NUMERICS N25).
 type blocks struct {
 	checkpoint.Blocks
-	codes gguf.Codes
-	shape pack.Shape
+	codes  gguf.Codes
+	shape  pack.Shape
+	minima bool // are kept as they are; otherwise they become zero points
 }
 
 // group is what all weights of a block have in common.
 type group struct {
-	scale float32
-	zero  int8
+	scale, minimum float32
+	zero           int8
 }
 
 // narrow codes may have a scale for a row or a matrix, with zeros among the scales of blocks: an exact quantizer finds that out.
@@ -47,19 +48,36 @@ func (b *blocks) each(codes []int8, row int, stored []byte, do func(row int, cod
 }
 
 // group settles the scale and the zero point of a block, and refuses those that a packed file cannot hold exactly.
-func (b *blocks) group(codes []int8, scale, minimum float32) (group, error) {
+func (b *blocks) group(codes []int8, scale, minimum float32) (g group, err error) {
+	if b.minima {
+		return b.affine(codes, scale, minimum)
+	}
 	if scale == 0 {
 		return b.equal(codes, minimum)
 	}
 	s, err := b.scaled(scale)
 	if err != nil || !b.codes.Minima {
-		return group{s, 0}, err
+		return group{scale: s}, err
 	}
 	zero := -float64(minimum)/float64(scale) - 8 // as the codes, which are less 8
 	if zero != math.Trunc(zero) || zero < -128 || zero > 127 {
 		return group{}, notExact{fmt.Errorf("a minimum of %v is not an integer multiple of its scale, %v", minimum, scale)}
 	}
-	return group{s, int8(zero)}, nil
+	return group{scale: s, zero: int8(zero)}, nil
+}
+
+// affine keeps a scale and a minimum. Where the scale is 0, all weights are the minimum: that of the lowest code.
+func (b *blocks) affine(codes []int8, scale, minimum float32) (g group, err error) {
+	if b.Scale != 1 { // which would be rounded after the sum
+		return g, notExact{fmt.Errorf("there are minima, and a scale of the tensor, %v", b.Scale)}
+	}
+	if scale == 0 {
+		for i := range codes {
+			codes[i] = b.codes.Alphabet.Values[0]
+		}
+		return group{minimum: minimum}, nil
+	}
+	return group{scale: scale, minimum: minimum}, nil
 }
 
 // scaled is a scale of a block times that of the tensor, exactly.
@@ -89,7 +107,7 @@ func (b *blocks) equal(codes []int8, v float32) (group, error) {
 		return group{}, nil
 	}
 	s, err := b.scaled(max(v, -v))
-	return group{s, 0}, err
+	return group{scale: s}, err
 }
 
 // common says how many weights have a scale and a zero point in common.

@@ -25,16 +25,20 @@ func (d *decider) blocksOf(m matrix) *blocks {
 		return nil
 	}
 	codes, _ := stored.Type.Codes()
-	return &blocks{stored, codes, m.shape}
+	return &blocks{Blocks: stored, codes: codes, shape: m.shape}
 }
 
 func (d *decider) embeds(m matrix) bool { return d.model != nil && m.name == d.model.Embed }
 
-// importBlocks plans to take over codes, zero points and scales. Where they cannot be held exactly it plans nothing and notes why:
+// importBlocks plans to take over codes, scales, and zero points or minima. Where they cannot be held exactly it plans nothing and notes why:
 // floats hold them.
 func (d *decider) importBlocks(m matrix, b *blocks) (bool, error) {
 	all, err := b.judge(d)
 	var inexact notExact
+	if errors.As(err, &inexact) && b.codes.Minima {
+		b.minima = true
+		all, err = b.judge(d)
+	}
 	switch {
 	case errors.As(err, &inexact):
 		d.asFloats[m.name] = fmt.Sprintf("%s as floats, which are exact: %v", b.Type, inexact)
@@ -55,7 +59,7 @@ func (d *decider) importBlocks(m matrix, b *blocks) (bool, error) {
 	s.row.Note = fmt.Sprintf("%s of a GGUF", b.Type)
 	s.open = func([][]byte) (coder, error) { return newBlockDecoder(b, scale, all), nil }
 	m.from = b.Stored
-	return true, d.pack(m, s, l, packed.Entry{Scale: scale, Quantizer: importCodes, Zero: all.zeros}, true)
+	return true, d.pack(m, s, l, packed.Entry{Scale: scale, Quantizer: importCodes, Zero: all.zeros, Min: b.minima}, true)
 }
 
 // blockLayout opens the chosen layout. Rows of an embedding are decoded one by one, which takes a layout in row panels.
@@ -99,6 +103,7 @@ func (b *blocks) judge(d *decider) (all common, err error) {
 func (b *blocks) scale(m matrix, all common) packed.Scale {
 	s := packed.Scale{Kind: packed.ScaleGroup, Group: all.columns, DType: packed.ScaleF16, Signed: all.signed}
 	switch {
+	case b.minima: // which belong to groups, FORMAT F25
 	case all.all && m.experts == 0: // those of experts are per row at least (FORMAT F7)
 		s.Kind, s.Group = packed.ScaleTensor, 0
 	case all.columns >= b.shape.K:
@@ -146,14 +151,28 @@ func (d *blockDecoder) Decode(codes []int8, row int, stored []byte) error {
 
 func (d *blockDecoder) Finish() ([]pipeline.Blob, error) {
 	blobs, err := scaleBlob(d.scale, d.scales())
-	if err != nil || !d.zeros {
-		return blobs, err
+	switch {
+	case err != nil:
+		return nil, err
+	case d.minima:
+		minima, how := make([]float32, len(d.list)), d.scale
+		for i, g := range d.list {
+			minima[i] = g.minimum
+		}
+		how.Signed = true
+		more, err := scaleBlob(how, minima)
+		if err != nil {
+			return nil, err
+		}
+		blobs = append(blobs, pipeline.Blob{Suffix: packed.MinSuffix, Data: more[0].Data})
+	case d.zeros:
+		zeros := make([]byte, len(d.list))
+		for i, g := range d.list {
+			zeros[i] = byte(g.zero)
+		}
+		blobs = append(blobs, pipeline.Blob{Suffix: packed.ZeroSuffix, Data: zeros})
 	}
-	zeros := make([]byte, len(d.list))
-	for i, g := range d.list {
-		zeros[i] = byte(g.zero)
-	}
-	return append(blobs, pipeline.Blob{Suffix: packed.ZeroSuffix, Data: zeros}), nil
+	return blobs, nil
 }
 
 func (d *blockDecoder) scales() []float32 {

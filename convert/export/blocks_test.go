@@ -173,7 +173,7 @@ func sameBlocks(t *testing.T, path, from string, blocks pack.Blocks, data map[st
 		for i := range got.Codes {
 			m, k := i/want.K, i%want.K
 			from := hf.RowIn(m, want.M, heads)*want.K + k
-			if scale, _ := own.at(m, k); got.Codes[i] != want.Codes[from] || scale != scales[from/blocks.BlockSize()] {
+			if scale := own.at(m, k).scale; got.Codes[i] != want.Codes[from] || scale != scales[from/blocks.BlockSize()] {
 				t.Fatalf("%s: row %d, column %d: %d times %v, want %d times %v", e.Name, m, k, got.Codes[i], scale, want.Codes[from], scales[from/blocks.BlockSize()])
 			}
 		}
@@ -206,22 +206,24 @@ func q4_1(s pack.Shape, scale, minimum float32) (b []byte) {
 	return b
 }
 
-// TestMinima: where minima are multiples of their scales they become zero points, else floats hold the weights; in both cases exactly.
+// TestMinima: where minima are multiples of their scales they become zero points, else they are kept; in both cases exactly, and the way to
+// a GGUF and back.
 func TestMinima(t *testing.T) {
 	float := llamaFile(t)
 	for name, c := range map[string]struct {
 		scale, minimum float32
 		zero           int8 // of codes that are less 8
-		packed         bool
+		kept           bool
 	}{
-		"in the middle":        {0.25, -2, 0, true},
-		"in the range":         {0.25, -1.75, -1, true},
-		"no zero in the range": {0.25, 1, -12, true},
-		"negative scale":       {-0.25, 2, 0, true},
-		"far away":             {0.0009765625, -0.134765625, 0, false}, // zero 138 is more than a byte
-		"not a multiple":       {0.25, -1.8125, 0, false},
-		"all the same":         {0, -1.5, 0, true},
-		"all zero":             {0, 0, 0, true},
+		"in the middle":        {0.25, -2, 0, false},
+		"in the range":         {0.25, -1.75, -1, false},
+		"no zero in the range": {0.25, 1, -12, false},
+		"negative scale":       {-0.25, 2, 0, false},
+		"far away":             {0.0009765625, -0.134765625, 0, true}, // zero 138 is more than a byte
+		"not a multiple":       {0.25, -1.8125, 0, true},
+		"of the other sign":    {-0.25, 1.8125, 0, true},
+		"all the same":         {0, -1.5, 0, false},
+		"all zero":             {0, 0, 0, false},
 	} {
 		path, _ := inBlocks(t, float, gguf.Q4_1, func(_ []float32, s pack.Shape) []byte { return q4_1(s, c.scale, c.minimum) })
 		source := packedOf(t, path, packed.Recipe{})
@@ -234,16 +236,18 @@ func TestMinima(t *testing.T) {
 			t.Fatal(err)
 		}
 		e, ok := f.Manifest().Entry("model.layers.1.mlp.up_proj.weight")
-		if ok != c.packed {
-			t.Errorf("%s: packed: %v", name, ok)
+		if !ok || e.Min != c.kept || e.Zero != (c.zero != 0) || (e.Scale.Kind == packed.ScaleTensor) == c.kept || e.Layout.Alphabet != "int4" {
+			t.Fatalf("%s: %+v", name, e)
 		}
-		if ok && (e.Zero != (c.zero != 0) || e.Scale.Kind != packed.ScaleTensor || e.Layout.Alphabet != "int4") {
-			t.Errorf("%s: %+v", name, e)
+		zeros, err := packed.Zeros(f, e)
+		if err != nil || c.zero != 0 && zeros[0] != c.zero {
+			t.Errorf("%s: zero points %v, %v", name, zeros, err)
 		}
-		if ok && c.zero != 0 {
-			if zeros, err := packed.Zeros(f, e); err != nil || zeros[0] != c.zero {
-				t.Errorf("%s: zero points %v, %v", name, zeros, err)
-			}
+		minima, err := packed.Minima(f, e)
+		if err != nil || c.kept && slices.ContainsFunc(minima, func(m float32) bool { return m != c.minimum }) {
+			t.Errorf("%s: minima %v, %v", name, minima, err)
+		}
+		if c.kept || c.zero != 0 {
 			again, _ := exported(t, source)
 			for _, x := range headerOf(t, again).Tensors {
 				if x.Name == "blk.1.ffn_up.weight" && x.Type != gguf.Q4_1 {
@@ -253,6 +257,35 @@ func TestMinima(t *testing.T) {
 			same(t, source, packedOf(t, again, packed.Recipe{}))
 		}
 		f.Close()
+	}
+}
+
+// TestOtherMinima: a packed file is held against every minimum of its source.
+func TestOtherMinima(t *testing.T) {
+	const name = "blk.1.ffn_down.weight"
+	path, _ := inBlocks(t, llamaFile(t), gguf.Q4_1, func(_ []float32, s pack.Shape) []byte { return q4_1(s, 0.25, -1.8125) })
+	source := packedOf(t, path, packed.Recipe{})
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := headerOf(t, path)
+	at := slices.IndexFunc(h.Tensors, func(x gguf.TensorInfo) bool { return x.Name == name })
+	file[h.DataStart+h.Tensors[at].Begin+2] ^= 1 // the lowest bit of the first minimum
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := VerifyGGUF(t.Context(), path, source); err == nil || !strings.Contains(err.Error(), "layers.1.mlp.down_proj") {
+		t.Errorf("the GGUF against the packed file: %v", err)
+	}
+	r, err := verify.Run(t.Context(), source, verify.Options{Level: verify.Source, Source: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(r.Checks, func(c verify.Check) bool {
+		return c.Verdict == verify.Fail && c.Name == "model.layers.1.mlp.down_proj.weight" && strings.Contains(c.Reason, "minimum")
+	}) {
+		t.Errorf("the packed file against the GGUF: %s", r.Verdict())
 	}
 }
 

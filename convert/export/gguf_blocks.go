@@ -46,8 +46,8 @@ func exchange(name string) blockType {
 	return blockType{
 		size: b.BlockSize(),
 		holds: func(a pack.Alphabet, u units, apart bool) bool {
-			return u.all(func(scale float32, zero int8) bool {
-				return (apart || stores(scale)) && !slices.ContainsFunc(a.Values, func(c int8) bool { return !within(own, int(c)-int(zero)) })
+			return u.minima == nil && u.all(func(x unit) bool {
+				return (apart || stores(x.scale)) && !slices.ContainsFunc(a.Values, func(c int8) bool { return !within(own, int(c)-int(x.zero)) })
 			})
 		},
 		encode: func(m *pack.Matrix, u units) ([]byte, error) { return encodeExchange(b, own, m, u) },
@@ -66,10 +66,10 @@ func encodeExchange(b pack.Blocks, a pack.Alphabet, m *pack.Matrix, u units) ([]
 	own, n := pack.NewMatrix(m.Shape, a), b.BlockSize()
 	scales := make([]float32, len(m.Codes)/n)
 	for i := range scales {
-		scale, zero := u.at(i*n/m.K, i*n%m.K)
-		scales[i] = scale
+		x := u.at(i*n/m.K, i*n%m.K)
+		scales[i] = x.scale
 		for k, c := range m.Codes[i*n:][:n] {
-			own.Codes[i*n+k] = c - zero
+			own.Codes[i*n+k] = c - x.zero
 		}
 	}
 	out := make([]byte, size)
@@ -77,26 +77,22 @@ func encodeExchange(b pack.Blocks, a pack.Alphabet, m *pack.Matrix, u units) ([]
 }
 
 // eachBlock appends the blocks of 32 columns.
-func eachBlock(m *pack.Matrix, u units, add func(out []byte, codes []int8, scale float32, zero int8) []byte) (out []byte, err error) {
+func eachBlock(m *pack.Matrix, u units, add func(out []byte, codes []int8, x unit) []byte) (out []byte, err error) {
 	for i := 0; i < len(m.Codes); i += 32 {
-		scale, zero := u.at(i/m.K, i%m.K)
-		out = add(out, m.Codes[i:][:32], scale, zero)
+		out = add(out, m.Codes[i:][:32], u.at(i/m.K, i%m.K))
 	}
 	return out, nil
 }
 
-// minimum of a block of Q4_1: the weight of the lowest code, −8.
-func minimum(scale float32, zero int8) float32 { return float32(-8-int(zero)) * scale }
-
-// holdsMinima: Q4_1 is for zero points; without them there is Q4_0.
+// holdsMinima: Q4_1 is for minima and zero points; without them there is Q4_0. Its minimum is the weight of code −8.
 func holdsMinima(a pack.Alphabet, u units, _ bool) bool {
-	return u.zeros != nil && a.Subset(pack.Int4) && u.all(func(scale float32, zero int8) bool { return isHalf(scale) && isHalf(minimum(scale, zero)) })
+	return u.zeros != nil && a.Subset(pack.Int4) && (u.minima == nil || a.Values[0] == -8) && u.all(func(x unit) bool { return isHalf(x.scale) && isHalf(x.weight(-8)) })
 }
 
 func encodeQ4_1(m *pack.Matrix, u units) ([]byte, error) {
-	return eachBlock(m, u, func(out []byte, codes []int8, scale float32, zero int8) []byte {
-		out = binary.LittleEndian.AppendUint16(out, float16.Narrow(scale))
-		out = binary.LittleEndian.AppendUint16(out, float16.Narrow(minimum(scale, zero)))
+	return eachBlock(m, u, func(out []byte, codes []int8, x unit) []byte {
+		out = binary.LittleEndian.AppendUint16(out, float16.Narrow(x.scale))
+		out = binary.LittleEndian.AppendUint16(out, float16.Narrow(x.weight(-8)))
 		return appendNibbles(out, codes, 8)
 	})
 }
@@ -112,18 +108,18 @@ func appendNibbles(out []byte, codes []int8, plus int) []byte {
 // holdsFives: Q5_0 holds what unsigned numbers of four bits less a zero point among them can be.
 func holdsFives(a pack.Alphabet, u units, _ bool) bool {
 	low, high := int(slices.Min(a.Values)), int(slices.Max(a.Values))
-	return u.zeros != nil && u.all(func(scale float32, zero int8) bool {
-		return isHalf(scale) && low-int(zero) >= -16 && high-int(zero) < 16
+	return u.zeros != nil && u.minima == nil && u.all(func(x unit) bool {
+		return isHalf(x.scale) && low-int(x.zero) >= -16 && high-int(x.zero) < 16
 	})
 }
 
 func encodeQ5_0(m *pack.Matrix, u units) ([]byte, error) {
-	return eachBlock(m, u, func(out []byte, codes []int8, scale float32, zero int8) []byte {
-		fifths, plus := uint32(0), 16-int(zero)
+	return eachBlock(m, u, func(out []byte, codes []int8, x unit) []byte {
+		fifths, plus := uint32(0), 16-int(x.zero)
 		for j, c := range codes {
 			fifths |= uint32((int(c)+plus)>>4) << j
 		}
-		out = binary.LittleEndian.AppendUint16(out, float16.Narrow(scale))
+		out = binary.LittleEndian.AppendUint16(out, float16.Narrow(x.scale))
 		out = binary.LittleEndian.AppendUint32(out, fifths)
 		return appendNibbles(out, codes, plus)
 	})
@@ -134,8 +130,7 @@ func isTernary(a pack.Alphabet, u units) bool { return u.zeros == nil && a.Subse
 // encodeIQ2BN: a row is its scale, and blocks in which columns 16 apart share a byte.
 func encodeIQ2BN(m *pack.Matrix, u units) (out []byte, err error) {
 	for row := range m.M {
-		scale, _ := u.at(row, 0)
-		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(scale))
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(u.at(row, 0).scale))
 		for block := range slices.Chunk(m.Codes[row*m.K:][:m.K], 64) {
 			for j := range 16 {
 				out = append(out, byte(block[j]+1)|byte(block[j+16]+1)<<2|byte(block[j+32]+1)<<4|byte(block[j+48]+1)<<6)

@@ -18,12 +18,23 @@ type form struct {
 	apart bool // its scale stands in a tensor of its own
 }
 
-// units are what the weights of a matrix share: a weight is (code − zero point) × scale.
+// unit is what some weights share: a weight is (code − zero point) × scale, plus the minimum where there is one (NUMERICS N39).
+type unit struct {
+	scale, minimum float32
+	zero           int8
+}
+
+func (u unit) weight(code int8) float32 {
+	return float32(float32(int(code)-int(u.zero))*u.scale) + u.minimum
+}
+
+// units are those of a matrix.
 type units struct {
 	scales []float32
-	zeros  []int8 // of each scale; nil = none
-	perRow int    // 0: one for all
-	group  int    // columns; 0: all of a row
+	zeros  []int8    // of each scale; nil = none
+	minima []float32 // the same
+	perRow int       // 0: one for all
+	group  int       // columns; 0: all of a row
 }
 
 // unitsOf are those of all matrices of an entry.
@@ -32,7 +43,10 @@ func unitsOf(f *packed.File, e *packed.Entry) (u units, err error) {
 	if u.scales, err = packed.Scales(f, e); err != nil {
 		return u, err
 	}
-	u.zeros, err = packed.Zeros(f, e)
+	if u.zeros, err = packed.Zeros(f, e); err != nil {
+		return u, err
+	}
+	u.minima, err = packed.Minima(f, e)
 	return u, err
 }
 
@@ -55,6 +69,9 @@ func (u units) of(first, rows int) units {
 	if u.zeros != nil {
 		u.zeros = u.zeros[from:to]
 	}
+	if u.minima != nil {
+		u.minima = u.minima[from:to]
+	}
 	return u
 }
 
@@ -65,11 +82,14 @@ func (u units) permuted(rows, heads int) units {
 		if u.zeros != nil {
 			u.zeros = permuted(u.zeros, rows, heads)
 		}
+		if u.minima != nil {
+			u.minima = permuted(u.minima, rows, heads)
+		}
 	}
 	return u
 }
 
-func (u units) at(row, column int) (scale float32, zero int8) {
+func (u units) at(row, column int) unit {
 	i := 0
 	switch {
 	case u.perRow > 0 && u.group > 0:
@@ -77,20 +97,24 @@ func (u units) at(row, column int) (scale float32, zero int8) {
 	case u.perRow > 0:
 		i = row
 	}
+	return u.number(i)
+}
+
+func (u units) number(i int) unit {
+	own := unit{scale: u.scales[i]}
 	if u.zeros != nil {
-		zero = u.zeros[i]
+		own.zero = u.zeros[i]
 	}
-	return u.scales[i], zero
+	if u.minima != nil {
+		own.minimum = u.minima[i]
+	}
+	return own
 }
 
 // all reports whether something holds for all units.
-func (u units) all(holds func(scale float32, zero int8) bool) bool {
-	for i, s := range u.scales {
-		zero := int8(0)
-		if u.zeros != nil {
-			zero = u.zeros[i]
-		}
-		if !holds(s, zero) {
+func (u units) all(holds func(unit) bool) bool {
+	for i := range u.scales {
+		if !holds(u.number(i)) {
 			return false
 		}
 	}
@@ -119,8 +143,8 @@ func (w *ggufWriter) choose(e *packed.Entry, u units) (form, error) {
 
 // halves reports whether all weights that the codes may be are float16 numbers.
 func halves(a pack.Alphabet, u units) bool {
-	return u.all(func(scale float32, zero int8) bool {
-		return !slices.ContainsFunc(a.Values, func(c int8) bool { return !isHalf(float32(int(c)-int(zero)) * scale) })
+	return u.all(func(own unit) bool {
+		return !slices.ContainsFunc(a.Values, func(c int8) bool { return !isHalf(own.weight(c)) })
 	})
 }
 
@@ -156,8 +180,7 @@ func (f form) panel(m *pack.Matrix, u units) ([]byte, error) {
 	}
 	var out []byte
 	for i, c := range m.Codes {
-		scale, zero := u.at(i/m.K, i%m.K)
-		x := float32(int(c)-int(zero)) * scale
+		x := u.at(i/m.K, i%m.K).weight(c)
 		if f.kind == gguf.F16 {
 			out = binary.LittleEndian.AppendUint16(out, float16.Narrow(x))
 		} else {

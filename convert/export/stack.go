@@ -92,12 +92,18 @@ func (s stack) units(expert int) (u units, err error) {
 	if u.scales, err = packed.ScalesOf(s.file, s.entry, expert); err != nil {
 		return u, err
 	}
-	if u.zeros, err = packed.ZerosOf(s.file, s.entry, expert); err != nil || u.perRow == 0 {
+	if u.zeros, err = packed.ZerosOf(s.file, s.entry, expert); err != nil {
+		return u, err
+	}
+	if u.minima, err = packed.MinimaOf(s.file, s.entry, expert); err != nil || u.perRow == 0 {
 		return u, err
 	}
 	u.scales = pickRows(u.scales, s.Rows, u.perRow)
 	if u.zeros != nil {
 		u.zeros = pickRows(u.zeros, s.Rows, u.perRow)
+	}
+	if u.minima != nil {
+		u.minima = pickRows(u.minima, s.Rows, u.perRow)
 	}
 	return u, nil
 }
@@ -158,8 +164,7 @@ func (s stack) values(expert int) ([]float32, error) {
 	m := s.own(all)
 	values := make([]float32, len(m.Codes))
 	for i, c := range m.Codes {
-		scale, zero := u.at(i/m.K, i%m.K)
-		values[i] = float32(int(c)-int(zero)) * scale
+		values[i] = u.at(i/m.K, i%m.K).weight(c)
 	}
 	return values, nil
 }

@@ -83,27 +83,19 @@ func (v *comparison) all() error {
 	return v.texts()
 }
 
-// quantized compares (code − zero point) × scale with what the GGUF decodes to.
+// quantized compares what codes, zero points, scales and minima stand for with what the GGUF decodes to.
 func (v *comparison) quantized(e *packed.Entry) error {
 	m, err := Codes(v.file, e)
 	if err != nil {
 		return err
 	}
-	scales, err := packed.Scales(v.file, e)
-	if err != nil {
-		return err
-	}
-	zeros, err := packed.Zeros(v.file, e)
+	own, err := unitsOf(v.file, e)
 	if err != nil {
 		return err
 	}
 	return v.rows(e.Name, e.Shape[:], func(row int, values []float32) error {
 		for k, c := range m.Codes[row*m.K:][:m.K] {
-			zero, unit := int8(0), e.Unit(row, k)
-			if zeros != nil {
-				zero = zeros[unit]
-			}
-			if want := float32(int(c)-int(zero)) * scales[unit]; values[k] != want {
+			if want := own.number(e.Unit(row, k)).weight(c); values[k] != want {
 				return differs(e.Name, row, k, values[k], want)
 			}
 		}

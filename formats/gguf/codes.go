@@ -10,7 +10,7 @@ import (
 )
 
 // Codes says what the blocks of a type hold: a weight is its code times the scale of its group, and where there are minima
-// (code + 8) times the scale, plus the minimum.
+// (code − the lowest code of the alphabet) times the scale, plus the minimum.
 type Codes struct {
 	Alphabet pack.Alphabet
 	Group    int  // columns per scale; 0: a scale per row, −1: a scale per tensor
