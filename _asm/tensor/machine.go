@@ -6,6 +6,7 @@ type machine interface {
 	begin(name string, frame int)
 	end() // returns to Go
 	text() string
+	isa() string
 	width() int           // floats in a register
 	registers() int       // vector registers that programs may use
 	tile(n int) int       // rows that a dot product of n vectors takes at once

@@ -31,7 +31,9 @@ func files() map[string]string {
 
 func assemble(m machine) string {
 	for _, o := range slices.Concat(ops, rowOps) {
-		o.assemble(m)
+		if o.has(m.isa()) {
+			o.assemble(m)
+		}
 	}
 	return header + "//go:build !purego\n\n#include \"textflag.h\"\n\n" + m.text()
 }
@@ -42,6 +44,15 @@ type op struct {
 	params   []param
 	generic  string // call of the definition; "" = the name with suffix Go and the same arguments
 	assemble func(machine)
+	isas     []string // that use it; nil = all
+}
+
+func (o *op) has(isa string) bool { return o.isas == nil || slices.Contains(o.isas, isa) }
+
+// on is an op that only some instruction sets use.
+func (o *op) on(isas ...string) *op {
+	o.isas = isas
+	return o
 }
 
 type param struct {
@@ -112,6 +123,7 @@ func dispatch(build string, isas ...string) string {
 			generic = o.name + "Go" + call
 		}
 		fmt.Fprintf(&b, "\nfunc %s%s {\n", o.name, signature)
+		isas := slices.DeleteFunc(slices.Clone(isas), func(isa string) bool { return !o.has(isa) })
 		if len(isas) == 0 {
 			fmt.Fprintf(&b, "\t%s\n}\n", generic)
 			continue

@@ -21,6 +21,7 @@ const (
 	armGeneral = "R19"   // for constants on their way
 )
 
+func (m *arm) isa() string    { return "NEON" }
 func (m *arm) width() int     { return 4 }
 func (m *arm) registers() int { return 31 }
 

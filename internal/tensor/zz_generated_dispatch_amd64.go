@@ -380,8 +380,6 @@ func widenI8AVX2(y []float32, x []int8)
 
 func dotF32x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	switch level {
-	case levelAVX512:
-		dotF32x2AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
 	case levelAVX2:
 		dotF32x2AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
 	default:
@@ -390,15 +388,10 @@ func dotF32x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, col
 }
 
 //go:noescape
-func dotF32x2AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-//go:noescape
 func dotF32x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
 
 func dotF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	switch level {
-	case levelAVX512:
-		dotF16x2AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
 	case levelAVX2:
 		dotF16x2AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
 	default:
@@ -407,24 +400,16 @@ func dotF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, col
 }
 
 //go:noescape
-func dotF16x2AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-//go:noescape
 func dotF16x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
 
 func dotBF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	switch level {
-	case levelAVX512:
-		dotBF16x2AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
 	case levelAVX2:
 		dotBF16x2AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
 	default:
 		dotsGo(BF16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
 	}
 }
-
-//go:noescape
-func dotBF16x2AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
 
 //go:noescape
 func dotBF16x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
@@ -450,8 +435,6 @@ func dotF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, col
 	switch level {
 	case levelAVX512:
 		dotF16x4AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	case levelAVX2:
-		dotF16x4AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
 	default:
 		dotsGo(F16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
 	}
@@ -459,9 +442,6 @@ func dotF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, col
 
 //go:noescape
 func dotF16x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-//go:noescape
-func dotF16x4AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
 
 func dotBF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	switch level {
@@ -484,8 +464,6 @@ func dotBF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, co
 	switch level {
 	case levelAVX512:
 		dotBF16x4AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	case levelAVX2:
-		dotBF16x4AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
 	default:
 		dotsGo(BF16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
 	}
@@ -493,9 +471,6 @@ func dotBF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, co
 
 //go:noescape
 func dotBF16x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-//go:noescape
-func dotBF16x4AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
 
 func streamF32x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	switch level {

@@ -269,40 +269,16 @@ func widenI8(y []float32, x []int8) {
 func widenI8NEON(y []float32, x []int8)
 
 func dotF32x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		dotF32x2NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F32, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
+	dotsGo(F32, 2, y, ldy, w, ldw, x, ldx, cols, rows)
 }
-
-//go:noescape
-func dotF32x2NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
 
 func dotF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		dotF16x2NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
+	dotsGo(F16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
 }
-
-//go:noescape
-func dotF16x2NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
 
 func dotBF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		dotBF16x2NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(BF16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
+	dotsGo(BF16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
 }
-
-//go:noescape
-func dotBF16x2NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
 
 func dotF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	switch level {
