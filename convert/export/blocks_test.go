@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/gguf/hf"
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
@@ -358,6 +360,43 @@ func TestMiniCPM(t *testing.T) {
 	if factors[0] != factors[1] || slices.Contains(factors[0][:], 0) {
 		t.Errorf("%v and %v", factors[0], factors[1])
 	}
+}
+
+// TestRopeFactors: factors of frequencies survive the way to a GGUF and back, those of a Llama 3 with other numbers of positions as factors.
+func TestRopeFactors(t *testing.T) {
+	for _, like := range []string{"phi-3-mini-128k", "minicpm4", "llama-3.2-1b"} {
+		source := packedOf(t, forLlamaCpp(t, like), packed.Recipe{Quant: "none"})
+		path, _ := exported(t, source)
+		back := packedOf(t, path, packed.Recipe{Quant: "none"})
+		want, got := ropeOf(t, source), ropeOf(t, back)
+		if like != "llama-3.2-1b" {
+			if a, b := want.LongRope, got.LongRope; b == nil || !slices.Equal(narrowed(a.Short), narrowed(b.Short)) || a.Extension != b.Extension || a.Attention != b.Attention || want.OriginalMaxPositions != got.OriginalMaxPositions {
+				t.Errorf("%s: %+v, %+v", like, b, a)
+			}
+			continue
+		}
+		again, _ := exported(t, back)
+		if got.LongRope == nil || got.LongRope.Attention != 1 || !reflect.DeepEqual(got, ropeOf(t, packedOf(t, again, packed.Recipe{Quant: "none"}))) {
+			t.Errorf("%s: %+v", like, got)
+		}
+		if largest, _, _ := distance(logitsOf(t, source, []int{1, 30, 40, 50}), logitsOf(t, back, []int{1, 30, 40, 50})); largest > 1e-5 {
+			t.Errorf("%s: logits differ by %v", like, largest)
+		}
+	}
+}
+
+func ropeOf(t *testing.T, path string) model.Rope {
+	t.Helper()
+	f, err := packed.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d, err := packed.Describe(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Rope
 }
 
 // TestBadBlocks: scales that are not numbers, and codes that no program writes, name tensor and row; nothing is written.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/lowpack/lowpack/formats/gguf"
@@ -131,18 +132,7 @@ func (w *ggufWriter) rotary(c *config) error {
 		w.number(".rope.scaling.yarn_beta_slow", r.Yarn.BetaSlow)
 		w.truncate(r.Yarn.Whole)
 	case r.LongRope != nil:
-		if w.arch.Name != "phi3" || r.LongRope.Attention != 0 {
-			return fmt.Errorf("%w: longrope in architecture %s, or with attention_factor", pack.ErrUnsupported, w.arch.Name)
-		}
-		long := append(c.RopeScaling.LongFactor, c.RopeParameters.LongFactor...)
-		factor := 1.0
-		if x := r.LongRope.Extension; x > 1 {
-			factor = math.Sqrt(1 + math.Log(x)/math.Log(float64(r.OriginalMaxPositions)))
-		}
-		w.count(".rope.scaling.original_context_length", r.OriginalMaxPositions)
-		w.number(".rope.scaling.attn_factor", factor)
-		w.factors("rope_factors_long.weight", narrowed(long))
-		w.factors("rope_factors_short.weight", narrowed(r.LongRope.Short))
+		return w.longRope(append(c.RopeScaling.LongFactor, c.RopeParameters.LongFactor...))
 	case w.arch.Name == "phi3":
 		w.count(".rope.scaling.original_context_length", d.MaxPositions)
 	}
@@ -160,20 +150,36 @@ func (w *ggufWriter) truncate(whole bool) {
 	}
 }
 
+// longRope enters the factors of frequencies: for short and long texts, or one list for all, as architecture llama has it.
+func (w *ggufWriter) longRope(long []float64) error {
+	r, l := &w.model.Rope, w.model.Rope.LongRope
+	attention := cmp.Or(float32(l.Attention), hf.LongRopeAttention(l.Extension, r.OriginalMaxPositions))
+	switch {
+	case w.arch.Name == "phi3" || w.arch.Name == "minicpm":
+		w.key(".rope.scaling.type", gguf.TextValue("longrope"))
+		w.count(".rope.scaling.original_context_length", r.OriginalMaxPositions)
+		w.number(".rope.scaling.attn_factor", float64(attention))
+		w.factors("rope_factors_long.weight", narrowed(long))
+		w.factors("rope_factors_short.weight", narrowed(l.Short))
+	case w.arch.Name == "llama" && attention == 1 && slices.Equal(long, l.Short):
+		w.factors("rope_freqs.weight", narrowed(long))
+	default:
+		return fmt.Errorf("%w: longrope in architecture %s of llama.cpp", pack.ErrUnsupported, w.arch.Name)
+	}
+	return nil
+}
+
 // rope enters the frequencies of Llama 3.
 func (w *ggufWriter) rope() error {
 	r := &w.model.Rope
-	if r.Factor == 0 {
+	switch {
+	case r.Factor == 0:
 		return nil
-	}
-	if w.arch.Name != "llama" {
+	case w.arch.Name != "llama":
 		return fmt.Errorf("%w: rotary scaling of type llama3 in architecture %s", pack.ErrUnsupported, w.arch.Name)
 	}
-	list, err := hf.Llama3Factors(r.Dim, r.Theta, r.Factor, r.LowFreqFactor, r.HighFreqFactor, r.OriginalMaxPositions)
-	if err == nil {
-		w.factors("rope_freqs.weight", list)
-	}
-	return err
+	w.factors("rope_freqs.weight", hf.Llama3Factors(r.Dim, r.Theta, r.Factor, r.LowFreqFactor, r.HighFreqFactor, r.OriginalMaxPositions))
+	return nil
 }
 
 // factors enters a vector of floats.

@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -190,19 +191,32 @@ func TestInteropExperts(t *testing.T) {
 	}
 }
 
+// forLlamaCpp writes a miniature that llama.cpp can compute: queries are scaled by the size of a head, and factors for short texts are for 512
+// positions, as it has no context of fewer than 256. MiniCPM4 is MiniCPM with factors of frequencies.
+func forLlamaCpp(t *testing.T, like string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), like)
+	from := map[string]string{"minicpm4": "minicpm-2b"}[like]
+	tinymodel.MiniatureWith(t, cmp.Or(from, like), dir, func(o *synth.Options) {
+		size := map[string]string{"gemma-2-2b": "16", "gemma-3-270m": "32"}[like]
+		o.Config = bytes.ReplaceAll(o.Config, []byte(`"query_pre_attn_scalar": 256`), []byte(`"query_pre_attn_scalar": `+size))
+		o.Config = bytes.ReplaceAll(o.Config, []byte(`"original_max_position_embeddings": 4096`), []byte(`"original_max_position_embeddings": 65536`))
+		if from != "" {
+			const longRope = `"rope_scaling": {"rope_type": "longrope", "long_factor": [1, 1.5, 2, 3, 5, 9, 17, 33], "short_factor": [1, 1.125, 1.25, 1.5, 2, 3, 4, 6], "original_max_position_embeddings": 4096}`
+			o.Config = bytes.ReplaceAll(o.Config, []byte(`"rope_scaling": null`), []byte(longRope))
+		}
+	})
+	return dir
+}
+
 // TestInteropFamilies: with floats on both sides, llama.cpp computes the logits that lowpack computes, in every family. Its GELU is a table of
 // float16 numbers.
 func TestInteropFamilies(t *testing.T) {
 	for like, most := range map[string]float64{
-		"smollm2-135m": 1e-4, "mistral-7b-v0.3": 1e-4, "qwen2.5-0.5b": 1e-4, "qwen2.5-1.5b-yarn": 1e-4, "qwen3-0.6b": 1e-4, "phi-3-mini-4k": 1e-4, "minicpm-2b": 1e-4,
+		"smollm2-135m": 1e-4, "mistral-7b-v0.3": 1e-4, "qwen2.5-0.5b": 1e-4, "qwen2.5-1.5b-yarn": 1e-4, "qwen3-0.6b": 1e-4, "phi-3-mini-4k": 1e-4, "minicpm-2b": 1e-4, "minicpm4": 1e-4, "llama-3.2-1b": 1e-4, "phi-3-mini-128k": 1e-4,
 		"gemma-2b": 5e-3, "gemma-2-2b": 5e-3, "gemma-3-270m": 5e-3,
 	} {
-		dir := filepath.Join(t.TempDir(), like)
-		tinymodel.MiniatureWith(t, like, dir, func(o *synth.Options) { // queries are scaled by the size of a head, as llama.cpp does it
-			size := map[string]string{"gemma-2-2b": "16", "gemma-3-270m": "32"}[like]
-			o.Config = bytes.ReplaceAll(o.Config, []byte(`"query_pre_attn_scalar": 256`), []byte(`"query_pre_attn_scalar": `+size))
-		})
-		source := packedOf(t, dir, packed.Recipe{Quant: "none"})
+		source := packedOf(t, forLlamaCpp(t, like), packed.Recipe{Quant: "none"})
 		path, _ := exported(t, source)
 		path = filepath.Join(requantized(t, path, "0"), "0.gguf") // with BF16 it rounds activations
 		ids := []int{1, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130}

@@ -18,21 +18,22 @@ type family struct {
 	experts      bool              // a mixture of them in place of the MLP
 	normalizes   bool              // the weights of those that are chosen sum to 1
 	ownHead      bool              // llama.cpp asks for output.weight
+	rope         []string          // tensors that say how heads are rotated
 	names        map[string]string // tensors of a block that have other names than usual; with .weight or .bias, whole names
 	more         func(f *File, k *keys, c map[string]any)
 }
 
 // families that are read.
 var families = []family{
-	{arch: "llama", architecture: "LlamaForCausalLM", modelType: "llama", activation: "silu", permuted: true, more: llamaConfig},
-	{arch: "llama", architecture: "MixtralForCausalLM", modelType: "mixtral", activation: "silu", permuted: true, experts: true, normalizes: true, names: mixtralNames, more: mixtralConfig},
+	{arch: "llama", architecture: "LlamaForCausalLM", modelType: "llama", activation: "silu", permuted: true, rope: []string{ropeFreqs}, more: llamaConfig},
+	{arch: "llama", architecture: "MixtralForCausalLM", modelType: "mixtral", activation: "silu", permuted: true, experts: true, normalizes: true, names: mixtralNames, rope: []string{ropeFreqs}, more: mixtralConfig},
 	{arch: "qwen2", architecture: "Qwen2ForCausalLM", modelType: "qwen2", activation: "silu"},
 	{arch: "qwen3", architecture: "Qwen3ForCausalLM", modelType: "qwen3", activation: "silu", more: attentionBias},
-	{arch: "phi3", architecture: "Phi3ForCausalLM", modelType: "phi3", activation: "silu", fused: true, names: phi3Names, more: phi3Config},
+	{arch: "phi3", architecture: "Phi3ForCausalLM", modelType: "phi3", activation: "silu", fused: true, names: phi3Names, rope: []string{ropeLong, ropeShort}, more: phi3Config},
 	{arch: "gemma", architecture: "GemmaForCausalLM", modelType: "gemma", activation: "gelu_pytorch_tanh", plusOne: true},
 	{arch: "gemma2", architecture: "Gemma2ForCausalLM", modelType: "gemma2", activation: "gelu_pytorch_tanh", actKey: "hidden_activation", plusOne: true, names: postNormNames, more: gemma2Config},
 	{arch: "gemma3", architecture: "Gemma3ForCausalLM", modelType: "gemma3_text", activation: "gelu_pytorch_tanh", actKey: "hidden_activation", plusOne: true, names: postNormNames, more: gemma3Config},
-	{arch: "minicpm", architecture: "MiniCPMForCausalLM", modelType: "minicpm", activation: "silu", permuted: true, more: minicpmConfig},
+	{arch: "minicpm", architecture: "MiniCPMForCausalLM", modelType: "minicpm", activation: "silu", permuted: true, rope: []string{ropeFreqs, ropeLong, ropeShort}, more: minicpmConfig},
 	{arch: "qwen2moe", architecture: "Qwen2MoeForCausalLM", modelType: "qwen2_moe", activation: "silu", experts: true, ownHead: true, names: qwenExpertNames, more: qwen2moeConfig},
 	{arch: "qwen3moe", architecture: "Qwen3MoeForCausalLM", modelType: "qwen3_moe", activation: "silu", experts: true, normalizes: true, names: qwenExpertNames, more: qwen3moeConfig},
 	{arch: "olmoe", architecture: "OlmoeForCausalLM", modelType: "olmoe", activation: "silu", experts: true, ownHead: true, names: qwenExpertNames, more: olmoeConfig},

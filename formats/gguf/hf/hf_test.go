@@ -99,8 +99,16 @@ func TestRope(t *testing.T) {
 	if r.Factor != 32 || r.LowFreqFactor != 1 || r.HighFreqFactor != 4 || r.OriginalMaxPositions != 8192 {
 		t.Errorf("%+v", r)
 	}
-	freqs[3] *= 1.01
-	if _, err := fileOf(keysOf("llama"), map[string][]float32{"rope_freqs.weight": freqs}).Texts(); err == nil || !strings.Contains(err.Error(), "rope_freqs") {
+	freqs[3] *= 1.01 // not those of a Llama 3
+	r = describe(t, fileOf(keysOf("llama"), map[string][]float32{"rope_freqs.weight": freqs})).Rope
+	if l := r.LongRope; r.Factor != 0 || l == nil || float32(l.Short[3]) != freqs[3] || l.Attention != 1 || r.OriginalMaxPositions != 16384 {
+		t.Errorf("%+v", r)
+	}
+	freqs[3] = 0
+	if _, err := fileOf(keysOf("llama"), map[string][]float32{"rope_freqs.weight": freqs}).Texts(); err == nil || !strings.Contains(err.Error(), `"rope_freqs.weight": factor 3 is 0`) {
+		t.Error(err)
+	}
+	if _, err := fileOf(keysOf("qwen3"), map[string][]float32{"rope_freqs.weight": freqs}).List(); err == nil || !strings.Contains(err.Error(), `"rope_freqs.weight" for architecture qwen3`) {
 		t.Error(err)
 	}
 	linear := keysOf("qwen2", gguf.KV{Key: "qwen2.rope.scaling.type", Value: gguf.TextValue("linear")}, gguf.KV{Key: "qwen2.rope.scaling.factor", Value: gguf.FloatValue(4)})
@@ -115,8 +123,15 @@ func TestRope(t *testing.T) {
 	short, long := []float32{1, 1.25, 1.5, 1.75, 2, 2.25, 2.5, 2.75}, []float32{8, 9, 10, 11, 12, 13, 14, 15}
 	phi := keysOf("phi3", gguf.KV{Key: "phi3.rope.scaling.original_context_length", Value: gguf.U32Value(4096)})
 	r = describe(t, fileOf(phi, map[string][]float32{"rope_factors_long.weight": long, "rope_factors_short.weight": short})).Rope
-	if r.LongRope == nil || r.LongRope.Short[1] != 1.25 || r.LongRope.Extension != 4 {
+	if r.LongRope == nil || r.LongRope.Short[1] != 1.25 || r.LongRope.Extension != 4 || r.LongRope.Attention != 0 {
 		t.Errorf("%+v", r)
+	}
+	for factor, want := range map[float32]float64{float32(math.Sqrt(1 + math.Log(4)/math.Log(4096))): 0, 1.5: 1.5} {
+		said := &gguf.Header{Keys: append(slices.Clone(phi.Keys), gguf.KV{Key: "phi3.rope.scaling.attn_factor", Value: gguf.FloatValue(factor)})}
+		r = describe(t, fileOf(said, map[string][]float32{"rope_factors_long.weight": long, "rope_factors_short.weight": short})).Rope
+		if r.LongRope.Attention != want {
+			t.Errorf("attention factor %v is %v", factor, r.LongRope.Attention)
+		}
 	}
 }
 

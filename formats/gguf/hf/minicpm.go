@@ -11,11 +11,12 @@ import (
 // which divides them). Files without them are of converters that left them to the program.
 func minicpmConfig(f *File, k *keys, c map[string]any) {
 	attentionBias(f, k, c)
-	for _, name := range []string{"rope_factors_long.weight", "rope_freqs.weight"} {
-		if _, ok := f.Tensors[name]; ok {
-			k.fail(pack.ErrUnsupported, "tensor %q: MiniCPM with scaled rotary embeddings is not read", name)
-		}
+	f.frequencies(k, c)
+	original, ok := k.count(".rope.scaling.original_context_length")
+	if !ok {
+		original = k.must(".context_length") // llama.cpp's converter writes no other
 	}
+	f.longRope(k, c, original)
 	var scales [3]decimal
 	for i, key := range []string{".embedding_scale", ".residual_scale", ".logit_scale"} {
 		var ok bool

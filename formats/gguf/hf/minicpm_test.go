@@ -37,7 +37,12 @@ func TestMiniCPM(t *testing.T) {
 			t.Errorf("%s: %v", says, err)
 		}
 	}
-	if _, err := fileOf(minicpmKeys(12, 1, 1), map[string][]float32{"rope_factors_long.weight": {1}}).Texts(); err == nil || !strings.Contains(err.Error(), "rope_factors_long") {
+	long, short := []float32{8, 9, 10, 11, 12, 13, 14, 15}, []float32{1, 1.25, 1.5, 1.75, 2, 2.25, 2.5, 2.75}
+	r := describe(t, fileOf(minicpmKeys(12, 1, 1), map[string][]float32{"rope_factors_long.weight": long, "rope_factors_short.weight": short})).Rope
+	if l := r.LongRope; l == nil || l.Short[7] != 2.75 || l.Extension != 1 || l.Attention != 0 || r.OriginalMaxPositions != 16384 {
+		t.Errorf("%+v", r)
+	}
+	if _, err := fileOf(minicpmKeys(12, 1, 1), map[string][]float32{"rope_factors_long.weight": long}).Texts(); err == nil || !strings.Contains(err.Error(), "one is missing") {
 		t.Error(err)
 	}
 }

@@ -2,7 +2,6 @@ package hf
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/lowpack/lowpack/pack"
 )
@@ -17,57 +16,7 @@ func attentionBias(f *File, _ *keys, c map[string]any) {
 
 func llamaConfig(f *File, k *keys, c map[string]any) {
 	attentionBias(f, k, c)
-	if t, ok := f.Tensors["rope_freqs.weight"]; ok {
-		factors, err := f.Floats(t)
-		if err != nil {
-			k.fail(pack.ErrCorrupt, "%v", err)
-			return
-		}
-		theta, _ := c["rope_theta"].(decimal)
-		scaling, ok := llama3Scaling(factors, float64(theta))
-		if !ok {
-			k.fail(pack.ErrUnsupported, "tensor %q holds factors that no Llama 3 has: only low and high frequency factors of 1 and 4 over 8,192 positions are known", t.Name)
-		}
-		c["rope_scaling"] = scaling
-	}
-}
-
-// Of the parameters of Llama 3's rotary embedding, factors of frequencies show one; the others are those of every published
-// model.
-const (
-	lowFreq, highFreq = 1.0, 4.0
-	originalPositions = 8192
-)
-
-// llama3Scaling finds the parameters that give the factors.
-func llama3Scaling(factors []float32, theta float64) (map[string]any, bool) {
-	factor := float32(1)
-	for _, x := range factors {
-		factor = max(factor, x)
-	}
-	for i, x := range factors {
-		want := llama3Factor(i, 2*len(factors), theta, float64(factor))
-		if math.Abs(float64(x)-want) > 1e-5*want {
-			return nil, false
-		}
-	}
-	return map[string]any{
-		"rope_type": "llama3", "factor": decimal(factor), "low_freq_factor": decimal(lowFreq), "high_freq_factor": decimal(highFreq),
-		"original_max_position_embeddings": originalPositions,
-	}, true
-}
-
-// llama3Factor is what frequency i of a head of dim values is divided by.
-func llama3Factor(i, dim int, theta, factor float64) float64 {
-	wavelength := 2 * math.Pi * math.Pow(theta, 2*float64(i)/float64(dim))
-	switch {
-	case wavelength < originalPositions/highFreq:
-		return 1
-	case wavelength > originalPositions/lowFreq:
-		return factor
-	}
-	smooth := (originalPositions/wavelength - lowFreq) / (highFreq - lowFreq)
-	return 1 / ((1-smooth)/factor + smooth)
+	f.frequencies(k, c)
 }
 
 func phi3Config(f *File, k *keys, c map[string]any) {
@@ -84,31 +33,11 @@ func phi3Config(f *File, k *keys, c map[string]any) {
 			c["partial_rotary_factor"] = float64(dim) / float64(head)
 		}
 	}
-	original, ok := k.count(".rope.scaling.original_context_length")
-	if ok {
-		c["original_max_position_embeddings"] = original
+	original := int64(0)
+	if n, ok := k.count(".rope.scaling.original_context_length"); ok {
+		c["original_max_position_embeddings"], original = n, n
 	}
-	long, short := f.factors(k, "rope_factors_long.weight"), f.factors(k, "rope_factors_short.weight")
-	if long == nil || short == nil {
-		return
-	}
-	c["rope_scaling"] = map[string]any{"rope_type": "longrope", "long_factor": long, "short_factor": short}
-}
-
-// factors reads a tensor of a number per frequency; nil if there is none.
-func (f *File) factors(k *keys, name string) (list []decimal) {
-	t, ok := f.Tensors[name]
-	if !ok {
-		return nil
-	}
-	values, err := f.Floats(t)
-	if err != nil {
-		k.fail(pack.ErrCorrupt, "%v", err)
-	}
-	for _, x := range values {
-		list = append(list, decimal(x))
-	}
-	return list
+	f.longRope(k, c, original)
 }
 
 func gemma2Config(_ *File, k *keys, c map[string]any) {

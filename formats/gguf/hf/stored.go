@@ -106,16 +106,3 @@ func RowIn(m, rows, heads int) int {
 	head, i := m/dim, m%dim
 	return head*dim + i%(dim/2)*2 + i/(dim/2)
 }
-
-// Llama3Factors are the numbers of rope_freqs.weight: what each frequency is divided by. Only the scaling of published models is
-// written, so that it can be read again.
-func Llama3Factors(dim int, theta, factor, low, high float64, original int) ([]float32, error) {
-	if low != lowFreq || high != highFreq || original != originalPositions {
-		return nil, fmt.Errorf("%w: rotary scaling of type llama3 with frequency factors %v and %v over %d positions; only those of Llama 3 are written", pack.ErrUnsupported, low, high, original)
-	}
-	list := make([]float32, dim/2)
-	for i := range list {
-		list[i] = float32(llama3Factor(i, dim, theta, factor))
-	}
-	return list, nil
-}

@@ -90,7 +90,7 @@ func (f *family) rename(name string) (to, part string, err error) {
 	if to, ok := outerNames[name]; ok {
 		return to, "", nil
 	}
-	if slices.Contains([]string{"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"}, name) {
+	if slices.Contains(f.rope, name) {
 		return "", "", nil
 	}
 	rest, ok := strings.CutPrefix(name, "blk.")
