@@ -61,6 +61,12 @@ func NodeFile(t testing.TB, tool, pattern string) string {
 	return find(t, tool, filepath.Join("node_modules", pattern))
 }
 
+// Unpacked finds a file in the source archive of a tool, .ci/interop/TOOL.sdist.
+func Unpacked(t testing.TB, tool, file string) string {
+	t.Helper()
+	return find(t, tool, file)
+}
+
 func find(t testing.TB, tool, pattern string) string {
 	t.Helper()
 	if os.Getenv("LOWPACK_INTEROP") == "" {

@@ -1,0 +1,105 @@
+package export
+
+import (
+	"errors"
+	"math"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/synth"
+	"github.com/lowpack/lowpack/internal/testkit/interop"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+)
+
+// convertedByLlamaCpp asks llama.cpp's converter for GGUF files of checkpoints, with floats in a type.
+func convertedByLlamaCpp(t *testing.T, kind string, dirs ...string) (paths []string) {
+	t.Helper()
+	folder := filepath.Dir(interop.Unpacked(t, "convert_hf_to_gguf", "vendor/llama.cpp/convert_hf_to_gguf.py"))
+	args, target := []string{folder}, t.TempDir()
+	for _, dir := range dirs {
+		path := filepath.Join(target, filepath.Base(dir)+".gguf")
+		args, paths = append(args, dir, path, kind), append(paths, path)
+	}
+	interop.Python(t, "transformers", "testdata/hf.py", args...)
+	return paths
+}
+
+// TestInteropConverter: a checkpoint of transformers and the GGUF that llama.cpp's converter makes of it become the same weights, the same
+// codes and scales where they are quantized, and the same logits.
+func TestInteropConverter(t *testing.T) {
+	var dirs []string
+	for _, name := range []string{
+		"llama", "llama-yarn", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3", "gemma", "granite", "granitemoe", "olmoe", "gpt_oss", "gpt_oss_mxfp4",
+	} {
+		dirs = append(dirs, shared.Path(t, filepath.Join("data", "transformers", name)))
+	}
+	dirs = append(dirs, shared.Path(t, filepath.Join("data", "models", "stories260k", "hf-F32")))
+	for _, like := range []string{"gemma-2-2b", "gemma-3-270m", "phi-3-mini-128k", "llama-3.2-1b", "minicpm-2b", "minicpm4"} {
+		dirs = append(dirs, forLlamaCpp(t, like))
+	}
+	ids := []int{1, 30, 40, 50, 60, 70, 80, 90}
+	for i, path := range convertedByLlamaCpp(t, "f32", dirs...) {
+		name := filepath.Base(dirs[i])
+		for _, r := range []packed.Recipe{{}, {Quant: "int4", Scale: "group:32", AllowLossy: true}} {
+			if strings.HasPrefix(name, "gpt_oss") && r.Quant != "" {
+				continue // floats are turned, codes are taken over
+			}
+			want, got := packedOf(t, dirs[i], r), packedOf(t, path, r)
+			if r.Quant == "" {
+				if _, err := VerifyGGUF(t.Context(), path, want); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if countPacked(t, want) > 0 && name != "gpt_oss_mxfp4" && name != "granitemoe" { // whose gate and up are one tensor
+				same(t, want, got)
+			}
+			most := 0.0
+			if name == "llama-3.2-1b" { // with 64 positions; factors of Llama 3's 8,192 alone become its rule again, any others are float32 numbers
+				most = 1e-5
+			}
+			if largest, _, _ := distance(logitsOf(t, want, ids), logitsOf(t, got, ids)); largest > most {
+				t.Errorf("%s, %s: logits differ by %v", name, r.Quant, largest)
+			}
+		}
+	}
+}
+
+// TestInteropConverterBitNet: the converter makes ternary weights of a BitNet's master weights; they have the codes that lowpack makes, and its
+// scales but for the reciprocal of the reciprocal that the converter multiplies with. It knows the norms of the first BitNet alone.
+func TestInteropConverterBitNet(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bitnet")
+	tinymodel.MiniatureWith(t, "bitnet-large", dir, func(o *synth.Options) {
+		o.Config = regexp.MustCompile(`("torch_dtype": )"\w+"`).ReplaceAll(o.Config, []byte(`$1"float32"`))
+	})
+	path := convertedByLlamaCpp(t, "f32", dir)[0]
+	a, err := packed.Open(packedOf(t, dir, packed.Recipe{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b, err := packed.Open(packedOf(t, path, packed.Recipe{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for i := range a.Manifest().Packed {
+		e := &a.Manifest().Packed[i]
+		o, ok := b.Manifest().Entry(e.Name)
+		if !ok || o.CodesSHA != e.CodesSHA {
+			t.Errorf("%s: other codes", e.Name)
+			continue
+		}
+		want, err1 := packed.Scales(a, e)
+		got, err2 := packed.Scales(b, o)
+		if err := errors.Join(err1, err2); err != nil || math.Abs(float64(got[0]/want[0])-1) > 3e-7 {
+			t.Errorf("%s: scale %v, want %v; %v", e.Name, got, want, err)
+		}
+	}
+	if n := len(a.Manifest().Packed); n != 14 {
+		t.Errorf("%d matrices", n)
+	}
+}
