@@ -41,7 +41,10 @@ type chatCase struct {
 
 func (c *chatCase) render(t *testing.T, template string) (string, error) {
 	t.Helper()
-	tok := mustLoad(t, files(tokenizerJSON, small{}.json(), configJSON, `{"bos_token":"<s>","eos_token":"</s>"}`, templateFile, template))
+	return c.chat(mustLoad(t, files(tokenizerJSON, small{}.json(), configJSON, `{"bos_token":"<s>","eos_token":"</s>"}`, templateFile, template)))
+}
+
+func (c *chatCase) chat(tok *Tokenizer) (string, error) {
 	messages := make([]Message, len(c.Messages))
 	for i, raw := range c.Messages {
 		messages[i].More = raw
