@@ -5,7 +5,7 @@ import "github.com/lowpack/lowpack/pack"
 // gpt-oss: experts with biases and a clamped gate, a router with a bias, and a sink per head. Every other block has a sliding window.
 //
 // Gate and up of an expert are the even and the odd rows of one matrix. Experts are MXFP4 codes, or floats of which the tensors have
-// columns where others have rows; a GGUF has gate and up apart.
+// columns where others have rows; a GGUF and MLX have gate and up apart.
 var gptoss = family{
 	Info: Info{
 		Name:          "gpt_oss",
@@ -49,11 +49,15 @@ func (d *Description) gptossExperts(block int, m mixture, has shapes) {
 	if !turned {
 		names.gate, names.up, names.down = names.gate+".weight", names.up+".weight", down+".weight"
 	}
-	d.addExperts(block, m, names)
+	d.addExperts(block, m, names, has)
+	suffix := "_bias"
+	if has.exists(prefix+gate+".bias", false) { // in MLX
+		suffix = ".bias"
+	}
 	x := d.Blocks[block].Experts
 	x.RouterBias = prefix + "mlp.router.bias"
 	for i, l := range []*Linear{&x.Gate, &x.Up, &x.Down} {
-		l.Bias, l.Turned = prefix+biases[i]+"_bias", turned
+		l.Bias, l.Turned = prefix+biases[i]+suffix, turned
 	}
 	if !apart {
 		x.Gate.Rows, x.Up.Rows = Rows{0, 2 * m.intermediate, 2}, Rows{1, 2 * m.intermediate, 2}

@@ -35,8 +35,18 @@ func mixtureOf(k *keys, intermediate int, names ...string) mixture {
 // the expert stands; without one a tensor holds all experts.
 type expertNames struct{ router, gate, up, down string }
 
+// stacked are the names by which MLX has all experts of a family in one tensor.
+func (n expertNames) stacked() expertNames {
+	mlp, _, _ := strings.Cut(n.router, ".")
+	mlp += ".switch_mlp."
+	return expertNames{n.router, mlp + "gate_proj.weight", mlp + "up_proj.weight", mlp + "down_proj.weight"}
+}
+
 // addExperts replaces the dense MLP of a block.
-func (d *Description) addExperts(block int, m mixture, names expertNames) {
+func (d *Description) addExperts(block int, m mixture, names expertNames, has shapes) {
+	if s := names.stacked(); has.exists(d.prefix(block)+s.gate, false) {
+		names = s
+	}
 	linear := func(name string, in, out int) Linear {
 		l := Linear{In: in, Out: out, Experts: m.count, Weight: d.prefix(block) + strings.Replace(name, ".*", "", 1)}
 		if strings.Contains(name, "*") {
@@ -72,7 +82,7 @@ var qwen3moe = family{
 		d := describe(k, c, has, false)
 		attentionBiases(k, d)
 		headNorms(d)
-		qwenExperts(k, d, m)
+		qwenExperts(k, d, m, has)
 		return d
 	},
 }
@@ -97,7 +107,7 @@ var qwen2moe = family{
 				addBias(&d.Blocks[i].Q, &d.Blocks[i].K, &d.Blocks[i].V)
 			}
 		}
-		qwenExperts(k, d, m)
+		qwenExperts(k, d, m, has)
 		for i := range d.Blocks {
 			if d.Blocks[i].Experts != nil {
 				d.addShared(i, shared)
@@ -115,7 +125,7 @@ func qwenMixture(k *keys) mixture {
 }
 
 // qwenExperts: every decoder_sparse_step-th block has experts, unless mlp_only_layers names it.
-func qwenExperts(k *keys, d *Description, m mixture) {
+func qwenExperts(k *keys, d *Description, m mixture, has shapes) {
 	step := k.countOr("decoder_sparse_step", maxLayers, 1)
 	dense := map[int]bool{}
 	for _, i := range k.naturals("mlp_only_layers", len(d.Blocks)) {
@@ -123,7 +133,7 @@ func qwenExperts(k *keys, d *Description, m mixture) {
 	}
 	for i := range d.Blocks {
 		if (i+1)%step == 0 && !dense[i] {
-			d.addExperts(i, m, projNames)
+			d.addExperts(i, m, projNames, has)
 		}
 	}
 	checkLayerTypes(k, d)
@@ -160,7 +170,7 @@ var mixtral = family{
 		for i := range d.Blocks {
 			d.addExperts(i, m, expertNames{
 				"block_sparse_moe.gate.weight", "block_sparse_moe.experts.*.w1.weight", "block_sparse_moe.experts.*.w3.weight", "block_sparse_moe.experts.*.w2.weight",
-			})
+			}, has)
 		}
 		return d
 	},
@@ -190,7 +200,7 @@ var olmoe = family{
 		headNorms(d)
 		checkLayerTypes(k, d)
 		for i := range d.Blocks {
-			d.addExperts(i, m, projNames)
+			d.addExperts(i, m, projNames, has)
 		}
 		return d
 	},
@@ -217,12 +227,11 @@ var granitemoe = family{
 		for i := range d.Blocks {
 			const both, gate, up = "block_sparse_moe.input_linear.weight", "block_sparse_moe.gate_linear.weight", "block_sparse_moe.up_linear.weight"
 			names := expertNames{"block_sparse_moe.router.layer.weight", both, both, "block_sparse_moe.output_linear.weight"}
-			apart := has.exists(d.prefix(i)+gate, false)
-			if apart {
+			if has.exists(d.prefix(i)+gate, false) {
 				names.gate, names.up = gate, up
 			}
-			d.addExperts(i, m, names)
-			if x := d.Blocks[i].Experts; !apart {
+			d.addExperts(i, m, names, has)
+			if x := d.Blocks[i].Experts; x.Gate.Weight == x.Up.Weight {
 				x.Gate.Rows, x.Up.Rows = Rows{To: m.intermediate}, Rows{From: m.intermediate, To: 2 * m.intermediate}
 			}
 		}

@@ -39,19 +39,22 @@ func (f *mlx) layer(module string, look Lookup) (*Layer, error) {
 }
 
 func (f mlxMode) affine(p *parts) (*Layer, error) {
-	w := p.need(".weight", 2, "U32")
-	s := p.need(".scales", 2, floatTypes...)
-	b := p.need(".biases", 2, floatTypes...)
-	rows, columns := w.Shape[0], s.Shape[1]*f.group
-	p.shape(s, rows, s.Shape[1])
-	p.shape(b, rows, s.Shape[1])
-	if w.Shape[1]*32 != columns*f.bits {
-		p.fail(pack.ErrCorrupt, "%d words and %d scales per row are not those of %d-bit codes in groups of %d, as config.json says", w.Shape[1], s.Shape[1], f.bits, f.group)
+	experts := p.experts(".weight")
+	dims := 2 + len(experts)
+	w := p.need(".weight", dims, "U32")
+	s := p.need(".scales", dims, floatTypes...)
+	b := p.need(".biases", dims, floatTypes...)
+	rows, words, groups := w.Shape[dims-2], w.Shape[dims-1], s.Shape[dims-1]
+	columns := groups * f.group
+	p.shape(s, append(experts, rows, groups)...)
+	p.shape(b, append(experts, rows, groups)...)
+	if words*32 != columns*f.bits {
+		p.fail(pack.ErrCorrupt, "%d words and %d scales per row are not those of %d-bit codes in groups of %d, as config.json says", words, groups, f.bits, f.group)
 	}
 	if s.DType != b.DType {
 		p.fail(pack.ErrCorrupt, "scales have type %s, and biases %s", s.DType, b.DType)
 	}
-	return p.finish(Layer{Rows: rows, Columns: columns, Bits: f.bits, Group: f.group, ScaleOf: s.DType, Signed: true, Words: w.Name, Panel: rowMajor(4 * w.Shape[1])}, openMLX)
+	return p.finish(Layer{Experts: count(experts), Rows: rows, Columns: columns, Bits: f.bits, Group: f.group, ScaleOf: s.DType, Signed: true, Words: w.Name, Panel: rowMajor(4 * words)}, openMLX)
 }
 
 // affineGroups are the groups of an MLX matrix, judged one by one.
@@ -71,7 +74,7 @@ func openMLX(l *Layer, read Read) (*Matrix, error) {
 		return nil, err
 	}
 	a := affineGroups{Layer: l, scales: t[0], biases: t[1], ternary: l.Bits == 2}
-	n := l.Rows * l.Groups()
+	n := l.AllRows() * l.Groups()
 	a.zeros, a.flat, a.zero, a.out = make([]int8, n), make([]int8, n), make([]bool, n), make([]byte, len(a.scales))
 	if err := a.judgeAll(read); err != nil {
 		return nil, err
@@ -85,10 +88,10 @@ const judgeBytes = 1 << 18
 // judgeAll judges all groups, some rows at a time.
 func (a *affineGroups) judgeAll(read Read) error {
 	size := a.Panel.Bytes
-	rows := min(max(1, judgeBytes/size), a.Rows)
+	rows := min(max(1, judgeBytes/size), a.AllRows())
 	stored := make([]byte, rows*size)
-	for row := 0; row < a.Rows; row += rows {
-		stored = stored[:min(rows, a.Rows-row)*size]
+	for row := 0; row < a.AllRows(); row += rows {
+		stored = stored[:min(rows, a.AllRows()-row)*size]
 		if err := read(a.Words, stored, int64(row)*int64(size)); err != nil {
 			return err
 		}

@@ -13,14 +13,16 @@ const mxBlock = 32
 // mxLayer is a matrix of E2M1 elements, low nibble first, with an E8M0 scale for every 32 columns. Its elements are bytes, or words
 // of eight elements.
 func mxLayer(p *parts, weightSuffix, scaleSuffix string, t safetensors.DType) (*Layer, error) {
-	w := p.need(weightSuffix, 2, t)
-	s := p.need(scaleSuffix, 2, safetensors.U8)
-	rows, columns := w.Shape[0], w.Shape[1]*int(t.Size())*2
-	p.shape(s, rows, columns/mxBlock)
+	experts := p.experts(weightSuffix)
+	dims := 2 + len(experts)
+	w := p.need(weightSuffix, dims, t)
+	s := p.need(scaleSuffix, dims, safetensors.U8)
+	rows, columns := w.Shape[dims-2], w.Shape[dims-1]*int(t.Size())*2
+	p.shape(s, append(experts, rows, columns/mxBlock)...)
 	if columns%mxBlock != 0 {
 		p.fail(pack.ErrUnsupported, "%d columns, not a multiple of the %d that share a scale", columns, mxBlock)
 	}
-	l := Layer{Rows: rows, Columns: columns, Bits: 4, Group: mxBlock, ScaleOf: safetensors.U8, Words: w.Name, Panel: rowMajor(columns / 2)}
+	l := Layer{Experts: count(experts), Rows: rows, Columns: columns, Bits: 4, Group: mxBlock, ScaleOf: safetensors.U8, Words: w.Name, Panel: rowMajor(columns / 2)}
 	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openMX(l, read, scaleSuffix) })
 }
 
@@ -46,9 +48,6 @@ func expertBlocks(module string, look Lookup) (*Layer, error) {
 	w := p.need("_blocks", 4, safetensors.U8)
 	s := p.need("_scales", 3, safetensors.U8)
 	p.shape(w, s.Shape[0], s.Shape[1], s.Shape[2], mxBlock/2)
-	if s.Shape[0]*s.Shape[1] > pack.MaxDim {
-		p.fail(pack.ErrLimit, "%d experts of %d rows", s.Shape[0], s.Shape[1])
-	}
 	l := Layer{Experts: s.Shape[0], Rows: s.Shape[1], Columns: s.Shape[2] * mxBlock, Bits: 4, Group: mxBlock, ScaleOf: safetensors.U8,
 		Words: w.Name, Panel: rowMajor(s.Shape[2] * mxBlock / 2)}
 	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openMX(l, read, "_scales") })

@@ -48,6 +48,22 @@ func (p *parts) need(suffix string, dims int, types ...safetensors.DType) Tensor
 	return Tensor{Name: p.module + suffix, Shape: make([]int, dims)}
 }
 
+// experts is the first dimension of a tensor that has three: how many matrices it holds, as a shape; empty for any other tensor.
+func (p *parts) experts(suffix string) []int {
+	if t, _ := p.look(p.module + suffix); len(t.Shape) == 3 {
+		return t.Shape[:1:1]
+	}
+	return nil
+}
+
+// count is the number that experts gives; 0 for one matrix.
+func count(experts []int) int {
+	if len(experts) == 0 {
+		return 0
+	}
+	return experts[0]
+}
+
 // shape requires a shape.
 func (p *parts) shape(t Tensor, want ...int) {
 	if !slices.Equal(t.Shape, want) {
@@ -70,8 +86,8 @@ func (p *parts) finish(l Layer, open func(l *Layer, read Read) (*Matrix, error))
 	for _, t := range p.taken {
 		l.Tensors = append(l.Tensors, t.Name)
 	}
-	if p.err == nil && (l.Rows > pack.MaxDim || l.Columns > pack.MaxDim) {
-		p.fail(pack.ErrLimit, "%d rows of %d columns; at most %d are supported", l.Rows, l.Columns, pack.MaxDim)
+	if p.err == nil && (l.AllRows() > pack.MaxDim || l.Columns > pack.MaxDim) {
+		p.fail(pack.ErrLimit, "%d rows of %d columns; at most %d are supported", l.AllRows(), l.Columns, pack.MaxDim)
 	}
 	if p.err != nil {
 		return nil, p.err
