@@ -121,8 +121,8 @@ func TestExpertsOfGPTQDiffer(t *testing.T) {
 	}
 }
 
-// TestExpertsTurned: float experts whose tensors are turned are kept, and not quantized.
-func TestExpertsTurned(t *testing.T) {
+// TestUnpackExpertsOfMXFP4: experts of gpt-oss are taken over and pass every level, and unpack refuses them: it would write them turned.
+func TestUnpackExpertsOfMXFP4(t *testing.T) {
 	dir := miniature(t, "gpt-oss-20b", "")
 	path := tinymodel.Converted(t, dir, packed.Recipe{})
 	if bad := failed(run(t, path, Options{Source: dir})); len(bad) > 0 {

@@ -14,15 +14,17 @@ import (
 )
 
 const (
-	gptqConfig = `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8,"sym":false,"checkpoint_format":"gptq"}}`
-	symConfig  = `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8,"sym":true}}`
-	autoConfig = `{"quantization_config":{"quant_method":"auto-round","bits":4,"group_size":8,"sym":false,"packing_format":"auto_round:auto_gptq"}}`
-	awqConfig  = `{"quantization_config":{"quant_method":"awq","bits":4,"group_size":8,"version":"gemm"}}`
-	ctConfig   = `{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"int","symmetric":false,"strategy":"group","group_size":8}}}}}`
-	w4a8Config = `{"quantization_config":{"quant_method":"compressed-tensors","format":"int-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"int","symmetric":true,"strategy":"channel"}}}}}`
-	mxConfig   = `{"quantization_config":{"quant_method":"compressed-tensors","format":"mxfp4-pack-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"float","strategy":"group","group_size":32}}}}}`
-	mlxConfig  = `{"quantization":{"bits":4,"group_size":8}}`
-	bnbConfig  = `{"quantization_config":{"quant_method":"bitsandbytes","load_in_8bit":true}}`
+	gptqConfig  = `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8,"sym":false,"checkpoint_format":"gptq"}}`
+	symConfig   = `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8,"sym":true}}`
+	autoConfig  = `{"quantization_config":{"quant_method":"auto-round","bits":4,"group_size":8,"sym":false,"packing_format":"auto_round:auto_gptq"}}`
+	awqConfig   = `{"quantization_config":{"quant_method":"awq","bits":4,"group_size":8,"version":"gemm"}}`
+	ctConfig    = `{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"int","symmetric":false,"strategy":"group","group_size":8}}}}}`
+	w4a8Config  = `{"quantization_config":{"quant_method":"compressed-tensors","format":"int-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"int","symmetric":true,"strategy":"channel"}}}}}`
+	mxConfig    = `{"quantization_config":{"quant_method":"compressed-tensors","format":"mxfp4-pack-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"float","strategy":"group","group_size":32}}}}}`
+	mlxConfig   = `{"quantization":{"bits":4,"group_size":8}}`
+	stackConfig = `{"quantization":{"bits":4,"group_size":8,"mode":"affine"}}` // MLX's tensors of several experts
+	ossConfig   = `{"quantization_config":{"quant_method":"mxfp4"}}`
+	bnbConfig   = `{"quantization_config":{"quant_method":"bitsandbytes","load_in_8bit":true}}`
 )
 
 // sound are the tensors of a module of 8 rows and 16 columns in groups of 8 (32 columns for MXFP4), all well.
@@ -54,6 +56,13 @@ func sound(config string) files {
 		f.add("x.weight", "U32", slices.Repeat([]byte{0x10, 0x32, 0x54, 0x76}, 16), 8, 2)
 		f.add("x.scales", safetensors.F32, floats(16, 1, 0), 8, 2)
 		f.add("x.biases", safetensors.F32, floats(16, -8, 0), 8, 2)
+	case stackConfig:
+		f.add("x.weight", "U32", slices.Repeat([]byte{0x10, 0x32, 0x54, 0x76}, 32), 2, 8, 2)
+		f.add("x.scales", safetensors.F32, floats(32, 1, 0), 2, 8, 2)
+		f.add("x.biases", safetensors.F32, floats(32, -8, 0), 2, 8, 2)
+	case ossConfig:
+		f.add("x_blocks", safetensors.U8, zero(256), 2, 8, 1, 16)
+		f.add("x_scales", safetensors.U8, zero(16), 2, 8, 1)
 	case bnbConfig:
 		f.add("x.weight", safetensors.I8, zero(128), 8, 16)
 		f.add("x.SCB", safetensors.F32, floats(8, 1, 1), 8)
@@ -62,7 +71,7 @@ func sound(config string) files {
 	return f
 }
 
-var formats = []string{gptqConfig, symConfig, autoConfig, awqConfig, ctConfig, w4a8Config, mxConfig, mlxConfig, bnbConfig}
+var formats = []string{gptqConfig, symConfig, autoConfig, awqConfig, ctConfig, w4a8Config, mxConfig, mlxConfig, stackConfig, ossConfig, bnbConfig}
 
 // TestShapesThatLie: every tensor that is missing, or has another shape, type or size than the others ask for, is refused by name.
 func TestShapesThatLie(t *testing.T) {
@@ -150,6 +159,9 @@ func TestBadValues(t *testing.T) {
 		{mlxConfig, set("x.biases", f32(1), 0), "not an integer multiple"},
 		{mlxConfig, set("x.biases", f32(math.NaN()), 4), "NaN"},
 		{mlxConfig, set("x.scales", f32(math.Inf(1)), 4), "+Inf"},
+		{stackConfig, set("x.biases", f32(-8.5), 64), "row 8, group 0: the bias -8.5 is not an integer multiple"},
+		{stackConfig, set("x.scales", f32(math.NaN()), 124), "row 15: scale of group 1 is NaN"},
+		{ossConfig, set("x_scales", []byte{255}, 9), "row 9: scale of group 0 is NaN (255)"},
 		{bnbConfig, set("x.SCB", f32(-1), 0), "no negative scales"},
 		{bnbConfig, set("x.weight_format", []byte{1}, 0), "order of a GPU kernel"},
 	} {

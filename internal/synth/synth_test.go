@@ -132,6 +132,32 @@ func TestPublishedSizes(t *testing.T) {
 	}
 }
 
+// TestPublishedData compares with the number of tensors and their bytes, which model.safetensors.index.json of openai/gpt-oss-20b and
+// Qwen/Qwen3-8B state (total_size). Bonsai 8B has the shape of the latter, in float16.
+func TestPublishedData(t *testing.T) {
+	for _, want := range []struct {
+		like              string
+		tensors           int
+		bytes, parameters int64
+	}{
+		{"gpt-oss-20b", 459, 13_761_264_768, 20_914_757_184},
+		{"bonsai-8b", 399, 16_381_470_720, 8_190_735_360},
+		{"qwen3-8b-gptq", 0, 0, 8_190_735_360},
+	} {
+		c, bytes := plan(t, want.like, nil), int64(0)
+		for _, x := range c.tensors {
+			n := x.DType.Size()
+			for _, d := range x.Shape {
+				n *= d
+			}
+			bytes += n
+		}
+		if c.Parameters() != want.parameters || want.bytes > 0 && (bytes != want.bytes || c.Tensors() != want.tensors) {
+			t.Errorf("%s: %d parameters in %d tensors of %d bytes; want %d, %d, %d", want.like, c.Parameters(), c.Tensors(), bytes, want.parameters, want.tensors, want.bytes)
+		}
+	}
+}
+
 // TestEveryFamilyIsBundled: what the program reads, it can also make, at full size and in miniature.
 func TestEveryFamilyIsBundled(t *testing.T) {
 	made := map[string]bool{}
