@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // fewValues is a matrix whose rows hold the given values times a scale of their own, in bf16.
@@ -68,6 +71,100 @@ func TestAuto(t *testing.T) {
 		}
 		if exact := row.RelError != nil; exact != (c.note == "") {
 			t.Errorf("%s: relative error %v", c.what, row.RelError)
+		}
+	}
+}
+
+// groups is a matrix whose rows hold the values times another scale for each group of g columns.
+func groups(rows, k, g int, values ...float32) raw {
+	var w []float32
+	for row := range rows {
+		for col := range k {
+			w = append(w, values[(row+col)%len(values)]*(0.0625+0.03125*float32(row+col/g)))
+		}
+	}
+	return bf16([]int64{int64(rows), int64(k)}, w...)
+}
+
+// TestAutoGroups: weights that are ±s, or ±s and 0, with another s for every group of columns, are packed exactly; a single value
+// that does not fit leaves floats.
+func TestAutoGroups(t *testing.T) {
+	other := groups(8, 300, 128, 1, -1)
+	copy(other.data[2*(300*5+200):], []byte{1, 0x3f})
+	minus := groups(4, 256, 64, 1, 0, -1)
+	copy(minus.data[2*64:], []byte{0, 0x80}) // −0 counts as 0
+	for _, c := range []struct {
+		w    raw
+		want string
+	}{
+		{groups(8, 300, 128, 1, -1), "sign-values int1 group:128"},
+		{groups(8, 1024, 256, 1, -1), "sign-values int1 group:256"},
+		{groups(8, 300, 64, 1, -1, 0), "ternary-values ternary group:64"},
+		{groups(8, 96, 32, 1, -1, 0), "ternary-values ternary group:32"},
+		{minus, "ternary-values ternary group:64"},
+		{groups(8, 300, 128, 1, 1), "sign-values int1 group:128"},
+		{other, "absmean ternary tensor"},
+	} {
+		path := filepath.Join(t.TempDir(), "weights.safetensors")
+		writeWeights(t, path, map[string]raw{"w": c.w})
+		p := newPlan(t, path, plain(packed.Recipe{AllowLossy: true}))
+		r := p.Tensors[0]
+		if got := r.Rule + " " + r.Alphabet + " " + r.Scale; got != c.want || (r.RelError != nil) != (c.want[0] != 'a') {
+			t.Errorf("%s with error %v, want %s", got, r.RelError, c.want)
+		}
+	}
+}
+
+// TestBonsai: checkpoints of floats that hold one magnitude for every 128 columns of a row are packed; unpacked as F32 they hold
+// every value again, and as BF16 it is said what is rounded.
+func TestBonsai(t *testing.T) {
+	for _, name := range []string{"bonsai-bit1-f16-tied", "bonsai-ternary-bf16-untied"} {
+		source := shared.Path(t, "data/packed/"+name)
+		dir := t.TempDir()
+		file := filepath.Join(dir, "packed.safetensors")
+		p := newPlan(t, source, Options{Recipe: packed.Recipe{Golden: "none"}})
+		s, err := p.Run(context.Background(), file, nil)
+		if err != nil || s.Quantized < 14 {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		for form, want := range map[Form]bool{FormF32: false, FormBF16: strings.Contains(name, "f16-tied")} {
+			out := filepath.Join(dir, string(form))
+			s, err := Unpack(context.Background(), file, out, UnpackOptions{Form: form}, nil)
+			if err != nil || (s.Rounded > 0) != want {
+				t.Errorf("%s as %s: %+v, %v", name, form, s, err)
+			}
+			if form == FormF32 {
+				sameFloats(t, source, out)
+			}
+		}
+	}
+}
+
+// sameFloats holds every tensor of two checkpoints against each other, widened to float32.
+func sameFloats(t *testing.T, a, b string) {
+	t.Helper()
+	read := func(dir string) map[string][]float32 {
+		c, err := checkpoint.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		out := map[string][]float32{}
+		for _, x := range c.Tensors() {
+			raw := make([]byte, x.Size)
+			if err := c.ReadAt(x, raw, 0); err != nil {
+				t.Fatal(err)
+			}
+			d := quantize.DType(x.DType)
+			out[x.Name] = make([]float32, len(raw)/d.Size())
+			d.Widen(out[x.Name], raw)
+		}
+		return out
+	}
+	want, got := read(a), read(b)
+	for name, w := range want {
+		if !slices.Equal(w, got[name]) {
+			t.Errorf("%s differs", name)
 		}
 	}
 }

@@ -267,7 +267,7 @@ func (d *decider) auto(m matrix, c choice) error {
 		c.quant = "absmean"
 		return d.quantize(m, c)
 	}
-	rules, err := d.likely(m)
+	rules, err := d.likely(m, c)
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,10 @@ func (d *decider) auto(m matrix, c choice) error {
 	var unheld error
 	for _, r := range rules {
 		exact := c
-		exact.quant = r.Name
+		exact.quant = r.rule
+		if c.scale == "" && r.group > 0 {
+			exact.scale = fmt.Sprintf("%s:%d", packed.ScaleGroup, r.group)
+		}
 		err := d.quantize(m, exact)
 		switch {
 		case errors.As(err, &other):
@@ -303,23 +306,37 @@ func (d *decider) auto(m matrix, c choice) error {
 	return d.keepAll(m, "floats, for which the checkpoint declares no quantization")
 }
 
-// likely are the exact rules that hold for the first row of a tensor, the narrowest first. Ordinary floats have none.
-func (d *decider) likely(m matrix) (rules []quantize.Rule, err error) {
+// candidate is an exact rule, with the columns of a group that share a scale; 0 = a row.
+type candidate struct {
+	rule  string
+	group int
+}
+
+// exactGroups are the sizes of groups that are looked for.
+var exactGroups = []int{0, 256, 128, 64, 32}
+
+// likely are the exact rules that hold for the first row of a tensor: those with a scale per row, the narrowest first, then those
+// with one per group. Ordinary floats have none.
+func (d *decider) likely(m matrix, c choice) (rules []candidate, err error) {
 	dtype := quantize.DType(m.from.DType)
 	row := make([]byte, m.shape.K*dtype.Size())
 	if err := d.read(m.from, row, 0); err != nil {
 		return nil, err
 	}
-	for _, r := range quantize.Rules() {
-		if !r.Exact() {
-			continue
-		}
-		err := r.Try(dtype, 0, row)
-		if errors.Is(err, pack.ErrCorrupt) {
-			return nil, inTensor(m.from, err)
-		}
-		if err == nil {
-			rules = append(rules, r)
+	for _, grouped := range []bool{false, true} {
+		for _, r := range quantize.Rules() {
+			for _, group := range exactGroups {
+				if !r.Exact() || grouped != (group > 0) || grouped && (c.scale != "" || group >= m.shape.K || !slices.Contains(r.Kinds, quantize.PerGroup)) {
+					continue
+				}
+				err := r.Try(dtype, 0, row, group)
+				if errors.Is(err, pack.ErrCorrupt) {
+					return nil, inTensor(m.from, err)
+				}
+				if err == nil {
+					rules = append(rules, candidate{r.Name, group})
+				}
+			}
 		}
 	}
 	return rules, nil

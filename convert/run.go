@@ -21,7 +21,8 @@ type Summary struct {
 	BytesIn   int64         `json:"bytes_in"`  // tensors of the checkpoint, each once; of merge, repack and unpack, the files that are read
 	BytesOut  int64         `json:"bytes_out"` // the packed file
 	Elapsed   time.Duration `json:"elapsed_ns"`
-	Golden    time.Duration `json:"golden_ns"` // of that: computing the golden outputs
+	Golden    time.Duration `json:"golden_ns"`         // of that: computing the golden outputs
+	Rounded   int           `json:"rounded,omitempty"` // of unpack: tensors whose weights are rounded to BF16
 }
 
 // tensorsOf counts the tensors of a packed file, without the files that are embedded in it.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -73,7 +74,7 @@ func Unpack(ctx context.Context, source, dir string, o UnpackOptions, progress P
 	}
 	return &Summary{
 		Tensors: len(u.tensors), Quantized: len(in.Manifest().Packed),
-		BytesIn: in.Size(), BytesOut: u.bytes(), Elapsed: time.Since(start),
+		BytesIn: in.Size(), BytesOut: u.bytes(), Elapsed: time.Since(start), Rounded: u.rounded,
 	}, nil
 }
 
@@ -83,6 +84,7 @@ type unpack struct {
 	model         *model.Description // nil for weights alone
 	form          Form
 	masterWeights bool // floats are written such that absmean makes codes and scales of them
+	rounded       int  // tensors whose weights BF16 does not hold
 	decoder       decoder
 	count         *counter
 
@@ -158,6 +160,11 @@ func (u *unpack) planPacked(e *packed.Entry) error {
 	if u.form == FormF32 || e.Layout.Alphabet == pack.Int8.Name || e.Zero || e.Min { // code × scale has more bits than BF16
 		dtype = safetensors.F32
 	}
+	if dtype == safetensors.BF16 {
+		if err := u.noteRounded(e); err != nil {
+			return err
+		}
+	}
 	u.add(e.Name, dtype, e.Shape, func(ctx context.Context, to io.Writer) error {
 		return u.writeFloats(ctx, e, dtype, to)
 	})
@@ -167,6 +174,30 @@ func (u *unpack) planPacked(e *packed.Entry) error {
 // inParts says whether a checkpoint has a tensor of each expert in place of that with a name.
 func (u *unpack) inParts(name string) bool {
 	return u.model != nil && slices.ContainsFunc(u.model.Tensors(), func(n model.Need) bool { return n.Name == name && n.Each != "" })
+}
+
+// noteRounded counts a tensor some of whose possible weights BF16 does not hold, unless they are written as master weights.
+func (u *unpack) noteRounded(e *packed.Entry) error {
+	if u.masterWeights && e.Quantizer == "absmean" {
+		return nil
+	}
+	scales, err := packed.Scales(u.in, e)
+	if err != nil {
+		return err
+	}
+	a, err := pack.FindAlphabet(e.Layout.Alphabet)
+	if err != nil {
+		return err
+	}
+	for _, s := range scales {
+		for _, c := range a.Values {
+			if w := float32(c) * s; math.Float32bits(w)&0xffff != 0 {
+				u.rounded++
+				return nil
+			}
+		}
+	}
+	return nil
 }
 
 // copy copies a tensor and compares its digest.

@@ -42,6 +42,16 @@ func (l latticeRow) check(w []float32, codes []int8, scale float32, dtype string
 	return p.simplest(scale)
 }
 
+// signGroup checks a group of weights that are ±s: none is zero, or all are, with code +1 and scale 0.
+func signGroup(w []float32, codes []int8, scale float32, _ string) error {
+	for k, c := range codes {
+		if float32(c)*scale != w[k] || c != 1 && (c != -1 || scale == 0) {
+			return fmt.Errorf("column %d of the group: code %d times scale %v; the source has %v", k, c, scale, w[k])
+		}
+	}
+	return nil
+}
+
 func gcd(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b

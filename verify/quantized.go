@@ -54,8 +54,8 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 	}
 	u := units{def: d, calibrated: e.Calibrated, fed: e.Calibrated && o.view.Manifest().Recipe.Calibration.Method == feedback, stored: stored, dtype: t.dtype, k: e.MatrixShape().K, group: e.MatrixShape().K, perRow: 1, scales: scales}
 	switch {
-	case d.row != nil && e.Scale.Kind != packed.ScaleRow:
-		return broken("F9", "quantizer %s has a scale per row, not per %s", e.Quantizer, e.Scale.Kind)
+	case d.row != nil && e.Scale.Kind != packed.ScaleRow && (e.Scale.Kind != packed.ScaleGroup || d.group == nil):
+		return broken("F9", "quantizer %s has no scale per %s", e.Quantizer, e.Scale.Kind)
 	case e.Scale.Kind == packed.ScaleGroup:
 		u.group = e.Scale.Group
 		u.perRow = (u.k + u.group - 1) / u.group
@@ -98,8 +98,8 @@ func (u *units) compare(row int, codes []int8, w []float32, bytes []byte) error 
 	size := len(bytes) / len(w)
 	for ; len(codes) > 0; row, codes, w, bytes = row+1, codes[u.k:], w[u.k:], bytes[u.k*size:] {
 		if u.def.row != nil {
-			if err := u.def.row(w[:u.k], codes[:u.k], u.scales[row], u.dtype); err != nil {
-				return broken("", "row %d: %v", row, err)
+			if err := u.compareRow(row, codes[:u.k], w[:u.k]); err != nil {
+				return err
 			}
 			continue
 		}
@@ -145,6 +145,21 @@ func (u *units) miss(w []float32, codes []int8, scale, a float32, missed, least 
 		*missed += e * e
 		*least += n * n
 	}
+}
+
+// compareRow is for rules that decide about a row, or a group of its columns, and its scale at once.
+func (u *units) compareRow(row int, codes []int8, w []float32) error {
+	check := u.def.row
+	if u.perRow > 1 || u.group < u.k {
+		check = u.def.group
+	}
+	for g := range u.perRow {
+		from, to := g*u.group, min((g+1)*u.group, u.k)
+		if err := check(w[from:to], codes[from:to], u.scales[row*u.perRow+g], u.dtype); err != nil {
+			return broken("", "row %d, from column %d: %v", row, from, err)
+		}
+	}
+	return nil
 }
 
 // differ is the first place at which the code of a weight is another one, or len(w).

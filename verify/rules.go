@@ -11,9 +11,11 @@ import (
 // definition is a quantizer as its authors and docs/NUMERICS.md (N23, N24) define it, for weights that share a scale. It
 // decides the code of a weight from the weight and a parameter of the unit; or about a whole row and its scale at once.
 type definition struct {
-	row  func(w []float32, codes []int8, scale float32, dtype string) error // nil: fit and code decide
-	fit  func(x *extent, stored string) ([]fit, error)                      // for scales that are stored in a type
-	code func(w, a float32) int8
+	row func(w []float32, codes []int8, scale float32, dtype string) error // nil: fit and code decide
+	// group is row for groups of columns of rules that have a row and may have a scale per group.
+	group func(w []float32, codes []int8, scale float32, dtype string) error
+	fit   func(x *extent, stored string) ([]fit, error) // for scales that are stored in a type
+	code  func(w, a float32) int8
 
 	chosen func(scale float32) float32 // parameter of code for a scale that calibration chose; nil: it chooses none
 
@@ -117,7 +119,7 @@ var definitions = map[string]definition{
 		code: func(w, a float32) int8 { return 2*rounded(float32(stretched(w, a)*2)-0.5, -2, 1) + 1 },
 	},
 	// Weights that are codes times a scale, rounded to their type (ParetoQ): signs, ±1 and ±3, −8 to 7.
-	"sign-values": {row: latticeRow{zero: 1}.check},
+	"sign-values": {row: latticeRow{zero: 1}.check, group: signGroup},
 	"int2-values": {row: latticeRow{zero: 1}.check},
 	"int4-values": {row: latticeRow{zero: 0}.check},
 	// ggml Q2_0: d = max|w|, code = round half away(w·(1/d)), the scale is d as a binary16.

@@ -239,8 +239,12 @@ func printSummary(w io.Writer, target string, s *convert.Summary) {
 	if s.Golden > 0 {
 		golden = fmt.Sprintf(", golden outputs in %.1f s", s.Golden.Seconds())
 	}
-	fmt.Fprintf(w, "%s: %d of %d tensors packed, %s to %s in %.1f s (%s/s)%s\n",
-		printable.Line(target), s.Quantized, s.Tensors, size(s.BytesIn), size(s.BytesOut), work.Seconds(), size(perSecond(s.BytesIn, work)), golden)
+	what := fmt.Sprintf("%d of %d tensors packed", s.Quantized, s.Tensors)
+	if s.Quantized == 0 {
+		what = fmt.Sprintf("a float model: none of %d tensors packed", s.Tensors)
+	}
+	fmt.Fprintf(w, "%s: %s, %s to %s in %.1f s (%s/s)%s\n",
+		printable.Line(target), what, size(s.BytesIn), size(s.BytesOut), work.Seconds(), size(perSecond(s.BytesIn, work)), golden)
 }
 
 func perSecond(n int64, d time.Duration) int64 {

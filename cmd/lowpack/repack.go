@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -79,6 +80,9 @@ func runUnpack(c *cli.Context) error {
 	s, err := convert.Unpack(c.Context, c.Args().First(), c.String("output"),
 		convert.UnpackOptions{Form: convert.Form(c.String("form")), Jobs: c.Int("threads")}, barOf(bar))
 	bar.done()
+	if err == nil && s.Rounded > 0 {
+		fmt.Fprintf(c.App.ErrWriter, "note: the weights of %d tensors are rounded to BF16, which does not hold code times scale; --form f32 keeps them\n", s.Rounded)
+	}
 	return reportSummary(c, c.String("output"), s, err)
 }
 

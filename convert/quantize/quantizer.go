@@ -74,7 +74,7 @@ func New(j Job) (*Quantizer, error) {
 	}
 	switch {
 	case rule.Exact():
-		q.found = make([]rowScale, j.Shape.M)
+		q.found = make([]rowScale, j.Shape.M*q.groups())
 	case j.Kind == PerTensor:
 		q.rows = make([]rowStat, j.Shape.M)
 	default:
@@ -138,8 +138,10 @@ func (q *Quantizer) Passes() int {
 func (q *Quantizer) Measure(row int, src []byte) error {
 	return q.eachRow(row, src, func(m int, src []byte) (err error) {
 		if q.rule.Exact() {
-			q.found[m], err = q.rule.measure(q.job.DType, m, src)
-			return err
+			return q.eachPart(m, len(src), func(part, from, to int) error {
+				q.found[part], err = q.rule.measure(q.job.DType, m, from, src[from*q.job.DType.Size():to*q.job.DType.Size()], q.job.Kind)
+				return err
+			})
 		}
 		q.rows[m] = measureRow(q.job.DType, src)
 		return q.rows[m].finite(q.job.DType, m, 0, src)
@@ -193,10 +195,12 @@ func (q *Quantizer) Quantize(dst []int8, row int, src []byte) error {
 func (q *Quantizer) quantizeRow(dst []int8, m int, src []byte) error {
 	switch {
 	case q.rule.Exact():
-		scale := q.scales[min(m, len(q.scales)-1)]
-		q.rule.codesOf(dst, q.job.DType, src, scale)
-		q.note(m, dst, src, scale)
-		return nil
+		return q.eachPart(m, len(src), func(part, from, to int) error {
+			scale, src := q.scales[min(part, len(q.scales)-1)], src[from*q.job.DType.Size():to*q.job.DType.Size()]
+			q.rule.codesOf(dst[from:to], q.job.DType, src, scale)
+			q.note(m, dst[from:to], src, scale)
+			return nil
+		})
 	case q.job.Kind == PerTensor:
 		q.rule.codes(dst, q.job.DType, src, &q.whole)
 		q.note(m, dst, src, q.whole.scale)
@@ -230,6 +234,20 @@ func (q *Quantizer) quantizePart(dst []int8, m, k int, src []byte) (scale float3
 	q.rule.codes(dst, q.job.DType, src, &u)
 	q.note(m, dst, src, u.scale)
 	return u.scale, nil
+}
+
+// eachPart cuts a row of an exact rule, of n bytes, into the columns that share a scale.
+func (q *Quantizer) eachPart(m, n int, do func(part, from, to int) error) error {
+	k, group, parts := n/q.job.DType.Size(), q.job.Group, q.groups()
+	if q.job.Kind != PerGroup {
+		group = k
+	}
+	for g := range parts {
+		if err := do(m*parts+g, g*group, min((g+1)*group, k)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (q *Quantizer) note(m int, codes []int8, src []byte, scale float32) {

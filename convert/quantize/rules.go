@@ -81,8 +81,8 @@ var rules = []Rule{
 			return -1
 		},
 	}, {
-		Name: "sign-values", Alphabet: pack.Int1, Kinds: []string{PerRow}, exact: oneMagnitude,
-		Doc: "weights that are ±s already: code = sign(w), scale s; a row may hold one zero in 256, which counts as + and is told (ParetoQ 1-bit, stored as floats)",
+		Name: "sign-values", Alphabet: pack.Int1, Kinds: []string{PerRow, PerGroup}, exact: oneMagnitude,
+		Doc: "weights that are ±s already: code = sign(w), scale s; a row may hold one zero in 256, which counts as + and is told (ParetoQ 1-bit, stored as floats; Bonsai 1-bit by groups of 128, which hold no zero)",
 	}, {
 		Name: "absmean", Alphabet: pack.Ternary, Kinds: []string{PerTensor, PerRow, PerGroup},
 		Doc: "s = 1/max(mean|w|, 1e-5); code = clip(rne(w·s), −1, 1); scale 1/s (BitNet b1.58)",
@@ -97,8 +97,8 @@ var rules = []Rule{
 		fit:  func(s stat, _ rounding) (float32, float32) { return step(max(s.maxAbs(), 1e-8)) },
 		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -1, 1)) }, search: searchFew,
 	}, {
-		Name: "ternary-values", Alphabet: pack.Ternary, Kinds: []string{PerTensor, PerRow}, exact: oneMagnitude,
-		Doc: "weights that are 0 or ±s already: code = sign(w), scale s; one s per tensor, else per row",
+		Name: "ternary-values", Alphabet: pack.Ternary, Kinds: []string{PerTensor, PerRow, PerGroup}, exact: oneMagnitude,
+		Doc: "weights that are 0 or ±s already: code = sign(w), scale s; one s per tensor, else per row, or per group (Bonsai ternary: 128)",
 	}, {
 		Name: "ternary-elastic", Alphabet: pack.Ternary, Kinds: []string{PerRow},
 		Doc: "α = max(max|w|, 1e-5); value = rne(clip(w/α, −0.99, 0.99)·1.5)/1.5·α (ParetoQ 1.58-bit)",

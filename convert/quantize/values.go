@@ -14,26 +14,41 @@ type rowScale struct {
 	zeros int32   // weights that are zero, although the alphabet has no zero, in a row whose scale is not
 }
 
-// Try reports why one row of weights is none of an exact rule, nil if it is one.
-func (r Rule) Try(d DType, row int, src []byte) error {
-	_, err := r.measure(d, row, src)
-	return err
+// Try reports why one row of weights is none of an exact rule, nil if it is one: with a scale for each group of so many columns,
+// or for the row if group is 0.
+func (r Rule) Try(d DType, row int, src []byte, group int) error {
+	kind, k := PerGroup, len(src)/d.Size()
+	if group == 0 {
+		kind, group = PerRow, k
+	}
+	for from := 0; from < k; from += group {
+		if _, err := r.measure(d, row, from, src[from*d.Size():min(from+group, k)*d.Size()], kind); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// measure finds the scale of a row and refuses a row that does not fit the rule.
-func (r *Rule) measure(d DType, row int, src []byte) (rowScale, error) {
+// measure finds the scale of the weights of a row from a column on, and refuses those that do not fit the rule.
+func (r *Rule) measure(d DType, row, column int, src []byte, kind string) (rowScale, error) {
 	stat := measureRow(d, src)
-	if err := stat.finite(d, row, 0, src); err != nil {
+	if err := stat.finite(d, row, column, src); err != nil {
 		return rowScale{}, err
 	}
 	if stat.pos == 0 && stat.neg == 0 {
 		return rowScale{}, nil
 	}
 	s, err := r.exact(r, d, src, math.Float32frombits(max(stat.pos, stat.neg)))
-	if err != nil {
-		err = fmt.Errorf("%w: %s: row %d: %w", pack.ErrUnsupported, r.Name, row, err)
+	if err == nil && kind == PerGroup && s.zeros > 0 {
+		err = fmt.Errorf("%d weights are zero beside ±%v", s.zeros, s.scale)
 	}
-	return s, err
+	switch {
+	case err == nil:
+		return s, nil
+	case kind == PerGroup:
+		return s, fmt.Errorf("%w: %s: row %d, group at column %d: %w", pack.ErrUnsupported, r.Name, row, column, err)
+	}
+	return s, fmt.Errorf("%w: %s: row %d: %w", pack.ErrUnsupported, r.Name, row, err)
 }
 
 // maxZeros of a row of signs, as a share of its weights: more than one in 256 are a level of their own. (A weight that
