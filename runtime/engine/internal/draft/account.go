@@ -2,16 +2,18 @@ package draft
 
 // account bounds what drafts lose, however their guesses mislead and whatever was expected of them: each token of the text
 // pays a little in, each right guess the pass that it saved, and no draft may cost more than there is. So a text takes at
-// most the share longer than without drafts, and the beginning once.
+// most the share longer than without drafts, and the beginning once, even if each draft costs a margin more than it seems to.
 type account struct {
 	left    float64 // in passes of one token
 	pending []int   // guesses of a draft whose tokens have not come yet
 }
 
 const (
-	beginning = 0.5
+	beginning = 1
 	share     = 0.01
 	kept      = 8 // at most: what was won long ago is not lost
+	// margin is what a draft pays on top: a pass with one guess, estimated from few, cost up to that much more on a busy machine.
+	margin = 0.15
 )
 
 // gain is how much faster than a shorter draft a longer one must be: estimates are not exact.
@@ -34,11 +36,11 @@ func (a *account) length(most int, right, cost func(n int) float64) (best int, f
 }
 
 // allows tells whether a draft can be paid with which a pass costs so much, where one of one token costs 1.
-func (a *account) allows(cost float64) bool { return cost-1 <= a.left }
+func (a *account) allows(cost float64) bool { return cost-1+margin <= a.left }
 
 // pay pays for a draft.
 func (a *account) pay(draft []int, cost float64) {
-	a.left -= cost - 1
+	a.left -= cost - 1 + margin
 	a.pending = append(a.pending[:0], draft...)
 }
 
