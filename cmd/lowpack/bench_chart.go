@@ -13,6 +13,9 @@ import (
 )
 
 //go:generate go run . bench chart ../../docs/benchmarks/runtimes.json --into ../../docs/BENCHMARKS.md
+//go:generate go run . bench chart ../../docs/benchmarks/smollm2.json --into ../../docs/BENCHMARKS.md
+//go:generate go run . bench chart ../../docs/benchmarks/speculation.json --into ../../docs/BENCHMARKS.md
+//go:generate go run . bench chart ../../docs/benchmarks/conversion.json --into ../../docs/BENCHMARKS.md
 //go:generate go run . bench chart ../../docs/benchmarks/runtimes.json --svg ../../docs/benchmarks/pp512.svg
 //go:generate go run . bench chart ../../docs/benchmarks/runtimes.json --test tg128 --svg ../../docs/benchmarks/tg128.svg
 
@@ -22,15 +25,16 @@ func benchChartCommand() *cli.Command {
 		Usage:     "compare runtimes from figures in a file",
 		ArgsUsage: "FILE",
 		UsageText: "lowpack bench chart FILE [flags]",
-		Description: `FILE is JSON with the tokens per second of several runtimes on one or several machines (schema lowpack.bench.runtimes/1;
-docs/benchmarks/runtimes.json is one). Its tables are printed as Markdown, or written between the lines
-"` + bench.TablesBegin + `" and "` + bench.TablesEnd + `" of a document.
+		Description: `FILE is JSON with figures of several runtimes on one or several machines (schema lowpack.bench.runtimes/1; docs/benchmarks
+has some), tokens per second unless it names another unit. Its tables are printed as Markdown, or written between the lines
+"` + bench.TablesBegin + `" and "` + bench.TablesEnd + `" of a document; a name that the file
+gives to its figures stands before the arrows.
 
   lowpack bench chart docs/benchmarks/runtimes.json
   lowpack bench chart docs/benchmarks/runtimes.json --into docs/BENCHMARKS.md
   lowpack bench chart docs/benchmarks/runtimes.json --test tg128 --svg decode.svg`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "test", Value: "pp512", Usage: "draw the figures of this `TEST`"},
+			&cli.StringFlag{Name: "test", Usage: "draw the figures of this `TEST`", DefaultText: "the first one"},
 			besideFlag("svg", "draw a chart to `FILE` instead of printing tables"),
 			besideFlag("into", "write the tables into the Markdown `FILE` instead of printing them"),
 		},
@@ -52,6 +56,9 @@ func runBenchChart(c *cli.Context) error {
 		return filerr.Named(file, err)
 	}
 	test, tests := c.String("test"), r.Tests()
+	if test == "" && len(tests) > 0 {
+		test = tests[0]
+	}
 	if !slices.Contains(tests, test) {
 		return usagef("invalid --test %q: %s has %s%s", test, file, strings.Join(tests, ", "), didYouMean(test, tests))
 	}

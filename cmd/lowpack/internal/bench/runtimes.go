@@ -13,11 +13,14 @@ import (
 // RuntimesSchema names the form of Runtimes in JSON.
 const RuntimesSchema = "lowpack.bench.runtimes/1"
 
-// Runtimes are the speeds of lowpack and of other runtimes on the same machines with models of the same shape: what a person
+// Runtimes are figures of lowpack and of other runtimes on the same machines with models of the same shape: what a person
 // has collected from the reports of each, not what lowpack measures by itself.
 type Runtimes struct {
 	Schema   string           `json:"schema"`
-	Shape    string           `json:"shape"` // of the model, and what else holds for all rows
+	Name     string           `json:"name,omitempty"`    // tells the tables of a document apart
+	Unit     string           `json:"unit,omitempty"`    // of all figures; "" = tokens per second
+	Columns  []string         `json:"columns,omitempty"` // headings of runtime, weights and head; nil = these
+	Shape    string           `json:"shape"`             // of the model, and what else holds for all rows
 	Machines []RuntimeMachine `json:"machines"`
 }
 
@@ -35,8 +38,8 @@ type RuntimeRow struct {
 	Revision string            `json:"revision"`
 	Weights  string            `json:"weights"`
 	Head     string            `json:"head"`
-	Bytes    float64           `json:"mb_per_token"` // that a step of decoding reads, in MB; 0 = not known
-	Figures  map[string]Figure `json:"figures"`      // tokens per second of each test
+	Bytes    float64           `json:"mb_per_token,omitempty"` // that a step of decoding reads, in MB; 0 = not known
+	Figures  map[string]Figure `json:"figures"`                // of each test
 }
 
 // key tells the rows of a machine apart, and finds the row of another machine that belongs beside one.
@@ -45,9 +48,21 @@ func (r *RuntimeRow) key() []string { return []string{r.Runtime, r.Weights, r.He
 // Figure summarizes the runs of one test.
 type Figure struct {
 	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
-	Runs   int     `json:"runs"`
+	Min    float64 `json:"min,omitempty"` // with Max: 0 = not recorded
+	Max    float64 `json:"max,omitempty"`
+	Runs   int     `json:"runs,omitempty"` // 0 = not recorded
+}
+
+// ranged tells whether the range of the runs is recorded.
+func (f *Figure) ranged() bool { return f.Min != 0 || f.Max != 0 }
+
+// valid tells whether the figure does not contradict itself.
+func (f *Figure) valid() bool {
+	least, most := f.Median, f.Median
+	if f.ranged() {
+		least, most = f.Min, f.Max
+	}
+	return 0 < least && least <= f.Median && f.Median <= most && most < math.MaxFloat32 && f.Runs >= 0
 }
 
 // ReadRuntimes parses and checks the JSON form.
@@ -56,19 +71,33 @@ func ReadRuntimes(text []byte) (*Runtimes, error) {
 	if err := readJSON(text, &r, RuntimesSchema, ""); err != nil {
 		return nil, err
 	}
+	if n := len(r.Columns); n != 0 && n != 3 {
+		return nil, fmt.Errorf("%w: %d columns; want 3", pack.ErrCorrupt, n)
+	}
 	for _, m := range r.Machines {
 		for i, row := range m.Rows {
 			if slices.ContainsFunc(m.Rows[:i], func(other RuntimeRow) bool { return slices.Equal(other.key(), row.key()) }) {
 				return nil, fmt.Errorf("%w: %s, %s: two rows of %s, %s", pack.ErrCorrupt, m.CPU, row.Runtime, row.Weights, row.Head)
 			}
 			for test, f := range row.Figures {
-				if !(0 < f.Min && f.Min <= f.Median && f.Median <= f.Max && f.Max < math.MaxFloat32) || f.Runs < 1 {
+				if !f.valid() {
 					return nil, fmt.Errorf("%w: %s, %s, %s: median %v of %d runs from %v to %v", pack.ErrCorrupt, m.CPU, row.Runtime, test, f.Median, f.Runs, f.Min, f.Max)
 				}
 			}
 		}
 	}
 	return &r, nil
+}
+
+// unit of all figures.
+func (r *Runtimes) unit() string { return cmp.Or(r.Unit, "tokens per second") }
+
+// columns are the headings of RuntimeRow.key.
+func (r *Runtimes) columns() []string {
+	if r.Columns == nil {
+		return []string{"Runtime", "Weights", "Head"}
+	}
+	return slices.Clone(r.Columns)
 }
 
 // Tests lists the tests of all machines, each once.
@@ -104,7 +133,7 @@ func (m *RuntimeMachine) tests() []string {
 
 // Plot shows one row of every runtime in one test, machine by machine, of those that have the test.
 func (r *Runtimes) Plot(test string) *plot.Bars {
-	chart := &plot.Bars{Title: test + ", tokens per second", Note: r.Shape, Value: plot.Axis{Label: "median of all runs"}}
+	chart := &plot.Bars{Title: test + ", " + r.unit(), Note: r.Shape, Value: plot.Axis{Label: "median of all runs"}}
 	machines := slices.DeleteFunc(slices.Clone(r.Machines), func(m RuntimeMachine) bool { return !slices.Contains(m.tests(), test) })
 	for _, m := range machines {
 		chart.Groups = append(chart.Groups, m.CPU)

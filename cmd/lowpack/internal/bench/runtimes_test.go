@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestRuntimes: the charts of the README and the tables of docs/BENCHMARKS.md are those of docs/benchmarks/runtimes.json.
+// TestRuntimes: the charts of the README and the tables of docs/BENCHMARKS.md are those of docs/benchmarks.
 func TestRuntimes(t *testing.T) {
 	read := func(name string) []byte {
 		text, err := os.ReadFile(shared.Testdata(t, "../docs/"+name))
@@ -21,13 +21,16 @@ func TestRuntimes(t *testing.T) {
 		}
 		return text
 	}
-	r, err := ReadRuntimes(read("benchmarks/runtimes.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var r *Runtimes
 	document := read("BENCHMARKS.md")
-	if fresh, err := r.Into(document); err != nil || !bytes.Equal(fresh, document) {
-		t.Errorf("the tables of docs/BENCHMARKS.md are stale: make generate (%v)", err)
+	for _, name := range []string{"smollm2", "speculation", "conversion", "runtimes"} {
+		var err error
+		if r, err = ReadRuntimes(read("benchmarks/" + name + ".json")); err != nil {
+			t.Fatal(err)
+		}
+		if fresh, err := r.Into(document); err != nil || !bytes.Equal(fresh, document) {
+			t.Errorf("the tables of docs/BENCHMARKS.md from %s.json are stale: make generate (%v)", name, err)
+		}
 	}
 	for _, test := range []string{"pp512", "tg128"} {
 		var svg bytes.Buffer
@@ -51,7 +54,7 @@ func TestRuntimesRefusals(t *testing.T) {
 	if _, err := ReadRuntimes([]byte(strings.Replace(good, row, row+","+row, 1))); !errors.Is(err, pack.ErrCorrupt) {
 		t.Errorf("two rows of one kind: %v", err)
 	}
-	for from, to := range map[string]string{`"median": 2`: `"median": 4`, `"min": 1`: `"min": 0`, `"runs": 2`: `"runs": 0`, `runtimes/1`: `runtimes/2`, `"shape"`: `"form"`, `}]}`: `}]`} {
+	for from, to := range map[string]string{`"median": 2`: `"median": 4`, `"min": 1`: `"min": 0`, `"runs": 2`: `"runs": -1`, `runtimes/1`: `runtimes/2`, `"shape"`: `"columns": ["a"], "shape"`, `"machines"`: `"forms"`, `}]}`: `}]`} {
 		if _, err := ReadRuntimes([]byte(strings.Replace(good, from, to, 1))); !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("%s: %v", to, err)
 		}
@@ -99,12 +102,40 @@ func TestRuntimeTables(t *testing.T) {
 	if err != nil || string(got) != "before\n"+TablesBegin+"\n\n"+want+"\n"+TablesEnd+"\nafter\n" {
 		t.Errorf("%s, %v", got, err)
 	}
+	if chart := r.Plot("8 sequences"); len(chart.Groups) != 1 || len(chart.Series) != 1 {
+		t.Errorf("a chart of %v with %d series", chart.Groups, len(chart.Series))
+	}
+	r.Name, r.Unit, r.Columns, r.Machines = "size", "bytes", []string{"X", "Y", "Z"}, []RuntimeMachine{{CPU: "One", ISA: "A", Date: "D", Rows: []RuntimeRow{{"r", "v", "w", "h", 0, map[string]Figure{"t": {Median: 2, Min: 2, Max: 2}, "u": {Median: 3, Runs: 4}}}}}}
+	document := []byte(TablesBegin + "\n" + TablesEnd + "\n<!-- bench chart size -->\n<!-- end of bench chart size -->\n")
+	want = string(document[:len(TablesBegin)+len(TablesEnd)+2]) + `<!-- bench chart size -->
+
+**t**, bytes
+
+| X | Y | Z | One |
+|---|---|---|---|
+| r | w | h | 2 |
+
+**u**, bytes
+
+| X | Y | Z | One |
+|---|---|---|---|
+| r | w | h | 3 |
+
+**One** (A), D: minimum–maximum, number of runs
+
+| X | Revision | Y | Z | t | u |
+|---|---|---|---|---|---|
+| r | v | w | h | 2–2 | –, 4 |
+
+<!-- end of bench chart size -->
+`
+	if got, err = r.Into(document); err != nil || string(got) != want {
+		t.Errorf("%s, %v; want %s", got, err, want)
+	}
+	r.Name = ""
 	for _, document := range []string{"", TablesBegin, TablesEnd, TablesEnd + "\n" + TablesBegin} {
 		if _, err := r.Into([]byte(document)); !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("%q: %v", document, err)
 		}
-	}
-	if chart := r.Plot("8 sequences"); len(chart.Groups) != 1 || len(chart.Series) != 1 {
-		t.Errorf("a chart of %v with %d series", chart.Groups, len(chart.Series))
 	}
 }

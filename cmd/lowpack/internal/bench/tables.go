@@ -10,23 +10,32 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// The lines of a document that Into writes between.
+// The lines of a document that Into writes between, where the figures have no name; a name stands before the arrow.
 const (
 	TablesBegin = "<!-- bench chart -->"
 	TablesEnd   = "<!-- end of bench chart -->"
 )
+
+// named puts the name of the figures into such a line.
+func (r *Runtimes) named(line string) string {
+	if r.Name == "" {
+		return line
+	}
+	return strings.TrimSuffix(line, "-->") + r.Name + " -->"
+}
 
 // missing stands in a cell without a figure.
 const missing = "–"
 
 // Into replaces the tables of a Markdown document by those of r.
 func (r *Runtimes) Into(document []byte) ([]byte, error) {
-	begin, rest, ok := bytes.Cut(document, []byte(TablesBegin+"\n"))
-	_, end, ended := bytes.Cut(rest, []byte(TablesEnd+"\n"))
+	from, to := r.named(TablesBegin), r.named(TablesEnd)
+	begin, rest, ok := bytes.Cut(document, []byte(from+"\n"))
+	_, end, ended := bytes.Cut(rest, []byte(to+"\n"))
 	if !ok || !ended {
-		return nil, fmt.Errorf("%w: a document without the lines %q and %q, in this order, between which the tables go", pack.ErrUnsupported, TablesBegin, TablesEnd)
+		return nil, fmt.Errorf("%w: a document without the lines %q and %q, in this order, between which the tables go", pack.ErrUnsupported, from, to)
 	}
-	return slices.Concat(begin, []byte(TablesBegin+"\n\n"+r.Markdown()+"\n"+TablesEnd+"\n"), end), nil
+	return slices.Concat(begin, []byte(from+"\n\n"+r.Markdown()+"\n"+to+"\n"), end), nil
 }
 
 // Markdown writes a table per test, of medians with the machines side by side, and a table per machine, of revisions and
@@ -37,14 +46,14 @@ func (r *Runtimes) Markdown() string {
 		parts = append(parts, r.medians(test))
 	}
 	for i := range r.Machines {
-		parts = append(parts, r.Machines[i].ranges())
+		parts = append(parts, r.Machines[i].ranges(r.columns()))
 	}
 	return strings.Join(parts, "\n")
 }
 
 // medians of a test: a row per runtime and form, a column per machine.
 func (r *Runtimes) medians(test string) string {
-	header, rows := []string{"Runtime", "Weights", "Head"}, [][]string{}
+	header, rows := r.columns(), [][]string{}
 	column := len(header)
 	for _, m := range r.Machines {
 		if !slices.Contains(m.tests(), test) {
@@ -68,29 +77,50 @@ func (r *Runtimes) medians(test string) string {
 		}
 		column++
 	}
-	return "**" + test + "**, tokens per second\n\n" + markdown(header, rows)
+	return "**" + test + "**, " + r.unit() + "\n\n" + markdown(header, rows)
 }
 
 // ranges of all tests on one machine.
-func (m *RuntimeMachine) ranges() string {
+func (m *RuntimeMachine) ranges(columns []string) string {
 	tests, rows := m.tests(), [][]string{}
+	header, sized := slices.Insert(columns, 1, "Revision"), false
 	for _, row := range m.Rows {
-		size := missing
-		if row.Bytes > 0 {
-			size = fmt.Sprintf("%.0f", row.Bytes)
+		sized = sized || row.Bytes > 0
+	}
+	if sized {
+		header = append(header, "MB/token")
+	}
+	for _, row := range m.Rows {
+		cells := []string{row.Runtime, row.Revision, row.Weights, row.Head}
+		switch {
+		case row.Bytes > 0:
+			cells = append(cells, fmt.Sprintf("%.0f", row.Bytes))
+		case sized:
+			cells = append(cells, missing)
 		}
-		cells := []string{row.Runtime, row.Revision, row.Weights, row.Head, size}
 		for _, t := range tests {
 			cell := missing
 			if f, ok := row.Figures[t]; ok {
-				cell = fmt.Sprintf("%s–%s, %d", number(f.Min), number(f.Max), f.Runs)
+				cell = f.spread()
 			}
 			cells = append(cells, cell)
 		}
 		rows = append(rows, cells)
 	}
 	title := fmt.Sprintf("**%s** (%s), %s: minimum–maximum, number of runs\n\n", m.CPU, m.ISA, m.Date)
-	return title + markdown(append([]string{"Runtime", "Revision", "Weights", "Head", "MB/token"}, tests...), rows)
+	return title + markdown(append(header, tests...), rows)
+}
+
+// spread of the runs, and their number, as far as they are recorded.
+func (f *Figure) spread() string {
+	cell := missing
+	if f.ranged() {
+		cell = number(f.Min) + "–" + number(f.Max)
+	}
+	if f.Runs > 0 {
+		cell += fmt.Sprintf(", %d", f.Runs)
+	}
+	return cell
 }
 
 // number in the digits that the file has.

@@ -198,7 +198,7 @@ func TestWrongGuessesEnd(t *testing.T) {
 }
 
 // TestAccount: whatever is expected of guesses, here that all are right, and whatever the costs are, a text costs at most the
-// share more than without drafts, and the beginning.
+// share more than without drafts, and the beginning, even if each draft costs the margin more.
 func TestAccount(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -212,6 +212,9 @@ func TestAccount(t *testing.T) {
 			}
 			guesses := d.Draft(Most)
 			drafted, bill = drafted+len(guesses), bill+cost(1+len(guesses))
+			if len(guesses) > 0 {
+				bill += margin
+			}
 			for _, g := range append(slices.Clone(guesses), 0) {
 				if r.IntN(3) == 0 || len(guesses) > 3 { // wrong
 					g = 1000 + i
