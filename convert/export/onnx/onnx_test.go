@@ -226,7 +226,8 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// TestDamage: another bit anywhere in any file of the directory is found, but for the version that wrote it.
+// TestDamage: another bit anywhere in any file of the directory is found, but for the version that wrote it, and so is a file that a runtime
+// would read too.
 func TestDamage(t *testing.T) {
 	source := exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
 	dir, _ := exportedOf(t, source, "")
@@ -261,6 +262,16 @@ func TestDamage(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(good), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	added := filepath.Join(dir, "chat_template.jinja")
+	if err := os.WriteFile(added, []byte("{{ messages }}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Verify(t.Context(), dir, source); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), added) {
+		t.Errorf("a chat template beside that of the packed file: %v", err)
+	}
+	if err := os.Remove(added); err != nil {
+		t.Fatal(err)
 	}
 	data := exports.Contents(t, dir)[dataFile]
 	g, err := parse([]byte(exports.Contents(t, dir)[modelFile]))

@@ -87,7 +87,11 @@ type comparison struct {
 }
 
 func (v *comparison) all(dir string) error {
-	for _, file := range v.want.files() {
+	files := v.want.files()
+	if err := folder.Added(dir, files); err != nil {
+		return err
+	}
+	for _, file := range files {
 		var err error
 		switch file.Name {
 		case modelFile: // the graphs have been compared: another version may have written the file

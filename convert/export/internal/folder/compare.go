@@ -3,10 +3,13 @@ package folder
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
@@ -21,6 +24,22 @@ func Compare(ctx context.Context, dir string, file File) error {
 		}
 		return Size(size, c.At)
 	})
+}
+
+// Added refuses a file that runtimes read beside a model and that is not among those of the export: it would change chats or tokens.
+func Added(dir string, files []File) error {
+	for _, name := range texts {
+		if slices.ContainsFunc(files, func(f File) bool { return f.Name == name }) {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		if _, err := os.Lstat(path); err == nil {
+			return filerr.Named(path, fmt.Errorf("%w: the packed file has no such file; remove it", pack.ErrCorrupt))
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // Opened opens a file of a directory; errors name it.
