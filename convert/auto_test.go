@@ -116,16 +116,25 @@ func TestAutoGroups(t *testing.T) {
 }
 
 // TestBonsai: checkpoints of floats that hold one magnitude for every 128 columns of a row are packed; unpacked as F32 they hold
-// every value again, and as BF16 it is said what is rounded.
+// every value again, and as BF16 it is said what is rounded. Embedding and head are packed too, unless the recipe says what the head is.
 func TestBonsai(t *testing.T) {
-	for _, name := range []string{"bonsai-bit1-f16-tied", "bonsai-ternary-bf16-untied"} {
+	for _, name := range []string{"bonsai-bit1-f16-tied", "bonsai-bit1-bf16-untied", "bonsai-ternary-f16-tied", "bonsai-ternary-bf16-untied"} {
 		source := shared.Path(t, "data/packed/"+name)
 		dir := t.TempDir()
 		file := filepath.Join(dir, "packed.safetensors")
 		p := newPlan(t, source, Options{Recipe: packed.Recipe{Golden: "none"}})
-		s, err := p.Run(context.Background(), file, nil)
-		if err != nil || s.Quantized < 14 {
-			t.Fatalf("%+v, %v", s, err)
+		for _, r := range p.Tensors {
+			if len(r.Shape) == 2 && (r.Layout == "" || r.RelError == nil || *r.RelError != 0) {
+				t.Errorf("%s: %s: %+v", name, r.Tensor, r)
+			}
+		}
+		for _, r := range newPlan(t, source, Options{Recipe: packed.Recipe{Golden: "none", Head: HeadInt8}}).Tensors {
+			if r.Tensor == "model.embed_tokens.weight" && r.Layout != "" || r.Tensor == packed.HeadName && r.Rule != "int8" {
+				t.Errorf("%s, --head int8: %+v", name, r)
+			}
+		}
+		if _, err := p.Run(context.Background(), file, nil); err != nil {
+			t.Fatal(err)
 		}
 		for form, want := range map[Form]bool{FormF32: false, FormBF16: strings.Contains(name, "f16-tied")} {
 			out := filepath.Join(dir, string(form))

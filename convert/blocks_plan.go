@@ -50,7 +50,7 @@ func (d *decider) importBlocks(m matrix, b *blocks) (bool, error) {
 		b.codes.Alphabet = pack.Ternary
 	}
 	scale := b.scale(m, all)
-	l, err := d.blockLayout(m, b.codes.Alphabet)
+	l, err := d.rowLayout(m, b.codes.Alphabet)
 	if err != nil {
 		d.asFloats[m.name] = fmt.Sprintf("%s as floats, which are exact: %v", b.Type, err)
 		return false, nil
@@ -62,8 +62,8 @@ func (d *decider) importBlocks(m matrix, b *blocks) (bool, error) {
 	return true, d.pack(m, s, l, packed.Entry{Scale: scale, Quantizer: importCodes, Zero: all.zeros, Min: b.minima}, true)
 }
 
-// blockLayout opens the chosen layout. Rows of an embedding are decoded one by one, which takes a layout in row panels.
-func (d *decider) blockLayout(m matrix, a pack.Alphabet) (pack.Layout, error) {
+// rowLayout opens the chosen layout. Rows of an embedding are decoded one by one, which takes a layout in row panels.
+func (d *decider) rowLayout(m matrix, a pack.Alphabet) (pack.Layout, error) {
 	c := choose(&d.Recipe, m.name)
 	l, err := openLayout(c.layout, c.params, a, true)
 	if _, paneled := l.(pack.Paneled); d.embeds(m) && !paneled {

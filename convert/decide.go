@@ -137,10 +137,48 @@ func (d *decider) linear(n model.Need, m matrix) error {
 			return err
 		}
 	}
+	if m.head || d.embeds(m) {
+		if done, err := d.importValues(m); done || err != nil {
+			return err
+		}
+	}
 	if n.Linear {
 		return d.matrix(m)
 	}
 	return d.keep(m.from, "")
+}
+
+// importValues plans to take over what the values of an embedding or head are already, as auto does for other matrices, where the recipe
+// says nothing else and every value is given back.
+func (d *decider) importValues(m matrix) (bool, error) {
+	c := choose(&d.Recipe, m.name)
+	if d.Recipe.Head != "" || c.keep || c.quant != QuantAuto || c.scale != "" || !included(&d.Recipe, m.name) || !isFloat(m.from.DType) {
+		return false, nil
+	}
+	candidates, err := d.likely(m, c)
+	if err != nil {
+		return false, err
+	}
+	steps := len(d.steps)
+	for _, r := range candidates {
+		rule, _ := quantize.Find(r.rule)
+		l, err := d.rowLayout(m, rule.Alphabet)
+		if err != nil {
+			continue // floats hold it
+		}
+		exact := r.choice(c)
+		exact.layout, exact.params = l.Spec().Name, l.Spec().Params
+		err = d.quantize(m, exact)
+		switch {
+		case errors.As(err, new(notExact)) || errors.As(err, new(notHeld)):
+		case err != nil:
+			return false, err
+		case d.steps[steps].row.RelError != nil:
+			return true, nil
+		}
+		d.steps = d.steps[:steps] // some zeros would become another value
+	}
+	return false, nil
 }
 
 // partsOf are the tensors that hold what the model needs: one, or one for each expert, or none.
@@ -274,12 +312,7 @@ func (d *decider) auto(m matrix, c choice) error {
 	var other notExact
 	var unheld error
 	for _, r := range rules {
-		exact := c
-		exact.quant = r.rule
-		if c.scale == "" && r.group > 0 {
-			exact.scale = fmt.Sprintf("%s:%d", packed.ScaleGroup, r.group)
-		}
-		err := d.quantize(m, exact)
+		err := d.quantize(m, r.choice(c))
 		switch {
 		case errors.As(err, &other):
 		case errors.As(err, new(notHeld)): // wider codes may still be held
@@ -310,6 +343,15 @@ func (d *decider) auto(m matrix, c choice) error {
 type candidate struct {
 	rule  string
 	group int
+}
+
+// choice is a choice of the recipe with that rule.
+func (r candidate) choice(c choice) choice {
+	c.quant = r.rule
+	if c.scale == "" && r.group > 0 {
+		c.scale = fmt.Sprintf("%s:%d", packed.ScaleGroup, r.group)
+	}
+	return c
 }
 
 // exactGroups are the sizes of groups that are looked for.
