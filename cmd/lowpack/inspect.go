@@ -134,7 +134,8 @@ func inspectCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoi
 		v.Bytes += s.Size
 	}
 	for _, t := range ck.Tensors() {
-		v.add(t.Name, t.Shape, string(t.DType), "", t.Size)
+		kind, bytes := t.Stored()
+		v.add(t.Name, t.Shape, kind, "", bytes)
 	}
 	if ck.Config() == nil {
 		v.Notes = append(v.Notes, "no config.json: weights alone can be converted and verified, not run")

@@ -28,6 +28,29 @@ func inspected(t *testing.T, path string) facts {
 	return v.Summary
 }
 
+// TestInspectGGUF: tensors of a GGUF are listed in the types that it stores, and with their bytes there.
+func TestInspectGGUF(t *testing.T) {
+	dir := t.TempDir()
+	file, m := filepath.Join(dir, "p"), filepath.Join(dir, "m.gguf")
+	for _, args := range [][]string{{"convert", shared.Testdata(t, "tiny-bitnet"), "-o", file, "--golden", "none"}, {"export", file, "--to", "gguf", "--force", "-o", m}} {
+		if o := command(t, args...); o.code != 0 {
+			t.Fatal(o.out)
+		}
+	}
+	o := command(t, "inspect", m)
+	for _, kind := range []string{"TQ2_0 ", "F16 ", "BF16 ", "F32 "} {
+		if !strings.Contains(o.out, "  "+kind) {
+			t.Errorf("no %sin\n%s", kind, o.out)
+		}
+	}
+	if !strings.Contains(o.out, " 2.06\n") {
+		t.Errorf("TQ2_0 takes 2.06 bits per weight:\n%s", o.out)
+	}
+	if o = command(t, "verify", m); o.code == 0 || !strings.Contains(o.out, "lowpack verify FILE --source "+m) {
+		t.Errorf("%s", o.out)
+	}
+}
+
 // TestInspectFacts holds the summary of the bundled model, in every form that it has.
 func TestInspectFacts(t *testing.T) {
 	source := shared.Testdata(t, "tiny-bitnet")

@@ -208,6 +208,14 @@ func (p ggufPart) read(b []byte, t gguf.TensorInfo, off int64) error {
 	return readFailed(p.file.name, t.Name, err)
 }
 
+// Stored is the type of a tensor in its file, and how many bytes it takes there: of a GGUF, those of its blocks.
+func (t Tensor) Stored() (kind string, bytes int64) {
+	if t.view == nil {
+		return string(t.DType), t.Size
+	}
+	return t.view.tensor.From.Type.String(), t.view.tensor.From.Size
+}
+
 // view is a tensor of a checkpoint whose rows are made of stored rows.
 type view struct {
 	tensor  hf.Tensor

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -130,6 +131,12 @@ func TestGGUF(t *testing.T) {
 	}
 	if v, ok := c.View(); !ok || v.Name != "m.gguf (decoded)" || len(c.Sources()) != 1 || c.Sources()[0].Name != "m.gguf" || len(c.Shards()) != 0 {
 		t.Errorf("%v, %v, %v", v, c.Sources(), c.Shards())
+	}
+	for name, want := range map[string]string{"model.layers.0.self_attn.q_proj.weight": "Q8_0 1088", "model.norm.weight": "F32 128", "model.embed_tokens.weight": "BF16 512"} {
+		x, _ := c.Lookup(name)
+		if kind, bytes := x.Stored(); fmt.Sprint(kind, " ", bytes) != want {
+			t.Errorf("%s: %s, %d bytes; want %s", name, kind, bytes, want)
+		}
 	}
 	if len(c.Tensors()) != 11 || !strings.Contains(string(c.Config()), "LlamaForCausalLM") || c.Unchanged() != nil {
 		t.Errorf("%d tensors, config %s", len(c.Tensors()), c.Config())
