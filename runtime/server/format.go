@@ -3,7 +3,6 @@ package server
 import (
 	"container/list"
 	"encoding/json"
-	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -168,11 +167,7 @@ func (s *settings) constrain(m *model) func([]int, []float32) {
 		for i, id := range s.ends {
 			kept[i] = logits[id]
 		}
-		for id := range logits {
-			if !mask.Has(id) {
-				logits[id] = -math.MaxFloat32
-			}
-		}
+		mask.Restrict(logits)
 		for i, id := range s.ends {
 			if end {
 				logits[id] = kept[i]

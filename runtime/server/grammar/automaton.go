@@ -20,7 +20,8 @@ const (
 	mostPlaces = 1 << 12 // positions of an ambiguous text
 	mostTail   = 64      // nodes without a choice up to the end of a rule
 	mostStates = 1 << 13
-	mostHeld   = 1 << 22 // positions of all states, of 16 bytes each
+	mostHeld   = 1 << 22 // positions of all states, of 16 bytes each, ways between them included
+	mostFrames = 1 << 20 // stacks of calls
 	mostMasks  = 1 << 8
 	mostWork   = 1 << 24 // positions behind the bytes of all tokens, for one mask
 )
@@ -45,16 +46,22 @@ type call struct{ rule, to int32 }
 
 // Grammar is the set of texts that are allowed. It is safe for concurrent use.
 type Grammar struct {
-	nodes []node
-	start int32
+	nodes   []node
+	start   int32
+	class   [256]uint8 // of a byte: no edge tells bytes of a class apart
+	classes int
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	*memory
+}
+
+// memory is what is remembered of the states that were met.
+type memory struct {
 	frames []frame
 	frame  map[frame]int32
 	states map[string]*state
 	held   int // positions of states
 	masks  int
-	resets int
 }
 
 // frame is a stack of calls: where the last one returns to, and the frame below. The first frame is the empty stack.
@@ -70,20 +77,39 @@ type position struct{ node, frame int32 }
 type state struct {
 	positions []position
 	accepts   bool // the text may end here
-	next      map[byte]*state
 	mask      *Mask
+	next      []*state // by class of the next byte; nil = not known, or, of all, not remembered
 }
 
-// crowded stands for a state of too many positions.
-var crowded = new(state)
+// What stands for a state behind a byte that is not allowed, and for one of too many positions.
+var blocked, crowded = new(state), new(state)
 
 func newGrammar(nodes []node, start int32) *Grammar {
 	for i := range nodes {
 		nodes[i].tail = isTail(nodes, int32(i))
 	}
 	g := &Grammar{nodes: nodes, start: start}
+	g.classify()
 	g.reset()
 	return g
+}
+
+// classify gives bytes their classes.
+func (g *Grammar) classify() {
+	var begins [257]bool
+	for i := range g.nodes {
+		for _, e := range g.nodes[i].edges {
+			begins[e.low], begins[int(e.high)+1] = true, true
+		}
+	}
+	class := uint8(0)
+	for b := range g.class {
+		if begins[b] && b > 0 {
+			class++
+		}
+		g.class[b] = class
+	}
+	g.classes = int(class) + 1
 }
 
 // isTail says whether nothing but the end of its rule follows a node: what is called in front of it need not return there, so
@@ -106,11 +132,7 @@ func isTail(nodes []node, at int32) bool {
 
 // reset forgets all states and stacks but the empty one.
 func (g *Grammar) reset() {
-	g.frames = []frame{{to: -1, below: -1}}
-	g.frame = map[frame]int32{}
-	g.states = map[string]*state{}
-	g.held, g.masks = 0, 0
-	g.resets++
+	g.memory = &memory{frames: []frame{{to: -1, below: -1}}, frame: map[frame]int32{}, states: map[string]*state{}}
 }
 
 // first is the state of the empty text.
@@ -133,7 +155,7 @@ func (g *Grammar) push(to, below int32) (int32, bool) {
 
 // intern returns the state of some positions and of all that they lead to without a byte; nil = there are too many.
 func (g *Grammar) intern(from []position) *state {
-	s := &state{next: map[byte]*state{}}
+	s := &state{}
 	seen := map[position]bool{}
 	for len(from) > 0 {
 		p := from[len(from)-1]
@@ -165,6 +187,11 @@ func (g *Grammar) intern(from []position) *state {
 			from = append(from, position{f.to, f.below})
 		}
 	}
+	return g.known(s)
+}
+
+// known returns the state with the positions of s, which may be s.
+func (g *Grammar) known(s *state) *state {
 	slices.SortFunc(s.positions, func(a, b position) int {
 		if a.node != b.node {
 			return int(a.node - b.node)
@@ -186,20 +213,40 @@ func (g *Grammar) intern(from []position) *state {
 	return s
 }
 
+// adopt returns the state that is the same as one of an earlier memory, whose stacks have other numbers.
+func (g *Grammar) adopt(s *state, from *memory) *state {
+	moved := map[int32]int32{0: 0}
+	var move func(id int32) int32
+	move = func(id int32) int32 {
+		if to, ok := moved[id]; ok {
+			return to
+		}
+		f := from.frames[id]
+		to, _ := g.push(f.to, move(f.below)) // as deep as it was
+		moved[id] = to
+		return to
+	}
+	same := &state{accepts: s.accepts, positions: make([]position, len(s.positions))}
+	for i, p := range s.positions {
+		same.positions[i] = position{p.node, move(p.frame)}
+	}
+	return g.known(same)
+}
+
 // step is the state behind a byte; nil = the byte is not allowed.
 func (g *Grammar) step(s *state, b byte) *state {
-	if next := g.follow(s, b); next != crowded {
+	if next := g.follow(s, b); next != blocked && next != crowded {
 		return next
 	}
 	return nil
 }
 
-// follow is step that tells why: a byte that is not allowed leads to nil, one that leads to too many positions to crowded.
+// follow is step that tells why: a byte that is not allowed leads to blocked, one that leads to too many positions to crowded.
 func (g *Grammar) follow(s *state, b byte) *state {
-	next, known := s.next[b]
-	if known {
+	if next := s.after(g.class[b]); next != nil {
 		return next
 	}
+	next := blocked
 	var to []position
 	for _, p := range s.positions {
 		for _, e := range g.nodes[p.node].edges {
@@ -212,21 +259,33 @@ func (g *Grammar) follow(s *state, b byte) *state {
 		if next = g.intern(to); next == nil {
 			next = crowded
 		} else if len(next.positions) == 0 && !next.accepts {
-			next = nil // nested too deeply
+			next = blocked // nested too deeply
 		}
 	}
-	s.next[b] = next
+	if s.next == nil && g.held < mostHeld {
+		s.next = make([]*state, g.classes)
+		g.held += (g.classes + 1) / 2
+	}
+	if s.next != nil {
+		s.next[g.class[b]] = next
+	}
 	return next
+}
+
+// after is the state behind a byte of a class; nil = not known.
+func (s *state) after(class uint8) *state {
+	if int(class) < len(s.next) {
+		return s.next[class]
+	}
+	return nil
 }
 
 // Text is a text that a grammar reads, token by token.
 type Text struct {
-	g *Grammar
-	v *Vocabulary
-	// past is the text so far: where the states that it led to were forgotten, it is read again.
-	past []byte
+	g    *Grammar
+	v    *Vocabulary
 	at   *state
-	made int // Grammar.resets when at was made
+	made *memory // of which at is part; nil = the text is empty
 	dead bool
 }
 
@@ -239,17 +298,16 @@ func (t *Text) Dead() bool { return t.dead }
 
 // state returns the state of the text. The grammar is locked.
 func (t *Text) state() *state {
-	if len(t.g.states) > mostStates || t.g.held > mostHeld || t.g.masks > mostMasks {
+	if len(t.g.states) > mostStates || t.g.held > mostHeld || t.g.masks > mostMasks || len(t.g.frames) > mostFrames {
 		t.g.reset()
 	}
-	if t.at == nil && len(t.past) == 0 || t.made != t.g.resets {
-		t.at, t.made = t.g.first(), t.g.resets
-		for _, b := range t.past {
-			if t.at = t.g.step(t.at, b); t.at == nil {
-				break
-			}
-		}
+	switch {
+	case t.made == nil:
+		t.at = t.g.first()
+	case t.made != t.g.memory && t.at != nil:
+		t.at = t.g.adopt(t.at, t.made)
 	}
+	t.made = t.g.memory
 	return t.at
 }
 
@@ -262,7 +320,6 @@ func (t *Text) Accept(id int) bool {
 		if at != nil {
 			at = t.g.step(at, b)
 		}
-		t.past = append(t.past, b)
 	}
 	t.at = at
 	return at != nil

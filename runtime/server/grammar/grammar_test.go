@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -151,7 +152,7 @@ func walk(r *rand.Rand, g *Grammar, v *Vocabulary) (text string, ended bool) {
 	for range 3000 {
 		mask, end := at.Allowed()
 		if end && (mask.count == 0 || r.IntN(3) == 0) {
-			return string(at.past), true
+			return text, true
 		}
 		var ids []int
 		for id := range v.size {
@@ -162,9 +163,11 @@ func walk(r *rand.Rand, g *Grammar, v *Vocabulary) (text string, ended bool) {
 				}
 			}
 		}
-		if !at.Accept(ids[r.IntN(len(ids))]) {
+		id := ids[r.IntN(len(ids))]
+		if !at.Accept(id) {
 			panic("a token of the mask is not accepted")
 		}
+		text += string(v.bytes(id))
 	}
 	return "", false
 }
@@ -295,7 +298,7 @@ func TestMask(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	v := vocabulary()
 	for range 20 {
-		at := g.NewText(v)
+		at, past := g.NewText(v), ""
 		for range 60 {
 			mask, end := at.Allowed()
 			if end {
@@ -304,20 +307,61 @@ func TestMask(t *testing.T) {
 			var ids []int
 			for id := range v.size {
 				s := g.first()
-				for _, b := range append(append([]byte(nil), at.past...), v.bytes(id)...) {
+				for _, b := range []byte(past + string(v.bytes(id))) {
 					if s != nil {
 						s = g.step(s, b)
 					}
 				}
 				if want := s != nil && len(v.bytes(id)) > 0; mask.Has(id) != want {
-					t.Fatalf("behind %q token %q: %v", at.past, v.bytes(id), mask.Has(id))
+					t.Fatalf("behind %q token %q: %v", past, v.bytes(id), mask.Has(id))
 				} else if want {
 					ids = append(ids, id)
 				}
 			}
-			at.Accept(ids[r.IntN(len(ids))])
+			id := ids[r.IntN(len(ids))]
+			at.Accept(id)
+			past += string(v.bytes(id))
 			if r.IntN(10) == 0 {
 				g.reset()
+			}
+		}
+	}
+}
+
+// TestForgotten: a text goes on where it was when the states that it led to are forgotten, and is not read again.
+func TestForgotten(t *testing.T) {
+	v := vocabulary()
+	for _, make := range []func() (*Grammar, error){
+		Object,
+		func() (*Grammar, error) { return GBNF("root ::= e\ne ::= \"x\" e \"y\" | \"x\" e \"z\" | [a-w]*") },
+		func() (*Grammar, error) { return Regex("[a-z]{0,900}") },
+	} {
+		kept, err := make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost, _ := make()
+		r := rand.New(rand.NewPCG(6, 6))
+		a, b := kept.NewText(v), lost.NewText(v)
+		for n := range 200 {
+			want, end := a.Allowed()
+			got, ended := b.Allowed()
+			if !slices.Equal(got.bits, want.bits) || ended != end {
+				t.Fatalf("token %d: %d tokens, end %v; want %d, %v", n, got.count, ended, want.count, end)
+			}
+			if want.count == 0 {
+				break
+			}
+			id := r.IntN(v.size)
+			for !want.Has(id) {
+				id = r.IntN(v.size)
+			}
+			lost.reset()
+			if a.Accept(id) != b.Accept(id) {
+				t.Fatalf("token %d: not both accept %q", n, v.bytes(id))
+			}
+			if most := 1 + len(v.bytes(id)); len(lost.states) > most {
+				t.Fatalf("token %d: %d states for %d bytes", n, len(lost.states), most-1)
 			}
 		}
 	}
