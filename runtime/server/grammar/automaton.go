@@ -50,6 +50,7 @@ type Grammar struct {
 	start   int32
 	class   [256]uint8 // of a byte: no edge tells bytes of a class apart
 	classes int
+	plain   []byte // a plain byte of each class that has one
 
 	mu sync.Mutex
 	*memory
@@ -60,7 +61,8 @@ type memory struct {
 	frames []frame
 	frame  map[frame]int32
 	states map[string]*state
-	held   int // positions of states
+	behind map[position]*state // of single positions, with all that they lead to without a byte
+	held   int                 // positions of states
 	masks  int
 }
 
@@ -108,6 +110,9 @@ func (g *Grammar) classify() {
 			class++
 		}
 		g.class[b] = class
+		if n := len(g.plain); isPlain(byte(b)) && (n == 0 || g.class[g.plain[n-1]] != class) {
+			g.plain = append(g.plain, byte(b))
+		}
 	}
 	g.classes = int(class) + 1
 }
@@ -132,7 +137,7 @@ func isTail(nodes []node, at int32) bool {
 
 // reset forgets all states and stacks but the empty one.
 func (g *Grammar) reset() {
-	g.memory = &memory{frames: []frame{{to: -1, below: -1}}, frame: map[frame]int32{}, states: map[string]*state{}}
+	g.memory = &memory{frames: []frame{{to: -1, below: -1}}, frame: map[frame]int32{}, states: map[string]*state{}, behind: map[position]*state{}}
 }
 
 // first is the state of the empty text.
@@ -256,11 +261,7 @@ func (g *Grammar) follow(s *state, b byte) *state {
 		}
 	}
 	if len(to) > 0 {
-		if next = g.intern(to); next == nil {
-			next = crowded
-		} else if len(next.positions) == 0 && !next.accepts {
-			next = blocked // nested too deeply
-		}
+		next = g.from(to)
 	}
 	if s.next == nil && g.held < mostHeld {
 		s.next = make([]*state, g.classes)
@@ -268,6 +269,27 @@ func (g *Grammar) follow(s *state, b byte) *state {
 	}
 	if s.next != nil {
 		s.next[g.class[b]] = next
+	}
+	return next
+}
+
+// from is the state of positions behind a byte, which many bytes have in common.
+func (g *Grammar) from(to []position) *state {
+	first := to[0]
+	single := !slices.ContainsFunc(to[1:], func(p position) bool { return p != first })
+	if known := g.behind[first]; single && known != nil {
+		return known
+	}
+	next := g.intern(to)
+	switch {
+	case next == nil:
+		next = crowded
+	case len(next.positions) == 0 && !next.accepts:
+		next = blocked // nested too deeply
+	}
+	if single && g.held < mostHeld {
+		g.behind[first] = next
+		g.held += 2
 	}
 	return next
 }

@@ -210,14 +210,15 @@ func BenchmarkConstrain(b *testing.B) {
 		tokens = append(tokens, string([]byte{byte(c)}))
 	}
 	tokens = append(tokens, `{"`, `": `, `", "`, `"}`, `":`, `},`, ` {"`, `true`, `false`, `null`)
-	const letters = "etaoinshrdlucmfwypvbgkjqxz"
+	alphabets := [][]rune{[]rune("etaoinshrdlucmfwypvbgkjqxz"), []rune("etaoinshrdlucmfwypvbgkjqxz"), []rune("оеаинтсрвлкмдпуяыьгзбчйхжш")}
 	for len(tokens) < 128256 {
 		var w strings.Builder
 		if r.IntN(2) == 0 {
 			w.WriteByte(' ')
 		}
+		letters := alphabets[len(tokens)%len(alphabets)]
 		for range 2 + r.IntN(8) {
-			w.WriteByte(letters[min(r.IntN(26), r.IntN(26))])
+			w.WriteRune(letters[min(r.IntN(26), r.IntN(26))])
 		}
 		if !seen[w.String()] {
 			seen[w.String()] = true

@@ -10,35 +10,62 @@ import (
 type Vocabulary struct {
 	size   int
 	tokens [][]byte
-	sorted []int32 // ids of tokens with bytes, by their bytes
-	common []int32 // bytes that sorted[i] has in common with sorted[i−1]
-	rest   []byte  // the other bytes of all of sorted, one after another
-	ends   []int32 // of those of sorted[i]
+	plain  wordList // tokens of at most mostPlain plain bytes, and nothing else
+	other  wordList
 	none   *Mask
+}
+
+// mostPlain is the length of tokens that are looked for together.
+const mostPlain = 16
+
+// isPlain says whether a byte is one that free text takes wherever it takes others: of ASCII, but neither a quote nor a backslash.
+func isPlain(b byte) bool { return b >= ' ' && b <= '~' && b != '"' && b != '\\' }
+
+// wordList is tokens sorted by their bytes.
+type wordList struct {
+	all    *Mask
+	sorted []int32
+	common []int32 // bytes that sorted[i] has in common with sorted[i−1]
+	rest   []byte  // the other bytes of all of them, one after another
+	ends   []int32 // of those of sorted[i]
 }
 
 // NewVocabulary makes a vocabulary of size ids; bytesOf returns nothing for a token that no constrained text may have.
 func NewVocabulary(size int, bytesOf func(id int) []byte) *Vocabulary {
 	v := &Vocabulary{size: size, tokens: make([][]byte, size), none: newMask(size)}
+	var plain, other []int32
 	for id := range size {
-		if b := bytesOf(id); len(b) > 0 {
+		switch b := bytesOf(id); {
+		case len(b) == 0:
+			continue
+		case len(b) <= mostPlain && !slices.ContainsFunc(b, func(b byte) bool { return !isPlain(b) }):
+			plain = append(plain, int32(id))
 			v.tokens[id] = b
-			v.sorted = append(v.sorted, int32(id))
+		default:
+			other = append(other, int32(id))
+			v.tokens[id] = b
 		}
 	}
-	slices.SortFunc(v.sorted, func(a, b int32) int { return bytes.Compare(v.tokens[a], v.tokens[b]) })
-	v.common, v.ends = make([]int32, len(v.sorted)), make([]int32, len(v.sorted))
+	v.plain, v.other = v.list(plain), v.list(other)
+	return v
+}
+
+// list sorts tokens.
+func (v *Vocabulary) list(ids []int32) wordList {
+	slices.SortFunc(ids, func(a, b int32) int { return bytes.Compare(v.tokens[a], v.tokens[b]) })
+	l := wordList{all: newMask(v.size), sorted: ids, common: make([]int32, len(ids)), ends: make([]int32, len(ids))}
 	var before []byte
-	for i, id := range v.sorted {
+	for i, id := range ids {
 		token, n := v.tokens[id], 0
 		for n < min(len(before), len(token)) && before[n] == token[n] {
 			n++
 		}
-		v.rest = append(v.rest, token[n:]...)
-		v.common[i], v.ends[i] = int32(n), int32(len(v.rest))
+		l.rest = append(l.rest, token[n:]...)
+		l.common[i], l.ends[i] = int32(n), int32(len(l.rest))
+		l.all.add(id)
 		before = token
 	}
-	return v
+	return l
 }
 
 func (v *Vocabulary) bytes(id int) []byte {
@@ -55,6 +82,11 @@ type Mask struct {
 }
 
 func newMask(size int) *Mask { return &Mask{bits: make([]uint64, (size+63)/64)} }
+
+func (m *Mask) add(id int32) {
+	m.bits[id/64] |= 1 << (id % 64)
+	m.count++
+}
 
 // Has says whether a token is in the set.
 func (m *Mask) Has(id int) bool { return m.bits[id/64]>>(id%64)&1 != 0 }
@@ -74,16 +106,45 @@ func (m *Mask) Restrict(logits []float32) {
 	}
 }
 
-// mask finds the tokens that a state allows: all of the sorted list, where what a token has in common with the one before
-// need not be read again, and tokens that begin with bytes that are not allowed are skipped. It is nil where that is more than
-// mostWork, which does not depend on what is remembered.
+// mask finds the tokens that a state allows. It is nil where that is more than mostWork, which does not depend on what is remembered.
 func (v *Vocabulary) mask(g *Grammar, s *state) *Mask {
-	m := newMask(v.size)
+	m, work := newMask(v.size), 0
+	if g.takesPlain(s, mostPlain) {
+		copy(m.bits, v.plain.all.bits)
+		m.count = v.plain.all.count
+	} else {
+		work = v.plain.search(g, s, m, work)
+	}
+	if work = v.other.search(g, s, m, work); work > mostWork {
+		return nil
+	}
+	return m
+}
+
+// takesPlain says whether a state allows any n plain bytes, and they all lead to the same one.
+func (g *Grammar) takesPlain(s *state, n int) bool {
+	for range n {
+		next := g.follow(s, g.plain[0])
+		for _, b := range g.plain[1:] {
+			if g.follow(s, b) != next {
+				return false
+			}
+		}
+		if s = next; s == blocked || s == crowded {
+			return false
+		}
+	}
+	return true
+}
+
+// search adds the tokens of a list that a state allows: what a token has in common with the one before need not be read again, and
+// tokens that begin with bytes that are not allowed are skipped. It adds to work how many positions are behind the bytes.
+func (l *wordList) search(g *Grammar, s *state, m *Mask, work int) int {
 	path := []*state{s} // path[i] is the state behind i bytes
-	work, begin := 0, int32(0)
-	for i, n := range v.common {
-		rest := v.rest[begin:v.ends[i]]
-		begin = v.ends[i]
+	begin := int32(0)
+	for i, n := range l.common {
+		rest := l.rest[begin:l.ends[i]]
+		begin = l.ends[i]
 		if int(n) >= len(path) { // the bytes that the token before ended at are not allowed
 			continue
 		}
@@ -105,13 +166,11 @@ func (v *Vocabulary) mask(g *Grammar, s *state) *Mask {
 			at = next
 		}
 		if work > mostWork {
-			return nil
+			break
 		}
 		if len(path) == int(n)+len(rest)+1 {
-			id := v.sorted[i]
-			m.bits[id/64] |= 1 << (id % 64)
-			m.count++
+			m.add(l.sorted[i])
 		}
 	}
-	return m
+	return work
 }
