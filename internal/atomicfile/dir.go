@@ -17,6 +17,7 @@ type Dir struct {
 	target   string
 	lock     Handle // on lockPath
 	lockPath string
+	within   []string // directories that Mkdir made
 	done     bool
 }
 
@@ -75,6 +76,18 @@ func (d *Dir) Create(name string) (Handle, error) {
 	return f, Failed(err)
 }
 
+// Mkdir makes a directory in the directory, for files whose names begin with its name.
+func (d *Dir) Mkdir(name string) error {
+	live.Lock()
+	defer live.Unlock()
+	path := filepath.Join(d.Path, name)
+	if err := d.fs.Mkdir(path); err != nil {
+		return Failed(err)
+	}
+	d.within = append(d.within, path)
+	return nil
+}
+
 // WriteFile creates a file in the directory and makes its data durable.
 func (d *Dir) WriteFile(name string, write func(io.Writer) error) error {
 	f, err := d.Create(name)
@@ -106,8 +119,10 @@ func (d *Dir) Commit() error {
 		return os.ErrClosed
 	}
 	defer d.Abort()
-	if err := d.fs.SyncDir(d.Path); err != nil {
-		return Failed(fmt.Errorf("write %s: %w", d.target, err))
+	for _, path := range append(d.within, d.Path) {
+		if err := d.fs.SyncDir(path); err != nil {
+			return Failed(fmt.Errorf("write %s: %w", d.target, err))
+		}
 	}
 	if err := d.fs.Rename(d.Path, d.target); err != nil {
 		return Failed(err)

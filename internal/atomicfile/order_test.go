@@ -40,14 +40,17 @@ func TestOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = d.WriteFile("file", func(w io.Writer) error {
+	if err := d.Mkdir("within"); err != nil {
+		t.Fatal(err)
+	}
+	err = d.WriteFile("within/file", func(w io.Writer) error {
 		_, err := io.WriteString(w, "text")
 		return err
 	})
 	if err == nil {
 		err = d.Commit()
 	}
-	if err != nil || !inOrder(fs.Ops(), "write", "sync", "sync directory", "rename", "sync directory") {
+	if err != nil || !inOrder(fs.Ops(), "write", "sync", "sync directory", "sync directory", "rename", "sync directory") {
 		t.Errorf("directory: %v, %v", err, fs.Ops())
 	}
 }
