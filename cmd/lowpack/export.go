@@ -28,7 +28,13 @@ var exportTargets = []exportTarget{
 		return onnx.Export(c.Context, path, target, export.Arithmetic(c.String("arithmetic")))
 	}},
 	{"openvino", func(c *cli.Context, path, target string) (*export.Summary, error) {
-		return openvino.Export(c.Context, path, target, export.Arithmetic(c.String("arithmetic")))
+		a := export.Arithmetic(c.String("arithmetic"))
+		if !c.IsSet("static") {
+			return openvino.Export(c.Context, path, target, a)
+		}
+		return openvino.ExportStatic(c.Context, path, target, a, openvino.Static{
+			Cache: openvino.Cache(c.String("static")), Context: c.Int("context"), Prefill: c.Int("prefill"), Layers: c.Int("layers"),
+		})
 	}},
 }
 
@@ -53,10 +59,14 @@ F16 or F32 where none does.
 onnx is a directory for onnxruntime and onnxruntime-genai, openvino one for OpenVINO and its GenAI. The exact arithmetic quantizes
 activations in the graph as lowpack does, and adds integers, written as floats, without rounding; the plain one leaves activations floats.
 
+--static is for NPUs: OpenVINO models of static shapes for one token and for pieces of prompts, cut into embedding, groups of layers and head.
+They keep the KV cache as states, or take it as inputs, which OpenVINO's NPUW demands.
+
   lowpack export model.safetensors --to gguf -o model.gguf
   lowpack export model.safetensors --to gguf --dialect ik -o model.gguf
   lowpack export model.safetensors --to onnx -o model-onnx
   lowpack export model.safetensors --to openvino -o model-openvino
+  lowpack export model.safetensors --to openvino --static states --context 2048 -o model-npu
   lowpack verify model.gguf --source model.safetensors`,
 		Flags: []cli.Flag{
 			oneOf(&cli.StringFlag{Name: "to", Usage: "the `FORMAT` to write"}, exportNames()...),
@@ -64,6 +74,10 @@ activations in the graph as lowpack does, and adds integers, written as floats, 
 			oneOf(&cli.StringFlag{Name: "dialect", Usage: "the `PROGRAM` that a GGUF is for", Value: string(export.LlamaCpp)}, export.Dialects()...),
 			&cli.BoolFlag{Name: "force", Usage: "write models that the other runtime loads and computes differently"},
 			oneOf(&cli.StringFlag{Name: "arithmetic", Usage: "of quantized linear layers in onnx and openvino: `HOW`", DefaultText: "exact where all matrices allow it, else plain"}, export.Arithmetics()...),
+			oneOf(&cli.StringFlag{Name: "static", Usage: "write OpenVINO models of static shapes, with the KV cache as `CACHE`"}, openvino.Caches()...),
+			between(2, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length of static models: `N` tokens", DefaultText: "1024, or what the model was made for"}),
+			between(1, maxTokens, &cli.IntFlag{Name: "prefill", Usage: "static prefill of `N` tokens at once", DefaultText: "128"}),
+			between(1, maxTokens, &cli.IntFlag{Name: "layers", Usage: "`N` layers in each static model", DefaultText: "16"}),
 			jsonFlag(),
 		},
 		Action: runExport,
@@ -78,9 +92,14 @@ func runExport(c *cli.Context) error {
 	if c.String("to") == "" || target == "" {
 		return usagef("export needs --to FORMAT and -o OUT")
 	}
-	for flag, formats := range map[string][]string{"force": {"gguf"}, "dialect": {"gguf"}, "arithmetic": {"onnx", "openvino"}} {
+	for flag, formats := range map[string][]string{"force": {"gguf"}, "dialect": {"gguf"}, "arithmetic": {"onnx", "openvino"}, "static": {"openvino"}} {
 		if c.IsSet(flag) && !slices.Contains(formats, c.String("to")) {
 			return usagef("--%s is about --to %s", flag, strings.Join(formats, " and "))
+		}
+	}
+	for _, flag := range []string{"context", "prefill", "layers"} {
+		if c.IsSet(flag) && !c.IsSet("static") {
+			return usagef("--%s is about --static", flag)
 		}
 	}
 	for _, t := range exportTargets {

@@ -16,13 +16,25 @@ import (
 // a model.
 type decoder struct {
 	*builder
+	*source
+	products map[product]value // results by input and tensor
+	call     call
+}
+
+// source is what graphs are made of.
+type source struct {
 	file       *packed.File
 	manifest   *packed.Manifest
 	model      *model.Description
 	arithmetic export.Arithmetic
-	products   map[product]value // results by input and tensor
+	static     *Static // nil if shapes are dynamic
 	forms      map[string]*form
-	call       call
+}
+
+func (s *source) decoder(b *builder) *decoder {
+	d := &decoder{builder: b, source: s, products: map[product]value{}}
+	d.options()
+	return d
 }
 
 // call is what a call of the model chooses, and what follows from it.
@@ -31,13 +43,20 @@ type call struct {
 	empty        value // a state without tokens
 	global       rotation
 	local        rotation
-	mask, window value // 0 where a token attends, else a large negative number; window: of local blocks
+	mask, window value                                   // 0 where a token attends, else a large negative number; window: of local blocks
+	append       func(i int, what string, x value) value // gives all keys or values of a layer, new ones included
+
+	// of static shapes
+	tokens, keys int // new tokens; all that the cache has
+	rows         []row
 }
 
 // rotation is that of all tokens: cosines and sines as [batch, 1, tokens, size].
 type rotation struct{ cos, sin value }
 
-func (d *decoder) build() error {
+// dynamic builds the model of any number of tokens.
+func (d *decoder) dynamic() {
+	d.call.append = d.state
 	ids := d.parameter("input_ids", i64, "?,?")
 	attention := d.parameter("attention_mask", i64, "?,?")
 	positions := d.parameter("position_ids", i64, "?,?")
@@ -50,7 +69,6 @@ func (d *decoder) build() error {
 		h = d.block(i, h)
 	}
 	d.head(h)
-	return d.err
 }
 
 // rotations computes the cosines and sines of N17, in float32.
@@ -177,7 +195,7 @@ func (d *decoder) attention(i int, b *model.Block, h value, p string) value {
 	q := d.heads(b, x, &b.Q, b.QNorm, d.model.Heads, p+"q")
 	k := d.heads(b, x, &b.K, b.KNorm, d.model.KVHeads, p+"k")
 	v := d.split(d.linear(x, &b.V, p+"v"), d.model.KVHeads, p+"v/heads")
-	k, v = d.state(i, "key", k), d.state(i, "value", v)
+	k, v = d.call.append(i, "key", k), d.call.append(i, "value", v)
 	y := d.attend(b, []value{q, d.repeated(k, p+"k"), d.repeated(v, p+"v")}, p+"heads")
 	y = d.reshape(p+"joined", d.transpose(p+"tokens", y, 0, 2, 1, 3), d.ints(0, 0, int64(d.model.Heads*d.model.HeadDim)), true)
 	return d.norm(d.linear(d.norm(y, b.AttnSubNorm, p+"sub_norm"), &b.O, p+"o"), b.AttnPostNorm, p+"post_norm")
@@ -248,14 +266,24 @@ func (d *decoder) repeated(x value, name string) value {
 	if m.Heads == m.KVHeads {
 		return x
 	}
+	dims := d.dims(x, name)
+	x = d.float("Unsqueeze", name+"/groups", []value{x, d.int(2)})
+	x = d.float("Broadcast", name+"/broadcast", []value{x, dims}, attribute{"mode", "bidirectional"})
+	return d.reshape(name+"/repeated", x, d.ints(0, int64(m.Heads), -1, int64(m.HeadDim)), true)
+}
+
+// dims are those of keys or values with the query heads of each in the middle.
+func (d *decoder) dims(x value, name string) value {
+	m := d.model
+	group := int64(m.Heads / m.KVHeads)
+	if d.static != nil {
+		return d.ints(1, int64(m.KVHeads), group, int64(d.call.keys), int64(m.HeadDim))
+	}
 	shape := d.op("ShapeOf", name+"/shape", i64, []value{x}, attribute{"output_type", "i64"})
 	part := func(part string, from ...int64) value {
 		return d.gather(name+"/"+part, i64, shape, d.ints(from...), d.int(0))
 	}
-	dims := d.concat(name+"/repeated_dimensions", i64, 0, part("batch_and_heads", 0, 1), d.ints(int64(m.Heads/m.KVHeads)), part("tokens_and_size", 2, 3))
-	x = d.float("Unsqueeze", name+"/groups", []value{x, d.int(2)})
-	x = d.float("Broadcast", name+"/broadcast", []value{x, dims}, attribute{"mode", "bidirectional"})
-	return d.reshape(name+"/repeated", x, d.ints(0, int64(m.Heads), -1, int64(m.HeadDim)), true)
+	return d.concat(name+"/repeated_dimensions", i64, 0, part("batch_and_heads", 0, 1), d.ints(group), part("tokens_and_size", 2, 3))
 }
 
 // attend is the attention of all heads.
@@ -314,7 +342,7 @@ func (d *decoder) head(h value) {
 // options are those of runtimes that the numbers of the graph depend on.
 func (d *decoder) options() {
 	d.info = []field{
-		{name: "lowpack", fields: []field{{name: arithmeticKey, value: string(d.arithmetic)}}},
+		{name: "lowpack", fields: append([]field{{name: arithmeticKey, value: string(d.arithmetic)}}, d.static.fields()...)},
 		{name: "runtime_options", fields: []field{{name: "DYNAMIC_QUANTIZATION_GROUP_SIZE", value: "0"}, {name: "KV_CACHE_PRECISION", value: "f32"}}},
 	}
 }

@@ -111,16 +111,22 @@ func opset(op string) string {
 	return "opset1"
 }
 
-// builder makes a graph, and knows where the data of its constants come from. Its first error stays.
+// builder makes a graph. Its first error stays.
 type builder struct {
 	graph
-	constants []constant // in the order of the data file
-	known     map[string]value
-	end       int64 // of the data file
-	err       error
+	*data
+	known map[string]value
+	err   error
 }
 
-// constant is a layer with data.
+// data are the constants of a graph, or of several that share a data file, which knows where they come from.
+type data struct {
+	constants []constant // in the order of the data file
+	places    map[string]int
+	end       int64 // of the data file
+}
+
+// constant of a data file.
 type constant struct {
 	name         string
 	offset, size int64
@@ -128,7 +134,21 @@ type constant struct {
 	codes        *form // of quantized weights
 }
 
-func newBuilder() *builder { return &builder{known: map[string]value{}} }
+func newBuilder() *builder { return sharing(&data{places: map[string]int{}}) }
+
+// sharing makes a graph whose constants stand in a data file with those of others.
+func sharing(d *data) *builder { return &builder{data: d, known: map[string]value{}} }
+
+// place is where a constant stands.
+func (d *data) place(name string, size int64, write func(io.Writer) error) *constant {
+	i, known := d.places[name]
+	if !known {
+		c := constant{name: name, offset: (d.end + alignment - 1) / alignment * alignment, size: size, write: write}
+		i, d.end = len(d.constants), c.offset+c.size
+		d.constants, d.places[name] = append(d.constants, c), i
+	}
+	return &d.constants[i]
+}
 
 func (b *builder) fail(err error) {
 	if b.err == nil {
@@ -195,8 +215,7 @@ func (b *builder) constant(name string, e element, dims []int64, write func(io.W
 	for _, d := range dims {
 		n *= d
 	}
-	c := constant{name, (b.end + alignment - 1) / alignment * alignment, (n*e.bits() + 7) / 8, write, nil}
-	b.constants, b.end = append(b.constants, c), c.offset+c.size
+	c := b.place(name, (n*e.bits()+7)/8, write)
 	v := b.add(layer{name: name, op: "Const", out: []output{{element: e}}, data: []attribute{
 		{"element_type", string(e)}, {"shape", shapeText(dims)}, {"offset", strconv.FormatInt(c.offset, 10)}, {"size", strconv.FormatInt(c.size, 10)},
 	}})
@@ -264,9 +283,9 @@ func (b *builder) slice(name string, x value, from, to, axis int) value {
 }
 
 // writeData writes the data file: constants in their order, zeros between them.
-func (b *builder) writeData(w io.Writer) error {
+func (d *data) writeData(w io.Writer) error {
 	at := int64(0)
-	for _, c := range b.constants {
+	for _, c := range d.constants {
 		if _, err := w.Write(make([]byte, c.offset-at)); err != nil { // less than alignment
 			return err
 		}

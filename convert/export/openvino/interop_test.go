@@ -85,7 +85,7 @@ func TestInteropAccumulators(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		m, err := plan(f, export.Exact)
+		m, err := plan(f, export.Exact, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,11 +112,12 @@ func (m *exported) watched(t *testing.T) (names []string) {
 	t.Helper()
 	for _, role := range matrices {
 		out := "layers.0." + role[0] + "/accumulators"
-		i := slices.IndexFunc(m.layers, func(l layer) bool { return l.name == out })
+		layers := m.graphs[0].layers
+		i := slices.IndexFunc(layers, func(l layer) bool { return l.name == out })
 		if i < 0 {
 			t.Fatalf("no layer %s", out)
 		}
-		names = append(names, m.layers[m.layers[i].in[0].layer].name, out)
+		names = append(names, layers[layers[i].in[0].layer].name, out)
 	}
 	return names
 }
@@ -285,10 +286,11 @@ func TestInteropTokenizer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := &exported{decoder: &decoder{builder: newBuilder()}}
+		m := &exported{}
 		info := []field{{name: "openvino_tokenizers_version", value: tokenizersVersion}}
 		dir := filepath.Join(t.TempDir(), "tokenizer")
-		m.graphs = []named{{tokenizerFile, v.tokenizer(4096, info)}, {detokenizerFile, v.detokenizer(info)}}
+		m.graph(tokenizerFile, v.tokenizer(4096, info), false)
+		m.graph(detokenizerFile, v.detokenizer(info), false)
 		if _, err := folder.Write(t.Context(), dir, m.written()); err != nil {
 			t.Fatal(err)
 		}

@@ -125,7 +125,7 @@ func (d *decoder) form(e *packed.Entry) *form {
 	if x, done := d.forms[e.Name]; done {
 		return x
 	}
-	x, err := formOf(d.file, e, e.Name == d.model.Embed)
+	x, err := formOf(d.file, e, e.Name == d.model.Embed, d.static != nil)
 	if err != nil {
 		d.fail(err)
 		x = &form{entry: e, element: u8, group: e.MatrixShape().K}
@@ -151,7 +151,7 @@ func (d *decoder) widened(x *form, scale element, scales func(io.Writer) error) 
 		within = f16
 	}
 	w := d.constant(name+"_compressed", x.element, x.dims(x.group), func(w io.Writer) error { return x.writeCodes(d.file, w) })
-	d.constants[len(d.constants)-1].codes = x
+	d.constants[d.places[name+"_compressed"]].codes = x
 	w = d.convert(name+"_compressed/convert", w, within)
 	if z, has := d.zeros(x, name+"_compressed/zero_point", within); has {
 		w = d.op("Subtract", name+"_compressed/zero_point/subtract", within, []value{w, z}, numpy)

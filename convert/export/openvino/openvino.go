@@ -37,12 +37,16 @@ const arithmeticKey = "arithmetic"
 // Export writes the directory dir, which must not exist and appears whole or not at all, with the same bytes for the same input. Without
 // an arithmetic it is exact where all matrices allow that, else plain. No more than one tensor is in memory.
 func Export(ctx context.Context, path, dir string, a export.Arithmetic) (*export.Summary, error) {
+	return write(ctx, path, dir, a, nil)
+}
+
+func write(ctx context.Context, path, dir string, a export.Arithmetic, s *Static) (*export.Summary, error) {
 	f, err := packed.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	m, err := plan(f, a)
+	m, err := plan(f, a, s)
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}
@@ -55,27 +59,44 @@ func Export(ctx context.Context, path, dir string, a export.Arithmetic) (*export
 
 // exported is the plan of a directory.
 type exported struct {
-	*decoder
-	graphs []named
+	*source
+	graphs []graphFile
 	notes  []string
 }
 
-// named is a graph with the name of its file.
-type named struct {
+// graphFile is a graph with the name of its file.
+type graphFile struct {
 	name string
 	*builder
+	shares bool // the data file of another graph
+}
+
+func (m *exported) graph(name string, b *builder, shares bool) {
+	m.graphs = append(m.graphs, graphFile{name, b, shares})
+}
+
+// err is the first error of a graph.
+func (m *exported) err() error {
+	for _, g := range m.graphs {
+		if g.err != nil {
+			return g.err
+		}
+	}
+	return nil
 }
 
 // tensors is the number of constants of all graphs.
 func (m *exported) tensors() (n int) {
 	for _, g := range m.graphs {
-		n += len(g.constants)
+		if !g.shares {
+			n += len(g.constants)
+		}
 	}
 	return n
 }
 
-// plan builds the graph of a packed file.
-func plan(f *packed.File, a export.Arithmetic) (*exported, error) {
+// plan builds the graphs of a packed file, of static shapes if s is not nil.
+func plan(f *packed.File, a export.Arithmetic, s *Static) (*exported, error) {
 	description, err := packed.Describe(f)
 	if err != nil {
 		return nil, err
@@ -87,16 +108,24 @@ func plan(f *packed.File, a export.Arithmetic) (*exported, error) {
 	if a, m.notes, err = export.Choose(f.Manifest(), a); err != nil {
 		return nil, err
 	}
-	m.decoder = &decoder{
-		builder: newBuilder(), file: f, manifest: f.Manifest(), model: description, arithmetic: a,
-		products: map[product]value{}, forms: map[string]*form{},
+	m.source = &source{file: f, manifest: f.Manifest(), model: description, arithmetic: a, forms: map[string]*form{}}
+	if s != nil {
+		err = m.cut(*s)
+	} else {
+		err = m.whole()
 	}
-	m.options()
-	if err := m.build(); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	m.graphs = []named{{modelFile, m.builder}}
 	return m, m.texts()
+}
+
+// whole plans the model of dynamic shapes.
+func (m *exported) whole() error {
+	d := m.decoder(newBuilder())
+	d.dynamic()
+	m.graph(modelFile, d.builder, false)
+	return d.err
 }
 
 // tokenizersVersion is that of openvino_tokenizers whose operators are written. Without it, OpenVINO GenAI takes no notice of the options of
@@ -131,7 +160,8 @@ func (m *exported) texts() error {
 			info = append(info, field{name: "chat_template", value: ours})
 		}
 	}
-	m.graphs = append(m.graphs, named{tokenizerFile, v.tokenizer(m.model.MaxPositions, info)}, named{detokenizerFile, v.detokenizer(info)})
+	m.graph(tokenizerFile, v.tokenizer(m.model.MaxPositions, info), false)
+	m.graph(detokenizerFile, v.detokenizer(info), false)
 	return nil
 }
 
@@ -156,7 +186,10 @@ func runs(m *packed.Manifest, d *model.Description) error {
 
 // files lists the directory.
 func (m *exported) files() []folder.File {
-	list := append(m.written(), folder.File{Name: configFile, Write: folder.Whole(m.config())})
+	list := m.written()
+	if m.static == nil {
+		list = append(list, folder.File{Name: configFile, Write: folder.Whole(m.config())})
+	}
 	if _, ok := m.file.Embedded(generationFile); !ok {
 		list = append(list, folder.File{Name: generationFile, Write: folder.Whole(m.generation())})
 	}
@@ -166,7 +199,10 @@ func (m *exported) files() []folder.File {
 // written are the files of the graphs.
 func (m *exported) written() (list []folder.File) {
 	for _, g := range m.graphs {
-		list = append(list, folder.File{Name: g.name, Write: g.writeXML}, folder.File{Name: dataOf(g.name), Write: g.writeData})
+		list = append(list, folder.File{Name: g.name, Write: g.writeXML})
+		if !g.shares {
+			list = append(list, folder.File{Name: dataOf(g.name), Write: g.writeData})
+		}
 	}
 	return list
 }

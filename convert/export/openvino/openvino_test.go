@@ -170,7 +170,7 @@ func TestDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	m, err := plan(f, "")
+	m, err := plan(f, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

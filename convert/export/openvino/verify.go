@@ -15,9 +15,11 @@ import (
 	"github.com/lowpack/lowpack/internal/filerr"
 )
 
-// Is reports whether path is a directory with the model of an export.
-func Is(path string) bool {
-	info, err := os.Stat(filepath.Join(path, modelFile))
+// Is reports whether path is a directory with the models of an export.
+func Is(path string) bool { return has(path, modelFile) || has(path, firstStatic) }
+
+func has(dir, name string) bool {
+	info, err := os.Stat(filepath.Join(dir, name))
 	return err == nil && info.Mode().IsRegular()
 }
 
@@ -29,13 +31,9 @@ func Verify(ctx context.Context, dir, source string) (*export.Verified, error) {
 		return nil, err
 	}
 	defer f.Close()
-	got, err := readXML(dir, modelFile)
+	want, err := planOf(f, source, dir)
 	if err != nil {
 		return nil, err
-	}
-	want, err := plan(f, got.arithmetic())
-	if err != nil {
-		return nil, filerr.Named(source, err)
 	}
 	v := &comparison{ctx: ctx, dir: dir}
 	v.Absent = []string{"golden outputs", "digests"}
@@ -48,13 +46,37 @@ func Verify(ctx context.Context, dir, source string) (*export.Verified, error) {
 	return &v.Verified, nil
 }
 
-// data are the graphs by the files with their data.
-func (m *exported) data() map[string]*builder {
-	data := map[string]*builder{}
-	for _, g := range m.graphs {
-		data[dataOf(g.name)] = g.builder
+// planOf is the plan of a packed file with the choices that the models of a directory tell.
+func planOf(f *packed.File, source, dir string) (*exported, error) {
+	if has(dir, modelFile) {
+		n, err := readXML(dir, modelFile)
+		if err != nil {
+			return nil, err
+		}
+		m, err := plan(f, n.arithmetic(), nil)
+		return m, filerr.Named(source, err)
 	}
-	return data
+	n, err := readXML(dir, firstStatic)
+	if err != nil {
+		return nil, err
+	}
+	s, err := n.static()
+	if err != nil {
+		return nil, filerr.Named(filepath.Join(dir, firstStatic), err)
+	}
+	m, err := plan(f, n.arithmetic(), s)
+	return m, filerr.Named(source, err)
+}
+
+// data are the graphs by the files with their data.
+func (m *exported) data() map[string]*data {
+	files := map[string]*data{}
+	for _, g := range m.graphs {
+		if !g.shares {
+			files[dataOf(g.name)] = g.data
+		}
+	}
+	return files
 }
 
 // readXML reads an .xml file of a directory.
@@ -83,7 +105,7 @@ type comparison struct {
 }
 
 // file compares a file with what would be written, which may be the data of a graph. Of graphs the elements are compared: white space may be another.
-func (v *comparison) file(file folder.File, data *builder) error {
+func (v *comparison) file(file folder.File, data *data) error {
 	switch {
 	case strings.HasSuffix(file.Name, ".xml"):
 		return v.graph(file)
@@ -110,7 +132,7 @@ func (v *comparison) graph(file folder.File) error {
 }
 
 // data compares a data file, which ends with its last constant.
-func (v *comparison) data(f io.ReaderAt, size int64, want *builder) error {
+func (v *comparison) data(f io.ReaderAt, size int64, want *data) error {
 	if err := folder.Size(size, want.end); err != nil {
 		return err
 	}

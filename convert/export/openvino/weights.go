@@ -25,8 +25,12 @@ type form struct {
 	group    int // columns that share a scale
 }
 
-// formOf chooses the narrowest type. Embeddings take at least 4 bits: narrower ones are expanded as a model is loaded.
-func formOf(f *packed.File, e *packed.Entry, embedding bool) (*form, error) {
+// unpacked is what NPUW, OpenVINO's way to NPUs, unpacks at once of 4-bit weights: columns of their rows.
+const unpacked = 64
+
+// formOf chooses the narrowest type. Embeddings take at least 4 bits: narrower ones are expanded as a model is loaded. Rows of 4 bits are filled up
+// for NPUs.
+func formOf(f *packed.File, e *packed.Entry, embedding, npu bool) (*form, error) {
 	a, err := pack.FindAlphabet(e.Layout.Alphabet)
 	if err != nil {
 		return nil, err
@@ -52,6 +56,9 @@ func formOf(f *packed.File, e *packed.Entry, embedding bool) (*form, error) {
 		lo, hi = min(lo, int(z)), max(hi, int(z))
 	}
 	x.width(lo, hi, e.Zero, embedding)
+	if npu && !embedding && x.element.bits() == 4 && x.group >= shape.K {
+		x.group = (shape.K + unpacked - 1) / unpacked * unpacked
+	}
 	return x, nil
 }
 

@@ -5,6 +5,7 @@ package folder
 import (
 	"context"
 	"io"
+	"path"
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/atomicfile"
@@ -12,7 +13,7 @@ import (
 
 // File is one of a directory. Write writes the same bytes each time.
 type File struct {
-	Name  string
+	Name  string // with slashes, if it lies in a directory of the directory
 	Write func(io.Writer) error
 }
 
@@ -47,7 +48,14 @@ func Write(ctx context.Context, dir string, files []File) (size int64, err error
 		return 0, err
 	}
 	defer out.Abort()
+	made := map[string]bool{".": true}
 	for _, file := range files {
+		if in := path.Dir(file.Name); !made[in] {
+			if err := out.Mkdir(in); err != nil {
+				return 0, err
+			}
+			made[in] = true
+		}
 		err := out.WriteFile(file.Name, func(w io.Writer) error {
 			c := &Counting{To: stopping{ctx, w}}
 			err := file.Write(c)
