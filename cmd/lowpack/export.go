@@ -33,7 +33,7 @@ var exportTargets = []exportTarget{
 			return openvino.Export(c.Context, path, target, a)
 		}
 		return openvino.ExportStatic(c.Context, path, target, a, openvino.Static{
-			Cache: openvino.Cache(c.String("static")), Context: c.Int("context"), Prefill: c.Int("prefill"), Layers: c.Int("layers"),
+			Cache: openvino.Cache(c.String("static")), Context: c.Int("context"), Prefill: c.Int("prefill"), Layers: c.Int("layers"), Bits: c.Int("bits"),
 		})
 	}},
 }
@@ -78,6 +78,7 @@ They keep the KV cache as states, or take it as inputs, which OpenVINO's NPUW de
 			between(2, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length of static models: `N` tokens", DefaultText: "1024, or what the model was made for"}),
 			between(1, maxTokens, &cli.IntFlag{Name: "prefill", Usage: "static prefill of `N` tokens at once", DefaultText: "128"}),
 			between(1, maxTokens, &cli.IntFlag{Name: "layers", Usage: "`N` layers in each static model", DefaultText: "16"}),
+			between(2, 8, &cli.IntFlag{Name: "bits", Usage: "static weights of at least `N` bits: 2, 4 or 8", DefaultText: "4"}),
 			jsonFlag(),
 		},
 		Action: runExport,
@@ -97,7 +98,7 @@ func runExport(c *cli.Context) error {
 			return usagef("--%s is about --to %s", flag, strings.Join(formats, " and "))
 		}
 	}
-	for _, flag := range []string{"context", "prefill", "layers"} {
+	for _, flag := range []string{"context", "prefill", "layers", "bits"} {
 		if c.IsSet(flag) && !c.IsSet("static") {
 			return usagef("--%s is about --static", flag)
 		}

@@ -122,16 +122,6 @@ func (m *exported) watched(t *testing.T) (names []string) {
 	return names
 }
 
-// written is the directory of a plan.
-func written(t *testing.T, m *exported) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "model")
-	if _, err := folder.Write(t.Context(), dir, m.files()); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
 // TestInteropPlain: plain graphs compute code times scale, with zero points where there are any: their logits are those of lowpack for the
 // unpacked floats. The weights stay as they are stored.
 func TestInteropPlain(t *testing.T) {

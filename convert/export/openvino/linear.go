@@ -125,7 +125,7 @@ func (d *decoder) form(e *packed.Entry) *form {
 	if x, done := d.forms[e.Name]; done {
 		return x
 	}
-	x, err := formOf(d.file, e, e.Name == d.model.Embed, d.static != nil)
+	x, err := formOf(d.file, e, e.Name == d.model.Embed, d.static)
 	if err != nil {
 		d.fail(err)
 		x = &form{entry: e, element: u8, group: e.MatrixShape().K}

@@ -34,6 +34,16 @@ func exportedOf(t *testing.T, source string, a export.Arithmetic) (string, *expo
 	return dir, s
 }
 
+// written is the directory of a plan.
+func written(t *testing.T, m *exported) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "model")
+	if _, err := folder.Write(t.Context(), dir, m.files()); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func tiny(t *testing.T) string {
 	return exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
 }
@@ -163,17 +173,23 @@ func TestRefused(t *testing.T) {
 
 // TestDamage: another bit anywhere in any file of the directory is found, and a missing end.
 func TestDamage(t *testing.T) {
+	for _, s := range []*Static{nil, {Cache: States, Context: 32, Prefill: 8, Layers: 5}, {Cache: Inputs, Context: 32, Prefill: 8}} {
+		damage(t, s)
+	}
+}
+
+func damage(t *testing.T, s *Static) {
 	source := tiny(t)
-	dir, _ := exportedOf(t, source, "")
 	f, err := packed.Open(source)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	m, err := plan(f, "", nil)
+	m, err := plan(f, "", s)
 	if err != nil {
 		t.Fatal(err)
 	}
+	dir := written(t, m)
 	good, v := exports.Contents(t, dir), &comparison{ctx: t.Context(), dir: dir}
 	data := m.data()
 	damaged := func(file folder.File, bad []byte, what string, at int) {
@@ -263,7 +279,7 @@ func TestStored(t *testing.T) {
 			for _, embedding := range []bool{false, true} {
 				x := &form{alphabet: a, element: f4e2m1}
 				if a.Name != pack.E2M1.Name || embedding {
-					x.width(int(a.Values[0]), int(a.Values[len(a.Values)-1]), zeros, embedding)
+					x.width(int(a.Values[0]), int(a.Values[len(a.Values)-1]), zeros, least(embedding, nil))
 				}
 				if signed := x.element == i4 || x.element == i8; signed && zeros {
 					t.Errorf("%s with zero points as %s", a.Name, x.element)
@@ -284,6 +300,7 @@ func TestStored(t *testing.T) {
 // FuzzParse: what is read is what is read again of it.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("<?xml version=\"1.0\"?>\n<net name=\"a\" version=\"11\">\n<layers><layer id=\"0\" name=\"&lt;&#10;&#34;\"/></layers><edges/></net>"))
+	f.Add([]byte(`<net><rt_info><lowpack><kv_cache value="states"/><context value="64"/><prefill value="8"/><layers value="x"/><bits value="4"/></lowpack></rt_info></net>`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		n, err := parse(data)
 		if err != nil {
@@ -291,6 +308,9 @@ func FuzzParse(f *testing.F) {
 				t.Fatal(err)
 			}
 			return
+		}
+		if _, err := n.static(); err != nil && !errors.Is(err, pack.ErrCorrupt) {
+			t.Fatal(err)
 		}
 		again, err := parse([]byte(n.String()))
 		if err != nil {

@@ -36,12 +36,14 @@ type Static struct {
 	Context int // tokens that the KV cache holds; 0: 1024, or the positions of the model if these are fewer
 	Prefill int // tokens of a pass that reads a prompt, 1 for no such models; 0: 128, or the context if it is less
 	Layers  int // of each model; 0: 16
+	Bits    int // that a code takes at least: 2, 4 or 8; 0: 4, the fewest that compilers for NPUs are known to take
 }
 
 const (
 	defaultContext = 1024
 	defaultPrefill = 128
 	defaultLayers  = 16
+	defaultBits    = 4
 )
 
 // ExportStatic is Export for models of static shapes. Its directory is that of NITRO: model/0.xml, model/1.xml and so on take one token; those in
@@ -60,6 +62,7 @@ func (s Static) completed(d *model.Description) (*Static, error) {
 	set(&s.Context, min(defaultContext, d.MaxPositions))
 	set(&s.Prefill, min(defaultPrefill, s.Context))
 	set(&s.Layers, defaultLayers)
+	set(&s.Bits, defaultBits)
 	switch {
 	case !slices.Contains(Caches(), string(s.Cache)):
 		return nil, fmt.Errorf("%w: static KV cache %q: must be one of %s", pack.ErrUnsupported, s.Cache, strings.Join(Caches(), ", "))
@@ -69,6 +72,8 @@ func (s Static) completed(d *model.Description) (*Static, error) {
 		return nil, fmt.Errorf("%w: prefill of %d tokens: must be 1 to %d, the static context", pack.ErrLimit, s.Prefill, s.Context)
 	case s.Layers < 1:
 		return nil, fmt.Errorf("%w: %d layers in a model: must be at least 1", pack.ErrLimit, s.Layers)
+	case s.Bits != 2 && s.Bits != 4 && s.Bits != 8:
+		return nil, fmt.Errorf("%w: codes of %d bits: must be 2, 4 or 8", pack.ErrUnsupported, s.Bits)
 	}
 	return &s, nil
 }
@@ -79,6 +84,7 @@ const (
 	contextKey = "context"
 	prefillKey = "prefill"
 	layersKey  = "layers"
+	bitsKey    = "bits"
 )
 
 // fields of rt_info; none of a dynamic model.
@@ -88,7 +94,7 @@ func (s *Static) fields() []field {
 	}
 	return []field{
 		{name: cacheKey, value: string(s.Cache)}, {name: contextKey, value: strconv.Itoa(s.Context)},
-		{name: prefillKey, value: strconv.Itoa(s.Prefill)}, {name: layersKey, value: strconv.Itoa(s.Layers)},
+		{name: prefillKey, value: strconv.Itoa(s.Prefill)}, {name: layersKey, value: strconv.Itoa(s.Layers)}, {name: bitsKey, value: strconv.Itoa(s.Bits)},
 	}
 }
 
@@ -108,7 +114,7 @@ func (n *node) static() (*Static, error) {
 		}
 		return x
 	}
-	s := &Static{Cache(text(cacheKey)), number(contextKey), number(prefillKey), number(layersKey)}
+	s := &Static{Cache(text(cacheKey)), number(contextKey), number(prefillKey), number(layersKey), number(bitsKey)}
 	return s, err
 }
 

@@ -25,12 +25,12 @@ type form struct {
 	group    int // columns that share a scale
 }
 
-// unpacked is what NPUW, OpenVINO's way to NPUs, unpacks at once of 4-bit weights: columns of their rows.
+// unpacked is how many columns of 4 bits NPUW, OpenVINO's way to NPUs, unpacks at once.
 const unpacked = 64
 
-// formOf chooses the narrowest type. Embeddings take at least 4 bits: narrower ones are expanded as a model is loaded. Rows of 4 bits are filled up
-// for NPUs.
-func formOf(f *packed.File, e *packed.Entry, embedding, npu bool) (*form, error) {
+// formOf chooses the narrowest type. Embeddings take at least 4 bits: narrower ones are expanded as a model is loaded. In models of static shapes
+// rows of 4 bits are filled up for NPUs.
+func formOf(f *packed.File, e *packed.Entry, embedding bool, static *Static) (*form, error) {
 	a, err := pack.FindAlphabet(e.Layout.Alphabet)
 	if err != nil {
 		return nil, err
@@ -55,20 +55,32 @@ func formOf(f *packed.File, e *packed.Entry, embedding, npu bool) (*form, error)
 	for _, z := range zeros {
 		lo, hi = min(lo, int(z)), max(hi, int(z))
 	}
-	x.width(lo, hi, e.Zero, embedding)
-	if npu && !embedding && x.element.bits() == 4 && x.group >= shape.K {
+	x.width(lo, hi, e.Zero, least(embedding, static))
+	if static != nil && !embedding && x.element.bits() == 4 && x.group == shape.K {
 		x.group = (shape.K + unpacked - 1) / unpacked * unpacked
 	}
 	return x, nil
 }
 
-// width chooses the type of numbers from lo to hi.
-func (x *form) width(lo, hi int, zeros, embedding bool) {
+// least is how many bits a code takes at least.
+func least(embedding bool, static *Static) int {
+	bits := 2
+	if static != nil {
+		bits = static.Bits
+	}
+	if embedding {
+		return max(bits, 4)
+	}
+	return bits
+}
+
+// width chooses the type of numbers from lo to hi, of at least so many bits.
+func (x *form) width(lo, hi int, zeros bool, least int) {
 	signed, unsigned, bits := i8, u8, 8
 	switch {
-	case hi-lo < 4 && !embedding:
+	case hi-lo < 4 && least <= 2:
 		signed, unsigned, bits = u2, u2, 2
-	case hi-lo < 16:
+	case hi-lo < 16 && least <= 4:
 		signed, unsigned, bits = i4, u4, 4
 	}
 	half := 1 << (bits - 1)

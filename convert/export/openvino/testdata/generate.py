@@ -3,7 +3,7 @@
 texts      texts: tokens with and without those around a text, and the text of these tokens
 chats      lists of messages: the text that its chat template renders, with the beginning of an answer
 generate   texts that are continued greedily by `new` tokens, as they are; chat: messages that are answered likewise
-device, options   of the pipeline; without them CPU and none
+device, options   of the pipeline; without them CPU, and none but for float32 where bfloat16 would be the default
 Prints {"encoded": [[with, without, text], …], "rendered": […], "continued": […], "answered": […]}.
 """
 import json, sys
@@ -19,7 +19,7 @@ for chat in spec.get("chats") or []:
     answer["rendered"].append(tokenizer.apply_chat_template(chat, add_generation_prompt=True))
 
 if spec.get("generate") or spec.get("chat"):
-    pipe = genai.LLMPipeline(folder, spec.get("device", "CPU"), **spec.get("options", {}))
+    pipe = genai.LLMPipeline(folder, spec.get("device", "CPU"), **spec.get("options", {"INFERENCE_PRECISION_HINT": "f32"}))
     config = genai.GenerationConfig()
     config.max_new_tokens, config.do_sample, config.ignore_eos, config.apply_chat_template = spec["new"], False, True, False
     for text in spec.get("generate") or []:

@@ -1,6 +1,6 @@
 """What OpenVINO makes of a model. The first argument is a directory, the second a JSON object:
 
-threads   number of threads on the CPU; no other option is given
+threads   number of threads on the CPU; no other option is given, but for float32 where bfloat16 would be the default
 options   of the device NPU instead: it runs there, and writes the logits of the last token alone
 prompts   lists of token ids; each is continued greedily by `new` tokens
 logits    true: write the logits behind every token to OUT
@@ -13,6 +13,7 @@ import numpy as np, openvino as ov
 
 folder, spec, out = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
 core = ov.Core()
+core.set_property("CPU", {"INFERENCE_PRECISION_HINT": "f32"})
 path = os.path.join(folder, "openvino_model.xml")
 model = core.read_model(path)
 if spec.get("outputs"):

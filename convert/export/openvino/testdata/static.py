@@ -1,8 +1,8 @@
 """What OpenVINO makes of models of static shapes, led as NITRO leads them: prompts in pieces, the first of which begins with tokens that nothing
 attends to, then token after token. The first argument is a directory, the second a JSON object:
 
-threads   number of threads on the CPU; no other option is given
-options   of the device NPU instead, where the models run; they are read into memory and compiled there
+threads   number of threads on the CPU; no other option is given, but for float32 where bfloat16 would be the default
+options   of the device NPU, where the models run instead
 prompts   lists of token ids; each is continued greedily by `new` tokens
 logits    true: write the logits of each token to OUT that the next one is chosen by
 outputs   names of layers of the first models of layers, whose floats are written to OUT for the first piece of the first prompt
@@ -14,7 +14,8 @@ import numpy as np, openvino as ov
 
 folder, spec, out = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
 core, types = ov.Core(), Counter()
-device, options = ("NPU", spec["options"]) if spec.get("options") else ("CPU", {"INFERENCE_NUM_THREADS": spec["threads"]} | ({"INFERENCE_PRECISION_HINT": "f32"} if os.environ.get("F32") else {}))
+core.set_property("CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+device, options = ("NPU", spec["options"]) if spec.get("options") else ("CPU", {"INFERENCE_NUM_THREADS": spec["threads"]})
 watched = list(dict.fromkeys(spec.get("outputs") or []))
 
 
