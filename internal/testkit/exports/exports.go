@@ -108,16 +108,21 @@ func BitllamaGoldens(t *testing.T) (checkpoint string, list []Golden) {
 	return filepath.Join(dir, "packed-auto"), list
 }
 
-// Session runs a model in a program, by testdata/session.py of the package under test: what it prints goes to answer, and the floats that it
-// wrote are returned.
+// Session runs a model in a program, by testdata/session.py of the package under test.
 func Session(t *testing.T, tool, dir string, spec, answer any) (values []float32) {
+	t.Helper()
+	return Script(t, tool, "testdata/session.py", dir, spec, answer)
+}
+
+// Script runs a model in a program, by a script: what it prints goes to answer, and the floats that it wrote are returned.
+func Script(t *testing.T, tool, script, dir string, spec, answer any) (values []float32) {
 	t.Helper()
 	text, err := json.Marshal(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "floats")
-	if err := json.Unmarshal(interop.Python(t, tool, "testdata/session.py", dir, string(text), out), answer); err != nil {
+	if err := json.Unmarshal(interop.Python(t, tool, script, dir, string(text), out), answer); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(out)

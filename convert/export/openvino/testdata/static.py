@@ -16,6 +16,8 @@ folder, spec, out = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
 core, types = ov.Core(), Counter()
 core.set_property("CPU", {"INFERENCE_PRECISION_HINT": "f32"})
 device, options = ("NPU", spec["options"]) if spec.get("options") else ("CPU", {"INFERENCE_NUM_THREADS": spec["threads"]})
+if device == "NPU":
+    core.set_property("CPU", {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 0})  # NPUW loses the options that a model carries
 watched = list(dict.fromkeys(spec.get("outputs") or []))
 
 
