@@ -102,9 +102,12 @@ func (g *Generation) newModelDrafter(m *DraftModel) (d *modelDrafter, end func()
 		d.accept(id)
 	}
 	d.worth = draft.NewPriced(g.costOrNone(), func() float64 { return m.e.price(g.e) })
-	held, err := m.take(text)
+	held, err := m.take(text[:max(0, len(text)-1)]) // the last token must be computed, for its logits
+	if err != nil {
+		return nil, nil, err
+	}
 	d.seq, d.held = held.seq, held.seq.Len()
-	return d, func() { m.give(heldText{d.seq, d.text[:d.held]}) }, err
+	return d, func() { m.give(heldText{d.seq, d.text[:d.held]}) }, nil
 }
 
 // price of a guess, as a multiple of a pass of one token of the other engine: by the bytes that both read until it is

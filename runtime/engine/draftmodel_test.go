@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/lowpack/lowpack/pack"
 )
 
 func draftModel(t *testing.T, e *Engine, v *view) *DraftModel {
@@ -62,6 +64,39 @@ func TestDraftModel(t *testing.T) {
 	}
 }
 
+// TestDraftModelForgets: after guesses of which some were wrong, and that a penalty would count, the next ones are those of a text
+// that came there without guesses.
+func TestDraftModelForgets(t *testing.T) {
+	e := engine(t, tiny(t), Options{Context: 100})
+	one, two := draftModel(t, e, tiny(t)), draftModel(t, e, tiny(t))
+	begin := func(m *DraftModel, text []int) (*modelDrafter, func()) {
+		g, err := e.NewGeneration(Request{Prompt: text, Speculate: 4, Sampling: Sampling{Temperature: 0.8, RepetitionPenalty: 3}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, end, err := g.newModelDrafter(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d, end
+	}
+	prompt := []int{2552, 2140, 392}
+	for right := range 5 {
+		d, end := begin(one, prompt)
+		guesses := slices.Clone(d.Draft(t.Context(), 4))
+		text := append(slices.Concat(prompt, guesses[:right]), 77)
+		for _, token := range text[len(prompt):] {
+			d.Add(token)
+		}
+		fresh, endFresh := begin(two, text)
+		if got, want := d.Draft(t.Context(), 4), fresh.Draft(t.Context(), 4); !slices.Equal(got, want) || len(got) != 4 {
+			t.Errorf("after %d right guesses of %v: %v, want %v", right, guesses, got, want)
+		}
+		end()
+		endFresh()
+	}
+}
+
 // TestDraftModelPrice: a guess costs what the weights say until passes of both engines are measured, and then what these say.
 func TestDraftModelPrice(t *testing.T) {
 	e, m := engine(t, tiny(t), Options{}), engine(t, tiny(t), Options{})
@@ -72,6 +107,19 @@ func TestDraftModelPrice(t *testing.T) {
 	e.costs.Learn(1, 4*time.Second)
 	if got := m.price(e); got != 0.25 {
 		t.Errorf("a second beside four: %v", got)
+	}
+}
+
+// TestDraftModelLeavesMemory: what the other engine may come to need is not free for a draft model.
+func TestDraftModelLeavesMemory(t *testing.T) {
+	e := engine(t, tiny(t), Options{})
+	m := draftModel(t, e, tiny(t))
+	if m.e.taken != e.MemoryBytes() || m.e.taken == 0 {
+		t.Errorf("%d bytes are left alone, the engine may need %d", m.e.taken, e.MemoryBytes())
+	}
+	m.e.taken = 1 << 60
+	if err := m.e.allocate(); !errors.Is(err, pack.ErrLimit) {
+		t.Errorf("beside an engine that needs all memory: %v", err)
 	}
 }
 
@@ -99,8 +147,8 @@ func TestDraftModelHoldsTexts(t *testing.T) {
 	if err != nil || taken.seq != held.seq || taken.seq.Len() != 7 {
 		t.Errorf("%d tokens of a text that begins with 7 of another one; %v", taken.seq.Len(), err)
 	}
-	if _, err := m.take(text); err == nil {
-		t.Error("a sequence more than there are")
+	if _, err := generate(t.Context(), text); !errors.Is(err, pack.ErrLimit) {
+		t.Errorf("a sequence more than there are: %v", err)
 	}
 	m.give(taken)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -108,7 +156,7 @@ func TestDraftModelHoldsTexts(t *testing.T) {
 	if _, err := generate(ctx, text); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if again, err := generate(t.Context(), first); err != nil || !slices.Equal(again.Tokens, res.Tokens) || again.Drafted != again.Accepted {
+	if again, err := generate(t.Context(), first); err != nil || !slices.Equal(again.Tokens, res.Tokens) || again.Drafted != again.Accepted || again.Drafted == 0 {
 		t.Errorf("the text again: %+v, %v; it was %+v", again, err, res)
 	}
 }
