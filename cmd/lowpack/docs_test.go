@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/quantized"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
@@ -50,11 +53,11 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, file := "../../testdata/tiny-bitnet", filepath.Join(t.TempDir(), "tiny.safetensors")
-	if out := command(t, "convert", model, "--layout", "vnni4i", "-o", file); out.code != 0 {
+	source, file := "../../testdata/tiny-bitnet", filepath.Join(t.TempDir(), "tiny.safetensors")
+	if out := command(t, "convert", source, "--layout", "vnni4i", "-o", file); out.code != 0 {
 		t.Fatal(out.out)
 	}
-	verified := command(t, "verify", file, "--source", model).out
+	verified := command(t, "verify", file, "--source", source).out
 	coverage := verified[max(0, strings.Index(verified, "coverage: ")):]
 	if coverage, _, _ = strings.Cut(coverage, "\n"); !bytes.Contains(readme, []byte(coverage+"\n")) {
 		t.Errorf("README.md does not show %q", coverage)
@@ -63,6 +66,76 @@ func TestReadme(t *testing.T) {
 	text, _, _ := strings.Cut(command(t, "run", file, "-n", "60", "-p", prompt).out, "\n\nloaded in")
 	if !bytes.Contains(readme, []byte("-p \""+prompt+"\"\n"+text+"\n")) {
 		t.Errorf("README.md does not show that the model goes on with %q", text)
+	}
+}
+
+// TestReadmeModels holds the table of models against the code: each architecture that is read stands in it and no other, and each format
+// of codes is read or refused as the table says.
+func TestReadmeModels(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(readme), "\n## Models\n")
+	table, _, _ = strings.Cut(table, "\n\n`--quant auto`")
+	var read, refused string
+	listed := map[string]bool{}
+	for _, line := range strings.Split(table, "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 {
+			continue
+		}
+		for _, name := range strings.Split(cells[1], ",") {
+			if strings.HasSuffix(name, "ForCausalLM ") || strings.HasSuffix(name, "ForCausalLM") {
+				listed[strings.TrimSpace(name)] = true
+			}
+		}
+		if strings.HasPrefix(strings.TrimSpace(cells[3]), "refused") {
+			refused += line
+		} else {
+			read += line
+		}
+	}
+	for _, f := range model.Families() {
+		for _, name := range f.Architectures {
+			if !listed[name] {
+				t.Errorf("README.md does not list %s", name)
+			}
+			delete(listed, name)
+		}
+	}
+	for name := range listed {
+		t.Errorf("README.md lists %s, which is not read", name)
+	}
+	compressed := func(format, kind string) string {
+		return fmt.Sprintf(`"quant_method":"compressed-tensors","format":%q,"config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":%q,"strategy":"group","group_size":32}}}`, format, kind)
+	}
+	for _, c := range []struct {
+		name, config string
+		read         bool
+	}{
+		{"GPTQ", `"quant_method":"gptq"`, true},
+		{"AutoRound", `"quant_method":"auto-round"`, true},
+		{"AWQ GEMM", `"quant_method":"awq"`, true},
+		{"pack-quantized", compressed("pack-quantized", "int"), true},
+		{"int-quantized", compressed("int-quantized", "int"), true},
+		{"mxfp4", compressed("mxfp4-pack-quantized", "float"), true},
+		{"MXFP4", `"quant_method":"mxfp4"`, true},
+		{"bitsandbytes int8", `"quant_method":"bitsandbytes","load_in_8bit":true`, true},
+		{"nf4", `"quant_method":"bitsandbytes","bnb_4bit_quant_type":"nf4"`, false},
+		{"fp4", `"quant_method":"bitsandbytes","bnb_4bit_quant_type":"fp4"`, false},
+		{"fp8", `"quant_method":"fp8"`, false},
+		{"nvfp4", compressed("nvfp4-pack-quantized", "float"), false},
+		{"gptq_p", `"quant_method":"gptq","format":"gptq_p"`, false},
+		{"AWQ GEMV", `"quant_method":"awq","version":"gemv"`, false},
+		{"AQLM", `"quant_method":"aqlm"`, false},
+		{"HQQ", `"quant_method":"hqq"`, false},
+	} {
+		_, err := quantized.Parse([]byte(`{"quantization_config":{`+c.config+`}}`), nil)
+		if row := map[bool]string{true: read, false: refused}[c.read]; !strings.Contains(row, c.name) || (err == nil) != c.read {
+			t.Errorf("%s: %v; README.md should say that it is read: %t", c.name, err, c.read)
+		}
 	}
 }
 

@@ -215,17 +215,24 @@ func (v *inspection) conversion(ctx context.Context) string {
 	}
 	defer p.Close()
 	var packs int
-	var rules []string
+	var rules, rounding []string
 	for _, r := range p.Tensors {
 		if r.Layout == "" {
 			continue
 		}
 		packs++
+		if r.RelError == nil && !slices.Contains(rounding, r.Rule) {
+			rounding = append(rounding, r.Rule)
+		}
 		if rule := r.Rule + " to " + r.Layout; !slices.Contains(rules, rule) {
 			rules = append(rules, rule)
 		}
 	}
-	return fmt.Sprintf("%d of %d tensors packed (%s), %s", packs, len(p.Tensors), cmp.Or(strings.Join(rules, ", "), "all stay as they are"), size(p.Bytes))
+	weights := "all weights exact"
+	if len(rounding) > 0 {
+		weights = "weights rounded by " + strings.Join(rounding, ", ")
+	}
+	return fmt.Sprintf("%d of %d tensors packed (%s), %s; %s", packs, len(p.Tensors), cmp.Or(strings.Join(rules, ", "), "all stay as they are"), size(p.Bytes), weights)
 }
 
 // factRows are the facts as lines of a table.

@@ -105,6 +105,34 @@ func TestInspectFacts(t *testing.T) {
 	}
 }
 
+// TestInspectSaysWhatConvertDoes: before any work it is said whether the weights of a checkpoint are taken over exactly, rounded, or
+// refused and why, of experts too.
+func TestInspectSaysWhatConvertDoes(t *testing.T) {
+	for _, c := range []struct{ name, want string }{
+		{"data/packed/gptq-b4-sym-g128", "all weights exact"},
+		{"data/packed/awq-gemm-g64", "all weights exact"},
+		{"data/packed/mlx-bonsai-bit1-f16-tied", "all weights exact"},
+		{"data/packed/bonsai-ternary-bf16-untied", "all weights exact"},
+		{"data/packed/mlx-b4-g64", "refused: "},
+		{"data/packed/mlx-b4-g64", "not an integer multiple of the scale"},
+		{"data/transformers/gpt_oss_mxfp4", "(import-codes to vnni4i)"},
+		{"data/transformers/gpt_oss_mxfp4", "all weights exact"},
+		{"data/transformers/qwen3_moe", "0 of "},
+	} {
+		if s := inspected(t, shared.Path(t, c.name)); !strings.Contains(s.Convert, c.want) {
+			t.Errorf("%s: %q does not say %q", c.name, s.Convert, c.want)
+		}
+	}
+	if s := inspected(t, shared.Testdata(t, "tiny-bitnet")); !strings.HasSuffix(s.Convert, "; weights rounded by absmean") {
+		t.Errorf("%q", s.Convert)
+	}
+	for path, want := range map[string]string{"data/packed/awq-gemv-g128": "gemv", "data/packed/ct-nvfp4-w4a16": "nvfp4", "data/packed/bnb-nf4": "nf4"} {
+		if o := command(t, "inspect", shared.Path(t, path)); o.code == 0 || !strings.Contains(o.out, want) {
+			t.Errorf("%s: exit code %d, %s", path, o.code, o.out)
+		}
+	}
+}
+
 // TestInspectLacking inspects what lacks a tokenizer, a model, or an answer that would be cheap.
 func TestInspectLacking(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "model")
