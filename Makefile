@@ -4,7 +4,7 @@ MODEL  := testdata/tiny-bitnet
 PACKED := out/tiny-bitnet.vnni4i.safetensors
 PROMPT := Once upon a time there was a little girl
 
-.PHONY: run build install uninstall dist test interop generate quality fuzz soak mutants clean
+.PHONY: run build install uninstall dist test interop generate quality runtimes fuzz soak mutants clean
 
 run: build
 	@mkdir -p out
@@ -77,6 +77,11 @@ generate:
 # TEXT=wiki.test.raw the rows of lowpack are measured again first, which takes about 20 minutes on two cores.
 quality: build
 	go run ./internal/testkit/quality $(if $(TEXT),-measure '$(MODEL)' '$(TEXT)')
+
+# The table of docs/ONNX.md: perplexity, or with SPEED=1 tokens per second, of what export writes of MODEL (as above) in onnxruntime and
+# OpenVINO, which make interop installs, and of DIRS, directories for OpenVINO that others made.
+runtimes: build
+	go run ./internal/testkit/runtimes $(if $(SPEED),-speed) '$(MODEL)' '$(TEXT)' $(DIRS)
 
 # One fuzz target after another, each for FUZZTIME (a number of executions, or a duration as in 60s); then a table of what
 # each got.
