@@ -88,6 +88,10 @@ func TestHolds(t *testing.T) {
 		}
 		return u
 	}
+	least := func(u units, minimum float32) units {
+		u.minima = []float32{minimum}
+		return u
+	}
 	for name, c := range map[string]struct {
 		kind string
 		a    pack.Alphabet
@@ -99,6 +103,11 @@ func TestHolds(t *testing.T) {
 		"Q4_1, its minimum":     {"Q4_1", four, of(1+1.0/1024, 0, -5), false}, // 3 + 3/1024 has 12 bits
 		"Q4_1, its scale":       {"Q4_1", four, of(1+1.0/4096, 0), false},
 		"Q4_1, eight bits":      {"Q4_1", eight, of(0.5, 0), false},
+		"Q4_1, minima":          {"Q4_1", four, least(of(0.5, -8), -1.75), true},
+		"Q4_1, a wide minimum":  {"Q4_1", four, least(of(0.5, -8), 1+1.0/4096), false},
+		"Q4_1, minima of −1":    {"Q4_1", pack.Ternary, least(of(0.5, -1), -1), false},
+		"Q8_0, minima":          {"Q8_0", four, least(of(0.5, -8), -1.75), false},
+		"Q5_0, minima":          {"Q5_0", four, least(of(0.5, -8), -1.75), false},
 		"Q5_0":                  {"Q5_0", four, of(1+1.0/1024, -8, 8), true},
 		"Q5_0, a zero too low":  {"Q5_0", four, of(0.5, 0, -9), false},
 		"Q5_0, a zero too high": {"Q5_0", four, of(0.5, 9), false},

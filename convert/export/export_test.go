@@ -91,6 +91,11 @@ func sameRounded(t *testing.T, a, b string, round func(scale float32) float32) {
 		if err := errors.Join(err1, err2); err != nil || !slices.Equal(s, u) {
 			t.Fatalf("%s: scales %v and %v, %v", e.Name, s[:1], u[:1], err)
 		}
+		m, err1 := packed.Minima(x, e)
+		n, err2 := packed.Minima(y, o)
+		if err := errors.Join(err1, err2); err != nil || !slices.Equal(m, n) {
+			t.Fatalf("%s: %d and %d minima, not the same, %v", e.Name, len(m), len(n), err)
+		}
 	}
 }
 

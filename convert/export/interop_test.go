@@ -244,8 +244,10 @@ func TestInteropSmolLM2(t *testing.T) {
 	}
 	largest, mean, agree := distance(logits, own)
 	t.Logf("largest difference %.3g, mean %.3g, %d of %d argmax tokens agree", largest, mean, agree, len(ids))
-	if mean > 0.3 || agree < len(ids)*9/10 { // 0.205 and 23 of 24 with its kernels for AVX2
-		t.Errorf("mean difference %v, %d of %d argmax tokens agree", mean, agree, len(ids))
+	// Rounded activations make the rest, in which no two programs agree: docs/GGUF.md. It is as large as what rounding changes in lowpack.
+	_, rounding, _ := distance(logitsWith(t, source, ids, engine.Options{FloatActivations: true}), own)
+	if mean > 1.25*rounding || agree < len(ids)*9/10 {
+		t.Errorf("mean difference %v, of float activations %v; %d of %d argmax tokens agree", mean, rounding, agree, len(ids))
 	}
 }
 
@@ -265,7 +267,13 @@ func perplexity(logits [][]float32, ids []int) float64 {
 // logitsOf are the logits of lowpack behind each of the ids.
 func logitsOf(t *testing.T, path string, ids []int) [][]float32 {
 	t.Helper()
-	e, err := engine.Open(path, engine.Options{Context: len(ids)})
+	return logitsWith(t, path, ids, engine.Options{})
+}
+
+func logitsWith(t *testing.T, path string, ids []int, o engine.Options) [][]float32 {
+	t.Helper()
+	o.Context = len(ids)
+	e, err := engine.Open(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -157,3 +157,47 @@ func TestAppendScale(t *testing.T) {
 		t.Errorf("a negative scale among unsigned ones: %v", err)
 	}
 }
+
+// TestMinima: minima belong to group-wise scales of floats, and the zero point beside them is the lowest code everywhere (F25).
+func TestMinima(t *testing.T) {
+	good := Entry{Name: "w", Shape: []int{2, 64}, Layout: pack.Spec{Name: "vnni4i", Alphabet: pack.Int4.Name}, Scale: Scale{Kind: ScaleGroup, Group: 32, DType: ScaleF16}, Min: true}
+	if err := good.checkForm(); err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(e *Entry){
+		"zero points":      func(e *Entry) { e.Zero = true },
+		"a scale per row":  func(e *Entry) { e.Scale.Kind, e.Scale.Group = ScaleRow, 0 },
+		"scales of a byte": func(e *Entry) { e.Scale.DType, e.Layout.Alphabet = ScaleE8M0, pack.E2M1.Name },
+	} {
+		e := good
+		change(&e)
+		if err := e.checkForm(); !errors.Is(err, pack.ErrCorrupt) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	v := fakeView{"w" + MinSuffix: {Name: "w" + MinSuffix, Data: []byte{0, 0xbc, 0, 0x40, 0, 0x80, 0xff, 0x7b}}}
+	minima, err := Minima(v, &good)
+	if err != nil || !slices.Equal(minima, []float32{-1, 2, 0, 65504}) {
+		t.Errorf("%v, %v", minima, err)
+	}
+	if zeros, err := Zeros(v, &good); err != nil || !slices.Equal(zeros, []int8{-8, -8, -8, -8}) {
+		t.Errorf("%v, %v", zeros, err)
+	}
+	for _, bad := range [][]byte{{0, 0x7c}, {0, 0xfc}, {1, 0x7c}} {
+		copy(v["w"+MinSuffix].Data[2:], bad)
+		if _, err := Minima(v, &good); !errors.Is(err, pack.ErrCorrupt) {
+			t.Errorf("% x: %v", bad, err)
+		}
+	}
+	v["w"+MinSuffix] = Tensor{Name: "w" + MinSuffix, Data: make([]byte, 6)}
+	if _, err := MinimaOf(v, &good, 0); !errors.Is(err, pack.ErrCorrupt) {
+		t.Errorf("three minima: %v", err)
+	}
+}
+
+// fakeView has tensors alone.
+type fakeView map[string]Tensor
+
+func (fakeView) Manifest() *Manifest                  { return nil }
+func (v fakeView) Tensor(name string) (Tensor, error) { return v[name], nil }
+func (fakeView) Embedded(string) ([]byte, bool)       { return nil, false }
