@@ -39,6 +39,9 @@ func (p *Plan) lookup(name string) (quantized.Tensor, bool) {
 // layersOf are the modules whose codes make a tensor of the model: one, or one for each expert; nil for floats.
 func (d *decider) layersOf(n model.Need) ([]*quantized.Layer, error) {
 	if l := d.layers[n.Name]; l != nil {
+		if !n.Linear && !d.embeds(matrix{name: n.Name}) {
+			return nil, fmt.Errorf("%w: module %q holds codes of %s; the router of experts is computed with floats (NUMERICS N35), which its codes would have to be made of", pack.ErrUnsupported, l.Module, d.scheme.Method)
+		}
 		return []*quantized.Layer{l}, nil
 	}
 	var list []*quantized.Layer

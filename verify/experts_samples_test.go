@@ -2,6 +2,7 @@ package verify
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -9,11 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+	"github.com/lowpack/lowpack/pack"
 )
 
 // sampleTensor is a stored tensor of a sample.
@@ -171,6 +174,27 @@ func TestExpertsOfMLX(t *testing.T) {
 				return c.mlp + ".switch_mlp." + module
 			})
 		})
+	}
+}
+
+// TestRouterOfCodes: MLX quantizes routers as well, which stay floats here: such a checkpoint is refused by their name.
+func TestRouterOfCodes(t *testing.T) {
+	config, tensors := readSample(t, "mlx-mxfp4")
+	experts := stack(tensors, ".block_sparse_moe.switch_mlp.")
+	for _, suffix := range []string{"weight", "scales"} {
+		x := tensors["model.layers.0.mlp.gate_proj."+suffix]
+		row := len(x.data) / x.Shape[0]
+		for _, block := range []string{"0", "1"} {
+			experts["model.layers."+block+".block_sparse_moe.gate."+suffix] = sampleTensor{checkpoint.Tensor{DType: x.DType, Shape: []int{2, x.Shape[1]}}, x.data[:2*row]}
+		}
+	}
+	maps.Copy(config, map[string]any{"architectures": []string{"MixtralForCausalLM"}, "model_type": nil, "num_local_experts": 2, "num_experts_per_tok": 1})
+	p, err := convert.NewPlan(t.Context(), writeSample(t, config, experts), convert.Options{})
+	if err == nil {
+		p.Close()
+	}
+	if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "block_sparse_moe.gate") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -83,7 +83,7 @@ func TestGPTOSS(t *testing.T) {
 	const prefix = "model.layers.3.mlp.experts."
 	both := Rows{0, 5760, 2}
 	for _, c := range []struct {
-		has            string // one of the tensors, "" = nothing is known
+		has            string // some of the tensors, "" = nothing is known
 		gate, up, bias string
 		rows           Rows
 		turned         bool
@@ -92,6 +92,7 @@ func TestGPTOSS(t *testing.T) {
 		{"gate_up_proj.weight", "gate_up_proj.weight", "gate_up_proj.weight", "gate_up_proj_bias", both, false},
 		{"gate_up_proj", "gate_up_proj", "gate_up_proj", "gate_up_proj_bias", both, true},
 		{"gate_proj.weight", "gate_proj.weight", "up_proj.weight", "gate_proj_bias", Rows{}, false},
+		{"gate_proj.weight gate_proj.bias", "gate_proj.weight", "up_proj.weight", "gate_proj.bias", Rows{}, false}, // MLX
 	} {
 		k, err := parseKeys("config.json", []byte(gptoss20B))
 		if err != nil {
@@ -100,7 +101,10 @@ func TestGPTOSS(t *testing.T) {
 		k.fill(gptoss.defaults)
 		var look shapes
 		if c.has != "" {
-			look = func(name string) ([]int, bool) { return nil, name == prefix+c.has || name == headName }
+			look = func(name string) ([]int, bool) {
+				own, ok := strings.CutPrefix(name, prefix)
+				return nil, ok && slices.Contains(strings.Fields(c.has), own) || name == headName
+			}
 		}
 		g := gptoss.describe(k, look).Blocks[3].Experts.Gate
 		u := gptoss.describe(k, look).Blocks[3].Experts.Up
