@@ -1,5 +1,5 @@
 // What a browser makes of the page of a server. Arguments: its URL, its API key, a folder for screenshots.
-import { mkdtempSync } from 'node:fs'
+import { mkdtempSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -7,6 +7,9 @@ import { pathToFileURL } from 'node:url'
 const [url, key, folder] = process.argv.slice(2)
 const packages = process.env.PACKAGES
 process.env.TMPDIR = mkdtempSync(join(folder, 'chromium-'))
+// Its own configuration looks for the fonts that it brings in /tmp. Without any it shows nothing, or ends.
+process.env.FONTCONFIG_FILE = join(process.env.TMPDIR, 'these.conf')
+writeFileSync(process.env.FONTCONFIG_FILE, `<fontconfig><dir>${process.env.TMPDIR}/fonts</dir></fontconfig>`)
 process.env.AWS_EXECUTION_ENV ??= 'AWS_Lambda_nodejs20.x' // so it brings its own libraries
 const { chromium } = createRequire(join(packages, 'x'))('playwright-core')
 const { default: build } = await import(pathToFileURL(join(packages, 'node_modules/@sparticuz/chromium/build/index.js')))
