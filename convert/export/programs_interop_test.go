@@ -27,8 +27,8 @@ var ftypes = map[string]struct {
 }{
 	"F16": {"1", 0}, "BF16": {"32", 0}, "Q5_1": {"9", 0}, "Q2_K": {"10", 0}, "Q3_K": {"12", 0}, "Q4_K": {"14", 0}, "Q5_K": {"16", 0}, "Q6_K": {"18", 0},
 	"Q4_0": {"2", 57}, "Q5_0": {"8", 57}, "Q8_0": {"7", 57}, "IQ4_NL": {"25", 57}, "TQ1_0": {"36", 57}, "TQ2_0": {"37", 57}, "MXFP4": {"38", 57}, "Q2_0": {"41", 57},
-	"Q1_0": {"40", 42}, // blocks of zeros have no code
-	"Q4_1": {"3", 0},   // minima are no multiples of their scales
+	"Q1_0": {"40", 57}, // where blocks of zeros have no code, the values are ternary
+	"Q4_1": {"3", 57},  // with minima
 }
 
 // inFloats is a GGUF with matrices in F32.
