@@ -73,7 +73,8 @@ func TestInteropGreedy(t *testing.T) {
 }
 
 // TestInteropGroups: where scales belong to groups of columns, and where sums of 8-bit codes are long, onnxruntime chooses the tokens that
-// lowpack chooses behind the same text, but where two logits of lowpack are nearly equal: floats are added in another order.
+// lowpack chooses behind the same text, but where two logits of lowpack are nearly equal: floats are added in another order, which now
+// and then flips an activation code. With one scale per token that moves a logit by up to 0.2 (Zen 4).
 func TestInteropGroups(t *testing.T) {
 	var prompts [][]int
 	for _, g := range exports.TinyGoldens(t) {
@@ -100,7 +101,7 @@ func TestInteropGroups(t *testing.T) {
 			}
 		}
 		t.Logf("%s %s: %d of %d tokens, largest distance %v", r.Quant, r.Scale, same, 64*len(tokens), largest)
-		if same < 500 || largest > 0.1 {
+		if same < 500 || largest > 0.3 {
 			t.Errorf("%s %s: only %d of %d tokens are those of lowpack, others are up to %v behind", r.Quant, r.Scale, same, 64*len(tokens), largest)
 		}
 	}
