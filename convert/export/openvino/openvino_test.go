@@ -237,6 +237,58 @@ func damage(t *testing.T, s *Static) {
 	}
 }
 
+// TestAdded: a file that would change chats, tokens or options, and that the export of the packed file has not, is refused by its name.
+func TestAdded(t *testing.T) {
+	source := tiny(t)
+	dynamic, _ := exportedOf(t, source, "")
+	static := staticOf(t, source, Static{Cache: Inputs, Context: 32, Prefill: 1})
+	for name, dir := range map[string]string{
+		"chat_template.jinja": dynamic, "chat_template.json": dynamic, "processor_config.json": dynamic, "added_tokens.json": static, configFile: static,
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Verify(t.Context(), dir, source); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s beside the files of the packed file: %v", name, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bare := without(t, "tokenizer.json")
+	dir, _ := exportedOf(t, bare, "")
+	for _, name := range []string{tokenizerFile, dataOf(tokenizerFile), detokenizerFile} {
+		text, err := os.ReadFile(filepath.Join(dynamic, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Verify(t.Context(), dir, bare); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s of another model: %v", name, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// without is tiny-bitnet without a file.
+func without(t *testing.T, name string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "without")
+	if err := os.CopyFS(dir, os.DirFS(shared.Testdata(t, "tiny-bitnet"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+	return exports.Packed(t, dir, packed.Recipe{})
+}
+
 // TestHostile: files that are no graphs, by hand.
 func TestHostile(t *testing.T) {
 	for name, text := range map[string]string{

@@ -19,13 +19,17 @@ func Template(files tokenizer.Files) string {
 	if text, ok := files("chat_template.jinja"); ok {
 		return string(text)
 	}
-	text, _ := files("tokenizer_config.json")
-	var c struct {
-		Template any `json:"chat_template"`
+	for _, name := range []string{"chat_template.json", "tokenizer_config.json"} {
+		text, _ := files(name)
+		var c struct {
+			Template any `json:"chat_template"`
+		}
+		_ = json.Unmarshal(text, &c) // what is not JSON, tokenizer.Load has refused
+		if s, ok := c.Template.(string); ok {
+			return s
+		}
 	}
-	_ = json.Unmarshal(text, &c) // what is not JSON, tokenizer.Load has refused
-	s, _ := c.Template.(string)
-	return s
+	return ""
 }
 
 // Engine is a build of minja.

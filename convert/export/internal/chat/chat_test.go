@@ -12,6 +12,21 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
+// TestTemplate: of several files with a chat template the one that lowpack renders is taken.
+func TestTemplate(t *testing.T) {
+	texts := map[string]string{"chat_template.jinja": "a", "chat_template.json": `{"chat_template":"b"}`, "tokenizer_config.json": `{"chat_template":"c"}`}
+	files := func(name string) ([]byte, bool) {
+		text, ok := texts[name]
+		return []byte(text), ok
+	}
+	for _, c := range [][2]string{{"chat_template.jinja", "a"}, {"chat_template.json", "b"}, {"tokenizer_config.json", "c"}, {"", ""}} {
+		if got := Template(files); got != c[1] {
+			t.Errorf("%q of %v", got, texts)
+		}
+		delete(texts, c[0])
+	}
+}
+
 // TestTemplates: a chat template is written as it is where minja renders it, without the filters that it lacks where they stand behind
 // a role, and not at all where a filter is left that it lacks.
 func TestTemplates(t *testing.T) {

@@ -28,7 +28,7 @@ func Whole(data []byte) func(io.Writer) error {
 // texts are the files of a packed file that runtimes read beside the model.
 var texts = []string{
 	"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt",
-	"special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
+	"special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json",
 }
 
 // Texts are those that a packed file has.
