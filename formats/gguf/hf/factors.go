@@ -17,14 +17,30 @@ func (f *File) frequencies(k *keys, c map[string]any) {
 	if list == nil {
 		return
 	}
-	theta, _ := c["rope_theta"].(decimal)
-	if scaling, ok := llama3Scaling(list, float64(theta)); ok {
-		c["rope_scaling"] = scaling
+	width, ok := k.count(".attention.key_length")
+	if !ok {
+		width = k.must(".embedding_length") / max(1, k.must(".attention.head_count"))
+	}
+	if int64(2*len(list)) != width {
+		k.fail(pack.ErrCorrupt, "tensor %q: %d factors, but heads of %d values", ropeFreqs, len(list), width)
 		return
 	}
-	c["rope_scaling"] = map[string]any{
-		"rope_type": "longrope", "long_factor": list, "short_factor": list, "attention_factor": decimal(1), "original_max_position_embeddings": k.must(".context_length"),
+	theta, _ := c["rope_theta"].(decimal)
+	scaling, ok := llama3Scaling(list, float64(theta))
+	if !ok {
+		scaling = map[string]any{
+			"rope_type": "longrope", "long_factor": list, "short_factor": list, "attention_factor": decimal(1), "original_max_position_embeddings": k.must(".context_length"),
+		}
 	}
+	setScaling(k, c, ropeFreqs, scaling)
+}
+
+// setScaling sets what a tensor says of the rotary embedding. llama.cpp would apply what keys or other tensors say besides, too.
+func setScaling(k *keys, c map[string]any, tensor string, scaling map[string]any) {
+	if c["rope_scaling"] != nil {
+		k.fail(pack.ErrUnsupported, "tensor %q scales rotary embeddings that other keys or tensors scale too", tensor)
+	}
+	c["rope_scaling"] = scaling
 }
 
 // longRope sets the rotary embedding of files with factors for short and for long texts; the former are of so many positions. What
@@ -43,7 +59,7 @@ func (f *File) longRope(k *keys, c map[string]any, original int64) {
 	if n, ok := k.number(".rope.scaling.attn_factor"); ok && float32(n) != usual {
 		s["attention_factor"] = n
 	}
-	c["rope_scaling"] = s
+	setScaling(k, c, ropeLong, s)
 }
 
 // LongRopeAttention is what sines and cosines are multiplied with in a longrope that says nothing of it.

@@ -104,6 +104,15 @@ func TestRope(t *testing.T) {
 	if l := r.LongRope; r.Factor != 0 || l == nil || float32(l.Short[3]) != freqs[3] || l.Attention != 1 || r.OriginalMaxPositions != 16384 {
 		t.Errorf("%+v", r)
 	}
+	for says, f := range map[string]*hf.File{
+		"16 factors, but heads of 16 values": fileOf(keysOf("llama"), map[string][]float32{"rope_freqs.weight": slices.Concat(freqs, freqs)}),
+		"scale too": fileOf(keysOf("llama", gguf.KV{Key: "llama.rope.scaling.type", Value: gguf.TextValue("linear")}, gguf.KV{Key: "llama.rope.scaling.factor", Value: gguf.FloatValue(4)}),
+			map[string][]float32{"rope_freqs.weight": freqs}),
+	} {
+		if _, err := f.Texts(); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want one that says %q", err, says)
+		}
+	}
 	freqs[3] = 0
 	if _, err := fileOf(keysOf("llama"), map[string][]float32{"rope_freqs.weight": freqs}).Texts(); err == nil || !strings.Contains(err.Error(), `"rope_freqs.weight": factor 3 is 0`) {
 		t.Error(err)
