@@ -82,14 +82,14 @@ func benchMeter(c *cli.Context, p *progress) bench.Meter {
 }
 
 func runBench(c *cli.Context) error {
-	if err := wantArgs(c, 1, "FILE, or one of the words kernels, machine, serve, recommend and chart"); err != nil {
-		return err
-	}
 	name := c.Args().First()
 	if hint := didYouMean(name, []string{"kernels", "machine", "serve", "recommend", "chart"}); hint != "" {
 		if _, err := os.Stat(name); err != nil {
 			return usagef("%s: no such file, and no such word%s", name, hint)
 		}
+	}
+	if err := wantArgs(c, 1, "FILE, or one of the words kernels, machine, serve, recommend and chart"); err != nil {
+		return err
 	}
 	before, err := earlier(c)
 	if err != nil {

@@ -69,12 +69,12 @@ They keep the KV cache as states, or take it as inputs, which OpenVINO's NPUW de
   lowpack export model.safetensors --to openvino --static states --context 2048 -o model-npu
   lowpack verify model.gguf --source model.safetensors`,
 		Flags: []cli.Flag{
-			oneOf(&cli.StringFlag{Name: "to", Usage: "the `FORMAT` to write"}, exportNames()...),
+			oneOf(&cli.StringFlag{Name: "to", Usage: "the `FORMAT` to write: " + strings.Join(exportNames(), ", ")}, exportNames()...),
 			outputFlag("write `PATH`: a file for gguf, else a directory"),
-			oneOf(&cli.StringFlag{Name: "dialect", Usage: "the `PROGRAM` that a GGUF is for", Value: string(export.LlamaCpp)}, export.Dialects()...),
+			oneOf(&cli.StringFlag{Name: "dialect", Usage: "the `PROGRAM` that a GGUF is for: " + strings.Join(export.Dialects(), ", "), Value: string(export.LlamaCpp)}, export.Dialects()...),
 			&cli.BoolFlag{Name: "force", Usage: "write models that the other runtime loads and computes differently"},
-			oneOf(&cli.StringFlag{Name: "arithmetic", Usage: "of quantized linear layers in onnx and openvino: `HOW`", DefaultText: "exact where all matrices allow it, else plain"}, export.Arithmetics()...),
-			oneOf(&cli.StringFlag{Name: "static", Usage: "write OpenVINO models of static shapes, with the KV cache as `CACHE`"}, openvino.Caches()...),
+			oneOf(&cli.StringFlag{Name: "arithmetic", Usage: "of quantized linear layers in onnx and openvino, `HOW` " + strings.Join(export.Arithmetics(), " or "), DefaultText: "exact where all matrices allow it, else plain"}, export.Arithmetics()...),
+			oneOf(&cli.StringFlag{Name: "static", Usage: "write OpenVINO models of static shapes, with the KV cache as `CACHE`: " + strings.Join(openvino.Caches(), " or ")}, openvino.Caches()...),
 			between(2, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length of static models: `N` tokens", DefaultText: "1024, or what the model was made for"}),
 			between(1, maxTokens, &cli.IntFlag{Name: "prefill", Usage: "static prefill of `N` tokens at once", DefaultText: "128"}),
 			between(1, maxTokens, &cli.IntFlag{Name: "layers", Usage: "`N` layers in each static model", DefaultText: "16"}),

@@ -159,7 +159,11 @@ func verifyExport(c *cli.Context, path, kind string, compare func(ctx context.Co
 		}
 	}
 	if source == "" {
-		return usagef("verify %s needs --source FILE, the packed file that it was made from: %s has neither golden outputs nor digests. What others made is converted, and the packed file verified: lowpack convert %[1]s -o FILE; lowpack verify FILE --source %[1]s", path, kind)
+		foreign := ""
+		if checkpoint.IsGGUF(path) { // the only one that convert reads
+			foreign = fmt.Sprintf(". What others made is converted, and the packed file verified: lowpack convert %s -o FILE; lowpack verify FILE --source %[1]s", path)
+		}
+		return usagef("verify %s needs --source FILE, the packed file that it was made from: %s has neither golden outputs nor digests%s", path, kind, foreign)
 	}
 	v, err := compare(c.Context, path, source)
 	if err != nil {
