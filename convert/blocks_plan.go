@@ -104,7 +104,7 @@ func (b *blocks) scale(m matrix, all common) packed.Scale {
 	s := packed.Scale{Kind: packed.ScaleGroup, Group: all.columns, DType: packed.ScaleF16, Signed: all.signed}
 	switch {
 	case b.minima: // which belong to groups, FORMAT F25
-	case all.all && m.experts == 0: // those of experts are per row at least (FORMAT F7)
+	case all.all && m.experts == 0: // of experts it would be a scale for each (FORMAT F9)
 		s.Kind, s.Group = packed.ScaleTensor, 0
 	case all.columns >= b.shape.K:
 		s.Kind, s.Group = packed.ScaleRow, 0
