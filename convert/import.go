@@ -90,11 +90,6 @@ func (d *decider) importLayers(n model.Need, layers []*quantized.Layer) error {
 	}
 	s := &step{from: m.from, source: layerSource(m.parts, first)}
 	alphabet := stack[0].Alphabet
-	if alphabet.Name == pack.Int8.Name {
-		if err := d.checkBytes(s.source, stack); err != nil {
-			return err
-		}
-	}
 	layout, err := openLayout(d.Recipe.Layout, d.Recipe.Params, alphabet, true)
 	if err != nil {
 		return inTensor(m.from, err)
@@ -114,21 +109,6 @@ func (d *decider) importLayers(n model.Need, layers []*quantized.Layer) error {
 func (p *Plan) readLayer(name string, b []byte, off int64) error {
 	t, _ := p.source.Lookup(name)
 	return p.read(t, b, off)
-}
-
-// checkBytes refuses a matrix of 8-bit codes with −128, which alphabet int8 does not hold.
-func (d *decider) checkBytes(source pipeline.Source, m quantized.Stack) error {
-	l := m.Layer()
-	s := pipeline.NewSweep(d.read, source, pack.Shape{M: m.Rows(), K: l.Columns}, d.o.Jobs)
-	return s.Decode(d.ctx, func(codes []int8, row int, stored []byte) error {
-		if err := m.Decode(codes, row, stored); err != nil {
-			return err
-		}
-		if i := slices.Index(codes, -128); i >= 0 {
-			return fmt.Errorf("%w: row %d, column %d: code -128; 8-bit codes are -127 to 127, so that this matrix cannot be held exactly; convert the checkpoint that it was made from (--quant int8)", pack.ErrUnsupported, row+i/l.Columns, i%l.Columns)
-		}
-		return nil
-	})
 }
 
 // scaleOf is how the scales of a matrix are stored in a packed file.

@@ -18,7 +18,7 @@ var (
 	Int2Odd = Alphabet{"int2odd", []int8{-3, -1, 1, 3}}
 	Int2Q   = Alphabet{"int2q", []int8{-1, 0, 1, 2}} // ggml Q2_0
 	Int4    = Alphabet{"int4", span(-8, 7)}
-	Int8    = Alphabet{"int8", span(-127, 127)}
+	Int8    = Alphabet{"int8", span(-128, 127)}
 	E2M1    = Alphabet{"e2m1", []int8{-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12}}
 )
 

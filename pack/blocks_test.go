@@ -74,7 +74,6 @@ func TestBlockRefusals(t *testing.T) {
 		{"tq1_0", 53, 0x7C, "an infinite scale"},
 		{"tq2_0", 0, 0x57, "the unused code 3"},
 		{"tq2_0", 65, 0xFC, "an infinite scale"},
-		{"q8_0", 2, 0x80, "the unused code −128"},
 		{"mxfp4", 1, 0x08, "negative zero"},
 		{"mxfp4", 0, 0xFF, "a scale that is not a number"},
 	}

@@ -2,7 +2,7 @@ package pack
 
 import "slices"
 
-// unused marks a digit that stands for no weight. It is not a value of any alphabet.
+// unused marks a digit that stands for no weight. It is a value of int8 alone, whose code leaves no digit unused.
 const unused = -128
 
 // code is a code table: the digit that a layout stores for each value of its alphabet. It tells nothing about where the
@@ -46,14 +46,14 @@ func newCode(values ...int8) code {
 // correct with the sum of the activations.
 func ascending(a Alphabet) code { return newCode(a.Values...) }
 
-// twosComplement is the code of int8: the digit is the byte itself, −128 stays unused.
+// twosComplement is the code of int8: the digit is the byte itself.
 func twosComplement() code {
-	values := make([]int8, 256)
-	for i := range values {
-		values[i] = int8(uint8(i))
+	c := code{identity: true}
+	for i := range c.digits {
+		v := int8(uint8(i))
+		c.values = append(c.values, v)
+		c.byDigit[i], c.digits[i], c.legal[i] = v, uint8(i), true
 	}
-	c := newCode(values...)
-	c.identity = true
 	return c
 }
 
@@ -91,5 +91,5 @@ func (c *code) bits() int {
 // value returns the value of a digit, and whether the digit is used at all.
 func (c *code) value(digit int) (int8, bool) {
 	v := c.byDigit[digit]
-	return v, v != unused
+	return v, c.identity || v != unused
 }

@@ -76,13 +76,12 @@ func (c *code) ascending() []int8 {
 // encode writes the digits of codes and reports whether all of them are in the alphabet.
 func (c *code) encode(digits []byte, codes []int8) bool {
 	digits = digits[:len(codes)]
+	if c.identity {
+		return copy(digits, codeBytes(codes)) == len(codes)
+	}
 	n, ok := c.encoding.apply(digits, codeBytes(codes))
-	switch {
-	case n > 0:
-	case c.words != nil:
+	if n == 0 && c.words != nil {
 		n, ok = c.words.encode(digits, codes)
-	case c.identity:
-		n, ok = copyBytes(digits, codes)
 	}
 	for ; n < len(codes); n++ {
 		v := uint8(codes[n])
@@ -95,13 +94,12 @@ func (c *code) encode(digits []byte, codes []int8) bool {
 // decode writes the codes of digits and reports whether all of the digits are used. It may change the digits.
 func (c *code) decode(codes []int8, digits []byte) bool {
 	digits = digits[:len(codes)]
+	if c.identity {
+		return copy(codeBytes(codes), digits) == len(codes)
+	}
 	n, ok := c.decoding.apply(codeBytes(codes), digits)
-	switch {
-	case n > 0:
-	case c.words != nil:
+	if n == 0 && c.words != nil {
 		n, ok = c.words.decode(codes, digits)
-	case c.identity:
-		n, ok = copyCodes(codes, digits)
 	}
 	for ; n < len(codes); n++ {
 		v := c.byDigit[digits[n]]
@@ -147,30 +145,6 @@ func (w *words) decode(codes []int8, digits []byte) (n int, ok bool) {
 	}
 	return n, seen&w.beyond|sums&signs == 0
 }
-
-// copyBytes and copyCodes serve int8, whose digits are the bytes of its codes. −128 is unused.
-func copyBytes(digits []byte, codes []int8) (n int, ok bool) {
-	var bad uint64
-	for ; n+8 <= len(codes); n += 8 {
-		w := load8(codes[n:])
-		bad |= zeros(w ^ signs)
-		binary.LittleEndian.PutUint64(digits[n:], w)
-	}
-	return n, bad == 0
-}
-
-func copyCodes(codes []int8, digits []byte) (n int, ok bool) {
-	var bad uint64
-	for ; n+8 <= len(codes); n += 8 {
-		w := binary.LittleEndian.Uint64(digits[n:])
-		bad |= zeros(w ^ signs)
-		store8(codes[n:], w)
-	}
-	return n, bad == 0
-}
-
-// zeros is not 0 when, and only when, some byte of w is 0.
-func zeros(w uint64) uint64 { return (w - ones) &^ w & signs }
 
 // affine is a map of the two lowest bits of each byte.
 type affine struct{ e0, e1, e2 uint64 }

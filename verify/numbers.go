@@ -14,7 +14,8 @@ import (
 )
 
 // numbered hashes rows of codes as FORMAT F12 says: the code of column j + i·Q is its place in the list of values of the
-// alphabet, in field i of byte j of the Q bytes of a row. Package packed, which writes the digests, does it in its own way.
+// alphabet, of int8 code + 127 modulo 256, in field i of byte j of the Q bytes of a row. Package packed, which writes the digests,
+// does it in its own way.
 type numbered struct {
 	hash.Hash
 	k, fields int
@@ -70,6 +71,10 @@ func (n *numbered) fill(dst, codes []byte) {
 	last := q * (n.fields - 1) // the first column of the last field
 	j := 0
 	switch {
+	case n.fields == 1:
+		for ; j < q; j++ {
+			dst[j] = codes[j] + 127
+		}
 	case n.list || last >= n.k:
 	case n.fields == 4:
 		j = n.fours(dst, codes[:q], codes[q:2*q], codes[2*q:last], codes[last:])

@@ -471,7 +471,7 @@ func (g *ymm) addTo(add string, sum, product int) {
 }
 
 // bytes multiplies a register of int8. Without VPDPBUSD the weight lends its sign to the activation: the product of
-// magnitude and signed activation needs 15 bits and a sign, and so does that of two columns (2·127·127 < 2¹⁵).
+// magnitude and signed activation needs 15 bits and a sign, and so does that of two columns (2·128·127 < 2¹⁵).
 func (g *ymm) bytes(off, i, copy int) {
 	if g.vnni {
 		g.p("VPXOR %d(DI), %s, Y%d", off, g.constant, g.operand)

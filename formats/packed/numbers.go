@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"math"
 	"unsafe"
 
 	"github.com/lowpack/lowpack/pack"
@@ -23,7 +24,7 @@ type Numbers struct {
 	number [256]uint8 // by two's complement byte of a code
 	// Of alphabets that are arithmetic progressions, which all but e2m1 are:
 	words  bool
-	lowest uint64 // lowest value + 128, in each byte
+	lowest uint64 // the value of number 0 + 128, less than 128, in each byte
 	shift  int    // the step of the progression is 1 << shift
 }
 
@@ -35,12 +36,15 @@ func NewNumbers(a pack.Alphabet, k int) *Numbers {
 	for len(a.Values) > 1<<n.bits {
 		n.bits *= 2
 	}
-	step := int(a.Values[1]) - int(a.Values[0])
+	step, zeroth := int(a.Values[1])-int(a.Values[0]), 0
+	if a.Values[0] == math.MinInt8 {
+		zeroth = 1 // −128 is number 255
+	}
 	for i, v := range a.Values {
-		n.number[uint8(v)] = uint8(i)
+		n.number[uint8(v)] = uint8(i - zeroth)
 		n.words = n.words && step <= 2 && int(v) == int(a.Values[0])+i*step
 	}
-	n.lowest, n.shift = uint64(int(a.Values[0])+128)*eachByte, step-1
+	n.lowest, n.shift = uint64(int(a.Values[zeroth])+128)*eachByte, step-1
 	return n
 }
 
@@ -112,9 +116,11 @@ func (n *Numbers) add(dst, codes []byte, bit int) {
 	}
 }
 
-// numbersOf eight codes. Nothing borrows from the next byte, as no code is below the lowest.
+// numbersOf eight codes: code + 128 − lowest, modulo 256. Nothing borrows from the next byte, as bit 7 is set until it is subtracted.
 func numbersOf(codes []byte, lowest uint64, shift int) uint64 {
-	return (binary.LittleEndian.Uint64(codes) ^ 0x80*eachByte - lowest) >> (shift & 63)
+	const signs = 0x80 * eachByte
+	w := binary.LittleEndian.Uint64(codes)
+	return ((w | signs) - lowest ^ w&signs) >> (shift & 63)
 }
 
 // NewCodesHash returns the hash of FORMAT F12 with its prefix written; the bytes of Numbers follow, row after row.

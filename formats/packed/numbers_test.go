@@ -23,7 +23,11 @@ func numbersByDefinition(m *pack.Matrix) []byte {
 	out := make([]byte, m.M*q)
 	for i, c := range m.Codes {
 		row, column := i/m.K, i%m.K
-		out[row*q+column%q] |= byte(slices.Index(m.Alphabet.Values, c) << (column / q * bits))
+		number := slices.Index(m.Alphabet.Values, c)
+		if m.Alphabet.Name == pack.Int8.Name {
+			number = (int(c) + 127 + 256) % 256
+		}
+		out[row*q+column%q] |= byte(number << (column / q * bits))
 	}
 	return out
 }
@@ -74,7 +78,7 @@ func TestNumbersByHand(t *testing.T) {
 		{pack.Ternary, []int8{-1, 0, 1, 1, 0, -1}, "18" + "09"}, // Q = 2: columns 0, 2, 4 and 1, 3, 5
 		{pack.Int1, []int8{1, -1, -1, 1, 1, -1, -1, -1, 1}, "15" + "02"},
 		{pack.Int4, []int8{-8, 7, 0}, "80" + "0f"},
-		{pack.Int8, []int8{-127, 0, 127}, "007ffe"},
+		{pack.Int8, []int8{-127, 0, 127, -128}, "007ffeff"},
 	} {
 		n := NewNumbers(c.alphabet, len(c.codes))
 		if got := hex.EncodeToString(n.Write(make([]byte, n.Row()), c.codes)); got != c.want {

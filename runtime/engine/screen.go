@@ -20,14 +20,14 @@ import (
 // |W − s·c| ≤ 0.501·s. x is written as d·q + r with q = 255·hi + lo and hi, lo two int8 vectors, so that |r| ≤ 0.51·d
 // elementwise with d = max|x| / 32512. Then
 //
-//	|W·x − s·d·(c·q)| ≤ Σ|W − s·c||x| + s·Σ|c||r| ≤ s·(0.501·‖x‖₁ + 127·0.51·d·K)
+//	|W·x − s·d·(c·q)| ≤ Σ|W − s·c||x| + s·Σ|c||r| ≤ s·(0.501·‖x‖₁ + 128·0.51·d·K)
 //
-// and the logit as N6 computes it differs from W·x by less than γ·Σ|W||x| ≤ γ·127.6·s·‖x‖₁, γ = (K/16 + 6)·2⁻²⁴: an element
+// and the logit as N6 computes it differs from W·x by less than γ·Σ|W||x| ≤ γ·128.6·s·‖x‖₁, γ = (K/16 + 6)·2⁻²⁴: an element
 // is rounded K/16 times in its lane, rounded up, and four times in the tree. All that is s·C with a C that is the
 // same for all rows.
 //
 // What leaves the range of floats must be an error with a screen as it is without one (N4). An x that is not finite has no
-// bounds and is noted; a row of which some partial sum can overflow, which is at most 127.6·s·‖x‖₁, is computed from the
+// bounds and is noted; a row of which some partial sum can overflow, which is at most 128.6·s·‖x‖₁, is computed from the
 // head itself.
 type screen struct {
 	codes  *kernel.Weights
@@ -110,9 +110,9 @@ func (s *screen) split(r int, x []float32) split {
 	gamma := (n/16 + 6) * 0x1p-24
 	return split{
 		step:  d,
-		bound: 1.001 * ((0.501+127.6*gamma)*norm + 127*0.51*d*n),
+		bound: 1.001 * ((0.501+128.6*gamma)*norm + 128*0.51*d*n),
 		tiny:  1.001 * tinyWeight * norm,
-		huge:  math.MaxFloat32 / (128 * norm),
+		huge:  math.MaxFloat32 / (129 * norm),
 	}
 }
 

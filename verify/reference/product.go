@@ -80,9 +80,9 @@ func maxCode(a pack.Alphabet) int {
 
 // checkExact refuses a matrix whose sums of products might not fit 32 bits.
 func (m *matrix) checkExact() error {
-	most := maxCode(m.alphabet)
+	most, values := maxCode(m.alphabet), m.alphabet.Values
 	for _, z := range m.zeros {
-		most = max(most, maxCode(m.alphabet)+max(int(z), -int(z)))
+		most = max(most, int(values[len(values)-1])-int(z), int(z)-int(values[0]))
 	}
 	if int64(m.block)*maxActivation*int64(most) > math.MaxInt32 {
 		return fmt.Errorf("%w: sums over %d columns of %s codes and int8 activations may exceed 32 bits", pack.ErrLimit, m.block, m.alphabet.Name)
