@@ -40,6 +40,8 @@ const (
 	signGroups = 4 // groups of columns of a step
 	signAdds   = 8 // entries that a byte can hold the sum of
 	signAhead  = 8192
+
+	signScalesAhead = 4096 // the same of scales, which are one more stream that hardware does not follow
 )
 
 func signs512File() *file {
@@ -85,11 +87,13 @@ func (g *signs512) function() {
 	g.constants()
 	panels86(g.file, 64, func() {
 		g.p("LEAQ %d(DI)(R11*1), R12", signAhead)
-		for i := signSums; i < signBytes; i++ {
-			g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
-		}
-		g.panel()
-		g.finish()
+		groups86(g.file, 64, func() {
+			for i := signSums; i < signBytes; i++ {
+				g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
+			}
+			g.group()
+			g.finish()
+		})
 	})
 	g.table(name, fmt.Sprintf("multiply %d-row panels of %s by tables, one token at a time.", g.rows, doc), []string{name + "x1"})
 }
@@ -131,8 +135,8 @@ func (g *signs512) place(pair int) int {
 	return pair%words*8 + pair/words
 }
 
-// panel emits the loops over blocks of steps, and over the steps that are left.
-func (g *signs512) panel() {
+// group emits the loops over blocks of steps, and over the steps that are left. Only the last group has an incomplete one.
+func (g *signs512) group() {
 	block := signAdds / g.adds()
 	loop, rest, one, tail, whole, done := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("one"), g.newLabel("tail"), g.newLabel("whole"), g.newLabel("done")
 	g.p("SUBQ $%d, CX", block)
@@ -147,10 +151,12 @@ func (g *signs512) panel() {
 	g.p("SUBQ $%d, CX", block)
 	g.p("JGE %s", loop)
 	g.at(rest)
-	g.p("MOVQ Tile_TailMask(AX), BX")
+	g.p("XORL BX, BX")
+	g.p("TESTQ R15, R15")
+	g.p("CMOVQEQ Tile_TailMask(AX), BX")
 	g.p("ADDQ $%d, CX", block)
-	g.p("MOVQ CX, DX")
-	g.p("ORQ BX, DX")
+	g.p("MOVQ CX, R10")
+	g.p("ORQ BX, R10")
 	g.p("JZ %s", done)
 	for i := signBytes; i < signTables; i++ {
 		g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
@@ -250,26 +256,30 @@ func (g *signs512) gather() {
 	}
 }
 
-// finish corrects the sums for what operands exceed weights by, and stores them.
+// finish makes the sums of the group in order of rows, and stores them, or scales them and adds them to the results.
 func (g *signs512) finish() {
-	const mul, add, rows = signBytes, signBytes + 1, signBytes + 2
-	g.p("MOVQ Tile_Y(AX), DX")
-	g.p("VPBROADCASTD Tile_Mul(AX), Z%d", mul)
-	g.p("VPBROADCASTD Tile_Add(AX), Z%d", add)
+	const add, free, factor, rows = signBytes, signBytes + 1, signBytes + 2, signBytes + 4
+	g.p("VPBROADCASTD TokenGroup_Add(R14), Z%d", add)
 	for k := range 2 {
 		even, odd := g.sum(k, 0), g.sum(k, 1)
 		if g.interlace {
 			even, odd = odd, even
 		}
 		for _, v := range []int{even, odd} {
-			g.p("VPMULLD Z%d, Z%d, Z%d", mul, v, v)
-			g.p("VPADDD Z%d, Z%d, Z%d", add, v, v)
+			g.p("VPADDD Z%d, Z%d, Z%d", v, v, v)
+			g.p("VPSUBD Z%d, Z%d, Z%d", v, add, v)
 		}
-		for i, unpack := range []string{"VPUNPCKLDQ", "VPUNPCKHDQ"} {
-			g.p("%s Z%d, Z%d, Z%d", unpack, odd, even, rows)
-			g.p("VMOVDQU32 Z%d, %d(DX)", rows, 128*k+64*i)
-		}
+		g.p("VPUNPCKLDQ Z%d, Z%d, Z%d", odd, even, rows+2*k)
+		g.p("VPUNPCKHDQ Z%d, Z%d, Z%d", odd, even, rows+2*k+1)
 	}
+	results86(g.file, 1, "Z", factor, func(_ int, o outcome) {
+		for i := range 4 {
+			if o == byBoth {
+				g.p("PREFETCHT1 %d(CX)", signScalesAhead+64*i)
+			}
+			result86(g.file, fmt.Sprint("Z", rows+i), free, factor, 64*i, o)
+		}
+	})
 }
 
 // quadTables emits the maker of the tables of a token. An entry is the sum of the positive activations whose bits are set

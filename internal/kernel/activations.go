@@ -62,6 +62,7 @@ func (x *Activations) Reset(n int) {
 	clear(x.blockPairs.ready)
 	for i := range x.lut4Split {
 		clear(x.lut4Split[i].ready)
+		x.lut4Split[i].groups.forget()
 	}
 }
 

@@ -16,6 +16,8 @@ type lut4Split struct {
 	data  []byte  // [token][Stride/16][128]
 	sums  []int32 // [token][Stride/16+1]: sum of the magnitudes of columns before 16·i
 	ready []bool
+
+	groups tokenGroups // with sums of magnitudes to add
 }
 
 // bitOrder says which bit of an index stands for a column of a group.
@@ -30,6 +32,14 @@ const (
 	splitColumns = 16 // of four groups
 	splitBytes   = 128
 )
+
+// splitGroups returns what groups take from tokens, as groupTokens does, with the sums of magnitudes to add.
+func (x *Activations) splitGroups(order bitOrder, group int) []asm.TokenGroup {
+	return x.lut4Split[order].groups.of(x, group, 1, func(t, lo, hi int) int32 {
+		_, sum := x.splitTables(order, t, lo, hi)
+		return sum
+	})
+}
 
 // splitTables returns the tables of columns lo and up of token t, and the sum of magnitudes of columns lo to hi. Both are
 // multiples of 16, or hi is x.K.

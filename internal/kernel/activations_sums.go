@@ -29,20 +29,23 @@ func (a *tokenGroups) forget() {
 
 // groupTokens returns what groups take from tokens, [groups][N]: factor · Σ x, Σ x, and the scale.
 func (x *Activations) groupTokens(group int, factor int32) []asm.TokenGroup {
-	x.tokenGroups.mu.Lock()
-	defer x.tokenGroups.mu.Unlock()
-	g := x.tokenGroups.find(group, factor)
+	return x.tokenGroups.of(x, group, factor, func(t, lo, hi int) int32 { return factor * x.Sum(t, lo, hi) })
+}
+
+// of returns what groups take from tokens, with what add gives for a token and columns. It is the same for one factor.
+func (a *tokenGroups) of(x *Activations, group int, factor int32, add func(t, lo, hi int) int32) []asm.TokenGroup {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	g := a.find(group, factor)
 	if g == nil {
 		g = &groupedTokens{group, factor, make([]asm.TokenGroup, ceilDiv(x.K, group)*x.maxN), false}
-		x.tokenGroups.list = append(x.tokenGroups.list, g)
+		a.list = append(a.list, g)
 	}
 	if !g.ready {
 		for t := range x.N {
-			before := int32(0)
 			for i := range ceilDiv(x.K, group) {
-				end := x.sumTo(t, (i+1)*group)
-				g.data[i*x.N+t] = asm.TokenGroup{Add: factor * (end - before), Sum: end - before, Scale: x.scale(t, i*group)}
-				before = end
+				lo, hi := i*group, min((i+1)*group, x.K)
+				g.data[i*x.N+t] = asm.TokenGroup{Add: add(t, lo, hi), Sum: x.Sum(t, lo, hi), Scale: x.scale(t, lo)}
 			}
 		}
 		g.ready = true

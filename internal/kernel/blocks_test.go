@@ -214,6 +214,22 @@ func TestScaledInKernel(t *testing.T) {
 	}
 }
 
+// TestRowsAgain: what kernels ask activations for is made anew when rows have changed.
+func TestRowsAgain(t *testing.T) {
+	r := rand.New(rand.NewPCG(47, 48))
+	for _, spec := range specs(t) {
+		p := newProblem(t, spec, pack.Shape{M: 70, K: 200}, 2, 32, r)
+		p.check(t)
+		for n := range p.x.N {
+			for k := range p.x.Row(n) {
+				p.x.Row(n)[k] = int8(r.IntN(255) - 127)
+			}
+		}
+		p.pack(t)
+		p.check(t)
+	}
+}
+
 // TestBlocksFences puts scales and zero points beside memory that may not be touched.
 func TestBlocksFences(t *testing.T) {
 	r := rand.New(rand.NewPCG(45, 46))

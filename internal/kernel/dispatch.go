@@ -79,9 +79,8 @@ func avx512Table(isa ISA) []row {
 	return []row{
 		{"vnni4", int1, splitLUTAVX512(0, columnsUp, 2, 4, asm.BinaryLUTRows32AVX512)},
 		{"vnni4-64", int1, splitLUTAVX512(0, columnsUp, 1, 8, asm.BinaryLUTRows64AVX512)},
-		{"vnni4i", int1, splitLUTAVX512(gfni, columnsDown, 2, 4, asm.BinaryLUTInterleavedRows32AVX512).wholeRows()},
-		{"vnni4i-64", int1, splitLUTAVX512(gfni, columnsDown, 1, 8, asm.BinaryLUTInterleavedRows64AVX512).wholeRows()},
-		// Scales of groups of 1-bit weights are left to masks below: they read weights and scales in the order of memory.
+		{"vnni4i", int1, splitLUTAVX512(gfni, columnsDown, 2, 4, asm.BinaryLUTInterleavedRows32AVX512)},
+		{"vnni4i-64", int1, splitLUTAVX512(gfni, columnsDown, 1, 8, asm.BinaryLUTInterleavedRows64AVX512)},
 		{"vnni4i", ternary, maskedAVX512(8, 8, asm.TernaryRows32AVX512, asm.TernaryPairsAVX512).tiled(asm.Fields32AMX, fields2Tiles(1))},
 		{"vnni4i", int2s, maskedAVX512(8, 8, asm.Fields2Rows32AVX512, asm.Fields2PairsAVX512).tiled(asm.Fields32AMX, fields2Tiles(1))},
 		{"vnni4i", int1, maskedAVX512(16, 4, asm.Fields1Rows32AVX512, nil)},

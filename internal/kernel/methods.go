@@ -59,12 +59,6 @@ func (m method) upTo(columns int) method {
 	return m
 }
 
-// wholeRows leaves groups of columns to other kernels.
-func (m method) wholeRows() method {
-	m.groupStep = 0
-	return m
-}
-
 // needing asks for CPU features.
 func (m method) needing(f feature) method {
 	m.needs = f
@@ -165,11 +159,12 @@ func base3AVX512(list []func(*asm.Tile)) method {
 // splitLUTAVX512 looks up what four columns of 1-bit weights give; so many panels are one to the functions, and four columns
 // fill so many lanes of a step.
 func splitLUTAVX512(needs feature, order bitOrder, panels, lanes int, list []func(*asm.Tile)) method {
-	f := family{funcs: list, columns: splitColumns, lanes: lanes, panels: panels}
+	f := family{funcs: list, columns: splitColumns, groupwise: true, lanes: lanes, panels: panels}
 	f.tables = func(x *Activations, t, lo, hi int) (*int8, int32) {
 		tables, sum := x.splitTables(order, t, lo, hi)
 		return &asInt8(tables)[0], sum
 	}
-	return tiledMethod("sums of four columns looked up by byte permutations", splitColumns, f, always(operands{mul: -2})).
+	f.tokens = func(x *Activations, group int) []asm.TokenGroup { return x.splitGroups(order, group) }
+	return tiledMethod("sums of four columns looked up by byte permutations", splitColumns, f, always(operands{})).
 		needing(vbmi | needs)
 }

@@ -44,8 +44,9 @@ type family struct {
 	lanes     int               // 32-bit lanes that four columns fill in a step; 0: the last step may run into the padding
 
 	// Where the kernel reads tables in place of activations: those of a token from column lo on, and what is to be added to
-	// the results of columns lo to hi.
+	// the results of columns lo to hi; with groupwise, what the groups take from all tokens.
 	tables func(x *Activations, t, lo, hi int) (first *int8, add int32)
+	tokens func(x *Activations, group int) []asm.TokenGroup
 
 	// The number of panels that are one to the kernel; 0 = 1. Where two are, a last panel without a partner is its own.
 	panels int
@@ -118,7 +119,7 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
 	var tokens []asm.TokenGroup
 	var shared units
 	if p.groupwise {
-		tokens, t.LdTokens = c.x.groupTokens(p.w.Group, p.add), tokenGroupBytes*c.x.N
+		tokens, t.LdTokens = p.groupTokens(c.x), tokenGroupBytes*c.x.N
 		if rows >= p.w.rows {
 			t.Groups = groups
 		}
@@ -131,17 +132,15 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
 	}
 	for g := 0; g < groups; g += t.Groups {
 		lo, hi := g*p.w.Group, min((g+t.Groups)*p.w.Group, s.K)
-		switch {
-		case p.tables != nil:
+		t.X = &c.x.rows[t0*c.x.Stride+lo]
+		for i := t0; i < t1 && !p.groupwise; i++ {
+			t.Add[i-t0] = p.add * c.x.Sum(i, lo, hi)
+		}
+		if p.tables != nil {
 			t.X, t.Add[0] = p.tables(c.x, t0, lo, hi)
-		case p.groupwise:
-			t.X, t.Tokens = &c.x.rows[t0*c.x.Stride+lo], &tokens[g*c.x.N+t0]
-			shared = p.w.unitsFrom(p0, lo, c.scaled)
-		default:
-			t.X = &c.x.rows[t0*c.x.Stride+lo]
-			for i := t0; i < t1; i++ {
-				t.Add[i-t0] = p.add * c.x.Sum(i, lo, hi)
-			}
+		}
+		if p.groupwise {
+			t.Tokens, shared = &tokens[g*c.x.N+t0], p.w.unitsFrom(p0, lo, c.scaled)
 		}
 		w := p.packed[p0*p.panel+lo/p.columns*p.bytes:]
 		y := c.y[c.at(t0, g, groups, p0*p.w.rows):]
@@ -151,6 +150,14 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
 			p.runRows(t, t1-t0, hi-lo, w, y, shared, rows)
 		}
 	}
+}
+
+// groupTokens is what groups take from tokens.
+func (p *tiled) groupTokens(x *Activations) []asm.TokenGroup {
+	if p.tokens != nil {
+		return p.tokens(x, p.w.Group)
+	}
+	return x.groupTokens(p.w.Group, p.add)
 }
 
 const tokenGroupBytes = int(unsafe.Sizeof(asm.TokenGroup{}))
