@@ -128,6 +128,87 @@ func TestScreenIsExact(t *testing.T) {
 	}
 }
 
+// The 16 columns that hold 70 % of the energy of what the head of SmolLM2-135M gets (2,048 positions of prose, code and documentation),
+// largest first: root mean squares of these inputs, and of the weights of these columns of the head, over the medians of all 576.
+var (
+	outlierInputs  = []float32{28, 17.6, 10.5, 9.4, 8.1, 7.1, 6.8, 5.8, 5.4, 5.2, 5, 4.8, 4.8, 4.2, 4.1, 4}
+	outlierWeights = []float32{3.45, 2.9, 1.02, 0.72, 6.13, 2.04, 3.54, 6.25, 3.82, 0.77, 4.34, 1.98, 5.64, 2.29, 1.46, 0.82}
+)
+
+// withOutliers is withHead for a model with the outliers of SmolLM2, their inputs and weights multiplied by two factors once more. The
+// states of the bundled model have none: 16 of its columns hold a fifth of the energy.
+func withOutliers(t testing.TB, inputs, columns float32) *view {
+	column := func(i int) int { return 16*i + 3 } // some of 256
+	v := withHead(t, func(_ int, row []float32) {
+		for i, w := range outlierWeights {
+			row[column(i)] *= w * columns
+		}
+	})
+	norm := v.tensors["model.norm.weight"]
+	weights := make([]float32, 256)
+	m, err := tensor.NewMatrix(tensor.BF16, 1, len(weights), norm.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Row(weights, 0)
+	for i, w := range outlierInputs {
+		weights[column(i)] *= w * inputs
+	}
+	v.tensors[norm.Name] = packed.Tensor{Name: norm.Name, DType: "F32", Shape: norm.Shape, Data: bytesOf(weights)}
+	return v
+}
+
+// TestScreenOfOutliers: columns with large weights spend the range of the codes and widen the bounds of all rows. Candidates stay few with
+// the outliers of a real model; where only the weights of these columns are large, what decides is lost in their steps, and the whole head is
+// computed. Either way no logit is another than that of the whole head.
+func TestScreenOfOutliers(t *testing.T) {
+	const positions = 32
+	for _, c := range []struct {
+		inputs, columns float32
+		top             int
+		most            int  // candidates per position, on average
+		whole           bool // the screen gives up, always
+	}{
+		{1, 1, 1, 4, false},
+		{1, 1, 40, 120, false},
+		{8, 1, 1, 4, false},
+		{0.1, 10, 1, 120, false},
+		{0.01, 100, 1, 0, true},
+	} {
+		v := withOutliers(t, c.inputs, c.columns)
+		plain := *v
+		plain.manifest.Packed = slices.DeleteFunc(slices.Clone(v.manifest.Packed), func(e packed.Entry) bool { return e.Name == packed.ScreenName })
+		tokens := texts(t)[3][:positions]
+		want := logits(t, engine(t, &plain, Options{}), tokens, positions)
+		e := engine(t, v, Options{Threads: 2})
+		s, got := sequence(t, e), make([]float32, e.desc.Vocab)
+		for i, id := range tokens {
+			before := e.ScreenedRows()
+			if err := e.Forward(context.Background(), []Chunk{{Seq: s, Tokens: []int{id}, Logits: got, Top: c.top}}); err != nil {
+				t.Fatal(err)
+			}
+			least := want[i][order21(want[i])[c.top-1]]
+			left := 0
+			for m, y := range got {
+				if y != want[i][m] && (!math.IsInf(float64(y), -1) || want[i][m] >= least) {
+					t.Fatalf("%v: position %d: logit %d is %v, want %v", c, i, m, y, want[i][m])
+				}
+				if math.IsInf(float64(y), -1) {
+					left++
+				}
+			}
+			if n := e.ScreenedRows() - before; !c.whole && n != len(got)-left || c.whole && left > 0 {
+				t.Fatalf("%v: position %d: %d rows computed, %d left out", c, i, n, left)
+			}
+		}
+		mean := e.ScreenedRows() / positions
+		t.Logf("%v: %d candidates per position", c, mean)
+		if mean > c.most {
+			t.Errorf("%v: %d candidates per position", c, mean)
+		}
+	}
+}
+
 // TestScreenDistrustsItsCodes: rows built against one known input, whose codes say the opposite of their weights. All
 // rounding errors of the winner are lost, all of the others gained, so that the codes put them in the reverse order.
 func TestScreenDistrustsItsCodes(t *testing.T) {
