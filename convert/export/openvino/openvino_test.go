@@ -3,6 +3,7 @@ package openvino
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -291,6 +292,10 @@ func without(t *testing.T, name string) string {
 
 // TestHostile: files that are no graphs, by hand.
 func TestHostile(t *testing.T) {
+	attributes := ""
+	for i := range maxAttributes + 1 {
+		attributes += fmt.Sprintf(` a%d=""`, i)
+	}
 	for name, text := range map[string]string{
 		"nothing":                 "",
 		"two elements":            `<net/><net/>`,
@@ -306,6 +311,8 @@ func TestHostile(t *testing.T) {
 		"no end":                  `<net><layers>`,
 		"another encoding":        `<?xml version="1.0" encoding="utf-16"?><net/>`,
 		"bytes that are no UTF-8": "<net name=\"\xff\"/>",
+		"too many elements":       "<net>" + strings.Repeat("<a/>", maxElements) + "</net>",
+		"too many attributes":     "<net" + attributes + "/>",
 		"elements in elements":    strings.Repeat("<a>", maxDepth+1) + strings.Repeat("</a>", maxDepth+1),
 	} {
 		if n, err := parse([]byte(text)); !errors.Is(err, pack.ErrCorrupt) {

@@ -12,11 +12,14 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// maxXML bounds an .xml file, which holds no tensors: the graph of a hundred layers takes about ten megabytes.
-const maxXML = 64 << 20
-
-// maxDepth bounds how deep elements lie in each other.
-const maxDepth = 8
+// Bounds of an .xml file, which holds no tensors: the graph of a hundred layers takes about ten megabytes, with 40 bytes per element. An
+// element takes more memory than the four bytes that it may have in a file, and attributes are compared with each other.
+const (
+	maxXML        = 64 << 20
+	maxElements   = 1 << 20
+	maxAttributes = 32 // of an element
+	maxDepth      = 8  // of elements in each other
+)
 
 // node is an element of XML with all that stands in it.
 type node struct {
@@ -47,6 +50,7 @@ type parser struct {
 	root    node
 	open    []node // elements whose end has not come
 	tokens  int
+	count   int // of elements
 }
 
 func (p *parser) all() error {
@@ -88,6 +92,12 @@ func (p *parser) token(token xml.Token) error {
 
 func (p *parser) start(t xml.StartElement) error {
 	n := node{name: qualified(t.Name)}
+	if p.count++; p.count > maxElements {
+		return corrupt("more than %d elements", maxElements)
+	}
+	if len(t.Attr) > maxAttributes {
+		return corrupt("element %q has %d attributes; at most %d are written", n.name, len(t.Attr), maxAttributes)
+	}
 	for _, a := range t.Attr {
 		name := qualified(a.Name)
 		if slices.ContainsFunc(n.attributes, func(b attribute) bool { return b.name == name }) {
