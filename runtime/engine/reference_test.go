@@ -26,10 +26,19 @@ import (
 // TestEqualsReference compares with the reference model, which others wrote from docs/NUMERICS.md alone, bit for bit: random
 // models that between them have everything that a description can ask for, in every kind of storage.
 func TestEqualsReference(t *testing.T) {
-	for seed := range uint64(200) {
+	equalsReference(t, 200, false)
+}
+
+// TestMinimaInOrders: matrices that read the same vector, each in an order of its own, have minima.
+func TestMinimaInOrders(t *testing.T) {
+	equalsReference(t, 10, true)
+}
+
+func equalsReference(t *testing.T, models uint64, minima bool) {
+	for seed := range models {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
-			v, d := randomModel(t, r)
+			v, d := randomModel(t, r, minima)
 			e, err := build(v, d, Options{Threads: 1 + r.IntN(3), Batch: 1 + r.IntN(9)})
 			if err != nil {
 				t.Fatal(err)
@@ -88,6 +97,8 @@ type maker struct {
 	*rand.Rand
 	t *testing.T
 	v *view
+
+	minima bool // all matrices have minima and an order
 }
 
 // chance is true once in n times.
@@ -95,8 +106,8 @@ func (m *maker) chance(n int) bool { return m.IntN(n) == 0 }
 
 func pick[T any](m *maker, from ...T) T { return from[m.IntN(len(from))] }
 
-func randomModel(t *testing.T, r *rand.Rand) (*view, *model.Description) {
-	m := &maker{r, t, newView("{}")}
+func randomModel(t *testing.T, r *rand.Rand, minima bool) (*view, *model.Description) {
+	m := &maker{r, t, newView("{}"), minima}
 	d := &model.Description{Family: "random", Config: m.config()}
 	m.v.manifest.Activation = pick(m, packed.Activation{Kind: packed.ActivationToken}, packed.Activation{Kind: packed.ActivationGroup, Size: 32},
 		packed.Activation{Kind: packed.ActivationGroup, Size: 64}, packed.Activation{Kind: packed.ActivationGroup, Size: 128})
@@ -250,8 +261,8 @@ func (m *maker) floatsAs(name string, shape []int) string {
 
 // manyCodes makes one entry of several matrices with scales, zero points and orders of one kind.
 func (m *maker) manyCodes(name string, n, rows, cols int) {
-	one := &maker{m.Rand, m.t, newView("{}")}
-	one.codes(name, n*rows, cols, "vnni4i", pack.Int4, m.chance(3))
+	one := &maker{m.Rand, m.t, newView("{}"), m.minima}
+	one.codes(name, n*rows, cols, "vnni4i", pack.Int4, m.minima || m.chance(3))
 	e := one.v.manifest.Packed[0]
 	all, err := packed.Codes(one.v, &e, 0)
 	if err != nil {
@@ -355,7 +366,7 @@ func (m *maker) store(name string, rows, cols int, x []float32) {
 
 // matrix makes the weights of a linear: floats, or codes with one of the kinds of scales.
 func (m *maker) matrix(name string, rows, cols int) string {
-	if m.chance(3) {
+	if !m.minima && m.chance(3) {
 		x := make([]float32, rows*cols)
 		for i := range x {
 			x[i] = float32(m.NormFloat64()) / float32(math.Sqrt(float64(cols)))
@@ -371,7 +382,7 @@ func (m *maker) matrix(name string, rows, cols int) string {
 	case pack.Int4.Name:
 		layout = "vnni4i"
 	}
-	m.codes(name, rows, cols, layout, alphabet, m.chance(3))
+	m.codes(name, rows, cols, layout, alphabet, m.minima || m.chance(3))
 	return name
 }
 
@@ -382,6 +393,9 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 		c.Codes[i] = alphabet.Values[m.IntN(len(alphabet.Values))]
 	}
 	group := pick(m, 0, 0, 32, 64, 128, 256)
+	if m.minima {
+		group = 32
+	}
 	n := pick(m, 1, rows)
 	if group > 0 {
 		n = rows * ((cols + group - 1) / group)
@@ -401,11 +415,11 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 		}
 	}
 	switch {
-	case m.chance(3):
+	case !m.minima && m.chance(3):
 		for range n {
 			zeros = append(zeros, int8(m.IntN(17)-8))
 		}
-	case group > 0 && m.chance(2): // weights are about as symmetric as codes
+	case m.minima || group > 0 && m.chance(2): // weights are about as symmetric as codes
 		e.Min = true
 		_, bits := math.Frexp(-float64(alphabet.Values[0]) - 0.5)
 		for _, s := range scales {
@@ -433,7 +447,7 @@ var _ packed.View = (*view)(nil)
 // TestFloatActivations: the option computes what a model computes whose weights are stored as the floats code · scale.
 func TestFloatActivations(t *testing.T) {
 	for seed := range uint64(10) {
-		v, d := randomModel(t, rand.New(rand.NewPCG(seed, 2)))
+		v, d := randomModel(t, rand.New(rand.NewPCG(seed, 2)), false)
 		plain := newView("{}")
 		for name, x := range v.tensors {
 			if _, codes := v.manifest.Entry(x.Name); !codes {
