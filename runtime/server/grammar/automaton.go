@@ -48,6 +48,7 @@ type call struct{ rule, to int32 }
 type Grammar struct {
 	nodes   []node
 	start   int32
+	runs    []run
 	class   [256]uint8 // of a byte: no edge tells bytes of a class apart
 	classes int
 	plain   []byte // a plain byte of each class that has one
@@ -86,11 +87,16 @@ type state struct {
 // What stands for a state behind a byte that is not allowed, and for one of too many positions.
 var blocked, crowded = new(state), new(state)
 
-func newGrammar(nodes []node, start int32) *Grammar {
-	for i := range nodes {
-		nodes[i].tail = isTail(nodes, int32(i))
+// grammar makes the grammar that begins at a node.
+func (b *builder) grammar(start int32) *Grammar {
+	for i := range b.nodes {
+		b.nodes[i].tail = isTail(b.nodes, int32(i))
 	}
-	g := &Grammar{nodes: nodes, start: start}
+	g := &Grammar{nodes: b.nodes, start: start}
+	if len(b.runs) > 0 {
+		nullable := b.reaching(false)
+		g.runs = slices.DeleteFunc(b.runs, func(r run) bool { return !r.holds(b.nodes, nullable) })
+	}
 	g.classify()
 	g.reset()
 	return g
@@ -356,12 +362,9 @@ func (t *Text) Allowed() (*Mask, bool) {
 		t.dead = true
 		return t.v.none, true
 	}
-	if s.mask == nil {
-		if s.mask = t.v.mask(t.g, s); s.mask == nil {
-			t.dead = true
-			return t.v.none, true
-		}
-		t.g.masks++
+	if s.mask == nil && !t.v.find(t.g, s) {
+		t.dead = true
+		return t.v.none, true
 	}
 	if s.mask.count == 0 && !s.accepts {
 		t.dead = true

@@ -13,6 +13,7 @@ type part struct{ in, out int32 }
 type builder struct {
 	nodes []node
 	rules map[string]int32 // entries of rules by name
+	runs  []run
 }
 
 func newBuilder() *builder { return &builder{rules: map[string]int32{}} }
@@ -88,15 +89,9 @@ func (b *builder) many(x part) part {
 
 // repeat takes what make makes between least and most times; most < 0 = any number of times.
 func (b *builder) repeat(least, most int, make func() (part, error)) (part, error) {
-	p := b.empty()
-	for range least {
-		x, err := make()
-		if err != nil {
-			return p, err
-		}
-		if p = b.then(p, x); b.check() != nil {
-			return p, b.check()
-		}
+	p, err := b.copies(b.empty(), least, make, nil)
+	if err != nil {
+		return p, err
 	}
 	if most < 0 {
 		x, err := make()
@@ -106,18 +101,31 @@ func (b *builder) repeat(least, most int, make func() (part, error)) (part, erro
 		return b.then(p, b.many(x)), nil
 	}
 	end := b.node()
-	for range most - least {
+	last, err := b.copies(p, most-least, make, func(out int32) { b.link(out, end) })
+	b.link(last.out, end)
+	return part{p.in, end}, err
+}
+
+// copies takes n times what make makes behind p. leave is called with the place before each, if it is there.
+func (b *builder) copies(p part, n int, make func() (part, error), leave func(out int32)) (part, error) {
+	within, second := len(b.runs), 0
+	for i := range n {
+		if i == 1 { // the first one may have rules besides
+			second = len(b.nodes)
+		}
 		x, err := make()
 		if err != nil {
 			return p, err
 		}
-		b.link(p.out, end)
+		if leave != nil {
+			leave(p.out)
+		}
 		if p = b.then(p, x); b.check() != nil {
 			return p, b.check()
 		}
 	}
-	b.link(p.out, end)
-	return part{p.in, end}, nil
+	b.note(within, second, n-1)
+	return p, nil
 }
 
 // rule defines a rule once; it may call itself.
@@ -152,7 +160,7 @@ func (b *builder) finish(p part) (*Grammar, error) {
 	if !b.reaching(true)[p.in] {
 		return nil, errors.New("no text of finite length satisfies it")
 	}
-	return newGrammar(b.nodes, p.in), nil
+	return b.grammar(p.in), nil
 }
 
 // reaching says which nodes reach the end of their rule: with bytes by any text, without them by the empty one. Each node that

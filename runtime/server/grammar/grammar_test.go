@@ -63,7 +63,7 @@ func TestRunes(t *testing.T) {
 		b := newBuilder()
 		p := b.runes(low, high)
 		b.nodes[p.out].end = true
-		g := newGrammar(b.nodes, p.in)
+		g := b.grammar(p.in)
 		for range 200 {
 			c := edges[r.IntN(len(edges))] + rune(r.IntN(600)) - 300
 			if r.IntN(2) == 0 {

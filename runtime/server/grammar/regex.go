@@ -42,7 +42,7 @@ func parseRegex(pattern string) (*syntax.Regexp, error) {
 	if err != nil {
 		return nil, fmt.Errorf("regular expression %.60q: %w", pattern, err)
 	}
-	return unanchored(re.Simplify()), nil
+	return unanchored(re), nil
 }
 
 // unanchored takes ^ at the beginning and $ at the end away, which the whole text has anyway.
@@ -98,6 +98,8 @@ func (b *builder) regex(re *syntax.Regexp, runes func(low, high rune) part) (par
 		return class([]rune{0, 0x10ffff}), nil
 	case syntax.OpCapture:
 		return b.regex(re.Sub[0], runes)
+	case syntax.OpRepeat:
+		return b.repeat(re.Min, re.Max, func() (part, error) { return b.regex(re.Sub[0], runes) })
 	}
 	parts := make([]part, len(re.Sub))
 	for i, sub := range re.Sub {

@@ -3,6 +3,7 @@ package grammar
 import (
 	"bytes"
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -11,12 +12,15 @@ type Vocabulary struct {
 	size   int
 	tokens [][]byte
 	plain  wordList // tokens of at most mostPlain plain bytes, and nothing else
-	other  wordList
+	other  wordList // others of at most mostShort bytes
+	long   wordList
 	none   *Mask
 }
 
-// mostPlain is the length of tokens that are looked for together.
-const mostPlain = 16
+const (
+	mostPlain = 16 // bytes of tokens that are looked for together
+	mostShort = 32 // of those that states of a run have in common
+)
 
 // isPlain says whether a byte is one that free text takes wherever it takes others: of ASCII, but neither a quote nor a backslash.
 func isPlain(b byte) bool { return b >= ' ' && b <= '~' && b != '"' && b != '\\' }
@@ -33,7 +37,7 @@ type wordList struct {
 // NewVocabulary makes a vocabulary of size ids; bytesOf returns nothing for a token that no constrained text may have.
 func NewVocabulary(size int, bytesOf func(id int) []byte) *Vocabulary {
 	v := &Vocabulary{size: size, tokens: make([][]byte, size), none: newMask(size)}
-	var plain, other []int32
+	var plain, other, long []int32
 	for id := range size {
 		switch b := bytesOf(id); {
 		case len(b) == 0:
@@ -41,12 +45,15 @@ func NewVocabulary(size int, bytesOf func(id int) []byte) *Vocabulary {
 		case len(b) <= mostPlain && !slices.ContainsFunc(b, func(b byte) bool { return !isPlain(b) }):
 			plain = append(plain, int32(id))
 			v.tokens[id] = b
-		default:
+		case len(b) <= mostShort:
 			other = append(other, int32(id))
+			v.tokens[id] = b
+		default:
+			long = append(long, int32(id))
 			v.tokens[id] = b
 		}
 	}
-	v.plain, v.other = v.list(plain), v.list(other)
+	v.plain, v.other, v.long = v.list(plain), v.list(other), v.list(long)
 	return v
 }
 
@@ -106,7 +113,27 @@ func (m *Mask) Restrict(logits []float32) {
 	}
 }
 
-// mask finds the tokens that a state allows. It is nil where that is more than mostWork, which does not depend on what is remembered.
+// find finds the mask of a state. It is false where that is more than mostWork, which does not depend on what is remembered.
+func (v *Vocabulary) find(g *Grammar, s *state) bool {
+	like := g.like(s)
+	if like.mask == nil {
+		if like.mask = v.mask(g, like); like.mask == nil {
+			return false
+		}
+		g.masks++
+	}
+	if s.mask == nil {
+		if s.mask = v.lengthen(g, s, like.mask); s.mask == nil {
+			return false
+		}
+		if s.mask != like.mask {
+			g.masks++
+		}
+	}
+	return true
+}
+
+// mask finds the tokens that a state allows.
 func (v *Vocabulary) mask(g *Grammar, s *state) *Mask {
 	m, work := newMask(v.size), 0
 	if g.takesPlain(s, mostPlain) {
@@ -115,8 +142,28 @@ func (v *Vocabulary) mask(g *Grammar, s *state) *Mask {
 	} else {
 		work = v.plain.search(g, s, m, work)
 	}
-	if work = v.other.search(g, s, m, work); work > mostWork {
+	work = v.other.search(g, s, m, work)
+	if work = v.long.search(g, s, m, work); work > mostWork {
 		return nil
+	}
+	return m
+}
+
+// lengthen finds the long tokens of a state that has its short ones in common with another.
+func (v *Vocabulary) lengthen(g *Grammar, s *state, other *Mask) *Mask {
+	m := newMask(v.size)
+	if v.long.search(g, s, m, 0) > mostWork {
+		return nil
+	}
+	same := true
+	for i, word := range other.bits {
+		long := v.long.all.bits[i]
+		same = same && word&long == m.bits[i]
+		m.bits[i] |= word &^ long
+		m.count += bits.OnesCount64(word &^ long)
+	}
+	if same {
+		return other
 	}
 	return m
 }
