@@ -86,6 +86,14 @@ func (c *Checkpoint) open(path string) error {
 	return c.openWeights()
 }
 
+// about names the file that an error is about, unless it is the only one, which Open names as it was typed.
+func (c *Checkpoint) about(f *file, err error) error {
+	if err == nil || c.bare && len(c.shards) == 1 {
+		return err
+	}
+	return fmt.Errorf("%s: %w", f.name, err)
+}
+
 // addShards takes over the files and enters their tensors.
 func (c *Checkpoint) addShards(files []*file) error {
 	c.shards = append(c.shards, files...)
@@ -93,7 +101,7 @@ func (c *Checkpoint) addShards(files []*file) error {
 	for _, f := range files {
 		h, err := safetensors.Parse(f, f.size)
 		if err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
+			return c.about(f, err)
 		}
 		if format, _ := h.Meta("format"); format == "lowpack" {
 			return fmt.Errorf("%w: %s is a packed file, not a checkpoint: lowpack repack changes its layout, lowpack unpack makes a checkpoint of it", pack.ErrUnsupported, f.name)

@@ -41,7 +41,7 @@ func (c *Checkpoint) openGGUF(d *dir, name, called string) error {
 	if err != nil {
 		return err
 	}
-	return named(c.shards[0].name, g.tensors())
+	return c.about(c.shards[0], g.tensors())
 }
 
 // ggufTexts opens the files and rebuilds what they say without tensors.
@@ -64,19 +64,12 @@ func (c *Checkpoint) ggufTexts(d *dir, name, called string) (*ggufFile, error) {
 		c.sources = append(c.sources, Source{f.name, f.size})
 		h, err := g.header(f)
 		if err != nil {
-			return nil, named(f.name, err)
+			return nil, c.about(f, err)
 		}
 		headers = append(headers, h)
 	}
 	g.hf.Keys = headers[0]
-	return g, named(c.shards[0].name, cmp.Or(gguf.CheckSplit(headers), g.texts()))
-}
-
-func named(file string, err error) error {
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	return nil
+	return g, c.about(c.shards[0], cmp.Or(gguf.CheckSplit(headers), g.texts()))
 }
 
 // header reads the header of a part.
