@@ -47,6 +47,29 @@ func eachTiled(t *testing.T, test func(t *testing.T, c tiledCase)) {
 	}
 }
 
+// TestMultiplier: what is multiplied without tile registers is not measured against them. Nothing is executed.
+func TestMultiplier(t *testing.T) {
+	at := slices.IndexFunc(kernels, func(k *Kernel) bool { return k.ISA == AMX })
+	if at < 0 {
+		t.Skip("no kernels for tile registers in this build")
+	}
+	amx := &Weights{Kernel: kernels[at], product: &batches{}}
+	for _, c := range []struct {
+		w      *Weights
+		tokens int
+		want   ISA
+	}{
+		{amx, amxTokens, AMX},
+		{amx, amxTokens - 1, AVX512VNNI},
+		{&Weights{Kernel: kernels[at], product: &tiled{}}, 128, AVX512VNNI},
+		{&Weights{Kernel: generic, product: &tiled{}}, 128, Generic},
+	} {
+		if got := c.w.Multiplier(c.tokens); got != c.want {
+			t.Errorf("%s, %T, %d tokens: %s, want %s", c.w.Kernel.ISA, c.w.product, c.tokens, got, c.want)
+		}
+	}
+}
+
 // check compares the kernel with the answer for a random matrix.
 func (c tiledCase) check(t *testing.T, s pack.Shape, tokens, group int) {
 	t.Helper()

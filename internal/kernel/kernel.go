@@ -206,6 +206,15 @@ func (w *Weights) Groups() int { return ceilDiv(w.Shape.K, w.Group) }
 // Bytes is the number of bytes of weights that one Mul over all panels reads.
 func (w *Weights) Bytes() int { return w.bytes }
 
+// Multiplier is the instruction set whose multiplications a product with so many tokens is made of. On CPUs with tile
+// registers it is AVX-512 for kernels, groups and numbers of tokens that go without them.
+func (w *Weights) Multiplier(tokens int) ISA {
+	if _, tiles := w.product.(*batches); w.Kernel.ISA == AMX && !(tiles && tokens >= amxTokens) {
+		return AVX512VNNI
+	}
+	return w.Kernel.ISA
+}
+
 // Mul computes the products of the rows of panels [p0, p1) with every token of x:
 //
 //	y[(t*G+g)*ldy+m] = Σ (code[m][k] − zero) · x.Row(t)[k] over the columns k of group g, G = w.Groups()

@@ -147,7 +147,7 @@ func (c *copies) compare(ctx context.Context, pool *kernel.Pool, want *reference
 }
 
 // measure times products with n tokens. A product that takes long is timed on some of its panels.
-func (c *copies) measure(ctx context.Context, m *Meter, l *limits, isa kernel.ISA, want *reference, n int) (Figures, error) {
+func (c *copies) measure(ctx context.Context, m *Meter, l *limits, want *reference, n int) (Figures, error) {
 	const long = 2 * time.Millisecond
 	panels, first := c.list[0].Panels(), c.list[0]
 	task := &multiplication{first, make([]int32, n*c.shape.M), c.shape.M, want.x}
@@ -159,7 +159,7 @@ func (c *copies) measure(ctx context.Context, m *Meter, l *limits, isa kernel.IS
 	if took := time.Since(start); took > 2*long {
 		part = min(panels, max(int(long*time.Duration(panels)/took), 2*chunk*l.pool.Threads()))
 	}
-	w := work{isa: isa, bytes: first.Bytes(), ops: 2 * c.shape.M * c.shape.K * n, scale: float64(panels) / float64(part)}
+	w := work{isa: first.Multiplier(n), bytes: first.Bytes(), ops: 2 * c.shape.M * c.shape.K * n, scale: float64(panels) / float64(part)}
 	return l.measure(ctx, m, w, func() {
 		c.at = (c.at + 1) % len(c.list)
 		task.product = c.list[c.at]
