@@ -54,11 +54,12 @@ func TestInteropAccumulators(t *testing.T) {
 		for _, role := range roles {
 			list = append(list, m.watch(t, role))
 		}
+		dir := written(t, m)
 		for _, run := range []struct {
 			runtime string
 			threads int
 		}{{"onnxruntime", 1}, {"onnxruntime", 2}, {"openvino", 2}} {
-			_, values := in(t, run.runtime, written(t, m), session{Threads: run.threads, Level: everything, Prompts: [][]int{prompt}, Outputs: names(list)})
+			_, values := in(t, run.runtime, dir, session{Threads: run.threads, Level: everything, Prompts: [][]int{prompt}, Outputs: names(list)})
 			for i, w := range list {
 				x, y := values[:len(prompt)*w.columns], values[len(prompt)*w.columns:][:len(prompt)*w.blocks*w.entry.MatrixShape().M]
 				values = values[len(x)+len(y):]

@@ -74,7 +74,9 @@ func TestInteropGreedy(t *testing.T) {
 
 // TestInteropGroups: where scales belong to groups of columns, and where sums of 8-bit codes are long, onnxruntime chooses the tokens that
 // lowpack chooses behind the same text, but where two logits of lowpack are nearly equal: floats are added in another order, which now
-// and then flips an activation code. With one scale per token that moves a logit by up to 0.2 (Zen 4).
+// and then flips an activation code. Scales per group keep that small. With one scale per token it grows: of all codes of the 8 texts, those in front of the first layer were those of
+// the reference model, in the first block at most 15 of 106,000 differed, in the last one up to 7 of 100. That moved a logit by up to 0.37, and
+// the chosen token was up to 0.2 behind (Zen 4).
 func TestInteropGroups(t *testing.T) {
 	var prompts [][]int
 	for _, g := range exports.TinyGoldens(t) {
@@ -86,7 +88,10 @@ func TestInteropGroups(t *testing.T) {
 		source := exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), r)
 		dir, _ := exportedOf(t, source, export.Exact)
 		tokens, _ := onnxruntime(t, dir, session{Threads: 2, Level: everything, Prompts: prompts, New: 64})
-		same, largest := 0, float32(0)
+		same, largest, bound := 0, float32(0), float32(0.1)
+		if r.Activation == packed.ActivationToken {
+			bound = 0.3
+		}
 		for i, made := range tokens {
 			ids := append(slices.Clone(prompts[i]), made...)
 			logits := exports.Logits(t, source, ids)
@@ -101,7 +106,7 @@ func TestInteropGroups(t *testing.T) {
 			}
 		}
 		t.Logf("%s %s: %d of %d tokens, largest distance %v", r.Quant, r.Scale, same, 64*len(tokens), largest)
-		if same < 500 || largest > 0.3 {
+		if same < 500 || largest > bound {
 			t.Errorf("%s %s: only %d of %d tokens are those of lowpack, others are up to %v behind", r.Quant, r.Scale, same, 64*len(tokens), largest)
 		}
 	}
