@@ -1,6 +1,9 @@
 package plot
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Lines draws series over a common pair of axes: a line through each, and a mark at each point while they are few
 // enough to be told apart.
@@ -14,6 +17,7 @@ const (
 	plotHeight = 280.0
 	fewPoints  = 20  // up to here, marks stand out from their line
 	manyPoints = 200 // above, marks would hide it
+	hiding     = 6   // marks nearer than this hide one another
 )
 
 func (l *Lines) summary() string {
@@ -27,7 +31,7 @@ func (l *Lines) draw(c *canvas) float64 {
 	}
 	f.axes(c)
 	for i := range l.Series {
-		f.series(c, &l.Series[i], i)
+		f.series(c, l.Series[i:], i)
 	}
 	return f.bottom
 }
@@ -94,8 +98,9 @@ func (f *frame) axes(c *canvas) {
 	c.vertical(margin+6, (f.top+f.ground)/2, f.y.Label)
 }
 
-// series draws one line, broken where a value cannot be drawn.
-func (f *frame) series(c *canvas, s *Series, colour int) {
+// series draws the line of the first of some series, broken where a value cannot be drawn; the others follow on top of it.
+func (f *frame) series(c *canvas, rest []Series, colour int) {
+	s := &rest[0]
 	colour %= Colours
 	var run []float64
 	flush := func() {
@@ -119,11 +124,33 @@ func (f *frame) series(c *canvas, s *Series, colour int) {
 	if len(s.Points) > manyPoints {
 		return
 	}
-	for _, p := range s.Points {
+	for i, p := range s.Points {
 		if f.x.drawable(p.X) && f.y.drawable(p.Y) {
-			c.dot(fmt.Sprintf("%s f%d", class, colour), f.x.at(p.X), f.y.at(p.Y), radius, f.title(s.Name, p))
+			r := radius
+			if class == "dot" {
+				r += 2.5 * float64(f.hiders(p, s.Points[i+1:], rest[1:]))
+			}
+			c.dot(fmt.Sprintf("%s f%d", class, colour), f.x.at(p.X), f.y.at(p.Y), r, f.title(s.Name, p))
 		}
 	}
+}
+
+// hiders is how many of the marks that are drawn after p would hide it, if it were not larger than they are.
+func (f *frame) hiders(p Point, own []Point, others []Series) (n int) {
+	count := func(points []Point) {
+		for _, q := range points {
+			if f.x.drawable(q.X) && f.y.drawable(q.Y) && math.Hypot(f.x.at(p.X)-f.x.at(q.X), f.y.at(p.Y)-f.y.at(q.Y)) < hiding {
+				n++
+			}
+		}
+	}
+	count(own)
+	for _, s := range others {
+		if len(s.Points) <= fewPoints {
+			count(s.Points)
+		}
+	}
+	return n
 }
 
 func (f *frame) title(series string, p Point) string {

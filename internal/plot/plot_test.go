@@ -109,3 +109,20 @@ func TestFormats(t *testing.T) {
 		}
 	}
 }
+
+// TestNoMarkIsHidden: of marks at one place, of one series or several, each is larger than those on top of it.
+func TestNoMarkIsHidden(t *testing.T) {
+	chart := &Lines{Series: []Series{{"a", []Point{{1, 1, ""}, {2, 2, ""}}}, {"b", []Point{{1, 1.001, ""}, {3, 2, ""}, {3, 2, ""}}}, {"c", []Point{{1, 1, ""}}}}}
+	var radii []string
+	for rest := string(Inline(chart)); ; {
+		_, after, ok := strings.Cut(rest, ` r="`)
+		if !ok {
+			break
+		}
+		r, tail, _ := strings.Cut(after, `"`)
+		radii, rest = append(radii, r), tail
+	}
+	if got := strings.Join(radii, " "); got != "8.5 3.5 6 6 3.5 3.5" {
+		t.Errorf("radii %s", got)
+	}
+}
