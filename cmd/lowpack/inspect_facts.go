@@ -133,18 +133,12 @@ func (v *inspection) parameters(file tokenizer.Files) (n int64) {
 	generation, _ := file("generation_config.json")
 	has := func(name string) ([]int, bool) { shape, ok := shapes[name]; return shape, ok }
 	d, err := model.Parse(config, generation, has)
-	if err != nil { // v.Model comes from the same text
-		return n
+	if err != nil { // tensors of codes have names and shapes of their own, of which v.Model was made
+		d = v.Model
 	}
 	n = 0
 	for _, t := range d.Tensors() {
-		name := t.Name
-		if parts := t.Parts(); parts != nil && shapes[name] == nil {
-			name = parts[0]
-		}
-		if _, ok := shapes[name]; ok {
-			n += weights(t.Shape)
-		}
+		n += weights(t.Shape)
 	}
 	return n
 }

@@ -51,6 +51,19 @@ func TestInspectGGUF(t *testing.T) {
 	}
 }
 
+// TestInspectParameters: codes that take fewer elements than they stand for are counted as weights.
+func TestInspectParameters(t *testing.T) {
+	for like, want := range map[string]int64{"qwen3-8b-gptq": 135_552, "gpt-oss-20b": 298_430} {
+		dir := filepath.Join(t.TempDir(), like)
+		if o := command(t, "synth", "--like", like, "--mini", "-o", dir); o.code != 0 {
+			t.Fatal(o.out)
+		}
+		if got := inspected(t, dir).Parameters; got != want {
+			t.Errorf("%s: %d parameters, want %d", like, got, want)
+		}
+	}
+}
+
 // TestInspectFacts holds the summary of the bundled model, in every form that it has.
 func TestInspectFacts(t *testing.T) {
 	source := shared.Testdata(t, "tiny-bitnet")

@@ -73,7 +73,7 @@ func runSynth(c *cli.Context) error {
 	}
 	took := time.Since(start).Seconds()
 	fmt.Fprintf(c.App.ErrWriter, "%s: %s parameters, %s weights, %s in %.1f s (%s/s)\n",
-		printable.Line(dir), strconv.FormatFloat(float64(ck.Parameters()), 'g', 3, 64), ck.Weights, size(ck.Bytes()), took, size(int64(float64(ck.Bytes())/took)))
+		printable.Line(dir), count(ck.Parameters()), ck.Weights, size(ck.Bytes()), took, size(int64(float64(ck.Bytes())/took)))
 	return nil
 }
 
