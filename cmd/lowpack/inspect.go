@@ -147,10 +147,18 @@ func inspectCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoi
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}
-	d, err := model.Parse(ck.Config(), generation, scheme.Shapes(func(name string) (quantized.Tensor, bool) {
+	lookup := func(name string) (quantized.Tensor, bool) {
 		t, ok := ck.Lookup(name)
 		return quantized.Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape}, ok
-	}))
+	}
+	var names []string
+	for _, t := range ck.Tensors() {
+		names = append(names, t.Name)
+	}
+	if _, err := scheme.Layers(names, lookup); err != nil { // before shapes, which would be told instead of the format
+		return nil, filerr.Named(path, err)
+	}
+	d, err := model.Parse(ck.Config(), generation, scheme.Shapes(lookup))
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}

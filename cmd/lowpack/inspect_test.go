@@ -139,7 +139,7 @@ func TestInspectSaysWhatConvertDoes(t *testing.T) {
 	if s := inspected(t, shared.Testdata(t, "tiny-bitnet")); !strings.HasSuffix(s.Convert, "; weights rounded by absmean") {
 		t.Errorf("%q", s.Convert)
 	}
-	for path, want := range map[string]string{"data/packed/awq-gemv-g128": "gemv", "data/packed/ct-nvfp4-w4a16": "nvfp4", "data/packed/bnb-nf4": "nf4"} {
+	for path, want := range map[string]string{"data/packed/awq-gemv-g128": "gemv", "data/packed/mlx-nvfp4": "nvfp4", "data/packed/ct-nvfp4-w4a16": "nvfp4", "data/packed/bnb-nf4": "nf4"} {
 		if o := command(t, "inspect", shared.Path(t, path)); o.code == 0 || !strings.Contains(o.out, want) {
 			t.Errorf("%s: exit code %d, %s", path, o.code, o.out)
 		}

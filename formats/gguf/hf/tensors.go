@@ -62,7 +62,7 @@ func (f *File) complete(t *Tensor, family *family, heads int64) error {
 		return fmt.Errorf("%w: it has %d dimensions", pack.ErrUnsupported, n)
 	}
 	if family.permuted && heads > 0 {
-		if rows := t.From.Shape[0]; rows%(2*heads) != 0 || len(t.From.Shape) > 2 {
+		if rows := t.From.Shape[0]; rows%2 != 0 || rows/2%heads != 0 || len(t.From.Shape) > 2 {
 			return fmt.Errorf("%w: shape %v does not divide into %d heads", pack.ErrCorrupt, t.From.Shape, heads)
 		}
 		t.Heads = int(heads)
