@@ -339,7 +339,7 @@ func (l *loader) minima(e *packed.Entry) (*tensor.Matrix, error) {
 		return nil, err
 	}
 	n := len(t.Data) / e.Experts()
-	return tensor.NewMatrix(typ, e.MatrixShape().M, e.Groups(), t.Data[l.expert*n:][:n])
+	return alignedMinima(typ, e.MatrixShape().M, e.Groups(), t.Data[l.expert*n:][:n])
 }
 
 // dequantized returns weights as floats on the heap.

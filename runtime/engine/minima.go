@@ -21,9 +21,28 @@ func (f *projection) sumsFor(input, columns, group int) sums {
 			return s
 		}
 	}
-	s := sums{input, group, f.width, (columns + group - 1) / group}
+	s := sums{input, group, f.width, minimaWidth((columns + group - 1) / group)}
 	f.sums, f.width = append(f.sums, s), f.width+s.n
 	return s
+}
+
+// minimaWidth is how many columns minima of this many groups take in memory: assembly takes whole vectors.
+func minimaWidth(groups int) int { return (groups + tensor.Lanes - 1) / tensor.Lanes * tensor.Lanes }
+
+// alignedMinima returns minima of minimaWidth columns. The added ones are −0 and multiply +0, which changes no sum, not even its sign.
+func alignedMinima(typ tensor.Type, rows, groups int, data []byte) (*tensor.Matrix, error) {
+	width, size := minimaWidth(groups), typ.Size()
+	if width == groups {
+		return tensor.NewMatrix(typ, rows, groups, data)
+	}
+	wide := make([]byte, rows*width*size)
+	for i := size - 1; i < len(wide); i += size {
+		wide[i] = 0x80
+	}
+	for r := range rows {
+		copy(wide[r*width*size:], data[r*groups*size:][:groups*size])
+	}
+	return tensor.NewMatrix(typ, rows, width, wide)
 }
 
 // of computes the sums of vector t in dst.
