@@ -48,6 +48,7 @@ func (c *client) ask(ctx context.Context, prompt []int, from time.Time) (r resul
 		return result{err: err}
 	}
 	request.Header.Set("Content-Type", "application/json")
+	request.Header["Idempotency-Key"] = nil // not sent; net/http asks again where a server closed an idle connection at that moment
 	if c.Key != "" {
 		request.Header.Set("Authorization", "Bearer "+c.Key)
 	}
