@@ -14,6 +14,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/exports"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -170,6 +171,22 @@ func TestRefused(t *testing.T) {
 		_, err := Export(ctx, path, dir, export.Exact)
 		return err
 	})
+}
+
+// TestExpertsRefused: by name, whether they hold floats or codes.
+func TestExpertsRefused(t *testing.T) {
+	for _, like := range []string{"mixtral-8x7b-v0.1", "gpt-oss-20b"} {
+		checkpoint := filepath.Join(t.TempDir(), like)
+		tinymodel.Miniature(t, like, checkpoint)
+		dir := filepath.Join(t.TempDir(), "model")
+		_, err := Export(t.Context(), tinymodel.Converted(t, checkpoint, packed.Recipe{}), dir, export.Plain)
+		if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(fmt.Sprint(err), "experts, which are not written to OpenVINO") {
+			t.Errorf("%s: %v", like, err)
+		}
+		if _, err := os.Lstat(dir); err == nil {
+			t.Errorf("%s: something was written", like)
+		}
+	}
 }
 
 // TestDamage: another bit anywhere in any file of the directory is found, and a missing end.
