@@ -105,8 +105,8 @@ func (r *Rule) codes(dst []int8, d DType, src []byte, u *unit) {
 		u.lookUp(dst, src)
 	case len(v) <= 4:
 		u.ladder.codes(dst, d, src)
-	case r.divides:
-		lo, hi := float32(v[0]), float32(v[len(v)-1])
+	case r.lowest != 0:
+		lo, hi := float32(r.lowest), float32(v[len(v)-1])
 		divideBlocks(dst[:n], d, head, u.a, lo, hi)
 		divideGo(dst[n:], d, tail, u.a, lo, hi)
 	default:

@@ -37,9 +37,9 @@ type Rule struct {
 	// to the type of the stored one before codes depend on it.
 	fit func(s stat, round rounding) (scale, a float32)
 	// code of a weight. With a > 0 it never decreases when w grows, and it is the same for −0 and +0.
-	code    func(w, a float32) int8
-	divides bool    // code is clip(rne(w/a)) to the ends of the alphabet
-	search  *search // of scales by calibration; nil: there is none
+	code   func(w, a float32) int8
+	lowest int8    // ≠ 0: code is clip(rne(w/a)) from it to the last of the alphabet
+	search *search // of scales by calibration; nil: there is none
 	// exact rules find the scale of a row, whose largest magnitude is most > 0, in its values (values.go) and have neither fit nor code.
 	exact func(r *Rule, d DType, src []byte, most float32) (rowScale, error)
 }
@@ -138,9 +138,9 @@ var rules = []Rule{
 		Name: "int4", Alphabet: pack.Int4, Kinds: []string{PerRow, PerTensor, PerGroup}, Signed: true, groupScales: ScaleF16,
 		Doc:  "s = m/−8, m the weight of largest magnitude (the negative one of two): m becomes −8; code = clip(rne(w/s), −8, 7); s of groups as float16 (ggml Q4_0)",
 		fit:  func(s stat, round rounding) (float32, float32) { return step(round(s.extreme() / -8)) },
-		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -8, 7)) }, divides: true, search: searchInts,
+		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -8, 7)) }, lowest: -8, search: searchInts,
 	}, {
-		Name: "int4-values", Alphabet: pack.Int4, Kinds: []string{PerRow}, exact: lattice, divides: true,
+		Name: "int4-values", Alphabet: pack.Int4, Kinds: []string{PerRow}, exact: lattice, lowest: -8,
 		Doc: "weights that are integers from −8 to 7 times s already, rounded to their type: those codes, and an s that gives them back bit for bit (ParetoQ 3- and 4-bit, stored as floats)",
 	}, {
 		Name: "mxfp4", Alphabet: pack.E2M1, Kinds: []string{PerGroup}, Group: 32, groupScales: ScaleE8M0,
@@ -150,7 +150,7 @@ var rules = []Rule{
 		Name: "int8", Alphabet: pack.Int8, Kinds: []string{PerRow, PerTensor, PerGroup}, groupScales: ScaleF16,
 		Doc:  "s = max|w|/127; code = clip(rne(w/s), −127, 127); s of groups as float16",
 		fit:  func(s stat, round rounding) (float32, float32) { return step(round(s.maxAbs() / 127)) },
-		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -127, 127)) }, divides: true,
+		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -127, 127)) }, lowest: -127,
 	},
 }
 
