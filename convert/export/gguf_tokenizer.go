@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/lowpack/lowpack/convert/export/internal/chat"
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/gguf/hf"
 	"github.com/lowpack/lowpack/pack"
@@ -132,17 +133,8 @@ func (w *ggufWriter) roles(t *tokenizer.Tokenizer, v *vocabulary) error {
 }
 
 func (w *ggufWriter) chatTemplate() {
-	if text, ok := w.file.Embedded("chat_template.jinja"); ok {
-		w.key("tokenizer.chat_template", gguf.TextValue(string(text)))
-		return
-	}
-	text, _ := w.file.Embedded("tokenizer_config.json")
-	var c struct {
-		Template any `json:"chat_template"`
-	}
-	_ = json.Unmarshal(text, &c) // what is not JSON, tokenizer.Load has refused
-	if s, ok := c.Template.(string); ok {
-		w.key("tokenizer.chat_template", gguf.TextValue(s))
+	if text := chat.Template(w.file.Embedded); text != "" {
+		w.key("tokenizer.chat_template", gguf.TextValue(text))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lowpack/lowpack/convert/export/internal/chat"
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
@@ -154,12 +155,12 @@ func (v *comparison) rows(name string, shape []int, each func(row int, values []
 // texts compares the chat template, and tokenizer.json where the GGUF carries it.
 func (v *comparison) texts() error {
 	var errs []error
-	for _, name := range []string{"tokenizer.json", "chat_template.jinja"} {
-		want, ok := v.file.Embedded(name)
-		got, there := v.from.File(name)
-		if ok && there && !bytes.Equal(want, got) {
-			errs = append(errs, fmt.Errorf("%w: its %s is another one than that of the packed file", pack.ErrCorrupt, name))
-		}
+	want, ok := v.file.Embedded("tokenizer.json")
+	if got, there := v.from.File("tokenizer.json"); ok && there && !bytes.Equal(want, got) {
+		errs = append(errs, fmt.Errorf("%w: its tokenizer.json is another one than that of the packed file", pack.ErrCorrupt))
+	}
+	if chat.Template(v.from.File) != chat.Template(v.file.Embedded) {
+		errs = append(errs, fmt.Errorf("%w: its chat template is another one than that of the packed file", pack.ErrCorrupt))
 	}
 	return errors.Join(errs...)
 }
