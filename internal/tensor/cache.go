@@ -61,10 +61,10 @@ func (t CacheType) Row(dim int) (width, bytes int) {
 		width = (dim + 31) &^ 31
 		return width, width + F32.Size()
 	case CacheF16:
-		width = (dim + Lanes - 1) &^ (Lanes - 1)
+		width = Padded(dim)
 		return width, width * F16.Size()
 	}
-	width = (dim + Lanes - 1) &^ (Lanes - 1)
+	width = Padded(dim)
 	return width, width * F32.Size()
 }
 

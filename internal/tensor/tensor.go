@@ -26,6 +26,9 @@ type (
 // whole is the part of n elements that is made of whole blocks.
 func whole(n int) int { return n &^ (Lanes - 1) }
 
+// Padded is n elements and as many more as fill their last block: assembly takes whole ones.
+func Padded(n int) int { return whole(n + Lanes - 1) }
+
 // fold adds the lanes in the order of N5.
 func fold(l *lanes) float32 {
 	even := l[0] + l[8] + (l[4] + l[12]) + (l[2] + l[10] + (l[6] + l[14]))

@@ -21,17 +21,14 @@ func (f *projection) sumsFor(input, columns, group int) sums {
 			return s
 		}
 	}
-	s := sums{input, group, f.width, minimaWidth((columns + group - 1) / group)}
+	s := sums{input, group, f.width, tensor.Padded((columns + group - 1) / group)}
 	f.sums, f.width = append(f.sums, s), f.width+s.n
 	return s
 }
 
-// minimaWidth is how many columns minima of this many groups take in memory: assembly takes whole vectors.
-func minimaWidth(groups int) int { return (groups + tensor.Lanes - 1) / tensor.Lanes * tensor.Lanes }
-
-// alignedMinima returns minima of minimaWidth columns. The added ones are −0 and multiply +0, which changes no sum, not even its sign.
+// alignedMinima returns minima of whole blocks of columns. The added ones are −0 and multiply +0, which changes no sum, not even its sign.
 func alignedMinima(typ tensor.Type, rows, groups int, data []byte) (*tensor.Matrix, error) {
-	width, size := minimaWidth(groups), typ.Size()
+	width, size := tensor.Padded(groups), typ.Size()
 	if width == groups {
 		return tensor.NewMatrix(typ, rows, groups, data)
 	}
