@@ -29,11 +29,11 @@ func (a *tokenGroups) forget() {
 
 // groupTokens returns what groups take from tokens, [groups][N]: factor · Σ x, Σ x, and the scale.
 func (x *Activations) groupTokens(group int, factor int32) []asm.TokenGroup {
-	return x.tokenGroups.of(x, group, factor, func(t, lo, hi int) int32 { return factor * x.Sum(t, lo, hi) })
+	return x.tokenGroups.of(x, group, factor, func(_, _, _ int, sum int32) int32 { return factor * sum })
 }
 
-// of returns what groups take from tokens, with what add gives for a token and columns. It is the same for one factor.
-func (a *tokenGroups) of(x *Activations, group int, factor int32, add func(t, lo, hi int) int32) []asm.TokenGroup {
+// of returns what groups take from tokens, with what add gives for a token, columns and their sum. It is the same for one factor.
+func (a *tokenGroups) of(x *Activations, group int, factor int32, add func(t, lo, hi int, sum int32) int32) []asm.TokenGroup {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	g := a.find(group, factor)
@@ -43,9 +43,13 @@ func (a *tokenGroups) of(x *Activations, group int, factor int32, add func(t, lo
 	}
 	if !g.ready {
 		for t := range x.N {
+			before := int32(0)
 			for i := range ceilDiv(x.K, group) {
 				lo, hi := i*group, min((i+1)*group, x.K)
-				g.data[i*x.N+t] = asm.TokenGroup{Add: add(t, lo, hi), Sum: x.Sum(t, lo, hi), Scale: x.scale(t, lo)}
+				end := x.sumTo(t, hi)
+				sum := end - before
+				g.data[i*x.N+t] = asm.TokenGroup{Add: add(t, lo, hi, sum), Sum: sum, Scale: x.scale(t, lo)}
+				before = end
 			}
 		}
 		g.ready = true
