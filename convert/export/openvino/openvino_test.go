@@ -257,40 +257,36 @@ func damage(t *testing.T, s *Static) {
 
 // TestAdded: a file that would change chats, tokens or options, and that the export of the packed file has not, is refused by its name.
 func TestAdded(t *testing.T) {
-	source := tiny(t)
+	source, bare := tiny(t), without(t, "tokenizer.json")
 	dynamic, _ := exportedOf(t, source, "")
 	static := staticOf(t, source, Static{Cache: Inputs, Context: 32, Prefill: 1})
 	for name, dir := range map[string]string{
 		"chat_template.jinja": dynamic, "chat_template.json": dynamic, "processor_config.json": dynamic, "added_tokens.json": static, configFile: static,
 	} {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Verify(t.Context(), dir, source); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s beside the files of the packed file: %v", name, err)
-		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		refuseAdded(t, dir, source, name, []byte("{}"))
 	}
-	bare := without(t, "tokenizer.json")
 	dir, _ := exportedOf(t, bare, "")
 	for _, name := range []string{tokenizerFile, dataOf(tokenizerFile), detokenizerFile} {
 		text, err := os.ReadFile(filepath.Join(dynamic, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Verify(t.Context(), dir, bare); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s of another model: %v", name, err)
-		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		refuseAdded(t, dir, bare, name, text)
+	}
+}
+
+// refuseAdded adds a file to an export for as long as Verify must name it.
+func refuseAdded(t *testing.T, dir, source, name string, text []byte) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Verify(t.Context(), dir, source); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), path) {
+		t.Errorf("%s beside the files of the packed file: %v", name, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
 	}
 }
 
