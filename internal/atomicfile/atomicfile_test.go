@@ -198,7 +198,7 @@ func TestTargets(t *testing.T) {
 		t.Skip(err)
 	}
 	for target, want := range map[string]string{
-		dir:                                  "is not a regular file",
+		dir:                                  "is a directory that exists already",
 		link:                                 "symbolic link",
 		filepath.Join(dir, "absent", "file"): "no such file",
 		filepath.Join(file, "file"):          "not a directory",

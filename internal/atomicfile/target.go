@@ -32,6 +32,8 @@ func checkTarget(target string) error {
 		return Failed(err)
 	case info.Mode()&os.ModeSymlink != 0:
 		return Failed(fmt.Errorf("%s is a symbolic link, which would be replaced; name the file that it points to", target))
+	case info.IsDir():
+		return Failed(fmt.Errorf("%s is a directory that exists already, which is not replaced; name another path", target))
 	case !info.Mode().IsRegular():
 		return Failed(fmt.Errorf("%s exists and is not a regular file (%s)", target, info.Mode().Type()))
 	}
