@@ -102,12 +102,11 @@ func (f *function) take(n int) []reg {
 	return r
 }
 
-// prefetch brings in the lines of the next n bytes from p on, and moves p there.
-func (f *function) prefetch(p ptr, n int) {
-	for off := 0; off < n; off += 64 {
-		f.prefetchAt(p, off)
+// prefetch brings in the lines that begin within n bytes from p + off on.
+func (f *function) prefetch(p ptr, off, n int) {
+	for at := (off + 63) &^ 63; at < off+n; at += 64 {
+		f.prefetchAt(p, at)
 	}
-	f.addImm(p, n)
 }
 
 // scalar reserves a register for a float argument.

@@ -105,7 +105,8 @@ func (d *dot) rowsAtOnce(r int) {
 				d.multiply(acc, r, step, s)
 			}
 		}
-		d.prefetch(d.next, r*n*d.elems*bytesOf(d.typ))
+		d.prefetch(d.next, 0, r*n*d.elems*bytesOf(d.typ))
+		d.addImm(d.next, r*n*d.elems*bytesOf(d.typ))
 		for _, p := range d.x {
 			d.addImm(p, n*d.elems*d.xBytes)
 		}
@@ -245,20 +246,21 @@ func (w *weigh) through(blocks int) {
 
 // rows adds the next n rows, weighted.
 func (w *weigh) rows(acc [][]reg, n int) {
-	weight, row := func(i int) reg { return reg(i) }, reg(len(w.e))
+	weight, row, size := func(i int) reg { return reg(i) }, reg(len(w.e)), w.width()*bytesOf(w.typ)
 	for j := range n {
 		for i, p := range w.e {
 			w.splatAt(weight(i), p, 4*j)
 		}
 		for b := range acc[0] {
-			w.loadWide(row, w.typ, w.pv, bytesOf(w.typ)*w.width()*b)
+			w.prefetch(w.next, (j*len(acc[0])+b)*size, size)
+			w.loadWide(row, w.typ, w.pv, size*b)
 			for i := range acc {
 				w.multiplyAdd(acc[i][b], weight(i), row)
 			}
 		}
 		w.add(w.pv, w.ldv)
 	}
-	w.prefetch(w.next, n*len(acc[0])*w.width()*bytesOf(w.typ))
+	w.addImm(w.next, n*len(acc[0])*size)
 	for _, p := range w.e {
 		w.addImm(p, 4*n)
 	}

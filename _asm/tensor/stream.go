@@ -132,7 +132,7 @@ func (s *stream) through(r int) {
 		s.shift(s.k, log2(s.elems))
 		s.turns(s.k, 4, fmt.Sprintf("columns%dof%d", i, r), func(n int) {
 			s.multiply(acc, i, n)
-			s.prefetch(s.next, n*s.elems*bytesOf(s.typ))
+			s.addImm(s.next, n*s.elems*bytesOf(s.typ))
 			s.onward(n)
 			s.addImm(s.w, n*s.elems*bytesOf(s.typ))
 		})
@@ -150,7 +150,9 @@ func (s *stream) through(r int) {
 // multiply adds the products of n steps of a row, number i of those whose sums are in registers.
 func (s *stream) multiply(acc [][][]reg, i, n int) {
 	const row = reg(0)
+	size := s.width() * bytesOf(s.typ)
 	if s.typ == "I8" {
+		s.prefetch(s.next, 0, n*s.elems)
 		list := make([][]reg, len(acc))
 		for t := range acc {
 			list[t] = acc[t][i]
@@ -159,7 +161,8 @@ func (s *stream) multiply(acc [][][]reg, i, n int) {
 		return
 	}
 	for b := range n * subs(s) {
-		s.loadWide(row, s.typ, s.w, s.width()*b*bytesOf(s.typ))
+		s.prefetch(s.next, size*b, size)
+		s.loadWide(row, s.typ, s.w, size*b)
 		for t, p := range s.x {
 			s.multiplyAddAt(acc[t][i][b%subs(s)], row, p, 4*s.width()*b)
 		}

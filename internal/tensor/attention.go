@@ -112,11 +112,11 @@ func (a Attention) Heads(queries []Query, heads, dim int, keys, values *Cache, s
 // once, in its order.
 
 // stretch is the first of rows, up to where a page ends or, where n vectors do not go along together, as many as stay in the
-// second-level cache for those behind. row is the bytes that are read of a row; ahead is what to prefetch: the next bytes,
-// or, by those that find theirs in the cache, the next stretch.
-func (c *Cache) stretch(rows Range, n, row int) (first Range, ahead int) {
+// second-level cache for those behind. row is the bytes that are read of a row; ahead is how far ahead to prefetch: near, or,
+// by those that find theirs in the cache, the next stretch.
+func (c *Cache) stretch(rows Range, n, row, near int) (first Range, ahead int) {
 	size := c.Rows
-	ahead = streamAhead
+	ahead = near
 	if n != together(n) {
 		const bytes = 16 << 10
 		size = max(1, min(bytes/row, c.Rows)/CacheBlock) * CacheBlock
@@ -126,11 +126,19 @@ func (c *Cache) stretch(rows Range, n, row int) (first Range, ahead int) {
 	return Range{rows.From, min(rows.To, rows.From+min(size-at%size, c.Rows-at))}, ahead
 }
 
+// ahead is how far ahead to prefetch for so many heads: with more products, or narrower numbers, a line takes more time.
+func (c *Cache) ahead(heads int) int {
+	if heads < c.typ.Size() {
+		return streamAhead
+	}
+	return farAhead
+}
+
 // Scores sets z[h·ldz + j] to the product of query head h with row rows.From+j of the keys.
 func (a Attention) Scores(z []float32, ldz int, q []float32, heads int, keys *Cache, rows Range, s *Scratch) {
 	keys.prepare(q, heads, s)
 	for from := rows.From; rows.Len() > 0; {
-		r, ahead := keys.stretch(rows, heads, keys.width*keys.typ.Size())
+		r, ahead := keys.stretch(rows, heads, keys.width*keys.typ.Size(), keys.ahead(heads))
 		keys.scores(z[r.From-from:], ldz, q, heads, r, ahead, s)
 		rows.From = r.To
 	}
@@ -150,8 +158,12 @@ func (a Attention) Weights(z []float32, values *Cache, rows Range, sink float32)
 
 // Weigh adds columns of the rows of values, weighted by z[h·ldz + j], to o[h·ldo:]. The columns are a multiple of Lanes.
 func (a Attention) Weigh(o []float32, ldo int, z []float32, ldz, heads int, values *Cache, rows, cols Range, s *Scratch) {
+	near := values.ahead(heads)
+	if values.typ == F32 { // four sums of these are still as fast as memory
+		near = streamAhead
+	}
 	for from := rows.From; rows.Len() > 0; {
-		r, ahead := values.stretch(rows, heads, values.columns*values.typ.Size())
+		r, ahead := values.stretch(rows, heads, values.columns*values.typ.Size(), near)
 		values.weigh(o, ldo, z[r.From-from:], ldz, heads, r, cols, ahead, s)
 		rows.From = r.To
 	}

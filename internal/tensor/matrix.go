@@ -144,8 +144,9 @@ func (m *Matrix) dots(n int, y []float32, ldy int, w []byte, ldw int, x []float3
 	}
 }
 
-// How many bytes ahead memory is prefetched best: of one stream, and of tiles of rows, which the processor does not follow.
-const streamAhead, tileAhead = 1024, 8192
+// How many bytes ahead memory is prefetched best: where it is read as fast as it comes, so that the processor follows the stream by
+// itself, and where each line takes so much time that it does not look far enough ahead.
+const streamAhead, farAhead = 1024, 8192
 
 // stream is Mul for n ≤ tile vectors that lie side by side, and rows that come from memory once.
 func (m *Matrix) stream(y []float32, ldy int, x []float32, n int, rows Range, ahead int) {
@@ -175,7 +176,7 @@ func (m *Matrix) streams(n int, y []float32, ldy int, w []byte, ldw int, x []flo
 	case m.Type == F32 && n == 3:
 		streamF32x3(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	case m.Type == F32:
-		dotF32x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, max(ahead, tileAhead)) // bound by loads of vectors, row after row
+		streamF32x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	case n == 1:
 		streamF16x1(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
 	case n == 2:

@@ -523,6 +523,23 @@ func streamF32x3AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx
 //go:noescape
 func streamF32x3AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
 
+func streamF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
+	switch level {
+	case levelAVX512:
+		streamF32x4AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	case levelAVX2:
+		streamF32x4AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	default:
+		dotsGo(F32, 4, y, ldy, w, ldw, x, ldx, cols, rows)
+	}
+}
+
+//go:noescape
+func streamF32x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+
+//go:noescape
+func streamF32x4AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+
 func streamF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	switch level {
 	case levelAVX512:

@@ -364,6 +364,18 @@ func streamF32x3(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, 
 //go:noescape
 func streamF32x3NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
 
+func streamF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
+	switch level {
+	case levelNEON:
+		streamF32x4NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
+	default:
+		dotsGo(F32, 4, y, ldy, w, ldw, x, ldx, cols, rows)
+	}
+}
+
+//go:noescape
+func streamF32x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+
 func streamF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	switch level {
 	case levelNEON:

@@ -132,6 +132,10 @@ func streamF32x3(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, 
 	dotsGo(F32, 3, y, ldy, w, ldw, x, ldx, cols, rows)
 }
 
+func streamF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
+	dotsGo(F32, 4, y, ldy, w, ldw, x, ldx, cols, rows)
+}
+
 func streamF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
 	dotsGo(F16, 1, y, ldy, w, ldw, x, ldx, cols, rows)
 }

@@ -2651,6 +2651,7 @@ tiles:
 	BLT columns0of4rest
 
 columns0of4several:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -2663,6 +2664,7 @@ columns0of4several:
 	FMOVQ 48(R5), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	PRFM 64(R6), PLDL2KEEP
 	FMOVQ 64(R5), F0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -2675,6 +2677,7 @@ columns0of4several:
 	FMOVQ 112(R5), F0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	PRFM 128(R6), PLDL2KEEP
 	FMOVQ 128(R5), F0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -2687,6 +2690,7 @@ columns0of4several:
 	FMOVQ 176(R5), F0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	PRFM 192(R6), PLDL2KEEP
 	FMOVQ 192(R5), F0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -2699,10 +2703,6 @@ columns0of4several:
 	FMOVQ 240(R5), F0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
-	PRFM 128(R6), PLDL2KEEP
-	PRFM 192(R6), PLDL2KEEP
 	ADD $256, R6
 	ADD $256, R7
 	ADD $256, R5
@@ -2716,6 +2716,7 @@ columns0of4rest:
 	BLT columns0of4end
 
 columns0of4single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -2728,7 +2729,6 @@ columns0of4single:
 	FMOVQ 48(R5), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	PRFM 0(R6), PLDL2KEEP
 	ADD $64, R6
 	ADD $64, R7
 	ADD $64, R5
@@ -2751,6 +2751,7 @@ columns0of4end:
 	BLT columns1of4rest
 
 columns1of4several:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
@@ -2763,6 +2764,7 @@ columns1of4several:
 	FMOVQ 48(R5), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	PRFM 64(R6), PLDL2KEEP
 	FMOVQ 64(R5), F0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
@@ -2775,6 +2777,7 @@ columns1of4several:
 	FMOVQ 112(R5), F0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	PRFM 128(R6), PLDL2KEEP
 	FMOVQ 128(R5), F0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
@@ -2787,6 +2790,7 @@ columns1of4several:
 	FMOVQ 176(R5), F0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	PRFM 192(R6), PLDL2KEEP
 	FMOVQ 192(R5), F0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
@@ -2799,10 +2803,6 @@ columns1of4several:
 	FMOVQ 240(R5), F0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
-	PRFM 128(R6), PLDL2KEEP
-	PRFM 192(R6), PLDL2KEEP
 	ADD $256, R6
 	ADD $256, R7
 	ADD $256, R5
@@ -2816,6 +2816,7 @@ columns1of4rest:
 	BLT columns1of4end
 
 columns1of4single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
@@ -2828,7 +2829,6 @@ columns1of4single:
 	FMOVQ 48(R5), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	PRFM 0(R6), PLDL2KEEP
 	ADD $64, R6
 	ADD $64, R7
 	ADD $64, R5
@@ -2851,6 +2851,7 @@ columns1of4end:
 	BLT columns2of4rest
 
 columns2of4several:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
@@ -2863,6 +2864,7 @@ columns2of4several:
 	FMOVQ 48(R5), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	PRFM 64(R6), PLDL2KEEP
 	FMOVQ 64(R5), F0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
@@ -2875,6 +2877,7 @@ columns2of4several:
 	FMOVQ 112(R5), F0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	PRFM 128(R6), PLDL2KEEP
 	FMOVQ 128(R5), F0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
@@ -2887,6 +2890,7 @@ columns2of4several:
 	FMOVQ 176(R5), F0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	PRFM 192(R6), PLDL2KEEP
 	FMOVQ 192(R5), F0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
@@ -2899,10 +2903,6 @@ columns2of4several:
 	FMOVQ 240(R5), F0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
-	PRFM 128(R6), PLDL2KEEP
-	PRFM 192(R6), PLDL2KEEP
 	ADD $256, R6
 	ADD $256, R7
 	ADD $256, R5
@@ -2916,6 +2916,7 @@ columns2of4rest:
 	BLT columns2of4end
 
 columns2of4single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
@@ -2928,7 +2929,6 @@ columns2of4single:
 	FMOVQ 48(R5), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	PRFM 0(R6), PLDL2KEEP
 	ADD $64, R6
 	ADD $64, R7
 	ADD $64, R5
@@ -2951,6 +2951,7 @@ columns2of4end:
 	BLT columns3of4rest
 
 columns3of4several:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
@@ -2963,6 +2964,7 @@ columns3of4several:
 	FMOVQ 48(R5), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
+	PRFM 64(R6), PLDL2KEEP
 	FMOVQ 64(R5), F0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
@@ -2975,6 +2977,7 @@ columns3of4several:
 	FMOVQ 112(R5), F0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
+	PRFM 128(R6), PLDL2KEEP
 	FMOVQ 128(R5), F0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
@@ -2987,6 +2990,7 @@ columns3of4several:
 	FMOVQ 176(R5), F0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
+	PRFM 192(R6), PLDL2KEEP
 	FMOVQ 192(R5), F0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
@@ -2999,10 +3003,6 @@ columns3of4several:
 	FMOVQ 240(R5), F0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
-	PRFM 128(R6), PLDL2KEEP
-	PRFM 192(R6), PLDL2KEEP
 	ADD $256, R6
 	ADD $256, R7
 	ADD $256, R5
@@ -3016,6 +3016,7 @@ columns3of4rest:
 	BLT columns3of4end
 
 columns3of4single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
@@ -3028,7 +3029,6 @@ columns3of4single:
 	FMOVQ 48(R5), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	PRFM 0(R6), PLDL2KEEP
 	ADD $64, R6
 	ADD $64, R7
 	ADD $64, R5
@@ -3085,6 +3085,7 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -3097,6 +3098,7 @@ columns0of1several:
 	FMOVQ 48(R5), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	PRFM 64(R6), PLDL2KEEP
 	FMOVQ 64(R5), F0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -3109,6 +3111,7 @@ columns0of1several:
 	FMOVQ 112(R5), F0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	PRFM 128(R6), PLDL2KEEP
 	FMOVQ 128(R5), F0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -3121,6 +3124,7 @@ columns0of1several:
 	FMOVQ 176(R5), F0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	PRFM 192(R6), PLDL2KEEP
 	FMOVQ 192(R5), F0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -3133,10 +3137,6 @@ columns0of1several:
 	FMOVQ 240(R5), F0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
-	PRFM 128(R6), PLDL2KEEP
-	PRFM 192(R6), PLDL2KEEP
 	ADD $256, R6
 	ADD $256, R7
 	ADD $256, R5
@@ -3150,6 +3150,7 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -3162,7 +3163,6 @@ columns0of1single:
 	FMOVQ 48(R5), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	PRFM 0(R6), PLDL2KEEP
 	ADD $64, R6
 	ADD $64, R7
 	ADD $64, R5
@@ -3226,6 +3226,7 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -3246,6 +3247,7 @@ columns0of1several:
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 48(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	PRFM 64(R6), PLDL2KEEP
 	FMOVQ 64(R5), F0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -3266,6 +3268,7 @@ columns0of1several:
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 112(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	PRFM 128(R6), PLDL2KEEP
 	FMOVQ 128(R5), F0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -3286,6 +3289,7 @@ columns0of1several:
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 176(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	PRFM 192(R6), PLDL2KEEP
 	FMOVQ 192(R5), F0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -3306,10 +3310,6 @@ columns0of1several:
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 240(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
-	PRFM 128(R6), PLDL2KEEP
-	PRFM 192(R6), PLDL2KEEP
 	ADD $256, R6
 	ADD $256, R7
 	ADD $256, R8
@@ -3324,6 +3324,7 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -3344,7 +3345,6 @@ columns0of1single:
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 48(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	PRFM 0(R6), PLDL2KEEP
 	ADD $64, R6
 	ADD $64, R7
 	ADD $64, R8
@@ -3425,6 +3425,7 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -3453,6 +3454,7 @@ columns0of1several:
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 48(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	PRFM 64(R6), PLDL2KEEP
 	FMOVQ 64(R5), F0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -3481,6 +3483,7 @@ columns0of1several:
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 112(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	PRFM 128(R6), PLDL2KEEP
 	FMOVQ 128(R5), F0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -3509,6 +3512,7 @@ columns0of1several:
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 176(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	PRFM 192(R6), PLDL2KEEP
 	FMOVQ 192(R5), F0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -3537,10 +3541,6 @@ columns0of1several:
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 240(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
-	PRFM 128(R6), PLDL2KEEP
-	PRFM 192(R6), PLDL2KEEP
 	ADD $256, R6
 	ADD $256, R7
 	ADD $256, R8
@@ -3556,6 +3556,7 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -3584,7 +3585,6 @@ columns0of1single:
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 48(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	PRFM 0(R6), PLDL2KEEP
 	ADD $64, R6
 	ADD $64, R7
 	ADD $64, R8
@@ -3636,6 +3636,308 @@ columns0of1end:
 done:
 	RET
 
+TEXT ·streamF32x4NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD rows+104(FP), R1
+	MOVD w_base+32(FP), R5
+	MOVD ahead+112(FP), R6
+	ADD R5, R6
+	MOVD x_base+64(FP), R7
+	MOVD ldx+88(FP), R3
+	LSL $2, R3
+	MOVD R7, R8
+	ADD R3, R8
+	MOVD R8, R9
+	ADD R3, R9
+	MOVD R9, R10
+	ADD R3, R10
+	MOVD ldw+56(FP), R4
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R4
+	CMP $1, R1
+	BLT done
+
+single:
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	MOVD cols+96(FP), R2
+	LSR $4, R2
+	SUB $4, R2
+	CMP $0, R2
+	BLT columns0of1rest
+
+columns0of1several:
+	PRFM 0(R6), PLDL2KEEP
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 0(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 0(R10), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 16(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 16(R10), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 32(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 32(R10), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 48(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 48(R10), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
+	PRFM 64(R6), PLDL2KEEP
+	FMOVQ 64(R5), F0
+	FMOVQ 64(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 64(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 64(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 64(R10), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
+	FMOVQ 80(R5), F0
+	FMOVQ 80(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 80(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 80(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 80(R10), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
+	FMOVQ 96(R5), F0
+	FMOVQ 96(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 96(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 96(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 96(R10), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
+	FMOVQ 112(R5), F0
+	FMOVQ 112(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 112(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 112(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 112(R10), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
+	PRFM 128(R6), PLDL2KEEP
+	FMOVQ 128(R5), F0
+	FMOVQ 128(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 128(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 128(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 128(R10), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
+	FMOVQ 144(R5), F0
+	FMOVQ 144(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 144(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 144(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 144(R10), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
+	FMOVQ 160(R5), F0
+	FMOVQ 160(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 160(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 160(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 160(R10), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
+	FMOVQ 176(R5), F0
+	FMOVQ 176(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 176(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 176(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 176(R10), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
+	PRFM 192(R6), PLDL2KEEP
+	FMOVQ 192(R5), F0
+	FMOVQ 192(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 192(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 192(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 192(R10), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
+	FMOVQ 208(R5), F0
+	FMOVQ 208(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 208(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 208(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 208(R10), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
+	FMOVQ 224(R5), F0
+	FMOVQ 224(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 224(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 224(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 224(R10), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
+	FMOVQ 240(R5), F0
+	FMOVQ 240(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 240(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 240(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 240(R10), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
+	ADD $256, R6
+	ADD $256, R7
+	ADD $256, R8
+	ADD $256, R9
+	ADD $256, R10
+	ADD $256, R5
+	SUB $4, R2
+	CMP $0, R2
+	BGE columns0of1several
+
+columns0of1rest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT columns0of1end
+
+columns0of1single:
+	PRFM 0(R6), PLDL2KEEP
+	FMOVQ 0(R5), F0
+	FMOVQ 0(R7), F31
+	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
+	FMOVQ 0(R8), F31
+	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
+	FMOVQ 0(R9), F31
+	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
+	FMOVQ 0(R10), F31
+	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
+	FMOVQ 16(R5), F0
+	FMOVQ 16(R7), F31
+	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
+	FMOVQ 16(R8), F31
+	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
+	FMOVQ 16(R9), F31
+	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
+	FMOVQ 16(R10), F31
+	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
+	FMOVQ 32(R5), F0
+	FMOVQ 32(R7), F31
+	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
+	FMOVQ 32(R8), F31
+	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
+	FMOVQ 32(R9), F31
+	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
+	FMOVQ 32(R10), F31
+	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
+	FMOVQ 48(R5), F0
+	FMOVQ 48(R7), F31
+	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	FMOVQ 48(R8), F31
+	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	FMOVQ 48(R9), F31
+	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	FMOVQ 48(R10), F31
+	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R5
+	SUB $1, R2
+	CBNZ R2, columns0of1single
+
+columns0of1end:
+	ADD R4, R5
+	MOVD cols+96(FP), R3
+	LSL $2, R3
+	SUB R3, R7
+	SUB R3, R8
+	SUB R3, R9
+	SUB R3, R10
+	MOVD ldy+24(FP), R3
+	LSL $2, R3
+	MOVD R0, R2
+	WORD $0x4e3dd77b // fadd .4s v27, v27, v29
+	WORD $0x4e3ed79c // fadd .4s v28, v28, v30
+	WORD $0x4e3cd77b // fadd .4s v27, v27, v28
+	WORD $0x4e39d6f7 // fadd .4s v23, v23, v25
+	WORD $0x4e3ad718 // fadd .4s v24, v24, v26
+	WORD $0x4e38d6f7 // fadd .4s v23, v23, v24
+	WORD $0x4e35d673 // fadd .4s v19, v19, v21
+	WORD $0x4e36d694 // fadd .4s v20, v20, v22
+	WORD $0x4e34d673 // fadd .4s v19, v19, v20
+	WORD $0x4e31d5ef // fadd .4s v15, v15, v17
+	WORD $0x4e32d610 // fadd .4s v16, v16, v18
+	WORD $0x4e30d5ef // fadd .4s v15, v15, v16
+	WORD $0x4ed73b60 // zip1 .2d v0, v27, v23
+	WORD $0x4ed77b61 // zip2 .2d v1, v27, v23
+	WORD $0x4ecf3a62 // zip1 .2d v2, v19, v15
+	WORD $0x4ecf7a63 // zip2 .2d v3, v19, v15
+	WORD $0x4e21d400 // fadd .4s v0, v0, v1
+	WORD $0x4e23d442 // fadd .4s v2, v2, v3
+	WORD $0x4e821801 // uzp1 .4s v1, v0, v2
+	WORD $0x4e825803 // uzp2 .4s v3, v0, v2
+	WORD $0x4e23d421 // fadd .4s v1, v1, v3
+	FMOVS F1, (R2)
+	ADD R3, R2
+	VST1 V1.S[1], (R2)
+	ADD R3, R2
+	VST1 V1.S[2], (R2)
+	ADD R3, R2
+	VST1 V1.S[3], (R2)
+	ADD $4, R0
+	SUB $1, R1
+	CBNZ R1, single
+
+done:
+	RET
+
 TEXT ·streamF16x1NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
@@ -3664,6 +3966,7 @@ tiles:
 	BLT columns0of4rest
 
 columns0of4several:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
@@ -3696,6 +3999,7 @@ columns0of4several:
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	PRFM 64(R6), PLDL2KEEP
 	FMOVD 64(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 128(R7), F31
@@ -3728,8 +4032,6 @@ columns0of4several:
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
 	ADD $256, R7
 	ADD $128, R5
@@ -3743,6 +4045,7 @@ columns0of4rest:
 	BLT columns0of4end
 
 columns0of4single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
@@ -3759,7 +4062,6 @@ columns0of4single:
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $64, R7
 	ADD $32, R5
@@ -3782,6 +4084,7 @@ columns0of4end:
 	BLT columns1of4rest
 
 columns1of4several:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
@@ -3814,6 +4117,7 @@ columns1of4several:
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	PRFM 64(R6), PLDL2KEEP
 	FMOVD 64(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 128(R7), F31
@@ -3846,8 +4150,6 @@ columns1of4several:
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
 	ADD $256, R7
 	ADD $128, R5
@@ -3861,6 +4163,7 @@ columns1of4rest:
 	BLT columns1of4end
 
 columns1of4single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
@@ -3877,7 +4180,6 @@ columns1of4single:
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $64, R7
 	ADD $32, R5
@@ -3900,6 +4202,7 @@ columns1of4end:
 	BLT columns2of4rest
 
 columns2of4several:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
@@ -3932,6 +4235,7 @@ columns2of4several:
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	PRFM 64(R6), PLDL2KEEP
 	FMOVD 64(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 128(R7), F31
@@ -3964,8 +4268,6 @@ columns2of4several:
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
 	ADD $256, R7
 	ADD $128, R5
@@ -3979,6 +4281,7 @@ columns2of4rest:
 	BLT columns2of4end
 
 columns2of4single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
@@ -3995,7 +4298,6 @@ columns2of4single:
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $64, R7
 	ADD $32, R5
@@ -4018,6 +4320,7 @@ columns2of4end:
 	BLT columns3of4rest
 
 columns3of4several:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
@@ -4050,6 +4353,7 @@ columns3of4several:
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
+	PRFM 64(R6), PLDL2KEEP
 	FMOVD 64(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 128(R7), F31
@@ -4082,8 +4386,6 @@ columns3of4several:
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
 	ADD $256, R7
 	ADD $128, R5
@@ -4097,6 +4399,7 @@ columns3of4rest:
 	BLT columns3of4end
 
 columns3of4single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
@@ -4113,7 +4416,6 @@ columns3of4single:
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $64, R7
 	ADD $32, R5
@@ -4170,6 +4472,7 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
@@ -4202,6 +4505,7 @@ columns0of1several:
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
+	PRFM 64(R6), PLDL2KEEP
 	FMOVD 64(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 128(R7), F31
@@ -4234,8 +4538,6 @@ columns0of1several:
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
 	ADD $256, R7
 	ADD $128, R5
@@ -4249,6 +4551,7 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
@@ -4265,7 +4568,6 @@ columns0of1single:
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $64, R7
 	ADD $32, R5
@@ -4329,6 +4631,7 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
@@ -4377,6 +4680,7 @@ columns0of1several:
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 112(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
+	PRFM 64(R6), PLDL2KEEP
 	FMOVD 64(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 128(R7), F31
@@ -4425,8 +4729,6 @@ columns0of1several:
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 240(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
 	ADD $256, R7
 	ADD $256, R8
@@ -4441,6 +4743,7 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
@@ -4465,7 +4768,6 @@ columns0of1single:
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 48(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $64, R7
 	ADD $64, R8
@@ -4546,6 +4848,7 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
@@ -4610,6 +4913,7 @@ columns0of1several:
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 112(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
+	PRFM 64(R6), PLDL2KEEP
 	FMOVD 64(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 128(R7), F31
@@ -4674,8 +4978,6 @@ columns0of1several:
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 240(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
 	ADD $256, R7
 	ADD $256, R8
@@ -4691,6 +4993,7 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
@@ -4723,7 +5026,6 @@ columns0of1single:
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 48(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $64, R7
 	ADD $64, R8
@@ -4821,6 +5123,7 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
@@ -4901,6 +5204,7 @@ columns0of1several:
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 112(R10), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
+	PRFM 64(R6), PLDL2KEEP
 	FMOVD 64(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 128(R7), F31
@@ -4981,8 +5285,6 @@ columns0of1several:
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 240(R10), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
 	ADD $256, R7
 	ADD $256, R8
@@ -4999,6 +5301,7 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVD 0(R5), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
@@ -5039,7 +5342,6 @@ columns0of1single:
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 48(R10), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $64, R7
 	ADD $64, R8
@@ -5122,6 +5424,8 @@ tiles:
 	BLT columns0of4rest
 
 columns0of4several:
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
@@ -5146,8 +5450,6 @@ columns0of4several:
 	FMOVQ 112(R5), F0
 	FMOVQ 112(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
 	ADD $128, R7
 	ADD $128, R5
@@ -5161,13 +5463,13 @@ columns0of4rest:
 	BLT columns0of4end
 
 columns0of4single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 16(R5), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $32, R7
 	ADD $32, R5
@@ -5189,6 +5491,8 @@ columns0of4end:
 	BLT columns1of4rest
 
 columns1of4several:
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
@@ -5213,8 +5517,6 @@ columns1of4several:
 	FMOVQ 112(R5), F0
 	FMOVQ 112(R7), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
 	ADD $128, R7
 	ADD $128, R5
@@ -5228,13 +5530,13 @@ columns1of4rest:
 	BLT columns1of4end
 
 columns1of4single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
 	FMOVQ 16(R5), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
-	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $32, R7
 	ADD $32, R5
@@ -5256,6 +5558,8 @@ columns1of4end:
 	BLT columns2of4rest
 
 columns2of4several:
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
@@ -5280,8 +5584,6 @@ columns2of4several:
 	FMOVQ 112(R5), F0
 	FMOVQ 112(R7), F1
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
 	ADD $128, R7
 	ADD $128, R5
@@ -5295,13 +5597,13 @@ columns2of4rest:
 	BLT columns2of4end
 
 columns2of4single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
 	FMOVQ 16(R5), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $32, R7
 	ADD $32, R5
@@ -5323,6 +5625,8 @@ columns2of4end:
 	BLT columns3of4rest
 
 columns3of4several:
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
@@ -5347,8 +5651,6 @@ columns3of4several:
 	FMOVQ 112(R5), F0
 	FMOVQ 112(R7), F1
 	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
 	ADD $128, R7
 	ADD $128, R5
@@ -5362,13 +5664,13 @@ columns3of4rest:
 	BLT columns3of4end
 
 columns3of4single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
 	FMOVQ 16(R5), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $32, R7
 	ADD $32, R5
@@ -5424,6 +5726,8 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
@@ -5448,8 +5752,6 @@ columns0of1several:
 	FMOVQ 112(R5), F0
 	FMOVQ 112(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
 	ADD $128, R7
 	ADD $128, R5
@@ -5463,13 +5765,13 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 16(R5), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $32, R7
 	ADD $32, R5
@@ -5532,6 +5834,8 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
@@ -5572,8 +5876,6 @@ columns0of1several:
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 112(R8), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
 	ADD $128, R7
 	ADD $128, R8
@@ -5588,6 +5890,7 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
@@ -5598,7 +5901,6 @@ columns0of1single:
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 16(R8), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
-	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $32, R7
 	ADD $32, R8
@@ -5679,6 +5981,8 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
@@ -5735,8 +6039,6 @@ columns0of1several:
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
 	FMOVQ 112(R9), F1
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
 	ADD $128, R7
 	ADD $128, R8
@@ -5752,6 +6054,7 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
@@ -5766,7 +6069,6 @@ columns0of1single:
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
 	FMOVQ 16(R9), F1
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $32, R7
 	ADD $32, R8
@@ -5865,6 +6167,8 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
+	PRFM 0(R6), PLDL2KEEP
+	PRFM 64(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
@@ -5937,8 +6241,6 @@ columns0of1several:
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
 	FMOVQ 112(R10), F1
 	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
 	ADD $128, R6
 	ADD $128, R7
 	ADD $128, R8
@@ -5955,6 +6257,7 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
+	PRFM 0(R6), PLDL2KEEP
 	FMOVQ 0(R5), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
@@ -5973,7 +6276,6 @@ columns0of1single:
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
 	FMOVQ 16(R10), F1
 	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	PRFM 0(R6), PLDL2KEEP
 	ADD $32, R6
 	ADD $32, R7
 	ADD $32, R8
@@ -6074,6 +6376,7 @@ tile4:
 rows4several:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVQ 0(R2), F1
 	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVQ 16(R2), F1
@@ -6082,6 +6385,7 @@ rows4several:
 	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVQ 48(R2), F1
 	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
+	PRFM 64(R3), PLDL2KEEP
 	FMOVQ 64(R2), F1
 	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVQ 80(R2), F1
@@ -6090,6 +6394,7 @@ rows4several:
 	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVQ 112(R2), F1
 	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
+	PRFM 128(R3), PLDL2KEEP
 	FMOVQ 128(R2), F1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 144(R2), F1
@@ -6098,6 +6403,7 @@ rows4several:
 	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 176(R2), F1
 	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
+	PRFM 192(R3), PLDL2KEEP
 	FMOVQ 192(R2), F1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 208(R2), F1
@@ -6109,6 +6415,7 @@ rows4several:
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 256(R3), PLDL2KEEP
 	FMOVQ 0(R2), F1
 	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVQ 16(R2), F1
@@ -6117,6 +6424,7 @@ rows4several:
 	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVQ 48(R2), F1
 	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
+	PRFM 320(R3), PLDL2KEEP
 	FMOVQ 64(R2), F1
 	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVQ 80(R2), F1
@@ -6125,6 +6433,7 @@ rows4several:
 	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVQ 112(R2), F1
 	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
+	PRFM 384(R3), PLDL2KEEP
 	FMOVQ 128(R2), F1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 144(R2), F1
@@ -6133,6 +6442,7 @@ rows4several:
 	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 176(R2), F1
 	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
+	PRFM 448(R3), PLDL2KEEP
 	FMOVQ 192(R2), F1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 208(R2), F1
@@ -6144,6 +6454,7 @@ rows4several:
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 512(R3), PLDL2KEEP
 	FMOVQ 0(R2), F1
 	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVQ 16(R2), F1
@@ -6152,6 +6463,7 @@ rows4several:
 	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVQ 48(R2), F1
 	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
+	PRFM 576(R3), PLDL2KEEP
 	FMOVQ 64(R2), F1
 	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVQ 80(R2), F1
@@ -6160,6 +6472,7 @@ rows4several:
 	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVQ 112(R2), F1
 	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
+	PRFM 640(R3), PLDL2KEEP
 	FMOVQ 128(R2), F1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 144(R2), F1
@@ -6168,6 +6481,7 @@ rows4several:
 	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 176(R2), F1
 	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
+	PRFM 704(R3), PLDL2KEEP
 	FMOVQ 192(R2), F1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 208(R2), F1
@@ -6179,6 +6493,7 @@ rows4several:
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 768(R3), PLDL2KEEP
 	FMOVQ 0(R2), F1
 	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVQ 16(R2), F1
@@ -6187,6 +6502,7 @@ rows4several:
 	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVQ 48(R2), F1
 	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
+	PRFM 832(R3), PLDL2KEEP
 	FMOVQ 64(R2), F1
 	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVQ 80(R2), F1
@@ -6195,6 +6511,7 @@ rows4several:
 	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVQ 112(R2), F1
 	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
+	PRFM 896(R3), PLDL2KEEP
 	FMOVQ 128(R2), F1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 144(R2), F1
@@ -6203,6 +6520,7 @@ rows4several:
 	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 176(R2), F1
 	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
+	PRFM 960(R3), PLDL2KEEP
 	FMOVQ 192(R2), F1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 208(R2), F1
@@ -6212,22 +6530,6 @@ rows4several:
 	FMOVQ 240(R2), F1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
-	PRFM 128(R3), PLDL2KEEP
-	PRFM 192(R3), PLDL2KEEP
-	PRFM 256(R3), PLDL2KEEP
-	PRFM 320(R3), PLDL2KEEP
-	PRFM 384(R3), PLDL2KEEP
-	PRFM 448(R3), PLDL2KEEP
-	PRFM 512(R3), PLDL2KEEP
-	PRFM 576(R3), PLDL2KEEP
-	PRFM 640(R3), PLDL2KEEP
-	PRFM 704(R3), PLDL2KEEP
-	PRFM 768(R3), PLDL2KEEP
-	PRFM 832(R3), PLDL2KEEP
-	PRFM 896(R3), PLDL2KEEP
-	PRFM 960(R3), PLDL2KEEP
 	ADD $1024, R3
 	ADD $16, R8
 	SUB $4, R6
@@ -6242,6 +6544,7 @@ rows4rest:
 rows4single:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVQ 0(R2), F1
 	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
 	FMOVQ 16(R2), F1
@@ -6250,6 +6553,7 @@ rows4single:
 	WORD $0x4e21cc11 // fmla .4s v17, v0, v1
 	FMOVQ 48(R2), F1
 	WORD $0x4e21cc12 // fmla .4s v18, v0, v1
+	PRFM 64(R3), PLDL2KEEP
 	FMOVQ 64(R2), F1
 	WORD $0x4e21cc13 // fmla .4s v19, v0, v1
 	FMOVQ 80(R2), F1
@@ -6258,6 +6562,7 @@ rows4single:
 	WORD $0x4e21cc15 // fmla .4s v21, v0, v1
 	FMOVQ 112(R2), F1
 	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
+	PRFM 128(R3), PLDL2KEEP
 	FMOVQ 128(R2), F1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 144(R2), F1
@@ -6266,6 +6571,7 @@ rows4single:
 	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 176(R2), F1
 	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
+	PRFM 192(R3), PLDL2KEEP
 	FMOVQ 192(R2), F1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 208(R2), F1
@@ -6275,10 +6581,6 @@ rows4single:
 	FMOVQ 240(R2), F1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
-	PRFM 128(R3), PLDL2KEEP
-	PRFM 192(R3), PLDL2KEEP
 	ADD $256, R3
 	ADD $4, R8
 	SUB $1, R6
@@ -6337,6 +6639,7 @@ tile2:
 rows2several:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVQ 0(R2), F1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 16(R2), F1
@@ -6345,6 +6648,7 @@ rows2several:
 	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 48(R2), F1
 	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
+	PRFM 64(R3), PLDL2KEEP
 	FMOVQ 64(R2), F1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 80(R2), F1
@@ -6356,6 +6660,7 @@ rows2several:
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 128(R3), PLDL2KEEP
 	FMOVQ 0(R2), F1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 16(R2), F1
@@ -6364,6 +6669,7 @@ rows2several:
 	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 48(R2), F1
 	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
+	PRFM 192(R3), PLDL2KEEP
 	FMOVQ 64(R2), F1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 80(R2), F1
@@ -6375,6 +6681,7 @@ rows2several:
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 256(R3), PLDL2KEEP
 	FMOVQ 0(R2), F1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 16(R2), F1
@@ -6383,6 +6690,7 @@ rows2several:
 	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 48(R2), F1
 	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
+	PRFM 320(R3), PLDL2KEEP
 	FMOVQ 64(R2), F1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 80(R2), F1
@@ -6394,6 +6702,7 @@ rows2several:
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 384(R3), PLDL2KEEP
 	FMOVQ 0(R2), F1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 16(R2), F1
@@ -6402,6 +6711,7 @@ rows2several:
 	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 48(R2), F1
 	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
+	PRFM 448(R3), PLDL2KEEP
 	FMOVQ 64(R2), F1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 80(R2), F1
@@ -6411,14 +6721,6 @@ rows2several:
 	FMOVQ 112(R2), F1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
-	PRFM 128(R3), PLDL2KEEP
-	PRFM 192(R3), PLDL2KEEP
-	PRFM 256(R3), PLDL2KEEP
-	PRFM 320(R3), PLDL2KEEP
-	PRFM 384(R3), PLDL2KEEP
-	PRFM 448(R3), PLDL2KEEP
 	ADD $512, R3
 	ADD $16, R8
 	SUB $4, R6
@@ -6433,6 +6735,7 @@ rows2rest:
 rows2single:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVQ 0(R2), F1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
 	FMOVQ 16(R2), F1
@@ -6441,6 +6744,7 @@ rows2single:
 	WORD $0x4e21cc19 // fmla .4s v25, v0, v1
 	FMOVQ 48(R2), F1
 	WORD $0x4e21cc1a // fmla .4s v26, v0, v1
+	PRFM 64(R3), PLDL2KEEP
 	FMOVQ 64(R2), F1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 80(R2), F1
@@ -6450,8 +6754,6 @@ rows2single:
 	FMOVQ 112(R2), F1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
 	ADD $128, R3
 	ADD $4, R8
 	SUB $1, R6
@@ -6498,6 +6800,7 @@ tile1:
 rows1several:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVQ 0(R2), F1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 16(R2), F1
@@ -6509,6 +6812,7 @@ rows1several:
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 64(R3), PLDL2KEEP
 	FMOVQ 0(R2), F1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 16(R2), F1
@@ -6520,6 +6824,7 @@ rows1several:
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 128(R3), PLDL2KEEP
 	FMOVQ 0(R2), F1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 16(R2), F1
@@ -6531,6 +6836,7 @@ rows1several:
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 192(R3), PLDL2KEEP
 	FMOVQ 0(R2), F1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 16(R2), F1
@@ -6540,10 +6846,6 @@ rows1several:
 	FMOVQ 48(R2), F1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
-	PRFM 128(R3), PLDL2KEEP
-	PRFM 192(R3), PLDL2KEEP
 	ADD $256, R3
 	ADD $16, R8
 	SUB $4, R6
@@ -6558,6 +6860,7 @@ rows1rest:
 rows1single:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVQ 0(R2), F1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
 	FMOVQ 16(R2), F1
@@ -6567,7 +6870,6 @@ rows1single:
 	FMOVQ 48(R2), F1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
 	ADD $4, R8
 	SUB $1, R6
@@ -6642,6 +6944,7 @@ rows2several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 0(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 0(R3), PLDL2KEEP
 	FMOVQ 0(R2), F2
 	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
 	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
@@ -6654,6 +6957,7 @@ rows2several:
 	FMOVQ 48(R2), F2
 	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
 	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
+	PRFM 64(R3), PLDL2KEEP
 	FMOVQ 64(R2), F2
 	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
 	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
@@ -6671,6 +6975,7 @@ rows2several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 4(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 128(R3), PLDL2KEEP
 	FMOVQ 0(R2), F2
 	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
 	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
@@ -6683,6 +6988,7 @@ rows2several:
 	FMOVQ 48(R2), F2
 	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
 	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
+	PRFM 192(R3), PLDL2KEEP
 	FMOVQ 64(R2), F2
 	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
 	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
@@ -6700,6 +7006,7 @@ rows2several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 8(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 256(R3), PLDL2KEEP
 	FMOVQ 0(R2), F2
 	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
 	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
@@ -6712,6 +7019,7 @@ rows2several:
 	FMOVQ 48(R2), F2
 	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
 	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
+	PRFM 320(R3), PLDL2KEEP
 	FMOVQ 64(R2), F2
 	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
 	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
@@ -6729,6 +7037,7 @@ rows2several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 12(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 384(R3), PLDL2KEEP
 	FMOVQ 0(R2), F2
 	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
 	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
@@ -6741,6 +7050,7 @@ rows2several:
 	FMOVQ 48(R2), F2
 	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
 	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
+	PRFM 448(R3), PLDL2KEEP
 	FMOVQ 64(R2), F2
 	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
 	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
@@ -6754,14 +7064,6 @@ rows2several:
 	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
 	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
-	PRFM 128(R3), PLDL2KEEP
-	PRFM 192(R3), PLDL2KEEP
-	PRFM 256(R3), PLDL2KEEP
-	PRFM 320(R3), PLDL2KEEP
-	PRFM 384(R3), PLDL2KEEP
-	PRFM 448(R3), PLDL2KEEP
 	ADD $512, R3
 	ADD $16, R8
 	ADD $16, R9
@@ -6779,6 +7081,7 @@ rows2single:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 0(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 0(R3), PLDL2KEEP
 	FMOVQ 0(R2), F2
 	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
 	WORD $0x4e22cc2f // fmla .4s v15, v1, v2
@@ -6791,6 +7094,7 @@ rows2single:
 	FMOVQ 48(R2), F2
 	WORD $0x4e22cc1a // fmla .4s v26, v0, v2
 	WORD $0x4e22cc32 // fmla .4s v18, v1, v2
+	PRFM 64(R3), PLDL2KEEP
 	FMOVQ 64(R2), F2
 	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
 	WORD $0x4e22cc33 // fmla .4s v19, v1, v2
@@ -6804,8 +7108,6 @@ rows2single:
 	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
 	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
 	ADD $128, R3
 	ADD $4, R8
 	ADD $4, R9
@@ -6871,6 +7173,7 @@ rows1several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 0(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 0(R3), PLDL2KEEP
 	FMOVQ 0(R2), F2
 	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
 	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
@@ -6888,6 +7191,7 @@ rows1several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 4(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 64(R3), PLDL2KEEP
 	FMOVQ 0(R2), F2
 	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
 	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
@@ -6905,6 +7209,7 @@ rows1several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 8(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 128(R3), PLDL2KEEP
 	FMOVQ 0(R2), F2
 	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
 	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
@@ -6922,6 +7227,7 @@ rows1several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 12(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 192(R3), PLDL2KEEP
 	FMOVQ 0(R2), F2
 	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
 	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
@@ -6935,10 +7241,6 @@ rows1several:
 	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
 	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
-	PRFM 128(R3), PLDL2KEEP
-	PRFM 192(R3), PLDL2KEEP
 	ADD $256, R3
 	ADD $16, R8
 	ADD $16, R9
@@ -6956,6 +7258,7 @@ rows1single:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 0(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 0(R3), PLDL2KEEP
 	FMOVQ 0(R2), F2
 	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
 	WORD $0x4e22cc37 // fmla .4s v23, v1, v2
@@ -6969,7 +7272,6 @@ rows1single:
 	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
 	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
 	ADD $4, R8
 	ADD $4, R9
@@ -7051,6 +7353,7 @@ rows1several:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVS 0(R10), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	PRFM 0(R3), PLDL2KEEP
 	FMOVQ 0(R2), F3
 	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
 	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
@@ -7074,6 +7377,7 @@ rows1several:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVS 4(R10), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	PRFM 64(R3), PLDL2KEEP
 	FMOVQ 0(R2), F3
 	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
 	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
@@ -7097,6 +7401,7 @@ rows1several:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVS 8(R10), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	PRFM 128(R3), PLDL2KEEP
 	FMOVQ 0(R2), F3
 	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
 	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
@@ -7120,6 +7425,7 @@ rows1several:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVS 12(R10), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	PRFM 192(R3), PLDL2KEEP
 	FMOVQ 0(R2), F3
 	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
 	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
@@ -7137,10 +7443,6 @@ rows1several:
 	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
 	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
-	PRFM 128(R3), PLDL2KEEP
-	PRFM 192(R3), PLDL2KEEP
 	ADD $256, R3
 	ADD $16, R8
 	ADD $16, R9
@@ -7161,6 +7463,7 @@ rows1single:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVS 0(R10), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	PRFM 0(R3), PLDL2KEEP
 	FMOVQ 0(R2), F3
 	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
 	WORD $0x4e23cc37 // fmla .4s v23, v1, v3
@@ -7178,7 +7481,6 @@ rows1single:
 	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
 	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
 	ADD $4, R8
 	ADD $4, R9
@@ -7275,6 +7577,7 @@ rows1several:
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVS 0(R11), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	PRFM 0(R3), PLDL2KEEP
 	FMOVQ 0(R2), F4
 	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
 	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
@@ -7304,6 +7607,7 @@ rows1several:
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVS 4(R11), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	PRFM 64(R3), PLDL2KEEP
 	FMOVQ 0(R2), F4
 	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
 	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
@@ -7333,6 +7637,7 @@ rows1several:
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVS 8(R11), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	PRFM 128(R3), PLDL2KEEP
 	FMOVQ 0(R2), F4
 	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
 	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
@@ -7362,6 +7667,7 @@ rows1several:
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVS 12(R11), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	PRFM 192(R3), PLDL2KEEP
 	FMOVQ 0(R2), F4
 	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
 	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
@@ -7383,10 +7689,6 @@ rows1several:
 	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
 	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
-	PRFM 128(R3), PLDL2KEEP
-	PRFM 192(R3), PLDL2KEEP
 	ADD $256, R3
 	ADD $16, R8
 	ADD $16, R9
@@ -7410,6 +7712,7 @@ rows1single:
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVS 0(R11), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	PRFM 0(R3), PLDL2KEEP
 	FMOVQ 0(R2), F4
 	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
 	WORD $0x4e24cc37 // fmla .4s v23, v1, v4
@@ -7431,7 +7734,6 @@ rows1single:
 	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
 	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
 	ADD $4, R8
 	ADD $4, R9
@@ -7519,6 +7821,7 @@ tile4:
 rows4several:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
@@ -7543,6 +7846,7 @@ rows4several:
 	FMOVD 56(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
+	PRFM 64(R3), PLDL2KEEP
 	FMOVD 64(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
@@ -7570,6 +7874,7 @@ rows4several:
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 128(R3), PLDL2KEEP
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
@@ -7594,6 +7899,7 @@ rows4several:
 	FMOVD 56(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
+	PRFM 192(R3), PLDL2KEEP
 	FMOVD 64(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
@@ -7621,6 +7927,7 @@ rows4several:
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 256(R3), PLDL2KEEP
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
@@ -7645,6 +7952,7 @@ rows4several:
 	FMOVD 56(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
+	PRFM 320(R3), PLDL2KEEP
 	FMOVD 64(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
@@ -7672,6 +7980,7 @@ rows4several:
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 384(R3), PLDL2KEEP
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
@@ -7696,6 +8005,7 @@ rows4several:
 	FMOVD 56(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
+	PRFM 448(R3), PLDL2KEEP
 	FMOVD 64(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
@@ -7721,14 +8031,6 @@ rows4several:
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
-	PRFM 128(R3), PLDL2KEEP
-	PRFM 192(R3), PLDL2KEEP
-	PRFM 256(R3), PLDL2KEEP
-	PRFM 320(R3), PLDL2KEEP
-	PRFM 384(R3), PLDL2KEEP
-	PRFM 448(R3), PLDL2KEEP
 	ADD $512, R3
 	ADD $16, R8
 	SUB $4, R6
@@ -7743,6 +8045,7 @@ rows4rest:
 rows4single:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc0f // fmla .4s v15, v0, v1
@@ -7767,6 +8070,7 @@ rows4single:
 	FMOVD 56(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc16 // fmla .4s v22, v0, v1
+	PRFM 64(R3), PLDL2KEEP
 	FMOVD 64(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
@@ -7792,8 +8096,6 @@ rows4single:
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
 	ADD $128, R3
 	ADD $4, R8
 	SUB $1, R6
@@ -7852,6 +8154,7 @@ tile2:
 rows2several:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
@@ -7879,6 +8182,7 @@ rows2several:
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 64(R3), PLDL2KEEP
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
@@ -7906,6 +8210,7 @@ rows2several:
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 128(R3), PLDL2KEEP
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
@@ -7933,6 +8238,7 @@ rows2several:
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 192(R3), PLDL2KEEP
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
@@ -7958,10 +8264,6 @@ rows2several:
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
-	PRFM 128(R3), PLDL2KEEP
-	PRFM 192(R3), PLDL2KEEP
 	ADD $256, R3
 	ADD $16, R8
 	SUB $4, R6
@@ -7976,6 +8278,7 @@ rows2rest:
 rows2single:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc17 // fmla .4s v23, v0, v1
@@ -8001,7 +8304,6 @@ rows2single:
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
 	ADD $4, R8
 	SUB $1, R6
@@ -8048,6 +8350,7 @@ tile1:
 rows1several:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
@@ -8078,6 +8381,7 @@ rows1several:
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 64(R3), PLDL2KEEP
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
@@ -8106,8 +8410,6 @@ rows1several:
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
 	ADD $128, R3
 	ADD $16, R8
 	SUB $4, R6
@@ -8122,6 +8424,7 @@ rows1rest:
 rows1single:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVD 0(R2), F1
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc1b // fmla .4s v27, v0, v1
@@ -8135,7 +8438,6 @@ rows1single:
 	WORD $0x0e217821 // fcvtl .4s .4h v1, v1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $32, R3
 	ADD $4, R8
 	SUB $1, R6
@@ -8210,6 +8512,7 @@ rows2several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 0(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 0(R3), PLDL2KEEP
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
 	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
@@ -8247,6 +8550,7 @@ rows2several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 4(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 64(R3), PLDL2KEEP
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
 	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
@@ -8284,6 +8588,7 @@ rows2several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 8(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 128(R3), PLDL2KEEP
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
 	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
@@ -8321,6 +8626,7 @@ rows2several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 12(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 192(R3), PLDL2KEEP
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
 	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
@@ -8354,10 +8660,6 @@ rows2several:
 	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
 	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
-	PRFM 128(R3), PLDL2KEEP
-	PRFM 192(R3), PLDL2KEEP
 	ADD $256, R3
 	ADD $16, R8
 	ADD $16, R9
@@ -8375,6 +8677,7 @@ rows2single:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 0(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 0(R3), PLDL2KEEP
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
 	WORD $0x4e22cc17 // fmla .4s v23, v0, v2
@@ -8408,7 +8711,6 @@ rows2single:
 	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
 	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
 	ADD $4, R8
 	ADD $4, R9
@@ -8474,6 +8776,7 @@ rows1several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 0(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 0(R3), PLDL2KEEP
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
 	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
@@ -8516,6 +8819,7 @@ rows1several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 8(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 64(R3), PLDL2KEEP
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
 	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
@@ -8554,8 +8858,6 @@ rows1several:
 	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
 	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
 	ADD $128, R3
 	ADD $16, R8
 	ADD $16, R9
@@ -8573,6 +8875,7 @@ rows1single:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 0(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 0(R3), PLDL2KEEP
 	FMOVD 0(R2), F2
 	WORD $0x0e217842 // fcvtl .4s .4h v2, v2
 	WORD $0x4e22cc1b // fmla .4s v27, v0, v2
@@ -8590,7 +8893,6 @@ rows1single:
 	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
 	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $32, R3
 	ADD $4, R8
 	ADD $4, R9
@@ -8672,6 +8974,7 @@ rows1several:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVS 0(R10), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	PRFM 0(R3), PLDL2KEEP
 	FMOVD 0(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
 	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
@@ -8726,6 +9029,7 @@ rows1several:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVS 8(R10), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	PRFM 64(R3), PLDL2KEEP
 	FMOVD 0(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
 	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
@@ -8774,8 +9078,6 @@ rows1several:
 	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
 	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
 	ADD $128, R3
 	ADD $16, R8
 	ADD $16, R9
@@ -8796,6 +9098,7 @@ rows1single:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVS 0(R10), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	PRFM 0(R3), PLDL2KEEP
 	FMOVD 0(R2), F3
 	WORD $0x0e217863 // fcvtl .4s .4h v3, v3
 	WORD $0x4e23cc1b // fmla .4s v27, v0, v3
@@ -8817,7 +9120,6 @@ rows1single:
 	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
 	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $32, R3
 	ADD $4, R8
 	ADD $4, R9
@@ -8914,6 +9216,7 @@ rows1several:
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVS 0(R11), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	PRFM 0(R3), PLDL2KEEP
 	FMOVD 0(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
 	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
@@ -8980,6 +9283,7 @@ rows1several:
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVS 8(R11), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	PRFM 64(R3), PLDL2KEEP
 	FMOVD 0(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
 	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
@@ -9038,8 +9342,6 @@ rows1several:
 	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
 	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
 	ADD $128, R3
 	ADD $16, R8
 	ADD $16, R9
@@ -9063,6 +9365,7 @@ rows1single:
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVS 0(R11), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	PRFM 0(R3), PLDL2KEEP
 	FMOVD 0(R2), F4
 	WORD $0x0e217884 // fcvtl .4s .4h v4, v4
 	WORD $0x4e24cc1b // fmla .4s v27, v0, v4
@@ -9088,7 +9391,6 @@ rows1single:
 	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
 	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $32, R3
 	ADD $4, R8
 	ADD $4, R9
@@ -9176,6 +9478,7 @@ tile4:
 rows4several:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVS 0(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
@@ -9259,6 +9562,7 @@ rows4several:
 	ADD R4, R2
 	FMOVS 4(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 64(R3), PLDL2KEEP
 	FMOVS 0(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
@@ -9342,6 +9646,7 @@ rows4several:
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 128(R3), PLDL2KEEP
 	FMOVS 0(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
@@ -9425,6 +9730,7 @@ rows4several:
 	ADD R4, R2
 	FMOVS 12(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 192(R3), PLDL2KEEP
 	FMOVS 0(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
@@ -9506,10 +9812,6 @@ rows4several:
 	WORD $0x4e21d821 // scvtf .4s v1, v1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
-	PRFM 128(R3), PLDL2KEEP
-	PRFM 192(R3), PLDL2KEEP
 	ADD $256, R3
 	ADD $16, R8
 	SUB $4, R6
@@ -9524,6 +9826,7 @@ rows4rest:
 rows4single:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVS 0(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
@@ -9605,7 +9908,6 @@ rows4single:
 	WORD $0x4e21d821 // scvtf .4s v1, v1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
 	ADD $4, R8
 	SUB $1, R6
@@ -9664,6 +9966,7 @@ tile2:
 rows2several:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVS 0(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
@@ -9750,6 +10053,7 @@ rows2several:
 	ADD R4, R2
 	FMOVS 8(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 64(R3), PLDL2KEEP
 	FMOVS 0(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
@@ -9834,8 +10138,6 @@ rows2several:
 	WORD $0x4e21d821 // scvtf .4s v1, v1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
 	ADD $128, R3
 	ADD $16, R8
 	SUB $4, R6
@@ -9850,6 +10152,7 @@ rows2rest:
 rows2single:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVS 0(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
@@ -9891,7 +10194,6 @@ rows2single:
 	WORD $0x4e21d821 // scvtf .4s v1, v1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $32, R3
 	ADD $4, R8
 	SUB $1, R6
@@ -9938,6 +10240,7 @@ tile1:
 rows1several:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVS 0(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
@@ -10028,7 +10331,6 @@ rows1several:
 	WORD $0x4e21d821 // scvtf .4s v1, v1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
 	ADD $16, R8
 	SUB $4, R6
@@ -10043,6 +10345,7 @@ rows1rest:
 rows1single:
 	FMOVS 0(R8), F0
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	PRFM 0(R3), PLDL2KEEP
 	FMOVS 0(R2), F1
 	WORD $0x0f08a421 // sxtl .8h .8b v1, v1
 	WORD $0x0f10a421 // sxtl .4s .4h v1, v1
@@ -10064,7 +10367,6 @@ rows1single:
 	WORD $0x4e21d821 // scvtf .4s v1, v1
 	WORD $0x4e21cc1e // fmla .4s v30, v0, v1
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $16, R3
 	ADD $4, R8
 	SUB $1, R6
@@ -10139,6 +10441,7 @@ rows2several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 0(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 0(R3), PLDL2KEEP
 	FMOVS 0(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
@@ -10245,6 +10548,7 @@ rows2several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 8(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 64(R3), PLDL2KEEP
 	FMOVS 0(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
@@ -10347,8 +10651,6 @@ rows2several:
 	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
 	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
-	PRFM 64(R3), PLDL2KEEP
 	ADD $128, R3
 	ADD $16, R8
 	ADD $16, R9
@@ -10366,6 +10668,7 @@ rows2single:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 0(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 0(R3), PLDL2KEEP
 	FMOVS 0(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
@@ -10415,7 +10718,6 @@ rows2single:
 	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
 	WORD $0x4e22cc36 // fmla .4s v22, v1, v2
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $32, R3
 	ADD $4, R8
 	ADD $4, R9
@@ -10481,6 +10783,7 @@ rows1several:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 0(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 0(R3), PLDL2KEEP
 	FMOVS 0(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
@@ -10593,7 +10896,6 @@ rows1several:
 	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
 	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
 	ADD $16, R8
 	ADD $16, R9
@@ -10611,6 +10913,7 @@ rows1single:
 	WORD $0x4e040400 // dup .4s .s[0] v0, v0
 	FMOVS 0(R9), F1
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
+	PRFM 0(R3), PLDL2KEEP
 	FMOVS 0(R2), F2
 	WORD $0x0f08a442 // sxtl .8h .8b v2, v2
 	WORD $0x0f10a442 // sxtl .4s .4h v2, v2
@@ -10636,7 +10939,6 @@ rows1single:
 	WORD $0x4e22cc1e // fmla .4s v30, v0, v2
 	WORD $0x4e22cc3a // fmla .4s v26, v1, v2
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $16, R3
 	ADD $4, R8
 	ADD $4, R9
@@ -10718,6 +11020,7 @@ rows1several:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVS 0(R10), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	PRFM 0(R3), PLDL2KEEP
 	FMOVS 0(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
@@ -10852,7 +11155,6 @@ rows1several:
 	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
 	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
 	ADD $16, R8
 	ADD $16, R9
@@ -10873,6 +11175,7 @@ rows1single:
 	WORD $0x4e040421 // dup .4s .s[0] v1, v1
 	FMOVS 0(R10), F2
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
+	PRFM 0(R3), PLDL2KEEP
 	FMOVS 0(R2), F3
 	WORD $0x0f08a463 // sxtl .8h .8b v3, v3
 	WORD $0x0f10a463 // sxtl .4s .4h v3, v3
@@ -10902,7 +11205,6 @@ rows1single:
 	WORD $0x4e23cc3a // fmla .4s v26, v1, v3
 	WORD $0x4e23cc56 // fmla .4s v22, v2, v3
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $16, R3
 	ADD $4, R8
 	ADD $4, R9
@@ -10999,6 +11301,7 @@ rows1several:
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVS 0(R11), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	PRFM 0(R3), PLDL2KEEP
 	FMOVS 0(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
@@ -11155,7 +11458,6 @@ rows1several:
 	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
 	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $64, R3
 	ADD $16, R8
 	ADD $16, R9
@@ -11179,6 +11481,7 @@ rows1single:
 	WORD $0x4e040442 // dup .4s .s[0] v2, v2
 	FMOVS 0(R11), F3
 	WORD $0x4e040463 // dup .4s .s[0] v3, v3
+	PRFM 0(R3), PLDL2KEEP
 	FMOVS 0(R2), F4
 	WORD $0x0f08a484 // sxtl .8h .8b v4, v4
 	WORD $0x0f10a484 // sxtl .4s .4h v4, v4
@@ -11212,7 +11515,6 @@ rows1single:
 	WORD $0x4e24cc56 // fmla .4s v22, v2, v4
 	WORD $0x4e24cc72 // fmla .4s v18, v3, v4
 	ADD R4, R2
-	PRFM 0(R3), PLDL2KEEP
 	ADD $16, R3
 	ADD $4, R8
 	ADD $4, R9
