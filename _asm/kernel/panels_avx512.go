@@ -12,7 +12,8 @@ import (
 // is the field times 2^(f·bits); that of field 0 is the register itself, all fields included. The sums are corrected
 // once, at the end: sum 0 loses the others, then sum f is shifted right by f·bits.
 //
-// General registers: DI weights, SI activations, R8 bytes between tokens (R10 three, R13 five times), CX steps.
+// General registers: DI weights, SI activations, R11 those of the seventh token, R8 bytes between tokens (R10 three, R13 five
+// times), CX steps.
 
 // stream is one kind of packed weights.
 type stream struct {
@@ -103,7 +104,7 @@ func prefetchPage(f *file) {
 	f.p("PREFETCHT1 (R12)(R11*1)")
 }
 
-// prefetchRule prefetches weights as the tile says, as seen from an address. It uses R12 and BX.
+// prefetchRule prefetches weights as the tile says, as seen from an address. It uses R12 and BX, whose sum is the line.
 func prefetchRule(f *file, address string) {
 	f.p("LEAQ %s, BX", address)
 	f.p("MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12")
@@ -114,21 +115,30 @@ func prefetchRule(f *file, address string) {
 	f.p("PREFETCHT1 (R12)(BX*1)")
 }
 
+// memoryCycles is about how long memory takes for a line of weights. With fewer products it is what a kernel waits for.
+const memoryCycles = 6
+
 // prefetch emits the prefetches of weights of a loop of so many steps. docs/KERNELS.md has figures of the rules.
 func (g *vnni512) prefetch(unroll int) {
-	bytes := unroll * g.stride()
+	bytes, products := unroll*g.stride(), g.tokens*g.fields()
 	switch {
 	case g.pair || g.twin:
 		for at := 0; at < bytes; at += 4 * pace {
 			prefetchRule(g.file, fmt.Sprintf("%d(DI)", at))
 			prefetchRule(g.file, fmt.Sprintf("%d(DI)(R11*1)", at))
 		}
-	case g.tokens == 1:
+	case g.tokens == 1 || products < memoryCycles:
 		for at := 0; at < bytes; at += 2 * pace {
 			prefetchRule(g.file, fmt.Sprintf("%d(DI)", at))
 		}
 	default:
-		prefetchPage(g.file)
+		prefetchRule(g.file, "(DI)")
+		g.p("ADDQ BX, R12")
+		g.p("MOVQ (Tile_Prefetch+Prefetch_Line)(AX), BX")
+		for range bytes/pace - 1 {
+			g.p("ADDQ BX, R12")
+			g.p("PREFETCHT1 (R12)")
+		}
 	}
 }
 
@@ -245,9 +255,12 @@ func panels86(f *file, rows int, body func()) {
 	f.p("RET")
 }
 
+// near is the number of tokens whose activations are addressed from SI, as many more from R11.
+const near = 6
+
 // tokenAddress is the memory operand of the activations of token t, without its offset.
 func tokenAddress(t int) string {
-	return "(SI)" + []string{"", "(R8*1)", "(R8*2)", "(R10*1)", "(R8*4)", "(R13*1)"}[t]
+	return []string{"(SI)", "(R11)"}[t/near] + []string{"", "(R8*1)", "(R8*2)", "(R10*1)", "(R8*4)", "(R13*1)"}[t%near]
 }
 
 // allocate hands out the registers above the accumulators: operands, activations, and what is left to constants.
@@ -302,6 +315,9 @@ func (g *vnni512) constant(c string) (operand, suffix string) {
 // step emits one step, u steps ahead of the pointers.
 func (g *vnni512) step(u, copy int, masked bool) {
 	xoff := u * 4 * g.split
+	if g.tokens > near && u == 0 {
+		g.p("LEAQ (SI)(R10*2), R11")
+	}
 	if g.held {
 		for r := range g.regs {
 			d := g.ops[r*g.fields():][:g.fields()]

@@ -15,10 +15,8 @@ func streams512() []stream {
 		{32, 2, 1, 2}, {64, 2, 1, 1},
 		{32, 4, 1, 1}, {64, 4, 2, 1},
 	} {
-		s := stream{bits: panel.bits, regs: panel.regs, split: panel.split, most: 6, open: plain512}
-		if panel.bits == 1 {
-			s.most = 3
-		}
+		s := stream{bits: panel.bits, regs: panel.regs, split: panel.split, open: plain512}
+		s.most = mostTokens(s)
 		s.name = fmt.Sprintf("fields%dRows%dAVX512", panel.bits, panel.rows)
 		s.what = fmt.Sprintf("%d-row panels of %d-bit fields", panel.rows, panel.bits)
 		fields := s
@@ -37,18 +35,24 @@ func streams512() []stream {
 		}
 	}
 	for _, rows := range []int{32, 64} {
-		list = append(list, stream{
+		for _, s := range []stream{{
 			name: fmt.Sprintf("e2m1Rows%dAVX512", rows),
 			what: fmt.Sprintf("%d-row panels of 4-bit fields that hold E2M1", rows),
-			bits: 4, regs: rows / 32, split: 1, most: 6, open: e2m1With512, whole: true, fixed: e2m1Table(),
-		}, stream{
+			bits: 4, regs: rows / 32, split: 1, open: e2m1With512, whole: true, fixed: e2m1Table(),
+		}, {
 			name: fmt.Sprintf("int8Rows%dAVX512", rows),
 			what: fmt.Sprintf("%d-row panels of int8", rows),
-			bits: 8, regs: rows / 16, split: 1, most: 6, open: bytes512,
-		})
+			bits: 8, regs: rows / 16, split: 1, open: bytes512,
+		}} {
+			s.most = mostTokens(s)
+			list = append(list, s)
+		}
 	}
 	return append(list, twins512(list)...)
 }
+
+// mostTokens is as many as there are registers for 24 sums.
+func mostTokens(s stream) int { return 24 / s.operands() }
 
 // twins512 lists, for one token, what reads two panels at a time: two streams of memory.
 func twins512(list []stream) (twins []stream) {

@@ -113,7 +113,7 @@ func TestScaledFences(t *testing.T) {
 			count = 4
 		}
 		for i := range count {
-			s, n, group := pack.Shape{M: 1 + r.IntN(140), K: 1 + r.IntN(150)}, 1+r.IntN(9), []int{16, 32, 64, 128}[i%4]
+			s, n, group := pack.Shape{M: 1 + r.IntN(140), K: 1 + r.IntN(150)}, 1+r.IntN(13), []int{16, 32, 64, 128}[i%4]
 			p := newProblem(t, spec, s, n, group, r)
 			place, placeRows, placeFloats := fence.Tail[byte], fence.Tail[int8], fence.Tail[float32]
 			if i%2 == 1 {

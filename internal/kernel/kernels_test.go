@@ -207,7 +207,7 @@ func TestFences(t *testing.T) {
 			count = 4
 		}
 		for i := range count {
-			s, n := pack.Shape{M: 1 + r.IntN(140), K: 1 + r.IntN(150)}, 1+r.IntN(9)
+			s, n := pack.Shape{M: 1 + r.IntN(140), K: 1 + r.IntN(150)}, 1+r.IntN(13)
 			if i%8 == 7 {
 				s.M, n = 256+r.IntN(70), 20+r.IntN(20)
 			}

@@ -84,14 +84,15 @@ func (p *tiled) mul(c call) {
 	if p.pairs != nil && run > 1 {
 		run &^= 1
 	}
-	block := max(blockBytes/token/len(p.funcs), 1) * len(p.funcs)
+	most := min(len(p.funcs), tuned.Tokens)
+	block := max(blockBytes/token/most, 1) * most
 	if p.parts > 1 {
 		run = 1 // so that the other parts find the panel in the cache
 	}
 	whole := p.w.Shape.M / p.w.rows
 	for t := c.t0; t < c.t1; t += block {
 		n := min(block, c.t1-t)
-		tiles := ceilDiv(n, len(p.funcs))
+		tiles := ceilDiv(n, most)
 		for from := c.p0; from < c.p1; {
 			to := min(from+run, c.p1)
 			if from < whole {

@@ -16,26 +16,24 @@ type Tuning struct {
 	Name   string // for programs
 	About  string // for people
 	Panels int    // that a GEMV reads at a time, each a stream of memory; a GEMM takes two wherever it can
+	Tokens int    // of a tile, at most
 
 	vector, batch asm.Prefetch // with one token; with several, one panel at a time
 }
 
-// The rules of prefetching: the line so many bytes ahead, the first line of the next page, or 16 lines of it one after the other.
-func ahead(bytes int) asm.Prefetch { return asm.Prefetch{Ahead: bytes, Page: -1} }
+// The rules of prefetching: the lines so many bytes ahead, or 16 lines of the next page one after the other.
+func ahead(bytes int) asm.Prefetch { return asm.Prefetch{Ahead: bytes, Page: -1, Line: 64} }
 
-var (
-	nextPage = asm.Prefetch{Ahead: 4096, Page: -4096}
-	ramp     = asm.Prefetch{Ahead: 4096, Page: -4096, Ramp: 4095}
-)
+var ramp = asm.Prefetch{Ahead: 4096, Page: -4096, Ramp: 4095}
 
 // pairAhead is the rule for pairs of panels and several tokens, which go slowly: there it pays to name every line of both.
 var pairAhead = ahead(4096)
 
 // Kernels on AVX2 take of a rule how far ahead they prefetch, and prefetch every line.
 var (
-	oneStream  = Tuning{"one-stream", "one token: one panel at a time, every second line prefetched 12 KiB ahead", 1, ahead(12 << 10), nextPage}
-	ramps      = Tuning{"ramps", "one token: two panels at a time, 16 lines of the next page of each prefetched in the course of a page", 2, ramp, ramp}
-	twoStreams = Tuning{"two-streams", "one token: two panels of int4, E2M1 or int8 at a time, one of narrower weights; every line prefetched 2 KiB ahead", 2, ahead(2 << 10), ahead(2 << 10)}
+	oneStream  = Tuning{"one-stream", "one token: one panel at a time, every second line prefetched 12 KiB ahead; several: up to 12 in a tile, every line", 1, 12, ahead(12 << 10), ahead(12 << 10)}
+	ramps      = Tuning{"ramps", "one token: two panels at a time, 16 lines of the next page of each prefetched in the course of a page", 2, 6, ramp, ramp}
+	twoStreams = Tuning{"two-streams", "one token: two panels of int4, E2M1 or int8 at a time, one of narrower weights; every line prefetched 2 KiB ahead", 2, 6, ahead(2 << 10), ahead(2 << 10)}
 )
 
 // Tunings lists them.

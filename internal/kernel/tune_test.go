@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -20,7 +21,7 @@ func TestTunings(t *testing.T) {
 				continue
 			}
 			for i := range 10 {
-				s, tokens := pack.Shape{M: 1 + r.IntN(400), K: 1 + r.IntN(700)}, 1+i/2*(i%2)
+				s, tokens := pack.Shape{M: 1 + r.IntN(400), K: 1 + r.IntN(700)}, 1+3*(i/2)*(i%2)
 				newProblem(t, spec, s, tokens, 0, r).check(t)
 				checkBlocks(t, spec, s, tokens, blockCase{weights: []int{0, 32, 64, 128}[i%4], activations: []int{64, 0, 32}[i%3], zero: i%3 > 0}, r)
 			}
@@ -152,6 +153,36 @@ func TestTuningOf(t *testing.T) {
 		tuning, why := tuningOf(cpu)
 		if fmt.Sprint(cpu) != c.cpu || tuning.Name != c.name || why == "" {
 			t.Errorf("%#x: %v, %s", c.signature, cpu, tuning.Name)
+		}
+	}
+}
+
+// TestTunedTiles: a batch is multiplied in tiles of about the same size, none larger than the tuning says.
+func TestTunedTiles(t *testing.T) {
+	if Best() != AVX512VNNI {
+		t.Skip("no tiles of 12 tokens")
+	}
+	defer func(was Tuning) { tuned = was }(tuned)
+	spec := pack.Spec{Name: "vnni4i", Alphabet: pack.Int4.Name}
+	pr := newProblem(t, spec, pack.Shape{M: 32, K: 64}, 17, 0, rand.New(rand.NewPCG(5, 6)))
+	w, err := Bind(pr.layout, pr.matrix.Shape, pr.packed, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	var got []int
+	p := multiplyAdd(w.product)
+	p.funcs = slices.Clone(p.funcs)
+	for i := range p.funcs {
+		p.funcs[i] = func(*asm.Tile) { got = append(got, i+1) }
+	}
+	for _, c := range []struct {
+		tuning Tuning
+		want   []int
+	}{{oneStream, []int{8, 9}}, {ramps, []int{5, 6, 6}}} {
+		tuned, got = c.tuning, nil
+		if w.Mul(make([]int32, 17*32), 32, pr.x, 0, 1); !slices.Equal(got, c.want) {
+			t.Errorf("%s: tiles of %v tokens, want %v", tuned.Name, got, c.want)
 		}
 	}
 }

@@ -51,8 +51,9 @@ type Tile struct {
 	Block int
 }
 
-// Prefetch says which line a kernel prefetches as seen from address p: that at (p + Ahead) & Page + (p & Ramp) / 4.
-type Prefetch struct{ Ahead, Page, Ramp int }
+// Prefetch says which line a kernel prefetches as seen from address p: that at (p + Ahead) & Page + (p & Ramp) / 4. Where it
+// names several lines at a time, Line is how far each is from the one before; 0 is the same line again.
+type Prefetch struct{ Ahead, Page, Ramp, Line int }
 
 // TokenGroup is what the results of a group of columns take from the activations of a token.
 type TokenGroup struct {
@@ -62,6 +63,6 @@ type TokenGroup struct {
 }
 
 const (
-	MaxTokens    = 8  // of a tile
+	MaxTokens    = 12 // of a tile
 	MaxPanelRows = 80 // of a panel
 )

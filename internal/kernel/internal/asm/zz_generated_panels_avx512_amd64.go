@@ -172,8 +172,26 @@ func fields4Rows32AVX512x5(t *Tile)
 //go:noescape
 func fields4Rows32AVX512x6(t *Tile)
 
-// Fields4Rows32AVX512 multiply 32-row panels of 4-bit fields, 1 to 6 tokens at once.
-var Fields4Rows32AVX512 = []func(*Tile){fields4Rows32AVX512x1, fields4Rows32AVX512x2, fields4Rows32AVX512x3, fields4Rows32AVX512x4, fields4Rows32AVX512x5, fields4Rows32AVX512x6}
+//go:noescape
+func fields4Rows32AVX512x7(t *Tile)
+
+//go:noescape
+func fields4Rows32AVX512x8(t *Tile)
+
+//go:noescape
+func fields4Rows32AVX512x9(t *Tile)
+
+//go:noescape
+func fields4Rows32AVX512x10(t *Tile)
+
+//go:noescape
+func fields4Rows32AVX512x11(t *Tile)
+
+//go:noescape
+func fields4Rows32AVX512x12(t *Tile)
+
+// Fields4Rows32AVX512 multiply 32-row panels of 4-bit fields, 1 to 12 tokens at once.
+var Fields4Rows32AVX512 = []func(*Tile){fields4Rows32AVX512x1, fields4Rows32AVX512x2, fields4Rows32AVX512x3, fields4Rows32AVX512x4, fields4Rows32AVX512x5, fields4Rows32AVX512x6, fields4Rows32AVX512x7, fields4Rows32AVX512x8, fields4Rows32AVX512x9, fields4Rows32AVX512x10, fields4Rows32AVX512x11, fields4Rows32AVX512x12}
 
 //go:noescape
 func fields4Rows64AVX512x1(t *Tile)
@@ -214,8 +232,26 @@ func e2m1Rows32AVX512x5(t *Tile)
 //go:noescape
 func e2m1Rows32AVX512x6(t *Tile)
 
-// E2M1Rows32AVX512 multiply 32-row panels of 4-bit fields that hold E2M1, 1 to 6 tokens at once.
-var E2M1Rows32AVX512 = []func(*Tile){e2m1Rows32AVX512x1, e2m1Rows32AVX512x2, e2m1Rows32AVX512x3, e2m1Rows32AVX512x4, e2m1Rows32AVX512x5, e2m1Rows32AVX512x6}
+//go:noescape
+func e2m1Rows32AVX512x7(t *Tile)
+
+//go:noescape
+func e2m1Rows32AVX512x8(t *Tile)
+
+//go:noescape
+func e2m1Rows32AVX512x9(t *Tile)
+
+//go:noescape
+func e2m1Rows32AVX512x10(t *Tile)
+
+//go:noescape
+func e2m1Rows32AVX512x11(t *Tile)
+
+//go:noescape
+func e2m1Rows32AVX512x12(t *Tile)
+
+// E2M1Rows32AVX512 multiply 32-row panels of 4-bit fields that hold E2M1, 1 to 12 tokens at once.
+var E2M1Rows32AVX512 = []func(*Tile){e2m1Rows32AVX512x1, e2m1Rows32AVX512x2, e2m1Rows32AVX512x3, e2m1Rows32AVX512x4, e2m1Rows32AVX512x5, e2m1Rows32AVX512x6, e2m1Rows32AVX512x7, e2m1Rows32AVX512x8, e2m1Rows32AVX512x9, e2m1Rows32AVX512x10, e2m1Rows32AVX512x11, e2m1Rows32AVX512x12}
 
 //go:noescape
 func int8Rows32AVX512x1(t *Tile)
@@ -235,8 +271,26 @@ func int8Rows32AVX512x5(t *Tile)
 //go:noescape
 func int8Rows32AVX512x6(t *Tile)
 
-// Int8Rows32AVX512 multiply 32-row panels of int8, 1 to 6 tokens at once.
-var Int8Rows32AVX512 = []func(*Tile){int8Rows32AVX512x1, int8Rows32AVX512x2, int8Rows32AVX512x3, int8Rows32AVX512x4, int8Rows32AVX512x5, int8Rows32AVX512x6}
+//go:noescape
+func int8Rows32AVX512x7(t *Tile)
+
+//go:noescape
+func int8Rows32AVX512x8(t *Tile)
+
+//go:noescape
+func int8Rows32AVX512x9(t *Tile)
+
+//go:noescape
+func int8Rows32AVX512x10(t *Tile)
+
+//go:noescape
+func int8Rows32AVX512x11(t *Tile)
+
+//go:noescape
+func int8Rows32AVX512x12(t *Tile)
+
+// Int8Rows32AVX512 multiply 32-row panels of int8, 1 to 12 tokens at once.
+var Int8Rows32AVX512 = []func(*Tile){int8Rows32AVX512x1, int8Rows32AVX512x2, int8Rows32AVX512x3, int8Rows32AVX512x4, int8Rows32AVX512x5, int8Rows32AVX512x6, int8Rows32AVX512x7, int8Rows32AVX512x8, int8Rows32AVX512x9, int8Rows32AVX512x10, int8Rows32AVX512x11, int8Rows32AVX512x12}
 
 //go:noescape
 func e2m1Rows64AVX512x1(t *Tile)
