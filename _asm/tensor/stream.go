@@ -3,8 +3,8 @@ package main
 import "fmt"
 
 // newStream is the product of rows with n vectors, for rows that come from memory once: they are read one after another,
-// as they lie there, so that the processor sees one stream and follows it. Where rows come from a cache, newDot is faster:
-// it loads the vectors once for several rows.
+// as they lie there, so that the processor sees one stream and follows it; or by two, where loading the vectors for each row
+// would take longer than the products. Where rows come from a cache, newDot is faster: it loads the vectors once for four rows.
 func newStream(typ string, n int) *op {
 	vectors, sums, generic := "x []float32", "y []float32", fmt.Sprintf("dotsGo(%s, %d, y, ldy, w, ldw, x, ldx, cols, rows)", typ, n)
 	if typ == "I8" {
@@ -16,8 +16,12 @@ func newStream(typ string, n int) *op {
 		if typ == "I8" {
 			s.elems, s.xBytes = 32, 1
 		}
-		for _, p := range []*ptr{&s.y, &s.rows, &s.k, &s.tmp, &s.gap, &s.w, &s.next} {
+		for _, p := range []*ptr{&s.y, &s.rows, &s.k, &s.tmp, &s.gap, &s.next} {
 			*p = f.pointer()
+		}
+		s.w = []ptr{f.pointer()}
+		if typ != "I8" && f.together(n) == 2 {
+			s.w = append(s.w, f.pointer())
 		}
 		for range n {
 			s.x = append(s.x, f.pointer())
@@ -32,8 +36,8 @@ type stream struct {
 	elems, xBytes int // columns of one step; of an element of the vectors
 	y, rows       ptr
 	k, tmp, gap   ptr
-	w, next       ptr // the row to come; what to prefetch
-	x             []ptr
+	next          ptr   // what to prefetch
+	w, x          []ptr // the rows that go together; w[0] is the row to come
 	start         []reg // of sums of int8, where the machine makes something else than zero of them
 }
 
@@ -41,9 +45,9 @@ func (s *stream) write() {
 	s.prepareSums()
 	s.arg(s.y, s.op.param("y"))
 	s.arg(s.rows, s.op.param("rows"))
-	s.arg(s.w, s.op.param("w"))
+	s.arg(s.w[0], s.op.param("w"))
 	s.arg(s.next, s.op.param("ahead"))
-	s.add(s.next, s.w)
+	s.add(s.next, s.w[0])
 	s.arg(s.x[0], s.op.param("x"))
 	s.arg(s.tmp, s.op.param("ldx"))
 	s.shift(s.tmp, -log2(s.xBytes))
@@ -58,8 +62,7 @@ func (s *stream) write() {
 	if s.typ == "I8" {
 		s.begin8()
 	}
-	tile := s.sumsAtOnce(len(s.x))
-	if tile > 1 {
+	if tile := s.sumsAtOnce(len(s.x)); tile > 1 {
 		s.label("tiles")
 		s.jumpLess(s.rows, tile, "rest")
 		s.through(tile)
@@ -109,7 +112,7 @@ func (s *stream) back() {
 	}
 }
 
-// through multiplies the next r rows, one by one, and adds the lanes of all sums.
+// through multiplies the next r rows, as many together as go, and adds the lanes of all sums.
 func (s *stream) through(r int) {
 	top := s.top
 	acc := make([][][]reg, len(s.x)) // [vector][row][register of the block]
@@ -118,26 +121,13 @@ func (s *stream) through(r int) {
 			acc[t] = append(acc[t], s.take(subs(s)))
 		}
 	}
-	for i := range r {
+	together := min(r, len(s.w))
+	for from := 0; from < r; from += together {
+		some := make([][][]reg, len(acc))
 		for t := range acc {
-			for _, a := range acc[t][i] {
-				if s.start != nil {
-					s.move(a, s.start[t])
-				} else {
-					s.zero(a)
-				}
-			}
+			some[t] = acc[t][from : from+together]
 		}
-		s.arg(s.k, s.op.param("cols"))
-		s.shift(s.k, log2(s.elems))
-		s.turns(s.k, 4, fmt.Sprintf("columns%dof%d", i, r), func(n int) {
-			s.multiply(acc, i, n)
-			s.addImm(s.next, n*s.elems*bytesOf(s.typ))
-			s.onward(n)
-			s.addImm(s.w, n*s.elems*bytesOf(s.typ))
-		})
-		s.add(s.w, s.gap)
-		s.back()
+		s.some(some, fmt.Sprintf("columns%dof%d", from, r))
 	}
 	s.arg(s.tmp, s.op.param("ldy"))
 	s.shift(s.tmp, -2)
@@ -147,24 +137,78 @@ func (s *stream) through(r int) {
 	s.top = top
 }
 
-// multiply adds the products of n steps of a row, number i of those whose sums are in registers.
-func (s *stream) multiply(acc [][][]reg, i, n int) {
-	const row = reg(0)
-	size := s.width() * bytesOf(s.typ)
-	if s.typ == "I8" {
-		s.prefetch(s.next, 0, n*s.elems)
-		list := make([][]reg, len(acc))
-		for t := range acc {
-			list[t] = acc[t][i]
+// some multiplies the next rows together.
+func (s *stream) some(acc [][][]reg, name string) {
+	w := s.w[:len(acc[0])]
+	for t, rows := range acc {
+		for _, row := range rows {
+			for _, a := range row {
+				if s.start != nil {
+					s.move(a, s.start[t])
+				} else {
+					s.zero(a)
+				}
+			}
 		}
-		s.dotI8(list, s.w, s.x, n)
-		return
 	}
+	if len(w) > 1 {
+		s.arg(s.tmp, s.op.param("ldw"))
+	}
+	for i := range w[1:] {
+		s.copy(w[i+1], w[i])
+		s.add(w[i+1], s.tmp)
+	}
+	s.arg(s.k, s.op.param("cols"))
+	s.shift(s.k, log2(s.elems))
+	s.turns(s.k, 4, name, func(n int) {
+		bytes := n * s.elems * bytesOf(s.typ)
+		if s.typ == "I8" {
+			s.prefetch(s.next, 0, len(w)*bytes)
+			s.dotI8(rowOf(acc), w[0], s.x, n)
+		} else {
+			s.multiply(acc, w, n)
+		}
+		s.addImm(s.next, len(w)*bytes)
+		s.onward(n)
+		for _, p := range w {
+			s.addImm(p, bytes)
+		}
+	})
+	if last := len(w) - 1; last > 0 {
+		s.copy(w[0], w[last])
+	}
+	s.add(w[0], s.gap)
+	s.back()
+}
+
+// rowOf is the registers of one row, by vector.
+func rowOf(acc [][][]reg) (list [][]reg) {
+	for _, rows := range acc {
+		list = append(list, rows[0])
+	}
+	return list
+}
+
+// multiply adds the products of n steps of rows.
+func (s *stream) multiply(acc [][][]reg, w []ptr, n int) {
+	const row, x0 = reg(0), reg(1)
+	size := s.width() * bytesOf(s.typ)
 	for b := range n * subs(s) {
-		s.prefetch(s.next, size*b, size)
-		s.loadWide(row, s.typ, s.w, size*b)
-		for t, p := range s.x {
-			s.multiplyAddAt(acc[t][i][b%subs(s)], row, p, 4*s.width()*b)
+		if len(w) > 1 {
+			for t, p := range s.x {
+				s.load(x0+reg(t), p, 4*s.width()*b)
+			}
+		}
+		for i := range w {
+			s.prefetch(s.next, (b*len(w)+i)*size, size)
+			s.loadWide(row, s.typ, w[i], size*b)
+			for t, p := range s.x {
+				if a := acc[t][i][b%subs(s)]; len(w) > 1 {
+					s.multiplyAdd(a, row, x0+reg(t))
+				} else {
+					s.multiplyAddAt(a, row, p, 4*s.width()*b)
+				}
+			}
 		}
 	}
 }

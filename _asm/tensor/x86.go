@@ -41,6 +41,14 @@ func (m *x86) sumsAtOnce(n int) int {
 	return 4
 }
 
+// together is two rows where four vectors would take more loads than a core makes beside as many products.
+func (m *x86) together(n int) int {
+	if m.lanes == 16 && n == 4 {
+		return 2
+	}
+	return 1
+}
+
 func (m *x86) line(format string, args ...any) { fmt.Fprintf(m, "\t"+format+"\n", args...) }
 
 func (m *x86) begin(name string, frame int) {

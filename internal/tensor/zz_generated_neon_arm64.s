@@ -2626,9 +2626,9 @@ done:
 TEXT ·streamF32x1NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R5
-	MOVD ahead+112(FP), R6
-	ADD R5, R6
+	MOVD w_base+32(FP), R6
+	MOVD ahead+112(FP), R5
+	ADD R6, R5
 	MOVD x_base+64(FP), R7
 	MOVD ldx+88(FP), R3
 	LSL $2, R3
@@ -2651,61 +2651,61 @@ tiles:
 	BLT columns0of4rest
 
 columns0of4several:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	PRFM 64(R6), PLDL2KEEP
-	FMOVQ 64(R5), F0
+	PRFM 64(R5), PLDL2KEEP
+	FMOVQ 64(R6), F0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVQ 80(R5), F0
+	FMOVQ 80(R6), F0
 	FMOVQ 80(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVQ 96(R5), F0
+	FMOVQ 96(R6), F0
 	FMOVQ 96(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVQ 112(R5), F0
+	FMOVQ 112(R6), F0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	PRFM 128(R6), PLDL2KEEP
-	FMOVQ 128(R5), F0
+	PRFM 128(R5), PLDL2KEEP
+	FMOVQ 128(R6), F0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVQ 144(R5), F0
+	FMOVQ 144(R6), F0
 	FMOVQ 144(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVQ 160(R5), F0
+	FMOVQ 160(R6), F0
 	FMOVQ 160(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVQ 176(R5), F0
+	FMOVQ 176(R6), F0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	PRFM 192(R6), PLDL2KEEP
-	FMOVQ 192(R5), F0
+	PRFM 192(R5), PLDL2KEEP
+	FMOVQ 192(R6), F0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVQ 208(R5), F0
+	FMOVQ 208(R6), F0
 	FMOVQ 208(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVQ 224(R5), F0
+	FMOVQ 224(R6), F0
 	FMOVQ 224(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVQ 240(R5), F0
+	FMOVQ 240(R6), F0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	ADD $256, R6
-	ADD $256, R7
 	ADD $256, R5
+	ADD $256, R7
+	ADD $256, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns0of4several
@@ -2716,27 +2716,27 @@ columns0of4rest:
 	BLT columns0of4end
 
 columns0of4single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	ADD $64, R6
-	ADD $64, R7
 	ADD $64, R5
+	ADD $64, R7
+	ADD $64, R6
 	SUB $1, R2
 	CBNZ R2, columns0of4single
 
 columns0of4end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	LSL $2, R3
 	SUB R3, R7
@@ -2751,61 +2751,61 @@ columns0of4end:
 	BLT columns1of4rest
 
 columns1of4several:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	PRFM 64(R6), PLDL2KEEP
-	FMOVQ 64(R5), F0
+	PRFM 64(R5), PLDL2KEEP
+	FMOVQ 64(R6), F0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVQ 80(R5), F0
+	FMOVQ 80(R6), F0
 	FMOVQ 80(R7), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVQ 96(R5), F0
+	FMOVQ 96(R6), F0
 	FMOVQ 96(R7), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVQ 112(R5), F0
+	FMOVQ 112(R6), F0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	PRFM 128(R6), PLDL2KEEP
-	FMOVQ 128(R5), F0
+	PRFM 128(R5), PLDL2KEEP
+	FMOVQ 128(R6), F0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVQ 144(R5), F0
+	FMOVQ 144(R6), F0
 	FMOVQ 144(R7), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVQ 160(R5), F0
+	FMOVQ 160(R6), F0
 	FMOVQ 160(R7), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVQ 176(R5), F0
+	FMOVQ 176(R6), F0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	PRFM 192(R6), PLDL2KEEP
-	FMOVQ 192(R5), F0
+	PRFM 192(R5), PLDL2KEEP
+	FMOVQ 192(R6), F0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVQ 208(R5), F0
+	FMOVQ 208(R6), F0
 	FMOVQ 208(R7), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVQ 224(R5), F0
+	FMOVQ 224(R6), F0
 	FMOVQ 224(R7), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVQ 240(R5), F0
+	FMOVQ 240(R6), F0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	ADD $256, R6
-	ADD $256, R7
 	ADD $256, R5
+	ADD $256, R7
+	ADD $256, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns1of4several
@@ -2816,27 +2816,27 @@ columns1of4rest:
 	BLT columns1of4end
 
 columns1of4single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	ADD $64, R6
-	ADD $64, R7
 	ADD $64, R5
+	ADD $64, R7
+	ADD $64, R6
 	SUB $1, R2
 	CBNZ R2, columns1of4single
 
 columns1of4end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	LSL $2, R3
 	SUB R3, R7
@@ -2851,61 +2851,61 @@ columns1of4end:
 	BLT columns2of4rest
 
 columns2of4several:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	PRFM 64(R6), PLDL2KEEP
-	FMOVQ 64(R5), F0
+	PRFM 64(R5), PLDL2KEEP
+	FMOVQ 64(R6), F0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVQ 80(R5), F0
+	FMOVQ 80(R6), F0
 	FMOVQ 80(R7), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVQ 96(R5), F0
+	FMOVQ 96(R6), F0
 	FMOVQ 96(R7), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVQ 112(R5), F0
+	FMOVQ 112(R6), F0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	PRFM 128(R6), PLDL2KEEP
-	FMOVQ 128(R5), F0
+	PRFM 128(R5), PLDL2KEEP
+	FMOVQ 128(R6), F0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVQ 144(R5), F0
+	FMOVQ 144(R6), F0
 	FMOVQ 144(R7), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVQ 160(R5), F0
+	FMOVQ 160(R6), F0
 	FMOVQ 160(R7), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVQ 176(R5), F0
+	FMOVQ 176(R6), F0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	PRFM 192(R6), PLDL2KEEP
-	FMOVQ 192(R5), F0
+	PRFM 192(R5), PLDL2KEEP
+	FMOVQ 192(R6), F0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVQ 208(R5), F0
+	FMOVQ 208(R6), F0
 	FMOVQ 208(R7), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVQ 224(R5), F0
+	FMOVQ 224(R6), F0
 	FMOVQ 224(R7), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVQ 240(R5), F0
+	FMOVQ 240(R6), F0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	ADD $256, R6
-	ADD $256, R7
 	ADD $256, R5
+	ADD $256, R7
+	ADD $256, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns2of4several
@@ -2916,27 +2916,27 @@ columns2of4rest:
 	BLT columns2of4end
 
 columns2of4single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	ADD $64, R6
-	ADD $64, R7
 	ADD $64, R5
+	ADD $64, R7
+	ADD $64, R6
 	SUB $1, R2
 	CBNZ R2, columns2of4single
 
 columns2of4end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	LSL $2, R3
 	SUB R3, R7
@@ -2951,61 +2951,61 @@ columns2of4end:
 	BLT columns3of4rest
 
 columns3of4several:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	PRFM 64(R6), PLDL2KEEP
-	FMOVQ 64(R5), F0
+	PRFM 64(R5), PLDL2KEEP
+	FMOVQ 64(R6), F0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVQ 80(R5), F0
+	FMOVQ 80(R6), F0
 	FMOVQ 80(R7), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVQ 96(R5), F0
+	FMOVQ 96(R6), F0
 	FMOVQ 96(R7), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVQ 112(R5), F0
+	FMOVQ 112(R6), F0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	PRFM 128(R6), PLDL2KEEP
-	FMOVQ 128(R5), F0
+	PRFM 128(R5), PLDL2KEEP
+	FMOVQ 128(R6), F0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVQ 144(R5), F0
+	FMOVQ 144(R6), F0
 	FMOVQ 144(R7), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVQ 160(R5), F0
+	FMOVQ 160(R6), F0
 	FMOVQ 160(R7), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVQ 176(R5), F0
+	FMOVQ 176(R6), F0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	PRFM 192(R6), PLDL2KEEP
-	FMOVQ 192(R5), F0
+	PRFM 192(R5), PLDL2KEEP
+	FMOVQ 192(R6), F0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVQ 208(R5), F0
+	FMOVQ 208(R6), F0
 	FMOVQ 208(R7), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVQ 224(R5), F0
+	FMOVQ 224(R6), F0
 	FMOVQ 224(R7), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVQ 240(R5), F0
+	FMOVQ 240(R6), F0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	ADD $256, R6
-	ADD $256, R7
 	ADD $256, R5
+	ADD $256, R7
+	ADD $256, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns3of4several
@@ -3016,27 +3016,27 @@ columns3of4rest:
 	BLT columns3of4end
 
 columns3of4single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	ADD $64, R6
-	ADD $64, R7
 	ADD $64, R5
+	ADD $64, R7
+	ADD $64, R6
 	SUB $1, R2
 	CBNZ R2, columns3of4single
 
 columns3of4end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	LSL $2, R3
 	SUB R3, R7
@@ -3085,61 +3085,61 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	PRFM 64(R6), PLDL2KEEP
-	FMOVQ 64(R5), F0
+	PRFM 64(R5), PLDL2KEEP
+	FMOVQ 64(R6), F0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVQ 80(R5), F0
+	FMOVQ 80(R6), F0
 	FMOVQ 80(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVQ 96(R5), F0
+	FMOVQ 96(R6), F0
 	FMOVQ 96(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVQ 112(R5), F0
+	FMOVQ 112(R6), F0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	PRFM 128(R6), PLDL2KEEP
-	FMOVQ 128(R5), F0
+	PRFM 128(R5), PLDL2KEEP
+	FMOVQ 128(R6), F0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVQ 144(R5), F0
+	FMOVQ 144(R6), F0
 	FMOVQ 144(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVQ 160(R5), F0
+	FMOVQ 160(R6), F0
 	FMOVQ 160(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVQ 176(R5), F0
+	FMOVQ 176(R6), F0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	PRFM 192(R6), PLDL2KEEP
-	FMOVQ 192(R5), F0
+	PRFM 192(R5), PLDL2KEEP
+	FMOVQ 192(R6), F0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVQ 208(R5), F0
+	FMOVQ 208(R6), F0
 	FMOVQ 208(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVQ 224(R5), F0
+	FMOVQ 224(R6), F0
 	FMOVQ 224(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVQ 240(R5), F0
+	FMOVQ 240(R6), F0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	ADD $256, R6
-	ADD $256, R7
 	ADD $256, R5
+	ADD $256, R7
+	ADD $256, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns0of1several
@@ -3150,27 +3150,27 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	ADD $64, R6
-	ADD $64, R7
 	ADD $64, R5
+	ADD $64, R7
+	ADD $64, R6
 	SUB $1, R2
 	CBNZ R2, columns0of1single
 
 columns0of1end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	LSL $2, R3
 	SUB R3, R7
@@ -3195,9 +3195,9 @@ done:
 TEXT ·streamF32x2NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R5
-	MOVD ahead+112(FP), R6
-	ADD R5, R6
+	MOVD w_base+32(FP), R6
+	MOVD ahead+112(FP), R5
+	ADD R6, R5
 	MOVD x_base+64(FP), R7
 	MOVD ldx+88(FP), R3
 	LSL $2, R3
@@ -3226,94 +3226,94 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 0(R8), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 16(R8), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 32(R8), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 48(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	PRFM 64(R6), PLDL2KEEP
-	FMOVQ 64(R5), F0
+	PRFM 64(R5), PLDL2KEEP
+	FMOVQ 64(R6), F0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 64(R8), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVQ 80(R5), F0
+	FMOVQ 80(R6), F0
 	FMOVQ 80(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 80(R8), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVQ 96(R5), F0
+	FMOVQ 96(R6), F0
 	FMOVQ 96(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 96(R8), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVQ 112(R5), F0
+	FMOVQ 112(R6), F0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 112(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	PRFM 128(R6), PLDL2KEEP
-	FMOVQ 128(R5), F0
+	PRFM 128(R5), PLDL2KEEP
+	FMOVQ 128(R6), F0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 128(R8), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVQ 144(R5), F0
+	FMOVQ 144(R6), F0
 	FMOVQ 144(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 144(R8), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVQ 160(R5), F0
+	FMOVQ 160(R6), F0
 	FMOVQ 160(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 160(R8), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVQ 176(R5), F0
+	FMOVQ 176(R6), F0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 176(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	PRFM 192(R6), PLDL2KEEP
-	FMOVQ 192(R5), F0
+	PRFM 192(R5), PLDL2KEEP
+	FMOVQ 192(R6), F0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 192(R8), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVQ 208(R5), F0
+	FMOVQ 208(R6), F0
 	FMOVQ 208(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 208(R8), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVQ 224(R5), F0
+	FMOVQ 224(R6), F0
 	FMOVQ 224(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 224(R8), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVQ 240(R5), F0
+	FMOVQ 240(R6), F0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 240(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	ADD $256, R6
+	ADD $256, R5
 	ADD $256, R7
 	ADD $256, R8
-	ADD $256, R5
+	ADD $256, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns0of1several
@@ -3324,36 +3324,36 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 0(R8), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 16(R8), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 32(R8), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 48(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	ADD $64, R6
+	ADD $64, R5
 	ADD $64, R7
 	ADD $64, R8
-	ADD $64, R5
+	ADD $64, R6
 	SUB $1, R2
 	CBNZ R2, columns0of1single
 
 columns0of1end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	LSL $2, R3
 	SUB R3, R7
@@ -3388,9 +3388,9 @@ done:
 TEXT ·streamF32x3NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R5
-	MOVD ahead+112(FP), R6
-	ADD R5, R6
+	MOVD w_base+32(FP), R6
+	MOVD ahead+112(FP), R5
+	ADD R6, R5
 	MOVD x_base+64(FP), R7
 	MOVD ldx+88(FP), R3
 	LSL $2, R3
@@ -3425,127 +3425,127 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 0(R8), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 0(R9), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 16(R8), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 16(R9), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 32(R8), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 32(R9), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 48(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 48(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	PRFM 64(R6), PLDL2KEEP
-	FMOVQ 64(R5), F0
+	PRFM 64(R5), PLDL2KEEP
+	FMOVQ 64(R6), F0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 64(R8), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 64(R9), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVQ 80(R5), F0
+	FMOVQ 80(R6), F0
 	FMOVQ 80(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 80(R8), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 80(R9), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVQ 96(R5), F0
+	FMOVQ 96(R6), F0
 	FMOVQ 96(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 96(R8), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 96(R9), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVQ 112(R5), F0
+	FMOVQ 112(R6), F0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 112(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 112(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	PRFM 128(R6), PLDL2KEEP
-	FMOVQ 128(R5), F0
+	PRFM 128(R5), PLDL2KEEP
+	FMOVQ 128(R6), F0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 128(R8), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 128(R9), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVQ 144(R5), F0
+	FMOVQ 144(R6), F0
 	FMOVQ 144(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 144(R8), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 144(R9), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVQ 160(R5), F0
+	FMOVQ 160(R6), F0
 	FMOVQ 160(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 160(R8), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 160(R9), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVQ 176(R5), F0
+	FMOVQ 176(R6), F0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 176(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 176(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	PRFM 192(R6), PLDL2KEEP
-	FMOVQ 192(R5), F0
+	PRFM 192(R5), PLDL2KEEP
+	FMOVQ 192(R6), F0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 192(R8), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 192(R9), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVQ 208(R5), F0
+	FMOVQ 208(R6), F0
 	FMOVQ 208(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 208(R8), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 208(R9), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVQ 224(R5), F0
+	FMOVQ 224(R6), F0
 	FMOVQ 224(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 224(R8), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 224(R9), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVQ 240(R5), F0
+	FMOVQ 240(R6), F0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 240(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 240(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	ADD $256, R6
+	ADD $256, R5
 	ADD $256, R7
 	ADD $256, R8
 	ADD $256, R9
-	ADD $256, R5
+	ADD $256, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns0of1several
@@ -3556,45 +3556,45 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 0(R8), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 0(R9), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 16(R8), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 16(R9), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 32(R8), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 32(R9), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 48(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 48(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	ADD $64, R6
+	ADD $64, R5
 	ADD $64, R7
 	ADD $64, R8
 	ADD $64, R9
-	ADD $64, R5
+	ADD $64, R6
 	SUB $1, R2
 	CBNZ R2, columns0of1single
 
 columns0of1end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	LSL $2, R3
 	SUB R3, R7
@@ -3639,9 +3639,9 @@ done:
 TEXT ·streamF32x4NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R5
-	MOVD ahead+112(FP), R6
-	ADD R5, R6
+	MOVD w_base+32(FP), R6
+	MOVD ahead+112(FP), R5
+	ADD R6, R5
 	MOVD x_base+64(FP), R7
 	MOVD ldx+88(FP), R3
 	LSL $2, R3
@@ -3682,8 +3682,8 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 0(R8), F31
@@ -3692,7 +3692,7 @@ columns0of1several:
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 0(R10), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 16(R8), F31
@@ -3701,7 +3701,7 @@ columns0of1several:
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 16(R10), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 32(R8), F31
@@ -3710,7 +3710,7 @@ columns0of1several:
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 32(R10), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 48(R8), F31
@@ -3719,8 +3719,8 @@ columns0of1several:
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 48(R10), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	PRFM 64(R6), PLDL2KEEP
-	FMOVQ 64(R5), F0
+	PRFM 64(R5), PLDL2KEEP
+	FMOVQ 64(R6), F0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 64(R8), F31
@@ -3729,7 +3729,7 @@ columns0of1several:
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 64(R10), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVQ 80(R5), F0
+	FMOVQ 80(R6), F0
 	FMOVQ 80(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 80(R8), F31
@@ -3738,7 +3738,7 @@ columns0of1several:
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 80(R10), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVQ 96(R5), F0
+	FMOVQ 96(R6), F0
 	FMOVQ 96(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 96(R8), F31
@@ -3747,7 +3747,7 @@ columns0of1several:
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 96(R10), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVQ 112(R5), F0
+	FMOVQ 112(R6), F0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 112(R8), F31
@@ -3756,8 +3756,8 @@ columns0of1several:
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 112(R10), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	PRFM 128(R6), PLDL2KEEP
-	FMOVQ 128(R5), F0
+	PRFM 128(R5), PLDL2KEEP
+	FMOVQ 128(R6), F0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 128(R8), F31
@@ -3766,7 +3766,7 @@ columns0of1several:
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 128(R10), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVQ 144(R5), F0
+	FMOVQ 144(R6), F0
 	FMOVQ 144(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 144(R8), F31
@@ -3775,7 +3775,7 @@ columns0of1several:
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 144(R10), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVQ 160(R5), F0
+	FMOVQ 160(R6), F0
 	FMOVQ 160(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 160(R8), F31
@@ -3784,7 +3784,7 @@ columns0of1several:
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 160(R10), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVQ 176(R5), F0
+	FMOVQ 176(R6), F0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 176(R8), F31
@@ -3793,8 +3793,8 @@ columns0of1several:
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 176(R10), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	PRFM 192(R6), PLDL2KEEP
-	FMOVQ 192(R5), F0
+	PRFM 192(R5), PLDL2KEEP
+	FMOVQ 192(R6), F0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 192(R8), F31
@@ -3803,7 +3803,7 @@ columns0of1several:
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 192(R10), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVQ 208(R5), F0
+	FMOVQ 208(R6), F0
 	FMOVQ 208(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 208(R8), F31
@@ -3812,7 +3812,7 @@ columns0of1several:
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 208(R10), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVQ 224(R5), F0
+	FMOVQ 224(R6), F0
 	FMOVQ 224(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 224(R8), F31
@@ -3821,7 +3821,7 @@ columns0of1several:
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 224(R10), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVQ 240(R5), F0
+	FMOVQ 240(R6), F0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 240(R8), F31
@@ -3830,12 +3830,12 @@ columns0of1several:
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 240(R10), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	ADD $256, R6
+	ADD $256, R5
 	ADD $256, R7
 	ADD $256, R8
 	ADD $256, R9
 	ADD $256, R10
-	ADD $256, R5
+	ADD $256, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns0of1several
@@ -3846,8 +3846,8 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 0(R8), F31
@@ -3856,7 +3856,7 @@ columns0of1single:
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 0(R10), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 16(R8), F31
@@ -3865,7 +3865,7 @@ columns0of1single:
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 16(R10), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 32(R8), F31
@@ -3874,7 +3874,7 @@ columns0of1single:
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 32(R10), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 48(R8), F31
@@ -3883,17 +3883,17 @@ columns0of1single:
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 48(R10), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	ADD $64, R6
+	ADD $64, R5
 	ADD $64, R7
 	ADD $64, R8
 	ADD $64, R9
 	ADD $64, R10
-	ADD $64, R5
+	ADD $64, R6
 	SUB $1, R2
 	CBNZ R2, columns0of1single
 
 columns0of1end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	LSL $2, R3
 	SUB R3, R7
@@ -3941,9 +3941,9 @@ done:
 TEXT ·streamF16x1NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R5
-	MOVD ahead+112(FP), R6
-	ADD R5, R6
+	MOVD w_base+32(FP), R6
+	MOVD ahead+112(FP), R5
+	ADD R6, R5
 	MOVD x_base+64(FP), R7
 	MOVD ldx+88(FP), R3
 	LSL $2, R3
@@ -3966,75 +3966,75 @@ tiles:
 	BLT columns0of4rest
 
 columns0of4several:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVD 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVD 0(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVD 8(R5), F0
+	FMOVD 8(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVD 16(R5), F0
+	FMOVD 16(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVD 24(R5), F0
+	FMOVD 24(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	FMOVD 32(R5), F0
+	FMOVD 32(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVD 40(R5), F0
+	FMOVD 40(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 80(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVD 48(R5), F0
+	FMOVD 48(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 96(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVD 56(R5), F0
+	FMOVD 56(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	PRFM 64(R6), PLDL2KEEP
-	FMOVD 64(R5), F0
+	PRFM 64(R5), PLDL2KEEP
+	FMOVD 64(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVD 72(R5), F0
+	FMOVD 72(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 144(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVD 80(R5), F0
+	FMOVD 80(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 160(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVD 88(R5), F0
+	FMOVD 88(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	FMOVD 96(R5), F0
+	FMOVD 96(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVD 104(R5), F0
+	FMOVD 104(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 208(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVD 112(R5), F0
+	FMOVD 112(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 224(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVD 120(R5), F0
+	FMOVD 120(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	ADD $128, R6
-	ADD $256, R7
 	ADD $128, R5
+	ADD $256, R7
+	ADD $128, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns0of4several
@@ -4045,31 +4045,31 @@ columns0of4rest:
 	BLT columns0of4end
 
 columns0of4single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVD 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVD 0(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVD 8(R5), F0
+	FMOVD 8(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVD 16(R5), F0
+	FMOVD 16(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVD 24(R5), F0
+	FMOVD 24(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	ADD $32, R6
-	ADD $64, R7
 	ADD $32, R5
+	ADD $64, R7
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns0of4single
 
 columns0of4end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	LSL $2, R3
 	SUB R3, R7
@@ -4084,75 +4084,75 @@ columns0of4end:
 	BLT columns1of4rest
 
 columns1of4several:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVD 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVD 0(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVD 8(R5), F0
+	FMOVD 8(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVD 16(R5), F0
+	FMOVD 16(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVD 24(R5), F0
+	FMOVD 24(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	FMOVD 32(R5), F0
+	FMOVD 32(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVD 40(R5), F0
+	FMOVD 40(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 80(R7), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVD 48(R5), F0
+	FMOVD 48(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 96(R7), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVD 56(R5), F0
+	FMOVD 56(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	PRFM 64(R6), PLDL2KEEP
-	FMOVD 64(R5), F0
+	PRFM 64(R5), PLDL2KEEP
+	FMOVD 64(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVD 72(R5), F0
+	FMOVD 72(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 144(R7), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVD 80(R5), F0
+	FMOVD 80(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 160(R7), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVD 88(R5), F0
+	FMOVD 88(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	FMOVD 96(R5), F0
+	FMOVD 96(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVD 104(R5), F0
+	FMOVD 104(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 208(R7), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVD 112(R5), F0
+	FMOVD 112(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 224(R7), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVD 120(R5), F0
+	FMOVD 120(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	ADD $128, R6
-	ADD $256, R7
 	ADD $128, R5
+	ADD $256, R7
+	ADD $128, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns1of4several
@@ -4163,31 +4163,31 @@ columns1of4rest:
 	BLT columns1of4end
 
 columns1of4single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVD 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVD 0(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVD 8(R5), F0
+	FMOVD 8(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVD 16(R5), F0
+	FMOVD 16(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVD 24(R5), F0
+	FMOVD 24(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	ADD $32, R6
-	ADD $64, R7
 	ADD $32, R5
+	ADD $64, R7
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns1of4single
 
 columns1of4end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	LSL $2, R3
 	SUB R3, R7
@@ -4202,75 +4202,75 @@ columns1of4end:
 	BLT columns2of4rest
 
 columns2of4several:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVD 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVD 0(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVD 8(R5), F0
+	FMOVD 8(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVD 16(R5), F0
+	FMOVD 16(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVD 24(R5), F0
+	FMOVD 24(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	FMOVD 32(R5), F0
+	FMOVD 32(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVD 40(R5), F0
+	FMOVD 40(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 80(R7), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVD 48(R5), F0
+	FMOVD 48(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 96(R7), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVD 56(R5), F0
+	FMOVD 56(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	PRFM 64(R6), PLDL2KEEP
-	FMOVD 64(R5), F0
+	PRFM 64(R5), PLDL2KEEP
+	FMOVD 64(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVD 72(R5), F0
+	FMOVD 72(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 144(R7), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVD 80(R5), F0
+	FMOVD 80(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 160(R7), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVD 88(R5), F0
+	FMOVD 88(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	FMOVD 96(R5), F0
+	FMOVD 96(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVD 104(R5), F0
+	FMOVD 104(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 208(R7), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVD 112(R5), F0
+	FMOVD 112(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 224(R7), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVD 120(R5), F0
+	FMOVD 120(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	ADD $128, R6
-	ADD $256, R7
 	ADD $128, R5
+	ADD $256, R7
+	ADD $128, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns2of4several
@@ -4281,31 +4281,31 @@ columns2of4rest:
 	BLT columns2of4end
 
 columns2of4single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVD 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVD 0(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVD 8(R5), F0
+	FMOVD 8(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVD 16(R5), F0
+	FMOVD 16(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVD 24(R5), F0
+	FMOVD 24(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	ADD $32, R6
-	ADD $64, R7
 	ADD $32, R5
+	ADD $64, R7
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns2of4single
 
 columns2of4end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	LSL $2, R3
 	SUB R3, R7
@@ -4320,75 +4320,75 @@ columns2of4end:
 	BLT columns3of4rest
 
 columns3of4several:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVD 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVD 0(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVD 8(R5), F0
+	FMOVD 8(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVD 16(R5), F0
+	FMOVD 16(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVD 24(R5), F0
+	FMOVD 24(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	FMOVD 32(R5), F0
+	FMOVD 32(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVD 40(R5), F0
+	FMOVD 40(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 80(R7), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVD 48(R5), F0
+	FMOVD 48(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 96(R7), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVD 56(R5), F0
+	FMOVD 56(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	PRFM 64(R6), PLDL2KEEP
-	FMOVD 64(R5), F0
+	PRFM 64(R5), PLDL2KEEP
+	FMOVD 64(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVD 72(R5), F0
+	FMOVD 72(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 144(R7), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVD 80(R5), F0
+	FMOVD 80(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 160(R7), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVD 88(R5), F0
+	FMOVD 88(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	FMOVD 96(R5), F0
+	FMOVD 96(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVD 104(R5), F0
+	FMOVD 104(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 208(R7), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVD 112(R5), F0
+	FMOVD 112(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 224(R7), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVD 120(R5), F0
+	FMOVD 120(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	ADD $128, R6
-	ADD $256, R7
 	ADD $128, R5
+	ADD $256, R7
+	ADD $128, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns3of4several
@@ -4399,31 +4399,31 @@ columns3of4rest:
 	BLT columns3of4end
 
 columns3of4single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVD 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVD 0(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVD 8(R5), F0
+	FMOVD 8(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVD 16(R5), F0
+	FMOVD 16(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVD 24(R5), F0
+	FMOVD 24(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	ADD $32, R6
-	ADD $64, R7
 	ADD $32, R5
+	ADD $64, R7
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns3of4single
 
 columns3of4end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	LSL $2, R3
 	SUB R3, R7
@@ -4472,75 +4472,75 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVD 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVD 0(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVD 8(R5), F0
+	FMOVD 8(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVD 16(R5), F0
+	FMOVD 16(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVD 24(R5), F0
+	FMOVD 24(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	FMOVD 32(R5), F0
+	FMOVD 32(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVD 40(R5), F0
+	FMOVD 40(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 80(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVD 48(R5), F0
+	FMOVD 48(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 96(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVD 56(R5), F0
+	FMOVD 56(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	PRFM 64(R6), PLDL2KEEP
-	FMOVD 64(R5), F0
+	PRFM 64(R5), PLDL2KEEP
+	FMOVD 64(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVD 72(R5), F0
+	FMOVD 72(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 144(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVD 80(R5), F0
+	FMOVD 80(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 160(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVD 88(R5), F0
+	FMOVD 88(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	FMOVD 96(R5), F0
+	FMOVD 96(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVD 104(R5), F0
+	FMOVD 104(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 208(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVD 112(R5), F0
+	FMOVD 112(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 224(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVD 120(R5), F0
+	FMOVD 120(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	ADD $128, R6
-	ADD $256, R7
 	ADD $128, R5
+	ADD $256, R7
+	ADD $128, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns0of1several
@@ -4551,31 +4551,31 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVD 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVD 0(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
-	FMOVD 8(R5), F0
+	FMOVD 8(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
-	FMOVD 16(R5), F0
+	FMOVD 16(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
-	FMOVD 24(R5), F0
+	FMOVD 24(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
-	ADD $32, R6
-	ADD $64, R7
 	ADD $32, R5
+	ADD $64, R7
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns0of1single
 
 columns0of1end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	LSL $2, R3
 	SUB R3, R7
@@ -4600,9 +4600,9 @@ done:
 TEXT ·streamF16x2NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R5
-	MOVD ahead+112(FP), R6
-	ADD R5, R6
+	MOVD w_base+32(FP), R6
+	MOVD ahead+112(FP), R5
+	ADD R6, R5
 	MOVD x_base+64(FP), R7
 	MOVD ldx+88(FP), R3
 	LSL $2, R3
@@ -4631,108 +4631,108 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVD 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVD 0(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 0(R8), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVD 8(R5), F0
+	FMOVD 8(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 16(R8), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVD 16(R5), F0
+	FMOVD 16(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 32(R8), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVD 24(R5), F0
+	FMOVD 24(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 48(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	FMOVD 32(R5), F0
+	FMOVD 32(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 64(R8), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVD 40(R5), F0
+	FMOVD 40(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 80(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 80(R8), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVD 48(R5), F0
+	FMOVD 48(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 96(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 96(R8), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVD 56(R5), F0
+	FMOVD 56(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 112(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	PRFM 64(R6), PLDL2KEEP
-	FMOVD 64(R5), F0
+	PRFM 64(R5), PLDL2KEEP
+	FMOVD 64(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 128(R8), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVD 72(R5), F0
+	FMOVD 72(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 144(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 144(R8), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVD 80(R5), F0
+	FMOVD 80(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 160(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 160(R8), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVD 88(R5), F0
+	FMOVD 88(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 176(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	FMOVD 96(R5), F0
+	FMOVD 96(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 192(R8), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVD 104(R5), F0
+	FMOVD 104(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 208(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 208(R8), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVD 112(R5), F0
+	FMOVD 112(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 224(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 224(R8), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVD 120(R5), F0
+	FMOVD 120(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 240(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	ADD $128, R6
+	ADD $128, R5
 	ADD $256, R7
 	ADD $256, R8
-	ADD $128, R5
+	ADD $128, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns0of1several
@@ -4743,40 +4743,40 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVD 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVD 0(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
 	FMOVQ 0(R8), F31
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
-	FMOVD 8(R5), F0
+	FMOVD 8(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
 	FMOVQ 16(R8), F31
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
-	FMOVD 16(R5), F0
+	FMOVD 16(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
 	FMOVQ 32(R8), F31
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
-	FMOVD 24(R5), F0
+	FMOVD 24(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
 	FMOVQ 48(R8), F31
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
-	ADD $32, R6
+	ADD $32, R5
 	ADD $64, R7
 	ADD $64, R8
-	ADD $32, R5
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns0of1single
 
 columns0of1end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	LSL $2, R3
 	SUB R3, R7
@@ -4811,9 +4811,9 @@ done:
 TEXT ·streamF16x3NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R5
-	MOVD ahead+112(FP), R6
-	ADD R5, R6
+	MOVD w_base+32(FP), R6
+	MOVD ahead+112(FP), R5
+	ADD R6, R5
 	MOVD x_base+64(FP), R7
 	MOVD ldx+88(FP), R3
 	LSL $2, R3
@@ -4848,8 +4848,8 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVD 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVD 0(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -4857,7 +4857,7 @@ columns0of1several:
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 0(R9), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVD 8(R5), F0
+	FMOVD 8(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
@@ -4865,7 +4865,7 @@ columns0of1several:
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 16(R9), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVD 16(R5), F0
+	FMOVD 16(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
@@ -4873,7 +4873,7 @@ columns0of1several:
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 32(R9), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVD 24(R5), F0
+	FMOVD 24(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
@@ -4881,7 +4881,7 @@ columns0of1several:
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 48(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	FMOVD 32(R5), F0
+	FMOVD 32(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -4889,7 +4889,7 @@ columns0of1several:
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 64(R9), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVD 40(R5), F0
+	FMOVD 40(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 80(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
@@ -4897,7 +4897,7 @@ columns0of1several:
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 80(R9), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVD 48(R5), F0
+	FMOVD 48(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 96(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
@@ -4905,7 +4905,7 @@ columns0of1several:
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 96(R9), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVD 56(R5), F0
+	FMOVD 56(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
@@ -4913,8 +4913,8 @@ columns0of1several:
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 112(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	PRFM 64(R6), PLDL2KEEP
-	FMOVD 64(R5), F0
+	PRFM 64(R5), PLDL2KEEP
+	FMOVD 64(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -4922,7 +4922,7 @@ columns0of1several:
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 128(R9), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVD 72(R5), F0
+	FMOVD 72(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 144(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
@@ -4930,7 +4930,7 @@ columns0of1several:
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 144(R9), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVD 80(R5), F0
+	FMOVD 80(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 160(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
@@ -4938,7 +4938,7 @@ columns0of1several:
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 160(R9), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVD 88(R5), F0
+	FMOVD 88(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
@@ -4946,7 +4946,7 @@ columns0of1several:
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 176(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	FMOVD 96(R5), F0
+	FMOVD 96(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -4954,7 +4954,7 @@ columns0of1several:
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 192(R9), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVD 104(R5), F0
+	FMOVD 104(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 208(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
@@ -4962,7 +4962,7 @@ columns0of1several:
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 208(R9), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVD 112(R5), F0
+	FMOVD 112(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 224(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
@@ -4970,7 +4970,7 @@ columns0of1several:
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 224(R9), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVD 120(R5), F0
+	FMOVD 120(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
@@ -4978,11 +4978,11 @@ columns0of1several:
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 240(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	ADD $128, R6
+	ADD $128, R5
 	ADD $256, R7
 	ADD $256, R8
 	ADD $256, R9
-	ADD $128, R5
+	ADD $128, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns0of1several
@@ -4993,8 +4993,8 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVD 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVD 0(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -5002,7 +5002,7 @@ columns0of1single:
 	WORD $0x4e3fcc17 // fmla .4s v23, v0, v31
 	FMOVQ 0(R9), F31
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
-	FMOVD 8(R5), F0
+	FMOVD 8(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
@@ -5010,7 +5010,7 @@ columns0of1single:
 	WORD $0x4e3fcc18 // fmla .4s v24, v0, v31
 	FMOVQ 16(R9), F31
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
-	FMOVD 16(R5), F0
+	FMOVD 16(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
@@ -5018,7 +5018,7 @@ columns0of1single:
 	WORD $0x4e3fcc19 // fmla .4s v25, v0, v31
 	FMOVQ 32(R9), F31
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
-	FMOVD 24(R5), F0
+	FMOVD 24(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
@@ -5026,16 +5026,16 @@ columns0of1single:
 	WORD $0x4e3fcc1a // fmla .4s v26, v0, v31
 	FMOVQ 48(R9), F31
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
-	ADD $32, R6
+	ADD $32, R5
 	ADD $64, R7
 	ADD $64, R8
 	ADD $64, R9
-	ADD $32, R5
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns0of1single
 
 columns0of1end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	LSL $2, R3
 	SUB R3, R7
@@ -5080,9 +5080,9 @@ done:
 TEXT ·streamF16x4NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R5
-	MOVD ahead+112(FP), R6
-	ADD R5, R6
+	MOVD w_base+32(FP), R6
+	MOVD ahead+112(FP), R5
+	ADD R6, R5
 	MOVD x_base+64(FP), R7
 	MOVD ldx+88(FP), R3
 	LSL $2, R3
@@ -5123,8 +5123,8 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVD 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVD 0(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -5134,7 +5134,7 @@ columns0of1several:
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 0(R10), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVD 8(R5), F0
+	FMOVD 8(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
@@ -5144,7 +5144,7 @@ columns0of1several:
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 16(R10), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVD 16(R5), F0
+	FMOVD 16(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
@@ -5154,7 +5154,7 @@ columns0of1several:
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 32(R10), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVD 24(R5), F0
+	FMOVD 24(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
@@ -5164,7 +5164,7 @@ columns0of1several:
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 48(R10), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	FMOVD 32(R5), F0
+	FMOVD 32(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 64(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -5174,7 +5174,7 @@ columns0of1several:
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 64(R10), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVD 40(R5), F0
+	FMOVD 40(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 80(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
@@ -5184,7 +5184,7 @@ columns0of1several:
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 80(R10), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVD 48(R5), F0
+	FMOVD 48(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 96(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
@@ -5194,7 +5194,7 @@ columns0of1several:
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 96(R10), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVD 56(R5), F0
+	FMOVD 56(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 112(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
@@ -5204,8 +5204,8 @@ columns0of1several:
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 112(R10), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	PRFM 64(R6), PLDL2KEEP
-	FMOVD 64(R5), F0
+	PRFM 64(R5), PLDL2KEEP
+	FMOVD 64(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 128(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -5215,7 +5215,7 @@ columns0of1several:
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 128(R10), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVD 72(R5), F0
+	FMOVD 72(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 144(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
@@ -5225,7 +5225,7 @@ columns0of1several:
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 144(R10), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVD 80(R5), F0
+	FMOVD 80(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 160(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
@@ -5235,7 +5235,7 @@ columns0of1several:
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 160(R10), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVD 88(R5), F0
+	FMOVD 88(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 176(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
@@ -5245,7 +5245,7 @@ columns0of1several:
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 176(R10), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	FMOVD 96(R5), F0
+	FMOVD 96(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 192(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -5255,7 +5255,7 @@ columns0of1several:
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 192(R10), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVD 104(R5), F0
+	FMOVD 104(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 208(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
@@ -5265,7 +5265,7 @@ columns0of1several:
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 208(R10), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVD 112(R5), F0
+	FMOVD 112(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 224(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
@@ -5275,7 +5275,7 @@ columns0of1several:
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 224(R10), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVD 120(R5), F0
+	FMOVD 120(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 240(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
@@ -5285,12 +5285,12 @@ columns0of1several:
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 240(R10), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	ADD $128, R6
+	ADD $128, R5
 	ADD $256, R7
 	ADD $256, R8
 	ADD $256, R9
 	ADD $256, R10
-	ADD $128, R5
+	ADD $128, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns0of1several
@@ -5301,8 +5301,8 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVD 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVD 0(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 0(R7), F31
 	WORD $0x4e3fcc1b // fmla .4s v27, v0, v31
@@ -5312,7 +5312,7 @@ columns0of1single:
 	WORD $0x4e3fcc13 // fmla .4s v19, v0, v31
 	FMOVQ 0(R10), F31
 	WORD $0x4e3fcc0f // fmla .4s v15, v0, v31
-	FMOVD 8(R5), F0
+	FMOVD 8(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 16(R7), F31
 	WORD $0x4e3fcc1c // fmla .4s v28, v0, v31
@@ -5322,7 +5322,7 @@ columns0of1single:
 	WORD $0x4e3fcc14 // fmla .4s v20, v0, v31
 	FMOVQ 16(R10), F31
 	WORD $0x4e3fcc10 // fmla .4s v16, v0, v31
-	FMOVD 16(R5), F0
+	FMOVD 16(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 32(R7), F31
 	WORD $0x4e3fcc1d // fmla .4s v29, v0, v31
@@ -5332,7 +5332,7 @@ columns0of1single:
 	WORD $0x4e3fcc15 // fmla .4s v21, v0, v31
 	FMOVQ 32(R10), F31
 	WORD $0x4e3fcc11 // fmla .4s v17, v0, v31
-	FMOVD 24(R5), F0
+	FMOVD 24(R6), F0
 	WORD $0x0e217800 // fcvtl .4s .4h v0, v0
 	FMOVQ 48(R7), F31
 	WORD $0x4e3fcc1e // fmla .4s v30, v0, v31
@@ -5342,17 +5342,17 @@ columns0of1single:
 	WORD $0x4e3fcc16 // fmla .4s v22, v0, v31
 	FMOVQ 48(R10), F31
 	WORD $0x4e3fcc12 // fmla .4s v18, v0, v31
-	ADD $32, R6
+	ADD $32, R5
 	ADD $64, R7
 	ADD $64, R8
 	ADD $64, R9
 	ADD $64, R10
-	ADD $32, R5
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns0of1single
 
 columns0of1end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	LSL $2, R3
 	SUB R3, R7
@@ -5400,9 +5400,9 @@ done:
 TEXT ·streamI8x1NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R5
-	MOVD ahead+112(FP), R6
-	ADD R5, R6
+	MOVD w_base+32(FP), R6
+	MOVD ahead+112(FP), R5
+	ADD R6, R5
 	MOVD x_base+64(FP), R7
 	MOVD ldx+88(FP), R3
 	MOVD ldw+56(FP), R4
@@ -5424,35 +5424,35 @@ tiles:
 	BLT columns0of4rest
 
 columns0of4several:
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	PRFM 64(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	FMOVQ 64(R5), F0
+	FMOVQ 64(R6), F0
 	FMOVQ 64(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
-	FMOVQ 80(R5), F0
+	FMOVQ 80(R6), F0
 	FMOVQ 80(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	FMOVQ 96(R5), F0
+	FMOVQ 96(R6), F0
 	FMOVQ 96(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
-	FMOVQ 112(R5), F0
+	FMOVQ 112(R6), F0
 	FMOVQ 112(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	ADD $128, R6
-	ADD $128, R7
 	ADD $128, R5
+	ADD $128, R7
+	ADD $128, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns0of4several
@@ -5463,21 +5463,21 @@ columns0of4rest:
 	BLT columns0of4end
 
 columns0of4single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	ADD $32, R6
-	ADD $32, R7
 	ADD $32, R5
+	ADD $32, R7
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns0of4single
 
 columns0of4end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	SUB R3, R7
 	VEOR V23.B16, V23.B16, V23.B16
@@ -5491,35 +5491,35 @@ columns0of4end:
 	BLT columns1of4rest
 
 columns1of4several:
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	PRFM 64(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
-	FMOVQ 64(R5), F0
+	FMOVQ 64(R6), F0
 	FMOVQ 64(R7), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
-	FMOVQ 80(R5), F0
+	FMOVQ 80(R6), F0
 	FMOVQ 80(R7), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
-	FMOVQ 96(R5), F0
+	FMOVQ 96(R6), F0
 	FMOVQ 96(R7), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
-	FMOVQ 112(R5), F0
+	FMOVQ 112(R6), F0
 	FMOVQ 112(R7), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
-	ADD $128, R6
-	ADD $128, R7
 	ADD $128, R5
+	ADD $128, R7
+	ADD $128, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns1of4several
@@ -5530,21 +5530,21 @@ columns1of4rest:
 	BLT columns1of4end
 
 columns1of4single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
-	ADD $32, R6
-	ADD $32, R7
 	ADD $32, R5
+	ADD $32, R7
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns1of4single
 
 columns1of4end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	SUB R3, R7
 	VEOR V19.B16, V19.B16, V19.B16
@@ -5558,35 +5558,35 @@ columns1of4end:
 	BLT columns2of4rest
 
 columns2of4several:
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	PRFM 64(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F1
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F1
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	FMOVQ 64(R5), F0
+	FMOVQ 64(R6), F0
 	FMOVQ 64(R7), F1
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
-	FMOVQ 80(R5), F0
+	FMOVQ 80(R6), F0
 	FMOVQ 80(R7), F1
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	FMOVQ 96(R5), F0
+	FMOVQ 96(R6), F0
 	FMOVQ 96(R7), F1
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
-	FMOVQ 112(R5), F0
+	FMOVQ 112(R6), F0
 	FMOVQ 112(R7), F1
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	ADD $128, R6
-	ADD $128, R7
 	ADD $128, R5
+	ADD $128, R7
+	ADD $128, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns2of4several
@@ -5597,21 +5597,21 @@ columns2of4rest:
 	BLT columns2of4end
 
 columns2of4single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	ADD $32, R6
-	ADD $32, R7
 	ADD $32, R5
+	ADD $32, R7
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns2of4single
 
 columns2of4end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	SUB R3, R7
 	VEOR V15.B16, V15.B16, V15.B16
@@ -5625,35 +5625,35 @@ columns2of4end:
 	BLT columns3of4rest
 
 columns3of4several:
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	PRFM 64(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F1
 	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F1
 	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	FMOVQ 64(R5), F0
+	FMOVQ 64(R6), F0
 	FMOVQ 64(R7), F1
 	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
-	FMOVQ 80(R5), F0
+	FMOVQ 80(R6), F0
 	FMOVQ 80(R7), F1
 	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	FMOVQ 96(R5), F0
+	FMOVQ 96(R6), F0
 	FMOVQ 96(R7), F1
 	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
-	FMOVQ 112(R5), F0
+	FMOVQ 112(R6), F0
 	FMOVQ 112(R7), F1
 	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	ADD $128, R6
-	ADD $128, R7
 	ADD $128, R5
+	ADD $128, R7
+	ADD $128, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns3of4several
@@ -5664,21 +5664,21 @@ columns3of4rest:
 	BLT columns3of4end
 
 columns3of4single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	ADD $32, R6
-	ADD $32, R7
 	ADD $32, R5
+	ADD $32, R7
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns3of4single
 
 columns3of4end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	SUB R3, R7
 	MOVD ldy+24(FP), R3
@@ -5726,35 +5726,35 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	PRFM 64(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	FMOVQ 64(R5), F0
+	FMOVQ 64(R6), F0
 	FMOVQ 64(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
-	FMOVQ 80(R5), F0
+	FMOVQ 80(R6), F0
 	FMOVQ 80(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	FMOVQ 96(R5), F0
+	FMOVQ 96(R6), F0
 	FMOVQ 96(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
-	FMOVQ 112(R5), F0
+	FMOVQ 112(R6), F0
 	FMOVQ 112(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	ADD $128, R6
-	ADD $128, R7
 	ADD $128, R5
+	ADD $128, R7
+	ADD $128, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns0of1several
@@ -5765,21 +5765,21 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
-	ADD $32, R6
-	ADD $32, R7
 	ADD $32, R5
+	ADD $32, R7
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns0of1single
 
 columns0of1end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	SUB R3, R7
 	MOVD ldy+24(FP), R3
@@ -5803,9 +5803,9 @@ done:
 TEXT ·streamI8x2NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R5
-	MOVD ahead+112(FP), R6
-	ADD R5, R6
+	MOVD w_base+32(FP), R6
+	MOVD ahead+112(FP), R5
+	ADD R6, R5
 	MOVD x_base+64(FP), R7
 	MOVD ldx+88(FP), R3
 	MOVD R7, R8
@@ -5834,52 +5834,52 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	PRFM 64(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 0(R8), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 16(R8), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 32(R8), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 48(R8), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
-	FMOVQ 64(R5), F0
+	FMOVQ 64(R6), F0
 	FMOVQ 64(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 64(R8), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
-	FMOVQ 80(R5), F0
+	FMOVQ 80(R6), F0
 	FMOVQ 80(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 80(R8), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
-	FMOVQ 96(R5), F0
+	FMOVQ 96(R6), F0
 	FMOVQ 96(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 96(R8), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
-	FMOVQ 112(R5), F0
+	FMOVQ 112(R6), F0
 	FMOVQ 112(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 112(R8), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
-	ADD $128, R6
+	ADD $128, R5
 	ADD $128, R7
 	ADD $128, R8
-	ADD $128, R5
+	ADD $128, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns0of1several
@@ -5890,26 +5890,26 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 0(R8), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 16(R8), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
-	ADD $32, R6
+	ADD $32, R5
 	ADD $32, R7
 	ADD $32, R8
-	ADD $32, R5
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns0of1single
 
 columns0of1end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	SUB R3, R7
 	SUB R3, R8
@@ -5943,9 +5943,9 @@ done:
 TEXT ·streamI8x3NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R5
-	MOVD ahead+112(FP), R6
-	ADD R5, R6
+	MOVD w_base+32(FP), R6
+	MOVD ahead+112(FP), R5
+	ADD R6, R5
 	MOVD x_base+64(FP), R7
 	MOVD ldx+88(FP), R3
 	MOVD R7, R8
@@ -5981,69 +5981,69 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	PRFM 64(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 0(R8), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
 	FMOVQ 0(R9), F1
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 16(R8), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
 	FMOVQ 16(R9), F1
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 32(R8), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
 	FMOVQ 32(R9), F1
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 48(R8), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
 	FMOVQ 48(R9), F1
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	FMOVQ 64(R5), F0
+	FMOVQ 64(R6), F0
 	FMOVQ 64(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 64(R8), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
 	FMOVQ 64(R9), F1
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
-	FMOVQ 80(R5), F0
+	FMOVQ 80(R6), F0
 	FMOVQ 80(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 80(R8), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
 	FMOVQ 80(R9), F1
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	FMOVQ 96(R5), F0
+	FMOVQ 96(R6), F0
 	FMOVQ 96(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 96(R8), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
 	FMOVQ 96(R9), F1
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
-	FMOVQ 112(R5), F0
+	FMOVQ 112(R6), F0
 	FMOVQ 112(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 112(R8), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
 	FMOVQ 112(R9), F1
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	ADD $128, R6
+	ADD $128, R5
 	ADD $128, R7
 	ADD $128, R8
 	ADD $128, R9
-	ADD $128, R5
+	ADD $128, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns0of1several
@@ -6054,31 +6054,31 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 0(R8), F1
 	WORD $0x4e819417 // sdot .4s .16b v23, v0, v1
 	FMOVQ 0(R9), F1
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 16(R8), F1
 	WORD $0x4e819418 // sdot .4s .16b v24, v0, v1
 	FMOVQ 16(R9), F1
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
-	ADD $32, R6
+	ADD $32, R5
 	ADD $32, R7
 	ADD $32, R8
 	ADD $32, R9
-	ADD $32, R5
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns0of1single
 
 columns0of1end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	SUB R3, R7
 	SUB R3, R8
@@ -6122,9 +6122,9 @@ done:
 TEXT ·streamI8x4NEON(SB), NOSPLIT, $0-120
 	MOVD y_base+0(FP), R0
 	MOVD rows+104(FP), R1
-	MOVD w_base+32(FP), R5
-	MOVD ahead+112(FP), R6
-	ADD R5, R6
+	MOVD w_base+32(FP), R6
+	MOVD ahead+112(FP), R5
+	ADD R6, R5
 	MOVD x_base+64(FP), R7
 	MOVD ldx+88(FP), R3
 	MOVD R7, R8
@@ -6167,9 +6167,9 @@ single:
 	BLT columns0of1rest
 
 columns0of1several:
-	PRFM 0(R6), PLDL2KEEP
-	PRFM 64(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	PRFM 64(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 0(R8), F1
@@ -6178,7 +6178,7 @@ columns0of1several:
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
 	FMOVQ 0(R10), F1
 	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 16(R8), F1
@@ -6187,7 +6187,7 @@ columns0of1several:
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
 	FMOVQ 16(R10), F1
 	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	FMOVQ 32(R5), F0
+	FMOVQ 32(R6), F0
 	FMOVQ 32(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 32(R8), F1
@@ -6196,7 +6196,7 @@ columns0of1several:
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
 	FMOVQ 32(R10), F1
 	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
-	FMOVQ 48(R5), F0
+	FMOVQ 48(R6), F0
 	FMOVQ 48(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 48(R8), F1
@@ -6205,7 +6205,7 @@ columns0of1several:
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
 	FMOVQ 48(R10), F1
 	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	FMOVQ 64(R5), F0
+	FMOVQ 64(R6), F0
 	FMOVQ 64(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 64(R8), F1
@@ -6214,7 +6214,7 @@ columns0of1several:
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
 	FMOVQ 64(R10), F1
 	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
-	FMOVQ 80(R5), F0
+	FMOVQ 80(R6), F0
 	FMOVQ 80(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 80(R8), F1
@@ -6223,7 +6223,7 @@ columns0of1several:
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
 	FMOVQ 80(R10), F1
 	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	FMOVQ 96(R5), F0
+	FMOVQ 96(R6), F0
 	FMOVQ 96(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 96(R8), F1
@@ -6232,7 +6232,7 @@ columns0of1several:
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
 	FMOVQ 96(R10), F1
 	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
-	FMOVQ 112(R5), F0
+	FMOVQ 112(R6), F0
 	FMOVQ 112(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 112(R8), F1
@@ -6241,12 +6241,12 @@ columns0of1several:
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
 	FMOVQ 112(R10), F1
 	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	ADD $128, R6
+	ADD $128, R5
 	ADD $128, R7
 	ADD $128, R8
 	ADD $128, R9
 	ADD $128, R10
-	ADD $128, R5
+	ADD $128, R6
 	SUB $4, R2
 	CMP $0, R2
 	BGE columns0of1several
@@ -6257,8 +6257,8 @@ columns0of1rest:
 	BLT columns0of1end
 
 columns0of1single:
-	PRFM 0(R6), PLDL2KEEP
-	FMOVQ 0(R5), F0
+	PRFM 0(R5), PLDL2KEEP
+	FMOVQ 0(R6), F0
 	FMOVQ 0(R7), F1
 	WORD $0x4e81941b // sdot .4s .16b v27, v0, v1
 	FMOVQ 0(R8), F1
@@ -6267,7 +6267,7 @@ columns0of1single:
 	WORD $0x4e819413 // sdot .4s .16b v19, v0, v1
 	FMOVQ 0(R10), F1
 	WORD $0x4e81940f // sdot .4s .16b v15, v0, v1
-	FMOVQ 16(R5), F0
+	FMOVQ 16(R6), F0
 	FMOVQ 16(R7), F1
 	WORD $0x4e81941c // sdot .4s .16b v28, v0, v1
 	FMOVQ 16(R8), F1
@@ -6276,17 +6276,17 @@ columns0of1single:
 	WORD $0x4e819414 // sdot .4s .16b v20, v0, v1
 	FMOVQ 16(R10), F1
 	WORD $0x4e819410 // sdot .4s .16b v16, v0, v1
-	ADD $32, R6
+	ADD $32, R5
 	ADD $32, R7
 	ADD $32, R8
 	ADD $32, R9
 	ADD $32, R10
-	ADD $32, R5
+	ADD $32, R6
 	SUB $1, R2
 	CBNZ R2, columns0of1single
 
 columns0of1end:
-	ADD R4, R5
+	ADD R4, R6
 	MOVD cols+96(FP), R3
 	SUB R3, R7
 	SUB R3, R8
