@@ -15,6 +15,7 @@ import (
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/bench"
 	"github.com/lowpack/lowpack/internal/plot"
 	"github.com/lowpack/lowpack/internal/printable"
+	"github.com/lowpack/lowpack/runtime/engine"
 )
 
 func benchCommand() *cli.Command {
@@ -39,6 +40,7 @@ long and how much memory the first token takes.
 			between(1, maxTokens, &cli.IntFlag{Name: "generate", Value: 128, Usage: "decode `N` tokens per sequence"}),
 			&cli.StringFlag{Name: "batch", Value: "1,8,32", Usage: "decode: sequences at once, as a `LIST`"},
 			&cli.StringFlag{Name: "context", Value: "128,2048,8000", Usage: "decode: tokens in front of those that are timed (context depth), as a `LIST`"},
+			cacheTypeFlag(),
 			compareFlag(),
 		}, benchFlags()...),
 		Action:      runBench,
@@ -96,7 +98,7 @@ func runBench(c *cli.Context) error {
 		return err
 	}
 	p := newCounter(c.App.ErrWriter, "bench", things("measurements"))
-	o := bench.ModelOptions{Meter: benchMeter(c, p), Generate: c.Int("generate"), Peak: peakMemory}
+	o := bench.ModelOptions{Meter: benchMeter(c, p), Generate: c.Int("generate"), Cache: engine.CacheType(c.String("kv-cache-type")), Peak: peakMemory}
 	for name, list := range map[string]*[]int{"prompt": &o.Prompts, "batch": &o.Batches, "context": &o.Contexts, "threads": &o.Threads} {
 		if *list, err = intList(c, name); err != nil {
 			return err
@@ -157,7 +159,7 @@ func intList(c *cli.Context, name string) (list []int, err error) {
 
 // printModelBench prints the report for people, beside an earlier one if there is one.
 func printModelBench(w io.Writer, r, before *bench.ModelReport) {
-	fmt.Fprintf(w, "%s: %s model in layout %s, %s; a step reads %s of weights\n", printable.Line(r.File), r.Family, strings.Join(r.Layouts, ", "), size(r.FileBytes), size(int64(r.WeightBytes)))
+	fmt.Fprintf(w, "%s: %s model in layout %s, %s; a step reads %s of weights; KV cache in %s\n", printable.Line(r.File), r.Family, strings.Join(r.Layouts, ", "), size(r.FileBytes), size(int64(r.WeightBytes)), r.KVCacheType)
 	printHost(w, &r.Host)
 	line := fmt.Sprintf("first token after %.0f ms %s", 1e3*r.FirstToken.Seconds.Median, spreadText(r.FirstToken.Seconds.Spread, r.FirstToken.Noise))
 	if peak := r.FirstToken.PeakBytes; peak > 0 {

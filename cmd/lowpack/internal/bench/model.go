@@ -26,21 +26,23 @@ type ModelOptions struct {
 	Batches  []int // sequences that are generated at once
 	Threads  []int // 0 = all
 	Contexts []int // tokens in front of those whose time is taken
+	Cache    engine.CacheType
 
 	Peak func() int64 // most memory that the process has held, in bytes; 0 where the system does not tell
 }
 
 // ModelReport is the speed of a model.
 type ModelReport struct {
-	Schema      string     `json:"schema"`
-	Host        Host       `json:"host"`
-	File        string     `json:"file"`
-	FileBytes   int64      `json:"file_bytes"`
-	Family      string     `json:"family"`
-	Layouts     []string   `json:"layouts"`      // of the packed tensors
-	WeightBytes int        `json:"weight_bytes"` // that one step of one sequence reads
-	FirstToken  FirstToken `json:"first_token"`
-	Rows        []ModelRow `json:"rows"`
+	Schema      string           `json:"schema"`
+	Host        Host             `json:"host"`
+	File        string           `json:"file"`
+	FileBytes   int64            `json:"file_bytes"`
+	Family      string           `json:"family"`
+	Layouts     []string         `json:"layouts"`      // of the packed tensors
+	WeightBytes int              `json:"weight_bytes"` // that one step of one sequence reads
+	KVCacheType engine.CacheType `json:"kv_cache_type"`
+	FirstToken  FirstToken       `json:"first_token"`
+	Rows        []ModelRow       `json:"rows"`
 }
 
 // FirstToken is how long a reader waits: the file is opened, the tokenizer loaded, a short prompt read, and one token
@@ -195,13 +197,13 @@ func (r *modelRun) firstToken(ctx context.Context) error {
 
 // start opens the file, and generates a token after a short prompt.
 func (r *modelRun) start(ctx context.Context) error {
-	m, err := lowpack.OpenWith(r.File, engine.Options{})
+	m, err := lowpack.OpenWith(r.File, engine.Options{Cache: r.Cache})
 	if err != nil {
 		return err
 	}
 	defer m.Close()
 	e, tok := m.Engine, m.Tokenizer
-	r.WeightBytes = e.WeightBytesTop()
+	r.WeightBytes, r.KVCacheType = e.WeightBytesTop(), e.Options().Cache
 	seq, err := e.NewSequence()
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/lowpack/lowpack/internal/plot"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+	"github.com/lowpack/lowpack/runtime/engine"
 )
 
 // tiny converts the bundled model, with the output head as asked.
@@ -99,6 +100,19 @@ func cacheBytes(t *testing.T, path string, n int) float64 {
 		t.Fatal(err)
 	}
 	return float64(2 * 4 * d.Layers * d.KVHeads * d.HeadDim * n)
+}
+
+// TestCacheType: a step reads half as many bytes of a KV cache in f16.
+func TestCacheType(t *testing.T) {
+	o, path := quickModel(), tiny(t, "")
+	o.Prompts, o.Batches, o.Threads, o.Cache = []int{4}, []int{1}, []int{1}, engine.CacheF16
+	r, err := Model(context.Background(), path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := r.Rows[2].BytesPerToken, float64(r.WeightBytes)+cacheBytes(t, path, 36)/2; got != want || r.KVCacheType != engine.CacheF16 {
+		t.Errorf("%v bytes per token instead of %v; KV cache in %s", got, want, r.KVCacheType)
+	}
 }
 
 // TestScreenedHead holds a model whose head is screened to fewer bytes per token.

@@ -56,7 +56,7 @@ func (r *modelRun) contexts(ctx context.Context, n int) error {
 // there.
 func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow, o engine.Options, measure func(*stage, context.Context, int, func(time.Duration)) ([]time.Duration, error)) error {
 	r.progress(len(r.Rows)+1, r.total, fmt.Sprintf("%s %d, batch %d, %s", row.What, row.Tokens, row.Batch, Threads(row.Threads)))
-	o.Threads = row.Threads
+	o.Threads, o.Cache = row.Threads, r.Cache
 	s, err := newStage(r.file, o)
 	if errors.Is(err, pack.ErrLimit) {
 		row.Refused = err.Error()
