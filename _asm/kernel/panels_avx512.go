@@ -76,6 +76,7 @@ type vnni512 struct {
 	tokens int
 	copies int // of the accumulators, used in turn, so that no sum waits for the one before it
 
+	room     roomUse        // panels_avx512_dense.go
 	held     bool           // all operands of a step find a register at once; else the activations of all tokens do
 	free     int            // registers from here on hold nothing
 	ops      []int          // operands
@@ -122,6 +123,8 @@ const memoryCycles = 6
 func (g *vnni512) prefetch(unroll int) {
 	bytes, products := unroll*g.stride(), g.tokens*g.fields()
 	switch {
+	case g.room == readRoom:
+		g.prefetchNext()
 	case g.pair || g.twin:
 		for at := 0; at < bytes; at += 4 * pace {
 			prefetchRule(g.file, fmt.Sprintf("%d(DI)", at))
@@ -174,13 +177,14 @@ func (g *vnni512) function(name string) {
 			for i := range sums {
 				g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
 			}
-			g.group()
+			g.columns()
+			g.finish()
 		})
 	})
 }
 
-// group emits the loops over the columns of a group, and what follows them.
-func (g *vnni512) group() {
+// columns emits the loops over the columns of a group.
+func (g *vnni512) columns() {
 	unroll := max(g.copies, 2)
 	if g.tokens == 1 {
 		unroll = max(unroll, 4/g.regs)
@@ -209,13 +213,14 @@ func (g *vnni512) group() {
 	if g.split > 1 {
 		g.tail()
 	}
-	g.finish()
 }
 
 func (g *vnni512) begin(name string) {
 	beginTile512(g.file, name, g.tokens)
 	if g.panels() > 1 {
 		g.p("MOVQ Tile_PanelBytes(AX), R11")
+	}
+	if g.panels() > 1 && g.room == noRoom {
 		g.p("SHLQ $1, Tile_PanelBytes(AX)")
 	}
 	if g.split == 2 {
@@ -319,13 +324,7 @@ func (g *vnni512) step(u, copy int, masked bool) {
 		g.p("LEAQ (SI)(R10*2), R11")
 	}
 	if g.held {
-		for r := range g.regs {
-			d := g.ops[r*g.fields():][:g.fields()]
-			g.open(g, d, g.weights(r, u), masked)
-			for f := 1; f < g.fields() && !g.whole; f++ {
-				g.mask(f, d[0], d[f])
-			}
-		}
+		g.operandsOf(u, masked)
 		for t := range g.tokens {
 			x := g.activations(t, t, xoff, masked)
 			for i := range g.operands() {
@@ -347,6 +346,24 @@ func (g *vnni512) step(u, copy int, masked bool) {
 		for t := range g.tokens {
 			g.p("VPDPBUSD Z%d, Z%d, Z%d", g.xs[t], d, g.acc(t, f, copy))
 		}
+	}
+}
+
+// operandsOf makes all operands of a step.
+func (g *vnni512) operandsOf(u int, masked bool) {
+	if g.room == readRoom {
+		g.readOperands(u)
+		return
+	}
+	for r := range g.regs {
+		d := g.ops[r*g.fields():][:g.fields()]
+		g.open(g, d, g.weights(r, u), masked)
+		for f := 1; f < g.fields() && !g.whole; f++ {
+			g.mask(f, d[0], d[f])
+		}
+	}
+	if g.room == fillRoom {
+		g.storeOperands(u)
 	}
 }
 
@@ -377,8 +394,15 @@ func (g *vnni512) activations(t, i, off int, masked bool) int {
 }
 
 func (g *vnni512) advance(steps int) {
-	g.p("ADDQ $%d, DI", steps*g.stride())
+	bytes := g.stride()
+	if g.room == readRoom {
+		bytes = g.roomBytes()
+	}
+	g.p("ADDQ $%d, DI", steps*bytes)
 	g.p("ADDQ $%d, SI", steps*4*g.split)
+	if g.room == fillRoom {
+		g.p("ADDQ $%d, R15", steps*g.roomBytes())
+	}
 }
 
 // tail emits the last step of the last group when the columns fill only some lanes of it.

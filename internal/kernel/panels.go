@@ -34,6 +34,7 @@ type tiled struct {
 	packed []byte
 	panel  int // bytes of a panel
 	bytes  int // of a step
+	dense  denseFuncs
 }
 
 // family is the functions of one kernel, and how they walk along the columns.
@@ -73,10 +74,15 @@ func newTiled(w *Weights, l pack.Paneled, packed []byte, f family, o operands) (
 	panel, err := pack.PanelSize(l, w.Shape.K)
 	f.parts, f.panels = max(f.parts, 1), max(f.panels, 1)
 	w.rows, panel = f.panels*l.PanelRows(), f.panels*panel
-	return &tiled{f, o, w, packed, panel, step}, err
+	return &tiled{f, o, w, packed, panel, step, denseFuncs{}}, err
 }
 
 func (p *tiled) mul(c call) {
+	if p.isDense(c.t1 - c.t0) {
+		if c.p0 = p.mulDense(c); c.p0 == c.p1 {
+			return
+		}
+	}
 	token, run := c.x.Stride, runOf(p.panel, c.t1-c.t0)
 	if p.tables != nil {
 		token *= tableBytes

@@ -10,14 +10,15 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
-// Tuning is how the kernels of panels on x86 bring weights in: what they prefetch, and how many panels one token takes at a
-// time. No output depends on it.
+// Tuning is how the kernels of panels on x86 bring weights in: what they prefetch, how many panels one token takes at a
+// time, and whether many tokens take weights apart once. No output depends on it.
 type Tuning struct {
 	Name   string // for programs
 	About  string // for people
 	Panels int    // that a GEMV reads at a time, each a stream of memory; a GEMM takes two wherever it can
 	Tokens int    // of a tile, at most
 
+	dense         bool         // weights of two bits are taken apart once for many tokens (dense.go)
 	vector, batch asm.Prefetch // with one token; with several, one panel at a time
 }
 
@@ -31,9 +32,9 @@ var pairAhead = ahead(4096)
 
 // Kernels on AVX2 take of a rule how far ahead they prefetch, and prefetch every line.
 var (
-	oneStream  = Tuning{"one-stream", "one token: one panel at a time, every second line prefetched 12 KiB ahead; several: up to 12 in a tile, every line", 1, 12, ahead(12 << 10), ahead(12 << 10)}
-	ramps      = Tuning{"ramps", "one token: two panels at a time, 16 lines of the next page of each prefetched in the course of a page", 2, 6, ramp, ramp}
-	twoStreams = Tuning{"two-streams", "one token: two panels of int4, E2M1 or int8 at a time, one of narrower weights; every line prefetched 2 KiB ahead", 2, 6, ahead(2 << 10), ahead(2 << 10)}
+	oneStream  = Tuning{"one-stream", "one token: one panel at a time, every second line prefetched 12 KiB ahead; several: up to 12 in a tile, every line", 1, 12, false, ahead(12 << 10), ahead(12 << 10)}
+	ramps      = Tuning{"ramps", "one token: two panels at a time, 16 lines of the next page of each prefetched in the course of a page; 13 tokens and more: weights of two bits taken apart once", 2, 6, true, ramp, ramp}
+	twoStreams = Tuning{"two-streams", "one token: two panels of int4, E2M1 or int8 at a time, one of narrower weights; every line prefetched 2 KiB ahead", 2, 6, false, ahead(2 << 10), ahead(2 << 10)}
 )
 
 // Tunings lists them.

@@ -45,6 +45,13 @@ type Tile struct {
 	Unit       int         // scale of the first row of the group
 	UnitLeft   int         // groups until the next one
 
+	// For kernels that take weights apart once for many tokens: one panel, or pair of panels, and one group.
+	Room      *byte  // where the operands of the first tokens are left
+	From      *int32 // sums of the columns before these; nil = none
+	To        *int32 // where sums are left for the columns that follow; nil = there are none, sums become results
+	Next      *byte  // weights to prefetch
+	NextBytes int    // from a line of them to the next, with two steps between
+
 	// For kernels that look fields up in 16-byte tables, by four bits: operands of the lower and of the upper field.
 	Table [32]byte
 	// For kernels that sum products of two columns in 16 bits: steps until a sum may overflow.

@@ -54,6 +54,18 @@ var E2M1Pairs64AVX512 []func(*Tile)
 
 var Int8Pairs64AVX512 []func(*Tile)
 
+var TernaryPairsFirstAVX512 []func(*Tile)
+
+var Fields2PairsDenseAVX512 []func(*Tile)
+
+var Fields2PairsFirstAVX512 []func(*Tile)
+
+var Fields2Rows64FirstAVX512 []func(*Tile)
+
+var Fields2Rows64DenseAVX512 []func(*Tile)
+
+var TernaryRows64FirstAVX512 []func(*Tile)
+
 var RowMajorAVX512 []func(*Tile)
 
 var Base3AVX512 []func(*Tile)

@@ -1,0 +1,124 @@
+package kernel
+
+import (
+	"sync"
+
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
+)
+
+// Batches whose weights are taken apart once for all tokens: the first tile of tokens leaves its operands in memory, and the
+// others load them (docs/KERNELS.md, "Dense tiles").
+const (
+	denseTokens  = 13       // at least: leaving the operands must pay, and no tile may have less than four tokens
+	denseRows    = 64       // that a tile multiplies: a panel, or two
+	denseColumns = 10 << 10 // at a time, so that their operands, 640 KiB, stay in a second-level cache
+
+	denseOperands = denseColumns / 4 * 4 * 64 // bytes: four registers for four columns
+	denseSums     = 4 * 6 * 16                // of a tile of six tokens
+	// denseTiles are the most tiles of a block whose columns go in several runs, each of more than half of denseColumns.
+	denseTiles = blockBytes / (denseColumns / 2) / 6
+)
+
+// denseFuncs multiply panels of denseRows rows, or pairs of them, by the first of many tokens and by those after them, by
+// tokens − 1, for four to six.
+type denseFuncs struct{ first, others []func(*asm.Tile) }
+
+// densely adds functions for batches of whole rows.
+func (m method) densely(first, others []func(*asm.Tile)) method {
+	few := m.bind
+	m.bind = func(w *Weights) (product, error) {
+		p, err := few(w)
+		if err == nil {
+			p.(*tiled).dense = denseFuncs{first, others}
+		}
+		return p, err
+	}
+	return m
+}
+
+// isDense reports whether many tokens are multiplied by dense tiles.
+func (p *tiled) isDense(tokens int) bool {
+	return tuned.dense && p.dense.first != nil && tokens >= denseTokens && p.w.Groups() == 1
+}
+
+// denseRoom is what a call needs.
+type denseRoom struct {
+	weights []byte
+	sums    []int32 // of all tiles of a block, where columns go in several runs
+}
+
+// denseRooms keeps them between calls.
+var denseRooms = sync.Pool{New: func() any {
+	return &denseRoom{alignedTo(4096, denseOperands), make([]int32, denseTiles*denseSums)}
+}}
+
+// denseCall is a call that dense tiles multiply.
+type denseCall struct {
+	call
+	*tiled
+	*denseRoom
+	tokens []asm.TokenGroup
+	panels int // that are multiplied together
+}
+
+// mulDense multiplies whole panels, as many of them at a time as have denseRows rows, and returns the first one that is left.
+func (p *tiled) mulDense(c call) (left int) {
+	d := denseCall{c, p, denseRooms.Get().(*denseRoom), p.groupTokens(c.x), denseRows / p.w.rows}
+	end, columns, tokens := min(c.p1, p.w.Shape.M/p.w.rows), p.w.Shape.K, c.t1-c.t0
+	run := ceilDiv(ceilDiv(columns, ceilDiv(columns, denseColumns)), 4) * 4
+	blocks := ceilDiv(tokens, blockBytes/run/6*6)
+	for b := range blocks {
+		for left = c.p0; left+d.panels <= end; left += d.panels {
+			for lo := 0; lo < columns; lo += run {
+				d.multiply(left, lo, min(lo+run, columns), c.t0+tokens*b/blocks, c.t0+tokens*(b+1)/blocks)
+			}
+		}
+	}
+	denseRooms.Put(d.denseRoom)
+	return left
+}
+
+// multiply multiplies columns [lo, hi) of the panels from one on by tokens [t0, t1).
+func (d *denseCall) multiply(panel, lo, hi, t0, t1 int) {
+	t := asm.Tile{
+		W: &d.packed[d.columnAt(panel, lo)], PanelBytes: d.panel, Prefetch: tuned.batch, Room: &d.weights[0],
+		LdX: d.x.Stride, LdY: 4 * d.ldy, Steps: ceilDiv(hi-lo, 4), Mul: d.tiled.operands.mul, SecondUnit: d.w.scaling.units * d.w.rows,
+	}
+	if d.panels > 1 {
+		t.Prefetch = pairAhead
+	}
+	if d.scaled {
+		t.Scaled = 1
+	}
+	d.w.unitsFrom(panel, 0, d.scaled).set(&t)
+	tiles := ceilDiv(t1-t0, 6)
+	for i := range tiles {
+		from, to, funcs := t0+(t1-t0)*i/tiles, t0+(t1-t0)*(i+1)/tiles, d.dense.first
+		t.X, t.Tokens, t.Y = &d.x.rows[from*d.x.Stride+lo], &d.tokens[from], &d.y[d.at(from, 0, 1, panel*d.w.rows)]
+		if lo > 0 {
+			t.From = &d.sums[i*denseSums]
+		}
+		if hi < d.w.Shape.K {
+			t.To = &d.sums[i*denseSums]
+		}
+		if i > 0 {
+			funcs, t.W = d.dense.others, &d.weights[0]
+			d.prefetch(&t, i-1, tiles-1, panel, hi)
+		}
+		invoke(funcs[to-from-1], &t)
+	}
+}
+
+// prefetch has dense tile i of so many prefetch its share of the weights that are taken apart next: columns from one on of the
+// panels from one on, or, after the last column, of those that follow. Of a pair of panels tiles take turns.
+func (d *denseCall) prefetch(t *asm.Tile, i, tiles, panel, from int) {
+	if from == d.w.Shape.K {
+		panel, from = panel+d.panels, 0
+	}
+	share := ceilDiv(t.Steps*d.bytes*4/d.columns, tiles/d.panels)
+	at := d.columnAt(panel+i%d.panels, from) + i/d.panels*share
+	t.Next, t.NextBytes = &d.packed[min(at, len(d.packed)-1)], ceilDiv(share, ceilDiv(t.Steps, 2))
+}
+
+// columnAt is the place of the packed bytes of a column, the first of four, in a panel.
+func (p *tiled) columnAt(panel, k int) int { return panel*p.panel + k/4*(p.bytes*4/p.columns) }
