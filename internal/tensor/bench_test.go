@@ -74,13 +74,15 @@ func BenchmarkToken(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer memory.Free()
+			const rows = 64 // that differ
+			x := ordinary(r, rows*dim)
 			var keys, values []Cache
 			for i := range caches {
 				keys = append(keys, NewKeys(typ, dim, Memory{memory.Bytes[i*page*row:], page, stride, nil}))
 				values = append(values, NewValues(typ, dim, Memory{memory.Bytes[(caches+i)*page*row:], page, stride, nil}))
 				for j := range visible {
-					keys[i].SetRow(j, ordinary(r, dim))
-					values[i].SetRow(j, ordinary(r, dim))
+					keys[i].SetRow(j, x[j%rows*dim:][:dim])
+					values[i].SetRow(j, x[j%rows*dim:][:dim])
 				}
 			}
 			a, s, width := Attention{Scale: 0.1}, NewScratch(heads, dim, page, make([]float32, MostQueries*heads)), keys[0].Width()
