@@ -11,7 +11,7 @@ type machine interface {
 	registers() int       // vector registers that programs may use
 	tile(n int) int       // rows that a dot product of n vectors takes at once
 	sumsAtOnce(n int) int // rows whose products with n vectors are kept in registers, to add up their lanes together
-	together(n int) int   // rows of these that go through n vectors at once
+	together(n int) int   // rows of these that may go through n vectors at once
 
 	// General registers.
 	arg(d ptr, p param)                // d = a pointer, the base of a slice, or an integer

@@ -3,7 +3,7 @@ package main
 import "fmt"
 
 // newStream is the product of rows with n vectors, for rows that come from memory once: they are read one after another,
-// as they lie there, so that the processor sees one stream and follows it; or by two, where loading the vectors for each row
+// as they lie there, so that the processor sees one stream and follows it; or F16 by two, where loading the vectors for each row
 // would take longer than the products. Where rows come from a cache, newDot is faster: it loads the vectors once for four rows.
 func newStream(typ string, n int) *op {
 	vectors, sums, generic := "x []float32", "y []float32", fmt.Sprintf("dotsGo(%s, %d, y, ldy, w, ldw, x, ldx, cols, rows)", typ, n)
@@ -20,7 +20,7 @@ func newStream(typ string, n int) *op {
 			*p = f.pointer()
 		}
 		s.w = []ptr{f.pointer()}
-		if typ != "I8" && f.together(n) == 2 {
+		if typ == "F16" && f.together(n) == 2 { // F32 comes no faster, and better as one stream
 			s.w = append(s.w, f.pointer())
 		}
 		for range n {
