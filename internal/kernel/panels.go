@@ -60,9 +60,9 @@ type family struct {
 	pairs []func(*asm.Tile)
 }
 
-// two reports whether panels go two at a time.
-func (f *family) two(tokens int) bool {
-	return tokens <= len(f.pairs) && (tokens > 1 || tuned.Panels == 2)
+// two reports whether panels go two at a time. Those that a tile before has brought into a cache are no streams of memory.
+func (f *family) two(tokens int, cached bool) bool {
+	return tokens <= len(f.pairs) && (cached || tuned.Panels == 2)
 }
 
 // newTiled prepares w for a family. The packed bytes are in layout l, whose panels become those of w.
@@ -105,7 +105,7 @@ func (p *tiled) mul(c call) {
 				to = min(to, whole)
 			}
 			for i := range tiles { // of sizes that differ by one at most: one token alone costs as much as two
-				p.tile(c, from, to, t+n*i/tiles, t+n*(i+1)/tiles)
+				p.tile(c, from, to, t+n*i/tiles, t+n*(i+1)/tiles, i > 0)
 			}
 			from = to
 		}
@@ -117,7 +117,7 @@ func (p *tiled) scales() bool { return p.groupwise }
 
 // tile multiplies panels [p0, p1), whole ones or one that is not, by tokens [t0, t1). One that is not goes group by group,
 // through room for the results of one.
-func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
+func (p *tiled) tile(c call, p0, p1, t0, t1 int, cached bool) {
 	s, groups, rows := p.w.Shape, p.w.Groups(), p.w.Shape.M-p0*p.w.rows
 	t := asm.Tile{
 		Panels: p1 - p0, PanelBytes: p.panel, SecondPanel: p.panel / 2, LdX: c.x.Stride, LdY: 4 * c.ldy * groups, Groups: 1, LdGroup: 4 * c.ldy,
@@ -152,7 +152,7 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int) {
 		w := p.packed[p0*p.panel+lo/p.columns*p.bytes:]
 		y := c.y[c.at(t0, g, groups, p0*p.w.rows):]
 		if rows >= p.w.rows {
-			p.run(t, t1-t0, hi-lo, w, y, shared)
+			p.run(t, t1-t0, hi-lo, w, y, shared, cached)
 		} else {
 			p.runRows(t, t1-t0, hi-lo, w, y, shared, rows)
 		}
@@ -207,12 +207,12 @@ func (f *family) steps(columns int) (whole, tail int) {
 }
 
 // run multiplies the columns of panels that begin at w.
-func (p *tiled) run(t asm.Tile, tokens, columns int, w []byte, y []int32, u units) {
+func (p *tiled) run(t asm.Tile, tokens, columns int, w []byte, y []int32, u units, cached bool) {
 	last := columns - (t.Groups-1)*p.w.Group
 	if t.Prefetch = tuned.batch; tokens == 1 {
 		t.Prefetch = tuned.vector
 	}
-	if n := t.Panels / 2; n > 0 && p.two(tokens) {
+	if n := t.Panels / 2; n > 0 && p.two(tokens, cached) {
 		call := t
 		if tokens > 1 {
 			call.Prefetch = pairAhead
@@ -247,7 +247,7 @@ func (p *tiled) runRows(t asm.Tile, tokens, columns int, w []byte, y []int32, u 
 	if rows <= p.w.rows/2 {
 		t.SecondPanel = 0
 	}
-	p.run(t, tokens, columns, w, scratch[:], u)
+	p.run(t, tokens, columns, w, scratch[:], u, false)
 	for i := range tokens {
 		copy(y[i*ldy:][:rows], scratch[i*asm.MaxPanelRows:])
 	}

@@ -15,7 +15,7 @@ import (
 type Tuning struct {
 	Name   string // for programs
 	About  string // for people
-	Panels int    // that a GEMV reads at a time, each a stream of memory; a GEMM takes two wherever it can
+	Panels int    // read from memory at a time, each a stream; from a cache a GEMM takes two wherever it can
 	Tokens int    // of a tile, at most
 
 	dense         bool         // weights of two bits are taken apart once for many tokens (dense.go)

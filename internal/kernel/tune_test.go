@@ -21,7 +21,7 @@ func TestTunings(t *testing.T) {
 				continue
 			}
 			for i := range 10 {
-				s, tokens := pack.Shape{M: 1 + r.IntN(400), K: 1 + r.IntN(700)}, 1+3*(i/2)*(i%2)
+				s, tokens := pack.Shape{M: 1 + r.IntN(400), K: 1 + r.IntN(700)}, 1+i*(i%2)
 				newProblem(t, spec, s, tokens, 0, r).check(t)
 				checkBlocks(t, spec, s, tokens, blockCase{weights: []int{0, 32, 64, 128}[i%4], activations: []int{64, 0, 32}[i%3], zero: i%3 > 0}, r)
 			}
@@ -56,7 +56,7 @@ func TestTunedPanels(t *testing.T) {
 			if Best() == AVX2 {
 				want = want && p.PanelRows() == 32 && !slices.Contains(narrow, spec.Alphabet)
 			}
-			if tiled := multiplyAdd(w.product); tiled.two(1) != want {
+			if tiled := multiplyAdd(w.product); tiled.two(1, false) != want {
 				t.Errorf("%s: %v, %s", tuned.Name, w.Kernel, spec.Alphabet)
 			}
 			w.Close()
@@ -157,32 +157,42 @@ func TestTuningOf(t *testing.T) {
 	}
 }
 
-// TestTunedTiles: a batch is multiplied in tiles of about the same size, none larger than the tuning says.
+// TestTunedTiles: a batch is multiplied in tiles of about the same size, none larger than the tuning says. Two panels at a time
+// are taken where the tuning says so, and where a tile before has brought them into a cache.
 func TestTunedTiles(t *testing.T) {
 	if Best() != AVX512VNNI {
 		t.Skip("no tiles of 12 tokens")
 	}
 	defer func(was Tuning) { tuned = was }(tuned)
-	spec := pack.Spec{Name: "vnni4i", Alphabet: pack.Int4.Name}
-	pr := newProblem(t, spec, pack.Shape{M: 32, K: 64}, 17, 0, rand.New(rand.NewPCG(5, 6)))
-	w, err := Bind(pr.layout, pr.matrix.Shape, pr.packed, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	var got []int
-	p := multiplyAdd(w.product)
-	p.funcs = slices.Clone(p.funcs)
-	for i := range p.funcs {
-		p.funcs[i] = func(*asm.Tile) { got = append(got, i+1) }
-	}
 	for _, c := range []struct {
-		tuning Tuning
-		want   []int
-	}{{oneStream, []int{8, 9}}, {ramps, []int{5, 6, 6}}} {
-		tuned, got = c.tuning, nil
-		if w.Mul(make([]int32, 17*32), 32, pr.x, 0, 1); !slices.Equal(got, c.want) {
-			t.Errorf("%s: tiles of %v tokens, want %v", tuned.Name, got, c.want)
+		alphabet string
+		tuning   Tuning
+		want     []string
+	}{
+		{pack.Int4.Name, oneStream, []string{"8", "9"}},
+		{pack.Int4.Name, ramps, []string{"5", "6", "6"}},
+		{pack.Ternary.Name, oneStream, []string{"5", "two panels, 6", "two panels, 6"}},
+		{pack.Ternary.Name, ramps, []string{"two panels, 5", "two panels, 6", "two panels, 6"}},
+	} {
+		pr := newProblem(t, pack.Spec{Name: "vnni4i", Alphabet: c.alphabet}, pack.Shape{M: 64, K: 64}, 17, 0, rand.New(rand.NewPCG(5, 6)))
+		w, err := Bind(pr.layout, pr.matrix.Shape, pr.packed, 0)
+		if err != nil {
+			t.Fatal(err)
 		}
+		var got []string
+		record := func(list []func(*asm.Tile), what string) []func(*asm.Tile) {
+			list = slices.Clone(list)
+			for i := range list {
+				list[i] = func(*asm.Tile) { got = append(got, fmt.Sprint(what, i+1)) }
+			}
+			return list
+		}
+		p := multiplyAdd(w.product)
+		p.funcs, p.pairs = record(p.funcs, ""), record(p.pairs, "two panels, ")
+		tuned = c.tuning
+		if w.Mul(make([]int32, 17*64), 64, pr.x, 0, 2); !slices.Equal(got, c.want) {
+			t.Errorf("%s, %s: tiles of %q, want %q", tuned.Name, c.alphabet, got, c.want)
+		}
+		w.Close()
 	}
 }
