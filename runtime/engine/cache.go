@@ -36,7 +36,16 @@ func (e *Engine) page() int {
 
 // cacheBytes is the size of the cache of one sequence. A float64 holds what overflows an int.
 func (e *Engine) cacheBytes(context int) float64 {
-	return float64(context) * float64(CacheBytesPerToken(e.desc, e.opt.Cache))
+	return float64(context) * float64(e.bytesPerToken())
+}
+
+// bytesPerToken is CacheBytesPerToken of this engine.
+func (e *Engine) bytesPerToken() int64 {
+	n := CacheBytesPerToken(e.desc, e.opt.Cache)
+	if e.opt.OnePass {
+		n /= int64(e.desc.Layers)
+	}
+	return n
 }
 
 // CacheBytesPerToken is the number of bytes that the KV cache of a model needs for each token of its context.
@@ -93,6 +102,9 @@ func (e *Engine) newSequence() *Sequence {
 		return list
 	}
 	for i := range s.kv {
+		if e.opt.OnePass {
+			at = 0
+		}
 		s.kv[i] = layerCache{heads(tensor.NewKeys), heads(tensor.NewValues)}
 	}
 	return s

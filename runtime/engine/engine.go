@@ -42,6 +42,10 @@ type Options struct {
 	// beforehand: for comparison with references that do so. It is slow and needs four bytes per weight.
 	FloatActivations bool
 
+	// OnePass says that a sequence is given all of its tokens at once, in one pass: at most Batch tokens of all chunks, after none. The
+	// blocks then keep their keys and values in the same memory, one after another.
+	OnePass bool
+
 	// Observe, where it is set, is told what the linear layers of the blocks read: the names of weights, and the vectors of in
 	// elements that they multiply, side by side in the order of the tokens. It must not keep them. It may change them, and give other
 	// weights for those of a name, row-major, which the pass then multiplies: nil = those of the file. Only layers of floats have such vectors.

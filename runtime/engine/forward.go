@@ -37,11 +37,16 @@ type Chunk struct {
 func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	tokens := 0
 	for i := range batch {
 		batch[i].Err = nil
 		if err := e.check(batch, i); err != nil {
 			return err
 		}
+		tokens += len(batch[i].Tokens)
+	}
+	if e.opt.OnePass && tokens > e.opt.Batch {
+		return fmt.Errorf("%w: %d tokens are to be computed in one pass of %d", pack.ErrLimit, tokens, e.opt.Batch)
 	}
 	defer shrink(batch)
 	if err := grow(batch); err != nil {
@@ -96,6 +101,8 @@ func (e *Engine) check(batch []Chunk, i int) error {
 	switch {
 	case c.Seq == nil || c.Seq.e != e || !c.Seq.open:
 		return fmt.Errorf("%w: chunk %d is for a sequence that is not open here", pack.ErrUnsupported, i)
+	case e.opt.OnePass && c.Seq.Len() > 0:
+		return fmt.Errorf("%w: chunk %d is for a sequence that has had its one pass", pack.ErrUnsupported, i)
 	case len(c.Tokens) == 0:
 		return fmt.Errorf("%w: chunk %d has no tokens", pack.ErrUnsupported, i)
 	case c.Seq.Len()+len(c.Tokens) > e.opt.Context:

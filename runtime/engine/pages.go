@@ -9,7 +9,7 @@ import (
 )
 
 // pages is the memory of all KV caches. A page holds keys and values of all layers for some positions that follow one
-// another. Keys and values of a position depend on the tokens up to it alone (N18), so sequences that begin with the same
+// another (Options.OnePass: of one layer after the other). Keys and values of a position depend on the tokens up to it alone (N18), so sequences that begin with the same
 // tokens can share the pages of these; whoever writes into a shared page gets a copy of its own first.
 type pages struct {
 	memory *offheap.Buffer
@@ -23,7 +23,7 @@ type Page struct{ id int32 }
 
 // newPages allocates n pages.
 func (e *Engine) newPages(n int) error {
-	stride := e.page() * int(CacheBytesPerToken(e.desc, e.opt.Cache))
+	stride := e.page() * int(e.bytesPerToken())
 	memory, err := offheap.New(n * stride)
 	if err != nil {
 		return fmt.Errorf("%w: KV cache: %v", pack.ErrLimit, err)
