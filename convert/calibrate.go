@@ -19,9 +19,11 @@ import (
 // CalibrationPhase is what Progress is told while the floats compute the calibration text, which is counted in tokens.
 const CalibrationPhase = "calibration"
 
-// How much of a calibration text is read: its first tokens, in windows that begin as a text of the model does.
+// How much of a calibration text is read, in windows spread over all of it that begin as a text of the model does: neighbouring tokens are
+// alike. Error feedback with few tokens fits those alone.
 const (
-	calibrationTokens = 8192
+	meanSquareTokens  = 8192
+	gptqTokens        = 32768
 	calibrationWindow = 512
 	calibrationLeast  = 256 // fewer tokens say more about the text than about the model
 )
@@ -71,8 +73,12 @@ func (p *Plan) planCalibration() error {
 	if err != nil {
 		return fmt.Errorf("calibration text: %w", err)
 	}
+	most := meanSquareTokens
+	if p.o.Method == GPTQ {
+		most = gptqTokens
+	}
 	if len(ids) < calibrationLeast {
-		return fmt.Errorf("%w: the calibration text has %d tokens; at least %d are needed, and %d are read", pack.ErrUnsupported, len(ids), calibrationLeast, calibrationTokens)
+		return fmt.Errorf("%w: the calibration text has %d tokens; at least %d are needed, and up to %d are read", pack.ErrUnsupported, len(ids), calibrationLeast, most)
 	}
 	special, err := t.Encode("", true)
 	if err != nil {
@@ -86,17 +92,28 @@ func (p *Plan) planCalibration() error {
 	if room < 1 {
 		return fmt.Errorf("%w: calibration: max_position_embeddings of config.json is %d, which leaves no room for text behind the begin-of-text token", pack.ErrUnsupported, p.model.MaxPositions)
 	}
-	ids = ids[:min(len(ids), calibrationTokens)]
-	for part := range slices.Chunk(ids, room) {
+	tokens := 0
+	for i, part := range spread(ids, room, most) {
+		tokens += len(part)
 		// The first token of a text has massive activations, whichever it is. Where the tokenizer adds none, texts begin either way.
-		if even := len(p.calibration.windows)%2 == 0; always || begin >= 0 && even && p.o.Method == GPTQ {
+		if even := i%2 == 0; always || begin >= 0 && even && p.o.Method == GPTQ {
 			part = slices.Concat([]int{begin}, part)
 		}
 		p.calibration.windows = append(p.calibration.windows, part)
 	}
 	sum := sha256.Sum256([]byte(text))
-	p.Recipe.Calibration = &packed.Calibration{Method: p.o.Method, Text: hex.EncodeToString(sum[:]), Tokens: len(ids)}
+	p.Recipe.Calibration = &packed.Calibration{Method: p.o.Method, Text: hex.EncodeToString(sum[:]), Tokens: tokens}
 	return nil
+}
+
+// spread is windows of a text: all of it in parts of about the same length, or most tokens at equal distances.
+func spread(ids []int, room, most int) (windows [][]int) {
+	n := max(1, min((len(ids)+room-1)/room, most/room))
+	for i := range n {
+		from, to := i*len(ids)/n, (i+1)*len(ids)/n
+		windows = append(windows, ids[from:min(from+room, to)])
+	}
+	return windows
 }
 
 // calibrate runs the floats of the checkpoint over the text. They lie in a file beside the target meanwhile, in the form that the

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,6 +81,27 @@ func testCalibrate(t *testing.T, source string, o Options, before *packed.File) 
 		}
 	}
 	return after
+}
+
+// TestSpread: windows of a short text hold each token once; those of a long one are full, at equal distances, and begin with its first token.
+func TestSpread(t *testing.T) {
+	const most = 4000
+	ids := make([]int, 10*most+7)
+	for i := range ids {
+		ids[i] = i
+	}
+	for _, room := range []int{1, 100, calibrationWindow} {
+		for _, n := range []int{1, room, room + 1, 5*room + 3} {
+			if got := spread(ids[:n], room, most); !slices.Equal(slices.Concat(got...), ids[:n]) || len(got) != (n+room-1)/room {
+				t.Errorf("%d tokens in %d windows of %d", n, len(got), room)
+			}
+		}
+		for i, w := range spread(ids, room, most) {
+			if all := most / room; len(w) != room || w[0] != i*len(ids)/all {
+				t.Errorf("window %d of %d tokens begins with token %d; it should have %d and begin with %d", i, len(w), w[0], room, i*len(ids)/all)
+			}
+		}
+	}
 }
 
 // TestCalibrateSome: layers beside those that are calibrated keep the scales that they have without: experts, and those of a recipe with

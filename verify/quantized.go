@@ -136,7 +136,7 @@ func (u *units) compare(row int, codes []int8, w []float32, bytes []byte) error 
 const feedback = "gptq"
 
 // mostFeedback bounds the squared error of a row of such codes, as a multiple of that of the nearest codes.
-const mostFeedback = 16
+const mostFeedback = 64
 
 // miss adds up the squares of what codes miss of the weights of a unit, and of what the nearest codes miss.
 func (u *units) miss(w []float32, codes []int8, scale, a float32, missed, least *float64) {

@@ -11,8 +11,8 @@ import (
 // sweeps is how often all codes of a row are chosen again, each for the errors of all others. More gains little.
 const sweeps = 2
 
-// damping is added to each element of the diagonal of a Gram matrix, as a part of it: of the mean, which a few columns of massive activations
-// decide, it would drown the others.
+// damping is added to each element of the diagonal of a Gram matrix, as a part of it or of the median where that is larger: the mean is
+// decided by a few columns of massive activations, and weights of columns that hardly count would go anywhere to make up for others.
 const damping = 0.01
 
 // feedback chooses codes one after another, each for its weight and what the errors of those before leave to hide (N38).
@@ -25,29 +25,31 @@ type feedback struct {
 	again    []float32 // [n][width]: the same of the errors at all other places
 }
 
-// newFeedback begins with the lower triangle of a Gram matrix.
+// newFeedback begins with the lower triangle of a Gram matrix, and returns the Cholesky factor too.
 //
 // With A the matrix in the order of the columns, L the lower triangular matrix with A = Lᵀ·L and e the errors w − s·code of a row, the
 // error of its products is |L·e|² = Σ (Σ L[t][u]·e[u])²: each code makes its own term as small as it can, and has no say in those before.
-func newFeedback(ctx context.Context, threads int, h []float64, n int) (*feedback, error) {
-	f := &feedback{n: n, width: wide(n), sweeps: sweeps, order: make([]int, n), weights: make([]float32, n), share: make([]float32, n*wide(n)), again: make([]float32, n*wide(n))}
+func newFeedback(ctx context.Context, threads int, h []float64, n int) (f *feedback, l []float64, err error) {
+	f = &feedback{n: n, width: wide(n), sweeps: sweeps, order: make([]int, n), weights: make([]float32, n), share: make([]float32, n*wide(n)), again: make([]float32, n*wide(n))}
 	for i := range n {
 		f.order[i] = i
 	}
 	slices.SortStableFunc(f.order, func(i, j int) int { return -cmp.Compare(h[i*n+i], h[j*n+j]) })
+	middle := f.order[n/2]
+	median := h[middle*n+middle]
 	a := make([]float64, n*n)
 	for i := range n { // Lᵀ·L is the Cholesky factorization from the end of the order
 		for j := range i + 1 {
 			p, q := f.order[n-1-i], f.order[n-1-j]
 			a[i*n+j] = h[max(p, q)*n+min(p, q)]
 		}
-		if a[i*n+i] += float64(damping * a[i*n+i]); a[i*n+i] == 0 {
+		if a[i*n+i] += float64(damping * max(a[i*n+i], median)); a[i*n+i] == 0 {
 			a[i*n+i] = 1 // nothing multiplies this column, and it is tied to no other
 		}
 	}
 	f.relate(a)
 	if err := factor(ctx, threads, a, n); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for t := range n {
 		at := n - 1 - t
@@ -57,7 +59,7 @@ func newFeedback(ctx context.Context, threads int, h []float64, n int) (*feedbac
 			f.share[t*f.width+u] = float32(a[(n-1-u)*n+at] / pivot)
 		}
 	}
-	return f, nil
+	return f, a, nil
 }
 
 // relate fills in again.
@@ -79,13 +81,11 @@ func (f *feedback) codes(dst []int8, w, values []float32, nearest func(row, colu
 	e, y := make([]float32, rows*f.width), make([]float32, rows)
 	for sweep := range 1 + f.sweeps {
 		for t, k := range f.order {
-			share, cols := f.again, f.width
+			share := f.again[t*f.width:][:f.width]
 			if sweep == 0 {
-				share, cols = f.share, wide(t)
+				share = f.share[t*f.width:][:wide(t)]
 			}
-			if cols > 0 {
-				tensor.Floats(1, cols, share[t*f.width:]).Mul(y, 1, e, f.width, rows, 0, 1)
-			}
+			f.products(y, share, e)
 			for r := range rows {
 				x := w[r*f.n+k]
 				code, rounded := nearest(r, k, x+y[r])
@@ -94,4 +94,13 @@ func (f *feedback) codes(dst []int8, w, values []float32, nearest func(row, colu
 			}
 		}
 	}
+}
+
+// products are those of some factors and the first elements of vectors, which are f.width apart.
+func (f *feedback) products(dots, factors, vectors []float32) {
+	if len(factors) == 0 {
+		clear(dots)
+		return
+	}
+	tensor.Floats(1, len(factors), factors).Mul(dots, 1, vectors, f.width, len(dots), 0, 1)
 }

@@ -3,8 +3,12 @@ package calibrate
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"sync"
 
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/packed"
@@ -21,25 +25,66 @@ type Weight struct {
 
 // Quantize runs the model of v over some windows, all at once and layer by layer, and quantizes the weights of a layer when the vectors are
 // there that it multiplies: scales by the search of package quantize, codes by error feedback (N38). What follows is computed with the
-// quantized weights and, in groups of so many columns, the int8 activations of the packed file (0 = one group).
+// quantized weights and, in groups of so many columns, the int8 activations of the packed file (0 = one group). Beside it runs the model as it
+// is, which says what a layer should have been given.
 func Quantize(ctx context.Context, threads int, v packed.View, windows [][]int, group int, weights map[string]Weight, progress func(done, total int64)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	q := &quantizing{ctx: ctx, cancel: cancel, threads: threads, view: v, group: group, weights: weights, progress: progress}
-	longest, tokens := 0, 0
-	for _, w := range windows {
-		longest, tokens = max(longest, len(w)), tokens+len(w)
-	}
+	q := &quantizing{ctx: ctx, cancel: cancel, threads: threads, view: v, windows: windows, group: group, weights: weights, progress: progress,
+		exact: make(chan []float32), used: make(chan struct{})}
 	for _, w := range weights {
 		q.total += int64(w.Job.Shape.M) * int64(w.Job.Shape.K)
 	}
-	e, err := engine.New(v, engine.Options{Threads: threads, Context: longest, Sequences: len(windows), Batch: tokens, Observe: q.observe})
+	var floats sync.WaitGroup
+	floats.Go(func() {
+		if err := q.run(q.show); err != nil {
+			cancel(err)
+		}
+	})
+	err := q.run(q.observe)
+	if err != nil {
+		cancel(err)
+	}
+	floats.Wait()
+	switch err := cmp.Or(context.Cause(ctx), err); {
+	case q.done == q.total:
+		return nil
+	case err == nil:
+		return errors.New("calibration: the engine did not show what all of the weights multiply")
+	default:
+		return fmt.Errorf("calibration: %w", err)
+	}
+}
+
+// quantizing is the state of Quantize.
+type quantizing struct {
+	ctx         context.Context
+	cancel      context.CancelCauseFunc // ends the passes with an error
+	threads     int
+	view        packed.View
+	windows     [][]int
+	group       int
+	weights     map[string]Weight
+	progress    func(done, total int64)
+	done, total int64
+
+	exact chan []float32 // from the pass of the floats: what the next layer should multiply
+	used  chan struct{}  // to it: that it may go on
+}
+
+// run computes all windows in one pass.
+func (q *quantizing) run(observe func(names []string, x []float32, n int) [][]float32) error {
+	longest, tokens := 0, 0
+	for _, w := range q.windows {
+		longest, tokens = max(longest, len(w)), tokens+len(w)
+	}
+	e, err := engine.New(q.view, engine.Options{Threads: q.threads, Context: longest, Sequences: len(q.windows), Batch: tokens, OnePass: true, Observe: observe})
 	if err != nil {
 		return err
 	}
 	defer e.Close()
 	var batch []engine.Chunk
-	for _, w := range windows {
+	for _, w := range q.windows {
 		s, err := e.NewSequence()
 		if err != nil {
 			return err
@@ -47,48 +92,69 @@ func Quantize(ctx context.Context, threads int, v packed.View, windows [][]int, 
 		defer s.Close()
 		batch = append(batch, engine.Chunk{Seq: s, Tokens: w})
 	}
-	if err := e.Forward(ctx, batch); err != nil {
-		return fmt.Errorf("calibration: %w", cmp.Or(context.Cause(ctx), err))
+	return e.Forward(q.ctx, batch)
+}
+
+// wants reports whether one of some weights is to be quantized.
+func (q *quantizing) wants(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return q.weights[name].Done != nil })
+}
+
+// show is Options.Observe of the engine that computes with floats: it waits until the layer is quantized.
+func (q *quantizing) show(names []string, x []float32, n int) [][]float32 {
+	if q.wants(names) {
+		select {
+		case q.exact <- x:
+		case <-q.ctx.Done():
+			return nil
+		}
+		select {
+		case <-q.used:
+		case <-q.ctx.Done():
+		}
 	}
 	return nil
 }
 
-// quantizing is the state of Quantize.
-type quantizing struct {
-	ctx         context.Context
-	cancel      context.CancelCauseFunc // ends the pass with an error
-	threads     int
-	view        packed.View
-	group       int
-	weights     map[string]Weight
-	progress    func(done, total int64)
-	done, total int64
-}
-
-// observe is Options.Observe of the engine.
+// observe is Options.Observe of the engine that computes with quantized weights.
 func (q *quantizing) observe(names []string, x []float32, n int) [][]float32 {
-	wanted := func(name string) bool { return q.weights[name].Done != nil }
-	if !slices.ContainsFunc(names, wanted) {
+	if !q.wants(names) {
 		return nil
 	}
-	others, err := q.layer(names, x, n)
+	var exact []float32
+	select {
+	case exact = <-q.exact:
+	case <-q.ctx.Done():
+		return nil
+	}
+	others, err := q.layer(names, x, exact, n)
 	if err != nil {
 		q.cancel(err)
+		return nil
+	}
+	if q.done == q.total {
+		q.cancel(nil) // nobody wants to know what follows
+		return nil
+	}
+	select {
+	case q.used <- struct{}{}:
+	case <-q.ctx.Done():
 	}
 	return others
 }
 
-// layer quantizes weights that multiply the same vectors, and gives what the codes mean.
-func (q *quantizing) layer(names []string, x []float32, n int) ([][]float32, error) {
+// layer quantizes weights that multiply the same vectors x, where those of the floats multiply others, and gives what the codes mean.
+func (q *quantizing) layer(names []string, x, exact []float32, n int) ([][]float32, error) {
 	roundActivations(x, n, q.group)
-	h, err := gram(q.ctx, q.threads, x, n)
+	h, c, err := grams(q.ctx, q.threads, x, exact, n)
 	if err != nil {
 		return nil, err
 	}
-	f, err := newFeedback(q.ctx, q.threads, h, n)
+	f, l, err := newFeedback(q.ctx, q.threads, h, n)
 	if err != nil {
 		return nil, fmt.Errorf("what tensor %q multiplies: %w", names[0], err)
 	}
+	t := newTarget(f, l, c)
 	others := make([][]float32, len(names))
 	for i, name := range names {
 		w, ok := q.weights[name]
@@ -96,7 +162,7 @@ func (q *quantizing) layer(names []string, x []float32, n int) ([][]float32, err
 			continue
 		}
 		w.Job.Columns = f.weights
-		if others[i], err = q.weight(name, w, f); err != nil {
+		if others[i], err = q.weight(name, w, f, t); err != nil {
 			return nil, err
 		}
 		q.done += int64(len(others[i]))
@@ -106,27 +172,29 @@ func (q *quantizing) layer(names []string, x []float32, n int) ([][]float32, err
 }
 
 // weight quantizes one matrix.
-func (q *quantizing) weight(name string, w Weight, f *feedback) ([]float32, error) {
-	t, err := q.view.Tensor(name)
+func (q *quantizing) weight(name string, w Weight, f *feedback, t *target) ([]float32, error) {
+	stored, err := q.view.Tensor(name)
 	if err != nil {
 		return nil, err
 	}
-	z, err := quantize.New(w.Job)
+	job := w.Job
+	job.DType = quantize.F32
+	z, err := quantize.New(job)
 	if err != nil {
 		return nil, err
 	}
 	k, size := w.Job.Shape.K, w.Job.DType.Size()
-	if len(t.Data) != w.Job.Shape.M*k*size {
-		return nil, fmt.Errorf("tensor %q has %d bytes", name, len(t.Data))
+	if len(stored.Data) != w.Job.Shape.M*k*size {
+		return nil, fmt.Errorf("tensor %q has %d bytes", name, len(stored.Data))
 	}
 	values, codes := make([]float32, w.Job.Shape.M*k), make([]int8, w.Job.Shape.M*k)
 	err = parallel.Do(q.ctx, q.threads, w.Job.Shape.M, rowsAtOnce, func(from, to int) error {
-		rows, data := codes[from*k:to*k], t.Data[from*k*size:to*k*size]
-		if err := z.Quantize(rows, from, data); err != nil {
+		rows, floats := codes[from*k:to*k], make([]float32, (to-from)*k)
+		w.Job.DType.Widen(floats, stored.Data[from*k*size:])
+		t.move(floats)
+		if err := z.Quantize(rows, from, littleEndian(floats)); err != nil {
 			return err
 		}
-		floats := make([]float32, len(rows))
-		w.Job.DType.Widen(floats, data)
 		f.codes(rows, floats, values[from*k:], func(row, column int, value float32) (int8, float32) { return z.Nearest(from+row, column, value) })
 		return nil
 	})
@@ -134,6 +202,15 @@ func (q *quantizing) weight(name string, w Weight, f *feedback) ([]float32, erro
 		return nil, fmt.Errorf("tensor %q: %w", name, err)
 	}
 	return values, w.Done(codes, z.Scales())
+}
+
+// littleEndian is floats as a file has them.
+func littleEndian(x []float32) []byte {
+	b := make([]byte, 0, 4*len(x))
+	for _, v := range x {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return b
 }
 
 // roundActivations makes of vectors of n elements what their int8 codes and scales say (N14).

@@ -1,0 +1,72 @@
+package calibrate
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestTarget: weights that are moved make of vectors with errors that depend on one another what the weights make of the right ones, but for
+// what is no linear map, and any other move is worse.
+func TestTarget(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 20))
+	const n, rows, count = 24, 3, 700
+	exact, x := make([]float32, count*n), make([]float32, count*n)
+	for i := range exact {
+		exact[i] = float32(r.NormFloat64())
+	}
+	for i := range x {
+		x[i] = 0.9*exact[i] + 0.2*exact[i/n*n+(i+1)%n] + 0.01*float32(r.NormFloat64())
+	}
+	w := make([]float32, rows*n)
+	for i := range w {
+		w[i] = float32(r.NormFloat64())
+	}
+	h, c, err := grams(context.Background(), 2, x, exact, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, l, err := newFeedback(context.Background(), 2, h, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := slices.Clone(w)
+	newTarget(f, l, c).move(moved)
+	var diagonal []float64
+	for k := range n {
+		diagonal = append(diagonal, h[k*n+k])
+	}
+	slices.Sort(diagonal)
+	median := diagonal[(n-1)/2] // place n/2 from the largest on
+	// Σ (w·exact − v·x)², and of each move its square times what is added to the diagonal
+	cost := func(v []float32) (sum float64) {
+		for m := range rows {
+			for i := range count {
+				miss := 0.0
+				for k := range n {
+					miss += float64(w[m*n+k])*float64(exact[i*n+k]) - float64(v[m*n+k])*float64(x[i*n+k])
+				}
+				sum += miss * miss
+			}
+			for k := range n {
+				d := float64(v[m*n+k]) - float64(w[m*n+k])
+				sum += damping * max(h[k*n+k], median) * d * d
+			}
+		}
+		return sum
+	}
+	least := cost(moved)
+	if before := cost(w); least > 0.1*before {
+		t.Errorf("products miss %g, without a move %g", least, before)
+	}
+	for i := range moved {
+		for _, d := range []float32{-0.01, 0.01} {
+			moved[i] += d
+			if other := cost(moved); other <= least {
+				t.Errorf("weight %d moved by another %g: products miss %g, %g without", i, d, other, least)
+			}
+			moved[i] -= d
+		}
+	}
+}
