@@ -164,17 +164,18 @@ func TestTunedTiles(t *testing.T) {
 		t.Skip("no tiles of 12 tokens")
 	}
 	defer func(was Tuning) { tuned = was }(tuned)
+	const tokens = 11 // too few for another way than tiles
 	for _, c := range []struct {
 		alphabet string
 		tuning   Tuning
 		want     []string
 	}{
-		{pack.Int4.Name, oneStream, []string{"8", "9"}},
-		{pack.Int4.Name, ramps, []string{"5", "6", "6"}},
-		{pack.Ternary.Name, oneStream, []string{"5", "two panels, 6", "two panels, 6"}},
-		{pack.Ternary.Name, ramps, []string{"two panels, 5", "two panels, 6", "two panels, 6"}},
+		{pack.Int4.Name, oneStream, []string{"11"}},
+		{pack.Int4.Name, ramps, []string{"5", "6"}},
+		{pack.Ternary.Name, oneStream, []string{"5", "two panels, 6"}},
+		{pack.Ternary.Name, ramps, []string{"two panels, 5", "two panels, 6"}},
 	} {
-		pr := newProblem(t, pack.Spec{Name: "vnni4i", Alphabet: c.alphabet}, pack.Shape{M: 64, K: 64}, 17, 0, rand.New(rand.NewPCG(5, 6)))
+		pr := newProblem(t, pack.Spec{Name: "vnni4i", Alphabet: c.alphabet}, pack.Shape{M: 64, K: 64}, tokens, 0, rand.New(rand.NewPCG(5, 6)))
 		w, err := Bind(pr.layout, pr.matrix.Shape, pr.packed, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -190,7 +191,7 @@ func TestTunedTiles(t *testing.T) {
 		p := multiplyAdd(w.product)
 		p.funcs, p.pairs = record(p.funcs, ""), record(p.pairs, "two panels, ")
 		tuned = c.tuning
-		if w.Mul(make([]int32, 17*64), 64, pr.x, 0, 2); !slices.Equal(got, c.want) {
+		if w.Mul(make([]int32, tokens*64), 64, pr.x, 0, 2); !slices.Equal(got, c.want) {
 			t.Errorf("%s, %s: tiles of %q, want %q", tuned.Name, c.alphabet, got, c.want)
 		}
 		w.Close()
