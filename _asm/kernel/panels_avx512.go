@@ -23,7 +23,7 @@ type stream struct {
 	regs  int      // 64-byte registers per step
 	split int      // groups of four columns that share a register: lane l belongs to group l·split/16
 	pair  bool     // the upper half of a register belongs to the next panel, R11 bytes further on
-	twin  bool     // the second half of the registers does
+	share int      // panels that the registers are of, one after the other, each R11 bytes further on; 0 = one
 	most  int      // tokens at once
 	whole bool     // open fills a register per field
 	fixed []string // 64 bytes that open wants in register fixedReg
@@ -48,10 +48,10 @@ func (s *stream) stride() int {
 
 // panels is how many are one to the function.
 func (s *stream) panels() int {
-	if s.pair || s.twin {
+	if s.pair {
 		return 2
 	}
-	return 1
+	return max(s.share, 1)
 }
 
 // rows is the number of rows of all panels of the function, panelRows that of one.
@@ -61,7 +61,7 @@ func (s *stream) panelRows() int { return s.rows() / s.panels() }
 func (s *stream) doc() string {
 	panels, tokens := s.what, "one token at a time"
 	if s.panels() > 1 {
-		panels = "pairs of " + panels
+		panels = map[int]string{2: "pairs", 4: "fours"}[s.panels()] + " of " + panels
 	}
 	if s.most > 1 {
 		tokens = fmt.Sprintf("1 to %d tokens at once", s.most)
@@ -77,7 +77,7 @@ type vnni512 struct {
 	copies int // of the accumulators, used in turn, so that no sum waits for the one before it
 
 	room     roomUse        // panels_avx512_dense.go
-	held     bool           // all operands of a step find a register at once; else the activations of all tokens do
+	held     bool           // all operands of a step find a register at once; else those of a register do, or the activations of all tokens
 	free     int            // registers from here on hold nothing
 	ops      []int          // operands
 	xs       []int          // activations
@@ -125,10 +125,11 @@ func (g *vnni512) prefetch(unroll int) {
 	switch {
 	case g.room == readRoom:
 		g.prefetchNext()
-	case g.pair || g.twin:
+	case g.panels() > 1:
 		for at := 0; at < bytes; at += 4 * pace {
-			prefetchRule(g.file, fmt.Sprintf("%d(DI)", at))
-			prefetchRule(g.file, fmt.Sprintf("%d(DI)(R11*1)", at))
+			for i := range g.panels() {
+				prefetchRule(g.file, fmt.Sprint(at, panelAddress(i)))
+			}
 		}
 	case g.tokens == 1 || products < memoryCycles:
 		for at := 0; at < bytes; at += 2 * pace {
@@ -220,8 +221,11 @@ func (g *vnni512) begin(name string) {
 	if g.panels() > 1 {
 		g.p("MOVQ Tile_PanelBytes(AX), R11")
 	}
+	if g.panels() > 2 {
+		g.p("LEAQ (R11)(R11*2), R10")
+	}
 	if g.panels() > 1 && g.room == noRoom {
-		g.p("SHLQ $1, Tile_PanelBytes(AX)")
+		g.p("SHLQ $%d, Tile_PanelBytes(AX)", g.panels()/2)
 	}
 	if g.split == 2 {
 		g.p("MOVL $0xFF00, BX")
@@ -273,6 +277,8 @@ func (g *vnni512) allocate() {
 	if g.held = g.free+g.operands()+min(g.tokens, 2) <= 32; g.held {
 		g.ops = g.take(g.operands())
 		g.xs = g.take(min(g.tokens, 2))
+	} else if g.tokens == 1 {
+		g.ops, g.xs = g.take(g.fields()), g.take(1)
 	} else {
 		g.ops = g.take(3)
 		g.xs = g.take(g.tokens)
@@ -333,6 +339,16 @@ func (g *vnni512) step(u, copy int, masked bool) {
 		}
 		return
 	}
+	if g.tokens == 1 {
+		x := g.activations(0, 0, xoff, masked)
+		for r := range g.regs {
+			g.registerOperands(r, u, g.ops, masked)
+			for f, z := range g.ops {
+				g.p("VPDPBUSD Z%d, Z%d, Z%d", x, z, g.acc(0, r*g.fields()+f, copy))
+			}
+		}
+		return
+	}
 	for t := range g.tokens {
 		g.activations(t, t, xoff, masked)
 	}
@@ -356,14 +372,18 @@ func (g *vnni512) operandsOf(u int, masked bool) {
 		return
 	}
 	for r := range g.regs {
-		d := g.ops[r*g.fields():][:g.fields()]
-		g.open(g, d, g.weights(r, u), masked)
-		for f := 1; f < g.fields() && !g.whole; f++ {
-			g.mask(f, d[0], d[f])
-		}
+		g.registerOperands(r, u, g.ops[r*g.fields():][:g.fields()], masked)
 	}
 	if g.room == fillRoom {
 		g.storeOperands(u)
+	}
+}
+
+// registerOperands makes those of a register of packed weights.
+func (g *vnni512) registerOperands(r, u int, d []int, masked bool) {
+	g.open(g, d, g.weights(r, u), masked)
+	for f := 1; f < g.fields() && !g.whole; f++ {
+		g.mask(f, d[0], d[f])
 	}
 }
 
@@ -420,10 +440,13 @@ func (g *vnni512) tail() {
 
 // weights is the address of register r of a step, u steps ahead of the pointers.
 func (g *vnni512) weights(r, u int) string {
-	if half := g.regs / 2; g.twin && r >= half {
-		return fmt.Sprintf("%d(DI)(R11*1)", u*g.stride()+pace*(r-half))
-	}
-	return fmt.Sprintf("%d(DI)", u*g.stride()+pace*r)
+	each := g.regs / max(g.share, 1)
+	return fmt.Sprint(u*g.stride()+pace*(r%each), panelAddress(r/each))
+}
+
+// panelAddress is the memory operand of weights in panel i of those that are one to the function, without its offset.
+func panelAddress(i int) string {
+	return "(DI)" + []string{"", "(R11*1)", "(R11*2)", "(R10*1)"}[i]
 }
 
 // load emits the load of packed weights.
@@ -517,11 +540,9 @@ func (g *vnni512) fold(i int, first bool) {
 func (g *vnni512) storeRows(t int, o outcome) {
 	width := map[int]string{1: "Z", 2: "Z", 4: "X"}[g.split]
 	regs, shared := g.regs, map[outcome]int{lessZero: 1, byBoth: 4}[o] // of a panel; bytes of what is at CX
-	if g.twin {
-		regs /= 2
-	}
+	regs /= max(g.share, 1)
 	for r := range g.regs {
-		if r == regs && shared > 0 { // so that the same offsets are those of the second panel
+		if r > 0 && r%regs == 0 && shared > 0 { // so that the same offsets are those of the next panel
 			g.p("LEAQ %d(CX)(R12*%d), CX", -shared*g.panelRows(), shared)
 		}
 		for f := 0; f < g.fields(); f += g.folded() {

@@ -48,21 +48,27 @@ func streams512() []stream {
 			list = append(list, s)
 		}
 	}
-	return append(list, twins512(list)...)
+	return append(list, sharing512(list)...)
 }
 
 // mostTokens is as many as there are registers for 24 sums.
 func mostTokens(s stream) int { return 24 / s.operands() }
 
-// twins512 lists, for one token, what reads two panels at a time: two streams of memory.
-func twins512(list []stream) (twins []stream) {
+// sharing512 lists, for one token, what reads two panels at a time, and four of two bits: as many streams of memory.
+func sharing512(list []stream) (sharing []stream) {
+	add := func(s stream, panels int, name string) {
+		s.name, s.share, s.regs, s.most = strings.Replace(s.name, "Rows", name, 1), panels, panels*s.regs, 1
+		sharing = append(sharing, s)
+	}
 	for _, s := range list {
 		if s.split == 1 && !s.pair {
-			s.name, s.twin, s.regs, s.most = strings.Replace(s.name, "Rows", "Pairs", 1), true, 2*s.regs, 1
-			twins = append(twins, s)
+			add(s, 2, "Pairs")
+		}
+		if s.bits == 2 && !s.pair {
+			add(s, 4, "Fours")
 		}
 	}
-	return twins
+	return sharing
 }
 
 // plain512: a digit is what is multiplied.

@@ -9,10 +9,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// eachDense runs a test with both layouts that dense tiles multiply, and an alphabet of each function, under a tuning that uses them.
-func eachDense(t *testing.T, test func(t *testing.T, spec pack.Spec, r *rand.Rand)) {
+// eachTwoBits runs a test with both layouts of two-bit weights and an alphabet of each function of AVX-512, under the tuning of Intel,
+// which uses dense tiles and takes four panels at a time.
+func eachTwoBits(t *testing.T, test func(t *testing.T, spec pack.Spec, r *rand.Rand)) {
 	if !Have(AVX512VNNI) {
-		t.Skip("no dense tiles on this CPU")
+		t.Skip("no AVX-512 VNNI on this CPU")
 	}
 	defer func(was Tuning) { tuned = was }(tuned)
 	tuned = ramps
@@ -27,8 +28,8 @@ func eachDense(t *testing.T, test func(t *testing.T, spec pack.Spec, r *rand.Ran
 	}
 }
 
-// denseKernel is the one that dense tiles belong to.
-func denseKernel(t *testing.T, l pack.Layout) *Kernel {
+// kernelAVX512 is that of AVX-512, which one for tile registers may precede.
+func kernelAVX512(t *testing.T, l pack.Layout) *Kernel {
 	list := For(l.Spec())
 	at := slices.IndexFunc(list, func(k *Kernel) bool { return k.ISA == AVX512VNNI })
 	if at < 0 {
@@ -37,10 +38,10 @@ func denseKernel(t *testing.T, l pack.Layout) *Kernel {
 	return list[at]
 }
 
-// checkDense compares the products of a problem with the answer.
-func (p *problem) checkDense(t *testing.T) {
+// checkTwoBits compares the products of the kernel of AVX-512 with the answer.
+func (p *problem) checkTwoBits(t *testing.T) {
 	t.Helper()
-	w, err := BindWith(denseKernel(t, p.layout), p.layout, p.matrix.Shape, p.packed, 0)
+	w, err := BindWith(kernelAVX512(t, p.layout), p.layout, p.matrix.Shape, p.packed, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,28 +52,28 @@ func (p *problem) checkDense(t *testing.T) {
 // TestDenseTiles: every number of tokens up to eight tiles; rows that leave a panel, or some rows of one; columns of every
 // remainder by four, and two.
 func TestDenseTiles(t *testing.T) {
-	eachDense(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
+	eachTwoBits(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
 		for n := 1; n <= 48; n++ {
-			newProblem(t, spec, pack.Shape{M: 1 + r.IntN(300), K: 1 + r.IntN(150)}, n, 0, r).checkDense(t)
+			newProblem(t, spec, pack.Shape{M: 1 + r.IntN(300), K: 1 + r.IntN(150)}, n, 0, r).checkTwoBits(t)
 		}
 	})
 }
 
 // TestDenseRuns: columns in one run and in several, tokens in one block and in several.
 func TestDenseRuns(t *testing.T) {
-	eachDense(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
+	eachTwoBits(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
 		for _, c := range []struct{ k, tokens int }{
 			{denseColumns, 13}, {denseColumns + 1, 19}, {2*denseColumns + 5, 14}, {denseColumns + 12, 6*denseTiles + 1}, {blockBytes / 100, 130},
 		} {
-			newProblem(t, spec, pack.Shape{M: 65 + r.IntN(30), K: c.k}, c.tokens, 0, r).checkDense(t)
+			newProblem(t, spec, pack.Shape{M: 65 + r.IntN(30), K: c.k}, c.tokens, 0, r).checkTwoBits(t)
 		}
-		newProblem(t, spec, pack.Shape{M: 130, K: denseColumns + 40}, 13, 0, r).checkDense(t)
+		newProblem(t, spec, pack.Shape{M: 130, K: denseColumns + 40}, 13, 0, r).checkTwoBits(t)
 	})
 }
 
 // TestDenseScaled: zero points, scales of weights and of activations, of whole rows.
 func TestDenseScaled(t *testing.T) {
-	eachDense(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
+	eachTwoBits(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
 		for i := range 12 {
 			s := pack.Shape{M: 1 + r.IntN(200), K: 1 + r.IntN(300)}
 			if i == 7 {
@@ -86,19 +87,19 @@ func TestDenseScaled(t *testing.T) {
 
 // TestDenseExtremes: the largest sums that there are, of as many columns as the kernel takes.
 func TestDenseExtremes(t *testing.T) {
-	eachDense(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
+	eachTwoBits(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
 		for _, s := range []pack.Shape{{M: 130, K: 780}, {M: 65, K: scaledMax}} {
 			p := newProblem(t, spec, pack.Shape{M: 1, K: 1}, 1, 0, r)
 			p.matrix, p.x = pack.NewMatrix(s, p.matrix.Alphabet), NewActivations(13, s.K)
 			p.extremes(t)
-			p.checkDense(t)
+			p.checkTwoBits(t)
 		}
 	})
 }
 
 // TestDenseFences puts packed bytes, results and activations beside memory that may not be touched.
 func TestDenseFences(t *testing.T) {
-	eachDense(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
+	eachTwoBits(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
 		packed, results, rows := fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10)
 		for i := range 12 {
 			p := newProblem(t, spec, pack.Shape{M: 1 + r.IntN(200), K: 1 + r.IntN(200)}, 13+2*i, 0, r)
@@ -110,7 +111,7 @@ func TestDenseFences(t *testing.T) {
 			copy(here, p.packed)
 			copy(x, p.x.rows)
 			p.x.rows = x
-			w, err := BindWith(denseKernel(t, p.layout), p.layout, p.matrix.Shape, here, 0)
+			w, err := BindWith(kernelAVX512(t, p.layout), p.layout, p.matrix.Shape, here, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,10 +130,10 @@ func TestDenseFences(t *testing.T) {
 
 // TestDense: only a tuning that says so takes weights apart once, for many tokens and whole rows; and then nothing is allocated.
 func TestDense(t *testing.T) {
-	eachDense(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
+	eachTwoBits(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
 		for _, group := range []int{0, 64} {
 			p := newProblem(t, spec, pack.Shape{M: 200, K: 100}, 40, group, r)
-			w, err := BindWith(denseKernel(t, p.layout), p.layout, p.matrix.Shape, p.packed, group)
+			w, err := BindWith(kernelAVX512(t, p.layout), p.layout, p.matrix.Shape, p.packed, group)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -139,8 +139,8 @@ func (s *panelSet) base3Bytes() method {
 const scaledMax = 1 << 16
 
 // maskedAVX512 cuts fields out by masks. A step is so many columns, of which four fill so many lanes.
-func maskedAVX512(columns, lanes int, list, pairs []func(*asm.Tile)) method {
-	f := family{funcs: list, columns: columns, groupwise: true, lanes: lanes, pairs: pairs}
+func maskedAVX512(columns, lanes int, list, pairs, fours []func(*asm.Tile)) method {
+	f := family{funcs: list, columns: columns, groupwise: true, lanes: lanes, pairs: pairs, fours: fours}
 	return tiledMethod("fields cut out by masks, 512-bit dot products", columns, f, digitsOf).upTo(scaledMax)
 }
 

@@ -58,12 +58,17 @@ type family struct {
 
 	// Functions that take two panels and four columns at a time, by tokens − 1; nil where there are none.
 	pairs []func(*asm.Tile)
+	// The function that takes four panels and one token at a time, with the steps of funcs; nil where there is none.
+	fours []func(*asm.Tile)
 }
 
 // two reports whether panels go two at a time. Those that a tile before has brought into a cache are no streams of memory.
 func (f *family) two(tokens int, cached bool) bool {
-	return tokens <= len(f.pairs) && (cached || tuned.Panels == 2)
+	return tokens <= len(f.pairs) && (cached || tuned.Panels >= 2)
 }
+
+// four is the same for four at a time.
+func (f *family) four(tokens int) bool { return tokens <= len(f.fours) && tuned.Panels == 4 }
 
 // newTiled prepares w for a family. The packed bytes are in layout l, whose panels become those of w.
 func newTiled(w *Weights, l pack.Paneled, packed []byte, f family, o operands) (product, error) {
@@ -89,6 +94,9 @@ func (p *tiled) mul(c call) {
 	}
 	if p.pairs != nil && run > 1 {
 		run &^= 1
+	}
+	if p.four(c.t1-c.t0) && run > 4 {
+		run &^= 3
 	}
 	most := min(len(p.funcs), tuned.Tokens)
 	block := max(blockBytes/token/most, 1) * most
@@ -212,23 +220,24 @@ func (p *tiled) run(t asm.Tile, tokens, columns int, w []byte, y []int32, u unit
 	if t.Prefetch = tuned.batch; tokens == 1 {
 		t.Prefetch = tuned.vector
 	}
-	if n := t.Panels / 2; n > 0 && p.two(tokens, cached) {
-		call := t
-		if tokens > 1 {
-			call.Prefetch = pairAhead
-		}
-		call.W, call.Y, call.Panels, call.Steps, call.LastSteps = &w[0], &y[0], n, p.w.Group/4, ceilDiv(last, 4)
-		call.LdUnits, call.SecondUnit = 2*t.LdUnits, t.LdUnits
-		u.set(&call)
-		invoke(p.pairs[tokens-1], &call)
-		if t.Panels -= 2 * n; t.Panels == 0 {
-			return
-		}
-		w, y, u = w[2*n*t.PanelBytes:], y[2*n*p.w.rows:], u.from(2*n*t.LdUnits)
-	}
 	t.Steps = p.w.Group / p.columns // only whole steps, but in a last group
 	if t.LastSteps, t.TailMask = p.steps(last); t.Groups == 1 {
 		t.Steps = t.LastSteps
+	}
+	if p.four(tokens) {
+		w, y, u = p.together(4, p.fours[tokens-1], t, w, y, u)
+		t.Panels %= 4
+	}
+	if p.two(tokens, cached) {
+		call := t
+		if call.Steps, call.LastSteps = p.w.Group/4, ceilDiv(last, 4); tokens > 1 {
+			call.Prefetch = pairAhead
+		}
+		w, y, u = p.together(2, p.pairs[tokens-1], call, w, y, u)
+		t.Panels %= 2
+	}
+	if t.Panels == 0 {
+		return
 	}
 	for part := range p.parts {
 		call := t
@@ -237,6 +246,19 @@ func (p *tiled) run(t asm.Tile, tokens, columns int, w []byte, y []int32, u unit
 		call.PrefetchAt = t.PanelBytes + part*(ceilDiv(columns, p.columns)*p.bytes/p.parts-p.partBytes)
 		invoke(p.funcs[tokens-1], &call)
 	}
+}
+
+// together multiplies as many panels as it can by a function that takes n of them at a time, and returns what is left.
+func (p *tiled) together(n int, f func(*asm.Tile), t asm.Tile, w []byte, y []int32, u units) ([]byte, []int32, units) {
+	panels := t.Panels / n * n
+	if panels == 0 {
+		return w, y, u
+	}
+	call := t
+	call.W, call.Y, call.Panels, call.LdUnits, call.SecondUnit = &w[0], &y[0], panels/n, n*t.LdUnits, t.LdUnits
+	u.set(&call)
+	invoke(f, &call)
+	return w[panels*t.PanelBytes:], y[panels*p.w.rows:], u.from(panels * t.LdUnits)
 }
 
 // runRows is run for a panel that has more rows than the matrix has left.

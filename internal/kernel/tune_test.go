@@ -30,7 +30,7 @@ func TestTunings(t *testing.T) {
 }
 
 // TestTunedPanels: one token takes two panels at a time where the tuning says so, and only there: on AVX-512 of all weights, on
-// AVX2 of those of four and eight bits, in panels of 32 rows.
+// AVX2 of those of four and eight bits, in panels of 32 rows. It takes four of two bits on AVX-512.
 func TestTunedPanels(t *testing.T) {
 	if Best() != AVX512VNNI && Best() != AVX2 {
 		t.Skip("no kernels that take two panels")
@@ -52,16 +52,34 @@ func TestTunedPanels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := tuned.Panels == 2
+			two, four := tuned.Panels >= 2, tuned.Panels == 4 && slices.Contains(narrow, spec.Alphabet)
 			if Best() == AVX2 {
-				want = want && p.PanelRows() == 32 && !slices.Contains(narrow, spec.Alphabet)
+				two, four = two && p.PanelRows() == 32 && !slices.Contains(narrow, spec.Alphabet), false
 			}
-			if tiled := multiplyAdd(w.product); tiled.two(1, false) != want {
+			if tiled := multiplyAdd(w.product); tiled.two(1, false) != two || tiled.four(1) != four || tiled.four(2) {
 				t.Errorf("%s: %v, %s", tuned.Name, w.Kernel, spec.Alphabet)
 			}
 			w.Close()
 		}
 	}
+}
+
+// TestFours: every number of panels up to twelve, and one that is not whole; columns of every tail, groups and scales, and the
+// largest sums.
+func TestFours(t *testing.T) {
+	eachTwoBits(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
+		for m := 1; m <= 12*64; m += 31 {
+			newProblem(t, spec, pack.Shape{M: m, K: 1 + r.IntN(100)}, 1, 0, r).checkTwoBits(t)
+		}
+		for i := range 8 {
+			c := blockCase{weights: []int{32, 0, 64, 96}[i%4], activations: []int{0, 32, 96}[i%3], zero: i%2 > 0, extreme: i%4 == 1}
+			checkBlocks(t, spec, pack.Shape{M: 256 + r.IntN(100), K: 97 + r.IntN(300)}, 1, c, r)
+		}
+		p := newProblem(t, spec, pack.Shape{M: 1, K: 1}, 1, 0, r)
+		p.matrix, p.x = pack.NewMatrix(pack.Shape{M: 256, K: scaledMax}, p.matrix.Alphabet), NewActivations(1, scaledMax)
+		p.extremes(t)
+		p.checkTwoBits(t)
+	})
 }
 
 // multiplyAdd is the product that takes few tokens.
@@ -190,6 +208,7 @@ func TestTunedTiles(t *testing.T) {
 		}
 		p := multiplyAdd(w.product)
 		p.funcs, p.pairs = record(p.funcs, ""), record(p.pairs, "two panels, ")
+		p.dense = denseFuncs{} // whose tiles are tested apart
 		tuned = c.tuning
 		if w.Mul(make([]int32, tokens*64), 64, pr.x, 0, 2); !slices.Equal(got, c.want) {
 			t.Errorf("%s, %s: tiles of %q, want %q", tuned.Name, c.alphabet, got, c.want)

@@ -38,9 +38,17 @@ var E2M1Rows64AVX512 []func(*Tile)
 
 var Int8Rows64AVX512 []func(*Tile)
 
+var Fields2Fours32AVX512 []func(*Tile)
+
+var TernaryFours32AVX512 []func(*Tile)
+
 var Fields2Pairs64AVX512 []func(*Tile)
 
+var Fields2Fours64AVX512 []func(*Tile)
+
 var TernaryPairs64AVX512 []func(*Tile)
+
+var TernaryFours64AVX512 []func(*Tile)
 
 var Fields4Pairs32AVX512 []func(*Tile)
 

@@ -335,16 +335,40 @@ func int8Rows64AVX512x6(t *Tile)
 var Int8Rows64AVX512 = []func(*Tile){int8Rows64AVX512x1, int8Rows64AVX512x2, int8Rows64AVX512x3, int8Rows64AVX512x4, int8Rows64AVX512x5, int8Rows64AVX512x6}
 
 //go:noescape
+func fields2Fours32AVX512x1(t *Tile)
+
+// Fields2Fours32AVX512 multiply fours of 32-row panels of 2-bit fields, one token at a time.
+var Fields2Fours32AVX512 = []func(*Tile){fields2Fours32AVX512x1}
+
+//go:noescape
+func ternaryFours32AVX512x1(t *Tile)
+
+// TernaryFours32AVX512 multiply fours of 32-row panels of trits 0, +1, −1 = 0, 1, 2, one token at a time.
+var TernaryFours32AVX512 = []func(*Tile){ternaryFours32AVX512x1}
+
+//go:noescape
 func fields2Pairs64AVX512x1(t *Tile)
 
 // Fields2Pairs64AVX512 multiply pairs of 64-row panels of 2-bit fields, one token at a time.
 var Fields2Pairs64AVX512 = []func(*Tile){fields2Pairs64AVX512x1}
 
 //go:noescape
+func fields2Fours64AVX512x1(t *Tile)
+
+// Fields2Fours64AVX512 multiply fours of 64-row panels of 2-bit fields, one token at a time.
+var Fields2Fours64AVX512 = []func(*Tile){fields2Fours64AVX512x1}
+
+//go:noescape
 func ternaryPairs64AVX512x1(t *Tile)
 
 // TernaryPairs64AVX512 multiply pairs of 64-row panels of trits 0, +1, −1 = 0, 1, 2, one token at a time.
 var TernaryPairs64AVX512 = []func(*Tile){ternaryPairs64AVX512x1}
+
+//go:noescape
+func ternaryFours64AVX512x1(t *Tile)
+
+// TernaryFours64AVX512 multiply fours of 64-row panels of trits 0, +1, −1 = 0, 1, 2, one token at a time.
+var TernaryFours64AVX512 = []func(*Tile){ternaryFours64AVX512x1}
 
 //go:noescape
 func fields4Pairs32AVX512x1(t *Tile)
