@@ -62,8 +62,13 @@ func (f *File) load(header *safetensors.Header) (err error) {
 	if err := f.checkHeader(); err != nil {
 		return err
 	}
-	f.mapped, err = mmap.Map(f.file, f.file.Name(), f.size)
-	return err
+	if f.mapped, err = mmap.Map(f.file, f.file.Name(), f.size); err != nil {
+		return err
+	}
+	if n := f.frame.packed; n > 0 { // those that come first are read whole, and other tensors row by row (the embedding)
+		mmap.ReadHuge(f.mapped[:f.start+f.frame.tensors[n-1].End])
+	}
+	return nil
 }
 
 // readManifest takes the manifest from the metadata (F4, F11).

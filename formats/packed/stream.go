@@ -42,7 +42,9 @@ func (s *Stream) Put(p []byte, off int64) error {
 	if off+int64(len(p)) > s.t.Size() {
 		return fmt.Errorf("tensor %q: more than its %d bytes", s.t.Name, s.t.Size())
 	}
-	n, err := s.w.file.WriteAt(p, s.w.start+s.t.Begin+off)
+	at := s.w.start + s.t.Begin + off
+	s.w.cache.prepare(at, len(p))
+	n, err := s.w.file.WriteAt(p, at)
 	s.pos.Add(int64(n))
 	if err != nil {
 		return s.w.failed(err)

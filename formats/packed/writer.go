@@ -18,6 +18,7 @@ type Writer struct {
 	part     *part // nil: the packed file itself
 	start    int64 // of the data
 	mapped   []byte
+	cache    *cache
 
 	mu      sync.Mutex
 	digests map[string]string // of the tensors that are complete
@@ -82,6 +83,7 @@ func (w *Writer) into(out Output) (*Writer, error) {
 		out.Abort()
 		return nil, w.failed(err)
 	}
+	w.cache = newCache(out, w.Size())
 	return w, nil
 }
 
