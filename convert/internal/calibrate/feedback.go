@@ -30,7 +30,7 @@ type feedback struct {
 // With A the matrix in the order of the columns, L the lower triangular matrix with A = Lᵀ·L and e the errors w − s·code of a row, the
 // error of its products is |L·e|² = Σ (Σ L[t][u]·e[u])²: each code makes its own term as small as it can, and has no say in those before.
 func newFeedback(ctx context.Context, threads int, h []float64, n int) (f *feedback, l []float64, err error) {
-	f = &feedback{n: n, width: wide(n), sweeps: sweeps, order: make([]int, n), weights: make([]float32, n), share: make([]float32, n*wide(n)), again: make([]float32, n*wide(n))}
+	f = &feedback{n: n, width: tensor.Padded(n), sweeps: sweeps, order: make([]int, n), weights: make([]float32, n), share: make([]float32, n*tensor.Padded(n)), again: make([]float32, n*tensor.Padded(n))}
 	for i := range n {
 		f.order[i] = i
 	}
@@ -83,7 +83,7 @@ func (f *feedback) codes(dst []int8, w, values []float32, nearest func(row, colu
 		for t, k := range f.order {
 			share := f.again[t*f.width:][:f.width]
 			if sweep == 0 {
-				share = f.share[t*f.width:][:wide(t)]
+				share = f.share[t*f.width:][:tensor.Padded(t)]
 			}
 			f.products(y, share, e)
 			for r := range rows {

@@ -19,7 +19,7 @@ func grams(ctx context.Context, threads int, x, exact []float32, n int) (h, c []
 	y := make([]float32, n*n) // a block of rows begins at its first row, and is transposed
 	for len(x) > 0 {
 		size := min(len(x), n*gramTokens)
-		width := wide(size / n)
+		width := tensor.Padded(size / n)
 		err := parallel.Do(ctx, threads, n, rowsAtOnce, func(from, to int) error {
 			turn(columns, misses, x[:size], exact, n, width, from, to)
 			return nil
@@ -72,6 +72,3 @@ func add(sums []float64, y []float32, stride int) {
 
 // rowsAtOnce is the rows of a matrix that a worker takes.
 const rowsAtOnce = 32
-
-// wide is a length in whole lanes, with which dot products are fastest.
-func wide(n int) int { return (n + tensor.Lanes - 1) / tensor.Lanes * tensor.Lanes }

@@ -36,14 +36,14 @@ func (t *target) move(w []float32) {
 	t.cross.Mul(b, n, w, n, rows, 0, n)
 	y := make([]float32, rows*t.width) // L·y = C·w
 	for i := range n {
-		t.products(dots, t.lower[i*t.width:][:wide(i)], y)
+		t.products(dots, t.lower[i*t.width:][:tensor.Padded(i)], y)
 		for r := range rows {
 			y[r*t.width+i] = float32(t.pivots[i]*b[r*n+t.order[n-1-i]]) - dots[r]
 		}
 	}
 	d := make([]float32, rows*t.width) // Lᵀ·δ = y, in the order of the columns
 	for i, k := range t.order {
-		t.products(dots, t.share[i*t.width:][:wide(i)], d)
+		t.products(dots, t.share[i*t.width:][:tensor.Padded(i)], d)
 		for r := range rows {
 			delta := float32(t.pivots[n-1-i]*y[r*t.width+n-1-i]) - dots[r]
 			d[r*t.width+i] = delta
