@@ -78,6 +78,9 @@ func (w *Weights) Scale(s Scales, do Arithmetic) error {
 	return nil
 }
 
+// ScaleBytes is the number of bytes of scales and zero points that one MulScaled over all panels reads besides those of weights.
+func (w *Weights) ScaleBytes() int { return 4*len(w.scaling.scales) + len(w.scaling.zeros) }
+
 // unit is the place of the scale and the zero point of the first row of a panel, in the unit of column k.
 func (w *Weights) unit(panel, k int) int {
 	return (panel*w.scaling.units + k/w.scaling.group) * w.rows

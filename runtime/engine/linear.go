@@ -106,13 +106,14 @@ func (f *projection) bytes() (n int) {
 }
 
 func (m *matrix) bytes() int {
+	if m.codes == nil {
+		return m.floats.Cols * m.floats.Rows * m.floats.Type.Size()
+	}
+	n := m.codes.Bytes() + m.codes.ScaleBytes()
 	if m.minima != nil {
-		return m.codes.Bytes() + m.minima.Cols*m.rows*m.minima.Type.Size()
+		n += m.minima.Cols * m.rows * m.minima.Type.Size()
 	}
-	if m.codes != nil {
-		return m.codes.Bytes()
-	}
-	return m.floats.Cols * m.floats.Rows * m.floats.Type.Size()
+	return n
 }
 
 // multiply computes the outputs of a projection in y, and adds them to add if there is one.

@@ -25,6 +25,27 @@ func quickModel() ModelOptions {
 		Peak: func() int64 { return 12345 }}
 }
 
+// TestScalesCount: what a step reads of an int4 head is half a byte per weight, and a scale per 32 of them, in float32 as kernels read it.
+func TestScalesCount(t *testing.T) {
+	read := func(head string) int {
+		f, err := packed.Open(tiny(t, head))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		e, err := engine.New(f, engine.Options{Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		return e.WeightBytes()
+	}
+	const weights = 2560 * 256
+	if got, want := read("int8")-read("int4"), weights-(weights/2+4*weights/32); got != want {
+		t.Errorf("an int8 head has %d bytes more than an int4 head; want %d", got, want)
+	}
+}
+
 func TestModel(t *testing.T) {
 	path := tiny(t, "")
 	r, err := Model(context.Background(), path, quickModel())

@@ -26,4 +26,4 @@ func (s scaled) Mul(y []int32, ldy int, x *kernel.Activations, p0, p1 int) {
 }
 
 // Bytes of weights and of their scales.
-func (s scaled) Bytes() int { return s.Weights.Bytes() + 4*s.Shape.M*s.Groups() }
+func (s scaled) Bytes() int { return s.Weights.Bytes() + s.ScaleBytes() }
