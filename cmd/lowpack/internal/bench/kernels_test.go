@@ -242,7 +242,7 @@ func TestSchemas(t *testing.T) {
 		{KernelReport{}, "schema host rows choices measured"},
 		{KernelRow{Refused: "x", Wrong: "x"}, "layout alphabet kernel isa m k group tokens threads bytes chosen refused wrong " + figures},
 		{Choice{}, "layout alphabet kernel isa about"},
-		{ModelReport{}, "schema host file file_bytes family layouts weight_bytes first_token rows"},
+		{ModelReport{}, "schema host file file_bytes family layouts kv_cache_type weight_bytes first_token rows"},
 		{FirstToken{}, "seconds noise peak_bytes"},
 		{ModelRow{Refused: "x"}, "what tokens batch threads tokens_per_second bytes_per_token refused " + figures},
 	} {
