@@ -22,7 +22,7 @@ type Offer struct {
 // Offers are what is worth choosing from, the largest first.
 var Offers = []Offer{
 	{"lowpack int8, per row", "--quant int8", 8.05, 0.0024},
-	{"lowpack int4, group 32, calibrated", "--quant int4 --scale group:32 --calibrate TEXT --allow-lossy", 4.5, 0.1169},
+	{"lowpack int4, group 32, GPTQ", "--quant int4 --scale group:32 --calibrate TEXT --method gptq --allow-lossy", 4.5, 0.045},
 	{"lowpack int4, group 64, GPTQ", "--quant int4 --scale group:64 --calibrate TEXT --method gptq --allow-lossy", 4.25, 0.0731},
 }
 
