@@ -152,14 +152,15 @@ func (v *comparison) rows(name string, shape []int, each func(row int, values []
 	return nil
 }
 
-// texts compares the chat template, and tokenizer.json where the GGUF carries it.
+// texts compares tokenizer.json and the chat template where both files have one.
 func (v *comparison) texts() error {
 	var errs []error
 	want, ok := v.file.Embedded("tokenizer.json")
 	if got, there := v.from.File("tokenizer.json"); ok && there && !bytes.Equal(want, got) {
 		errs = append(errs, fmt.Errorf("%w: its tokenizer.json is another one than that of the packed file", pack.ErrCorrupt))
 	}
-	if chat.Template(v.from.File) != chat.Template(v.file.Embedded) {
+	ours, theirs := chat.Template(v.file.Embedded), chat.Template(v.from.File)
+	if ours != "" && theirs != "" && ours != theirs {
 		errs = append(errs, fmt.Errorf("%w: its chat template is another one than that of the packed file", pack.ErrCorrupt))
 	}
 	return errors.Join(errs...)
