@@ -2,9 +2,7 @@ package convert
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/lowpack/lowpack/convert/internal/calibrate"
 	"github.com/lowpack/lowpack/convert/quantize"
@@ -55,13 +53,9 @@ func (p *Plan) choose(ctx context.Context, target string, v packed.View, progres
 }
 
 func (c *chosen) write(at chosenWeight, codes []int8, scales []float32) error {
-	b := make([]byte, 0, 4*len(scales))
-	for _, s := range scales {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(s))
-	}
 	_, err := c.file.WriteAt(packed.CodeBytes(codes), at.codes)
 	if err == nil {
-		_, err = c.file.WriteAt(b, at.scales)
+		_, err = c.file.WriteAt(quantize.FloatBytes(scales), at.scales)
 	}
 	if err != nil {
 		return atomicfile.Failed(fmt.Errorf("write %s: %w", c.file.Target(), err))

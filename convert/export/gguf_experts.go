@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 
+	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/pack"
@@ -81,7 +82,7 @@ func (w *ggufWriter) stack(name string, s stack) error {
 			if err != nil {
 				return err
 			}
-			return write(floatBytes(list))
+			return write(quantize.FloatBytes(list))
 		})
 	}
 	return nil

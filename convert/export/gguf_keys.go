@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/gguf/hf"
 	"github.com/lowpack/lowpack/pack"
@@ -184,7 +185,7 @@ func (w *ggufWriter) rope() error {
 
 // factors enters a vector of floats.
 func (w *ggufWriter) factors(name string, list []float32) {
-	w.add(name, gguf.F32, []int{len(list)}, func(write func([]byte) error) error { return write(floatBytes(list)) })
+	w.add(name, gguf.F32, []int{len(list)}, func(write func([]byte) error) error { return write(quantize.FloatBytes(list)) })
 }
 
 func narrowed(list []float64) (out []float32) {

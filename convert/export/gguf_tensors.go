@@ -1,9 +1,7 @@
 package export
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/lowpack/lowpack/convert/quantize"
@@ -56,15 +54,7 @@ func Widened(d quantize.DType, data []byte, plus float32) []byte {
 	for i := range values {
 		values[i] += plus
 	}
-	return floatBytes(values)
-}
-
-// floatBytes are floats as they are stored in F32.
-func floatBytes(list []float32) (b []byte) {
-	for _, x := range list {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
-	}
-	return b
+	return quantize.FloatBytes(values)
 }
 
 // permuted has the rows of data in the order in which they are stored.
@@ -113,7 +103,7 @@ func (w *ggufWriter) packed(e *packed.Entry) error {
 	})
 	if form.apart {
 		w.add(strings.TrimSuffix(name, ".weight")+".scale", gguf.F32, []int{1}, func(write func([]byte) error) error {
-			return write(floatBytes(own.scales))
+			return write(quantize.FloatBytes(own.scales))
 		})
 	}
 	return nil

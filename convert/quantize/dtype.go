@@ -55,6 +55,15 @@ func (d DType) Widen(dst []float32, src []byte) {
 	}
 }
 
+// FloatBytes is the inverse of Widen for F32.
+func FloatBytes(list []float32) []byte {
+	b := make([]byte, 0, 4*len(list))
+	for _, x := range list {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return b
+}
+
 // A key orders the finite patterns of a type like their values: it is a signed integer that grows with the value, with
 // −0 directly below +0.
 

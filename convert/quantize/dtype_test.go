@@ -39,6 +39,20 @@ func TestWidenIsExact(t *testing.T) {
 	}
 }
 
+// TestFloatBytes: what Widen reads is what FloatBytes wrote, signs of zeros and payloads included.
+func TestFloatBytes(t *testing.T) {
+	for _, bits := range []uint32{0, 1 << 31, 1, 0x3f800000, 0xff7fffff, 0x7f800000, 0x7fc00001} {
+		b := FloatBytes([]float32{1, math.Float32frombits(bits)})
+		if got := binary.LittleEndian.Uint32(b[4:]); len(b) != 8 || got != bits {
+			t.Errorf("%#08x in %d bytes, want %#08x in 8", got, len(b), bits)
+		}
+		var x [2]float32
+		if F32.Widen(x[:], b); x[0] != 1 || math.Float32bits(x[1]) != bits {
+			t.Errorf("%#08x comes back as %v", bits, x)
+		}
+	}
+}
+
 // TestKeys walks all finite 16-bit values in the order of their keys: values grow, and every key gives its value back.
 func TestKeys(t *testing.T) {
 	for _, d := range []DType{BF16, F16} {

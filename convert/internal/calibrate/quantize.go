@@ -3,10 +3,8 @@ package calibrate
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 
@@ -192,7 +190,7 @@ func (q *quantizing) weight(name string, w Weight, f *feedback, t *target) ([]fl
 		rows, floats := codes[from*k:to*k], make([]float32, (to-from)*k)
 		w.Job.DType.Widen(floats, stored.Data[from*k*size:])
 		t.move(floats)
-		if err := z.Quantize(rows, from, littleEndian(floats)); err != nil {
+		if err := z.Quantize(rows, from, quantize.FloatBytes(floats)); err != nil {
 			return err
 		}
 		f.codes(rows, floats, values[from*k:], func(row, column int, value float32) (int8, float32) { return z.Nearest(from+row, column, value) })
@@ -202,15 +200,6 @@ func (q *quantizing) weight(name string, w Weight, f *feedback, t *target) ([]fl
 		return nil, fmt.Errorf("tensor %q: %w", name, err)
 	}
 	return values, w.Done(codes, z.Scales())
-}
-
-// littleEndian is floats as a file has them.
-func littleEndian(x []float32) []byte {
-	b := make([]byte, 0, 4*len(x))
-	for _, v := range x {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-	}
-	return b
 }
 
 // roundActivations makes of vectors of n elements what their int8 codes and scales say (N14).
