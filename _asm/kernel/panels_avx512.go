@@ -152,15 +152,21 @@ func avx512File() *file {
 		var funcs []string
 		for t := 1; t <= s.most; t++ {
 			name := fmt.Sprintf("%sx%d", s.name, t)
-			dry := &vnni512{file: newFile("", ""), stream: &s, tokens: t}
-			dry.function(name)
-			g := &vnni512{file: f, stream: &s, tokens: t, wanted: dry.wanted}
-			g.function(name)
+			vnni512{stream: &s, tokens: t}.write(f, func(g *vnni512) { g.function(name) })
 			funcs = append(funcs, name)
 		}
 		f.table(s.name, s.doc(), funcs)
 	}
 	return f
+}
+
+// write writes a function into a file, once it has been written dry, to find the constants that it wants.
+func (g vnni512) write(f *file, function func(g *vnni512)) {
+	dry := g
+	dry.file = newFile("", "")
+	function(&dry)
+	g.file, g.wanted = f, dry.wanted
+	function(&g)
 }
 
 func (g *vnni512) acc(t, i, copy int) int {

@@ -50,10 +50,7 @@ func (f *file) dense(s stream, name string, room roomUse, tokens string) {
 	}
 	for _, t := range denseTiles {
 		funcs[t-1] = fmt.Sprintf("%sx%d", s.name, t)
-		dry := &vnni512{file: newFile("", ""), stream: &s, tokens: t, room: room}
-		dry.denseFunction(funcs[t-1])
-		g := &vnni512{file: f, stream: &s, tokens: t, room: room, wanted: dry.wanted}
-		g.denseFunction(funcs[t-1])
+		vnni512{stream: &s, tokens: t, room: room}.write(f, func(g *vnni512) { g.denseFunction(funcs[t-1]) })
 	}
 	f.table(s.name, fmt.Sprintf("multiply %s by %s", s.what, tokens), funcs)
 }
