@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lowpack/lowpack/internal/parallel"
 )
 
 // module writes a module with one package, its tests and a list of mutants.
@@ -158,16 +160,21 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestList: the list of this module fits its code. A change of the code changes the mutants of it.
+// TestList: the list of this module fits its code, and every mutant compiles. A change of the code changes the mutants of it.
 func TestList(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	all, err := readList(filepath.Join(root, ".ci", "mutants"))
 	if err != nil || len(all) < 200 {
 		t.Fatalf("%d mutants, %v", len(all), err)
 	}
-	for i := range all {
-		if _, err := all[i].apply(root); err != nil {
+	packages := listPackages(t, root)
+	err = parallel.Each(context.Background(), 0, len(all), func(_, i int) error {
+		if err := packages.check(root, &all[i]); err != nil {
 			t.Error(err)
 		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
