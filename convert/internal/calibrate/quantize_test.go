@@ -3,7 +3,6 @@ package calibrate_test
 import (
 	"context"
 	"errors"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,8 +23,20 @@ type calibrated struct {
 	scales []float32
 }
 
-// quantizeSome quantizes the linear layers whose names contain a word.
-func quantizeSome(t *testing.T, ctx context.Context, threads, group int, words ...string) (map[string]calibrated, error) {
+// rules say by a part of its name how a linear layer is quantized.
+type rules map[string]string
+
+func (r rules) of(name string) string {
+	for part, rule := range r {
+		if strings.Contains(name, part) {
+			return rule
+		}
+	}
+	return ""
+}
+
+// quantizeSome quantizes the linear layers that have a rule.
+func quantizeSome(t *testing.T, ctx context.Context, threads, group int, rules rules) (map[string]calibrated, error) {
 	t.Helper()
 	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Quant: "none", Golden: "none"}))
 	if err != nil {
@@ -39,7 +50,8 @@ func quantizeSome(t *testing.T, ctx context.Context, threads, group int, words .
 	weights, got := map[string]calibrate.Weight{}, map[string]calibrated{}
 	for i := range d.Blocks {
 		for _, l := range d.Blocks[i].Linears() {
-			if !slices.ContainsFunc(words, func(word string) bool { return strings.Contains(l.Weight, word) }) {
+			rule := rules.of(l.Weight)
+			if rule == "" {
 				continue
 			}
 			s, err := f.Tensor(l.Weight)
@@ -47,7 +59,7 @@ func quantizeSome(t *testing.T, ctx context.Context, threads, group int, words .
 				t.Fatal(err)
 			}
 			weights[l.Weight] = calibrate.Weight{
-				Job: quantize.Job{Rule: "int4", DType: quantize.DType(s.DType), Shape: pack.Shape{M: l.Out, K: l.In}, Kind: quantize.PerGroup, Group: 64},
+				Job: quantize.Job{Rule: rule, DType: quantize.DType(s.DType), Shape: pack.Shape{M: l.Out, K: l.In}, Kind: quantize.PerGroup, Group: 64},
 				Done: func(codes []int8, scales []float32) error {
 					got[l.Weight] = calibrated{slices.Clone(codes), slices.Clone(scales)}
 					return nil
@@ -68,27 +80,25 @@ func quantizeSome(t *testing.T, ctx context.Context, threads, group int, words .
 	return got, err
 }
 
-// TestQuantize: threads change no bit. What is quantized in front of a layer changes it, and so do int8 activations.
+// TestQuantize: threads change no bit. The codes in front of a layer change it, and so do int8 activations.
 func TestQuantize(t *testing.T) {
-	run := func(threads, group int, words ...string) map[string]calibrated {
-		got, err := quantizeSome(t, context.Background(), threads, group, words...)
+	run := func(threads, group int, rules rules) map[string]calibrated {
+		got, err := quantizeSome(t, context.Background(), threads, group, rules)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return got
 	}
-	first := []string{"layers.0.", "layers.1.self_attn."}
-	all := run(1, 32, first...)
-	if more := run(3, 32, first...); !reflect.DeepEqual(all, more) {
+	all := run(1, 32, rules{"layers.0.": "int4", "layers.1.self_attn.": "int4"})
+	if more := run(3, 32, rules{"layers.0.": "int4", "layers.1.self_attn.": "int4"}); !reflect.DeepEqual(all, more) {
 		t.Error("3 threads give something else than 1")
 	}
-	alone := run(2, 32, "layers.0.self_attn.q_proj.", "layers.1.self_attn.q_proj.")
-	for name, w := range alone {
-		if first := strings.Contains(name, "layers.0."); reflect.DeepEqual(w, all[name]) != first {
-			t.Errorf("%s: the same as with all layers: %t", name, !first)
-		}
+	const before, after = "model.layers.0.self_attn.q_proj.weight", "model.layers.1.self_attn.q_proj.weight"
+	coarse := run(2, 32, rules{"layers.0.self_attn.": "int4", "layers.0.mlp.": "int2", "layers.1.self_attn.": "int4"})
+	if !reflect.DeepEqual(coarse[before], all[before]) || reflect.DeepEqual(coarse[after], all[after]) {
+		t.Errorf("codes of two bits between them: %s has the same: %t, %s: %t", before, reflect.DeepEqual(coarse[before], all[before]), after, reflect.DeepEqual(coarse[after], all[after]))
 	}
-	if other := run(2, 0, "layers.0.self_attn.q_proj."); reflect.DeepEqual(slices.Collect(maps.Values(other))[0], all["model.layers.0.self_attn.q_proj.weight"]) {
+	if other := run(2, 0, rules{before: "int4"}); reflect.DeepEqual(other[before], all[before]) {
 		t.Error("groups of activations change nothing")
 	}
 }
@@ -98,7 +108,7 @@ func TestQuantizeEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cause := errors.New("enough")
 	cancel(cause)
-	if _, err := quantizeSome(t, ctx, 2, 32, "layers.0."); !errors.Is(err, cause) {
+	if _, err := quantizeSome(t, ctx, 2, 32, rules{"layers.0.": "int4"}); !errors.Is(err, cause) {
 		t.Errorf("ended: %v", err)
 	}
 	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Quant: "none", Golden: "none"}))
