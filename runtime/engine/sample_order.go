@@ -6,13 +6,23 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// order gives tokens one after another in the order of N21, without sorting those that nobody asks for: a heap.
+// order gives tokens one after another in the order of N21, without sorting those that nobody asks for: a heap of those within a band of
+// logits, which is filled with the band below when it is empty. The first band holds all that most draws need.
 type order struct {
-	heap  []candidate // what is left, the first on top
-	taken []weighted
-	first float32 // largest logit
-	t     float32 // temperature
+	logits []float32
+	heap   []candidate // what is left of the band, the first on top
+	taken  []weighted
+	first  float32 // largest logit
+	t      float32 // temperature
+	bands  int     // so far
+	lower  float32 // end of the last band
 }
+
+// Bands end at logits whose weights are e⁻⁸, e⁻¹⁶ and e⁻³² of the largest; the last one has no end, so that a few passes reach every token.
+const (
+	firstBand = 8
+	mostBands = 4
+)
 
 type candidate struct {
 	logit float32
@@ -29,17 +39,30 @@ func (a candidate) before(b candidate) bool {
 	return a.logit > b.logit || a.logit == b.logit && a.id < b.id
 }
 
-// fill starts over with the tokens of logits.
+// fill starts over with the tokens of logits, which stay as they are until the last call of at.
 func (o *order) fill(logits []float32, temperature float32) {
-	o.t = temperature
-	o.heap, o.taken = o.heap[:len(logits)], o.taken[:0]
-	for i, z := range logits {
-		o.heap[i] = candidate{z, int32(i)}
+	o.logits, o.heap, o.taken = logits, o.heap[:0], o.taken[:0]
+	o.first, o.t, o.bands = logits[ArgMax(logits)], temperature, 0
+}
+
+// next fills the heap with the next band.
+func (o *order) next() {
+	upper := o.lower
+	if o.bands == 0 {
+		upper = float32(math.Inf(1))
+	}
+	o.lower = o.first - o.t*float32(int(firstBand)<<o.bands)
+	if o.bands++; o.bands == mostBands {
+		o.lower = float32(math.Inf(-1))
+	}
+	for i, z := range o.logits {
+		if z >= o.lower && z < upper {
+			o.heap = append(o.heap, candidate{z, int32(i)})
+		}
 	}
 	for i := len(o.heap)/2 - 1; i >= 0; i-- {
 		o.sink(i)
 	}
-	o.first = o.heap[0].logit
 }
 
 // scaled is the exponent of a token's weight. The difference comes first: a quotient of logits could overflow.
@@ -51,6 +74,9 @@ func weight(e float32) uint64 { return uint64(math.RoundToEven(float64(e) * one)
 // at is token i of the order.
 func (o *order) at(i int) weighted {
 	for len(o.taken) <= i {
+		for len(o.heap) == 0 && o.bands < mostBands {
+			o.next()
+		}
 		top, last := o.heap[0], len(o.heap)-1
 		o.heap[0] = o.heap[last]
 		o.heap = o.heap[:last]

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -79,7 +80,7 @@ func TestSamplerIsPlain(t *testing.T) {
 			RepetitionPenalty: of(0, 1, 1.1, 1.3, 0.8, 1e-45, math.MaxFloat32), Seed: r.Uint64(),
 		}
 		logits, seen := make([]float32, vocab), make([]bool, vocab)
-		size := of(1e-45, 0.1, 1, 30, math.MaxFloat32)
+		size := of(1e-45, 0.1, 1, 30, 32, math.MaxFloat32)
 		for i := range logits {
 			logits[i] = float32(r.IntN(33)-16) / 16 * size // ties are common
 			seen[i] = r.IntN(3) == 0
@@ -363,5 +364,29 @@ func TestSamplerAllocatesNothing(t *testing.T) {
 		s.Accept(s.Next(logits))
 	}); a != 0 {
 		t.Errorf("choosing a token allocates %v times", a)
+	}
+}
+
+// BenchmarkSampler draws from a large vocabulary, of which 50 tokens stand out.
+func BenchmarkSampler(b *testing.B) {
+	const vocab = 128256
+	r := rand.New(rand.NewPCG(8, 9))
+	logits := make([]float32, vocab)
+	for i := range logits {
+		logits[i] = float32(r.NormFloat64() * 3)
+		if i%(vocab/50) == 0 {
+			logits[i] += 12
+		}
+	}
+	for _, s := range []Sampling{{Temperature: 1}, {Temperature: 0.8, TopK: 20}, {Temperature: 0.8, TopP: 0.95}, {Temperature: 0.8, MinP: 0.05}, {Temperature: 0.6, TopK: 20, TopP: 0.95}} {
+		b.Run(fmt.Sprintf("T=%v,k=%d,p=%v,min=%v", s.Temperature, s.TopK, s.TopP, s.MinP), func(b *testing.B) {
+			sampler, err := NewSampler(s, vocab)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				sampler.Next(logits)
+			}
+		})
 	}
 }

@@ -167,6 +167,24 @@ func TestSpeculationChangesNothing(t *testing.T) {
 	}
 }
 
+// TestDraftIsKept: the logits of a draft's tokens are computed at all of its positions, as those that are accepted are penalized at the next.
+func TestDraftIsKept(t *testing.T) {
+	e := engine(t, tiny(t), Options{})
+	for _, c := range []struct {
+		penalty float32
+		rows    int
+		keep    []int
+	}{{1.8, 1, []int{2552, 100}}, {1.8, 3, []int{2552, 100, 11, 13}}, {0, 3, nil}} {
+		g, err := e.NewGeneration(Request{Prompt: []int{2552, 100}, Sampling: Sampling{RepetitionPenalty: c.penalty}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := g.Chunk(nil, []int{7, 11, 13}, make([]float32, c.rows*e.desc.Vocab)).Keep; !slices.Equal(got, c.keep) {
+			t.Errorf("penalty %v, %d rows of logits: %v, want %v", c.penalty, c.rows, got, c.keep)
+		}
+	}
+}
+
 // TestSpeculationTakesFewerSteps: a text that repeats itself takes less than half of the steps, one that does not takes no
 // more and computes at most 5 % more positions.
 func TestSpeculationTakesFewerSteps(t *testing.T) {
