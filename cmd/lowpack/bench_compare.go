@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/bench"
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/printable"
+	"github.com/lowpack/lowpack/runtime/engine"
 )
 
 // compareFlag names an earlier report.
@@ -49,9 +51,10 @@ func comparison(before *bench.ModelReport, row *bench.ModelRow) []string {
 	return []string{digits(old.TokensPerSec), fmt.Sprintf("%.2f ×", row.TokensPerSec/old.TokensPerSec)}
 }
 
-// printBefore says what the earlier report is of.
+// printBefore says what the earlier report is of. Those that do not name the format of the KV cache are of the default.
 func printBefore(w io.Writer, before *bench.ModelReport) {
 	if before != nil {
-		fmt.Fprintf(w, "before: %s, %s, %s\n", printable.Line(before.File), printable.Line(before.Host.Tool), printable.Line(before.Host.CPU))
+		cache := cmp.Or(before.KVCacheType, engine.CacheF32)
+		fmt.Fprintf(w, "before: %s, %s, %s, KV cache in %s\n", printable.Line(before.File), printable.Line(before.Host.Tool), printable.Line(before.Host.CPU), printable.Line(string(cache)))
 	}
 }
