@@ -90,25 +90,34 @@ func results86(f *file, tokens int, kind string, factor int, store func(t int, o
 func result86(f *file, register string, free, factor, off int, o outcome) {
 	kind := register[:1]
 	other, by := fmt.Sprint(kind, free), fmt.Sprint(kind, factor)
+	unit86(f, other, off, "(CX)", o)
+	add86(f, register, other, by, off, o)
+}
+
+// unit86 loads what the outcome takes from the weights of a register of sums.
+func unit86(f *file, register string, off int, address string, o outcome) {
 	switch o {
 	case lessZero:
-		f.p("VPMOVSXBD %d(CX), %s", off/4, other)
-		lessZero86(f, register, other, by)
+		f.p("VPMOVSXBD %d%s, %s", off/4, address, register)
+	case byBoth:
+		f.p("VMOVUPS %d%s, %s", off, address, register)
+	}
+}
+
+// add86 is result86 once that is in register other.
+func add86(f *file, register, other, by string, off int, o outcome) {
+	switch o {
+	case lessZero:
+		f.p("VPMULLD %s, %s, %s", by, other, other)
+		f.p("VPSUBD %s, %s, %s", other, register, register)
 		return
 	case byActivations:
 		f.p("VCVTDQ2PS %s, %s", register, register)
 		f.p("VFMADD213PS %d(BX), %s, %s", off, by, register)
 	case byBoth:
-		f.p("VMOVUPS %d(CX), %s", off, other)
 		f.p("VCVTDQ2PS %s, %s", register, register)
 		f.p("VMULPS %s, %s, %s", by, register, register)
 		f.p("VFMADD213PS %d(BX), %s, %s", off, other, register)
 	}
 	f.p("VMOVUPS %s, %d(BX)", register, off)
-}
-
-// lessZero86 subtracts zero points times Σx from sums.
-func lessZero86(f *file, sums, zeros, sum string) {
-	f.p("VPMULLD %s, %s, %s", sum, zeros, zeros)
-	f.p("VPSUBD %s, %s, %s", zeros, sums, sums)
 }

@@ -539,7 +539,7 @@ func (g *ymm) store(t int, o outcome) {
 			g.p("VPMOVSXBD %d(CX), X%d", lower/4, free)
 			g.p("VPMOVSXBD %d(CX), X%d", upper/4, g.operand)
 			g.p("VINSERTI128 $1, X%d, Y%d, Y%d", g.operand, free, free)
-			lessZero86(g.file, fmt.Sprint("Y", a), fmt.Sprint("Y", free), fmt.Sprint("Y", g.v))
+			add86(g.file, fmt.Sprint("Y", a), fmt.Sprint("Y", free), fmt.Sprint("Y", g.v), 0, o)
 			continue
 		}
 		g.p("VEXTRACTI128 $1, Y%d, X%d", a, g.operand)

@@ -26,6 +26,7 @@ type stream struct {
 	share int      // panels that the registers are of, one after the other, each R11 bytes further on; 0 = one
 	most  int      // tokens at once
 	whole bool     // open fills a register per field
+	minus bool     // an operand is the smaller the larger the weight: Tile.Mul is −1
 	fixed []string // 64 bytes that open wants in register fixedReg
 
 	// open loads the packed weights at an address into operand register d[0]; d[1] is free. With whole it fills all of d.
@@ -181,13 +182,25 @@ func (g *vnni512) function(name string) {
 	g.allocate()
 	panels86(g.file, g.rows(), func() {
 		groups86(g.file, g.panelRows(), func() {
-			for i := range sums {
-				g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
-			}
+			g.start()
 			g.columns()
 			g.finish()
 		})
 	})
+}
+
+// start emits what the sums of a group begin with: what is to be added to them, or zero where that waits for a multiplication (add).
+func (g *vnni512) start() {
+	for i := range g.copies * g.tokens * g.operands() {
+		switch t := i / g.operands(); {
+		case t >= g.tokens || g.bits < 4:
+			g.p("VPXORD Z%d, Z%d, Z%d", i, i, i)
+		case g.bits == 4 && !g.whole:
+			g.p("VPBROADCASTD (TokenGroup_Fields+%d+%d*TokenGroup__size)(R14), Z%d", 4*(i%g.fields()), t, i)
+		default:
+			g.p("VPBROADCASTD (TokenGroup_Add+%d*TokenGroup__size)(R14), Z%d", t, i)
+		}
+	}
 }
 
 // columns emits the loops over the columns of a group.
@@ -466,130 +479,4 @@ func (g *vnni512) load(d int, at string, masked bool) {
 	default:
 		g.p("VMOVDQU64 %s, Z%d", at, d)
 	}
-}
-
-// finish corrects the sums for what operands exceed weights by, and stores them, or scales them and adds them to the results.
-func (g *vnni512) finish() {
-	n := g.tokens * g.operands()
-	for i := n; i < n*g.copies; i++ {
-		g.p("VPADDD Z%d, Z%d, Z%d", i, i%n, i%n)
-	}
-	if g.fields() > 1 && !g.whole {
-		g.separate()
-	}
-	for i := 0; i < n; i += g.folded() {
-		if g.split == 2 {
-			g.foldPair(i)
-			continue
-		}
-		for half := g.split; half > 1; half /= 2 {
-			g.fold(i, half == g.split)
-		}
-	}
-	mul, add := g.xs[0], g.ops[0]
-	g.p("VPBROADCASTD Tile_Mul(AX), Z%d", mul)
-	for t := range g.tokens {
-		g.p("VPBROADCASTD (TokenGroup_Add+%d*TokenGroup__size)(R14), Z%d", t, add)
-		for i := 0; i < g.operands(); i += g.folded() {
-			a := g.acc(t, i, 0)
-			g.p("VPMULLD Z%d, Z%d, Z%d", mul, a, a)
-			g.p("VPADDD Z%d, Z%d, Z%d", add, a, a)
-		}
-	}
-	if g.panels() > 1 {
-		g.p("MOVQ Tile_SecondUnit(AX), R12")
-	}
-	results86(g.file, g.tokens, "Z", g.ops[1], g.storeRows)
-}
-
-// separate takes the sums of the other fields out of that of field 0 and scales them.
-func (g *vnni512) separate() {
-	for t := range g.tokens {
-		for r := range g.regs {
-			zero := g.acc(t, r*g.fields(), 0)
-			for f := 1; f < g.fields(); f++ {
-				g.p("VPSUBD Z%d, Z%d, Z%d", zero+f, zero, zero)
-				g.p("VPSRAD $%d, Z%d, Z%d", f*g.bits, zero+f, zero+f)
-			}
-		}
-	}
-}
-
-// folded is the number of sums of which folding makes one register.
-func (g *vnni512) folded() int {
-	if g.split == 2 {
-		return 2
-	}
-	return 1
-}
-
-// foldPair adds the halves of sums i and i+1, and leaves those of i in the lower half of register i, those of i+1 in the upper.
-func (g *vnni512) foldPair(i int) {
-	tmp := g.ops[0]
-	g.p("VSHUFI64X2 $0x44, Z%d, Z%d, Z%d", i+1, i, tmp)
-	g.p("VSHUFI64X2 $0xEE, Z%d, Z%d, Z%d", i+1, i, i)
-	g.p("VPADDD Z%d, Z%d, Z%d", tmp, i, i)
-}
-
-// fold adds the upper half of the lanes that are in use to the lower half.
-func (g *vnni512) fold(i int, first bool) {
-	tmp := g.ops[0]
-	if first {
-		g.p("VEXTRACTI64X4 $1, Z%d, Y%d", i, tmp)
-		g.p("VPADDD Y%d, Y%d, Y%d", tmp, i, i)
-	} else {
-		g.p("VEXTRACTI32X4 $1, Y%d, X%d", i, tmp)
-		g.p("VPADDD X%d, X%d, X%d", tmp, i, i)
-	}
-}
-
-func (g *vnni512) storeRows(t int, o outcome) {
-	width := map[int]string{1: "Z", 2: "Z", 4: "X"}[g.split]
-	regs, shared := g.regs, map[outcome]int{lessZero: 1, byBoth: 4}[o] // of a panel; bytes of what is at CX
-	regs /= max(g.share, 1)
-	for r := range g.regs {
-		if r > 0 && r%regs == 0 && shared > 0 { // so that the same offsets are those of the next panel
-			g.p("LEAQ %d(CX)(R12*%d), CX", -shared*g.panelRows(), shared)
-		}
-		for f := 0; f < g.fields(); f += g.folded() {
-			a, y := g.acc(t, r*g.fields()+f, 0), 4*(f*g.lanes()/g.panels()+16*(r%regs)+r/regs*g.panelRows())
-			if g.pair {
-				g.storePair(a, y, o)
-			} else {
-				result86(g.file, fmt.Sprintf("%s%d", width, a), g.ops[0], g.ops[1], y, o)
-			}
-		}
-	}
-}
-
-// storePair is result86 for a register of sums, half of it for each of two panels.
-func (g *vnni512) storePair(a, y int, o outcome) {
-	second := 4*g.panelRows() + y
-	other, factor, sum := g.ops[0], g.ops[1], g.xs[0]
-	switch o {
-	case lessZero:
-		g.p("VPMOVSXBD %d(CX), Y%d", y/4, other)
-		g.p("VPMOVSXBD %d(CX)(R12*1), Y%d", y/4, sum)
-		g.p("VINSERTI64X4 $1, Y%d, Z%d, Z%d", sum, other, other)
-		lessZero86(g.file, fmt.Sprint("Z", a), fmt.Sprint("Z", other), fmt.Sprint("Z", factor))
-		return
-	case byActivations:
-		other = factor
-	case byBoth:
-		g.p("VMOVUPS %d(CX), Y%d", y, other)
-		g.p("VINSERTF64X4 $1, %d(CX)(R12*4), Z%d, Z%d", y, other, other)
-	}
-	if o != asResult {
-		g.p("VCVTDQ2PS Z%d, Z%d", a, a)
-		g.p("VMOVUPS %d(BX), Y%d", y, sum)
-		g.p("VINSERTF64X4 $1, %d(BX), Z%d, Z%d", second, sum, sum)
-	}
-	if o == byBoth {
-		g.p("VMULPS Z%d, Z%d, Z%d", factor, a, a)
-	}
-	if o != asResult {
-		g.p("VFMADD213PS Z%d, Z%d, Z%d", sum, other, a)
-	}
-	g.p("VMOVDQU32 Y%d, %d(BX)", a, y)
-	g.p("VEXTRACTI64X4 $1, Z%d, %d(BX)", a, second)
 }

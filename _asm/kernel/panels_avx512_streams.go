@@ -24,7 +24,7 @@ func streams512() []stream {
 		if panel.bits == 2 {
 			s.name = fmt.Sprintf("ternaryRows%dAVX512", panel.rows)
 			s.what = fmt.Sprintf("%d-row panels of trits 0, +1, −1 = 0, 1, 2", panel.rows)
-			s.open = ternary512
+			s.open, s.minus = ternary512, true
 			list = append(list, s)
 		}
 		if panel.bits == 2 && panel.rows == 32 {

@@ -48,7 +48,8 @@ func (a *tokenGroups) of(x *Activations, group int, factor int32, add func(t, lo
 				lo, hi := i*group, min((i+1)*group, x.K)
 				end := x.sumTo(t, hi)
 				sum := end - before
-				g.data[i*x.N+t] = asm.TokenGroup{Add: add(t, lo, hi, sum), Sum: sum, Scale: x.scale(t, lo)}
+				a := add(t, lo, hi, sum)
+				g.data[i*x.N+t] = asm.TokenGroup{Add: a, Sum: sum, Scale: x.scale(t, lo), Fields: [2]int32{17 * a, 16 * a}}
 				before = end
 			}
 		}

@@ -94,7 +94,7 @@ func bind(b *testing.B, k *kernel.Kernel, alphabet string, group, bytes, tokens 
 	if err != nil {
 		b.Fatal(err)
 	}
-	const columns, some = 2560, 640
+	const columns, some = 2560, 320
 	size, err := l.PackedSize(pack.Shape{M: some, K: columns})
 	if err != nil {
 		b.Fatal(err)

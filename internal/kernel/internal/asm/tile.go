@@ -67,6 +67,8 @@ type TokenGroup struct {
 	Add   int32   // to the sums
 	Sum   int32   // of the activations, which zero points are multiplied by
 	Scale float32 // of the activations; 1 where they have one for all columns
+
+	Fields [2]int32 // what sums of fields of four bits begin with in place of Add: 17 and 16 times that
 }
 
 const (

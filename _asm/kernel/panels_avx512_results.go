@@ -1,0 +1,153 @@
+package main
+
+import "fmt"
+
+// finish corrects the sums for what operands exceed weights by, and stores them, or scales them and adds them to the results.
+func (g *vnni512) finish() {
+	n := g.tokens * g.operands()
+	for i := n; i < n*g.copies; i++ {
+		g.p("VPADDD Z%d, Z%d, Z%d", i, i%n, i%n)
+	}
+	if g.fields() > 1 && !g.whole {
+		g.separate()
+	}
+	for i := 0; i < n; i += g.folded() {
+		if g.split == 2 {
+			g.foldPair(i)
+			continue
+		}
+		for half := g.split; half > 1; half /= 2 {
+			g.fold(i, half == g.split)
+		}
+	}
+	for i := 0; i < n && g.pair; i += 2 {
+		g.unpair(i)
+	}
+	if g.bits < 4 {
+		g.add()
+	}
+	if g.panels() > 1 {
+		g.p("MOVQ Tile_SecondUnit(AX), R12")
+	}
+	results86(g.file, g.tokens, "Z", g.xs[0], g.storeRows)
+}
+
+// add is for sums that began with zero. VPMULLD takes the pipes of products.
+func (g *vnni512) add() {
+	add, minus := g.ops[0], g.minus && g.room == noRoom
+	if !minus {
+		one := g.newLabel("one")
+		g.p("CMPL Tile_Mul(AX), $1")
+		g.p("JEQ %s", one)
+		for t := range g.tokens {
+			for _, at := range g.places() {
+				g.p("VPMULLD.BCST Tile_Mul(AX), Z%d, Z%d", g.acc(t, at.sum, 0), g.acc(t, at.sum, 0))
+			}
+		}
+		g.at(one)
+	}
+	for t := range g.tokens {
+		g.p("VPBROADCASTD (TokenGroup_Add+%d*TokenGroup__size)(R14), Z%d", t, add)
+		for _, at := range g.places() {
+			a := g.acc(t, at.sum, 0)
+			if minus {
+				g.p("VPSUBD Z%d, Z%d, Z%d", a, add, a)
+			} else {
+				g.p("VPADDD Z%d, Z%d, Z%d", add, a, a)
+			}
+		}
+	}
+}
+
+// separate takes the sums of the other fields out of that of field 0 and scales them.
+func (g *vnni512) separate() {
+	for t := range g.tokens {
+		for r := range g.regs {
+			zero := g.acc(t, r*g.fields(), 0)
+			for f := 1; f < g.fields(); f++ {
+				g.p("VPSUBD Z%d, Z%d, Z%d", zero+f, zero, zero)
+				g.p("VPSRAD $%d, Z%d, Z%d", f*g.bits, zero+f, zero+f)
+			}
+		}
+	}
+}
+
+// folded is the number of sums of which folding makes one register.
+func (g *vnni512) folded() int {
+	if g.split == 2 {
+		return 2
+	}
+	return 1
+}
+
+// unpair gives sums i and i+1, whose halves belong to two panels, a panel each.
+func (g *vnni512) unpair(i int) {
+	tmp := g.ops[0]
+	g.p("VSHUFI64X2 $0x44, Z%d, Z%d, Z%d", i+1, i, tmp)
+	g.p("VSHUFI64X2 $0xEE, Z%d, Z%d, Z%d", i+1, i, i+1)
+	g.p("VMOVDQA64 Z%d, Z%d", tmp, i)
+}
+
+// foldPair adds the halves of sums i and i+1, and leaves those of i in the lower half of register i, those of i+1 in the upper.
+func (g *vnni512) foldPair(i int) {
+	tmp := g.ops[0]
+	g.p("VSHUFI64X2 $0x44, Z%d, Z%d, Z%d", i+1, i, tmp)
+	g.p("VSHUFI64X2 $0xEE, Z%d, Z%d, Z%d", i+1, i, i)
+	g.p("VPADDD Z%d, Z%d, Z%d", tmp, i, i)
+}
+
+// fold adds the upper half of the lanes that are in use to the lower half.
+func (g *vnni512) fold(i int, first bool) {
+	tmp := g.ops[0]
+	if first {
+		g.p("VEXTRACTI64X4 $1, Z%d, Y%d", i, tmp)
+		g.p("VPADDD Y%d, Y%d, Y%d", tmp, i, i)
+	} else {
+		g.p("VEXTRACTI32X4 $1, Y%d, X%d", i, tmp)
+		g.p("VPADDD X%d, X%d, X%d", tmp, i, i)
+	}
+}
+
+// place says which rows a register of results holds: of which panel, and from what row on.
+type place struct{ sum, panel, row int }
+
+// places lists the registers of results of a token, panel by panel.
+func (g *vnni512) places() (list []place) {
+	if g.pair {
+		for i := range g.operands() {
+			panel, at := i/(g.operands()/2), 2*i%g.operands()
+			list = append(list, place{at + panel, panel, at * g.lanes() / 2})
+		}
+		return list
+	}
+	each := g.regs / max(g.share, 1) // registers of a panel
+	for r := range g.regs {
+		for f := 0; f < g.fields(); f += g.folded() {
+			list = append(list, place{r*g.fields() + f, r / each, f*g.lanes()/g.panels() + 16*(r%each)})
+		}
+	}
+	return list
+}
+
+// storeRows is the store of results86. Scales of the weights stay in the registers of operands where there are as many.
+func (g *vnni512) storeRows(t int, o outcome) {
+	kind, size := map[int]string{1: "Z", 2: "Z", 4: "X"}[g.split], map[outcome]int{lessZero: 1, byBoth: 4}[o] // bytes of what is at CX
+	stay, panel := o == byBoth && g.held, 0
+	for i, at := range g.places() {
+		unit, other := "(CX)", g.ops[0]
+		if stay {
+			other = g.ops[i]
+		}
+		switch {
+		case at.panel > 0 && g.pair:
+			unit = fmt.Sprintf("(CX)(R12*%d)", size)
+		case at.panel > panel && size > 0:
+			panel = at.panel
+			g.p("LEAQ (CX)(R12*%d), CX", size)
+		}
+		if t == 0 || !stay {
+			unit86(g.file, fmt.Sprint(kind, other), 4*at.row, unit, o)
+		}
+		add86(g.file, fmt.Sprint(kind, g.acc(t, at.sum, 0)), fmt.Sprint(kind, other), fmt.Sprint(kind, g.xs[0]), 4*(at.panel*g.panelRows()+at.row), o)
+	}
+}
