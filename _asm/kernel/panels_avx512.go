@@ -82,6 +82,7 @@ type vnni512 struct {
 	free     int            // registers from here on hold nothing
 	ops      []int          // operands
 	xs       []int          // activations
+	ys       []int          // scaled results of all tokens; none = they stay in memory
 	spread   int            // control of the shuffle for split = 4
 	fixedReg int            // what the stream fixed
 	wanted   []string       // constants that a dry run asked for
@@ -181,11 +182,13 @@ func (g *vnni512) function(name string) {
 	g.begin(name)
 	g.allocate()
 	panels86(g.file, g.rows(), func() {
+		g.eachResult("VMOVUPS %[1]d(BX), Z%[2]d")
 		groups86(g.file, g.panelRows(), func() {
 			g.start()
 			g.columns()
 			g.finish()
 		})
+		g.eachResult("VMOVUPS Z%[2]d, %[1]d(BX)")
 	})
 }
 
@@ -301,6 +304,9 @@ func (g *vnni512) allocate() {
 	} else {
 		g.ops = g.take(3)
 		g.xs = g.take(g.tokens)
+	}
+	if n := g.tokens * len(g.places()); g.held && g.room == noRoom && g.split < 4 && g.free+n+min(1, len(g.fixed)) < 32 {
+		g.ys = g.take(n)
 	}
 	if g.fixed != nil {
 		g.fixedReg = g.take(1)[0]

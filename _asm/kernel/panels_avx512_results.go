@@ -148,6 +148,40 @@ func (g *vnni512) storeRows(t int, o outcome) {
 		if t == 0 || !stay {
 			unit86(g.file, fmt.Sprint(kind, other), 4*at.row, unit, o)
 		}
-		add86(g.file, fmt.Sprint(kind, g.acc(t, at.sum, 0)), fmt.Sprint(kind, other), fmt.Sprint(kind, g.xs[0]), 4*(at.panel*g.panelRows()+at.row), o)
+		if a := g.acc(t, at.sum, 0); g.ys != nil && (o == byActivations || o == byBoth) {
+			g.addTo(g.ys[t*len(g.places())+i], a, other, o)
+		} else {
+			add86(g.file, fmt.Sprint(kind, a), fmt.Sprint(kind, other), fmt.Sprint(kind, g.xs[0]), 4*(at.panel*g.panelRows()+at.row), o)
+		}
 	}
+}
+
+// addTo is add86 for results in register y.
+func (g *vnni512) addTo(y, a, other int, o outcome) {
+	g.p("VCVTDQ2PS Z%d, Z%d", a, a)
+	if o == byActivations {
+		g.p("VFMADD231PS Z%d, Z%d, Z%d", g.xs[0], a, y)
+		return
+	}
+	g.p("VMULPS Z%d, Z%d, Z%d", g.xs[0], a, a)
+	g.p("VFMADD231PS Z%d, Z%d, Z%d", other, a, y)
+}
+
+// eachResult emits an instruction for each register that scaled results stay in and for its place, from BX on.
+func (g *vnni512) eachResult(instruction string) {
+	if g.ys == nil {
+		return
+	}
+	exact := g.newLabel("exact")
+	g.p("CMPQ Tile_Scaled(AX), $0")
+	g.p("JEQ %s", exact)
+	g.p("MOVQ Tile_Y(AX), BX")
+	for i, y := range g.ys {
+		if i > 0 && i%len(g.places()) == 0 {
+			g.p("ADDQ R9, BX")
+		}
+		at := g.places()[i%len(g.places())]
+		g.p(instruction, 4*(at.panel*g.panelRows()+at.row), y)
+	}
+	g.at(exact)
 }

@@ -18,6 +18,13 @@ const (
 	tableBytes  = 8 // of what a kernel reads in place of an activation
 )
 
+// Groups of fewer than shortGroup columns are so short that tiles of shortTokens, whose scaled results stay in registers, gain more
+// than larger ones that take weights apart less often, where there is more than one tile anyway.
+const (
+	shortGroup  = 64
+	shortTokens = 6
+)
+
 // runOf is the number of panels of so many bytes that a call takes.
 func runOf(panel, tokens int) int {
 	if tokens == 1 {
@@ -99,6 +106,9 @@ func (p *tiled) mul(c call) {
 		run &^= 3
 	}
 	most := min(len(p.funcs), tuned.Tokens)
+	if c.scaled && p.w.Group < shortGroup && c.t1-c.t0 > most {
+		most = min(most, shortTokens)
+	}
 	block := max(blockBytes/token/most, 1) * most
 	if p.parts > 1 {
 		run = 1 // so that the other parts find the panel in the cache
