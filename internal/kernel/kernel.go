@@ -246,12 +246,9 @@ func (w *Weights) batchPanels(tokens int) int {
 // pay; few enough for all threads to have work, and to end together.
 func (w *Weights) Chunk(tokens, threads int) int {
 	threads = max(threads, 1)
-	parts := w.bytes / chunkBytes
-	switch {
-	case tokens == 1 && threads == 1:
+	parts := min(w.bytes/chunkBytes, max(shareParts*threads, w.bytes/vectorBytes))
+	if tokens == 1 && threads == 1 {
 		parts = 1 // sums of one token stay in a cache
-	case tokens == 1:
-		parts = min(parts, max(vectorParts*threads, w.bytes/vectorBytes))
 	}
 	if b := w.batchPanels(tokens); b > 1 {
 		if parts = w.Panels() / b; threads == 1 {
@@ -266,11 +263,11 @@ func (w *Weights) Chunk(tokens, threads int) int {
 	return chunk
 }
 
-// chunkBytes are the weights that a worker takes at once, with one token those of a vectorParts-th of its share, up to
-// vectorBytes: smaller chunks begin in cold memory more often, larger ones leave a core that is busy elsewhere with too much in hand.
+// A worker takes a shareParts-th of its share at once, up to vectorBytes of weights and at least chunkBytes: smaller chunks begin in
+// cold memory more often, larger ones leave a core that is busy elsewhere with too much in hand.
 const (
-	chunkBytes  = 256 << 10
-	vectorParts = 3
+	chunkBytes = 256 << 10
+	shareParts = 3
 )
 
 // ownMemory holds what kernels make of weights.

@@ -359,11 +359,7 @@ func TestChunk(t *testing.T) {
 					t.Errorf("%v: %d panels at once for %d threads", k, chunk, threads)
 				}
 				rows, tables := chunk*w.PanelRows(), w.batchPanels(tokens) > 1
-				most := chunkBytes
-				if tokens == 1 {
-					most = vectorBytes
-				}
-				if tables && rows < 256 || !tables && threads > 1 && w.Bytes()/w.Panels()*chunk > 2*most {
+				if tables && rows < 256 || !tables && threads > 1 && w.Bytes()/w.Panels()*chunk > 2*vectorBytes {
 					t.Errorf("%v: %d rows at once for %d tokens, %d threads", k, rows, tokens, threads)
 				}
 			}

@@ -32,12 +32,13 @@ type Pool struct {
 	ended   sync.WaitGroup
 
 	// The current task. Workers read these only while they are working, and Run waits until none is.
-	task     Task
-	n, chunk int
-	_        [64]byte
-	next     atomic.Int64 // first part that nobody has taken
-	_        [56]byte
-	fault    atomic.Pointer[mmap.Fault] // of a worker
+	task      Task
+	n, chunks int
+	unit      int // parts that stay together: chunks are multiples of it
+	_         [64]byte
+	next      atomic.Int64 // first chunk that nobody has taken
+	_         [56]byte
+	fault     atomic.Pointer[mmap.Fault] // of a worker
 }
 
 // worker is a goroutine of a pool, in one of these states:
@@ -86,8 +87,9 @@ func NewPool(threads int) *Pool {
 // Threads is the number of workers, the caller of Run included.
 func (p *Pool) Threads() int { return len(p.workers) + 1 }
 
-// Run carries out the n parts of a task, handing out chunk parts at a time, and returns when all are done. Calls from
-// several goroutines take turns; a task must not call Run of the pool that it runs on.
+// Run carries out the n parts of a task, handing out at most chunk parts at a time, and returns when all are done. Chunks are of
+// about the same size, an even one if chunk is even, and as many for each worker where there are enough parts, so that
+// workers that are as fast end together. Calls from several goroutines take turns; a task must not call Run of the pool that it runs on.
 func (p *Pool) Run(n, chunk int, task Task) {
 	if n <= 0 {
 		return
@@ -100,9 +102,10 @@ func (p *Pool) Run(n, chunk int, task Task) {
 	}
 	p.one.Lock()
 	defer p.rest()
-	p.task, p.n, p.chunk = task, n, chunk
+	p.task, p.n, p.unit = task, n, 2-chunk&1
+	p.chunks = min(ceilDiv(ceilDiv(n, chunk), p.Threads())*p.Threads(), ceilDiv(n, p.unit))
 	p.next.Store(0)
-	for i := range min(len(p.workers), ceilDiv(n, chunk)-1) {
+	for i := range min(len(p.workers), p.chunks-1) {
 		p.workers[i].invite()
 	}
 	p.share()
@@ -110,7 +113,7 @@ func (p *Pool) Run(n, chunk int, task Task) {
 
 // rest ends a Run. Where its task has panicked, parts are left that nobody shall begin.
 func (p *Pool) rest() {
-	p.next.Store(int64(p.n))
+	p.next.Store(int64(p.chunks))
 	for i := range p.workers {
 		p.workers[i].dismiss()
 	}
@@ -125,12 +128,18 @@ func (p *Pool) rest() {
 // share takes chunks until there are none.
 func (p *Pool) share() {
 	for {
-		from := int(p.next.Add(int64(p.chunk))) - p.chunk
-		if from >= p.n {
+		i := int(p.next.Add(1)) - 1
+		if i >= p.chunks {
 			return
 		}
-		p.task.Do(from, min(from+p.chunk, p.n))
+		p.task.Do(p.begin(i), p.begin(i+1))
 	}
+}
+
+// begin is the first part of chunk i.
+func (p *Pool) begin(i int) int {
+	units := ceilDiv(p.n, p.unit)
+	return min(units*i/p.chunks*p.unit, p.n)
 }
 
 // help is share in a worker.
@@ -138,7 +147,7 @@ func (p *Pool) help() {
 	defer func() {
 		if r := recover(); r != nil {
 			p.fault.Store(mmap.Recovered(r))
-			p.next.Store(int64(p.n))
+			p.next.Store(int64(p.chunks))
 		}
 	}()
 	p.share()
