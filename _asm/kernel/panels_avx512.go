@@ -121,9 +121,12 @@ func prefetchRule(f *file, address string) {
 // memoryCycles is about how long memory takes for a line of weights. With fewer products it is what a kernel waits for.
 const memoryCycles = 6
 
+// namesLines reports whether products take as long as memory, so that every line of a panel is to be prefetched.
+func (g *vnni512) namesLines() bool { return g.tokens > 1 && g.tokens*g.fields() >= memoryCycles }
+
 // prefetch emits the prefetches of weights of a loop of so many steps. docs/KERNELS.md has figures of the rules.
 func (g *vnni512) prefetch(unroll int) {
-	bytes, products := unroll*g.stride(), g.tokens*g.fields()
+	bytes := unroll * g.stride()
 	switch {
 	case g.room == readRoom:
 		g.prefetchNext()
@@ -133,7 +136,7 @@ func (g *vnni512) prefetch(unroll int) {
 				prefetchRule(g.file, fmt.Sprint(at, panelAddress(i)))
 			}
 		}
-	case g.tokens == 1 || products < memoryCycles:
+	case !g.namesLines():
 		for at := 0; at < bytes; at += 2 * pace {
 			prefetchRule(g.file, fmt.Sprintf("%d(DI)", at))
 		}

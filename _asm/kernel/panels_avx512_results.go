@@ -129,6 +129,9 @@ func (g *vnni512) places() (list []place) {
 	return list
 }
 
+// scalesAhead is how far ahead scales of the weights are prefetched, in bytes, where every line of weights is.
+const scalesAhead = 2 << 10
+
 // storeRows is the store of results86. Scales of the weights stay in the registers of operands where there are as many.
 func (g *vnni512) storeRows(t int, o outcome) {
 	kind, size := map[int]string{1: "Z", 2: "Z", 4: "X"}[g.split], map[outcome]int{lessZero: 1, byBoth: 4}[o] // bytes of what is at CX
@@ -147,6 +150,9 @@ func (g *vnni512) storeRows(t int, o outcome) {
 		}
 		if t == 0 || !stay {
 			unit86(g.file, fmt.Sprint(kind, other), 4*at.row, unit, o)
+			if stay && g.namesLines() {
+				g.p("PREFETCHT1 %d%s", scalesAhead+4*at.row, unit)
+			}
 		}
 		if a := g.acc(t, at.sum, 0); g.ys != nil && (o == byActivations || o == byBoth) {
 			g.addTo(g.ys[t*len(g.places())+i], a, other, o)

@@ -106,7 +106,7 @@ func (p *tiled) mul(c call) {
 		run &^= 3
 	}
 	most := min(len(p.funcs), tuned.Tokens)
-	if c.scaled && p.w.Group < shortGroup && c.t1-c.t0 > most {
+	if c.scaled && p.w.Group < shortGroup && c.t1-c.t0 > most && p.bytes < p.columns*p.w.rows {
 		most = min(most, shortTokens)
 	}
 	block := max(blockBytes/token/most, 1) * most
