@@ -119,7 +119,7 @@ func prefetchRule(f *file, address string) {
 }
 
 // memoryCycles is about how long memory takes for a line of weights. With fewer products it is what a kernel waits for.
-const memoryCycles = 6
+const memoryCycles = 5
 
 // namesLines reports whether products take as long as memory, so that every line of a panel is to be prefetched.
 func (g *vnni512) namesLines() bool { return g.tokens > 1 && g.tokens*g.fields() >= memoryCycles }
