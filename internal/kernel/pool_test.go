@@ -38,12 +38,53 @@ func TestPoolDoesEveryPartOnce(t *testing.T) {
 		if p.Threads() != threads {
 			t.Errorf("%d threads instead of %d", p.Threads(), threads)
 		}
-		for _, n := range []int{0, 1, 2, 3, 10, 100} {
-			for _, chunk := range []int{0, 1, 3, 50, 1000} {
+		for _, n := range []int{0, 1, 2, 3, 10, 101} {
+			for _, chunk := range []int{0, 1, 2, 3, 50, 1000} {
 				task := &tally{counts: make([]atomic.Int32, n)}
 				for range 20 {
 					p.Run(n, chunk, task)
 					task.check(t)
+				}
+			}
+		}
+		p.Close()
+	}
+}
+
+// pieces is a task that notes its chunks.
+type pieces struct {
+	sync.Mutex
+	all [][2]int
+}
+
+func (p *pieces) Do(from, to int) {
+	p.Lock()
+	defer p.Unlock()
+	p.all = append(p.all, [2]int{from, to})
+}
+
+// TestPoolSharesEqually: chunks have at most the size that is asked for, differ by one unit at most, begin at even parts where that size is
+// even, and are as many for each worker.
+func TestPoolSharesEqually(t *testing.T) {
+	for _, threads := range []int{2, 3, 7} {
+		p := NewPool(threads)
+		for _, n := range []int{9, 100, 101, 863} {
+			for _, chunk := range []int{1, 2, 3, 8} {
+				task, unit := &pieces{}, 2-chunk%2
+				p.Run(n, chunk, task)
+				least, most := n, 0
+				for _, c := range task.all {
+					if c[0]%unit != 0 {
+						t.Errorf("%d threads, %d parts by %d: a chunk begins at %d", threads, n, chunk, c[0])
+					}
+					if c[1] < n {
+						least = min(least, c[1]-c[0])
+					}
+					most = max(most, c[1]-c[0])
+				}
+				units := (n + unit - 1) / unit
+				if most > chunk || most-least > unit || len(task.all)%threads != 0 && len(task.all) != units {
+					t.Errorf("%d threads, %d parts by %d: %d chunks of %d to %d parts", threads, n, chunk, len(task.all), least, most)
 				}
 			}
 		}
