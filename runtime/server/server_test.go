@@ -526,15 +526,18 @@ func TestOthers(t *testing.T) {
 		}
 	}
 	post(t, web, "/v1/completions", `{"prompt": "a", "max_tokens": 3, "ignore_eos": true}`)
-	_, _, text = do(t, web, http.MethodGet, "/metrics", "")
-	for _, line := range []string{
+	lines := []string{
 		`vllm:generation_tokens_total{engine="0",model_name="tiny"} 3`, `vllm:request_success_total{engine="0",finished_reason="length",model_name="tiny"} 1`,
 		`vllm:inter_token_latency_seconds_count{engine="0",model_name="tiny"} 2`, `vllm:time_to_first_token_seconds_count{engine="0",model_name="tiny"} 1`,
-	} {
-		if !strings.Contains(text, line) {
-			t.Errorf("no %s in %s", line, text)
-		}
 	}
+	missing := func(line string) bool { return !strings.Contains(text, line) }
+	for range 500 { // a request is counted a moment after its answer
+		if _, _, text = do(t, web, http.MethodGet, "/metrics", ""); !slices.ContainsFunc(lines, missing) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("not all of %q in %s", lines, text)
 }
 
 // TestSlowReader: a client that does not read is given up, and holds nobody up until then.

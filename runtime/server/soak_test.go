@@ -49,8 +49,8 @@ func TestSoak(t *testing.T) {
 	var panics bytes.Buffer
 	before, files := runtime.NumGoroutine(), descriptors(t)
 	k := &soak{t: t, list: requests.Mixed(66), done: map[string]int{}}
-	model := tiny(t, "tiny", engine.Options{Threads: 2, Context: 256, Sequences: 6, Page: 32, CacheTokens: 768}, requests.Template)
-	s, err := New(Options{Queue: 2, PrefixCache: true, ITLTarget: 5 * time.Millisecond}, model)
+	model := tiny(t, "tiny", engine.Options{Threads: 2, Context: 256, Sequences: 2, Page: 32, CacheTokens: 768}, requests.Template) // few enough that some clients are sent away in every run
+	s, err := New(Options{Queue: 1, PrefixCache: true, ITLTarget: 5 * time.Millisecond}, model)
 	if err != nil {
 		t.Fatal(err)
 	}
