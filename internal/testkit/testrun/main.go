@@ -1,4 +1,6 @@
-// Testrun runs go test with its arguments and prints what go test prints, and then in one line what was skipped and why.
+// Testrun runs go test with its arguments and prints what go test prints, package by package as they end. When nothing ends for
+// some seconds, it says what runs. At the end stand the reasons of skipped tests in one line, and each failed test with its
+// output and the command that repeats it.
 package main
 
 import (
@@ -15,7 +17,8 @@ func main() {
 		err = cmd.Start()
 	}
 	if err == nil {
-		err = show(events, os.Stdout)
+		v := newView(os.Stdout, os.Args[1:])
+		err = v.show(events)
 	}
 	if e := cmd.Wait(); err == nil {
 		err = e
