@@ -21,5 +21,6 @@ if __name__ == "__main__":
 
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)  # its cache is written there
-        main(["run", sys.argv[1] + "/openapi.json", "--workers", "2", "--phases", "examples,coverage,fuzzing", "--max-examples", "12", "--suppress-health-check", "all", "--seed", sys.argv[2],
+        # One worker: Python 3.11 loses count of recursion when two threads parse (python/cpython#106905), and one request fails by chance.
+        main(["run", sys.argv[1] + "/openapi.json", "--workers", "1", "--phases", "examples,coverage,fuzzing", "--max-examples", "12", "--suppress-health-check", "all", "--seed", sys.argv[2],
               "--request-timeout", "120", "--continue-on-failure", "--exclude-checks", "positive_data_acceptance", "--no-color"])
