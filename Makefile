@@ -4,7 +4,7 @@ MODEL  := testdata/tiny-bitnet
 PACKED := out/tiny-bitnet.vnni4i.safetensors
 PROMPT := Once upon a time there was a little girl
 
-.PHONY: run build install uninstall dist test interop generate quality runtimes fuzz soak mutants clean
+.PHONY: run build install uninstall dist test interop generate quality runtimes fuzz kills soak mutants clean
 
 run: build
 	@mkdir -p out
@@ -57,16 +57,17 @@ dist:
 	  while read -r path version dir; do printf '== %s %s\n\n' $$path $$version; cat "$$dir"/LICENSE* "$$dir"/NOTICE* 2>/dev/null; echo; done >>$(DIST)/THIRD-PARTY.txt
 	cd $(DIST) && { command -v sha256sum >/dev/null && sha256sum * || shasum -a 256 *; } >.sums && mv .sums SHA256SUMS
 
-# Ends with one line on what this machine cannot test, if there is such a thing.
+# Vets and tests every package: a line for each as it ends, and one on what this machine cannot test, if there is such a thing.
 test:
-	go vet ./...
-	go run ./internal/testkit/testrun ./...
+	@printf 'compiling the tests\n'
+	@go run ./internal/testkit/testrun -vet=all ./...
 
 # Holds lowpack against the programs that it claims to agree with, and what testdata records of them against what they say.
-# Installs them (Python, and 7 GB below ~/.cache/lowpack-interop).
+# Installs them (Python, and 7 GB below ~/.cache/lowpack-interop). SKIP is a regular expression of tests to leave out.
 interop:
 	.ci/interop/setup
-	LOWPACK_INTEROP=1 go test -count=1 -timeout 30m -run '^TestInterop' $$(grep -rl --include='*_test.go' '^func TestInterop' . | xargs -n1 dirname | sort -u)
+	LOWPACK_INTEROP=1 go run ./internal/testkit/testrun -count=1 -timeout 30m -run '^TestInterop' $(if $(SKIP),-skip '$(SKIP)') \
+	  $$(grep -rl --include='*_test.go' '^func TestInterop' . | xargs -n1 dirname | sort -u)
 
 # Rewrites everything that is generated: assembly, docs/LAYOUTS.md, the hostile corpus; tables of docs/BENCHMARKS.md and the
 # charts of the README, from docs/benchmarks.
@@ -90,15 +91,17 @@ FUZZTIME ?= 1000000x
 fuzz:
 	.ci/fuzz $(FUZZTIME)
 
-# Ends conversions at random moments: KILLS times by SIGKILL, TERMS times by SIGTERM or SIGINT. Then clients of a server that hang up,
-# read slowly and send garbage, for SOAK.
+# Ends conversions at random moments: KILLS times by SIGKILL, TERMS times by SIGTERM or SIGINT.
 KILLS ?= 10000
 TERMS ?= 500
-SOAK  ?= 30m
+kills:
+	LOWPACK_KILLS=$(KILLS) go run ./internal/testkit/testrun -count=1 -timeout 0 -run '^TestKilled$$' ./convert
+	LOWPACK_TERMS=$(TERMS) go run ./internal/testkit/testrun -count=1 -timeout 0 -run '^TestSignals$$' ./cmd/lowpack
+
+# Clients of a server that hang up, read slowly and send garbage, for the time SOAK.
+SOAK ?= 30m
 soak:
-	LOWPACK_KILLS=$(KILLS) go test -count=1 -timeout 0 -v -run '^TestKilled$$' ./convert
-	LOWPACK_TERMS=$(TERMS) go test -count=1 -timeout 0 -v -run '^TestSignals$$' ./cmd/lowpack
-	LOWPACK_SOAK=$(SOAK) go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./runtime/server
+	LOWPACK_SOAK=$(SOAK) go run ./internal/testkit/testrun -count=1 -timeout 0 -run '^TestSoak$$' ./runtime/server
 
 # Wrong programs that the tests must notice: all of .ci/mutants, or those of files whose path begins as MUTANTS says.
 MUTANTS ?=

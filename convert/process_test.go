@@ -81,7 +81,7 @@ func TestConvertProcess(t *testing.T) {
 
 // TestKilled kills conversions at random moments: the target is old or complete, and the next conversion cleans up
 // whatever the moment between a hidden name and the rename left. LOWPACK_LONG kills 1,000 of them, LOWPACK_KILLS as many
-// as it says (`make soak`).
+// as it says (`make kills`).
 func TestKilled(t *testing.T) {
 	path, at := mini(t, "bitnet-2b4t", nil), newPlace(t, "old")
 	rounds := 40 / race.Every(10)

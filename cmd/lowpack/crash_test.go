@@ -19,7 +19,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// soak is the number of rounds of a test of random moments, larger where `make soak` says so.
+// soak is the number of rounds of a test of random moments, larger where `make kills` says so.
 func soak(t testing.TB, variable string, usual int) int {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -119,7 +119,7 @@ func (j *task) contents(t testing.TB) string {
 }
 
 // TestSignals interrupts commands at random moments: they end with the exit code of the signal, the target is old or
-// complete, and nothing is left behind. `make soak` does it more often. On a disk that takes longer than grace and leave for
+// complete, and nothing is left behind. `make kills` does it more often. On a disk that takes longer than grace and leave for
 // a sync and a removal, what is left is swept by the next command; that they end in time is for TestStuck to see.
 func TestSignals(t *testing.T) {
 	rounds := soak(t, "LOWPACK_TERMS", 24)

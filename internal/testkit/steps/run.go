@@ -1,0 +1,174 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const heartbeat = 30 * time.Second // between lines on what runs
+
+// check is a run of steps.
+type check struct {
+	w           io.Writer
+	logs        string // folder
+	jobs        int
+	memory      int64 // bytes that the steps may take together
+	keep        bool  // note what has passed, for -resume
+	interrupted <-chan os.Signal
+
+	begun   time.Time
+	waiting []step
+	running []run
+	ended   []run
+	finish  chan run
+}
+
+// run is a step that has begun.
+type run struct {
+	step
+	begun time.Time
+	took  time.Duration
+	state string // how it ended: passed, resumed, FAILED, not run
+}
+
+const (
+	passed  = "passed"
+	resumed = "passed before"
+	failed  = "FAILED"
+	notRun  = "not run"
+)
+
+// run runs the steps and prints what came of them. An error says that one has failed.
+func (c *check) run(steps []step, resume bool) error {
+	c.begun, c.finish = time.Now(), make(chan run)
+	for _, s := range steps {
+		if took, ok := c.passedBefore(s); ok && resume {
+			c.ended = append(c.ended, run{step: s, took: took, state: resumed})
+		} else {
+			c.waiting = append(c.waiting, s)
+		}
+	}
+	slices.SortStableFunc(c.waiting, func(a, b step) int { return int(b.budget - a.budget) })
+	c.loop()
+	slices.SortStableFunc(c.ended, func(a, b run) int { return int(b.took - a.took) })
+	return c.report()
+}
+
+// loop ends when no step runs and none can begin.
+func (c *check) loop() {
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for {
+		c.begin()
+		if len(c.running) == 0 {
+			for _, s := range c.waiting {
+				c.ended = append(c.ended, run{step: s, state: notRun})
+			}
+			return
+		}
+		select {
+		case r := <-c.finish:
+			c.end(r)
+			beat.Reset(heartbeat)
+		case <-beat.C:
+			c.say("running: %s", strings.Join(c.now(), ", "))
+		case <-c.interrupted: // so are the steps, by the terminal
+			c.say("interrupted")
+			c.jobs = 0
+		}
+	}
+}
+
+// begin begins every step that may begin.
+func (c *check) begin() {
+	for {
+		at := slices.IndexFunc(c.waiting, c.ready)
+		if at < 0 {
+			return
+		}
+		r := run{step: c.waiting[at], begun: time.Now()}
+		c.waiting = slices.Delete(c.waiting, at, at+1)
+		c.running = append(c.running, r)
+		c.say("begin    %s (budget %s)", r.name, seconds(r.budget))
+		go func() { c.finish <- c.execute(r) }()
+	}
+}
+
+// ready reports whether a step may begin now. One that needs more memory than there is runs alone.
+func (c *check) ready(s step) bool {
+	if len(c.running) == 0 {
+		return c.jobs > 0 && c.passed(s.after) && (!s.alone || !c.shared())
+	}
+	memory := s.memory
+	for _, r := range c.running {
+		memory += r.memory
+		if r.alone {
+			return false
+		}
+	}
+	return len(c.running) < c.jobs && !s.alone && memory <= c.memory && c.passed(s.after)
+}
+
+// shared reports whether a step that need not be alone can still begin: those that measure come last.
+func (c *check) shared() bool {
+	return slices.ContainsFunc(c.waiting, func(s step) bool { return !s.alone && c.passed(s.after) })
+}
+
+func (c *check) passed(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool {
+		return !slices.ContainsFunc(c.ended, func(r run) bool {
+			return r.name == name && (r.state == passed || r.state == resumed)
+		})
+	})
+}
+
+// execute runs a script. What it prints goes to its log.
+func (c *check) execute(r run) run {
+	log, err := os.Create(c.log(r.step))
+	if err == nil {
+		cmd := exec.Command("bash", r.path)
+		cmd.Stdout, cmd.Stderr = log, log
+		err = errors.Join(cmd.Run(), log.Close())
+	}
+	r.took, r.state = time.Since(r.begun), passed
+	if err != nil {
+		r.state = failed
+	}
+	return r
+}
+
+func (c *check) end(r run) {
+	c.running = slices.DeleteFunc(c.running, func(o run) bool { return o.name == r.name })
+	c.ended = append(c.ended, r)
+	c.say("%-8s %s: %s of %s", r.state, r.name, seconds(r.took), seconds(r.budget))
+	if r.state == passed && c.keep {
+		c.remember(r)
+	}
+}
+
+// log is the path of what a step printed.
+func (c *check) log(s step) string { return filepath.Join(c.logs, s.name+".log") }
+
+// now names the steps that run, and for how long they have.
+func (c *check) now() []string {
+	var list []string
+	for _, r := range c.running {
+		list = append(list, fmt.Sprintf("%s (%s of %s)", r.name, seconds(time.Since(r.begun)), seconds(r.budget)))
+	}
+	return list
+}
+
+// say prints a line behind the minutes and seconds since the check began.
+func (c *check) say(format string, args ...any) {
+	d := time.Since(c.begun)
+	fmt.Fprintf(c.w, "%3d:%02d %s\n", int(d.Minutes()), int(d.Seconds())%60, fmt.Sprintf(format, args...))
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
