@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/manifest"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
@@ -82,14 +83,14 @@ func TestServeContainer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	container := find(manifests(t, "../../docs/examples/serve/kubernetes.yaml")[0], "spec", "template", "spec", "containers", 0)
-	for _, arg := range find(container, "args").([]any) {
+	container := manifest.Find(manifest.Objects(t, "../../docs/examples/serve/kubernetes.yaml")[0], "spec", "template", "spec", "containers", 0)
+	for _, arg := range manifest.Find(container, "args").([]any) {
 		cmd.Args = append(cmd.Args, strings.Replace(fmt.Sprint(arg), "8080", "0", 1))
 	}
 	s := serveBy(t, cmd, "")
 	s.url = strings.NewReplacer("0.0.0.0", "127.0.0.1", "[::]", "127.0.0.1").Replace(s.url)
 	status, text := s.send(http.MethodPost, "/v1/completions", `{"prompt": "The river", "max_tokens": 5}`, http.Header{"Authorization": {"Bearer secret"}})
-	if usage := find(decode(string(text)), "usage", "completion_tokens"); status != http.StatusOK || fmt.Sprint(usage) != "5" {
+	if usage := manifest.Find(decode(string(text)), "usage", "completion_tokens"); status != http.StatusOK || fmt.Sprint(usage) != "5" {
 		t.Errorf("%d %s", status, text)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/manifest"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
@@ -60,18 +61,20 @@ var curlSays = []func(string) bool{
 		return says("yes", "choices", 0, "text")(out) || says("no", "choices", 0, "text")(out)
 	},
 	both(says("stop", "choices", 0, "finish_reason"), func(out string) bool {
-		text, _ := find(decode(out), "choices", 0, "message", "content").(string)
-		_, hasName := find(decode(text), "name").(string)
-		_, hasLong := find(decode(text), "long").(bool)
+		text, _ := manifest.Find(decode(out), "choices", 0, "message", "content").(string)
+		_, hasName := manifest.Find(decode(text), "name").(string)
+		_, hasLong := manifest.Find(decode(text), "long").(bool)
 		return hasName && hasLong
 	}),
 	says(" there", "tokens", 3, "piece"),
-	func(out string) bool { return len(fmt.Sprint(find(decode(out), "content"))) >= 3 },
-	func(out string) bool { return strings.Contains(fmt.Sprint(find(decode(out), "prompt")), "Hello") },
+	func(out string) bool { return len(fmt.Sprint(manifest.Find(decode(out), "content"))) >= 3 },
+	func(out string) bool {
+		return strings.Contains(fmt.Sprint(manifest.Find(decode(out), "prompt")), "Hello")
+	},
 	says("tiny-bitnet", "data", 0, "id"),
 	says("ok", "status"),
 	func(out string) bool { return strings.Contains(out, "\nvllm:generation_tokens_total{") },
-	func(out string) bool { return find(decode(out), "version") != nil },
+	func(out string) bool { return manifest.Find(decode(out), "version") != nil },
 }
 
 func decode(text string) (v any) {
@@ -81,7 +84,7 @@ func decode(text string) (v any) {
 
 // says looks for a value in an answer.
 func says(want string, path ...any) func(string) bool {
-	return func(out string) bool { return fmt.Sprint(find(decode(out), path...)) == want }
+	return func(out string) bool { return fmt.Sprint(manifest.Find(decode(out), path...)) == want }
 }
 
 func both(a, b func(string) bool) func(string) bool {

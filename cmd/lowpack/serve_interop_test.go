@@ -12,8 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/manifest"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
@@ -83,7 +82,7 @@ func TestInteropLMEval(t *testing.T) {
 		var answer any
 		json.Unmarshal([]byte(s.ask("/tokenize", fmt.Sprintf(`{"content": %q}`, text))), &tokens)
 		json.Unmarshal([]byte(s.ask("/v1/completions", fmt.Sprintf(`{"prompt": %s, "max_tokens": 6, "temperature": 0, "stop": ["\n\n"]}`, tokens.Tokens))), &answer)
-		if said := find(answer, "choices", 0, "text"); fmt.Sprintf("%q", said) != lines[2*len(texts)+i] {
+		if said := manifest.Find(answer, "choices", 0, "text"); fmt.Sprintf("%q", said) != lines[2*len(texts)+i] {
 			t.Errorf("generation: lm-eval got %s, want %q", lines[2*len(texts)+i], said)
 		}
 	}
@@ -134,74 +133,6 @@ func TestDeterminism(t *testing.T) {
 		cmd.Stderr = os.Stderr
 		if out, err := cmd.Output(); err != nil || !bytes.Contains(out, []byte("IDENTICAL 0")) {
 			t.Errorf("%v: %v\n%s", flags, err, out)
-		}
-	}
-}
-
-// TestInteropManifests: all manifests satisfy the schemas of Kubernetes and of KServe, without fields that these do not know; and the
-// pod is the same in both.
-func TestInteropManifests(t *testing.T) {
-	const folder = "../../docs/examples/"
-	out := interop.Python(t, "kubernetes", "testdata/manifests_check.py", folder+"serve/kubernetes.yaml", folder+"kubernetes/convert.yaml", folder+"kubernetes/merge.yaml")
-	if kinds := string(out); kinds != "Deployment\nService\nPodDisruptionBudget\nHorizontalPodAutoscaler\nJob\nJob\n" {
-		t.Errorf("%s", kinds)
-	}
-	service := manifests(t, folder+"serve/kserve.yaml")[0]
-	if err := kserveSchema(t).Validate(service); err != nil {
-		t.Error(err)
-	}
-	args := func(container any) string { return fmt.Sprint(find(container, "args")) }
-	pod := find(manifests(t, folder+"serve/kubernetes.yaml")[0], "spec", "template", "spec", "containers", 0)
-	if own := find(service, "spec", "predictor", "containers", 0); args(own) != args(pod) || fmt.Sprint(find(own, "image")) != fmt.Sprint(find(pod, "image")) {
-		t.Errorf("kserve.yaml runs %s, kubernetes.yaml %s", args(own), args(pod))
-	}
-}
-
-// kserveSchema is that of an InferenceService, from the module of KServe, with unknown fields refused.
-func kserveSchema(t *testing.T) *jsonschema.Schema {
-	t.Helper()
-	const module = "github.com/kserve/kserve@v0.17.0"
-	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)
-	cmd.Dir = t.TempDir() // it is no dependency
-	out, err := cmd.Output()
-	dir, _ := find(decode(string(out)), "Dir").(string)
-	if err != nil || dir == "" {
-		t.Fatalf("%s: %v\n%s", module, err, out)
-	}
-	definition := manifests(t, filepath.Join(dir, "config/crd/full/serving.kserve.io_inferenceservices.yaml"))[0]
-	if find(definition, "spec", "versions", 0, "name") != "v1beta1" {
-		t.Fatal("another version comes first")
-	}
-	schema := find(definition, "spec", "versions", 0, "schema", "openAPIV3Schema")
-	closeObjects(schema)
-	text, err := json.Marshal(schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("kserve.json", v); err != nil {
-		t.Fatal(err)
-	}
-	return c.MustCompile("kserve.json")
-}
-
-// closeObjects refuses fields that a schema does not name, as the API server does on request.
-func closeObjects(schema any) {
-	switch s := schema.(type) {
-	case map[string]any:
-		if s["properties"] != nil && s["additionalProperties"] == nil && s["type"] == "object" {
-			s["additionalProperties"] = s["x-kubernetes-preserve-unknown-fields"] == true
-		}
-		for _, inner := range s {
-			closeObjects(inner)
-		}
-	case []any:
-		for _, inner := range s {
-			closeObjects(inner)
 		}
 	}
 }

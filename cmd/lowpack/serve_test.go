@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/manifest"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/testkit/requests"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
@@ -199,7 +200,7 @@ func TestServeDrain(t *testing.T) {
 	}
 	time.Sleep(2 * time.Second)
 	var v any
-	if err := json.NewDecoder(answer.Body).Decode(&v); err != nil || fmt.Sprint(find(v, "usage", "completion_tokens")) != strconv.Itoa(32*most) {
+	if err := json.NewDecoder(answer.Body).Decode(&v); err != nil || fmt.Sprint(manifest.Find(v, "usage", "completion_tokens")) != strconv.Itoa(32*most) {
 		t.Errorf("%v", err)
 	}
 }
