@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"lowpack": main,
 		stuck:     beStuck,
+		resident:  beResident,
 		probe: func() {
 			limitFiles(os.Getenv("LOWPACK_TEST_FSIZE"))
 			code := Main(os.Args, os.Stdin, os.Stdout, os.Stderr)
@@ -66,14 +67,28 @@ type outcome struct {
 	killed bool // it did not end by itself
 }
 
-// hangs is the time after which a command on a small file is taken to hang, with room for a busy machine.
-const hangs = 30 * time.Second
+// reserve is what a test keeps of its time to say which command hangs.
+const reserve = 5 * time.Second
+
+// untilDeadline is a context for processes of a test: they are killed shortly before go test -timeout ends the test itself.
+func untilDeadline(t testing.TB) context.Context {
+	if d, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if end, ok := d.Deadline(); ok {
+			ctx, cancel := context.WithDeadline(t.Context(), end.Add(-reserve))
+			t.Cleanup(cancel)
+			return ctx
+		}
+	}
+	return t.Context()
+}
+
+// long says that a test may take its time, and hold commands to theirs.
+var long = os.Getenv("LOWPACK_LONG") != ""
 
 // command runs the program in a process of its own. Nothing comes from standard input.
 func command(t testing.TB, args ...string) outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), hangs)
-	defer cancel()
+	ctx := untilDeadline(t)
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

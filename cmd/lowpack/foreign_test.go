@@ -43,10 +43,7 @@ const cutHeader = `{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}        
 // TestOtherKinds puts files of other kinds where weights, or the texts of a model, are expected: every command calls them
 // by their name.
 func TestOtherKinds(t *testing.T) {
-	good := filepath.Join(t.TempDir(), "good.safetensors")
-	if code, out := inPlace("convert", shared.Testdata(t, "tiny-bitnet"), "--golden", "none", "-o", good); code != 0 {
-		t.Fatal(out)
-	}
+	_, good := small(t)
 	config, err := os.ReadFile(shared.Testdata(t, "tiny-bitnet/config.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -110,19 +110,10 @@ func TestDiskFillsUp(t *testing.T) {
 // TestFileSizeLimit ends in the middle of the data.
 func TestFileSizeLimit(t *testing.T) {
 	t.Setenv("LOWPACK_TEST_FSIZE", "1000000")
-	for _, j := range tasksWithout(t, "LOWPACK_TEST_FSIZE") {
+	for _, j := range tasks(t) {
 		j.reset(t)
 		j.fails(t, "ulimit -f")
 	}
-}
-
-// tasksWithout makes the tasks without a variable of the environment.
-func tasksWithout(t *testing.T, variable string) []task {
-	t.Helper()
-	value := os.Getenv(variable)
-	os.Unsetenv(variable)
-	defer os.Setenv(variable, value)
-	return tasks(t)
 }
 
 // limitFiles bounds the size of files that this process writes.

@@ -68,8 +68,6 @@ func serveBy(t *testing.T, cmd *exec.Cmd, isa string) *served {
 	case s.url = <-address:
 	case <-s.end:
 		t.Fatalf("the server ended: %s", s.log)
-	case <-time.After(hangs):
-		t.Fatal("the server does not listen")
 	}
 	return s
 }
