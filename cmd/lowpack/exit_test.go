@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
 // TestExitCodes: whose fault a failure is decides the exit code.
@@ -33,8 +33,8 @@ func TestExitCodes(t *testing.T) {
 		{3, []string{"synth", "--like", "bitnet-2b4t", "--mini", "-o", nowhere}, "missing"},
 		{3, []string{"run", packed, "-p", "a", "-n", "1", "--logits", nowhere}, "missing"},
 	} {
-		if o := command(t, c.args...); o.code != c.code || !strings.Contains(o.out, c.says) {
-			t.Errorf("%q: exit code %d, want %d and %q\n%s", c.args, o.code, c.code, c.says, o.out)
+		if code, out := inPlace(c.args...); code != c.code || !strings.Contains(out, c.says) {
+			t.Errorf("%q: exit code %d, want %d and %q\n%s", c.args, code, c.code, c.says, out)
 		}
 	}
 }
@@ -42,10 +42,7 @@ func TestExitCodes(t *testing.T) {
 // TestBadValues: a value that a flag cannot have is wrong usage, in every command, before anything is read.
 func TestBadValues(t *testing.T) {
 	model, out := shared.Testdata(t, "tiny-bitnet"), filepath.Join(t.TempDir(), "out")
-	packed := filepath.Join(t.TempDir(), "packed")
-	if o := command(t, "convert", model, "--golden", "none", "-o", packed); o.code != 0 {
-		t.Fatal(o.out)
-	}
+	packed := tinymodel.Path(t)
 	run := []string{"run", packed, "-p", "x", "-n", "1"}
 	for _, c := range []struct {
 		args []string
@@ -95,8 +92,8 @@ func TestBadValues(t *testing.T) {
 		{[]string{"bench", "machine", "--time", "-1s"}, "--time"},
 		{[]string{"synth", "--like", "bitnet-2b4t", "-o", out, "--shard-size", "0"}, "--shard-size"},
 	} {
-		if o := command(t, c.args...); o.code != 2 || !strings.Contains(o.out, c.says) {
-			t.Errorf("%q: exit code %d, want 2 and %q\n%s", c.args, o.code, c.says, o.out)
+		if code, out := inPlace(c.args...); code != 2 || !strings.Contains(out, c.says) {
+			t.Errorf("%q: exit code %d, want 2 and %q\n%s", c.args, code, c.says, out)
 		}
 	}
 	t.Setenv("LOWPACK_ISA", "mmx")
@@ -107,10 +104,14 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
-// TestTargets: a target that no file can replace is a failure of the environment, told before any work.
+// TestTargets: a target that no file can replace is a failure of the environment, told before anybody looks for the model.
 func TestTargets(t *testing.T) {
-	model, dir := shared.Testdata(t, "tiny-bitnet"), t.TempDir()
-	for _, target := range []string{os.DevNull, dir, filepath.Join(model, "config.json", "x"), filepath.Join(dir, strings.Repeat("n", 256))} {
+	dir := t.TempDir()
+	file, model := filepath.Join(dir, "file"), filepath.Join(dir, "no model")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{os.DevNull, dir, filepath.Join(file, "x"), filepath.Join(dir, strings.Repeat("n", 256))} {
 		for _, args := range [][]string{
 			{"convert", model, "-o", target},
 			{"convert", model, "-o", filepath.Join(dir, "m"), "--report", target + ".html", "--provenance", target},
@@ -119,11 +120,8 @@ func TestTargets(t *testing.T) {
 			{"run", model, "-p", "x", "--logits", target},
 			{"bench", "machine", "--svg", target},
 		} {
-			if args[0] == "convert" && strings.HasPrefix(target, model) && len(args) == 4 {
-				continue // that is the checkpoint
-			}
-			if o := command(t, args...); o.code != 3 || o.cpu > 2*time.Second {
-				t.Errorf("%q: exit code %d, %v\n%s", args, o.code, o.cpu, o.out)
+			if code, out := inPlace(args...); code != 3 {
+				t.Errorf("%q: exit code %d\n%s", args, code, out)
 			}
 		}
 	}

@@ -14,11 +14,16 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkpoint, err := smallCheckpoint(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("MODELS", root)
+			e.Setenv("SMALL", checkpoint)
 			e.Setenv("LOWPACK_ISA", os.Getenv("LOWPACK_ISA"))
 			return nil
 		},

@@ -108,11 +108,13 @@ func TestInteropPage(t *testing.T) {
 }
 
 // TestDeterminism: an independent program finds no answer that differs from that of the idle server: under load, with clients
-// that hang up, as streams, and after a restart with other threads and another instruction set.
+// that hang up, as streams, and after a restart with other threads and another instruction set. With LOWPACK_LONG the load is
+// ten times as long.
 func TestDeterminism(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("sends a thousand requests")
+	clients, prompts := "1,16", "8"
+	if long {
+		clients, prompts = "1,8,32", "36"
 	}
 	judge := shared.Path(t, "prototypes/interop/load_determinism.py")
 	python, err := exec.LookPath("python3")
@@ -123,7 +125,8 @@ func TestDeterminism(t *testing.T) {
 	isas := kernel.Available()
 	for i, flags := range [][]string{{"--threads", "1"}, {"--threads", "2", "--parallel", "3", "--no-prefix-cache"}} {
 		s := serveFile(t, string(isas[i%len(isas)]), file, flags...)
-		args := []string{judge, s.url, "tiny-bitnet", "--conc", "1,8,32", "--stream", "--noise", "2", "--scale", "0.15", "--max-tokens", "8", "--n", "36"}
+		args := []string{judge, s.url, "tiny-bitnet", "--conc", clients, "--n", prompts,
+			"--stream", "--noise", "2", "--scale", "0.15", "--max-tokens", "8"}
 		if i == 0 {
 			args = append(args, "--out", answers)
 		} else {

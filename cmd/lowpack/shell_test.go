@@ -11,9 +11,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/lowpack/lowpack/internal/testkit/wait"
 )
 
 // TestShells types command lines with tabs into interactive shells, as a user does, and compares what the shells run.
@@ -30,6 +31,7 @@ func TestShells(t *testing.T) {
 		{"fish", "fish", []string{"--no-config", "-i"}, `lowpack completion fish | source`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			if _, err := exec.LookPath(c.shell); err != nil {
 				t.Skipf("%s is not installed", c.shell)
 			}
@@ -96,8 +98,13 @@ func startShell(t *testing.T, name string, args []string, load string) *shell {
 		_ = cmd.Wait()
 		<-read
 	})
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("on the screen:\n%q", s.screen())
+		}
+	})
 	s.typeIn(load + "; echo loa''ded\r")
-	s.wait("the script to be loaded", func() bool { return strings.Contains(s.screen(), "loaded") })
+	wait.For(t, "the script to be loaded", func() bool { return strings.Contains(s.screen(), "loaded") })
 	return s
 }
 
@@ -133,7 +140,7 @@ func (s *shell) run(line string) string {
 	s.t.Helper()
 	s.typeIn(line + "\r")
 	called := filepath.Join(s.dir, "called")
-	s.wait("lowpack to be called by "+line, func() bool { _, err := os.Stat(called); return err == nil })
+	wait.For(s.t, "lowpack to be called by "+line, func() bool { _, err := os.Stat(called); return err == nil })
 	text, err := os.ReadFile(called)
 	if err != nil {
 		s.t.Fatal(err)
@@ -142,13 +149,4 @@ func (s *shell) run(line string) string {
 		s.t.Fatal(err)
 	}
 	return strings.TrimSpace(string(text))
-}
-
-func (s *shell) wait(what string, done func() bool) {
-	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			s.t.Fatalf("waited in vain for %s; on the screen:\n%q", what, s.screen())
-		}
-	}
 }

@@ -12,12 +12,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lowpack/lowpack/internal/testkit/wait"
 )
 
 // TestSlurm submits the scripts of docs/examples/slurm to the daemons of slurm-wlm, on this machine alone. A task is stopped
-// in the middle of its part, a second worker takes the same part, and the first is requeued.
+// in the middle of its part, a second worker takes the same part, and the first is requeued. It takes half a minute, nearly
+// all of which it waits, and needs LOWPACK_LONG.
 func TestSlurm(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	if !long {
+		t.Skip("LOWPACK_LONG is not set")
+	}
+	t.Parallel()
 	j := newJob(t)
 	c := startSlurm(t, j)
 	// A checkpoint that takes long enough to stop a task in the middle.
@@ -123,6 +129,11 @@ func startSlurm(t *testing.T, j *job) *cluster {
 	}
 	host, _, _ = strings.Cut(host, ".")
 	c := &cluster{j, t.TempDir()}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(c.logs())
+		}
+	})
 	if err := os.WriteFile(filepath.Join(c.state, "key"), []byte(strings.Repeat("no secret, one node ", 16)), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -186,11 +197,7 @@ func (c *cluster) daemon(name string, args ...string) {
 
 func (c *cluster) wait(what string, done func() bool) {
 	c.t.Helper()
-	for end := time.Now().Add(4 * time.Minute); !done(); time.Sleep(200 * time.Millisecond) {
-		if time.Now().After(end) {
-			c.t.Fatalf("waited in vain for %s\n%s", what, c.logs())
-		}
-	}
+	wait.For(c.t, what, done)
 }
 
 // logs is what the daemons and the jobs have written.
