@@ -94,17 +94,22 @@ const (
 	mostTurns   = 5000
 )
 
+// now is the clock of all measurements. Tests have one of their own.
+var now = time.Now
+
+func since(t time.Time) time.Duration { return now().Sub(t) }
+
 // turns calls the functions one after another, again and again, until enough says so, and returns how long each took.
 func turns(ctx context.Context, enough func(turns int, since time.Duration) bool, functions ...func()) ([][]time.Duration, error) {
 	took := make([][]time.Duration, len(functions))
-	for start, n := time.Now(), 0; !enough(n, time.Since(start)); n++ {
+	for start, n := now(), 0; !enough(n, since(start)); n++ {
 		for i, f := range functions {
 			if err := context.Cause(ctx); err != nil {
 				return nil, err
 			}
-			t := time.Now()
+			t := now()
 			f()
-			took[i] = append(took[i], max(time.Since(t), 1))
+			took[i] = append(took[i], max(since(t), 1))
 		}
 	}
 	return took, nil

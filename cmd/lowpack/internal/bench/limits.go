@@ -66,14 +66,14 @@ func (l *limits) once(mul *roofline.Multiplier, d time.Duration) (read, multiply
 	time.Sleep(asleep)
 	defer time.Sleep(asleep)
 	l.readOnce()
-	n, t := 0, time.Now()
-	for ; n == 0 || time.Since(t) < d; n++ {
+	n, t := 0, now()
+	for ; n == 0 || since(t) < d; n++ {
 		l.readOnce()
 	}
-	read = time.Since(t)
-	t = time.Now()
+	read = since(t)
+	t = now()
 	l.multiplyOnce(mul)
-	return read / time.Duration(n), time.Since(t)
+	return read / time.Duration(n), since(t)
 }
 
 func (l *limits) readBytes() int { return l.read.parts * roofline.ReadBlock }

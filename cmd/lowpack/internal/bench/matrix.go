@@ -130,7 +130,7 @@ func (c *copies) compare(ctx context.Context, pool *kernel.Pool, want *reference
 	const some, enough = 4, 100 * time.Millisecond
 	y := make([]int32, n*c.shape.M)
 	want.use(n)
-	for i, start := 0, time.Now(); i < len(c.list) && (i < some || time.Since(start) < enough); i++ {
+	for i, start := 0, now(); i < len(c.list) && (i < some || since(start) < enough); i++ {
 		if err := context.Cause(ctx); err != nil {
 			return "", err
 		}
@@ -153,10 +153,10 @@ func (c *copies) measure(ctx context.Context, m *Meter, l *limits, want *referen
 	task := &multiplication{first, make([]int32, n*c.shape.M), c.shape.M, want.x}
 	want.use(n)
 	chunk := first.Chunk(n, l.pool.Threads())
-	start := time.Now()
+	start := now()
 	l.pool.Run(panels, chunk, task)
 	part := panels
-	if took := time.Since(start); took > 2*long {
+	if took := since(start); took > 2*long {
 		part = min(panels, max(int(long*time.Duration(panels)/took), 2*chunk*l.pool.Threads()))
 	}
 	w := work{isa: first.Multiplier(n), bytes: first.Bytes(), ops: 2 * c.shape.M * c.shape.K * n, scale: float64(panels) / float64(part)}

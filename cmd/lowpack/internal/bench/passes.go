@@ -182,11 +182,11 @@ func (s *stage) step(ctx context.Context) error {
 // repeat does something n times, each time followed by a look at the limits, and returns how long it took each time.
 func repeat(n int, limits func(time.Duration), do func() error) (took []time.Duration, err error) {
 	for range n {
-		t := time.Now()
+		t := now()
 		if err := do(); err != nil {
 			return nil, err
 		}
-		took = append(took, max(time.Since(t), 1))
+		took = append(took, max(since(t), 1))
 		limits(took[len(took)-1])
 	}
 	return took, nil

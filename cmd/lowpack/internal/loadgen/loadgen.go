@@ -23,6 +23,8 @@ type Options struct {
 	Seed        uint64
 	Goodput     Limits
 	Progress    func(done int) // may be nil
+
+	network http.RoundTripper // nil = a new one
 }
 
 // Limits of a request that counts as good; 0 = none.
@@ -50,7 +52,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			at += time.Duration(r.ExpFloat64() / o.Rate * float64(time.Second))
 		}
 	}
-	c := &client{Options: o, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.Requests}}}
+	if o.network == nil {
+		o.network = &http.Transport{MaxIdleConnsPerHost: o.Requests}
+	}
+	c := &client{Options: o, http: &http.Client{Transport: o.network}}
 	defer c.http.CloseIdleConnections()
 	results := make([]result, o.Requests)
 	start := time.Now()

@@ -3,13 +3,14 @@ package loadgen
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -27,12 +28,29 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+// direct is a network without sockets, so that tests have a clock of their own.
+type direct struct{ http.Handler }
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, answer := io.Pipe()
+	go func() {
+		d.ServeHTTP(writer{answer}, r)
+		answer.Close()
+	}()
+	return &http.Response{StatusCode: http.StatusOK, Body: body, Request: r}, nil
+}
+
+type writer struct{ *io.PipeWriter }
+
+func (writer) Header() http.Header { return http.Header{} }
+func (writer) WriteHeader(int)     {}
+
 // slow is a server that works on one request at a time, for a while.
-func slow(t *testing.T, takes time.Duration) (url string, most *atomic.Int32) {
-	var mu sync.Mutex
+func slow(t *testing.T, takes time.Duration) (server direct, most *atomic.Int32) {
+	turn := make(chan struct{}, 1) // a mutex would not let the clock go on
 	var now atomic.Int32
 	most = &atomic.Int32{}
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return direct{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := now.Add(1)
 		defer now.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -43,52 +61,60 @@ func slow(t *testing.T, takes time.Duration) (url string, most *atomic.Int32) {
 			Stream bool
 			Ignore bool `json:"ignore_eos"`
 		}
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || len(body.Prompt) != 5 || body.Max != 3 || !body.Stream || !body.Ignore || r.Header.Get("Authorization") != "Bearer k" {
+		err := json.NewDecoder(r.Body).Decode(&body)
+		if err != nil || len(body.Prompt) != 5 || body.Max != 3 || !body.Stream || !body.Ignore {
 			t.Errorf("%+v, %v", body, err)
 		}
-		mu.Lock()
-		defer mu.Unlock()
+		if key := r.Header.Get("Authorization"); key != "Bearer k" {
+			t.Errorf("key %q", key)
+		}
+		turn <- struct{}{}
+		defer func() { <-turn }()
 		fmt.Fprint(w, ": keep-alive\n\n")
 		for i := range 3 {
 			time.Sleep(takes / 3)
 			fmt.Fprintf(w, "data: {\"choices\":[{\"text\":\"x%d\",\"finish_reason\":null}]}\n\n", i)
-			w.(http.Flusher).Flush()
 		}
-		fmt.Fprint(w, "data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"length\"}]}\n\ndata: {\"choices\":[],\"usage\":{\"completion_tokens\":3}}\n\ndata: [DONE]\n\n")
-	}))
-	t.Cleanup(web.Close)
-	return web.URL, most
+		fmt.Fprint(w, "data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"length\"}]}\n\n"+
+			"data: {\"choices\":[],\"usage\":{\"completion_tokens\":3}}\n\ndata: [DONE]\n\n")
+	})}, most
 }
 
 // TestLoops: in an open loop a server that cannot keep up is told so by latencies that grow, because they count from the
 // planned moments; in a closed loop it never has more requests than asked for.
 func TestLoops(t *testing.T) {
-	const takes, requests = 30 * time.Millisecond, 10
-	url, most := slow(t, takes)
-	o := Options{URL: url, Key: "k", Requests: requests, Input: 5, Output: 3, Rate: 1000, Goodput: Limits{E2EL: 4 * takes}}
-	open, err := Run(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ms := float64(takes / time.Millisecond)
-	if open.Completed != requests || open.Output != 3*requests || open.Input != 5*requests || open.MedianE2EL < ms*(requests/2-1) || open.P99E2EL < ms*(requests-1.5) {
-		t.Errorf("%+v", open)
-	}
-	if good := *open.Goodput * open.Duration; good < 0 || good > 4.5 {
-		t.Errorf("%v good requests", good)
-	}
-	if open.MedianITL < ms/4 || open.MedianTPOT < ms/4 || open.MedianTTFT >= open.MedianE2EL {
-		t.Errorf("%+v", open)
-	}
-	most.Store(0)
-	o.Rate, o.Concurrency, o.Goodput = 0, 2, Limits{}
-	closed, err := Run(t.Context(), o)
-	if err != nil || closed.Goodput != nil || most.Load() > 2 {
-		t.Fatalf("%+v, %v, %d at once", closed, err, most.Load())
-	}
-	if closed.MedianE2EL > open.MedianE2EL {
-		t.Errorf("closed loop %v ms, open loop %v ms", closed.MedianE2EL, open.MedianE2EL)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const takes, requests = 30 * time.Millisecond, 10
+		network, most := slow(t, takes)
+		o := Options{Key: "k", Requests: requests, Input: 5, Output: 3, Goodput: Limits{E2EL: 4 * takes}, network: network}
+		burst, err := Run(t.Context(), o) // all at once: answers end after 30, 60 … 300 ms
+		if err != nil {
+			t.Fatal(err)
+		}
+		if burst.Completed != requests || burst.Output != 3*requests || burst.Input != 5*requests || burst.Duration != 0.3 {
+			t.Errorf("%+v", burst)
+		}
+		if burst.MedianE2EL != 165 || burst.MedianTTFT != 145 || burst.MedianITL != 10 || burst.MedianTPOT != 10 {
+			t.Errorf("%+v", burst)
+		}
+		if good := *burst.Goodput * burst.Duration; math.Abs(good-4) > 1e-9 {
+			t.Errorf("%v good requests", good)
+		}
+		o.Rate, o.Goodput = 1000, Limits{} // the same, each planned a millisecond later or so
+		open, err := Run(t.Context(), o)
+		if err != nil || open.Goodput != nil || open.Duration != 0.3 {
+			t.Fatalf("%+v, %v", open, err)
+		}
+		if late := burst.MeanE2EL - open.MeanE2EL; late < 1 || late > 10 {
+			t.Errorf("planned %v ms later, answered %v ms after that", late, open.MeanE2EL)
+		}
+		most.Store(0)
+		o.Rate, o.Concurrency = 0, 2
+		closed, err := Run(t.Context(), o)
+		if err != nil || most.Load() != 2 || closed.MedianE2EL != 60 || closed.Duration != 0.3 {
+			t.Fatalf("%+v, %v, %d at once", closed, err, most.Load())
+		}
+	})
 }
 
 // TestFailures: what is not a whole answer is counted as failed.
