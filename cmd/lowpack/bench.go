@@ -79,7 +79,7 @@ func benchTime() cli.Flag {
 }
 
 func benchMeter(c *cli.Context, p *progress) bench.Meter {
-	return bench.Meter{Time: c.Duration("time"), MaxSpread: c.Float64("max-spread") / 100,
+	return bench.Meter{Time: c.Duration("time"), MaxSpread: c.Float64("max-spread") / 100, Memory: autoMeter.Memory,
 		Progress: func(done, total int, at string) { p.set(int64(done), int64(total), at) }}
 }
 

@@ -60,6 +60,9 @@ func runBenchKernels(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := checkProduct(shape, o.Tokens); err != nil {
+			return err
+		}
 		o.Shapes = append(o.Shapes, shape)
 	}
 	if list := c.String("isa"); list != "" {
@@ -74,6 +77,16 @@ func runBenchKernels(c *cli.Context) error {
 	r, err := bench.Kernels(c.Context, o)
 	p.done()
 	return showBench(c, r, err, printKernels)
+}
+
+// checkProduct refuses a matrix, or inputs and outputs, that take more memory than a machine has.
+func checkProduct(s pack.Shape, tokens []int) error {
+	const most = 1 << 31 // numbers
+	if n := slices.Max(tokens); s.M*s.K > most || n*(s.M+s.K) > most {
+		return usagef("invalid --shape %dx%d with %d tokens: a product has at most %d weights, and as many inputs and outputs",
+			s.M, s.K, n, most)
+	}
+	return nil
 }
 
 func parseShape(s string) (shape pack.Shape, err error) {

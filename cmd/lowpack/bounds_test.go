@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
 // sparse makes a file of many bytes that takes no room.
@@ -45,13 +46,14 @@ func TestBounds(t *testing.T) {
 		{"bench", model, "--context", "1000000000000"},
 		{"bench", "kernels", "--tokens", "1000000000"},
 		{"bench", "kernels", "--shape", "16777216x16777216"},
+		{"bench", "kernels", "--shape", "65536x32768", "--tokens", "1,65536"},
 		{"synth", "--like", "bitnet-2b4t", "-o", out, "--shards", "1000000000"},
 		{"convert", model, "-o", out, "--part", "1/1000000000000"},
 	} {
-		start := time.Now()
 		o := command(t, args...)
-		if took := time.Since(start); o.code != 2 || o.memory > 48<<20 || took > 20*time.Second {
-			t.Errorf("%q: exit code %d, %d MiB, %v\n%s", args, o.code, o.memory>>20, took, o.out)
+		crashed := strings.Contains(o.out, "goroutine ") // which has exit code 2 as well
+		if o.code != 2 || crashed || o.memory > 48<<20 {
+			t.Errorf("%q: exit code %d, %d MiB\n%s", args, o.code, o.memory>>20, o.out)
 		}
 	}
 }
@@ -59,10 +61,7 @@ func TestBounds(t *testing.T) {
 // TestBoundedFiles: a file that is too large for what it is said to be is bad input, and is not read to its end.
 func TestBoundedFiles(t *testing.T) {
 	const model = "../../testdata/tiny-bitnet"
-	big, packed := sparse(t, 5<<30), filepath.Join(t.TempDir(), "packed")
-	if o := command(t, "convert", model, "--golden", "none", "-o", packed); o.code != 0 {
-		t.Fatal(o.out)
-	}
+	big, packed := sparse(t, 5<<30), tinymodel.Path(t)
 	for _, args := range [][]string{
 		{"convert", model, "-o", filepath.Join(t.TempDir(), "out"), "--recipe", big},
 		{"run", packed, "--chat", "--chat-template", big},

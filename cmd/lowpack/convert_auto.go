@@ -26,6 +26,9 @@ func decideAuto(c *cli.Context, source string, o *convert.Options) (notes []stri
 	return measureAuto(c, source, o)
 }
 
+// autoMeter says how to measure for auto. Tests take less time and memory.
+var autoMeter = bench.Meter{Time: 100 * time.Millisecond, MaxSpread: 0.1}
+
 // measureAuto puts measured choices in the place of auto in the recipe, and says which. Noise is said, and no error: on a busy
 // machine some choice is as good as another.
 func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []string, err error) {
@@ -40,9 +43,8 @@ func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []str
 		return nil, err
 	}
 	defer plan.Close()
-	const turn, spread = 100 * time.Millisecond, 0.1
-	p := newCounter(c.App.ErrWriter, "measure", things("choices"))
-	meter := bench.Meter{Time: turn, MaxSpread: spread, Progress: func(done, total int, at string) { p.set(int64(done), int64(total), at) }}
+	p, meter := newCounter(c.App.ErrWriter, "measure", things("choices")), autoMeter
+	meter.Progress = func(done, total int, at string) { p.set(int64(done), int64(total), at) }
 	r, err := recommend(c.Context, plan, meter, 0, recommendTokens[:1])
 	p.done()
 	if err != nil && !errors.Is(err, bench.ErrNoise) {
@@ -51,11 +53,11 @@ func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []str
 	if errors.Is(err, bench.ErrNoise) {
 		notes = append(notes, "the machine was busy while layout and head were measured; lowpack bench recommend says how much")
 	}
-	if best := bench.Fastest(r.Layouts, 0, spread); asked.Layout == auto && best != nil {
+	if best := bench.Fastest(r.Layouts, 0, meter.MaxSpread); asked.Layout == auto && best != nil {
 		o.Recipe.Layout = best.Name
 		notes = append(notes, choiceNote("layout", best))
 	}
-	if best := bench.Fastest(exactHeads(r), 0, spread); asked.Head == auto && best != nil {
+	if best := bench.Fastest(exactHeads(r), 0, meter.MaxSpread); asked.Head == auto && best != nil {
 		o.Recipe.Head = best.Name
 		notes = append(notes, choiceNote("head", best))
 	}

@@ -7,12 +7,21 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
+// measureLittle makes measurements short: what they say is not what is tested.
+func measureLittle(t *testing.T) {
+	usual := autoMeter
+	t.Cleanup(func() { autoMeter = usual })
+	autoMeter.Time, autoMeter.Memory = time.Millisecond, 1<<20
+}
+
 // TestAuto: the note names flags that give the same file, byte for byte.
 func TestAuto(t *testing.T) {
+	measureLittle(t)
 	model, dir := shared.Testdata(t, "tiny-bitnet"), t.TempDir()
 	found, named := filepath.Join(dir, "auto"), filepath.Join(dir, "named")
 	code, said := inPlace("convert", model, "--golden", "none", "--layout", "auto", "--head", "auto", "-o", found)
@@ -50,6 +59,7 @@ func TestAutoRefused(t *testing.T) {
 
 // TestBenchRecommend: the choices as a table and as JSON; weights alone have no head.
 func TestBenchRecommend(t *testing.T) {
+	measureLittle(t)
 	model := shared.Testdata(t, "tiny-bitnet")
 	_, said := inPlace("bench", "recommend", model, "--time", "1ms", "--max-spread", "10000")
 	for _, want := range []string{"layout vnni4i ", "head screen", "\nRecommended: --layout "} {

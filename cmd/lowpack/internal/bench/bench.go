@@ -30,7 +30,7 @@ type Meter struct {
 	// Progress, if given, is told of every measurement before it begins.
 	Progress func(done, total int, at string)
 
-	memory int // bytes that no cache holds; 0 = find out. Tests make do with less
+	Memory int // bytes that no cache holds; 0 = find out. Tests make do with less
 }
 
 // Check refuses settings that have no meaning.

@@ -38,7 +38,7 @@ func unsteady(t *testing.T) {
 }
 
 // quick is a meter for tests: what the clock of TestMain measures is no noise, and little memory stands for much.
-func quick() Meter { return Meter{MaxSpread: 1e-9, memory: 1 << 20} }
+func quick() Meter { return Meter{MaxSpread: 1e-9, Memory: 1 << 20} }
 
 func TestQuantity(t *testing.T) {
 	for _, c := range []struct {

@@ -19,7 +19,7 @@ type limits struct {
 
 // newMemory makes memory for limits to read, as much as no cache of that many threads holds.
 func (m *Meter) newMemory(threads int) []byte {
-	b := largeBuffer(cmp.Or(m.memory, memorySize(cacheLevels(), threads)))
+	b := largeBuffer(cmp.Or(m.Memory, memorySize(cacheLevels(), threads)))
 	touch(b)
 	return b
 }
