@@ -26,6 +26,7 @@ func sparse(t *testing.T, size int64) string {
 
 // TestBounds: what is too large is told as wrong usage, at once and in little memory.
 func TestBounds(t *testing.T) {
+	t.Parallel()
 	const model = "../../testdata/tiny-bitnet"
 	big, out := sparse(t, 5<<30), filepath.Join(t.TempDir(), "out")
 	for _, args := range [][]string{
@@ -60,6 +61,7 @@ func TestBounds(t *testing.T) {
 
 // TestBoundedFiles: a file that is too large for what it is said to be is bad input, and is not read to its end.
 func TestBoundedFiles(t *testing.T) {
+	t.Parallel()
 	const model = "../../testdata/tiny-bitnet"
 	big, packed := sparse(t, 5<<30), tinymodel.Path(t)
 	for _, args := range [][]string{

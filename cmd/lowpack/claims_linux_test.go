@@ -66,6 +66,7 @@ func claimed(t *testing.T, path, tensor string, bytes int64) string {
 // TestClaims: a packed file that claims gigabytes of an embedded file, or of golden outputs, is refused by its header. The
 // claims are holes of the file, which take no room on the disk but would in memory.
 func TestClaims(t *testing.T) {
+	t.Parallel()
 	good := filepath.Join(t.TempDir(), "good.safetensors")
 	if o := command(t, "convert", shared.Testdata(t, "tiny-bitnet"), "-o", good); o.code != 0 {
 		t.Fatal(o.out)

@@ -145,6 +145,7 @@ func (j *task) contents(t testing.TB) string {
 // the signal, the target is old or complete, and nothing is left behind. `make kills` does it more often. On a disk that takes longer than grace and leave for
 // a sync and a removal, what is left is swept by the next command; that they end in time is for TestStuck to see.
 func TestSignals(t *testing.T) {
+	t.Parallel()
 	rounds := soak(t, "LOWPACK_TERMS", 24)
 	counts := map[string]int{}
 	list := tasks(t)
@@ -274,6 +275,7 @@ func TestSignalWhileWaiting(t *testing.T) {
 // TestTwoCommands lets four conversions to two layouts write one target at once: each ends well, and the target is one of
 // the results.
 func TestTwoCommands(t *testing.T) {
+	t.Parallel()
 	j := tasks(t)[0]
 	layouts := []string{"vnni4i", "i2"}
 	var results []string
@@ -302,6 +304,7 @@ func TestTwoCommands(t *testing.T) {
 // TestVanishingDirectory removes the directory of the target, or puts a directory in the place of the target, while it is
 // written: the command fails and says where, or was done before.
 func TestVanishingDirectory(t *testing.T) {
+	t.Parallel()
 	for _, j := range tasks(t) {
 		dir := filepath.Join(filepath.Dir(j.target), "inner")
 		j.target = filepath.Join(dir, "target")

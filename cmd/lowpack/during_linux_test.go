@@ -19,6 +19,7 @@ import (
 // TestWhileRead stops a command that has the weights open, changes them as cases D09 say, and lets it go on: it says that
 // they changed, and leaves nothing behind. A command that had read everything before is tried again: it was too fast.
 func TestWhileRead(t *testing.T) {
+	t.Parallel()
 	model, packed := shared.Testdata(t, "tiny-bitnet-packed"), tinymodel.Path(t)
 	tried := 0
 	for _, c := range hostile.In(hostile.Directory) {

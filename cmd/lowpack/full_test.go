@@ -41,6 +41,7 @@ func (j *task) fails(t *testing.T, words string) {
 
 // TestFullDisk writes to a disk that is too small, has no room for one file more, or is read-only.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	list := tasks(t)
 	for options, words := range map[string]string{"size=256k": "no space left", "size=64m,nr_inodes=2": "no space left"} {
 		dir := mount(t, options)
@@ -68,6 +69,7 @@ func TestFullDisk(t *testing.T) {
 
 // TestDiskFillsUp lets several tasks write to a disk that has room for one of them: each ends well or for lack of space.
 func TestDiskFillsUp(t *testing.T) {
+	t.Parallel()
 	dir := mount(t, "size=4m") // a result takes 2.6 MB
 	list := tasks(t)[:2]
 	wants := make([]string, len(list))

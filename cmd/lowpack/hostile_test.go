@@ -234,6 +234,7 @@ func TestHostile(t *testing.T) {
 
 // TestFormatVersions: of a file in another version of the format every reader says which one, and what to do.
 func TestFormatVersions(t *testing.T) {
+	t.Parallel()
 	for name, words := range map[string]string{
 		"P07c": "format version 99, this program reads version 2: a newer lowpack reads it",
 		"P07e": "format version 0, this program reads version 2: convert the checkpoint again",

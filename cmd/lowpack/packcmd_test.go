@@ -64,6 +64,7 @@ func codesOf(v *vectors.Case) []int8 {
 
 // TestPackVectors packs every golden vector through the command, and unpacks it again.
 func TestPackVectors(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	in, out, back := filepath.Join(dir, "in"), filepath.Join(dir, "out"), filepath.Join(dir, "back")
 	cases := 0

@@ -33,6 +33,7 @@ func hostileFile(t *testing.T) string {
 
 // TestControlCharacters: no command sends a control character of a name to a terminal, or lets it begin a line.
 func TestControlCharacters(t *testing.T) {
+	t.Parallel()
 	in := hostileFile(t)
 	packed := filepath.Join(filepath.Dir(in), "p\x1b.safetensors")
 	for _, args := range [][]string{

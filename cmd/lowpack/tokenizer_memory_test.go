@@ -13,6 +13,7 @@ import (
 // TestTokenizerMemory: loading a tokenizer.json takes at most 16 bytes of memory per byte of the file, beside 32 MiB for the
 // program, also when it is made of short tokens that no text becomes, which take the most.
 func TestTokenizerMemory(t *testing.T) {
+	t.Parallel()
 	var tokens strings.Builder
 	for i := range 500_000 {
 		fmt.Fprintf(&tokens, `"中%x":%d,`, i, 3000+i)

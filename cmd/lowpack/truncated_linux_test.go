@@ -20,6 +20,7 @@ import (
 // the workers' assembly, in what one goroutine reads alone. The command says what happened to which file, with exit code 1,
 // and leaves nothing behind; one that was done before is fine, and is tried again if all were.
 func TestTruncatedUnderUse(t *testing.T) {
+	t.Parallel()
 	packed := tinymodel.Path(t)
 	text := filepath.Join(t.TempDir(), "text")
 	if err := os.WriteFile(text, bytes.Repeat([]byte("Once upon a time there was a fox. "), 2000), 0o600); err != nil {
