@@ -91,6 +91,9 @@ func TestLoops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if most.Load() != requests {
+			t.Errorf("%d requests at once", most.Load())
+		}
 		if burst.Completed != requests || burst.Output != 3*requests || burst.Input != 5*requests || burst.Duration != 0.3 {
 			t.Errorf("%+v", burst)
 		}
