@@ -135,7 +135,10 @@ func (c *check) execute(r run) run {
 	if err == nil {
 		cmd := exec.Command("bash", r.path)
 		cmd.Stdout, cmd.Stderr = log, log
-		err = errors.Join(cmd.Run(), log.Close())
+		if err = cmd.Run(); err != nil {
+			fmt.Fprintf(log, "%s: %v\n", r.path, err)
+		}
+		err = errors.Join(err, log.Close())
 	}
 	r.took, r.state = time.Since(r.begun), passed
 	if err != nil {
