@@ -11,12 +11,12 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/internal/synth"
+	"github.com/lowpack/lowpack/internal/testkit/wait"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -144,13 +144,7 @@ func TestCancel(t *testing.T) {
 // noMoreGoroutines waits until there are no more goroutines than before.
 func noMoreGoroutines(t testing.TB, before int) {
 	t.Helper()
-	for range 100 {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+	wait.For(t, fmt.Sprintf("no more than %d goroutines", before), func() bool { return runtime.NumGoroutine() <= before })
 }
 
 // TestTargetIsSource tries every way to name the source as the target.

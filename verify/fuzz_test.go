@@ -10,9 +10,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lowpack/lowpack/internal/testkit/cpu"
 )
 
-// fuzzTime bounds the verification of a file of some kilobytes, with room for a busy machine.
+// fuzzTime bounds the processor time that a file of some kilobytes takes.
 const fuzzTime = 20 * time.Second
 
 // victims are files that reach every level of verification, as small as that allows: fuzzing gets that much further.
@@ -47,11 +49,11 @@ func (s scratch) put(t testing.TB, b []byte) {
 // verify verifies b as a file: neither a panic nor an error of the environment may come of it, and it must end.
 func (s scratch) verify(t *testing.T, b []byte) {
 	s.put(t, b)
-	ctx, cancel := context.WithTimeout(context.Background(), fuzzTime)
-	defer cancel()
-	if _, err := Run(ctx, s.Name(), Options{Threads: 1}); err != nil {
-		t.Fatal(err)
-	}
+	cpu.Within(t, fuzzTime, "verification", func() {
+		if _, err := Run(context.Background(), s.Name(), Options{Threads: 1}); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // FuzzVerify verifies arbitrary bytes.

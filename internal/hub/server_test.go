@@ -20,14 +20,14 @@ type fakeHub struct {
 	id      string // today's name of the model
 	commit  string
 	files   map[string][]byte
-	token   string        // "" = public
-	gated   bool          // for everybody
-	lie     string        // this file's bytes are not those that are listed
-	cut     int           // storage breaks the connection after so many bytes of a large file, this many times
-	cutAt   int           //
-	silence time.Duration // storage says nothing for so long in the middle of the first answer
-	noRange bool          // storage ignores ranges
-	busy    int           // so many answers of the hub are "429 Too Many Requests"
+	token   string // "" = public
+	gated   bool   // for everybody
+	lie     string // this file's bytes are not those that are listed
+	cut     int    // storage breaks the connection after so many bytes of a large file, this many times
+	cutAt   int    //
+	silent  bool   // storage says nothing in the middle of the first answer until the client has gone
+	noRange bool   // storage ignores ranges
+	busy    int    // so many answers of the hub are "429 Too Many Requests"
 
 	hub, storage *httptest.Server
 	mu           sync.Mutex
@@ -61,7 +61,7 @@ func newHub(t *testing.T, h *fakeHub) *fakeHub {
 
 // client is one with an empty cache.
 func (h *fakeHub) client() *Client {
-	return &Client{Endpoint: h.hub.URL, Cache: h.t.TempDir(), Agent: "test", stall: 5 * time.Second, pause: time.Millisecond}
+	return &Client{Endpoint: h.hub.URL, Cache: h.t.TempDir(), Agent: "test", stall: time.Minute, pause: time.Millisecond}
 }
 
 func refuse(w http.ResponseWriter, code int, kind string) {
@@ -177,8 +177,8 @@ func (h *fakeHub) store(w http.ResponseWriter, r *http.Request) {
 	if h.noRange {
 		r.Header.Del("Range")
 	}
-	if h.cut > 0 || h.silence > 0 {
-		w = &breaking{ResponseWriter: w, h: h, left: h.cutAt}
+	if h.cut > 0 || h.silent {
+		w = &breaking{ResponseWriter: w, h: h, left: h.cutAt, gone: r.Context().Done()}
 	}
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(data)))
 }
@@ -188,6 +188,7 @@ type breaking struct {
 	http.ResponseWriter
 	h    *fakeHub
 	left int
+	gone <-chan struct{} // closed when the client has gone
 }
 
 func (b *breaking) Write(p []byte) (int, error) {
@@ -196,11 +197,10 @@ func (b *breaking) Write(p []byte) (int, error) {
 		return n, nil
 	}
 	b.ResponseWriter.(http.Flusher).Flush()
-	if b.h.silence > 0 {
-		d := b.h.silence
-		b.h.silence = 0
+	if b.h.silent {
+		b.h.silent = false
 		b.h.mu.Unlock()
-		time.Sleep(d)
+		<-b.gone
 		b.h.mu.Lock()
 	}
 	b.h.cut--

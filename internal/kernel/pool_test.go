@@ -173,30 +173,23 @@ func TestPoolAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestPoolOversubscribed runs tasks while every processor is busy with something else, twice over. The caller must get
-// through them by itself: waiting for a worker that does not get a processor would cost a time slice of milliseconds
-// per task.
+// TestPoolOversubscribed: workers that get no processor, idle ones and one that sleeps, hold nobody up. The caller gets through
+// the tasks by itself: waiting for a worker would cost a time slice of milliseconds per task.
 func TestPoolOversubscribed(t *testing.T) {
-	var stop atomic.Bool
-	var busy sync.WaitGroup
-	for range 2 * runtime.GOMAXPROCS(0) {
-		busy.Go(func() {
-			for !stop.Load() {
-			}
-		})
+	p := &Pool{workers: make([]worker, 3)} // whose goroutines never begin
+	for i := range p.workers {
+		p.workers[i].wake = make(chan struct{}, 1)
 	}
-	defer busy.Wait()
-	defer stop.Store(true)
-	p := NewPool(2)
-	defer p.Close()
+	p.workers[1].state.Store(asleep)
 	task := &tally{counts: make([]atomic.Int32, 64)}
-	start := time.Now()
 	for range 100 {
 		p.Run(len(task.counts), 1, task)
 		task.check(t)
-	}
-	if d := time.Since(start); d > time.Second {
-		t.Errorf("100 small tasks took %v", d)
+		for i := range p.workers {
+			if s := p.workers[i].state.Load(); s != idle {
+				t.Fatalf("worker %d is in state %d", i, s)
+			}
+		}
 	}
 }
 
@@ -213,27 +206,32 @@ func BenchmarkPool(b *testing.B) {
 func TestPoolAfterPanic(t *testing.T) {
 	p := NewPool(3)
 	task := &tally{counts: make([]atomic.Int32, 50)}
+	panicked := make(chan struct{})
 	func() {
 		defer func() {
 			if recover() == nil {
 				t.Error("the panic got lost")
 			}
 		}()
-		p.Run(50, 1, callerPanics{goroutine()})
+		p.Run(50, 1, callerPanics{goroutine(), panicked})
 	}()
 	p.Run(len(task.counts), 1, task)
 	task.check(t)
 	p.Close()
 }
 
-// callerPanics is a task that panics in one goroutine.
-type callerPanics struct{ where string }
+// callerPanics is a task that panics in one goroutine. The others wait for it, so that it gets a part.
+type callerPanics struct {
+	where    string
+	panicked chan struct{}
+}
 
 func (k callerPanics) Do(from, to int) {
 	if goroutine() == k.where {
+		close(k.panicked)
 		panic("in the caller")
 	}
-	time.Sleep(10 * time.Millisecond) // the caller gets a part
+	<-k.panicked
 }
 
 // goroutine is the first line of a stack: the number of the goroutine.

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/testkit/cpu"
 	"github.com/lowpack/lowpack/internal/testkit/hostile"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
@@ -114,13 +116,10 @@ func TestHostileText(t *testing.T) {
 		tok := fromJSON(t, readFile(t, shared.Path(t, "data/tokenizers/"+name+"/tokenizer.json")))
 		for _, unit := range []string{"a", "A", " ", "1", "\n", "'", "▁", "é", "中", "\xff", " a", "aA", " \n", "a1 ", "the ", "<|eot_id|", "\u0300", "🏽\u200d", "\x00"} {
 			text := repeated(unit, size)
-			start := cpuTime()
-			ids := encode(t, tok, text, false)
-			if d := cpuTime() - start; d > time.Duration(size)*5*time.Microsecond {
-				t.Errorf("%s: %d bytes of %q take %v", name, size, unit, d)
-			} else {
-				t.Logf("%s: %q: %d tokens, %v", name, unit, len(ids), d)
-			}
+			var ids []int
+			limit := time.Duration(size) * 5 * time.Microsecond
+			took := cpu.Within(t, limit, fmt.Sprintf("%s: %d bytes of %q", name, size, unit), func() { ids = encode(t, tok, text, false) })
+			t.Logf("%s: %q: %d tokens, %v", name, unit, len(ids), took)
 			if back := string(tok.Bytes(ids)); back != text && !(name == "llama2-spm" && unit == "▁") { // which is how a space is written
 				t.Errorf("%s: %q does not come back", name, unit)
 			}

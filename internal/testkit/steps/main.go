@@ -8,7 +8,7 @@
 //
 // The header of a script is the comment at its top: what it does, then
 //
-//	# budget: 90s                 alone on two cores
+//	# budget: 90s                 of processor time, in all its processes
 //	# memory: 2G                  at most, of all its processes together
 //	# after: install              steps that must have passed
 //	# for: internal/kernel _asm   paths whose change calls for the step
@@ -23,12 +23,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"syscall"
 )
 
 func main() {
 	resume := flag.Bool("resume", false, "leave out steps that have passed for this revision")
 	since := flag.String("for", "", "print the steps that a change since `REVISION` calls for")
-	jobs := flag.Int("jobs", 2*runtime.NumCPU(), "steps at a time, at most")
+	jobs := flag.Int("jobs", runtime.NumCPU()+1, "steps at a time, at most")
 	flag.Parse()
 	if err := do(flag.Arg(0), flag.Args(), *since, *jobs, *resume); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -59,8 +60,8 @@ func do(dir string, args []string, since string, jobs int, resume bool) error {
 	if err := os.MkdirAll(logs, 0o777); err != nil {
 		return err
 	}
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt)
+	interrupted := make(chan os.Signal, 1) // by the terminal or by who runs this; the steps have process groups of their own
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
 	c := &check{w: os.Stdout, logs: logs, jobs: jobs, memory: freeMemory(), keep: clean, interrupted: interrupted}
 	return c.run(chosen, resume && clean)
 }

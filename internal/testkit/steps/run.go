@@ -22,6 +22,7 @@ type check struct {
 	memory      int64 // bytes that the steps may take together
 	keep        bool  // note what has passed, for -resume
 	interrupted <-chan os.Signal
+	stopped     chan struct{} // closed when the steps that run must end
 
 	begun   time.Time
 	waiting []step
@@ -35,7 +36,8 @@ type run struct {
 	step
 	begun time.Time
 	took  time.Duration
-	state string // how it ended: passed, resumed, FAILED, not run
+	cpu   time.Duration // of the processor, in all its processes that have been waited for
+	state string        // how it ended: passed, resumed, FAILED, not run
 }
 
 const (
@@ -47,7 +49,7 @@ const (
 
 // run runs the steps and prints what came of them. An error says that one has failed.
 func (c *check) run(steps []step, resume bool) error {
-	c.begun, c.finish = time.Now(), make(chan run)
+	c.begun, c.finish, c.stopped = time.Now(), make(chan run), make(chan struct{})
 	for _, s := range steps {
 		if took, ok := c.passedBefore(s); ok && resume {
 			c.ended = append(c.ended, run{step: s, took: took, state: resumed})
@@ -79,9 +81,12 @@ func (c *check) loop() {
 			beat.Reset(heartbeat)
 		case <-beat.C:
 			c.say("running: %s", strings.Join(c.now(), ", "))
-		case <-c.interrupted: // so are the steps, by the terminal
-			c.say("interrupted")
-			c.jobs = 0
+		case s := <-c.interrupted:
+			c.say("%v", s)
+			if c.jobs > 0 {
+				c.jobs = 0
+				close(c.stopped)
+			}
 		}
 	}
 }
@@ -96,7 +101,7 @@ func (c *check) begin() {
 		r := run{step: c.waiting[at], begun: time.Now()}
 		c.waiting = slices.Delete(c.waiting, at, at+1)
 		c.running = append(c.running, r)
-		c.say("begin    %s (budget %s)", r.name, seconds(r.budget))
+		c.say("begin    %s (budget: %s of the processor)", r.name, seconds(r.budget))
 		go func() { c.finish <- c.execute(r) }()
 	}
 }
@@ -135,8 +140,11 @@ func (c *check) execute(r run) run {
 	if err == nil {
 		cmd := exec.Command("bash", r.path)
 		cmd.Stdout, cmd.Stderr = log, log
-		if err = cmd.Run(); err != nil {
+		if err = c.wait(cmd); err != nil {
 			fmt.Fprintf(log, "%s: %v\n", r.path, err)
+		}
+		if p := cmd.ProcessState; p != nil {
+			r.cpu = p.UserTime() + p.SystemTime()
 		}
 		err = errors.Join(err, log.Close())
 	}
@@ -147,10 +155,28 @@ func (c *check) execute(r run) run {
 	return r
 }
 
+// wait runs a command to its end, or until the check is interrupted: then nothing that the command has started runs on.
+func (c *check) wait(cmd *exec.Cmd) error {
+	alone(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-c.stopped:
+			stop(cmd)
+		case <-ended:
+		}
+	}()
+	return cmd.Wait()
+}
+
 func (c *check) end(r run) {
 	c.running = slices.DeleteFunc(c.running, func(o run) bool { return o.name == r.name })
 	c.ended = append(c.ended, r)
-	c.say("%-8s %s: %s of %s", r.state, r.name, seconds(r.took), seconds(r.budget))
+	c.say("%-8s %s: %s, %s of the processor", r.state, r.name, seconds(r.took), seconds(r.cpu))
 	if r.state == passed && c.keep {
 		c.remember(r)
 	}
@@ -163,7 +189,7 @@ func (c *check) log(s step) string { return filepath.Join(c.logs, s.name+".log")
 func (c *check) now() []string {
 	var list []string
 	for _, r := range c.running {
-		list = append(list, fmt.Sprintf("%s (%s of %s)", r.name, seconds(time.Since(r.begun)), seconds(r.budget)))
+		list = append(list, fmt.Sprintf("%s (%s)", r.name, seconds(time.Since(r.begun))))
 	}
 	return list
 }

@@ -6,11 +6,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/wait"
 )
 
 // folder writes scripts into a new folder .ci/steps/NAME, so that errors name the command as it is called.
@@ -39,7 +41,7 @@ func try(t *testing.T, c *check, dir string, resume bool) (string, map[string]st
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	*c = check{w: &out, logs: c.logs, jobs: c.jobs, memory: c.memory, keep: true}
+	*c = check{w: &out, logs: c.logs, jobs: c.jobs, memory: c.memory, keep: true, interrupted: c.interrupted}
 	if c.logs == "" {
 		c.logs = t.TempDir()
 	}
@@ -112,6 +114,35 @@ func TestOrder(t *testing.T) {
 			t.Errorf("no %q in:\n%s", part, out)
 		}
 	}
+}
+
+// TestInterrupted: what a step has started ends with it, and no other step begins.
+func TestInterrupted(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	dir := folder(t, map[string]string{
+		"a": header + "(echo $BASHPID >" + pipe + "; exec sleep 1000) & wait",
+		"b": "# budget: 8s\n# memory: 1G\ntrue",
+	})
+	if err := exec.Command("mkfifo", pipe).Run(); err != nil {
+		t.Skip(err)
+	}
+	signals := make(chan os.Signal, 1)
+	child := make(chan int, 1)
+	go func() {
+		text, _ := os.ReadFile(pipe)
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		child <- pid
+		signals <- os.Interrupt
+	}()
+	out, states, err := try(t, &check{jobs: 1, memory: 9 << 30, interrupted: signals}, dir, false)
+	if err == nil || states["a"] != failed || states["b"] != notRun {
+		t.Errorf("%v %v\n%s", err, states, out)
+	}
+	pid := <-child
+	wait.For(t, fmt.Sprintf("process %d ends", pid), func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		return err != nil || strings.Contains(string(status), "(zombie)")
+	})
 }
 
 // TestResume: what has passed is left out, what has failed runs again.

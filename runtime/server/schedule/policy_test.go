@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/testkit/wait"
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
@@ -128,22 +129,57 @@ func TestSharedPrompt(t *testing.T) {
 	}
 }
 
+// expiring is a context whose deadline passes when the test says so.
+type expiring struct {
+	context.Context
+	done chan struct{}
+}
+
+func (e expiring) Done() <-chan struct{} { return e.done }
+
+func (e expiring) Err() error {
+	select {
+	case <-e.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // TestDeadline: a request whose time is over ends with that error, one that waits too, and its memory is free.
 func TestDeadline(t *testing.T) {
 	e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 1})
 	ended := make(chan Timing, 2)
 	s := start(t, e, Options{Queue: 1, Observe: func(x Timing) { ended <- x }})
-	slow := Request{Prompt: []int{1}, Texts: []engine.Request{{MaxTokens: 255, Adjust: func([]int, []float32) { time.Sleep(5 * time.Millisecond) }}}, Logprobs: -1, PromptLogprobs: -1}
-	for _, within := range []time.Duration{500 * time.Millisecond, 20 * time.Millisecond} { // one that runs, and one that waits
-		ctx, cancel := context.WithTimeout(t.Context(), within)
-		defer cancel()
-		if _, err := s.Submit(ctx, []Request{slow}); err != nil {
+	step := make(chan struct{})
+	text := engine.Request{MaxTokens: 255, Adjust: func([]int, []float32) { <-step }}
+	submit := func() (expire func()) {
+		ctx := expiring{t.Context(), make(chan struct{})}
+		c, err := s.Submit(ctx, []Request{{Prompt: []int{1}, Texts: []engine.Request{text}, Logprobs: -1, PromptLogprobs: -1}})
+		if err != nil {
 			t.Fatal(err)
 		}
+		return func() {
+			close(ctx.done)
+			wait.For(t, "the call has ended", func() bool { return c.ctx.Err() != nil })
+		}
 	}
-	for _, admitted := range []bool{false, true} {
-		if x := <-ended; x.Err != context.DeadlineExceeded || !x.Admitted.IsZero() != admitted {
-			t.Errorf("%v, admitted %v, %d tokens; want admitted %v", x.Err, x.Admitted, x.Tokens, admitted)
+	running := submit()
+	wait.For(t, "the first one runs", func() bool { return s.Stats().Running == 1 })
+	waiting := submit()
+	for _, c := range []struct {
+		expire   func()
+		admitted bool
+	}{{waiting, false}, {running, true}} {
+		c.expire()
+		for over := false; !over; {
+			select {
+			case step <- struct{}{}:
+			case x := <-ended:
+				if over = true; x.Err != context.DeadlineExceeded || !x.Admitted.IsZero() != c.admitted {
+					t.Errorf("%v, admitted %v, %d tokens; want admitted %v", x.Err, x.Admitted, x.Tokens, c.admitted)
+				}
+			}
 		}
 	}
 	s.Drain(t.Context())

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+	"github.com/lowpack/lowpack/internal/testkit/wait"
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
@@ -270,9 +271,7 @@ func TestSlowReader(t *testing.T) {
 	if _, _, err := collect(t.Context(), s, r); err != nil {
 		t.Fatal(err)
 	}
-	for s.Stats().Running > 0 {
-		time.Sleep(time.Millisecond)
-	}
+	wait.For(t, "the text is complete", func() bool { return s.Stats().Running == 0 })
 	tokens := 0
 	for {
 		events, err := slow.Next(t.Context())
@@ -311,23 +310,18 @@ func TestRefused(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var busy *BusyError
-	accepted := 0
-	for range 10 {
-		_, err := s.Submit(ctx, []Request{{Prompt: []int{1, 2}, Texts: text(250), Logprobs: -1, PromptLogprobs: -1}})
-		if err == nil {
-			accepted++
-		} else if !errors.As(err, &busy) || busy.RetryAfter < time.Second {
-			t.Fatal(err)
+	held := text(250)
+	held[0].Adjust = func([]int, []float32) { <-ctx.Done() }
+	for i := range 4 { // two sequences, one that waits, and one too many
+		_, err := s.Submit(ctx, []Request{{Prompt: []int{1, 2}, Texts: held, Logprobs: -1, PromptLogprobs: -1}})
+		var busy *BusyError
+		if i < 3 && err != nil || i == 3 && (!errors.As(err, &busy) || busy.RetryAfter < time.Second) {
+			t.Fatalf("request %d: %v", i, err)
 		}
-	}
-	if accepted < 3 || busy == nil { // two sequences and one that waits; more if some have ended meanwhile
-		t.Errorf("%d of 10 requests were accepted", accepted)
+		wait.For(t, "the first one is computed", func() bool { return s.Stats().Running > 0 })
 	}
 	cancel()
-	done, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	s.Drain(done)
+	s.Drain(t.Context())
 	if _, err := s.Submit(t.Context(), []Request{{Prompt: []int{1}, Texts: text(1)}}); !errors.Is(err, ErrDraining) {
 		t.Errorf("after Drain: %v", err)
 	}
@@ -339,7 +333,9 @@ func TestDrain(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2})
 		s := New(e, Options{Queue: 1, PrefixCache: true})
-		c, err := s.Submit(t.Context(), []Request{{Prompt: []int{1, 2}, Texts: []engine.Request{{MaxTokens: 200}}, Logprobs: -1, PromptLogprobs: -1}})
+		hold := make(chan struct{})
+		text := engine.Request{MaxTokens: 200, Adjust: func([]int, []float32) { <-hold }}
+		c, err := s.Submit(t.Context(), []Request{{Prompt: []int{1, 2}, Texts: []engine.Request{text}, Logprobs: -1, PromptLogprobs: -1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -347,7 +343,15 @@ func TestDrain(t *testing.T) {
 		if !patient {
 			cancel()
 		}
-		s.Drain(ctx)
+		drained := make(chan struct{})
+		go func() { s.Drain(ctx); close(drained) }()
+		wait.For(t, "the scheduler drains", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.draining && (patient || s.closed)
+		})
+		close(hold)
+		<-drained
 		cancel()
 		for err == nil {
 			_, err = c.Next(t.Context())
@@ -359,12 +363,22 @@ func TestDrain(t *testing.T) {
 			t.Errorf("%d of %d pages are free", free, all)
 		}
 	}
-	for i := 0; runtime.NumGoroutine() > before && i < 1000; i++ {
-		time.Sleep(time.Millisecond)
+	wait.For(t, fmt.Sprintf("no more than %d goroutines", before), func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// TestStatsInStep: who asks for the state does not wait for a step.
+func TestStatsInStep(t *testing.T) {
+	s := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 1}), Options{Queue: 1})
+	begun, hold := make(chan struct{}, 2), make(chan struct{})
+	text := engine.Request{MaxTokens: 2, Adjust: func([]int, []float32) { begun <- struct{}{}; <-hold }}
+	if _, err := s.Submit(t.Context(), []Request{{Prompt: []int{1}, Texts: []engine.Request{text}, Logprobs: -1, PromptLogprobs: -1}}); err != nil {
+		t.Fatal(err)
 	}
-	if n := runtime.NumGoroutine(); n > before {
-		t.Errorf("%d goroutines, %d before", n, before)
+	<-begun
+	if x := s.Stats(); x.Running != 1 || x.Waiting != 0 || x.Draining {
+		t.Errorf("%+v", x)
 	}
+	close(hold)
 }
 
 // TestLargest compares with a sort.

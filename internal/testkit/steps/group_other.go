@@ -1,0 +1,10 @@
+//go:build !unix
+
+package main
+
+import "os/exec"
+
+func alone(*exec.Cmd) {}
+
+// stop ends the command, but not what it has started.
+func stop(cmd *exec.Cmd) error { return cmd.Process.Kill() }
