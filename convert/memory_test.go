@@ -16,6 +16,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/race"
 )
 
@@ -90,7 +91,7 @@ func TestMemory(t *testing.T) {
 		{1, 2048, 8192, 1000, 2, "vnni4i", ""}, {4, 2048, 8192, 8000, 2, "vnni4i", ""}, {1, 2048, 8192, 1000, 64, "vnni4i", ""},
 		{2, 2048, 8192, 1000, 2, "i2s", ""}, {2, 2048, 8192, 1000, 64, "hf-u8", ""}, {4, 2048, 8192, 81920, 2, "vnni4i", HeadInt8},
 	}
-	if os.Getenv("LOWPACK_LONG") != "" {
+	if long.All {
 		sizes = []size{{2, 4096, 14336, 1000, 2, "vnni4i", ""}, {44, 4096, 14336, 128256, 2, "vnni4i", ""}, {1, 4096, 14336, 128256, 2, "vnni4i", HeadInt8}}
 	}
 	first := int64(0)

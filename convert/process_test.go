@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/race"
 )
 
@@ -85,7 +86,7 @@ func TestConvertProcess(t *testing.T) {
 func TestKilled(t *testing.T) {
 	path, at := mini(t, "bitnet-2b4t", nil), newPlace(t, "old")
 	rounds := 40 / race.Every(10)
-	if os.Getenv("LOWPACK_LONG") != "" {
+	if long.All {
 		rounds = 1000
 	}
 	if n, err := strconv.Atoi(os.Getenv("LOWPACK_KILLS")); err == nil {

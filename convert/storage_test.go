@@ -15,6 +15,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/testkit/faultfs"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/race"
 )
 
@@ -213,7 +214,7 @@ func (w *work) fails(t testing.TB, at place, op string, err error, cause error, 
 // complete, whatever was lost; and the next run succeeds and sweeps away what lies around.
 func TestPowerFailure(t *testing.T) {
 	seeds := 3 / race.Every(4)
-	if os.Getenv("LOWPACK_LONG") != "" {
+	if long.All {
 		seeds = 30
 	}
 	for _, w := range works(t) {

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/testkit/fence"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 )
 
 func packed(t testing.TB, l Layout, m *Matrix) []byte {
@@ -77,7 +77,7 @@ func alphabetOf(t testing.TB, l Layout) Alphabet {
 // shapes are M 1..70 by K 1..700: the corners, and n more by chance. All of them with LOWPACK_LONG=1.
 func shapes(r *rand.Rand, n int) []Shape {
 	var all []Shape
-	if os.Getenv("LOWPACK_LONG") != "" {
+	if long.All {
 		for m := 1; m <= 70; m++ {
 			for k := 1; k <= 700; k++ {
 				all = append(all, Shape{m, k})

@@ -16,8 +16,8 @@ func windowed(t testing.TB) *sample.Model {
 		`"num_attention_heads": 3`, `"num_attention_heads": 2`, `"max_position_embeddings": 64`, `"max_position_embeddings": 4096`).Replace(tinyConfig))
 }
 
-// long is a small model of many positions without a window.
-func long(t testing.TB) *sample.Model {
+// manyPositions is a small model of many positions without a window.
+func manyPositions(t testing.TB) *sample.Model {
 	return modelOf(t, strings.Replace(tinyConfig, `"max_position_embeddings": 64`, `"max_position_embeddings": 4096`, 1))
 }
 
@@ -38,7 +38,7 @@ func trials(t *testing.T, m *sample.Model) (list []*trial) {
 // TestAttention: attention is that of the reference behind more than two pages of the cache, more positions than workers
 // share, and more than a window, for every format of the cache; and the report says how far.
 func TestAttention(t *testing.T) {
-	for name, m := range map[string]*sample.Model{"global": long(t), "window": windowed(t)} {
+	for name, m := range map[string]*sample.Model{"global": manyPositions(t), "window": windowed(t)} {
 		r := run(t, file(t, m), Options{Threads: 3})
 		checks := map[string]int{}
 		for _, c := range r.Checks {

@@ -3,12 +3,12 @@ package verify
 import (
 	"context"
 	"math"
-	"os"
 	"testing"
 
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/synth"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/race"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
@@ -32,7 +32,7 @@ func TestMiniatures(t *testing.T) {
 			t.Fatalf("%s: %v", like.Name, err)
 		}
 		kind := c.Description.Family + " " + string(c.Weights)
-		if seen[kind] && os.Getenv("LOWPACK_LONG") == "" {
+		if seen[kind] && !long.All {
 			continue
 		}
 		seen[kind] = true

@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/verify/internal/sample"
 )
@@ -46,7 +46,7 @@ func eachLayout(t *testing.T, test func(t *testing.T, spec pack.Spec, a pack.Alp
 // in steps that meet every bit of a byte.
 func TestDamageInEveryLayout(t *testing.T) {
 	header, data, cut := 997, 37, 97
-	if os.Getenv("LOWPACK_LONG") != "" {
+	if long.All {
 		header, data, cut = 1, 1, 1
 	}
 	eachLayout(t, func(t *testing.T, spec pack.Spec, a pack.Alphabet) {

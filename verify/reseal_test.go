@@ -8,13 +8,13 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/verify/internal/half"
@@ -150,7 +150,7 @@ func halfBits(v float32, negative bool) uint16 {
 // writes, the source level sees every other change of a weight or scale: there is no silence.
 func TestForgery(t *testing.T) {
 	edits := 200
-	if os.Getenv("LOWPACK_LONG") != "" {
+	if long.All {
 		edits = 250_000 // a million in all
 	}
 	r := rand.New(rand.NewPCG(4, 2))

@@ -14,6 +14,7 @@ import (
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
@@ -183,7 +184,7 @@ func copyDir(t testing.TB, from string) string {
 // TestSourceDamage flips bits of a checkpoint. Level source names the file, whatever else it finds.
 func TestSourceDamage(t *testing.T) {
 	flips := 20
-	if os.Getenv("LOWPACK_LONG") != "" {
+	if long.All {
 		flips = 10_000
 	}
 	dir := copyDir(t, shared.Testdata(t, "tiny-bitnet-packed"))

@@ -82,9 +82,6 @@ func untilDeadline(t testing.TB) context.Context {
 	return t.Context()
 }
 
-// long says that a test may take its time, and hold commands to theirs.
-var long = os.Getenv("LOWPACK_LONG") != ""
-
 // command runs the program in a process of its own. Nothing comes from standard input.
 func command(t testing.TB, args ...string) outcome {
 	t.Helper()

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/internal/testkit/wait"
@@ -204,7 +205,7 @@ func TestSignals(t *testing.T) {
 // is slow: what else runs on it delays a command that does nothing just as well.
 func late(t testing.TB, took time.Duration) bool {
 	t.Helper()
-	if !long || took <= 2*time.Second {
+	if !long.All || took <= 2*time.Second {
 		return false
 	}
 	start := time.Now()

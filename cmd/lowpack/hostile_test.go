@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lowpack/lowpack/internal/testkit/hostile"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
@@ -21,7 +22,7 @@ const maxMemory = 64 << 20
 // maxTime bounds the time of the processor for one command on one hostile file (G3). Where other work slows the processor
 // down, only what hardly ends exceeds it.
 func maxTime() time.Duration {
-	if long {
+	if long.All {
 		return time.Second
 	}
 	return time.Minute
@@ -75,7 +76,7 @@ func (r *trial) run(args ...string) outcome {
 	r.Helper()
 	before := tree(r, r.base)
 	o := outcome{}
-	if long {
+	if long.All {
 		o = command(r, args...)
 	} else {
 		o = r.processes.run(r, args...)

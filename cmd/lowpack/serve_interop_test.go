@@ -15,6 +15,7 @@ import (
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/manifest"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/testkit/interop"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
@@ -113,7 +114,7 @@ func TestInteropPage(t *testing.T) {
 func TestDeterminism(t *testing.T) {
 	t.Parallel()
 	clients, prompts := "1,16", "8"
-	if long {
+	if long.All {
 		clients, prompts = "1,8,32", "36"
 	}
 	judge := shared.Path(t, "prototypes/interop/load_determinism.py")

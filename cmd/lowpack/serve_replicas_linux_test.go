@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/requests"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/internal/testkit/wait"
@@ -29,9 +30,7 @@ import (
 // those of a server alone, whichever replica they come from. HAProxy asks each replica every second whether it is there, and
 // a busy machine answers late: this needs LOWPACK_LONG and little other work.
 func TestReplicas(t *testing.T) {
-	if !long {
-		t.Skip("LOWPACK_LONG is not set")
-	}
+	long.Only(t)
 	t.Parallel()
 	r := newReplicas(t)
 	r.underLoad(func() {

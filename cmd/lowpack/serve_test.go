@@ -20,6 +20,7 @@ import (
 
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/manifest"
 	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/requests"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
@@ -141,7 +142,7 @@ func TestServeAgain(t *testing.T) {
 func TestServeMixed(t *testing.T) {
 	t.Parallel()
 	n := 44
-	if long {
+	if long.All {
 		n = 300
 	}
 	file, list, isas := tinymodel.WithTemplate(t, requests.Template), requests.Mixed(n), kernel.Available()

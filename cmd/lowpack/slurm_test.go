@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/wait"
 )
 
@@ -20,9 +21,7 @@ import (
 // in the middle of its part, a second worker takes the same part, and the first is requeued. It takes half a minute, nearly
 // all of which it waits, and needs LOWPACK_LONG.
 func TestSlurm(t *testing.T) {
-	if !long {
-		t.Skip("LOWPACK_LONG is not set")
-	}
+	long.Only(t)
 	t.Parallel()
 	j := newJob(t)
 	c := startSlurm(t, j)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
@@ -27,7 +28,7 @@ func TestTruncatedUnderUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	moments := []time.Duration{0, 5, 40, 150}
-	if long {
+	if long.All {
 		moments = []time.Duration{0, 2, 5, 10, 20, 40, 80, 150, 300}
 	}
 	for name, args := range map[string][]string{

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/testkit/fence"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -103,7 +104,7 @@ func (p *problem) compare(t testing.TB, w *Weights) {
 // LOWPACK_LONG=1 takes every number of columns up to 2048, with three seeds.
 func TestKernels(t *testing.T) {
 	most, seeds := 300, uint64(1)
-	if os.Getenv("LOWPACK_LONG") != "" {
+	if long.All {
 		most, seeds = 2048, 3
 	}
 	for _, spec := range specs(t) {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lowpack/lowpack/internal/testkit/long"
 )
 
 // TestReproducible builds copies of the tree in folders of different names, with different settings of the go command: with
@@ -29,7 +31,7 @@ func TestReproducible(t *testing.T) {
 	commit := strings.TrimSpace(run(t, repository, nil, "git", "rev-parse", "HEAD"))
 
 	other := []string{"GOFLAGS=-race -ldflags=-s -tags=purego", "GOAMD64=v3", "GOEXPERIMENT=jsonv2", "HOME=" + t.TempDir()}
-	if os.Getenv("LOWPACK_LONG") != "" {
+	if long.All {
 		other = append(other, "GOCACHE="+t.TempDir())
 	}
 	run(t, repository, nil, "make", "build")

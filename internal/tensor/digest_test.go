@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 )
 
 // digest is the SHA-256 of what every operation makes of fixed numbers. Every instruction set and architecture, with
@@ -114,7 +115,7 @@ func TestDigestElsewhere(t *testing.T) {
 	for _, c := range []struct {
 		name, env, tags, emulator string
 		level                     string
-		long                      bool // only with LOWPACK_LONG: the standard library must be built first
+		all                       bool // only with LOWPACK_LONG: the standard library must be built first
 	}{
 		{"GOAMD64=v3", "GOAMD64=v3", "purego", "", "generic", false},
 		{"arm64", "GOARCH=arm64", "", "qemu-aarch64-static", "neon", false},
@@ -122,7 +123,7 @@ func TestDigestElsewhere(t *testing.T) {
 		{"s390x", "GOARCH=s390x", "", "qemu-s390x-static", "generic", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.long && os.Getenv("LOWPACK_LONG") == "" {
+			if c.all && !long.All {
 				t.Skip("LOWPACK_LONG is not set")
 			}
 			if c.emulator != "" {
@@ -137,7 +138,7 @@ func TestDigestElsewhere(t *testing.T) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			tests := "^TestDigest$"
-			if os.Getenv("LOWPACK_LONG") != "" {
+			if long.All {
 				tests = "^Test(Digest|Elementwise|Reductions|ExpEverywhere|Quantize|Rotate|Mul|Weigh|I8|Heads)$"
 			}
 			argv := append(strings.Fields(c.emulator), binary, "-test.run="+tests, "-test.v")

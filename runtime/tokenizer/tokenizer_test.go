@@ -14,6 +14,7 @@ import (
 
 	"github.com/lowpack/lowpack/internal/testkit/cpu"
 	"github.com/lowpack/lowpack/internal/testkit/hostile"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -109,7 +110,7 @@ func repeated(s string, n int) string { return strings.Repeat(s, n/len(s)+1)[:n]
 // algorithm of quadratic time would take minutes.
 func TestHostileText(t *testing.T) {
 	size := 1 << 18
-	if os.Getenv("LOWPACK_LONG") != "" {
+	if long.All {
 		size = 1 << 20
 	}
 	for _, name := range []string{"llama3", "llama2-spm"} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/verify/internal/sample"
@@ -154,7 +155,7 @@ func TestTinyBitnetPerplexity(t *testing.T) {
 	}
 	readJSON(t, "tiny-bitnet-golden/tiny-bitnet.json", &want)
 	windows := 4
-	if os.Getenv("LOWPACK_LONG") != "" {
+	if long.All {
 		windows = len(want.Heldout.Window)
 	}
 	total, expected := 0.0, 0.0
