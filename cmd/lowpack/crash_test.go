@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lowpack/lowpack/internal/testkit/long"
+	"github.com/lowpack/lowpack/internal/testkit/seed"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/internal/testkit/wait"
@@ -147,7 +147,7 @@ func (j *task) contents(t testing.TB) string {
 // a sync and a removal, what is left is swept by the next command; that they end in time is for TestStuck to see.
 func TestSignals(t *testing.T) {
 	t.Parallel()
-	rounds := soak(t, "LOWPACK_TERMS", 24)
+	rounds, numbers := soak(t, "LOWPACK_TERMS", 24), seed.Rand(t)
 	counts := map[string]int{}
 	list := tasks(t)
 	whole, complete := make([]time.Duration, len(list)), make([]string, len(list))
@@ -174,7 +174,7 @@ func TestSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Before main has asked for signals, the system ends the process by itself: then it has written nothing.
-		time.Sleep(time.Duration(rand.Int64N(int64(whole[i] * 11 / 10))))
+		time.Sleep(time.Duration(numbers.Int64N(int64(whole[i] * 11 / 10))))
 		sent := time.Now()
 		cmd.Process.Signal(signal)
 		cmd.Wait()

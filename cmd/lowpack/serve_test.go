@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +21,7 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/requests"
+	"github.com/lowpack/lowpack/internal/testkit/seed"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
@@ -146,7 +146,7 @@ func TestServeMixed(t *testing.T) {
 		n = 300
 	}
 	file, list, isas := tinymodel.WithTemplate(t, requests.Template), requests.Mixed(n), kernel.Available()
-	want := make([]string, n)
+	want, numbers := make([]string, n), seed.Rand(t)
 	for i, c := range []struct {
 		clients int
 		flags   []string
@@ -158,7 +158,7 @@ func TestServeMixed(t *testing.T) {
 		{32, []string{"--threads", "2", "--parallel", "32", "--itl-target", "5ms"}},
 	} {
 		isa := isas[i%len(isas)]
-		s, order := serveFile(t, string(isa), file, c.flags...), rand.Perm(n)
+		s, order := serveFile(t, string(isa), file, c.flags...), numbers.Perm(n)
 		if isa == kernel.Generic {
 			order = order[:n/20] // it is slow
 		}

@@ -106,6 +106,7 @@ func whileMapped(t *testing.T, path string, wait time.Duration, words *strings.R
 		t.Fatal(err)
 	}
 	for !hasMapped(cmd.Process.Pid, path) {
+		time.Sleep(100 * time.Microsecond)
 	}
 	time.Sleep(wait)
 	cmd.Process.Signal(syscall.SIGSTOP)

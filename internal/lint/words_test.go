@@ -50,13 +50,19 @@ var former = []struct {
 // CHANGELOG.md tells of versions in the words of their time.
 func TestWords(t *testing.T) {
 	var patterns []*regexp.Regexp
+	var all []string
 	for _, f := range former {
 		patterns = append(patterns, regexp.MustCompile(`(?i)`+f.pattern))
+		all = append(all, f.pattern)
 	}
+	some := regexp.MustCompile(`(?i)` + strings.Join(all, "|")) // one search of a file in place of many, most often
 	for _, name := range wordFiles(t) {
 		text, err := os.ReadFile(filepath.Join("../..", name))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if !some.Match(text) {
+			continue
 		}
 		for i, f := range former {
 			if slices.Contains(f.except, name) {

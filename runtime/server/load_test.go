@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lowpack/lowpack/internal/testkit/requests"
+	"github.com/lowpack/lowpack/internal/testkit/seed"
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
@@ -29,6 +29,7 @@ func TestLoad(t *testing.T) {
 		}
 		want[i] = essence(t, text)
 	}
+	numbers := seed.Rand(t)
 	for _, c := range []struct {
 		clients int
 		eo      engine.Options
@@ -42,7 +43,7 @@ func TestLoad(t *testing.T) {
 		_, web := serveModel(t, c.eo, c.o, requests.Template)
 		var wait sync.WaitGroup
 		order := make(chan int, len(list))
-		for _, i := range rand.Perm(len(list)) {
+		for _, i := range numbers.Perm(len(list)) {
 			order <- i
 		}
 		close(order)

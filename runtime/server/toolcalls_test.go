@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/seed"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
@@ -94,6 +94,7 @@ func TestCallFormOfModels(t *testing.T) {
 // TestCallReader: what is a call and what is content, however the text is cut.
 func TestCallReader(t *testing.T) {
 	hermes, llama, mistral := formOf(t, hermesTemplate), formOf(t, llamaTemplate), formOf(t, mistralTemplate)
+	numbers := seed.Rand(t)
 	for _, c := range []struct {
 		form       *callForm
 		most       int
@@ -123,7 +124,7 @@ func TestCallReader(t *testing.T) {
 			ch := choice{reader: tools.reader()}
 			content := ""
 			for rest := c.text; rest != ""; {
-				n := 1 + rand.IntN(min(len(rest), 12))
+				n := 1 + numbers.IntN(min(len(rest), 12))
 				r := ch.reader.add(rest[:n])
 				rest = rest[n:]
 				content += r.text

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/parallel"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 )
 
 // module writes a module with one package, its tests and a list of mutants.
@@ -162,6 +163,7 @@ func TestChoose(t *testing.T) {
 
 // TestList: the list of this module fits its code, and every mutant compiles. A change of the code changes the mutants of it.
 func TestList(t *testing.T) {
+	long.Only(t)
 	root := filepath.Join("..", "..", "..")
 	all, err := readList(filepath.Join(root, ".ci", "mutants"))
 	if err != nil || len(all) < 200 {

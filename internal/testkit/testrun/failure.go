@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/lowpack/lowpack/internal/testkit/seed"
 )
 
 // failure is a test that failed, or a package that failed without one.
@@ -53,7 +55,7 @@ func (f failure) text(flags []string) string {
 	for _, line := range f.output[max(0, len(f.output)-shownLines):] {
 		b.WriteString(line)
 	}
-	words := slices.Concat(settings(), []string{"go", "test", "-count=1"}, flags)
+	words := slices.Concat(settings(), seeds(f.output), []string{"go", "test", "-count=1"}, flags)
 	if f.test != "" {
 		words = append(words, "-run", quoted(pattern(f.test)))
 	}
@@ -98,6 +100,21 @@ func settings() (list []string) {
 	}
 	slices.Sort(list)
 	return list
+}
+
+var seedLine = regexp.MustCompile(seed.Env + `=\d+`)
+
+// seeds is the setting that a test logged for its random numbers, if it is not among the settings already.
+func seeds(output []string) []string {
+	if os.Getenv(seed.Env) != "" {
+		return nil
+	}
+	for _, line := range output {
+		if setting := seedLine.FindString(line); setting != "" {
+			return []string{setting}
+		}
+	}
+	return nil
 }
 
 var plain = regexp.MustCompile(`^[a-zA-Z0-9_./,:=+-]+$`)

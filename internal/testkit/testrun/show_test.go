@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lowpack/lowpack/internal/testkit/seed"
 )
 
 // TestShow shows what go test told of packages that pass, skip, fail, panic, exit, do not compile and have no tests.
@@ -70,5 +72,10 @@ func TestRepeat(t *testing.T) {
 	want := `go test -count=1 -race -tags purego -timeout=2m -run '^TestA$/^it'\''s_\(1\)$/^b$' example/x` + "\n"
 	if got := f.text(flags); !strings.HasSuffix(got, want) {
 		t.Errorf("%s\nwant: %s", got, want)
+	}
+	t.Setenv(seed.Env, "")
+	f.output = []string{"    a_test.go:1: LOWPACK_SEED=17\n", "    a_test.go:2: 2 is not 3\n"}
+	if got := f.text(flags); !strings.Contains(got, "LOWPACK_SEED=17 go test ") {
+		t.Errorf("%s\nwant the seed", got)
 	}
 }
