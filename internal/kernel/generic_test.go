@@ -28,16 +28,30 @@ func newProblem(t testing.TB, spec pack.Spec, s pack.Shape, tokens, group int, r
 		t.Fatal(err)
 	}
 	p := &problem{layout: l, matrix: pack.NewMatrix(s, a), x: NewActivations(tokens, s.K), group: group}
-	for i := range p.matrix.Codes {
-		p.matrix.Codes[i] = a.Values[r.IntN(len(a.Values))]
-	}
+	draw(p.matrix.Codes, a.Values, r)
 	for n := range tokens {
-		for k := range p.x.Row(n) {
-			p.x.Row(n)[k] = int8(r.IntN(255) - 127)
-		}
+		draw(p.x.Row(n), everyActivation, r)
 	}
 	p.pack(t)
 	return p
+}
+
+// everyActivation is −127 … 127.
+var everyActivation = func() (list []int8) {
+	for v := -MaxActivation; v <= MaxActivation; v++ {
+		list = append(list, int8(v))
+	}
+	return list
+}()
+
+// draw fills x with random values of a list, four for each random number.
+func draw(x, from []int8, r *rand.Rand) {
+	for ; len(x) > 0; x = x[min(4, len(x)):] {
+		random := r.Uint64()
+		for i := range x[:min(4, len(x))] {
+			x[i] = from[int(random>>(16*i)&0xffff)*len(from)>>16]
+		}
+	}
 }
 
 // pack derives what follows from the codes and activations.
@@ -61,14 +75,20 @@ func (p *problem) pack(t testing.TB) {
 		x := p.x.Row(n)
 		for from := 0; from < p.matrix.K; from += group {
 			for m := range p.matrix.M {
-				row, sum := p.matrix.Codes[m*p.matrix.K:], int32(0)
-				for k := from; k < min(from+group, p.matrix.K); k++ {
-					sum += int32(row[k]) * int32(x[k])
-				}
-				p.want = append(p.want, sum)
+				to := min(from+group, p.matrix.K)
+				p.want = append(p.want, products(p.matrix.Codes[m*p.matrix.K:][from:to], 0, x[from:to]))
 			}
 		}
 	}
+}
+
+// products is the sum of (code − zero) · activation.
+func products(codes []int8, zero int32, x []int8) (sum int32) {
+	x = x[:len(codes)] // so that the loop checks no bounds
+	for k, code := range codes {
+		sum += (int32(code) - zero) * int32(x[k])
+	}
+	return sum
 }
 
 func TestGeneric(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lowpack/lowpack/internal/fma"
 	"github.com/lowpack/lowpack/internal/testkit/fence"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -84,14 +85,20 @@ func (p *problem) compareScaled(t testing.TB, w *Weights) {
 	}
 }
 
-// TestScaled goes densely through shapes and groups with every number of tokens from 1 to 17.
+// TestScaled goes densely through shapes and groups with every number of tokens from 1 to 17. LOWPACK_LONG=1 has every
+// group with every number of tokens.
 func TestScaled(t *testing.T) {
 	for _, spec := range specs(t) {
 		t.Run(spec.Name+"/"+spec.Alphabet, func(t *testing.T) {
 			t.Parallel()
-			count := 120
-			if onlyUnpacked(spec) || testing.Short() {
+			count := 60
+			switch {
+			case long.All:
+				count = 170
+			case onlyUnpacked(spec) || testing.Short():
 				count = 8
+			case anotherTable(spec):
+				count = 20
 			}
 			r := rand.New(rand.NewPCG(33, 34))
 			for i := range count {
@@ -108,12 +115,13 @@ func TestScaledFences(t *testing.T) {
 	r := rand.New(rand.NewPCG(35, 36))
 	packed, results, rows, scales := fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10)
 	for _, spec := range specs(t) {
-		count := 24
+		count := 16 // each group twice at either end of memory
 		if onlyUnpacked(spec) || testing.Short() {
 			count = 4
 		}
 		for i := range count {
-			s, n, group := pack.Shape{M: 1 + r.IntN(140), K: 1 + r.IntN(150)}, 1+r.IntN(13), []int{16, 32, 64, 128}[i%4]
+			s, n := pack.Shape{M: 1 + r.IntN(140), K: 1 + r.IntN(150)}, 1+r.IntN(13)
+			group := []int{16, 32, 64, 128}[i/2%4]
 			p := newProblem(t, spec, s, n, group, r)
 			place, placeRows, placeFloats := fence.Tail[byte], fence.Tail[int8], fence.Tail[float32]
 			if i%2 == 1 {

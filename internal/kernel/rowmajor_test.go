@@ -16,7 +16,7 @@ func TestRowMajor(t *testing.T) {
 		t.Skip("plain Go is all there is")
 	}
 	r := rand.New(rand.NewPCG(23, 24))
-	memory := fence.New(t, 1<<20)
+	memory := fence.New(t, 256<<10)
 	l := rowMajorHere()
 	spec := pack.Spec{Name: l.layout, Alphabet: pack.Ternary.Name}
 	check := func(m, k, tokens, group int) {

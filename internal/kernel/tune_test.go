@@ -14,16 +14,18 @@ import (
 // TestTunings: whatever is chosen, results are the same.
 func TestTunings(t *testing.T) {
 	defer func(was Tuning) { tuned = was }(tuned)
-	for _, tuned = range Tunings() {
-		r := rand.New(rand.NewPCG(47, 48))
-		for _, spec := range specs(t) {
-			if onlyUnpacked(spec) {
-				continue
-			}
-			for i := range 10 {
-				s, tokens := pack.Shape{M: 1 + r.IntN(400), K: 1 + r.IntN(700)}, 1+i*(i%2)
-				newProblem(t, spec, s, tokens, 0, r).check(t)
-				checkBlocks(t, spec, s, tokens, blockCase{weights: []int{0, 32, 64, 128}[i%4], activations: []int{64, 0, 32}[i%3], zero: i%3 > 0}, r)
+	r := rand.New(rand.NewPCG(47, 48))
+	for _, spec := range specs(t) {
+		if onlyUnpacked(spec) {
+			continue
+		}
+		for i := range 10 {
+			s, tokens := pack.Shape{M: 1 + r.IntN(400), K: 1 + r.IntN(700)}, 1+i*(i%2)
+			c := blockCase{weights: []int{0, 32, 64, 128}[i%4], activations: []int{64, 0, 32}[i%3], zero: i%3 > 0}
+			whole, blocks := newProblem(t, spec, s, tokens, 0, r), newBlocks(t, spec, s, tokens, c, r)
+			for _, tuned = range Tunings() {
+				whole.check(t)
+				blocks.check(t)
 			}
 		}
 	}

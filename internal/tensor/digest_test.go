@@ -107,25 +107,22 @@ func everything() string {
 
 // TestDigestElsewhere runs TestDigest of other builds: without assembly and with the compiler's license to use newer
 // instructions (GOAMD64=v3 fuses products and sums where the code does not forbid it), and on emulated CPUs. s390x is
-// there for its order of bytes.
+// there for its order of bytes. Steps of .ci/run run the tests themselves without assembly and on arm64.
 func TestDigestElsewhere(t *testing.T) {
-	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" || testing.Short() {
+	long.Only(t)
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("the other builds run on linux/amd64 only")
 	}
 	for _, c := range []struct {
 		name, env, tags, emulator string
 		level                     string
-		all                       bool // only with LOWPACK_LONG: the standard library must be built first
 	}{
-		{"GOAMD64=v3", "GOAMD64=v3", "purego", "", "generic", false},
-		{"arm64", "GOARCH=arm64", "", "qemu-aarch64-static", "neon", false},
-		{"arm64 purego", "GOARCH=arm64", "purego", "qemu-aarch64-static", "generic", true},
-		{"s390x", "GOARCH=s390x", "", "qemu-s390x-static", "generic", true},
+		{"GOAMD64=v3", "GOAMD64=v3", "purego", "", "generic"},
+		{"arm64", "GOARCH=arm64", "", "qemu-aarch64-static", "neon"},
+		{"arm64 purego", "GOARCH=arm64", "purego", "qemu-aarch64-static", "generic"},
+		{"s390x", "GOARCH=s390x", "", "qemu-s390x-static", "generic"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.all && !long.All {
-				t.Skip("LOWPACK_LONG is not set")
-			}
 			if c.emulator != "" {
 				if _, err := exec.LookPath(c.emulator); err != nil {
 					t.Skipf("%s is not installed", c.emulator)
@@ -137,10 +134,7 @@ func TestDigestElsewhere(t *testing.T) {
 			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			tests := "^TestDigest$"
-			if long.All {
-				tests = "^Test(Digest|Elementwise|Reductions|ExpEverywhere|Quantize|Rotate|Mul|Weigh|I8|Heads)$"
-			}
+			const tests = "^Test(Digest|Elementwise|Reductions|ExpEverywhere|Quantize|Rotate|Mul|Weigh|I8|Heads)$"
 			argv := append(strings.Fields(c.emulator), binary, "-test.run="+tests, "-test.v")
 			run := exec.Command(argv[0], argv[1:]...)
 			run.Env = append(os.Environ(), kernel.EnvISA+"=") // an instruction set forced here is none of that CPU

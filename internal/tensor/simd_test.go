@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/lowpack/lowpack/internal/testkit/long"
 )
 
 const longest = 300 // lengths 0 … longest are tried
@@ -90,13 +92,22 @@ func TestReductions(t *testing.T) {
 	})
 }
 
-// TestExpEverywhere compares the vector form of exp with Exp on floats of the whole line, NaN and infinities included.
+// TestExpEverywhere compares the vector form of exp with Exp on floats of the whole line, NaN and infinities included:
+// every 2039th, or every 509th with LOWPACK_LONG=1.
 func TestExpEverywhere(t *testing.T) {
+	inf := float32(math.Inf(1))
+	edges := []float32{inf, -inf, float32(math.NaN()), 88, math.Nextafter32(88, inf), -87, math.Nextafter32(-87, -inf)}
 	eachLevel(t, func(t *testing.T) {
-		z, want := make([]float32, 4096), make([]float32, 4096)
-		for b := uint64(0); b < 1<<32; b += 4096 * 509 {
+		z, want, step := make([]float32, 4096), make([]float32, 4096), uint64(2039)
+		if long.All {
+			step = 509
+		}
+		for b := uint64(0); b < 1<<32; b += 4096 * step {
 			for i := range z {
-				z[i] = math.Float32frombits(uint32(b) + uint32(i)*509)
+				z[i] = math.Float32frombits(uint32(b + uint64(i)*step))
+			}
+			copy(z, edges)
+			for i := range z {
 				want[i] = Exp(z[i] - 0)
 			}
 			var l lanes

@@ -13,7 +13,7 @@ import (
 // memory ends, however far ahead is prefetched.
 func TestStream(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
-		r, rowsEnd := rand.New(rand.NewPCG(17, 18)), fence.New(t, 1<<20)
+		r, rowsEnd := rand.New(rand.NewPCG(17, 18)), fence.New(t, 16<<10)
 		for _, typ := range []Type{F32, F16} {
 			for cols := Lanes; cols <= 20*Lanes; cols += Lanes {
 				for rows := 1; rows < 10; rows++ {
@@ -44,7 +44,7 @@ func TestStream(t *testing.T) {
 // among them, and what becomes of rows as floats.
 func TestI8(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
-		r, rowsEnd, vectorsEnd := rand.New(rand.NewPCG(19, 20)), fence.New(t, 1<<20), fence.New(t, 1<<20)
+		r, rowsEnd, vectorsEnd := rand.New(rand.NewPCG(19, 20)), fence.New(t, 16<<10), fence.New(t, 16<<10)
 		for cols := 32; cols <= 512; cols += 32 {
 			for rows := 1; rows < 12; rows++ {
 				n := 1 + r.IntN(9)

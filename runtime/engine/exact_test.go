@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/race"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
@@ -41,7 +42,8 @@ func everything(t testing.TB, e *Engine) (rows [][][]float32) {
 var caches = []CacheType{CacheF32, CacheF16, CacheI8}
 
 // TestLogitsDigest holds the logits of the bundled model to the digests in testdata, one per format of the cache.
-// TestLogitsDigestElsewhere runs it with every instruction set, without assembly and on another architecture.
+// TestLogitsDigestElsewhere runs it with every instruction set, and with LOWPACK_LONG=1 without assembly and on another
+// architecture.
 func TestLogitsDigest(t *testing.T) {
 	t.Logf("instruction set %s", kernel.Best())
 	got := ""
@@ -71,6 +73,13 @@ func TestLogitsDigestElsewhere(t *testing.T) {
 			digestOf(t, os.Args[0], kernel.EnvISA+"="+string(isa), "instruction set "+string(isa))
 		})
 	}
+	t.Run("builds", digestOfBuilds)
+}
+
+// digestOfBuilds compiles this package in other ways, which takes long; steps of .ci/run do the same without assembly
+// and for arm64.
+func digestOfBuilds(t *testing.T) {
+	long.Only(t)
 	if runtime.GOARCH != "amd64" || runtime.GOOS != "linux" {
 		t.Skip("the other builds run on linux/amd64 only")
 	}

@@ -15,8 +15,11 @@ import (
 
 // set changes one float of a tensor.
 func (v *view) set(t *testing.T, name string, i int, x float32) {
-	data := v.tensors[name].Data
-	switch v.tensors[name].DType {
+	changed := v.tensors[name]
+	changed.Data = slices.Clone(changed.Data) // other views have it too
+	v.tensors[name] = changed
+	data := changed.Data
+	switch changed.DType {
 	case "F32":
 		copy(data[4*i:], bytesOf([]float32{x}))
 	case "BF16":
@@ -64,7 +67,7 @@ func TestNonFinite(t *testing.T) {
 // brokenTokens makes the embeddings of tokens 2000 and 2001 infinite: whoever reads them leaves the range of floats in
 // layer 0. The head is one of its own, so that nobody else does.
 func brokenTokens(t *testing.T, screened bool) *view {
-	v := withHead(t, func(int, []float32) {})
+	v := trainedHead(t)
 	if !screened {
 		v.manifest.Packed = slices.DeleteFunc(slices.Clone(v.manifest.Packed), func(e packed.Entry) bool { return e.Name == packed.ScreenName })
 	}

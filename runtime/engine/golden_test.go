@@ -14,6 +14,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
@@ -30,7 +31,7 @@ type golden struct {
 		GreedyMargins []float64 `json:"greedy_margins"`
 	}
 	Heldout struct {
-		MeanNLL float64 `json:"mean_nll"`
+		WindowMeanNLL []float64 `json:"window_mean_nll"`
 	}
 	Ternary map[string]struct {
 		Scale             float64
@@ -285,7 +286,8 @@ func TestTinyTrace(t *testing.T) {
 	p.tokens = p.tokens[:0]
 }
 
-// TestTinyPerplexity: the text and its windows are those of the golden program. Smaller caches cost little.
+// TestTinyPerplexity: the text and its windows are those of the golden program. Smaller caches cost little. Each format
+// of the cache has a third of the windows, and all of them with LOWPACK_LONG=1.
 func TestTinyPerplexity(t *testing.T) {
 	var held struct {
 		Window int
@@ -295,18 +297,25 @@ func TestTinyPerplexity(t *testing.T) {
 	readJSON(t, shared.Testdata(t, "tiny-bitnet-golden/heldout_ids.json"), &held)
 	var g golden
 	readGolden(t, &g)
-	want := math.Exp(g.Heldout.MeanNLL)
-	for _, cache := range caches {
+	if len(held.IDs) != held.Window*len(g.Heldout.WindowMeanNLL) {
+		t.Fatalf("%d golden windows of %d for %d tokens", len(g.Heldout.WindowMeanNLL), held.Window, len(held.IDs))
+	}
+	for first, cache := range caches {
 		e := engine(t, tiny(t), Options{Cache: cache})
-		nll := 0.0
-		for at := 0; at < len(held.IDs); at += held.Window {
-			ids := held.IDs[at:][:held.Window]
+		nll, golden, windows := 0.0, 0.0, 0.0
+		for w, mean := range g.Heldout.WindowMeanNLL {
+			if !long.All && w%len(caches) != first {
+				continue
+			}
+			ids := held.IDs[w*held.Window:][:held.Window]
 			rows := logits(t, e, append([]int{held.BOS}, ids[:len(ids)-1]...), len(ids))
 			for i, id := range ids {
 				nll -= logSoftmax(rows[i])[id]
 			}
+			golden, windows = golden+mean, windows+1
 		}
-		got := math.Exp(nll / float64(len(held.IDs)))
+		want := math.Exp(golden / windows)
+		got := math.Exp(nll / windows / float64(held.Window))
 		t.Logf("cache %s: perplexity %.4f, golden %.4f", cache, got, want)
 		if math.Abs(got/want-1) > tinyPPL {
 			t.Errorf("cache %s: perplexity %.4f, want %.4f within %v", cache, got, want, tinyPPL)

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/internal/tensor"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/race"
 	"github.com/lowpack/lowpack/verify/reference"
 )
@@ -33,57 +35,87 @@ func pagedModel(t *testing.T, window int) (*view, *model.Description) {
 	return m.v, d
 }
 
-// TestPages compares with the reference at context depths of several pages, for every format of it, with windows that
-// begin inside a page, at its border and within one: every way to share the work of attention visits all pages that a token
-// sees, and all of their rows.
+// pagesCase is a window, a format of the KV cache and positions of a page; 0 = as many as the format has by default.
+type pagesCase struct {
+	window int
+	cache  CacheType
+	page   int
+}
+
+// pagesCases have windows that begin inside a page, at its border and within one, in every format with pages of 32
+// positions, the shortest and those of float32 by default, and one window with the pages of each of the other formats.
+// LOWPACK_LONG=1 has all windows with these.
+func pagesCases() (list []pagesCase) {
+	for _, window := range []int{33, 0, 5, 20, 32, 64} {
+		for _, cache := range caches {
+			list = append(list, pagesCase{window, cache, tensor.CacheBlock})
+		}
+	}
+	if !long.All {
+		return append(list, pagesCase{100, CacheF16, 0}, pagesCase{131, CacheI8, 0})
+	}
+	for _, window := range []int{131, 0, 5, 100, 128} {
+		for _, cache := range caches {
+			list = append(list, pagesCase{window, cache, 0})
+		}
+	}
+	return list
+}
+
+// TestPages compares with the reference at context depths of several pages: every way to share the work of attention
+// visits all pages that a token sees, and all of their rows.
 func TestPages(t *testing.T) {
-	for _, window := range race.Few(1, []int{131, 0, 5, 100, 128}) {
-		v, d := pagedModel(t, window)
-		ref, err := reference.New(v, d)
+	for _, c := range race.Few(3, pagesCases()) {
+		t.Run(fmt.Sprintf("window %d, cache %s, page %d", c.window, c.cache, c.page), func(t *testing.T) {
+			testPages(t, c)
+		})
+	}
+}
+
+func testPages(t *testing.T, c pagesCase) {
+	v, d := pagedModel(t, c.window)
+	page := cmp.Or(c.page, tensor.CacheType(c.cache).PageRows(d.HeadDim))
+	tokens := make([]int, min(3*page+5, 400))
+	if len(tokens) <= 2*page {
+		t.Fatalf("%d tokens do not fill several pages of %d", len(tokens), page)
+	}
+	r := rand.New(rand.NewPCG(uint64(page), uint64(c.window)))
+	for i := range tokens {
+		tokens[i] = r.IntN(d.Vocab)
+	}
+	ref, err := reference.New(v, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge, err := ref.WithCache(string(c.cache))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := judge.Logits(context.Background(), tokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, way := range map[string]struct {
+		o    Options
+		long int
+	}{
+		"prefill":                   {Options{Threads: 2}, longText},
+		"decode":                    {Options{Threads: 2, Batch: 1}, longText},
+		"decode, shared by pages":   {Options{Threads: 2, Batch: 1}, 1},
+		"decode of one worker":      {Options{Threads: 1, Batch: 1}, 1},
+		"prefill of several chunks": {Options{Threads: 3, Batch: 7}, longText},
+	} {
+		way.o.Cache, way.o.Page, way.o.Context = c.cache, c.page, len(tokens)
+		e, err := build(v, d, way.o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, cache := range caches {
-			page := tensor.CacheType(cache).PageRows(d.HeadDim)
-			tokens := make([]int, min(3*page+5, 400))
-			r := rand.New(rand.NewPCG(uint64(page), uint64(window)))
-			for i := range tokens {
-				tokens[i] = r.IntN(d.Vocab)
-			}
-			judge, err := ref.WithCache(string(cache))
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := judge.Logits(context.Background(), tokens)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(tokens) <= 2*page {
-				t.Fatalf("%d tokens do not fill several pages of %d", len(tokens), page)
-			}
-			for name, c := range map[string]struct {
-				o    Options
-				long int
-			}{
-				"prefill":                   {Options{Threads: 2}, longText},
-				"decode":                    {Options{Threads: 2, Batch: 1}, longText},
-				"decode, shared by pages":   {Options{Threads: 2, Batch: 1}, 1},
-				"decode of one worker":      {Options{Threads: 1, Batch: 1}, 1},
-				"prefill of several chunks": {Options{Threads: 3, Batch: 7}, longText},
-			} {
-				c.o.Cache, c.o.Context = cache, len(tokens)
-				e, err := build(v, d, c.o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				e.pass.attention.long = c.long
-				for i, row := range logits(t, e, tokens, len(tokens)) {
-					if !slices.Equal(row, want[i]) {
-						t.Fatalf("window %d, cache %s, %s: the logits of position %d differ; a page has %d", window, cache, name, i, page)
-					}
-				}
-				e.Close()
+		e.pass.attention.long = way.long
+		for i, row := range logits(t, e, tokens, len(tokens)) {
+			if !slices.Equal(row, want[i]) {
+				t.Fatalf("%s: the logits of position %d differ; a page has %d", name, i, page)
 			}
 		}
+		e.Close()
 	}
 }

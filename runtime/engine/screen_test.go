@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
@@ -42,6 +43,18 @@ func addScreen(t testing.TB, v *view, head string, rows, cols int) {
 		}
 	}
 	v.quantized(t, packed.ScreenName, "vnni4", c, scales, 0)
+}
+
+// trained is the bundled model with a head of its own, of the same weights as the embedding.
+var trained struct {
+	once sync.Once
+	view *view
+}
+
+func trainedHead(t testing.TB) *view {
+	t.Helper()
+	trained.once.Do(func() { trained.view = withHead(t, func(int, []float32) {}) })
+	return trained.view.clone()
 }
 
 // withHead gives the bundled model a head of its own, made of the rows of the embedding after fill has changed them, and
@@ -305,7 +318,7 @@ func order21(logits []float32) []int {
 
 // TestScreenedTextIsTheSame: generation with a screen gives the tokens that it gives without one.
 func TestScreenedTextIsTheSame(t *testing.T) {
-	with := withHead(t, func(int, []float32) {})
+	with := trainedHead(t)
 	e, whole := engine(t, with, Options{Threads: 2}), engine(t, tiny(t), Options{})
 	for _, s := range []Sampling{
 		{}, {RepetitionPenalty: 1.3}, {RepetitionPenalty: 0.7}, {Temperature: 0.8, TopK: 40, TopP: 0.9, RepetitionPenalty: 1.1, Seed: 3},
@@ -328,7 +341,7 @@ func TestScreenedTextIsTheSame(t *testing.T) {
 // together. One that wants everything does not take the screen from the others.
 func TestScreenOfBatches(t *testing.T) {
 	const most = mostHeadRows + 4
-	e, whole := engine(t, withHead(t, func(int, []float32) {}), Options{Sequences: most, Threads: 2}), engine(t, tiny(t), Options{})
+	e, whole := engine(t, trainedHead(t), Options{Sequences: most, Threads: 2}), engine(t, tiny(t), Options{})
 	for _, n := range []int{1, 2, screenRows, screenRows + 1, mostHeadRows, most} {
 		for _, everything := range []bool{false, true} {
 			var batch []Chunk

@@ -7,14 +7,19 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/race"
 )
 
-// TestSpeculationOnEveryModel is TestSpeculationChangesNothing for random models that between them have everything that a
-// description can ask for, with windows, pages and passes of several sizes.
+// TestSpeculationOnEveryModel is TestSpeculationChangesNothing for random models that between them have everything that
+// a description can ask for, with windows, pages and passes of several sizes. LOWPACK_LONG=1 has more models, and
+// guesses of each length for each of them.
 func TestSpeculationOnEveryModel(t *testing.T) {
-	accepted := 0
-	for seed := range uint64(60 / race.Every(20)) {
+	accepted, models, lengths := 0, 60, []int{3, 1, 15}
+	if !long.All {
+		models = 24
+	}
+	for seed := range uint64(models / race.Every(8)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			v, d := randomModel(t, r, false)
@@ -35,7 +40,11 @@ func TestSpeculationOnEveryModel(t *testing.T) {
 			for range 1 + r.IntN(3) {
 				q.Prompt = append(q.Prompt, r.IntN(d.Vocab))
 			}
-			accepted += speculateEveryWay(t, e, q, 3, 1, 15)
+			if long.All {
+				accepted += speculateEveryWay(t, e, q, lengths...)
+			} else {
+				accepted += speculateEveryWay(t, e, q, lengths[seed%3])
+			}
 		})
 	}
 	if accepted == 0 {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
 
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/race"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -129,9 +131,21 @@ func speculateEveryWay(t *testing.T, e *Engine, r Request, lengths ...int) (acce
 	return accepted
 }
 
-// TestSpeculationChangesNothing: with drafts, right and wrong ones, a text is the same tokens, pieces, end and KV cache as
-// without: however tokens are chosen, wherever the text ends, in every format of the cache, with a candidate filter and
-// without.
+// endings are the ways in which a text ends before it is as long as asked for, or with the context, given its tokens.
+func endings(tokens []int) []func(*Request) {
+	return []func(*Request){
+		func(r *Request) { r.StopTokens, r.StopTexts = tokens[13:14], nil },
+		func(r *Request) {
+			r.StopTokens, r.StopTexts = nil, []string{fmt.Sprintf("%d><%d>", tokens[10], tokens[11])}
+		},
+		func(r *Request) { r.StopTokens, r.StopTexts, r.MaxTokens = nil, nil, 0 },
+	}
+}
+
+// TestSpeculationChangesNothing: with drafts, right and wrong ones, a text is the same tokens, pieces, end and KV cache
+// as without: however tokens are chosen, wherever the text ends, in every format of the cache, with a candidate filter
+// and without. Each request has each cache with one of the heads, one length of guesses and one ending; all of
+// each with all others is LOWPACK_LONG=1.
 func TestSpeculationChangesNothing(t *testing.T) {
 	prompt := []int{2552, 2140, 392, 100, 392, 100}
 	requests := map[string]Request{
@@ -143,21 +157,30 @@ func TestSpeculationChangesNothing(t *testing.T) {
 		"adjusted":    {Adjust: func(generated []int, logits []float32) { logits[(7*len(generated))%5+30] += 8 }},
 	}
 	total := 0
-	for _, cache := range race.Few(1, caches) {
-		for name, v := range map[string]*view{"head": tiny(t), "screened": withHead(t, func(int, []float32) {})} {
+	lengths, kinds := []int{3, 1, 7, 16}, slices.Sorted(maps.Keys(requests))
+	for i, cache := range race.Few(1, caches) {
+		for j, v := range []*view{tiny(t), trainedHead(t)} {
 			e := engine(t, v, Options{Threads: 2, Cache: cache, Context: 40})
 			drafts := draftModel(t, e, v)
-			for kind, r := range requests {
-				t.Run(fmt.Sprint(cache, name, kind), func(t *testing.T) {
+			for k, kind := range kinds {
+				if !long.All && (i+j+k)%2 > 0 {
+					continue
+				}
+				t.Run(fmt.Sprint(cache, []string{" head ", " screened "}[j], kind), func(t *testing.T) {
+					r := requests[kind]
 					r.Prompt, r.MaxTokens, r.Decoder, r.Drafts = prompt, 24, &letters{}, drafts
 					_, plain := outcomeOf(t, e, r, nil)
-					total += speculateEveryWay(t, e, r, 3, 1, 7, 16)
-					r.StopTokens = plain.Tokens[13:14]
-					speculateEveryWay(t, e, r, 4)
-					r.StopTokens, r.StopTexts = nil, []string{fmt.Sprintf("%d><%d>", plain.Tokens[10], plain.Tokens[11])}
-					speculateEveryWay(t, e, r, 4)
-					r.StopTexts, r.MaxTokens = nil, 0
-					speculateEveryWay(t, e, r, 4)
+					if long.All {
+						total += speculateEveryWay(t, e, r, lengths...)
+					} else {
+						total += speculateEveryWay(t, e, r, lengths[(i+k/2)%4])
+					}
+					for n, end := range endings(plain.Tokens) {
+						if long.All || (i+k)%3 == n {
+							end(&r)
+							speculateEveryWay(t, e, r, 4)
+						}
+					}
 				})
 			}
 		}

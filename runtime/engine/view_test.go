@@ -3,8 +3,11 @@ package engine
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/checkpoint"
@@ -106,10 +109,40 @@ func bytesOf(x []float32) []byte {
 	return b
 }
 
+// clone is a view whose manifest, tensors and files may be changed; bytes of tensors are shared.
+func (v *view) clone() *view {
+	c := &view{manifest: v.manifest, tensors: maps.Clone(v.tensors), files: maps.Clone(v.files)}
+	c.manifest.Packed, c.manifest.Plain = slices.Clone(v.manifest.Packed), slices.Clone(v.manifest.Plain)
+	for i := range c.manifest.Packed {
+		c.manifest.Packed[i].Shape = slices.Clone(c.manifest.Packed[i].Shape)
+	}
+	return c
+}
+
+// origin is what a view is made from.
+type origin struct {
+	dir, layout string
+	values      bool
+}
+
+// views are those that were made, by their origin: tests take the same few.
+var views sync.Map
+
 // fromCheckpoint packs a model directory. Linear layers become ternary when the config declares it, or when values says that
 // they hold −s, 0 and +s; all else stays as it is.
 func fromCheckpoint(t testing.TB, dir, layout string, values bool) *view {
 	t.Helper()
+	from := origin{dir, layout, values}
+	v, ok := views.Load(from)
+	if !ok {
+		v, _ = views.LoadOrStore(from, from.view(t))
+	}
+	return v.(*view).clone()
+}
+
+func (from origin) view(t testing.TB) *view {
+	t.Helper()
+	dir, layout, values := from.dir, from.layout, from.values
 	c, err := checkpoint.Open(dir)
 	if err != nil {
 		t.Fatal(err)
