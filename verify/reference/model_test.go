@@ -140,7 +140,7 @@ func TestTinyBitnetTrace(t *testing.T) {
 	}
 }
 
-// TestTinyBitnetPerplexity measures held-out text in windows of 256 tokens, 4 of 16 unless LOWPACK_LONG is set.
+// TestTinyBitnetPerplexity measures held-out text in windows of 256 tokens, 2 of 16 unless LOWPACK_LONG is set.
 func TestTinyBitnetPerplexity(t *testing.T) {
 	m, _ := open(t, shared.Testdata(t, "tiny-bitnet"), "blocked")
 	var text struct {
@@ -154,7 +154,7 @@ func TestTinyBitnetPerplexity(t *testing.T) {
 		}
 	}
 	readJSON(t, "tiny-bitnet-golden/tiny-bitnet.json", &want)
-	windows := 4
+	windows := 2
 	if long.All {
 		windows = len(want.Heldout.Window)
 	}

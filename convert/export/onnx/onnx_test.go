@@ -17,6 +17,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	floats "github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/internal/testkit/exports"
+	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
@@ -227,7 +228,7 @@ func TestFamilies(t *testing.T) {
 }
 
 // TestDamage: another bit anywhere in any file of the directory is found, but for the version that wrote it, and so is a file that a runtime
-// would read too.
+// would read too. Bytes all over each file stand for all, with LOWPACK_LONG more of them.
 func TestDamage(t *testing.T) {
 	source := exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
 	dir, _ := exportedOf(t, source, "")
@@ -246,10 +247,14 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	for name, good := range exports.Contents(t, dir) {
-		from, step := 0, max(1, len(good)/5)
+		from, parts := 0, 3
 		if name == modelFile {
-			from, step = 24, len(good)/31 // behind the producer
+			from, parts = 24, 11 // behind the producer
 		}
+		if long.All {
+			parts *= 4
+		}
+		step := max(1, len(good)/parts)
 		for at := from; at < len(good); at += step {
 			damaged(name, good, at)
 		}
