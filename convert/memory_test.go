@@ -89,7 +89,7 @@ func TestMemory(t *testing.T) {
 	// vnni4i packs panels of rows, i2s single rows, hf-u8 the whole matrix. The last one has a head that is ten times the largest layer, and is not kept.
 	sizes := []size{
 		{1, 2048, 8192, 1000, 2, "vnni4i", ""}, {4, 2048, 8192, 8000, 2, "vnni4i", ""}, {1, 2048, 8192, 1000, 64, "vnni4i", ""},
-		{2, 2048, 8192, 1000, 2, "i2s", ""}, {2, 2048, 8192, 1000, 64, "hf-u8", ""}, {1, 1024, 4096, 40960, 2, "vnni4i", HeadInt8},
+		{2, 2048, 8192, 1000, 2, "i2s", ""}, {2, 2048, 8192, 1000, 64, "hf-u8", ""}, {1, 1024, 4096, 81920, 2, "vnni4i", HeadInt8},
 	}
 	if long.All {
 		sizes = []size{{2, 4096, 14336, 1000, 2, "vnni4i", ""}, {44, 4096, 14336, 128256, 2, "vnni4i", ""}, {1, 4096, 14336, 128256, 2, "vnni4i", HeadInt8}}
