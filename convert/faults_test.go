@@ -138,13 +138,7 @@ func TestCancel(t *testing.T) {
 		}
 		at.untouched(t, fmt.Sprintf("call %d", k))
 	}
-	noMoreGoroutines(t, before)
-}
-
-// noMoreGoroutines waits until there are no more goroutines than before.
-func noMoreGoroutines(t testing.TB, before int) {
-	t.Helper()
-	wait.For(t, fmt.Sprintf("no more than %d goroutines", before), func() bool { return runtime.NumGoroutine() <= before })
+	wait.Goroutines(t, before)
 }
 
 // TestTargetIsSource tries every way to name the source as the target.

@@ -17,6 +17,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/faultfs"
 	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/race"
+	"github.com/lowpack/lowpack/internal/testkit/wait"
 )
 
 // work is something that writes a target.
@@ -185,7 +186,7 @@ func TestEveryWriteFault(t *testing.T) {
 		if cut == 0 && !race.Enabled {
 			t.Errorf("%s: no write was short", w.name)
 		}
-		noMoreGoroutines(t, goroutines)
+		wait.Goroutines(t, goroutines)
 	}
 }
 

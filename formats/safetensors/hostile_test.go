@@ -42,16 +42,22 @@ func table(h *Header) (rows []string) {
 
 func parseFile(t testing.TB, path string) (*Header, error) {
 	t.Helper()
+	f, size := openFile(t, path)
+	defer f.Close()
+	return Parse(f, size)
+}
+
+func openFile(t testing.TB, path string) (f *os.File, size int64) {
+	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Parse(f, info.Size())
+	return f, info.Size()
 }
 
 // TestHostile holds every file of the corpus to its verdict, in bounded time and memory. NaN and infinity (S34) are
@@ -109,22 +115,15 @@ func TestMillionsOfDimensions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f, size := openFile(t, path)
 		defer f.Close()
-		info, err := f.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
 		var before, after runtime.MemStats
 		seen := &counter{ReaderAt: f}
 		runtime.ReadMemStats(&before)
-		_, err = Parse(seen, info.Size())
+		_, err = Parse(seen, size)
 		runtime.ReadMemStats(&after)
-		if used := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, pack.ErrLimit) || seen.read > info.Size()/100 || used > 256<<10 {
-			t.Errorf("%v after %d bytes of %d, %d allocated", err, seen.read, info.Size(), used)
+		if used := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, pack.ErrLimit) || seen.read > size/100 || used > 256<<10 {
+			t.Errorf("%v after %d bytes of %d, %d allocated", err, seen.read, size, used)
 		}
 	}
 }

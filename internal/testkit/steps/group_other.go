@@ -4,7 +4,7 @@ package main
 
 import "os/exec"
 
-func alone(*exec.Cmd) {}
+func group(*exec.Cmd) {}
 
 // stop ends the command, but not what it has started.
 func stop(cmd *exec.Cmd) error { return cmd.Process.Kill() }

@@ -157,7 +157,7 @@ func (c *check) execute(r run) run {
 
 // wait runs a command to its end, or until the check is interrupted: then nothing that the command has started runs on.
 func (c *check) wait(cmd *exec.Cmd) error {
-	alone(cmd)
+	group(cmd)
 	if err := cmd.Start(); err != nil {
 		return err
 	}

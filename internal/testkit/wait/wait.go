@@ -3,6 +3,8 @@
 package wait
 
 import (
+	"fmt"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -25,6 +27,12 @@ func For(t testing.TB, what string, done func() bool) {
 	if !poll(end, done) {
 		t.Fatalf("waited in vain: %s", what)
 	}
+}
+
+// Goroutines returns when there are no more goroutines than most: those that have ended may take a moment to go.
+func Goroutines(t testing.TB, most int) {
+	t.Helper()
+	For(t, fmt.Sprintf("no more than %d goroutines", most), func() bool { return runtime.NumGoroutine() <= most })
 }
 
 // poll asks until done reports true or the time is up.

@@ -363,7 +363,7 @@ func TestDrain(t *testing.T) {
 			t.Errorf("%d of %d pages are free", free, all)
 		}
 	}
-	wait.For(t, fmt.Sprintf("no more than %d goroutines", before), func() bool { return runtime.NumGoroutine() <= before })
+	wait.Goroutines(t, before)
 }
 
 // TestStatsInStep: who asks for the state does not wait for a step.
