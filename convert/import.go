@@ -18,9 +18,10 @@ const importCodes = "import-codes"
 
 // findLayers finds the modules whose weights are codes of another format (NUMERICS N25).
 func (p *Plan) findLayers(config []byte) (err error) {
-	if p.scheme, err = quantized.Parse(config, nil); err != nil || p.scheme == nil {
+	if p.scheme, err = quantized.Parse(config, p.source.File); err != nil || p.scheme == nil {
 		return err
 	}
+	p.Notes = append(p.Notes, p.scheme.Notes...)
 	var names []string
 	for _, t := range p.source.Tensors() {
 		names = append(names, t.Name)

@@ -143,9 +143,12 @@ func inspectCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoi
 		return v, nil
 	}
 	generation, _ := ck.File("generation_config.json")
-	scheme, err := quantized.Parse(ck.Config(), nil)
+	scheme, err := quantized.Parse(ck.Config(), ck.File)
 	if err != nil {
 		return nil, filerr.Named(path, err)
+	}
+	if scheme != nil {
+		v.Notes = append(v.Notes, scheme.Notes...)
 	}
 	lookup := func(name string) (quantized.Tensor, bool) {
 		t, ok := ck.Lookup(name)

@@ -16,16 +16,19 @@ type Text struct {
 	Limit int64
 }
 
-// Texts are the small files that a checkpoint may have. They are read when it is opened.
-func Texts() (list []Text) {
-	for _, f := range modelfile.All() {
+// Texts are the small files that a checkpoint may have and a packed file carries.
+func Texts() []Text { return textsOf(modelfile.All()) }
+
+func textsOf(files []modelfile.File) (list []Text) {
+	for _, f := range files {
 		list = append(list, Text(f))
 	}
 	return list
 }
 
+// readTexts reads all small files, when the checkpoint is opened.
 func (c *Checkpoint) readTexts() error {
-	for _, t := range Texts() {
+	for _, t := range append(Texts(), textsOf(modelfile.Quantization())...) {
 		there, err := c.dir.has(t.Name)
 		if err != nil {
 			return confined(t.Name, err)

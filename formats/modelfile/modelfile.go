@@ -26,9 +26,16 @@ func All() []File {
 	}
 }
 
+// Quantization lists what may stand beside config.json and say how weights are quantized, by GPTQModel and AutoGPTQ, AutoRound and
+// AutoAWQ. A packed file does not carry it: there the manifest says so.
+func Quantization() []File {
+	const mib = 1 << 20
+	return []File{{"quantize_config.json", 4 * mib}, {"quantization_config.json", 4 * mib}, {"quant_config.json", 4 * mib}}
+}
+
 // Limit is the number of bytes up to which the file of that name is read; 0 for other names.
 func Limit(name string) int64 {
-	for _, f := range All() {
+	for _, f := range append(All(), Quantization()...) {
 		if f.Name == name {
 			return f.Limit
 		}

@@ -1,11 +1,15 @@
 package quantized
 
-import "github.com/lowpack/lowpack/pack"
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/pack"
+)
 
 // awq is the GEMM layout of AWQ: word c of row k of qweight, [K, N/8], holds the 4-bit codes of eight rows of the matrix, and so
 // do the words of qzeros, [groups, N/8].
 type awq struct {
-	group  int
+	*modules
 	signed bool
 }
 
@@ -26,10 +30,14 @@ func (f awq) layer(module string, look Lookup) (*Layer, error) {
 	if rows%8 != 0 {
 		p.fail(pack.ErrCorrupt, "tensor %q has %d columns, not a multiple of 8", scales.Name, rows)
 	}
-	return p.finish(Layer{Rows: rows, Columns: columns, Bits: 4, Group: p.group(columns, groups, f.group), ScaleOf: scales.DType, Signed: f.signed, Words: weight.Name, Panel: Panel{8, 4, columns, 4 * int64(rows/8)}}, openAWQ)
+	d := f.of(module)
+	p.said(d, 4)
+	l := Layer{Rows: rows, Columns: columns, Bits: 4, Group: p.group(columns, groups, d.group), ScaleOf: scales.DType, Signed: f.signed,
+		Words: weight.Name, Panel: Panel{8, 4, columns, 4 * int64(rows/8)}}
+	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openAWQ(l, read, d.symmetric) })
 }
 
-func openAWQ(l *Layer, read Read) (*Matrix, error) {
+func openAWQ(l *Layer, read Read, symmetric bool) (*Matrix, error) {
 	t, err := l.read(read, ".qzeros", ".scales")
 	if err != nil {
 		return nil, err
@@ -41,7 +49,12 @@ func openAWQ(l *Layer, read Read) (*Matrix, error) {
 	m.Scales = transposed(t[1], l.Groups(), l.Rows, int(l.ScaleOf.Size()))
 	for n := range l.Rows {
 		for g := range l.Groups() {
-			m.Zeros[n*l.Groups()+g] = code(t[0], g, l.Rows, n)
+			z := code(t[0], g, l.Rows, n)
+			if symmetric && z != 0 {
+				return nil, fmt.Errorf("%w: tensor %q: zero_point is false, or sym true, but the zero point of row %d and group %d is %d, not 8",
+					pack.ErrCorrupt, l.Module+".qzeros", n, g, z+8)
+			}
+			m.Zeros[n*l.Groups()+g] = z
 		}
 	}
 	m.decode = func(dst []int8, _ int, stored []byte) error {

@@ -4,22 +4,24 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/pack"
 )
 
 // compressed holds the groups of modules of compressed-tensors.
-type compressed struct{ targets []target }
+type compressed struct {
+	targets []target
+	ignored []matcher // modules that are said to be floats
+}
 
-// target is what a config group says about its modules.
+// target is what a config group says about its modules. A group of 0 is one scale per row, or per tensor.
 type target struct {
-	matches   matcher
-	format    string
-	bits      int
-	group     int // 0 = one scale per row, or per tensor
-	symmetric bool
-	note      string
+	declared
+	matches matcher
+	format  string
+	note    string
 }
 
 func (f *compressed) layer(module string, look Lookup) (*Layer, error) {
@@ -31,6 +33,9 @@ func (f *compressed) layer(module string, look Lookup) (*Layer, error) {
 	t, ok := f.find(module)
 	if !ok {
 		return nil, fmt.Errorf("%w: module %q is compressed, but no target of config_groups matches it", pack.ErrCorrupt, module)
+	}
+	if slices.ContainsFunc(f.ignored, func(m matcher) bool { return m.rank != className && m.match(module) }) {
+		return nil, fmt.Errorf("%w: module %q is compressed, but ignore of config.json says that it holds floats", pack.ErrCorrupt, module)
 	}
 	p.ignore(".weight_shape", ".input_scale", ".input_zero_point")
 	switch t.format {
@@ -84,10 +89,8 @@ func (t *target) packed(p *parts) (*Layer, error) {
 	l, _ := t.scales(p, w.Shape[0], columns)
 	l.Words, l.Panel = w.Name, rowMajor(4*w.Shape[1])
 	zeros := t.needZeros(p, &l)
-	if p.has(".weight_g_idx") {
-		p.shape(p.need(".weight_g_idx", 1, "I32"), columns)
-	}
-	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openPacked(l, read, codes, zeros) })
+	p.order(".weight_g_idx", "actorder", t.order, columns, l.Group)
+	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return t.openPacked(l, read, codes, zeros) })
 }
 
 // columns that fill so many words: K·bits/32, or by older packers K/(32/bits) with some bits of each word unused. Groups, which are
@@ -113,9 +116,10 @@ func (t *target) columns(p *parts, n int) (columns int, codes stream) {
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// needZeros takes zero points, if there are any, and tells how they are stored down each column; nil: as bytes.
+// needZeros takes zero points, if there are any, and tells how they are stored down each column; nil: as bytes. Some programs write
+// those of symmetric weights as well, all zero.
 func (t *target) needZeros(p *parts, l *Layer) stream {
-	if t.symmetric {
+	if t.symmetric && !p.has(".weight_zero_point") {
 		return nil
 	}
 	groups := l.Groups()
@@ -132,7 +136,7 @@ func (t *target) needZeros(p *parts, l *Layer) stream {
 	return words.field
 }
 
-func openPacked(l *Layer, read Read, codes, zeros stream) (*Matrix, error) {
+func (t *target) openPacked(l *Layer, read Read, codes, zeros stream) (*Matrix, error) {
 	raw, err := l.read(read, ".weight_shape")
 	if err != nil {
 		return nil, err
@@ -140,7 +144,7 @@ func openPacked(l *Layer, read Read, codes, zeros stream) (*Matrix, error) {
 	if err := l.holdShape(raw[0]); err != nil {
 		return nil, err
 	}
-	m, err := openScaled(l, read, zeros)
+	m, err := t.openScaled(l, read, zeros)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +177,7 @@ func (l *Layer) holdShape(b []byte) error {
 }
 
 // openScaled reads scales, zero points and order.
-func openScaled(l *Layer, read Read, zeros stream) (*Matrix, error) {
+func (t *target) openScaled(l *Layer, read Read, zeros stream) (*Matrix, error) {
 	raw, err := l.read(read, ".weight_scale", ".weight_zero_point", ".weight_g_idx")
 	if err != nil {
 		return nil, err
@@ -185,7 +189,11 @@ func openScaled(l *Layer, read Read, zeros stream) (*Matrix, error) {
 	if m.Zeros, err = l.zeroPoints(".weight_zero_point", raw[1], zeros); err != nil {
 		return nil, err
 	}
-	m.Order, err = l.order(".weight_g_idx", raw[2])
+	if at := slices.IndexFunc(m.Zeros, func(z int8) bool { return z != 0 }); t.symmetric && at >= 0 {
+		return nil, fmt.Errorf("%w: tensor %q: symmetric is true in config.json, but the zero point of row %d and group %d is %d",
+			pack.ErrCorrupt, l.Module+".weight_zero_point", at/l.Groups(), at%l.Groups(), m.Zeros[at])
+	}
+	m.Order, err = l.order(".weight_g_idx", "actorder", t.order, raw[2])
 	return m, err
 }
 
@@ -216,7 +224,7 @@ func (t *target) plain(p *parts) (*Layer, error) {
 	l.Words, l.Panel = w.Name, rowMajor(w.Shape[1])
 	zeros := t.needZeros(p, &l)
 	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) {
-		m, err := openScaled(l, read, zeros)
+		m, err := t.openScaled(l, read, zeros)
 		if err == nil {
 			m.bytes(l)
 		}

@@ -1,8 +1,9 @@
 package quantized
 
 import (
+	"cmp"
 	"fmt"
-	"regexp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,37 +14,56 @@ import (
 
 // Scheme is how the linear layers of a checkpoint are quantized.
 type Scheme struct {
-	Method string // as users call it: "GPTQ", "AutoRound", "AWQ", "compressed-tensors", "MLX", "MXFP4", "bitsandbytes int8"
+	Method string   // as users call it: "GPTQ", "AutoRound", "AWQ", "compressed-tensors", "MLX", "MXFP4", "bitsandbytes int8"
+	Notes  []string // what its runtime computes otherwise than this one, beside the weights
 	layer  func(module string, look Lookup) (*Layer, error)
 }
 
-// Layer judges the tensors of a module. It returns nil for a module that is not quantized: the tensors decide, not the configuration.
+// Layer judges the tensors of a module. It returns nil for a module that is not quantized: the tensors decide, and are refused
+// where the configuration says something else about them.
 func (s *Scheme) Layer(module string, look Lookup) (*Layer, error) { return s.layer(module, look) }
 
-// Parse reads quantization_config, or MLX's quantization, of config.json; or quantize_config.json of older GPTQ checkpoints, which
-// may be nil. It returns nil if neither declares a format of this package: floats, or the codes of BitNet.
-func Parse(config, quantize []byte) (*Scheme, error) {
+// Parse reads quantization_config, or MLX's quantization, of config.json. The files of modelfile.Quantization may stand beside it:
+// older checkpoints of GPTQ and AWQ have nothing else, and in others these say the same, or are refused. beside gives their text. It
+// returns nil if none declares a format of this package: floats, or the codes of BitNet.
+func Parse(config []byte, beside func(name string) ([]byte, bool)) (*Scheme, error) {
 	v, err := object("config.json", config)
 	if err != nil {
 		return nil, err
 	}
-	k := &keys{"config.json: quantization_config", v.Get("quantization_config"), nil}
-	q := v.Get("quantization")
-	if k.v == nil && q == nil && quantize != nil {
-		old, err := object("quantize_config.json", quantize)
+	k := &keys{file: "config.json: quantization_config", v: v.Get("quantization_config")}
+	if q := v.Get("quantization"); q != nil {
+		return parseMLX(k.v, q)
+	}
+	for _, f := range modelfile.Quantization() {
+		text, ok := beside(f.Name)
+		if !ok {
+			continue
+		}
+		old, err := object(f.Name, text)
 		if err != nil {
 			return nil, err
 		}
-		k = &keys{"quantize_config.json", old, nil}
-	}
-	if q != nil && (k.v == nil || k.text("quant_method", "") == "") {
-		k = &keys{"config.json: quantization", q, nil}
-		return k.scheme((*keys).mlx)
+		if other := (&keys{file: f.Name, v: old}); k.v == nil {
+			k = other
+		} else if err := k.holdAgainst(other); err != nil {
+			return nil, err
+		}
 	}
 	if k.v == nil {
 		return nil, nil
 	}
 	return k.scheme((*keys).method)
+}
+
+// parseMLX reads MLX's quantization, of which mlx-lm writes a copy under quantization_config.
+func parseMLX(other, q *jsonread.Value) (*Scheme, error) {
+	if other != nil && canonical(other) != canonical(q) {
+		return nil, fmt.Errorf("config.json: %w: quantization, which MLX reads, and quantization_config, which others read, say different "+
+			"things; remove the one that is not of these weights", pack.ErrCorrupt)
+	}
+	k := &keys{file: "config.json: quantization", v: q}
+	return k.scheme((*keys).mlx)
 }
 
 func object(file string, data []byte) (*jsonread.Value, error) {
@@ -66,7 +86,79 @@ func (k *keys) scheme(read func(k *keys) *Scheme) (*Scheme, error) {
 	if k.err != nil {
 		return nil, k.err
 	}
+	if s != nil {
+		s.Notes = k.told
+	}
 	return s, nil
+}
+
+// synonyms are keys of several names, by the one that stands for all.
+var synonyms = map[string]string{
+	"method": "quant_method", "checkpoint_format": "format", "version": "format",
+	"w_bit": "bits", "q_group_size": "group_size",
+}
+
+// settings are the values of all keys that are read, by their first names.
+func (k *keys) settings(kind string) map[string]string {
+	out := map[string]string{}
+	for i := range k.v.Members {
+		m := &k.v.Members[i]
+		r, known := tables[kind].find(m.Key)
+		name, other := synonyms[m.Key]
+		switch {
+		case m.Value.Kind == jsonread.Null || !known || r.use != read || m.Key == "provider":
+		case kind != "modules":
+			out[m.Key] = canonical(&m.Value)
+		case m.Key == "zero_point":
+			out["sym"] = fmt.Sprint(!m.Value.Bool)
+		case other:
+			out[name] = canonical(&m.Value)
+		default:
+			out[m.Key] = canonical(&m.Value)
+		}
+	}
+	return out
+}
+
+// holdAgainst refuses another file that says something else of the same weights. What one of the two leaves out is what all readers
+// take then; where they do not agree on that, the tensors tell.
+func (k *keys) holdAgainst(other *keys) error {
+	kind := k.kind()
+	if other.follow(kind); other.err != nil {
+		return other.err
+	}
+	mine, theirs := k.settings(kind), other.settings(kind)
+	defaults := map[string]string{"sym": "true", "dynamic": "null", "extra_config": "null", "format": `"gptq"`}
+	if mine["quant_method"] == `"awq"` {
+		defaults["format"] = `"gemm"`
+	}
+	if kind != "modules" {
+		defaults = nil
+	}
+	for name := range theirs {
+		if _, ok := mine[name]; !ok {
+			mine[name] = defaults[name]
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(mine)) {
+		a, b := mine[name], cmp.Or(theirs[name], defaults[name])
+		if a != b && a != "" && b != "" {
+			return fmt.Errorf("%w: %s says that %s is %.60s, and %s that it is %.60s; remove the file that is not of these weights, or correct it",
+				pack.ErrCorrupt, k.file, name, a, other.file, b)
+		}
+	}
+	return nil
+}
+
+// kind names the rules of a method's keys.
+func (k *keys) kind() string {
+	switch method := k.text("quant_method", ""); method {
+	case "bitnet", "bitsandbytes", "mxfp4", "compressed-tensors":
+		return method
+	case "sparseml":
+		return "compressed-tensors"
+	}
+	return "modules"
 }
 
 // refused are quantizations whose weights are not integers times a scale, or that are stored in ways that are not read.
@@ -90,9 +182,8 @@ func (k *keys) method() *Scheme {
 	method := k.text("quant_method", "")
 	switch method {
 	case "bitnet":
+		k.follow("bitnet")
 		return nil
-	case "", "gptq":
-		return k.gptq()
 	case "awq":
 		return k.awq()
 	case "auto-round", "intel/auto-round":
@@ -102,7 +193,13 @@ func (k *keys) method() *Scheme {
 	case "bitsandbytes":
 		return k.bitsAndBytes()
 	case "mxfp4":
-		return &Scheme{"MXFP4", expertBlocks}
+		k.follow("mxfp4")
+		return &Scheme{Method: "MXFP4", layer: expertBlocks}
+	case "", "gptq":
+		if k.v.Get("w_bit") != nil || k.v.Get("q_group_size") != nil {
+			return k.awq() // its file before it named the method
+		}
+		return k.gptq()
 	}
 	if why, ok := refused[strings.ToLower(method)]; ok {
 		k.fail(pack.ErrUnsupported, "quant_method %q: %s, not integers times a scale; convert the checkpoint that it was made from", method, why)
@@ -112,136 +209,41 @@ func (k *keys) method() *Scheme {
 	return nil
 }
 
-// gptq: the format is under one of two keys, or absent in old files; the first version then.
-func (k *keys) gptq() *Scheme {
-	format := k.text("checkpoint_format", k.text("format", "gptq"))
-	form := minusOne
-	switch format {
-	case "gptq":
-	case "gptq_v2":
-		form = asIs
-	default:
-		k.fail(pack.ErrUnsupported, "format %q of GPTQ; supported are gptq and gptq_v2", format)
-	}
-	if t := k.text("pack_dtype", "int32"); t != "int32" {
-		k.fail(pack.ErrUnsupported, "pack_dtype %q; supported is int32", t)
-	}
-	autoRound := strings.Contains(k.text("provider", ""), "auto-round")
-	if autoRound {
-		form = clamped
-	}
-	k.integerData()
-	asymmetric := k.asymmetric()
-	f := gptq{group: k.integer("group_size", -1), signed: autoRound, zeros: func(module string) zeroForm {
-		if asymmetric(module) || autoRound {
-			return form
-		}
-		return symmetric
-	}}
-	return &Scheme{"GPTQ", f.layer}
-}
-
-// asymmetric tells for which modules zero points may be anything: sym, and what `dynamic` says of modules by patterns. The first
-// pattern that matches counts.
-func (k *keys) asymmetric() func(module string) bool {
-	type override struct {
-		matcher
-		sym bool
-	}
-	sym := k.flag("sym", true)
-	var list []override
-	if d := k.v.Get("dynamic"); d != nil {
-		for _, m := range d.Members {
-			s := &keys{k.file + ": dynamic", &m.Value, nil}
-			list = append(list, override{k.pattern(strings.TrimPrefix(strings.TrimPrefix(m.Key, "+:"), "-:")), s.flag("sym", sym)})
-			k.take(s)
-		}
-	}
-	return func(module string) bool {
-		for _, o := range list {
-			if o.match(module) {
-				return !o.sym
-			}
-		}
-		return !sym
-	}
-}
-
-func (k *keys) awq() *Scheme {
-	if v := k.text("version", "gemm"); !strings.EqualFold(v, "gemm") {
-		k.fail(pack.ErrUnsupported, "version %q of AWQ; supported is gemm", v)
-	}
-	if bits := k.integer("bits", k.integer("w_bit", 4)); bits != 4 {
-		k.fail(pack.ErrUnsupported, "AWQ with %d bits; supported is 4", bits)
-	}
-	k.integerData()
-	autoRound := strings.Contains(k.text("provider", ""), "auto-round")
-	f := awq{group: k.integer("group_size", k.integer("q_group_size", 128)), signed: autoRound}
-	return &Scheme{"AWQ", f.layer}
-}
-
-// integerData refuses data types of AutoRound other than integers, of the file and of single modules.
-func (k *keys) integerData() {
-	if t := k.text("data_type", "int"); t != "int" {
-		k.fail(pack.ErrUnsupported, "data_type %q; supported is int", t)
-	}
-	extra := k.v.Get("extra_config")
-	if extra == nil {
-		return
-	}
-	for _, m := range extra.Members {
-		s := &keys{k.file + ": extra_config: " + m.Key, &m.Value, nil}
-		if t := s.text("data_type", "int"); t != "int" && s.integer("bits", 16) < 16 {
-			s.fail(pack.ErrUnsupported, "data_type %q; supported is int", t)
-		}
-		k.take(s)
-	}
-}
-
-// autoRound has three layouts. What extra_config says of single modules is not asked: it names modules that the file holds in
-// floats.
-func (k *keys) autoRound() *Scheme {
-	k.integerData()
-	form := k.text("packing_format", k.text("backend", "auto_round:auto_gptq"))
-	layout := strings.TrimPrefix(form, "auto_round:")
-	group := k.integer("group_size", 128)
-	switch {
-	case layout == "auto_round":
-		f := gptq{group, true, func(string) zeroForm { return asIs }}
-		return &Scheme{"AutoRound", f.layer}
-	case isLayout(layout, "auto_gptq", "gptq"):
-		f := gptq{group, true, func(string) zeroForm { return clamped }}
-		return &Scheme{"AutoRound", f.layer}
-	case isLayout(layout, "auto_awq", "awq"):
-		return &Scheme{"AutoRound", awq{group, true}.layer}
-	}
-	k.fail(pack.ErrUnsupported, "packing_format %q of AutoRound; supported are auto_round, auto_round:auto_gptq and auto_round:auto_awq", form)
-	return nil
-}
-
-// isLayout reports whether a layout is one of the names, with or without a kernel behind a colon.
-func isLayout(layout string, names ...string) bool {
-	layout, _, _ = strings.Cut(layout, ":")
-	return slices.Contains(names, layout)
-}
-
 func (k *keys) bitsAndBytes() *Scheme {
-	if !k.flag("load_in_8bit", k.flag("_load_in_8bit", false)) {
+	k.follow("bitsandbytes")
+	k.agree("load_in_8bit", "_load_in_8bit")
+	k.agree("load_in_4bit", "_load_in_4bit")
+	eight, four := k.flag(k.first("load_in_8bit", "_load_in_8bit"), false), k.flag(k.first("load_in_4bit", "_load_in_4bit"), false)
+	switch {
+	case eight && four:
+		k.fail(pack.ErrCorrupt, "load_in_8bit and load_in_4bit are both true; correct the wrong one")
+	case !eight:
 		k.fail(pack.ErrUnsupported, "bitsandbytes with bnb_4bit_quant_type %q: weights are entries of a table of floats, not integers times a scale; supported is load_in_8bit", k.text("bnb_4bit_quant_type", "fp4"))
 	}
-	return &Scheme{"bitsandbytes int8", bitsAndBytes}
+	return &Scheme{Method: "bitsandbytes int8", layer: bitsAndBytes}
 }
 
+// mlx: keys of objects, or true and false, are names of modules.
 func (k *keys) mlx() *Scheme {
-	f := &mlx{declared: k.mlxMode(mlxMode{"affine", 4, 64}), overrides: map[string]mlxMode{}}
-	for _, m := range k.v.Members {
-		if m.Value.Kind == jsonread.Object {
-			s := &keys{k.file + ": " + m.Key, &m.Value, nil}
+	f := &mlx{declared: k.mlxMode(mlxMode{"affine", 4, 64}), overrides: map[string]mlxMode{}, floats: map[string]bool{}}
+	own := &keys{file: k.file, v: &jsonread.Value{Kind: jsonread.Object}}
+	for i := range k.v.Members {
+		m := &k.v.Members[i]
+		switch module := strings.Contains(m.Key, ".") || m.Key == "lm_head"; {
+		case module && m.Value.Kind == jsonread.Object:
+			s := &keys{file: k.file + ": " + m.Key, v: &m.Value}
+			s.follow("mlx")
 			f.overrides[m.Key] = s.mlxMode(f.declared)
 			k.take(s)
+		case module && m.Value.Kind == jsonread.Bool:
+			f.floats[m.Key] = !m.Value.Bool
+		default:
+			own.v.Members = append(own.v.Members, *m)
 		}
 	}
-	return &Scheme{"MLX", f.layer}
+	own.follow("mlx")
+	k.take(own)
+	return &Scheme{Method: "MLX", layer: f.layer}
 }
 
 func (k *keys) mlxMode(absent mlxMode) mlxMode {
@@ -250,98 +252,4 @@ func (k *keys) mlxMode(absent mlxMode) mlxMode {
 		k.fail(pack.ErrUnsupported, "bits is %d and group_size %d; supported are 1 to 6 and 8 bits", m.bits, m.group)
 	}
 	return m
-}
-
-// compressed reads config_groups.
-func (k *keys) compressed() *Scheme {
-	format := k.text("format", "")
-	f := &compressed{}
-	groups := k.v.Get("config_groups")
-	if groups == nil || groups.Kind != jsonread.Object || len(groups.Members) == 0 {
-		k.fail(pack.ErrCorrupt, "config_groups is missing, or not an object")
-		return nil
-	}
-	for _, m := range groups.Members {
-		s := &keys{k.file + ": config_groups: " + m.Key, &m.Value, nil}
-		f.targets = append(f.targets, s.compressedGroup(format)...)
-		k.take(s)
-	}
-	return &Scheme{"compressed-tensors", f.layer}
-}
-
-func (k *keys) compressedGroup(format string) []target {
-	w := k.sub("weights")
-	t := target{format: k.text("format", format), bits: w.integer("num_bits", 8), group: w.integer("group_size", 0), symmetric: w.flag("symmetric", true)}
-	kind, strategy := w.text("type", "int"), w.text("strategy", "")
-	floats := t.format == "mxfp4-pack-quantized" && kind == "float" && t.bits == 4
-	switch {
-	case !slices.Contains([]string{"pack-quantized", "int-quantized", "mxfp4-pack-quantized"}, t.format):
-		k.fail(pack.ErrUnsupported, "format %q of compressed-tensors; supported are pack-quantized and int-quantized with integers, and mxfp4-pack-quantized", t.format)
-	case kind != "int" && !floats:
-		w.fail(pack.ErrUnsupported, "weights of type %q with %d bits in format %s", kind, t.bits, t.format)
-	case t.bits < 2 || t.bits > 8:
-		w.fail(pack.ErrUnsupported, "num_bits is %d; supported are 2 to 8", t.bits)
-	case !slices.Contains([]string{"", "tensor", "channel", "group"}, strategy):
-		w.fail(pack.ErrUnsupported, "strategy %q; supported are tensor, channel and group", strategy)
-	}
-	k.take(w)
-	if strategy != "group" {
-		t.group = 0
-	}
-	if in := k.sub("input_activations"); in.v != nil && !in.flag("dynamic", false) {
-		t.note = "static activation scales are not used: activations are quantized per token"
-	}
-	var list []target
-	for _, name := range k.texts("targets") {
-		t.matches = k.target(name)
-		list = append(list, t)
-	}
-	return list
-}
-
-// The ranks of targets.
-const (
-	exactName = iota
-	pattern
-	className
-)
-
-// matcher matches names of modules.
-type matcher struct {
-	rank    int
-	name    string
-	pattern *regexp.Regexp
-}
-
-func (m matcher) match(module string) bool {
-	switch {
-	case m.rank == pattern:
-		return m.pattern.MatchString(module)
-	case m.rank == className:
-		return true
-	}
-	return m.name == module
-}
-
-const maxPattern = 1024 // bytes
-
-// pattern compiles a regular expression that has to match the beginning of a name.
-func (k *keys) pattern(text string) matcher {
-	re, err := regexp.Compile("^(?:" + text + ")")
-	if err != nil || len(text) > maxPattern {
-		k.fail(pack.ErrUnsupported, "%.100q is not a pattern that can be read", text)
-		re = regexp.MustCompile("$^")
-	}
-	return matcher{pattern, "", re}
-}
-
-// target is a class of modules, a pattern behind "re:", or a name.
-func (k *keys) target(text string) matcher {
-	switch re, is := strings.CutPrefix(text, "re:"); {
-	case is:
-		return k.pattern(re)
-	case text == "Linear" || text == "Embedding":
-		return matcher{rank: className, name: text}
-	}
-	return matcher{rank: exactName, name: text}
 }

@@ -10,9 +10,9 @@ import (
 // zero points in a stream along each row of qzeros, [groups, N·bits/32]; scales [groups, N]; and the group of every column, if
 // they are not in order.
 type gptq struct {
-	group  int
+	*modules
+	form   zeroForm // of zero points that may be anything
 	signed bool
-	zeros  func(module string) zeroForm
 }
 
 // zeroForm is how zero points are stored.
@@ -41,14 +41,15 @@ func (f gptq) layer(module string, look Lookup) (*Layer, error) {
 	if columns*bits%32 != 0 {
 		p.fail(pack.ErrCorrupt, "tensor %q has %d rows of words, which no whole number of %d-bit codes fills", weight.Name, weight.Shape[0], bits)
 	}
-	if p.has(".g_idx") {
-		p.shape(p.need(".g_idx", 1, "I32"), columns)
-	}
-	l := Layer{Rows: rows, Columns: columns, Bits: bits, Group: p.group(columns, groups, f.group), ScaleOf: scales.DType, Signed: f.signed, Words: weight.Name, Panel: Panel{1, 4, weight.Shape[0], 4 * int64(rows)}}
-	return p.finish(l, f.open)
+	d := f.of(module)
+	p.said(d, bits)
+	l := Layer{Rows: rows, Columns: columns, Bits: bits, Group: p.group(columns, groups, d.group), ScaleOf: scales.DType, Signed: f.signed,
+		Words: weight.Name, Panel: Panel{1, 4, weight.Shape[0], 4 * int64(rows)}}
+	p.order(".g_idx", "desc_act", d.order, columns, l.Group)
+	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return f.open(l, d, read) })
 }
 
-// bits of a zero point, of which rows fill so many words. The declared number may be that of other modules.
+// bits of a zero point, of which rows fill so many words.
 func (p *parts) bits(words, rows int) int {
 	for _, bits := range []int{2, 3, 4, 8} {
 		if words*32 == rows*bits && rows > 0 {
@@ -59,17 +60,21 @@ func (p *parts) bits(words, rows int) int {
 	return 4
 }
 
-func (f gptq) open(l *Layer, read Read) (*Matrix, error) {
+func (f gptq) open(l *Layer, d declared, read Read) (*Matrix, error) {
 	m := &Matrix{Alphabet: alphabet(l.Bits)}
 	t, err := l.read(read, ".qzeros", ".scales", ".g_idx")
 	if err != nil {
 		return nil, err
 	}
-	if m.Order, err = l.order(".g_idx", t[2]); err != nil {
+	if m.Order, err = l.order(".g_idx", "desc_act", d.order, t[2]); err != nil {
 		return nil, err
 	}
 	m.Scales = transposed(t[1], l.Groups(), l.Rows, int(l.ScaleOf.Size()))
-	if m.Zeros, err = f.zeroPoints(l, t[0]); err != nil {
+	form := f.form
+	if d.symmetric {
+		form = symmetric
+	}
+	if m.Zeros, err = zeroPoints(l, form, t[0]); err != nil {
 		return nil, err
 	}
 	m.decode = func(dst []int8, _ int, stored []byte) error {
@@ -85,8 +90,8 @@ func (f gptq) open(l *Layer, read Read) (*Matrix, error) {
 	return m, nil
 }
 
-func (f gptq) zeroPoints(l *Layer, stored words) ([]int8, error) {
-	form, groups := f.zeros(l.Module), l.Groups()
+func zeroPoints(l *Layer, form zeroForm, stored words) ([]int8, error) {
+	groups := l.Groups()
 	if form == symmetric {
 		return nil, symmetricZeros(l, stored)
 	}

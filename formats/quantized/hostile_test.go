@@ -32,7 +32,7 @@ func sound(config string) files {
 	f := files{}
 	zero := func(n int) []byte { return make([]byte, n) }
 	switch config {
-	case gptqConfig, autoConfig, symConfig:
+	case gptqConfig, autoConfig, symConfig, groupsConfig:
 		f.add("x.qweight", "I32", zero(64), 2, 8)
 		f.add("x.qzeros", "I32", []byte(strings.Repeat("\x77", 8)), 2, 1)
 		f.add("x.scales", safetensors.F32, floats(16, 1, 1), 2, 8)
@@ -245,7 +245,7 @@ func TestRefusedMethods(t *testing.T) {
 		`{"quantization_config":{"quant_method":"gptq","format":"marlin"}}`:                       `"marlin"`,
 		`{"quantization_config":{"quant_method":"gptq","pack_dtype":"int16"}}`:                    "int16",
 		`{"quantization_config":{"quant_method":"gptq","dynamic":{"-:.*(?<!x)":{}}}}`:             "not a pattern",
-		`{"quantization_config":{"quant_method":"awq","version":"GEMV"}}`:                         "GEMV",
+		`{"quantization_config":{"quant_method":"awq","version":"GEMV"}}`:                         `"gemv"`,
 		`{"quantization_config":{"quant_method":"awq","bits":3}}`:                                 "3 bits",
 		`{"quantization_config":{"quant_method":"auto-round","packing_format":"auto_round:fp8"}}`: "fp8",
 		`{"quantization_config":{"quant_method":"auto-round","data_type":"mx_fp"}}`:               "mx_fp",
@@ -258,7 +258,7 @@ func TestRefusedMethods(t *testing.T) {
 		`{"quantization":3}`: "an object is expected",
 		`{"quantization_config":{"quant_method":"compressed-tensors","config_groups":{"a":{"format":"nvfp4-pack-quantized","targets":[],"weights":{}}}}}`: "nvfp4",
 	} {
-		if s, err := quantized.Parse([]byte(config), nil); !wellSaid(err, want) {
+		if s, err := quantized.Parse([]byte(config), nothing); !wellSaid(err, want) {
 			t.Errorf("%s: %v, %v; want %q", config, s, err, want)
 		}
 	}
@@ -266,7 +266,7 @@ func TestRefusedMethods(t *testing.T) {
 
 // TestOldConfig: quantize_config.json of the first GPTQ checkpoints counts where config.json says nothing.
 func TestOldConfig(t *testing.T) {
-	s, err := quantized.Parse([]byte(`{"model_type":"llama"}`), []byte(`{"bits":4,"group_size":8,"sym":false,"desc_act":true}`))
+	s, err := quantized.Parse([]byte(`{"model_type":"llama"}`), beside("quantize_config.json", `{"bits":4,"group_size":8,"sym":false,"desc_act":true}`))
 	if err != nil || s == nil || s.Method != "GPTQ" {
 		t.Fatal(s, err)
 	}
@@ -274,7 +274,7 @@ func TestOldConfig(t *testing.T) {
 		t.Error(l, err)
 	}
 	for _, config := range []string{`{"model_type":"llama"}`, `{"quantization_config":{"quant_method":"bitnet"}}`} {
-		if s, err := quantized.Parse([]byte(config), nil); s != nil || err != nil {
+		if s, err := quantized.Parse([]byte(config), nothing); s != nil || err != nil {
 			t.Errorf("%s: %v, %v", config, s, err)
 		}
 	}
@@ -322,10 +322,10 @@ func FuzzLayer(f *testing.F) {
 // FuzzParse: a configuration is understood, or refused with a kind of error.
 func FuzzParse(f *testing.F) {
 	for _, config := range formats {
-		f.Add([]byte(config), []byte(`{"bits":4}`))
+		f.Add([]byte(config), `{"bits":4}`)
 	}
-	f.Fuzz(func(t *testing.T, config, old []byte) {
-		if _, err := quantized.Parse(config, old); err != nil && !wellSaid(err, "config") {
+	f.Fuzz(func(t *testing.T, config []byte, old string) {
+		if _, err := quantized.Parse(config, beside("quantize_config.json", old)); err != nil && !wellSaid(err, "config") {
 			t.Errorf("an error of no kind: %v", err)
 		}
 	})

@@ -12,6 +12,55 @@ type keys struct {
 	file string
 	v    *jsonread.Value
 	err  error
+	told []string // what a user should know
+}
+
+func (k *keys) note(format string, args ...any) {
+	k.told = append(k.told, fmt.Sprintf("%s: %s", k.file, fmt.Sprintf(format, args...)))
+}
+
+// each gives the members of an object under a key, with the rules of a kind, to read.
+func (k *keys) each(name, kind string, read func(key string, s *keys)) {
+	v := k.sub(name).v
+	if v == nil {
+		return
+	}
+	for i := range v.Members {
+		m := &v.Members[i]
+		s := &keys{file: k.file + ": " + name + ": " + m.Key, v: &m.Value}
+		if m.Value.Kind != jsonread.Object {
+			s.fail(pack.ErrCorrupt, "%s where an object is expected", m.Value.Kind)
+		}
+		s.follow(kind)
+		read(m.Key, s)
+		k.take(s)
+	}
+}
+
+// agree refuses keys that mean the same and have different values.
+func (k *keys) agree(names ...string) {
+	first := ""
+	for _, name := range names {
+		v := k.v.Get(name)
+		switch {
+		case v == nil:
+		case first == "":
+			first = name
+		case canonical(v) != canonical(k.v.Get(first)):
+			k.fail(pack.ErrCorrupt, "%s is %s, but %s, which means the same, is %s; correct the wrong one",
+				first, show(k.v.Get(first)), name, show(v))
+		}
+	}
+}
+
+// first is the first of some keys that is there; the last one if none is.
+func (k *keys) first(names ...string) string {
+	for _, name := range names {
+		if k.v.Get(name) != nil {
+			return name
+		}
+	}
+	return names[len(names)-1]
 }
 
 func (k *keys) fail(class error, format string, args ...any) {
@@ -24,6 +73,7 @@ func (k *keys) take(sub *keys) {
 	if k.err == nil {
 		k.err = sub.err
 	}
+	k.told = append(k.told, sub.told...)
 }
 
 func (k *keys) sub(name string) *keys {

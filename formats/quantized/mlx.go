@@ -13,6 +13,7 @@ import (
 type mlx struct {
 	declared  mlxMode
 	overrides map[string]mlxMode // by module
+	floats    map[string]bool    // modules that are said to be floats
 }
 
 type mlxMode struct {
@@ -24,6 +25,9 @@ func (f *mlx) layer(module string, look Lookup) (*Layer, error) {
 	p := &parts{module: module, look: look}
 	if !p.has(".scales") {
 		return nil, nil
+	}
+	if f.floats[module] {
+		return nil, fmt.Errorf("%w: module %q holds codes, but config.json says that it holds floats", pack.ErrCorrupt, module)
 	}
 	mode, ok := f.overrides[module]
 	if !ok {

@@ -9,7 +9,8 @@ import (
 
 // order turns the group of every column (g_idx) into the order of columns in which groups are contiguous and ascending: a stable
 // sort. All groups have l.Group columns, the last one the rest. Columns in that order already give nil, and so does no tensor.
-func (l *Layer) order(suffix string, b []byte) ([]int32, error) {
+// key is the one of config.json that says whether there is one.
+func (l *Layer) order(suffix, key string, said order, b []byte) ([]int32, error) {
 	if b == nil {
 		return nil, nil
 	}
@@ -33,6 +34,10 @@ func (l *Layer) order(suffix string, b []byte) ([]int32, error) {
 	}
 	if same {
 		return nil, nil
+	}
+	if said == plain {
+		return nil, fmt.Errorf("%w: tensor %q gives columns an order of groups, but %s in config.json says that they have none; correct the wrong one",
+			pack.ErrCorrupt, name, key)
 	}
 	return out, nil
 }

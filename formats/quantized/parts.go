@@ -95,20 +95,38 @@ func (p *parts) finish(l Layer, open func(l *Layer, read Read) (*Matrix, error))
 	return &l, nil
 }
 
-// group is the number of columns that share a scale: the declared one if the number of groups agrees, else what the tensors
-// say. declared ≤ 0 means that a row is one group.
+// group is the number of columns that share a scale, with which the number of groups must agree. declared ≤ 0 means that a row is one
+// group.
 func (p *parts) group(columns, groups, declared int) int {
 	if declared <= 0 || declared > columns {
 		declared = columns
 	}
-	switch {
-	case p.err != nil || columns == 0 || groups == 0:
+	if p.err != nil || columns == 0 || groups == 0 {
 		return 1
-	case (columns+declared-1)/declared == groups:
-		return declared
-	case columns%groups == 0:
-		return columns / groups
 	}
-	p.fail(pack.ErrCorrupt, "%d groups of scales for %d columns, although config.json says that groups have %d", groups, columns, declared)
-	return 1
+	if (columns+declared-1)/declared != groups {
+		p.fail(pack.ErrCorrupt, "%d groups of scales for %d columns, although config.json says that groups have %d", groups, columns, declared)
+	}
+	return declared
+}
+
+// order takes the tensor that gives columns an order, which a key of config.json may promise. In rows of one group it changes nothing.
+func (p *parts) order(suffix, key string, said order, columns, group int) {
+	switch {
+	case p.has(suffix):
+		p.shape(p.need(suffix, 1, "I32"), columns)
+	case said == ordered && group < columns:
+		p.fail(pack.ErrCorrupt, "%s in config.json says that columns have an order, but tensor %q, which gives it, is missing; "+
+			"without it these are other weights: download the checkpoint again", key, p.module+suffix)
+	}
+}
+
+// said refuses codes of which config.json says something else.
+func (p *parts) said(d declared, bits int) {
+	switch {
+	case d.floats:
+		p.fail(pack.ErrCorrupt, "its tensors hold codes, but config.json says that it is not quantized")
+	case d.bits != 0 && d.bits != bits:
+		p.fail(pack.ErrCorrupt, "its tensors hold codes of %d bits, but config.json says %d", bits, d.bits)
+	}
 }

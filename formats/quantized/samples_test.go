@@ -127,7 +127,7 @@ func openSample(t *testing.T, dir string) (*sample, error) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	scheme, err := quantized.Parse(c.Config(), nil)
+	scheme, err := quantized.Parse(c.Config(), c.File)
 	if scheme == nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func soundExperts(config string) files {
 
 // openStack opens them as one, and decodes all of it.
 func (f files) openStack(config string) (s quantized.Stack, codes []int8, err error) {
-	scheme, err := quantized.Parse([]byte(config), nil)
+	scheme, err := quantized.Parse([]byte(config), nothing)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -106,6 +106,9 @@ func checkStack(t *testing.T, config string, s quantized.Stack) {
 	}
 }
 
+// groupsConfig says of one expert that its groups are wider.
+const groupsConfig = `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8,"sym":false,"dynamic":{"+:e1$":{"group_size":16}}}}`
+
 // TestStackRefused: experts of one block have one form; the error names the one that differs.
 func TestStackRefused(t *testing.T) {
 	for what, c := range map[string]struct {
@@ -115,7 +118,8 @@ func TestStackRefused(t *testing.T) {
 	}{
 		"no such codes": {awqConfig, func(f files) { delete(f, "e1.qzeros") }, `"e1.qzeros" is missing`},
 		"other scales":  {awqConfig, func(f files) { f.add("e2.scales", safetensors.BF16, make([]byte, 32), 2, 8) }, `"e2"`},
-		"other groups": {awqConfig, func(f files) {
+		"other groups": {groupsConfig, func(f files) {
+			delete(f, "e1.g_idx")
 			f.add("e1.scales", safetensors.F32, floats(8, 1, 1), 1, 8)
 			f.add("e1.qzeros", "I32", make([]byte, 4), 1, 1)
 		}, `"e1": 8 rows of 16 columns in groups of 16`},

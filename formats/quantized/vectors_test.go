@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"github.com/lowpack/lowpack/pack"
 	"math"
 	"os"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/lowpack/lowpack/formats/quantized"
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/pack"
 )
 
 // files are the tensors of one module, in memory.
@@ -37,8 +37,15 @@ func (f files) read(name string, b []byte, off int64) error {
 	return nil
 }
 
+// beside is one file beside config.json.
+func beside(name, text string) func(string) ([]byte, bool) {
+	return func(asked string) ([]byte, bool) { return []byte(text), asked == name }
+}
+
+func nothing(string) ([]byte, bool) { return nil, false }
+
 func (f files) open(config, module string) (*quantized.Matrix, error) {
-	s, err := quantized.Parse([]byte(config), nil)
+	s, err := quantized.Parse([]byte(config), nothing)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +128,7 @@ func TestVectors(t *testing.T) {
 			f.add("x.qweight", "I32", ints(part("qweight")), v.K*v.Bits/32, v.N)
 			f.add("x.qzeros", "I32", ints(part(map[string]string{"gptq": "qzeros_v1", "gptq_v2": "qzeros_v2"}[version])), groups, v.N*v.Bits/32)
 			f.add("x.scales", safetensors.F32, floats(v.N*groups, 1, 1), groups, v.N)
-			check(version, fmt.Sprintf(`{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":%d,"sym":false,"checkpoint_format":%q}}`, v.Group, version), f)
+			check(version, fmt.Sprintf(`{"quantization_config":{"quant_method":"gptq","bits":%d,"group_size":%d,"sym":false,"checkpoint_format":%q}}`, v.Bits, v.Group, version), f)
 		}
 		for name, packed := range v.CT {
 			if name == "weight_zero_point" {

@@ -1,0 +1,209 @@
+package quantized
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/internal/jsonread"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// use is what the value of a key does here.
+type use int
+
+const (
+	read    use = iota // it is read
+	inert              // nothing: the weights are the same with any value
+	told               // nothing, but the packer's own runtime computes something else beside the weights: a note says so
+	neutral            // any value but null, false, 0, "", {} and [] makes another model, which is refused
+)
+
+// rule says what keys of a quantization config do, and why. Key by key these are the fields that the configuration classes of the
+// packers have or had; interop tests hold them against the real packages. A key without a rule is refused.
+type rule struct {
+	keys string
+	use  use
+	why  string
+}
+
+// table holds the rules of one kind of object.
+type table []rule
+
+func (t table) find(key string) (rule, bool) {
+	for _, r := range t {
+		if slices.Contains(strings.Fields(r.keys), key) {
+			return r, true
+		}
+	}
+	return rule{}, false
+}
+
+// What several rules say.
+const (
+	tensorsTell = "the tensors tell which modules hold codes, and of what type scales are"
+	calibrated  = "how the packer chose codes and scales"
+	kernels     = "which kernels a runtime takes, and where it computes"
+	provenance  = "what wrote the file"
+	rotated     = "activations are rotated or scaled before a product, which is not done here"
+	activations = "activations are quantized to int8, token by token"
+	cached      = "keys and values are kept as floats"
+)
+
+// tables has the rules of every kind of object: quantization configs by method, and the objects in them.
+var tables = map[string]table{
+	// GPTQ of GPTQModel, AutoGPTQ, optimum and transformers; AutoRound; AWQ of AutoAWQ, GPTQModel and transformers. One table:
+	// AutoRound writes the other two as well, with its own keys among theirs.
+	"modules": {
+		{"quant_method method bits w_bit group_size q_group_size sym zero_point desc_act dynamic", read, ""},
+		{"checkpoint_format format version packing_format backend pack_dtype data_type act_bits extra_config regex_config provider", read, ""},
+		{"rotation rotation_config rotation_configs spinquant_config hadamard_config transform_config transform_configs", neutral, rotated},
+		{"adapter", neutral, "a low-rank adapter is added to the weights"},
+		{"super_bits super_group_size", neutral, "scales are quantized themselves"},
+		{"is_marlin_format awq_gemm_checkpoint", neutral, "codes are in the order of a GPU kernel"},
+		{"activation", told, activations},
+		{"act_data_type act_dynamic act_group_size act_sym", inert, "of act_bits"},
+		{"static_kv_dtype static_attention_dtype", told, cached},
+		{"static_kv_granularity static_attention_granularity", inert, "of static_kv_dtype and static_attention_dtype"},
+		{"lm_head modules_to_not_convert block_name_to_quantize to_quant_block_names quant_block_list supported_types " +
+			"modules_in_block_to_quantize module_name_preceding_first_block scale_dtype quant_lm_head", inert, tensorsTell},
+		{"amp batch_size dataset tokenizer seqlen model_seqlen nsamples iters lr minmax_lr gradient_accumulate_steps pad_token_id " +
+			"enable_minmax_tuning enable_norm_bias_tuning enable_quanted_input low_gpu_mem_usage true_sequential static_groups " +
+			"damp_percent damp_auto_increment act_group_aware mse gptaq foem hessian mock_quantization fallback cache_block_outputs " +
+			"smooth smoother preprocessors scale_search_chunked_activations weight_only moe", inert, calibrated},
+		{"device telemetry offload_to_disk offload_to_disk_path _offload_temp_dir pack_impl compute_device_filter " +
+			"calibration_data_device auto_forward_data_parallel dense_vram_strategy dense_vram_strategy_devices moe_vram_strategy " +
+			"moe_vram_strategy_devices gc_mode wait_for_submodule_finalizers", inert, "where the packer computed"},
+		{"do_fuse fuse_max_seq_len modules_to_fuse exllama_config use_exllama disable_exllama use_cuda_fp16 max_input_length", inert, kernels},
+		{"meta autoround_version model_name_or_path model_file_base_name", inert, provenance},
+	},
+	// A module, or a pattern of names, in extra_config, regex_config and dynamic.
+	"module": {
+		{"bits group_size sym desc_act data_type", read, ""},
+		{"rotation rotation_config transform_config", neutral, rotated},
+		{"super_bits super_group_size", neutral, "scales are quantized themselves"},
+		{"act_bits act_data_type act_dynamic act_group_size act_sym", inert, activations},
+		{"scale_dtype", inert, tensorsTell},
+		{"damp_percent damp_auto_increment act_group_aware mse static_groups fixed_by_user gptaq foem hessian smooth smoother",
+			inert, calibrated},
+	},
+	// compressed-tensors of llm-compressor, sparseml, AutoRound and transformers.
+	"compressed-tensors": {
+		{"quant_method format config_groups ignore sparsity_config", read, ""},
+		{"transform_config", neutral, rotated},
+		{"moe_sparsity_config", neutral, "experts are left out"},
+		{"kv_cache_scheme attention_input_activations", told, cached},
+		{"quantization_status global_compression_ratio", inert, "the tensors tell what is compressed"},
+		{"run_compressed dequantize use_optimized_inference", inert, kernels},
+		{"version provider autoround_version", inert, provenance},
+	},
+	"config_groups": {
+		{"targets weights format input_activations", read, ""},
+		{"output_activations", told, activations},
+	},
+	"weights": {
+		{"num_bits type symmetric group_size strategy actorder", read, ""},
+		{"dynamic", neutral, "weights are quantized when they are used"},
+		{"block_structure", neutral, "scales are of blocks of rows and columns"},
+		{"scale_dtype zp_dtype", inert, tensorsTell},
+		{"observer observer_kwargs", inert, calibrated},
+	},
+	"input_activations": {
+		{"dynamic", read, ""},
+		{"num_bits type symmetric group_size strategy block_structure actorder scale_dtype zp_dtype observer observer_kwargs", inert, activations},
+	},
+	"sparsity_config": {
+		{"format", read, ""},
+		{"targets ignore global_sparsity sparsity_structure registry_requires_subclass", inert, "of weights that are stored dense"},
+	},
+	"bitsandbytes": {
+		{"quant_method load_in_8bit _load_in_8bit load_in_4bit _load_in_4bit bnb_4bit_quant_type", read, ""},
+		{"llm_int8_threshold llm_int8_has_fp16_weight", inert, "all columns are computed alike, which a note says"},
+		{"llm_int8_skip_modules", inert, tensorsTell},
+		{"llm_int8_enable_fp32_cpu_offload", inert, kernels},
+		{"bnb_4bit_compute_dtype bnb_4bit_quant_storage bnb_4bit_use_double_quant bnb_4bit_target_parameters", inert, "of 4-bit weights, which are refused"},
+	},
+	"mxfp4": {
+		{"quant_method", read, ""},
+		{"modules_to_not_convert", inert, tensorsTell},
+		{"dequantize", inert, kernels},
+	},
+	"bitnet": { // package model reads them
+		{"quant_method modules_to_not_convert linear_class quantization_mode use_rms_norm", read, ""},
+		{"rms_norm_eps", inert, "of use_rms_norm, which is refused"},
+	},
+	// MLX; its other keys are names of modules.
+	"mlx": {
+		{"group_size bits mode", read, ""},
+	},
+}
+
+// follow holds every key of the object against its rules.
+func (k *keys) follow(kind string) {
+	for i := range k.v.Members {
+		m := &k.v.Members[i]
+		r, known := tables[kind].find(m.Key)
+		switch {
+		case m.Value.Kind == jsonread.Null:
+		case !known:
+			k.fail(pack.ErrUnsupported, "%.80q is not a key that lowpack knows: what it does to the weights is unknown; "+
+				"if it does nothing, remove it from the file", m.Key)
+		case r.use == neutral && !isNeutral(&m.Value):
+			k.fail(pack.ErrUnsupported, "%s is %s: %s; convert the checkpoint that it was made from", m.Key, show(&m.Value), r.why)
+		case r.use == told && !isNeutral(&m.Value):
+			k.note("%s is not followed: %s", m.Key, r.why)
+		}
+	}
+}
+
+// isNeutral reports whether a value is one that stands for "nothing".
+func isNeutral(v *jsonread.Value) bool {
+	switch v.Kind {
+	case jsonread.Null:
+		return true
+	case jsonread.Bool:
+		return !v.Bool
+	case jsonread.String:
+		s, ok := v.Str()
+		return ok && s == ""
+	case jsonread.Number:
+		f, ok := v.Float()
+		return ok && f == 0
+	}
+	return len(v.Members)+len(v.Items) == 0
+}
+
+// show is a value as a message has it: short.
+func show(v *jsonread.Value) string { return fmt.Sprintf("%.60s", canonical(v)) }
+
+// canonical writes a value so that equal ones are written alike: members by name, without those that are null, words in small
+// letters, as the packers compare them.
+func canonical(v *jsonread.Value) string {
+	switch v.Kind {
+	case jsonread.Bool:
+		return fmt.Sprint(v.Bool)
+	case jsonread.String:
+		s, _ := v.Str()
+		return fmt.Sprintf("%q", strings.ToLower(s))
+	case jsonread.Number:
+		if f, ok := v.Float(); ok {
+			return fmt.Sprint(f)
+		}
+	case jsonread.Array:
+		var list []string
+		for i := range v.Items {
+			list = append(list, canonical(&v.Items[i]))
+		}
+		return "[" + strings.Join(list, ",") + "]"
+	case jsonread.Object:
+		var list []string
+		for i := range v.Members {
+			if m := &v.Members[i]; m.Value.Kind != jsonread.Null {
+				list = append(list, fmt.Sprintf("%q:%s", m.Key, canonical(&m.Value)))
+			}
+		}
+		slices.Sort(list)
+		return "{" + strings.Join(list, ",") + "}"
+	}
+	return v.Kind.String()
+}
