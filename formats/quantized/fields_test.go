@@ -1,0 +1,86 @@
+package quantized
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/testkit/interop"
+)
+
+// TestTables: each key has one rule in a table, and rules with an effect on the answer say why.
+func TestTables(t *testing.T) {
+	for kind, rules := range tables {
+		seen := map[string]bool{}
+		for _, r := range rules {
+			if r.use != read && r.why == "" {
+				t.Errorf("%s: %s: no reason", kind, r.keys)
+			}
+			for _, key := range strings.Fields(r.keys) {
+				if seen[key] {
+					t.Errorf("%s: %s has two rules", kind, key)
+				}
+				seen[key] = true
+			}
+		}
+	}
+}
+
+// sources are the classes and functions of packers that make keys of configs: where the package is, its file, and what is in it.
+// AutoGPTQ is not among them: its last release, 0.7.1 of 2024, has nothing that the others have not.
+var sources = []struct{ tool, file, kind, what string }{
+	{"gptqmodel", "gptqmodel/quantization/config.py", "modules", "BaseQuantizeConfig PreProcessorConfig GPTQConfig AWQConfig RTNConfig"},
+	{"autoawq", "awq/models/_config.py", "modules", "AwqConfig"},
+	{"packers", "auto_round/compressors/base.py", "modules", "SerializedCompressorConfig"},
+	{"packers", "auto_round/schemes.py", "module", "QuantizationScheme"},
+	{"packers", "auto_round/export/export_to_autoround/export.py", "modules", "[quantization_config]"},
+	{"packers", "auto_round/export/export_to_autogptq/export.py", "modules", "[quantization_config]"},
+	{"packers", "auto_round/export/export_to_awq/export.py", "modules", "[quantization_config]"},
+	{"packers", "auto_round/inference/convert_model.py", "modules", "[quantization_config]"},
+	{"packers", "compressed_tensors/quantization/quant_config.py", "compressed-tensors", "QuantizationConfig"},
+	{"packers", "compressed_tensors/quantization/quant_scheme.py", "config_groups", "QuantizationScheme"},
+	{"packers", "compressed_tensors/quantization/quant_args.py", "weights", "QuantizationArgs"},
+	{"packers", "compressed_tensors/quantization/quant_args.py", "input_activations", "QuantizationArgs"},
+	{"packers", "compressed_tensors/config/base.py", "sparsity_config", "SparsityCompressionConfig"},
+	{"packers", "mlx_lm/utils.py", "mlx", "(quantization)"},
+	{"packers", "mlx_lm/utils.py", "mlx", "[quantization]"},
+	{"transformers", "transformers/utils/quantization_config.py", "modules", "AutoRoundConfig GPTQConfig AwqConfig"},
+	{"transformers", "transformers/utils/quantization_config.py", "bitsandbytes", "BitsAndBytesConfig"},
+	{"transformers", "transformers/utils/quantization_config.py", "mxfp4", "Mxfp4Config"},
+	{"transformers", "transformers/utils/quantization_config.py", "bitnet", "BitNetQuantConfig"},
+	{"transformers", "transformers/utils/quantization_config.py", "compressed-tensors", "CompressedTensorsConfig"},
+}
+
+// TestInteropFields: every key that a packer's own classes have, or that it writes, has a rule. A new version with a new key fails here.
+func TestInteropFields(t *testing.T) {
+	var args []string
+	for _, s := range sources {
+		path := ""
+		if s.tool == "gptqmodel" || s.tool == "autoawq" {
+			path = interop.Unpacked(t, s.tool, s.file)
+		} else {
+			path = interop.File(t, s.tool, s.file)
+		}
+		for _, what := range strings.Fields(s.what) {
+			args = append(args, s.kind+"="+path+":"+what)
+		}
+	}
+	var found map[string]map[string]string
+	if err := json.Unmarshal(interop.Python(t, "packers", "testdata/fields.py", args...), &found); err != nil {
+		t.Fatal(err)
+	}
+	keys := 0
+	for kind, where := range found {
+		for _, key := range slices.Sorted(maps.Keys(where)) {
+			keys++
+			if _, known := tables[kind].find(key); !known {
+				t.Errorf("%s (%s) has no rule for %s", key, where[key], kind)
+			}
+		}
+	}
+	if keys < 160 {
+		t.Errorf("only %d keys found", keys)
+	}
+}
