@@ -161,10 +161,14 @@ func (p *Plan) describe() (err error) {
 		return err
 	}
 	p.model, err = model.Parse(config, generation, p.scheme.Shapes(p.lookup))
-	if err == nil {
-		p.Family = p.model.Family
+	if err != nil {
+		return err
 	}
-	return err
+	p.Family = p.model.Family
+	if note := p.model.UnreadNote(); note != "" {
+		p.Notes = append(p.Notes, note)
+	}
+	return nil
 }
 
 // embeddedFiles are the small files of the checkpoint, which travel in the packed file (FORMAT F7): the tokenizer may be

@@ -166,6 +166,9 @@ func inspectCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoi
 		return nil, filerr.Named(path, err)
 	}
 	v.Model = d
+	if note := d.UnreadNote(); note != "" {
+		v.Notes = append(v.Notes, note)
+	}
 	v.factsOfCheckpoint(ctx, ck)
 	return v, nil
 }

@@ -33,7 +33,7 @@ var exaone4 = family{
 
 // exaonePattern is the distance of blocks without a window. Published files write it as "LLLG": its length.
 func exaonePattern(k *keys) int {
-	if s, ok := k.v.Get("sliding_window_pattern").Str(); ok && s == "LLLG" {
+	if s, ok := k.get("sliding_window_pattern").Str(); ok && s == "LLLG" {
 		return len(s)
 	}
 	return k.countOr("sliding_window_pattern", maxLayers, 4)

@@ -29,9 +29,11 @@ var maxConfigBytes = int(modelfile.Limit("config.json"))
 // keys reads one JSON object by key and keeps the first error, so that a family file reads as a list of facts. A key that
 // is absent and a key that is null are the same, as in the library that writes these files.
 type keys struct {
-	file string
-	v    *jsonread.Value
-	err  error
+	file  string
+	v     *jsonread.Value
+	err   error
+	asked *asked
+	also  []string // further objects whose keys were taken over
 }
 
 func parseKeys(file string, data []byte) (*keys, error) {
@@ -42,7 +44,7 @@ func parseKeys(file string, data []byte) (*keys, error) {
 	if v.Kind != jsonread.Object {
 		return nil, fmt.Errorf("%s: %w: %s where an object is expected", file, pack.ErrCorrupt, v.Kind)
 	}
-	return &keys{file: file, v: v}, nil
+	return &keys{file: file, v: v, asked: &asked{}}, nil
 }
 
 func (k *keys) fail(class error, format string, args ...any) {
@@ -51,7 +53,22 @@ func (k *keys) fail(class error, format string, args ...any) {
 	}
 }
 
-func (k *keys) has(name string) bool { return k.v.Get(name) != nil }
+// get is the value of a key, nil if there is none; from now on the key is one that was read.
+func (k *keys) get(name string) *jsonread.Value {
+	for _, object := range append(k.also, k.file) {
+		k.asked.add(object, name)
+	}
+	return k.v.Get(name)
+}
+
+// known says that keys are known, although they may have no effect beside others.
+func (k *keys) known(names ...string) {
+	for _, name := range names {
+		k.get(name)
+	}
+}
+
+func (k *keys) has(name string) bool { return k.get(name) != nil }
 
 // mustHave refuses a file without these keys, or with null for one.
 func (k *keys) mustHave(names ...string) {
@@ -72,6 +89,7 @@ func (k *keys) override(other *keys) {
 	if other.v == nil {
 		return
 	}
+	k.also = append(k.also, other.file)
 	merged := *other.v
 	if k.v != nil {
 		for _, m := range k.v.Members {
@@ -85,12 +103,12 @@ func (k *keys) override(other *keys) {
 
 // sub returns the object under a key; an absent one has no keys. Its errors must be taken back with k.take.
 func (k *keys) sub(name string) *keys {
-	v := k.v.Get(name)
+	v := k.get(name)
 	if v != nil && v.Kind != jsonread.Object {
 		k.fail(pack.ErrCorrupt, "%s is %s, not an object", name, v.Kind)
 		v = nil
 	}
-	return &keys{file: k.file + ": " + name, v: v}
+	return &keys{file: k.file + ": " + name, v: v, asked: k.asked}
 }
 
 func (k *keys) take(sub *keys) {
@@ -119,7 +137,7 @@ func (k *keys) natural(name string, limit, absent int) int {
 }
 
 func (k *keys) integer(name string, least, limit, absent int) int {
-	v := k.v.Get(name)
+	v := k.get(name)
 	if v == nil {
 		return absent
 	}
@@ -139,7 +157,7 @@ func (k *keys) integer(name string, least, limit, absent int) int {
 
 // positive reads a number in (0, limit] that may be absent.
 func (k *keys) positive(name string, limit, absent float64) float64 {
-	v := k.v.Get(name)
+	v := k.get(name)
 	if v == nil {
 		return absent
 	}
@@ -158,7 +176,7 @@ func (k *keys) positive(name string, limit, absent float64) float64 {
 }
 
 func (k *keys) flag(name string, absent bool) bool {
-	v := k.v.Get(name)
+	v := k.get(name)
 	if v == nil {
 		return absent
 	}
@@ -169,7 +187,7 @@ func (k *keys) flag(name string, absent bool) bool {
 }
 
 func (k *keys) text(name, absent string) string {
-	v := k.v.Get(name)
+	v := k.get(name)
 	if v == nil {
 		return absent
 	}
@@ -182,7 +200,7 @@ func (k *keys) text(name, absent string) string {
 
 // list reads a list that may be absent.
 func (k *keys) list(name string) []jsonread.Value {
-	v := k.v.Get(name)
+	v := k.get(name)
 	if v == nil {
 		return nil
 	}
@@ -218,7 +236,7 @@ func (k *keys) naturals(name string, limit int) (out []int) {
 
 // numbers reads a list of n numbers in (0, limit].
 func (k *keys) numbers(name string, n int, limit float64) []float64 {
-	v := k.v.Get(name)
+	v := k.get(name)
 	if v == nil || v.Kind != jsonread.Array || len(v.Items) != n {
 		k.fail(pack.ErrCorrupt, "%s is missing, or no list of %d numbers", name, n)
 		return nil
@@ -236,7 +254,7 @@ func (k *keys) numbers(name string, n int, limit float64) []float64 {
 
 // tokens reads token ids below vocab: one integer, a list of them, or nothing. −1 is how some files say that there is none.
 func (k *keys) tokens(name string, vocab int) []int {
-	v := k.v.Get(name)
+	v := k.get(name)
 	if v == nil {
 		return nil
 	}

@@ -15,6 +15,9 @@ type Description struct {
 	Head      string  // [Vocab, Hidden]; equal to Embed when tied
 	Blocks    []Block // one per layer
 	Quant     Quant   // what the checkpoint declares about its linear layers
+
+	// Unread are keys of config.json that are not known, with ".key" for one of an object: who wrote them may mean another model.
+	Unread []string
 }
 
 // Config holds the numbers of a Description. Zero means absent where a comment says so.

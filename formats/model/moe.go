@@ -121,6 +121,7 @@ func qwenMixture(k *keys) mixture {
 	m := mixtureOf(k, k.count("moe_intermediate_size", pack.MaxDim), "num_experts", "num_local_experts")
 	m.normalize = k.flag("norm_topk_prob", false)
 	k.refuse("use_sliding_window", false, "a sliding window beside experts is not supported")
+	k.known("sliding_window", "max_window_layers")
 	return m
 }
 

@@ -65,7 +65,7 @@ func olmo3Rope(k *keys, c *Config) {
 	params, scaling := k.sub("rope_parameters"), k.sub("rope_scaling")
 	global, local := params.sub(fullAttention), params.sub(slidingAttention)
 	if flat := !params.has(fullAttention) && !params.has(slidingAttention); flat {
-		global, local = params, &keys{file: params.file}
+		global, local = params, &keys{file: params.file, asked: params.asked}
 		if kind := params.text("rope_type", "default"); kind != "default" {
 			params.fail(pack.ErrUnsupported, "rope type %q for all blocks; OLMo 3 scales only those without a sliding window: write an object for %s and one for %s", kind, fullAttention, slidingAttention)
 		}

@@ -29,7 +29,7 @@ func Parse(config, generation []byte, has func(tensor string) (shape []int, ok b
 	if k.err != nil {
 		return nil, k.err
 	}
-	d.Family = f.Name
+	d.Family, d.Unread = f.Name, k.unread()
 	if err := d.checkBiases(); err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ var smollm3 = family{
 		d := describe(k, c, has, true)
 		llamaBiases(k, d)
 		noRopeLayers(k, d)
+		k.known("sliding_window", "max_window_layers")
 		if k.flag("use_sliding_window", false) {
 			windows(k, d, func(i int) bool { return d.Blocks[i].NoRope })
 		} else {
@@ -33,7 +34,7 @@ var smollm3 = family{
 // no_rope_layer_interval-th does not.
 func noRopeLayers(k *keys, d *Description) {
 	interval := k.countOr("no_rope_layer_interval", maxLayers, 4)
-	list := k.v.Get("no_rope_layers")
+	list := k.get("no_rope_layers")
 	if list != nil && len(list.Items) != len(d.Blocks) {
 		k.fail(pack.ErrCorrupt, "no_rope_layers has %d entries for %d layers", len(list.Items), len(d.Blocks))
 		return
