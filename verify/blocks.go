@@ -37,6 +37,9 @@ func (o *origin) checkBlocks(e *packed.Entry) error {
 	if err != nil {
 		return err
 	}
+	if err := checkSigned(e, negative(scales)); err != nil {
+		return err
+	}
 	zeros, err := packed.Zeros(o.view, e)
 	if err != nil {
 		return err

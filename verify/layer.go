@@ -115,6 +115,9 @@ func (o *origin) checkBeside(e *packed.Entry, m quantized.Stack) error {
 	case e.Zero != (zeros != nil) || e.Order != (order != nil):
 		return broken("", "zero points %t and order of columns %t, in the checkpoint %t and %t", e.Zero, e.Order, zeros != nil, order != nil)
 	}
+	if err := checkSigned(e, l.Signed && negative(m.ScaleValues())); err != nil {
+		return err
+	}
 	for suffix, want := range map[string][]byte{packed.ZeroSuffix: packed.CodeBytes(zeros), packed.OrderSuffix: order} {
 		if t, err := o.view.Tensor(e.Name + suffix); want != nil && (err != nil || !bytes.Equal(t.Data, want)) {
 			return broken("", "%s is not that of the checkpoint", e.Name+suffix)

@@ -15,6 +15,9 @@ const importU8 = "import-u8"
 
 // checkQuantized compares the codes and scales of one tensor with those that its source gives.
 func (o *origin) checkQuantized(e *packed.Entry) error {
+	if e.Calibrated && (definitions[e.Quantizer].chosen == nil || o.view.Manifest().Recipe.Calibration == nil) {
+		return broken("F9", "its scales are said to be chosen by calibration, of which the recipe or quantizer %s knows nothing", e.Quantizer)
+	}
 	if e.Quantizer == importCodes {
 		return o.checkLayers(e)
 	}
@@ -40,9 +43,6 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 	d, ok := definitions[e.Quantizer]
 	if !ok {
 		return broken("", "there is no second definition of quantizer %q: its codes cannot be checked", e.Quantizer)
-	}
-	if e.Calibrated && (d.chosen == nil || o.view.Manifest().Recipe.Calibration == nil) {
-		return broken("F9", "its scales are said to be chosen by calibration, of which the recipe or quantizer %s knows nothing", e.Quantizer)
 	}
 	w, err := o.floats(e, t)
 	if err != nil {
@@ -74,6 +74,19 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 		}
 		return u.compare(row, codes, x, w.bytes[:len(x)*w.size])
 	})
+}
+
+// checkSigned holds what an entry says of the signs of its scales against what its source gives.
+func checkSigned(e *packed.Entry, signed bool) error {
+	if e.Scale.Signed != signed {
+		return broken("F9", "scales are said to be signed: %t; those of the checkpoint: %t", e.Scale.Signed, signed)
+	}
+	return nil
+}
+
+// negative reports whether one of some scales is below 0.
+func negative(scales []float32) bool {
+	return slices.ContainsFunc(scales, func(s float32) bool { return s < 0 })
 }
 
 // units compares weights that share a scale.
@@ -331,5 +344,5 @@ func (o *origin) checkImportedScale(e *packed.Entry, scales []float32) error {
 	if math.Float32bits(scales[0]) != math.Float32bits(want) {
 		return broken("", "scale %v; weight_scale %v of the checkpoint means %v", scales[0], x[0], want)
 	}
-	return nil
+	return checkSigned(e, false)
 }

@@ -196,8 +196,12 @@ func TestSourceDamage(t *testing.T) {
 	}
 	check := func() []Check {
 		s.report = &Report{}
-		if err := s.checkSource(); err != nil {
+		if err := errors.Join(s.openSource(), s.checkSource()); err != nil {
 			t.Fatal(err)
+		}
+		if s.from != nil {
+			s.from.Close()
+			s.from = nil
 		}
 		return failed(s.report)
 	}

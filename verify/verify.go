@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
@@ -58,7 +59,8 @@ type Options struct {
 const ReferencePhase = "reference"
 
 // Run verifies a packed file. What is wrong with the file is in the report; an error says that the verification itself
-// could not be carried out: the file or checkpoint cannot be read, ctx is done, an option makes no sense.
+// could not be carried out: the file or checkpoint cannot be read, ctx is done, an option makes no sense. What was checked until then is
+// in a report beside the error, which is not OK; nil if nothing was. The checkpoint is opened first.
 //
 // The levels file, digest and codes read with ordinary reads, and level source reads the tensors of the checkpoint through
 // a guarded memory map: a file that somebody truncates meanwhile is a finding, not a signal.
@@ -69,13 +71,20 @@ func Run(ctx context.Context, path string, o Options) (*Report, error) {
 	}
 	s := begin(ctx, path, o, levels[len(levels)-1])
 	defer s.close()
+	if err := s.openSource(); err != nil {
+		return nil, err
+	}
 	for _, l := range levels {
 		if s.report.Failed() > 0 {
 			s.report.add(Check{Level: l, Group: "all checks", Name: string(l), Verdict: Skip, Reason: "a level before this one failed"})
 			continue
 		}
 		if err := s.run(l); err != nil {
-			return nil, err
+			if len(s.report.Checks) == 0 {
+				return nil, err
+			}
+			s.report.add(Check{Level: l, Group: "not finished", Name: string(l), Verdict: Fail, Reason: err.Error()})
+			return s.report, err
 		}
 	}
 	return s.report, nil
@@ -114,6 +123,9 @@ type session struct {
 
 	described *model.Description // by the file itself; nil: weights without a model
 
+	from    *checkpoint.Checkpoint // nil: none is given, or fromErr says what is wrong with it
+	fromErr error
+
 	decoded []decoded // by packed tensor; what level digest found out for level codes
 
 	mu    sync.Mutex // progress
@@ -134,6 +146,9 @@ func begin(ctx context.Context, path string, o Options, last Level) *session {
 func (s *session) close() {
 	if s.file != nil {
 		s.file.Close()
+	}
+	if s.from != nil {
+		s.from.Close()
 	}
 }
 

@@ -200,6 +200,35 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestUnfinished: a checkpoint that is not there ends the verification before any check, and what was checked before another error is
+// in a report that is not OK and names the level that could not be finished.
+func TestUnfinished(t *testing.T) {
+	path := file(t, small(t))
+	work := Options{Source: path + "x", Progress: func(what string, _, _ int64) { t.Errorf("%s before the checkpoint is opened", what) }}
+	if r, err := Run(t.Context(), path, work); !errors.Is(err, fs.ErrNotExist) || r != nil {
+		t.Errorf("%v, %v", r, err)
+	}
+	stop := errors.New("stop")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	r, err := Run(ctx, path, Options{Progress: func(what string, _, _ int64) {
+		if strings.HasPrefix(what, string(Kernel)) {
+			cancel(stop)
+		}
+	}})
+	if !errors.Is(err, stop) || r == nil || r.OK {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	var text bytes.Buffer
+	if err := r.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"codes ", "kernel  not finished", "stop", "FAIL"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+}
+
 // TestProgress: every group tells how far it is, and comes to its end.
 func TestProgress(t *testing.T) {
 	ends := map[string]bool{}

@@ -23,6 +23,7 @@ func TestExitCodes(t *testing.T) {
 		{0, []string{"convert", model, "--golden", "none", "-o", packed}, "tensors packed"},
 		{1, []string{"convert", filepath.Join(dir, "none"), "-o", packed}, "none"},
 		{1, []string{"verify", filepath.Join(model, "config.json")}, "FAIL"},
+		{1, []string{"verify", packed, "--source", filepath.Join(dir, "none")}, "none"},
 		{2, []string{"convert", model, "--scale", "column", "-o", packed}, `invalid --scale "column": must be one of tensor, row, group:N`},
 		{2, []string{"convert", model, "--scale", "group:0", "-o", packed}, `invalid --scale "group:0"`},
 		{2, []string{"bench", "kernls"}, "did you mean kernels?"},

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -92,26 +93,28 @@ func runVerify(c *cli.Context) error {
 		Progress: func(what string, done, total int64) { bar.setIn(verifyUnit(what), done, total, what) },
 	})
 	bar.done()
-	if err != nil {
+	if report == nil {
 		return err
 	}
+	err = errors.Join(err, showReport(c, report))
 	if file != "" {
-		if err := writeFile(file, func(w io.Writer) error { return writeReport(w, kind, report) }); err != nil {
-			return err
-		}
-	}
-	if c.Bool("json") {
-		err = printJSON(c.App.Writer, report)
-	} else {
-		var text bytes.Buffer
-		if err = report.Text(&text); err == nil {
-			err = paintReport(c.App.Writer, text.String())
-		}
+		err = errors.Join(err, writeFile(file, func(w io.Writer) error { return writeReport(w, kind, report) }))
 	}
 	if err == nil && !report.OK {
 		err = errReported
 	}
 	return err
+}
+
+func showReport(c *cli.Context, r *verify.Report) error {
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, r)
+	}
+	var text bytes.Buffer
+	if err := r.Text(&text); err != nil {
+		return err
+	}
+	return paintReport(c.App.Writer, text.String())
 }
 
 // verifyUnit is what verification counts in a phase.
