@@ -2,14 +2,18 @@ package main
 
 import (
 	"bufio"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/chat"
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
@@ -19,40 +23,60 @@ import (
 // longestLine of standard input in a conversation, in bytes.
 const longestLine = 1 << 20
 
-// chat holds a conversation: first, if there is one, and then each line of standard input is a message of the user. It
-// ends with the input.
+// talk is a conversation with a model.
+type talk struct {
+	*session
+	c        *cli.Context
+	request  engine.Request
+	messages []tokenizer.Message
+	past     []int                              // tokens that the sequence holds, or held
+	person   bool                               // a person reads and writes
+	cancel   atomic.Pointer[context.CancelFunc] // ends the answer that is being generated
+
+	last      engine.Result
+	prefilled int // tokens before it
+}
+
+// chat holds a conversation: at a terminal as converse does, elsewhere with each line of standard input as a message of the user. first
+// is the first message, if there is one.
 func (s *session) chat(c *cli.Context, r engine.Request, first string) error {
 	if name := c.String("chat-template"); name != "" {
 		if err := useTemplate(s.Tokenizer, name); err != nil {
 			return err
 		}
 	}
-	var messages []tokenizer.Message
-	if text := c.String("system"); text != "" {
-		messages = append(messages, tokenizer.Message{Role: "system", Content: text})
+	t := &talk{session: s, c: c, request: r}
+	t.begin(c.String("system"))
+	if isTerminal(c.App.Reader) && redraws(c.App.ErrWriter) {
+		return t.converse(first)
 	}
-	prompting := isTerminal(c.App.Reader)
-	lines := bufio.NewScanner(c.App.Reader)
+	return t.lines(first)
+}
+
+// stopped is the reason of an answer that Ctrl-C ended.
+const stopped engine.Reason = "stopped"
+
+// begin begins anew.
+func (t *talk) begin(system string) {
+	t.messages = nil
+	if system != "" {
+		t.messages = append(t.messages, tokenizer.Message{Role: "system", Content: system})
+	}
+}
+
+// lines answers each line of standard input, and ends with it.
+func (t *talk) lines(first string) error {
+	prompting := isTerminal(t.c.App.Reader)
+	lines := bufio.NewScanner(t.c.App.Reader)
 	lines.Buffer(nil, longestLine)
-	var past []int // tokens of the sequence
-	say := func(text string) error {
-		messages = append(messages, tokenizer.Message{Role: "user", Content: text})
-		answer, tokens, err := s.answer(c, r, messages, past)
-		if err != nil {
-			return filerr.Named(s.path, err)
-		}
-		messages = append(messages, tokenizer.Message{Role: "assistant", Content: answer})
-		past = tokens
-		return nil
-	}
 	if first != "" {
-		if err := say(first); err != nil {
+		if err := t.say(t.c.Context, first); err != nil {
 			return err
 		}
 	}
 	for {
 		if prompting {
-			fmt.Fprint(c.App.ErrWriter, "> ")
+			fmt.Fprint(t.c.App.ErrWriter, "> ")
 		}
 		if !lines.Scan() {
 			break
@@ -60,12 +84,12 @@ func (s *session) chat(c *cli.Context, r engine.Request, first string) error {
 		if strings.TrimSpace(lines.Text()) == "" {
 			continue
 		}
-		if err := say(lines.Text()); err != nil {
+		if err := t.say(t.c.Context, lines.Text()); err != nil {
 			return err
 		}
 	}
 	if prompting {
-		fmt.Fprintln(c.App.ErrWriter)
+		fmt.Fprintln(t.c.App.ErrWriter)
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
 		return usagef("a line of standard input is longer than %d bytes", longestLine)
@@ -74,37 +98,76 @@ func (s *session) chat(c *cli.Context, r engine.Request, first string) error {
 	}
 }
 
-// answer renders the conversation, computes what the sequence does not hold yet and streams the reply.
-func (s *session) answer(c *cli.Context, r engine.Request, messages []tokenizer.Message, past []int) (string, []int, error) {
-	all, err := s.Tokenizer.ChatTokens(messages, tokenizer.ChatOptions{AddGenerationPrompt: true})
+// say answers a message of the user. After an error the conversation is as it was.
+func (t *talk) say(ctx context.Context, text string) error {
+	before := t.messages
+	t.messages = append(slices.Clip(before), tokenizer.Message{Role: "user", Content: text})
+	err := t.answer(ctx)
 	if err != nil {
-		return "", nil, err
+		t.messages = before
 	}
-	keep := common(past[:min(len(past), s.seq.Len())], all)
+	return filerr.Named(t.path, err)
+}
+
+// answer renders the conversation, computes what the sequence does not hold yet, and streams the reply.
+func (t *talk) answer(ctx context.Context) error {
+	all, err := t.tokens(t.messages)
+	if err != nil {
+		return err
+	}
+	keep := common(t.past[:min(len(t.past), t.seq.Len())], all)
 	keep = min(keep, len(all)-1) // the last token must be computed, for its logits
 	if keep < 0 {
-		return "", nil, fmt.Errorf("%w: the chat template gives an empty text", pack.ErrUnsupported)
+		return fmt.Errorf("%w: the chat template gives an empty text", pack.ErrUnsupported)
 	}
-	if limit := s.Engine.Options().Context; len(all) >= limit {
-		return "", nil, fmt.Errorf("%w: the conversation has %d tokens, the context holds %d; begin a new one, or use a larger --context", pack.ErrLimit, len(all), limit)
+	if limit := t.Engine.Options().Context; len(all) >= limit {
+		return fmt.Errorf("%w: the conversation has %d tokens, the context holds %d; begin a new one, or use a larger --context", pack.ErrLimit, len(all), limit)
 	}
-	s.seq.Truncate(keep)
+	t.seq.Truncate(keep)
+	t.past = all
+	r := t.request
 	r.History, r.Prompt = all[:keep], all[keep:]
-	r.Decoder = s.Tokenizer.NewStream(true)
-	out := &writer{w: dataOf(c.App.Writer), ids: c.Bool("ids")}
-	var reply strings.Builder
-	result, err := s.generate(c, r, func(p engine.Piece) bool {
-		reply.WriteString(p.Text)
-		return out.piece(p)
+	r.Decoder = t.Tokenizer.NewStream(true)
+	reply, err := t.stream(ctx, r)
+	if err != nil {
+		return err
+	}
+	t.past, t.prefilled = append(all, t.last.Tokens...), len(r.Prompt)
+	t.messages = append(t.messages, tokenizer.Message{Role: "assistant", Content: strings.TrimSpace(reply)})
+	if isTerminal(t.c.App.ErrWriter) && !t.c.Bool("no-stats") {
+		paint(t.c.App.ErrWriter, dim, strings.Join(speeds(len(r.Prompt), t.last), "; ")+"\n")
+	}
+	return nil
+}
+
+// tokens are those of a conversation in which the model is to answer.
+func (t *talk) tokens(messages []tokenizer.Message) ([]int, error) {
+	o := tokenizer.ChatOptions{AddGenerationPrompt: true}
+	if t.think() == thinkOff {
+		o.Vars = []byte(`{"enable_thinking": false}`)
+	}
+	return t.Tokenizer.ChatTokens(messages, o)
+}
+
+// stream generates a reply and shows it as it comes. A reply that is cut off by ctx is one that ended there.
+func (t *talk) stream(ctx context.Context, r engine.Request) (reply string, err error) {
+	stop := t.spin(len(r.Prompt))
+	defer stop()
+	end := len(r.Prompt) + len(r.History)
+	tail := t.Tokenizer.Decode(t.past[max(0, end-thinkTail):end], true)
+	var said strings.Builder
+	out := &writer{w: dataOf(t.c.App.Writer), ids: t.c.Bool("ids")}
+	show := &parts{writer: out, thinking: chat.NewThinking(tail), as: t.think(), screen: t.c.App.Writer, first: stop}
+	t.last, err = t.generate(ctx, t.c.App.ErrWriter, r, func(p engine.Piece) bool {
+		said.WriteString(p.Text)
+		return show.piece(p) && ctx.Err() == nil
 	})
-	out.end()
-	if err == nil {
-		err = out.err
+	stop()
+	show.end()
+	if said.Len() > 0 && ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		t.last.Reason, err = stopped, nil
 	}
-	if err == nil && isTerminal(c.App.ErrWriter) {
-		paint(c.App.ErrWriter, dim, strings.Join(speeds(len(r.Prompt), result), "; ")+"\n")
-	}
-	return strings.TrimSpace(reply.String()), append(all, result.Tokens...), err
+	return said.String(), cmp.Or(err, out.err)
 }
 
 // useTemplate chooses a chat template: one of the model's own by its name, or the one in a file.

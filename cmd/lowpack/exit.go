@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -49,35 +50,65 @@ func extendGrace(ctx context.Context, d time.Duration) {
 	}
 }
 
+// interruptKey is the key of what SIGINT does instead, in the context of notify.
+type interruptKey struct{}
+
+// onInterrupt lets SIGINT call do, as often as it comes, instead of ending the command, until the function that it returns is called.
+func onInterrupt(ctx context.Context, do func()) (end func()) {
+	hook, ok := ctx.Value(interruptKey{}).(*atomic.Pointer[func()])
+	if !ok {
+		return func() {}
+	}
+	hook.Store(&do)
+	return func() { hook.Store(nil) }
+}
+
 // notify returns a context that the first SIGINT or SIGTERM cancels. A second one ends the process at once, and so does
 // the end of grace.
 func notify(parent context.Context, stderr io.Writer) (context.Context, func()) {
 	longer := make(chan time.Duration, 1)
-	ctx, cancel := context.WithCancelCause(context.WithValue(parent, graceKey{}, longer))
+	hook := &atomic.Pointer[func()]{}
+	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithValue(parent, graceKey{}, longer), interruptKey{}, hook))
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		select {
-		case s := <-signals:
-			signal.Stop(signals)
-			cancel(signalError{s})
-			end := time.After(grace)
-			for {
-				select {
-				case d := <-longer:
-					end = time.After(d)
-				case <-end:
-					abandon()
-					fmt.Fprintf(stderr, "lowpack: %v\n", signalError{s})
-					os.Exit(exitCode(signalError{s}))
-				case <-done:
-					return
-				}
+		s := awaitSignal(signals, done, hook)
+		if s == nil {
+			return
+		}
+		signal.Stop(signals)
+		cancel(signalError{s})
+		end := time.After(grace)
+		for {
+			select {
+			case d := <-longer:
+				end = time.After(d)
+			case <-end:
+				abandon()
+				fmt.Fprintf(stderr, "lowpack: %v\n", signalError{s})
+				os.Exit(exitCode(signalError{s}))
+			case <-done:
+				return
 			}
-		case <-done:
 		}
 	}()
 	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
+}
+
+// awaitSignal returns the signal that is to end the command; nil: it has ended.
+func awaitSignal(signals <-chan os.Signal, done <-chan struct{}, hook *atomic.Pointer[func()]) os.Signal {
+	for {
+		select {
+		case s := <-signals:
+			do := hook.Load()
+			if do == nil || s != os.Interrupt {
+				return s
+			}
+			(*do)()
+		case <-done:
+			return nil
+		}
+	}
 }
 
 // abandon removes what the process would leave behind, as far as the file system answers in time.

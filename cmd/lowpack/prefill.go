@@ -1,43 +1,43 @@
 package main
 
 import (
+	"context"
+	"io"
 	"slices"
 	"time"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
 // generate is Engine.Generate that shows on a terminal how far a long prefill is. Elsewhere lines of progress would stand
 // between those of the text.
-func (s *session) generate(c *cli.Context, r engine.Request, yield func(engine.Piece) bool) (engine.Result, error) {
+func (s *session) generate(ctx context.Context, notes io.Writer, r engine.Request, yield func(engine.Piece) bool) (engine.Result, error) {
 	start := time.Now()
-	if redraws(c.App.ErrWriter) {
-		if err := s.prefill(c, &r); err != nil {
+	if redraws(notes) {
+		if err := s.prefill(ctx, notes, &r); err != nil {
 			return engine.Result{}, err
 		}
 	}
 	took := time.Since(start)
-	result, err := s.Engine.Generate(c.Context, s.seq, r, yield)
+	result, err := s.Engine.Generate(ctx, s.seq, r, yield)
 	result.Prompt += took
 	return result, err
 }
 
 // prefill computes all passes of the prompt but the last one, which stays in the request; the others become its history.
 // Logits do not depend on how tokens are divided into passes. A prompt that does not fit is left to Generate to refuse.
-func (s *session) prefill(c *cli.Context, r *engine.Request) error {
+func (s *session) prefill(ctx context.Context, notes io.Writer, r *engine.Request) error {
 	o := s.Engine.Options()
 	total := len(r.Prompt)
 	if s.seq.Len()+total > o.Context {
 		return nil
 	}
-	p := newCounter(c.App.ErrWriter, "prefill", things("tokens"))
+	p := newCounter(notes, "prefill", things("tokens"))
 	defer p.done()
 	r.History = slices.Clone(r.History)
 	for len(r.Prompt) > o.Batch {
 		pass := r.Prompt[:o.Batch]
-		if err := s.Engine.Forward(c.Context, []engine.Chunk{{Seq: s.seq, Tokens: pass}}); err != nil {
+		if err := s.Engine.Forward(ctx, []engine.Chunk{{Seq: s.seq, Tokens: pass}}); err != nil {
 			return err
 		}
 		r.History, r.Prompt = append(r.History, pass...), r.Prompt[o.Batch:]

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/lowpack/lowpack"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/runtime/engine"
@@ -46,14 +44,12 @@ func TestPrefill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	app := cli.NewContext(&cli.App{ErrWriter: io.Discard}, nil, nil)
-	app.Context = t.Context()
 	s := &session{Model: m, seq: seq}
 	for _, c := range []struct{ prompt, left int }{{100, 100}, {engine.DefaultBatch, engine.DefaultBatch}, {200, 200 - engine.DefaultBatch}, {256, engine.DefaultBatch}, {257, 257}} {
 		seq.Truncate(0)
 		all := slices.Repeat([]int{5}, c.prompt)
 		r := engine.Request{Prompt: all}
-		if err := s.prefill(app, &r); err != nil || len(r.Prompt) != c.left || len(r.History) != seq.Len() || seq.Len() != c.prompt-c.left {
+		if err := s.prefill(t.Context(), io.Discard, &r); err != nil || len(r.Prompt) != c.left || len(r.History) != seq.Len() || seq.Len() != c.prompt-c.left {
 			t.Errorf("%d tokens: %d left, %d in the sequence, a history of %d (%v)", c.prompt, len(r.Prompt), seq.Len(), len(r.History), err)
 		}
 	}

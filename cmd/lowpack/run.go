@@ -22,18 +22,22 @@ func runCommand() *cli.Command {
 		Name:      "run",
 		Usage:     "generate text with a packed model",
 		ArgsUsage: "FILE",
-		UsageText: "lowpack run FILE -p TEXT [flags]\n  lowpack run FILE --chat",
+		UsageText: "lowpack run FILE -p TEXT [flags]\n  lowpack run FILE [--chat]",
 		Description: `The text streams to standard output, statistics (prefill and decode in
 tokens per second) to standard error, with --chat on a terminal only. Without -p or --file the prompt is read
 from standard input; it has at most ` + textLimit + `. On a terminal, control characters in the text are shown escaped.
+On a terminal, run FILE alone is a conversation: Ctrl-C stops an answer, Ctrl-D leaves, /help lists commands (new
+conversation, system message, settings, save and load), and """ begins and ends a message of several lines. An answer
+may fill the context, from which the oldest turns go when it is full. Messages are kept in the user's cache folder, for
+the arrow keys. With --chat in a pipe each line of standard input is a message.
 Sampling follows the model's generation_config.json unless flags say otherwise; the same file, prompt, flags and seed
 give the same text on every machine. FILE may also be a checkpoint, or ORG/NAME of a model on the hub: it is converted
 once, with the defaults of lowpack convert, and the packed file is kept in the user's cache folder.
 
   lowpack run model.safetensors -p "Once upon a time" -n 100
   lowpack run model.safetensors -p "The answer is" --temperature 0      # greedy
-  lowpack run model.safetensors --chat
-  lowpack run MODEL_DIR --chat
+  lowpack run model.safetensors
+  lowpack run MODEL_DIR --chat < questions.txt
   lowpack run model.safetensors --file prompt.txt -n 0 --logits logits.safetensors`,
 		Flags:  runFlags(),
 		Action: runRun,
@@ -45,7 +49,7 @@ func runFlags() []cli.Flag {
 		&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the `TEXT` to continue; control tokens written in it, such as <|eot_id|>, are control tokens"},
 		plainFlag(),
 		inputFlag("file", "read the prompt from `FILE`"),
-		between(-1, maxTokens, &cli.IntFlag{Name: "tokens", Aliases: []string{"n"}, Value: 128, Usage: "generate at most `N` tokens; 0 = prompt only, -1 = until the context is full"}),
+		between(-1, maxTokens, &cli.IntFlag{Name: "tokens", Aliases: []string{"n"}, Value: 128, Usage: "generate at most `N` tokens; 0 = prompt only, -1 = until the context is full, as in a conversation on a terminal"}),
 		number(0, false, math.MaxFloat32, &cli.Float64Flag{Name: "temperature", Usage: "sampling temperature `T` (0 = greedy)", DefaultText: "the model's"}),
 		between(0, math.MaxInt32, &cli.IntFlag{Name: "top-k", Usage: "sample from the `K` most likely tokens (0 = all)", DefaultText: "the model's"}),
 		number(0, false, 1, &cli.Float64Flag{Name: "top-p", Usage: "sample from the most likely tokens whose probabilities add up to `P` (1 = all)", DefaultText: "the model's"}),
@@ -53,8 +57,10 @@ func runFlags() []cli.Flag {
 		number(0, true, math.MaxFloat32, &cli.Float64Flag{Name: "repetition-penalty", Usage: "repetition penalty `R` (1 = off)", DefaultText: "the model's"}),
 		&cli.Uint64Flag{Name: "seed", Usage: "random seed `N`"},
 		&cli.StringSliceFlag{Name: "stop", Action: checkStops, Usage: "stop at this `TEXT`; may be repeated"},
-		&cli.BoolFlag{Name: "chat", Usage: "hold a conversation, one line of standard input per turn; -p or --file is the first"},
+		&cli.BoolFlag{Name: "chat", Usage: "hold a conversation; -p or --file is the first message"},
 		&cli.StringFlag{Name: "system", Usage: "begin the conversation with the system message `TEXT`"},
+		thinkFlag(),
+		&cli.BoolFlag{Name: "no-stats", Usage: "do not tell tokens per second"},
 		inputFlag("chat-template", "use this chat template: a Jinja `FILE`, or one of the model's own by name"),
 		&cli.BoolFlag{Name: "ids", Usage: "print token ids instead of text"},
 		besideFlag("logits", "write the logits of the prompt positions to `FILE` (safetensors, F32)"),
@@ -110,7 +116,7 @@ func runRun(c *cli.Context) error {
 	if err := checkChat(c); err != nil {
 		return err
 	}
-	chat := c.Bool("chat")
+	chat := wantsChat(c)
 	var prompt string
 	if !chat || c.IsSet("prompt") || c.IsSet("file") {
 		var err error
@@ -134,6 +140,9 @@ func runRun(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if chat && !c.Bool("chat") && len(s.Tokenizer.ChatTemplates()) == 0 {
+		return usagef("%s has no chat template, so that there is no conversation: give it a text to continue with -p TEXT, --file FILE or standard input", file)
+	}
 	if chat {
 		return s.chat(c, request, prompt)
 	}
@@ -156,10 +165,16 @@ func readPrompt(c *cli.Context) (string, error) {
 	return readText(c, "")
 }
 
+// wantsChat tells whether a conversation is asked for, or a person at a terminal gives no text.
+func wantsChat(c *cli.Context) bool {
+	given := c.IsSet("prompt") || c.IsSet("file") || c.IsSet("logits") || c.IsSet("ids")
+	return c.Bool("chat") || !given && isTerminal(c.App.Reader)
+}
+
 // checkChat refuses flags that have no meaning in a conversation, or outside of one.
 func checkChat(c *cli.Context) error {
-	for _, name := range []string{"system", "chat-template"} {
-		if c.IsSet(name) && !c.Bool("chat") {
+	for _, name := range []string{"system", "chat-template", "think"} {
+		if c.IsSet(name) && !wantsChat(c) {
 			return usagef("--%s needs --chat", name)
 		}
 	}
@@ -218,12 +233,12 @@ func (s *session) complete(c *cli.Context, r engine.Request, prompt string) erro
 	}
 	r.Decoder = s.Tokenizer.NewStream(true)
 	out := &writer{w: dataOf(c.App.Writer), ids: c.Bool("ids")}
-	result, err := s.generate(c, r, out.piece)
+	result, err := s.generate(c.Context, c.App.ErrWriter, r, out.piece)
 	out.end()
 	if err == nil {
 		err = out.err
 	}
-	if err == nil {
+	if err == nil && !c.Bool("no-stats") {
 		s.statistics(c.App.ErrWriter, len(r.Prompt), result)
 	}
 	return err

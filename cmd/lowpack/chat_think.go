@@ -1,0 +1,80 @@
+package main
+
+import (
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/chat"
+	"github.com/lowpack/lowpack/runtime/engine"
+)
+
+// What becomes of the parts of an answer in which a model thinks.
+const (
+	thinkOn   = "on"   // they are shown, dimmed on a terminal
+	thinkOff  = "off"  // the chat template is told that the model is not to think
+	thinkHide = "hide" // they are not shown
+)
+
+// thinkTail is how many of the last tokens of a prompt may hold the mark with which some templates begin the thinking.
+const thinkTail = 8
+
+func thinkFlag() cli.Flag {
+	return oneOf(&cli.StringFlag{Name: "think", Value: thinkOn, Usage: "what reasoning models think between <think> and </think>: `HOW` it is shown; off asks the chat template for answers without it"},
+		thinkWords...)
+}
+
+var thinkWords = []string{thinkOn, thinkOff, thinkHide}
+
+func (t *talk) think() string { return t.c.String("think") }
+
+// parts shows an answer as a writer does, and its thinking as the flag says.
+type parts struct {
+	*writer
+	thinking *chat.Thinking
+	as       string
+	screen   io.Writer
+	first    func() // is called before anything is shown
+
+	thought bool   // a thought was last
+	blank   string // white space at its end, which is shown once something follows
+}
+
+// plain tells whether all is shown as it comes: in files and pipes every byte, and on a terminal without styles.
+func (p *parts) plain() bool { return p.ids || p.as != thinkHide && !coloured(p.screen) }
+
+func (p *parts) piece(piece engine.Piece) bool {
+	if p.plain() {
+		p.first()
+		return p.writer.piece(piece)
+	}
+	return p.show(p.thinking.Add(piece.Text))
+}
+
+func (p *parts) show(list []chat.Part) bool {
+	for _, part := range list {
+		switch {
+		case !part.Think:
+			p.first()
+			if p.thought {
+				p.writer.piece(engine.Piece{Text: "\n\n"})
+			}
+			p.thought, p.blank = false, ""
+			p.writer.piece(engine.Piece{Text: part.Text})
+		case p.as != thinkHide:
+			p.first()
+			text := strings.TrimRight(p.blank+part.Text, " \n")
+			p.thought, p.blank = true, (p.blank + part.Text)[len(text):]
+			p.err = paint(p.screen, dim, text)
+		}
+	}
+	return p.writer.err == nil
+}
+
+func (p *parts) end() {
+	if !p.plain() {
+		p.show(p.thinking.End())
+	}
+	p.writer.end()
+}

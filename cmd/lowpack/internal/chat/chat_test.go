@@ -1,0 +1,113 @@
+package chat
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestThinking: marks are found wherever pieces end, also where the template has written the first one, and what only begins like one is
+// text.
+func TestThinking(t *testing.T) {
+	for _, c := range []struct{ prompt, answer, text, thought string }{
+		{"", "<think>\nWell, 1 < 2.\n</think>\n\nYes.", "Yes.", "Well, 1 < 2.\n"},
+		{"<assistant><think>\n", "Well.</think>Yes.", "Yes.", "Well."},
+		{"", "No <thinking> here </think>.", "No <thinking> here </think>.", ""},
+		{"", "a<think>b</think>c<think>d", "ac", "bd"},
+		{"", "ends with <thi", "ends with <thi", ""},
+		{"", "", "", ""},
+	} {
+		for size := 1; size <= len(c.answer)+1; size++ {
+			thinking := NewThinking(c.prompt)
+			var text, thought strings.Builder
+			take := func(parts []Part) {
+				for _, p := range parts {
+					if p.Think {
+						thought.WriteString(p.Text)
+					} else {
+						text.WriteString(p.Text)
+					}
+				}
+			}
+			for piece := range slices.Chunk([]byte(c.answer), size) {
+				take(thinking.Add(string(piece)))
+			}
+			take(thinking.End())
+			if text.String() != c.text || thought.String() != c.thought {
+				t.Errorf("%q in pieces of %d: %q and %q", c.answer, size, text.String(), thought.String())
+			}
+		}
+	}
+}
+
+// TestHistory: messages of several lines come back, repeated and very long ones are not kept, the oldest go, the file is its owner's alone,
+// and what is no entry in it is left out.
+func TestHistory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "history")
+	h, err := OpenHistory(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range maxEntries {
+		h.Add("old")
+		h.Add("older")
+	}
+	for _, message := range []string{"one\ntwo", "one\ntwo", " ", strings.Repeat("x", maxEntry+1), "three"} {
+		h.Add(message)
+	}
+	if err := h.Save(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 && os.PathSeparator == '/' {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(text, "no JSON\n\"cut"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if h, err = OpenHistory(path); err != nil || len(h.entries) != maxEntries || h.entries[maxEntries-1] != "three" || h.entries[maxEntries-2] != "one\ntwo" {
+		t.Fatalf("%d entries, %q, %v", len(h.entries), h.entries[max(0, len(h.entries)-2):], err)
+	}
+	if s := (shown{h}); s.At(1) != "one two" || s.Len() != maxEntries {
+		t.Errorf("%q", s.At(1))
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(left) != 1 || err != nil {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// TestCompletion: what all words have in common is added, and a space behind the only one.
+func TestCompletion(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"talk-one.json", "talk-two.json"} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	complete := Completion([]string{"temperature", "top-k", "top-p"})
+	for line, want := range map[string]string{
+		"/he": "/help ", "/s": "/s", "/sy": "/system ", "/zzz": "/zzz", "hello": "hello", "": "",
+		"/set te": "/set temperature ", "/set top": "/set top-", "/set te 1": "/set te 1",
+		"/load ta": "/load talk-", "/save talk-t": "/save talk-two.json ", "/load [": "/load [",
+	} {
+		if got := complete(line); got != want {
+			t.Errorf("%q becomes %q, want %q", line, got, want)
+		}
+	}
+}
+
+// TestCutCommand: a command is one line that begins with a slash.
+func TestCutCommand(t *testing.T) {
+	for message, want := range map[string]string{"/set a 1": "/set|a 1", "/bye": "/bye|", "1/2": "", "/a\nb": ""} {
+		name, args, is := CutCommand(message)
+		if got := name + "|" + args; is != (want != "") || is && got != want {
+			t.Errorf("%q: %q", message, got)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package chat
+
+import "strings"
+
+// Part is a piece of an answer: text for the reader, or what the model thinks before it answers.
+type Part struct {
+	Text  string
+	Think bool
+}
+
+// The marks between which reasoning models think.
+const (
+	thinkBegin = "<think>"
+	thinkEnd   = "</think>"
+)
+
+// Thinking divides an answer that comes in pieces. Its marks are in no part, nor is the white space around them.
+type Thinking struct {
+	inside bool
+	held   string // the beginning of what may be a mark
+	after  bool   // a mark was last: white space goes
+}
+
+// NewThinking divides an answer to a text. Some chat templates end with the mark that begins the thinking.
+func NewThinking(text string) *Thinking {
+	inside := strings.HasSuffix(strings.TrimRight(text, " \n"), thinkBegin)
+	return &Thinking{inside: inside, after: inside}
+}
+
+// Add divides the next piece.
+func (t *Thinking) Add(piece string) (parts []Part) {
+	text := t.held + piece
+	t.held = ""
+	for text != "" {
+		mark := thinkBegin
+		if t.inside {
+			mark = thinkEnd
+		}
+		before, rest, found := strings.Cut(text, mark)
+		if !found {
+			n := overlap(text, mark)
+			t.held = text[len(text)-n:]
+			return t.part(parts, text[:len(text)-n])
+		}
+		parts = t.part(parts, before)
+		t.inside, t.after, text = !t.inside, true, rest
+	}
+	return parts
+}
+
+// End gives what was held back.
+func (t *Thinking) End() []Part {
+	held := t.held
+	t.held = ""
+	return t.part(nil, held)
+}
+
+func (t *Thinking) part(parts []Part, text string) []Part {
+	if t.after {
+		text = strings.TrimLeft(text, " \n")
+	}
+	if text == "" {
+		return parts
+	}
+	t.after = false
+	return append(parts, Part{text, t.inside})
+}
+
+// overlap is how many of the last bytes of text begin a mark.
+func overlap(text, mark string) int {
+	for n := min(len(text), len(mark)-1); n > 0; n-- {
+		if strings.HasSuffix(text, mark[:n]) {
+			return n
+		}
+	}
+	return 0
+}
