@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"regexp"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/lowpack/lowpack/pack"
 )
@@ -36,17 +38,45 @@ var kinds = []kind{
 	{pack.ErrUnsupported, isONNX, says("an ONNX model, which is not read: take the safetensors model that it was made from")},
 }
 
+// notWeights are further kinds that a person may name in the place of weights.
+var notWeights = []kind{
+	{pack.ErrUnsupported, matches(`^(\x7fELF|MZ|\xcf\xfa\xed\xfe|\xca\xfe\xba\xbe)`), says("a program, not weights" + nameModel)},
+	{pack.ErrUnsupported, matches(`^%PDF-`), says("a PDF document, not weights" + nameModel)},
+	{pack.ErrUnsupported, matches(`^(\x89PNG|\xff\xd8\xff|GIF8|RIFF....WEBP)`), says("a picture, not weights" + nameModel)},
+	{pack.ErrUnsupported, matches(`^\x93NUMPY`), says("a NumPy array, which is not read: save it as safetensors")},
+	{pack.ErrUnsupported, matches(`^\x89HDF\r\n`), says("an HDF5 file of Keras, which is not read: take the safetensors model that it was made from")},
+	{pack.ErrUnsupported, matches(`^(BZh|\xfd7zXZ\x00|\x28\xb5\x2f\xfd|7z\xbc\xaf)`), says("compressed data, which are not read: extract the model")},
+	{pack.ErrUnsupported, isTar, says("a tar archive, which is not read: extract the model")},
+	{pack.ErrUnsupported, isJSON, says("JSON text, not weights" + nameModel)},
+	{pack.ErrUnsupported, isText, says("a text, not weights" + nameModel)},
+}
+
+const nameModel = ": name the directory of the model, or its .safetensors file"
+
+func isTar(head []byte) bool { return len(head) > 262 && string(head[257:262]) == "ustar" }
+
+// isText: the beginning of a text in UTF-8 has no control characters but white space. The file may go on in the middle of a character.
+func isText(head []byte) bool {
+	head = bytes.TrimPrefix(head[:min(len(head), HeadSize)], []byte("\xef\xbb\xbf"))
+	for i := 0; i < len(head); {
+		r, n := utf8.DecodeRune(head[i:])
+		cut := r == utf8.RuneError && n == 1 && !utf8.FullRune(head[i:])
+		if !cut && (r == utf8.RuneError && n == 1 || r < ' ' && !strings.ContainsRune("\t\r\n\f\x1b", r) || r == 0x7f) {
+			return false
+		}
+		i += n
+	}
+	return true
+}
+
 var isJSON = matches(`^(\xef\xbb\xbf)?\s*[\[{]`)
 
 // Weights returns an error if a file that begins so, and was taken for safetensors, is of a known other kind.
 func Weights(head []byte) error {
-	switch err := Text(head); {
-	case err != nil || isSafetensors(head):
+	if err := Text(head); err != nil || isSafetensors(head) {
 		return err
-	case isJSON(head):
-		return fmt.Errorf("%w: JSON text, not weights: name the directory of the model, or its .safetensors file", pack.ErrUnsupported)
 	}
-	return nil
+	return among(notWeights, head)
 }
 
 // Text is Weights for a file that was taken for JSON or another text.
@@ -55,6 +85,10 @@ func Text(head []byte) error {
 	if isSafetensors(head) {
 		return nil
 	}
+	return among(kinds, head)
+}
+
+func among(kinds []kind, head []byte) error {
 	for _, k := range kinds {
 		if k.is(head) {
 			return fmt.Errorf("%w: %s", k.class, k.what(head))

@@ -49,10 +49,10 @@ func TestKinds(t *testing.T) {
 		{"", "corrupt: the file is empty", anything},
 		{"<!doctype html>", "corrupt: an HTML page", anything},
 		{"\xef\xbb\xbf\r\n <HTML lang=en>", "corrupt: an HTML page", anything},
-		{"<htmlx>", "", 0},
+		{"<htmlx>", "unsupported: a text, not weights", weights},
 		{"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9085657\n", "corrupt: a Git LFS pointer, which stands for a file of 9085657 bytes", anything},
 		{"version https://git-lfs.github.com/spec/v1\nsize x\n", "stands for a file: git lfs pull", anything},
-		{"version 2", "", 0},
+		{"version 2", "unsupported: a text", weights},
 		{"GGUF\x03\x00\x00\x00", "unsupported: a GGUF model", anything},
 		{archive(t, "archive/data.pkl"), "unsupported: a PyTorch archive of Python pickles", anything},
 		{archive(t, "data.pkl.txt"), "unsupported: a zip archive", anything},
@@ -66,14 +66,25 @@ func TestKinds(t *testing.T) {
 		{"\x08\x07\x12\x07pytorch\x99", "", 0},
 		{"\x08\x07\x12\x07pyt\x00rch\x1a", "", 0},
 		{"\x08\x07\x12\x7f", "", 0},
-		{"\x7fELF", "", 0},
+		{"\x7fELF\x02", "unsupported: a program", weights},
+		{"MZ\x90\x00", "unsupported: a program", weights},
+		{"%PDF-1.7\n", "unsupported: a PDF document", weights},
+		{"\x89PNG\r\n", "unsupported: a picture", weights},
+		{"\x93NUMPY\x01", "unsupported: a NumPy array", weights},
+		{"\x89HDF\r\n", "unsupported: an HDF5 file", weights},
+		{"\x28\xb5\x2f\xfd", "unsupported: compressed data", weights},
+		{strings.Repeat("\x00", 257) + "ustar\x00", "unsupported: a tar archive", weights},
+		{strings.Repeat("x", filekind.HeadSize-1) + "é", "unsupported: a text", weights},
+		{"# Größe\x1b[1m\n", "unsupported: a text", weights},
+		{"# Größe\x00\n", "", 0},
+		{"text\xff", "", 0},
 		{"\n{\"a\": 1}", "unsupported: JSON text", weights},
 		{shortest(2), "", 0},
-		{shortest(0x8b1f | 8<<16), "", 0}, // as gzip data
-		{shortest(0x0280 | 1<<16), "", 0}, // as a pickle
-		{"\x0a\x0d\x0a\x05<unk>", "", 0},  // a SentencePiece model
-		{"IQ== 0\n", "", 0},               // a tiktoken file
-		{"#version: 0.2\nh e\n", "", 0},   // merges.txt
+		{shortest(0x8b1f | 8<<16), "", 0},                        // as gzip data
+		{shortest(0x0280 | 1<<16), "", 0},                        // as a pickle
+		{"\x0a\x0e\x0a\x05<unk>", "", 0},                         // a SentencePiece model
+		{"IQ== 0\n", "unsupported: a text", weights},             // a tiktoken file
+		{"#version: 0.2\nh e\n", "unsupported: a text", weights}, // merges.txt
 	} {
 		for _, where := range []struct {
 			bit  int
