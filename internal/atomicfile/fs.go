@@ -46,6 +46,9 @@ var OS FS = osFS{}
 
 type osFS struct{}
 
+// ErrForeign is wrapped by errors of FS.Open about a file that somebody else may have put there.
+var ErrForeign = errors.New("not what lowpack left there")
+
 var errLocked = errors.New("another process uses the file")
 
 // mode of a new file, less the umask: what is written is an artefact for others, not a secret.
@@ -91,7 +94,7 @@ func openOwn(path string) (*os.File, error) {
 	}
 	if err := foreign(f); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%s is not what lowpack left there: %w; remove it", path, err)
+		return nil, fmt.Errorf("%s is %w: %w; remove it", path, ErrForeign, err)
 	}
 	return f, nil
 }
@@ -103,7 +106,7 @@ func openRegular(path string) (*os.File, error) {
 		return nil, err
 	}
 	if !before.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not what lowpack left there: it is not a regular file (%s); remove it", path, before.Mode().Type())
+		return nil, fmt.Errorf("%s is %w: it is not a regular file (%s); remove it", path, ErrForeign, before.Mode().Type())
 	}
 	return openSeen(path, before)
 }
