@@ -9,62 +9,70 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"net/http"
 	"net/url"
-	"os"
+	"path"
 	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/gofrs/flock"
-
+	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/pack"
 )
 
-// errStalled is a connection on which nothing came for Client.stall.
-var errStalled = errors.New("the connection stalled")
+// blobName is where the bytes of a file are.
+func blobName(f file) string { return path.Join("blobs", f.blob) }
+
+// unfinished is where they are until they are complete.
+func unfinished(f file) string { return blobName(f) + ".incomplete" }
 
 // blob downloads one file to its place in the cache, unless it is there already. What an interrupted download left is
 // continued; what does not match its digest is thrown away.
-func (c *Client) blob(ctx context.Context, n Name, id string, f file, moved func(bytes int64)) error {
-	folder := filepath.Join(c.Cache, n.folder(), "blobs")
-	target := filepath.Join(folder, f.blob)
-	locks := filepath.Join(c.Cache, ".locks", n.folder())
-	for _, dir := range []string{folder, locks} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
+func (p *pull) blob(ctx context.Context, f file, moved func(bytes int64)) error {
+	if err := p.entry.folder("blobs"); err != nil {
+		return err
 	}
-	lock := flock.New(filepath.Join(locks, f.blob+".lock"))
-	if ok, err := lock.TryLockContext(ctx, 200*time.Millisecond); err != nil || !ok {
-		return fmt.Errorf("%s: cannot lock the cache: %w", f.name, errors.Join(err, ctx.Err()))
+	lock, err := p.lock(ctx, p.name, f.blob)
+	if err != nil {
+		return err
 	}
 	defer lock.Unlock()
-	if info, err := os.Stat(target); err == nil && info.Size() == f.size {
+	if ok, err := p.entry.has(blobName(f), f.size); err != nil {
+		return err
+	} else if ok {
 		moved(f.size)
 		return nil
 	}
-	d := &download{client: c, file: f, moved: moved,
-		url: fmt.Sprintf("%s/%s/resolve/%s/%s", c.Endpoint, n.ID(), id, (&url.URL{Path: f.name}).EscapedPath())}
-	if err := d.open(target + ".incomplete"); err != nil {
+	d := &download{client: p.Client, entry: p.entry, file: f, moved: moved,
+		url: fmt.Sprintf("%s/%s/resolve/%s/%s", p.Endpoint, p.name.ID(), p.commit, (&url.URL{Path: f.name}).EscapedPath())}
+	if err := d.open(); err != nil {
 		return err
 	}
 	defer d.out.Close()
-	if err := c.retry(ctx, func() (bool, error) { return d.try(ctx) }); err != nil {
-		return fmt.Errorf("%s: %w", f.name, err)
+	if err := p.retry(ctx, func() (int64, error) { return d.try(ctx) }); err != nil {
+		return d.explain(err)
 	}
-	return d.finish(target)
+	return d.finish()
 }
 
 // download is a file on its way.
 type download struct {
 	client *Client
+	entry  *entry
 	file   file
 	url    string
-	out    *os.File
+	out    atomicfile.Handle
 	at     int64 // bytes in out
+	most   int64 // that at ever was: only what comes beyond it is progress
 	hash   hash.Hash
 	moved  func(bytes int64)
+}
+
+// explain says how far a download came that makes no more progress, and what can be done.
+func (d *download) explain(err error) error {
+	var g *gaveUp
+	if !errors.As(err, &g) {
+		return err
+	}
+	return fmt.Errorf("%w; %d of %d bytes are here, and the same command continues%s", err, d.at, d.file.size, suspects)
 }
 
 // newHash begins the digest that the blob is named by: SHA-256, or that of a git blob.
@@ -77,20 +85,25 @@ func newHash(f file) hash.Hash {
 	return h
 }
 
-// open continues the file that an interrupted download left, or makes a new one. It follows no link.
-func (d *download) open(path string) error {
-	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%w: %s is not a regular file; remove it", pack.ErrUnsupported, path)
-	}
-	var err error
-	if d.out, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+// open continues the file that an interrupted download left, or makes a new one. It follows no link, and takes nothing
+// that may be somebody else's.
+func (d *download) open() (err error) {
+	if d.out, err = atomicfile.OS.Open(d.entry.path(unfinished(d.file))); err != nil {
+		if errors.Is(err, atomicfile.ErrForeign) {
+			err = fmt.Errorf("%w: %w", pack.ErrUnsupported, err)
+		}
 		return err
 	}
 	d.hash = newHash(d.file)
-	if d.at, err = io.Copy(d.hash, io.LimitReader(d.out, d.file.size)); err != nil {
+	if d.at, err = io.Copy(d.hash, io.NewSectionReader(d.out, 0, d.file.size)); err != nil {
 		d.out.Close()
 		return err
 	}
+	if err := d.out.Truncate(d.at); err != nil { // no byte behind those that are hashed
+		d.out.Close()
+		return err
+	}
+	d.most = d.at
 	d.moved(d.at)
 	return nil
 }
@@ -100,46 +113,29 @@ func (d *download) restart() error {
 	d.moved(-d.at)
 	d.at = 0
 	d.hash = newHash(d.file)
-	if err := d.out.Truncate(0); err != nil {
-		return err
-	}
-	_, err := d.out.Seek(0, io.SeekStart)
-	return err
+	return d.out.Truncate(0)
 }
 
 // try asks for what is missing, and reads until the end or until the connection breaks.
-func (d *download) try(ctx context.Context) (progress bool, err error) {
+func (d *download) try(ctx context.Context) (gained int64, err error) {
 	if d.at == d.file.size {
-		return false, nil
+		return 0, nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watch := time.AfterFunc(d.client.stall, func() { cancel(errStalled) })
 	defer watch.Stop()
-	resp, err := d.client.get(ctx, d.url, d.at)
+	resp, err := d.client.get(ctx, request{d.url, d.at, d.file.size})
 	if err != nil {
-		return false, stalled(ctx, err)
+		return 0, stalled(ctx, err)
 	}
 	defer resp.Body.Close()
-	switch {
-	case resp.StatusCode == http.StatusPartialContent && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", d.at)):
-	case resp.StatusCode == http.StatusOK:
-		if d.at > 0 { // the server does not continue files
-			if err := d.restart(); err != nil {
-				return false, err
-			}
-		}
-	case resp.StatusCode < 300 || resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
-		if err := d.restart(); err != nil {
-			return false, err
-		}
-		return false, fmt.Errorf("%w: the server answered another range than the one asked for", io.ErrUnexpectedEOF)
-	default:
-		return false, statusOf(resp)
+	if err := d.accept(resp); err != nil {
+		return 0, err
 	}
-	before := d.at
+	before := d.most
 	err = d.read(resp.Body, func() { watch.Reset(d.client.stall) })
-	return d.at > before, stalled(ctx, err)
+	return d.most - before, stalled(ctx, err)
 }
 
 // stalled names the cause of a connection that the watch has cut.
@@ -150,22 +146,17 @@ func stalled(ctx context.Context, err error) error {
 	return err
 }
 
-// read copies the body; alive is called whenever something came.
+// read copies the body; alive is called whenever enough came.
 func (d *download) read(body io.Reader, alive func()) error {
 	buf := make([]byte, 256<<10)
-	for {
+	for since := 0; ; {
 		n, err := body.Read(buf)
-		if n > 0 {
+		if since += n; since >= enough {
 			alive()
-			if d.at+int64(n) > d.file.size {
-				return fmt.Errorf("%w: the server sends more than the %d bytes that the hub lists", pack.ErrCorrupt, d.file.size)
-			}
-			if _, werr := d.out.Write(buf[:n]); werr != nil {
-				return werr
-			}
-			d.hash.Write(buf[:n])
-			d.at += int64(n)
-			d.moved(int64(n))
+			since = 0
+		}
+		if err := d.write(buf[:n]); err != nil {
+			return err
 		}
 		switch {
 		case err == io.EOF && d.at < d.file.size:
@@ -173,19 +164,35 @@ func (d *download) read(body io.Reader, alive func()) error {
 		case err == io.EOF:
 			return nil
 		case err != nil:
-			return plain(err)
+			return fmt.Errorf("%w: %w", errBroken, plain(err))
 		}
 	}
 }
 
+func (d *download) write(data []byte) error {
+	if d.at+int64(len(data)) > d.file.size {
+		return fmt.Errorf("%w: the server sends more than the %d bytes that the hub lists", pack.ErrCorrupt, d.file.size)
+	}
+	if _, err := d.out.WriteAt(data, d.at); err != nil {
+		return err
+	}
+	d.hash.Write(data)
+	d.at += int64(len(data))
+	d.most = max(d.most, d.at)
+	d.moved(int64(len(data)))
+	return nil
+}
+
 // finish checks the digest and gives the file its name.
-func (d *download) finish(target string) error {
+func (d *download) finish() error {
+	from, to := filepath.FromSlash(unfinished(d.file)), filepath.FromSlash(blobName(d.file))
 	if got := hex.EncodeToString(d.hash.Sum(nil)); got != d.file.blob {
-		os.Remove(d.out.Name())
-		return fmt.Errorf("%w: %s: the bytes have digest %s, the hub lists %s; what came was removed, try again", pack.ErrCorrupt, d.file.name, got, d.file.blob)
+		d.entry.Remove(from)
+		return fmt.Errorf("%w: the bytes have digest %s, the hub lists %s; what came was removed, try again",
+			pack.ErrCorrupt, got, d.file.blob)
 	}
 	if err := errors.Join(d.out.Sync(), d.out.Close()); err != nil {
 		return err
 	}
-	return os.Rename(d.out.Name(), target)
+	return d.entry.Rename(from, to)
 }

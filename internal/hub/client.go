@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,9 +27,9 @@ type Client struct {
 	Offline  bool   // take only what the cache has
 	Agent    string // User-Agent
 
-	http  http.Client
-	stall time.Duration // a connection that is silent for so long is broken
-	pause time.Duration // before the first retry
+	below http.RoundTripper // nil = transport
+	stall time.Duration     // a connection on which next to nothing comes for so long is broken
+	pause time.Duration     // before the first retry
 }
 
 const defaultEndpoint = "https://huggingface.co"
@@ -93,26 +92,59 @@ func expand(path string) string {
 	return path
 }
 
-// get sends a request to the hub; from is the first byte wanted. net/http follows redirects to storage on other hosts and
-// leaves the token out there.
-func (c *Client) get(ctx context.Context, address string, from int64) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+// request is one GET.
+type request struct {
+	address string
+	from    int64 // first byte wanted
+	size    int64 // of the file, by the listing; -1 = unknown
+}
+
+// get sends a request and follows redirects, with the token to the hub alone.
+func (c *Client) get(ctx context.Context, r request) (*http.Response, error) {
+	hub, err := url.Parse(c.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.address, nil)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("User-Agent", c.Agent)
-	req.Header.Set("Accept-Encoding", "identity") // sizes and ranges are those of the file
-	if c.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.Token)
+	req.Header.Set("Accept-Encoding", "identity")
+	if r.from > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", r.from))
 	}
-	if from > 0 {
-		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
-	}
-	resp, err := c.http.Do(req)
+	below := &guard{cmp.Or(c.below, transport), originOf(hub), c.Token}
+	client := http.Client{Transport: below, CheckRedirect: r.redirected}
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, plain(err)
 	}
+	if err := r.check(resp); err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
 	return resp, nil
+}
+
+func (r request) redirected(next *http.Request, via []*http.Request) error {
+	if err := checkRedirect(next, via); err != nil {
+		return err
+	}
+	return r.check(next.Response)
+}
+
+// check refuses an answer by its headers.
+func (r request) check(resp *http.Response) error {
+	if resp.StatusCode >= http.StatusBadRequest {
+		return nil // the status is the error
+	}
+	if r.size >= 0 {
+		if err := checkLinked(resp.Header, r.size); err != nil {
+			return err
+		}
+	}
+	return checkPlain(resp.Header)
 }
 
 // plain drops the method and the URL, which may carry a signature, from an error of net/http.
@@ -131,110 +163,38 @@ func plain(err error) error {
 	return fmt.Errorf("%s: %w", n.Addr, n.Err)
 }
 
-// statusError is an answer other than the one wanted.
-type statusError struct {
-	code  int
-	kind  string // X-Error-Code of the hub: RepoNotFound, GatedRepo, RevisionNotFound, EntryNotFound …
-	retry time.Duration
-}
-
-func (e *statusError) Error() string {
-	text := fmt.Sprintf("HTTP status %d %s", e.code, http.StatusText(e.code))
-	if e.kind != "" {
-		text += " (" + e.kind + ")"
-	}
-	return text
-}
-
-// passing says whether the same request may succeed later.
-func (e *statusError) passing() bool {
-	return e.code == http.StatusTooManyRequests || e.code == http.StatusRequestTimeout || e.code >= 500
-}
-
-func statusOf(resp *http.Response) *statusError {
-	e := &statusError{code: resp.StatusCode, kind: resp.Header.Get("X-Error-Code")}
-	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s >= 0 {
-		e.retry = min(time.Duration(s)*time.Second, time.Minute)
-	}
-	return e
-}
-
 // maxListing bounds the answer that lists a model's files: some thousand files of a few hundred bytes each.
 const maxListing = 16 << 20
 
-// getJSON reads one JSON document, of at most maxListing bytes.
+// getJSON reads one JSON document, of at most maxListing bytes. Whatever else the answer refers to (Link: rel="next") is
+// not asked for.
 func (c *Client) getJSON(ctx context.Context, address string, into any) error {
-	return c.retry(ctx, func() (bool, error) {
+	return c.retry(ctx, func() (int64, error) {
 		ctx, cancel := context.WithTimeout(ctx, 2*c.stall)
 		defer cancel()
-		resp, err := c.get(ctx, address, 0)
+		resp, err := c.get(ctx, request{address: address, size: -1})
 		if err != nil {
-			return false, err
+			return 0, err
 		}
 		defer resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
-			return false, statusOf(resp)
+			return 0, statusOf(resp)
 		}
-		text, err := io.ReadAll(io.LimitReader(resp.Body, maxListing+1))
-		if err != nil {
-			return false, err
-		}
-		if len(text) > maxListing {
-			return false, fmt.Errorf("%w: the answer has more than %d bytes", pack.ErrLimit, maxListing)
-		}
-		if err := json.Unmarshal(text, into); err != nil {
-			return false, fmt.Errorf("%w: the answer is not what a hub sends: %v", pack.ErrCorrupt, plainerr.JSON(err))
-		}
-		return false, nil
+		return 0, readJSON(resp.Body, into)
 	})
 }
 
-// tries is how often a request is repeated that makes no progress.
-const tries = 5
-
-// retry repeats try, which says whether it made progress, with growing pauses, until it succeeds, fails for good, or has
-// failed without progress too often.
-func (c *Client) retry(ctx context.Context, try func() (progress bool, err error)) error {
-	pause := c.pause
-	for failed := 1; ; failed++ {
-		progress, err := try()
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case !passing(err):
-			return err
-		}
-		if progress {
-			failed, pause = 1, c.pause
-		}
-		if failed == tries {
-			return fmt.Errorf("%w (after %d tries)", err, tries)
-		}
-		wait := pause
-		var s *statusError
-		if errors.As(err, &s) && s.retry > wait {
-			wait = s.retry
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
-		}
-		pause *= 2
+func readJSON(body io.Reader, into any) error {
+	text, err := io.ReadAll(io.LimitReader(body, maxListing+1))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBroken, plain(err))
 	}
-}
-
-// passing says whether an error may be gone at the next try: a broken connection, a busy server.
-func passing(err error) bool {
-	var s *statusError
-	var n net.Error
-	switch {
-	case errors.As(err, &s):
-		return s.passing()
-	case errors.As(err, &n), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, errStalled):
-		return true
+	if len(text) > maxListing {
+		return fmt.Errorf("%w: the answer has more than %d bytes", pack.ErrLimit, maxListing)
 	}
-	return false
+	err = json.Unmarshal(text, into)
+	if err != nil && !errors.Is(err, pack.ErrLimit) {
+		err = fmt.Errorf("%w: the answer is not what a hub sends: %v", pack.ErrCorrupt, plainerr.JSON(err))
+	}
+	return err
 }

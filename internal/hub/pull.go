@@ -2,15 +2,17 @@ package hub
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/lowpack/lowpack/internal/atomicfile"
+	"github.com/lowpack/lowpack/pack"
 )
 
 // Progress tells how many bytes of a model are there, of how many, and which file is being read.
@@ -57,18 +59,26 @@ func (c *Client) Pull(ctx context.Context, n Name, progress Progress) (*Result, 
 	if err := l.check(n, files); parts == nil && err != nil {
 		return nil, err
 	}
-	p := &pull{Client: c, name: n, commit: l.Commit, progress: progress}
+	e, err := c.entry(n)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", n, err)
+	}
+	defer e.Close()
+	p := &pull{Client: c, entry: e, name: n, commit: l.Commit, progress: progress}
 	if files, err = p.choose(ctx, files); err != nil {
 		return nil, fmt.Errorf("%s: %w", n, err)
 	}
 	if err := p.all(ctx, files); err != nil {
 		return nil, fmt.Errorf("%s: %w", n, err)
 	}
-	r := &Result{Path: checkpoint(p.snapshot(), parts), Commit: l.Commit, Bytes: p.total}
-	if l.ID != "" && l.ID != n.ID() {
+	r := &Result{Path: checkpoint(e.path(p.snapshot("")), parts), Commit: l.Commit, Bytes: p.total}
+	if _, err := ParseName(l.ID); err == nil && l.ID != n.ID() {
 		r.Renamed = l.ID
 	}
-	return r, p.noteRef()
+	if n.Revision == l.Commit {
+		return r, nil
+	}
+	return r, e.note(n.Revision, l.Commit) // last: whoever works offline finds whole snapshots only
 }
 
 // checkpoint is what can be opened in a snapshot: the snapshot, or the first of some files.
@@ -82,6 +92,7 @@ func checkpoint(snapshot string, parts []string) string {
 // pull is a Pull at work.
 type pull struct {
 	*Client
+	entry    *entry
 	name     Name
 	commit   string
 	progress Progress
@@ -89,9 +100,8 @@ type pull struct {
 	done     atomic.Int64
 }
 
-func (p *pull) snapshot() string {
-	return filepath.Join(p.Cache, p.name.folder(), "snapshots", p.commit)
-}
+// snapshot is where a file of the model has its name; "" = the folder.
+func (p *pull) snapshot(file string) string { return path.Join("snapshots", p.commit, file) }
 
 // choose downloads the index, if there is one, and drops weights that it does not name.
 func (p *pull) choose(ctx context.Context, files []file) ([]file, error) {
@@ -100,12 +110,12 @@ func (p *pull) choose(ctx context.Context, files []file) ([]file, error) {
 			continue
 		}
 		if f.size > maxListing {
-			return nil, fmt.Errorf("%s has %d bytes, more than %d", f.name, f.size, maxListing)
+			return nil, fmt.Errorf("%w: %s has %d bytes, more than %d", pack.ErrLimit, f.name, f.size, maxListing)
 		}
 		if err := p.one(ctx, f, func(int64) {}); err != nil {
 			return nil, err
 		}
-		index, err := os.ReadFile(filepath.Join(p.snapshot(), f.name))
+		index, err := os.ReadFile(p.entry.path(p.snapshot(f.name)))
 		if err != nil {
 			return nil, err
 		}
@@ -118,6 +128,9 @@ func (p *pull) choose(ctx context.Context, files []file) ([]file, error) {
 func (p *pull) all(ctx context.Context, files []file) error {
 	for _, f := range files {
 		p.total += f.size
+	}
+	if err := p.space(files); err != nil {
+		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
@@ -133,59 +146,51 @@ func (p *pull) all(ctx context.Context, files []file) error {
 	return g.Wait()
 }
 
+// space refuses to begin what the disk cannot hold.
+func (p *pull) space(files []file) error {
+	missing := map[string]int64{} // of a blob, which several files may share
+	for _, f := range files {
+		n, err := p.missing(f)
+		if err != nil {
+			return err
+		}
+		missing[f.blob] = n
+	}
+	var sum int64
+	for _, n := range missing {
+		sum += n
+	}
+	if err := atomicfile.CheckSpace(p.entry.path("blobs"), sum); err != nil {
+		return fmt.Errorf("%w; make space, or set HF_HUB_CACHE to a folder of another disk", err)
+	}
+	return nil
+}
+
+// missing is how many bytes of a file are still to come.
+func (p *pull) missing(f file) (int64, error) {
+	for _, name := range []string{p.snapshot(f.name), blobName(f)} {
+		if ok, err := p.entry.has(name, f.size); ok || err != nil {
+			return 0, err
+		}
+	}
+	info, err := p.entry.Lstat(filepath.FromSlash(unfinished(f)))
+	if err != nil {
+		return f.size, nil
+	}
+	return f.size - min(f.size, info.Size()), nil
+}
+
 // one downloads a file and enters it in the snapshot.
 func (p *pull) one(ctx context.Context, f file, moved func(int64)) error {
-	link := filepath.Join(p.snapshot(), filepath.FromSlash(f.name))
-	if info, err := os.Stat(link); err == nil && info.Size() == f.size {
+	link := p.snapshot(f.name)
+	if ok, err := p.entry.has(link, f.size); err != nil {
+		return err
+	} else if ok {
 		moved(f.size)
 		return nil
 	}
-	if err := p.blob(ctx, p.name, p.commit, f, moved); err != nil {
-		return err
+	if err := p.blob(ctx, f, moved); err != nil {
+		return fmt.Errorf("%s: %w", f.name, err)
 	}
-	return enter(filepath.Join(p.Cache, p.name.folder(), "blobs", f.blob), link)
-}
-
-// enter makes the snapshot's link to a blob; where the system allows none, the file itself moves there, as
-// huggingface_hub does it.
-func enter(blob, link string) error {
-	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
-		return err
-	}
-	relative, err := filepath.Rel(filepath.Dir(link), blob)
-	if err != nil {
-		return err
-	}
-	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	err = os.Symlink(relative, link)
-	if err == nil || errors.Is(err, os.ErrExist) { // another process was faster
-		return nil
-	}
-	return os.Rename(blob, link)
-}
-
-// noteRef writes which commit the branch or tag stood for. It comes last: whoever works offline finds whole snapshots only.
-func (p *pull) noteRef() error {
-	if p.name.Revision == p.commit {
-		return nil
-	}
-	ref := filepath.Join(p.Cache, p.name.folder(), "refs", filepath.FromSlash(p.name.Revision))
-	if text, err := os.ReadFile(ref); err == nil && strings.TrimSpace(string(text)) == p.commit {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(ref), 0o755); err != nil {
-		return err
-	}
-	temporary, err := os.CreateTemp(filepath.Dir(ref), ".ref-*")
-	if err != nil {
-		return err
-	}
-	_, err = temporary.WriteString(p.commit)
-	if err := errors.Join(err, temporary.Chmod(0o644), temporary.Close()); err != nil {
-		os.Remove(temporary.Name())
-		return err
-	}
-	return os.Rename(temporary.Name(), ref)
+	return p.entry.enter(blobName(f), link)
 }

@@ -1,13 +1,19 @@
 package hub
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,19 +26,33 @@ type fakeHub struct {
 	id      string // today's name of the model
 	commit  string
 	files   map[string][]byte
-	token   string // "" = public
-	gated   bool   // for everybody
-	lie     string // this file's bytes are not those that are listed
-	cut     int    // storage breaks the connection after so many bytes of a large file, this many times
-	cutAt   int    //
-	silent  bool   // storage says nothing in the middle of the first answer until the client has gone
-	noRange bool   // storage ignores ranges
-	busy    int    // so many answers of the hub are "429 Too Many Requests"
+	token   string   // "" = public
+	gated   bool     // for everybody
+	lie     string   // this file's bytes are not those that are listed
+	cut     int      // storage breaks the connection after so many bytes of a large file, this many times
+	cutAt   int      //
+	grow    int      // cutAt grows by so many at each break
+	silent  bool     // storage says nothing in the middle of the first answer until the client has gone
+	noRange bool     // storage ignores ranges
+	busy    int      // so many answers of the hub are "429 Too Many Requests"
+	linked  string   // X-Linked-Size, if not the size
+	hops    []string // origins: a listing or a large file is at the end of redirects from each to the next
+
+	front func(w http.ResponseWriter, r *http.Request) bool // answers in place of hub and storage where it returns true
+	edit  func(siblings []map[string]any) []map[string]any  // changes the listing
 
 	hub, storage *httptest.Server
 	mu           sync.Mutex
+	asked        []string // paths asked of the hub
 	requests     []string // paths asked of the storage, with their ranges
+	visits       []visit  // of hops
 	leaked       bool     // the storage saw the token
+}
+
+// visit is a request to one of the hops.
+type visit struct {
+	hop                   int
+	origin, auth, referer string
 }
 
 // large is the size from which the hub keeps a file as LFS object, named by its SHA-256.
@@ -73,6 +93,10 @@ func (h *fakeHub) serve(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	auth := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	h.asked = append(h.asked, r.URL.Path)
+	if h.front != nil && h.front(w, r) || h.hops != nil && h.detour(w, r) {
+		return
+	}
 	rest, api := strings.CutPrefix(r.URL.Path, "/api/models/")
 	if !api {
 		rest = strings.TrimPrefix(r.URL.Path, "/")
@@ -127,6 +151,9 @@ func (h *fakeHub) list(w http.ResponseWriter, revision string) {
 		}
 		siblings = append(siblings, s)
 	}
+	if h.edit != nil {
+		siblings = h.edit(siblings)
+	}
 	json.NewEncoder(w).Encode(map[string]any{"_id": "1", "id": h.id, "modelId": h.id, "sha": h.commit, "private": false, "tags": []string{}, "downloads": 1, "likes": 1, "siblings": siblings})
 }
 
@@ -160,8 +187,101 @@ func (h *fakeHub) resolve(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	w.Header().Set("X-Linked-Etag", `"`+blobOf(data)+`"`)
-	w.Header().Set("X-Linked-Size", fmt.Sprint(len(data)))
+	w.Header().Set("X-Linked-Size", cmp.Or(h.linked, fmt.Sprint(len(data))))
 	http.Redirect(w, r, strings.Replace(h.storage.URL, "127.0.0.1", "localhost", 1)+"/"+name+"?signature=secret", http.StatusFound)
+}
+
+// stored is a front of the storage.
+func stored(answer http.HandlerFunc) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		storage := r.URL.RawQuery == "signature=secret"
+		if storage {
+			answer(w, r)
+		}
+		return storage
+	}
+}
+
+// only is a front of the storage that answers with a status.
+func only(status int) func(http.ResponseWriter, *http.Request) bool {
+	return stored(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+}
+
+// text is a front that answers with a text.
+func text(body string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, _ *http.Request) bool {
+		io.WriteString(w, body)
+		return true
+	}
+}
+
+// oneFile are the files of a hub with one large file.
+func oneFile() map[string][]byte {
+	return map[string][]byte{"model.safetensors": []byte(strings.Repeat("weights ", 40_000))}
+}
+
+// begin leaves a text as an interrupted pull of a file leaves what came.
+func (h *fakeHub) begin(c *Client, file, text string) string {
+	path := filepath.Join(c.Cache, "models--acme--tiny-model", "blobs", blobOf(h.files[file])+".incomplete")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		h.t.Fatal(err)
+	}
+	return path
+}
+
+// refusal is an error of a pull.
+type refusal struct {
+	hub   *fakeHub
+	class error // nil = any
+	says  string
+}
+
+// check checks an error's class, and that it says all that it must.
+func (r refusal) check(t *testing.T, err error, says ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	if r.class != nil && !errors.Is(err, r.class) {
+		t.Errorf("%v is not %v", err, r.class)
+	}
+	for _, text := range append(says, r.says) {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%v; it does not say %q", err, text)
+		}
+	}
+}
+
+// raw answers with the bytes of a text, which net/http would not send.
+func raw(w http.ResponseWriter, text string) {
+	if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+		io.WriteString(conn, text)
+		conn.Close()
+	}
+}
+
+// detour sends what is asked for through the hops. It reports false where the hub itself answers.
+func (h *fakeHub) detour(w http.ResponseWriter, r *http.Request) bool {
+	next, path := 0, r.URL.Path
+	if n, err := fmt.Sscanf(r.URL.Path, "/hop/%d/", &next); n == 1 && err == nil {
+		scheme := map[bool]string{false: "http", true: "https"}[r.TLS != nil]
+		auth, referer := r.Header.Get("Authorization"), r.Header.Get("Referer")
+		h.visits = append(h.visits, visit{next, scheme + "://" + r.Host, auth, referer})
+		path = strings.TrimPrefix(r.URL.Path, fmt.Sprintf("/hop/%d", next))
+		next++
+	}
+	_, file, isFile := strings.Cut(path, "/resolve/"+h.commit+"/")
+	switch {
+	case isFile && len(h.files[file]) < large:
+		return false
+	case next < len(h.hops):
+		http.Redirect(w, r, fmt.Sprintf("%s/hop/%d%s?%s", h.hops[next], next, path, r.URL.RawQuery), http.StatusFound)
+	case isFile:
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(h.files[file]))
+	default:
+		h.list(w, "main")
+	}
+	return true
 }
 
 func (h *fakeHub) store(w http.ResponseWriter, r *http.Request) {
@@ -170,6 +290,9 @@ func (h *fakeHub) store(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	h.requests = append(h.requests, name+" "+r.Header.Get("Range"))
 	h.leaked = h.leaked || r.Header.Get("Authorization") != ""
+	if h.front != nil && h.front(w, r) {
+		return
+	}
 	data := h.files[name]
 	if name == h.lie {
 		data = append([]byte("x"), data[1:]...)
@@ -204,5 +327,6 @@ func (b *breaking) Write(p []byte) (int, error) {
 		b.h.mu.Lock()
 	}
 	b.h.cut--
+	b.h.cutAt += b.h.grow
 	panic(http.ErrAbortHandler)
 }
