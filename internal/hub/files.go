@@ -1,11 +1,16 @@
 package hub
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -13,6 +18,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/lowpack/lowpack/internal/plainerr"
 	"github.com/lowpack/lowpack/pack"
@@ -27,17 +36,44 @@ type file struct {
 
 // listing is what the hub says about a model at a revision.
 type listing struct {
-	ID       string `json:"id"`
-	Commit   string `json:"sha"`
-	Siblings []struct {
-		Name string `json:"rfilename"`
-		Size int64  `json:"size"`
-		Blob string `json:"blobId"`
-		LFS  *struct {
-			SHA256 string `json:"sha256"`
-			Size   int64  `json:"size"`
-		} `json:"lfs"`
-	} `json:"siblings"`
+	ID       string   `json:"id"`
+	Commit   string   `json:"sha"`
+	Siblings siblings `json:"siblings"`
+}
+
+// siblings are the files of a model.
+type siblings []sibling
+
+type sibling struct {
+	Name string `json:"rfilename"`
+	Size *int64 `json:"size"`
+	Blob string `json:"blobId"`
+	LFS  *struct {
+		SHA256 string `json:"sha256"`
+		Size   int64  `json:"size"`
+	} `json:"lfs"`
+}
+
+// maxFiles bounds the files of a listing, which take more memory than its text; models have some thousand at most.
+const maxFiles = 1 << 16
+
+func (s *siblings) UnmarshalJSON(text []byte) error {
+	*s = nil
+	d := json.NewDecoder(bytes.NewReader(text))
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return errors.New("the siblings are not a list")
+	}
+	for d.More() {
+		if len(*s) == maxFiles {
+			return fmt.Errorf("%w: the hub lists more than %d files", pack.ErrLimit, maxFiles)
+		}
+		var one sibling
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		*s = append(*s, one)
+	}
+	return nil
 }
 
 // list asks the hub for the files of a model.
@@ -50,7 +86,25 @@ func (c *Client) list(ctx context.Context, n Name) (*listing, error) {
 	if !commit.MatchString(l.Commit) {
 		return nil, fmt.Errorf("%w: %s: the hub names no commit", pack.ErrCorrupt, n)
 	}
+	if commit.MatchString(n.Revision) && l.Commit != n.Revision {
+		return nil, fmt.Errorf("%w: %s: the hub answers with another commit, %s", pack.ErrCorrupt, n, l.Commit)
+	}
+	for _, s := range l.Siblings {
+		if !inside(s.Name) {
+			const rule = "%w: %s: the hub lists a file %.80q, which is not a name inside the model"
+			return nil, fmt.Errorf(rule, pack.ErrCorrupt, n, s.Name)
+		}
+	}
 	return &l, nil
+}
+
+// maxName bounds the names of files, of which errors quote some.
+const maxName = 1024
+
+// inside reports whether a name is one of a file inside the model, on this system.
+func inside(name string) bool {
+	return len(name) <= maxName && filepath.IsLocal(filepath.FromSlash(name)) && name != "." && path.Clean(name) == name &&
+		!strings.ContainsAny(name, "\\\x00")
 }
 
 // explain says what a person can do about an answer of the hub.
@@ -91,27 +145,71 @@ func (l *listing) gguf(n Name) ([]string, error) {
 	return n.chooseGGUF(names)
 }
 
-// files turns the answer into wanted files with checked names, sizes and digests.
+// files turns the answer into wanted files with names and sizes that can be beside one another, and digests.
 func (l *listing) files(n Name, wanted func(name string) bool) ([]file, error) {
 	var out []file
+	var seen unique
 	for _, s := range l.Siblings {
-		f := file{s.Name, s.Size, s.Blob}
-		digest := 40
-		if s.LFS != nil {
-			f.size, f.blob, digest = s.LFS.Size, s.LFS.SHA256, 64
-		}
-		if !filepath.IsLocal(filepath.FromSlash(f.name)) || strings.ContainsAny(f.name, "\\\x00") || path.Clean(f.name) != f.name {
-			return nil, fmt.Errorf("%w: %s: the hub lists a file %q, which is not a name inside the model", pack.ErrCorrupt, n, f.name)
-		}
-		if !wanted(f.name) {
+		if !wanted(s.Name) {
 			continue
 		}
-		if f.size < 0 || len(f.blob) != digest || strings.Trim(f.blob, "0123456789abcdef") != "" {
-			return nil, fmt.Errorf("%w: %s: %s: the hub names no digest or size", pack.ErrCorrupt, n, f.name)
+		f, err := s.file()
+		if err == nil {
+			err = seen.add(f)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: %q: %w", pack.ErrCorrupt, n, s.Name, err)
 		}
 		out = append(out, f)
 	}
 	return out, nil
+}
+
+// file checks the name, which every file system must take for the same, the size and the digest.
+func (s sibling) file() (file, error) {
+	f := file{s.Name, 0, s.Blob}
+	digest := hex.EncodedLen(sha1.Size)
+	if s.Size != nil {
+		f.size = *s.Size
+	}
+	if s.LFS != nil {
+		if s.Size != nil && f.size != s.LFS.Size {
+			return f, fmt.Errorf("the hub lists two sizes, %d and %d", f.size, s.LFS.Size)
+		}
+		f.size, f.blob, digest = s.LFS.Size, s.LFS.SHA256, hex.EncodedLen(sha256.Size)
+	}
+	switch {
+	case strings.Contains(f.name, ":") || strings.ContainsFunc(f.name, unicode.IsControl):
+		return f, errors.New("such a name is not one on every system")
+	case f.size < 0, s.LFS == nil && s.Size == nil, len(f.blob) != digest, strings.Trim(f.blob, "0123456789abcdef") != "":
+		return f, errors.New("the hub names no digest or size")
+	}
+	return f, nil
+}
+
+// unique finds files that cannot be beside one another in the cache.
+type unique struct {
+	names map[string]string // folded: Windows and macOS take names for the same that differ in case or composition
+	sizes map[string]int64  // of blobs
+	total int64
+}
+
+func (u *unique) add(f file) error {
+	if u.names == nil {
+		u.names, u.sizes = map[string]string{}, map[string]int64{}
+	}
+	folded := norm.NFC.String(cases.Fold().String(norm.NFD.String(f.name)))
+	if other, ok := u.names[folded]; ok {
+		return fmt.Errorf("the hub lists %q too, which is the same name on some systems", other)
+	}
+	if size, ok := u.sizes[f.blob]; ok && size != f.size {
+		return fmt.Errorf("the hub lists the sizes %d and %d for one digest", size, f.size)
+	}
+	if u.total > math.MaxInt64-f.size {
+		return errors.New("the sizes that the hub lists add up to more than 63 bits hold")
+	}
+	u.names[folded], u.sizes[f.blob], u.total = f.name, f.size, u.total+f.size
+	return nil
 }
 
 // texts are the files beside the weights that a conversion can need.
