@@ -9,7 +9,7 @@ import (
 )
 
 // TestInteropCache: huggingface_hub finds, without the network, what lowpack has downloaded, and lowpack finds what
-// huggingface_hub has downloaded: the same folder, for a branch and for a commit.
+// huggingface_hub has downloaded, also where models share blobs: the same folder, for a branch and for a commit.
 func TestInteropCache(t *testing.T) {
 	h := newHub(t, &fakeHub{})
 	python := func(c *Client, revision, mode string) string {
@@ -37,6 +37,12 @@ func TestInteropCache(t *testing.T) {
 	before = len(h.requests)
 	if r, err := theirs.Pull(t.Context(), name(t, h.id), nil); err != nil || r.Path != dir || len(h.requests) != before {
 		t.Errorf("lowpack downloads again: %v, %v, %v", r, err, h.requests[before:])
+	}
+	if shared := python(theirs, "main", "shared"); shared != dir {
+		t.Errorf("huggingface_hub finds %s", shared)
+	}
+	if r, err := theirs.Pull(t.Context(), name(t, h.id), nil); err != nil || r.Path != dir || len(h.requests) != before {
+		t.Errorf("lowpack downloads shared blobs again: %v, %v, %v", r, err, h.requests[before:])
 	}
 	theirs.Offline = true
 	for _, n := range []string{h.id, h.id + "@" + h.commit} {

@@ -4,6 +4,7 @@
 // Layout of the cache (huggingface_hub 2.4.0, file_download.py): CACHE/models--ORG--NAME holds blobs/ETAG (the SHA-256 of a
 // large file, the git blob id of a small one), snapshots/COMMIT/PATH (relative links to blobs) and refs/REVISION (the commit
 // that a branch or tag pointed to); CACHE/.locks/models--ORG--NAME/ETAG.lock is locked with flock while a blob is written.
+// A blob may be a relative link to CACHE/blobs/XX/XETHASH, which several models share (_shared_blobs.py).
 package hub
 
 import (
