@@ -82,7 +82,7 @@ func TestKinds(t *testing.T) {
 		{shortest(2), "", 0},
 		{shortest(0x8b1f | 8<<16), "", 0},                        // as gzip data
 		{shortest(0x0280 | 1<<16), "", 0},                        // as a pickle
-		{"\x0a\x0e\x0a\x05<unk>", "", 0},                         // a SentencePiece model
+		{"\x0a\x0d\x0a\x05<unk>", "", 0},                         // a SentencePiece model
 		{"IQ== 0\n", "unsupported: a text", weights},             // a tiktoken file
 		{"#version: 0.2\nh e\n", "unsupported: a text", weights}, // merges.txt
 	} {
