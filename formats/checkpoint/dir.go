@@ -70,7 +70,8 @@ func weightsAt(path string) error {
 }
 
 // openDir opens a directory. A snapshot of the download cache, models--X--Y/snapshots/REV, holds symbolic links into
-// models--X--Y/blobs: there the root is the cache entry, so that these links stay inside.
+// models--X--Y/blobs: there the root is the cache entry, so that these links stay inside. Blobs may themselves be links to ones that all
+// models of a cache share, in blobs beside the entries (huggingface_hub 2.4): there the root is the cache.
 func openDir(path string) (*dir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -79,8 +80,13 @@ func openDir(path string) (*dir, error) {
 	rootPath, sub := abs, "."
 	if snapshots := filepath.Dir(abs); filepath.Base(snapshots) == "snapshots" {
 		entry := filepath.Dir(snapshots)
-		if info, err := os.Stat(filepath.Join(entry, "blobs")); err == nil && info.IsDir() {
-			rootPath, sub = entry, filepath.Join("snapshots", filepath.Base(abs))
+		cache := filepath.Dir(entry)
+		switch below := filepath.Join("snapshots", filepath.Base(abs)); {
+		case !isDir(filepath.Join(entry, "blobs")):
+		case strings.HasPrefix(filepath.Base(entry), "models--") && isDir(filepath.Join(cache, "blobs")):
+			rootPath, sub = cache, filepath.Join(filepath.Base(entry), below)
+		default:
+			rootPath, sub = entry, below
 		}
 	}
 	root, err := os.OpenRoot(rootPath)
@@ -88,6 +94,11 @@ func openDir(path string) (*dir, error) {
 		return nil, err
 	}
 	return &dir{root, sub}, nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
 }
 
 // has reports whether an entry of that name exists, whatever it is.

@@ -206,6 +206,49 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
+// TestSharedBlobs reads a snapshot whose blobs are links to those that all models of a cache share, and refuses links out of the cache.
+func TestSharedBlobs(t *testing.T) {
+	snapshot := build(t, caseOf(t, "D00c"))
+	entry := filepath.Dir(filepath.Dir(snapshot))
+	cache := filepath.Dir(entry)
+	if !strings.HasPrefix(filepath.Base(entry), "models--") {
+		t.Fatalf("%s is not of a cache", entry)
+	}
+	blob, err := filepath.EvalSymlinks(filepath.Join(snapshot, "model.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	move := func(to string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		real, err := filepath.EvalSymlinks(blob)
+		if err == nil {
+			err = os.Rename(real, to)
+		}
+		os.Remove(blob) // a link that leads nowhere by now
+		if err == nil {
+			err = os.Symlink(to, blob)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	shared := filepath.Join(cache, "blobs", "ab", "abcd")
+	move(shared)
+	if relative, err := filepath.Rel(filepath.Dir(blob), shared); err != nil || os.Remove(blob) != nil || os.Symlink(relative, blob) != nil {
+		t.Fatal(err)
+	}
+	if _, err := readAll(snapshot, nil); err != nil {
+		t.Error(err)
+	}
+	move(filepath.Join(t.TempDir(), "elsewhere"))
+	if _, err := readAll(snapshot, nil); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "symbolic link out of") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestShards joins two shards, and reports a wrong total_size as a warning, in whatever spelling.
 func TestShards(t *testing.T) {
 	path := build(t, caseOf(t, "D00b"))

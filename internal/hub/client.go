@@ -67,7 +67,7 @@ func FromEnvironment(agent string) (*Client, error) {
 	}
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, fmt.Errorf("%w: HF_ENDPOINT=%q: want a URL such as %s", pack.ErrUnsupported, c.Endpoint, defaultEndpoint)
+		return nil, fmt.Errorf("%w: HF_ENDPOINT=%q: want a URL such as %s", pack.ErrUnsupported, c.shown(), defaultEndpoint)
 	}
 	return c, nil
 }

@@ -111,9 +111,9 @@ func inside(name string) bool {
 func (c *Client) explain(n Name, err error) error {
 	var s *statusError
 	if !errors.As(err, &s) {
-		return fmt.Errorf("%s: %s: %w", n, c.Endpoint, err)
+		return fmt.Errorf("%s: %s: %w", n, c.shown(), err)
 	}
-	page := c.Endpoint + "/" + n.ID()
+	page := c.shown() + "/" + n.ID()
 	switch {
 	case s.kind == "RevisionNotFound":
 		return fmt.Errorf("%s: the model has no revision %q: %w", n, n.Revision, fs.ErrNotExist)
@@ -124,11 +124,20 @@ func (c *Client) explain(n Name, err error) error {
 		if c.Token != "" {
 			hint = "check the name, and that the token may read it"
 		}
-		return fmt.Errorf("%s: no such model on %s: %w: %s", n, c.Endpoint, fs.ErrNotExist, hint)
+		return fmt.Errorf("%s: no such model on %s: %w: %s", n, c.shown(), fs.ErrNotExist, hint)
 	case s.code == http.StatusUnauthorized, s.code == http.StatusForbidden:
 		return fmt.Errorf("%s: %w: %v: HF_TOKEN does not allow to read it", n, fs.ErrPermission, err)
 	}
-	return fmt.Errorf("%s: %s: %w", n, c.Endpoint, err)
+	return fmt.Errorf("%s: %s: %w", n, c.shown(), err)
+}
+
+// shown is the hub as messages name it: without the password that its URL may have.
+func (c *Client) shown() string {
+	u, err := url.Parse(c.Endpoint)
+	if err != nil {
+		return "the hub of HF_ENDPOINT"
+	}
+	return u.Redacted()
 }
 
 // gguf chooses the files of a model in GGUF; nil where safetensors files are meant.

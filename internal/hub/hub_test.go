@@ -210,12 +210,13 @@ func TestRefusals(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			h := newHub(t, c.hub)
 			client := h.client()
+			client.Endpoint = strings.Replace(client.Endpoint, "http://", "http://user:secret@", 1)
 			_, err := client.Pull(t.Context(), name(t, c.name), nil)
 			if err == nil || c.class != nil && !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "acme/") {
 				t.Errorf("%v", err)
 			}
 			if err != nil && strings.Contains(err.Error(), "secret") {
-				t.Errorf("the message shows a signature: %v", err)
+				t.Errorf("the message shows a signature, or the password of the hub: %v", err)
 			}
 			if _, err := os.Stat(filepath.Join(client.Cache, "models--acme--tiny-model", "refs")); err == nil {
 				t.Error("a failed pull noted its commit")
