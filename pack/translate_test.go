@@ -24,10 +24,11 @@ func TestTranslation(t *testing.T) {
 			continue
 		}
 		c := &f.code
+		ascending := c.ascending()
 		for i := range 400 {
 			n := r.IntN(200)
 			codes := fence.Tail[int8](in, n)
-			randomize(r, codes, Alphabet{Values: c.ascending()})
+			randomize(r, codes, Alphabet{Values: ascending})
 			legal := true
 			if i%2 == 1 && n > 0 {
 				wrong := uint8(r.Uint32())
@@ -50,7 +51,7 @@ func TestTranslation(t *testing.T) {
 			digits := fence.Tail[byte](in, n)
 			used := true
 			for k := range digits {
-				digits[k] = c.digits[uint8(c.ascending()[r.IntN(len(c.ascending()))])]
+				digits[k] = c.digits[uint8(ascending[r.IntN(len(ascending))])]
 			}
 			if i%2 == 1 && n > 0 { // what unfold may leave: a digit that is not used, and none at all
 				wrong := uint8(r.IntN(1 << c.bits()))
