@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/golden"
@@ -133,17 +134,25 @@ func bare(t testing.TB, dtype string, m, k int, weight func(i int) float32) stri
 	return path
 }
 
+// halves are the patterns of all values of binary16 that are not negative.
+var halves = sync.OnceValue(func() map[float32]uint16 {
+	all := map[float32]uint16{}
+	for h, v := range half.Values()[:1<<15] {
+		all[v] = uint16(h)
+	}
+	return all
+})
+
 // halfBits is the binary16 of a value that is one.
 func halfBits(v float32, negative bool) uint16 {
-	for h := range uint16(1 << 15) {
-		if half.Value(h) == v {
-			if negative {
-				h |= 1 << 15
-			}
-			return h
-		}
+	h, ok := halves()[v]
+	if !ok {
+		panic("no binary16")
 	}
-	panic("no binary16")
+	if negative {
+		h |= 1 << 15
+	}
+	return h
 }
 
 // TestForgery makes random edits of packed files and sets all digests right. The codes level refuses what no layout
