@@ -17,7 +17,7 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/float16"
-	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/exports"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/verify"
@@ -78,7 +78,7 @@ func inBlocks(t *testing.T, path string, kind gguf.Type, blocks func(values []fl
 // the checkpoint, and an export has the same bytes again.
 func TestBlockRoundTrip(t *testing.T) {
 	llama := llamaFile(t)
-	bitnet, _ := exported(t, packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Quant: "none"}))
+	bitnet, _ := exported(t, packedOf(t, exports.Small(t), packed.Recipe{Quant: "none"}))
 	for _, c := range []struct {
 		file string
 		kind gguf.Type

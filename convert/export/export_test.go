@@ -13,6 +13,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/exports"
 	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
@@ -131,7 +132,7 @@ func TestRoundTrip(t *testing.T) {
 
 // TestForms: other codes and scales are stored exactly too.
 func TestForms(t *testing.T) {
-	dir := shared.Testdata(t, "tiny-bitnet")
+	dir := exports.Small(t)
 	for name, c := range map[string]struct {
 		recipe packed.Recipe
 		want   string // type of an attention matrix

@@ -74,7 +74,7 @@ func TestExport(t *testing.T) {
 
 // TestForms: codes of every width, and the operators that multiply them in the exact and in the plain arithmetic.
 func TestForms(t *testing.T) {
-	dir := shared.Testdata(t, "tiny-bitnet")
+	dir := exports.Small(t)
 	for name, c := range map[string]struct {
 		recipe packed.Recipe
 		bits   int64  // of the plain arithmetic
@@ -231,7 +231,7 @@ func TestFamilies(t *testing.T) {
 // would read too. Bytes all over each file and one of each tensor of the first layer and outside of layers stand for all; with
 // LOWPACK_LONG there are more of them.
 func TestDamage(t *testing.T) {
-	source := exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
+	source := exports.Packed(t, exports.Small(t), packed.Recipe{})
 	dir, _ := exportedOf(t, source, "")
 	damaged := func(name, good string, at int) {
 		bad := []byte(good)

@@ -129,6 +129,7 @@ func TestConventions(t *testing.T) {
 
 // TestForms: the type of codes of every width, and what the default arithmetic is for them.
 func TestForms(t *testing.T) {
+	checkpoint := exports.Small(t)
 	for name, c := range map[string]struct {
 		recipe  packed.Recipe
 		element string
@@ -144,7 +145,7 @@ func TestForms(t *testing.T) {
 		"MXFP4":          {packed.Recipe{Quant: "mxfp4", AllowLossy: true}, "f4e2m1", "f8e8m0", false},
 		"int4 in groups": {packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}, "i4", "f16", false},
 	} {
-		source := exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), c.recipe)
+		source := exports.Packed(t, checkpoint, c.recipe)
 		dir, s := exportedOf(t, source, "")
 		n := graphOf(t, dir)
 		if (n.arithmetic() == export.Exact) != c.exact {
@@ -191,13 +192,13 @@ func TestExpertsRefused(t *testing.T) {
 
 // TestDamage: another bit anywhere in any file of the directory is found, and a missing end.
 func TestDamage(t *testing.T) {
-	for _, s := range []*Static{nil, {Cache: States, Context: 32, Prefill: 8, Layers: 5}, {Cache: Inputs, Context: 32, Prefill: 8}} {
-		damage(t, s)
+	source := exports.Packed(t, exports.Small(t), packed.Recipe{})
+	for _, s := range []*Static{nil, {Cache: States, Context: 32, Prefill: 8, Layers: 1}, {Cache: Inputs, Context: 32, Prefill: 8}} {
+		damage(t, source, s)
 	}
 }
 
-func damage(t *testing.T, s *Static) {
-	source := tiny(t)
+func damage(t *testing.T, source string, s *Static) {
 	f, err := packed.Open(source)
 	if err != nil {
 		t.Fatal(err)

@@ -98,8 +98,8 @@ func TestStatic(t *testing.T) {
 
 // TestStaticBits: codes take at least the bits that were asked for, and rows of 4 bits a multiple of 64 columns.
 func TestStaticBits(t *testing.T) {
-	source := tiny(t)
-	for bits, want := range map[int]string{2: "u2 256, 688", 0: "i4 256, 704", 4: "i4 256, 704", 8: "i8 256, 688"} {
+	source := exports.Packed(t, exports.Small(t), packed.Recipe{})
+	for bits, want := range map[int]string{2: "u2 256, 344", 0: "i4 256, 384", 4: "i4 256, 384", 8: "i8 256, 344"} {
 		n, err := readXML(staticOf(t, source, Static{Cache: States, Bits: bits}), "model/1.xml")
 		if err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/synth"
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
@@ -78,6 +79,21 @@ func ReadJSON(t *testing.T, path string, to any) {
 	if err := json.Unmarshal(text, to); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Small writes a checkpoint like testdata/tiny-bitnet with a fifth of its weights: the rows of attention are whole groups of every
+// size, those of 344 weights end within a group of 32, as those of 688 do.
+func Small(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "small")
+	tinymodel.MiniatureWith(t, "bitnet-2b4t-bf16", dir, func(o *synth.Options) {
+		o.Mini, o.Stop = false, nil
+		o.Config = []byte(`{"architectures":["BitNetForCausalLM"],"model_type":"bitnet","hidden_act":"relu2","hidden_size":256,"intermediate_size":344,
+			"num_attention_heads":8,"num_key_value_heads":2,"num_hidden_layers":2,"vocab_size":320,"bos_token_id":301,"eos_token_id":302,
+			"max_position_embeddings":256,"rms_norm_eps":1e-5,"rope_theta":10000,"tie_word_embeddings":true,"torch_dtype":"bfloat16",
+			"quantization_config":{"quant_method":"bitnet","linear_class":"autobitlinear","quantization_mode":"online"}}`)
+	})
+	return dir
 }
 
 // Golden is a recorded generation.
