@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/race"
+	"github.com/lowpack/lowpack/internal/testkit/seed"
 )
 
 // process is a conversion in a process of its own.
@@ -92,7 +92,7 @@ func TestKilled(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("LOWPACK_KILLS")); err == nil {
 		rounds = n
 	}
-	start := time.Now()
+	r, start := seed.Rand(t), time.Now()
 	if err := <-startProcess(t, path, at.target, 2).done; err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := startProcess(t, path, at.target, 2)
-		time.Sleep(time.Duration(rand.Int64N(int64(whole * 11 / 10))))
+		time.Sleep(time.Duration(r.Int64N(int64(whole * 11 / 10))))
 		p.cmd.Process.Kill()
 		<-p.done
 		b, err := os.ReadFile(at.target)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/requests"
+	"github.com/lowpack/lowpack/internal/testkit/seed"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/internal/testkit/wait"
 )
@@ -270,15 +271,16 @@ func (r *replicas) frames(text []byte) string {
 // the one named lost.
 func (r *replicas) underLoad(happens func(), lost string) {
 	var clients sync.WaitGroup
-	done := make(chan struct{})
+	done, seeds := make(chan struct{}), seed.Rand(r.t)
 	for range 24 {
+		own := rand.New(rand.NewPCG(seeds.Uint64(), 0))
 		clients.Go(func() {
 			for {
 				select {
 				case <-done:
 					return
 				default:
-					r.ask(rand.IntN(len(r.list)), rand.IntN(2) == 0, lost)
+					r.ask(own.IntN(len(r.list)), own.IntN(2) == 0, lost)
 				}
 			}
 		})

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"testing"
 
 	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/internal/testkit/interop"
+	"github.com/lowpack/lowpack/internal/testkit/seed"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -76,6 +76,7 @@ func TestInteropBlocks(t *testing.T) {
 
 // TestExchangeFormats: what package pack writes is decoded to the same codes and scales.
 func TestExchangeFormats(t *testing.T) {
+	r := seed.Rand(t)
 	for id, name := range map[Type]string{Q4_0: "q4_0", Q8_0: "q8_0", TQ1_0: "tq1_0", TQ2_0: "tq2_0", Q1_0: "q1_0", Q2_0: "q2_0", MXFP4: "mxfp4"} {
 		b, err := pack.OpenBlocks(name)
 		if err != nil {
@@ -84,7 +85,7 @@ func TestExchangeFormats(t *testing.T) {
 		c, _ := id.Codes()
 		m := pack.NewMatrix(pack.Shape{M: 1, K: 512}, c.Alphabet)
 		for i := range m.Codes {
-			m.Codes[i] = c.Alphabet.Values[rand.IntN(len(c.Alphabet.Values))]
+			m.Codes[i] = c.Alphabet.Values[r.IntN(len(c.Alphabet.Values))]
 		}
 		scales := make([]float32, 512/b.BlockSize())
 		for i := range scales {
@@ -103,9 +104,9 @@ func TestExchangeFormats(t *testing.T) {
 
 // TestForks encodes the types of other forks as their definitions say, and decodes them.
 func TestForks(t *testing.T) {
-	codes := make([]int8, 128)
+	r, codes := seed.Rand(t), make([]int8, 128)
 	for i := range codes {
-		codes[i] = int8(rand.IntN(3)) - 1
+		codes[i] = int8(r.IntN(3)) - 1
 	}
 	up := func(i int) int { return int(codes[i]) + 1 }
 	fifths := func(at ...int) byte { // the first column most significant
@@ -166,9 +167,9 @@ func TestForks(t *testing.T) {
 // TestI2S decodes the three packings.
 func TestI2S(t *testing.T) {
 	shape := pack.Shape{M: 8, K: 128}
-	m := pack.NewMatrix(shape, pack.Ternary)
+	r, m := seed.Rand(t), pack.NewMatrix(shape, pack.Ternary)
 	for i := range m.Codes {
-		m.Codes[i] = int8(rand.IntN(3)) - 1
+		m.Codes[i] = int8(r.IntN(3)) - 1
 	}
 	for _, packing := range []string{"i2s", "i2s-arm", "i2s-rows4"} {
 		l, err := pack.Open(pack.Spec{Name: packing})

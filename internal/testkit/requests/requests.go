@@ -8,16 +8,44 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/lowpack/lowpack/internal/testkit/seed"
 )
 
 // Request is one to be posted.
 type Request struct{ Path, Body string }
 
-// HangUp sends a request to a server and leaves at some time before most has passed.
+// hangers are the generators of tests whose clients hang up.
+var hangers = struct {
+	sync.Mutex
+	of map[testing.TB]*rand.Rand
+}{of: map[testing.TB]*rand.Rand{}}
+
+// leaves is the time after which the next client of a test hangs up.
+func leaves(t testing.TB, most time.Duration) time.Duration {
+	t.Helper()
+	hangers.Lock()
+	defer hangers.Unlock()
+	r := hangers.of[t]
+	if r == nil {
+		r = seed.Rand(t)
+		hangers.of[t] = r
+		t.Cleanup(func() {
+			hangers.Lock()
+			defer hangers.Unlock()
+			delete(hangers.of, t)
+		})
+	}
+	return time.Duration(r.Int64N(int64(most)))
+}
+
+// HangUp sends a request to a server and leaves at some time before most has passed, which the seed of the test chooses.
 func (r Request) HangUp(t testing.TB, client *http.Client, url string, most time.Duration) {
-	ctx, cancel := context.WithTimeout(t.Context(), rand.N(most))
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), leaves(t, most))
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, url+r.Path, strings.NewReader(r.Body))
 	if err != nil {
