@@ -191,10 +191,10 @@ func (p *place) writable() error {
 		return nil // a stream
 	case p.path == "-":
 		return usagef("invalid value \"-\" for %s: an output appears whole or not at all, which standard output cannot; name a file (./- for one of this name)", p.what)
-	case !p.dir:
-		return atomicfile.Check(p.path)
+	case p.dir:
+		return atomicfile.CheckName(p.path)
 	}
-	return nil
+	return atomicfile.Check(p.path)
 }
 
 // apart refuses an output that is an input, or lies in a directory that is one.
@@ -241,7 +241,14 @@ func (p *place) same(q *place) bool {
 	}
 	a, errA := realParent(p.path)
 	b, errB := realParent(q.path)
-	return errA == nil && errB == nil && a == b && sameName(filepath.Base(p.path), filepath.Base(q.path))
+	return errA == nil && errB == nil && sameDir(a, b) && sameName(filepath.Base(p.path), filepath.Base(q.path))
+}
+
+// sameDir reports whether two paths lead to one directory: on Windows one has many, as with \\?\ in front.
+func sameDir(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // realParent is the directory of a path without symbolic links.

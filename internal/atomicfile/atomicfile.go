@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
@@ -99,7 +100,7 @@ func (f *File) Commit() error {
 		f.temp = path
 	}
 	if err := f.fs.Rename(f.temp, f.Target()); err != nil { // while locked, so that no other process takes it for stale
-		return Failed(err)
+		return Failed(notReplaced(runtime.GOOS, f.Target(), err))
 	}
 	gone(f.temp)
 	f.temp, f.done = "", true

@@ -24,6 +24,9 @@ type Dir struct {
 // CreateDir makes the hidden directory. The target must not exist. What a crashed process left behind for it is removed
 // first; if a living process writes the same target, that is an error.
 func CreateDir(fs FS, target string) (*Dir, error) {
+	if err := CheckName(target); err != nil {
+		return nil, err
+	}
 	hidden := filepath.Join(filepath.Dir(target), hiddenPrefix(filepath.Base(target)))
 	d := &Dir{fs: fs, target: target, Path: hidden + suffix, lockPath: hidden + ".lock"}
 	var held bool

@@ -10,7 +10,7 @@ import (
 )
 
 // Check reports what would keep Create from writing the target, so that it is known before any work: a directory that is
-// missing, or something at the target that is not a regular file.
+// missing, a name that this system does not take, or something at the target that is not a regular file or is in use.
 func Check(target string) error {
 	dir := filepath.Dir(target)
 	info, err := os.Stat(dir)
@@ -20,10 +20,16 @@ func Check(target string) error {
 	if !info.IsDir() {
 		return Failed(fmt.Errorf("%s is not a directory", dir))
 	}
-	return checkTarget(target)
+	if err := checkTarget(target); err != nil {
+		return err
+	}
+	return checkHeld(target)
 }
 
 func checkTarget(target string) error {
+	if err := CheckName(target); err != nil {
+		return err
+	}
 	info, err := os.Lstat(target)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
