@@ -45,9 +45,11 @@ uninstall:
 
 # What a release publishes: the program for every platform, the licences of what it contains, and digests of all.
 DIST := dist
+SYSTEMS := linux darwin windows
+ARCHITECTURES := amd64 arm64
 dist:
 	rm -rf $(DIST) && mkdir -p $(DIST)
-	@for os in linux darwin windows; do for arch in amd64 arm64; do \
+	@for os in $(SYSTEMS); do for arch in $(ARCHITECTURES); do \
 	  exe=lowpack-$$os-$$arch; test $$os != windows || exe=$$exe.exe; \
 	  echo $(DIST)/$$exe; GOOS=$$os GOARCH=$$arch $(GO_BUILD) -o $(DIST)/$$exe ./cmd/lowpack || exit 1; \
 	done; done
@@ -63,7 +65,7 @@ test:
 	@go run ./internal/testkit/testrun -vet=all ./...
 
 # Holds lowpack against the programs that it claims to agree with, and what testdata records of them against what they say.
-# Installs them (Python, and 7 GB below ~/.cache/lowpack-interop). SKIP is a regular expression of tests to leave out.
+# Installs them (Python, and 8 GB below ~/.cache/lowpack-interop) but node and Wine. SKIP is a regular expression of tests to leave out.
 interop:
 	.ci/interop/setup
 	LOWPACK_INTEROP=1 go run ./internal/testkit/testrun -count=1 -timeout 30m -run '^TestInterop' $(if $(SKIP),-skip '$(SKIP)') \
