@@ -278,10 +278,14 @@ func (s *session) statistics(w io.Writer, prompt int, r engine.Result) {
 	paint(w, dim, "\n"+strings.Join(line, "; ")+"\n")
 }
 
-// speeds tells the tokens and tokens per second of prefill and decode. The first new token comes out of the prefill.
+// speeds tells the tokens and tokens per second of prefill and decode. The first new token comes out of the prefill. Clocks of
+// some systems stand still for milliseconds.
 func speeds(prompt int, r engine.Result) []string {
 	rate := func(n int, d time.Duration) string {
-		return fmt.Sprintf("%.1f tokens/s", float64(n)/max(d.Seconds(), 1e-9))
+		if d <= 0 {
+			return "too short to measure"
+		}
+		return fmt.Sprintf("%.1f tokens/s", float64(n)/d.Seconds())
 	}
 	line := []string{
 		fmt.Sprintf("prefill %d tokens, %s", prompt, rate(prompt, r.Prompt)),
