@@ -292,9 +292,9 @@ func (a *answer) stream(ctx context.Context, w http.ResponseWriter, call *schedu
 		}
 		events, err = next(ctx, call)
 	}
-	if e := a.check(); err != io.EOF {
+	if err != io.EOF { // the texts may go on
 		a.shape.fail(a.job, s, apiError(err))
-	} else if e != nil {
+	} else if e := a.check(); e != nil {
 		a.shape.fail(a.job, s, e)
 	} else {
 		a.shape.last(a.job, s, a.choices, a.usage())

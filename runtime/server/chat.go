@@ -108,7 +108,7 @@ func (m *model) readMessages(b *api.Body) ([]tokenizer.Message, tokenizer.ChatOp
 
 // readChatOptions reads how the conversation is rendered. effort is a string; nil = absent.
 func (m *model) readChatOptions(b *api.Body, effort json.RawMessage) tokenizer.ChatOptions {
-	o := tokenizer.ChatOptions{AddGenerationPrompt: true, Tools: b.Raw("tools")}
+	o := tokenizer.ChatOptions{AddGenerationPrompt: true, Tools: b.Raw("tools"), Now: b.Now}
 	b.Bool("add_generation_prompt", &o.AddGenerationPrompt)
 	if goOn := false; b.Bool("continue_final_message", &goOn) && goOn {
 		if o.ContinueField = "content"; b.Raw("add_generation_prompt") == nil {

@@ -124,7 +124,7 @@ func (s *Server) withBody(handle func(http.ResponseWriter, *http.Request, *model
 	}
 }
 
-// ignoring names the ignored fields in a header of an answer.
+// ignoring names the ignored fields in a header of an answer, and the time that its prompt tells.
 type ignoring struct {
 	http.ResponseWriter
 	body *api.Body
@@ -144,6 +144,9 @@ func (w *ignoring) WriteHeader(status int) {
 	}
 	if len(names) > 0 {
 		w.Header().Set("X-Lowpack-Ignored", strings.Join(names, ", "))
+	}
+	if told := w.body.Told(); told != "" {
+		w.Header().Set(api.TimeHeader, told)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/server/api"
 	"github.com/lowpack/lowpack/runtime/server/grammar"
@@ -37,7 +38,7 @@ type settings struct {
 	stopIDs   []int // end a text, besides those of the model
 	ends      []int // both: not before minTokens, and only where the format may end
 	ignoreEOS bool
-	bias      map[int]float32
+	bias      []bias
 	frequency float32
 	presence  float32
 	stream    bool
@@ -115,25 +116,42 @@ func (s *settings) readStops(b *api.Body, m *model) {
 	b.Bool("ignore_eos", &s.ignoreEOS)
 }
 
+// bias is what is added to the logit of a token.
+type bias struct {
+	id int
+	x  float32
+}
+
+// readBias reads biases in the order of the request. A token has one name, its id in decimal without a leading zero, so that
+// it has one bias.
 func (s *settings) readBias(b *api.Body, m *model) {
-	var bias map[string]*float64
-	if !b.Decode("logit_bias", &bias, "an object of numbers by token id") {
+	const name, want = "logit_bias", "logit_bias: want an object of numbers by token id"
+	raw := b.Raw(name)
+	if raw == nil {
 		return
 	}
-	if len(bias) > mostBiases {
-		b.Fail("logit_bias", "logit_bias has %d tokens: at most %d are allowed", len(bias), mostBiases)
+	r := jsonread.NewReader(raw)
+	err := r.Object(func(token string) error {
+		id, err := strconv.Atoi(token)
+		if err != nil || strconv.Itoa(id) != token || id < 0 || id >= m.vocab {
+			b.Unsupported(name, "logit_bias: %.40q is not a token id in decimal; the vocabulary has %d", token, m.vocab)
+		}
+		text, err := r.Number()
+		if err != nil {
+			return err
+		}
+		x, err := strconv.ParseFloat(text, 64)
+		if !(math.Abs(x) <= maxBias) {
+			b.Fail(name, "logit_bias of token %.40q: must be between %d and %d", token, -maxBias, maxBias)
+		}
+		s.bias = append(s.bias, bias{id, float32(x)})
+		return err
+	})
+	if err != nil {
+		b.Fail(name, "%s: %v", want, err)
 	}
-	s.bias = make(map[int]float32, len(bias))
-	for text, x := range bias {
-		id, err := strconv.Atoi(text)
-		if err != nil || id < 0 || id >= m.vocab {
-			b.Unsupported("logit_bias", "logit_bias: %.40q is not a token id; the vocabulary has %d", text, m.vocab)
-		}
-		if x == nil || !(math.Abs(*x) <= maxBias) {
-			b.Fail("logit_bias", "logit_bias of token %.40q: must be between %d and %d", text, -maxBias, maxBias)
-			return
-		}
-		s.bias[id] = float32(*x)
+	if len(s.bias) > mostBiases {
+		b.Fail(name, "logit_bias has %d tokens: at most %d are allowed", len(s.bias), mostBiases)
 	}
 }
 
@@ -194,8 +212,8 @@ func (s *settings) adjust() func([]int, []float32) {
 	counts := map[int]int{}
 	counted := 0
 	return func(generated []int, logits []float32) {
-		for id, x := range s.bias {
-			logits[id] = clamp(logits[id] + x)
+		for _, bias := range s.bias {
+			logits[bias.id] = clamp(logits[bias.id] + bias.x)
 		}
 		for ; counted < len(generated); counted++ {
 			counts[generated[counted]]++

@@ -40,12 +40,15 @@ func (t *Tokenizer) conversation(messages []Message, o *ChatOptions, template st
 	}
 	c.vars.Set("messages", jinja.NewList(list))
 	c.vars.Set("add_generation_prompt", o.AddGenerationPrompt)
-	for name, text := range map[string][]byte{"tools": o.Tools, "documents": o.Documents} {
-		v, err := parseValue(text, name)
+	for _, list := range []struct {
+		name string
+		text []byte
+	}{{"tools", o.Tools}, {"documents", o.Documents}} {
+		v, err := parseValue(list.text, list.name)
 		if err != nil {
 			return c, err
 		}
-		c.vars.Set(name, v)
+		c.vars.Set(list.name, v)
 	}
 	return c, setAll(c.vars, o.Vars, "variables")
 }

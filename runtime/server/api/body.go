@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // Body is the JSON object of a request. Its fields are read one by one; the first that cannot be read is the error. A field
@@ -18,6 +19,8 @@ type Body struct {
 	fields map[string]json.RawMessage
 	seen   map[string]bool
 	err    *Error
+	now    time.Time // that templates are told
+	told   bool      // to one that asked
 }
 
 // ReadBody reads a request of at most most bytes.
@@ -30,7 +33,11 @@ func ReadBody(w http.ResponseWriter, r *http.Request, most int64) (*Body, *Error
 	if err != nil {
 		return nil, Invalid("", "the request could not be read")
 	}
-	return ParseBody(text)
+	b, e := ParseBody(text)
+	if e == nil {
+		e = b.readTime(r)
+	}
+	return b, e
 }
 
 // ParseBody reads the text of a request.
@@ -74,14 +81,7 @@ func (b *Body) Raw(name string) json.RawMessage {
 
 // Ignored lists the fields that nobody asked for, sorted.
 func (b *Body) Ignored() []string {
-	var names []string
-	for name := range b.fields {
-		if !b.seen[name] {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(b.fields)), func(name string) bool { return b.seen[name] })
 }
 
 // Decode reads a field that is there into v; want says what it must be.

@@ -416,13 +416,13 @@ func (r *gbnf) leftRecursive() string {
 // beginnings finds the rules that each rule can begin with.
 func (r *gbnf) beginnings() {
 	rules := map[int32]*gbnfRule{}
-	for _, rule := range r.rules {
-		rules[rule.entry] = rule
+	for _, name := range r.order {
+		rules[r.rules[name].entry] = r.rules[name]
 	}
 	empty := r.reaching(false)
 	seen := make([]bool, len(r.nodes)) // those of a rule are its own
-	for _, rule := range r.rules {
-		known := map[int32]bool{}
+	for _, name := range r.order {
+		rule, known := r.rules[name], map[int32]bool{}
 		for list := []int32{rule.entry}; len(list) > 0; {
 			n := list[len(list)-1]
 			if list = list[:len(list)-1]; seen[n] {

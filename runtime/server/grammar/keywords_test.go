@@ -98,3 +98,19 @@ func TestKeywords(t *testing.T) {
 		t.Errorf("%d keywords are kept", kept)
 	}
 }
+
+// TestSameError: of several keywords that are wrong the same one is named each time.
+func TestSameError(t *testing.T) {
+	for _, schema := range []string{
+		`{"items": {}, "minItems": 1, "properties": {}, "pattern": "a"}`,
+		`{"type": "null", "items": {}, "properties": {}, "pattern": "a"}`,
+		`{"type": "string", "minLength": -1, "maxLength": -1}`,
+	} {
+		_, first := Schema([]byte(schema))
+		for range 100 {
+			if _, err := Schema([]byte(schema)); err == nil || err.Error() != first.Error() {
+				t.Fatalf("%s: %v, then %v", schema, first, err)
+			}
+		}
+	}
+}

@@ -46,11 +46,14 @@ type schema struct {
 // annotations say nothing about which values are allowed.
 var annotations = []string{"title", "description", "default", "examples", "example", "$schema", "$id", "$comment", "deprecated", "readOnly", "writeOnly", "$defs", "definitions", "discriminator"}
 
-// keywords that restrict values, by the type of values that they are about.
-var keywords = map[string][]string{
-	"object": {"properties", "required", "additionalProperties"},
-	"array":  {"items", "minItems", "maxItems"},
-	"string": {"minLength", "maxLength", "pattern", "format"},
+// keywords that restrict values, by the type of values that they are about. Of several that are wrong the first is named.
+var keywords = []struct {
+	about string
+	list  []string
+}{
+	{"object", []string{"properties", "required", "additionalProperties"}},
+	{"array", []string{"items", "minItems", "maxItems"}},
+	{"string", []string{"minLength", "maxLength", "pattern", "format"}},
 }
 
 // value is a value of a schema.
@@ -81,8 +84,8 @@ func (s *schema) value(v *jsonread.Value, at string) (part, error) {
 }
 
 func known(key string) bool {
-	for _, list := range keywords {
-		if slices.Contains(list, key) {
+	for _, k := range keywords {
+		if slices.Contains(k.list, key) {
 			return true
 		}
 	}
@@ -204,10 +207,10 @@ func (s *schema) typed(v *jsonread.Value, at string) (part, error) {
 	if len(names) == 0 {
 		return part{}, fmt.Errorf("%s/type: want a string or a list of strings", at)
 	}
-	for about, list := range keywords {
-		for _, key := range list {
-			if v.Get(key) != nil && !slices.Contains(names, about) {
-				return part{}, fmt.Errorf("%s: keyword %q is about the type %s, not %s", at, key, about, strings.Join(names, ", "))
+	for _, k := range keywords {
+		for _, key := range k.list {
+			if v.Get(key) != nil && !slices.Contains(names, k.about) {
+				return part{}, fmt.Errorf("%s: keyword %q is about the type %s, not %s", at, key, k.about, strings.Join(names, ", "))
 			}
 		}
 	}
@@ -224,10 +227,10 @@ func (s *schema) typed(v *jsonread.Value, at string) (part, error) {
 
 // untyped is a schema without a type: anything if it says nothing else.
 func (s *schema) untyped(v *jsonread.Value, at string) (part, error) {
-	for about, list := range keywords {
-		for _, key := range list {
+	for _, k := range keywords {
+		for _, key := range k.list {
 			if v.Get(key) != nil {
-				return part{}, fmt.Errorf("%s: keyword %q needs \"type\": %q", at, key, about)
+				return part{}, fmt.Errorf("%s: keyword %q needs \"type\": %q", at, key, k.about)
 			}
 		}
 	}
@@ -327,13 +330,16 @@ func (s *schema) array(v *jsonread.Value, at string) (part, error) {
 // bounds reads two keywords; most is −1 where there is none.
 func bounds(v *jsonread.Value, at, lower, upper string) (least, most int, err error) {
 	most = -1
-	for key, to := range map[string]*int{lower: &least, upper: &most} {
-		if x := v.Get(key); x != nil {
+	for _, bound := range []struct {
+		key string
+		to  *int
+	}{{lower, &least}, {upper, &most}} {
+		if x := v.Get(bound.key); x != nil {
 			n, ok := x.Int()
 			if !ok || n < 0 || n > mostRepeats {
-				return 0, 0, fmt.Errorf("%s/%s: must be an integer between 0 and %d", at, key, mostRepeats)
+				return 0, 0, fmt.Errorf("%s/%s: must be an integer between 0 and %d", at, bound.key, mostRepeats)
 			}
-			*to = int(n)
+			*bound.to = int(n)
 		}
 	}
 	if most >= 0 && least > most {

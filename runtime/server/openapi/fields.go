@@ -1,5 +1,7 @@
 package openapi
 
+import "maps"
+
 // Limits are bounds of requests that depend on the server.
 type Limits struct {
 	Context, Vocab     int
@@ -61,7 +63,7 @@ func (l *Limits) sampled() object {
 		"model": text, "temperature": number(0, 2), "top_p": number(0, 1), "top_k": integer(-1, l.Integer), "min_p": number(0, 1),
 		"repetition_penalty": object{"type": []string{"number", "null"}, "exclusiveMinimum": 0, "maximum": 100},
 		"frequency_penalty":  number(-l.Penalty, l.Penalty), "presence_penalty": number(-l.Penalty, l.Penalty),
-		"logit_bias": object{"type": []string{"object", "null"}, "maxProperties": l.Biases, "propertyNames": object{"pattern": "^[0-9]+$"},
+		"logit_bias": object{"type": []string{"object", "null"}, "maxProperties": l.Biases, "propertyNames": object{"pattern": "^(0|[1-9][0-9]*)$"},
 			"additionalProperties": object{"type": "number", "minimum": -l.MaxBias, "maximum": l.MaxBias}},
 		"seed": object{"type": []string{"integer", "null"}, "format": "int64", "minimum": int64(-1 << 63), "maximum": int64(1<<63 - 1)},
 		"stop": optional(anyOf(filled, listOf(filled, 0, l.Stops))), "stop_token_ids": optional(l.ids(0, l.Biases)),
@@ -170,9 +172,7 @@ func bodyOf(parts ...any) object {
 	for _, p := range parts {
 		switch p := p.(type) {
 		case object:
-			for name, schema := range p {
-				fields[name] = schema
-			}
+			maps.Copy(fields, p)
 		case string:
 			required = append(required, p)
 		}
