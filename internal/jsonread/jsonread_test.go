@@ -233,3 +233,34 @@ func BenchmarkMembers(b *testing.B) {
 		}
 	}
 }
+
+// TestFields: the fields of an object as they stand in the text, or what is wrong with any of it and where.
+func TestFields(t *testing.T) {
+	fields, err := Fields([]byte(` { "a" : [1, {"b": null}] ,"\u0062":"x\u0000"}` + "\n"))
+	if err != nil || len(fields) != 2 || string(fields["a"]) != `[1, {"b": null}]` || string(fields["b"]) != `"x\u0000"` {
+		t.Errorf("%q, %v", fields, err)
+	}
+	deep := strings.Repeat(`{"long_name":`, 100)
+	for text, want := range map[string]Fault{
+		`{"a": [0, {"b": "\ud800"}]}`:      {Path: "a[1].b", Offset: 17},
+		`{"a": [0, {"b": 1e400}]}`:         {Path: "a[1].b", Offset: 16},
+		`{"a": {"b": 1, "\u0062": 2}}`:     {Path: "a", Offset: 24},
+		`{"a b": {"\"": {"": [[], [}]]}}}`: {Path: `["a b"]["\""][""][1][0]`},
+		`{"a": 1, "a": 2}`:                 {Offset: 13},
+		`{"\udc00": 1}`:                    {Offset: 2},
+		`{"a": 1} {"a": 1}`:                {Offset: 9},
+		`[1]`:                              {},
+		``:                                 {},
+		deep:                               {Path: strings.Repeat("long_name.", 20) + "…", Offset: 64 * len(`{"long_name":`)},
+		`{"a": 1, "b": "` + "\xff" + `"}`:  {Path: "b", Offset: 15},
+		`{"` + strings.Repeat("é", 99) + `": x}`: {Path: `["` + strings.Repeat(`\u00e9`, 20) + `"]`},
+	} {
+		_, err := Fields([]byte(text))
+		var got *Fault
+		if !errors.As(err, &got) || got.Path != want.Path || want.Offset > 0 && got.Offset != want.Offset {
+			t.Errorf("%.60q: %+v, want %+v", text, got, want)
+		} else if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrLimit) {
+			t.Errorf("%.60q: an error of no class: %v", text, err)
+		}
+	}
+}

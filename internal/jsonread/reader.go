@@ -76,7 +76,7 @@ func (r *Reader) fault(class error, pos int, format string, args ...any) error {
 			line, column = line+1, 1
 		}
 	}
-	return fmt.Errorf("%w: line %d, column %d: %s", class, line, column, fmt.Sprintf(format, args...))
+	return &Fault{Class: class, Offset: pos, Line: line, Column: column, Text: fmt.Sprintf(format, args...)}
 }
 
 func (r *Reader) blanks() {
@@ -167,31 +167,42 @@ func (r *Reader) Bool() (bool, error) {
 
 // Number reads a number and returns its text.
 func (r *Reader) Number() (string, error) {
+	text, err := r.number()
+	return string(text), err
+}
+
+// shortNumber is how many characters without an exponent are finite, whatever they are: float64 has 309 digits at most.
+const shortNumber = 308
+
+func (r *Reader) number() ([]byte, error) {
 	if err := r.expect(Number); err != nil {
-		return "", err
+		return nil, err
 	}
 	start := r.pos
 	if r.at('-') && r.atAny("I") {
-		return "", r.errorAt(start, "NaN and Infinity are not JSON")
+		return nil, r.errorAt(start, "NaN and Infinity are not JSON")
 	}
 	if !r.at('0') && r.digits() == 0 {
-		return "", r.Errorf("a number needs a digit here")
+		return nil, r.Errorf("a number needs a digit here")
 	}
 	if r.at('.') && r.digits() == 0 {
-		return "", r.Errorf("a number needs a digit after its point")
+		return nil, r.Errorf("a number needs a digit after its point")
 	}
-	if r.at('e') || r.at('E') {
+	power := r.at('e') || r.at('E')
+	if power {
 		_ = r.at('+') || r.at('-')
 		if r.digits() == 0 {
-			return "", r.Errorf("a number needs a digit in its exponent")
+			return nil, r.Errorf("a number needs a digit in its exponent")
 		}
 	}
 	if r.atAny("0123456789") {
-		return "", r.errorAt(start, "a number may not begin with 0")
+		return nil, r.errorAt(start, "a number may not begin with 0")
 	}
-	text := string(r.data[start:r.pos])
-	if _, err := strconv.ParseFloat(text, 64); err != nil {
-		return "", r.errorAt(start, "the number %.40s is too large", text)
+	text := r.data[start:r.pos]
+	if power || len(text) > shortNumber {
+		if _, err := strconv.ParseFloat(string(text), 64); err != nil {
+			return nil, r.errorAt(start, "the number %.40s is too large", text)
+		}
 	}
 	return text, nil
 }

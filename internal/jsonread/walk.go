@@ -93,13 +93,13 @@ func (r *Reader) Skip() error {
 	case Bool:
 		_, err = r.Bool()
 	case Number:
-		_, err = r.Number()
+		_, err = r.number()
 	case String:
 		_, err = r.Bytes()
 	case Array:
-		err = r.Array(func(int) error { return r.Skip() })
+		err = r.Array(func(i int) error { return within(r.Skip(), indexStep(i)) })
 	case Object:
-		err = r.Object(func(string) error { return r.Skip() })
+		err = r.Object(func(key string) error { return within(r.Skip(), keyStep(key)) })
 	}
 	return err
 }
