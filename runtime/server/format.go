@@ -3,7 +3,7 @@ package server
 import (
 	"container/list"
 	"encoding/json"
-	"net/http"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -147,7 +147,7 @@ func (s *settings) use(b *api.Body, m *model, param, name string, compile func()
 	case len(m.stops) == 0:
 		b.Unsupported(param, "%s is not supported: the model has no token that ends a text", param)
 	}
-	s.format = g
+	s.format, s.formatName = g, param
 }
 
 // constrain returns a change of logits that allows the tokens of a format only, and the end where the format allows it (N34).
@@ -176,11 +176,12 @@ func (s *settings) constrain(m *model) func([]int, []float32) {
 	}
 }
 
-// check says that the vocabulary could not write what a format asks for.
+// check says that a text could not keep its format: whoever chose the format can choose another one.
 func (s *settings) check() *api.Error {
 	for _, text := range s.constrained {
 		if text.Dead() {
-			return &api.Error{Status: http.StatusInternalServerError, Type: api.ServerError, Message: "the vocabulary of the model has no tokens for what the format asks for, or the format can be read in too many ways there"}
+			return unsupported(s.formatName, fmt.Errorf("%s: the vocabulary of the model has no tokens for what the format asks for, "+
+				"or the format can be read in too many ways there", s.formatName))
 		}
 	}
 	return nil

@@ -48,6 +48,7 @@ type settings struct {
 
 	showSpecial bool                // write control tokens
 	format      *grammar.Grammar    // nil = any text
+	formatName  string              // the field that it stands in
 	words       *grammar.Vocabulary // of the format; nil = without control tokens
 	constrained []*grammar.Text
 }

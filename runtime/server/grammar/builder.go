@@ -23,10 +23,15 @@ func (b *builder) node() int32 {
 	return int32(len(b.nodes) - 1)
 }
 
+var (
+	errTooLarge = fmt.Errorf("the grammar is too large: more than %d places", mostNodes)
+	errCrowded  = fmt.Errorf("the grammar is too ambiguous: a text can be at more than %d places of it from the beginning", mostPlaces)
+)
+
 // check refuses a grammar that has become too large.
 func (b *builder) check() error {
 	if len(b.nodes) > mostNodes {
-		return fmt.Errorf("the grammar is too large: more than %d places", mostNodes)
+		return errTooLarge
 	}
 	return nil
 }
@@ -160,7 +165,11 @@ func (b *builder) finish(p part) (*Grammar, error) {
 	if !b.reaching(true)[p.in] {
 		return nil, errors.New("no text of finite length satisfies it")
 	}
-	return b.grammar(p.in), nil
+	g := b.grammar(p.in)
+	if g.first() == nil {
+		return nil, errCrowded
+	}
+	return g, nil
 }
 
 // reaching says which nodes reach the end of their rule: with bytes by any text, without them by the empty one. Each node that

@@ -131,6 +131,9 @@ func (b *builder) anyCall(key string, functions []Function) (part, error) {
 			return part{}, fmt.Errorf("parameters of %.80q: %w", f.Name, err)
 		}
 		parts[i] = b.then(b.text(`{"name"`), b.colon(), b.text(quote(f.Name)), b.comma(), b.text(quote(key)), b.colon(), arguments, b.text("}"))
+		if err := b.check(); err != nil {
+			return part{}, err
+		}
 	}
 	return b.either(parts...), nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -390,5 +391,23 @@ func TestDead(t *testing.T) {
 	at.Accept(0)
 	if _, end := at.Allowed(); !end || !at.Dead() {
 		t.Error("a dead end is not noticed")
+	}
+}
+
+// TestTooLarge: texts that are too long together are refused before there are places for all of them.
+func TestTooLarge(t *testing.T) {
+	texts := make([]string, 1000)
+	for i := range texts {
+		texts[i] = strings.Repeat("x", 8000)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := Choice(texts)
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Error(err)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 256<<20 {
+		t.Errorf("%d MiB for 8 MB of texts", n>>20)
 	}
 }

@@ -27,7 +27,13 @@ func Choice(texts []string) (*Grammar, error) {
 	b := newBuilder()
 	parts := make([]part, len(texts))
 	for i, text := range texts {
+		if len(text) > mostNodes {
+			return nil, errTooLarge
+		}
 		parts[i] = b.text(text)
+		if err := b.check(); err != nil {
+			return nil, err
+		}
 	}
 	return b.finish(b.either(parts...))
 }
