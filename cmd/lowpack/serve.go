@@ -44,7 +44,7 @@ func serveCommand() *cli.Command {
 change nothing but the time. A request without a seed gets a random one, which the answer names. docs/SERVER.md lists
 endpoints, fields and errors. FILE may be whatever lowpack run takes.
 
-A request names one of several models. They are loaded when they are first asked for; when the free memory does not hold them all,
+A request names the model, or none; another name is refused, unless --any-model is set. Several models are loaded when they are first asked for; when the free memory does not hold them all,
 the one that was not asked for for longest makes room, unless it is in use.
 
 Without --api-key the server answers to this machine alone. The first SIGTERM or interrupt lets requests that are running
@@ -65,7 +65,7 @@ func serveFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "api-key", Action: checkKeys, Usage: "answer only requests with this `KEY`; may be repeated", EnvVars: []string{"LOWPACK_API_KEY"}},
 		inputFlag("api-key-file", "the same for each line of `FILE`"),
 		&cli.StringSliceFlag{Name: "model-name", Usage: "serve the model under `NAME`; repeated for several files, in their order", DefaultText: "the name of the file"},
-		&cli.BoolFlag{Name: "strict-model", Usage: "refuse requests for a model of another name"},
+		&cli.BoolFlag{Name: "any-model", Usage: "answer requests for a model of any name, in place of 404; with one FILE"},
 		between(1, maxParallel, &cli.IntFlag{Name: "parallel", Value: defaultParallel, Usage: "compute at most `N` texts at once"}),
 		between(0, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length: `N` tokens of prompt and text", DefaultText: "the model's, at most 4096"}),
 		between(0, math.MaxInt32, &cli.IntFlag{Name: "kv-cache-tokens", Usage: "size of the KV cache: `N` tokens of all texts together", DefaultText: "half of the free memory"}),
@@ -181,9 +181,12 @@ func engineOptions(c *cli.Context) engine.Options {
 // serverOptions reads the flags, and refuses to let everyone in.
 func serverOptions(c *cli.Context) (o server.Options, err error) {
 	o = server.Options{
-		Keys: c.StringSlice("api-key"), Hosts: c.StringSlice("allowed-host"), Origins: c.StringSlice("cors-origin"), StrictModel: c.Bool("strict-model"),
+		Keys: c.StringSlice("api-key"), Hosts: c.StringSlice("allowed-host"), Origins: c.StringSlice("cors-origin"), AnyModel: c.Bool("any-model"),
 		Timeout: c.Duration("request-timeout"), Queue: c.Int("queue"), ITLTarget: c.Duration("itl-target"), PrefixCache: !c.Bool("no-prefix-cache"),
 		Memory: int64(engine.AvailableMemory()), Note: func(text string) { note(c, text) },
+	}
+	if o.AnyModel && c.NArg() > 1 {
+		return o, usagef("--any-model cannot be combined with %d files: which of them would answer?", c.NArg())
 	}
 	for _, name := range []string{"itl-target", "request-timeout", "drain"} {
 		if d := c.Duration(name); d < 0 {

@@ -23,7 +23,7 @@ import (
 // TestInteropOpenAI: the openai package understands answers, streams and errors, and gets structured output.
 func TestInteropOpenAI(t *testing.T) {
 	const key = "secret"
-	s := serveFile(t, "", tinymodel.Path(t), "--api-key", key, "--strict-model")
+	s := serveFile(t, "", tinymodel.Path(t), "--api-key", key)
 	if out := interop.Python(t, "openai", "testdata/openai_client.py", s.url, key); !bytes.Equal(out, []byte("done\n")) {
 		t.Errorf("%s", out)
 	}
@@ -32,7 +32,7 @@ func TestInteropOpenAI(t *testing.T) {
 // TestInteropNode: the openai package of npm understands answers, streams and errors.
 func TestInteropNode(t *testing.T) {
 	const key = "secret"
-	s := serveFile(t, "", tinymodel.Path(t), "--api-key", key, "--strict-model")
+	s := serveFile(t, "", tinymodel.Path(t), "--api-key", key)
 	if out := interop.Node(t, "openai-node", "testdata/openai_client.mjs", s.url, key); !bytes.Equal(out, []byte("done\n")) {
 		t.Errorf("%s", out)
 	}

@@ -205,7 +205,7 @@ func (r *replicas) address(name string) string {
 
 func (r *replicas) start(name string) {
 	r.t.Helper()
-	cmd := r.command(name, probe, "serve", r.file, "--host", r.address(name), "--port", "8080", "--api-key-file", r.keys, "--threads", "1")
+	cmd := r.command(name, probe, "serve", r.file, "--host", r.address(name), "--port", "8080", "--api-key-file", r.keys, "--threads", "1", "--model-name", "tiny")
 	r.running[name] = serveBy(r.t, cmd, "")
 }
 
@@ -222,7 +222,7 @@ func (r *replicas) end(name string, s syscall.Signal) {
 // record asks a server alone.
 func (r *replicas) record() {
 	r.t.Helper()
-	s := serveFile(r.t, "", r.file)
+	s := serveFile(r.t, "", r.file, "--model-name", "tiny")
 	for i, q := range r.list {
 		r.want[0] = append(r.want[0], s.ask(q.Path, q.Body))
 		status, text := s.send(http.MethodPost, q.Path, streamed(q.Body), nil)

@@ -158,7 +158,7 @@ func TestServeMixed(t *testing.T) {
 		{32, []string{"--threads", "2", "--parallel", "32", "--itl-target", "5ms"}},
 	} {
 		isa := isas[i%len(isas)]
-		s, order := serveFile(t, string(isa), file, c.flags...), numbers.Perm(n)
+		s, order := serveFile(t, string(isa), file, append(c.flags, "--model-name", "tiny")...), numbers.Perm(n)
 		if isa == kernel.Generic {
 			order = order[:n/20] // it is slow
 		}
@@ -281,6 +281,7 @@ func TestServeRefuses(t *testing.T) {
 		{"invalid --drain", []string{"--drain", "-1s"}},
 		{"made for 256 positions", []string{"--context", "1000"}},
 		{"two models have the name", []string{file}},
+		{"--any-model cannot be combined with 2 files", []string{file, "--any-model"}},
 		{"--model-name names 1 models, but there are 2 files", []string{tinymodel.Path(t), "--model-name", "a"}},
 		{"two models have the name \"a\"", []string{tinymodel.Path(t), "--model-name", "a", "--model-name", "a"}},
 	} {

@@ -242,14 +242,14 @@ func (s *models) draining() bool {
 	return s.closed
 }
 
-// find is the model of a name. A server of one model takes any name, unless it is strict; without a name the first model is
-// meant.
+// find is the model of a name. Without a name the first model is meant, as vLLM takes it, and with Options.AnyModel by every
+// name that no model has.
 func (s *Server) find(name string) (*hosted, *api.Error) {
 	list := s.models.list
 	if i := slices.IndexFunc(list, func(h *hosted) bool { return h.ID == name }); i >= 0 {
 		return list[i], nil
 	}
-	if !s.o.StrictModel && (len(list) == 1 || name == "") {
+	if s.o.AnyModel || name == "" {
 		return list[0], nil
 	}
 	return nil, unknownModel(name)

@@ -21,12 +21,12 @@ import (
 
 // Options of a server.
 type Options struct {
-	Keys        []string      // one of which a client must send; none = everyone may ask
-	Loopback    bool          // the server listens on a loopback address: requests for other hosts are refused
-	Hosts       []string      // names of this host besides localhost
-	Origins     []string      // of pages that browsers may send requests from, besides the server's own; "*" = all
-	StrictModel bool          // refuse requests for other models
-	Timeout     time.Duration // of a request; 0 = none
+	Keys     []string      // one of which a client must send; none = everyone may ask
+	Loopback bool          // the server listens on a loopback address: requests for other hosts are refused
+	Hosts    []string      // names of this host besides localhost
+	Origins  []string      // of pages that browsers may send requests from, besides the server's own; "*" = all
+	AnyModel bool          // requests for other models get the first one, in place of an error
+	Timeout  time.Duration // of a request; 0 = none
 
 	Queue       int
 	ITLTarget   time.Duration

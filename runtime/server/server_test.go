@@ -253,7 +253,7 @@ func TestFields(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	long := strings.Repeat("word ", 300)
 	for _, c := range []struct{ path, body, param, says string }{
-		{"completions", `{`, "", "not JSON"},
+		{"completions", `{`, "", "not a JSON object"},
 		{"completions", `[]`, "", "not a JSON object"},
 		{"completions", `{}`, "prompt", "prompt is missing"},
 		{"completions", `{"prompt": 5}`, "prompt", "a string, a list of strings"},
@@ -338,7 +338,7 @@ func TestLogitBias(t *testing.T) {
 
 // TestGuard: keys, hosts, origins, methods and paths.
 func TestGuard(t *testing.T) {
-	web := serve(t, small, Options{Queue: 10, Keys: []string{"one", "two"}, Loopback: true, Hosts: []string{"lowpack.test"}, Origins: []string{"http://page.test"}, StrictModel: true})
+	web := serve(t, small, Options{Queue: 10, Keys: []string{"one", "two"}, Loopback: true, Hosts: []string{"lowpack.test"}, Origins: []string{"http://page.test"}})
 	const ask, key = `{"prompt": "a", "max_tokens": 1, "model": "tiny"}`, "Bearer two"
 	for _, c := range []struct {
 		method, path, body string
@@ -362,6 +362,18 @@ func TestGuard(t *testing.T) {
 		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Host", "lowpack.test:8080"}, 200},
 		{"GET", "/health", "", []string{"Host", "localhost:1"}, 200},
 		{"GET", "/health", "", []string{"Host", "[::1]:1"}, 200},
+		{"GET", "/health", "", []string{"Host", "[::1]"}, 200},
+		{"GET", "/health", "", []string{"Host", "LOCALHOST"}, 200},
+		{"GET", "/health", "", []string{"Host", "Localhost:8080"}, 200},
+		{"GET", "/health", "", []string{"Host", "localhost.:8080"}, 200},
+		{"GET", "/health", "", []string{"Host", "LowPack.Test."}, 200},
+		{"GET", "/health", "", []string{"Host", "localhost.evil.test"}, 403},
+		{"GET", "/health", "", []string{"Host", ".localhost"}, 403},
+		{"GET", "/health", "", []string{"Host", "localhost:8080", "Origin", "http://LOCALHOST:8080"}, 200},
+		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Type", "application/json; charset=latin1"}, 415},
+		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Type", "application/json; charset=UTF-8"}, 200},
+		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Type", "application/json; charset="}, 415},
+		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Encoding", "gzip"}, 415},
 		{"GET", "/health", "", []string{"Host", "127.0.0.1.evil.test"}, 403},
 		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Origin", "http://evil.test"}, 403},
 		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Origin", "null"}, 403},
