@@ -44,8 +44,9 @@ func serveCommand() *cli.Command {
 change nothing but the time. A request without a seed gets a random one, which the answer names. docs/SERVER.md lists
 endpoints, fields and errors. FILE may be whatever lowpack run takes.
 
-A request names the model, or none; another name is refused, unless --any-model is set. Several models are loaded when they are first asked for; when the free memory does not hold them all,
-the one that was not asked for for longest makes room, unless it is in use.
+A request names the model, or none; another name is refused, unless --any-model is set. Several models are loaded when they
+are first asked for; when the free memory does not hold them all, the one that was not asked for for longest makes room,
+unless it is in use.
 
 Without --api-key the server answers to this machine alone. The first SIGTERM or interrupt lets requests that are running
 finish, for --drain at most; the second one ends the process.

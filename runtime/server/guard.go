@@ -91,7 +91,7 @@ func (s *Server) checkHost(r *http.Request) *api.Error {
 		return nil
 	}
 	name := hostName(r.Host)
-	if IsLoopback(name) || slices.Contains(s.o.Hosts, name) {
+	if IsLoopback(name) || slices.ContainsFunc(s.o.Hosts, func(own string) bool { return plainHost(own) == plainHost(name) }) {
 		return nil
 	}
 	return &api.Error{Status: http.StatusForbidden, Type: api.Forbidden, Message: "the host " + quoted(name) + " is not this one; allow it with --allowed-host"}
@@ -99,9 +99,13 @@ func (s *Server) checkHost(r *http.Request) *api.Error {
 
 // IsLoopback says whether a host, a name or an address without a port, is one that only this machine can reach.
 func IsLoopback(host string) bool {
+	host = plainHost(host)
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
+
+// plainHost writes a host in the one form that its spellings have: in lower case, without the dot of the root behind it.
+func plainHost(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
 // hostName is a host without its port.
 func hostName(host string) string {
@@ -118,7 +122,7 @@ func (s *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *api.Error 
 		return nil
 	}
 	w.Header().Add("Vary", "Origin")
-	if u, err := url.Parse(origin); err == nil && u.Host == r.Host && u.Host != "" {
+	if u, err := url.Parse(origin); err == nil && strings.EqualFold(u.Host, r.Host) && u.Host != "" {
 		return nil
 	}
 	if !slices.Contains(s.o.Origins, origin) && !slices.Contains(s.o.Origins, "*") {

@@ -116,13 +116,12 @@ func readItems(b *api.Body) (messages []tokenizer.Message) {
 		return nil
 	}
 	var (
-		last  map[string]any // the last message, if calls can be added to it
-		calls []any          // that are to be added
+		last  chatItem   // the last message, if calls can be added to it
+		calls []toolCall // that are to be added
 	)
 	join := func(i int) { // once for all calls of a message, which can be thousands
 		if len(calls) > 0 {
-			own, _ := last["tool_calls"].([]any)
-			last["tool_calls"] = append(own, calls...)
+			last.call(calls)
 			messages[len(messages)-1], calls = readChatItem(b, i, last), nil
 		}
 	}
@@ -137,12 +136,12 @@ func readItems(b *api.Body) (messages []tokenizer.Message) {
 		if call == nil || last == nil {
 			join(i)
 			messages = append(messages, readChatItem(b, i, message))
-			if last = nil; message["role"] == "assistant" {
+			if last = nil; message.is("assistant") {
 				last = message
 			}
 		}
 		if call != nil { // calls belong to the message of the assistant before them
-			if calls = append(calls, call); call.Function.Name == "" {
+			if calls = append(calls, *call); call.Function.Name == "" {
 				join(i) // fails
 			}
 		}
@@ -151,22 +150,54 @@ func readItems(b *api.Body) (messages []tokenizer.Message) {
 	return messages
 }
 
+// chatItem is an item as a message of a chat, whose fields are as they stand in the request.
+type chatItem map[string]json.RawMessage
+
+// newChatItem makes one of a role and another field.
+func newChatItem(role, name string, value json.RawMessage) chatItem {
+	return chatItem{"role": jsonOf(role), name: value}
+}
+
+// is says whether the message has a role.
+func (c chatItem) is(role string) bool {
+	own := ""
+	return json.Unmarshal(c["role"], &own) == nil && own == role
+}
+
+// call adds calls to those that the message has.
+func (c chatItem) call(calls []toolCall) {
+	var own []json.RawMessage
+	json.Unmarshal(c["tool_calls"], &own) // of a message that was read before
+	for i := range calls {
+		own = append(own, jsonOf(calls[i]))
+	}
+	c["tool_calls"] = jsonOf(own)
+}
+
+// jsonOf writes a value of this package, or of JSON.
+func jsonOf(v any) json.RawMessage {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
 // readChatItem reads the message of a chat that an item is.
-func readChatItem(b *api.Body, i int, message map[string]any) tokenizer.Message {
-	text, _ := json.Marshal(message) // of JSON
-	return readMessage(b, "input", i, text)
+func readChatItem(b *api.Body, i int, message chatItem) tokenizer.Message {
+	return readMessage(b, "input", i, jsonOf(message))
 }
 
 // readItem reads an item as a message of a chat. For a call, the message is one without it.
-func readItem(raw json.RawMessage) (message map[string]any, call *toolCall, e *api.Error) {
+func readItem(raw json.RawMessage) (message chatItem, call *toolCall, e *api.Error) {
 	var item struct {
-		Type      string `json:"type"`
-		CallID    string `json:"call_id"`
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
-		Output    any    `json:"output"`
+		Type      string          `json:"type"`
+		CallID    string          `json:"call_id"`
+		Name      string          `json:"name"`
+		Arguments string          `json:"arguments"`
+		Output    json.RawMessage `json:"output"`
 	}
-	if json.Unmarshal(raw, &item) != nil || json.Unmarshal(raw, &message) != nil {
+	if api.Unmarshal(raw, &item) != nil || json.Unmarshal(raw, &message) != nil {
 		return nil, nil, api.Invalid("", "want an item, which is an object")
 	}
 	switch item.Type {
@@ -174,9 +205,11 @@ func readItem(raw json.RawMessage) (message map[string]any, call *toolCall, e *a
 		return message, nil, nil
 	case "function_call":
 		call = &toolCall{ID: item.CallID, Type: "function", Function: toolFunction{item.Name, item.Arguments}}
-		return map[string]any{"role": "assistant"}, call, nil
+		return newChatItem("assistant", "content", nil), call, nil
 	case "function_call_output":
-		return map[string]any{"role": "tool", "tool_call_id": item.CallID, "content": item.Output}, nil, nil
+		message = newChatItem("tool", "content", item.Output)
+		message["tool_call_id"] = jsonOf(item.CallID)
+		return message, nil, nil
 	}
 	return nil, nil, api.Invalid("", "an item of type %.40q is not supported: must be one of message, function_call, function_call_output", item.Type)
 }

@@ -172,12 +172,13 @@ func TestReadItems(t *testing.T) {
 		{"type": "function_call", "call_id": "1", "name": "f", "arguments": "{\"z\": 1, \"a\": 2}"},
 		{"type": "function_call", "call_id": "2", "name": "g", "arguments": "broken"},
 		{"type": "function_call_output", "call_id": "1", "output": "ok"},
-		{"type": "function_call", "call_id": "3", "name": "h", "arguments": ""}]}`))
+		{"type": "function_call", "call_id": "3", "name": "h", "arguments": ""},
+		{"role": "assistant", "tool_calls": [{"function": {"name": "i", "arguments": {"z": 12345678901234567890, "a": 1.0}}}]}]}`))
 	if e != nil {
 		t.Fatal(e)
 	}
 	list := readItems(b)
-	if len(list) != 4 || b.Err() != nil {
+	if len(list) != 5 || b.Err() != nil {
 		t.Fatalf("%+v, %v", list, b.Err())
 	}
 	if list[2].Role != "tool" || list[2].Content != "ok" || list[1].Content != "wait" {
@@ -186,6 +187,7 @@ func TestReadItems(t *testing.T) {
 	for i, want := range map[int]string{
 		1: `[{"id":"1","type":"function","function":{"name":"f","arguments":{"z":1,"a":2}}},{"id":"2","type":"function","function":{"name":"g","arguments":"broken"}}]`,
 		3: `[{"id":"3","type":"function","function":{"name":"h","arguments":{}}}]`,
+		4: `[{"type":"function","function":{"name":"i","arguments":{"z":12345678901234567890,"a":1.0}}}]`, // digits and all
 	} {
 		var more map[string]json.RawMessage
 		if err := json.Unmarshal(list[i].More, &more); err != nil || string(more["tool_calls"]) != want {

@@ -373,6 +373,8 @@ func TestGuard(t *testing.T) {
 		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Type", "application/json; charset=latin1"}, 415},
 		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Type", "application/json; charset=UTF-8"}, 200},
 		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Type", "application/json; charset="}, 415},
+		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Type", ""}, 200},
+		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Type", "text/plain"}, 200},
 		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Encoding", "gzip"}, 415},
 		{"GET", "/health", "", []string{"Host", "127.0.0.1.evil.test"}, 403},
 		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Origin", "http://evil.test"}, 403},

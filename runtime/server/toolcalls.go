@@ -167,7 +167,7 @@ func readFunctions(b *api.Body, raw json.RawMessage) (list []function) {
 	if raw == nil {
 		return nil
 	}
-	if json.Unmarshal(raw, &list) != nil || len(list) > mostTools {
+	if api.Unmarshal(raw, &list) != nil || len(list) > mostTools {
 		b.Fail("tools", "tools: want a list of at most %d functions", mostTools)
 		return nil
 	}
@@ -209,7 +209,7 @@ func readToolChoice(b *api.Body) (choice, name string) {
 			Name string `json:"name"`
 		} `json:"function"`
 	}
-	if json.Unmarshal(raw, &named) != nil || named.Type != "function" || named.Name+named.Function.Name == "" {
+	if api.Unmarshal(raw, &named) != nil || named.Type != "function" || named.Name+named.Function.Name == "" {
 		b.Fail("tool_choice", want)
 	}
 	return "required", named.Name + named.Function.Name

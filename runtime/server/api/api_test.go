@@ -49,16 +49,47 @@ func TestBody(t *testing.T) {
 
 // TestInteger: what JSON schemas call an integer, and nothing else.
 func TestInteger(t *testing.T) {
-	for text, want := range map[string]Integer{"0": 0, "-7": -7, "2.0": 2, "1e3": 1000, "9223372036854775807": math.MaxInt64, "-9223372036854775808": math.MinInt64, "9007199254740991.0": 1<<53 - 1} {
+	for text, want := range map[string]Integer{"0": 0, "-7": -7, "2.0": 2, "1e3": 1000, "9223372036854775807": math.MaxInt64, "-9223372036854775808": math.MinInt64, "9007199254740991.0": 1<<53 - 1,
+		"1e18": 1e18, "9007199254740993.0": 1<<53 + 1, "0.00012e5": 12, "-1.50e1": -15, "-0.0e-5": 0, "0e99999999999999999999": 0, "1000e-3": 1, "9223372036854775807.0": math.MaxInt64} {
 		var n []Integer
 		if err := json.Unmarshal([]byte("["+text+"]"), &n); err != nil || n[0] != want {
 			t.Errorf("%s: %v, %v", text, n, err)
 		}
 	}
-	for _, text := range []string{"null", "1.5", `"1"`, "true", "9223372036854775808", "1e300", "1e999", "[]"} {
+	for _, text := range []string{"null", "1.5", `"1"`, "true", "9223372036854775808", "1e300", "1e999", "[]", "1e19", "1e-400", "1e-3",
+		"1.00000000000000000001", "1e-99999999999999999999", "1e99999999999999999999", "9223372036854775807.5", "1e", `"1e1"`} {
 		var n []Integer
 		if err := json.Unmarshal([]byte("["+text+"]"), &n); err == nil {
 			t.Errorf("%s is read as %v", text, n)
+		}
+	}
+}
+
+// TestUnmarshal: names are as they are, in structs within others too; what is null stays as it was.
+func TestUnmarshal(t *testing.T) {
+	type inner struct {
+		Name string `json:"name"`
+	}
+	var got struct {
+		Name  string           `json:"name"`
+		In    inner            `json:"in"`
+		At    *inner           `json:"at"`
+		None  *inner           `json:"none"`
+		List  []inner          `json:"list"`
+		Raw   json.RawMessage  `json:"raw"`
+		Ints  []Integer        `json:"ints"`
+		Map   map[string]inner `json:"map"`
+		Plain []string         `json:"plain"`
+	}
+	err := Unmarshal([]byte(`{"Name": 5, "name": "a", "NAME": {}, "in": {"NaMe": "x", "name": "b"}, "at": {"name": "c", "Name": 1}, "none": null,
+		"list": [{"name": "d", "Name": "y"}, null], "raw": {"A": 1}, "ints": [2.0], "map": {"k": {"name": "e"}}, "plain": ["f"]}`), &got)
+	if err != nil || got.Name != "a" || got.In.Name != "b" || got.At.Name != "c" || got.None != nil || len(got.List) != 2 || got.List[0].Name != "d" ||
+		string(got.Raw) != `{"A": 1}` || got.Ints[0] != 2 || got.Map["k"].Name != "e" || got.Plain[0] != "f" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, text := range []string{`{"name": 5}`, `{"in": 5}`, `{"at": []}`, `{"list": {}}`, `{"list": [5]}`, `5`, `[]`} {
+		if err := Unmarshal([]byte(text), &got); err == nil {
+			t.Errorf("%s is read", text)
 		}
 	}
 }

@@ -4,19 +4,23 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/lowpack/lowpack/internal/jsonread"
 )
 
-// Body is the JSON object of a request. Its fields are read one by one; the first that cannot be read is the error. A field
-// that is null counts as absent.
+// Body is the JSON object of a request. All of it is read strictly first (jsonread), so that it has one meaning; then its
+// fields are read one by one, and the first that cannot be is the error. A field that is null counts as absent.
 type Body struct {
-	fields map[string]json.RawMessage
+	fields map[string][]byte // as they stand in the text
 	seen   map[string]bool
 	err    *Error
 	now    time.Time // that templates are told
@@ -25,6 +29,9 @@ type Body struct {
 
 // ReadBody reads a request of at most most bytes.
 func ReadBody(w http.ResponseWriter, r *http.Request, most int64) (*Body, *Error) {
+	if e := checkMedia(r.Header); e != nil {
+		return nil, e
+	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	var long *http.MaxBytesError
 	if errors.As(err, &long) {
@@ -42,17 +49,29 @@ func ReadBody(w http.ResponseWriter, r *http.Request, most int64) (*Body, *Error
 
 // ParseBody reads the text of a request.
 func ParseBody(text []byte) (*Body, *Error) {
-	b := &Body{seen: map[string]bool{}}
-	err := json.Unmarshal(text, &b.fields)
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &syntax):
-		return nil, Invalid("", "the request is not JSON: %v, at byte %d", syntax, syntax.Offset)
-	case err != nil || b.fields == nil:
-		return nil, Invalid("", "the request is not a JSON object")
+	fields, err := jsonread.Fields(text)
+	if err != nil {
+		return nil, notJSON(err)
 	}
-	maps.DeleteFunc(b.fields, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
-	return b, nil
+	maps.DeleteFunc(fields, func(_ string, v []byte) bool { return string(v) == "null" })
+	return &Body{fields: fields, seen: map[string]bool{}}, nil
+}
+
+// notJSON says where a request is not a JSON object, and why.
+func notJSON(err error) *Error {
+	var f *jsonread.Fault
+	if !errors.As(err, &f) {
+		return Invalid("", "the request is not a JSON object: %v", err)
+	}
+	place := fmt.Sprintf("byte %d", f.Offset)
+	if f.Path != "" {
+		place += ", in " + f.Path
+	}
+	name := f.Path
+	if i := strings.IndexAny(name, ".["); i >= 0 {
+		name = name[:i]
+	}
+	return Invalid(name, "the request is not a JSON object: %s (%s)", f.Text, place)
 }
 
 // Err is the first error of a field.
@@ -90,7 +109,7 @@ func (b *Body) Decode(name string, v any, want string) bool {
 	if raw == nil {
 		return false
 	}
-	if err := json.Unmarshal(raw, v); err != nil {
+	if err := Unmarshal(raw, v); err != nil {
 		b.Fail(name, "%s: want %s", name, want)
 		return false
 	}
@@ -123,6 +142,9 @@ func (b *Body) Float(name string, v *float32, least, most float64) bool {
 	if !b.Decode(name, &x, "a number") {
 		return false
 	}
+	if x == 0 && !isZero(b.Raw(name)) { // so small that float64 has nothing else
+		x = math.Copysign(math.SmallestNonzeroFloat64, x)
+	}
 	if !(x >= least && x <= most) {
 		b.Fail(name, "%s is %v: must be between %v and %v", name, x, least, most)
 		return false
@@ -131,6 +153,12 @@ func (b *Body) Float(name string, v *float32, least, most float64) bool {
 		*v = math.SmallestNonzeroFloat32
 	}
 	return true
+}
+
+// isZero says whether a number is 0.
+func isZero(number []byte) bool {
+	mantissa, _, _ := strings.Cut(strings.ToLower(string(number)), "e")
+	return !strings.ContainsAny(mantissa, "123456789")
 }
 
 // Strings reads a text or a list of at most most texts, none of them empty.

@@ -2,27 +2,63 @@ package api
 
 import (
 	"errors"
-	"math"
 	"strconv"
+	"strings"
 )
 
-// Integer is an integer as JSON schemas understand it: 2.0 is one, null is none.
+// Integer is an integer as JSON schemas understand it: 2.0 and 2e3 are, 2.5 and null are not. All of its digits count.
 type Integer int64
 
 var errNoInteger = errors.New("want an integer of 64 bits")
 
 // UnmarshalJSON reads one.
 func (n *Integer) UnmarshalJSON(text []byte) error {
-	if whole, err := strconv.ParseInt(string(text), 10, 64); err == nil {
-		*n = Integer(whole)
-		return nil
+	whole, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil {
+		if whole, err = strconv.ParseInt(plainInteger(string(text)), 10, 64); err != nil {
+			return errNoInteger
+		}
 	}
-	x, err := strconv.ParseFloat(string(text), 64)
-	if err != nil || x != math.Trunc(x) || math.Abs(x) >= 1<<53 { // beyond, the digits would not be those of the text
-		return errNoInteger
-	}
-	*n = Integer(x)
+	*n = Integer(whole)
 	return nil
+}
+
+// mostIntegerDigits is how many digits an integer of 64 bits has at most.
+const mostIntegerDigits = 19
+
+// plainInteger writes a number of JSON, if it is an integer, without point and exponent; "" = it is none, or has more than 64
+// bits.
+func plainInteger(number string) string {
+	mantissa, power := number, ""
+	if i := strings.IndexAny(number, "eE"); i >= 0 {
+		mantissa, power = number[:i], number[i+1:]
+	}
+	mantissa, negative := strings.CutPrefix(mantissa, "-")
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimLeft(whole+fraction, "0")
+	if strings.Trim(digits, "0123456789") != "" || whole == "" {
+		return "" // another kind of value
+	}
+	if digits == "" {
+		return "0"
+	}
+	shift := 0
+	if power != "" {
+		var err error
+		if shift, err = strconv.Atoi(power); err != nil {
+			return ""
+		}
+	}
+	short := strings.TrimRight(digits, "0")
+	zeros := len(digits) - len(short) - len(fraction) + shift
+	if zeros < 0 || zeros > mostIntegerDigits || len(short)+zeros > mostIntegerDigits {
+		return ""
+	}
+	sign := ""
+	if negative {
+		sign = "-"
+	}
+	return sign + short + strings.Repeat("0", zeros)
 }
 
 // Ints are the values of integers.

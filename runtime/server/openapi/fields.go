@@ -140,7 +140,8 @@ func (l *Limits) bodies() map[string]object {
 		with(object{"type": only("json_schema"), "schema": anything}, "type", "schema"),
 	)
 	tool := with(object{"type": only("function"), "name": filled, "description": text, "parameters": anything, "strict": boolean}, "type", "name")
-	tokenized := bodyOf(l.conversation(), object{
+	named := object{"model": text}
+	tokenized := bodyOf(named, l.conversation(), object{
 		"content": text, "prompt": text, "add_special": boolean, "add_special_tokens": boolean, "with_pieces": boolean, "return_token_strs": boolean,
 	})
 	tokenized["properties"].(object)["messages"] = optional(l.conversation()["messages"].(object))
@@ -160,8 +161,8 @@ func (l *Limits) bodies() map[string]object {
 			"tool_choice": choice, "parallel_tool_calls": boolean, "truncation": only("disabled", nil),
 		}, "input"),
 		"/tokenize":       tokenized,
-		"/detokenize":     bodyOf(object{"tokens": l.ids(0, l.Integer)}, "tokens"),
-		"/apply-template": bodyOf(l.conversation(), "messages"),
+		"/detokenize":     bodyOf(named, object{"tokens": l.ids(0, l.Integer)}, "tokens"),
+		"/apply-template": bodyOf(named, l.conversation(), "messages"),
 	}
 }
 

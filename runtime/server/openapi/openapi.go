@@ -34,7 +34,7 @@ var (
 	Texts    = Kind{[]int{http.StatusUnauthorized, http.StatusForbidden}, []string{"text/plain"}}
 	Facts    = Kind{[]int{http.StatusUnauthorized, http.StatusForbidden}, []string{typeJSON}}
 	Named    = Kind{append([]int{http.StatusNotFound}, Facts.Statuses...), []string{typeJSON}}
-	Tokens   = Kind{append([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusServiceUnavailable}, Named.Statuses...), []string{typeJSON}}
+	Tokens   = Kind{append([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusServiceUnavailable}, Named.Statuses...), []string{typeJSON}}
 	Generate = Kind{append([]int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusGatewayTimeout}, Tokens.Statuses...), []string{typeJSON, typeStream}}
 )
 
