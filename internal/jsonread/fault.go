@@ -25,16 +25,16 @@ func (f *Fault) Unwrap() error { return f.Class }
 // mostPath bounds a path: a key can be as long as the text.
 const mostPath = 200
 
-// within says that a fault, if it is one, lies within a value, whose step is made only then.
-func within(err error, step func() string) error {
+// within says that an error, if it is a fault, lies within a value.
+func within(err error, step string) error {
 	var f *Fault
-	if err == nil || !errors.As(err, &f) {
+	if !errors.As(err, &f) {
 		return err
 	}
-	if s := step(); f.Path == "" || f.Path[0] == '[' {
-		f.Path = s + f.Path
+	if f.Path == "" || f.Path[0] == '[' {
+		f.Path = step + f.Path
 	} else {
-		f.Path = s + "." + f.Path
+		f.Path = step + "." + f.Path
 	}
 	if len(f.Path) > mostPath {
 		f.Path = f.Path[:mostPath] + "…"
@@ -46,18 +46,16 @@ func within(err error, step func() string) error {
 var plainKey = regexp.MustCompile(`^[A-Za-z_$][A-Za-z_$0-9]*$`)
 
 // keyStep is the step to the value of a key.
-func keyStep(key string) func() string {
-	return func() string {
-		short := key[:min(len(key), 40)]
-		if plainKey.MatchString(key) {
-			return short
-		}
-		return "[" + strconv.QuoteToASCII(short) + "]"
+func keyStep(key string) string {
+	short := key[:min(len(key), 40)]
+	if plainKey.MatchString(key) {
+		return short
 	}
+	return "[" + strconv.QuoteToASCII(short) + "]"
 }
 
 // indexStep is the step to an item of an array.
-func indexStep(i int) func() string { return func() string { return "[" + strconv.Itoa(i) + "]" } }
+func indexStep(i int) string { return "[" + strconv.Itoa(i) + "]" }
 
 // Fields reads a text that is one object, all of it, and returns its fields as they stand there. Errors are faults.
 func Fields(data []byte) (map[string][]byte, error) {

@@ -264,3 +264,11 @@ func TestFields(t *testing.T) {
 		}
 	}
 }
+
+// TestSkipAllocs: what is skipped costs nothing for each value.
+func TestSkipAllocs(t *testing.T) {
+	text := []byte(`{"a": [` + strings.Repeat(`1, "b", 2.5, null, true, `, 1000) + `[]]}`)
+	if n := testing.AllocsPerRun(10, func() { NewReader(text).Skip() }); n > 20 {
+		t.Errorf("%v allocations", n)
+	}
+}

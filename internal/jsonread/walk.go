@@ -97,9 +97,19 @@ func (r *Reader) Skip() error {
 	case String:
 		_, err = r.Bytes()
 	case Array:
-		err = r.Array(func(i int) error { return within(r.Skip(), indexStep(i)) })
+		err = r.Array(func(i int) error {
+			if err := r.Skip(); err != nil {
+				return within(err, indexStep(i))
+			}
+			return nil
+		})
 	case Object:
-		err = r.Object(func(key string) error { return within(r.Skip(), keyStep(key)) })
+		err = r.Object(func(key string) error {
+			if err := r.Skip(); err != nil {
+				return within(err, keyStep(key))
+			}
+			return nil
+		})
 	}
 	return err
 }

@@ -51,6 +51,8 @@ var disorder = []struct{ place, what, reason string }{
 		"the time of a request without one, which the answer names where its prompt tells it"},
 	{"runtime/server/api.LimitWrite", "time.Now",
 		"the time that a client has to read"},
+	{"runtime/server/api.Pool.turn", "a choice of whatever is ready",
+		"a client that leaves gets no answer"},
 	{"runtime/server/prefix.Cache.Evict", "a loop over a map",
 		"looks for the least number; texts with the same one belong to one salt"},
 	{"runtime/server/schedule.Call.Next", "a choice of whatever is ready",

@@ -34,6 +34,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, m *model, b *api.B
 	}
 	j.requests = []schedule.Request{j.request(ids, scores, r)}
 	j.head = m.newHead("chatcmpl-", "chat.completion", j.seed)
+	b.Close()
 	s.serve(w, r, j)
 }
 

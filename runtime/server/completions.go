@@ -37,6 +37,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request, m *model, b
 		j.requests = append(j.requests, q)
 	}
 	j.head = m.newHead("cmpl-", "text_completion", j.seed)
+	b.Close()
 	s.serve(w, r, j)
 }
 
@@ -51,7 +52,7 @@ func (m *model) readPrompts(b *api.Body) (list []prompt) {
 	raw := b.Raw("prompt")
 	var (
 		texts []string
-		ids   [][]api.Integer
+		ids   []api.Integers
 	)
 	switch inner := bytes.TrimLeft(bytes.TrimPrefix(raw, []byte("[")), " \t\r\n"); {
 	case raw == nil:
@@ -64,7 +65,7 @@ func (m *model) readPrompts(b *api.Body) (list []prompt) {
 	case raw[0] == '[' && len(inner) > 0 && inner[0] == '[':
 		b.Decode("prompt", &ids, "a list of lists of token ids")
 	default:
-		ids = make([][]api.Integer, 1)
+		ids = make([]api.Integers, 1)
 		b.Decode("prompt", &ids[0], "a string, a list of strings, a list of token ids, or a list of such lists")
 	}
 	if len(texts)+len(ids) > mostPrompts {
@@ -74,8 +75,7 @@ func (m *model) readPrompts(b *api.Body) (list []prompt) {
 		tokens, err := m.Tokenizer.Encode(text, true)
 		list = append(list, m.checkPrompt(b, prompt{text, tokens}, err))
 	}
-	for _, integers := range ids {
-		tokens := api.Ints(integers)
+	for _, tokens := range ids {
 		list = append(list, m.checkPrompt(b, prompt{ids: tokens}, m.check(tokens)))
 	}
 	return list
@@ -88,7 +88,7 @@ func (m *model) checkPrompt(b *api.Body, p prompt, err error) prompt {
 	}
 	if err != nil {
 		b.Unsupported("prompt", "prompt: %v", err)
-	} else if p.text == "" {
+	} else if p.text == "" && len(p.ids) <= m.context { // longer ones are refused
 		p.text = m.Tokenizer.Decode(p.ids, true)
 	}
 	return p

@@ -35,6 +35,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request, m *model, b *
 	j.requests = []schedule.Request{j.request(ids, scores, r)}
 	j.head = m.newHead("resp_", "response", j.seed)
 	j.shape = newResponseShape(j, b)
+	b.Close()
 	s.serve(w, r, j)
 }
 
@@ -305,7 +306,7 @@ type responseShape struct {
 func newResponseShape(j *job, b *api.Body) *responseShape {
 	said := func(name, otherwise string) json.RawMessage {
 		if raw := b.Raw(name); raw != nil {
-			return raw
+			return slices.Clone(raw) // the body is not kept
 		}
 		return json.RawMessage(otherwise)
 	}

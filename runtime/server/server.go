@@ -42,13 +42,14 @@ type Server struct {
 	models   *models
 	created  int64
 	registry *prometheus.Registry
+	bodies   *api.Pool
 	http.Handler
 }
 
 // New makes a server for models with different names. A single one is loaded at once, several when they are first asked for.
 // Errors: what is wrong with the single model.
 func New(o Options, list ...Model) (*Server, error) {
-	s := &Server{o: o, created: time.Now().Unix(), registry: newRegistry()}
+	s := &Server{o: o, created: time.Now().Unix(), registry: newRegistry(), bodies: api.NewPool(mostBodies)}
 	var err error
 	if s.models, err = newModels(list, o, s.registry); err != nil {
 		return nil, err
@@ -99,11 +100,12 @@ func (s *Server) routes() []route {
 // withBody reads the request and names the fields in it that nobody knows.
 func (s *Server) withBody(handle func(http.ResponseWriter, *http.Request, *model, *api.Body)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		b, e := api.ReadBody(w, r, mostBody)
+		b, e := api.ReadBody(w, r, mostBody, s.bodies)
 		if e != nil {
 			e.Write(w)
 			return
 		}
+		defer b.Close()
 		name := ""
 		if b.String("model", &name); b.Err() != nil {
 			b.Err().Write(w)
@@ -120,6 +122,9 @@ func (s *Server) withBody(handle func(http.ResponseWriter, *http.Request, *model
 			return
 		}
 		defer s.models.release(h)
+		if !b.Begin(r.Context()) {
+			return
+		}
 		handle(&ignoring{ResponseWriter: w, body: b}, r, m, b)
 	}
 }

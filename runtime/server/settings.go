@@ -24,6 +24,7 @@ const (
 	mostPenalty  = 2
 	mostPrompts  = 1024
 	mostBody     = 8 << 20
+	mostBodies   = 8 * mostBody // of all requests together
 	mostStopText = 1 << 10
 )
 
@@ -104,9 +105,9 @@ func (s *settings) readStops(b *api.Body, m *model) {
 			b.Unsupported("stop", "a stop text of %d bytes: at most %d are allowed", len(text), mostStopText)
 		}
 	}
-	var ids []api.Integer
+	var ids api.Integers
 	if b.Decode("stop_token_ids", &ids, "a list of token ids") {
-		s.stopIDs = api.Ints(ids)
+		s.stopIDs = ids
 		if err := m.check(s.stopIDs); err != nil {
 			b.Unsupported("stop_token_ids", "stop_token_ids: %v", err)
 		} else if len(s.stopIDs) > mostBiases {

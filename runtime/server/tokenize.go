@@ -72,9 +72,8 @@ func (m *model) tokens(ids []int, pieces, strings bool) map[string]any {
 
 // detokenize is POST /detokenize.
 func (s *Server) detokenize(w http.ResponseWriter, _ *http.Request, m *model, b *api.Body) {
-	var list []api.Integer
-	given := b.Decode("tokens", &list, "a list of token ids")
-	ids := api.Ints(list)
+	var ids api.Integers
+	given := b.Decode("tokens", &ids, "a list of token ids")
 	if !given {
 		b.Fail("tokens", "tokens is missing")
 	} else if err := m.check(ids); err != nil {

@@ -107,7 +107,7 @@ func (j *job) readTools(b *api.Body, raw json.RawMessage) *tools {
 	case len(list) == 0:
 		return nil
 	}
-	t := &tools{raw: raw, form: j.model.callForm(), names: map[string]bool{}, most: 1}
+	t := &tools{raw: slices.Clone(raw), form: j.model.callForm(), names: map[string]bool{}, most: 1}
 	switch {
 	case t.form == nil:
 		b.Unsupported("tools", "tools is not supported: the chat template of the model has no form for calls of functions that the server knows")

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,26 @@ func TestUnmarshal(t *testing.T) {
 		if err := Unmarshal([]byte(text), &got); err == nil {
 			t.Errorf("%s is read", text)
 		}
+	}
+}
+
+// TestIntegers: a list of integers in any of their forms.
+func TestIntegers(t *testing.T) {
+	for text, want := range map[string][]int{"[]": {}, " [ 1,-2 , 3]": {1, -2, 3}, "[1, 2.0, 1e3]": {1, 2, 1000}, "[9223372036854775807]": {math.MaxInt64}} {
+		var list Integers
+		if err := json.Unmarshal([]byte(text), &list); err != nil || !slices.Equal(list, want) {
+			t.Errorf("%s: %v, %v", text, list, err)
+		}
+	}
+	for _, text := range []string{"1", "{}", `[1, "a"]`, "[null]", "[1, 2.5]", "[[1]]", "[true]", "[9223372036854775808]"} {
+		var list Integers
+		if err := json.Unmarshal([]byte(text), &list); err == nil {
+			t.Errorf("%s is read as %v", text, list)
+		}
+	}
+	few := testing.AllocsPerRun(1, func() { json.Unmarshal([]byte("["+strings.Repeat("12,", 10000)+"1]"), new(Integers)) })
+	if few > 100 {
+		t.Errorf("%v allocations for 10,001 integers", few)
 	}
 }
 

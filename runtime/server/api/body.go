@@ -2,10 +2,10 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"net/http"
@@ -25,26 +25,73 @@ type Body struct {
 	err    *Error
 	now    time.Time // that templates are told
 	told   bool      // to one that asked
+
+	upload  *upload // nil = closed, or not of a request
+	size    int
+	done    func() // ends Begin
+	ignored []string
 }
 
-// ReadBody reads a request of at most most bytes.
-func ReadBody(w http.ResponseWriter, r *http.Request, most int64) (*Body, *Error) {
+// ReadBody reads a request of at most most bytes into the memory of a pool, which holds it until Close.
+func ReadBody(w http.ResponseWriter, r *http.Request, most int64, pool *Pool) (*Body, *Error) {
 	if e := checkMedia(r.Header); e != nil {
 		return nil, e
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	var long *http.MaxBytesError
-	if errors.As(err, &long) {
-		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Type: InvalidRequest, Message: "the request is longer than " + strconv.FormatInt(most, 10) + " bytes"}
+	u := pool.begin(func() { http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) }) // long ago
+	b, e := readInto(u, w, r, most)
+	if e != nil {
+		u.release()
+		return nil, e
 	}
-	if err != nil {
+	b.upload = u
+	return b, nil
+}
+
+func readInto(u *upload, w http.ResponseWriter, r *http.Request, most int64) (*Body, *Error) {
+	text, err := u.read(http.MaxBytesReader(w, r.Body, most), r.ContentLength, most)
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Type: InvalidRequest, Message: "the request is longer than " + strconv.FormatInt(most, 10) + " bytes"}
+	case errors.Is(err, errFull):
+		w.Header().Set("Connection", "close") // the rest is not read
+		return nil, fullError()
+	case err != nil:
 		return nil, Invalid("", "the request could not be read")
 	}
+	done, err := u.pool.turn(r.Context(), len(text))
+	if err != nil {
+		return nil, Invalid("", "the request was given up")
+	}
+	defer done()
 	b, e := ParseBody(text)
 	if e == nil {
+		b.size = len(text)
 		e = b.readTime(r)
 	}
 	return b, e
+}
+
+// Begin waits until the fields may be read: those of large bodies become larger lists, so that only some are read at once. It
+// is false where the client has left.
+func (b *Body) Begin(ctx context.Context) bool {
+	done, err := b.upload.pool.turn(ctx, b.size)
+	b.done = done
+	return err == nil
+}
+
+// Close gives back the memory of the body. Its fields are gone; what was ignored is still known.
+func (b *Body) Close() {
+	if b.upload == nil {
+		return
+	}
+	b.ignored = b.Ignored()
+	b.fields = nil
+	if b.done != nil {
+		b.done()
+	}
+	b.upload.release()
+	b.upload = nil
 }
 
 // ParseBody reads the text of a request.
@@ -100,6 +147,9 @@ func (b *Body) Raw(name string) json.RawMessage {
 
 // Ignored lists the fields that nobody asked for, sorted.
 func (b *Body) Ignored() []string {
+	if b.fields == nil {
+		return b.ignored
+	}
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(b.fields)), func(name string) bool { return b.seen[name] })
 }
 

@@ -1,9 +1,13 @@
 package api
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/lowpack/lowpack/internal/jsonread"
 )
 
 // Integer is an integer as JSON schemas understand it: 2.0 and 2e3 are, 2.5 and null are not. All of its digits count.
@@ -61,11 +65,28 @@ func plainInteger(number string) string {
 	return sign + short + strings.Repeat("0", zeros)
 }
 
-// Ints are the values of integers.
-func Ints(list []Integer) []int {
-	ints := make([]int, len(list))
-	for i, n := range list {
-		ints[i] = int(n)
+// Integers is a list of integers, of which a request can have millions.
+type Integers []int
+
+// UnmarshalJSON reads one: nearly always digits alone, without a detour for each.
+func (list *Integers) UnmarshalJSON(text []byte) error {
+	r := jsonread.NewReader(text)
+	*list = make(Integers, 0, bytes.Count(text, []byte(","))+1)
+	err := r.Array(func(int) error {
+		n, err := r.Int()
+		*list = append(*list, int(n))
+		return err
+	})
+	if err == nil {
+		return nil
 	}
-	return ints
+	var each []Integer
+	if err := json.Unmarshal(text, &each); err != nil || each == nil {
+		return errNoInteger
+	}
+	*list = (*list)[:0]
+	for _, n := range each {
+		*list = append(*list, int(n))
+	}
+	return nil
 }
