@@ -22,6 +22,7 @@ var clocked = map[string]string{
 	"internal/kernel/fraction_test.go":         "benchmarks",
 	"convert/process_test.go":                  "processes are killed at random moments",
 	"internal/kernel/pool_test.go":             "workers fall asleep and wake at many moments",
+	"internal/lint/order_test.go":              "names functions of clocks, and calls none",
 	"runtime/server/schedule/schedule_test.go": "clients leave at random moments",
 	"runtime/server/soak_test.go":              "clients that read slowly and leave, for LOWPACK_SOAK",
 }

@@ -19,8 +19,15 @@ const mostMessages = 4096
 func (s *Server) chat(w http.ResponseWriter, r *http.Request, m *model, b *api.Body) {
 	j := &job{settings: m.readSettings(b), model: m, shape: chatShape{}}
 	scores := readChatLogprobs(b)
-	b.Int("max_tokens", &j.maxTokens, 1, m.context)
-	b.Int("max_completion_tokens", &j.maxTokens, 1, m.context)
+	older, newer := 0, 0
+	if b.Int("max_tokens", &older, 1, m.context) {
+		j.maxTokens = older
+	}
+	if b.Int("max_completion_tokens", &newer, 1, m.context) {
+		if j.maxTokens = newer; older > 0 && older != newer {
+			b.Unsupported("max_tokens", "max_tokens is %d and max_completion_tokens is %d: both are the same", older, newer)
+		}
+	}
 	b.Refuse("only text is generated", "audio", "web_search_options")
 	b.Accept("modalities", "verbosity")
 	b.Refuse("the prompt is never part of the answer of a chat", "echo")
@@ -122,10 +129,14 @@ func (m *model) readChatOptions(b *api.Body, effort json.RawMessage) tokenizer.C
 		if effort[0] != '"' {
 			b.Fail("reasoning_effort", "the reasoning effort: want a string")
 		}
+		const name = "reasoning_effort"
+		if other, known := vars[name]; known && !sameText(other, effort) {
+			b.Unsupported("chat_template_kwargs", "chat_template_kwargs has another reasoning_effort than the request")
+		}
 		if vars == nil {
 			vars = map[string]json.RawMessage{}
 		}
-		vars["reasoning_effort"] = effort
+		vars[name] = effort
 	}
 	if vars != nil {
 		o.Vars, _ = json.Marshal(vars) // of JSON
@@ -136,6 +147,12 @@ func (m *model) readChatOptions(b *api.Body, effort json.RawMessage) tokenizer.C
 	}
 	b.Refuse("the model's own is used", "chat_template")
 	return o
+}
+
+// sameText says whether two strings of JSON are the same text.
+func sameText(a, b json.RawMessage) bool {
+	var x, y *string
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && x != nil && y != nil && *x == *y
 }
 
 // roles of messages.

@@ -51,14 +51,14 @@ type prompt struct {
 func (m *model) readPrompts(b *api.Body) (list []prompt) {
 	raw := b.Raw("prompt")
 	var (
-		texts []string
+		texts []*string
 		ids   []api.Integers
 	)
 	switch inner := bytes.TrimLeft(bytes.TrimPrefix(raw, []byte("[")), " \t\r\n"); {
 	case raw == nil:
 		b.Fail("prompt", "prompt is missing")
 	case raw[0] == '"':
-		texts = make([]string, 1)
+		texts = make([]*string, 1)
 		b.Decode("prompt", &texts[0], "a string")
 	case raw[0] == '[' && len(inner) > 0 && inner[0] == '"':
 		b.Decode("prompt", &texts, "a list of strings")
@@ -71,9 +71,13 @@ func (m *model) readPrompts(b *api.Body) (list []prompt) {
 	if len(texts)+len(ids) > mostPrompts {
 		b.Fail("prompt", "%d prompts: at most %d are allowed", len(texts)+len(ids), mostPrompts)
 	}
-	for _, text := range texts {
-		tokens, err := m.Tokenizer.Encode(text, true)
-		list = append(list, m.checkPrompt(b, prompt{text, tokens}, err))
+	for i, text := range texts {
+		if text == nil {
+			b.Fail("prompt", "prompt[%d] is null: want a string", i)
+			return nil
+		}
+		tokens, err := m.Tokenizer.Encode(*text, true)
+		list = append(list, m.checkPrompt(b, prompt{*text, tokens}, err))
 	}
 	for _, tokens := range ids {
 		list = append(list, m.checkPrompt(b, prompt{ids: tokens}, m.check(tokens)))

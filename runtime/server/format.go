@@ -75,19 +75,39 @@ func (f *formats) get(name string, compile func() (*grammar.Grammar, error)) (*g
 	return g, nil
 }
 
+// responseFormat is OpenAI's form, or that of llama-server, which has the schema of an object outside.
+type responseFormat struct {
+	Type   string          `json:"type"`
+	Schema json.RawMessage `json:"schema"`
+	JSON   struct {
+		Schema json.RawMessage `json:"schema"`
+	} `json:"json_schema"`
+}
+
+// unread names a schema that its type does not read; "" = there is none.
+func (f *responseFormat) unread() string {
+	switch {
+	case f.Schema != nil && f.Type != "json_object":
+		return "schema"
+	case f.JSON.Schema != nil && f.Type != "json_schema":
+		return "json_schema"
+	}
+	return ""
+}
+
 // readFormat reads which form the answer must have: response_format, vLLM's guided_json, guided_regex, guided_choice, or
 // llama-server's grammar.
 func (s *settings) readFormat(b *api.Body, m *model) {
-	var f struct {
-		Type   string          `json:"type"`
-		Schema json.RawMessage `json:"schema"`
-		JSON   struct {
-			Schema json.RawMessage `json:"schema"`
-		} `json:"json_schema"`
-	}
+	var f responseFormat
 	if b.Decode("response_format", &f, "an object with a type") {
 		if string(f.Schema) == "null" {
 			f.Schema = nil
+		}
+		if string(f.JSON.Schema) == "null" {
+			f.JSON.Schema = nil
+		}
+		if unread := f.unread(); unread != "" {
+			b.Unsupported("response_format", "response_format: %s means nothing beside the type %.40q", unread, f.Type)
 		}
 		switch f.Type {
 		case "text":

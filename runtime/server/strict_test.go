@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/lowpack/lowpack/internal/testkit/requests"
 )
 
 // inRequests are requests to every endpoint that takes one, with a place for a value of any kind, and one for a text.
@@ -163,6 +165,38 @@ func TestModelNames(t *testing.T) {
 			if status != c.status || status == 404 && (at(e, "code") != "model_not_found" || at(e, "param") != "model") {
 				t.Errorf("any %t: %s %s: %d %s, want %d", c.any, r.path, body, status, text, c.status)
 			}
+		}
+	}
+}
+
+// TestContradictions: a request that asks for two things under two names gets neither; one that says the same twice is answered.
+func TestContradictions(t *testing.T) {
+	_, web := serveModel(t, small, Options{Queue: 10}, requests.Template)
+	const chat, schema = `"messages": [{"role": "user", "content": "a"}]`, `{"type": "integer"}`
+	const one, another = `{"type": "function", "function": {"name": "f"}}`, `{"type": "function", "function": {"name": "ff"}}`
+	for _, c := range []struct{ path, body, param string }{
+		{"/v1/chat/completions", chat + `, "max_tokens": 1, "max_completion_tokens": 2`, "max_tokens"},
+		{"/v1/chat/completions", chat + `, "max_tokens": 2, "max_completion_tokens": 2`, ""},
+		{"/v1/chat/completions", chat + `, "max_tokens": 2, "reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "high"}`, "chat_template_kwargs"},
+		{"/v1/chat/completions", chat + `, "max_tokens": 2, "reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "l\u006fw"}`, ""},
+		{"/v1/chat/completions", chat + `, "max_tokens": 2, "response_format": {"type": "json_object", "json_schema": {"schema": ` + schema + `}}`, "response_format"},
+		{"/v1/chat/completions", chat + `, "max_tokens": 2, "response_format": {"type": "text", "schema": ` + schema + `}`, "response_format"},
+		{"/v1/chat/completions", chat + `, "max_tokens": 2, "response_format": {"type": "json_schema", "schema": {}, "json_schema": {"schema": ` + schema + `}}`, "response_format"},
+		{"/v1/chat/completions", chat + `, "max_tokens": 2, "response_format": {"type": "json_object", "schema": ` + schema + `, "json_schema": {"name": "x"}}`, ""},
+		{"/v1/chat/completions", chat + `, "max_tokens": 2, "tools": [` + one + "," + another + `], "tool_choice": {"type": "function", "name": "f", "function": {"name": "ff"}}`, "tool_choice"},
+		{"/v1/chat/completions", chat + `, "max_tokens": 2, "tools": [` + one + "," + another + `], "tool_choice": {"type": "function", "name": "f", "function": {"name": "f"}}`, ""},
+		{"/v1/completions", `"prompt": ["a", null]`, "prompt"},
+		{"/v1/completions", `"prompt": [[1], null]`, "prompt"},
+		{"/v1/completions", `"prompt": ["a", ""], "max_tokens": 1`, ""},
+		{"/tokenize", `"content": "a", "prompt": "b"`, "prompt"},
+		{"/tokenize", `"content": "a", ` + chat, "messages"},
+		{"/tokenize", `"content": "a", "add_special": true, "add_special_tokens": false`, "add_special_tokens"},
+		{"/tokenize", `"prompt": "a", "content": null, "messages": null`, ""},
+	} {
+		status, _, text := post(t, web, c.path, "{"+c.body+"}")
+		param, _ := at(object(t, text), "error", "param").(string)
+		if status == http.StatusOK != (c.param == "") || param != c.param || status > http.StatusBadRequest {
+			t.Errorf("%s {%s}: %d %s, want %q", c.path, c.body, status, text, c.param)
 		}
 	}
 }

@@ -12,9 +12,17 @@ func (s *Server) tokenize(w http.ResponseWriter, _ *http.Request, m *model, b *a
 	text, special, pieces, strings := "", false, false, false
 	given := b.String("content", &text)
 	if b.String("prompt", &text) {
+		if given {
+			b.Unsupported("prompt", "prompt beside content: which of them is to become tokens?")
+		}
 		given, special = true, true // vLLM's default
 	}
-	b.Bool("add_special", &special)
+	if given && b.Raw("messages") != nil {
+		b.Unsupported("messages", "messages beside content or prompt: which of them is to become tokens?")
+	}
+	if b.Bool("add_special", &special) && b.Raw("add_special_tokens") != nil {
+		b.Unsupported("add_special_tokens", "add_special_tokens beside add_special, which is another name for it")
+	}
 	b.Bool("add_special_tokens", &special)
 	b.Bool("with_pieces", &pieces)
 	b.Bool("return_token_strs", &strings)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -212,7 +213,10 @@ func readToolChoice(b *api.Body) (choice, name string) {
 	if api.Unmarshal(raw, &named) != nil || named.Type != "function" || named.Name+named.Function.Name == "" {
 		b.Fail("tool_choice", want)
 	}
-	return "required", named.Name + named.Function.Name
+	if named.Name != "" && named.Function.Name != "" && named.Name != named.Function.Name {
+		b.Unsupported("tool_choice", "tool_choice names two functions, %.60q and %.60q", named.Name, named.Function.Name)
+	}
+	return "required", cmp.Or(named.Name, named.Function.Name)
 }
 
 // responseTools writes the tools of a response as chats have them.
