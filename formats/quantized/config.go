@@ -24,8 +24,8 @@ type Scheme struct {
 func (s *Scheme) Layer(module string, look Lookup) (*Layer, error) { return s.layer(module, look) }
 
 // Parse reads quantization_config, or MLX's quantization, of config.json. The files of modelfile.Quantization may stand beside it:
-// older checkpoints of GPTQ and AWQ have nothing else, and in others these say the same, or are refused. beside gives their text. It
-// returns nil if none declares a format of this package: floats, or the codes of BitNet.
+// older checkpoints of GPTQ and AWQ have nothing else, and in others these say the same, or are refused. beside gives their text,
+// and may be nil. Parse returns nil if none declares a format of this package: floats, or the codes of BitNet.
 func Parse(config []byte, beside func(name string) ([]byte, bool)) (*Scheme, error) {
 	v, err := object("config.json", config)
 	if err != nil {
@@ -34,6 +34,9 @@ func Parse(config []byte, beside func(name string) ([]byte, bool)) (*Scheme, err
 	k := &keys{file: "config.json: quantization_config", v: v.Get("quantization_config")}
 	if q := v.Get("quantization"); q != nil {
 		return parseMLX(k.v, q)
+	}
+	if beside == nil {
+		beside = func(string) ([]byte, bool) { return nil, false }
 	}
 	for _, f := range modelfile.Quantization() {
 		text, ok := beside(f.Name)

@@ -34,7 +34,7 @@ var objects = map[string]string{
 func parse(place, key string) (*quantized.Scheme, error) {
 	text := fmt.Sprintf(objects[place], key)
 	if place != "quantize_config.json" {
-		return quantized.Parse([]byte(text), nothing)
+		return quantized.Parse([]byte(text), nil)
 	}
 	if _, err := quantized.Parse([]byte(`{"quantization_config":{"quant_method":"gptq","bits":4}}`), beside(place, text)); err != nil {
 		return nil, err

@@ -258,7 +258,7 @@ func TestRefusedMethods(t *testing.T) {
 		`{"quantization":3}`: "an object is expected",
 		`{"quantization_config":{"quant_method":"compressed-tensors","config_groups":{"a":{"format":"nvfp4-pack-quantized","targets":[],"weights":{}}}}}`: "nvfp4",
 	} {
-		if s, err := quantized.Parse([]byte(config), nothing); !wellSaid(err, want) {
+		if s, err := quantized.Parse([]byte(config), nil); !wellSaid(err, want) {
 			t.Errorf("%s: %v, %v; want %q", config, s, err, want)
 		}
 	}
@@ -274,7 +274,7 @@ func TestOldConfig(t *testing.T) {
 		t.Error(l, err)
 	}
 	for _, config := range []string{`{"model_type":"llama"}`, `{"quantization_config":{"quant_method":"bitnet"}}`} {
-		if s, err := quantized.Parse([]byte(config), nothing); s != nil || err != nil {
+		if s, err := quantized.Parse([]byte(config), nil); s != nil || err != nil {
 			t.Errorf("%s: %v, %v", config, s, err)
 		}
 	}

@@ -27,7 +27,7 @@ func soundExperts(config string) files {
 
 // openStack opens them as one, and decodes all of it.
 func (f files) openStack(config string) (s quantized.Stack, codes []int8, err error) {
-	scheme, err := quantized.Parse([]byte(config), nothing)
+	scheme, err := quantized.Parse([]byte(config), nil)
 	if err != nil {
 		return nil, nil, err
 	}

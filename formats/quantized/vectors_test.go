@@ -42,10 +42,8 @@ func beside(name, text string) func(string) ([]byte, bool) {
 	return func(asked string) ([]byte, bool) { return []byte(text), asked == name }
 }
 
-func nothing(string) ([]byte, bool) { return nil, false }
-
 func (f files) open(config, module string) (*quantized.Matrix, error) {
-	s, err := quantized.Parse([]byte(config), nothing)
+	s, err := quantized.Parse([]byte(config), nil)
 	if err != nil {
 		return nil, err
 	}
