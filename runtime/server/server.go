@@ -188,11 +188,15 @@ func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
 	for _, r := range s.routes() {
 		routes = append(routes, r.Route)
 	}
-	context, vocab := 0, 0
+	context, vocab, names := 0, 0, []string(nil)
 	for _, h := range s.models.list {
-		context, vocab = max(context, h.Engine.Context), max(vocab, h.vocab)
+		context, vocab, names = max(context, h.Engine.Context), max(vocab, h.vocab), append(names, h.ID)
 	}
-	api.WriteJSON(w, http.StatusOK, openapi.Document(routes, limits(context, vocab, s.models.list[0].ID)))
+	l := limits(context, vocab, names[0])
+	if !s.o.AnyModel {
+		l.Models = names
+	}
+	api.WriteJSON(w, http.StatusOK, openapi.Document(routes, l))
 }
 
 // version is GET /version. Outside of models stands the fingerprint of the first one.

@@ -158,6 +158,10 @@ func TestModelNames(t *testing.T) {
 		{true, `"model": "gpt-4o"`, 200}, {true, `"model": "tiny"`, 200}, {true, `"x": 1`, 200}, {true, `"model": 5`, 400},
 	} {
 		web := serve(t, small, Options{Queue: 10, AnyModel: c.any})
+		_, _, document := do(t, web, http.MethodGet, "/openapi.json", "")
+		if lists := strings.Contains(document, `"model":{"enum":["",null,"tiny"]}`); lists == c.any {
+			t.Errorf("any %t: /openapi.json lists the names of models: %t", c.any, lists)
+		}
 		for _, r := range inRequests {
 			body := strings.Replace(fmt.Sprintf(r.value, "1"), "{", "{"+c.field+", ", 1)
 			status, _, text := post(t, web, r.path, body)

@@ -93,6 +93,27 @@ try {
   await page.fill('input[name=seed]', '')
   await settings(false)
 
+  // The time that a prompt tells is part of the link, and of the request that repeats the answer.
+  const told = '2024-02-29T23:59:58Z', chat = '**/v1/chat/completions'
+  await page.route(chat, async route => {
+    const r = await route.fetch()
+    await route.fulfill({ response: r, headers: { ...r.headers(), 'x-lowpack-time': told } })
+  })
+  await page.click('#fresh')
+  await say('Hi')
+  const timed = await page.locator('.assistant .link').first().evaluate(a => a.href)
+  await page.unroute(chat)
+  await page.click('#fresh')
+  await page.goto(timed)
+  const repeated = page.waitForRequest(chat)
+  await page.getByText('Repeat this answer').click()
+  check((await repeated).headers()['x-lowpack-time'] === told, 'the time of the repeated answer')
+  await idle()
+  await page.click('#fresh')
+  await settings(true)
+  await page.fill('input[name=seed]', '')
+  await settings(false)
+
   // Stop: the answer is slowed down here, since the model is small.
   await page.click('#fresh')
   await page.fill('#words', '')

@@ -11,7 +11,8 @@ type Limits struct {
 	Tools, MaxBias     int
 	Integer            int // the largest
 	Penalty            int
-	Example            string // name of a model
+	Example            string   // name of a model
+	Models             []string // names of all; nil = any name will do
 }
 
 // The types of fields. A field that is null counts as absent.
@@ -52,6 +53,18 @@ func with(fields object, required ...string) object {
 	return schema
 }
 
+// model is the name of a model, or none.
+func (l *Limits) model() object {
+	if l.Models == nil {
+		return text
+	}
+	names := []any{"", nil}
+	for _, name := range l.Models {
+		names = append(names, name)
+	}
+	return only(names...)
+}
+
 // ids is a list of tokens.
 func (l *Limits) ids(least, most int) object {
 	return listOf(object{"type": "integer", "minimum": 0, "maximum": l.Vocab - 1}, least, most)
@@ -60,7 +73,7 @@ func (l *Limits) ids(least, most int) object {
 // sampled are the fields that all endpoints that generate have in common.
 func (l *Limits) sampled() object {
 	return object{
-		"model": text, "temperature": number(0, 2), "top_p": number(0, 1), "top_k": integer(-1, l.Integer), "min_p": number(0, 1),
+		"model": l.model(), "temperature": number(0, 2), "top_p": number(0, 1), "top_k": integer(-1, l.Integer), "min_p": number(0, 1),
 		"repetition_penalty": object{"type": []string{"number", "null"}, "exclusiveMinimum": 0, "maximum": 100},
 		"frequency_penalty":  number(-l.Penalty, l.Penalty), "presence_penalty": number(-l.Penalty, l.Penalty),
 		"logit_bias": object{"type": []string{"object", "null"}, "maxProperties": l.Biases, "propertyNames": object{"pattern": "^(0|[1-9][0-9]*)$"},
@@ -140,7 +153,7 @@ func (l *Limits) bodies() map[string]object {
 		with(object{"type": only("json_schema"), "schema": anything}, "type", "schema"),
 	)
 	tool := with(object{"type": only("function"), "name": filled, "description": text, "parameters": anything, "strict": boolean}, "type", "name")
-	named := object{"model": text}
+	named := object{"model": l.model()}
 	tokenized := bodyOf(named, l.conversation(), object{
 		"content": text, "prompt": text, "add_special": boolean, "add_special_tokens": boolean, "with_pieces": boolean, "return_token_strs": boolean,
 	})
