@@ -68,13 +68,21 @@ type outside struct {
 // logits after eight prompts, and, with the 64 tokens of its greedy continuations given, the arg-max at every position.
 //
 // An activation that lies on a rounding tie moves logits, in float32 against float64 by up to 0.15 (tolerances.json). So
-// most prompts agree to the last digits of float32, some do not, and a token may differ where the margin is that small.
+// most prompts agree to the last digits of float32, some do not, and a token may differ where the margin is that small. Without
+// LOWPACK_LONG each form of the weights takes every other prompt, and every prompt is taken.
 func TestTinyBitnet(t *testing.T) {
 	const tie = 0.15
-	for _, name := range []string{"tiny-bitnet", "tiny-bitnet-packed"} {
+	for form, name := range []string{"tiny-bitnet", "tiny-bitnet-packed"} {
 		m, _ := open(t, shared.Testdata(t, name), "blocked")
 		var want outside
 		readJSON(t, "tiny-bitnet-golden/"+name+".json", &want)
+		if !long.All {
+			kept := want.Prompts[:0]
+			for i := form; i < len(want.Prompts); i += 2 {
+				kept = append(kept, want.Prompts[i])
+			}
+			want.Prompts = kept
+		}
 		var chunks []Chunk
 		for _, p := range want.Prompts {
 			chunks = append(chunks, Chunk{m.NewSequence(), slices.Concat(p.PromptIDs, p.GreedyIDs[:len(p.GreedyIDs)-1])})
@@ -107,7 +115,7 @@ func TestTinyBitnet(t *testing.T) {
 			z = z[len(p.GreedyIDs):]
 		}
 		t.Logf("%s: %d of %d prompts agree within 1e-4; %d of %d greedy tokens differ", name, exact, len(want.Prompts), other, 64*len(want.Prompts))
-		if exact < 6 || other > 5 {
+		if exact < len(want.Prompts)-2 || other > 5 || len(want.Prompts) < 4 {
 			t.Errorf("%s: %d of %d prompts agree within 1e-4, %d greedy tokens differ", name, exact, len(want.Prompts), other)
 		}
 	}
