@@ -15,7 +15,6 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/synth"
-	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -29,8 +28,8 @@ func TestUnpack(t *testing.T) {
 		u8            bool // the form is possible
 		masterWeights bool // floats are master weights: their scale is a mean, and not exact even from F32
 	}{
-		{path: shared.Testdata(t, "tiny-bitnet"), masterWeights: true, u8: true},
-		{path: shared.Testdata(t, "tiny-bitnet-packed"), u8: true},
+		{path: mini(t, "bitnet-2b4t-bf16", nil), masterWeights: true, u8: true},
+		{path: mini(t, "bitnet-2b4t", nil), u8: true},
 		{path: mini(t, "llama3-8b", nil), u8: true},
 		{path: mini(t, "bitnet-large", nil), masterWeights: true, u8: true},
 		{path: mini(t, "trilm-99m", nil), u8: true},
