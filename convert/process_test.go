@@ -33,7 +33,8 @@ type process struct {
 func startProcess(t *testing.T, dir, target string, jobs int, env ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0], "-test.run", "^TestConvertProcess$"), done: make(chan error, 1)}
-	p.cmd.Env = append(os.Environ(), "LOWPACK_TEST_CONVERT="+dir, "LOWPACK_TEST_TARGET="+target, fmt.Sprintf("LOWPACK_TEST_JOBS=%d", jobs))
+	p.cmd.Env = append(os.Environ(), "LOWPACK_TEST_CONVERT="+dir, "LOWPACK_TEST_TARGET="+target, fmt.Sprintf("LOWPACK_TEST_JOBS=%d", jobs),
+		"GOGC=") // the memory of a process is that of users
 	p.cmd.Env = append(p.cmd.Env, env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	if err := p.cmd.Start(); err != nil {

@@ -19,6 +19,9 @@ import (
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
+// usualGC lets a process take the memory that it takes for users, whatever GOGC is for the tests.
+const usualGC = "GOGC="
+
 // probe is the program; it also tells file descriptor 3 how much memory it needed at most.
 const probe = "lowpack-measured"
 
@@ -94,6 +97,7 @@ func command(t testing.TB, args ...string) outcome {
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, probe, args...)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &out, &out, []*os.File{write}
+	cmd.Env = append(os.Environ(), usualGC)
 	err = cmd.Start()
 	write.Close()
 	if err != nil {

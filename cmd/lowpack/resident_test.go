@@ -95,7 +95,7 @@ func (r *residents) take() (*process, error) {
 		return p, nil
 	}
 	p := &process{cmd: exec.CommandContext(untilDeadline(r.t), resident)}
-	p.cmd.Env = append(os.Environ(), "GOMAXPROCS=1") // else threads wait for each other busily, longer than there is work
+	p.cmd.Env = append(os.Environ(), usualGC, "GOMAXPROCS=1") // else threads wait for each other busily, longer than there is work
 	p.cmd.Stderr = &p.crash
 	in, err := p.cmd.StdinPipe()
 	if err != nil {

@@ -94,7 +94,7 @@ func flagsOf(args []string) (flags []string) {
 func settings() (list []string) {
 	for _, v := range os.Environ() {
 		name, value, _ := strings.Cut(v, "=")
-		if strings.HasPrefix(name, "LOWPACK_") || name == "GOMAXPROCS" || name == "CGO_ENABLED" {
+		if strings.HasPrefix(name, "LOWPACK_") || name == "GOMAXPROCS" || name == "GOGC" || name == "CGO_ENABLED" {
 			list = append(list, name+"="+quoted(value))
 		}
 	}
