@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/lowpack/lowpack/pack"
 )
 
 // bpe turns words into tokens by merging adjacent ones, smallest rank first, leftmost first among equal ranks.
@@ -17,8 +15,8 @@ type bpe struct {
 	// bytewise: a word is a sequence of bytes, otherwise of characters.
 	bytewise bool
 	// byteID is the token of a single byte: in a bytewise vocabulary the byte itself, in others its fallback token <0xXX>;
-	// −1 where there is none: such a byte becomes the unknown token, or is dropped where a vocabulary has none (SmolLM2 lacks
-	// 21 bytes, most of them such as UTF-8 never has).
+	// −1 where there is none: such a byte, or a character with such a byte, becomes the unknown token, or is dropped where a
+	// vocabulary has none (SmolLM2 lacks 21 bytes, most of them such as UTF-8 never has; Gemma 2 lacks <0x09>).
 	byteID [256]int32
 	// wholeWords: a word that is a token is that token, whatever the merges say (ignore_merges).
 	wholeWords bool
@@ -33,8 +31,7 @@ type bpe struct {
 }
 
 // newBPE completes a model that has its vocabulary and merges.
-func newBPE(b bpe, fallback bool) (*bpe, error) {
-	var err error
+func newBPE(b bpe, fallback bool) *bpe {
 	switch {
 	case b.bytewise:
 		for i := range b.byteID {
@@ -42,9 +39,7 @@ func newBPE(b bpe, fallback bool) (*bpe, error) {
 			b.byteID[i] = int32(id)
 		}
 	case fallback:
-		if b.byteID, err = fallbackIDs(b.vocab); err != nil {
-			return nil, err
-		}
+		b.byteID = fallbackIDs(b.vocab)
 	default:
 		for i := range b.byteID {
 			b.byteID[i] = -1
@@ -52,7 +47,7 @@ func newBPE(b bpe, fallback bool) (*bpe, error) {
 	}
 	b.cuts = !b.bytewise && b.canCut()
 	b.seams, b.allBytes = b.findSeams(), !slices.Contains(b.byteID[:], -1)
-	return &b, nil
+	return &b
 }
 
 // dropped lists the bytes that are not tokens.
@@ -65,23 +60,26 @@ func (b *bpe) dropped() (out []byte) {
 	return out
 }
 
-// fallbackIDs returns the tokens <0x00> … <0xFF>.
-func fallbackIDs(v *vocab) (ids [256]int32, err error) {
+// fallbackIDs returns the tokens <0x00> … <0xFF>; −1 where there is none.
+func fallbackIDs(v *vocab) (ids [256]int32) {
 	for i := range ids {
-		name := fmt.Sprintf("<0x%02X>", i)
-		id, ok := v.findString(name)
-		if !ok {
-			return ids, fmt.Errorf("%w: model: byte_fallback, but %s is not a token", pack.ErrCorrupt, name)
-		}
+		id, _ := v.findString(fmt.Sprintf("<0x%02X>", i))
 		ids[i] = int32(id)
 	}
-	for id := range v.size() {
-		token := string(v.bytes(id))
-		if _, ok := fallbackByte(token); !ok && len(token) == 6 && strings.HasPrefix(token, "<0x") && token[5] == '>' {
-			return ids, fmt.Errorf("%w: model: the token %q looks like a byte and is none", pack.ErrCorrupt, token)
+	return ids
+}
+
+// appendBytes appends the tokens of bytes that all have one; false if one has none.
+func appendBytes[ID int | int32](ids []ID, text string, byteID *[256]int32) ([]ID, bool) {
+	for i := range len(text) {
+		if byteID[text[i]] < 0 {
+			return ids, false
 		}
 	}
-	return ids, nil
+	for i := range len(text) {
+		ids = append(ids, ID(byteID[text[i]]))
+	}
+	return ids, true
 }
 
 // canCut says whether no rule joins something that does not end in a mark to something that begins with one.
@@ -163,55 +161,41 @@ func (b *bpe) word(dst []int, word string, whole bool, w *workspace) []int {
 	return dst
 }
 
-// symbols appends the tokens that a word begins as: one per byte or character.
+// symbols appends the tokens that a word begins as: one per byte or character. An unknown token waits for the next token that
+// is in its place or for the end: fallback bytes do not put it there, and stand in front of it, and do not end a run of unknowns.
+// So the tokenizers library does it (testdata/pipelines.json).
 func (b *bpe) symbols(ids []int32, word string) []int32 {
-	if b.bytewise {
-		for i := range len(word) {
-			if id := b.byteID[word[i]]; id >= 0 {
-				ids = append(ids, id)
-			} else {
-				ids = b.unknown(ids, i > 0 && b.byteID[word[i-1]] < 0)
+	waiting := false
+	for i, n := 0, 0; i < len(word); i += n {
+		var id int32
+		if id, n = b.symbol(word[i:]); id < 0 && !b.bytewise {
+			var known bool
+			if ids, known = appendBytes(ids, word[i:i+n], &b.byteID); known {
+				continue
 			}
 		}
-		return ids
+		if waiting && (id >= 0 || !b.fuseUnk) {
+			ids = append(ids, b.unk)
+		}
+		if id >= 0 {
+			ids = append(ids, id)
+		}
+		waiting = id < 0 && b.unk >= 0
 	}
-	inUnknown := false
-	for i := 0; i < len(word); {
-		_, n := utf8.DecodeRuneInString(word[i:])
-		char := word[i : i+n]
-		i += n
-		if id, ok := b.vocab.findString(char); ok {
-			ids, inUnknown = append(ids, int32(id)), false
-			continue
-		}
-		if b.hasFallback(char) {
-			for j := range len(char) {
-				ids = append(ids, b.byteID[char[j]])
-			}
-			inUnknown = false
-			continue
-		}
-		ids, inUnknown = b.unknown(ids, inUnknown), true
+	if waiting {
+		ids = append(ids, b.unk)
 	}
 	return ids
 }
 
-func (b *bpe) hasFallback(char string) bool {
-	for i := range len(char) {
-		if b.byteID[char[i]] < 0 {
-			return false
-		}
+// symbol returns the token of the byte or character at the beginning of s, −1 if it has none, and its length.
+func (b *bpe) symbol(s string) (id int32, n int) {
+	if b.bytewise {
+		return b.byteID[s[0]], 1
 	}
-	return true
-}
-
-// unknown appends the token for something that the vocabulary lacks: nothing where it has no such token, and one token for
-// a run of unknowns where they are fused.
-func (b *bpe) unknown(ids []int32, inUnknown bool) []int32 {
-	if b.unk < 0 || inUnknown && b.fuseUnk {
-		return ids
-	}
-	return append(ids, b.unk)
+	_, n = utf8.DecodeRuneInString(s)
+	found, _ := b.vocab.findString(s[:n])
+	return int32(found), n
 }
 
 // shortWord is the number of symbols up to which searching a small array for the best pair beats keeping a heap.

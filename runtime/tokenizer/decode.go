@@ -153,7 +153,7 @@ func fallbackByte(token string) (byte, bool) {
 	if len(token) != 6 || token[:3] != "<0x" || token[5] != '>' {
 		return 0, false
 	}
-	n, err := strconv.ParseUint(token[3:5], 16, 8)
+	n, err := strconv.ParseUint(strings.TrimPrefix(token[3:5], "+"), 16, 8) // Rust takes the sign, as in <0x+9>
 	return byte(n), err == nil
 }
 

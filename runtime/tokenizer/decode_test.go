@@ -121,3 +121,19 @@ func TestSpecial(t *testing.T) {
 		t.Errorf("size %d", tok.Size())
 	}
 }
+
+// TestByteLookalikes: what is written almost as a fallback token is a token like others, as in tokenizers 0.23.3, which takes a
+// sign for part of the number.
+func TestByteLookalikes(t *testing.T) {
+	for token, want := range map[string]string{
+		"<0xZZ>": "a<0xZZ>a", "<0x-1>": "a<0x-1>a", "<0xé>": "a<0xé>a", "<0X41>": "a<0X41>a", "<0x041>": "a<0x041>a",
+		"<0x41>": "aAa", "<0xe9>": "a\ufffda", "<0x+9>": "a\ta", "<0x++>": "a<0x++>a", "<0x+>": "a<0x+>a",
+	} {
+		tok := fromJSON(t, small{
+			vocab: `{"a":0,"` + token + `":1}`, merges: `[]`, model: `,"byte_fallback":true`, decoder: `{"type":"ByteFallback"}`,
+		}.json())
+		if got := tok.Decode([]int{0, 1, 0}, true); got != want {
+			t.Errorf("%s: %q, want %q", token, got, want)
+		}
+	}
+}

@@ -196,14 +196,6 @@ func pairOf(r *jsonread.Reader) (left, right []byte, err error) {
 
 // model builds what has been read.
 func (m *modelReader) model() (wordModel, error) {
-	unk := int32(-1)
-	if m.unkToken != "" {
-		id, ok := m.vocab.findString(m.unkToken)
-		if !ok {
-			return nil, fmt.Errorf("%w: model: unk_token %.40q is not a token", pack.ErrCorrupt, m.unkToken)
-		}
-		unk = int32(id)
-	}
 	kind := m.kind
 	if kind == "" && m.sawMerges { // files from before the type was written
 		kind = "BPE"
@@ -213,7 +205,7 @@ func (m *modelReader) model() (wordModel, error) {
 		if m.sawScores || !m.sawMerges {
 			return nil, fmt.Errorf("%w: model: a BPE has a vocab without scores, and merges", pack.ErrCorrupt)
 		}
-		return newBPE(bpe{vocab: m.vocab, merges: m.merges, bytewise: m.bytewise, wholeWords: m.ignoreMerges, unk: unk, fuseUnk: m.fuseUnk}, m.byteFallback)
+		return m.bpe()
 	case "Unigram":
 		if len(m.scores) != m.vocab.size() || m.unkID < 0 || m.unkID >= int64(len(m.scores)) || m.bytewise {
 			return nil, fmt.Errorf("%w: model: a Unigram has a score per token, an unk_id among them, and no ByteLevel", pack.ErrCorrupt)
@@ -221,4 +213,19 @@ func (m *modelReader) model() (wordModel, error) {
 		return newUnigram(m.vocab, m.scores, int(m.unkID), m.byteFallback)
 	}
 	return nil, fmt.Errorf("%w: model of type %.40q; supported are BPE and Unigram", pack.ErrUnsupported, kind)
+}
+
+// bpe builds a BPE. Its unknown token may be missing where nothing is unknown.
+func (m *modelReader) bpe() (wordModel, error) {
+	unk := -1
+	if m.unkToken != "" {
+		unk, _ = m.vocab.findString(m.unkToken)
+	}
+	b := newBPE(bpe{
+		vocab: m.vocab, merges: m.merges, bytewise: m.bytewise, wholeWords: m.ignoreMerges, unk: int32(unk), fuseUnk: m.fuseUnk,
+	}, m.byteFallback)
+	if m.unkToken != "" && unk < 0 && !b.allBytes {
+		return nil, fmt.Errorf("%w: model: unk_token %.40q is not a token, nor is every byte", pack.ErrCorrupt, m.unkToken)
+	}
+	return b, nil
 }

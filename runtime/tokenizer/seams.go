@@ -37,14 +37,22 @@ func (s *seams) joins(a, b byte) bool {
 	return s[at/64]>>(at%64)&1 == 1
 }
 
-// cuttable says whether a word may be cut in front of its byte i. Next to bytes without a token it may not: those that are
-// dropped make others adjacent, and a run of unknown ones may be one token.
+// cuttable says whether a word may be cut in front of its byte i. Next to a byte or character without a token it may not: those
+// that are dropped make others adjacent, and a run of unknown ones may be one token.
 func (b *bpe) cuttable(word string, i int) bool {
 	before, after := word[i-1], word[i]
 	if b.bytewise {
 		return !b.seams.joins(before, after) && b.byteID[before] >= 0 && b.byteID[after] >= 0
 	}
-	return b.allBytes && utf8.RuneStart(after) && !b.seams.joins(before, after)
+	return utf8.RuneStart(after) && !b.seams.joins(before, after) && (b.allBytes || b.tokensAround(word, i))
+}
+
+// tokensAround says whether the characters in front of and behind position i are tokens.
+func (b *bpe) tokensAround(word string, i int) bool {
+	_, n := utf8.DecodeLastRuneInString(word[:i])
+	left, _ := b.symbol(word[i-n:])
+	right, _ := b.symbol(word[i:])
+	return left >= 0 && right >= 0
 }
 
 // piece returns how much of a word to encode next: all of a short one; of others as much as long allows, or up to the first

@@ -166,6 +166,9 @@ func (m *spModel) spaces(t *Tokenizer, c *config) {
 }
 
 func (m *spModel) model(v *vocab, unk int) (wordModel, error) {
+	if ids := fallbackIDs(v); m.byteFallback && slices.Contains(ids[:], -1) { // SentencePiece refuses it too
+		return nil, fmt.Errorf("%w: byte_fallback, but <0x%02X> is not a piece", pack.ErrCorrupt, slices.Index(ids[:], -1))
+	}
 	switch m.kind {
 	case 1:
 		if unk < 0 {
@@ -181,7 +184,7 @@ func (m *spModel) model(v *vocab, unk int) (wordModel, error) {
 		if err != nil {
 			return nil, err
 		}
-		return newBPE(bpe{vocab: v, merges: rules, unk: int32(unk), fuseUnk: true}, m.byteFallback)
+		return newBPE(bpe{vocab: v, merges: rules, unk: int32(unk), fuseUnk: true}, m.byteFallback), nil
 	}
 	return nil, fmt.Errorf("%w: SentencePiece model type %d; supported are Unigram and BPE", pack.ErrUnsupported, m.kind)
 }

@@ -73,9 +73,7 @@ func readTiktoken(data []byte, c *config) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.model, err = newBPE(bpe{vocab: t.vocab, merges: rules, bytewise: true, wholeWords: true, unk: -1}, false); err != nil {
-		return nil, err
-	}
+	t.model = newBPE(bpe{vocab: t.vocab, merges: rules, bytewise: true, wholeWords: true, unk: -1}, false)
 	if err := t.splitWith(pattern); err != nil {
 		return nil, err
 	}

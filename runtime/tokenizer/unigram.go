@@ -15,8 +15,8 @@ type unigram struct {
 	trie       trie
 	unk        int // id of the unknown token
 	unkScore   float64
-	byteTokens bool       // unknown characters become bytes:
-	byteID     [256]int32 // their tokens
+	byteTokens bool       // a run of unknown characters becomes bytes, if all of them have tokens:
+	byteID     [256]int32 // −1 where there is none
 }
 
 // unkPenalty is what a character outside the vocabulary scores below the worst token (SentencePiece).
@@ -32,10 +32,7 @@ type lattice struct {
 func newUnigram(v *vocab, scores []float64, unk int, fallback bool) (*unigram, error) {
 	u := &unigram{vocab: v, scores: scores, unk: unk, byteTokens: fallback}
 	if fallback {
-		var err error
-		if u.byteID, err = fallbackIDs(v); err != nil {
-			return nil, err
-		}
+		u.byteID = fallbackIDs(v)
 	}
 	worst := math.Inf(1)
 	for id, s := range scores {
@@ -83,30 +80,30 @@ func (u *unigram) encode(dst []int, word string, w *workspace) ([]int, error) {
 		best[from].score = float64(to) // exact: positions are below 2³¹
 		to = from
 	}
-	inUnknown := false
+	unknown := 0 // where the run of unknown characters begins that ends at i
 	for i := 0; i < len(word); {
 		next := int(best[i].score)
-		id := int(best[next].id)
-		if id == u.unk {
-			dst = u.unknown(dst, word[i:next], inUnknown)
-		} else {
-			dst = append(dst, id)
+		if id := int(best[next].id); id != u.unk {
+			dst = append(u.unknown(dst, word[unknown:i]), id)
+			unknown = next
 		}
-		inUnknown = id == u.unk
 		i = next
 	}
-	return dst, nil
+	return u.unknown(dst, word[unknown:]), nil
 }
 
-func (u *unigram) unknown(dst []int, text string, inUnknown bool) []int {
-	if u.byteTokens {
-		for i := range len(text) {
-			dst = append(dst, int(u.byteID[text[i]]))
-		}
+// unknown appends the tokens of a run of unknown characters, which may be that of the written form of the unknown token.
+func (u *unigram) unknown(dst []int, run string) []int {
+	if run == "" {
 		return dst
 	}
-	if inUnknown { // a run of unknown characters is one token
-		return dst
+	if id, ok := u.vocab.findString(run); ok {
+		return append(dst, id)
+	}
+	if u.byteTokens {
+		if dst, ok := appendBytes(dst, run, &u.byteID); ok {
+			return dst
+		}
 	}
 	return append(dst, u.unk)
 }

@@ -38,9 +38,7 @@ func readVocabAndMerges(vocabulary, rules []byte, c *config) (*Tokenizer, error)
 	if err != nil {
 		return nil, err
 	}
-	if t.model, err = newBPE(bpe{vocab: m.vocab, merges: table, bytewise: true, unk: -1}, false); err != nil {
-		return nil, err
-	}
+	t.model = newBPE(bpe{vocab: m.vocab, merges: table, bytewise: true, unk: -1}, false)
 	if err := t.splitWith(pattern); err != nil {
 		return nil, err
 	}

@@ -57,6 +57,9 @@ const marked = ("▁" + corpus.replaceAll(/\s/g, "▁")).split(/(?=▁)/).map((w
 const spm = train(marked, 160);
 const chars = [...new Set([..."▁" + corpus.replaceAll(/\s/g, "")])].filter((c) => c !== "世");
 const spmBPE = bpe({ unk_token: "<unk>", fuse_unk: true, byte_fallback: true, vocab: vocabOf(["<unk>", "<s>", "</s>", ...bytes, ...spm.made, ...chars]), merges: spm.merges });
+// Some bytes have no token: characters with one are unknown, unless they are tokens themselves, as the tab is (and in Gemma 2).
+const someBytes = bytes.filter((b) => !["<0x09>", "<0xE4>", "<0xF0>"].includes(b));
+const bytesMissing = bpe({ unk_token: "<unk>", fuse_unk: true, byte_fallback: true, vocab: vocabOf(["<unk>", "<s>", "</s>", ...someBytes, ...spm.made, ...chars, "\t"]), merges: spm.merges });
 const plainBPE = bpe({ unk_token: "<unk>", fuse_unk: true, vocab: vocabOf(["<unk>", "<s>", "</s>", ...spm.made, ...chars]), merges: spm.merges });
 // Merges that join across words, which forbids dividing a text at its marks.
 const crossing = bpe({ unk_token: "<unk>", fuse_unk: false, vocab: vocabOf(["<unk>", "<s>", "</s>", ...spm.made, ...chars, "e▁", "e▁t", "▁▁", "▁▁▁"]), merges: ["▁ ▁", "▁▁ ▁", "e ▁", "e▁ t", ...spm.merges].map((m) => m.split(" ")) });
@@ -64,8 +67,9 @@ const pieces = [...new Set([...spm.made, ...chars])];
 const scored = pieces.map((p, i) => [p, Math.round((-2 - 0.031 * i - (p.length === 1 ? 4 : 0)) * 1e6) / 1e6]);
 const unigram = { type: "Unigram", unk_id: 0, byte_fallback: false, vocab: [["<unk>", 0], ["<s>", 0], ["</s>", 0], ...scored] };
 const unigramBytes = { type: "Unigram", unk_id: 0, byte_fallback: true, vocab: [["<unk>", 0], ["<s>", 0], ["</s>", 0], ...bytes.map((b) => [b, -20]), ...scored] };
+const unigramMissing = { ...unigramBytes, vocab: unigramBytes.vocab.filter(([t]) => !t.startsWith("<0x") || someBytes.includes(t)) };
 
-const models = { byteLevel, spmBPE, plainBPE, crossing, unigram, unigramBytes };
+const models = { byteLevel, spmBPE, plainBPE, crossing, unigram, unigramBytes, bytesMissing, unigramMissing };
 
 // Parts.
 const BL = (use_regex = true, add_prefix_space = false) => ({ type: "ByteLevel", add_prefix_space, trim_offsets: true, use_regex });
@@ -128,6 +132,13 @@ add("strip decoder", "plainBPE", { pre: meta("always", true), dec: { type: "Sequ
 add("unigram", "unigram", { pre: meta("always", true), dec: { type: "Metaspace", replacement: "▁", prepend_scheme: "always", split: true }, added: spmSpecial, post: bosEos });
 add("unigram whole", "unigram", { norm: legacyNormalizer, dec: llamaDecoder, added: spmSpecial, post: bosEos });
 add("unigram bytes", "unigramBytes", { pre: meta("first", false), dec: llamaDecoder, added: spmSpecial });
+add("bytes missing", "bytesMissing", { norm: { type: "Replace", pattern: { String: " " }, content: "▁" }, dec: gemmaDecoder, added: spmSpecial });
+add("bytes missing without fuse", "bytesMissing", { options: { fuse_unk: false }, norm: legacyNormalizer, dec: llamaDecoder, added: spmSpecial });
+add("bytes missing without unk", "bytesMissing", { options: { unk_token: null }, norm: legacyNormalizer, dec: llamaDecoder, added: spmSpecial });
+add("bytes missing in one word", "bytesMissing", { dec: gemmaDecoder });
+add("unigram bytes missing", "unigramMissing", { pre: meta("first", false), dec: llamaDecoder, added: spmSpecial });
+add("unigram bytes missing without added tokens", "unigramMissing", { pre: meta("first", false), dec: gemmaDecoder });
+add("unknown token missing", "byteLevel", { options: { unk_token: "<unk>" }, pre: BL(), dec: blDecoder, added: [eot] });
 
 const texts = ["", " ", "   ", "\n", "\n\n", "a", " a", "  a  ", "the little boat went down the river", "The Little BOAT", "boats boat boatswain theboat boat.", "12345 1999 7", "x² ½ ① ٣٤", "don't WE'VE i'm 'tis they''re",
   "\"we'll go,\" he said; go--go...", "naïve café straße", "e\u0301 ﬁ Å ǅ İ", "привет мир", "你好世界こんにちは", "🙂🦊👨‍👩‍👧‍👦", "tab\tand\r\nline\n\n end ", "a<s>b</s> <unk>", "<|eot|> x <|eot|>", "the<|bot|>", "go <MASK> there", "go<MASK>there", " <MASK> ", "<MASK><MASK>", "<mask> x",
