@@ -4,8 +4,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/text/unicode/norm"
 )
 
 // normalizer rewrites a text in front of everything else but the search for added tokens.
@@ -26,35 +24,6 @@ func (n normalizers) normalize(s string) (string, error) {
 		}
 	}
 	return s, nil
-}
-
-// unicodeForm is NFC, NFD, NFKC or NFKD. Those of the tokenizers library are of an older Unicode than Go's: characters that
-// its form leaves alone, as 135 of NFKD that have come since, stay as they are.
-type unicodeForm struct {
-	norm.Form
-	changed *class // characters that the form changes in the library
-}
-
-// unicodeForms by their names, which are those of the classes of what they change.
-var unicodeForms = map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}
-
-func newUnicodeForm(name string) unicodeForm {
-	return unicodeForm{unicodeForms[name], recordedSet(name).build()}
-}
-
-func (f unicodeForm) normalize(s string) (string, error) {
-	if f.IsNormalString(s) {
-		return s, nil
-	}
-	var out []byte
-	from := 0
-	for i, r := range s {
-		if r >= utf8.RuneSelf && !f.changed.has(r) && !f.IsNormalString(string(r)) {
-			out = append(f.AppendString(out, s[from:i]), string(r)...)
-			from = i + utf8.RuneLen(r)
-		}
-	}
-	return string(f.AppendString(out, s[from:])), nil
 }
 
 // prepend puts a text in front of every text that is not empty.

@@ -24,6 +24,7 @@ const (
 	punctuationClass = "Punctuation"
 	numberClass      = "Digits"
 	lowercaseMap     = "Lowercase"
+	combiningClass   = "Combining" // what a Unicode form may put in order or compose
 )
 
 // line returns the fields of a line behind its name; nil if there is none.

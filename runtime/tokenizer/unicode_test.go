@@ -44,6 +44,8 @@ func used(t *testing.T, name string) *class {
 	switch name {
 	case "NFC", "NFD", "NFKC", "NFKD":
 		return changed(t, name)
+	case combiningClass:
+		return combining()
 	case wholeWordClass:
 		return wholeWord()
 	case numberClass, punctuationClass, "WhitespaceSplit":
@@ -133,4 +135,52 @@ func changed(t *testing.T, form string) *class {
 		}
 	}
 	return set.build()
+}
+
+// combining are the characters that the forms put in order, or compose with one in front of them, as testdata/classes.py finds them.
+func combining() *class {
+	form := func(name string) func(string) string {
+		f := newUnicodeForm(name)
+		return func(s string) string { s, _ = f.normalize(s); return s }
+	}
+	nfc, nfd := form("NFC"), form("NFD")
+	var set runeSet
+	for r := range unicode.MaxRune + 1 {
+		if !utf8.ValidRune(r) {
+			continue
+		}
+		c := string(r)
+		d := nfd(c)
+		if nfd("\u0345"+c) != "\u0345"+d || c == d && nfd(c+"\u0334") != c+"\u0334" {
+			set = append(set, runeRange{r, r})
+		}
+		if c != d && nfc(c) == c {
+			last, _ := utf8.DecodeLastRuneInString(d)
+			set = append(set, runeRange{last, last})
+		}
+	}
+	return set.build()
+}
+
+// TestUnicodeForms: texts become what tokenizers 0.23.3 makes of them, and bytes that are not UTF-8 stay: no joiner stands between many characters that combine, and
+// those of a newer Unicode than the library's have no part in the form.
+func TestUnicodeForms(t *testing.T) {
+	many := strings.Repeat
+	for _, c := range []struct{ form, text, want string }{
+		{"NFC", "a" + many("\u0301", 40), "á" + many("\u0301", 39)},
+		{"NFC", "o" + many("\u0304\u0328", 20) + "e\u0301", "ǭ" + many("\u0328", 19) + many("\u0304", 19) + "é"},
+		{"NFD", many("ᾢ", 2) + many("\u0344", 20), "ω\u0313\u0300\u0345ω\u0313\u0300" + many("\u0308\u0301", 20) + "\u0345"},
+		{"NFC", "e\u0301a" + many("\u0346", 8) + "\u0301", "éa" + many("\u0346", 8) + "\u0301"},
+		{"NFKC", many("\uff9e", 33), many("\u3099", 33)},
+		{"NFC", many("\u0301\xff", 40), many("\u0301\xff", 40)},
+		{"NFC", many("\u0316", 40) + "\xffe\u0301", many("\u0316", 40) + "\xffé"},
+		{"NFC", "\u073f\u07fd", "\u073f\u07fd"},
+		{"NFC", "a\u07fd\u0301", "a\u07fd\u0301"},
+		{"NFC", "\U00011935\U00011930", "\U00011935\U00011930"},
+		{"NFKC", "\U0001e063\u0485", "\U0001e063\u0485"},
+	} {
+		if got, err := newUnicodeForm(c.form).normalize(c.text); got != c.want || err != nil {
+			t.Errorf("%s of %+q\ngot  %+q, %v\nwant %+q", c.form, c.text, got, err, c.want)
+		}
+	}
 }

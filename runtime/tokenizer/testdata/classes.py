@@ -62,3 +62,12 @@ print("Lowercase", *("%x=%x" % (ord(c), ord(l)) for c, l in pairs if l != c and 
 for form in ("NFC", "NFD", "NFKC", "NFKD"):
     normalizer = getattr(normalizers, form)()
     show(form, [c for c in every if normalizer.normalize_str(c) != c])
+nfc, nfd = normalizers.NFC(), normalizers.NFD()
+combining = set()
+for c in every:
+    d = nfd.normalize_str(c)
+    if nfd.normalize_str("\u0345" + c) != "\u0345" + d or c == d and nfd.normalize_str(c + "\u0334") != c + "\u0334":
+        combining.add(c)  # it is put in order
+    if c != d and nfc.normalize_str(c) == c:
+        combining.add(d[-1])
+show("Combining", combining)

