@@ -35,8 +35,8 @@ type Stream struct {
 	trim        int // characters that may still be taken from the beginning
 }
 
-// NewStream begins a stream. continued says that the tokens continue a text: then a space at the beginning is part of the
-// text and stays, where the tokenizer would take it away from the beginning of a whole one.
+// NewStream begins a stream. continued says that the tokens continue a text: then a space at the beginning is part of
+// the text and stays, where the tokenizer would take it away from the beginning of a whole one.
 func (t *Tokenizer) NewStream(continued bool) *Stream {
 	s := &Stream{t: t, started: continued}
 	if !continued {
@@ -140,7 +140,9 @@ func replaceStep(from, to string) step {
 	return func(token []byte, _ bool) []byte { return bytes.ReplaceAll(token, []byte(from), []byte(to)) }
 }
 
-// fallbackStep turns a token <0xXX> into its byte.
+// fallbackStep turns a token <0xXX> into its byte. The tokenizers library replaces all bytes of a run of such tokens
+// where one of them is not UTF-8; a stream cannot wait for the end of the run, and here the characters among them
+// stay.
 func fallbackStep(token []byte, _ bool) []byte {
 	if b, ok := fallbackByte(string(token)); ok {
 		return []byte{b}

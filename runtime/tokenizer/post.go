@@ -22,7 +22,7 @@ func (t *Tokenizer) readPost(v *jsonread.Value) error {
 				p.fail(pack.ErrUnsupported, "occurs twice")
 			}
 			seen = true
-			p.ignore("pair")
+			p.ignore("pair", "add_prefix_space", "trim_offsets", "use_regex") // the last three in Command R, of a ByteLevel
 			t.readTemplate(p)
 		default:
 			return p.unknown("TemplateProcessing, ByteLevel and Sequence")

@@ -37,8 +37,8 @@ func (s *seams) joins(a, b byte) bool {
 	return s[at/64]>>(at%64)&1 == 1
 }
 
-// cuttable says whether a word may be cut in front of its byte i. Next to a byte or character without a token it may not: those
-// that are dropped make others adjacent, and a run of unknown ones may be one token.
+// cuttable says whether a word may be cut in front of its byte i. Next to a byte or character without a token it may
+// not: those that are dropped make others adjacent, and a run of unknown ones may be one token.
 func (b *bpe) cuttable(word string, i int) bool {
 	before, after := word[i-1], word[i]
 	if b.bytewise {
@@ -55,8 +55,8 @@ func (b *bpe) tokensAround(word string, i int) bool {
 	return left >= 0 && right >= 0
 }
 
-// piece returns how much of a word to encode next: all of a short one; of others as much as long allows, or up to the first
-// place to cut behind it.
+// piece returns how much of a word to encode next: all of a short one; of others as much as long allows, or up to the
+// first place to cut behind it.
 func (b *bpe) piece(word string, long int) (int, error) {
 	if len(word) <= long {
 		return len(word), nil

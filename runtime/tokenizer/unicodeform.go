@@ -7,9 +7,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// unicodeForm is NFC, NFD, NFKC or NFKD. Those of the tokenizers library are of an older Unicode than Go's: characters that have
-// come since stay as they are, and are neither put in order nor composed with others. And Go puts a joiner (U+034F) behind every
-// 30 characters that combine, as a stream would need it.
+// unicodeForm is NFC, NFD, NFKC or NFKD. Those of the tokenizers library are of an older Unicode than Go's: characters
+// that have come since stay as they are, and are neither put in order nor composed with others. And Go puts a joiner
+// (U+034F) behind every 30 characters that combine, as a stream would need it.
 type unicodeForm struct {
 	norm.Form
 	changed   *class // characters that the form changes in the library
@@ -23,8 +23,8 @@ func newUnicodeForm(name string) unicodeForm {
 	return unicodeForm{unicodeForms[name], recordedSet(name).build(), recordedSet(combiningClass).build()}
 }
 
-// fewCombining is how many characters that combine may follow each other before their form is computed by its definition: each is
-// decomposed to at most four, and four of the character in front, which are no more than Go's 30.
+// fewCombining is how many characters that combine may follow each other before their form is computed by its
+// definition: each is decomposed to at most four, and four of the character in front, which are no more than Go's 30.
 const fewCombining = 6
 
 func (f unicodeForm) normalize(s string) (string, error) {
@@ -60,12 +60,15 @@ func (f unicodeForm) normalize(s string) (string, error) {
 	return string(out), nil
 }
 
-// isNew says whether a character, also given as s, has come after the Unicode of the library and has a part in the form.
+// isNew says whether a character, also given as s, has come after the Unicode of the library and has a part in the
+// form.
 func (f unicodeForm) isNew(s string, r rune) bool {
-	return !f.changed.has(r) && (!f.IsNormalString(s) || !f.combining.has(r) && !f.PropertiesString(s).BoundaryBefore())
+	combines := !f.PropertiesString(s).BoundaryBefore()
+	return !f.changed.has(r) && (!f.IsNormalString(s) || combines && !f.combining.has(r))
 }
 
-// byDefinition is the form without a joiner (Unicode Standard Annex 15): decomposed, in the order of combining classes, composed.
+// byDefinition is the form without a joiner (Unicode Standard Annex 15): decomposed, in the order of combining
+// classes, composed.
 func (f unicodeForm) byDefinition(s string) string {
 	decomposition := map[norm.Form]norm.Form{norm.NFC: norm.NFD, norm.NFKC: norm.NFKD}
 	decomposed, composes := decomposition[f.Form]
@@ -81,7 +84,9 @@ func (f unicodeForm) byDefinition(s string) string {
 		for end < len(chars) && combiningClassOf(chars[end]) > 0 {
 			end++
 		}
-		slices.SortStableFunc(chars[i:end], func(a, b rune) int { return int(combiningClassOf(a)) - int(combiningClassOf(b)) })
+		slices.SortStableFunc(chars[i:end], func(a, b rune) int {
+			return int(combiningClassOf(a)) - int(combiningClassOf(b))
+		})
 		i = end + 1
 	}
 	if composes {
@@ -92,8 +97,8 @@ func (f unicodeForm) byDefinition(s string) string {
 
 func combiningClassOf(r rune) uint8 { return norm.NFD.PropertiesString(string(r)).CCC() }
 
-// composed joins, in place, characters with the starter in front of them where one character is both and nothing stands between
-// them that blocks it.
+// composed joins, in place, characters with the starter in front of them where one character is both and nothing
+// stands between them that blocks it.
 func composed(chars []rune) []rune {
 	out := chars[:0]
 	starter, last := -1, uint8(0) // last: the combining class of what stands behind the starter

@@ -138,6 +138,7 @@ add("bytes missing without unk", "bytesMissing", { options: { unk_token: null },
 add("bytes missing in one word", "bytesMissing", { dec: gemmaDecoder });
 add("unigram bytes missing", "unigramMissing", { pre: meta("first", false), dec: llamaDecoder, added: spmSpecial });
 add("unigram bytes missing without added tokens", "unigramMissing", { pre: meta("first", false), dec: gemmaDecoder });
+add("template with fields of ByteLevel", "byteLevel", { norm: { type: "NFC" }, pre: seq({ type: "Digits", individual_digits: true }, BL()), dec: blDecoder, added: [eot, added(N + 1, "<|bot|>")], post: { ...BL(true, true), ...template([["<|bot|>", N + 1]], [["<|eot|>", N]]) } });
 add("unknown token missing", "byteLevel", { options: { unk_token: "<unk>" }, pre: BL(), dec: blDecoder, added: [eot] });
 
 const texts = ["", " ", "   ", "\n", "\n\n", "a", " a", "  a  ", "the little boat went down the river", "The Little BOAT", "boats boat boatswain theboat boat.", "12345 1999 7", "x² ½ ① ٣٤", "don't WE'VE i'm 'tis they''re",
