@@ -34,7 +34,13 @@ func serve(t *testing.T, eo engine.Options, o Options) *httptest.Server {
 // serveModel is serve, with another chat template if there is one.
 func serveModel(t *testing.T, eo engine.Options, o Options, template ...string) (*Server, *httptest.Server) {
 	t.Helper()
-	s, err := New(o, tiny(t, "tiny", eo, template...))
+	return serveOf(t, tiny(t, "tiny", eo, template...), o)
+}
+
+// serveOf starts a server of a model.
+func serveOf(t *testing.T, m Model, o Options) (*Server, *httptest.Server) {
+	t.Helper()
+	s, err := New(o, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +57,13 @@ func serveModel(t *testing.T, eo engine.Options, o Options, template ...string) 
 // tiny is the bundled model.
 func tiny(t *testing.T, id string, o engine.Options, template ...string) Model {
 	t.Helper()
-	f, err := packed.Open(tinymodel.Path(t))
+	return modelOf(t, tinymodel.Path(t), id, o, template...)
+}
+
+// modelOf is that of a packed file.
+func modelOf(t *testing.T, path, id string, o engine.Options, template ...string) Model {
+	t.Helper()
+	f, err := packed.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -181,7 +181,7 @@ func (s *settings) text(m *model, i int) engine.Request {
 			if before != nil {
 				before(generated, logits)
 			}
-			constrain(generated, logits)
+			m.formats.run(func() { constrain(generated, logits) })
 		}
 	}
 	r.Sampling.Seed = seedOf(s.seed, i)
