@@ -108,3 +108,15 @@ func TestColours(t *testing.T) {
 		t.Errorf("a pipe got %q, %v", pipe.String(), err)
 	}
 }
+
+// TestBegin: the name of the program alone, typed at a terminal, gives three lines to begin with; in a pipe it is the help.
+func TestBegin(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	text := onTerminal(t, func(terminal *os.File) { Main([]string{"lowpack"}, strings.NewReader(""), terminal, io.Discard) })
+	if strings.Count(text, "\n") != 3 || !strings.Contains(text, "lowpack run ") || !strings.Contains(text, "lowpack --help") {
+		t.Errorf("%q", text)
+	}
+	if code, out := inPlace(); code != 0 || strings.Count(out, "\n") < 20 {
+		t.Errorf("%d: %s", code, out)
+	}
+}

@@ -25,12 +25,12 @@ func tokenizeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "tokenize",
 		Usage:     "turn text into token ids, or back",
-		ArgsUsage: "PATH",
-		UsageText: "lowpack tokenize PATH -p TEXT [flags]",
-		Description: `PATH is a packed file, a model directory, a GGUF or a tokenizer.json. Without -p or --file the text is read from standard
-input as it is; it has at most ` + textLimit + `. Ids are separated by spaces; no end of line is added to what --decode writes.
+		ArgsUsage: "PATH [TEXT]",
+		UsageText: "lowpack tokenize PATH [TEXT] [flags]",
+		Description: `PATH is a packed file, a model directory, a GGUF or a tokenizer.json. Without TEXT, -p or --file the text is read from
+standard input as it is; it has at most ` + textLimit + `. Ids are separated by spaces; no end of line is added to what --decode writes.
 
-  lowpack tokenize model.safetensors -p "Once upon a time"
+  lowpack tokenize model.safetensors "Once upon a time"
   lowpack tokenize MODEL_DIR --file book.txt > ids.txt
   lowpack tokenize MODEL_DIR --decode --file ids.txt`,
 		Flags: []cli.Flag{
@@ -45,10 +45,7 @@ input as it is; it has at most ` + textLimit + `. Ids are separated by spaces; n
 }
 
 func runTokenize(c *cli.Context) error {
-	if err := wantArgs(c, 1, "PATH"); err != nil {
-		return err
-	}
-	text, err := readPrompt(c)
+	text, err := readTokenized(c)
 	if err != nil {
 		return err
 	}
@@ -63,6 +60,20 @@ func runTokenize(c *cli.Context) error {
 		err = printIDs(out, t, text, c.Bool("special"), c.Bool(plainFlagName))
 	}
 	return errors.Join(err, out.Flush())
+}
+
+// readTokenized takes the text from the argument behind the path, or as run does.
+func readTokenized(c *cli.Context) (string, error) {
+	if c.NArg() != 2 {
+		if err := wantArgs(c, 1, "PATH, or PATH and TEXT"); err != nil {
+			return "", err
+		}
+		return readPrompt(c)
+	}
+	if c.IsSet("prompt") || c.IsSet("file") {
+		return "", usagef("TEXT behind the path cannot be combined with -p or --file")
+	}
+	return c.Args().Get(1), nil
 }
 
 // plainFlagName is the name that llama.cpp gives to the same choice.

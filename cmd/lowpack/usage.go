@@ -18,10 +18,24 @@ func noCommand(c *cli.Context) error {
 	if name := c.Args().First(); name != "" {
 		return unknownCommand(c.App, name)
 	}
+	if isTerminal(c.App.Writer) {
+		table(c.App.Writer, nil, begin)
+		return nil
+	}
 	return cli.ShowAppHelp(c)
 }
 
+// begin is what somebody reads who types the name of the program and nothing else.
+var begin = [][]string{
+	{"lowpack run microsoft/bitnet-b1.58-2B-4T", "talk to a model of the hub"},
+	{"lowpack convert MODEL_DIR -o model.safetensors", "pack a checkpoint"},
+	{"lowpack --help", "all commands"},
+}
+
 func unknownCommand(app *cli.App, name string) error {
+	if own := foreignCommands[name]; own != "" {
+		return usagef("unknown command %q: here it is lowpack %s; `lowpack --help` lists all", name, own)
+	}
 	return usagef("unknown command %q%s; `lowpack --help` lists all", name, didYouMean(name, commandNames(app)))
 }
 
@@ -50,6 +64,10 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 			names = append(names, f.Names()...)
 		}
 		command := strings.TrimSpace("lowpack " + commandPath(c.Command))
+		kebab := strings.ReplaceAll(name, "_", "-")
+		if own := foreignFlag(kebab, dashedAll(names)); own != "" {
+			return usagef("unknown flag %s: here it is %s; see `%s --help`", dashed(name), own, command)
+		}
 		return usagef("unknown flag %s%s; see `%s --help`", dashed(name), didYouMean(dashed(name), dashedAll(names)), command)
 	}
 	// A value is quoted; a boolean one has no " flag".

@@ -1,0 +1,34 @@
+package main
+
+import "slices"
+
+// foreignCommands are commands of ollama, llama.cpp, vLLM and the hub's own program, with what does the same here.
+var foreignCommands = map[string]string{
+	"generate": "run", "chat": "run", "complete": "run", "cli": "run", "llama-cli": "run", "start": "serve", "server": "serve",
+	"llama-server": "serve", "quantize": "convert", "llama-quantize": "convert", "create": "convert", "import": "convert",
+	"download": "pull", "show": "inspect", "info": "inspect", "perplexity": "eval", "llama-bench": "bench", "benchmark": "bench",
+	"check": "verify", "detokenize": "tokenize --decode",
+}
+
+// foreignFlags are flags of these programs, with what they are called here, the most likely first.
+var foreignFlags = map[string][]string{
+	"m": {"FILE"}, "model": {"FILE"}, "hf-repo": {"ORG/NAME in the place of FILE"}, "hf": {"ORG/NAME in the place of FILE"},
+	"n-predict": {"--tokens"}, "predict": {"--tokens"}, "max-tokens": {"--tokens"}, "max-new-tokens": {"--tokens"}, "num-predict": {"--tokens"},
+	"c": {"--context"}, "ctx-size": {"--context"}, "max-model-len": {"--context"}, "num-ctx": {"--context"},
+	"t": {"--threads"}, "temp": {"--temperature"}, "repeat-penalty": {"--repetition-penalty"}, "s": {"--seed"},
+	"cnv": {"--chat"}, "conversation": {"--chat"}, "i": {"--chat"}, "interactive": {"--chat"}, "sys": {"--system"}, "system-prompt": {"--system"},
+	"f": {"--file", "--text"}, "ctk": {"--kv-cache-type"}, "cache-type-k": {"--kv-cache-type"}, "cache-type-v": {"--kv-cache-type"},
+	"kv-cache-dtype": {"--kv-cache-type"}, "np": {"--parallel"}, "max-num-seqs": {"--parallel"}, "served-model-name": {"--model-name"},
+	"alias": {"--model-name"}, "md": {"--draft"}, "model-draft": {"--draft"}, "reasoning": {"--think"}, "outfile": {"-o"},
+	"quantization": {"--quant"}, "q": {"--quant"},
+}
+
+// foreignFlag is what a flag of another program is called in a command that has such flags; "" if it has no such thing.
+func foreignFlag(name string, known []string) string {
+	for _, own := range foreignFlags[name] {
+		if own[0] != '-' || slices.Contains(known, own) {
+			return own
+		}
+	}
+	return ""
+}
