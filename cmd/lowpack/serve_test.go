@@ -45,7 +45,7 @@ func serveBy(t *testing.T, cmd *exec.Cmd, isa string) *served {
 	t.Helper()
 	s := &served{t: t, cmd: cmd, log: &bytes.Buffer{}, end: make(chan struct{})}
 	if s.cmd.Env == nil {
-		s.cmd.Env = append(os.Environ(), kernel.EnvISA+"="+isa)
+		s.cmd.Env = append(os.Environ(), usualGC, kernel.EnvISA+"="+isa)
 	}
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
