@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestConfigs: the config of a GPTQ checkpoint counts wherever it stands, two that say different things are refused, and keys of
-// config.json that are not known are in a note.
+// TestConfigs: the config of a GPTQ checkpoint counts wherever it stands, two that say different things are refused,
+// and keys of config.json that are not known are in a note.
 func TestConfigs(t *testing.T) {
 	path := mini(t, "qwen3-8b-gptq", nil)
 	config, quantization := filepath.Join(path, "config.json"), filepath.Join(path, "quantize_config.json")

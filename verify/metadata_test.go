@@ -33,7 +33,8 @@ var alternatives = map[string][]string{
 	"activation": {"token", "group:32", "group:64"},
 }
 
-// omitted are fields that a manifest leaves out where they say nothing, with a value that says something, by the object they are of.
+// omitted are fields that a manifest leaves out where they say nothing, with a value that says something, by the
+// object they are of.
 var omitted = map[string]map[string]any{
 	"packed.#":       {"zero": true, "min": true, "order": true, "calibrated": true},
 	"packed.#.scale": {"signed": true, "group": 64.0},
@@ -44,9 +45,9 @@ var omitted = map[string]map[string]any{
 // onlyTaken takes over what a checkpoint holds.
 var onlyTaken = packed.Recipe{Golden: "none"}
 
-// TestMetadata: whatever a manifest says otherwise than the conversion wrote it, one field at a time and with all digests right, is
-// refused by verify with the checkpoint, or is one of the fields that the report says are not covered. Two lies that go together, a
-// calibration of imported codes, are refused too.
+// TestMetadata: whatever a manifest says otherwise than the conversion wrote it, one field at a time and with all
+// digests right, is refused by verify with the checkpoint, or is one of the fields that the report says are not
+// covered. Two lies that go together, a calibration of imported codes, are refused too.
 func TestMetadata(t *testing.T) {
 	for like, recipe := range map[string]packed.Recipe{
 		"qwen3-8b-gptq":     onlyTaken,

@@ -37,8 +37,8 @@ type talk struct {
 	prefilled int // tokens before it
 }
 
-// chat holds a conversation: at a terminal as converse does, elsewhere with each line of standard input as a message of the user. first
-// is the first message, if there is one.
+// chat holds a conversation: at a terminal as converse does, elsewhere with each line of standard input as a message
+// of the user. first is the first message, if there is one.
 func (s *session) chat(c *cli.Context, r engine.Request, first string) error {
 	if name := c.String("chat-template"); name != "" {
 		if err := useTemplate(s.Tokenizer, name); err != nil {
@@ -121,7 +121,8 @@ func (t *talk) answer(ctx context.Context) error {
 		return fmt.Errorf("%w: the chat template gives an empty text", pack.ErrUnsupported)
 	}
 	if limit := t.Engine.Options().Context; len(all) >= limit {
-		return fmt.Errorf("%w: the conversation has %d tokens, the context holds %d; begin a new one, or use a larger --context", pack.ErrLimit, len(all), limit)
+		return fmt.Errorf("%w: the conversation has %d tokens, the context holds %d; begin a new one, or use a "+
+			"larger --context", pack.ErrLimit, len(all), limit)
 	}
 	t.seq.Truncate(keep)
 	t.past = all
@@ -177,7 +178,8 @@ func useTemplate(t *tokenizer.Tokenizer, name string) error {
 	}
 	text, err := readSmall(name, maxWritten)
 	if names := t.ChatTemplates(); errors.Is(err, fs.ErrNotExist) && len(names) > 0 {
-		return fmt.Errorf("%w; the chat templates of the model are %s%s", err, strings.Join(names, ", "), didYouMean(name, names))
+		return fmt.Errorf("%w; the chat templates of the model are "+
+			"%s%s", err, strings.Join(names, ", "), didYouMean(name, names))
 	}
 	if err != nil {
 		return err

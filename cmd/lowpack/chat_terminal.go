@@ -47,8 +47,8 @@ func (t *talk) converse(first string) error {
 	return err
 }
 
-// ownInterrupt lets Ctrl-C end the answer that is being generated, until end is called. At the prompt it is a key; in between, where it is
-// a signal, it does nothing.
+// ownInterrupt lets Ctrl-C end the answer that is being generated, until end is called. At the prompt it is a key; in
+// between, where it is a signal, it does nothing.
 func (t *talk) ownInterrupt() (end func()) {
 	return onInterrupt(t.c.Context, func() {
 		if cancel := t.cancel.Load(); cancel != nil {

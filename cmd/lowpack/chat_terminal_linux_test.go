@@ -96,9 +96,9 @@ func (p *person) leaves() {
 	}
 }
 
-// TestConversation: at a terminal a model alone is enough for a conversation. Ctrl-C ends a line, and the program not before it comes
-// twice; Ctrl-D leaves. Commands are completed and obeyed, a message may have several lines, a saved conversation is loaded
-// again, and what was said is in the history of the next run.
+// TestConversation: at a terminal a model alone is enough for a conversation. Ctrl-C ends a line, and the program not
+// before it comes twice; Ctrl-D leaves. Commands are completed and obeyed, a message may have several lines, a saved
+// conversation is loaded again, and what was said is in the history of the next run.
 func TestConversation(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", dir)
@@ -167,7 +167,8 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// TestInterruptedAnswer: Ctrl-C ends an answer, once or as often as it is pressed, and nothing else; SIGTERM ends the program.
+// TestInterruptedAnswer: Ctrl-C ends an answer, once or as often as it is pressed, and nothing else; SIGTERM ends the
+// program.
 func TestInterruptedAnswer(t *testing.T) {
 	ctx, stop := notify(t.Context(), io.Discard)
 	defer stop()
@@ -200,8 +201,8 @@ func TestInterruptedAnswer(t *testing.T) {
 	}
 }
 
-// TestThoughts: what a model thinks is dimmed on a terminal and left out if it is to be hidden, also in a pipe, which has all of it
-// otherwise.
+// TestThoughts: what a model thinks is dimmed on a terminal and left out if it is to be hidden, also in a pipe, which
+// has all of it otherwise.
 func TestThoughts(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "")

@@ -22,8 +22,8 @@ func (a *asked) add(object, key string) {
 	(*a)[object][key] = true
 }
 
-// unread lists the keys of a config.json that nothing here reads and silent does not know, those of objects with the name of the object
-// in front. Whoever wrote one may have meant another model by it.
+// unread lists the keys of a config.json that nothing here reads and silent does not know, those of objects with the
+// name of the object in front. Whoever wrote one may have meant another model by it.
 func (k *keys) unread() (list []string) {
 	for i := range k.v.Members {
 		m := &k.v.Members[i]
@@ -43,8 +43,8 @@ func (k *keys) unread() (list []string) {
 	return list
 }
 
-// silent are keys that are not read and make no other model: with them changed, transformers computes the same logits, which interop
-// tests try with every family.
+// silent are keys that are not read and make no other model: with them changed, transformers computes the same
+// logits, which interop tests try with every family.
 var silent = set(
 	// Package quantized reads these.
 	"quantization quantization_config",

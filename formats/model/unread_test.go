@@ -13,8 +13,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// TestUnread: keys that are not known are listed, those of objects with their place; keys that are read, null or known to mean no other
-// model are not.
+// TestUnread: keys that are not known are listed, those of objects with their place; keys that are read, null or
+// known to mean no other model are not.
 func TestUnread(t *testing.T) {
 	const known = `"architectures":["LlamaForCausalLM"],"hidden_size":64,"intermediate_size":64,"num_hidden_layers":1,
 		"num_attention_heads":2,"vocab_size":32,"rms_norm_eps":1e-5,"use_cache":true,"torch_dtype":"bfloat16","attention_dropout":0.1`
@@ -35,8 +35,9 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestInteropUnread: of no family does transformers' own class have a field that is not known here, and with all keys changed that are
-// known to mean no other model it computes the same logits. A new version with a new field fails here.
+// TestInteropUnread: of no family does transformers' own class have a field that is not known here, and with all keys
+// changed that are known to mean no other model it computes the same logits. A new version with a new field fails
+// here.
 func TestInteropUnread(t *testing.T) {
 	root := shared.Path(t, "data/transformers")
 	dirs, err := os.ReadDir(root)

@@ -14,18 +14,19 @@ import (
 
 // Scheme is how the linear layers of a checkpoint are quantized.
 type Scheme struct {
-	Method string   // as users call it: "GPTQ", "AutoRound", "AWQ", "compressed-tensors", "MLX", "MXFP4", "bitsandbytes int8"
+	Method string   // as users call it: "GPTQ", "AutoRound", "AWQ", "compressed-tensors", "MLX", "MXFP4" …
 	Notes  []string // what its runtime computes otherwise than this one, beside the weights
 	layer  func(module string, look Lookup) (*Layer, error)
 }
 
-// Layer judges the tensors of a module. It returns nil for a module that is not quantized: the tensors decide, and are refused
-// where the configuration says something else about them.
+// Layer judges the tensors of a module. It returns nil for a module that is not quantized: the tensors decide, and
+// are refused where the configuration says something else about them.
 func (s *Scheme) Layer(module string, look Lookup) (*Layer, error) { return s.layer(module, look) }
 
-// Parse reads quantization_config, or MLX's quantization, of config.json. The files of modelfile.Quantization may stand beside it:
-// older checkpoints of GPTQ and AWQ have nothing else, and in others these say the same, or are refused. beside gives their text,
-// and may be nil. Parse returns nil if none declares a format of this package: floats, or the codes of BitNet.
+// Parse reads quantization_config, or MLX's quantization, of config.json. The files of modelfile.Quantization may
+// stand beside it: older checkpoints of GPTQ and AWQ have nothing else, and in others these say the same, or are
+// refused. beside gives their text, and may be nil. Parse returns nil if none declares a format of this package:
+// floats, or the codes of BitNet.
 func Parse(config []byte, beside func(name string) ([]byte, bool)) (*Scheme, error) {
 	v, err := object("config.json", config)
 	if err != nil {
@@ -62,7 +63,8 @@ func Parse(config []byte, beside func(name string) ([]byte, bool)) (*Scheme, err
 // parseMLX reads MLX's quantization, of which mlx-lm writes a copy under quantization_config.
 func parseMLX(other, q *jsonread.Value) (*Scheme, error) {
 	if other != nil && canonical(other) != canonical(q) {
-		return nil, fmt.Errorf("config.json: %w: quantization, which MLX reads, and quantization_config, which others read, say different "+
+		return nil, fmt.Errorf("config.json: %w: quantization, which MLX reads, and quantization_config, which "+
+			"others read, say different "+
 			"things; remove the one that is not of these weights", pack.ErrCorrupt)
 	}
 	k := &keys{file: "config.json: quantization", v: q}
@@ -123,8 +125,8 @@ func (k *keys) settings(kind string) map[string]string {
 	return out
 }
 
-// holdAgainst refuses another file that says something else of the same weights. What one of the two leaves out is what all readers
-// take then; where they do not agree on that, the tensors tell.
+// holdAgainst refuses another file that says something else of the same weights. What one of the two leaves out is
+// what all readers take then; where they do not agree on that, the tensors tell.
 func (k *keys) holdAgainst(other *keys) error {
 	kind := k.kind()
 	if other.follow(kind); other.err != nil {
@@ -146,7 +148,8 @@ func (k *keys) holdAgainst(other *keys) error {
 	for _, name := range slices.Sorted(maps.Keys(mine)) {
 		a, b := mine[name], cmp.Or(theirs[name], defaults[name])
 		if a != b && a != "" && b != "" {
-			return fmt.Errorf("%w: %s says that %s is %.60s, and %s that it is %.60s; remove the file that is not of these weights, or correct it",
+			return fmt.Errorf("%w: %s says that %s is %.60s, and %s that it is %.60s; remove the file that is not "+
+				"of these weights, or correct it",
 				pack.ErrCorrupt, k.file, name, a, other.file, b)
 		}
 	}
@@ -205,9 +208,13 @@ func (k *keys) method() *Scheme {
 		return k.gptq()
 	}
 	if why, ok := refused[strings.ToLower(method)]; ok {
-		k.fail(pack.ErrUnsupported, "quant_method %q: %s, not integers times a scale; convert the checkpoint that it was made from", method, why)
+		k.fail(pack.ErrUnsupported,
+			"quant_method %q: %s, not integers times a scale; convert the checkpoint that it was made "+
+				"from", method, why)
 	} else {
-		k.fail(pack.ErrUnsupported, "quant_method %q; supported are bitnet, gptq, auto-round, awq, compressed-tensors, mxfp4 and bitsandbytes (int8)", method)
+		k.fail(pack.ErrUnsupported,
+			"quant_method %q; supported are bitnet, gptq, auto-round, awq, compressed-tensors, mxfp4 and "+
+				"bitsandbytes (int8)", method)
 	}
 	return nil
 }
@@ -216,12 +223,15 @@ func (k *keys) bitsAndBytes() *Scheme {
 	k.follow("bitsandbytes")
 	k.agree("load_in_8bit", "_load_in_8bit")
 	k.agree("load_in_4bit", "_load_in_4bit")
-	eight, four := k.flag(k.first("load_in_8bit", "_load_in_8bit"), false), k.flag(k.first("load_in_4bit", "_load_in_4bit"), false)
+	eight := k.flag(k.first("load_in_8bit", "_load_in_8bit"), false)
+	four := k.flag(k.first("load_in_4bit", "_load_in_4bit"), false)
 	switch {
 	case eight && four:
 		k.fail(pack.ErrCorrupt, "load_in_8bit and load_in_4bit are both true; correct the wrong one")
 	case !eight:
-		k.fail(pack.ErrUnsupported, "bitsandbytes with bnb_4bit_quant_type %q: weights are entries of a table of floats, not integers times a scale; supported is load_in_8bit", k.text("bnb_4bit_quant_type", "fp4"))
+		k.fail(pack.ErrUnsupported,
+			"bitsandbytes with bnb_4bit_quant_type %q: weights are entries of a table of floats, not integers times "+
+				"a scale; supported is load_in_8bit", k.text("bnb_4bit_quant_type", "fp4"))
 	}
 	return &Scheme{Method: "bitsandbytes int8", layer: bitsAndBytes}
 }

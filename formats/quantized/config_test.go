@@ -154,8 +154,8 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// TestDeclared: what a config declares and the tensors of a module lack, or hold otherwise, is refused. change makes sound tensors of
-// another kind.
+// TestDeclared: what a config declares and the tensors of a module lack, or hold otherwise, is refused. change makes
+// sound tensors of another kind.
 func TestDeclared(t *testing.T) {
 	gptq := func(more string) string {
 		return `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8,` + more + `}}`

@@ -15,12 +15,13 @@ type use int
 const (
 	read    use = iota // it is read
 	inert              // nothing: the weights are the same with any value
-	told               // nothing, but the packer's own runtime computes something else beside the weights: a note says so
+	told               // nothing, but the packer's own runtime computes otherwise beside the weights: a note says so
 	neutral            // any value but null, false, 0, "", {} and [] makes another model, which is refused
 )
 
-// rule says what keys of a quantization config do, and why. Key by key these are the fields that the configuration classes of the
-// packers have or had; interop tests hold them against the real packages. A key without a rule is refused.
+// rule says what keys of a quantization config do, and why. Key by key these are the fields that the configuration
+// classes of the packers have or had; interop tests hold them against the real packages. A key without a rule is
+// refused.
 type rule struct {
 	keys string
 	use  use
@@ -52,12 +53,14 @@ const (
 
 // tables has the rules of every kind of object: quantization configs by method, and the objects in them.
 var tables = map[string]table{
-	// GPTQ of GPTQModel, AutoGPTQ, optimum and transformers; AutoRound; AWQ of AutoAWQ, GPTQModel and transformers. One table:
-	// AutoRound writes the other two as well, with its own keys among theirs.
+	// GPTQ of GPTQModel, AutoGPTQ, optimum and transformers; AutoRound; AWQ of AutoAWQ, GPTQModel and transformers.
+	// One table: AutoRound writes the other two as well, with its own keys among theirs.
 	"modules": {
 		{"quant_method method bits w_bit group_size q_group_size sym zero_point desc_act dynamic", read, ""},
-		{"checkpoint_format format version packing_format backend pack_dtype data_type act_bits extra_config regex_config provider", read, ""},
-		{"rotation rotation_config rotation_configs spinquant_config hadamard_config transform_config transform_configs", neutral, rotated},
+		{"checkpoint_format format version packing_format backend pack_dtype data_type act_bits " +
+			"extra_config regex_config provider", read, ""},
+		{"rotation rotation_config rotation_configs spinquant_config hadamard_config transform_config " +
+			"transform_configs", neutral, rotated},
 		{"adapter", neutral, "a low-rank adapter is added to the weights"},
 		{"super_bits super_group_size", neutral, "scales are quantized themselves"},
 		{"is_marlin_format awq_gemm_checkpoint", neutral, "codes are in the order of a GPU kernel"},
@@ -65,16 +68,26 @@ var tables = map[string]table{
 		{"act_data_type act_dynamic act_group_size act_sym", inert, "of act_bits"},
 		{"static_kv_dtype static_attention_dtype", told, cached},
 		{"static_kv_granularity static_attention_granularity", inert, "of static_kv_dtype and static_attention_dtype"},
-		{"lm_head modules_to_not_convert block_name_to_quantize to_quant_block_names quant_block_list supported_types " +
-			"modules_in_block_to_quantize module_name_preceding_first_block scale_dtype quant_lm_head", inert, tensorsTell},
-		{"amp batch_size dataset tokenizer seqlen model_seqlen nsamples iters lr minmax_lr gradient_accumulate_steps pad_token_id " +
-			"enable_minmax_tuning enable_norm_bias_tuning enable_quanted_input low_gpu_mem_usage true_sequential static_groups " +
-			"damp_percent damp_auto_increment act_group_aware mse gptaq foem hessian mock_quantization fallback cache_block_outputs " +
-			"smooth smoother preprocessors scale_search_chunked_activations weight_only moe", inert, calibrated},
-		{"device telemetry offload_to_disk offload_to_disk_path _offload_temp_dir pack_impl compute_device_filter " +
-			"calibration_data_device auto_forward_data_parallel dense_vram_strategy dense_vram_strategy_devices moe_vram_strategy " +
-			"moe_vram_strategy_devices gc_mode wait_for_submodule_finalizers", inert, "where the packer computed"},
-		{"do_fuse fuse_max_seq_len modules_to_fuse exllama_config use_exllama disable_exllama use_cuda_fp16 max_input_length", inert, kernels},
+		{"lm_head modules_to_not_convert block_name_to_quantize to_quant_block_names quant_block_list " +
+			"supported_types modules_in_block_to_quantize module_name_preceding_first_block scale_dtype " +
+			"quant_lm_head", inert, tensorsTell},
+		{"amp batch_size dataset tokenizer seqlen model_seqlen nsamples iters lr minmax_lr " +
+			"gradient_accumulate_steps pad_token_id enable_minmax_tuning enable_norm_bias_tuning " +
+			"enable_quanted_input low_gpu_mem_usage true_sequential static_groups damp_percent " +
+			"damp_auto_increment act_group_aware mse gptaq foem hessian mock_quantization fallback " +
+			"cache_block_outputs smooth smoother preprocessors scale_search_chunked_activations weight_only " +
+			"moe", inert, calibrated},
+		// The same, of versions before: GPTQModel 1 to 6, AutoRound 0.2 and 0.3.
+		{"v2 v2_alpha v2_memory_device gptaq_alpha gptaq_memory_device fail_safe hessian_chunk_bytes " +
+			"hessian_chunk_size hessian_use_bfloat16_staging n_samples train_bs use_quant_input",
+			inert, calibrated},
+		{"parallel_packing vram_strategy runtime_format", inert, "where the packer computed"},
+		{"device telemetry offload_to_disk offload_to_disk_path _offload_temp_dir pack_impl " +
+			"compute_device_filter calibration_data_device auto_forward_data_parallel dense_vram_strategy " +
+			"dense_vram_strategy_devices moe_vram_strategy moe_vram_strategy_devices gc_mode " +
+			"wait_for_submodule_finalizers", inert, "where the packer computed"},
+		{"do_fuse fuse_max_seq_len modules_to_fuse exllama_config use_exllama disable_exllama " +
+			"use_cuda_fp16 max_input_length", inert, kernels},
 		{"meta autoround_version model_name_or_path model_file_base_name", inert, provenance},
 	},
 	// A module, or a pattern of names, in extra_config, regex_config and dynamic.
@@ -84,8 +97,8 @@ var tables = map[string]table{
 		{"super_bits super_group_size", neutral, "scales are quantized themselves"},
 		{"act_bits act_data_type act_dynamic act_group_size act_sym", inert, activations},
 		{"scale_dtype", inert, tensorsTell},
-		{"damp_percent damp_auto_increment act_group_aware mse static_groups fixed_by_user gptaq foem hessian smooth smoother",
-			inert, calibrated},
+		{"damp_percent damp_auto_increment act_group_aware mse static_groups fixed_by_user gptaq foem " +
+			"hessian smooth smoother", inert, calibrated},
 	},
 	// compressed-tensors of llm-compressor, sparseml, AutoRound and transformers.
 	"compressed-tensors": {
@@ -110,18 +123,21 @@ var tables = map[string]table{
 	},
 	"input_activations": {
 		{"dynamic", read, ""},
-		{"num_bits type symmetric group_size strategy block_structure actorder scale_dtype zp_dtype observer observer_kwargs", inert, activations},
+		{"num_bits type symmetric group_size strategy block_structure actorder scale_dtype zp_dtype " +
+			"observer observer_kwargs", inert, activations},
 	},
 	"sparsity_config": {
 		{"format", read, ""},
-		{"targets ignore global_sparsity sparsity_structure registry_requires_subclass", inert, "of weights that are stored dense"},
+		{"targets ignore global_sparsity sparsity_structure registry_requires_subclass",
+			inert, "of weights that are stored dense"},
 	},
 	"bitsandbytes": {
 		{"quant_method load_in_8bit _load_in_8bit load_in_4bit _load_in_4bit bnb_4bit_quant_type", read, ""},
 		{"llm_int8_threshold llm_int8_has_fp16_weight", inert, "all columns are computed alike, which a note says"},
 		{"llm_int8_skip_modules", inert, tensorsTell},
 		{"llm_int8_enable_fp32_cpu_offload", inert, kernels},
-		{"bnb_4bit_compute_dtype bnb_4bit_quant_storage bnb_4bit_use_double_quant bnb_4bit_target_parameters", inert, "of 4-bit weights, which are refused"},
+		{"bnb_4bit_compute_dtype bnb_4bit_quant_storage bnb_4bit_use_double_quant " +
+			"bnb_4bit_target_parameters", inert, "of 4-bit weights, which are refused"},
 	},
 	"mxfp4": {
 		{"quant_method", read, ""},
@@ -146,10 +162,12 @@ func (k *keys) follow(kind string) {
 		switch {
 		case m.Value.Kind == jsonread.Null:
 		case !known:
-			k.fail(pack.ErrUnsupported, "%.80q is not a key that lowpack knows: what it does to the weights is unknown; "+
-				"if it does nothing, remove it from the file", m.Key)
+			k.fail(pack.ErrUnsupported,
+				"%.80q is not a key that lowpack knows: what it does to the weights is unknown; "+
+					"if it does nothing, remove it from the file", m.Key)
 		case r.use == neutral && !isNeutral(&m.Value):
-			k.fail(pack.ErrUnsupported, "%s is %s: %s; convert the checkpoint that it was made from", m.Key, show(&m.Value), r.why)
+			k.fail(pack.ErrUnsupported,
+				"%s is %s: %s; convert the checkpoint that it was made from", m.Key, show(&m.Value), r.why)
 		case r.use == told && !isNeutral(&m.Value):
 			k.note("%s is not followed: %s", m.Key, r.why)
 		}
@@ -176,8 +194,8 @@ func isNeutral(v *jsonread.Value) bool {
 // show is a value as a message has it: short.
 func show(v *jsonread.Value) string { return fmt.Sprintf("%.60s", canonical(v)) }
 
-// canonical writes a value so that equal ones are written alike: members by name, without those that are null, words in small
-// letters, as the packers compare them.
+// canonical writes a value so that equal ones are written alike: members by name, without those that are null, words
+// in small letters, as the packers compare them.
 func canonical(v *jsonread.Value) string {
 	switch v.Kind {
 	case jsonread.Bool:

@@ -28,8 +28,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// sources are the classes and functions of packers that make keys of configs: where the package is, its file, and what is in it.
-// AutoGPTQ is not among them: its last release, 0.7.1 of 2024, has nothing that the others have not.
+// sources are the classes and functions of packers that make keys of configs: where the package is, its file, and
+// what is in it. AutoGPTQ is not among them: its last release, 0.7.1 of 2024, has nothing that the others have not.
 var sources = []struct{ tool, file, kind, what string }{
 	{"gptqmodel", "gptqmodel/quantization/config.py", "modules", "BaseQuantizeConfig PreProcessorConfig GPTQConfig AWQConfig RTNConfig"},
 	{"autoawq", "awq/models/_config.py", "modules", "AwqConfig"},
@@ -53,7 +53,8 @@ var sources = []struct{ tool, file, kind, what string }{
 	{"transformers", "transformers/utils/quantization_config.py", "compressed-tensors", "CompressedTensorsConfig"},
 }
 
-// TestInteropFields: every key that a packer's own classes have, or that it writes, has a rule. A new version with a new key fails here.
+// TestInteropFields: every key that a packer's own classes have, or that it writes, has a rule. A new version with a
+// new key fails here.
 func TestInteropFields(t *testing.T) {
 	var args []string
 	for _, s := range sources {

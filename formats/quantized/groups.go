@@ -49,13 +49,17 @@ func (k *keys) compressedGroup(format string) []target {
 	if w.v != nil {
 		w.follow("weights")
 	}
-	t := target{format: k.text("format", format), declared: declared{bits: w.integer("num_bits", 8), group: w.integer("group_size", 0),
-		symmetric: w.flag("symmetric", true), order: w.actorder()}}
+	t := target{format: k.text("format", format), declared: declared{
+		bits: w.integer("num_bits", 8), group: w.integer("group_size", 0),
+		symmetric: w.flag("symmetric", true), order: w.actorder(),
+	}}
 	kind, strategy := w.text("type", "int"), w.text("strategy", "")
 	floats := t.format == "mxfp4-pack-quantized" && kind == "float" && t.bits == 4
 	switch {
 	case !slices.Contains([]string{"pack-quantized", "int-quantized", "mxfp4-pack-quantized"}, t.format):
-		k.fail(pack.ErrUnsupported, "format %q of compressed-tensors; supported are pack-quantized and int-quantized with integers, and mxfp4-pack-quantized", t.format)
+		k.fail(pack.ErrUnsupported,
+			"format %q of compressed-tensors; supported are pack-quantized and int-quantized with integers, and "+
+				"mxfp4-pack-quantized", t.format)
 	case kind != "int" && !floats:
 		w.fail(pack.ErrUnsupported, "weights of type %q with %d bits in format %s", kind, t.bits, t.format)
 	case t.bits < 2 || t.bits > 8:

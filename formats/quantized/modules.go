@@ -45,8 +45,8 @@ func (m *modules) of(module string) declared {
 	return m.declared
 }
 
-// modules reads what holds for all modules, and for some: dynamic of GPTQModel, extra_config and regex_config of AutoRound. absent is
-// what readers take where the file says nothing.
+// modules reads what holds for all modules, and for some: dynamic of GPTQModel, extra_config and regex_config of
+// AutoRound. absent is what readers take where the file says nothing.
 func (k *keys) modules(absent declared) *modules {
 	k.agree("quant_method", "method")
 	k.agree("bits", "w_bit")
@@ -87,7 +87,8 @@ func (k *keys) symmetric(absent bool) bool {
 	}
 	points := k.flag("zero_point", false)
 	if k.v.Get("sym") != nil && sym == points {
-		k.fail(pack.ErrCorrupt, "sym and zero_point are both %t, and one is the opposite of the other; correct the wrong one", sym)
+		k.fail(pack.ErrCorrupt,
+			"sym and zero_point are both %t, and one is the opposite of the other; correct the wrong one", sym)
 	}
 	return !points
 }
@@ -143,7 +144,8 @@ func (k *keys) gptq() *Scheme {
 func (k *keys) awq() *Scheme {
 	k.follow("modules")
 	if v := k.format("gemm", "version", "format", "checkpoint_format"); v != "gemm" {
-		k.fail(pack.ErrUnsupported, "%s %q of AWQ; supported is gemm", k.first("version", "format", "checkpoint_format"), v)
+		k.fail(pack.ErrUnsupported,
+			"%s %q of AWQ; supported is gemm", k.first("version", "format", "checkpoint_format"), v)
 	}
 	if b := k.text("backend", ""); strings.EqualFold(b, "llm-awq") {
 		k.fail(pack.ErrUnsupported, "backend %q of AWQ, with codes in another order; supported is gemm", b)
@@ -171,7 +173,8 @@ func (k *keys) autoRound() *Scheme {
 	case isLayout(layout, "auto_awq", "awq"):
 		return &Scheme{Method: "AutoRound", layer: awq{m, true}.layer}
 	}
-	k.fail(pack.ErrUnsupported, "packing_format %q of AutoRound; supported are auto_round, auto_round:auto_gptq and auto_round:auto_awq", form)
+	k.fail(pack.ErrUnsupported,
+		"packing_format %q of AutoRound; supported are auto_round, auto_round:auto_gptq and auto_round:auto_awq", form)
 	return nil
 }
 

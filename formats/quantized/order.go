@@ -7,9 +7,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// order turns the group of every column (g_idx) into the order of columns in which groups are contiguous and ascending: a stable
-// sort. All groups have l.Group columns, the last one the rest. Columns in that order already give nil, and so does no tensor.
-// key is the one of config.json that says whether there is one.
+// order turns the group of every column (g_idx) into the order of columns in which groups are contiguous and
+// ascending: a stable sort. All groups have l.Group columns, the last one the rest. Columns in that order already
+// give nil, and so does no tensor. key is the one of config.json that says whether there is one.
 func (l *Layer) order(suffix, key string, said order, b []byte) ([]int32, error) {
 	if b == nil {
 		return nil, nil
@@ -23,10 +23,12 @@ func (l *Layer) order(suffix, key string, said order, b []byte) ([]int32, error)
 	for k := range columns {
 		g := int(int32(binary.LittleEndian.Uint32(b[4*k:])))
 		if g < 0 || g >= groups {
-			return nil, fmt.Errorf("%w: tensor %q: column %d is in group %d; there are %d", pack.ErrCorrupt, name, k, g, groups)
+			return nil, fmt.Errorf("%w: tensor %q: column %d is in group %d; there are "+
+				"%d", pack.ErrCorrupt, name, k, g, groups)
 		}
 		if next[g] == min((g+1)*group, columns) {
-			return nil, fmt.Errorf("%w: tensor %q: group %d has more than %d columns", pack.ErrUnsupported, name, g, group)
+			return nil, fmt.Errorf("%w: tensor %q: group %d has more than %d "+
+				"columns", pack.ErrUnsupported, name, g, group)
 		}
 		same = same && next[g] == k
 		out[next[g]] = int32(k)
@@ -36,7 +38,8 @@ func (l *Layer) order(suffix, key string, said order, b []byte) ([]int32, error)
 		return nil, nil
 	}
 	if said == plain {
-		return nil, fmt.Errorf("%w: tensor %q gives columns an order of groups, but %s in config.json says that they have none; correct the wrong one",
+		return nil, fmt.Errorf("%w: tensor %q gives columns an order of groups, but %s in config.json says that "+
+			"they have none; correct the wrong one",
 			pack.ErrCorrupt, name, key)
 	}
 	return out, nil

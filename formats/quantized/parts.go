@@ -38,7 +38,8 @@ func (p *parts) need(suffix string, dims int, types ...safetensors.DType) Tensor
 	case !slices.Contains(types, t.DType):
 		p.fail(pack.ErrUnsupported, "tensor %q has type %s; supported are %v", t.Name, t.DType, types)
 	case len(t.Shape) != dims || slices.Contains(t.Shape, 0):
-		p.fail(pack.ErrCorrupt, "tensor %q has shape %v; it should have %d dimensions, none of them 0", t.Name, t.Shape, dims)
+		p.fail(pack.ErrCorrupt,
+			"tensor %q has shape %v; it should have %d dimensions, none of them 0", t.Name, t.Shape, dims)
 	case slices.Max(append([]int{1}, t.Shape...)) > pack.MaxDim:
 		p.fail(pack.ErrLimit, "tensor %q has shape %v; at most %d are supported", t.Name, t.Shape, pack.MaxDim)
 	default:
@@ -48,7 +49,8 @@ func (p *parts) need(suffix string, dims int, types ...safetensors.DType) Tensor
 	return Tensor{Name: p.module + suffix, Shape: make([]int, dims)}
 }
 
-// experts is the first dimension of a tensor that has three: how many matrices it holds, as a shape; empty for any other tensor.
+// experts is the first dimension of a tensor that has three: how many matrices it holds, as a shape; empty for any
+// other tensor.
 func (p *parts) experts(suffix string) []int {
 	if t, _ := p.look(p.module + suffix); len(t.Shape) == 3 {
 		return t.Shape[:1:1]
@@ -67,7 +69,8 @@ func count(experts []int) int {
 // shape requires a shape.
 func (p *parts) shape(t Tensor, want ...int) {
 	if !slices.Equal(t.Shape, want) {
-		p.fail(pack.ErrCorrupt, "tensor %q has shape %v; the other tensors of the module ask for %v", t.Name, t.Shape, want)
+		p.fail(pack.ErrCorrupt,
+			"tensor %q has shape %v; the other tensors of the module ask for %v", t.Name, t.Shape, want)
 	}
 }
 
@@ -95,8 +98,8 @@ func (p *parts) finish(l Layer, open func(l *Layer, read Read) (*Matrix, error))
 	return &l, nil
 }
 
-// group is the number of columns that share a scale, with which the number of groups must agree. declared ≤ 0 means that a row is one
-// group.
+// group is the number of columns that share a scale, with which the number of groups must agree. declared ≤ 0 means
+// that a row is one group.
 func (p *parts) group(columns, groups, declared int) int {
 	if declared <= 0 || declared > columns {
 		declared = columns
@@ -105,19 +108,23 @@ func (p *parts) group(columns, groups, declared int) int {
 		return 1
 	}
 	if (columns+declared-1)/declared != groups {
-		p.fail(pack.ErrCorrupt, "%d groups of scales for %d columns, although config.json says that groups have %d", groups, columns, declared)
+		p.fail(pack.ErrCorrupt,
+			"%d groups of scales for %d columns, although config.json says that groups have "+
+				"%d", groups, columns, declared)
 	}
 	return declared
 }
 
-// order takes the tensor that gives columns an order, which a key of config.json may promise. In rows of one group it changes nothing.
+// order takes the tensor that gives columns an order, which a key of config.json may promise. In rows of one group it
+// changes nothing.
 func (p *parts) order(suffix, key string, said order, columns, group int) {
 	switch {
 	case p.has(suffix):
 		p.shape(p.need(suffix, 1, "I32"), columns)
 	case said == ordered && group < columns:
-		p.fail(pack.ErrCorrupt, "%s in config.json says that columns have an order, but tensor %q, which gives it, is missing; "+
-			"without it these are other weights: download the checkpoint again", key, p.module+suffix)
+		p.fail(pack.ErrCorrupt,
+			"%s in config.json says that columns have an order, but tensor %q, which gives it, is missing; "+
+				"without it these are other weights: download the checkpoint again", key, p.module+suffix)
 	}
 }
 

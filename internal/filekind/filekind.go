@@ -1,5 +1,5 @@
-// Package filekind names what lies where the weights or the texts of a model were expected: a file of another format, the
-// remains of a download, the root of the download cache. Its errors say what to do.
+// Package filekind names what lies where the weights or the texts of a model were expected: a file of another format,
+// the remains of a download, the root of the download cache. Its errors say what to do.
 package filekind
 
 import (
@@ -55,7 +55,8 @@ const nameModel = ": name the directory of the model, or its .safetensors file"
 
 func isTar(head []byte) bool { return len(head) > 262 && string(head[257:262]) == "ustar" }
 
-// isText: the beginning of a text in UTF-8 has no control characters but white space. The file may go on in the middle of a character.
+// isText: the beginning of a text in UTF-8 has no control characters but white space. The file may go on in the
+// middle of a character.
 func isText(head []byte) bool {
 	head = bytes.TrimPrefix(head[:min(len(head), HeadSize)], []byte("\xef\xbb\xbf"))
 	for i := 0; i < len(head); {
@@ -142,8 +143,8 @@ func pointer(head []byte) string {
 	return "a Git LFS pointer, which stands for " + size + ": git lfs pull downloads it"
 }
 
-// isTorchZip: torch.save writes data.pkl, in a folder, as the first entry of an archive. Its name stands at byte 30 of the
-// entry, its length at byte 26.
+// isTorchZip: torch.save writes data.pkl, in a folder, as the first entry of an archive. Its name stands at byte 30
+// of the entry, its length at byte 26.
 func isTorchZip(head []byte) bool {
 	if len(head) < 30 || !bytes.HasPrefix(head, []byte("PK\x03\x04")) {
 		return false
@@ -153,8 +154,8 @@ func isTorchZip(head []byte) bool {
 	return bytes.HasSuffix(name, []byte("/data.pkl"))
 }
 
-// isONNX: a protobuf message with field 1 (ir_version, 3 to 31), field 2 (producer_name, a printable text), and then one of
-// the next fields of a ModelProto: producer_version, domain, model_version, doc_string, graph.
+// isONNX: a protobuf message with field 1 (ir_version, 3 to 31), field 2 (producer_name, a printable text), and then
+// one of the next fields of a ModelProto: producer_version, domain, model_version, doc_string, graph.
 func isONNX(head []byte) bool {
 	if len(head) < 4 || head[0] != 0x08 || head[1] < 3 || head[1] > 31 || head[2] != 0x12 {
 		return false

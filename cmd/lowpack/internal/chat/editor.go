@@ -1,5 +1,5 @@
-// Package chat is what a person touches in a conversation at a terminal: a line editor with history and completion, the commands
-// that begin with a slash, the parts of an answer in which a model thinks, and the messages so far.
+// Package chat is what a person touches in a conversation at a terminal: a line editor with history and completion,
+// the commands that begin with a slash, the parts of an answer in which a model thinks, and the messages so far.
 package chat
 
 import (
@@ -35,7 +35,8 @@ type Editor struct {
 	again    bool // Ctrl-C was pressed twice at once
 }
 
-// NewEditor reads from a terminal; out writes to the same one. complete gives what a line may become when Tab is pressed.
+// NewEditor reads from a terminal; out writes to the same one. complete gives what a line may become when Tab is
+// pressed.
 func NewEditor(in *os.File, out io.Writer, history *History, complete func(line string) string) *Editor {
 	e := &Editor{in: in, out: out, history: history, complete: complete}
 	e.reset()
@@ -56,8 +57,8 @@ func (e *Editor) reset() {
 	}
 }
 
-// Message reads a message: a line, several lines between """ and """, or several that are pasted at once, with what is written behind
-// them. It returns ErrInterrupt after Ctrl-C, and io.EOF after Ctrl-D on an empty line.
+// Message reads a message: a line, several lines between """ and """, or several that are pasted at once, with what
+// is written behind them. It returns ErrInterrupt after Ctrl-C, and io.EOF after Ctrl-D on an empty line.
 func (e *Editor) Message() (string, error) {
 	var lines []string
 	quoted := false

@@ -94,7 +94,8 @@ func replace(path string, data []byte) error {
 	return err
 }
 
-// shown is a history as term.Terminal asks for it: from the newest on, each in one line. Editor adds whole messages itself.
+// shown is a history as term.Terminal asks for it: from the newest on, each in one line. Editor adds whole messages
+// itself.
 type shown struct{ *History }
 
 func (shown) Add(string) {}
