@@ -31,6 +31,7 @@ import (
 const (
 	formalClients = 8
 	formalThreads = 2
+	formalContext = 2048 // tokens: three tools with large schemas, two turns and the answer
 	// fewActions is the short form; LOWPACK_FORMATS is another number.
 	fewActions = 120
 	// mostWork is what formats may add to nearly every step, in parts of the median of such steps without formats.
@@ -65,7 +66,7 @@ func TestInteropFormats(t *testing.T) {
 	numbers := seed.Rand(t)
 	k := &formalLoad{t: t, list: formals(t, "smollm2", min(480, max(24, actions/10)), numbers), done: map[string]int{}}
 	k.alone(path, string(template))
-	o := engine.Options{Threads: formalThreads, Context: 1024, Sequences: formalClients, Page: 32}
+	o := engine.Options{Threads: formalThreads, Context: formalContext, Sequences: formalClients, Page: 32}
 	s, web := serveOf(t, modelOf(t, path, "smollm2", o, string(template)),
 		Options{Queue: 100, PrefixCache: true, ITLTarget: 200 * time.Millisecond})
 	k.web = web
@@ -115,7 +116,7 @@ func (k *formalLoad) note(what ...string) {
 
 // alone asks an idle server, one after another, and judges what it says.
 func (k *formalLoad) alone(path, template string) {
-	o := engine.Options{Threads: formalThreads, Context: 1024, Sequences: 1}
+	o := engine.Options{Threads: formalThreads, Context: formalContext, Sequences: 1}
 	s, web := serveOf(k.t, modelOf(k.t, path, "smollm2", o, template), Options{Queue: 10})
 	for _, f := range k.list {
 		status, _, text := post(k.t, web, "/v1/chat/completions", f.body+"}")
