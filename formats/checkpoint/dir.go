@@ -97,7 +97,7 @@ func openDir(path string) (*dir, error) {
 }
 
 func isDir(path string) bool {
-	info, err := os.Lstat(path)
+	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
 
@@ -180,9 +180,9 @@ func regular(name string, info fs.FileInfo) error {
 	return fmt.Errorf("%w: %s is not a regular file (%s)", pack.ErrCorrupt, name, info.Mode().Type())
 }
 
-// confined explains the error of os.Root for a link that leaves the directory. That error has no exported value.
+// confined explains the error of os.Root for a link that leaves the directory.
 func confined(name string, err error) error {
-	if strings.Contains(err.Error(), "escapes from parent") {
+	if filerr.Escapes(err) {
 		return fmt.Errorf("%w: %s is a symbolic link out of the checkpoint's directory; copy the file to its place, or name the directory it is in", pack.ErrCorrupt, name)
 	}
 	return fmt.Errorf("%s: %w", name, err)

@@ -19,6 +19,11 @@ func Named(path string, err error) error {
 	return &named{path, err}
 }
 
+// Escapes reports whether an error of os.Root is about a link that leads out of it. That error has no exported value.
+func Escapes(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "escapes from parent")
+}
+
 // named is an error about the file at path.
 type named struct {
 	path string

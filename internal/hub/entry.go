@@ -13,6 +13,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -43,9 +44,9 @@ func (e *entry) folder(name string) error {
 	return confined(e.path(name), e.MkdirAll(filepath.FromSlash(name), 0o755))
 }
 
-// confined explains the error of os.Root for a link out of its folder. That error has no exported value.
+// confined explains the error of os.Root for a link out of its folder.
 func confined(path string, err error) error {
-	if err != nil && strings.Contains(err.Error(), "escapes from parent") {
+	if filerr.Escapes(err) {
 		return fmt.Errorf("%w: %s is, or lies behind, a link that leads out of the cache; remove the link",
 			pack.ErrUnsupported, path)
 	}
