@@ -22,11 +22,6 @@ import (
 // checkSource is level source: the file says what the checkpoint says. Its quantizers (rules.go) are written from the
 // definitions and share nothing with those of convert, and neither does its reader of tensors (second.go).
 func (s *session) checkSource() error {
-	if s.from == nil && s.fromErr == nil {
-		if err := s.openSource(); err != nil {
-			return err
-		}
-	}
 	if s.fromErr != nil {
 		return s.finding(Source, "checkpoint", "open", s.fromErr)
 	}

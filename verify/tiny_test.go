@@ -196,13 +196,13 @@ func TestSourceDamage(t *testing.T) {
 	}
 	check := func() []Check {
 		s.report = &Report{}
-		if err := s.checkSource(); err != nil {
+		if err := errors.Join(s.openSource(), s.checkSource()); err != nil {
 			t.Fatal(err)
 		}
-		if s.from != nil {
+		if s.from != nil { // each time it is opened anew
 			s.from.Close()
+			s.from = nil
 		}
-		s.from, s.fromErr = nil, nil // each time it is opened anew
 		return failed(s.report)
 	}
 	if bad := check(); len(bad) > 0 {
@@ -246,10 +246,7 @@ func TestOtherSource(t *testing.T) {
 	path := tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet-packed"), packed.Recipe{Golden: "none"})
 	s := begin(t.Context(), path, Options{Source: shared.Testdata(t, "tiny-bitnet")}, Source)
 	defer s.close()
-	if err := s.checkFile(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.checkSource(); err != nil {
+	if err := errors.Join(s.openSource(), s.checkFile(), s.checkSource()); err != nil {
 		t.Fatal(err)
 	}
 	groups := map[string]int{}
