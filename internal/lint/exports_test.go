@@ -3,12 +3,9 @@ package lint
 import (
 	"go/ast"
 	"go/constant"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,18 +14,13 @@ import (
 // TestNoExportedInternalTypes: a program that imports a package can name every type in the signatures of its API. The
 // export data of the compiler tell what they are.
 func TestNoExportedInternalTypes(t *testing.T) {
-	exports, public := map[string]string{}, []string{}
-	for _, line := range goList(t, "-export", "-deps", "-f", "{{.ImportPath}} {{.Name}} {{.Export}}") {
-		f := strings.SplitN(line, " ", 3)
-		exports[f[0]] = f[2]
-		if (f[0]+"/" == module || strings.HasPrefix(f[0], module)) && f[1] != "main" && !internal(f[0]) {
-			public = append(public, f[0])
-		}
-	}
+	all, imp := built(t, token.NewFileSet())
 	var found []use
-	imp := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
-	for _, name := range public {
-		pkg, err := imp.Import(name)
+	for _, p := range all {
+		if p.path+"/" != module && !strings.HasPrefix(p.path, module) || p.name == "main" || internal(p.path) {
+			continue
+		}
+		pkg, err := imp.Import(p.path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -120,19 +120,19 @@ func TestOrder(t *testing.T) {
 
 // builtPackage is a package with its files.
 type builtPackage struct {
-	path, dir string
-	names     []string
+	path, name, dir string
+	names           []string
 }
 
 // built lists the packages of the module and what they import, which an importer reads.
 func built(t *testing.T, files *token.FileSet) (list []builtPackage, imp types.Importer) {
 	t.Helper()
 	exports := map[string]string{}
-	const format = "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{join .GoFiles \" \"}}"
+	const format = "{{.ImportPath}}\t{{.Export}}\t{{.Name}}\t{{.Dir}}\t{{join .GoFiles \" \"}}"
 	for _, line := range goList(t, "-export", "-deps", "-f", format) {
 		f := strings.Split(line, "\t")
 		exports[f[0]] = f[1]
-		list = append(list, builtPackage{f[0], f[2], strings.Fields(f[3])})
+		list = append(list, builtPackage{f[0], f[2], f[3], strings.Fields(f[4])})
 	}
 	lookup := func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
 	return list, importer.ForCompiler(files, "gc", lookup)
