@@ -63,9 +63,8 @@ func Parse(config []byte, beside func(name string) ([]byte, bool)) (*Scheme, err
 // parseMLX reads MLX's quantization, of which mlx-lm writes a copy under quantization_config.
 func parseMLX(other, q *jsonread.Value) (*Scheme, error) {
 	if other != nil && canonical(other) != canonical(q) {
-		return nil, fmt.Errorf("config.json: %w: quantization, which MLX reads, and quantization_config, which "+
-			"others read, say different "+
-			"things; remove the one that is not of these weights", pack.ErrCorrupt)
+		return nil, fmt.Errorf("config.json: %w: quantization, which MLX reads, and quantization_config, "+
+			"which others read, say different things; remove the one that is not of these weights", pack.ErrCorrupt)
 	}
 	k := &keys{file: "config.json: quantization", v: q}
 	return k.scheme((*keys).mlx)
@@ -108,18 +107,17 @@ func (k *keys) settings(kind string) map[string]string {
 	out := map[string]string{}
 	for i := range k.v.Members {
 		m := &k.v.Members[i]
-		r, known := tables[kind].find(m.Key)
-		name, other := synonyms[m.Key]
+		r, known := rules()[kind][m.Key]
+		name := m.Key
+		if kind == "modules" {
+			name = cmp.Or(synonyms[name], name)
+		}
 		switch {
-		case m.Value.Kind == jsonread.Null || !known || r.use != read || m.Key == "provider":
-		case kind != "modules":
-			out[m.Key] = canonical(&m.Value)
-		case m.Key == "zero_point":
+		case m.Value.Kind == jsonread.Null || !known || r.use != read || name == "provider":
+		case name == "zero_point":
 			out["sym"] = fmt.Sprint(!m.Value.Bool)
-		case other:
-			out[name] = canonical(&m.Value)
 		default:
-			out[m.Key] = canonical(&m.Value)
+			out[name] = canonical(&m.Value)
 		}
 	}
 	return out
@@ -148,8 +146,8 @@ func (k *keys) holdAgainst(other *keys) error {
 	for _, name := range slices.Sorted(maps.Keys(mine)) {
 		a, b := mine[name], cmp.Or(theirs[name], defaults[name])
 		if a != b && a != "" && b != "" {
-			return fmt.Errorf("%w: %s says that %s is %.60s, and %s that it is %.60s; remove the file that is not "+
-				"of these weights, or correct it",
+			return fmt.Errorf("%w: %s says that %s is %.60s, and %s that it is %.60s; "+
+				"remove the file that is not of these weights, or correct it",
 				pack.ErrCorrupt, k.file, name, a, other.file, b)
 		}
 	}
@@ -209,8 +207,8 @@ func (k *keys) method() *Scheme {
 	}
 	if why, ok := refused[strings.ToLower(method)]; ok {
 		k.fail(pack.ErrUnsupported,
-			"quant_method %q: %s, not integers times a scale; convert the checkpoint that it was made "+
-				"from", method, why)
+			"quant_method %q: %s, not integers times a scale; "+
+				"convert the checkpoint that it was made from", method, why)
 	} else {
 		k.fail(pack.ErrUnsupported,
 			"quant_method %q; supported are bitnet, gptq, auto-round, awq, compressed-tensors, mxfp4 and "+

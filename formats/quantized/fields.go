@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
@@ -31,14 +32,19 @@ type rule struct {
 // table holds the rules of one kind of object.
 type table []rule
 
-func (t table) find(key string) (rule, bool) {
-	for _, r := range t {
-		if slices.Contains(strings.Fields(r.keys), key) {
-			return r, true
+// rules are those of each kind of object, by key.
+var rules = sync.OnceValue(func() map[string]map[string]rule {
+	out := map[string]map[string]rule{}
+	for kind, list := range tables {
+		out[kind] = map[string]rule{}
+		for _, r := range list {
+			for _, key := range strings.Fields(r.keys) {
+				out[kind][key] = r
+			}
 		}
 	}
-	return rule{}, false
-}
+	return out
+})
 
 // What several rules say.
 const (
@@ -158,7 +164,7 @@ var tables = map[string]table{
 func (k *keys) follow(kind string) {
 	for i := range k.v.Members {
 		m := &k.v.Members[i]
-		r, known := tables[kind].find(m.Key)
+		r, known := rules()[kind][m.Key]
 		switch {
 		case m.Value.Kind == jsonread.Null:
 		case !known:

@@ -3,6 +3,7 @@ package quantized
 import (
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,31 @@ func TestTables(t *testing.T) {
 				}
 				seen[key] = true
 			}
+		}
+	}
+}
+
+// TestOnlyDots: a pattern whose only special character is the point matches as the regular expression does.
+func TestOnlyDots(t *testing.T) {
+	k := &keys{file: "config.json"}
+	for _, text := range []string{"", "lm_head", "model.layers.1.mlp", "m.d", "a-b_c.", "..."} {
+		m := k.pattern(text)
+		if m.pattern != nil {
+			t.Errorf("%q is a regular expression", text)
+		}
+		re := regexp.MustCompile("^(?:" + text + ")")
+		for _, name := range []string{
+			"", "lm_head", "lm_heads", "model.layers.1.mlp.up", "model.layers.10.mlp", "modelxlayersy1zmlp", "mod", "méd",
+			"a-b_c", "a-b_cé", "a-b_c\n", "..", "\xff\xfe\xfd", "abc",
+		} {
+			if got, want := m.match(name), re.MatchString(name); got != want {
+				t.Errorf("%q matches %q: %t, want %t", text, name, got, want)
+			}
+		}
+	}
+	for _, text := range []string{".*mlp", "a|b", `model\.layers`, "é", "a$", "x{2}", strings.Repeat("a", maxPattern) + "b"} {
+		if m := (&keys{}).pattern(text); m.pattern == nil {
+			t.Errorf("%q is not a regular expression here", text)
 		}
 	}
 }
@@ -76,7 +102,7 @@ func TestInteropFields(t *testing.T) {
 	for kind, where := range found {
 		for _, key := range slices.Sorted(maps.Keys(where)) {
 			keys++
-			if _, known := tables[kind].find(key); !known {
+			if _, known := rules()[kind][key]; !known {
 				t.Errorf("%s (%s) has no rule for %s", key, where[key], kind)
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
@@ -129,8 +131,10 @@ type matcher struct {
 
 func (m matcher) match(module string) bool {
 	switch {
-	case m.rank == pattern:
+	case m.pattern != nil:
 		return m.pattern.MatchString(module)
+	case m.rank == pattern:
+		return beginsWith(module, m.name)
 	case m.rank == className:
 		return true
 	}
@@ -141,12 +145,35 @@ const maxPattern = 1024 // bytes
 
 // pattern compiles a regular expression that has to match the beginning of a name.
 func (k *keys) pattern(text string) matcher {
+	if onlyDots(text) && len(text) <= maxPattern {
+		return matcher{rank: pattern, name: text}
+	}
 	re, err := regexp.Compile("^(?:" + text + ")")
 	if err != nil || len(text) > maxPattern {
 		k.fail(pack.ErrUnsupported, "%.100q is not a pattern that can be read", text)
 		re = regexp.MustCompile("$^")
 	}
 	return matcher{pattern, "", re}
+}
+
+// onlyDots says whether a pattern is a name, in which points stand for any character and all else for itself. Configs
+// of mixtures have thousands of them, one for each expert, which is much for regular expressions.
+func onlyDots(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return r >= utf8.RuneSelf || !strings.ContainsRune("._-", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+}
+
+// beginsWith reports whether a name begins with what such a pattern matches.
+func beginsWith(name, dotted string) bool {
+	for _, want := range dotted {
+		c, n := utf8.DecodeRuneInString(name)
+		if n == 0 || c != want && (want != '.' || c == '\n') {
+			return false
+		}
+		name = name[n:]
+	}
+	return true
 }
 
 // target is a class of modules, a pattern behind "re:", or a name.

@@ -23,12 +23,12 @@ func (l *Layer) order(suffix, key string, said order, b []byte) ([]int32, error)
 	for k := range columns {
 		g := int(int32(binary.LittleEndian.Uint32(b[4*k:])))
 		if g < 0 || g >= groups {
-			return nil, fmt.Errorf("%w: tensor %q: column %d is in group %d; there are "+
-				"%d", pack.ErrCorrupt, name, k, g, groups)
+			return nil, fmt.Errorf("%w: tensor %q: column %d is in group %d; there are %d",
+				pack.ErrCorrupt, name, k, g, groups)
 		}
 		if next[g] == min((g+1)*group, columns) {
-			return nil, fmt.Errorf("%w: tensor %q: group %d has more than %d "+
-				"columns", pack.ErrUnsupported, name, g, group)
+			return nil, fmt.Errorf("%w: tensor %q: group %d has more than %d columns",
+				pack.ErrUnsupported, name, g, group)
 		}
 		same = same && next[g] == k
 		out[next[g]] = int32(k)
@@ -38,8 +38,8 @@ func (l *Layer) order(suffix, key string, said order, b []byte) ([]int32, error)
 		return nil, nil
 	}
 	if said == plain {
-		return nil, fmt.Errorf("%w: tensor %q gives columns an order of groups, but %s in config.json says that "+
-			"they have none; correct the wrong one",
+		return nil, fmt.Errorf("%w: tensor %q gives columns an order of groups, but %s in config.json says "+
+			"that they have none; correct the wrong one",
 			pack.ErrCorrupt, name, key)
 	}
 	return out, nil

@@ -109,8 +109,8 @@ func (p *parts) group(columns, groups, declared int) int {
 	}
 	if (columns+declared-1)/declared != groups {
 		p.fail(pack.ErrCorrupt,
-			"%d groups of scales for %d columns, although config.json says that groups have "+
-				"%d", groups, columns, declared)
+			"%d groups of scales for %d columns, although config.json says that groups have %d",
+			groups, columns, declared)
 	}
 	return declared
 }
