@@ -164,10 +164,7 @@ func (p *Plan) describe() (err error) {
 	if err != nil {
 		return err
 	}
-	p.Family = p.model.Family
-	if note := p.model.UnreadNote(); note != "" {
-		p.Notes = append(p.Notes, note)
-	}
+	p.Family, p.Notes = p.model.Family, append(p.Notes, p.model.Notes()...)
 	return nil
 }
 

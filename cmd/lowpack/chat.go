@@ -121,8 +121,8 @@ func (t *talk) answer(ctx context.Context) error {
 		return fmt.Errorf("%w: the chat template gives an empty text", pack.ErrUnsupported)
 	}
 	if limit := t.Engine.Options().Context; len(all) >= limit {
-		return fmt.Errorf("%w: the conversation has %d tokens, the context holds %d; begin a new one, or use a "+
-			"larger --context", pack.ErrLimit, len(all), limit)
+		return fmt.Errorf("%w: the conversation has %d tokens, the context holds %d; "+
+			"begin a new one, or use a larger --context", pack.ErrLimit, len(all), limit)
 	}
 	t.seq.Truncate(keep)
 	t.past = all
@@ -154,8 +154,7 @@ func (t *talk) tokens(messages []tokenizer.Message) ([]int, error) {
 func (t *talk) stream(ctx context.Context, r engine.Request) (reply string, err error) {
 	stop := t.spin(len(r.Prompt))
 	defer stop()
-	end := len(r.Prompt) + len(r.History)
-	tail := t.Tokenizer.Decode(t.past[max(0, end-thinkTail):end], true)
+	tail := t.Tokenizer.Decode(t.past[max(0, len(t.past)-thinkTail):], true) // of the prompt
 	var said strings.Builder
 	out := &writer{w: dataOf(t.c.App.Writer), ids: t.c.Bool("ids")}
 	show := &parts{writer: out, thinking: chat.NewThinking(tail), as: t.think(), screen: t.c.App.Writer, first: stop}
@@ -178,8 +177,8 @@ func useTemplate(t *tokenizer.Tokenizer, name string) error {
 	}
 	text, err := readSmall(name, maxWritten)
 	if names := t.ChatTemplates(); errors.Is(err, fs.ErrNotExist) && len(names) > 0 {
-		return fmt.Errorf("%w; the chat templates of the model are "+
-			"%s%s", err, strings.Join(names, ", "), didYouMean(name, names))
+		return fmt.Errorf("%w; the chat templates of the model are %s%s",
+			err, strings.Join(names, ", "), didYouMean(name, names))
 	}
 	if err != nil {
 		return err

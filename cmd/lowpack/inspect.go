@@ -165,10 +165,7 @@ func inspectCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoi
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}
-	v.Model = d
-	if note := d.UnreadNote(); note != "" {
-		v.Notes = append(v.Notes, note)
-	}
+	v.Model, v.Notes = d, append(v.Notes, d.Notes()...)
 	v.factsOfCheckpoint(ctx, ck)
 	return v, nil
 }

@@ -70,19 +70,20 @@ var silent = set(
 		"suppress_tokens temperature top_k top_p typical_p",
 )
 
-// UnreadNote tells a user about Unread; "" if there is nothing to tell.
-func (d *Description) UnreadNote() string {
+// Notes tell a user about Unread; nil if there is nothing to tell.
+func (d *Description) Notes() []string {
 	if len(d.Unread) == 0 {
-		return ""
+		return nil
 	}
 	few, more := d.Unread, ""
 	if len(few) > maxNoted {
 		few, more = few[:maxNoted], fmt.Sprintf(" and %d more", len(few)-maxNoted)
 	}
-	return fmt.Sprintf("config.json has keys that lowpack does not know: %q%s; a program that knows them may compute another model", few, more)
+	return []string{fmt.Sprintf("config.json has keys that lowpack does not know: %q%s; "+
+		"a program that knows them may compute another model", few, more)}
 }
 
-// maxNoted keys are named in a note.
+// maxNoted keys are named in the note.
 const maxNoted = 10
 
 // Silent lists the keys of a config.json that are not read, by name.

@@ -78,7 +78,8 @@ func (h *History) Save() error {
 	return replace(h.path, b.Bytes())
 }
 
-// replace writes a file whose content is the old one or the new one at every moment.
+// replace writes a file whose content is the old one or the new one at every moment. Only its owner can read it: the
+// files of package atomicfile are for others, too.
 func replace(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".history-*")
 	if err != nil {
