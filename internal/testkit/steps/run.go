@@ -57,10 +57,35 @@ func (c *check) run(steps []step, resume bool) error {
 			c.waiting = append(c.waiting, s)
 		}
 	}
-	slices.SortStableFunc(c.waiting, func(a, b step) int { return int(b.budget - a.budget) })
+	work := chains(c.waiting)
+	slices.SortStableFunc(c.waiting, func(a, b step) int { return int(work[b.name] - work[a.name]) })
 	c.loop()
 	slices.SortStableFunc(c.ended, func(a, b run) int { return int(b.took - a.took) })
 	return c.report()
+}
+
+// chains adds to the budget of each step the longest chain of steps that wait for it: what a long step needs begins first.
+func chains(steps []step) map[string]time.Duration {
+	work := map[string]time.Duration{}
+	var chain func(s step) time.Duration
+	chain = func(s step) time.Duration {
+		if d, ok := work[s.name]; ok {
+			return d
+		}
+		work[s.name] = s.budget // as long as it is not known: steps in a circle end here, and never begin
+		var longest time.Duration
+		for _, next := range steps {
+			if slices.Contains(next.after, s.name) {
+				longest = max(longest, chain(next))
+			}
+		}
+		work[s.name] = s.budget + longest
+		return work[s.name]
+	}
+	for _, s := range steps {
+		chain(s)
+	}
+	return work
 }
 
 // loop ends when no step runs and none can begin.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,6 +114,24 @@ func TestOrder(t *testing.T) {
 		if !strings.Contains(out, part) {
 			t.Errorf("no %q in:\n%s", part, out)
 		}
+	}
+}
+
+// TestChains: a short step that a long one waits for begins before a longer one that nothing waits for.
+func TestChains(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"alone": "# budget: 8s\n# memory: 1G\ntrue",
+		"first": "# budget: 1s\n# memory: 1G\ntrue",
+		"next":  "# budget: 1s\n# memory: 1G\n# after: first\ntrue",
+		"last":  "# budget: 9s\n# memory: 1G\n# after: next\ntrue",
+	})
+	out, _, err := try(t, &check{jobs: 1, memory: 9 << 30}, dir, false)
+	var begun []string
+	for _, m := range regexp.MustCompile(`begin +(\S+)`).FindAllStringSubmatch(out, -1) {
+		begun = append(begun, m[1])
+	}
+	if want := []string{"first", "next", "last", "alone"}; err != nil || !slices.Equal(begun, want) {
+		t.Errorf("%v; began %q, not %q:\n%s", err, begun, want, out)
 	}
 }
 
