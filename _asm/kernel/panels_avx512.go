@@ -124,7 +124,7 @@ const memoryCycles = 5
 // namesLines reports whether products take as long as memory, so that every line of a panel is to be prefetched.
 func (g *vnni512) namesLines() bool { return g.tokens > 1 && g.tokens*g.fields() >= memoryCycles }
 
-// prefetch emits the prefetches of weights of a loop of so many steps. docs/KERNELS.md has figures of the rules.
+// prefetch emits the prefetches of weights of a loop of so many steps. docs/notes/kernels.md has figures of the rules.
 func (g *vnni512) prefetch(unroll int) {
 	bytes := unroll * g.stride()
 	switch {

@@ -35,7 +35,7 @@ const (
 func rows256Functions(f *file) {
 	const table = "rowMajorAVX2"
 	funcs := []string{"nil", "nil", "nil", "nil"}
-	for _, t := range []int{1, 3, 4} { // two at a time are slower than one by one: docs/KERNELS.md
+	for _, t := range []int{1, 3, 4} { // two at a time are slower than one by one: docs/notes/kernels.md
 		g := &rows256{file: f, tokens: t}
 		funcs[t-1] = fmt.Sprintf("%sx%d", table, t)
 		g.function(funcs[t-1])

@@ -10,7 +10,7 @@ import (
 // Batches on the tile registers of AMX. A product of few tokens, and any with short groups of columns, stays with the 512-bit
 // kernel of the same weights.
 const (
-	amxTokens = 12 // at least: docs/KERNELS.md says what was measured with 8 and with 16
+	amxTokens = 12 // at least: docs/notes/kernels.md says what was measured with 8 and with 16
 	amxGroup  = 64 // columns of a group at least: a tile has so many, and one that is not full takes as long
 
 	amxRoomColumns = 640     // that are taken apart at a time: 20 KiB, which stay in the first-level cache

@@ -38,7 +38,7 @@ func (p *product) bytes() int {
 }
 
 // BenchmarkFractions measures kernels against the limits of the machine, interleaved with them, and reports the fastest of
-// many runs of each: docs/KERNELS.md is made of its figures.
+// many runs of each: docs/notes/kernels.md is made of its figures.
 //
 //	memory/…: matrix–vector products over 256 MB of weights, as a fraction of what a loop that only reads gets
 //	cache/…:  the same over 512 KiB, in GB/s
