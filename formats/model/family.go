@@ -41,6 +41,8 @@ func (s shapes) exists(name string, absent bool) bool {
 // families in the order of the list that users see; one file each.
 var families = []family{bitnet, bitnet158, llama, mobilellm, mistral, mixtral, qwen2, qwen2moe, qwen3, qwen3moe, phi3, gemma, gemma2, gemma3, smollm3, granite, granitemoe, gptoss, olmo2, olmo3, olmoe, exaone4, hunyuan, minicpm}
 
+//go:generate go run ../../internal/testkit/modeldocs ../../docs/MODELS.md
+
 // Families lists what Parse understands.
 func Families() []Info {
 	out := make([]Info, len(families))
