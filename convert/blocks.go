@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// blocks are the codes of a matrix that a GGUF stores in blocks (NUMERICS N25).
+// blocks are the codes of a matrix that a GGUF stores in blocks (QUANTIZATION N25).
 type blocks struct {
 	checkpoint.Blocks
 	codes  gguf.Codes

@@ -16,7 +16,7 @@ import (
 // importCodes is the rule of codes that were taken over from another format of quantized checkpoints.
 const importCodes = "import-codes"
 
-// findLayers finds the modules whose weights are codes of another format (NUMERICS N25).
+// findLayers finds the modules whose weights are codes of another format (QUANTIZATION N25).
 func (p *Plan) findLayers(config []byte) (err error) {
 	if p.scheme, err = quantized.Parse(config, p.source.File); err != nil || p.scheme == nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/lowpack/lowpack/verify/internal/half"
 )
 
-// definition is a quantizer as its authors and docs/NUMERICS.md (N23, N24) define it, for weights that share a scale. It
+// definition is a quantizer as its authors and docs/QUANTIZATION.md (N23, N24) define it, for weights that share a scale. It
 // decides the code of a weight from the weight and a parameter of the unit; or about a whole row and its scale at once.
 type definition struct {
 	row func(w []float32, codes []int8, scale float32, dtype string) error // nil: fit and code decide

@@ -109,7 +109,7 @@ type Recipe struct {
 	Calibration *Calibration `json:"calibration,omitempty"` // of scales; nil = none
 }
 
-// Calibration says how scales were chosen for a text (NUMERICS N37, N38).
+// Calibration says how scales were chosen for a text (QUANTIZATION N37, N38).
 type Calibration struct {
 	Method string `json:"method"`      // mean-square or gptq
 	Text   string `json:"text_sha256"` // of the whole text, in UTF-8
