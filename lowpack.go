@@ -43,7 +43,7 @@ func Convert(ctx context.Context, source, target string, o convert.Options) (*co
 		return nil, err
 	}
 	defer plan.Close()
-	return plan.Run(ctx, target, nil)
+	return plan.Run(ctx, target)
 }
 
 // Verify checks a packed file at every level that the options allow, and against its checkpoint if Options.Source names one.

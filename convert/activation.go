@@ -14,16 +14,22 @@ import (
 // ActivationAuto leaves the activation scales to what the weights are.
 const ActivationAuto = "auto"
 
-// Activations are the values of Recipe.Activation; the first is the default, for which the field is empty.
-var Activations = []string{ActivationAuto, packed.ActivationToken, packed.ActivationGroup + ":32", packed.ActivationGroup + ":64", packed.ActivationGroup + ":128"}
+// Activations lists the values of Recipe.Activation; the first is the default, for which the field is empty.
+func Activations() []string {
+	list := []string{ActivationAuto, packed.Activation{Kind: packed.ActivationToken}.String()}
+	for _, size := range []int{32, 64, 128} {
+		list = append(list, packed.Activation{Kind: packed.ActivationGroup, Size: size}.String())
+	}
+	return list
+}
 
 // completeActivation refuses a word that names no activation scales.
 func completeActivation(r *packed.Recipe) error {
 	if r.Activation == ActivationAuto {
 		r.Activation = ""
 	}
-	if r.Activation != "" && !slices.Contains(Activations, r.Activation) {
-		return fmt.Errorf("%w: activation %q; it is one of %s", pack.ErrUnsupported, r.Activation, strings.Join(Activations, ", "))
+	if list := Activations(); r.Activation != "" && !slices.Contains(list, r.Activation) {
+		return fmt.Errorf("%w: activation %q; it is one of %s", pack.ErrUnsupported, r.Activation, strings.Join(list, ", "))
 	}
 	return nil
 }
@@ -33,7 +39,7 @@ func completeActivation(r *packed.Recipe) error {
 // of 32 columns, or of 64 where no weights have smaller groups, as sums are then cut for the weights' sake already.
 func activationOf(r *packed.Recipe, entries []packed.Entry) packed.Activation {
 	token := packed.Activation{Kind: packed.ActivationToken}
-	if text, ok := strings.CutPrefix(r.Activation, packed.ActivationGroup+":"); ok {
+	if text, ok := strings.CutPrefix(r.Activation, string(packed.ActivationGroup)+":"); ok {
 		n, _ := strconv.Atoi(text) // one of Activations
 		return packed.Activation{Kind: packed.ActivationGroup, Size: n}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/model"
-	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -80,5 +79,5 @@ func (d *decider) warnFewBits() error {
 // trained reports whether the checkpoint says that weights were trained for what a quantizer makes of them.
 func (d *decider) trained(m matrix, q *quantize.Quantizer) bool {
 	kind, _ := q.Kind()
-	return q.Rule().Name == "absmean" && kind == packed.ScaleTensor && d.declared(m) == model.AbsMean
+	return q.Rule().Name == "absmean" && kind == quantize.PerTensor && d.declared(m) == model.AbsMean
 }

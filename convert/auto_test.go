@@ -128,17 +128,17 @@ func TestBonsai(t *testing.T) {
 				t.Errorf("%s: %s: %+v", name, r.Tensor, r)
 			}
 		}
-		for _, r := range newPlan(t, source, Options{Recipe: packed.Recipe{Golden: "none", Head: HeadInt8}}).Tensors {
+		for _, r := range newPlan(t, source, Options{Recipe: packed.Recipe{Golden: "none", Head: packed.HeadInt8}}).Tensors {
 			if r.Tensor == "model.embed_tokens.weight" && r.Layout != "" || r.Tensor == packed.HeadName && r.Rule != "int8" {
 				t.Errorf("%s, --head int8: %+v", name, r)
 			}
 		}
-		if _, err := p.Run(context.Background(), file, nil); err != nil {
+		if _, err := p.Run(context.Background(), file); err != nil {
 			t.Fatal(err)
 		}
 		for form, want := range map[Form]bool{FormF32: false, FormBF16: strings.Contains(name, "f16-tied")} {
 			out := filepath.Join(dir, string(form))
-			s, err := Unpack(context.Background(), file, out, UnpackOptions{Form: form}, nil)
+			s, err := Unpack(context.Background(), file, out, UnpackOptions{Form: form})
 			if err != nil || (s.Rounded > 0) != want {
 				t.Errorf("%s as %s: %+v, %v", name, form, s, err)
 			}
@@ -185,7 +185,7 @@ func TestReplacedZerosAreReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weights.safetensors")
 	writeWeights(t, path, map[string]raw{"w": w})
 	p := newPlan(t, path, Options{Report: true})
-	if _, err := p.Run(context.Background(), filepath.Join(t.TempDir(), "packed.safetensors"), nil); err != nil {
+	if _, err := p.Run(context.Background(), filepath.Join(t.TempDir(), "packed.safetensors")); err != nil {
 		t.Fatal(err)
 	}
 	r := p.Report()[0]

@@ -84,7 +84,7 @@ func (d *decider) noteFloats() {
 func (b *blocks) judge(d *decider) (all common, err error) {
 	var lock sync.Mutex
 	begun := false
-	sweep := pipeline.NewSweep(d.read, pipeline.Rows(b.Stored, b.shape.M), b.shape, d.o.Jobs)
+	sweep := pipeline.NewSweep(d.read, pipeline.Rows(b.Stored, b.shape.M), b.shape, d.o.Threads)
 	err = sweep.Decode(d.ctx, func(codes []int8, row int, stored []byte) error {
 		return b.each(codes, row, stored, func(_ int, codes []int8, groups []group) {
 			s := commonOf(groups, b.codes.Group, codes)

@@ -10,14 +10,10 @@ import (
 
 	"github.com/lowpack/lowpack/convert/internal/calibrate"
 	"github.com/lowpack/lowpack/convert/quantize"
-	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
-
-// CalibrationPhase is what Progress is told while the floats compute the calibration text, which is counted in tokens.
-const CalibrationPhase = "calibration"
 
 // How much of a calibration text is read, in windows spread over all of it that begin as a text of the model does: neighbouring tokens are
 // alike. Error feedback with few tokens fits those alone.
@@ -27,15 +23,6 @@ const (
 	calibrationWindow = 512
 	calibrationLeast  = 256 // fewer tokens say more about the text than about the model
 )
-
-// Methods of calibration; the first is the default.
-const (
-	MeanSquare = "mean-square" // scales are chosen for the least error weighted by the mean square of each column
-	GPTQ       = "gptq"        // and codes, one after another, to hide the errors of those before (error feedback)
-)
-
-// Methods are the values of Options.Method.
-var Methods = []string{MeanSquare, GPTQ}
 
 // calibration is the text that scales are chosen with, and what the model makes of it.
 type calibration struct {
@@ -47,7 +34,7 @@ type calibration struct {
 // calibrates reports whether the scales of a matrix are chosen with the calibration text. Experts see too few tokens of it.
 func (d *decider) calibrates(m matrix, q *quantize.Quantizer) bool {
 	kind, _ := q.Kind()
-	return d.o.Calibration != "" && !m.head && m.experts == 0 && q.Rule().Calibrates() && kind != packed.ScaleTensor
+	return d.o.Calibration != "" && !m.head && m.experts == 0 && q.Rule().Calibrates() && kind != quantize.PerTensor
 }
 
 // planCalibration cuts the text into tokens and notes it in the recipe.
@@ -74,7 +61,7 @@ func (p *Plan) planCalibration() error {
 		return fmt.Errorf("calibration text: %w", err)
 	}
 	most := meanSquareTokens
-	if p.o.Method == GPTQ {
+	if p.o.Method == packed.GPTQ {
 		most = gptqTokens
 	}
 	if len(ids) < calibrationLeast {
@@ -86,7 +73,7 @@ func (p *Plan) planCalibration() error {
 	}
 	begin, always := p.model.BOS, slices.Contains(special, p.model.BOS)
 	room := min(calibrationWindow, p.model.MaxPositions)
-	if always || begin >= 0 && p.o.Method == GPTQ {
+	if always || begin >= 0 && p.o.Method == packed.GPTQ {
 		room = min(room, p.model.MaxPositions-1)
 	}
 	if room < 1 {
@@ -96,7 +83,7 @@ func (p *Plan) planCalibration() error {
 	for i, part := range spread(ids, room, most) {
 		tokens += len(part)
 		// The first token of a text has massive activations, whichever it is. Where the tokenizer adds none, texts begin either way.
-		if even := i%2 == 0; always || begin >= 0 && even && p.o.Method == GPTQ {
+		if even := i%2 == 0; always || begin >= 0 && even && p.o.Method == packed.GPTQ {
 			part = slices.Concat([]int{begin}, part)
 		}
 		p.calibration.windows = append(p.calibration.windows, part)
@@ -118,17 +105,18 @@ func spread(ids []int, room, most int) (windows [][]int) {
 
 // calibrate runs the floats of the checkpoint over the text. They lie in a file beside the target meanwhile, in the form that the
 // engine maps, so that memory stays bounded; it has no name where the file system can do that, and is gone afterwards.
-func (p *Plan) calibrate(ctx context.Context, target string, progress Progress) error {
+func (p *Plan) calibrate(ctx context.Context, target string) error {
 	if len(p.calibration.windows) == 0 {
 		return nil
 	}
-	floats, err := NewPlan(ctx, p.path, Options{Recipe: packed.Recipe{Quant: QuantNone, Golden: string(golden.None)}, Jobs: p.o.Jobs})
+	recipe := packed.Recipe{Quant: QuantNone, Golden: packed.GoldenNone}
+	floats, err := NewPlan(ctx, p.path, Options{Recipe: recipe, Threads: p.o.Threads, Progress: p.o.Progress})
 	if err != nil {
 		return err
 	}
 	defer floats.Close()
 	floats.fs, floats.limits = p.fs, p.limits
-	r, err := floats.newRun(target+".floats", progress)
+	r, err := floats.newRun(target + ".floats")
 	if err != nil {
 		return err
 	}
@@ -136,14 +124,11 @@ func (p *Plan) calibrate(ctx context.Context, target string, progress Progress) 
 	if err := r.convert(ctx); err != nil {
 		return err
 	}
-	if p.o.Method == GPTQ {
-		return p.choose(ctx, target, r.w, progress)
+	if p.o.Method == packed.GPTQ {
+		return p.choose(ctx, target, r.w)
 	}
-	p.calibration.columns, err = calibrate.Columns(ctx, p.o.Jobs, r.w, p.calibration.windows, func(done, total int64) {
-		if progress != nil {
-			progress(CalibrationPhase, done, total)
-		}
-	})
+	told := p.o.Progress.in(CalibrationPhase)
+	p.calibration.columns, err = calibrate.Columns(ctx, p.o.Threads, r.w, p.calibration.windows, told)
 	for _, s := range p.steps {
 		if err == nil && s.entry != nil && s.entry.Calibrated && p.calibration.columns[s.entry.Name] == nil {
 			err = fmt.Errorf("calibration: the engine did not show what tensor %q multiplies", s.entry.Name)

@@ -23,11 +23,11 @@ var calibrationText = strings.Repeat("Once upon a time there was a little girl w
 // threads. Nothing is left beside the target.
 func TestCalibrate(t *testing.T) {
 	source := shared.Testdata(t, "tiny-bitnet")
-	o := plain(packed.Recipe{Quant: "int4", Scale: "group:32", Head: HeadInt4, AllowLossy: true, Include: []string{"*layers.0.*", "lm_head*"}})
+	o := plain(packed.Recipe{Quant: "int4", Scale: "group:32", Head: packed.HeadInt4, AllowLossy: true, Include: []string{"*layers.0.*", "lm_head*"}})
 	before := convertTo(t, source, o)
 	o.Calibration = calibrationText
 	var codes []string
-	for _, o.Method = range Methods {
+	for _, o.Method = range packed.Methods() {
 		after := testCalibrate(t, source, o, before)
 		codes = append(codes, after.Manifest().Packed[1].CodesSHA) // the first one is the head
 	}
@@ -41,16 +41,17 @@ func testCalibrate(t *testing.T, source string, o Options, before *packed.File) 
 	t.Helper()
 	dir := t.TempDir()
 	var files [][]byte
-	for i, jobs := range []int{1, 3} {
-		o.Jobs = jobs
+	for i, threads := range []int{1, 3} {
+		o.Threads = threads
 		path := filepath.Join(dir, string(rune('a'+i)))
 		tokens := int64(0)
-		_, err := newPlan(t, source, o).Run(context.Background(), path, func(what string, done, total int64) {
-			if what == map[string]string{MeanSquare: CalibrationPhase, GPTQ: FeedbackPhase}[o.Method] && done <= total {
+		phases := map[packed.Method]string{packed.MeanSquare: CalibrationPhase, packed.GPTQ: FeedbackPhase}
+		o.Progress = func(what string, done, total int64) {
+			if what == phases[o.Method] && done <= total {
 				tokens = done
 			}
-		})
-		if err != nil {
+		}
+		if _, err := newPlan(t, source, o).Run(context.Background(), path); err != nil {
 			t.Fatal(err)
 		}
 		b, err := os.ReadFile(path)
@@ -123,7 +124,7 @@ func TestCalibrateSome(t *testing.T) {
 	} {
 		o := plain(c.recipe)
 		before := convertTo(t, source, o)
-		o.Calibration, o.Method = calibrationText, GPTQ
+		o.Calibration, o.Method = calibrationText, packed.GPTQ
 		after := convertTo(t, source, o)
 		kept := 0
 		for i, e := range after.Manifest().Packed {
@@ -168,7 +169,7 @@ func TestCalibrateRefused(t *testing.T) {
 		{bare, calibrationText, "no model with a tokenizer", int4},
 	} {
 		o := plain(c.recipe)
-		o.Calibration, o.Method = c.text, GPTQ
+		o.Calibration, o.Method = c.text, packed.GPTQ
 		p, err := NewPlan(context.Background(), c.source, o)
 		if err == nil {
 			p.Close()

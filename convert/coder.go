@@ -45,7 +45,9 @@ func (f floatDecoder) Finish() ([]pipeline.Blob, error) {
 // scaleMade is how the scales of a quantizer are stored.
 func scaleMade(q *quantize.Quantizer) packed.Scale {
 	kind, group := q.Kind()
-	return packed.Scale{Kind: kind, Group: group, DType: q.ScaleType(), Signed: q.Rule().Signed}
+	return packed.Scale{
+		Kind: packed.ScaleKind(kind), Group: group, DType: packed.ScaleType(q.ScaleType()), Signed: q.Rule().Signed,
+	}
 }
 
 func (f floatDecoder) scales() []float32 { return f.q.Scales() }

@@ -16,7 +16,9 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -36,7 +38,7 @@ func newPlan(t testing.TB, path string, o Options) *Plan {
 func convertTo(t testing.TB, path string, o Options) *packed.File {
 	t.Helper()
 	target := filepath.Join(t.TempDir(), "out.safetensors")
-	if _, err := newPlan(t, path, o).Run(context.Background(), target, nil); err != nil {
+	if _, err := newPlan(t, path, o).Run(context.Background(), target); err != nil {
 		t.Fatal(err)
 	}
 	f, err := packed.Open(target)
@@ -206,7 +208,7 @@ func checkKept(t *testing.T, f *packed.File, path string, want int) {
 			t.Fatal(err)
 		}
 		got, err := f.Tensor(p.Name)
-		if err != nil || !bytes.Equal(got.Data, b) || !slices.Equal(got.Shape, from.Shape) || got.DType != string(from.DType) {
+		if err != nil || !bytes.Equal(got.Data, b) || !slices.Equal(got.Shape, from.Shape) || got.DType != from.DType {
 			t.Errorf("%s: %s %v differs from the checkpoint; %v", p.Name, got.DType, got.Shape, err)
 		}
 	}
@@ -255,11 +257,11 @@ func TestSameBytes(t *testing.T) {
 	for _, path := range []string{shared.Testdata(t, "tiny-bitnet"), shared.Testdata(t, "tiny-bitnet-packed")} {
 		for _, layout := range []string{"vnni4i", "tl1"} {
 			var first [32]byte
-			for i, jobs := range []int{1, 2, 7, 1} {
+			for i, threads := range []int{1, 2, 7, 1} {
 				o := plain(packed.Recipe{Layout: layout})
-				o.Jobs = jobs
+				o.Threads = threads
 				target := filepath.Join(t.TempDir(), "out.safetensors")
-				if _, err := newPlan(t, path, o).Run(context.Background(), target, nil); err != nil {
+				if _, err := newPlan(t, path, o).Run(context.Background(), target); err != nil {
 					t.Fatal(err)
 				}
 				b, err := os.ReadFile(target)
@@ -271,7 +273,7 @@ func TestSameBytes(t *testing.T) {
 					first = sum
 				}
 				if sum != first {
-					t.Errorf("%s, %s: %d jobs give other bytes", path, layout, jobs)
+					t.Errorf("%s, %s: %d threads give other bytes", path, layout, threads)
 				}
 			}
 		}
@@ -291,7 +293,7 @@ func TestEmptyTensors(t *testing.T) {
 			t.Errorf("%d of %d tensors are kept", len(f.Manifest().Plain), len(weights))
 		}
 		at := newPlace(t, "")
-		if _, err := Merge(context.Background(), parts(t, path, plain(packed.Recipe{}), 3), at.target, nil); err != nil {
+		if _, err := Merge(context.Background(), parts(t, path, plain(packed.Recipe{}), 3), at.target, MergeOptions{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -300,13 +302,13 @@ func TestEmptyTensors(t *testing.T) {
 // TestEmbeddable: every small file of a checkpoint may be embedded, and nothing else: unpack writes files by these names
 // (hostile cases P17).
 func TestEmbeddable(t *testing.T) {
-	size := func(name, dtype string, shape ...int) error {
+	size := func(name string, dtype safetensors.DType, shape ...int) error {
 		c := packed.Contents{Manifest: packed.Manifest{Plain: []packed.Plain{{Name: packed.FilePrefix + name, DType: dtype, Shape: shape}}}}
 		_, err := c.Size()
 		return err
 	}
-	for _, text := range checkpoint.Texts() {
-		if err := size(text.Name, "U8", 9); err != nil {
+	for _, name := range modelfile.Names() {
+		if err := size(name, "U8", 9); err != nil {
 			t.Error(err)
 		}
 	}

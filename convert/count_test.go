@@ -12,29 +12,33 @@ import (
 // TestBytesAreCounted: every command counts each byte that it reads once, and comes to the total that it announces.
 func TestBytesAreCounted(t *testing.T) {
 	path := mini(t, "llama-3.2-1b", nil) // tied, so that the head is a second form of the embedding
-	for _, head := range []string{"", "int8", HeadScreen} {
+	for _, head := range []packed.Head{"", "int8", packed.HeadScreen} {
 		o := plain(packed.Recipe{Quant: "int8", Layout: "vnni4", Head: head})
 		all := parts(t, path, o, 2)
 		whole := filepath.Join(t.TempDir(), "whole")
 		least, most := tensorBytes(t, path), sizes(t, filepath.Join(path, "*.safetensors"))
-		count(t, head+": convert", least, most, func(p Progress) (*Summary, error) {
-			return newPlan(t, path, o).Run(context.Background(), whole, p)
+		count(t, string(head)+": convert", least, most, func(p Progress) (*Summary, error) {
+			o.Progress = p
+			return newPlan(t, path, o).Run(context.Background(), whole)
 		})
-		count(t, head+": merge", sizes(t, all...), sizes(t, all...), func(p Progress) (*Summary, error) {
-			return Merge(context.Background(), all, filepath.Join(t.TempDir(), "merged"), p)
+		count(t, string(head)+": merge", sizes(t, all...), sizes(t, all...), func(p Progress) (*Summary, error) {
+			return Merge(context.Background(), all, filepath.Join(t.TempDir(), "merged"), MergeOptions{Progress: p})
 		})
-		count(t, head+": repack", sizes(t, whole), sizes(t, whole), func(p Progress) (*Summary, error) {
-			return Repack(context.Background(), whole, filepath.Join(t.TempDir(), "repacked"), RepackOptions{Layout: "blocked"}, p)
+		count(t, string(head)+": repack", sizes(t, whole), sizes(t, whole), func(p Progress) (*Summary, error) {
+			o := RepackOptions{Layout: "blocked", Progress: p}
+			return Repack(context.Background(), whole, filepath.Join(t.TempDir(), "repacked"), o)
 		})
 		for _, form := range []Form{FormBF16, FormF32} {
-			count(t, head+": unpack "+string(form), sizes(t, whole), sizes(t, whole), func(p Progress) (*Summary, error) {
-				return Unpack(context.Background(), whole, filepath.Join(t.TempDir(), "unpacked"), UnpackOptions{Form: form}, p)
+			count(t, string(head)+": unpack "+string(form), sizes(t, whole), sizes(t, whole), func(p Progress) (*Summary, error) {
+				o := UnpackOptions{Form: form, Progress: p}
+				return Unpack(context.Background(), whole, filepath.Join(t.TempDir(), "unpacked"), o)
 			})
 		}
 		var in int64
+		o.Progress = nil
 		for i := 1; i <= 2; i++ {
 			o.Part, o.Parts = i, 2
-			s, err := newPlan(t, path, o).Run(context.Background(), filepath.Join(t.TempDir(), "part"), nil)
+			s, err := newPlan(t, path, o).Run(context.Background(), filepath.Join(t.TempDir(), "part"))
 			if err != nil {
 				t.Fatal(err)
 			}

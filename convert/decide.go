@@ -82,7 +82,7 @@ func (d *decider) all() error {
 // extraHead is the name of a quantized form of the head that stands beside the head itself, "" for none.
 func (d *decider) extraHead() string {
 	switch {
-	case d.Recipe.Head == HeadScreen:
+	case d.Recipe.Head == packed.HeadScreen:
 		return packed.ScreenName
 	case d.Recipe.Head != "" && d.model.Head == d.model.Embed:
 		return packed.HeadName
@@ -278,9 +278,9 @@ func (d *decider) choose(m matrix) choice {
 	r.Quant, r.Scale, r.Rules = QuantNone, "", nil
 	switch {
 	case m.name == packed.ScreenName:
-		r.Quant = HeadInt8
-	case r.Head == HeadInt8 || r.Head == HeadInt4:
-		r.Quant = r.Head // the quantizers have these names
+		r.Quant = string(packed.HeadInt8)
+	case r.Head == packed.HeadInt8 || r.Head == packed.HeadInt4:
+		r.Quant = string(r.Head) // the quantizers have these names
 	}
 	for _, rule := range d.Recipe.Rules {
 		if rule.Match == m.name {

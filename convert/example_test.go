@@ -28,7 +28,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	summary, err := plan.Run(ctx, filepath.Join(dir, "tiny.safetensors"), nil)
+	summary, err := plan.Run(ctx, filepath.Join(dir, "tiny.safetensors"))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -95,7 +95,7 @@ func TestEveryReadFault(t *testing.T) {
 				}
 				return p.source.ReadAt(x, b, off)
 			}
-			_, err := p.Run(context.Background(), at.target, nil)
+			_, err := p.Run(context.Background(), at.target)
 			if n.Load() <= k {
 				if err != nil || k < 20 {
 					t.Fatalf("%d reads without a fault: %v", n.Load(), err)
@@ -121,11 +121,13 @@ func TestCancel(t *testing.T) {
 			cancel(cause)
 		}
 		at, calls := newPlace(t, "old"), 0
-		_, err := newPlan(t, path, plain(packed.Recipe{})).Run(ctx, at.target, func(string, int64, int64) {
+		o := plain(packed.Recipe{})
+		o.Progress = func(string, int64, int64) {
 			if calls++; calls == k {
 				cancel(cause)
 			}
-		})
+		}
+		_, err := newPlan(t, path, o).Run(ctx, at.target)
 		cancel(nil)
 		if calls < k {
 			if err != nil {
@@ -160,7 +162,7 @@ func TestTargetIsSource(t *testing.T) {
 		weights: {weights, hard, soft},
 	} {
 		for _, target := range targets {
-			_, err := newPlan(t, source, plain(packed.Recipe{AllowLossy: true})).Run(context.Background(), target, nil)
+			_, err := newPlan(t, source, plain(packed.Recipe{AllowLossy: true})).Run(context.Background(), target)
 			if !errors.Is(err, pack.ErrUnsupported) {
 				t.Errorf("%s to %s: %v", source, target, err)
 			}
@@ -179,7 +181,7 @@ func TestTwoConverters(t *testing.T) {
 	path, at := mini(t, "bitnet-2b4t", nil), newPlace(t, "old")
 	a, b := newPlan(t, path, plain(packed.Recipe{})), newPlan(t, path, plain(packed.Recipe{Layout: "i1"}))
 	err := parallel.Each(context.Background(), 2, 2, func(_, i int) error {
-		_, err := []*Plan{a, b}[i].Run(context.Background(), at.target, nil)
+		_, err := []*Plan{a, b}[i].Run(context.Background(), at.target)
 		return err
 	})
 	if err != nil {

@@ -75,7 +75,7 @@ func newForm(t *testing.T, r *rand.Rand, e packed.Entry) *form {
 func forms(t *testing.T) []*form {
 	r := rand.New(rand.NewPCG(20, 2))
 	spec := func(layout string, a pack.Alphabet) pack.Spec { return pack.Spec{Name: layout, Alphabet: a.Name} }
-	group := func(n int, dtype string, signed bool) packed.Scale {
+	group := func(n int, dtype packed.ScaleType, signed bool) packed.Scale {
 		return packed.Scale{Kind: packed.ScaleGroup, Group: n, DType: dtype, Signed: signed}
 	}
 	var list []*form
@@ -181,7 +181,7 @@ func TestRepackForms(t *testing.T) {
 	dir := t.TempDir()
 	for _, layout := range []string{"blocked", "vnni4i-64"} {
 		there, back := filepath.Join(dir, "there-"+layout), filepath.Join(dir, "back-"+layout)
-		if _, err := Repack(context.Background(), from, there, RepackOptions{Layout: layout}, nil); err != nil {
+		if _, err := Repack(context.Background(), from, there, RepackOptions{Layout: layout}); err != nil {
 			t.Fatal(err)
 		}
 		f, err := packed.Open(there)
@@ -190,7 +190,7 @@ func TestRepackForms(t *testing.T) {
 		}
 		checkForms(t, f, list)
 		f.Close()
-		if _, err := Repack(context.Background(), there, back, RepackOptions{Layout: "vnni4i"}, nil); err != nil {
+		if _, err := Repack(context.Background(), there, back, RepackOptions{Layout: "vnni4i"}); err != nil {
 			t.Fatal(err)
 		}
 		f, err = packed.Open(back)
@@ -200,7 +200,7 @@ func TestRepackForms(t *testing.T) {
 		checkForms(t, f, list)
 		f.Close()
 		again := filepath.Join(dir, "again-"+layout)
-		if _, err := Repack(context.Background(), from, again, RepackOptions{Layout: "vnni4i"}, nil); err != nil {
+		if _, err := Repack(context.Background(), from, again, RepackOptions{Layout: "vnni4i"}); err != nil {
 			t.Fatal(err)
 		}
 		a, errA := os.ReadFile(back)
@@ -237,7 +237,7 @@ func checkForms(t *testing.T, f *packed.File, list []*form) {
 func TestUnpackForms(t *testing.T) {
 	list := forms(t)
 	dir := filepath.Join(t.TempDir(), "unpacked")
-	if _, err := Unpack(context.Background(), writeForms(t, list), dir, UnpackOptions{Form: FormF32}, nil); err != nil {
+	if _, err := Unpack(context.Background(), writeForms(t, list), dir, UnpackOptions{Form: FormF32}); err != nil {
 		t.Fatal(err)
 	}
 	weights := readWeights(t, dir)
@@ -251,7 +251,7 @@ func TestUnpackGroups(t *testing.T) {
 	for quant, scale := range map[string]string{"int4": "group:32", "int8": "group:64", "int2": "group:32", "mxfp4": "", "q2_0": ""} {
 		path := converted(t, floatsAlone(t), packed.Recipe{Quant: quant, Scale: scale, Golden: "none", AllowLossy: true})
 		dir := filepath.Join(t.TempDir(), "unpacked")
-		if _, err := Unpack(context.Background(), path, dir, UnpackOptions{Form: FormF32}, nil); err != nil {
+		if _, err := Unpack(context.Background(), path, dir, UnpackOptions{Form: FormF32}); err != nil {
 			t.Fatal(err)
 		}
 		f, err := packed.Open(path)

@@ -11,8 +11,8 @@ import (
 
 // planGolden chooses the golden outputs, and with them the size of what they take in the file.
 func planGolden(c *packed.Contents, d *model.Description, texts []golden.Text) (*golden.Record, error) {
-	mode := golden.Mode(c.Manifest.Recipe.Golden)
-	if mode == golden.None {
+	mode := c.Manifest.Recipe.Golden
+	if mode == packed.GoldenNone {
 		return nil, nil
 	}
 	record, err := golden.Plan(mode, &c.Manifest, d, texts)
@@ -36,17 +36,15 @@ func (p *Plan) described() *model.Description {
 	return &d
 }
 
-// recordGolden computes the golden outputs from the tensors that are in place, on at most jobs goroutines (0 = one per
+// recordGolden computes the golden outputs from the tensors that are in place, on at most threads goroutines (0 = one per
 // CPU), and writes them.
-func recordGolden(ctx context.Context, jobs int, w *packed.Writer, d *model.Description, plan *golden.Record, progress Progress) error {
+func recordGolden(
+	ctx context.Context, threads int, w *packed.Writer, d *model.Description, plan *golden.Record, progress Progress,
+) error {
 	if plan == nil {
 		return nil
 	}
-	b, err := record.Golden(ctx, jobs, w, d, plan, func(done, total int64) {
-		if progress != nil {
-			progress(GoldenPhase, done, total)
-		}
-	})
+	b, err := record.Golden(ctx, threads, w, d, plan, progress.in(GoldenPhase))
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, err := golden.Plan(golden.Mode(f.Manifest().Recipe.Golden), f.Manifest(), d, encoded)
+		plan, err := golden.Plan(f.Manifest().Recipe.Golden, f.Manifest(), d, encoded)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,11 +69,12 @@ func TestGolden(t *testing.T) {
 func TestGoldenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	at := newPlace(t, "old")
-	_, err := newPlan(t, shared.Testdata(t, "tiny-bitnet"), Options{}).Run(ctx, at.target, func(what string, _, _ int64) {
-		if what == "golden outputs" {
+	o := Options{Progress: func(what string, _, _ int64) {
+		if what == GoldenPhase {
 			cancel()
 		}
-	})
+	}}
+	_, err := newPlan(t, shared.Testdata(t, "tiny-bitnet"), o).Run(ctx, at.target)
 	if err == nil {
 		t.Error("not cancelled")
 	}

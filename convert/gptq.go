@@ -10,9 +10,6 @@ import (
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
-// FeedbackPhase is what Progress is told while codes are chosen with the Gram matrices of a calibration text, which is counted in weights.
-const FeedbackPhase = "error feedback"
-
 // chosen is codes and scales of weights in a file beside the target, which has no name where the file system can do that.
 type chosen struct {
 	file    *atomicfile.File
@@ -23,7 +20,7 @@ type chosen struct {
 type chosenWeight struct{ codes, scales int64 }
 
 // choose lets the model of v choose codes and scales. They are kept until the calibration is closed.
-func (p *Plan) choose(ctx context.Context, target string, v packed.View, progress Progress) error {
+func (p *Plan) choose(ctx context.Context, target string, v packed.View) error {
 	c, size := &chosen{weights: map[string]chosenWeight{}}, int64(0)
 	weights := map[string]calibrate.Weight{}
 	for _, s := range p.steps {
@@ -45,11 +42,7 @@ func (p *Plan) choose(ctx context.Context, target string, v packed.View, progres
 	}
 	p.calibration.chosen = c
 	group := p.contents.Manifest.Activation.Size
-	return calibrate.Quantize(ctx, p.o.Jobs, v, p.calibration.windows, group, weights, func(done, total int64) {
-		if progress != nil {
-			progress(FeedbackPhase, done, total)
-		}
-	})
+	return calibrate.Quantize(ctx, p.o.Threads, v, p.calibration.windows, group, weights, p.o.Progress.in(FeedbackPhase))
 }
 
 func (c *chosen) write(at chosenWeight, codes []int8, scales []float32) error {

@@ -20,7 +20,7 @@ func TestInt4Head(t *testing.T) {
 		recipe packed.Recipe
 		want   string // "" = refused
 	}{
-		{packed.Recipe{Head: HeadInt4}, "group:32"},
+		{packed.Recipe{Head: packed.HeadInt4}, "group:32"},
 		{rule(""), "group:32"}, {rule("group:32"), "group:32"}, {rule("group:64"), "group:64"},
 		{rule("row"), ""}, {rule("tensor"), ""}, {rule("group:128"), ""},
 	} {

@@ -115,7 +115,7 @@ func (p *Plan) readLayer(name string, b []byte, off int64) error {
 // scaleOf is how the scales of a matrix are stored in a packed file.
 func scaleOf(m quantized.Stack) (packed.Scale, error) {
 	l := m.Layer()
-	s := packed.Scale{Kind: packed.ScaleGroup, Group: l.Group, DType: string(l.ScaleOf)}
+	s := packed.Scale{Kind: packed.ScaleGroup, Group: l.Group, DType: packed.ScaleType(l.ScaleOf)}
 	if l.ScaleOf == safetensors.U8 {
 		s.DType = packed.ScaleE8M0
 	}

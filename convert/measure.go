@@ -32,7 +32,7 @@ func relError(ctx context.Context, p *Plan, t checkpoint.Tensor, source pipeline
 	if err != nil {
 		return 0, err
 	}
-	s := pipeline.NewSweep(p.read, source, job.Shape, p.o.Jobs)
+	s := pipeline.NewSweep(p.read, source, job.Shape, p.o.Threads)
 	if q.Passes() == 2 {
 		if err := measure(ctx, s, q, t); err != nil {
 			return 0, err

@@ -83,33 +83,33 @@ func TestMemory(t *testing.T) {
 		t.Skip("needs /proc")
 	}
 	type size struct {
-		layers, hidden, intermediate, vocab, jobs int
-		layout, head                              string
+		layers, hidden, intermediate, vocab, threads int
+		layout, head                                 string
 	}
 	// vnni4i packs panels of rows, i2s single rows, hf-u8 the whole matrix. The last one has a head that is ten times the largest layer, and is not kept.
 	sizes := []size{
 		{1, 2048, 8192, 1000, 2, "vnni4i", ""}, {4, 2048, 8192, 8000, 2, "vnni4i", ""}, {1, 2048, 8192, 1000, 64, "vnni4i", ""},
-		{2, 2048, 8192, 1000, 2, "i2s", ""}, {2, 2048, 8192, 1000, 64, "hf-u8", ""}, {1, 1024, 4096, 81920, 2, "vnni4i", HeadInt8},
+		{2, 2048, 8192, 1000, 2, "i2s", ""}, {2, 2048, 8192, 1000, 64, "hf-u8", ""}, {1, 1024, 4096, 81920, 2, "vnni4i", "int8"},
 	}
 	if long.All {
-		sizes = []size{{2, 4096, 14336, 1000, 2, "vnni4i", ""}, {44, 4096, 14336, 128256, 2, "vnni4i", ""}, {1, 4096, 14336, 128256, 2, "vnni4i", HeadInt8}}
+		sizes = []size{{2, 4096, 14336, 1000, 2, "vnni4i", ""}, {44, 4096, 14336, 128256, 2, "vnni4i", ""}, {1, 4096, 14336, 128256, 2, "vnni4i", "int8"}}
 	}
 	first := int64(0)
 	for _, s := range sizes {
 		dir, largest := sparse(t, s.layers, s.hidden, s.intermediate, s.vocab)
-		peak := peakAnonymous(t, dir, s.jobs, s.layout, s.head)
+		peak := peakAnonymous(t, dir, s.threads, s.layout, s.head)
 		bound := int64(64<<20 + 2*largest)
-		t.Logf("%d layers, %d jobs, %s %s: %d MiB of at most %d MiB", s.layers, s.jobs, s.layout, s.head, peak>>20, bound>>20)
+		t.Logf("%d layers, %d threads, %s %s: %d MiB of at most %d MiB", s.layers, s.threads, s.layout, s.head, peak>>20, bound>>20)
 		if peak > bound {
-			t.Errorf("%d layers, %d jobs: %d MiB of anonymous memory; at most %d MiB are allowed", s.layers, s.jobs, peak>>20, bound>>20)
+			t.Errorf("%d layers, %d threads: %d MiB of anonymous memory; at most %d MiB are allowed", s.layers, s.threads, peak>>20, bound>>20)
 		}
 		if first == 0 {
 			first = peak
 		}
 		// When the collector runs moves the peak by some MiB; growth with the file, even by one byte in ten, would be more.
 		const moment = 24 << 20
-		if s.jobs == sizes[0].jobs && s.layout == sizes[0].layout && peak > first+moment {
-			t.Errorf("%d layers, %d jobs: %d MiB; the smallest checkpoint takes %d", s.layers, s.jobs, peak>>20, first>>20)
+		if s.threads == sizes[0].threads && s.layout == sizes[0].layout && peak > first+moment {
+			t.Errorf("%d layers, %d threads: %d MiB; the smallest checkpoint takes %d", s.layers, s.threads, peak>>20, first>>20)
 		}
 		if peak < 1<<17 {
 			t.Errorf("%d KiB are less than the codes of a block: this measures nothing", peak>>10)
@@ -189,9 +189,9 @@ func memoryGroup(t *testing.T, limit int) string {
 // peakAnonymous converts in a new process and returns a lower bound of the most anonymous memory that it had: the largest
 // RssAnon seen every few milliseconds, or what its own high-water mark, which no moment escapes, had beside the most pages of
 // files. Without maps of large files the latter is all but the peak.
-func peakAnonymous(t *testing.T, dir string, jobs int, layout, head string, env ...string) (peak int64) {
+func peakAnonymous(t *testing.T, dir string, threads int, layout, head string, env ...string) (peak int64) {
 	t.Helper()
-	p := startProcess(t, dir, filepath.Join(filepath.Dir(dir), "out.safetensors"), jobs, append(env, "LOWPACK_TEST_LAYOUT="+layout, "LOWPACK_TEST_HEAD="+head, "LOWPACK_TEST_STATUS=1")...)
+	p := startProcess(t, dir, filepath.Join(filepath.Dir(dir), "out.safetensors"), threads, append(env, "LOWPACK_TEST_LAYOUT="+layout, "LOWPACK_TEST_HEAD="+head, "LOWPACK_TEST_STATUS=1")...)
 	files := int64(0)
 	for {
 		select {

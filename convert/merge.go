@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,13 +19,16 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Merge joins all parts of a conversion (Options.Part) to the packed file that a conversion in one piece writes, byte for
-// byte. Golden outputs are computed here. The digests of the parts are checked on the way, also those of codes.
-func Merge(ctx context.Context, parts []string, target string, progress Progress) (*Summary, error) {
-	return mergeOn(ctx, atomicfile.OS, parts, target, progress)
+// MergeOptions of a merge.
+type MergeOptions struct {
+	Progress Progress // nil = nobody is told
+
+	fs atomicfile.FS // nil: that of the operating system
 }
 
-func mergeOn(ctx context.Context, fs atomicfile.FS, parts []string, target string, progress Progress) (*Summary, error) {
+// Merge joins all parts of a conversion (Options.Part) to the packed file that a conversion in one piece writes, byte for
+// byte. Golden outputs are computed here. The digests of the parts are checked on the way, also those of codes.
+func Merge(ctx context.Context, parts []string, target string, o MergeOptions) (*Summary, error) {
 	start := time.Now()
 	for _, path := range parts {
 		if err := apart(target, path); err != nil {
@@ -37,18 +41,18 @@ func mergeOn(ctx context.Context, fs atomicfile.FS, parts []string, target strin
 	}
 	defer m.close()
 	c := m.files[0].Contents()
-	if m.out, err = create(fs, target, c); err != nil {
+	if m.out, err = create(cmp.Or(o.fs, atomicfile.OS), target, c); err != nil {
 		return nil, err
 	}
 	defer m.out.Abort()
 	m.decoder = decoder{view: m.out}
 	defer func() { m.decoder.memory.Free() }()
-	m.count = newCounter(progress, m.bytes())
+	m.count = newCounter(o.Progress, m.bytes())
 	if err := m.copyAll(ctx); err != nil {
 		return nil, err
 	}
 	copied := time.Now()
-	if err := m.golden(ctx, progress); err != nil {
+	if err := m.golden(ctx, o.Progress); err != nil {
 		return nil, err
 	}
 	s := &Summary{
@@ -191,7 +195,7 @@ func (m *merge) setCodes(ctx context.Context, t packed.PartTensor) error {
 // golden plans the golden outputs anew, which gives the plan of the conversion, and computes them.
 func (m *merge) golden(ctx context.Context, progress Progress) error {
 	manifest := m.out.Manifest()
-	if golden.Mode(manifest.Recipe.Golden) == golden.None {
+	if manifest.Recipe.Golden == packed.GoldenNone {
 		return nil
 	}
 	d, err := packed.Describe(m.out)
@@ -204,7 +208,7 @@ func (m *merge) golden(ctx context.Context, progress Progress) error {
 			return err
 		}
 	}
-	plan, err := golden.Plan(golden.Mode(manifest.Recipe.Golden), manifest, d, encoded)
+	plan, err := golden.Plan(manifest.Recipe.Golden, manifest, d, encoded)
 	if err != nil {
 		return err
 	}

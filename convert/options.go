@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"runtime"
@@ -9,41 +10,41 @@ import (
 	"strings"
 
 	"github.com/lowpack/lowpack/convert/quantize"
-	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Options of a conversion.
+// Options of a conversion. The zero value takes what the checkpoint declares.
 type Options struct {
-	Recipe packed.Recipe // what determines the bytes; empty fields mean the default
-	Jobs   int           // goroutines that quantize; 0 = one per CPU. The bytes do not depend on it
-	Resume bool          // continue what an interrupted Run left, and leave what an interruption leaves
-	Part   int           // write only this part of Parts (counted from 1), for Merge; 0 of 0: everything
-	Parts  int
-	Report bool // collect what Plan.Report tells, at the cost of counting codes and measuring errors
+	// Recipe is what determines the bytes of the file. Empty fields mean the default; NewPlan refuses words that name
+	// nothing with pack.ErrUnsupported.
+	Recipe packed.Recipe
 
-	// Calibration is a text whose first tokens the floats of the model compute before Run quantizes them: scales are then chosen for
-	// what the linear layers multiply in it. "" = scales follow from the weights alone.
+	Threads  int      // goroutines that compute; 0 = one per CPU. The bytes do not depend on it
+	Progress Progress // is told how far Run is; nil = nobody
+
+	// Resume continues what an interrupted Run left beside the target, and leaves what an interruption leaves.
+	Resume bool
+
+	// Part of Parts is the part to write, for Merge: 1 to Parts, of at most MaxParts. Both 0 = everything.
+	Part, Parts int
+
+	// Report collects what Plan.Report tells, at the cost of counting codes and measuring errors. It excludes Resume and
+	// Part.
+	Report bool
+
+	// Calibration is a text of at least 256 tokens in UTF-8. The floats of the model compute some of it before Run
+	// quantizes them, and scales are chosen for what the linear layers multiply in it. "" = scales follow from the
+	// weights alone.
 	Calibration string
-	Method      string // of calibration: one of Methods; "" = the first
+	Method      packed.Method // of calibration; "" = packed.MeanSquare
 }
 
-// Values of Recipe.Quant that are not a quantizer, and of Recipe.Head. Those of Recipe.Golden are golden.Mode.
+// Values of Recipe.Quant that are not the name of a rule of package quantize.
 const (
 	QuantAuto = "auto" // what the checkpoint declares, or what its values are already
 	QuantNone = "none" // floats stay floats
-
-	HeadBF16 = "bf16" // as in the checkpoint, whatever its type
-	HeadInt8 = "int8" // codes with a scale per row
-	HeadInt4 = "int4" // codes with a scale per group of 32 columns
-
-	// HeadScreen keeps the head and puts int8 rows beside it (FORMAT F21).
-	HeadScreen = "screen"
 )
-
-// Heads are the values of Recipe.Head; the first is the default.
-var Heads = []string{HeadBF16, HeadInt8, HeadInt4, HeadScreen}
 
 // DefaultLayout is used when the user names none, unless 8-bit codes are asked for, which it does not hold.
 const DefaultLayout = "vnni4i"
@@ -60,31 +61,17 @@ func LayoutFor(quant string) string {
 func (o *Options) complete() error {
 	r := &o.Recipe
 	r.Calibration = nil // for the plan to fill in
-	for _, d := range []struct {
-		field *string
-		value string
-	}{{&r.Quant, QuantAuto}, {&r.Layout, LayoutFor(r.Quant)}, {&r.Golden, string(golden.Full)}} {
-		if *d.field == "" {
-			*d.field = d.value
-		}
-	}
-	if r.Head == HeadBF16 {
+	r.Quant = cmp.Or(r.Quant, QuantAuto)
+	r.Layout = cmp.Or(r.Layout, LayoutFor(r.Quant))
+	r.Golden = cmp.Or(r.Golden, packed.GoldenFull)
+	o.Method = cmp.Or(o.Method, packed.MeanSquare)
+	if r.Head == packed.HeadBF16 {
 		r.Head = ""
 	}
-	if r.Head != "" && !slices.Contains(Heads, r.Head) {
-		return fmt.Errorf("%w: head %q; it is one of %s", pack.ErrUnsupported, r.Head, strings.Join(Heads, ", "))
-	}
-	if o.Method == "" {
-		o.Method = Methods[0]
-	}
-	if !slices.Contains(Methods, o.Method) {
-		return fmt.Errorf("%w: method %q; it is one of %s", pack.ErrUnsupported, o.Method, strings.Join(Methods, ", "))
-	}
-	if err := completeActivation(r); err != nil {
-		return err
-	}
-	if _, err := golden.ParseMode(r.Golden); err != nil {
-		return err
+	for _, err := range []error{r.Head.Check(), o.Method.Check(), completeActivation(r), r.Golden.Check()} {
+		if err != nil {
+			return err
+		}
 	}
 	for _, pattern := range r.Include {
 		if _, err := path.Match(pattern, ""); err != nil {
@@ -105,8 +92,8 @@ func (o *Options) complete() error {
 	if o.Report && (o.Resume || o.Parts > 0) {
 		return fmt.Errorf("%w: a report needs a conversion that goes through all tensors, not one that is resumed or in parts", pack.ErrUnsupported)
 	}
-	if o.Jobs < 1 {
-		o.Jobs = runtime.GOMAXPROCS(0)
+	if o.Threads < 1 {
+		o.Threads = runtime.GOMAXPROCS(0)
 	}
 	return nil
 }
@@ -146,14 +133,14 @@ func CheckScale(text string) error {
 }
 
 // parseScale reads tensor, row or group:N; an empty text leaves the kind to the quantizer.
-func parseScale(text string) (kind string, group int, err error) {
-	switch text {
-	case "", packed.ScaleTensor, packed.ScaleRow:
-		return text, 0, nil
+func parseScale(text string) (kind quantize.ScaleKind, group int, err error) {
+	switch kind := quantize.ScaleKind(text); kind {
+	case "", quantize.PerTensor, quantize.PerRow:
+		return kind, 0, nil
 	}
-	if n, ok := strings.CutPrefix(text, packed.ScaleGroup+":"); ok {
+	if n, ok := strings.CutPrefix(text, string(quantize.PerGroup)+":"); ok {
 		if group, err = strconv.Atoi(n); err == nil && group > 0 && group <= pack.MaxDim {
-			return packed.ScaleGroup, group, nil
+			return quantize.PerGroup, group, nil
 		}
 	}
 	return "", 0, fmt.Errorf("%w: scale %q; it is tensor, row or group:N with N columns", pack.ErrUnsupported, text)

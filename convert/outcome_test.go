@@ -15,11 +15,11 @@ import (
 // TestReport: what a conversion tells about its tensors is what is in the file, and asking for it changes no byte.
 func TestReport(t *testing.T) {
 	dir := shared.Testdata(t, "tiny-bitnet")
-	for _, r := range []packed.Recipe{{}, {Head: HeadInt8, Layout: "i2s"}, {Head: HeadInt4, Layout: "i2"}} {
+	for _, r := range []packed.Recipe{{}, {Head: packed.HeadInt8, Layout: "i2s"}, {Head: packed.HeadInt4, Layout: "i2"}} {
 		o := plain(r)
 		o.Report = true
 		p, target := newPlan(t, dir, o), filepath.Join(t.TempDir(), "told.safetensors")
-		if _, err := p.Run(context.Background(), target, nil); err != nil {
+		if _, err := p.Run(context.Background(), target); err != nil {
 			t.Fatal(err)
 		}
 		measured := newPlan(t, dir, plain(r))
@@ -27,7 +27,7 @@ func TestReport(t *testing.T) {
 			t.Fatal(err)
 		}
 		silent := filepath.Join(t.TempDir(), "silent.safetensors")
-		if _, err := measured.Run(context.Background(), silent, nil); err != nil {
+		if _, err := measured.Run(context.Background(), silent); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(contents(t, target), contents(t, silent)) {

@@ -19,6 +19,7 @@ import (
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/quantized"
 	"github.com/lowpack/lowpack/internal/atomicfile"
@@ -171,9 +172,9 @@ func (p *Plan) describe() (err error) {
 // embeddedFiles are the small files of the checkpoint, which travel in the packed file (FORMAT F7): the tokenizer may be
 // in any of them.
 func embeddedFiles(c *checkpoint.Checkpoint) (names []string) {
-	for _, t := range checkpoint.Texts() {
-		if _, ok := c.File(t.Name); ok {
-			names = append(names, t.Name)
+	for _, name := range modelfile.Names() {
+		if _, ok := c.File(name); ok {
+			names = append(names, name)
 		}
 	}
 	return names
@@ -189,7 +190,7 @@ func (p *Plan) fillContents() error {
 		if s.entry != nil {
 			m.Packed = append(m.Packed, *s.entry)
 		} else {
-			m.Plain = append(m.Plain, packed.Plain{Name: s.from.Name, DType: string(s.from.DType), Shape: s.from.Shape})
+			m.Plain = append(m.Plain, packed.Plain{Name: s.from.Name, DType: s.from.DType, Shape: s.from.Shape})
 		}
 	}
 	m.Activation = activationOf(&p.Recipe, m.Packed)

@@ -150,7 +150,7 @@ func TestRefusals(t *testing.T) {
 		at := newPlace(t, "old")
 		p, err := NewPlan(context.Background(), path, plain(c.recipe))
 		if err == nil {
-			_, err = p.Run(context.Background(), at.target, nil)
+			_, err = p.Run(context.Background(), at.target)
 			p.Close()
 		}
 		if !errors.Is(err, c.class) {
@@ -226,7 +226,7 @@ func TestDecisions(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.what, got, c.want)
 		}
 		at := newPlace(t, "")
-		s, err := p.Run(context.Background(), at.target, nil)
+		s, err := p.Run(context.Background(), at.target)
 		if err != nil {
 			t.Errorf("%s: %v", c.what, err)
 			continue
@@ -295,7 +295,7 @@ func TestBare(t *testing.T) {
 	} {
 		p := newPlan(t, path, plain(c.recipe))
 		at := newPlace(t, "")
-		s, err := p.Run(context.Background(), at.target, nil)
+		s, err := p.Run(context.Background(), at.target)
 		if err != nil {
 			t.Fatal(err)
 		}

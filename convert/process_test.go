@@ -30,10 +30,10 @@ type process struct {
 }
 
 // startProcess starts TestConvertProcess. Further variables go to its environment.
-func startProcess(t *testing.T, dir, target string, jobs int, env ...string) *process {
+func startProcess(t *testing.T, dir, target string, threads int, env ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0], "-test.run", "^TestConvertProcess$"), done: make(chan error, 1)}
-	p.cmd.Env = append(os.Environ(), "LOWPACK_TEST_CONVERT="+dir, "LOWPACK_TEST_TARGET="+target, fmt.Sprintf("LOWPACK_TEST_JOBS=%d", jobs),
+	p.cmd.Env = append(os.Environ(), "LOWPACK_TEST_CONVERT="+dir, "LOWPACK_TEST_TARGET="+target, fmt.Sprintf("LOWPACK_TEST_THREADS=%d", threads),
 		"GOGC=") // the memory of a process is that of users
 	p.cmd.Env = append(p.cmd.Env, env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
@@ -67,12 +67,12 @@ func TestConvertProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o := plain(packed.Recipe{Layout: os.Getenv("LOWPACK_TEST_LAYOUT"), Head: os.Getenv("LOWPACK_TEST_HEAD")})
+	o := plain(packed.Recipe{Layout: os.Getenv("LOWPACK_TEST_LAYOUT"), Head: packed.Head(os.Getenv("LOWPACK_TEST_HEAD"))})
 	if mode := os.Getenv("LOWPACK_TEST_GOLDEN"); mode != "" {
-		o.Recipe.Golden = mode
+		o.Recipe.Golden = packed.GoldenMode(mode)
 	}
-	o.Jobs, _ = strconv.Atoi(os.Getenv("LOWPACK_TEST_JOBS"))
-	if _, err := newPlan(t, dir, o).Run(context.Background(), target, nil); err != nil {
+	o.Threads, _ = strconv.Atoi(os.Getenv("LOWPACK_TEST_THREADS"))
+	if _, err := newPlan(t, dir, o).Run(context.Background(), target); err != nil {
 		t.Fatal(err)
 	}
 	if os.Getenv("LOWPACK_TEST_STATUS") != "" {
@@ -127,7 +127,7 @@ func TestKilled(t *testing.T) {
 		}
 	}
 	t.Log(counts)
-	if _, err := newPlan(t, path, plain(packed.Recipe{})).Run(context.Background(), at.target, nil); err != nil {
+	if _, err := newPlan(t, path, plain(packed.Recipe{})).Run(context.Background(), at.target); err != nil {
 		t.Fatal(err)
 	}
 	if entries, _ := os.ReadDir(at.dir); len(entries) != 1 {
@@ -161,7 +161,7 @@ func TestNoSpace(t *testing.T) {
 		t.Skip(err)
 	}
 	at := newPlace(t, "old")
-	_, err := newPlan(t, path, plain(packed.Recipe{})).Run(context.Background(), at.target, nil)
+	_, err := newPlan(t, path, plain(packed.Recipe{})).Run(context.Background(), at.target)
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free") {
 		t.Errorf("no space: %v", err)
 	}

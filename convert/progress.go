@@ -6,12 +6,26 @@ import (
 	"sync"
 )
 
-// Progress tells how far a conversion is: first bytes of tensors that are done, of all there are; then the weights that
-// golden outputs have been computed with, of another total. Calls come from several goroutines, one at a time.
+// Progress is called with how far an operation is: what is done of a total. what is the name of a tensor, and done counts
+// bytes; or it is one of the phases below, which have totals of their own. Calls come from several goroutines, one at a
+// time; the operation waits for each.
 type Progress func(what string, done, total int64)
 
-// GoldenPhase is what Progress is told while golden outputs are computed, which is counted in weights instead of bytes.
-const GoldenPhase = "golden outputs"
+// The phases that Progress is told besides the names of tensors.
+const (
+	CalibrationPhase = "calibration"    // floats compute the calibration text: tokens
+	FeedbackPhase    = "error feedback" // codes are chosen with the Gram matrices of the calibration text: weights
+	GoldenPhase      = "golden outputs" // golden outputs are computed: weights
+)
+
+// in is told about a phase.
+func (p Progress) in(phase string) func(done, total int64) {
+	return func(done, total int64) {
+		if p != nil {
+			p(phase, done, total)
+		}
+	}
+}
 
 // counter adds up what is done.
 type counter struct {

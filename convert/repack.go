@@ -20,9 +20,10 @@ import (
 
 // RepackOptions of a change of layout.
 type RepackOptions struct {
-	Layout string
-	Params map[string]int
-	Jobs   int // goroutines; 0 = one per CPU
+	Layout   string         // name of a layout of package pack
+	Params   map[string]int // its block factors; missing ones have their defaults
+	Threads  int            // goroutines that compute; 0 = one per CPU
+	Progress Progress       // nil = nobody is told
 
 	fs atomicfile.FS // nil: that of the operating system
 }
@@ -30,7 +31,7 @@ type RepackOptions struct {
 // Repack writes the packed file source to target with all tensors in another layout. Codes, scales, passthrough tensors and
 // golden outputs are the same; digests of the source prove it, and a source that does not match them is refused. The
 // bytes are those that a conversion of the checkpoint to that layout gives.
-func Repack(ctx context.Context, source, target string, o RepackOptions, progress Progress) (*Summary, error) {
+func Repack(ctx context.Context, source, target string, o RepackOptions) (*Summary, error) {
 	start := time.Now()
 	if err := apart(target, source); err != nil {
 		return nil, err
@@ -40,10 +41,10 @@ func Repack(ctx context.Context, source, target string, o RepackOptions, progres
 		return nil, err
 	}
 	defer in.Close()
-	if o.Jobs < 1 {
-		o.Jobs = runtime.GOMAXPROCS(0)
+	if o.Threads < 1 {
+		o.Threads = runtime.GOMAXPROCS(0)
 	}
-	r := &repack{in: in, jobs: o.Jobs, count: newCounter(progress, dataSize(in))}
+	r := &repack{in: in, threads: o.Threads, count: newCounter(o.Progress, dataSize(in))}
 	contents, err := r.contents(o)
 	if err != nil {
 		return nil, filerr.Named(source, err)
@@ -69,10 +70,10 @@ func Repack(ctx context.Context, source, target string, o RepackOptions, progres
 }
 
 type repack struct {
-	in    *packed.File
-	out   *packed.Writer
-	jobs  int
-	count *counter
+	in      *packed.File
+	out     *packed.Writer
+	threads int
+	count   *counter
 }
 
 // contents is the source with another layout, in the entries and in what the recipe asks for.
@@ -129,7 +130,7 @@ func (r *repack) repackAll(ctx context.Context) error {
 		}
 		list = append(list, x)
 	}
-	return pipeline.RecodeAll(ctx, r.out, list, pipeline.UsualLimits, r.jobs, r.copyAll)
+	return pipeline.RecodeAll(ctx, r.out, list, pipeline.UsualLimits, r.threads, r.copyAll)
 }
 
 // recode is one tensor on its way from layout to layout.

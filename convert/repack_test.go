@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/testkit/race"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
@@ -23,7 +24,7 @@ import (
 func converted(t testing.TB, path string, r packed.Recipe) string {
 	t.Helper()
 	target := filepath.Join(t.TempDir(), "converted.safetensors")
-	if _, err := newPlan(t, path, Options{Recipe: r}).Run(context.Background(), target, nil); err != nil {
+	if _, err := newPlan(t, path, Options{Recipe: r}).Run(context.Background(), target); err != nil {
 		t.Fatal(err)
 	}
 	return target
@@ -48,7 +49,7 @@ func TestRepack(t *testing.T) {
 		done := 0
 		for _, l := range pack.Layouts() {
 			target := filepath.Join(t.TempDir(), "repacked.safetensors")
-			_, err := Repack(context.Background(), from, target, RepackOptions{Layout: l.Name}, nil)
+			_, err := Repack(context.Background(), from, target, RepackOptions{Layout: l.Name})
 			r := c.recipe
 			r.Layout = l.Name
 			p, errPlan := NewPlan(context.Background(), c.path, Options{Recipe: r})
@@ -64,7 +65,7 @@ func TestRepack(t *testing.T) {
 			}
 			done++
 			direct := filepath.Join(t.TempDir(), "direct.safetensors")
-			if _, err := p.Run(context.Background(), direct, nil); err != nil {
+			if _, err := p.Run(context.Background(), direct); err != nil {
 				t.Fatal(err)
 			}
 			p.Close()
@@ -104,7 +105,7 @@ func TestRepackDamaged(t *testing.T) {
 		for _, n := range info.Shape {
 			size *= int64(n)
 		}
-		size *= map[string]int64{"U8": 1, "BF16": 2, "F32": 4}[info.DType]
+		size *= map[safetensors.DType]int64{"U8": 1, "BF16": 2, "F32": 4}[info.DType]
 		b := bytes.Clone(good)
 		b[off+size/2] ^= 0x10
 		off += size
@@ -113,7 +114,7 @@ func TestRepackDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := newPlace(t, "old")
-		_, err := Repack(context.Background(), broken, at.target, RepackOptions{Layout: "i2"}, nil)
+		_, err := Repack(context.Background(), broken, at.target, RepackOptions{Layout: "i2"})
 		if name := strings.TrimSuffix(info.Name, packed.PackedSuffix); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), name) {
 			t.Errorf("a flip in %s: %v", info.Name, err)
 		}
@@ -131,17 +132,17 @@ func TestRepackTargets(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, target := range []string{from, link} {
-		if _, err := Repack(context.Background(), from, target, RepackOptions{Layout: "i2"}, nil); !errors.Is(err, pack.ErrUnsupported) {
+		if _, err := Repack(context.Background(), from, target, RepackOptions{Layout: "i2"}); !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("to itself: %v", err)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	at, calls := newPlace(t, "old"), 0
-	_, err := Repack(ctx, from, at.target, RepackOptions{Layout: "i2"}, func(string, int64, int64) {
+	_, err := Repack(ctx, from, at.target, RepackOptions{Layout: "i2", Progress: func(string, int64, int64) {
 		if calls++; calls == 10 {
 			cancel()
 		}
-	})
+	}})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
@@ -192,7 +193,7 @@ func TestRepackScales(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := filepath.Join(t.TempDir(), "repacked.safetensors")
-	_, err = Repack(context.Background(), forged, target, RepackOptions{Layout: "i2s"}, nil)
+	_, err = Repack(context.Background(), forged, target, RepackOptions{Layout: "i2s"})
 	if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), m.Packed[0].Name) {
 		t.Errorf("%v", err)
 	}
@@ -208,11 +209,11 @@ func TestSummaries(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.Close()
-		a, err := p.Run(context.Background(), one, nil)
+		a, err := p.Run(context.Background(), one)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := Repack(context.Background(), one, two, RepackOptions{Layout: DefaultLayout}, nil)
+		b, err := Repack(context.Background(), one, two, RepackOptions{Layout: DefaultLayout})
 		if err != nil || a.Tensors != b.Tensors || a.Quantized != b.Quantized {
 			t.Errorf("%s: convert %d of %d, repack %+v, %v", name, a.Quantized, a.Tensors, b, err)
 		}

@@ -42,7 +42,7 @@ func (r *run) restore(ctx context.Context) error {
 		return nil
 	}
 	done := make([]bool, len(r.todo.steps))
-	err := parallel.Each(ctx, r.o.Jobs, len(done), func(_, i int) (err error) {
+	err := parallel.Each(ctx, r.o.Threads, len(done), func(_, i int) (err error) {
 		done[i], err = r.restoreStep(r.todo.steps[i])
 		return err
 	})

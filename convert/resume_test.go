@@ -40,7 +40,7 @@ func digestAlone(t testing.TB, at place) [32]byte {
 func once(t testing.TB, path string, o Options) [32]byte {
 	t.Helper()
 	at := newPlace(t, "")
-	if _, err := newPlan(t, path, o).Run(context.Background(), at.target, nil); err != nil {
+	if _, err := newPlan(t, path, o).Run(context.Background(), at.target); err != nil {
 		t.Fatal(err)
 	}
 	return digestAlone(t, at)
@@ -55,11 +55,12 @@ func TestResume(t *testing.T) {
 	for k := 1; ; k++ {
 		at, calls := newPlace(t, "old"), 0
 		ctx, cancel := context.WithCancel(context.Background())
-		_, err := newPlan(t, path, o).Run(ctx, at.target, func(string, int64, int64) {
+		o.Progress = func(string, int64, int64) {
 			if calls++; calls == k {
 				cancel()
 			}
-		})
+		}
+		_, err := newPlan(t, path, o).Run(ctx, at.target)
 		cancel()
 		if calls < k {
 			break
@@ -67,7 +68,8 @@ func TestResume(t *testing.T) {
 		if b, _ := os.ReadFile(at.target); err == nil || string(b) != "old" {
 			t.Fatalf("call %d: %v; the target became %.20q", k, err, b)
 		}
-		if _, err := newPlan(t, path, o).Run(context.Background(), at.target, nil); err != nil {
+		o.Progress = nil
+		if _, err := newPlan(t, path, o).Run(context.Background(), at.target); err != nil {
 			t.Fatal(err)
 		}
 		if digestAlone(t, at) != want {
@@ -82,11 +84,12 @@ func interrupted(t testing.TB, path string, o Options) place {
 	at := newPlace(t, "")
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	_, err := newPlan(t, path, o).Run(ctx, at.target, func(_ string, done, total int64) {
+	o.Progress = func(_ string, done, total int64) {
 		if done > total/2 {
 			cancel()
 		}
-	})
+	}
+	_, err := newPlan(t, path, o).Run(ctx, at.target)
 	if !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
@@ -97,7 +100,7 @@ func interrupted(t testing.TB, path string, o Options) place {
 func TestResumeDistrusts(t *testing.T) {
 	path := mini(t, "bitnet-2b4t-bf16", nil)
 	o := plain(packed.Recipe{})
-	o.Resume, o.Jobs = true, 1
+	o.Resume, o.Threads = true, 1
 	other := o
 	other.Recipe.Layout = "i2"
 	for what, change := range map[string]func(at place) Options{
@@ -134,7 +137,7 @@ func TestResumeDistrusts(t *testing.T) {
 	} {
 		at := interrupted(t, path, o)
 		again := change(at)
-		if _, err := newPlan(t, path, again).Run(context.Background(), at.target, nil); err != nil {
+		if _, err := newPlan(t, path, again).Run(context.Background(), at.target); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
 		again.Resume = false
@@ -149,10 +152,10 @@ func TestResumeSeesTime(t *testing.T) {
 	path := mini(t, "bitnet-2b4t-bf16", nil)
 	o := plain(packed.Recipe{})
 	unchanged := once(t, path, o)
-	o.Resume, o.Jobs = true, 1
+	o.Resume, o.Threads = true, 1
 	at := interrupted(t, path, o)
 	overwrite(t, path, firstFinished(t, at))
-	if _, err := newPlan(t, path, o).Run(context.Background(), at.target, nil); err != nil {
+	if _, err := newPlan(t, path, o).Run(context.Background(), at.target); err != nil {
 		t.Fatal(err)
 	}
 	o.Resume = false
@@ -222,7 +225,7 @@ func TestResumeFollowsNoLink(t *testing.T) {
 		if err := os.Symlink(victim, hidden(at.target)); err != nil {
 			t.Skip(err)
 		}
-		_, err := newPlan(t, path, o).Run(context.Background(), at.target, nil)
+		_, err := newPlan(t, path, o).Run(context.Background(), at.target)
 		if err == nil || !strings.Contains(err.Error(), hidden(at.target)) {
 			t.Errorf("%s is a link: %v", hidden("target"), err)
 		}
@@ -236,7 +239,7 @@ func TestResumeFollowsNoLink(t *testing.T) {
 func TestResumeSkips(t *testing.T) {
 	path := mini(t, "bitnet-2b4t-bf16", nil)
 	o := plain(packed.Recipe{})
-	o.Resume, o.Jobs = true, 1
+	o.Resume, o.Threads = true, 1
 	count := func(at place) int64 {
 		var n atomic.Int64 // quantized and passthrough tensors are read at the same time
 		p := newPlan(t, path, o)
@@ -244,7 +247,7 @@ func TestResumeSkips(t *testing.T) {
 			n.Add(int64(len(b)))
 			return p.source.ReadAt(x, b, off)
 		}
-		if _, err := p.Run(context.Background(), at.target, nil); err != nil {
+		if _, err := p.Run(context.Background(), at.target); err != nil {
 			t.Fatal(err)
 		}
 		return n.Load()
@@ -264,11 +267,11 @@ func TestResumeTwice(t *testing.T) {
 	}
 	o := plain(packed.Recipe{})
 	o.Resume = true
-	if _, err := newPlan(t, path, o).Run(context.Background(), at.target, nil); err == nil {
+	if _, err := newPlan(t, path, o).Run(context.Background(), at.target); err == nil {
 		t.Error("two writers on one file")
 	}
 	f.Abort()
-	if _, err := newPlan(t, path, o).Run(context.Background(), at.target, nil); err != nil {
+	if _, err := newPlan(t, path, o).Run(context.Background(), at.target); err != nil {
 		t.Error(err)
 	}
 	digestAlone(t, at)
@@ -282,7 +285,7 @@ func parts(t testing.TB, path string, o Options, n int) []string {
 	for i := 1; i <= n; i++ {
 		o.Part, o.Parts = i, n
 		target := filepath.Join(dir, fmt.Sprintf("part-%d.safetensors", i))
-		if _, err := newPlan(t, path, o).Run(context.Background(), target, nil); err != nil {
+		if _, err := newPlan(t, path, o).Run(context.Background(), target); err != nil {
 			t.Fatal(err)
 		}
 		paths = append(paths, target)
@@ -303,7 +306,7 @@ func TestMerge(t *testing.T) {
 		want := once(t, path, o)
 		for _, n := range []int{1, 2, 3, 100} {
 			at := newPlace(t, "old")
-			s, err := Merge(context.Background(), parts(t, path, o, n), at.target, nil)
+			s, err := Merge(context.Background(), parts(t, path, o, n), at.target, MergeOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -320,7 +323,7 @@ func TestMergeRefusals(t *testing.T) {
 	good, others := parts(t, path, o, 3), parts(t, path, plain(packed.Recipe{Layout: "i1"}), 3)
 	two := parts(t, path, o, 2)
 	whole := newPlace(t, "")
-	if _, err := newPlan(t, path, o).Run(context.Background(), whole.target, nil); err != nil {
+	if _, err := newPlan(t, path, o).Run(context.Background(), whole.target); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(good[1])
@@ -342,7 +345,7 @@ func TestMergeRefusals(t *testing.T) {
 		"a damaged part":      {good[0], broken, good[2]},
 	} {
 		at := newPlace(t, "old")
-		if _, err := Merge(context.Background(), paths, at.target, nil); !errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrCorrupt) {
+		if _, err := Merge(context.Background(), paths, at.target, MergeOptions{}); !errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrCorrupt) {
 			t.Errorf("%s: %v", what, err)
 		}
 		at.untouched(t, what)
@@ -380,7 +383,7 @@ func TestPartFlips(t *testing.T) {
 		if p, err := packed.OpenPart(all[0]); err == nil {
 			p.Close()
 			at := newPlace(t, "old")
-			if _, err := Merge(context.Background(), all, at.target, nil); bit < header*8 || !errors.Is(err, pack.ErrCorrupt) {
+			if _, err := Merge(context.Background(), all, at.target, MergeOptions{}); bit < header*8 || !errors.Is(err, pack.ErrCorrupt) {
 				t.Fatalf("bit %d: %v …%q…", bit, err, good[max(0, bit/8-20):min(len(good), bit/8+20)])
 			}
 			at.untouched(t, fmt.Sprint("bit ", bit))
@@ -405,7 +408,7 @@ func TestMergeChecksCodes(t *testing.T) {
 		}
 	}
 	at := newPlace(t, "old")
-	_, err = Merge(context.Background(), all, at.target, nil)
+	_, err = Merge(context.Background(), all, at.target, MergeOptions{})
 	if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), all[1]) || !strings.Contains(err.Error(), "codes_sha256") {
 		t.Errorf("a forged digest of codes: %v", err)
 	}

@@ -25,7 +25,7 @@ func (e notHeld) Unwrap() error { return e.error }
 // quantize plans codes and scales made from floats.
 func (d *decider) quantize(m matrix, c choice) error {
 	kind, group, err := parseScale(c.scale)
-	if err == nil && m.head && c.quant == HeadInt4 {
+	if err == nil && m.head && c.quant == string(packed.HeadInt4) {
 		kind, group, err = headGroup(kind, group)
 	}
 	if err != nil {
@@ -34,8 +34,8 @@ func (d *decider) quantize(m matrix, c choice) error {
 	if err := m.checkParts(kind); err != nil {
 		return err
 	}
-	if rule, _ := quantize.Find(c.quant); kind == "" && m.experts > 0 && slices.Contains(rule.Kinds, packed.ScaleRow) {
-		kind = packed.ScaleRow // a rule that chooses might choose one for all experts
+	if rule, _ := quantize.Find(c.quant); kind == "" && m.experts > 0 && slices.Contains(rule.Kinds, quantize.PerRow) {
+		kind = quantize.PerRow // a rule that chooses might choose one for all experts
 	}
 	job := quantize.Job{Rule: c.quant, DType: quantize.DType(m.from.DType), Shape: m.shape, Kind: kind, Group: group}
 	q, err := quantize.New(job)
@@ -78,19 +78,20 @@ func (d *decider) quantize(m matrix, c choice) error {
 }
 
 // headGroup is what shares a scale of a 4-bit output head: 32 columns, or 64. One scale per row costs far more than it saves.
-func headGroup(kind string, group int) (string, int, error) {
+func headGroup(kind quantize.ScaleKind, group int) (quantize.ScaleKind, int, error) {
 	switch {
 	case kind == "":
-		return packed.ScaleGroup, 32, nil
-	case kind == packed.ScaleGroup && (group == 32 || group == 64):
+		return quantize.PerGroup, 32, nil
+	case kind == quantize.PerGroup && (group == 32 || group == 64):
 		return kind, group, nil
 	}
-	return "", 0, fmt.Errorf("%w: an int4 output head with scale %v; it has scale group:32 or group:64", pack.ErrUnsupported, packed.Scale{Kind: kind, Group: group})
+	asked := packed.Scale{Kind: packed.ScaleKind(kind), Group: group}
+	return "", 0, fmt.Errorf("%w: an int4 output head with scale %v; it has scale group:32 or group:64", pack.ErrUnsupported, asked)
 }
 
 // checkParts refuses experts that cannot have scales of a kind, or whose tensors are of several types.
-func (m *matrix) checkParts(kind string) error {
-	if kind == packed.ScaleTensor && m.experts > 0 {
+func (m *matrix) checkParts(kind quantize.ScaleKind) error {
+	if kind == quantize.PerTensor && m.experts > 0 {
 		return fmt.Errorf("%w: tensor %q: one scale for all experts; theirs are per row or group of columns (--scale row)", pack.ErrUnsupported, m.name)
 	}
 	for _, t := range m.parts {
@@ -104,13 +105,13 @@ func (m *matrix) checkParts(kind string) error {
 // accepted reports whether a quantizer that changes the weights may be used: where the checkpoint was trained for just
 // that, where nothing narrower than 8 bits is made, and where the user says so: for all tensors, or for the head.
 func (d *decider) accepted(m matrix, q *quantize.Quantizer) bool {
-	asked := m.head && d.Recipe.Head == q.Rule().Name
+	asked := m.head && string(d.Recipe.Head) == q.Rule().Name
 	return d.trained(m, q) || asked || q.Rule().Alphabet.Name == pack.Int8.Name || d.Recipe.AllowLossy
 }
 
 // probe is pass 1 of an exact quantizer. The first block shows nearly always whether the values fit.
 func (d *decider) probe(q *quantize.Quantizer, m matrix) error {
-	err := measure(d.ctx, pipeline.NewSweep(d.read, m.source(), m.shape, d.o.Jobs), q, m.from)
+	err := measure(d.ctx, pipeline.NewSweep(d.read, m.source(), m.shape, d.o.Threads), q, m.from)
 	if errors.Is(err, pack.ErrUnsupported) {
 		return notExact{err}
 	}
@@ -132,7 +133,7 @@ func (d *decider) lossy(m matrix, job quantize.Job) error {
 
 // importCodes plans to take over the codes of a packed checkpoint.
 func (d *decider) importCodes(m matrix, c choice) error {
-	if c.keep || c.explicit || c.quant == QuantNone || c.scale != "" && c.scale != packed.ScaleTensor {
+	if c.keep || c.explicit || c.quant == QuantNone || c.scale != "" && c.scale != string(packed.ScaleTensor) {
 		return fmt.Errorf("%w: tensor %q holds codes with one scale, which can only be taken over (--quant auto)", pack.ErrUnsupported, m.name)
 	}
 	stored, err := d.storedScale(m)

@@ -39,7 +39,7 @@ func tensorsOf(m *packed.Manifest) int {
 // Run writes the packed file, or a part of it, to target. It appears whole or not at all: on an error, or when ctx is
 // cancelled, the target is as it was and nothing is left beside it but, with Options.Resume, what the next Run continues
 // from. A plan is run once; then it is an error.
-func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summary, error) {
+func (p *Plan) Run(ctx context.Context, target string) (*Summary, error) {
 	start := time.Now()
 	if p.ran.Swap(true) {
 		return nil, errors.New("a plan is run once; make another one with NewPlan")
@@ -48,10 +48,10 @@ func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summ
 		return nil, err
 	}
 	defer p.calibration.close()
-	if err := p.calibrate(ctx, target, progress); err != nil {
+	if err := p.calibrate(ctx, target); err != nil {
 		return nil, err
 	}
-	r, err := p.newRun(target, progress)
+	r, err := p.newRun(target)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (p *Plan) Run(ctx context.Context, target string, progress Progress) (*Summ
 	}
 	tensors := time.Now()
 	if p.o.Parts == 0 {
-		if err := recordGolden(ctx, p.o.Jobs, r.w, p.described(), p.golden, progress); err != nil {
+		if err := recordGolden(ctx, p.o.Threads, r.w, p.described(), p.golden, p.o.Progress); err != nil {
 			return nil, err
 		}
 	}
@@ -94,14 +94,14 @@ type run struct {
 	tensors, quantized int      // of the share
 }
 
-func (p *Plan) newRun(target string, progress Progress) (*run, error) {
+func (p *Plan) newRun(target string) (*run, error) {
 	r := &run{Plan: p, todo: p.whole()}
 	contents := p.contents
 	if p.o.Parts > 0 {
 		r.todo = p.share(p.o.Part, p.o.Parts)
 		contents.Part = r.todo.part()
 	}
-	r.count = newCounter(progress, r.todo.bytesIn())
+	r.count = newCounter(p.o.Progress, r.todo.bytesIn())
 	r.tensors = len(r.todo.steps)
 	for _, s := range r.todo.steps {
 		if s.entry != nil {
@@ -160,7 +160,8 @@ func (r *run) convert(ctx context.Context) error {
 	if err := r.embed(); err != nil {
 		return err
 	}
-	job := &pipeline.Job{Files: r.files(), Read: r.read, To: r.w, Workers: r.o.Jobs, Limits: r.limits, Progress: r.count.add}
+	job := &pipeline.Job{Files: r.files(), Read: r.read, To: r.w, Threads: r.o.Threads,
+		Limits: r.limits, Progress: r.count.add}
 	for _, s := range r.todo.steps {
 		if s.entry == nil {
 			job.Copies = append(job.Copies, r.copy(s))

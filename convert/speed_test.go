@@ -49,7 +49,7 @@ func BenchmarkConvert(b *testing.B) {
 	}
 	best := time.Duration(1 << 62)
 	for b.Loop() {
-		s, err := newPlan(b, dir, plain(packed.Recipe{})).Run(context.Background(), target, nil)
+		s, err := newPlan(b, dir, plain(packed.Recipe{})).Run(context.Background(), target)
 		if err != nil {
 			b.Fatal(err)
 		}

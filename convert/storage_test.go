@@ -41,12 +41,12 @@ func works(t testing.TB) []work {
 			}
 			defer p.Close()
 			p.fs = fs
-			_, err = p.Run(context.Background(), target, nil)
+			_, err = p.Run(context.Background(), target)
 			return err
 		}
 	}
 	o := plain(packed.Recipe{})
-	o.Jobs = 1 // the same operations in the same order every time
+	o.Threads = 1 // the same operations in the same order every time
 	resumed, part := o, o
 	resumed.Resume = true
 	part.Part, part.Parts = 1, 2
@@ -61,15 +61,15 @@ func works(t testing.TB) []work {
 		{"resume", true, false, run(resumed)},
 		{"part", false, false, run(part)},
 		{"merge", false, false, func(fs atomicfile.FS, target string) error {
-			_, err := mergeOn(context.Background(), fs, all, target, nil)
+			_, err := Merge(context.Background(), all, target, MergeOptions{fs: fs})
 			return err
 		}},
 		{"repack", false, false, func(fs atomicfile.FS, target string) error {
-			_, err := Repack(context.Background(), source, target, RepackOptions{Layout: "i2", Jobs: 1, fs: fs}, nil)
+			_, err := Repack(context.Background(), source, target, RepackOptions{Layout: "i2", Threads: 1, fs: fs})
 			return err
 		}},
 		{"unpack", false, true, func(fs atomicfile.FS, target string) error {
-			_, err := Unpack(context.Background(), model, target, UnpackOptions{Form: FormBF16, Jobs: 1, fs: fs}, nil)
+			_, err := Unpack(context.Background(), model, target, UnpackOptions{Form: FormBF16, Threads: 1, fs: fs})
 			return err
 		}},
 	}

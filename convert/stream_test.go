@@ -29,7 +29,7 @@ func TestLimits(t *testing.T) {
 		recipes []packed.Recipe
 	}{
 		{mini(t, "bitnet-2b4t", nil), []packed.Recipe{{}, {Layout: "i2s"}, {Layout: "tl2"}}},
-		{mini(t, "bitnet-2b4t-bf16", shards), []packed.Recipe{{}, {Layout: "i2s"}, {Head: HeadInt8}, {Head: HeadScreen, Layout: "tl1"}}},
+		{mini(t, "bitnet-2b4t-bf16", shards), []packed.Recipe{{}, {Layout: "i2s"}, {Head: packed.HeadInt8}, {Head: packed.HeadScreen, Layout: "tl1"}}},
 		{mini(t, "trilm-99m", shards), []packed.Recipe{{}}},
 		{floatsAlone(t), []packed.Recipe{{}, {Quant: "int4", Scale: "group:32"}, {Quant: "int8", Layout: "vnni4"}, {Layout: "i2s"}}},
 	} {
@@ -44,15 +44,15 @@ func TestLimits(t *testing.T) {
 				{Chunk: 1 << 9, Flow: 4, Spare: 2, PerCode: 3, Stay: 1 << 30, Slots: 1},
 				{Chunk: 64, Flow: 4, Spare: 0, PerCode: 2, Stay: 1 << 30, Slots: 1 << 20},
 			} {
-				for _, jobs := range []int{1, 2, 7} {
-					o.Jobs = jobs
+				for _, threads := range []int{1, 2, 7} {
+					o.Threads = threads
 					p, at := newPlan(t, c.path, o), newPlace(t, "")
 					p.limits = l
-					if _, err := p.Run(context.Background(), at.target, nil); err != nil {
+					if _, err := p.Run(context.Background(), at.target); err != nil {
 						t.Fatalf("%s, %+v, %+v: %v", c.path, recipe, l, err)
 					}
 					if digestAlone(t, at) != want {
-						t.Errorf("%s, %+v, %+v, %d jobs: other bytes", c.path, recipe, l, jobs)
+						t.Errorf("%s, %+v, %+v, %d threads: other bytes", c.path, recipe, l, threads)
 					}
 				}
 			}
@@ -91,17 +91,17 @@ func TestFirstFault(t *testing.T) {
 		}
 	})
 	for _, quant := range []string{"absmean", "int4"} {
-		for _, jobs := range []int{1, 2, 7} {
+		for _, threads := range []int{1, 2, 7} {
 			for range 5 {
 				o := plain(packed.Recipe{Quant: quant, AllowLossy: true})
-				o.Jobs = jobs
+				o.Threads = threads
 				p, at := newPlan(t, path, o), newPlace(t, "old")
 				p.limits.Chunk = 1 << 10
-				_, err := p.Run(context.Background(), at.target, nil)
+				_, err := p.Run(context.Background(), at.target)
 				if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), `tensor "c": `) || !strings.Contains(err.Error(), "row 30, column 0") {
-					t.Errorf("%s, %d jobs: %v", quant, jobs, err)
+					t.Errorf("%s, %d threads: %v", quant, threads, err)
 				}
-				at.untouched(t, fmt.Sprint(quant, jobs))
+				at.untouched(t, fmt.Sprint(quant, threads))
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func TestShorterWhileRead(t *testing.T) {
 		if err := os.Truncate(path, size); err != nil {
 			t.Fatal(err)
 		}
-		_, err = p.Run(context.Background(), at.target, nil)
+		_, err = p.Run(context.Background(), at.target)
 		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "model.safetensors") || !strings.Contains(err.Error(), want) {
 			t.Errorf("cut to %d bytes: %v", size, err)
 		}
@@ -131,7 +131,7 @@ func TestShorterWhileRead(t *testing.T) {
 		if err := os.WriteFile(path, append(bytes.Clone(whole), 0), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err = p.Run(context.Background(), at.target, nil)
+		_, err = p.Run(context.Background(), at.target)
 		if !errors.Is(err, pack.ErrCorrupt) {
 			t.Errorf("longer: %v", err)
 		}
@@ -142,11 +142,11 @@ func TestShorterWhileRead(t *testing.T) {
 // TestRunTwice: what a first Run has given back cannot be run again.
 func TestRunTwice(t *testing.T) {
 	p := newPlan(t, floatsAlone(t), plain(packed.Recipe{AllowLossy: true}))
-	if _, err := p.Run(context.Background(), newPlace(t, "").target, nil); err != nil {
+	if _, err := p.Run(context.Background(), newPlace(t, "").target); err != nil {
 		t.Fatal(err)
 	}
 	at := newPlace(t, "old")
-	if _, err := p.Run(context.Background(), at.target, nil); err == nil || !strings.Contains(err.Error(), "run once") {
+	if _, err := p.Run(context.Background(), at.target); err == nil || !strings.Contains(err.Error(), "run once") {
 		t.Error(err)
 	}
 	at.untouched(t, "again")
@@ -170,7 +170,7 @@ func TestReadOnce(t *testing.T) {
 			return p.source.ReadAt(x, b, off)
 		}
 		at := newPlace(t, "")
-		if _, err := p.Run(context.Background(), at.target, nil); err != nil {
+		if _, err := p.Run(context.Background(), at.target); err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range p.steps {

@@ -38,25 +38,26 @@ func Forms() []Form { return []Form{FormBF16, FormF32, FormU8} }
 
 // UnpackOptions of a way back.
 type UnpackOptions struct {
-	Form Form
-	Jobs int // goroutines; 0 = one per CPU
+	Form     Form     // of the weights; it must be one of Forms
+	Threads  int      // goroutines that compute; 0 = one per CPU
+	Progress Progress // nil = nobody is told
 
 	fs atomicfile.FS // nil: that of the operating system
 }
 
 // Unpack writes the packed file source as a checkpoint in Hugging Face layout to the directory dir, which must not exist
 // and appears whole or not at all. A conversion of the checkpoint makes the same codes again.
-func Unpack(ctx context.Context, source, dir string, o UnpackOptions, progress Progress) (*Summary, error) {
+func Unpack(ctx context.Context, source, dir string, o UnpackOptions) (*Summary, error) {
 	start := time.Now()
 	in, err := packed.Open(source)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	if o.Jobs < 1 {
-		o.Jobs = runtime.GOMAXPROCS(0)
+	if o.Threads < 1 {
+		o.Threads = runtime.GOMAXPROCS(0)
 	}
-	u := &unpack{in: in, decoder: decoder{view: in, jobs: o.Jobs}, form: o.Form, count: newCounter(progress, 0)}
+	u := &unpack{in: in, decoder: decoder{view: in, threads: o.Threads}, form: o.Form, count: newCounter(o.Progress, 0)}
 	if err := u.plan(); err != nil {
 		return nil, filerr.Named(source, err)
 	}

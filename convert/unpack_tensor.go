@@ -21,9 +21,9 @@ import (
 
 // decoder reads the codes of whole tensors, one after another.
 type decoder struct {
-	view   packed.View
-	jobs   int
-	memory *offheap.Buffer // for the codes of one tensor
+	view    packed.View
+	threads int
+	memory  *offheap.Buffer // for the codes of one tensor
 }
 
 // codes unpacks a tensor into the memory, the rows of all matrices one after another. The codes must match their digest.
@@ -44,7 +44,7 @@ func (d *decoder) codes(ctx context.Context, e *packed.Entry) (*pack.Matrix, err
 	if from.panel == nil {
 		b.Rows = m.M
 	}
-	err = parallel.Each(ctx, d.jobs, b.Count(), func(_, i int) error {
+	err = parallel.Each(ctx, d.threads, b.Count(), func(_, i int) error {
 		first, end := b.At(i)
 		return from.rows(m.Codes[first*k:end*k], first)
 	})
@@ -107,7 +107,7 @@ func (u *unpack) writeFloats(ctx context.Context, e *packed.Entry, d safetensors
 // units are what weights share: scales, zero points, minima and the order of columns.
 type units struct {
 	rows   int // of a matrix
-	kind   string
+	kind   packed.ScaleKind
 	group  int // columns of a unit
 	perRow int
 	scales []float32

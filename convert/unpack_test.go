@@ -53,7 +53,7 @@ func TestUnpack(t *testing.T) {
 		for _, form := range Forms() {
 			name := fmt.Sprintf("%s as %s", filepath.Base(c.path), form)
 			dir := filepath.Join(t.TempDir(), "unpacked")
-			_, err := Unpack(context.Background(), path, dir, UnpackOptions{Form: form}, nil)
+			_, err := Unpack(context.Background(), path, dir, UnpackOptions{Form: form})
 			if form == FormU8 && !c.u8 {
 				if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "form") {
 					t.Errorf("%s: %v", name, err)
@@ -107,7 +107,7 @@ func sameWeights(t *testing.T, name string, a, b *packed.File, tolerance float64
 func TestUnpackGivesBack(t *testing.T) {
 	for _, like := range []string{"paretoq-125m-1bit", "paretoq-125m-1.58bit", "paretoq-125m-2bit", "paretoq-125m-3bit", "paretoq-125m-4bit"} {
 		dir, from := filepath.Join(t.TempDir(), "unpacked"), mini(t, like, nil)
-		if _, err := Unpack(context.Background(), converted(t, from, packed.Recipe{Golden: "none"}), dir, UnpackOptions{Form: FormBF16}, nil); err != nil {
+		if _, err := Unpack(context.Background(), converted(t, from, packed.Recipe{Golden: "none"}), dir, UnpackOptions{Form: FormBF16}); err != nil {
 			t.Fatal(err)
 		}
 		want, got := readWeights(t, from), readWeights(t, dir)
@@ -136,7 +136,7 @@ func TestUnpackConfig(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), "unpacked")
 		from := converted(t, mini(t, c.like, nil), packed.Recipe{Golden: "none"})
-		if _, err := Unpack(context.Background(), from, dir, UnpackOptions{Form: c.form}, nil); err != nil {
+		if _, err := Unpack(context.Background(), from, dir, UnpackOptions{Form: c.form}); err != nil {
 			t.Fatal(err)
 		}
 		b, err := os.ReadFile(filepath.Join(dir, configFile))
@@ -151,7 +151,7 @@ func TestUnpackConfig(t *testing.T) {
 func TestUnpackMixed(t *testing.T) {
 	from := converted(t, mini(t, "trilm-99m", nil), packed.Recipe{Golden: "none", Rules: []packed.Rule{{Match: down, Keep: true}}})
 	dir := filepath.Join(t.TempDir(), "unpacked")
-	if _, err := Unpack(context.Background(), from, dir, UnpackOptions{Form: FormU8}, nil); err != nil {
+	if _, err := Unpack(context.Background(), from, dir, UnpackOptions{Form: FormU8}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, configFile))
@@ -180,7 +180,7 @@ func TestUnpackBare(t *testing.T) {
 	from := converted(t, path, packed.Recipe{})
 	for _, form := range Forms() {
 		dir := filepath.Join(t.TempDir(), "unpacked")
-		_, err := Unpack(context.Background(), from, dir, UnpackOptions{Form: form}, nil)
+		_, err := Unpack(context.Background(), from, dir, UnpackOptions{Form: form})
 		if form == FormU8 {
 			if !errors.Is(err, pack.ErrUnsupported) {
 				t.Errorf("u8 without a model: %v", err)
@@ -214,21 +214,22 @@ func TestUnpackRefusals(t *testing.T) {
 	}
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "unpacked")
-	if _, err := Unpack(context.Background(), broken, dir, UnpackOptions{Form: FormBF16}, nil); !errors.Is(err, pack.ErrCorrupt) {
+	if _, err := Unpack(context.Background(), broken, dir, UnpackOptions{Form: FormBF16}); !errors.Is(err, pack.ErrCorrupt) {
 		t.Errorf("damaged: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	_, err = Unpack(ctx, from, dir, UnpackOptions{Form: FormBF16}, func(string, int64, int64) { cancel() })
+	o := UnpackOptions{Form: FormBF16, Progress: func(string, int64, int64) { cancel() }}
+	_, err = Unpack(ctx, from, dir, o)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, err := Unpack(context.Background(), from, dir, UnpackOptions{Form: "f8"}, nil); !errors.Is(err, pack.ErrUnsupported) {
+	if _, err := Unpack(context.Background(), from, dir, UnpackOptions{Form: "f8"}); !errors.Is(err, pack.ErrUnsupported) {
 		t.Errorf("unknown form: %v", err)
 	}
 	if left, _ := os.ReadDir(parent); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	if _, err := Unpack(context.Background(), from, parent, UnpackOptions{Form: FormBF16}, nil); err == nil {
+	if _, err := Unpack(context.Background(), from, parent, UnpackOptions{Form: FormBF16}); err == nil {
 		t.Error("an existing directory is written over")
 	}
 }

@@ -22,6 +22,7 @@ func (o *origin) checkActivation() error {
 
 // activationOf is the choice of a conversion that was told nothing, by the definition in F22.
 func activationOf(entries []packed.Entry) string {
+	const token, group = string(packed.ActivationToken), string(packed.ActivationGroup)
 	least, linear := 0, 0
 	for i := range entries {
 		e := &entries[i]
@@ -29,7 +30,7 @@ func activationOf(entries []packed.Entry) string {
 			continue
 		}
 		if perToken(e) {
-			return packed.ActivationToken
+			return token
 		}
 		linear++
 		if g := e.Scale.Group; g > 0 {
@@ -38,11 +39,11 @@ func activationOf(entries []packed.Entry) string {
 	}
 	switch {
 	case linear == 0:
-		return packed.ActivationToken
+		return token
 	case least >= 64:
-		return packed.ActivationGroup + ":64"
+		return group + ":64"
 	}
-	return packed.ActivationGroup + ":32"
+	return group + ":32"
 }
 
 // perToken says whether the weights come from training with one activation scale per token.

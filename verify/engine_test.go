@@ -51,7 +51,7 @@ func TestMiniatures(t *testing.T) {
 			continue
 		}
 		path := t.TempDir() + "/packed.safetensors"
-		_, err = p.Run(context.Background(), path, nil)
+		_, err = p.Run(context.Background(), path)
 		p.Close()
 		if err != nil {
 			t.Errorf("%s: %v", like.Name, err)

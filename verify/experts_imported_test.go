@@ -128,7 +128,7 @@ func TestUnpackExpertsOfMXFP4(t *testing.T) {
 	if bad := failed(run(t, path, Options{Source: dir})); len(bad) > 0 {
 		t.Error(bad)
 	}
-	_, err := convert.Unpack(t.Context(), path, filepath.Join(t.TempDir(), "out"), convert.UnpackOptions{Form: convert.FormF32}, nil)
+	_, err := convert.Unpack(t.Context(), path, filepath.Join(t.TempDir(), "out"), convert.UnpackOptions{Form: convert.FormF32})
 	if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "turned") {
 		t.Errorf("unpack: %v", err)
 	}

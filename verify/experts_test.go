@@ -100,7 +100,7 @@ func TestExpertsRefused(t *testing.T) {
 		t.Error(err)
 	}
 	path := tinymodel.Converted(t, dir, packed.Recipe{Quant: "int8", Layout: "vnni4", Golden: "none"})
-	_, err = convert.Unpack(t.Context(), path, filepath.Join(t.TempDir(), "out"), convert.UnpackOptions{Form: convert.FormF32}, nil)
+	_, err = convert.Unpack(t.Context(), path, filepath.Join(t.TempDir(), "out"), convert.UnpackOptions{Form: convert.FormF32})
 	if err == nil || !strings.Contains(err.Error(), "tensors of single experts") {
 		t.Error(err)
 	}

@@ -80,12 +80,12 @@ func (s *session) checkModel() (err error) {
 // readGolden decodes the golden outputs and checks that they are those of the plan for this file.
 func (s *session) readGolden() error {
 	m := s.file.Manifest()
-	mode, err := golden.ParseMode(m.Recipe.Golden)
-	if err != nil {
+	mode := m.Recipe.Golden
+	if err := mode.Check(); err != nil {
 		return fmt.Errorf("recipe: %w (F8)", err)
 	}
 	if m.Golden == "" {
-		if mode != golden.None {
+		if mode != packed.GoldenNone {
 			return broken("F8", "the recipe says golden outputs %q, but there are none", mode)
 		}
 		return nil
@@ -105,7 +105,7 @@ func (s *session) readGolden() error {
 	if err != nil {
 		return err
 	}
-	if mode == golden.None {
+	if mode == packed.GoldenNone {
 		return broken("F8", "the recipe says golden outputs %q, but there are some", mode)
 	}
 	plan, err := golden.Plan(mode, m, s.described, record.Texts)

@@ -18,7 +18,7 @@ import (
 // orders of columns, experts, and activation scales per group.
 func everyForm(t testing.TB) *sample.Model {
 	r := rand.New(rand.NewPCG(5, 2))
-	group := func(n int, dtype string, signed bool) packed.Scale {
+	group := func(n int, dtype packed.ScaleType, signed bool) packed.Scale {
 		return packed.Scale{Kind: packed.ScaleGroup, Group: n, DType: dtype, Signed: signed}
 	}
 	form := func(name, layout string, a pack.Alphabet, experts, m, k int, s packed.Scale, zero, order bool) sample.Quantized {

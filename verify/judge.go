@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lowpack/lowpack/formats/golden"
+	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
@@ -86,12 +87,12 @@ func (s *session) judge(l Level, name, reason string) {
 }
 
 // recordNow computes the golden outputs of a mode; products or logits.
-func (s *session) recordNow(mode golden.Mode) (*golden.Record, error) {
+func (s *session) recordNow(mode packed.GoldenMode) (*golden.Record, error) {
 	plan, err := golden.Plan(mode, s.file.Manifest(), s.described, nil)
 	if err != nil {
 		return nil, err
 	}
-	if mode == golden.Full {
+	if mode == packed.GoldenFull {
 		plan.Products = nil
 	}
 	return s.compute(plan)

@@ -57,7 +57,7 @@ func (s *session) products() (*golden.Record, error) {
 		return cmp.Or(s.golden, &golden.Record{}), nil
 	}
 	s.report.note("the file has no golden products: kernels were compared with the reference, here and now")
-	return s.recordNow(golden.Kernel)
+	return s.recordNow(packed.GoldenKernel)
 }
 
 // kernels runs the kernels; checks are grouped by kernel.

@@ -99,7 +99,7 @@ func (o *origin) checkBeside(e *packed.Entry, m quantized.Stack) error {
 	if e.Scale.Kind == packed.ScaleRow {
 		group = l.Columns
 	}
-	dtype := string(l.ScaleOf)
+	dtype := packed.ScaleType(l.ScaleOf)
 	if l.ScaleOf == safetensors.U8 {
 		dtype = packed.ScaleE8M0
 	}

@@ -99,7 +99,7 @@ func (s *session) logits() ([]golden.Logits, error) {
 		return s.golden.Logits, nil
 	}
 	s.report.note("the file has no golden logits: the engine was compared with the reference, here and now")
-	r, err := s.recordNow(golden.Full)
+	r, err := s.recordNow(packed.GoldenFull)
 	if err != nil {
 		return nil, err
 	}

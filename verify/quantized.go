@@ -92,9 +92,9 @@ func negative(scales []float32) bool {
 // units compares weights that share a scale.
 type units struct {
 	def        definition
-	calibrated bool   // scales are those of a calibration text, which is not at hand
-	fed        bool   // codes are chosen by error feedback
-	stored     string // type of the scales
+	calibrated bool             // scales are those of a calibration text, which is not at hand
+	fed        bool             // codes are chosen by error feedback
+	stored     packed.ScaleType // type of the scales
 	dtype      string
 	k          int
 	group      int // columns of a unit

@@ -14,17 +14,17 @@ type definition struct {
 	row func(w []float32, codes []int8, scale float32, dtype string) error // nil: fit and code decide
 	// group is row for groups of columns of rules that have a row and may have a scale per group.
 	group func(w []float32, codes []int8, scale float32, dtype string) error
-	fit   func(x *extent, stored string) ([]fit, error) // for scales that are stored in a type
+	fit   func(x *extent, stored packed.ScaleType) ([]fit, error) // for scales that are stored in a type
 	code  func(w, a float32) int8
 
 	chosen func(scale float32) float32 // parameter of code for a scale that calibration chose; nil: it chooses none
 
-	signed bool   // scales may be negative
-	groups string // type of group-wise scales; "" = F32
+	signed bool             // scales may be negative
+	groups packed.ScaleType // type of group-wise scales; "" = F32
 }
 
 // scaleType is the type of the scales of a kind (N23).
-func (d *definition) scaleType(kind string) string {
+func (d *definition) scaleType(kind packed.ScaleKind) packed.ScaleType {
 	if kind == packed.ScaleGroup && d.groups != "" {
 		return d.groups
 	}
@@ -41,7 +41,7 @@ const tiny = 0x1p-126
 var definitions = map[string]definition{
 	// XNOR-Net, ParetoQ 1-bit; zero counts as positive.
 	"sign": {
-		fit: func(x *extent, _ string) ([]fit, error) {
+		fit: func(x *extent, _ packed.ScaleType) ([]fit, error) {
 			var list []fit
 			for _, m := range x.means() {
 				list = append(list, fit{m, 0})
@@ -57,7 +57,7 @@ var definitions = map[string]definition{
 	},
 	// BitNet b1.58: s = 1/max(mean|W|, 1e-5), code = clip(round half even(W·s), −1, 1), weight = code/s.
 	"absmean": {
-		fit: func(x *extent, _ string) ([]fit, error) {
+		fit: func(x *extent, _ packed.ScaleType) ([]fit, error) {
 			var list []fit
 			for _, m := range x.means() {
 				s := 1 / max(m, float32(1e-5))
@@ -83,7 +83,7 @@ var definitions = map[string]definition{
 	},
 	// Weights that are 0 or ±s: code·s is the weight.
 	"ternary-values": {
-		fit: func(x *extent, _ string) ([]fit, error) {
+		fit: func(x *extent, _ packed.ScaleType) ([]fit, error) {
 			if x.most() != x.least() {
 				return nil, fmt.Errorf("the magnitudes %v and %v cannot be one ternary scale", x.least(), x.most())
 			}
@@ -103,7 +103,7 @@ var definitions = map[string]definition{
 	},
 	// ParetoQ 1.58-bit: value = round(clip(w/α, ±0.99)·1.5)/1.5·α.
 	"ternary-elastic": {
-		fit: func(x *extent, _ string) ([]fit, error) {
+		fit: func(x *extent, _ packed.ScaleType) ([]fit, error) {
 			a := max(x.most(), 1e-5)
 			third := float32(1) / 1.5
 			return []fit{{third * a, a}}, nil
@@ -112,7 +112,7 @@ var definitions = map[string]definition{
 	},
 	// ParetoQ 2-bit: value = (round(clip(w/α, ±0.99)·2 − 0.5) + 0.5)/2·α; the code is four times the value over α.
 	"int2-elastic": {
-		fit: func(x *extent, _ string) ([]fit, error) {
+		fit: func(x *extent, _ packed.ScaleType) ([]fit, error) {
 			a := max(x.most(), 1e-5)
 			return []fit{{a / 4, a}}, nil
 		},
@@ -124,7 +124,7 @@ var definitions = map[string]definition{
 	"int4-values": {row: latticeRow{zero: 0}.check},
 	// ggml Q2_0: d = max|w|, code = round half away(w·(1/d)), the scale is d as a binary16.
 	"q2_0": {
-		fit: func(x *extent, _ string) ([]fit, error) {
+		fit: func(x *extent, _ packed.ScaleType) ([]fit, error) {
 			d := x.most()
 			if h := half.Round(d); h > 0 {
 				return []fit{{h, 1 / d}}, nil
@@ -138,7 +138,7 @@ var definitions = map[string]definition{
 	},
 	// OCP MX 1.0: E = floor(log2 max|w|) − 2 in the range of E8M0. Codes are twice the elements, the scale is 2^E/2.
 	"mxfp4": {
-		fit: func(x *extent, _ string) ([]fit, error) {
+		fit: func(x *extent, _ packed.ScaleType) ([]fit, error) {
 			e := -127.0
 			if m := float64(x.most()); m > 0 {
 				e = math.Max(-127, float64(math.Ilogb(m)-2))
@@ -163,8 +163,8 @@ func divisor(scale float32) float32 {
 const noCode = -128
 
 // steps is the fit of quantizers that divide by their scale.
-func steps(scale func(x *extent) float32) func(*extent, string) ([]fit, error) {
-	return func(x *extent, stored string) ([]fit, error) {
+func steps(scale func(x *extent) float32) func(*extent, packed.ScaleType) ([]fit, error) {
+	return func(x *extent, stored packed.ScaleType) ([]fit, error) {
 		s := scale(x)
 		if stored == packed.ScaleF16 {
 			s = half.Round(s)

@@ -83,7 +83,7 @@ func TestQuantizers(t *testing.T) {
 					continue // the rule takes one scale per row where rows differ
 				}
 				name := fmt.Sprintf("%s, %s, scale per %s", rule.Name, dtype, kind)
-				scale := kind
+				scale := string(kind)
 				if kind == quantize.PerGroup {
 					scale = fmt.Sprintf("group:%d", cmp.Or(rule.Group, 32))
 				}
@@ -111,7 +111,7 @@ func layoutFor(alphabet string) string {
 func checkSensitivity(t *testing.T, name, path, source string) {
 	t.Helper()
 	s := newSealer(t, path)
-	p, size := s.tensor("w.scale"), map[string]int{"F32": 4, "F16": 2, "E8M0": 1}[s.parsed.Packed[0].Scale.DType]
+	p, size := s.tensor("w.scale"), map[packed.ScaleType]int{"F32": 4, "F16": 2, "E8M0": 1}[s.parsed.Packed[0].Scale.DType]
 	b := bytes.Clone(s.good)
 	for slices.Max(b[p.begin:p.begin+size]) == 0 {
 		p.begin += size
@@ -200,10 +200,13 @@ func TestStoredScaleTypes(t *testing.T) {
 func TestCalibratedScales(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "model")
 	tinymodel.Miniature(t, "llama-3.2-1b", source)
-	for _, c := range [][2]string{{"int4", convert.MeanSquare}, {"mxfp4", convert.MeanSquare}, {"int4", convert.GPTQ}, {"int2", convert.GPTQ}} {
-		quant, path := c[0], filepath.Join(t.TempDir(), "m.safetensors")
+	for _, c := range []struct {
+		quant  string
+		method packed.Method
+	}{{"int4", packed.MeanSquare}, {"mxfp4", packed.MeanSquare}, {"int4", packed.GPTQ}, {"int2", packed.GPTQ}} {
+		quant, path := c.quant, filepath.Join(t.TempDir(), "m.safetensors")
 		p, err := convert.NewPlan(context.Background(), source, convert.Options{
-			Method:      c[1],
+			Method:      c.method,
 			Recipe:      packed.Recipe{Quant: quant, Scale: "group:32", Golden: "none", AllowLossy: true, Include: []string{"*layers.0.*"}},
 			Calibration: strings.Repeat("Once upon a time there was a little girl who liked to play in the park. ", 40),
 		})
@@ -211,18 +214,20 @@ func TestCalibratedScales(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.Close()
-		if _, err := p.Run(context.Background(), path, nil); err != nil {
+		if _, err := p.Run(context.Background(), path); err != nil {
 			t.Fatal(err)
 		}
 		o := Options{Source: source}
 		r := run(t, path, o)
-		if bad := failed(r); len(bad) > 0 || !strings.Contains(strings.Join(r.Notes, " "), map[string]string{convert.MeanSquare: "calibration chose the scales of 7 of 7", convert.GPTQ: "calibration chose the scales and codes of 7 of 7"}[c[1]]) {
+		chosen := map[packed.Method]string{packed.MeanSquare: "scales", packed.GPTQ: "scales and codes"}[c.method]
+		note := "calibration chose the " + chosen + " of 7 of 7"
+		if bad := failed(r); len(bad) > 0 || !strings.Contains(strings.Join(r.Notes, " "), note) {
 			t.Fatal(quant, bad, r.Notes)
 		}
 		s := newSealer(t, path)
 		b := bytes.Clone(s.good)
 		at := s.tensor(s.parsed.Packed[0].Name + packed.ScaleSuffix)
-		if exponent := &b[at.begin+map[string]int{"int4": 1, "int2": 1, "mxfp4": 0}[quant]]; c[1] == convert.GPTQ {
+		if exponent := &b[at.begin+map[string]int{"int4": 1, "int2": 1, "mxfp4": 0}[quant]]; c.method == packed.GPTQ {
 			*exponent += 0x10 // a scale 16 times as large, as a bound is all that there is
 		} else {
 			*exponent ^= 4

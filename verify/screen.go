@@ -43,12 +43,12 @@ func (s *session) newScreen(e *packed.Entry, scales []float32) (*screen, error) 
 		return nil, broken("F21", "a screen beside the output head %q, which is not stored as floats", d.Head)
 	}
 	p := &m.Plain[i]
-	size := sizeOf(p.DType)
+	size := sizeOf(string(p.DType))
 	if size == 0 || !slices.Equal(p.Shape, e.Shape[:]) {
 		return nil, broken("F21", "a screen of shape %v beside the output head %q, %s %v", e.Shape, d.Head, p.DType, p.Shape)
 	}
 	head, err := s.file.Section(d.Head)
-	return &screen{scales: scales, head: head, dtype: p.DType, k: e.MatrixShape().K}, err
+	return &screen{scales: scales, head: head, dtype: string(p.DType), k: e.MatrixShape().K}, err
 }
 
 // check looks at the codes of whole rows.

@@ -56,7 +56,7 @@ func withGolden(t testing.TB, m *sample.Model) *sample.Model {
 	if err != nil && m.Family != "" {
 		t.Fatal(err)
 	}
-	plan, err := golden.Plan(golden.Mode(m.Recipe.Golden), f.Manifest(), d, encoded)
+	plan, err := golden.Plan(m.Recipe.Golden, f.Manifest(), d, encoded)
 	if err != nil {
 		t.Fatal(err)
 	}

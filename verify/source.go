@@ -210,7 +210,7 @@ func (o *origin) keptTensor(p *packed.Plain) item {
 	switch {
 	case !ok:
 		it.check = func() error { return broken("F7", "the checkpoint has no such tensor") }
-	case t.dtype != p.DType || !slices.Equal(t.shape, p.Shape):
+	case t.dtype != string(p.DType) || !slices.Equal(t.shape, p.Shape):
 		it.check = func() error {
 			return broken("F7", "%s %v; in the checkpoint %s %v", p.DType, p.Shape, t.dtype, t.shape)
 		}

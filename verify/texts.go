@@ -39,7 +39,7 @@ func (s *session) checkTexts() error {
 	if err := s.one(Logits, textsGroup, "F7", s.tokenizerName(), loaded); err != nil || s.report.Failed() > 0 {
 		return err
 	}
-	if s.golden == nil || s.file.Manifest().Recipe.Golden != string(golden.Full) {
+	if s.golden == nil || s.file.Manifest().Recipe.Golden != packed.GoldenFull {
 		s.report.note("the file has no golden texts: its tokenizer was loaded, what it gives was compared with nothing")
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // worded is a small model with the tokenizer and the chat template of the bundled one.
-func worded(t testing.TB, mode string) *sample.Model {
+func worded(t testing.TB, mode packed.GoldenMode) *sample.Model {
 	m := tinyModel(t)
 	m.Plain = append(m.Plain, sample.Embed("generation_config.json", `{"do_sample": true, "temperature": 0.6}`))
 	for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
@@ -71,7 +71,7 @@ func TestBrokenTexts(t *testing.T) {
 		{"tokenizer_config.json", func(s string) string { return strings.Replace(s, `"chat_template": "`, `"chat_template": "X`, 1) }, golden.ConversationName, true},
 		{"tokenizer_config.json", func(s string) string { return strings.Replace(s, "chat_template", "chat_templat_", 1) }, "all of them", true},
 	} {
-		for _, mode := range []string{"full", "none"} {
+		for _, mode := range []packed.GoldenMode{"full", "none"} {
 			m := worded(t, mode)
 			before := slices.Clone(m.Plain)
 			embedded(m, c.name, c.change)

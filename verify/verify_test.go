@@ -271,7 +271,7 @@ func TestWithoutGolden(t *testing.T) {
 	if bad := failed(run(t, file(t, m), Options{})); len(bad) != 1 || bad[0].Rule != "F8" {
 		t.Errorf("golden outputs are promised and absent: %v", bad)
 	}
-	m.Recipe.Golden = string(golden.None)
+	m.Recipe.Golden = packed.GoldenNone
 	r := run(t, file(t, m), Options{})
 	kernels := 0
 	for _, c := range r.Checks {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/bench"
 	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -98,14 +99,14 @@ func headForms(plan *convert.Plan) ([]bench.HeadForm, error) {
 	if err != nil {
 		return nil, err
 	}
-	codes := func(name string, vectors int, a pack.Alphabet, group int) bench.HeadForm {
-		return bench.HeadForm{Name: name, Layout: convert.LayoutFor(a.Name), Vectors: vectors, Matrices: convert.Matrices{Shape: shape, Alphabet: a.Name, Group: group, Count: 1}}
+	codes := func(name packed.Head, vectors int, a pack.Alphabet, group int) bench.HeadForm {
+		return bench.HeadForm{Name: string(name), Layout: convert.LayoutFor(a.Name), Vectors: vectors, Matrices: convert.Matrices{Shape: shape, Alphabet: a.Name, Group: group, Count: 1}}
 	}
 	return []bench.HeadForm{
-		{Name: convert.HeadBF16, DType: t, Matrices: convert.Matrices{Shape: shape, Count: 1}},
-		codes(convert.HeadScreen, 2, pack.Int8, 0),
-		codes(convert.HeadInt8, 1, pack.Int8, 0),
-		codes(convert.HeadInt4, 1, pack.Int4, 32),
+		{Name: string(packed.HeadBF16), DType: t, Matrices: convert.Matrices{Shape: shape, Count: 1}},
+		codes(packed.HeadScreen, 2, pack.Int8, 0),
+		codes(packed.HeadInt8, 1, pack.Int8, 0),
+		codes(packed.HeadInt4, 1, pack.Int4, 32),
 	}, nil
 }
 

@@ -19,7 +19,6 @@ import (
 
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/convert/quantize"
-	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/plainerr"
 	"github.com/lowpack/lowpack/internal/printable"
@@ -60,16 +59,16 @@ func convertFlags() []cli.Flag {
 		quantFlag(),
 		scaleFlag(),
 		oneOf(&cli.StringFlag{Name: "activation", Value: convert.ActivationAuto, Usage: "scales of int8 activations, `KIND` auto (per token for models trained for few bits, which have them; else groups of 32 columns, or of 64 where all groups of weights have 64 or more), token or group:N"},
-			convert.Activations...),
-		oneOf(&cli.StringFlag{Name: "head", Value: convert.HeadBF16, Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 (a scale per row; perplexity of the bundled model +0.03 %), int4 (a scale per group of 32 columns; +1.1 % there, +10 % with SmolLM2-135M) or screen (as in the checkpoint, with int8 rows that find the largest logits, which are then exact), or auto (bf16 or screen, the faster on this machine)"},
-			append(convert.Heads, auto)...),
+			convert.Activations()...),
+		oneOf(&cli.StringFlag{Name: "head", Value: string(packed.HeadBF16), Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 (a scale per row; perplexity of the bundled model +0.03 %), int4 (a scale per group of 32 columns; +1.1 % there, +10 % with SmolLM2-135M) or screen (as in the checkpoint, with int8 rows that find the largest logits, which are then exact), or auto (bf16 or screen, the faster on this machine)"},
+			append(words(packed.Heads()), auto)...),
 		inputFlag("calibrate", "choose the scales of int4, mxfp4, int2 and absmax for what the linear layers multiply in a text `FILE`, in UTF-8, of which up to 8192 tokens (gptq: 32768), spread over all of it, are computed with the floats"),
-		oneOf(&cli.StringFlag{Name: "method", Value: convert.MeanSquare, Usage: "how --calibrate chooses, `NAME` mean-square (scales) or gptq (scales, and codes by error feedback: better, and slower)"}, convert.Methods...),
+		oneOf(&cli.StringFlag{Name: "method", Value: string(packed.MeanSquare), Usage: "how --calibrate chooses, `NAME` mean-square (scales) or gptq (scales, and codes by error feedback: better, and slower)"}, words(packed.Methods())...),
 		inputFlag("recipe", "YAML `FILE` with rules by tensor name"),
 		&cli.StringSliceFlag{Name: "include", Action: checkPatterns, Usage: "quantize only tensors that match this `PATTERN`; may be repeated"},
 		&cli.BoolFlag{Name: "allow-lossy", Usage: "quantize floats that nothing declares to be low-bit"},
-		oneOf(&cli.StringFlag{Name: "golden", Value: string(golden.Full), Usage: "golden outputs to record, `MODE` none, kernel or full"},
-			words([]golden.Mode{golden.None, golden.Kernel, golden.Full})...),
+		oneOf(&cli.StringFlag{Name: "golden", Value: string(packed.GoldenFull), Usage: "golden outputs to record, `MODE` none, kernel or full"},
+			words(packed.GoldenModes())...),
 		threadsFlag("convert"),
 		&cli.BoolFlag{Name: "resume", Usage: "resume an interrupted conversion, and keep partial state on interruption"},
 		&cli.StringFlag{Name: "part", Usage: "write only part `I/N` of the packed file, for lowpack merge"},
@@ -85,8 +84,11 @@ func quantFlag() cli.Flag {
 
 func scaleFlag() cli.Flag {
 	return like(&cli.StringFlag{Name: "scale", Action: checkScale, Usage: "scale granularity `KIND`: tensor, row or group:N", DefaultText: "as the quantizer defines it"},
-		packed.ScaleTensor, packed.ScaleRow, packed.ScaleGroup+":")
+		scaleWords...)
 }
+
+// scaleWords are the words that --scale begins with.
+var scaleWords = []string{string(packed.ScaleTensor), string(packed.ScaleRow), string(packed.ScaleGroup) + ":"}
 
 // layoutOf the weights that are converted.
 func layoutOf(c *cli.Context) string {
@@ -133,11 +135,14 @@ func runConvert(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	options := convert.Options{Recipe: *recipe, Jobs: c.Int("threads"), Report: beside.report != "", Resume: c.Bool("resume")}
+	bar := newProgress(c.App.ErrWriter, "convert")
+	options := convert.Options{
+		Recipe: *recipe, Threads: c.Int("threads"), Report: beside.report != "", Resume: c.Bool("resume"), Progress: barOf(bar),
+	}
 	if options.Part, options.Parts, err = partOf(c); err != nil {
 		return err
 	}
-	if options.Method = c.String("method"); c.IsSet("method") && c.String("calibrate") == "" {
+	if options.Method = packed.Method(c.String("method")); c.IsSet("method") && c.String("calibrate") == "" {
 		return usagef("--method says how --calibrate TEXT chooses, which is missing")
 	}
 	if file := c.String("calibrate"); file != "" {
@@ -168,8 +173,7 @@ func runConvert(c *cli.Context) error {
 	for _, text := range plan.Notes {
 		note(c, text)
 	}
-	bar := newProgress(c.App.ErrWriter, "convert")
-	summary, err := plan.Run(c.Context, target, barOf(bar))
+	summary, err := plan.Run(c.Context, target)
 	bar.done()
 	if err == nil {
 		err = beside.write(plan, source, target)
@@ -256,8 +260,9 @@ func perSecond(n int64, d time.Duration) int64 {
 
 func recipeOf(c *cli.Context) (*packed.Recipe, error) {
 	r := &packed.Recipe{
-		Quant: c.String("quant"), Layout: c.String("layout"), Scale: c.String("scale"), Head: c.String("head"),
-		Activation: c.String("activation"), Golden: c.String("golden"), AllowLossy: c.Bool("allow-lossy"), Include: c.StringSlice("include"),
+		Quant: c.String("quant"), Layout: c.String("layout"), Scale: c.String("scale"), Head: packed.Head(c.String("head")),
+		Activation: c.String("activation"), Golden: packed.GoldenMode(c.String("golden")),
+		AllowLossy: c.Bool("allow-lossy"), Include: c.StringSlice("include"),
 	}
 	var err error
 	if r.Params, err = layoutParams(c); err != nil {
@@ -283,7 +288,7 @@ func checkPatterns(_ *cli.Context, patterns []string) error {
 
 func checkScale(_ *cli.Context, text string) error {
 	if convert.CheckScale(text) != nil {
-		return usagef("invalid --scale %q: must be one of tensor, row, group:N (N columns per scale)%s", text, didYouMean(text, []string{packed.ScaleTensor, packed.ScaleRow, packed.ScaleGroup + ":"}))
+		return usagef("invalid --scale %q: must be one of tensor, row, group:N (N columns per scale)%s", text, didYouMean(text, scaleWords))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/bench"
 	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/packed"
 )
 
 // auto is the value of --layout and --head that stands for what is measured to be fastest here.
@@ -33,10 +34,11 @@ var autoMeter = bench.Meter{Time: 100 * time.Millisecond, MaxSpread: 0.1}
 // machine some choice is as good as another.
 func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []string, err error) {
 	asked := o.Recipe
-	for _, field := range []*string{&o.Recipe.Layout, &o.Recipe.Head} {
-		if *field == auto {
-			*field = ""
-		}
+	if asked.Layout == auto {
+		o.Recipe.Layout = ""
+	}
+	if asked.Head == auto {
+		o.Recipe.Head = ""
 	}
 	plan, err := convert.NewPlan(c.Context, source, *o)
 	if err != nil {
@@ -58,7 +60,7 @@ func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []str
 		notes = append(notes, choiceNote("layout", best))
 	}
 	if best := bench.Fastest(exactHeads(r), 0, meter.MaxSpread); asked.Head == auto && best != nil {
-		o.Recipe.Head = best.Name
+		o.Recipe.Head = packed.Head(best.Name)
 		notes = append(notes, choiceNote("head", best))
 	}
 	return notes, nil

@@ -122,7 +122,7 @@ func inspectPacked(path string, f *packed.File) (*inspection, error) {
 		if err != nil {
 			return nil, err
 		}
-		v.add(p.Name, p.Shape, p.DType, "", int64(len(t.Data)))
+		v.add(p.Name, p.Shape, string(p.DType), "", int64(len(t.Data)))
 	}
 	v.factsOfPacked(f)
 	return v, nil
@@ -181,7 +181,7 @@ func (v *inspection) add(name string, shape []int, kind, scale string, bytes int
 
 // scaleText says what shares a scale, in which type, and what else weights share.
 func scaleText(e *packed.Entry) string {
-	text := e.Scale.String() + " " + e.Scale.DType
+	text := e.Scale.String() + " " + string(e.Scale.DType)
 	if e.Zero {
 		text += " zero"
 	}

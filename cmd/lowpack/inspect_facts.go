@@ -44,11 +44,11 @@ type facts struct {
 
 // goldenFacts say how much the golden outputs of a file cover.
 type goldenFacts struct {
-	Mode      string `json:"mode"`
-	Rows      int64  `json:"rows"` // of packed tensors, whose products are recorded
-	AllRows   int64  `json:"all_rows"`
-	Positions int    `json:"positions"` // whose logits are recorded
-	Texts     int    `json:"texts"`     // whose tokens are recorded
+	Mode      packed.GoldenMode `json:"mode"`
+	Rows      int64             `json:"rows"` // of packed tensors, whose products are recorded
+	AllRows   int64             `json:"all_rows"`
+	Positions int               `json:"positions"` // whose logits are recorded
+	Texts     int               `json:"texts"`     // whose tokens are recorded
 }
 
 // cacheFacts tell what a type of the KV cache costs.
@@ -163,7 +163,7 @@ func (v *inspection) readTokenizer(file tokenizer.Files) error {
 // goldenOf reads the golden outputs of a file; what is wrong with them becomes a note.
 func (v *inspection) goldenOf(f *packed.File) *goldenFacts {
 	m := v.Manifest
-	g := &goldenFacts{Mode: string(golden.None)}
+	g := &goldenFacts{Mode: packed.GoldenNone}
 	if m.Golden == "" {
 		return g
 	}
@@ -303,7 +303,7 @@ func (s *facts) modelRows(d *model.Description) (rows [][]string) {
 }
 
 func (g *goldenFacts) text() string {
-	if g.Mode == string(golden.None) {
+	if g.Mode == packed.GoldenNone {
 		return "none"
 	}
 	return fmt.Sprintf("%s: %d of %d rows, logits of %d positions, %d texts", g.Mode, g.Rows, g.AllRows, g.Positions, g.Texts)

@@ -48,7 +48,8 @@ func packedOf(c *cli.Context, arg string) (string, error) {
 
 // convertOnce makes the packed file of the default options.
 func convertOnce(c *cli.Context, dir, target string) error {
-	plan, err := convert.NewPlan(c.Context, dir, convert.Options{})
+	bar := newProgress(c.App.ErrWriter, "convert")
+	plan, err := convert.NewPlan(c.Context, dir, convert.Options{Progress: barOf(bar)})
 	if err != nil {
 		return err
 	}
@@ -62,8 +63,7 @@ func convertOnce(c *cli.Context, dir, target string) error {
 	for _, text := range plan.Notes {
 		note(c, text)
 	}
-	bar := newProgress(c.App.ErrWriter, "convert")
-	summary, err := plan.Run(c.Context, target, barOf(bar))
+	summary, err := plan.Run(c.Context, target)
 	bar.done()
 	if err != nil {
 		return err

@@ -42,8 +42,9 @@ func runRepack(c *cli.Context) error {
 		return err
 	}
 	bar := newProgress(c.App.ErrWriter, "repack")
-	s, err := convert.Repack(c.Context, c.Args().First(), c.String("output"),
-		convert.RepackOptions{Layout: c.String("layout"), Params: params, Jobs: c.Int("threads")}, barOf(bar))
+	s, err := convert.Repack(c.Context, c.Args().First(), c.String("output"), convert.RepackOptions{
+		Layout: c.String("layout"), Params: params, Threads: c.Int("threads"), Progress: barOf(bar),
+	})
 	bar.done()
 	return reportSummary(c, c.String("output"), s, err)
 }
@@ -77,8 +78,9 @@ func runUnpack(c *cli.Context) error {
 		return usagef("unpack needs -o DIR")
 	}
 	bar := newProgress(c.App.ErrWriter, "unpack")
-	s, err := convert.Unpack(c.Context, c.Args().First(), c.String("output"),
-		convert.UnpackOptions{Form: convert.Form(c.String("form")), Jobs: c.Int("threads")}, barOf(bar))
+	s, err := convert.Unpack(c.Context, c.Args().First(), c.String("output"), convert.UnpackOptions{
+		Form: convert.Form(c.String("form")), Threads: c.Int("threads"), Progress: barOf(bar),
+	})
 	bar.done()
 	if err == nil && s.Rounded > 0 {
 		fmt.Fprintf(c.App.ErrWriter, "note: the weights of %d tensors are rounded to BF16, which does not hold code times scale; --form f32 keeps them\n", s.Rounded)
@@ -111,7 +113,7 @@ func runMerge(c *cli.Context) error {
 		return usagef("merge needs the PARTs and -o FILE; see `lowpack merge --help`")
 	}
 	bar := newProgress(c.App.ErrWriter, "merge")
-	s, err := convert.Merge(c.Context, c.Args().Slice(), c.String("output"), barOf(bar))
+	s, err := convert.Merge(c.Context, c.Args().Slice(), c.String("output"), convert.MergeOptions{Progress: barOf(bar)})
 	bar.done()
 	return reportSummary(c, c.String("output"), s, err)
 }

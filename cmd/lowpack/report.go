@@ -110,7 +110,8 @@ func recipeText(r *packed.Recipe) string {
 		words = append(words, fmt.Sprintf("--param %s=%d", name, r.Params[name]))
 	}
 	for _, f := range []struct{ name, value, usual string }{
-		{"quant", r.Quant, convert.QuantAuto}, {"scale", r.Scale, ""}, {"head", r.Head, ""}, {"golden", r.Golden, "full"},
+		{"quant", r.Quant, convert.QuantAuto}, {"scale", r.Scale, ""}, {"head", string(r.Head), ""},
+		{"golden", string(r.Golden), string(packed.GoldenFull)},
 	} {
 		if f.value != f.usual {
 			words = append(words, "--"+f.name+" "+f.value)

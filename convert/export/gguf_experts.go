@@ -6,6 +6,7 @@ import (
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -92,7 +93,7 @@ func (w *ggufWriter) stack(name string, s stack) error {
 func (w *ggufWriter) stored(s stack) (kind gguf.Type, data func(write func([]byte) error) error, err error) {
 	if s.entry == nil {
 		_, d, err := s.plain(0)
-		return plainTypes[string(d)], func(write func([]byte) error) error {
+		return plainTypes[safetensors.DType(d)], func(write func([]byte) error) error {
 			for x := range s.Experts {
 				rows, _, err := s.plain(x)
 				if err != nil {

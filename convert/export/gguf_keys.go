@@ -71,7 +71,7 @@ func (w *ggufWriter) describe() error {
 func (w *ggufWriter) special() error {
 	d := w.model
 	if d.Activation == "relu2" {
-		w.key(".hidden_activation", gguf.TextValue(d.Activation))
+		w.key(".hidden_activation", gguf.TextValue(string(d.Activation)))
 	}
 	switch w.arch.Name {
 	case "gemma2", "gemma3":

@@ -8,11 +8,12 @@ import (
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/gguf/hf"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/pack"
 )
 
 // plainTypes are those of unquantized tensors.
-var plainTypes = map[string]gguf.Type{"F32": gguf.F32, "F16": gguf.F16, "BF16": gguf.BF16}
+var plainTypes = map[safetensors.DType]gguf.Type{"F32": gguf.F32, "F16": gguf.F16, "BF16": gguf.BF16}
 
 // plain enters an unquantized tensor: matrices as they are, vectors and routers in F32.
 func (w *ggufWriter) plain(p *packed.Plain) error {

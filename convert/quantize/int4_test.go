@@ -14,7 +14,7 @@ import (
 // codes are made with these.
 func TestInt4(t *testing.T) {
 	for _, c := range []struct {
-		kind   string
+		kind   ScaleKind
 		w      []float32
 		codes  []int8
 		scales []float32
@@ -51,7 +51,7 @@ func TestInt4(t *testing.T) {
 
 // TestScaleTypes: the type of the scales holds them, whatever the rule and the weights.
 func TestScaleTypes(t *testing.T) {
-	seen := map[string]int{}
+	seen := map[ScaleType]int{}
 	s := pack.Shape{M: 9, K: 100}
 	src := f32(normal(3, s.M*s.K)...)
 	for _, j := range jobs(s, F32) {

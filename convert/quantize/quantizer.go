@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/lowpack/lowpack/pack"
@@ -30,9 +29,9 @@ type Job struct {
 	Rule  string // name of a Rule
 	DType DType
 	Shape pack.Shape
-	Kind  string // PerTensor, PerRow or PerGroup; "" = the default of the rule
-	Group int    // columns per scale of PerGroup; 0 = what the rule fixes
-	Stats bool   // collect Stats in pass 2, at some cost
+	Kind  ScaleKind // PerTensor, PerRow or PerGroup; "" = the default of the rule
+	Group int       // columns per scale of PerGroup; 0 = what the rule fixes
+	Stats bool      // collect Stats in pass 2, at some cost
 
 	// Columns, where they are set, are what calibration knows of the K columns: the mean square of what each is multiplied by. Scales are
 	// then chosen for the least error weighted by them, in place of those of the rule.
@@ -99,7 +98,8 @@ func (j *Job) complete(r Rule) error {
 		j.Kind = r.Kinds[0]
 	}
 	if j.Kind != "" && !slices.Contains(r.Kinds, j.Kind) {
-		return fmt.Errorf("%w: quantizer %s with one scale per %s; it has one per %s", pack.ErrUnsupported, r.Name, j.Kind, strings.Join(r.Kinds, " or "))
+		return fmt.Errorf("%w: quantizer %s with one scale per %s; it has one per %s",
+			pack.ErrUnsupported, r.Name, j.Kind, r.kindNames())
 	}
 	if j.Kind != PerGroup {
 		j.Group = 0
@@ -274,10 +274,10 @@ func (q *Quantizer) eachRow(row int, src []byte, do func(m int, src []byte) erro
 func (q *Quantizer) Rule() Rule { return q.rule }
 
 // Kind of the scales and columns per scale (0 unless PerGroup). An exact rule knows it after Fix.
-func (q *Quantizer) Kind() (kind string, group int) { return q.job.Kind, q.job.Group }
+func (q *Quantizer) Kind() (kind ScaleKind, group int) { return q.job.Kind, q.job.Group }
 
 // ScaleType is the type that holds all scales exactly.
-func (q *Quantizer) ScaleType() string { return q.rule.ScaleType(q.job.Kind) }
+func (q *Quantizer) ScaleType() ScaleType { return q.rule.ScaleType(q.job.Kind) }
 
 // Scales of the tensor, row-major: 1, M or M·⌈K/Group⌉. They are complete after pass 2.
 func (q *Quantizer) Scales() []float32 { return q.scales }

@@ -3,24 +3,31 @@ package quantize
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Kinds of scales.
+// ScaleKind is what shares a scale.
+type ScaleKind string
+
+// The kinds of scales.
 const (
-	PerTensor = "tensor"
-	PerRow    = "row"
-	PerGroup  = "group"
+	PerTensor ScaleKind = "tensor"
+	PerRow    ScaleKind = "row"
+	PerGroup  ScaleKind = "group" // of columns of a row
 )
 
-// Types of stored scales.
+// ScaleType is the type of stored scales.
+type ScaleType string
+
+// The types of scales.
 const (
-	ScaleF32  = "F32"
-	ScaleF16  = "F16"
-	ScaleE8M0 = "E8M0" // a power of two
+	ScaleF32  ScaleType = "F32"
+	ScaleF16  ScaleType = "F16"
+	ScaleE8M0 ScaleType = "E8M0" // a power of two
 )
 
 // Rule is one way to turn floats into codes.
@@ -28,11 +35,11 @@ type Rule struct {
 	Name     string // as in --quant and in the manifest
 	Doc      string // the formula and where it comes from
 	Alphabet pack.Alphabet
-	Kinds    []string // kinds of scales that it may have; the first is the default
-	Group    int      // columns per scale where the rule fixes them; 0 = the user chooses
-	Signed   bool     // scales may be negative
+	Kinds    []ScaleKind // that it may have; the first is the default
+	Group    int         // columns per scale where the rule fixes them; 0 = the user chooses
+	Signed   bool        // scales may be negative
 
-	groupScales string // type of group-wise scales; "" = F32
+	groupScales ScaleType // of group-wise scales; "" = F32
 	// fit turns what is known of the weights of one scale into the stored scale and the parameter of code. It rounds a scale
 	// to the type of the stored one before codes depend on it.
 	fit func(s stat, round rounding) (scale, a float32)
@@ -47,8 +54,17 @@ type Rule struct {
 // Exact rules take over what the values are already; they refuse others.
 func (r Rule) Exact() bool { return r.exact != nil }
 
+// kindNames are the kinds of scales for a message.
+func (r Rule) kindNames() string {
+	names := make([]string, len(r.Kinds))
+	for i, k := range r.Kinds {
+		names[i] = string(k)
+	}
+	return strings.Join(names, " or ")
+}
+
 // ScaleType of the scales of a kind. One scale per row or tensor takes next to no room in any type.
-func (r Rule) ScaleType(kind string) string {
+func (r Rule) ScaleType(kind ScaleKind) ScaleType {
 	if kind == PerGroup && r.groupScales != "" {
 		return r.groupScales
 	}
@@ -59,7 +75,7 @@ func (r Rule) ScaleType(kind string) string {
 type rounding func(float32) float32
 
 // roundTo is the rounding to a type; a power of two is one already.
-func roundTo(scaleType string) rounding {
+func roundTo(scaleType ScaleType) rounding {
 	if scaleType == ScaleF16 {
 		return func(s float32) float32 { return float16.Widen(float16.Narrow(s)) }
 	}
@@ -67,11 +83,11 @@ func roundTo(scaleType string) rounding {
 }
 
 // Rules that make codes from floats, in the order of their width.
-func Rules() []Rule { return rules }
+func Rules() []Rule { return slices.Clone(rules) }
 
 var rules = []Rule{
 	{
-		Name: "sign", Alphabet: pack.Int1, Kinds: []string{PerRow, PerTensor},
+		Name: "sign", Alphabet: pack.Int1, Kinds: []ScaleKind{PerRow, PerTensor},
 		Doc: "a = mean|w|; w ≥ 0 → +a, else −a (zero counts as +; XNOR-Net, ParetoQ 1-bit)",
 		fit: func(s stat, _ rounding) (float32, float32) { return s.mean, 0 },
 		code: func(w, _ float32) int8 {
@@ -81,10 +97,10 @@ var rules = []Rule{
 			return -1
 		},
 	}, {
-		Name: "sign-values", Alphabet: pack.Int1, Kinds: []string{PerRow, PerGroup}, exact: oneMagnitude,
+		Name: "sign-values", Alphabet: pack.Int1, Kinds: []ScaleKind{PerRow, PerGroup}, exact: oneMagnitude,
 		Doc: "weights that are ±s already: code = sign(w), scale s; a row may hold one zero in 256, which counts as + and is told (ParetoQ 1-bit, stored as floats; Bonsai 1-bit by groups of 128, which hold no zero)",
 	}, {
-		Name: "absmean", Alphabet: pack.Ternary, Kinds: []string{PerTensor, PerRow, PerGroup},
+		Name: "absmean", Alphabet: pack.Ternary, Kinds: []ScaleKind{PerTensor, PerRow, PerGroup},
 		Doc: "s = 1/max(mean|w|, 1e-5); code = clip(rne(w·s), −1, 1); scale 1/s (BitNet b1.58)",
 		fit: func(s stat, _ rounding) (float32, float32) {
 			inv := 1 / max(s.mean, 1e-5)
@@ -92,15 +108,15 @@ var rules = []Rule{
 		},
 		code: func(w, a float32) int8 { return int8(clip(rne(w*a), -1, 1)) },
 	}, {
-		Name: "absmax", Alphabet: pack.Ternary, Kinds: []string{PerRow, PerGroup},
+		Name: "absmax", Alphabet: pack.Ternary, Kinds: []ScaleKind{PerRow, PerGroup},
 		Doc:  "s = max(max|w|, 1e-8); code = clip(rne(w/s), −1, 1); scale s (PyTorch-TPP)",
 		fit:  func(s stat, _ rounding) (float32, float32) { return step(max(s.maxAbs(), 1e-8)) },
 		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -1, 1)) }, search: searchFew,
 	}, {
-		Name: "ternary-values", Alphabet: pack.Ternary, Kinds: []string{PerTensor, PerRow, PerGroup}, exact: oneMagnitude,
+		Name: "ternary-values", Alphabet: pack.Ternary, Kinds: []ScaleKind{PerTensor, PerRow, PerGroup}, exact: oneMagnitude,
 		Doc: "weights that are 0 or ±s already: code = sign(w), scale s; one s per tensor, else per row, or per group (Bonsai ternary: 128)",
 	}, {
-		Name: "ternary-elastic", Alphabet: pack.Ternary, Kinds: []string{PerRow},
+		Name: "ternary-elastic", Alphabet: pack.Ternary, Kinds: []ScaleKind{PerRow},
 		Doc: "α = max(max|w|, 1e-5); value = rne(clip(w/α, −0.99, 0.99)·1.5)/1.5·α (ParetoQ 1.58-bit)",
 		fit: func(s stat, _ rounding) (float32, float32) {
 			a := max(s.maxAbs(), 1e-5)
@@ -108,12 +124,12 @@ var rules = []Rule{
 		},
 		code: func(w, a float32) int8 { return int8(rne(clip(w/a, -0.99, 0.99) * 1.5)) },
 	}, {
-		Name: "int2", Alphabet: pack.Int2, Kinds: []string{PerRow, PerTensor, PerGroup}, groupScales: ScaleF16,
+		Name: "int2", Alphabet: pack.Int2, Kinds: []ScaleKind{PerRow, PerTensor, PerGroup}, groupScales: ScaleF16,
 		Doc:  "s = max(max w, −min w/2): the smallest scale that clips nothing; code = clip(rne(w/s), −2, 1); s of groups as float16",
 		fit:  func(s stat, round rounding) (float32, float32) { return step(round(max(s.pos, s.neg/2))) },
 		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -2, 1)) }, search: searchFew,
 	}, {
-		Name: "int2-elastic", Alphabet: pack.Int2Odd, Kinds: []string{PerRow},
+		Name: "int2-elastic", Alphabet: pack.Int2Odd, Kinds: []ScaleKind{PerRow},
 		Doc: "α = max(max|w|, 1e-5); value = (rne(clip(w/α, −0.99, 0.99)·2 − 0.5) + 0.5)/2·α; code 2·rne(…) + 1, scale α/4 (ParetoQ 2-bit)",
 		fit: func(s stat, _ rounding) (float32, float32) {
 			a := max(s.maxAbs(), 1e-5)
@@ -121,10 +137,10 @@ var rules = []Rule{
 		},
 		code: func(w, a float32) int8 { return int8(2*rne(float32(clip(w/a, -0.99, 0.99)*2)-0.5) + 1) },
 	}, {
-		Name: "int2-values", Alphabet: pack.Int2Odd, Kinds: []string{PerRow}, exact: lattice,
+		Name: "int2-values", Alphabet: pack.Int2Odd, Kinds: []ScaleKind{PerRow}, exact: lattice,
 		Doc: "weights that are ±s or ±3s already, rounded to their type: codes ±1, ±3, and an s that gives them back bit for bit (ParetoQ 2-bit, stored as floats)",
 	}, {
-		Name: "q2_0", Alphabet: pack.Int2Q, Kinds: []string{PerGroup}, Group: 64, groupScales: ScaleF16,
+		Name: "q2_0", Alphabet: pack.Int2Q, Kinds: []ScaleKind{PerGroup}, Group: 64, groupScales: ScaleF16,
 		Doc: "d = max|w|; code = clip(round half away(w·(1/d)), −1, 2); scale d as float16 (ggml Q2_0)",
 		fit: func(s stat, round rounding) (float32, float32) {
 			d := s.maxAbs()
@@ -135,19 +151,19 @@ var rules = []Rule{
 		},
 		code: func(w, a float32) int8 { return int8(clip(float32(math.Round(float64(w*a))), -1, 2)) },
 	}, {
-		Name: "int4", Alphabet: pack.Int4, Kinds: []string{PerRow, PerTensor, PerGroup}, Signed: true, groupScales: ScaleF16,
+		Name: "int4", Alphabet: pack.Int4, Kinds: []ScaleKind{PerRow, PerTensor, PerGroup}, Signed: true, groupScales: ScaleF16,
 		Doc:  "s = m/−8, m the weight of largest magnitude (the negative one of two): m becomes −8; code = clip(rne(w/s), −8, 7); s of groups as float16 (ggml Q4_0)",
 		fit:  func(s stat, round rounding) (float32, float32) { return step(round(s.extreme() / -8)) },
 		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -8, 7)) }, lowest: -8, search: searchInts,
 	}, {
-		Name: "int4-values", Alphabet: pack.Int4, Kinds: []string{PerRow}, exact: lattice, lowest: -8,
+		Name: "int4-values", Alphabet: pack.Int4, Kinds: []ScaleKind{PerRow}, exact: lattice, lowest: -8,
 		Doc: "weights that are integers from −8 to 7 times s already, rounded to their type: those codes, and an s that gives them back bit for bit (ParetoQ 3- and 4-bit, stored as floats)",
 	}, {
-		Name: "mxfp4", Alphabet: pack.E2M1, Kinds: []string{PerGroup}, Group: 32, groupScales: ScaleE8M0,
+		Name: "mxfp4", Alphabet: pack.E2M1, Kinds: []ScaleKind{PerGroup}, Group: 32, groupScales: ScaleE8M0,
 		Doc: "E = floor(log2 max|w|) − 2; element = w/2^E rounded to E2M1, ties to even, saturating; scale 2^E/2, as codes are twice the elements (OCP MX 1.0)",
 		fit: fitMX, code: codeMX, search: searchPowers,
 	}, {
-		Name: "int8", Alphabet: pack.Int8, Kinds: []string{PerRow, PerTensor, PerGroup}, groupScales: ScaleF16,
+		Name: "int8", Alphabet: pack.Int8, Kinds: []ScaleKind{PerRow, PerTensor, PerGroup}, groupScales: ScaleF16,
 		Doc:  "s = max|w|/127; code = clip(rne(w/s), −127, 127); s of groups as float16",
 		fit:  func(s stat, round rounding) (float32, float32) { return step(round(s.maxAbs() / 127)) },
 		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -127, 127)) }, lowest: -127,

@@ -30,7 +30,7 @@ func (r Rule) Try(d DType, row int, src []byte, group int) error {
 }
 
 // measure finds the scale of the weights of a row from a column on, and refuses those that do not fit the rule.
-func (r *Rule) measure(d DType, row, column int, src []byte, kind string) (rowScale, error) {
+func (r *Rule) measure(d DType, row, column int, src []byte, kind ScaleKind) (rowScale, error) {
 	stat := measureRow(d, src)
 	if err := stat.finite(d, row, column, src); err != nil {
 		return rowScale{}, err

@@ -17,9 +17,9 @@ func TestTernaryValues(t *testing.T) {
 	want := []int8{1, 0, -1, 0, 0, 0, 0, 0, -1, -1, 1, 0}
 	for _, d := range dtypes {
 		for _, c := range []struct {
-			kind   string
+			kind   ScaleKind
 			w      []float32
-			is     string
+			is     ScaleKind
 			scales []float32
 		}{
 			{"", same, PerTensor, []float32{0.5}},

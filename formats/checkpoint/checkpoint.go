@@ -149,7 +149,7 @@ func (c *Checkpoint) addTensors(f *file, h *safetensors.Header) error {
 // Config returns the bytes of config.json, nil for a bare file.
 func (c *Checkpoint) Config() []byte { return c.texts["config.json"] }
 
-// File returns the bytes of one of the small files of a model (see Texts), if the checkpoint has it.
+// File returns the bytes of one of the small files of a model (package modelfile), if the checkpoint has it.
 func (c *Checkpoint) File(name string) ([]byte, bool) {
 	b, ok := c.texts[name]
 	return b, ok

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/filekind"
 	"github.com/lowpack/lowpack/internal/jsonread"
@@ -76,7 +77,7 @@ func (c *Checkpoint) openShards(names []string) error {
 
 // openIndexed opens the shards of the index and compares both.
 func (c *Checkpoint) openIndexed() error {
-	text, err := readText(c.dir, Text{indexFile, maxIndex})
+	text, err := readText(c.dir, modelfile.File{Name: indexFile, Limit: maxIndex})
 	if err != nil {
 		return err
 	}

@@ -10,25 +10,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Text is a small file beside the weights, and the size up to which it is read.
-type Text struct {
-	Name  string
-	Limit int64
-}
-
-// Texts are the small files that a checkpoint may have and a packed file carries.
-func Texts() []Text { return textsOf(modelfile.All()) }
-
-func textsOf(files []modelfile.File) (list []Text) {
-	for _, f := range files {
-		list = append(list, Text(f))
-	}
-	return list
-}
-
 // readTexts reads all small files, when the checkpoint is opened.
 func (c *Checkpoint) readTexts() error {
-	for _, t := range append(Texts(), textsOf(modelfile.Quantization())...) {
+	for _, t := range append(modelfile.All(), modelfile.Quantization()...) {
 		there, err := c.dir.has(t.Name)
 		if err != nil {
 			return confined(t.Name, err)
@@ -63,7 +47,7 @@ func ReadTexts(path string) (map[string][]byte, error) {
 }
 
 // readText reads a whole file of at most t.Limit bytes.
-func readText(d *dir, t Text) ([]byte, error) {
+func readText(d *dir, t modelfile.File) ([]byte, error) {
 	f, err := openFile(d, t.Name)
 	if err != nil {
 		return nil, err

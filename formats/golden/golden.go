@@ -7,32 +7,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"iter"
 	"math"
 
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/pack"
 )
-
-// Mode says how much is recorded.
-type Mode string
-
-// The modes.
-const (
-	None   Mode = "none"
-	Kernel Mode = "kernel" // products of every packed tensor
-	Full   Mode = "full"   // and logits and texts, where the file holds a model
-)
-
-// ParseMode reads the name of a mode.
-func ParseMode(s string) (Mode, error) {
-	switch m := Mode(s); m {
-	case None, Kernel, Full:
-		return m, nil
-	}
-	return "", fmt.Errorf("%w: golden outputs %q; there are none, kernel and full", pack.ErrUnsupported, s)
-}
 
 // Record is the content of lowpack/golden. A record without results is a plan: it has the same shape, and the same
 // encoded size, as the record that it becomes.

@@ -60,7 +60,7 @@ func fill(r *Record) *Record {
 	return r
 }
 
-func plan(t *testing.T, mode Mode) *Record {
+func plan(t *testing.T, mode packed.GoldenMode) *Record {
 	t.Helper()
 	r, err := Plan(mode, manifest(), description(), texts())
 	if err != nil {
@@ -80,7 +80,7 @@ func encode(t testing.TB, r *Record) []byte {
 
 // TestRoundTrip: what is written is read back, with any padding that files add; the size is known before the results.
 func TestRoundTrip(t *testing.T) {
-	for _, mode := range []Mode{None, Kernel, Full} {
+	for _, mode := range []packed.GoldenMode{packed.GoldenNone, packed.GoldenKernel, packed.GoldenFull} {
 		r := plan(t, mode)
 		size, err := r.Size()
 		if err != nil {
@@ -110,7 +110,7 @@ func TestRoundTrip(t *testing.T) {
 
 // TestPlan: what a plan promises.
 func TestPlan(t *testing.T) {
-	r := plan(t, Full)
+	r := plan(t, packed.GoldenFull)
 	if len(r.Products) != 6 {
 		t.Fatalf("%d products", len(r.Products))
 	}
@@ -165,7 +165,7 @@ func TestPlanSize(t *testing.T) {
 		d := &model.Description{Config: model.Config{Vocab: c.vocab, Hidden: 2560, MaxPositions: c.positions, BOS: -1}, Head: "head"}
 		all := model.Linear{Weight: "w", In: 1 << 10, Out: c.codes >> 10}
 		d.Blocks = []model.Block{{Q: all}}
-		r, err := Plan(Full, m, d, nil)
+		r, err := Plan(packed.GoldenFull, m, d, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,11 +177,11 @@ func TestPlanSize(t *testing.T) {
 
 // TestNoModel: weights without a model have products only.
 func TestNoModel(t *testing.T) {
-	r, err := Plan(Full, manifest(), nil, texts())
+	r, err := Plan(packed.GoldenFull, manifest(), nil, texts())
 	if err != nil || len(r.Logits) != 0 || len(r.Products) != 6 {
 		t.Errorf("%v, %d positions, %d products", err, len(r.Logits), len(r.Products))
 	}
-	if _, err := ParseMode("some"); !errors.Is(err, pack.ErrUnsupported) {
+	if err := packed.GoldenMode("some").Check(); !errors.Is(err, pack.ErrUnsupported) {
 		t.Error(err)
 	}
 }
@@ -206,7 +206,7 @@ func TestVectors(t *testing.T) {
 // TestDamage: every single-bit flip and every truncation of a stream is refused or read as another record. Without LOWPACK_LONG
 // one bit of each byte is flipped, another one from byte to byte, and a third of the truncations are tried.
 func TestDamage(t *testing.T) {
-	r := fill(plan(t, Full))
+	r := fill(plan(t, packed.GoldenFull))
 	r.Products, r.Logits, r.Texts = r.Products[4:5], r.Logits[:1], r.Texts[5:6]
 	b := encode(t, r)
 	same := func(b []byte) bool {
@@ -245,14 +245,14 @@ func TestEarlierVersions(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := CheckVersion(encode(t, plan(t, Full))); err != nil {
+	if err := CheckVersion(encode(t, plan(t, packed.GoldenFull))); err != nil {
 		t.Error(err)
 	}
 }
 
 // TestFollows: texts are all there, in order, or none of them; other parts of a record have their cases in package verify.
 func TestFollows(t *testing.T) {
-	p := plan(t, Full)
+	p := plan(t, packed.GoldenFull)
 	for _, c := range []struct {
 		name  string
 		texts []Text
@@ -264,7 +264,7 @@ func TestFollows(t *testing.T) {
 		{"another text", append(texts()[:8:8], Text{Name: "control tokens as text", Plain: true}), texts()[:9], false},
 		{"another order", append(texts()[1:9:9], texts()[0]), texts()[:9], false},
 	} {
-		r := fill(plan(t, Full))
+		r := fill(plan(t, packed.GoldenFull))
 		for i := range r.Logits {
 			if !r.Logits[i].Given {
 				r.Logits[i].Token = r.Logits[i-1].TopTokens[0]
@@ -280,7 +280,7 @@ func TestFollows(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, mode := range []Mode{None, Kernel, Full} {
+	for _, mode := range []packed.GoldenMode{packed.GoldenNone, packed.GoldenKernel, packed.GoldenFull} {
 		r, err := Plan(mode, manifest(), description(), texts())
 		if err != nil {
 			f.Fatal(err)

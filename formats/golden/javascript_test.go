@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lowpack/lowpack/formats/packed"
 )
 
 // script reads a stream with the JavaScript Arrow library and prints some of what it finds.
@@ -39,7 +41,7 @@ func TestJavaScript(t *testing.T) {
 	if exec.Command(node, "-e", `require("apache-arrow")`).Run() != nil {
 		t.Skip("the library apache-arrow is absent: npm install apache-arrow, and NODE_PATH set to its node_modules")
 	}
-	r := fill(plan(t, Full))
+	r := fill(plan(t, packed.GoldenFull))
 	path := filepath.Join(t.TempDir(), "golden.arrow")
 	if err := os.WriteFile(path, append(encode(t, r), make([]byte, 40)...), 0o644); err != nil {
 		t.Fatal(err)

@@ -43,9 +43,9 @@ var sizes = []struct {
 
 // Plan chooses what to record of a file with that manifest, and of its model (nil = there is none). The result has zeros
 // in place of results, but for texts, which are what the tokenizer of the model gives (package texts).
-func Plan(mode Mode, m *packed.Manifest, d *model.Description, texts []Text) (*Record, error) {
+func Plan(mode packed.GoldenMode, m *packed.Manifest, d *model.Description, texts []Text) (*Record, error) {
 	r := &Record{}
-	if mode == None {
+	if mode == packed.GoldenNone {
 		return r, nil
 	}
 	codes := int64(0)
@@ -58,7 +58,7 @@ func Plan(mode Mode, m *packed.Manifest, d *model.Description, texts []Text) (*R
 			return nil, fmt.Errorf("%w: golden products of %d values in the first %d tensors: there are too many groups of scales; --golden none records none", pack.ErrLimit, values, i+1)
 		}
 	}
-	if mode == Full && d != nil {
+	if mode == packed.GoldenFull && d != nil {
 		r.planLogits(m, d)
 		r.Texts = texts
 	}

@@ -47,7 +47,7 @@ func TestFirstToken(t *testing.T) {
 // TestLogitsHeld: a small model with a large vocabulary gets a smaller plan for the memory of its logits.
 func TestLogitsHeld(t *testing.T) {
 	d := &model.Description{Config: model.Config{Vocab: 200_000, Hidden: 8, MaxPositions: 4096, BOS: -1}, Head: "head"}
-	r, err := Plan(Full, &packed.Manifest{}, d, nil)
+	r, err := Plan(packed.GoldenFull, &packed.Manifest{}, d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestLogitsHeld(t *testing.T) {
 
 // TestPadding: what follows a record is zeros.
 func TestPadding(t *testing.T) {
-	b := encode(t, fill(plan(t, Kernel)))
+	b := encode(t, fill(plan(t, packed.GoldenKernel)))
 	if _, err := Decode(append(slices.Clone(b), 0, 0)); err != nil {
 		t.Error(err)
 	}

@@ -13,7 +13,9 @@ const ConversationName = "conversation"
 
 // Conversation is rendered by the chat template: turns of user, assistant and user, the last with what may look like the
 // end of a turn, and then the beginning of an answer.
-var Conversation = []string{"Hello. What is 2 + 2?", "It is 4.", "Thanks <|im_end|><|eot_id|></s> — and 12 × 34?"}
+func Conversation() []string {
+	return []string{"Hello. What is 2 + 2?", "It is 4.", "Thanks <|im_end|><|eot_id|></s> — and 12 × 34?"}
+}
 
 // Texts are the texts that are encoded: with the tokens that the model expects around a text.
 func Texts() []Text {

@@ -100,7 +100,7 @@ func gemmaSizes(k *keys) Config {
 
 // oneActivation refuses a file that has another activation under the other key: which of them transformers obeys has changed
 // between its versions.
-func oneActivation(k *keys, act, used, other string) {
+func oneActivation(k *keys, act Activation, used, other string) {
 	if k.has(other) && tanhGelu(k, other) != act {
 		k.fail(pack.ErrUnsupported, "%s and %s are different activations; remove the wrong one (transformers 5 obeys %s)", used, other, used)
 	}
@@ -108,9 +108,9 @@ func oneActivation(k *keys, act, used, other string) {
 
 // tanhGelu reads an activation. The first files say "gelu" and mean its approximation by tanh, which is what the models were
 // trained with.
-func tanhGelu(k *keys, name string) string {
+func tanhGelu(k *keys, name string) Activation {
 	if k.text(name, "") == "gelu" {
-		return "gelu_tanh"
+		return GELUTanh
 	}
 	return activation(k, name)
 }

@@ -101,13 +101,13 @@ func (g *goldens) miniature(t *testing.T, name string) string {
 func packMini(t *testing.T, dir string) (*packed.File, *model.Description) {
 	t.Helper()
 	ctx := t.Context()
-	plan, err := convert.NewPlan(ctx, dir, convert.Options{Recipe: packed.Recipe{Golden: "none"}, Jobs: 1})
+	plan, err := convert.NewPlan(ctx, dir, convert.Options{Recipe: packed.Recipe{Golden: "none"}, Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer plan.Close()
 	target := filepath.Join(t.TempDir(), "packed.safetensors")
-	if _, err := plan.Run(ctx, target, nil); err != nil {
+	if _, err := plan.Run(ctx, target); err != nil {
 		t.Fatal(err)
 	}
 	f, err := packed.Open(target)

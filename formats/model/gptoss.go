@@ -16,10 +16,10 @@ var gptoss = family{
 	defaults: `{"num_key_value_heads":8,"head_dim":64,"max_position_embeddings":131072,"rms_norm_eps":1e-5,"sliding_window":128,"attention_bias":true,"hidden_act":"silu"}`,
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
-		if activation(k, "hidden_act") != "silu" {
+		if activation(k, "hidden_act") != SiLU {
 			k.fail(pack.ErrUnsupported, "hidden_act is %q; gpt-oss has silu", c.Activation)
 		}
-		c.Activation = "clamped_swiglu"
+		c.Activation = ClampedSwiGLU
 		c.GateAlpha = float32(k.positive("swiglu_alpha", maxScaleFactors, 1.702))
 		c.GateLimit = float32(k.positive("swiglu_limit", maxScaleFactors, 7))
 		setRope(k, &c, 150000)

@@ -122,7 +122,7 @@ func TestImportedAgainstSource(t *testing.T) {
 	}
 	defer p.Close()
 	target := filepath.Join(t.TempDir(), "packed.safetensors")
-	if _, err := p.Run(t.Context(), target, nil); err != nil {
+	if _, err := p.Run(t.Context(), target); err != nil {
 		t.Fatal(err)
 	}
 	for _, suffix := range []string{"", "down_proj.qweight", "down_proj.scales"} {

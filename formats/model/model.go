@@ -27,8 +27,8 @@ type Config struct {
 	Vocab, MaxPositions          int
 	NormEps                      float32
 	Rope                         Rope
-	Activation                   string  // "silu", "relu2", "gelu_tanh" or "clamped_swiglu"
-	GateAlpha, GateLimit         float32 // of clamped_swiglu (gpt-oss)
+	Activation                   Activation
+	GateAlpha, GateLimit         float32 // of ClampedSwiGLU
 	SlidingWindow                int     // attention span in tokens, the position itself included; 0 = none. Applies to blocks with Block.Local
 	NormPlusOne                  bool    // RMSNorm multiplies by 1 + w (Gemma)
 	EmbedScale                   float32 // 0 = none; embeddings are multiplied by it (Gemma, Granite, MiniCPM)
@@ -41,6 +41,17 @@ type Config struct {
 	BOS                          int     // −1 = none
 	EOS                          []int
 }
+
+// Activation is the function of the gate of an MLP (NUMERICS N19).
+type Activation string
+
+// The activations.
+const (
+	SiLU          Activation = "silu"
+	ReLU2         Activation = "relu2"     // the square of ReLU (BitNet)
+	GELUTanh      Activation = "gelu_tanh" // GELU by its tanh approximation (Gemma)
+	ClampedSwiGLU Activation = "clamped_swiglu"
+)
 
 // Rope is the rotary embedding, half-split form. Scaling applies to Theta, not to LocalTheta.
 type Rope struct {

@@ -123,17 +123,17 @@ func sizes(k *keys) Config {
 }
 
 // activation reads the activation of the gated MLP under the first key that is present.
-func activation(k *keys, names ...string) string {
+func activation(k *keys, names ...string) Activation {
 	for _, name := range names {
 		switch act := k.text(name, ""); act {
 		case "":
 			continue
 		case "silu", "swish":
-			return "silu"
+			return SiLU
 		case "relu2":
-			return "relu2"
+			return ReLU2
 		case "gelu_pytorch_tanh", "gelu_tanh":
-			return "gelu_tanh"
+			return GELUTanh
 		default:
 			k.fail(pack.ErrUnsupported, "%s is %q; supported are silu, relu2 and gelu_pytorch_tanh", name, act)
 			return ""

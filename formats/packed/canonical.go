@@ -9,27 +9,6 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Kinds of scales (FORMAT F9).
-const (
-	ScaleTensor = "tensor"
-	ScaleRow    = "row"
-	ScaleGroup  = "group"
-)
-
-// Kinds of activation scales (FORMAT F22).
-const (
-	ActivationToken = "token"
-	ActivationGroup = "group"
-)
-
-// Types of stored scales (FORMAT F9). ScaleE8M0 is a power of two: the byte b of an MXFP4 block.
-const (
-	ScaleF32  = "F32"
-	ScaleF16  = "F16"
-	ScaleBF16 = "BF16"
-	ScaleE8M0 = "E8M0"
-)
-
 // Canonical is the one JSON form of a manifest (FORMAT F11).
 func (m *Manifest) Canonical() ([]byte, error) { return canonical(m) }
 

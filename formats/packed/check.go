@@ -136,7 +136,7 @@ func (e *Entry) check() error {
 func (p *Plain) check() error {
 	if file, embedded := strings.CutPrefix(p.Name, FilePrefix); embedded {
 		limit := modelfile.Limit(file)
-		if limit == 0 || p.DType != string(safetensors.U8) || len(p.Shape) != 1 {
+		if limit == 0 || p.DType != safetensors.U8 || len(p.Shape) != 1 {
 			return fmt.Errorf("%w: tensor %q, %s %v: what is stored under %s are the bytes of %s (F7)",
 				pack.ErrCorrupt, p.Name, p.DType, p.Shape, FilePrefix, strings.Join(modelfile.Names(), ", "))
 		}

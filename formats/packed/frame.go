@@ -18,7 +18,7 @@ const MaxGolden = 256 << 20
 // Info is a tensor of a packed file without its data.
 type Info struct {
 	Name  string
-	DType string // safetensors name
+	DType safetensors.DType
 	Shape []int
 }
 
@@ -119,7 +119,7 @@ func info(name string, d safetensors.DType, shape ...int) safetensors.TensorInfo
 
 // tensor is t with its data, which lie in whole: all data of the file.
 func tensor(t *safetensors.TensorInfo, whole []byte) Tensor {
-	v := Tensor{Name: t.Name, DType: string(t.DType), Shape: make([]int, len(t.Shape)), Data: whole[t.Begin:t.End:t.End]}
+	v := Tensor{Name: t.Name, DType: t.DType, Shape: make([]int, len(t.Shape)), Data: whole[t.Begin:t.End:t.End]}
 	for i, n := range t.Shape {
 		v.Shape[i] = int(n)
 	}

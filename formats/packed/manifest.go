@@ -5,7 +5,10 @@
 // complete file at its target. Rules are numbered F1 and up, and errors name the one that a file breaks.
 package packed
 
-import "github.com/lowpack/lowpack/pack"
+import (
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
+)
 
 // FormatVersion is the version of the profile that this program writes.
 const FormatVersion = 2
@@ -42,8 +45,8 @@ type Manifest struct {
 
 // Activation says how int8 activations get their scales (NUMERICS N14): one per token, or one per group of Size columns.
 type Activation struct {
-	Kind string `json:"kind"`           // ActivationToken or ActivationGroup
-	Size int    `json:"size,omitempty"` // 32, 64 or 128 columns of a group
+	Kind ActivationKind `json:"kind"`
+	Size int            `json:"size,omitempty"` // 32, 64 or 128 columns of a group
 }
 
 // Entry describes one quantized tensor: a matrix, or the matrices of a number of experts, all of one shape. A weight is
@@ -72,18 +75,18 @@ type Entry struct {
 // Scale says how many scales a matrix has: one ("tensor"), one per row ("row"), or one per row and group of columns
 // ("group", row-major [M][ceil(K/Group)]); and how they are stored.
 type Scale struct {
-	Kind   string `json:"kind"`
-	Group  int    `json:"group,omitempty"`
-	DType  string `json:"dtype"`            // F32, F16, BF16 or E8M0; "" in a plan means F32
-	Signed bool   `json:"signed,omitempty"` // scales may be negative
+	Kind   ScaleKind `json:"kind"`
+	Group  int       `json:"group,omitempty"`
+	DType  ScaleType `json:"dtype"`            // "" in a plan means ScaleF32
+	Signed bool      `json:"signed,omitempty"` // scales may be negative
 }
 
 // Plain is a tensor stored as it was, or an embedded file.
 type Plain struct {
-	Name   string `json:"name"`
-	DType  string `json:"dtype"`
-	Shape  []int  `json:"shape"`
-	SHA256 string `json:"sha256"`
+	Name   string            `json:"name"`
+	DType  safetensors.DType `json:"dtype"`
+	Shape  []int             `json:"shape"`
+	SHA256 string            `json:"sha256"`
 }
 
 // Source is a file of the checkpoint.
@@ -93,35 +96,43 @@ type Source struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Recipe holds the choices of the user that change the bytes of the file.
+// Recipe holds the choices of the user that change the bytes of the file. Empty fields are for a conversion to fill in.
 type Recipe struct {
-	Quant      string         `json:"quant"`
-	Layout     string         `json:"layout"`
-	Params     map[string]int `json:"params,omitempty"`
-	Scale      string         `json:"scale,omitempty"`      // tensor, row or group:N, where the user chose one
-	Activation string         `json:"activation,omitempty"` // token or group:N, where the user chose one
-	Head       string         `json:"head,omitempty"`
-	Golden     string         `json:"golden"`
-	AllowLossy bool           `json:"allow_lossy,omitempty"`
-	Include    []string       `json:"include,omitempty"`
-	Rules      []Rule         `json:"rules,omitempty"` // of --recipe, in order
+	// Quant is how floats become codes: the name of a rule of package quantize, "auto" (what the checkpoint declares, or
+	// what its values are already; the default), or "none".
+	Quant string `json:"quant"`
+	// Layout is the name of a layout of package pack, and Params are the block factors that differ from its defaults.
+	Layout string         `json:"layout"`
+	Params map[string]int `json:"params,omitempty"`
+	// Scale is tensor, row or group:N, as Scale.String gives it; "" = what the quantizer prefers.
+	Scale string `json:"scale,omitempty"`
+	// Activation is token or group:N, as Activation.String gives it; "" = what goes with the weights.
+	Activation string     `json:"activation,omitempty"`
+	Head       Head       `json:"head,omitempty"` // "" = HeadBF16
+	Golden     GoldenMode `json:"golden"`         // the default is GoldenFull
+	// AllowLossy permits to quantize floats that nothing declares to be low-bit.
+	AllowLossy bool `json:"allow_lossy,omitempty"`
+	// Include are glob patterns of names: only tensors that one of them matches are quantized; none = all.
+	Include []string `json:"include,omitempty"`
+	Rules   []Rule   `json:"rules,omitempty"` // for single tensors; the first that matches decides
 
-	Calibration *Calibration `json:"calibration,omitempty"` // of scales; nil = none
+	Calibration *Calibration `json:"calibration,omitempty"` // nil = none; a conversion sets it
 }
 
 // Calibration says how scales were chosen for a text (QUANTIZATION N37, N38).
 type Calibration struct {
-	Method string `json:"method"`      // mean-square or gptq
+	Method Method `json:"method"`
 	Text   string `json:"text_sha256"` // of the whole text, in UTF-8
 	Tokens int    `json:"tokens"`      // of the text that were read, from its beginning
 }
 
-// Rule of a recipe file: the first whose pattern matches the name of a tensor decides.
+// Rule of a recipe file: the first whose pattern matches the name of a tensor decides. Its fields stand in the place of
+// those of the recipe with the same name, where they are set.
 type Rule struct {
 	Match  string         `json:"match" yaml:"match"` // glob over the tensor name
 	Quant  string         `json:"quant,omitempty" yaml:"quant"`
 	Layout string         `json:"layout,omitempty" yaml:"layout"`
 	Params map[string]int `json:"params,omitempty" yaml:"params"`
 	Scale  string         `json:"scale,omitempty" yaml:"scale"`
-	Keep   bool           `json:"keep,omitempty" yaml:"keep"`
+	Keep   bool           `json:"keep,omitempty" yaml:"keep"` // as in the checkpoint; excludes the four above
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // scaleTypes are the types in which scales of the manifest's types are stored.
-var scaleTypes = map[string]safetensors.DType{
+var scaleTypes = map[ScaleType]safetensors.DType{
 	ScaleF32: safetensors.F32, ScaleF16: safetensors.F16, ScaleBF16: safetensors.BF16, ScaleE8M0: safetensors.U8,
 }
 
@@ -233,7 +233,7 @@ func (s Scale) String() string {
 	if s.Kind == ScaleGroup {
 		return fmt.Sprintf("%s:%d", s.Kind, s.Group)
 	}
-	return s.Kind
+	return string(s.Kind)
 }
 
 // String is the form of --activation: token or group:N.
@@ -241,5 +241,5 @@ func (a Activation) String() string {
 	if a.Kind == ActivationGroup {
 		return fmt.Sprintf("%s:%d", a.Kind, a.Size)
 	}
-	return a.Kind
+	return string(a.Kind)
 }

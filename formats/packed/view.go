@@ -1,5 +1,7 @@
 package packed
 
+import "github.com/lowpack/lowpack/formats/safetensors"
+
 // View is read access to the tensors of a packed file: of a finished one (File), or of one that is being written, once
 // the tensors are in place (Writer). Whoever computes with a model takes a View.
 type View interface {
@@ -14,7 +16,7 @@ type View interface {
 // Tensor is a tensor as stored: little-endian, row-major, without gaps.
 type Tensor struct {
 	Name  string
-	DType string // safetensors name: "U8", "F32", "BF16" …
+	DType safetensors.DType
 	Shape []int
 	Data  []byte
 }

@@ -48,7 +48,7 @@ func Of(t *tokenizer.Tokenizer) ([]golden.Text, error) {
 // conversation renders the golden conversation, at a time that never changes.
 func conversation(t *tokenizer.Tokenizer) (golden.Text, bool) {
 	var messages []tokenizer.Message
-	for i, text := range golden.Conversation {
+	for i, text := range golden.Conversation() {
 		messages = append(messages, tokenizer.Message{Role: []string{"user", "assistant"}[i%2], Content: text})
 	}
 	o := tokenizer.ChatOptions{AddGenerationPrompt: true, Now: func() time.Time { return time.Date(2024, 7, 26, 12, 0, 0, 0, time.UTC) }}

@@ -26,7 +26,7 @@ func TestConversation(t *testing.T) {
 			turns++
 		}
 	}
-	if c.Name != golden.ConversationName || turns != len(golden.Conversation) {
-		t.Errorf("%s of %d turns has %d ends of a turn: %v", c.Name, len(golden.Conversation), turns, c.Tokens)
+	if c.Name != golden.ConversationName || turns != len(golden.Conversation()) {
+		t.Errorf("%s of %d turns has %d ends of a turn: %v", c.Name, len(golden.Conversation()), turns, c.Tokens)
 	}
 }

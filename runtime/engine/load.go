@@ -132,7 +132,7 @@ func (l *loader) matrix(name string, rows, cols int) (*tensor.Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	typ, err := tensor.ParseType(t.DType)
+	typ, err := tensor.ParseType(string(t.DType))
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (l *loader) expertFloats(lin *model.Linear, rows, cols int) *tensor.Matrix 
 		return l.floats(lin.Of(l.expert), rows, cols)
 	}
 	m := &tensor.Matrix{Rows: rows, Cols: cols}
-	typ, unknown := tensor.ParseType(t.DType)
+	typ, unknown := tensor.ParseType(string(t.DType))
 	want := []int{lin.Experts, rows, cols}
 	if lin.Turned {
 		want[1], want[2] = cols, rows
@@ -334,7 +334,7 @@ func (l *loader) minima(e *packed.Entry) (*tensor.Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	typ, err := tensor.ParseType(e.Scale.DType)
+	typ, err := tensor.ParseType(string(e.Scale.DType))
 	if err != nil {
 		return nil, err
 	}

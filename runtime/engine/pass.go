@@ -139,7 +139,7 @@ func gateOf(d *model.Description) tensor.Gate {
 	if d.Activation == "clamped_swiglu" {
 		return tensor.ClampedGate(d.GateAlpha, d.GateLimit)
 	}
-	return tensor.Gates[d.Activation]
+	return tensor.Gates[string(d.Activation)]
 }
 
 // quantizeFor makes room for the quantized input of a projection, of some tokens.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
@@ -137,7 +138,7 @@ func (m *maker) config() model.Config {
 	c := model.Config{
 		Hidden: pick(m, 16, 24, 64, 100, 256), Intermediate: pick(m, 8, 33, 96, 160, 300), Layers: 1 + m.IntN(3),
 		KVHeads: 1 + m.IntN(3), HeadDim: pick(m, 2, 8, 16, 20, 34, 64), Vocab: 30 + m.IntN(40), MaxPositions: 64,
-		NormEps: pick(m, float32(1e-5), 1e-6), Activation: pick(m, "silu", "relu2", "gelu_tanh"), NormPlusOne: m.chance(3),
+		NormEps: pick(m, float32(1e-5), 1e-6), Activation: pick(m, model.SiLU, "relu2", "gelu_tanh"), NormPlusOne: m.chance(3),
 	}
 	c.Heads = c.KVHeads * (1 + m.IntN(5))
 	c.Rope = model.Rope{Theta: pick(m, 10000.0, 500000, 1e6), Dim: c.HeadDim}
@@ -366,7 +367,7 @@ func (m *maker) store(name string, rows, cols int, x []float32) {
 		}
 		data = half
 	}
-	m.v.plain(name, dtype, shape, data)
+	m.v.plain(name, safetensors.DType(dtype), shape, data)
 }
 
 // matrix makes the weights of a linear: floats, or codes with one of the kinds of scales.
@@ -442,7 +443,7 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 	m.v.store(m.t, name, layout, c, scales, group, e, zeros, order)
 	for _, b := range m.v.manifest.Packed[len(m.v.manifest.Packed)-1].Beside() {
 		if b.Suffix == packed.MinSuffix {
-			m.v.tensors[name+b.Suffix] = packed.Tensor{Name: name + b.Suffix, DType: e.Scale.DType, Shape: b.Shape, Data: minima}
+			m.v.tensors[name+b.Suffix] = packed.Tensor{Name: name + b.Suffix, DType: safetensors.DType(e.Scale.DType), Shape: b.Shape, Data: minima}
 		}
 	}
 }

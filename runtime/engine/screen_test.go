@@ -19,7 +19,7 @@ import (
 func addScreen(t testing.TB, v *view, head string, rows, cols int) {
 	w := make([]float32, rows*cols)
 	x := v.tensors[head]
-	typ, err := tensor.ParseType(x.DType)
+	typ, err := tensor.ParseType(string(x.DType))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -47,7 +48,7 @@ func newView(config string) *view {
 }
 
 // plain adds a tensor of floats.
-func (v *view) plain(name, dtype string, shape []int, data []byte) {
+func (v *view) plain(name string, dtype safetensors.DType, shape []int, data []byte) {
 	v.tensors[name] = packed.Tensor{Name: name, DType: dtype, Shape: shape, Data: data}
 	v.manifest.Plain = append(v.manifest.Plain, packed.Plain{Name: name, DType: dtype, Shape: shape})
 }
@@ -92,7 +93,7 @@ func (v *view) store(t testing.TB, name, layout string, m *pack.Matrix, scales [
 			t.Fatal(err)
 		}
 	}
-	v.tensors[name+packed.ScaleSuffix] = packed.Tensor{Name: name, DType: e.Scale.DType, Shape: shape, Data: stored}
+	v.tensors[name+packed.ScaleSuffix] = packed.Tensor{Name: name, DType: safetensors.DType(e.Scale.DType), Shape: shape, Data: stored}
 	v.tensors[name+packed.ZeroSuffix] = packed.Tensor{Name: name, DType: "I8", Shape: shape, Data: packed.CodeBytes(zeros)}
 	columns := make([]byte, 4*len(order))
 	for j, i := range order {
@@ -176,7 +177,7 @@ func (from origin) view(t testing.TB) *view {
 		switch {
 		case strings.HasSuffix(x.Name, "weight_scale"):
 		case !linear:
-			v.plain(x.Name, string(x.DType), x.Shape, read(x))
+			v.plain(x.Name, x.DType, x.Shape, read(x))
 		default:
 			m := pack.NewMatrix(pack.Shape{M: n.Shape[0], K: n.Shape[1]}, pack.Ternary)
 			var scale float32

@@ -17,14 +17,14 @@ type matrix struct {
 	layout   pack.Layout
 	bytes    []byte
 
-	scales []float32 // of the weights, [unit]
-	zeros  []int8    // zero points, [unit]; nil = none
-	minima []float32 // [unit]; nil = none
-	order  []int32   // of the columns; nil = as they are
-	kind   string    // what shares a scale: packed.ScaleTensor, ScaleRow or ScaleGroup
-	group  int       // columns that share a scale of the weights
-	vector int       // columns that share a scale of the activations; 0 = all columns of a token
-	block  int       // columns whose products are summed before they are scaled
+	scales []float32        // of the weights, [unit]
+	zeros  []int8           // zero points, [unit]; nil = none
+	minima []float32        // [unit]; nil = none
+	order  []int32          // of the columns; nil = as they are
+	kind   packed.ScaleKind // what shares a scale: packed.ScaleTensor, ScaleRow or ScaleGroup
+	group  int              // columns that share a scale of the weights
+	vector int              // columns that share a scale of the activations; 0 = all columns of a token
+	block  int              // columns whose products are summed before they are scaled
 }
 
 func openMatrix(v packed.View, name string, expert int) (*matrix, error) {

@@ -24,7 +24,7 @@ func TestRecord(t *testing.T) {
 	file, _ := randomModel(d, 5)
 	quantizeBlocks(d, file)
 	f := file.Open(t)
-	plan, err := golden.Plan(golden.Full, f.Manifest(), d, nil)
+	plan, err := golden.Plan(packed.GoldenFull, f.Manifest(), d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestSameEverywhere(t *testing.T) {
 	const want = "8f6341cec3bbbac3460e3aef387d7c74d3fa1d5b1ef8709be20505d1e60c7e0f"
 	f := sample.FromCheckpoint(t, shared.Testdata(t, "tiny-bitnet"), pack.Spec{Name: "vnni4i"}).Open(t)
 	d := describe(t, f)
-	plan, err := golden.Plan(golden.Full, f.Manifest(), d, nil)
+	plan, err := golden.Plan(packed.GoldenFull, f.Manifest(), d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestRecordRows(t *testing.T) {
 		f := (&sample.Model{Quantized: []sample.Quantized{{
 			Name: "w", Matrix: randomMatrix(r, shape, pack.Ternary), Layout: pack.Spec{Name: layout}, Scale: packed.Scale{Kind: packed.ScaleTensor}, Scales: []float32{1},
 		}}}).Open(t)
-		plan, err := golden.Plan(golden.Kernel, f.Manifest(), nil, nil)
+		plan, err := golden.Plan(packed.GoldenKernel, f.Manifest(), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func TestRecordErrors(t *testing.T) {
 	file, _ := randomModel(d, 5)
 	quantizeBlocks(d, file)
 	f := file.Open(t)
-	plan, err := golden.Plan(golden.Full, f.Manifest(), d, nil)
+	plan, err := golden.Plan(packed.GoldenFull, f.Manifest(), d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func gateOf(d *model.Description) func(gate, up float32) float32 {
 }
 
 // activations by their names in a Description (N10).
-var activations = map[string]func(float32) float32{"silu": silu, "relu2": relu2, "gelu_tanh": geluTanh}
+var activations = map[model.Activation]func(float32) float32{"silu": silu, "relu2": relu2, "gelu_tanh": geluTanh}
 
 // ArgMax is the position of the largest value, the first one among equals (N21).
 func ArgMax(x []float32) int {

@@ -10,11 +10,12 @@ import (
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/pack"
 )
 
 // floatKinds are those of unquantized tensors.
-var floatKinds = map[string]kind{"F32": float32Kind, "F16": float16Kind, "BF16": bfloat16Kind}
+var floatKinds = map[safetensors.DType]kind{"F32": float32Kind, "F16": float16Kind, "BF16": bfloat16Kind}
 
 // linear adds a linear layer.
 func (d *decoder) linear(x string, l *model.Linear, out string) (string, error) {

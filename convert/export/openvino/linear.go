@@ -10,11 +10,12 @@ import (
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/pack"
 )
 
 // floatElements are those of unquantized tensors.
-var floatElements = map[string]element{"F32": f32, "F16": f16, "BF16": bf16}
+var floatElements = map[safetensors.DType]element{"F32": f32, "F16": f16, "BF16": bf16}
 
 // linear adds a linear layer.
 func (d *decoder) linear(x value, l *model.Linear, name string) value {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lowpack/lowpack/convert/internal/calibrate"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
@@ -115,7 +116,7 @@ func floats(t *testing.T, v packed.View, name string) (list []float64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	size := map[string]int{"BF16": 2, "F32": 4}[s.DType]
+	size := map[safetensors.DType]int{"BF16": 2, "F32": 4}[s.DType]
 	for b := s.Data; len(b) > 0; b = b[size:] {
 		bits := uint32(b[size-1])<<24 | uint32(b[size-2])<<16
 		if size == 4 {

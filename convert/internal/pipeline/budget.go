@@ -46,13 +46,13 @@ type demand struct {
 	matrix int      // bytes of one that must be in memory as a whole
 }
 
-func newMemory(l Limits, d demand, jobs int) (*memory, error) {
+func newMemory(l Limits, d demand, threads int) (*memory, error) {
 	m := &memory{matrix: make(chan []byte, 1)}
 	m.wake.L = &m.mu
 	if d.codes > 0 {
 		m.stay = max(0, min(l.PerCode*d.codes, l.Stay)-d.matrix)/l.Chunk + l.Spare
 	}
-	slots := min(jobs+2, max(1, l.Slots/max(1, d.slot.in+d.slot.codes+d.slot.bytes)))
+	slots := min(threads+2, max(1, l.Slots/max(1, d.slot.in+d.slot.codes+d.slot.bytes)))
 	sizes := []int{d.matrix}
 	for range slots {
 		sizes = append(sizes, d.slot.in, d.slot.codes, d.slot.bytes)

@@ -154,7 +154,7 @@ func (f *stored) job(t *testing.T, path, layout string, l Limits) (*Job, *packed
 		copy(p, f.files[x.File][x.Begin+off:][:len(p)])
 		return nil
 	}
-	return &Job{Files: files, Read: read, Tensors: []*Tensor{tensor}, To: w, Workers: 3, Limits: l, Progress: func(string, int64) {}}, w, codes
+	return &Job{Files: files, Read: read, Tensors: []*Tensor{tensor}, To: w, Threads: 3, Limits: l, Progress: func(string, int64) {}}, w, codes
 }
 
 // TestSources converts every form of storage with plenty of memory and with hardly any: the codes, what stands beside them and

@@ -49,7 +49,7 @@ type consumer interface {
 // readers are feeders, each of which reads one file after another.
 func (r *run) readers() []feeder {
 	var next atomic.Int64
-	list := make([]feeder, min(len(r.Files), max(2, r.Workers), maxReaders))
+	list := make([]feeder, min(len(r.Files), max(2, r.Threads), maxReaders))
 	for i := range list {
 		flow := make(chan *chunk, r.Limits.Flow)
 		for _, c := range r.memory.flow[i*r.Limits.Flow/len(list) : (i+1)*r.Limits.Flow/len(list)] {

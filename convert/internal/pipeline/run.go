@@ -20,7 +20,7 @@ type Job struct {
 	Copies  []*Copy
 	To      Writer
 
-	Workers  int // goroutines that compute
+	Threads  int // goroutines that compute
 	Limits   Limits
 	Progress func(name string, bytes int64) // is told about bytes of Tensor.Bytes and of copies that are done; concurrent
 }
@@ -97,11 +97,11 @@ func (j *Job) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.memory, err = newMemory(j.Limits, d, j.Workers); err != nil {
+	if r.memory, err = newMemory(j.Limits, d, j.Threads); err != nil {
 		return err
 	}
 	defer r.memory.close()
-	r.schedule = newSchedule(j.Workers, r.memory.slots)
+	r.schedule = newSchedule(j.Threads, r.memory.slots)
 	return r.schedule.run(ctx, r.readers()...)
 }
 

@@ -19,7 +19,7 @@ import (
 //
 // No task waits for another one.
 type schedule struct {
-	jobs int
+	threads int
 
 	mu        sync.Mutex
 	wake      sync.Cond
@@ -48,8 +48,8 @@ type blockTask struct {
 	do func(*slot) error
 }
 
-func newSchedule(jobs int, slots []*slot) *schedule {
-	c := &schedule{jobs: jobs, slots: slots}
+func newSchedule(threads int, slots []*slot) *schedule {
+	c := &schedule{threads: threads, slots: slots}
 	c.wake.L = &c.mu
 	return c
 }
@@ -75,7 +75,7 @@ func (c *schedule) run(ctx context.Context, feeders ...feeder) error {
 			c.wake.Broadcast()
 		})
 	}
-	for range c.jobs {
+	for range c.threads {
 		all.Go(func() {
 			for do := c.next(); do != nil; do = c.next() {
 				do()
@@ -117,7 +117,7 @@ func (c *schedule) next() func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for !c.ended {
-		digest := len(c.digests) > 0 && c.digesting < max(1, c.jobs/2)
+		digest := len(c.digests) > 0 && c.digesting < max(1, c.threads/2)
 		switch {
 		case digest && len(c.digests) >= min(2, c.open):
 			return c.digestNext()

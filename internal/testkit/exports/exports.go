@@ -38,14 +38,14 @@ var AsFloats = packed.Recipe{Quant: "int8", AllowLossy: true, Include: []string{
 
 // PerRow is a recipe with a scale per row and token.
 func PerRow(quant string) packed.Recipe {
-	return packed.Recipe{Quant: quant, Scale: packed.ScaleRow, Activation: packed.ActivationToken, AllowLossy: true}
+	return packed.Recipe{Quant: quant, Scale: "row", Activation: "token", AllowLossy: true}
 }
 
 // Unpacked is a packed file of the same model whose weights are floats.
 func Unpacked(t *testing.T, source string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "unpacked")
-	if _, err := convert.Unpack(t.Context(), source, dir, convert.UnpackOptions{Form: convert.FormF32}, nil); err != nil {
+	if _, err := convert.Unpack(t.Context(), source, dir, convert.UnpackOptions{Form: convert.FormF32}); err != nil {
 		t.Fatal(err)
 	}
 	return Packed(t, dir, AsFloats)

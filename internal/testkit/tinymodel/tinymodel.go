@@ -60,7 +60,7 @@ func Converted(t testing.TB, checkpoint string, r packed.Recipe) string {
 	}
 	defer p.Close()
 	path := filepath.Join(t.TempDir(), "model.safetensors")
-	if _, err := p.Run(context.Background(), path, nil); err != nil {
+	if _, err := p.Run(context.Background(), path); err != nil {
 		t.Fatal(err)
 	}
 	return path

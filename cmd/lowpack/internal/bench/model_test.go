@@ -15,7 +15,7 @@ import (
 )
 
 // tiny converts the bundled model, with the output head as asked.
-func tiny(t *testing.T, head string) string {
+func tiny(t *testing.T, head packed.Head) string {
 	t.Helper()
 	return tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet-packed"), packed.Recipe{Golden: "none", Head: head})
 }
@@ -27,7 +27,7 @@ func quickModel() ModelOptions {
 
 // TestScalesCount: what a step reads of an int4 head is half a byte per weight, and a scale per 32 of them, in float32 as kernels read it.
 func TestScalesCount(t *testing.T) {
-	read := func(head string) int {
+	read := func(head packed.Head) int {
 		f, err := packed.Open(tiny(t, head))
 		if err != nil {
 			t.Fatal(err)
