@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/internal/api"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
 // TestTemplateTime: a chat template that tells the time makes other prompts at other times; the answer names the time that it

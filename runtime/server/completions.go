@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"unicode/utf8"
 
-	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/internal/api"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 )
 

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/lowpack/lowpack/runtime/server/api"
 	"github.com/lowpack/lowpack/runtime/server/grammar"
+	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
 // mostFormats is how many grammars are remembered with their masks.

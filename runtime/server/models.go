@@ -15,7 +15,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/internal/api"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
@@ -23,10 +23,10 @@ import (
 // Model is what a server serves.
 type Model struct {
 	ID     string         // the name that clients use
-	File   *packed.File   // stays open until Drain has returned
-	Engine engine.Options // whole: see engine.Options.For
-	// Load makes tokenizer and engine, of which the server is the only user. It is called again when the model was unloaded
-	// meanwhile.
+	File   *packed.File   // the caller closes it, after Drain has returned
+	Engine engine.Options // with defaults filled in, as engine.Options.For returns them
+	// Load makes tokenizer and engine of File, with the options Engine. The server is the only user of both, and closes the
+	// engine. Load is called again when the model was unloaded meanwhile.
 	Load func() (*tokenizer.Tokenizer, *engine.Engine, error)
 }
 
@@ -277,7 +277,13 @@ func newModels(list []Model, o Options, r *prometheus.Registry) (*models, error)
 	if s.note == nil {
 		s.note = func(string) {}
 	}
-	for _, m := range list {
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%w: a server without a model", pack.ErrUnsupported)
+	}
+	for i, m := range list {
+		if slices.ContainsFunc(list[:i], func(other Model) bool { return other.ID == m.ID }) {
+			return nil, fmt.Errorf("%w: two models have the name %q", pack.ErrUnsupported, m.ID)
+		}
 		h := &hosted{Model: m}
 		var err error
 		if h.fingerprint, err = fingerprintOf(m); err != nil {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -245,5 +246,15 @@ func TestModelFails(t *testing.T) {
 	broken.Load = func() (*tokenizer.Tokenizer, *engine.Engine, error) { return nil, nil, pack.ErrCorrupt }
 	if _, err := New(Options{}, broken); err == nil {
 		t.Error("a single model is loaded at once")
+	}
+}
+
+// TestModelList: a server has at least one model, and all have different names.
+func TestModelList(t *testing.T) {
+	a := tiny(t, "a", small)
+	for _, list := range [][]Model{nil, {a, a}} {
+		if _, err := New(Options{}, list...); !errors.Is(err, pack.ErrUnsupported) {
+			t.Errorf("%d models: %v", len(list), err)
+		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/lowpack/lowpack/internal/jsonread"
-	"github.com/lowpack/lowpack/runtime/server/openapi"
+	"github.com/lowpack/lowpack/runtime/server/internal/openapi"
 )
 
 // operations are the routes of a server.

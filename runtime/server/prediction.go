@@ -2,7 +2,7 @@ package server
 
 import (
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
 // predictionUsage counts tokens of a predicted output: those that the texts took from it, and the rest. It follows from prompt,

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/internal/api"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
 // events returns the data of a stream whose frames have names.

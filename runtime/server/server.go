@@ -13,30 +13,31 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lowpack/lowpack/internal/version"
-	"github.com/lowpack/lowpack/runtime/server/api"
-	"github.com/lowpack/lowpack/runtime/server/openapi"
-	"github.com/lowpack/lowpack/runtime/server/page"
+	"github.com/lowpack/lowpack/runtime/server/internal/api"
+	"github.com/lowpack/lowpack/runtime/server/internal/openapi"
+	"github.com/lowpack/lowpack/runtime/server/internal/page"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 )
 
-// Options of a server.
+// Options of a server. With the zero value everyone may ask, and nobody waits: a request beyond engine.Options.Sequences is
+// refused.
 type Options struct {
 	Keys     []string      // one of which a client must send; none = everyone may ask
 	Loopback bool          // the server listens on a loopback address: requests for other hosts are refused
-	Hosts    []string      // names of this host besides localhost
+	Hosts    []string      // names of this host besides localhost, where Loopback is set
 	Origins  []string      // of pages that browsers may send requests from, besides the server's own; "*" = all
 	AnyModel bool          // requests for other models get the first one, in place of an error
-	Timeout  time.Duration // of a request; 0 = none
+	Timeout  time.Duration // of a request, which then ends with status 504; 0 = none
 
-	Queue       int
-	ITLTarget   time.Duration
-	PrefixCache bool
+	Queue       int           // most requests that wait for a sequence; further ones get status 429. 0 = none waits
+	ITLTarget   time.Duration // prompts are cut so that steps of other texts take no longer; 0 = largest chunks
+	PrefixCache bool          // the KV cache of texts is kept for those that begin alike
 
-	Memory int64        // bytes of all loaded models together; 0 = no limit
+	Memory int64        // bytes of all loaded models together; the least recently used makes room. 0 = no limit
 	Note   func(string) // is told of models that are loaded and unloaded; nil = nobody
 }
 
-// Server is an http.Handler.
+// Server is an http.Handler: the endpoints of docs/SERVER.md. Drain ends it.
 type Server struct {
 	o        Options
 	models   *models
@@ -46,8 +47,9 @@ type Server struct {
 	http.Handler
 }
 
-// New makes a server for models with different names. A single one is loaded at once, several when they are first asked for.
-// Errors: what is wrong with the single model.
+// New makes a server for models with different names, at least one. A single one is loaded at once, several when they are
+// first asked for. Errors: pack.ErrUnsupported for no model at all and for a name that two models have; what Load says of a
+// single model.
 func New(o Options, list ...Model) (*Server, error) {
 	s := &Server{o: o, created: time.Now().Unix(), registry: newRegistry(), bodies: api.NewPool(mostBodies)}
 	var err error
@@ -65,7 +67,8 @@ func New(o Options, list ...Model) (*Server, error) {
 	return s, nil
 }
 
-// Drain refuses new requests, and waits for those that run until ctx is done. Then the server is of no use any more.
+// Drain refuses new requests with status 503, waits until those that run have ended or ctx is done, and unloads all models.
+// The server is of no use afterwards; the caller closes the files.
 func (s *Server) Drain(ctx context.Context) { s.models.drain(ctx) }
 
 // Registry holds the metrics.

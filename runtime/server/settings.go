@@ -9,8 +9,8 @@ import (
 
 	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/server/api"
 	"github.com/lowpack/lowpack/runtime/server/grammar"
+	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
 // Bounds of requests.

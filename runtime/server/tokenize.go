@@ -3,7 +3,7 @@ package server
 import (
 	"net/http"
 
-	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
 // tokenize is POST /tokenize: llama-server's fields, content and add_special, and vLLM's, prompt, messages and

@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/lowpack/lowpack/runtime/server/api"
 	"github.com/lowpack/lowpack/runtime/server/grammar"
+	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
 // toolCall is a call of a function as it stands in messages.

@@ -8,18 +8,19 @@ import (
 
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/server/prefix"
+	"github.com/lowpack/lowpack/runtime/server/internal/prefix"
 )
 
-// Options of a scheduler. The zero value has no queue, which is of use to tests only.
+// Options of a scheduler. The zero value has no queue: a request beyond the free sequences of the engine is refused.
 type Options struct {
-	Queue       int           // most requests that wait for admission
+	Queue       int           // most requests that wait for a sequence; further ones get *BusyError
 	ITLTarget   time.Duration // what a step may take while texts are being generated; 0 = as long as it takes
-	PrefixCache bool
+	PrefixCache bool          // the KV cache of texts is kept for those that begin alike
 
-	Observe func(Timing)                         // is called once for each request that was accepted; nil = nobody
-	Step    func(took time.Duration, tokens int) // is called after each pass over the weights
-	Gap     func(between time.Duration)          // is called for each step that goes on with a text
+	// These are called from the loop, which waits for them; nil = nobody is told.
+	Observe func(Timing)                         // once for each request that was accepted
+	Step    func(took time.Duration, tokens int) // after each pass over the weights
+	Gap     func(between time.Duration)          // for each step that goes on with a text
 }
 
 // Scheduler computes requests on an engine that nobody else uses.

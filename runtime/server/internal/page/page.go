@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/lowpack/lowpack/runtime/server/api"
+	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
 //go:embed chat.html
