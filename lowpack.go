@@ -3,9 +3,9 @@
 //
 // Three calls cover most programs:
 //
-//	summary, err := lowpack.Convert(ctx, "MODEL_DIR", "model.safetensors", convert.Options{}) // checkpoint → packed file
-//	report, err := lowpack.Verify(ctx, "model.safetensors", verify.Options{})                 // prove it
-//	model, err := lowpack.Open("model.safetensors")                                           // run it
+//	summary, err := lowpack.Convert(ctx, "MODEL_DIR", file, convert.Options{}) // checkpoint → packed file
+//	report, err := lowpack.Verify(ctx, file, verify.Options{})                 // prove it
+//	model, err := lowpack.Open(file)                                           // run it
 //
 // [Open] gives a [Model]: the packed file, its tokenizer and an engine. [Model.Generate] streams text. The same packed file
 // and the same [Request] give the same text on every machine, instruction set and number of threads (docs/NUMERICS.md).
@@ -32,11 +32,12 @@ import (
 	"github.com/lowpack/lowpack/verify"
 )
 
-// Convert turns the checkpoint at source, a model directory in Hugging Face layout, a safetensors file or a GGUF, into the packed
-// file target, which appears whole or not at all. The zero Options take what the checkpoint declares. To see the plan first,
-// or the progress meanwhile, use [convert.NewPlan].
+// Convert turns the checkpoint at source, a model directory in Hugging Face layout, a safetensors file or a GGUF, into the
+// packed file target, which appears whole or not at all. The zero Options take what the checkpoint declares. To see the
+// plan first, use [convert.NewPlan].
 //
-// Errors wrap pack.ErrCorrupt, pack.ErrUnsupported or pack.ErrLimit and name file, tensor and rule.
+// Errors name file, tensor and rule. They wrap pack.ErrCorrupt, pack.ErrUnsupported or pack.ErrLimit where the checkpoint
+// or the options are the reason, and context.Cause(ctx) when ctx ended.
 func Convert(ctx context.Context, source, target string, o convert.Options) (*convert.Summary, error) {
 	plan, err := convert.NewPlan(ctx, source, o)
 	if err != nil {
@@ -46,9 +47,9 @@ func Convert(ctx context.Context, source, target string, o convert.Options) (*co
 	return plan.Run(ctx, target)
 }
 
-// Verify checks a packed file at every level that the options allow, and against its checkpoint if Options.Source names one.
-// What is wrong with the file stands in the report (Report.OK); an error says that the verification could not be carried out, and the
-// report then has what was checked before (nil: nothing).
+// Verify checks a packed file at every level that the options allow, and against its checkpoint if Options.Source names
+// one. What is wrong with the file stands in the report (Report.OK); an error says that the verification could not be
+// carried out, and the report then has what was checked before (nil: nothing).
 func Verify(ctx context.Context, path string, o verify.Options) (*verify.Report, error) {
 	return verify.Run(ctx, path, o)
 }

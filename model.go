@@ -18,10 +18,11 @@ type Model struct {
 	drafts *packed.File
 }
 
-// Open opens a packed file for one conversation at a time, with a worker per CPU. Errors name the file.
+// Open opens a packed file for one conversation at a time, with the zero engine.Options. Errors name the file and wrap
+// pack.ErrCorrupt, pack.ErrUnsupported or pack.ErrLimit where the file is the reason. The caller closes the model.
 func Open(path string) (*Model, error) { return OpenWith(path, engine.Options{}) }
 
-// OpenWith opens a packed file with options: threads, context length, sequences at once, KV cache type.
+// OpenWith is Open with options: threads, context length, sequences at once, KV cache type.
 func OpenWith(path string, o engine.Options) (*Model, error) {
 	f, err := packed.Open(path)
 	if err != nil {
@@ -35,7 +36,7 @@ func OpenWith(path string, o engine.Options) (*Model, error) {
 	return m, nil
 }
 
-// OpenFile makes the model of a packed file that is open. Closing the model closes the file; after an error it is still open.
+// OpenFile is OpenWith for a packed file that is open. Closing the model closes the file; after an error it is still open.
 func OpenFile(f *packed.File, o engine.Options) (*Model, error) {
 	m := &Model{File: f}
 	ready := make(chan error, 1)
@@ -56,7 +57,8 @@ func OpenFile(f *packed.File, o engine.Options) (*Model, error) {
 	return m, err
 }
 
-// Close stops the workers and closes the file. No other method may be running or called afterwards.
+// Close stops the threads and closes the file. No other method may be running or called afterwards; a second Close is an
+// error, as of an os.File.
 func (m *Model) Close() error {
 	m.closeDraft()
 	if m.Engine != nil {

@@ -148,7 +148,8 @@ func (f *File) Tensors() []Info {
 // Whole reads the file from its first byte to its last, with ordinary reads.
 func (f *File) Whole() *io.SectionReader { return io.NewSectionReader(f.file, 0, f.size) }
 
-// Close ends the memory map: slices of tensor data are invalid from here on.
+// Close ends the memory map and closes the file: slices of tensor data are invalid from here on. A second Close is an
+// error, as of an os.File.
 func (f *File) Close() error {
 	var err error
 	if f.mapped != nil {
