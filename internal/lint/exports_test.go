@@ -17,7 +17,7 @@ func TestNoExportedInternalTypes(t *testing.T) {
 	all, imp := built(t, token.NewFileSet())
 	var found []use
 	for _, p := range all {
-		if p.path+"/" != module && !strings.HasPrefix(p.path, module) || p.name == "main" || internal(p.path) {
+		if !public(p) {
 			continue
 		}
 		pkg, err := imp.Import(p.path)
@@ -29,11 +29,6 @@ func TestNoExportedInternalTypes(t *testing.T) {
 	for _, use := range found {
 		t.Errorf("%s mentions %s: no other module can name that type", use.place, use.name)
 	}
-}
-
-// internal says whether programs outside the module cannot import a package.
-func internal(importPath string) bool {
-	return slices.Contains(strings.Split(importPath, "/"), "internal")
 }
 
 // use is a type of an internal package, and the exported name that mentions it.
@@ -167,24 +162,30 @@ const Number = int(secret.N)
 	secret.Scope().Insert(name)
 	secret.Scope().Insert(types.NewConst(token.NoPos, secret, "N", types.Typ[types.Int], constant.MakeInt64(1)))
 	secret.MarkComplete()
-	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, "api.go", source, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := types.Config{Importer: only{secret}}
-	pkg, err := c.Check(module+"api", files, []*ast.File{file}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var got []string
-	for _, u := range internalTypes(pkg) {
+	for _, u := range internalTypes(checked(t, only{secret}, source)) {
 		got = append(got, u.place)
 	}
 	want := []string{"api.Alias", "api.Embeds.base.T", "api.Field.Inner.X", "api.Fits.Same", "api.Generic", "api.Instance", "api.Opaque.Method", "api.Value"}
 	if got = slices.Compact(got); !slices.Equal(got, want) { // an instance leads there twice
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// checked is a package of the source of one file.
+func checked(t *testing.T, imp types.Importer, source string) *types.Package {
+	t.Helper()
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, "api.go", source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := types.Config{Importer: imp}
+	pkg, err := c.Check(module+"api", files, []*ast.File{file}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pkg
 }
 
 // only imports one package.

@@ -1,12 +1,9 @@
 package lint
 
 import (
-	"os/exec"
 	"strings"
 	"testing"
 )
-
-const module = "github.com/lowpack/lowpack/"
 
 // law says, per package or folder, which packages of this module it may import (folders cover what is below them).
 // Imports point one way: cmd → convert, verify, runtime → formats → pack.
@@ -84,22 +81,11 @@ func ruleFor(pkg string) (allowed []string, ok bool) {
 	return allowed, ok
 }
 
-func below(pkg string, folders []string) bool {
-	for _, f := range folders {
-		if pkg == f || strings.HasPrefix(pkg, f+"/") {
-			return true
-		}
-	}
-	return false
-}
-
 func goList(t *testing.T, flags ...string) []string {
 	t.Helper()
-	cmd := exec.Command("go", append(append([]string{"list"}, flags...), "./...")...)
-	cmd.Dir = "../.."
-	out, err := cmd.Output()
+	lines, err := list("../..", flags...)
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
-	return strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines
 }

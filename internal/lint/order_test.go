@@ -3,12 +3,9 @@ package lint
 import (
 	"fmt"
 	"go/ast"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -118,24 +115,14 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// builtPackage is a package with its files.
-type builtPackage struct {
-	path, name, dir string
-	names           []string
-}
-
 // built lists the packages of the module and what they import, which an importer reads.
-func built(t *testing.T, files *token.FileSet) (list []builtPackage, imp types.Importer) {
+func built(t *testing.T, files *token.FileSet) ([]builtPackage, types.Importer) {
 	t.Helper()
-	exports := map[string]string{}
-	const format = "{{.ImportPath}}\t{{.Export}}\t{{.Name}}\t{{.Dir}}\t{{join .GoFiles \" \"}}"
-	for _, line := range goList(t, "-export", "-deps", "-f", format) {
-		f := strings.Split(line, "\t")
-		exports[f[0]] = f[1]
-		list = append(list, builtPackage{f[0], f[2], f[3], strings.Fields(f[4])})
+	all, imp, err := load("../..", files)
+	if err != nil {
+		t.Fatal(err)
 	}
-	lookup := func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
-	return list, importer.ForCompiler(files, "gc", lookup)
+	return all, imp
 }
 
 // parse reads the files.
