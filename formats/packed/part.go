@@ -17,9 +17,9 @@ import (
 
 // Metadata of part files: the value of `format`, and the keys of the description and its digest.
 const (
-	PartFormat    = "lowpack-part"
-	PartKey       = "lowpack.part"
-	PartDigestKey = "lowpack.part.sha256"
+	partFormat    = "lowpack-part"
+	partKey       = "lowpack.part"
+	partDigestKey = "lowpack.part.sha256"
 )
 
 // Part says which of Count parts a file is, and which tensors and digests of sources it holds. Together the parts of a
@@ -115,9 +115,9 @@ func (p *part) header(w *Writer) ([]byte, error) {
 func partHeader(info []byte, ts []safetensors.TensorInfo) ([]byte, error) {
 	digest := sha256.Sum256(info)
 	return safetensors.AppendHeader(nil, []safetensors.KV{
-		{Key: "format", Value: PartFormat},
-		{Key: PartKey, Value: string(info)},
-		{Key: PartDigestKey, Value: hex.EncodeToString(digest[:])},
+		{Key: "format", Value: partFormat},
+		{Key: partKey, Value: string(info)},
+		{Key: partDigestKey, Value: hex.EncodeToString(digest[:])},
 	}, ts, Align)
 }
 
@@ -158,7 +158,7 @@ func OpenPart(path string) (*PartFile, error) {
 }
 
 func (p *PartFile) load(h *safetensors.Header) error {
-	if len(h.Metadata) != 3 || h.Metadata[0] != (safetensors.KV{Key: "format", Value: PartFormat}) || h.Metadata[1].Key != PartKey {
+	if len(h.Metadata) != 3 || h.Metadata[0] != (safetensors.KV{Key: "format", Value: partFormat}) || h.Metadata[1].Key != partKey {
 		return fmt.Errorf("%w: not a part of a conversion", pack.ErrUnsupported)
 	}
 	text := []byte(h.Metadata[1].Value)
