@@ -14,6 +14,7 @@ import (
 	"github.com/lowpack/lowpack"
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/server"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
@@ -88,7 +89,7 @@ func ExampleModel_Generate_chat() {
 	}
 	defer model.Close()
 	request := lowpack.Request{
-		Messages:  []tokenizer.Message{{Role: "user", Content: "Tell me about the forest."}},
+		Messages:  []chat.Message{{Role: "user", Content: "Tell me about the forest."}},
 		MaxTokens: 12,
 		Sampling:  &engine.Sampling{Temperature: 0.8, TopK: 40, Seed: 1},
 	}

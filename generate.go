@@ -6,14 +6,14 @@ import (
 	"iter"
 
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
 // Request asks for a text: the continuation of Prompt, or the answer to a conversation.
 type Request struct {
 	Prompt   string
-	Messages []tokenizer.Message // rendered with the model's chat template; instead of Prompt
+	Messages []chat.Message // rendered with the model's chat template; instead of Prompt
 
 	MaxTokens int              // most tokens to generate; 0 = as many as the context holds
 	Sampling  *engine.Sampling // nil = Model.Sampling; &engine.Sampling{} is greedy
@@ -73,5 +73,5 @@ func (m *Model) encode(r Request) ([]int, error) {
 	case r.Prompt != "":
 		return nil, fmt.Errorf("%w: a request has Prompt or Messages, not both", pack.ErrUnsupported)
 	}
-	return m.Tokenizer.ChatTokens(r.Messages, tokenizer.ChatOptions{AddGenerationPrompt: true})
+	return m.Tokenizer.ChatTokens(r.Messages, chat.Options{AddGenerationPrompt: true})
 }

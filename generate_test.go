@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
 func open(t *testing.T) *Model {
@@ -57,7 +57,7 @@ func TestGenerateErrors(t *testing.T) {
 	m := open(t)
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	message := []tokenizer.Message{{Role: "user", Content: "the"}}
+	message := []chat.Message{{Role: "user", Content: "the"}}
 	for name, c := range map[string]struct {
 		ctx   context.Context
 		r     Request

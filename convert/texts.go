@@ -8,6 +8,7 @@ import (
 	"github.com/lowpack/lowpack/formats/sampling"
 	"github.com/lowpack/lowpack/internal/texts"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
@@ -55,7 +56,7 @@ func (p *Plan) checkTemplates(t *tokenizer.Tokenizer) {
 	for _, name := range t.ChatTemplates() {
 		err := t.UseTemplate(name)
 		if err == nil {
-			_, err = t.Chat([]tokenizer.Message{{Role: "user", Content: "Hello."}}, tokenizer.ChatOptions{AddGenerationPrompt: true})
+			_, err = t.Chat([]chat.Message{{Role: "user", Content: "Hello."}}, chat.Options{AddGenerationPrompt: true})
 		}
 		if err != nil {
 			text := strings.TrimPrefix(err.Error(), "chat template: ")

@@ -16,6 +16,7 @@ import (
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/chat"
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
+	conversation "github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
@@ -28,7 +29,7 @@ type talk struct {
 	*session
 	c        *cli.Context
 	request  engine.Request
-	messages []tokenizer.Message
+	messages []conversation.Message
 	past     []int                              // tokens that the sequence holds, or held
 	person   bool                               // a person reads and writes
 	cancel   atomic.Pointer[context.CancelFunc] // ends the answer that is being generated
@@ -60,7 +61,7 @@ const stopped engine.Reason = "stopped"
 func (t *talk) begin(system string) {
 	t.messages = nil
 	if system != "" {
-		t.messages = append(t.messages, tokenizer.Message{Role: "system", Content: system})
+		t.messages = append(t.messages, conversation.Message{Role: "system", Content: system})
 	}
 }
 
@@ -101,7 +102,7 @@ func (t *talk) lines(first string) error {
 // say answers a message of the user. After an error the conversation is as it was.
 func (t *talk) say(ctx context.Context, text string) error {
 	before := t.messages
-	t.messages = append(slices.Clip(before), tokenizer.Message{Role: "user", Content: text})
+	t.messages = append(slices.Clip(before), conversation.Message{Role: "user", Content: text})
 	err := t.answer(ctx)
 	if err != nil {
 		t.messages = before
@@ -134,7 +135,7 @@ func (t *talk) answer(ctx context.Context) error {
 		return err
 	}
 	t.past, t.prefilled = append(all, t.last.Tokens...), len(r.Prompt)
-	t.messages = append(t.messages, tokenizer.Message{Role: "assistant", Content: strings.TrimSpace(reply)})
+	t.messages = append(t.messages, conversation.Message{Role: "assistant", Content: strings.TrimSpace(reply)})
 	if isTerminal(t.c.App.ErrWriter) && !t.c.Bool("no-stats") {
 		paint(t.c.App.ErrWriter, dim, strings.Join(speeds(len(r.Prompt), t.last), "; ")+"\n")
 	}
@@ -142,8 +143,8 @@ func (t *talk) answer(ctx context.Context) error {
 }
 
 // tokens are those of a conversation in which the model is to answer.
-func (t *talk) tokens(messages []tokenizer.Message) ([]int, error) {
-	o := tokenizer.ChatOptions{AddGenerationPrompt: true}
+func (t *talk) tokens(messages []conversation.Message) ([]int, error) {
+	o := conversation.Options{AddGenerationPrompt: true}
 	if t.think() == thinkOff {
 		o.Vars = []byte(`{"enable_thinking": false}`)
 	}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/chat"
 	"github.com/lowpack/lowpack/pack"
+	conversation "github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
 // errBye ends a conversation.
@@ -124,7 +124,7 @@ func (t *talk) makeRoom(message string) error {
 	limit := t.Engine.Options().Context
 	before := t.messages
 	for {
-		all, err := t.tokens(append(before[:len(before):len(before)], tokenizer.Message{Role: "user", Content: message}))
+		all, err := t.tokens(append(before[:len(before):len(before)], conversation.Message{Role: "user", Content: message}))
 		if err != nil {
 			return err
 		}
@@ -367,7 +367,7 @@ func (t *talk) loadFrom(path string) error {
 	}
 	t.messages = nil
 	for _, m := range s.Messages {
-		t.messages = append(t.messages, tokenizer.Message{Role: m.Role, Content: m.Content})
+		t.messages = append(t.messages, conversation.Message{Role: m.Role, Content: m.Content})
 	}
 	t.tell("%s of %s", counted(len(t.messages), "message"), path)
 	return nil

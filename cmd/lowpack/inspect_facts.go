@@ -15,6 +15,7 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
@@ -151,9 +152,9 @@ func (v *inspection) readTokenizer(file tokenizer.Files) error {
 		return err
 	}
 	v.Summary.Tokenizer, v.Summary.ChatTemplates = t.Kind(), t.ChatTemplates()
-	v.Example, err = t.Chat([]tokenizer.Message{
+	v.Example, err = t.Chat([]chat.Message{
 		{Role: "user", Content: "Hello."}, {Role: "assistant", Content: "Hi there."}, {Role: "user", Content: "Tell me more."},
-	}, tokenizer.ChatOptions{AddGenerationPrompt: true})
+	}, chat.Options{AddGenerationPrompt: true})
 	if err != nil && !errors.Is(err, tokenizer.ErrNoTemplate) {
 		v.Notes = append(v.Notes, err.Error())
 	}

@@ -3,6 +3,8 @@ package jinja
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/lowpack/lowpack/internal/marked"
 )
 
 // arguments of a call.
@@ -190,7 +192,7 @@ func (r *run) item(of, key Value) (Value, error) {
 }
 
 // character returns the character at a position, which counts characters.
-func (r *run) character(t Text, i int) (Value, error) {
+func (r *run) character(t marked.Text, i int) (Value, error) {
 	if err := r.pay(len(t.S)); err != nil {
 		return nil, err
 	}
@@ -199,7 +201,7 @@ func (r *run) character(t Text, i int) (Value, error) {
 	}
 	for at := range t.S {
 		if i == 0 {
-			return t.char(at).value(), nil
+			return textValue(char(t, at)), nil
 		}
 		i--
 	}
@@ -249,7 +251,7 @@ func (e *sliceExpr) eval(r *run, s *scope) (Value, error) {
 }
 
 // slicedText is a slice of a text, which counts characters.
-func (r *run) slicedText(t Text, bounds [3]*int) (Value, error) {
+func (r *run) slicedText(t marked.Text, bounds [3]*int) (Value, error) {
 	if err := r.pay(4 * len(t.S)); err != nil {
 		return nil, err
 	}
@@ -261,15 +263,15 @@ func (r *run) slicedText(t Text, bounds [3]*int) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out textBuilder
+	var out marked.Builder
 	for _, at := range starts {
-		out.add(t.char(at))
+		out.Add(char(t, at))
 	}
-	return out.text().value(), nil
+	return textValue(out.Text()), nil
 }
 
 // char is the character that begins at a byte.
-func (t Text) char(at int) Text {
+func char(t marked.Text, at int) marked.Text {
 	_, n := utf8.DecodeRuneInString(t.S[at:])
 	return t.Slice(at, at+n)
 }
@@ -326,7 +328,7 @@ func (r *run) items(v Value) ([]Value, error) {
 		}
 		out := make([]Value, 0, len(t.S))
 		for at := range t.S {
-			out = append(out, t.char(at).value())
+			out = append(out, textValue(char(t, at)))
 		}
 		return out, nil
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/big"
 	"strings"
+
+	"github.com/lowpack/lowpack/internal/marked"
 )
 
 func (e constExpr) eval(*run, *scope) (Value, error) { return e.value, nil }
@@ -249,11 +251,11 @@ func (e *binaryExpr) eval(r *run, s *scope) (Value, error) {
 }
 
 // joined pays for two strings in a row before it makes them.
-func (r *run) joined(a, b Text) (Value, error) {
+func (r *run) joined(a, b marked.Text) (Value, error) {
 	if err := r.pay(len(a.S) + len(b.S)); err != nil {
 		return nil, err
 	}
-	return r.text(joined(a, b))
+	return r.text(marked.Join(a, b))
 }
 
 func (r *run) arithmetic(op string, left, right Value) (Value, error) {
@@ -292,7 +294,7 @@ func (r *run) arithmetic(op string, left, right Value) (Value, error) {
 	return nil, r.fail("%s %s %s", typeName(left), op, typeName(right))
 }
 
-func (r *run) repeat(t Text, n int) (Value, error) {
+func (r *run) repeat(t marked.Text, n int) (Value, error) {
 	if n <= 0 || t.S == "" {
 		return "", nil
 	}
@@ -302,7 +304,7 @@ func (r *run) repeat(t Text, n int) (Value, error) {
 	if err := r.pay(n * (len(t.S) + len(t.Input))); err != nil {
 		return nil, err
 	}
-	return Text{strings.Repeat(t.S, n), strings.Repeat(t.Input, n)}.value(), nil
+	return textValue(marked.Text{S: strings.Repeat(t.S, n), Input: strings.Repeat(t.Input, n)}), nil
 }
 
 // integers computes as Python does, but refuses what does not fit 64 bits.

@@ -1,5 +1,7 @@
 package jinja
 
+import "github.com/lowpack/lowpack/internal/marked"
+
 // block executes statements one after the other.
 func (r *run) block(body []stmt, s *scope) (flow, error) {
 	for _, st := range body {
@@ -13,7 +15,9 @@ func (r *run) block(body []stmt, s *scope) (flow, error) {
 	return flowNext, nil
 }
 
-func (t textStmt) exec(r *run, _ *scope) (flow, error) { return flowNext, r.write(Text{S: t.text}) }
+func (t textStmt) exec(r *run, _ *scope) (flow, error) {
+	return flowNext, r.write(marked.Text{S: t.text})
+}
 
 func (t printStmt) exec(r *run, s *scope) (flow, error) {
 	r.line = t.line

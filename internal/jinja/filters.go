@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/lowpack/lowpack/internal/marked"
 )
 
 func (e *filterExpr) eval(r *run, s *scope) (Value, error) {
@@ -47,14 +49,14 @@ func init() {
 	filters = map[string]filterFunc{
 		"abs":        absFilter,
 		"attr":       attrFilter,
-		"capitalize": textFilter(Text.mappedWhole, capitalize),
-		"lower":      textFilter(Text.mapped, lower),
-		"upper":      textFilter(Text.mapped, upper),
-		"title":      textFilter(Text.mappedWhole, titleWords),
-		"safe":       textFilter(Text.mapped, unchanged),
-		"string":     textFilter(Text.mapped, unchanged),
-		"escape":     textFilter(Text.mapped, escaper.Replace),
-		"e":          textFilter(Text.mapped, escaper.Replace),
+		"capitalize": textFilter(marked.Text.MapWhole, capitalize),
+		"lower":      textFilter(marked.Text.Map, lower),
+		"upper":      textFilter(marked.Text.Map, upper),
+		"title":      textFilter(marked.Text.MapWhole, titleWords),
+		"safe":       textFilter(marked.Text.Map, unchanged),
+		"string":     textFilter(marked.Text.Map, unchanged),
+		"escape":     textFilter(marked.Text.Map, escaper.Replace),
+		"e":          textFilter(marked.Text.Map, escaper.Replace),
 		"trim":       trimFilter,
 		"default":    defaultFilter,
 		"d":          defaultFilter,
@@ -94,7 +96,7 @@ var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "
 func unchanged(s string) string { return s }
 
 // textFilter applies f to a text in one of the ways of Text.
-func textFilter(apply func(Text, func(string) string) Text, f func(string) string) filterFunc {
+func textFilter(apply func(marked.Text, func(string) string) marked.Text, f func(string) string) filterFunc {
 	return func(r *run, v Value, args arguments) (Value, error) {
 		if _, err := r.params("the filter", args); err != nil {
 			return nil, err
@@ -204,7 +206,7 @@ func intFilter(r *run, v Value, args arguments) (Value, error) {
 		base = b
 	}
 	switch x := v.(type) {
-	case string, Text:
+	case string, marked.Text:
 		text := strings.TrimFunc(str(x), isSpace)
 		if base < 2 || base > 36 {
 			return nil, r.fail("int with base %d", base)
@@ -235,7 +237,7 @@ func indentFilter(r *run, v Value, args arguments) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	by := Text{S: "    "}
+	by := marked.Text{S: "    "}
 	if t, ok := AsText(p[0]); ok {
 		by = t
 	} else if n, ok := integer(p[0]); ok {
@@ -252,21 +254,21 @@ func indentFilter(r *run, v Value, args arguments) (Value, error) {
 	if err := r.pay(lines * (2*len(by.S) + itemWeight)); err != nil {
 		return nil, err
 	}
-	var out textBuilder
+	var out marked.Builder
 	for i := range lines {
-		line := text.upTo("\n")
+		line := upTo(text, "\n")
 		if (i > 0 || truthy(p[1])) && (line.S != "" || truthy(p[2])) {
-			out.add(by)
+			out.Add(by)
 		}
 		n := min(len(line.S)+1, len(text.S))
-		out.add(text.Slice(0, n))
+		out.Add(text.Slice(0, n))
 		text = text.Slice(n, len(text.S))
 	}
-	return r.text(out.text())
+	return r.text(out.Text())
 }
 
 // upTo is what stands in front of sep: everything where it does not occur.
-func (t Text) upTo(sep string) Text {
+func upTo(t marked.Text, sep string) marked.Text {
 	if i := strings.Index(t.S, sep); i >= 0 {
 		return t.Slice(0, i)
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lowpack/lowpack/internal/jsonread"
+	"github.com/lowpack/lowpack/internal/marked"
 )
 
 // FromJSON turns parsed JSON into a value that came with the conversation. Objects keep the order of their keys.
@@ -41,7 +42,7 @@ func FromJSON(v *jsonread.Value) Value {
 
 // jsonWriter writes JSON as Python's json.dumps does with ensure_ascii=False.
 type jsonWriter struct {
-	out         textBuilder
+	out         marked.Builder
 	indent      string // one level; "" with flat
 	flat        bool
 	item, key   string // separators
@@ -78,7 +79,7 @@ func tojsonFilter(r *run, v Value, args arguments) (Value, error) {
 	if w.unsupported != nil {
 		return nil, w.unsupported
 	}
-	return w.out.text().value(), nil
+	return textValue(w.out.Text()), nil
 }
 
 func (w *jsonWriter) value(v Value, level int) {
@@ -97,7 +98,7 @@ func (w *jsonWriter) value(v Value, level int) {
 		w.raw(strconv.Itoa(x))
 	case float64:
 		w.float(x)
-	case string, Text:
+	case string, marked.Text:
 		w.text(printed(x))
 	case *List:
 		w.list("[", "]", len(x.Items), level, func(i int) { w.value(x.Items[i], level+1) })
@@ -172,11 +173,11 @@ func (w *jsonWriter) float(f float64) {
 }
 
 // raw writes what is not part of any string.
-func (w *jsonWriter) raw(s string) { w.out.addString(s, false) }
+func (w *jsonWriter) raw(s string) { w.out.AddString(s, false) }
 
-func (w *jsonWriter) text(t Text) {
+func (w *jsonWriter) text(t marked.Text) {
 	w.raw(`"`)
-	w.out.add(t.mapped(w.escaped))
+	w.out.Add(t.Map(w.escaped))
 	w.raw(`"`)
 }
 

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/lowpack/lowpack/internal/marked"
 )
 
 // method returns a method of a value, bound to it; nil when there is none. Those that would change a list or dict do not
@@ -36,7 +38,7 @@ func (r *run) method(of Value, name string) Value {
 }
 
 type (
-	stringMethod func(r *run, t Text, args arguments) (Value, error)
+	stringMethod func(r *run, t marked.Text, args arguments) (Value, error)
 	dictMethod   func(r *run, d *Dict, args arguments) (Value, error)
 	listMethod   func(r *run, l *List, args arguments) (Value, error)
 )
@@ -54,13 +56,13 @@ func init() {
 		"split":        split,
 		"rsplit":       rsplit,
 		"splitlines":   splitLines,
-		"join":         func(r *run, t Text, args arguments) (Value, error) { return joinWith(r, t, args) },
+		"join":         func(r *run, t marked.Text, args arguments) (Value, error) { return joinWith(r, t, args) },
 		"replace":      replaceMethod,
-		"upper":        plain(Text.mapped, upper),
-		"lower":        plain(Text.mapped, lower),
-		"casefold":     plain(Text.mapped, fold),
-		"title":        plain(Text.mappedWhole, title),
-		"capitalize":   plain(Text.mappedWhole, capitalize),
+		"upper":        plain(marked.Text.Map, upper),
+		"lower":        plain(marked.Text.Map, lower),
+		"casefold":     plain(marked.Text.Map, fold),
+		"title":        plain(marked.Text.MapWhole, title),
+		"capitalize":   plain(marked.Text.MapWhole, capitalize),
 		"removeprefix": without("removeprefix", func(s, affix string) (from, to int) { return len(s) - len(strings.TrimPrefix(s, affix)), len(s) }),
 		"removesuffix": without("removesuffix", func(s, affix string) (from, to int) { return 0, len(strings.TrimSuffix(s, affix)) }),
 		"find":         finder("find", strings.Index),
@@ -141,7 +143,7 @@ func (r *run) oneString(what string, args arguments) (string, bool, error) {
 		return "", false, err
 	}
 	switch p[0].(type) {
-	case string, Text:
+	case string, marked.Text:
 		return str(p[0]), true, nil
 	case nil, Undefined:
 		return "", false, nil
@@ -150,7 +152,7 @@ func (r *run) oneString(what string, args arguments) (string, bool, error) {
 }
 
 func trimmer(left, right func(string, func(rune) bool) string) stringMethod {
-	return func(r *run, t Text, args arguments) (Value, error) {
+	return func(r *run, t marked.Text, args arguments) (Value, error) {
 		chars, given, err := r.oneString("strip", args)
 		if err != nil {
 			return nil, err
@@ -168,12 +170,12 @@ func trimmer(left, right func(string, func(rune) bool) string) stringMethod {
 		if right != nil {
 			t = t.Slice(0, len(right(t.S, in)))
 		}
-		return t.value(), nil
+		return textValue(t), nil
 	}
 }
 
 func affix(name string, has func(s, affix string) bool) stringMethod {
-	return func(r *run, t Text, args arguments) (Value, error) {
+	return func(r *run, t marked.Text, args arguments) (Value, error) {
 		p, err := r.params(name, args, "affix")
 		if err != nil {
 			return nil, err
@@ -196,8 +198,8 @@ func affix(name string, has func(s, affix string) bool) stringMethod {
 }
 
 // plain applies f to a text in one of the ways of Text.
-func plain(apply func(Text, func(string) string) Text, f func(string) string) stringMethod {
-	return func(r *run, t Text, args arguments) (Value, error) {
+func plain(apply func(marked.Text, func(string) string) marked.Text, f func(string) string) stringMethod {
+	return func(r *run, t marked.Text, args arguments) (Value, error) {
 		if _, err := r.params("the method", args); err != nil {
 			return nil, err
 		}
@@ -207,7 +209,7 @@ func plain(apply func(Text, func(string) string) Text, f func(string) string) st
 
 // without takes an affix away; rest says what stays.
 func without(name string, rest func(s, affix string) (from, to int)) stringMethod {
-	return func(r *run, t Text, args arguments) (Value, error) {
+	return func(r *run, t marked.Text, args arguments) (Value, error) {
 		affix, given, err := r.oneString(name, args)
 		if err == nil && !given {
 			err = r.fail("%s needs a string", name)
@@ -216,12 +218,12 @@ func without(name string, rest func(s, affix string) (from, to int)) stringMetho
 			return nil, err
 		}
 		from, to := rest(t.S, affix)
-		return t.Slice(from, to).value(), nil
+		return textValue(t.Slice(from, to)), nil
 	}
 }
 
 func finder(name string, index func(s, t string) int) stringMethod {
-	return func(r *run, t Text, args arguments) (Value, error) {
+	return func(r *run, t marked.Text, args arguments) (Value, error) {
 		sought, given, err := r.oneString(name, args)
 		if err != nil || !given {
 			return nil, r.fail("%s needs a string", name)
@@ -234,7 +236,7 @@ func finder(name string, index func(s, t string) int) stringMethod {
 	}
 }
 
-func counter(r *run, t Text, args arguments) (Value, error) {
+func counter(r *run, t marked.Text, args arguments) (Value, error) {
 	sought, given, err := r.oneString("count", args)
 	if err == nil && !given {
 		err = r.fail("count needs a string")
@@ -244,14 +246,14 @@ func counter(r *run, t Text, args arguments) (Value, error) {
 
 // all says whether a text is not empty and made of such characters.
 func all(in func(rune) bool) stringMethod {
-	return func(r *run, t Text, args arguments) (Value, error) {
+	return func(r *run, t marked.Text, args arguments) (Value, error) {
 		return t.S != "" && strings.IndexFunc(t.S, func(c rune) bool { return !in(c) }) < 0, nil
 	}
 }
 
 // cased says whether a text has letters of one case and none of the other.
 func cased(want, not func(rune) bool) stringMethod {
-	return func(r *run, t Text, args arguments) (Value, error) {
+	return func(r *run, t marked.Text, args arguments) (Value, error) {
 		return strings.IndexFunc(t.S, want) >= 0 && strings.IndexFunc(t.S, not) < 0, nil
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/marked"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -21,7 +22,7 @@ const (
 
 // run is one rendering.
 type run struct {
-	out    textBuilder
+	out    marked.Builder
 	work   int
 	calls  int
 	now    func() time.Time
@@ -36,7 +37,7 @@ func (e *Raised) Error() string { return "the chat template refuses the conversa
 
 // Render executes the template with the given variables. now is the clock of strftime_now. Errors say the line and name
 // what is not supported; a *Raised is among them. Of the text it is known which bytes came with the variables (NewInput).
-func (t *Template) Render(vars *Dict, now func() time.Time) (Text, error) {
+func (t *Template) Render(vars *Dict, now func() time.Time) (marked.Text, error) {
 	r := &run{now: now}
 	global := &scope{vars: map[string]Value{}}
 	for name, f := range globals {
@@ -51,11 +52,11 @@ func (t *Template) Render(vars *Dict, now func() time.Time) (Text, error) {
 	if _, err := r.block(t.body, &scope{vars: map[string]Value{}, parent: global}); err != nil {
 		var raised *Raised
 		if errors.As(err, &raised) {
-			return Text{}, raised
+			return marked.Text{}, raised
 		}
-		return Text{}, err
+		return marked.Text{}, err
 	}
-	return r.out.text(), nil
+	return r.out.Text(), nil
 }
 
 // scope holds the variables of a template, a loop body or a macro.
@@ -91,7 +92,7 @@ func (r *run) pay(n int) error {
 }
 
 // text pays for a text and returns its value.
-func (r *run) text(t Text) (Value, error) { return t.value(), r.pay(len(t.S) + len(t.Input)) }
+func (r *run) text(t marked.Text) (Value, error) { return textValue(t), r.pay(len(t.S) + len(t.Input)) }
 
 // list pays for a list and returns it.
 func (r *run) list(items []Value) (Value, error) { return r.sized(NewList(items)) }
@@ -112,33 +113,33 @@ func (r *run) sized(v Value) (Value, error) {
 }
 
 // str pays for printing a value and returns the text.
-func (r *run) str(v Value) (Text, error) {
+func (r *run) str(v Value) (marked.Text, error) {
 	if f, ok := v.(*function); ok { // Python prints an address
-		return Text{}, r.unsupported("to print the function %s", f.name)
+		return marked.Text{}, r.unsupported("to print the function %s", f.name)
 	}
 	if err := r.pay(sizeOf(v).weight); err != nil {
-		return Text{}, err
+		return marked.Text{}, err
 	}
 	return printed(v), nil
 }
 
 // write adds to the output.
-func (r *run) write(t Text) error {
-	if len(r.out.s)+len(t.S) > maxOutput {
+func (r *run) write(t marked.Text) error {
+	if r.out.Len()+len(t.S) > maxOutput {
 		return fmt.Errorf("%w: template, line %d: more than %d bytes of output", pack.ErrLimit, r.line, maxOutput)
 	}
-	r.out.add(t)
+	r.out.Add(t)
 	return r.pay(len(t.S) + len(t.Input))
 }
 
 // capture returns what body writes instead of writing it.
 func (r *run) capture(body func() error) (Value, error) {
 	outer := r.out
-	r.out = textBuilder{}
+	r.out = marked.Builder{}
 	err := body()
-	text := r.out.text()
+	text := r.out.Text()
 	r.out = outer
-	return text.value(), err
+	return textValue(text), err
 }
 
 // fail is an error about what a template does with its values.

@@ -3,13 +3,15 @@ package jinja
 import (
 	"slices"
 	"strings"
+
+	"github.com/lowpack/lowpack/internal/marked"
 )
 
 // texts makes a list of texts.
-func (r *run) texts(parts []Text) (Value, error) {
+func (r *run) texts(parts []marked.Text) (Value, error) {
 	out := make([]Value, len(parts))
 	for i, p := range parts {
-		out[i] = p.value()
+		out[i] = textValue(p)
 	}
 	return r.list(out)
 }
@@ -37,7 +39,7 @@ func (r *run) splitArgs(name string, args arguments) (sep string, limit int, err
 	return sep, limit, nil
 }
 
-func split(r *run, t Text, args arguments) (Value, error) {
+func split(r *run, t marked.Text, args arguments) (Value, error) {
 	sep, limit, err := r.splitArgs("split", args)
 	if err != nil {
 		return nil, err
@@ -45,9 +47,9 @@ func split(r *run, t Text, args arguments) (Value, error) {
 	if sep == "" {
 		return r.texts(fields(t, limit))
 	}
-	var parts []Text
+	var parts []marked.Text
 	for ; limit != 0; limit-- {
-		front := t.upTo(sep)
+		front := upTo(t, sep)
 		if len(front.S) == len(t.S) {
 			break
 		}
@@ -61,7 +63,7 @@ func split(r *run, t Text, args arguments) (Value, error) {
 }
 
 // fields splits at white space, at most limit times when that is not negative.
-func fields(t Text, limit int) (out []Text) {
+func fields(t marked.Text, limit int) (out []marked.Text) {
 	for {
 		t = t.Slice(len(t.S)-len(strings.TrimLeftFunc(t.S, isSpace)), len(t.S))
 		i := strings.IndexFunc(t.S, isSpace)
@@ -78,7 +80,7 @@ func fields(t Text, limit int) (out []Text) {
 	}
 }
 
-func rsplit(r *run, t Text, args arguments) (Value, error) {
+func rsplit(r *run, t marked.Text, args arguments) (Value, error) {
 	sep, limit, err := r.splitArgs("rsplit", args)
 	if err != nil {
 		return nil, err
@@ -89,7 +91,7 @@ func rsplit(r *run, t Text, args arguments) (Value, error) {
 	if sep == "" {
 		return nil, r.unsupported("rsplit with a limit and without a separator")
 	}
-	var parts []Text
+	var parts []marked.Text
 	for range limit {
 		i := strings.LastIndex(t.S, sep)
 		if i < 0 {
@@ -111,18 +113,18 @@ func isLineEnd(c rune) bool {
 	return c >= '\n' && c <= '\r' || c >= 0x1c && c <= 0x1e || c == 0x85 || c == 0x2028 || c == 0x2029
 }
 
-func splitLines(r *run, t Text, args arguments) (Value, error) {
+func splitLines(r *run, t marked.Text, args arguments) (Value, error) {
 	p, err := r.params("splitlines", args, "keepends")
 	if err != nil {
 		return nil, err
 	}
-	var lines []Text
+	var lines []marked.Text
 	for t.S != "" {
 		line := strings.IndexFunc(t.S, isLineEnd)
 		end := len(t.S)
 		if line < 0 {
 			line = end
-		} else if end = line + len(t.char(line).S); strings.HasPrefix(t.S[line:], "\r\n") {
+		} else if end = line + len(char(t, line).S); strings.HasPrefix(t.S[line:], "\r\n") {
 			end++
 		}
 		if truthy(p[0]) {
@@ -137,7 +139,7 @@ func splitLines(r *run, t Text, args arguments) (Value, error) {
 	return r.texts(lines)
 }
 
-func replaceMethod(r *run, t Text, args arguments) (Value, error) {
+func replaceMethod(r *run, t marked.Text, args arguments) (Value, error) {
 	p, err := r.params("replace", args, "old", "new", "count")
 	if err != nil {
 		return nil, err
@@ -155,7 +157,7 @@ func replaceMethod(r *run, t Text, args arguments) (Value, error) {
 }
 
 // replaced pays for the result before it makes it.
-func (r *run) replaced(t Text, old string, by Text, limit int) (Value, error) {
+func (r *run) replaced(t marked.Text, old string, by marked.Text, limit int) (Value, error) {
 	n := strings.Count(t.S, old)
 	if limit >= 0 {
 		n = min(n, limit)
@@ -166,22 +168,22 @@ func (r *run) replaced(t Text, old string, by Text, limit int) (Value, error) {
 	if t.Input == "" && by.Input == "" {
 		return strings.Replace(t.S, old, by.S, limit), nil
 	}
-	var out textBuilder
+	var out marked.Builder
 	for range n {
-		front := t.upTo(old)
-		if old == "" && len(out.s) > 0 { // between characters
-			front = t.char(0)
+		front := upTo(t, old)
+		if old == "" && out.Len() > 0 { // between characters
+			front = char(t, 0)
 		}
-		out.add(front)
-		out.add(by)
+		out.Add(front)
+		out.Add(by)
 		t = t.Slice(len(front.S)+len(old), len(t.S))
 	}
-	out.add(t)
-	return out.text().value(), nil
+	out.Add(t)
+	return textValue(out.Text()), nil
 }
 
 // joinWith is sep.join(list).
-func joinWith(r *run, sep Text, args arguments) (Value, error) {
+func joinWith(r *run, sep marked.Text, args arguments) (Value, error) {
 	p, err := r.params("join", args, "list")
 	if err != nil {
 		return nil, err
@@ -199,16 +201,16 @@ func joinWith(r *run, sep Text, args arguments) (Value, error) {
 }
 
 // join prints items with sep between.
-func (r *run) join(items []Value, sep Text) (Value, error) {
-	var out textBuilder
+func (r *run) join(items []Value, sep marked.Text) (Value, error) {
+	var out marked.Builder
 	for i, item := range items {
 		if i > 0 {
-			out.add(sep)
+			out.Add(sep)
 		}
 		if err := r.pay(2*len(sep.S) + sizeOf(item).weight); err != nil {
 			return nil, err
 		}
-		out.add(printed(item))
+		out.Add(printed(item))
 	}
-	return out.text().value(), nil
+	return textValue(out.Text()), nil
 }

@@ -3,6 +3,8 @@ package jinja
 import (
 	"strings"
 	"unicode"
+
+	"github.com/lowpack/lowpack/internal/marked"
 )
 
 func (e *testExpr) eval(r *run, s *scope) (Value, error) {
@@ -92,7 +94,7 @@ var simpleTests = map[string]func(v Value) bool{
 // isSequence holds for what can be iterated over; so it is with text, and with what is not defined.
 func isSequence(v Value) bool {
 	switch v.(type) {
-	case Undefined, string, Text, *List, *Dict:
+	case Undefined, string, marked.Text, *List, *Dict:
 		return true
 	}
 	return false

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/lowpack/lowpack/internal/marked"
 )
 
 // Value is what an expression gives: Undefined, nil (none), bool, int, float64, string or Text, *List, *Dict, *namespace or
@@ -56,7 +58,7 @@ func sizeOf(v Value) size {
 	switch x := v.(type) {
 	case string:
 		return size{weight: len(x)}
-	case Text:
+	case marked.Text:
 		return size{weight: 2 * len(x.S), input: true}
 	case *List:
 		return x.size
@@ -133,7 +135,7 @@ func hashable(key Value) (any, bool) {
 	switch k := key.(type) {
 	case nil, string, int:
 		return k, true
-	case Text:
+	case marked.Text:
 		return k.S, true
 	case bool:
 		return toInt(k), true
@@ -177,7 +179,7 @@ func truthy(v Value) bool {
 		return x != 0
 	case string:
 		return x != ""
-	case Text:
+	case marked.Text:
 		return x.S != ""
 	case *List:
 		return len(x.Items) > 0
@@ -200,7 +202,7 @@ func typeName(v Value) string {
 		return "int"
 	case float64:
 		return "float"
-	case string, Text:
+	case string, marked.Text:
 		return "str"
 	case *List:
 		if x.Tuple {
@@ -222,7 +224,7 @@ func str(v Value) string {
 		return ""
 	case string:
 		return x
-	case Text:
+	case marked.Text:
 		return x.S
 	}
 	var out strings.Builder
@@ -249,7 +251,7 @@ func repr(out *strings.Builder, v Value) {
 		out.WriteString(floatText(x))
 	case string:
 		reprString(out, x)
-	case Text:
+	case marked.Text:
 		reprString(out, x.S)
 	case *List:
 		reprList(out, x)

@@ -17,12 +17,14 @@ var law = map[string][]string{
 	"formats":                    {"pack", "formats", "internal"},
 	"verify/reference":           {"pack", "formats", "internal/parallel", "verify/internal/half", "verify/reference"},
 	"verify":                     {"pack", "formats", "internal", "runtime", "verify"},
-	"convert":                    {"pack", "formats", "internal", "convert", "verify/reference", "runtime/tokenizer"},
+	"convert":                    {"pack", "formats", "internal", "convert", "verify/reference", "runtime/chat", "runtime/tokenizer"},
 	"convert/internal/record":    {"pack", "formats", "internal", "verify/reference", "runtime/engine"},
 	"convert/internal/calibrate": {"pack", "formats", "internal", "convert/quantize", "runtime/engine"},
 	"runtime":                    {"pack", "formats", "internal", "runtime"},
 	"internal/atomicfile":        {"internal"},
-	"internal/jinja":             {"pack", "internal/jsonread"},
+	"internal/jinja":             {"pack", "internal/jsonread", "internal/marked"},
+	"runtime/chat":               {"pack", "internal/filekind", "internal/jinja", "internal/jsonread", "internal/marked"},
+	"runtime/tokenizer/internal": {"pack", "runtime/tokenizer/internal"},
 }
 
 // never says what a folder must not reach even indirectly: a server must not be able to parse a checkpoint, and the

@@ -13,13 +13,17 @@ import (
 )
 
 // orderly are the packages, with those below them, that make the answer of a server out of a request.
-var orderly = []string{"runtime", "formats/sampling", "internal/jinja", "internal/jsonread"}
+var orderly = []string{"runtime", "formats/sampling", "internal/jinja", "internal/jsonread", "internal/marked"}
 
 // disorder are the places in them that depend on the order of a map, on a clock or on chance, each with the reason why no
 // answer does.
 var disorder = []struct{ place, what, reason string }{
 	{"internal/jinja.Template.Render", "a loop over a map",
 		"fills a map from a map"},
+	{"runtime/chat.Template.Render", "time.Now",
+		"the clock of a caller who brings none; the server does"},
+	{"runtime/chat.newConversation", "a loop over a map",
+		"sets variables, which have no order and different names"},
 	{"runtime/engine.Engine.Forward", "time.Now, time.Since",
 		"measures what a pass costs, by which guesses are made: they change the time only (TestSpeculate)"},
 	{"runtime/engine.Generation.run", "time.Now, time.Since, time.Now, time.Since",
@@ -70,10 +74,6 @@ var disorder = []struct{ place, what, reason string }{
 		"the timing of a request, for metrics"},
 	{"runtime/server/schedule.Scheduler.step", "time.Now, time.Since",
 		"measures a pass, by which prompts are cut into chunks: logits have the same bits in every batch (TestLoad)"},
-	{"runtime/tokenizer.Tokenizer.conversation", "a loop over a map",
-		"sets variables, which have no order and different names"},
-	{"runtime/tokenizer.Tokenizer.render", "time.Now",
-		"the clock of a caller who brings none; the server does"},
 	{"runtime/tokenizer.config.read", "a loop over a map",
 		"fills fields, each from a key of its own"},
 	{"runtime/tokenizer.newMerges", "math/rand/v2.Uint64",

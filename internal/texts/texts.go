@@ -8,6 +8,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
@@ -47,11 +48,11 @@ func Of(t *tokenizer.Tokenizer) ([]golden.Text, error) {
 
 // conversation renders the golden conversation, at a time that never changes.
 func conversation(t *tokenizer.Tokenizer) (golden.Text, bool) {
-	var messages []tokenizer.Message
+	var messages []chat.Message
 	for i, text := range golden.Conversation() {
-		messages = append(messages, tokenizer.Message{Role: []string{"user", "assistant"}[i%2], Content: text})
+		messages = append(messages, chat.Message{Role: []string{"user", "assistant"}[i%2], Content: text})
 	}
-	o := tokenizer.ChatOptions{AddGenerationPrompt: true, Now: func() time.Time { return time.Date(2024, 7, 26, 12, 0, 0, 0, time.UTC) }}
+	o := chat.Options{AddGenerationPrompt: true, Now: func() time.Time { return time.Date(2024, 7, 26, 12, 0, 0, 0, time.UTC) }}
 	text, err := t.Chat(messages, o)
 	if err != nil {
 		return golden.Text{}, false

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/server/grammar"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
@@ -35,10 +36,10 @@ var probeCall = regexp.MustCompile(`(?s)(` + hermesOpen + `|` + regexp.QuoteMeta
 
 // callFormOf finds the form in which the chat template writes calls; nil = in none that is known.
 func callFormOf(t *tokenizer.Tokenizer) *callForm {
-	text, err := t.Chat([]tokenizer.Message{
+	text, err := t.Chat([]chat.Message{
 		{Role: "user", Content: "a"},
 		{Role: "assistant", More: fmt.Appendf(nil, `{"content": "", "tool_calls": [{"id": "lowpack00", "type": "function", "function": {"name": %q, "arguments": {%q: 1}}}]}`, probeName, probeKey)},
-	}, tokenizer.ChatOptions{Tools: fmt.Appendf(nil, `[{"type": "function", "function": {"name": %q, "description": "b", "parameters": {"type": "object", "properties": {}}}}]`, probeName)})
+	}, chat.Options{Tools: fmt.Appendf(nil, `[{"type": "function", "function": {"name": %q, "description": "b", "parameters": {"type": "object", "properties": {}}}}]`, probeName)})
 	if err != nil || strings.Count(text, probeName) < 2 { // tools and calls are both there
 		return nil
 	}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/server/internal/api"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
-	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
 // mostMessages bounds a conversation.
@@ -81,7 +81,7 @@ func (m *model) readConversation(b *api.Body) []int {
 }
 
 // render makes the tokens of a conversation, which stands in a field of the request.
-func (m *model) render(b *api.Body, field string, messages []tokenizer.Message, o tokenizer.ChatOptions) []int {
+func (m *model) render(b *api.Body, field string, messages []chat.Message, o chat.Options) []int {
 	if b.Err() != nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (m *model) render(b *api.Body, field string, messages []tokenizer.Message, 
 }
 
 // readMessages reads a conversation, and how it is rendered.
-func (m *model) readMessages(b *api.Body) ([]tokenizer.Message, tokenizer.ChatOptions) {
+func (m *model) readMessages(b *api.Body) ([]chat.Message, chat.Options) {
 	var list []json.RawMessage
 	o := m.readChatOptions(b, b.Raw("reasoning_effort"))
 	if !b.Decode("messages", &list, "a list of messages") {
@@ -107,7 +107,7 @@ func (m *model) readMessages(b *api.Body) ([]tokenizer.Message, tokenizer.ChatOp
 		b.Fail("messages", "messages has %d messages: must be between 1 and %d", len(list), mostMessages)
 		return nil, o
 	}
-	messages := make([]tokenizer.Message, len(list))
+	messages := make([]chat.Message, len(list))
 	for i, raw := range list {
 		messages[i] = readMessage(b, "messages", i, raw)
 	}
@@ -115,8 +115,8 @@ func (m *model) readMessages(b *api.Body) ([]tokenizer.Message, tokenizer.ChatOp
 }
 
 // readChatOptions reads how the conversation is rendered. effort is a string; nil = absent.
-func (m *model) readChatOptions(b *api.Body, effort json.RawMessage) tokenizer.ChatOptions {
-	o := tokenizer.ChatOptions{AddGenerationPrompt: true, Tools: b.Raw("tools"), Now: b.Now}
+func (m *model) readChatOptions(b *api.Body, effort json.RawMessage) chat.Options {
+	o := chat.Options{AddGenerationPrompt: true, Tools: b.Raw("tools"), Now: b.Now}
 	b.Bool("add_generation_prompt", &o.AddGenerationPrompt)
 	if goOn := false; b.Bool("continue_final_message", &goOn) && goOn {
 		if o.ContinueField = "content"; b.Raw("add_generation_prompt") == nil {
@@ -159,7 +159,7 @@ func sameText(a, b json.RawMessage) bool {
 var roles = map[string]string{"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 // readMessage reads message i of a field.
-func readMessage(b *api.Body, field string, i int, raw json.RawMessage) (m tokenizer.Message) {
+func readMessage(b *api.Body, field string, i int, raw json.RawMessage) (m chat.Message) {
 	inner, e := api.ParseBody(raw)
 	if e != nil {
 		b.Fail(field, "%s[%d]: want an object", field, i)

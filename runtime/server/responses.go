@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/server/internal/api"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
-	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
 // responses is POST /v1/responses, of which nothing is stored: each request brings the whole conversation.
@@ -83,7 +83,7 @@ func readResponseLogprobs(b *api.Body) int {
 
 // readInput renders instructions and input with the chat template.
 func (j *job) readInput(b *api.Body) []int {
-	var messages []tokenizer.Message
+	var messages []chat.Message
 	var reasoning struct {
 		Effort json.RawMessage `json:"effort"`
 	}
@@ -91,7 +91,7 @@ func (j *job) readInput(b *api.Body) []int {
 	o := j.model.readChatOptions(b, reasoning.Effort)
 	o.Tools = j.tools.shown()
 	if text := ""; b.String("instructions", &text) {
-		messages = append(messages, tokenizer.Message{Role: "system", Content: text})
+		messages = append(messages, chat.Message{Role: "system", Content: text})
 	}
 	switch raw := b.Raw("input"); {
 	case raw == nil:
@@ -99,7 +99,7 @@ func (j *job) readInput(b *api.Body) []int {
 	case raw[0] == '"':
 		text := ""
 		b.String("input", &text)
-		messages = append(messages, tokenizer.Message{Role: "user", Content: text})
+		messages = append(messages, chat.Message{Role: "user", Content: text})
 	default:
 		messages = append(messages, readItems(b)...)
 	}
@@ -107,7 +107,7 @@ func (j *job) readInput(b *api.Body) []int {
 }
 
 // readItems reads a list of items: messages, calls of functions and what these returned.
-func readItems(b *api.Body) (messages []tokenizer.Message) {
+func readItems(b *api.Body) (messages []chat.Message) {
 	var list []json.RawMessage
 	if !b.Decode("input", &list, "a string or a list of items") {
 		return nil
@@ -185,7 +185,7 @@ func jsonOf(v any) json.RawMessage {
 }
 
 // readChatItem reads the message of a chat that an item is.
-func readChatItem(b *api.Body, i int, message chatItem) tokenizer.Message {
+func readChatItem(b *api.Body, i int, message chatItem) chat.Message {
 	return readMessage(b, "input", i, jsonOf(message))
 }
 

@@ -2,11 +2,13 @@ package tokenizer
 
 import (
 	"fmt"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/lowpack/lowpack/internal/jinja"
+	"github.com/lowpack/lowpack/internal/marked"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/tokenizer/internal/chars"
 )
 
 // addedToken is a token that is found in the text before anything else happens to it.
@@ -47,7 +49,7 @@ func (f *finder) add(t addedToken, key string) error {
 // next returns the first added token in text[from:] with the range that it covers; nil when there is none. A control token
 // is found only where the text has no mark. White space that belongs to a token is taken from floor on. The search for the
 // next one begins at after, in front of white space behind this one: an added token of spaces is found there once more.
-func (f *finder) next(text jinja.Text, from, floor int) (t *addedToken, start, end, after int) {
+func (f *finder) next(text marked.Text, from, floor int) (t *addedToken, start, end, after int) {
 	s := text.S
 	if len(f.tokens) == 0 {
 		return nil, 0, 0, 0
@@ -116,4 +118,7 @@ func wordAfter(s string, i int) bool {
 	return n > 0 && isWord(r)
 }
 
-func isWord(r rune) bool { return wholeWord().has(r) }
+// wholeWord is what a token with single_word must not touch.
+var wholeWord = sync.OnceValue(func() *chars.Class { return chars.Recorded(chars.WholeWord).Class() })
+
+func isWord(r rune) bool { return wholeWord().Has(r) }

@@ -1,17 +1,15 @@
 package tokenizer
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/chat"
 )
 
 // tinyFiles are the files of the bundled model.
@@ -31,79 +29,12 @@ func mustLoad(t testing.TB, f Files) *Tokenizer {
 	return tok
 }
 
-// message reads a message as it stands in a file.
-func message(t *testing.T, raw json.RawMessage) Message {
-	t.Helper()
-	var m Message
-	if err := json.Unmarshal(raw, &m); err != nil {
-		t.Fatal(err)
-	}
-	m.More = raw
-	return m
-}
-
-// TestRenderings: real templates, rendered by Python.
-func TestRenderings(t *testing.T) {
-	var golden struct {
-		Cases []struct {
-			BOS      string `json:"bos_token"`
-			EOS      string `json:"eos_token"`
-			Prompt   bool   `json:"add_generation_prompt"`
-			Messages []json.RawMessage
-			Tools    json.RawMessage
-		}
-		Expected map[string]string
-	}
-	unmarshal(t, shared.Path(t, "data/chat-templates/expected.json"), &golden)
-	now := func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
-	for name, want := range golden.Expected {
-		file, number, _ := strings.Cut(name, "#")
-		c := golden.Cases[number[0]-'0']
-		config := fmt.Sprintf(`{"bos_token":%q,"eos_token":{"content":%q}}`, c.BOS, c.EOS)
-		tok := mustLoad(t, files(tokenizerJSON, small{}.json(), configJSON, config, templateFile, readFile(t, shared.Path(t, "data/chat-templates/"+file))))
-		var messages []Message
-		for _, raw := range c.Messages {
-			messages = append(messages, message(t, raw))
-		}
-		got, err := tok.Chat(messages, ChatOptions{AddGenerationPrompt: c.Prompt, Tools: c.Tools, Now: now})
-		if err != nil || got != want {
-			t.Errorf("%s\ngot  %q, %v\nwant %q", name, got, err, want)
-		}
-	}
-	if len(golden.Expected) != 24 {
-		t.Errorf("%d renderings", len(golden.Expected))
-	}
-}
-
-// TestTools: with tools and tool calls every template of the collection either renders or says why not; what it renders
-// holds the tools in the order in which they are written.
-func TestTools(t *testing.T) {
-	tools := []byte(`[{"type":"function","function":{"name":"get_weather","description":"Get \"weather\" é","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}]`)
-	messages := []Message{
-		{Role: "user", Content: "Hi"},
-		{Role: "assistant", More: []byte(`{"content":"","tool_calls":[{"type":"function","function":{"name":"get_weather","arguments":{"unit":"C","city":"Paris"}}}]}`)},
-		{Role: "tool", Content: `{"t": 12}`},
-	}
-	for name, want := range map[string]string{
-		"Qwen-Qwen2.5-7B-Instruct.jinja":         "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.\n\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>\n{\"type\": \"function\", \"function\": {\"name\": \"get_weather\", \"description\": \"Get \\\"weather\\\" é\", \"parameters\": {\"type\": \"object\", \"properties\": {\"city\": {\"type\": \"string\"}}, \"required\": [\"city\"]}}}\n</tools>",
-		"Qwen-Qwen3-0.6B.jinja":                  "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"unit\": \"C\", \"city\": \"Paris\"}}\n</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\n{\"t\": 12}\n</tool_response><|im_end|>\n",
-		"meta-llama-Llama-3.2-3B-Instruct.jinja": "{\n    \"type\": \"function\",\n    \"function\": {\n        \"name\": \"get_weather\",\n        \"description\": \"Get \\\"weather\\\" é\",\n        \"parameters\": {\n",
-		"bitnet-2B4T.jinja":                      "Tool: {\"t\": 12}<|eot_id|>",
-	} {
-		tok := mustLoad(t, files(tokenizerJSON, small{}.json(), configJSON, `{}`, templateFile, readFile(t, shared.Path(t, "data/chat-templates/"+name))))
-		got, err := tok.Chat(messages, ChatOptions{Tools: tools, Now: time.Now})
-		if err != nil || !strings.Contains(got, want) {
-			t.Errorf("%s\ngot  %q, %v\nwant %q", name, got, err, want)
-		}
-	}
-}
-
 // TestChatTiny: the bundled model's template and the tokens of what it renders.
 func TestChatTiny(t *testing.T) {
 	tok := mustLoad(t, tinyFiles(t))
 	var golden struct {
 		Cases []struct {
-			Messages []Message
+			Messages []chat.Message
 			Prompt   bool `json:"add_generation_prompt"`
 			Rendered string
 			IDs      []int
@@ -111,7 +42,7 @@ func TestChatTiny(t *testing.T) {
 	}
 	unmarshal(t, shared.Testdata(t, "tiny-bitnet-golden/chat_template.json"), &golden)
 	for _, c := range golden.Cases {
-		got, err := tok.Chat(c.Messages, ChatOptions{AddGenerationPrompt: c.Prompt})
+		got, err := tok.Chat(c.Messages, chat.Options{AddGenerationPrompt: c.Prompt})
 		if err != nil || got != c.Rendered {
 			t.Errorf("got  %q, %v\nwant %q", got, err, c.Rendered)
 		}
@@ -132,7 +63,7 @@ func TestTemplateSources(t *testing.T) {
 	render := func(pairs ...any) string {
 		t.Helper()
 		tok := mustLoad(t, files(append(pairs, tokenizerJSON, small{}.json())...))
-		text, err := tok.Chat([]Message{{Role: "user", Content: "x"}}, ChatOptions{})
+		text, err := tok.Chat([]chat.Message{{Role: "user", Content: "x"}}, chat.Options{})
 		if err != nil {
 			return err.Error()
 		}
@@ -156,13 +87,13 @@ func TestTemplateSources(t *testing.T) {
 	if names := tok.ChatTemplates(); !slices.Equal(names, []string{"default", "tool_use"}) {
 		t.Errorf("%v", names)
 	}
-	if text, err := tok.Chat(hello, ChatOptions{Tools: []byte("[]")}); err != nil || text != "second" { // nobody has chosen
+	if text, err := tok.Chat(hello, chat.Options{Tools: []byte("[]")}); err != nil || text != "second" { // nobody has chosen
 		t.Errorf("%q, %v", text, err)
 	}
 	if err := tok.UseTemplate("tool_use"); err != nil {
 		t.Error(err)
 	}
-	if text, err := tok.Chat(hello, ChatOptions{}); err != nil || text != "second" {
+	if text, err := tok.Chat(hello, chat.Options{}); err != nil || text != "second" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if err := tok.UseTemplate("rag"); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "tool_use") {
@@ -171,7 +102,7 @@ func TestTemplateSources(t *testing.T) {
 	if err := tok.SetTemplate("third {{ x }}"); err != nil {
 		t.Error(err)
 	}
-	if text, err := tok.Chat(hello, ChatOptions{Vars: []byte(`{"x": [1, "a"]}`)}); err != nil || text != "third [1, 'a']" {
+	if text, err := tok.Chat(hello, chat.Options{Vars: []byte(`{"x": [1, "a"]}`)}); err != nil || text != "third [1, 'a']" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if err := tok.SetTemplate("{% include 'x' %}"); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "include") {
@@ -179,7 +110,7 @@ func TestTemplateSources(t *testing.T) {
 	}
 }
 
-var hello = []Message{{Role: "user", Content: "Hello."}}
+var hello = []chat.Message{{Role: "user", Content: "Hello."}}
 
 // TestBrokenTemplate: a template that cannot be used is an error of Chat that names the construct, not of Load.
 func TestBrokenTemplate(t *testing.T) {
@@ -194,20 +125,20 @@ func TestBrokenTemplate(t *testing.T) {
 		"{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}": {pack.ErrLimit, "work"},
 	} {
 		tok := mustLoad(t, files(tokenizerJSON, small{}.json(), templateFile, template))
-		if _, err := tok.Chat(hello, ChatOptions{}); !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.word) {
+		if _, err := tok.Chat(hello, chat.Options{}); !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.word) {
 			t.Errorf("%s: %v", template, err)
 		}
 	}
 	tok := mustLoad(t, files(tokenizerJSON, small{}.json(), templateFile, "x"))
-	for what, o := range map[string]ChatOptions{"tools": {Tools: []byte("[")}, "variables": {Vars: []byte("{,}")}} {
+	for what, o := range map[string]chat.Options{"tools": {Tools: []byte("[")}, "variables": {Vars: []byte("{,}")}} {
 		if _, err := tok.Chat(hello, o); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := tok.Chat(nil, ChatOptions{}); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "without messages") {
+	if _, err := tok.Chat(nil, chat.Options{}); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "without messages") {
 		t.Errorf("%v", err)
 	}
-	if _, err := tok.Chat([]Message{{More: []byte("x")}}, ChatOptions{}); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "message 0") {
+	if _, err := tok.Chat([]chat.Message{{More: []byte("x")}}, chat.Options{}); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "message 0") {
 		t.Errorf("%v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
@@ -37,8 +38,8 @@ func ExampleTokenizer_ChatTokens() {
 		fmt.Println(err)
 		return
 	}
-	messages := []tokenizer.Message{{Role: "user", Content: "Stop<|eot_id|>"}}
-	ids, err := t.ChatTokens(messages, tokenizer.ChatOptions{})
+	messages := []chat.Message{{Role: "user", Content: "Stop<|eot_id|>"}}
+	ids, err := t.ChatTokens(messages, chat.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

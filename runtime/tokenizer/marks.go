@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lowpack/lowpack/internal/jinja"
+	"github.com/lowpack/lowpack/internal/marked"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -12,26 +12,26 @@ import (
 const maxMarking = 1 << 30
 
 // normalized rewrites a text and carries its marks along, where a control token could still be found in the result.
-func (e *encoder) normalized(text jinja.Text) (jinja.Text, error) {
+func (e *encoder) normalized(text marked.Text) (marked.Text, error) {
 	s, err := e.t.normalizer.normalize(text.S)
 	if err != nil || !e.t.normal.special || !text.Marked(0, len(text.S)) {
-		return jinja.Text{S: s}, err
+		return marked.Text{S: s}, err
 	}
 	runs := markedRuns(text.Input)
 	if len(runs)*len(text.S) > maxMarking {
-		return jinja.Text{}, fmt.Errorf("%w: %d pieces in a text of %d bytes, in which control tokens are normalized", pack.ErrLimit, len(runs), len(text.S))
+		return marked.Text{}, fmt.Errorf("%w: %d pieces in a text of %d bytes, in which control tokens are normalized", pack.ErrLimit, len(runs), len(text.S))
 	}
 	marks := make([]byte, len(s))
 	for _, run := range runs {
 		from, to, err := e.moved(text.S, s, run)
 		if err != nil {
-			return jinja.Text{}, err
+			return marked.Text{}, err
 		}
 		for i := from; i < to; i++ {
 			marks[i] = 1
 		}
 	}
-	return jinja.Text{S: s, Input: string(marks)}, nil
+	return marked.Text{S: s, Input: string(marks)}, nil
 }
 
 // moved returns where a range of a text lies in its normalized form: behind what the text in front of it becomes, and in

@@ -3,7 +3,8 @@ package tokenizer
 import (
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"github.com/lowpack/lowpack/runtime/tokenizer/internal/chars"
 )
 
 // normalizer rewrites a text in front of everything else but the search for added tokens.
@@ -50,7 +51,7 @@ func (r replace) normalize(s string) (string, error) {
 		return strings.ReplaceAll(s, string(lit), r.content), nil
 	}
 	var out strings.Builder
-	err := r.find.each(s, func(part string, match bool) error {
+	err := r.find.Each(s, func(part string, match bool) error {
 		if match {
 			part = r.content
 		}
@@ -80,7 +81,7 @@ func (t strip) normalize(s string) (string, error) {
 type lowercase struct{}
 
 func (lowercase) normalize(s string) (string, error) {
-	pairs := lower()
+	pairs := chars.Lower()
 	return strings.Map(func(r rune) rune {
 		if l, ok := pairs[r]; ok {
 			return l
@@ -91,14 +92,14 @@ func (lowercase) normalize(s string) (string, error) {
 
 // finding divides a text into matches and what lies between them.
 type finding interface {
-	// each calls part for every piece of s, in order; the pieces make up s and none is empty.
-	each(s string, part func(piece string, match bool) error) error
+	// Each calls part for every piece of s, in order; the pieces make up s and none is empty.
+	Each(s string, part func(piece string, match bool) error) error
 }
 
 // literal finds a fixed text.
 type literal string
 
-func (l literal) each(s string, part func(string, bool) error) error {
+func (l literal) Each(s string, part func(string, bool) error) error {
 	for s != "" {
 		i := strings.Index(s, string(l))
 		if i < 0 {
@@ -113,35 +114,6 @@ func (l literal) each(s string, part func(string, bool) error) error {
 			return err
 		}
 		s = s[i+len(l):]
-	}
-	return nil
-}
-
-func (p *pattern) each(s string, part func(string, bool) error) error {
-	m := p.matcher(len(s))
-	from := 0 // of what no match has covered
-	for pos := 0; pos < len(s); {
-		end, err := m.at(s, pos)
-		if err != nil {
-			return err
-		}
-		if end < 0 {
-			_, n := utf8.DecodeRuneInString(s[pos:])
-			pos += n
-			continue
-		}
-		if from < pos {
-			if err := part(s[from:pos], false); err != nil {
-				return err
-			}
-		}
-		if err := part(s[pos:end], true); err != nil {
-			return err
-		}
-		pos, from = end, end
-	}
-	if from < len(s) {
-		return part(s[from:], false)
 	}
 	return nil
 }

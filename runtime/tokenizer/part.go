@@ -5,6 +5,7 @@ import (
 
 	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/tokenizer/internal/pattern"
 )
 
 // part reads one object of tokenizer.json that has a type, and keeps the first error. done refuses every field that was not
@@ -162,7 +163,7 @@ func (p *part) finding(key string) finding {
 		p.fail(pack.ErrCorrupt, "%s is neither a String that is not empty nor a Regex", key)
 		return literal(" ")
 	}
-	re, err := compile(s)
+	re, err := pattern.Compile(s)
 	if err != nil && p.err == nil {
 		p.err = fmt.Errorf("%s %s: %w", p.where, p.kind, err)
 	}

@@ -5,10 +5,9 @@ import (
 
 	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/tokenizer/internal/chars"
+	"github.com/lowpack/lowpack/runtime/tokenizer/internal/pattern"
 )
-
-// gpt2Pattern is the pattern that a ByteLevel pre-tokenizer splits with.
-const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
 func readNormalizers(v *jsonread.Value) (out normalizers, err error) {
 	err = flatten("normalizer", "normalizers", v, func(p *part) error {
@@ -65,7 +64,7 @@ func byteLevel(p *part) (out chain) {
 		out = append(out, prefixSpace{})
 	}
 	if p.flag("use_regex", true) {
-		re, err := compile(gpt2Pattern)
+		re, err := pattern.Compile(pattern.GPT2)
 		if err != nil {
 			panic(err) // a constant
 		}
@@ -79,17 +78,17 @@ func readSplitter(p *part) splitter {
 	case "Split":
 		return divider{p.finding("pattern"), p.behavior(), p.flag("invert", false)}
 	case "Digits":
-		return divider{find: classPattern("Digits", recordedSet(numberClass), !p.flag("individual_digits", false)), behavior: isolated}
+		return divider{find: pattern.OfClass("Digits", chars.Recorded(chars.Number), !p.flag("individual_digits", false)), behavior: isolated}
 	case "Punctuation":
-		return divider{find: classPattern("Punctuation", recordedSet(punctuationClass), false), behavior: p.behavior()}
+		return divider{find: pattern.OfClass("Punctuation", chars.Recorded(chars.Punctuation), false), behavior: p.behavior()}
 	case "Whitespace":
-		words, err := compile(`[\w\x{200C}\x{200D}]+|[^\w\s\x{200C}\x{200D}]+`) // its \w has the joiners
+		words, err := pattern.Compile(`[\w\x{200C}\x{200D}]+|[^\w\s\x{200C}\x{200D}]+`) // its \w has the joiners
 		if err != nil {
 			panic(err) // a constant
 		}
 		return divider{words, removed, true}
 	case "WhitespaceSplit":
-		return divider{find: classPattern("WhitespaceSplit", recordedSet(spaceClass), false), behavior: removed}
+		return divider{find: pattern.OfClass("WhitespaceSplit", chars.Recorded(chars.Space), false), behavior: removed}
 	case "Metaspace":
 		return readMetaspace(p)
 	}

@@ -90,9 +90,10 @@ func publishedTexts(t *testing.T) []string {
 			marks = append(marks, r)
 		}
 	}
+	interesting := []rune(string(readFile(t, characters)))
 	rng := rand.New(rand.NewPCG(11, 12))
 	alphabets := []func() rune{
-		func() rune { return []rune(interesting)[rng.IntN(utf8.RuneCountInString(interesting))] },
+		func() rune { return interesting[rng.IntN(len(interesting))] },
 		func() rune { return marks[rng.IntN(len(marks))] },
 		func() rune { return rune(rng.IntN(1 << (7 + rng.IntN(14)))) },
 	}

@@ -46,7 +46,7 @@ type divider struct {
 
 func (d divider) split(s string, start bool, to emit) error {
 	out := joiner{s: s, start: start, to: to}
-	err := d.find.each(s, func(part string, match bool) error {
+	err := d.find.Each(s, func(part string, match bool) error {
 		match = match != d.invert
 		out.at += len(part)
 		switch d.behavior {

@@ -8,12 +8,7 @@ import (
 	"strconv"
 
 	"github.com/lowpack/lowpack/pack"
-)
-
-// The patterns of tokenizers whose files do not carry one.
-const (
-	llama3Pattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-	qwen2Pattern  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	"github.com/lowpack/lowpack/runtime/tokenizer/internal/pattern"
 )
 
 // looksLikeTiktoken says whether a file is lines of base64 and a number, and no protobuf message.
@@ -58,7 +53,7 @@ func readTiktoken(data []byte, c *config) (*Tokenizer, error) {
 	if t.vocab.size() != t.vocab.count {
 		return nil, fmt.Errorf("%w: %d tokens, but the largest rank is %d", pack.ErrCorrupt, t.vocab.count, t.vocab.size()-1)
 	}
-	special, pattern, err := tiktokenFamily(t.vocab.size())
+	special, source, err := tiktokenFamily(t.vocab.size())
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +69,7 @@ func readTiktoken(data []byte, c *config) (*Tokenizer, error) {
 		return nil, err
 	}
 	t.model = newBPE(bpe{vocab: t.vocab, merges: rules, bytewise: true, wholeWords: true, unk: -1}, false)
-	if err := t.splitWith(pattern); err != nil {
+	if err := t.splitWith(source); err != nil {
 		return nil, err
 	}
 	if len(c.added) == 0 {
@@ -82,11 +77,11 @@ func readTiktoken(data []byte, c *config) (*Tokenizer, error) {
 			c.added = append(c.added, addedToken{id: len(order) + i, content: content, special: true})
 		}
 	}
-	return t, t.addFromConfig(c, pattern == llama3Pattern)
+	return t, t.addFromConfig(c, source == pattern.Llama3)
 }
 
 // tiktokenFamily returns the special tokens and the pattern that belong to a vocabulary of this size.
-func tiktokenFamily(size int) (special []string, pattern string, err error) {
+func tiktokenFamily(size int) (special []string, source string, err error) {
 	switch size {
 	case 128000:
 		special = []string{
@@ -97,16 +92,16 @@ func tiktokenFamily(size int) (special []string, pattern string, err error) {
 		for i := 5; len(special) < 256; i++ {
 			special = append(special, fmt.Sprintf("<|reserved_special_token_%d|>", i))
 		}
-		return special, llama3Pattern, nil
+		return special, pattern.Llama3, nil
 	case 151643:
-		return []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}, qwen2Pattern, nil
+		return []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}, pattern.Qwen2, nil
 	}
 	return nil, "", fmt.Errorf("%w: a tiktoken file of %d tokens; known are those of Llama 3 (128000) and Qwen (151643); a %s says all by itself",
 		pack.ErrUnsupported, size, tokenizerJSON)
 }
 
-func (t *Tokenizer) splitWith(pattern string) error {
-	re, err := compile(pattern)
+func (t *Tokenizer) splitWith(source string) error {
+	re, err := pattern.Compile(source)
 	t.splitters = chain{divider{find: re, behavior: isolated}}
 	return err
 }

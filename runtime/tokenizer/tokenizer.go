@@ -11,7 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/lowpack/lowpack/internal/jinja"
+	"github.com/lowpack/lowpack/internal/marked"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -54,17 +54,17 @@ type wordModel interface {
 // pack.ErrLimit for a text beyond 256 MiB, for a word beyond 4 MiB that the vocabulary allows no cut in, or for a text on
 // which a pattern of the tokenizer takes too many steps.
 func (t *Tokenizer) Encode(text string, special bool) ([]int, error) {
-	return t.encode(jinja.Text{S: text}, special)
+	return t.encode(marked.Text{S: text}, special)
 }
 
 // EncodePlain returns the tokens of a text in which control tokens are not meant: what looks like <|eot_id|> is encoded
 // as the text that it is. Added tokens that are not special, for example <think>, stay tokens. Otherwise it is Encode.
 func (t *Tokenizer) EncodePlain(text string, special bool) ([]int, error) {
-	return t.encode(jinja.Input(text), special)
+	return t.encode(marked.Input(text), special)
 }
 
 // encode takes a text whose marked bytes cannot be control tokens.
-func (t *Tokenizer) encode(text jinja.Text, special bool) ([]int, error) {
+func (t *Tokenizer) encode(text marked.Text, special bool) ([]int, error) {
 	if err := checkLength(len(text.S)); err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ type encoder struct {
 }
 
 // withAdded appends the added tokens of a text and gives the stretches between them to rest.
-func (e *encoder) withAdded(f *finder, text jinja.Text, start bool, rest func(text jinja.Text, start bool) error) error {
+func (e *encoder) withAdded(f *finder, text marked.Text, start bool, rest func(text marked.Text, start bool) error) error {
 	from, search := 0, 0
 	for search < len(text.S) {
 		token, begin, end, after := f.next(text, search, from)
@@ -126,12 +126,12 @@ func (e *encoder) withAdded(f *finder, text jinja.Text, start bool, rest func(te
 }
 
 // plain encodes a stretch of text without raw added tokens.
-func (e *encoder) plain(text jinja.Text, start bool) error {
+func (e *encoder) plain(text marked.Text, start bool) error {
 	text, err := e.normalized(text)
 	if err != nil {
 		return err
 	}
-	return e.withAdded(&e.t.normal, text, start, func(text jinja.Text, start bool) error {
+	return e.withAdded(&e.t.normal, text, start, func(text marked.Text, start bool) error {
 		return e.t.splitters.split(text.S, start, e.word)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/lowpack/lowpack/runtime/tokenizer/internal/chars"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -12,15 +13,15 @@ import (
 // (U+034F) behind every 30 characters that combine, as a stream would need it.
 type unicodeForm struct {
 	norm.Form
-	changed   *class // characters that the form changes in the library
-	combining *class // characters that combine with one in front of them there
+	changed   *chars.Class // characters that the form changes in the library
+	combining *chars.Class // characters that combine with one in front of them there
 }
 
 // unicodeForms by their names, which are those of the classes of what they change.
 var unicodeForms = map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}
 
 func newUnicodeForm(name string) unicodeForm {
-	return unicodeForm{unicodeForms[name], recordedSet(name).build(), recordedSet(combiningClass).build()}
+	return unicodeForm{unicodeForms[name], chars.Recorded(name).Class(), chars.Recorded(chars.Combining).Class()}
 }
 
 // fewCombining is how many characters that combine may follow each other before their form is computed by its
@@ -64,7 +65,7 @@ func (f unicodeForm) normalize(s string) (string, error) {
 // form.
 func (f unicodeForm) isNew(s string, r rune) bool {
 	combines := !f.PropertiesString(s).BoundaryBefore()
-	return !f.changed.has(r) && (!f.IsNormalString(s) || combines && !f.combining.has(r))
+	return !f.changed.Has(r) && (!f.IsNormalString(s) || combines && !f.combining.Has(r))
 }
 
 // byDefinition is the form without a joiner (Unicode Standard Annex 15): decomposed, in the order of combining

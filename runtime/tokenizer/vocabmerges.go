@@ -7,17 +7,18 @@ import (
 
 	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/tokenizer/internal/pattern"
 )
 
 // readVocabAndMerges makes a byte-level tokenizer of vocab.json and merges.txt, the two files of GPT-2. How a text is split
 // follows from the class that tokenizer_config.json names.
 func readVocabAndMerges(vocabulary, rules []byte, c *config) (*Tokenizer, error) {
 	t := &Tokenizer{decoder: decoder{bytewise: true}}
-	pattern := gpt2Pattern
+	source := pattern.GPT2
 	switch class := strings.TrimSuffix(c.class, "Fast"); class {
 	case "", "GPT2Tokenizer", "GPTNeoXTokenizer":
 	case "Qwen2Tokenizer":
-		pattern, t.normalizer = qwen2Pattern, qwen2Normalizer()
+		source, t.normalizer = pattern.Qwen2, qwen2Normalizer()
 	default:
 		return nil, fmt.Errorf("%w: tokenizer_class %.40q without a %s; supported are GPT2Tokenizer, GPTNeoXTokenizer and Qwen2Tokenizer",
 			pack.ErrUnsupported, c.class, tokenizerJSON)
@@ -39,7 +40,7 @@ func readVocabAndMerges(vocabulary, rules []byte, c *config) (*Tokenizer, error)
 		return nil, err
 	}
 	t.model = newBPE(bpe{vocab: m.vocab, merges: table, bytewise: true, unk: -1}, false)
-	if err := t.splitWith(pattern); err != nil {
+	if err := t.splitWith(source); err != nil {
 		return nil, err
 	}
 	return t, t.addFromConfig(c, false)

@@ -16,6 +16,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/exports"
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
@@ -231,13 +232,13 @@ func TestInteropGenAI(t *testing.T) {
 	for _, p := range prompts {
 		texts = append(texts, bos+strings.TrimPrefix(p.Text, bos)) // it adds no BOS token of its own
 	}
-	var chats [][]tokenizer.Message
+	var chats [][]chat.Message
 	var named [][]map[string]string
 	for _, names := range [][]string{{"user"}, {"system", "user", "assistant", "user"}, {"user", "assistant", "tool"}} {
-		var messages []tokenizer.Message
+		var messages []chat.Message
 		var fields []map[string]string
 		for _, name := range names {
-			m := tokenizer.Message{Role: name, Content: " what the " + name + " says\n"}
+			m := chat.Message{Role: name, Content: " what the " + name + " says\n"}
 			messages, fields = append(messages, m), append(fields, map[string]string{"role": m.Role, "content": m.Content})
 		}
 		chats, named = append(chats, messages), append(named, fields)
@@ -269,7 +270,7 @@ func TestInteropGenAI(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, messages := range chats {
-		want, err := own.Chat(messages, tokenizer.ChatOptions{AddGenerationPrompt: true})
+		want, err := own.Chat(messages, chat.Options{AddGenerationPrompt: true})
 		if err != nil || answer.Chats[i] != want {
 			t.Errorf("%q is rendered for %v, lowpack %q, %v", answer.Chats[i], messages, want, err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lowpack/lowpack/internal/jinja"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
@@ -108,11 +109,11 @@ func same(t *tokenizer.Tokenizer, template, ours string) error {
 
 // answered is the text of a conversation, or why there is none.
 func answered(t *tokenizer.Tokenizer, names []string, prompt bool) string {
-	var messages []tokenizer.Message
+	var messages []chat.Message
 	for _, name := range names {
-		messages = append(messages, tokenizer.Message{Role: name, Content: "what did the " + name + " SAY?"})
+		messages = append(messages, chat.Message{Role: name, Content: "what did the " + name + " SAY?"})
 	}
-	s, err := t.Chat(messages, tokenizer.ChatOptions{AddGenerationPrompt: prompt, Now: func() time.Time { return time.Unix(0, 0) }})
+	s, err := t.Chat(messages, chat.Options{AddGenerationPrompt: prompt, Now: func() time.Time { return time.Unix(0, 0) }})
 	if err != nil {
 		return err.Error()
 	}

@@ -1,9 +1,10 @@
-package tokenizer
+package pattern
 
 import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,9 +19,9 @@ import (
 
 // patterns of published tokenizers, and one that tries the rest of the syntax ("groups").
 var published = map[string]string{
-	"gpt2":   gpt2Pattern,
-	"llama3": llama3Pattern,
-	"qwen2":  qwen2Pattern,
+	"gpt2":   GPT2,
+	"llama3": Llama3,
+	"qwen2":  Qwen2,
 	"gpt4":   `'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+`,
 	"gpt4o": `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|` +
 		`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|` +
@@ -48,9 +49,9 @@ func oracle(t testing.TB, re *regexp2.Regexp, s string) (out []string) {
 	return out
 }
 
-func matches(t testing.TB, p *pattern, s string) (out []string) {
+func matches(t testing.TB, p *Pattern, s string) (out []string) {
 	t.Helper()
-	if err := p.each(s, func(piece string, match bool) error {
+	if err := p.Each(s, func(piece string, match bool) error {
 		if match {
 			out = append(out, piece)
 		}
@@ -68,17 +69,28 @@ func forOracle(source string) *regexp2.Regexp {
 	return regexp2.MustCompile(source, regexp2.None)
 }
 
-// interesting characters: of every class that the patterns ask for, in one and several bytes.
-const interesting = "aZb'sStTrReEvVmMlLdD019  \t\n\r\u0085\u00a0\u2028\u3000.,!?$+<=>^~|`/-_(){}[]\"\\éÉßǅʰªאا中文ぁァ한าำ́̈٣²½Ⅷ①😀🏽‍♂️\ufeff\u200b\u200d"
+// interesting are characters of every class that the patterns ask for, in one and several bytes.
+func interesting(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile("../../testdata/characters.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
 
 // TestPatternsAgainstRegexp2: on real text and on random text of interesting characters every published pattern finds what
 // an independent engine finds.
 func TestPatternsAgainstRegexp2(t *testing.T) {
-	text := string(readFile(t, shared.Path(t, "data/text/wiki.test.raw")))[:150_000]
-	alphabet := []rune(interesting)
+	wiki, err := os.ReadFile(shared.Path(t, "data/text/wiki.test.raw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(wiki[:150_000])
+	alphabet := []rune(interesting(t))
 	rng := rand.New(rand.NewPCG(1, 2))
 	for name, source := range published {
-		p, err := compile(source)
+		p, err := Compile(source)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -111,7 +123,7 @@ func TestPatternsAgainstRegexp2(t *testing.T) {
 
 // TestLongS: ſ and K (Kelvin) are s and k in another case; regexp2 does not know, the definition of Unicode does.
 func TestLongS(t *testing.T) {
-	p, err := compile(`(?i:'s|k)`)
+	p, err := Compile(`(?i:'s|k)`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +136,7 @@ func TestLongS(t *testing.T) {
 func TestPublishedPatternsAreLinear(t *testing.T) {
 	const most = 25 // steps per byte; the limit is stepsPerByte
 	var texts []string
-	for _, a := range interesting {
+	for _, a := range interesting(t) {
 		texts = append(texts, strings.Repeat(string(a), 2000))
 		for _, b := range "aZ1 \n'.é中" {
 			texts = append(texts, strings.Repeat(string(a)+string(b), 1000), strings.Repeat(string(a), 2000)+string(b))
@@ -134,7 +146,7 @@ func TestPublishedPatternsAreLinear(t *testing.T) {
 		if name == "groups" { // published by nobody
 			continue
 		}
-		p, err := compile(source)
+		p, err := Compile(source)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +184,7 @@ func TestPatternsRefused(t *testing.T) {
 		`(?i:` + strings.Repeat(`\S`, 100) + `)`:                  pack.ErrLimit,
 	} {
 		cpu.Within(t, 5*time.Second, fmt.Sprintf("to refuse %.60q", source), func() {
-			if _, err := compile(source); !errors.Is(err, class) {
+			if _, err := Compile(source); !errors.Is(err, class) {
 				t.Errorf("%.60q: %v, want %v", source, err, class)
 			}
 		})
@@ -184,12 +196,12 @@ func TestPatternsRefused(t *testing.T) {
 func TestPatternIsBounded(t *testing.T) {
 	text := strings.Repeat("a", 1<<18/race.Every(16))
 	for source, limited := range map[string]bool{`(a+)+`: false, `(a+)+b`: true, `(a|a)*b`: true, `(?:a?){30}a{30}b`: false, `a+b`: true, `(?:aa|a)+c`: true} {
-		p, err := compile(source)
+		p, err := Compile(source)
 		if err != nil {
 			t.Logf("%s: %v", source, err)
 			continue
 		}
-		took := cpu.Within(t, 20*time.Second, source, func() { err = p.each(text, func(string, bool) error { return nil }) })
+		took := cpu.Within(t, 20*time.Second, source, func() { err = p.Each(text, func(string, bool) error { return nil }) })
 		if errors.Is(err, pack.ErrLimit) != limited || err != nil && !limited {
 			t.Errorf("%s: %v", source, err)
 		}

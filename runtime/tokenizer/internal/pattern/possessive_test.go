@@ -1,4 +1,4 @@
-package tokenizer
+package pattern
 
 import (
 	"slices"
@@ -20,12 +20,12 @@ func TestPossessive(t *testing.T) {
 		{`a?+b`, "ab", []string{"ab"}},
 		{`[^b]?+a+|b`, "ab", []string{"b"}},
 	} {
-		p, err := compile(c.pattern)
+		p, err := Compile(c.pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		err = p.each(c.text, func(piece string, match bool) error {
+		err = p.Each(c.text, func(piece string, match bool) error {
 			if match {
 				got = append(got, piece)
 			}
@@ -41,7 +41,7 @@ func TestPossessive(t *testing.T) {
 // of taken for a usual one.
 func TestPossessiveGroup(t *testing.T) {
 	for _, pattern := range []string{`(?:ab)++b`, `(?:a|b)*+b`, `(?:ab)?+b`} {
-		if _, err := compile(pattern); err == nil {
+		if _, err := Compile(pattern); err == nil {
 			t.Errorf("%s is taken", pattern)
 		}
 	}

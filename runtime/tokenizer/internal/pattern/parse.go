@@ -1,4 +1,4 @@
-package tokenizer
+package pattern
 
 import (
 	"fmt"
@@ -7,22 +7,23 @@ import (
 	"unicode/utf8"
 
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/tokenizer/internal/chars"
 )
 
 // The syntax tree of a pattern.
 type node struct {
 	kind       nodeKind
-	set        runeSet // nodeSet, nodeAhead, nodeNotAhead
-	subs       []*node // nodeAlt, nodeCat; nodeRepeat has one
+	set        chars.Set // nodeSet, nodeAhead, nodeNotAhead
+	subs       []*node   // nodeAlt, nodeCat; nodeRepeat has one
 	min, max   int
 	possessive bool
-	built      *class // of set, once it has been asked for
+	built      *chars.Class // of set, once it has been asked for
 }
 
 // class is the set of a node as a class, shared by all instructions that a repetition makes of it.
-func (n *node) class() *class {
+func (n *node) class() *chars.Class {
 	if n.built == nil {
-		n.built = n.set.build()
+		n.built = n.set.Class()
 	}
 	return n.built
 }
@@ -38,9 +39,9 @@ const (
 	nodeNotAhead
 )
 
-// regexParser reads the regular expressions of tokenizer.json (Oniguruma's syntax). What it does not know it refuses by
-// name: a pattern understood differently gives other tokens without any error.
-type regexParser struct {
+// parser reads a pattern. What it does not know it refuses by name: a pattern understood differently gives other tokens
+// without any error.
+type parser struct {
 	source string
 	pos    int
 	fold   bool // inside (?i:…)
@@ -48,13 +49,13 @@ type regexParser struct {
 	folded int // characters that have been looked at for other cases
 }
 
-func (p *regexParser) unsupported(what string) error {
+func (p *parser) unsupported(what string) error {
 	return fmt.Errorf("%w: pattern %.200q: %s at byte %d", pack.ErrUnsupported, p.source, what, p.pos)
 }
 
-func (p *regexParser) more() bool { return p.pos < len(p.source) }
+func (p *parser) more() bool { return p.pos < len(p.source) }
 
-func (p *regexParser) take(prefix string) bool {
+func (p *parser) take(prefix string) bool {
 	if strings.HasPrefix(p.source[p.pos:], prefix) {
 		p.pos += len(prefix)
 		return true
@@ -63,9 +64,9 @@ func (p *regexParser) take(prefix string) bool {
 }
 
 // alternatives reads up to the end of the group or of the pattern.
-func (p *regexParser) alternatives() (*node, error) {
-	if p.depth++; p.depth > maxPatternAST {
-		return nil, fmt.Errorf("%w: the pattern %.80q is nested deeper than %d", pack.ErrLimit, p.source, maxPatternAST)
+func (p *parser) alternatives() (*node, error) {
+	if p.depth++; p.depth > maxNesting {
+		return nil, fmt.Errorf("%w: the pattern %.80q is nested deeper than %d", pack.ErrLimit, p.source, maxNesting)
 	}
 	defer func() { p.depth-- }()
 	alt := &node{kind: nodeAlt}
@@ -86,7 +87,7 @@ func (p *regexParser) alternatives() (*node, error) {
 }
 
 // repeated reads one item and its quantifier.
-func (p *regexParser) repeated() (*node, error) {
+func (p *parser) repeated() (*node, error) {
 	item, err := p.item()
 	if err != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func (p *regexParser) repeated() (*node, error) {
 }
 
 // bounds reads the rest of {n}, {n,} or {n,m}.
-func (p *regexParser) bounds() (least, most int, err error) {
+func (p *parser) bounds() (least, most int, err error) {
 	body, _, closed := strings.Cut(p.source[p.pos:], "}")
 	low, high, isRange := strings.Cut(body, ",")
 	least, err1 := strconv.Atoi(low)
@@ -143,7 +144,7 @@ func (p *regexParser) bounds() (least, most int, err error) {
 }
 
 // item reads a character, a class or a group.
-func (p *regexParser) item() (*node, error) {
+func (p *parser) item() (*node, error) {
 	switch c := p.source[p.pos]; c {
 	case '(':
 		p.pos++
@@ -155,28 +156,28 @@ func (p *regexParser) item() (*node, error) {
 		return p.setNode(p.escape())
 	case '.':
 		p.pos++
-		return &node{kind: nodeSet, set: runeSet{{'\n', '\n'}}.not()}, nil
+		return &node{kind: nodeSet, set: chars.Of('\n', '\n').Not()}, nil
 	case '^', '$', '*', '+', '?', '{':
 		return nil, p.unsupported(fmt.Sprintf("%q", c))
 	}
 	r, n := utf8.DecodeRuneInString(p.source[p.pos:])
 	p.pos += n
-	return p.setNode(runeSet{{r, r}}, nil)
+	return p.setNode(chars.Of(r, r), nil)
 }
 
 // setNode makes the node of a class, in all cases where case does not count.
-func (p *regexParser) setNode(s runeSet, err error) (*node, error) {
+func (p *parser) setNode(s chars.Set, err error) (*node, error) {
 	if err == nil && p.fold {
-		if p.folded += s.size(); p.folded > maxFolded {
+		if p.folded += s.Size(); p.folded > maxFolded {
 			return nil, fmt.Errorf("%w: the pattern %.80q ignores the case of more than %d characters", pack.ErrLimit, p.source, maxFolded)
 		}
-		s = s.foldCase()
+		s = s.FoldCase()
 	}
 	return &node{kind: nodeSet, set: s}, err
 }
 
 // group reads what follows an opening parenthesis.
-func (p *regexParser) group() (*node, error) {
+func (p *parser) group() (*node, error) {
 	outer := p.fold
 	defer func() { p.fold = outer }()
 	kind := nodeAlt
@@ -208,9 +209,9 @@ func (p *regexParser) group() (*node, error) {
 }
 
 // bracket reads what follows an opening bracket.
-func (p *regexParser) bracket() (runeSet, error) {
+func (p *parser) bracket() (chars.Set, error) {
 	negative := p.take("^")
-	var set runeSet
+	var set chars.Set
 	for first := true; ; first = false {
 		switch {
 		case !p.more():
@@ -221,7 +222,7 @@ func (p *regexParser) bracket() (runeSet, error) {
 			} else if p.fold {
 				return nil, p.unsupported("a negative class that ignores case")
 			}
-			return set.not(), nil
+			return set.Not(), nil
 		case p.source[p.pos] == '[' || strings.HasPrefix(p.source[p.pos:], "&&"):
 			return nil, p.unsupported("a class inside a class")
 		}
@@ -242,47 +243,45 @@ func (p *regexParser) bracket() (runeSet, error) {
 		if !isChar || high < low {
 			return nil, p.unsupported("this range")
 		}
-		set = append(set, runeRange{low, high})
+		set = append(set, chars.Of(low, high)...)
 	}
 }
 
-func single(s runeSet) (rune, bool) {
-	if len(s) != 1 || s[0].lo != s[0].hi {
+func single(s chars.Set) (rune, bool) {
+	if len(s) != 1 || s[0].Lo != s[0].Hi {
 		return 0, false
 	}
-	return s[0].lo, true
+	return s[0].Lo, true
 }
 
 // member reads one character or escape inside brackets.
-func (p *regexParser) member() (runeSet, error) {
+func (p *parser) member() (chars.Set, error) {
 	if p.source[p.pos] == '\\' {
 		return p.escape()
 	}
 	r, n := utf8.DecodeRuneInString(p.source[p.pos:])
 	p.pos += n
-	return runeSet{{r, r}}, nil
+	return chars.Of(r, r), nil
 }
 
+// classOf are the classes with an escape of one letter, whose capital is all other characters.
+var classOf = map[byte]string{'s': chars.Space, 'd': chars.Digit, 'w': chars.Word}
+
 // escape reads a backslash and what belongs to it.
-func (p *regexParser) escape() (runeSet, error) {
+func (p *parser) escape() (chars.Set, error) {
 	if p.pos++; !p.more() {
 		return nil, p.unsupported("a backslash at the end")
 	}
 	c := p.source[p.pos]
 	p.pos++
+	if name, ok := classOf[c|0x20]; ok {
+		set := chars.Recorded(name)
+		if c < 'a' {
+			set = set.Not()
+		}
+		return set, nil
+	}
 	switch c {
-	case 's':
-		return recordedSet(spaceClass), nil
-	case 'S':
-		return recordedSet(spaceClass).not(), nil
-	case 'd':
-		return recordedSet(digitClass), nil
-	case 'D':
-		return recordedSet(digitClass).not(), nil
-	case 'w':
-		return recordedSet(wordClass), nil
-	case 'W':
-		return recordedSet(wordClass).not(), nil
 	case 'p', 'P':
 		return p.property(c == 'P')
 	case 'x', 'u':
@@ -290,34 +289,34 @@ func (p *regexParser) escape() (runeSet, error) {
 	}
 	if i := strings.IndexByte("nrtfv", c); i >= 0 {
 		r := rune("\n\r\t\f\v"[i])
-		return runeSet{{r, r}}, nil
+		return chars.Of(r, r), nil
 	}
 	if c >= utf8.RuneSelf || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
 		return nil, p.unsupported(fmt.Sprintf("the escape \\%c", c))
 	}
-	return runeSet{{rune(c), rune(c)}}, nil
+	return chars.Of(rune(c), rune(c)), nil
 }
 
 // property reads the {name} of \p.
-func (p *regexParser) property(negative bool) (runeSet, error) {
+func (p *parser) property(negative bool) (chars.Set, error) {
 	name, _, closed := strings.Cut(p.source[p.pos:], "}")
 	if !closed || !strings.HasPrefix(name, "{") {
 		return nil, p.unsupported("\\p without {…}")
 	}
 	p.pos += len(name) + 1
 	name, caret := strings.CutPrefix(name[1:], "^")
-	set, ok := propertySet(name)
+	set, ok := chars.Property(name)
 	if !ok {
 		return nil, p.unsupported(fmt.Sprintf("the property %q", name))
 	}
 	if negative != caret {
-		set = set.not()
+		set = set.Not()
 	}
 	return set, nil
 }
 
 // codePoint reads the digits of \x41, \x{10FFFF} or \u0041.
-func (p *regexParser) codePoint(kind byte) (runeSet, error) {
+func (p *parser) codePoint(kind byte) (chars.Set, error) {
 	digits := ""
 	if body, _, closed := strings.Cut(p.source[p.pos:], "}"); kind == 'x' && closed && strings.HasPrefix(body, "{") {
 		digits = body[1:]
@@ -330,5 +329,5 @@ func (p *regexParser) codePoint(kind byte) (runeSet, error) {
 	if err != nil || n > utf8.MaxRune {
 		return nil, p.unsupported("this code point")
 	}
-	return runeSet{{rune(n), rune(n)}}, nil
+	return chars.Of(rune(n), rune(n)), nil
 }

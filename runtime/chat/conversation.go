@@ -1,4 +1,4 @@
-package tokenizer
+package chat
 
 import (
 	"fmt"
@@ -7,17 +7,18 @@ import (
 
 	"github.com/lowpack/lowpack/internal/jinja"
 	"github.com/lowpack/lowpack/internal/jsonread"
+	"github.com/lowpack/lowpack/internal/marked"
 	"github.com/lowpack/lowpack/pack"
 )
 
 // conversation is what a template sees.
 type conversation struct {
 	vars  *jinja.Dict
-	final jinja.Text // what is to be continued, without the tag
+	final marked.Text // what is to be continued, without the tag
 }
 
-// conversation makes the variables of a template as apply_chat_template of transformers 5.23 does.
-func (t *Tokenizer) conversation(messages []Message, o *ChatOptions, template string) (c conversation, err error) {
+// newConversation makes the variables of a template as apply_chat_template of transformers 5.23 does.
+func newConversation(messages []Message, tokens map[string]string, o *Options, template string) (c conversation, err error) {
 	if len(messages) == 0 {
 		return c, fmt.Errorf("%w: a conversation without messages", pack.ErrUnsupported)
 	}
@@ -35,7 +36,7 @@ func (t *Tokenizer) conversation(messages []Message, o *ChatOptions, template st
 		}
 	}
 	c.vars = &jinja.Dict{}
-	for role, token := range t.roles {
+	for role, token := range tokens {
 		c.vars.Set(role, token)
 	}
 	c.vars.Set("messages", jinja.NewList(list))
@@ -99,9 +100,10 @@ func withReasoning(d *jinja.Dict) *jinja.Dict {
 const continueTag = "CONTINUE_FINAL_MESSAGE_TAG "
 
 // tagged puts the tag behind the field that is to be continued, and returns what it was.
-func tagged(last *jinja.Dict, o *ChatOptions, template string) (none jinja.Text, err error) {
+func tagged(last *jinja.Dict, o *Options, template string) (none marked.Text, err error) {
 	if o.AddGenerationPrompt {
-		return none, fmt.Errorf("%w: a message cannot be continued together with AddGenerationPrompt, which begins another one", pack.ErrUnsupported)
+		return none, fmt.Errorf("%w: a message cannot be continued together with AddGenerationPrompt, which begins another one",
+			pack.ErrUnsupported)
 	}
 	value, ok := last.Get(o.ContinueField)
 	if !ok {
@@ -115,7 +117,8 @@ func tagged(last *jinja.Dict, o *ChatOptions, template string) (none jinja.Text,
 		})
 	}
 	if !slices.ContainsFunc(copies, func(name string) bool { return strings.Contains(template, name) }) {
-		return none, fmt.Errorf("%w: the chat template does not read %q, which is to be continued", pack.ErrUnsupported, o.ContinueField)
+		return none, fmt.Errorf("%w: the chat template does not read %q, which is to be continued", pack.ErrUnsupported,
+			o.ContinueField)
 	}
 	if blocks, ok := value.(*jinja.List); ok {
 		return taggedBlock(blocks)
@@ -131,7 +134,7 @@ func tagged(last *jinja.Dict, o *ChatOptions, template string) (none jinja.Text,
 }
 
 // taggedBlock tags the last text among the blocks of a content.
-func taggedBlock(blocks *jinja.List) (none jinja.Text, err error) {
+func taggedBlock(blocks *jinja.List) (none marked.Text, err error) {
 	for _, block := range slices.Backward(blocks.Items) {
 		d, ok := block.(*jinja.Dict)
 		if !ok {
@@ -147,11 +150,12 @@ func taggedBlock(blocks *jinja.List) (none jinja.Text, err error) {
 }
 
 // cut ends a rendered text where the final message does.
-func (c *conversation) cut(text jinja.Text) (jinja.Text, error) {
+func (c *conversation) cut(text marked.Text) (none marked.Text, err error) {
 	trimmed := strings.TrimSpace(continueTag)
 	at := strings.LastIndex(text.S, trimmed)
 	if at < 0 || !strings.Contains(text.S, jinja.Trim(c.final.S)) {
-		return jinja.Text{}, fmt.Errorf("%w: the chat template does not write the last message as it is, so it cannot be continued", pack.ErrUnsupported)
+		return none, fmt.Errorf("%w: the chat template does not write the last message as it is, so it cannot be continued",
+			pack.ErrUnsupported)
 	}
 	if strings.HasPrefix(text.S[at:], continueTag) {
 		return text.Slice(0, at), nil

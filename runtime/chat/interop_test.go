@@ -1,4 +1,4 @@
-package tokenizer
+package chat_test
 
 import (
 	"crypto/sha256"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/runtime/chat"
 )
 
 const chatAnswers = "testdata/chat.json"
@@ -39,21 +40,33 @@ type chatCase struct {
 	Continue         string `json:"continue"`
 }
 
-func (c *chatCase) render(t *testing.T, template string) (string, error) {
-	t.Helper()
-	return c.chat(mustLoad(t, files(tokenizerJSON, small{}.json(), configJSON, `{"bos_token":"<s>","eos_token":"</s>"}`, templateFile, template)))
+// render renders the conversation with a template; tokens are those of the model.
+func (c *chatCase) render(source string, tokens map[string]string) (string, error) {
+	parsed, err := chat.Parse(source)
+	if err != nil {
+		return "", err
+	}
+	text, err := parsed.Render(c.messages(), tokens, c.options())
+	return text.S, err
 }
 
-func (c *chatCase) chat(tok *Tokenizer) (string, error) {
-	messages := make([]Message, len(c.Messages))
+func (c *chatCase) messages() []chat.Message {
+	messages := make([]chat.Message, len(c.Messages))
 	for i, raw := range c.Messages {
 		messages[i].More = raw
 	}
-	return tok.Chat(messages, ChatOptions{
+	return messages
+}
+
+func (c *chatCase) options() chat.Options {
+	return chat.Options{
 		AddGenerationPrompt: c.Prompt, ContinueField: c.Continue, Tools: c.Tools, Documents: c.Documents, Vars: c.Vars,
 		Now: func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) },
-	})
+	}
 }
+
+// tokens are the special tokens in testdata/chat.py.
+var tokens = map[string]string{"bos_token": "<s>", "eos_token": "</s>"}
 
 // chatAnswersFile is testdata/chat.json: what apply_chat_template of transformers renders; null where it refuses.
 type chatAnswersFile struct {
@@ -69,10 +82,10 @@ type chatAnswersFile struct {
 // them say the same or fail both.
 func TestChatAgainstTransformers(t *testing.T) {
 	var f chatAnswersFile
-	unmarshal(t, chatAnswers, &f)
+	readJSON(t, chatAnswers, &f)
 	for name, own := range f.Own {
 		for i := range f.Cases {
-			got, err := f.Cases[i].render(t, own.Template)
+			got, err := f.Cases[i].render(own.Template, tokens)
 			switch want := own.Rendered[i]; {
 			case (want == nil) != (err != nil):
 				t.Errorf("%s, case %d %s\ngot %q, %v", name, i, f.Cases[i].Messages, got, err)
@@ -84,7 +97,7 @@ func TestChatAgainstTransformers(t *testing.T) {
 	var bundled struct {
 		Template string `json:"chat_template"`
 	}
-	unmarshal(t, shared.Testdata(t, "tiny-bitnet/tokenizer_config.json"), &bundled)
+	readJSON(t, shared.Testdata(t, "tiny-bitnet/tokenizer_config.json"), &bundled)
 	f.check(t, "tiny-bitnet", bundled.Template)
 	if len(f.Own) < 5 || len(f.Cases) < 100 {
 		t.Errorf("%d templates, %d conversations", len(f.Own), len(f.Cases))
@@ -94,7 +107,7 @@ func TestChatAgainstTransformers(t *testing.T) {
 // TestPublishedTemplatesAgainstTransformers is the same for templates of published models.
 func TestPublishedTemplatesAgainstTransformers(t *testing.T) {
 	var f chatAnswersFile
-	unmarshal(t, chatAnswers, &f)
+	readJSON(t, chatAnswers, &f)
 	for _, path := range publishedTemplates(t) {
 		f.check(t, filepath.Base(path), string(readFile(t, path)))
 	}
@@ -108,7 +121,7 @@ func (f *chatAnswersFile) check(t *testing.T, name, template string) {
 		return
 	}
 	for i := range f.Cases {
-		got, err := f.Cases[i].render(t, template)
+		got, err := f.Cases[i].render(template, tokens)
 		switch want := f.Published[name][i]; {
 		case (want == nil) != (err != nil):
 			t.Errorf("%s, case %d %s\ngot %q, %v; transformers refuses: %v", name, i, f.Cases[i].Messages, got, err, want == nil)

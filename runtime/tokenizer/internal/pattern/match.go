@@ -1,40 +1,17 @@
-package tokenizer
+package pattern
 
 import (
 	"fmt"
-	"math"
 	"unicode/utf8"
 
 	"github.com/lowpack/lowpack/pack"
-)
-
-// pattern is a regular expression of the kind that splits text in front of a vocabulary: alternatives tried in order,
-// greedy repetition, Unicode classes, look-ahead at one character. It is matched by backtracking, as its authors' engines do,
-// because look-ahead and the order of alternatives are part of the meaning; but the steps are counted, and a text that needs
-// more than stepsPerByte of them per byte is refused: no pattern and no text can take more than linear time. (The published
-// patterns need at most 25 on the worst texts that a test could find.)
-type pattern struct {
-	source string
-	prog   []inst
-	// starts lists, for every ASCII character and (last) for all others, the alternatives that can begin with it.
-	starts [utf8.RuneSelf + 1][]int32
-}
-
-const (
-	stepsPerByte  = 128
-	stepsFree     = 1 << 12
-	maxPattern    = 4096    // bytes of source
-	maxProgram    = 1 << 12 // instructions
-	maxRepeat     = 1000
-	maxFolded     = 1 << 20 // characters
-	unlimited     = math.MaxInt
-	maxPatternAST = 100 // nesting
+	"github.com/lowpack/lowpack/runtime/tokenizer/internal/chars"
 )
 
 // inst is one instruction of a matcher.
 type inst struct {
 	op         op
-	class      *class
+	class      *chars.Class
 	min, max   int // of opRun
 	possessive bool
 	to, or     int32 // opSplit: first and second choice; opJump: to
@@ -60,13 +37,13 @@ type choice struct {
 
 // matcher runs a pattern over one text and counts its steps.
 type matcher struct {
-	*pattern
+	*Pattern
 	budget int
 	stack  []choice
 }
 
-func (p *pattern) matcher(textBytes int) *matcher {
-	return &matcher{pattern: p, budget: stepsFree + stepsPerByte*textBytes}
+func (p *Pattern) matcher(textBytes int) *matcher {
+	return &matcher{Pattern: p, budget: stepsFree + stepsPerByte*textBytes}
 }
 
 // at returns the end of the match that begins at pos; −1 when there is none.
@@ -96,7 +73,7 @@ func (m *matcher) run(s string, pos int, pc int32) int {
 		case opMatch:
 			return pos
 		case opRun:
-			size, chars := in.class.run(s[pos:], in.max)
+			size, chars := in.class.Run(s[pos:], in.max)
 			m.budget -= chars
 			if ok = chars >= in.min; ok {
 				least := pos + size
@@ -131,7 +108,7 @@ func (m *matcher) ahead(s string, pos int, in *inst) bool {
 		return in.op == opNotAhead
 	}
 	r, _ := utf8.DecodeRuneInString(s[pos:])
-	return in.class.has(r) == (in.op == opAhead)
+	return in.class.Has(r) == (in.op == opAhead)
 }
 
 // back takes the last choice; pc −1 when there is none left.

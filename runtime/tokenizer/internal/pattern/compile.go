@@ -1,4 +1,4 @@
-package tokenizer
+package pattern
 
 import (
 	"fmt"
@@ -7,44 +7,12 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// compile makes the matcher of a regular expression.
-func compile(source string) (*pattern, error) {
-	if len(source) > maxPattern {
-		return nil, fmt.Errorf("%w: a pattern of %d bytes, more than %d", pack.ErrLimit, len(source), maxPattern)
-	}
-	p := &regexParser{source: source}
-	tree, err := p.alternatives()
-	if err == nil && p.more() {
-		err = p.unsupported("a parenthesis without a beginning")
-	}
-	if err == nil && tree.minLen() == 0 {
-		err = p.unsupported("a pattern that matches the empty text")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return newPattern(source, tree)
-}
-
-// classPattern is the pattern of one character of a class, or of a run of them.
-func classPattern(name string, set runeSet, run bool) *pattern {
-	tree := &node{kind: nodeSet, set: set}
-	if run {
-		tree = &node{kind: nodeRepeat, min: 1, max: unlimited, subs: []*node{tree}}
-	}
-	p, err := newPattern(name, tree)
-	if err != nil {
-		panic(err) // a program of two instructions is within the limits
-	}
-	return p
-}
-
-func newPattern(source string, tree *node) (*pattern, error) {
+func newPattern(source string, tree *node) (*Pattern, error) {
 	alternatives := []*node{tree}
 	if tree.kind == nodeAlt {
 		alternatives = tree.subs
 	}
-	p := &pattern{source: source}
+	p := &Pattern{source: source}
 	for _, a := range alternatives {
 		start := int32(len(p.prog))
 		if p.emit(a); len(p.prog) > maxProgram {
@@ -61,13 +29,13 @@ func newPattern(source string, tree *node) (*pattern, error) {
 	return p, nil
 }
 
-func (p *pattern) add(in inst) int {
+func (p *Pattern) add(in inst) int {
 	p.prog = append(p.prog, in)
 	return len(p.prog) - 1
 }
 
 // emit appends the instructions of a node. A program that has grown beyond its limit is not continued.
-func (p *pattern) emit(n *node) {
+func (p *Pattern) emit(n *node) {
 	if len(p.prog) > maxProgram {
 		return
 	}
@@ -89,7 +57,7 @@ func (p *pattern) emit(n *node) {
 	}
 }
 
-func (p *pattern) emitAlternatives(subs []*node) {
+func (p *Pattern) emitAlternatives(subs []*node) {
 	var jumps []int
 	for i, s := range subs {
 		if i == len(subs)-1 {
@@ -107,7 +75,7 @@ func (p *pattern) emitAlternatives(subs []*node) {
 	}
 }
 
-func (p *pattern) emitRepeat(n *node) {
+func (p *Pattern) emitRepeat(n *node) {
 	body := n.subs[0]
 	if body.kind == nodeSet {
 		p.add(inst{op: opRun, class: body.class(), min: n.min, max: n.max, possessive: n.possessive})
@@ -174,10 +142,10 @@ func (n *node) first() (f firsts, empty bool) {
 	switch n.kind {
 	case nodeSet:
 		for _, r := range n.set {
-			for c := r.lo; c <= min(r.hi, utf8.RuneSelf-1); c++ {
+			for c := r.Lo; c <= min(r.Hi, utf8.RuneSelf-1); c++ {
 				f[c] = true
 			}
-			f[utf8.RuneSelf] = f[utf8.RuneSelf] || r.hi >= utf8.RuneSelf
+			f[utf8.RuneSelf] = f[utf8.RuneSelf] || r.Hi >= utf8.RuneSelf
 		}
 		return f, false
 	case nodeCat:

@@ -1,0 +1,72 @@
+// Package chars has sets of characters: the classes that the tokenizers library knows, and what a pattern makes of them.
+package chars
+
+import (
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// classesText is what the tokenizers library takes for a letter, a number, punctuation …: one class per line, recorded by
+// testdata/classes.py. Go's own tables would not do: the library's are of newer versions of Unicode, of an older one for
+// Punctuation, and tokens must not depend on the version of Go that compiled this program.
+//
+//go:embed classes.txt
+var classesText string
+
+// Names of classes; categories and scripts have theirs from regular expressions (\p{L}), and what a Unicode form changes
+// is named after the form (NFC).
+const (
+	Word        = `\w`
+	Space       = `\s`
+	Digit       = `\p{Nd}`
+	WholeWord   = "Whitespace" // words of this pre-tokenizer, and what a token with single_word must not touch
+	Punctuation = "Punctuation"
+	Number      = "Digits"
+	Combining   = "Combining" // what a Unicode form may put in order or compose
+)
+
+// line returns the fields of a line behind its name; nil if there is none.
+func line(name string) []string {
+	_, rest, _ := strings.Cut(classesText, "\n"+name+" ")
+	fields, _, _ := strings.Cut(rest, "\n")
+	return strings.Fields(fields)
+}
+
+// Recorded returns the class of that name; empty if there is none.
+func Recorded(name string) (set Set) {
+	for _, f := range line(name) {
+		lo, hi, isRange := strings.Cut(f, "-")
+		if !isRange {
+			hi = lo
+		}
+		set = append(set, Range{hexRune(lo), hexRune(hi)})
+	}
+	return set
+}
+
+// Property returns the set of \p{name}: a general category or a script.
+func Property(name string) (Set, bool) {
+	set := Recorded(`\p{` + name + `}`)
+	return set, set != nil
+}
+
+func hexRune(s string) rune {
+	n, err := strconv.ParseUint(s, 16, 21)
+	if err != nil {
+		panic(fmt.Sprintf("classes.txt: %v", err)) // a file of the program
+	}
+	return rune(n)
+}
+
+// Lower maps every character whose lower case is one other character.
+var Lower = sync.OnceValue(func() map[rune]rune {
+	pairs := map[rune]rune{}
+	for _, f := range line("Lowercase") {
+		from, to, _ := strings.Cut(f, "=")
+		pairs[hexRune(from)] = hexRune(to)
+	}
+	return pairs
+})
