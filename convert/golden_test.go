@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
-	"github.com/lowpack/lowpack/internal/texts"
+	"github.com/lowpack/lowpack/runtime/tokenizer/texts"
 	"github.com/lowpack/lowpack/verify/reference"
 )
 

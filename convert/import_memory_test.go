@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/internal/synth"
+	"github.com/lowpack/lowpack/formats/synth"
 )
 
 // TestImportMemory: a plan that takes over codes keeps nothing of the scales that it has looked at.

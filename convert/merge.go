@@ -15,8 +15,8 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/filerr"
-	"github.com/lowpack/lowpack/internal/texts"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/tokenizer/texts"
 )
 
 // MergeOptions of a merge.

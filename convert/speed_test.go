@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/convert/internal/pipeline"
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/internal/synth"
+	"github.com/lowpack/lowpack/formats/synth"
 	"github.com/lowpack/lowpack/pack"
 )
 

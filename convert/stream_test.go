@@ -16,7 +16,7 @@ import (
 	"github.com/lowpack/lowpack/convert/internal/pipeline"
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/internal/synth"
+	"github.com/lowpack/lowpack/formats/synth"
 	"github.com/lowpack/lowpack/pack"
 )
 

@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	"github.com/lowpack/lowpack/formats/sampling"
-	"github.com/lowpack/lowpack/internal/texts"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
+	"github.com/lowpack/lowpack/runtime/tokenizer/texts"
 )
 
 // checkTexts loads the tokenizer, the chat template and generation_config.json, as lowpack run will. A broken tokenizer is refused: the packed file would pass its verification and not run. One of a kind

@@ -9,8 +9,8 @@ import (
 
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/internal/texts"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/tokenizer/texts"
 	"github.com/lowpack/lowpack/verify/internal/sample"
 	"github.com/lowpack/lowpack/verify/reference"
 )

@@ -7,10 +7,10 @@ import (
 
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/internal/texts"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
+	"github.com/lowpack/lowpack/runtime/tokenizer/texts"
 )
 
 const textsGroup = "texts"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lowpack/lowpack/internal/hub"
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/hub"
 	"github.com/lowpack/lowpack/internal/version"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lowpack/lowpack/formats/synth"
 	"github.com/lowpack/lowpack/internal/printable"
-	"github.com/lowpack/lowpack/internal/synth"
 )
 
 func synthCommand() *cli.Command {

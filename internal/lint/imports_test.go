@@ -6,7 +6,7 @@ import (
 )
 
 // law says, per package or folder, which packages of this module it may import (folders cover what is below them).
-// Imports point one way: cmd → convert, verify, runtime → formats → pack.
+// Imports point one way: cmd → convert, verify, runtime → formats → pack, and internal lies below formats.
 var law = map[string][]string{
 	"pack":                       {"pack", "internal/float16"},
 	"internal/float16":           {},
@@ -21,7 +21,11 @@ var law = map[string][]string{
 	"convert/internal/record":    {"pack", "formats", "internal", "verify/reference", "runtime/engine"},
 	"convert/internal/calibrate": {"pack", "formats", "internal", "convert/quantize", "runtime/engine"},
 	"runtime":                    {"pack", "formats", "internal", "runtime"},
+	"internal":                   {"pack", "internal"},
 	"internal/atomicfile":        {"internal"},
+	"internal/layer":             {"formats/packed"},
+	"internal/rotary":            {"formats/model", "internal/tensor"},
+	"internal/testkit":           {"pack", "formats", "internal", "convert", "runtime"},
 	"internal/jinja":             {"pack", "internal/jsonread", "internal/marked"},
 	"runtime/chat":               {"pack", "internal/filekind", "internal/jinja", "internal/jsonread", "internal/marked"},
 	"runtime/tokenizer/internal": {"pack", "runtime/tokenizer/internal"},

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/internal/synth"
+	"github.com/lowpack/lowpack/formats/synth"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
