@@ -221,7 +221,8 @@ func TestPlacesAreTrue(t *testing.T) {
 	}
 }
 
-// TestProbes holds the addresses to the table of single weights that the original packers gave, for M = K = 64 (tl2: K = 320).
+// TestProbes holds the addresses to the table of single weights that the original packers gave, for M = K = 64 (tl2: K
+// = 320).
 func TestProbes(t *testing.T) {
 	weights := [][2]int{{0, 0}, {0, 1}, {0, 4}, {1, 0}, {8, 0}, {17, 5}, {33, 35}, {63, 63}}
 	for _, c := range []struct {

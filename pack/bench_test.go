@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Speed is given as GB/s of the bf16 weights that the codes stand for, two bytes each, on one core, and as a fraction of
-// the speed at which the same core copies bytes of that number in memory, measured before and after.
+// Speed is given as GB/s of the bf16 weights that the codes stand for, two bytes each, on one core, and as a fraction
+// of the speed at which the same core copies bytes of that number in memory, measured before and after.
 
 func BenchmarkPack(b *testing.B) {
 	for _, l := range everyLayout(b) {
@@ -67,5 +67,6 @@ func copySpeed(n int) float64 {
 	return float64(n) / best.Seconds()
 }
 
-// benchShape is a block of rows of BitNet b1.58 2B4T that stays in the second-level cache, as convert and verify take them.
+// benchShape is a block of rows of BitNet b1.58 2B4T that stays in the second-level cache, as convert and verify take
+// them.
 var benchShape = Shape{128, 2560}

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// place is where one digit goes: times Unit it is part of the number that starts at bit Bit of byte At. A digit that has
-// its own bits has unit 1; digits of base 3 share a number and have powers of three.
+// place is where one digit goes: times Unit it is part of the number that starts at bit Bit of byte At. A digit that
+// has its own bits has unit 1; digits of base 3 share a number and have powers of three.
 type place struct{ At, Bit, Unit int }
 
 // paneled is a formula whose bytes are a sequence of row panels.

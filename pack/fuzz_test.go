@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// damage changes packed bytes from a place on. No changes at all leave what Pack has written, a few are damage, many are
-// noise.
+// damage changes packed bytes from a place on. No changes at all leave what Pack has written, a few are damage, many
+// are noise.
 func damage(src []byte, at uint16, changes []byte) {
 	for i, c := range changes {
 		src[(int(at)+i)%len(src)] ^= c

@@ -33,9 +33,9 @@ func operands(t *testing.T, spec Spec, s Shape, seed uint64) (m *Matrix, packedB
 	return m, packed(t, l, m), x
 }
 
-// TestW2A8Kernel replays the BitNet GPU kernel: a block of 8 by 16 threads makes 16 rows; each thread reads 16 activations
-// and one word per 128 columns, opens the word into four registers of four bytes, and multiplies and adds four bytes at a
-// time. The eight threads of a row add up their sums.
+// TestW2A8Kernel replays the BitNet GPU kernel: a block of 8 by 16 threads makes 16 rows; each thread reads 16
+// activations and one word per 128 columns, opens the word into four registers of four bytes, and multiplies and adds
+// four bytes at a time. The eight threads of a row add up their sums.
 func TestW2A8Kernel(t *testing.T) {
 	for _, s := range []Shape{{16, 128}, {48, 640}} {
 		m, b, x := operands(t, Spec{Name: "w2a8", Alphabet: "int2"}, s, 1)
@@ -67,8 +67,8 @@ func w2a8Thread(b []byte, x []int8, columns, block, tx, ty int) (sum int32) {
 	return sum
 }
 
-// TestTritKernel multiplies the bytes of vnni4t and their remainders, without ever extracting a digit; sums wrap as 32-bit
-// registers do.
+// TestTritKernel multiplies the bytes of vnni4t and their remainders, without ever extracting a digit; sums wrap as
+// 32-bit registers do.
 func TestTritKernel(t *testing.T) {
 	for _, s := range []Shape{{80, 4}, {80, 140000}, {160, 2560}} {
 		m, b, x := operands(t, Spec{Name: "vnni4t"}, s, 2)

@@ -3,7 +3,8 @@
 // A Matrix holds one small integer per weight; it is what every quantizer produces and what every layout must give
 // back. A Layout is a pure function between a Matrix and bytes. Scales are not part of it: they live beside the codes.
 //
-// The package is the bottom of the import graph: of this module it imports the conversion of float16 scales, nothing else.
+// The package is the bottom of the import graph: of this module it imports the conversion of float16 scales, nothing
+// else.
 package pack
 
 import (

@@ -103,8 +103,8 @@ func randomize(r *rand.Rand, codes []int8, a Alphabet) {
 	}
 }
 
-// TestPackAndUnpack holds every layout to its promises: exact size, every byte written, nothing outside touched, the same
-// bytes as by the address formula, the same codes back.
+// TestPackAndUnpack holds every layout to its promises: exact size, every byte written, nothing outside touched, the
+// same bytes as by the address formula, the same codes back.
 func TestPackAndUnpack(t *testing.T) {
 	for _, l := range everyLayout(t) {
 		t.Run(label(l), func(t *testing.T) {

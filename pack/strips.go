@@ -35,7 +35,8 @@ type strip struct {
 	d              [maxStripRows][maxChunk + slack]byte
 }
 
-// walk calls do for each strip of native shape s, from the column of a panel that begin says; if that is nil, from the first.
+// walk calls do for each strip of native shape s, from the column of a panel that begin says; if that is nil, from the
+// first.
 func (w *strips) walk(s Shape, begin func(row int) (column int, ok bool), do func(*strip) bool) bool {
 	panel := w.panel
 	if panel == 0 {
@@ -88,7 +89,8 @@ func (f *formula) packFast(dst []byte, m *Matrix, s Shape) bool {
 	})
 }
 
-// unpackFast is read by strips. It reports whether all digits stand for weights and all padding is as packFast writes it.
+// unpackFast is read by strips. It reports whether all digits stand for weights and all padding is as packFast writes
+// it.
 func (f *formula) unpackFast(m *Matrix, s Shape, src []byte) bool {
 	m, s = f.fast.view(m, s)
 	var begin func(row int) (int, bool)

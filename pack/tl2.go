@@ -163,8 +163,8 @@ func (t *tl2Streams) pair(m, pair int) (at, shift int) {
 	return t.c + (tile*8+pair%16/2)*32 + swapped(m), 4 - 4*(pair%2)
 }
 
-// putTriples packs the triples of a row in one block. Each second magnitude is 32 bytes further; the signs of eight are in
-// a 16-bit word, those of the first in its upper byte, and the next word is 32 bytes further.
+// putTriples packs the triples of a row in one block. Each second magnitude is 32 bytes further; the signs of eight are
+// in a 16-bit word, those of the first in its upper byte, and the next word is 32 bytes further.
 func (t *tl2Streams) putTriples(dst []byte, row, first int, codes []int8) {
 	magnitude, _ := t.magnitude(row, first/3)
 	sign, bit := t.sign(row, first/3)

@@ -9,8 +9,8 @@ type translation struct {
 // unusedByte is the byte of unused: no code and no digit that goes through a translation.
 const unusedByte = uint8(0x80)
 
-// newTranslations makes the translations of a code table, there and back. They are nil where values or digits are further
-// apart than a translation reaches.
+// newTranslations makes the translations of a code table, there and back. They are nil where values or digits are
+// further apart than a translation reaches.
 func newTranslations(c *code) (encoding, decoding *translation) {
 	values := c.ascending()
 	if len(c.values) > 32 || len(values) == 0 || int(values[len(values)-1])-int(values[0]) > 31 {

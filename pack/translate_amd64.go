@@ -14,8 +14,8 @@ var translates = cpu.X86.HasAVX2
 //go:noescape
 func translateAVX2(dst, src *byte, n int, t *translation) bool
 
-// unfold1AVX2 decodes n times 32 columns of the rows that share four lanes. Rows of adjacent lanes lie k bytes from each
-// other, those of adjacent fields apart; words of adjacent groups of columns lie stride bytes from each other.
+// unfold1AVX2 decodes n times 32 columns of the rows that share four lanes. Rows of adjacent lanes lie k bytes from
+// each other, those of adjacent fields apart; words of adjacent groups of columns lie stride bytes from each other.
 //
 //go:noescape
 func unfold1AVX2(dst *int8, k, apart int, src *byte, stride, n int, t *translation) bool

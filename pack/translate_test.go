@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/fence"
 )
 
-// TestTranslation compares codes to digits and back, as this processor does it and as plain Go does, with the code table:
-// for legal bytes, and for every other byte in some place.
+// TestTranslation compares codes to digits and back, as this processor does it and as plain Go does, with the code
+// table: for legal bytes, and for every other byte in some place.
 func TestTranslation(t *testing.T) {
 	defer func(b bool) { translates = b }(translates)
 	r := rand.New(rand.NewPCG(5, 6))

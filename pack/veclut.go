@@ -166,7 +166,8 @@ func (l *vecLUT) tileOfFours() int {
 	return l.tile
 }
 
-// The digits of an index, first column in the lowest byte; noDigit in all bytes where the index is not a row of a table.
+// The digits of an index, first column in the lowest byte; noDigit in all bytes where the index is not a row of a
+// table.
 var fourDigits, fiveDigits = digitsOf(4, 81), digitsOf(5, 243)
 
 func digitsOf(group, rows int) *[256]uint64 {

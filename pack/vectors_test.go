@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestVectors packs the weights of all vectors and unpacks the bytes again. Exchange formats quantize the floats as ggml
-// did, and read its blocks back into its floats.
+// TestVectors packs the weights of all vectors and unpacks the bytes again. Exchange formats quantize the floats as
+// ggml did, and read its blocks back into its floats.
 func TestVectors(t *testing.T) {
 	for _, v := range vectors.Load(t) {
 		t.Run(v.Name, func(t *testing.T) {

@@ -65,8 +65,8 @@ func openVNNI4i(s Spec, bm int) (Layout, error) {
 	}}, nil
 }
 
-// vnniCode is the code table of libxsmm for ternary (0, +1, −1 are 0, 1, 2) and 1-bit weights (+1, −1 are 0, 1), and the
-// usual one for all others.
+// vnniCode is the code table of libxsmm for ternary (0, +1, −1 are 0, 1, 2) and 1-bit weights (+1, −1 are 0, 1), and
+// the usual one for all others.
 func vnniCode(alphabet string) (code, error) {
 	switch alphabet {
 	case Ternary.Name:

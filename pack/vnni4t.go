@@ -5,12 +5,12 @@ import "encoding/binary"
 // VNNI4 trits, our own: the 1.6 bits per weight of base 3 in the order that 4-way int8 dot products want, for decoding
 // at the speed of memory.
 //
-// The order is that of vnni4i: row panels of 80 rows, 16 lanes of four columns, 64 bytes, and the digits of a byte belong
-// to rows m, m+16 … m+64 of the panel. So 64 bytes are 320 weights, and every digit of a 512-bit register is an operand in
-// VNNI4 order. The same holds for 8 lanes in 256 bits and 4 lanes in 128 bits, from the same bytes.
+// The order is that of vnni4i: row panels of 80 rows, 16 lanes of four columns, 64 bytes, and the digits of a byte
+// belong to rows m, m+16 … m+64 of the panel. So 64 bytes are 320 weights, and every digit of a 512-bit register is an
+// operand in VNNI4 order. The same holds for 8 lanes in 256 bits and 4 lanes in 128 bits, from the same bytes.
 //
-// The five digits d₀…d₄ (weight + 1, first rows most significant) make the byte r₀ = 81·d₀ + 27·d₁ + 9·d₂ + 3·d₃ + d₄. They
-// share their activations, so a kernel may multiply any five numbers that digits follow from linearly, such as the
+// The five digits d₀…d₄ (weight + 1, first rows most significant) make the byte r₀ = 81·d₀ + 27·d₁ + 9·d₂ + 3·d₃ + d₄.
+// They share their activations, so a kernel may multiply any five numbers that digits follow from linearly, such as the
 // remainders rᵢ₊₁ = rᵢ mod 3⁴⁻ⁱ:
 //
 //	Σ dᵢ·x = (Σ rᵢ·x − Σ rᵢ₊₁·x) / 3⁴⁻ⁱ, exactly, and modulo 2³² too: powers of three have an inverse there.
@@ -18,9 +18,9 @@ import "encoding/binary"
 // A remainder is two subtractions and two minima of unsigned bytes: r mod t = min(min(r, r−t), min(r, r−t) − t), as a
 // difference below zero wraps and is the greater. AVX-512 looks the last four digits up, as r₁ < 128.
 //
-// What it beats: the two-bit layouts read 1.25 times its bytes for the same weights, which is the whole cost of decoding
-// on a machine whose cores outrun its memory; i1 has the same size but bytes in the order of table lookups, and TQ1_0
-// spends 1.6875 bits and puts a scale into every 54 bytes.
+// What it beats: the two-bit layouts read 1.25 times its bytes for the same weights, which is the whole cost of
+// decoding on a machine whose cores outrun its memory; i1 has the same size but bytes in the order of table lookups,
+// and TQ1_0 spends 1.6875 bits and puts a scale into every 54 bytes.
 
 func vnni4tLayouts() []definition {
 	return []definition{{
@@ -74,10 +74,10 @@ func foldTrits(dst []byte, t *strip) {
 	}
 }
 
-// unfoldTrits makes of a byte v the fraction v/81 in units of 2⁻¹⁴, rounded up, in 16-bit lanes: even and odd bytes apart.
-// What is before the point is the first digit, and multiplication by three brings the next one there: 203·81 is 59 more
-// than 2¹⁴, so that of 81·d + c a fraction 203·c + 59·d is left, less than a unit of c/81 above it. A byte beyond 242 has
-// a first digit of 3, which no code table uses.
+// unfoldTrits makes of a byte v the fraction v/81 in units of 2⁻¹⁴, rounded up, in 16-bit lanes: even and odd bytes
+// apart. What is before the point is the first digit, and multiplication by three brings the next one there: 203·81 is
+// 59 more than 2¹⁴, so that of 81·d + c a fraction 203·c + 59·d is left, less than a unit of c/81 above it. A byte
+// beyond 242 has a first digit of 3, which no code table uses.
 func unfoldTrits(t *strip, src []byte) {
 	src = src[tritStart(t.s, t.row, t.col):]
 	n := min(t.n, maxChunk)

@@ -3,8 +3,8 @@ package pack
 import "encoding/binary"
 
 // W2A8 (BitNet GPU kernel): blocks of 16 rows by 32 columns, in which a thread reads one 32-bit word: 16 consecutive
-// columns of one row. Column e of the word sits in byte e%4, field e/4, so that (word >> 2i) & 0x03030303, less 2 in each
-// byte, is the columns 4i … 4i+3 in the order of a 4-way dot product. Code weight + 2.
+// columns of one row. Column e of the word sits in byte e%4, field e/4, so that (word >> 2i) & 0x03030303, less 2 in
+// each byte, is the columns 4i … 4i+3 in the order of a 4-way dot product. Code weight + 2.
 //
 // The kernel itself wants K % 128 = 0; the bytes are defined for K % 32 = 0.
 

@@ -12,9 +12,10 @@ import (
 //go:embed configs
 var configs embed.FS
 
-// Like is a published model whose configuration is bundled. Sizes are those of its config.json or, where that was not at
-// hand, of public tables: bonsai-8b has the shape of Qwen3-8B, and the context and rotary scaling that its GGUF states; qwen3-8b-gptq
-// what GPTQModel declares for that model. TestPublishedData compares what is published of tensors and bytes.
+// Like is a published model whose configuration is bundled. Sizes are those of its config.json or, where that was not
+// at hand, of public tables: bonsai-8b has the shape of Qwen3-8B, and the context and rotary scaling that its GGUF
+// states; qwen3-8b-gptq what GPTQModel declares for that model. TestPublishedData compares what is published of tensors
+// and bytes.
 type Like struct {
 	Name    string
 	File    string  // in configs, without .json

@@ -12,7 +12,8 @@ import (
 // importedKinds are the Weights of checkpoints whose config.json declares the codes of another format.
 var importedKinds = map[string]Weights{"mxfp4": MXFP4, "gptq": GPTQ}
 
-// mxfp4 adds the blocks and scales of experts as gpt-oss has them: any element, with scales such that weights have the deviation.
+// mxfp4 adds the blocks and scales of experts as gpt-oss has them: any element, with scales such that weights have the
+// deviation.
 func (p *planner) mxfp4(n model.Need, s stream, deviation float64) {
 	const rms = 2.926 // of all E2M1 elements
 	module, blocks := strings.TrimSuffix(n.Name, ".weight"), n.Shape[2]/32

@@ -13,9 +13,9 @@ const (
 	miniChosen  = 2
 )
 
-// shrink turns the configuration into a miniature that keeps what makes its family special: the ratio of key/value heads,
-// heads wider than the hidden size, a head dimension that no vector width divides, the ratio of the MLP, sliding windows,
-// the scaling of the rotary embedding.
+// shrink turns the configuration into a miniature that keeps what makes its family special: the ratio of key/value
+// heads, heads wider than the hidden size, a head dimension that no vector width divides, the ratio of the MLP, sliding
+// windows, the scaling of the rotary embedding.
 func (c *config) shrink() {
 	hidden, _ := c.number("hidden_size")
 	heads, _ := c.number("num_attention_heads")

@@ -106,8 +106,8 @@ func (p *planner) tensors() []tensor {
 	return p.list
 }
 
-// deviation of the weights of a linear so that inputs of size 1 give outputs of size 1, and the sum of all that is added
-// to the residual stream stays of size 1 too.
+// deviation of the weights of a linear so that inputs of size 1 give outputs of size 1, and the sum of all that is
+// added to the residual stream stays of size 1 too.
 func (p *planner) deviation(n model.Need) float64 {
 	gain := 1.0
 	if p.out[n.Name] {

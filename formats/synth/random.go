@@ -47,8 +47,8 @@ func newShape(magnitude func(u float64) float64) *shape {
 
 func normalMagnitude(u float64) float64 { return math.Sqrt2 * math.Erfinv(u) }
 
-// trainedMagnitude is a Weibull distribution. Its exponent sets how many weights lie below half of the mean magnitude, the
-// zeros of an absmean quantizer: a normal distribution has 31 % there; trained ternary models report 30 to 42 %.
+// trainedMagnitude is a Weibull distribution. Its exponent sets how many weights lie below half of the mean magnitude,
+// the zeros of an absmean quantizer: a normal distribution has 31 % there; trained ternary models report 30 to 42 %.
 func trainedMagnitude(exponent float64) func(float64) float64 {
 	return func(u float64) float64 { return math.Pow(-math.Log1p(-u), exponent) }
 }

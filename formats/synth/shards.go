@@ -23,8 +23,8 @@ func (s *shard) size() int64 {
 // headerAlign is what the reference writer pads headers to.
 const headerAlign = 8
 
-// split shares the tensors out over weight files, in the order of evaluation as other writers do; inside a file they lie
-// by descending element size, then by name.
+// split shares the tensors out over weight files, in the order of evaluation as other writers do; inside a file they
+// lie by descending element size, then by name.
 func split(tensors []tensor, o *Options) ([]shard, error) {
 	if o.Shards < 0 || o.Shards > len(tensors) {
 		return nil, fmt.Errorf("%w: %d weight files for %d tensors", pack.ErrUnsupported, o.Shards, len(tensors))

@@ -1,6 +1,6 @@
 // Package synth writes checkpoints with random weights: the true tensor names, shapes, dtypes and files of any
-// configuration that lowpack can read, so that conversion, kernels and the engine can be measured and tested at the sizes
-// of published models without their weights.
+// configuration that lowpack can read, so that conversion, kernels and the engine can be measured and tested at the
+// sizes of published models without their weights.
 //
 // A checkpoint is a function of its configuration, the options and the seed, byte by byte. It is written in pieces of a
 // few megabytes, whatever its size. Weights are scaled so that activations stay of size 1 through all layers; text that

@@ -132,8 +132,8 @@ func TestPublishedSizes(t *testing.T) {
 	}
 }
 
-// TestPublishedData compares with the number of tensors and their bytes, which model.safetensors.index.json of openai/gpt-oss-20b and
-// Qwen/Qwen3-8B state (total_size). Bonsai 8B has the shape of the latter, in float16.
+// TestPublishedData compares with the number of tensors and their bytes, which model.safetensors.index.json of
+// openai/gpt-oss-20b and Qwen/Qwen3-8B state (total_size). Bonsai 8B has the shape of the latter, in float16.
 func TestPublishedData(t *testing.T) {
 	for _, want := range []struct {
 		like              string

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// vocabulary is a byte-level BPE of exactly the size that config.json names: the special tokens under their own ids, then
-// from the lowest free id the 256 bytes, the merges, and unused entries for the rest.
+// vocabulary is a byte-level BPE of exactly the size that config.json names: the special tokens under their own ids,
+// then from the lowest free id the 256 bytes, the merges, and unused entries for the rest.
 type vocabulary struct {
 	tokens  []string // by id, in the printable form of bytes
 	merges  [][2]string
@@ -73,8 +73,8 @@ func merges() (list [][2]string) {
 	return list
 }
 
-// printable is the character that stands for a byte in byte-level vocabularies (GPT-2): itself when it can be seen, else
-// the next one of those from U+0100 on.
+// printable is the character that stands for a byte in byte-level vocabularies (GPT-2): itself when it can be seen,
+// else the next one of those from U+0100 on.
 func printable(b byte) string {
 	visible := func(b int) bool { return b >= '!' && b <= '~' || b >= 0xA1 && b <= 0xAC || b >= 0xAE }
 	if visible(int(b)) {

@@ -67,8 +67,8 @@ func trained(zeros float64) *shape {
 	return newShape(trainedMagnitude(hi))
 }
 
-// quantized describes the levels of a kind: their values in units of the scale, the level of each cell, how many scales a
-// tensor of m rows has, and how far they differ.
+// quantized describes the levels of a kind: their values in units of the scale, the level of each cell, how many scales
+// a tensor of m rows has, and how far they differ.
 func (w Weights) quantized(zeros float64, m int) (f levels, ok bool) {
 	perRow := levels{rows: 1, spread: 0.25}
 	switch w {

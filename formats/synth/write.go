@@ -13,8 +13,8 @@ import (
 // piece is how much of a tensor is made at a time: small enough for a cache, large enough for a disk.
 const piece = 4 << 20
 
-// Write makes the checkpoint at dir, which must not exist: whole, or not at all. progress, when not nil, is told the bytes
-// written so far and the tensor at hand; it is called from several goroutines.
+// Write makes the checkpoint at dir, which must not exist: whole, or not at all. progress, when not nil, is told the
+// bytes written so far and the tensor at hand; it is called from several goroutines.
 func (c *Checkpoint) Write(ctx context.Context, dir string, progress func(done, total int64, at string)) error {
 	d, err := atomicfile.CreateDir(atomicfile.OS, dir)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestCallDepth: macros and recursive loops may be maxCalls deep, and no deeper: a deeper one is refused by that limit and by
-// no other, and what has returned no longer counts.
+// TestCallDepth: macros and recursive loops may be maxCalls deep, and no deeper: a deeper one is refused by that limit
+// and by no other, and what has returned no longer counts.
 func TestCallDepth(t *testing.T) {
 	macro := "{%% macro f(n) %%}{%% if n > 1 %%}{{ f(n - 1) }}{%% endif %%}x{%% endmacro %%}"
 	loop := "{%% set n = namespace(left=%d) %%}{%% for x in [0] recursive %%}x{%% set n.left = n.left - 1 %%}{%% if n.left >= 0 %%}{{ loop([0]) }}{%% endif %%}{%% endfor %%}"

@@ -51,8 +51,8 @@ func init() {
 	}
 }
 
-// template makes a template of choices. When none is left, the first production of a word is taken, which ends it. The word
-// RAW stands for text that the fuzzer made up.
+// template makes a template of choices. When none is left, the first production of a word is taken, which ends it. The
+// word RAW stands for text that the fuzzer made up.
 func template(choices []byte, raw string) string {
 	var b strings.Builder
 	todo := []string{"BODY"}

@@ -17,8 +17,8 @@ func TestInteropJinja(t *testing.T) {
 	interop.Recorded(t, generatedAnswers, interop.Python(t, "transformers", "testdata/generated.py"))
 }
 
-// TestGenerated: 500 generated templates render as by Jinja2, or are refused by the name of what is not supported; what Jinja2
-// refuses is refused.
+// TestGenerated: 500 generated templates render as by Jinja2, or are refused by the name of what is not supported; what
+// Jinja2 refuses is refused.
 func TestGenerated(t *testing.T) {
 	data, err := os.ReadFile(generatedAnswers)
 	if err != nil {

@@ -33,8 +33,9 @@ const (
 	tokOp
 )
 
-// lexer turns a template into tokens with the settings that chat templates are written for: the first newline after a block
-// is dropped (trim_blocks), and so is the white space between the beginning of a line and a block (lstrip_blocks).
+// lexer turns a template into tokens with the settings that chat templates are written for: the first newline after a
+// block is dropped (trim_blocks), and so is the white space between the beginning of a line and a block
+// (lstrip_blocks).
 type lexer struct {
 	src       string
 	pos       int

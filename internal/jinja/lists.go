@@ -56,8 +56,8 @@ func mapFilter(r *run, v Value, args arguments) (Value, error) {
 	return r.list(out)
 }
 
-// selectFilter keeps the items for which a test holds (or not), of the item or of one of its attributes. Without a test the
-// item itself must be true.
+// selectFilter keeps the items for which a test holds (or not), of the item or of one of its attributes. Without a test
+// the item itself must be true.
 func selectFilter(keep, byAttribute bool) filterFunc {
 	return func(r *run, v Value, args arguments) (Value, error) {
 		items, err := r.given(v)

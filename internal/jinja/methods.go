@@ -8,8 +8,8 @@ import (
 	"github.com/lowpack/lowpack/internal/marked"
 )
 
-// method returns a method of a value, bound to it; nil when there is none. Those that would change a list or dict do not
-// exist: the library that templates are written for refuses them too.
+// method returns a method of a value, bound to it; nil when there is none. Those that would change a list or dict do
+// not exist: the library that templates are written for refuses them too.
 func (r *run) method(of Value, name string) Value {
 	if t, ok := AsText(of); ok && stringMethods[name] != nil {
 		return &function{name, func(r *run, args arguments) (Value, error) {

@@ -1,9 +1,9 @@
-// Package jinja renders the chat templates of language models: the part of Jinja2 that they use, with the settings of the
-// library that they are written for.
+// Package jinja renders the chat templates of language models: the part of Jinja2 that they use, with the settings of
+// the library that they are written for.
 //
-// A template comes with a model and is untrusted. Rendering one has no access to anything but the values it is given, and its
-// work is counted: loops, recursion, copies and output together cannot take more than a fixed amount of time and memory. What
-// is not supported is refused by name.
+// A template comes with a model and is untrusted. Rendering one has no access to anything but the values it is given,
+// and its work is counted: loops, recursion, copies and output together cannot take more than a fixed amount of time
+// and memory. What is not supported is refused by name.
 package jinja
 
 import (

@@ -36,7 +36,8 @@ type Raised struct{ Message string }
 func (e *Raised) Error() string { return "the chat template refuses the conversation: " + e.Message }
 
 // Render executes the template with the given variables. now is the clock of strftime_now. Errors say the line and name
-// what is not supported; a *Raised is among them. Of the text it is known which bytes came with the variables (NewInput).
+// what is not supported; a *Raised is among them. Of the text it is known which bytes came with the variables
+// (NewInput).
 func (t *Template) Render(vars *Dict, now func() time.Time) (marked.Text, error) {
 	r := &run{now: now}
 	global := &scope{vars: map[string]Value{}}

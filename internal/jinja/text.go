@@ -5,7 +5,8 @@ import "github.com/lowpack/lowpack/internal/marked"
 // NewInput is the value of a text that came with the conversation.
 func NewInput(s string) Value { return textValue(marked.Input(s)) }
 
-// textValue is the value of a text: a string where nothing is marked. So a marked.Text among the values always has marks.
+// textValue is the value of a text: a string where nothing is marked. So a marked.Text among the values always has
+// marks.
 func textValue(t marked.Text) Value {
 	if t.Marked(0, len(t.S)) {
 		return t

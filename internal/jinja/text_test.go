@@ -76,7 +76,8 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestMarksOfEveryFilter: whatever filter or method a text goes through, no letter of it comes out as the template's own.
+// TestMarksOfEveryFilter: whatever filter or method a text goes through, no letter of it comes out as the template's
+// own.
 func TestMarksOfEveryFilter(t *testing.T) {
 	check := func(source string) {
 		t.Helper()

@@ -10,12 +10,12 @@ import (
 	"github.com/lowpack/lowpack/internal/marked"
 )
 
-// Value is what an expression gives: Undefined, nil (none), bool, int, float64, string or Text, *List, *Dict, *namespace or
-// *function.
+// Value is what an expression gives: Undefined, nil (none), bool, int, float64, string or Text, *List, *Dict,
+// *namespace or *function.
 type Value any
 
-// Undefined is the value of a name or key that does not exist. It prints as nothing and counts as false; to look into it is
-// an error.
+// Undefined is the value of a name or key that does not exist. It prints as nothing and counts as false; to look into
+// it is an error.
 type Undefined struct{ Name string }
 
 // List is a list or a tuple. Templates cannot change one.
@@ -232,7 +232,8 @@ func str(v Value) string {
 	return out.String()
 }
 
-// repr writes a value as Python source. Lists and dicts cannot hold themselves, so this ends; callers pay its size first.
+// repr writes a value as Python source. Lists and dicts cannot hold themselves, so this ends; callers pay its size
+// first.
 func repr(out *strings.Builder, v Value) {
 	switch x := v.(type) {
 	case Undefined:

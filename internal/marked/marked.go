@@ -1,5 +1,5 @@
-// Package marked has text that knows where it came from: what a user types may look like a control token, and only those
-// that a chat template writes are meant.
+// Package marked has text that knows where it came from: what a user types may look like a control token, and only
+// those that a chat template writes are meant.
 package marked
 
 import "strings"

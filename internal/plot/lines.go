@@ -98,7 +98,8 @@ func (f *frame) axes(c *canvas) {
 	c.vertical(margin+6, (f.top+f.ground)/2, f.y.Label)
 }
 
-// series draws the line of the first of some series, broken where a value cannot be drawn; the others follow on top of it.
+// series draws the line of the first of some series, broken where a value cannot be drawn; the others follow on top of
+// it.
 func (f *frame) series(c *canvas, rest []Series, colour int) {
 	s := &rest[0]
 	colour %= Colours

@@ -143,8 +143,8 @@ func (f *frame) kernelTitle(p Point) string {
 	return fmt.Sprintf("%s: %s at %s op/byte", p.Label, Ops(p.Y), Short(p.X))
 }
 
-// labels keeps names of points apart, from one another, from points and from the names of flat roofs: each goes right of
-// its point, else left, else above or below; when all four places are taken it is left to the pointer.
+// labels keeps names of points apart, from one another, from points and from the names of flat roofs: each goes right
+// of its point, else left, else above or below; when all four places are taken it is left to the pointer.
 type labels struct{ boxes [][4]float64 }
 
 func (l *labels) add(x0, y0, x1, y1 float64) { l.boxes = append(l.boxes, [4]float64{x0, y0, x1, y1}) }

@@ -115,7 +115,8 @@ func (l *Layout) measure(a pack.Addressed, alphabet pack.Alphabet) error {
 	return nil
 }
 
-// clause is a part of an address formula: definitions and what they lead to, and to which weights and places they apply.
+// clause is a part of an address formula: definitions and what they lead to, and to which weights and places they
+// apply.
 type clause struct {
 	heading string
 	lines   []string

@@ -10,8 +10,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// The picture is a slide of 1280 by 720: on the left a small matrix, on the right its first bytes in memory. A weight has
-// the same colour in both: a hue per byte, a shade per place in the byte.
+// The picture is a slide of 1280 by 720: on the left a small matrix, on the right its first bytes in memory. A weight
+// has the same colour in both: a hue per byte, a shade per place in the byte.
 const (
 	svgWidth, svgHeight = 1280, 720
 	svgBytes            = 8

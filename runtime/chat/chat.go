@@ -1,7 +1,7 @@
 // Package chat renders conversations with the chat templates of models: what apply_chat_template of transformers does.
 //
-// A rendered conversation knows which of its bytes the template wrote and which came with a message. Only control tokens
-// that the template wrote are meant; the package tokenizer encodes a conversation by that rule.
+// A rendered conversation knows which of its bytes the template wrote and which came with a message. Only control
+// tokens that the template wrote are meant; the package tokenizer encodes a conversation by that rule.
 package chat
 
 import (
@@ -15,8 +15,8 @@ import (
 )
 
 // Message is one turn of a conversation. As in transformers 5.23 a field that is null counts as absent, and what the
-// assistant thought, under reasoning_content, thinking or reasoning, is there for templates that read it under one of the
-// first two.
+// assistant thought, under reasoning_content, thinking or reasoning, is there for templates that read it under one of
+// the first two.
 type Message struct {
 	Role    string // "system", "user", "assistant", "tool" …
 	Content string
@@ -53,8 +53,8 @@ type Text struct {
 // Template is a chat template. It is safe for concurrent use.
 type Template struct{ parsed *jinja.Template }
 
-// Parse reads a chat template: the Jinja2 that published templates use. Errors wrap pack.ErrUnsupported, with the name of
-// what the package does not have, pack.ErrCorrupt or pack.ErrLimit.
+// Parse reads a chat template: the Jinja2 that published templates use. Errors wrap pack.ErrUnsupported, with the name
+// of what the package does not have, pack.ErrCorrupt or pack.ErrLimit.
 func Parse(source string) (*Template, error) {
 	// To Jinja, a web page and a Git LFS pointer are texts like others.
 	if err := filekind.Text([]byte(source)); source != "" && err != nil {
@@ -68,9 +68,9 @@ func Parse(source string) (*Template, error) {
 }
 
 // Render renders a conversation. tokens are the special tokens of the model by the names that templates have for them:
-// "bos_token", "eos_token" … Errors wrap pack.ErrUnsupported, with the name of what the template uses and this package does
-// not have, or with what the template itself says about a conversation that it refuses; pack.ErrCorrupt for a broken
-// template or JSON; pack.ErrLimit for a template that takes too long or writes too much.
+// "bos_token", "eos_token" … Errors wrap pack.ErrUnsupported, with the name of what the template uses and this package
+// does not have, or with what the template itself says about a conversation that it refuses; pack.ErrCorrupt for a
+// broken template or JSON; pack.ErrLimit for a template that takes too long or writes too much.
 func (t *Template) Render(messages []Message, tokens map[string]string, o Options) (none Text, err error) {
 	c, err := newConversation(messages, tokens, &o, t.parsed.Source)
 	if err != nil {

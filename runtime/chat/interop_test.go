@@ -78,8 +78,8 @@ type chatAnswersFile struct {
 	Published map[string][]*string // digests
 }
 
-// TestChatAgainstTransformers: conversations go through the same changes as in apply_chat_template, and templates written for
-// them say the same or fail both.
+// TestChatAgainstTransformers: conversations go through the same changes as in apply_chat_template, and templates
+// written for them say the same or fail both.
 func TestChatAgainstTransformers(t *testing.T) {
 	var f chatAnswersFile
 	readJSON(t, chatAnswers, &f)

@@ -46,9 +46,10 @@ func (f *finder) add(t addedToken, key string) error {
 	return f.trie.add([]byte(key), int32(len(f.tokens)-1))
 }
 
-// next returns the first added token in text[from:] with the range that it covers; nil when there is none. A control token
-// is found only where the text has no mark. White space that belongs to a token is taken from floor on. The search for the
-// next one begins at after, in front of white space behind this one: an added token of spaces is found there once more.
+// next returns the first added token in text[from:] with the range that it covers; nil when there is none. A control
+// token is found only where the text has no mark. White space that belongs to a token is taken from floor on. The
+// search for the next one begins at after, in front of white space behind this one: an added token of spaces is found
+// there once more.
 func (f *finder) next(text marked.Text, from, floor int) (t *addedToken, start, end, after int) {
 	s := text.S
 	if len(f.tokens) == 0 {

@@ -1,8 +1,8 @@
 package tokenizer
 
-// Byte-level vocabularies are written in an alphabet of 256 printable characters, one per byte (GPT-2): printable Latin-1
-// characters stand for themselves, the other 68 bytes for U+0100 … U+0143 in ascending order. The package undoes this once,
-// when a vocabulary is loaded, and works on bytes from then on.
+// Byte-level vocabularies are written in an alphabet of 256 printable characters, one per byte (GPT-2): printable
+// Latin-1 characters stand for themselves, the other 68 bytes for U+0100 … U+0143 in ascending order. The package
+// undoes this once, when a vocabulary is loaded, and works on bytes from then on.
 var (
 	byteRune [256]rune
 	runeByte [0x144]int16 // −1: no byte has this character
@@ -25,8 +25,8 @@ func init() {
 	}
 }
 
-// toBytes appends the bytes that the characters of a byte-level token stand for. It reports false when the token holds a
-// character outside the alphabet; then it is not made of bytes (a special token, for example).
+// toBytes appends the bytes that the characters of a byte-level token stand for. It reports false when the token holds
+// a character outside the alphabet; then it is not made of bytes (a special token, for example).
 func toBytes(dst, token []byte) ([]byte, bool) {
 	for i := 0; i < len(token); {
 		c := token[i]

@@ -15,8 +15,8 @@ type bpe struct {
 	// bytewise: a word is a sequence of bytes, otherwise of characters.
 	bytewise bool
 	// byteID is the token of a single byte: in a bytewise vocabulary the byte itself, in others its fallback token <0xXX>;
-	// −1 where there is none: such a byte, or a character with such a byte, becomes the unknown token, or is dropped where a
-	// vocabulary has none (SmolLM2 lacks 21 bytes, most of them such as UTF-8 never has; Gemma 2 lacks <0x09>).
+	// −1 where there is none: such a byte, or a character with such a byte, becomes the unknown token, or is dropped where
+	// a vocabulary has none (SmolLM2 lacks 21 bytes, most of them such as UTF-8 never has; Gemma 2 lacks <0x09>).
 	byteID [256]int32
 	// wholeWords: a word that is a token is that token, whatever the merges say (ignore_merges).
 	wholeWords bool
@@ -161,9 +161,9 @@ func (b *bpe) word(dst []int, word string, whole bool, w *workspace) []int {
 	return dst
 }
 
-// symbols appends the tokens that a word begins as: one per byte or character. An unknown token waits for the next token that
-// is in its place or for the end: fallback bytes do not put it there, and stand in front of it, and do not end a run of unknowns.
-// So the tokenizers library does it (testdata/pipelines.json).
+// symbols appends the tokens that a word begins as: one per byte or character. An unknown token waits for the next
+// token that is in its place or for the end: fallback bytes do not put it there, and stand in front of it, and do not
+// end a run of unknowns. So the tokenizers library does it (testdata/pipelines.json).
 func (b *bpe) symbols(ids []int32, word string) []int32 {
 	waiting := false
 	for i, n := 0, 0; i < len(word); i += n {
@@ -235,8 +235,8 @@ func (b *bpe) mergeShort(w *workspace) {
 	w.ids = ids[:last+1]
 }
 
-// mergeLong applies the rules to w.ids with a heap of pairs over a linked list: n·log n steps for n symbols. An entry of the
-// heap is rank << 32 | position of the left symbol; one whose pair has changed since is passed over.
+// mergeLong applies the rules to w.ids with a heap of pairs over a linked list: n·log n steps for n symbols. An entry
+// of the heap is rank << 32 | position of the left symbol; one whose pair has changed since is passed over.
 func (b *bpe) mergeLong(w *workspace) {
 	ids := w.ids
 	n := len(ids)

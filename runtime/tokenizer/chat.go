@@ -25,8 +25,8 @@ const (
 	toolTemplate    = "tool_use"
 )
 
-// readTemplates reads the chat templates: chat_template.jinja, chat_template.json, or tokenizer_config.json, which has one
-// or a list with names.
+// readTemplates reads the chat templates: chat_template.jinja, chat_template.json, or tokenizer_config.json, which has
+// one or a list with names.
 func (t *Tokenizer) readTemplates(files Files, c *config) {
 	t.chosen = -1
 	if data, ok := files(templateFile); ok {
@@ -86,9 +86,9 @@ func (t *Tokenizer) SetTemplate(source string) error {
 	return nil
 }
 
-// ChatTokens returns the tokens of a conversation that is rendered with the model's chat template. Control tokens are those
-// that the template writes: what stands in a message, a tool or a variable is text, whatever it looks like. Errors are those
-// of Chat and Encode.
+// ChatTokens returns the tokens of a conversation that is rendered with the model's chat template. Control tokens are
+// those that the template writes: what stands in a message, a tool or a variable is text, whatever it looks like.
+// Errors are those of Chat and Encode.
 func (t *Tokenizer) ChatTokens(messages []chat.Message, o chat.Options) ([]int, error) {
 	text, err := t.render(messages, o)
 	if err != nil {
@@ -97,8 +97,8 @@ func (t *Tokenizer) ChatTokens(messages []chat.Message, o chat.Options) ([]int, 
 	return t.encode(marked.Text(text), false)
 }
 
-// Chat renders a conversation with the model's chat template, for people to read: whoever encodes this text takes what looks
-// like a control token in a message for one, which ChatTokens does not. Errors: ErrNoTemplate, and those of
+// Chat renders a conversation with the model's chat template, for people to read: whoever encodes this text takes what
+// looks like a control token in a message for one, which ChatTokens does not. Errors: ErrNoTemplate, and those of
 // [chat.Template.Render].
 func (t *Tokenizer) Chat(messages []chat.Message, o chat.Options) (string, error) {
 	text, err := t.render(messages, o)
@@ -138,8 +138,8 @@ func (t *Tokenizer) named(name string) int {
 	return slices.IndexFunc(t.templates, func(c chatTemplate) bool { return c.name == name })
 }
 
-// endOfTurn returns the token with which the template ends what the assistant says: the first thing behind it, when that is
-// an added token; "" otherwise.
+// endOfTurn returns the token with which the template ends what the assistant says: the first thing behind it, when
+// that is an added token; "" otherwise.
 func (t *Tokenizer) endOfTurn() string {
 	const answer = "lowpackanswer"
 	conversation := []chat.Message{{Role: "user", Content: "question"}, {Role: "assistant", Content: answer}}

@@ -58,7 +58,8 @@ func TestChatTiny(t *testing.T) {
 	}
 }
 
-// TestTemplateSources: chat_template.jinja before chat_template.json before tokenizer_config.json, which may have several.
+// TestTemplateSources: chat_template.jinja before chat_template.json before tokenizer_config.json, which may have
+// several.
 func TestTemplateSources(t *testing.T) {
 	render := func(pairs ...any) string {
 		t.Helper()

@@ -88,8 +88,8 @@ func TestStreamWaits(t *testing.T) {
 	}
 }
 
-// TestContinued: a stream that continues a text keeps the space in front of its first word; one that begins a text drops
-// what the encoder has put there.
+// TestContinued: a stream that continues a text keeps the space in front of its first word; one that begins a text
+// drops what the encoder has put there.
 func TestContinued(t *testing.T) {
 	tok := fromJSON(t, readFile(t, shared.Path(t, "data/tokenizers/llama2-spm/tokenizer.json")))
 	ids := encode(t, tok, "Hello world", false)
@@ -122,8 +122,8 @@ func TestSpecial(t *testing.T) {
 	}
 }
 
-// TestByteLookalikes: what is written almost as a fallback token is a token like others, as in tokenizers 0.23.3, which takes a
-// sign for part of the number.
+// TestByteLookalikes: what is written almost as a fallback token is a token like others, as in tokenizers 0.23.3, which
+// takes a sign for part of the number.
 func TestByteLookalikes(t *testing.T) {
 	for token, want := range map[string]string{
 		"<0xZZ>": "a<0xZZ>a", "<0x-1>": "a<0x-1>a", "<0xé>": "a<0xé>a", "<0X41>": "a<0X41>a", "<0x041>": "a<0x041>a",

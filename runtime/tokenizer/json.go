@@ -7,8 +7,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// maxPartValues bounds the tree of a normalizer, pre-tokenizer, post-processor or decoder: maxParts of them have a dozen
-// fields each.
+// maxPartValues bounds the tree of a normalizer, pre-tokenizer, post-processor or decoder: maxParts of them have a
+// dozen fields each.
 const maxPartValues = 1 << 14
 
 // readJSON reads tokenizer.json.
@@ -32,8 +32,9 @@ func readJSON(data []byte) (*Tokenizer, error) {
 	return f.finish()
 }
 
-// fileReader collects the parts of a tokenizer.json. The vocabulary is read as it streams by; everything that says how to
-// read it comes before it in the files that the usual library writes, and where it does not, the model waits for the end.
+// fileReader collects the parts of a tokenizer.json. The vocabulary is read as it streams by; everything that says how
+// to read it comes before it in the files that the usual library writes, and where it does not, the model waits for the
+// end.
 type fileReader struct {
 	data                                            []byte
 	normalizer, preTokenizer, postProcessor, decode jsonread.Value

@@ -14,8 +14,8 @@ import (
 // Files gives the files of a model by name.
 type Files func(name string) (data []byte, ok bool)
 
-// FileNames lists every file that Load may ask for. A packed file that carries those that exist has the same tokenizer as
-// the checkpoint it was made from.
+// FileNames lists every file that Load may ask for. A packed file that carries those that exist has the same tokenizer
+// as the checkpoint it was made from.
 func FileNames() []string {
 	return []string{
 		tokenizerJSON, configJSON, templateFile, templateJSON, generationJSON, modelJSON,
@@ -36,9 +36,10 @@ const (
 	specialMapJSON = "special_tokens_map.json"
 )
 
-// Load reads the tokenizer of a model: tokenizer.json, or tokenizer.model, or vocab.json with merges.txt, the first that
-// exists; and what the other files say about special tokens, the end of a text, and conversations. Errors name the file and
-// wrap pack.ErrCorrupt, pack.ErrUnsupported or pack.ErrLimit. A chat template that cannot be read is an error only in Chat.
+// Load reads the tokenizer of a model: tokenizer.json, or tokenizer.model, or vocab.json with merges.txt, the first
+// that exists; and what the other files say about special tokens, the end of a text, and conversations. Errors name the
+// file and wrap pack.ErrCorrupt, pack.ErrUnsupported or pack.ErrLimit. A chat template that cannot be read is an error
+// only in Chat.
 func Load(files Files) (*Tokenizer, error) {
 	if err := checkSizes(files); err != nil {
 		return nil, err
@@ -180,8 +181,8 @@ func (c *config) read(v *jsonread.Value) error {
 	return nil
 }
 
-// apply sets the tokens around a text where tokenizer_config.json decides about them: for the tokenizers whose own class
-// does so, and for files that say nothing themselves.
+// apply sets the tokens around a text where tokenizer_config.json decides about them: for the tokenizers whose own
+// class does so, and for files that say nothing themselves.
 func (c *config) apply(t *Tokenizer, file string) error {
 	t.roles = c.tokens
 	decides := file != tokenizerJSON || slices.ContainsFunc([]string{"Llama", "CodeLlama", "Gemma"}, func(family string) bool {

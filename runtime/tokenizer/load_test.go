@@ -34,8 +34,8 @@ func (s small) json() []byte {
 		or(s.decoder, "null"), or(s.vocab, `{"a":0,"b":1,"ab":2}`), or(s.merges, `["a b"]`), s.model, s.top)
 }
 
-// TestBrokenFiles: each file breaks one rule; the class of the error and a word of its text are fixed. T01 … T09 are the
-// names in the plan of hostile inputs.
+// TestBrokenFiles: each file breaks one rule; the class of the error and a word of its text are fixed. T01 … T09 are
+// the names in the plan of hostile inputs.
 func TestBrokenFiles(t *testing.T) {
 	level := `{"type":"ByteLevel","add_prefix_space":false}`
 	long := strings.Repeat("x", maxTokenBytes+1)
@@ -173,8 +173,8 @@ func (v *jsonVocab) byID() []string {
 	return out
 }
 
-// TestSentencePiece: tokenizer.model of Llama 2, rebuilt from its vocabulary (in which the score of piece n is 259 − n, and −10⁹ for runs of marks),
-// encodes as its tokenizer.json does.
+// TestSentencePiece: tokenizer.model of Llama 2, rebuilt from its vocabulary (in which the score of piece n is 259 − n,
+// and −10⁹ for runs of marks), encodes as its tokenizer.json does.
 func TestSentencePiece(t *testing.T) {
 	source := readFile(t, shared.Path(t, "data/tokenizers/llama2-spm/tokenizer.json"))
 	var v jsonVocab

@@ -8,7 +8,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// maxMarking bounds the bytes that are normalized again to find out where marks belong: each run costs as much as the text.
+// maxMarking bounds the bytes that are normalized again to find out where marks belong: each run costs as much as the
+// text.
 const maxMarking = 1 << 30
 
 // normalized rewrites a text and carries its marks along, where a control token could still be found in the result.
@@ -34,9 +35,9 @@ func (e *encoder) normalized(text marked.Text) (marked.Text, error) {
 	return marked.Text{S: s, Input: string(marks)}, nil
 }
 
-// moved returns where a range of a text lies in its normalized form: behind what the text in front of it becomes, and in
-// front of what the text behind it becomes. Where a normalizer lets adjacent characters act on each other that is too much, never
-// too little.
+// moved returns where a range of a text lies in its normalized form: behind what the text in front of it becomes, and
+// in front of what the text behind it becomes. Where a normalizer lets adjacent characters act on each other that is
+// too much, never too little.
 func (e *encoder) moved(text, normalized string, run [2]int) (from, to int, err error) {
 	front, err := e.t.normalizer.normalize(text[:run[0]])
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer/internal/pattern"
 )
 
-// part reads one object of tokenizer.json that has a type, and keeps the first error. done refuses every field that was not
-// read: a field that is not understood may change the tokens.
+// part reads one object of tokenizer.json that has a type, and keeps the first error. done refuses every field that was
+// not read: a field that is not understood may change the tokens.
 type part struct {
 	where string // "pre_tokenizer", "decoder" …
 	kind  string

@@ -57,7 +57,8 @@ func readSplitters(v *jsonread.Value) (out chain, bytewise bool, err error) {
 	return out, bytewise, err
 }
 
-// byteLevel splits as GPT-2 does, unless told not to. That it also writes bytes as characters is undone in the vocabulary.
+// byteLevel splits as GPT-2 does, unless told not to. That it also writes bytes as characters is undone in the
+// vocabulary.
 func byteLevel(p *part) (out chain) {
 	p.ignore("trim_offsets")
 	if p.flag("add_prefix_space", true) {

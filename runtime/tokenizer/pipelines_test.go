@@ -55,8 +55,9 @@ func readPipelines(t testing.TB) *pipelinesFile {
 	return &f
 }
 
-// TestPipelines: every part of tokenizer.json does what the library that defines the format does with it. (The keys of the
-// assembled files are sorted, so the model stands before the parts that say how to read it, and merges before vocab.)
+// TestPipelines: every part of tokenizer.json does what the library that defines the format does with it. (The keys of
+// the assembled files are sorted, so the model stands before the parts that say how to read it, and merges before
+// vocab.)
 func TestPipelines(t *testing.T) {
 	f := readPipelines(t)
 	for i, p := range f.Pipelines {

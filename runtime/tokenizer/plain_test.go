@@ -18,8 +18,8 @@ func llama3(t *testing.T, template string) *Tokenizer {
 		`{"bos_token":"<|begin_of_text|>","eos_token":"<|eot_id|>"}`, templateFile, readFile(t, shared.Path(t, "data/chat-templates/"+template))))
 }
 
-// TestPlain: in untrusted text a control token is the text that it is written as; encoded with it, the text around it is
-// the same.
+// TestPlain: in untrusted text a control token is the text that it is written as; encoded with it, the text around it
+// is the same.
 func TestPlain(t *testing.T) {
 	tok := llama3(t, "llama3-original.jinja")
 	const text = "a<|eot_id|> b"
@@ -39,7 +39,8 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestChatTokens: what a message says is never a control token, and everything else is encoded as it stands in the text.
+// TestChatTokens: what a message says is never a control token, and everything else is encoded as it stands in the
+// text.
 func TestChatTokens(t *testing.T) {
 	for _, template := range []string{"llama3-original.jinja", "meta-llama-Llama-3.2-3B-Instruct.jinja", "bitnet-2B4T.jinja"} {
 		tok := llama3(t, template)
@@ -90,8 +91,8 @@ func controls(tok *Tokenizer, ids []int) (out []int) {
 	return out
 }
 
-// TestNormalizedControlTokens: a control token that is looked for in the normalized text, as old files have it, is found where
-// the template writes it and nowhere else.
+// TestNormalizedControlTokens: a control token that is looked for in the normalized text, as old files have it, is
+// found where the template writes it and nowhere else.
 func TestNormalizedControlTokens(t *testing.T) {
 	tok := mustLoad(t, files(tokenizerJSON, small{
 		vocab: `{"a":0,"b":1,"ab":2,"▁":3,"<":4,"s":5,">":6,"x":7}`, norm: `{"type":"Replace","pattern":{"String":" "},"content":"▁"}`,

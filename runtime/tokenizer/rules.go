@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// ruleReader turns the written form of merges into ids. Batches of rules are looked up beside the reading, on as many cores
-// as the process may use: the look-ups are the larger half of loading a tokenizer.
+// ruleReader turns the written form of merges into ids. Batches of rules are looked up beside the reading, on as many
+// cores as the process may use: the look-ups are the larger half of loading a tokenizer.
 type ruleReader struct {
 	vocab    *vocab
 	bytewise bool
@@ -32,7 +32,8 @@ func newRuleReader(v *vocab, bytewise bool) *ruleReader {
 	return r
 }
 
-// begin waits for a buffer, of which there is one more than cores: so much memory the batches take, however many they are.
+// begin waits for a buffer, of which there is one more than cores: so much memory the batches take, however many they
+// are.
 func (r *ruleReader) begin() {
 	r.batch = &ruleBatch{vocab: r.vocab, first: r.count, ruleBuffer: <-r.buffers}
 }
@@ -137,8 +138,8 @@ func (b *ruleBatch) append(left, right []byte, bytewise bool) bool {
 	return ok1 && ok2
 }
 
-// lookUp finds the ids of all rules, one kind of look-up after the other: the tables are larger than the caches of a core, and
-// look-ups that do not depend on each other wait for memory together.
+// lookUp finds the ids of all rules, one kind of look-up after the other: the tables are larger than the caches of a
+// core, and look-ups that do not depend on each other wait for memory together.
 func (b *ruleBatch) lookUp() {
 	for i := range b.rules {
 		one := &b.rules[i]
@@ -163,8 +164,8 @@ func (b *ruleBatch) lookUp() {
 	}
 }
 
-// result finds what a rule makes, and returns it, or the last token that a rule made. In the usual files it is that of the rule
-// before, or the one after it.
+// result finds what a rule makes, and returns it, or the last token that a rule made. In the usual files it is that of
+// the rule before, or the one after it.
 func (b *ruleBatch) result(one *rule, last int) int {
 	both := b.text[one.from:one.to]
 	for _, guess := range []int{last, last + 1} {

@@ -189,7 +189,8 @@ func (m *spModel) model(v *vocab, unk int) (wordModel, error) {
 	return nil, fmt.Errorf("%w: SentencePiece model type %d; supported are Unigram and BPE", pack.ErrUnsupported, m.kind)
 }
 
-// rulesByScore makes the merges: two adjacent pieces may merge into any normal piece, the one with the best score first.
+// rulesByScore makes the merges: two adjacent pieces may merge into any normal piece, the one with the best score
+// first.
 func (m *spModel) rulesByScore(v *vocab) (*merges, error) {
 	var order []int
 	for id, p := range m.pieces {
@@ -233,6 +234,6 @@ func mergesOf(v *vocab, order []int, rank func(i int) int) (*merges, error) {
 	return newMerges(out)
 }
 
-// maxDivided bounds a token that merges can make, in files that do not list the merges. With the size of the file, of which
-// published ones have 5 million bytes, it bounds the number of ways to divide all tokens.
+// maxDivided bounds a token that merges can make, in files that do not list the merges. With the size of the file, of
+// which published ones have 5 million bytes, it bounds the number of ways to divide all tokens.
 const maxDivided = 1 << 7

@@ -33,9 +33,9 @@ func tiktokenLine(line []byte) (token []byte, rank int, err error) {
 	return token, rank, nil
 }
 
-// readTiktoken makes a tokenizer of a tiktoken file: every token with its rank, which is its id and its place in the order
-// of merges. The file says nothing of the pattern and the special tokens; they follow from the size, which is that of one
-// family only.
+// readTiktoken makes a tokenizer of a tiktoken file: every token with its rank, which is its id and its place in the
+// order of merges. The file says nothing of the pattern and the special tokens; they follow from the size, which is
+// that of one family only.
 func readTiktoken(data []byte, c *config) (*Tokenizer, error) {
 	t := &Tokenizer{vocab: newVocab(len(data)/16, len(data)/2), decoder: decoder{bytewise: true}}
 	for number, line := range bytes.Split(data, []byte{'\n'}) {
@@ -106,8 +106,8 @@ func (t *Tokenizer) splitWith(source string) error {
 	return err
 }
 
-// addFromConfig adds the special tokens that tokenizer_config.json lists or gives a role, and puts the begin of text in front
-// of texts where that is the custom of the family and nothing else is said.
+// addFromConfig adds the special tokens that tokenizer_config.json lists or gives a role, and puts the begin of text in
+// front of texts where that is the custom of the family and nothing else is said.
 func (t *Tokenizer) addFromConfig(c *config, bos bool) error {
 	added := slices.Clone(c.added)
 	for _, role := range tokenRoles {

@@ -1,9 +1,9 @@
 // Package tokenizer turns text into token ids and back, and conversations into text.
 //
 // It reads what models ship: tokenizer.json (byte-level BPE, SentencePiece-style BPE with byte fallback, Unigram), or
-// tokenizer.model, a tiktoken file, or vocab.json with merges.txt where there is no tokenizer.json; and the chat template.
-// A file that asks for something the package does not do is refused by name, because the alternative is wrong tokens
-// without any error.
+// tokenizer.model, a tiktoken file, or vocab.json with merges.txt where there is no tokenizer.json; and the chat
+// template. A file that asks for something the package does not do is refused by name, because the alternative is wrong
+// tokens without any error.
 package tokenizer
 
 import (
@@ -44,15 +44,15 @@ type wordModel interface {
 	encode(dst []int, word string, w *workspace) ([]int, error)
 }
 
-// Encode returns the tokens of a text. With special, the tokens that the model expects around a text (begin of text, for
-// most) are added; a rendered chat template has them already. The written form of an added token, for example <|eot_id|>,
-// becomes that token: for untrusted text that is what EncodePlain and ChatTokens are for. Text that is not UTF-8 is
-// encoded byte by byte where the vocabulary allows it.
+// Encode returns the tokens of a text. With special, the tokens that the model expects around a text (begin of text,
+// for most) are added; a rendered chat template has them already. The written form of an added token, for example
+// <|eot_id|>, becomes that token: for untrusted text that is what EncodePlain and ChatTokens are for. Text that is not
+// UTF-8 is encoded byte by byte where the vocabulary allows it.
 //
-// Memory: 8 bytes per token for the result, as much again while it grows, what normalization makes of the text, and up to 64
-// bytes per byte of the longest stretch without a place to cut, of at most 4 MiB. Errors:
-// pack.ErrLimit for a text beyond 256 MiB, for a word beyond 4 MiB that the vocabulary allows no cut in, or for a text on
-// which a pattern of the tokenizer takes too many steps.
+// Memory: 8 bytes per token for the result, as much again while it grows, what normalization makes of the text, and up
+// to 64 bytes per byte of the longest stretch without a place to cut, of at most 4 MiB. Errors: pack.ErrLimit for a
+// text beyond 256 MiB, for a word beyond 4 MiB that the vocabulary allows no cut in, or for a text on which a pattern
+// of the tokenizer takes too many steps.
 func (t *Tokenizer) Encode(text string, special bool) ([]int, error) {
 	return t.encode(marked.Text{S: text}, special)
 }
@@ -152,8 +152,8 @@ func (t *Tokenizer) ID(token string) (int, bool) {
 	return t.idInVocab(token)
 }
 
-// Dropped lists the bytes that have no token: a text loses them without a trace, as it does in the library that the format
-// comes from. Empty for most tokenizers, and for all that have an unknown token.
+// Dropped lists the bytes that have no token: a text loses them without a trace, as it does in the library that the
+// format comes from. Empty for most tokenizers, and for all that have an unknown token.
 func (t *Tokenizer) Dropped() []byte {
 	if b, ok := t.model.(*bpe); ok && b.bytewise && b.unk < 0 {
 		return b.dropped()

@@ -109,8 +109,8 @@ func TestGoldenTinyBitnet(t *testing.T) {
 // repeated is a text of n bytes made of s again and again.
 func repeated(s string, n int) string { return strings.Repeat(s, n/len(s)+1)[:n] }
 
-// TestHostileText: a quarter of a mebibyte of anything, a whole one with LOWPACK_LONG, is encoded soon and comes back. An
-// algorithm of quadratic time would take minutes.
+// TestHostileText: a quarter of a mebibyte of anything, a whole one with LOWPACK_LONG, is encoded soon and comes back.
+// An algorithm of quadratic time would take minutes.
 func TestHostileText(t *testing.T) {
 	size := 1 << 18
 	if long.All {

@@ -11,8 +11,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer/internal/chars"
 )
 
-// TestClasses: over all characters, a normalizer, a pre-tokenizer and single_word know the classes that they know in the
-// tokenizers library.
+// TestClasses: over all characters, a normalizer, a pre-tokenizer and single_word know the classes that they know in
+// the tokenizers library.
 func TestClasses(t *testing.T) {
 	for name, got := range map[string]*chars.Class{
 		"NFC": changed(t, "NFC"), "NFD": changed(t, "NFD"), "NFKC": changed(t, "NFKC"), "NFKD": changed(t, "NFKD"),
@@ -78,7 +78,8 @@ func changed(t *testing.T, form string) *chars.Class {
 	return set.Class()
 }
 
-// combining are the characters that the forms put in order, or compose with one in front of them, as testdata/classes.py finds them.
+// combining are the characters that the forms put in order, or compose with one in front of them, as
+// testdata/classes.py finds them.
 func combining() *chars.Class {
 	form := func(name string) func(string) string {
 		f := newUnicodeForm(name)
@@ -103,8 +104,9 @@ func combining() *chars.Class {
 	return set.Class()
 }
 
-// TestUnicodeForms: texts become what tokenizers 0.23.3 makes of them, and bytes that are not UTF-8 stay: no joiner stands between many characters that combine, and
-// those of a newer Unicode than the library's have no part in the form.
+// TestUnicodeForms: texts become what tokenizers 0.23.3 makes of them, and bytes that are not UTF-8 stay: no joiner
+// stands between many characters that combine, and those of a newer Unicode than the library's have no part in the
+// form.
 func TestUnicodeForms(t *testing.T) {
 	many := strings.Repeat
 	for _, c := range []struct{ form, text, want string }{

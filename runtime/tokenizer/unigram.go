@@ -92,7 +92,8 @@ func (u *unigram) encode(dst []int, word string, w *workspace) ([]int, error) {
 	return u.unknown(dst, word[unknown:]), nil
 }
 
-// unknown appends the tokens of a run of unknown characters, which may be that of the written form of the unknown token.
+// unknown appends the tokens of a run of unknown characters, which may be that of the written form of the unknown
+// token.
 func (u *unigram) unknown(dst []int, run string) []int {
 	if run == "" {
 		return dst

@@ -17,8 +17,8 @@ const (
 	maxHoles      = 1 << 16 // ids without a token
 )
 
-// vocab is a two-way table between ids and the bytes of tokens. The bytes of all tokens lie in one slice, and the hash table
-// holds no pointers: loading 128,000 tokens makes no garbage.
+// vocab is a two-way table between ids and the bytes of tokens. The bytes of all tokens lie in one slice, and the hash
+// table holds no pointers: loading 128,000 tokens makes no garbage.
 type vocab struct {
 	text  []byte
 	spans []span // by id
@@ -35,8 +35,8 @@ type span struct{ from, to uint32 }
 const none = ^uint32(0)
 
 // slot of the hash table. A token of up to 11 bytes lies in its slot, so that looking it up touches one cache line: the
-// first 8 bytes in head, and in rest, from the low end, the next 3, the length, and id + 1 (32 bits, 0 is empty). Of a longer
-// token the length is written as longToken, and the bytes that lie elsewhere decide.
+// first 8 bytes in head, and in rest, from the low end, the next 3, the length, and id + 1 (32 bits, 0 is empty). Of a
+// longer token the length is written as longToken, and the bytes that lie elsewhere decide.
 type slot struct{ head, rest uint64 }
 
 const (

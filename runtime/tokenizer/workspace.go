@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// workspace is what one call of Encode needs for itself: scratch memory, and a small cache of words. It is kept from call to
-// call in a pool, so encoders that run at the same time share nothing.
+// workspace is what one call of Encode needs for itself: scratch memory, and a small cache of words. It is kept from
+// call to call in a pool, so encoders that run at the same time share nothing.
 type workspace struct {
 	ids, next, prev []int32
 	heap            heap

@@ -1,5 +1,5 @@
-// Package texts makes the golden texts of a model: what its tokenizer and its chat template give. Conversion records them,
-// verification makes them again.
+// Package texts makes the golden texts of a model: what its tokenizer and its chat template give. Conversion records
+// them, verification makes them again.
 package texts
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// From are the golden texts of the model with these files; none where there is no tokenizer, or one of a kind that is not
-// supported.
+// From are the golden texts of the model with these files; none where there is no tokenizer, or one of a kind that is
+// not supported.
 func From(files tokenizer.Files) ([]golden.Text, error) {
 	t, err := tokenizer.Load(files)
 	if errors.Is(err, pack.ErrUnsupported) {
@@ -25,8 +25,8 @@ func From(files tokenizer.Files) ([]golden.Text, error) {
 	return Of(t)
 }
 
-// Of are the golden texts of a tokenizer. The conversation is left out if there is no template, or one that does not render
-// it; convert notes the latter.
+// Of are the golden texts of a tokenizer. The conversation is left out if there is no template, or one that does not
+// render it; convert notes the latter.
 func Of(t *tokenizer.Tokenizer) ([]golden.Text, error) {
 	texts := golden.Texts()
 	for i := range texts {

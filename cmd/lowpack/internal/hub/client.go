@@ -34,8 +34,8 @@ type Client struct {
 
 const defaultEndpoint = "https://huggingface.co"
 
-// FromEnvironment makes a client as the environment asks for: HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_TOKEN_PATH,
-// HF_HUB_OFFLINE and XDG_CACHE_HOME, with the meaning that huggingface_hub gives them.
+// FromEnvironment makes a client as the environment asks for: HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_TOKEN,
+// HF_TOKEN_PATH, HF_HUB_OFFLINE and XDG_CACHE_HOME, with the meaning that huggingface_hub gives them.
 func FromEnvironment(agent string) (*Client, error) {
 	home := os.Getenv("HF_HOME")
 	if home == "" {
@@ -166,8 +166,8 @@ func plain(err error) error {
 // maxListing bounds the answer that lists a model's files: some thousand files of a few hundred bytes each.
 const maxListing = 16 << 20
 
-// getJSON reads one JSON document, of at most maxListing bytes. Whatever else the answer refers to (Link: rel="next") is
-// not asked for.
+// getJSON reads one JSON document, of at most maxListing bytes. Whatever else the answer refers to (Link: rel="next")
+// is not asked for.
 func (c *Client) getJSON(ctx context.Context, address string, into any) error {
 	return c.retry(ctx, func() (int64, error) {
 		ctx, cancel := context.WithTimeout(ctx, 2*c.stall)

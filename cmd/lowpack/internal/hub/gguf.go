@@ -24,8 +24,8 @@ func checkFile(text, file string) error {
 	return nil
 }
 
-// chooseGGUF returns the files of the model in GGUF that n means, all parts of it: among the files of a model, the one that n names, or
-// the only one. It is nil if n names none and there is none.
+// chooseGGUF returns the files of the model in GGUF that n means, all parts of it: among the files of a model, the one
+// that n names, or the only one. It is nil if n names none and there is none.
 func (n Name) chooseGGUF(files []string) ([]string, error) {
 	var all, chosen []string // first files
 	for _, name := range files {

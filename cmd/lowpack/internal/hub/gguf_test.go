@@ -21,7 +21,8 @@ func ggufHub(t *testing.T, more ...string) *fakeHub {
 	return newHub(t, h)
 }
 
-// TestGGUF: a GGUF is chosen by its name, or by the end of it as llama.cpp takes it, and comes alone, with all its parts.
+// TestGGUF: a GGUF is chosen by its name, or by the end of it as llama.cpp takes it, and comes alone, with all its
+// parts.
 func TestGGUF(t *testing.T) {
 	h := ggufHub(t, "model.safetensors", "config.json")
 	for text, want := range map[string][]string{
@@ -63,7 +64,8 @@ func TestOnlyGGUF(t *testing.T) {
 	}
 }
 
-// TestGGUFRefused: what no file or several have, and a model that lacks a part; nothing is guessed, and nothing downloaded.
+// TestGGUFRefused: what no file or several have, and a model that lacks a part; nothing is guessed, and nothing
+// downloaded.
 func TestGGUFRefused(t *testing.T) {
 	for text, c := range map[string]struct {
 		more string

@@ -144,7 +144,8 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
-// TestResume: what an interrupted pull left is continued by the next one, and what somebody else left there is not trusted.
+// TestResume: what an interrupted pull left is continued by the next one, and what somebody else left there is not
+// trusted.
 func TestResume(t *testing.T) {
 	h := newHub(t, &fakeHub{cut: 1 << 20, cutAt: 60_000})
 	c := h.client()

@@ -1,10 +1,11 @@
-// Package hub downloads models from the Hugging Face hub into the cache that the Python package huggingface_hub uses, so
-// that a model is on the disk once.
+// Package hub downloads models from the Hugging Face hub into the cache that the Python package huggingface_hub uses,
+// so that a model is on the disk once.
 //
-// Layout of the cache (huggingface_hub 2.4.0, file_download.py): CACHE/models--ORG--NAME holds blobs/ETAG (the SHA-256 of a
-// large file, the git blob id of a small one), snapshots/COMMIT/PATH (relative links to blobs) and refs/REVISION (the commit
-// that a branch or tag pointed to); CACHE/.locks/models--ORG--NAME/ETAG.lock is locked with flock while a blob is written.
-// A blob may be a relative link to CACHE/blobs/XX/XETHASH, which several models share (_shared_blobs.py).
+// Layout of the cache (huggingface_hub 2.4.0, file_download.py): CACHE/models--ORG--NAME holds blobs/ETAG (the SHA-256
+// of a large file, the git blob id of a small one), snapshots/COMMIT/PATH (relative links to blobs) and refs/REVISION
+// (the commit that a branch or tag pointed to); CACHE/.locks/models--ORG--NAME/ETAG.lock is locked with flock while a
+// blob is written. A blob may be a relative link to CACHE/blobs/XX/XETHASH, which several models share
+// (_shared_blobs.py).
 package hub
 
 import (
@@ -28,8 +29,8 @@ var (
 	commit   = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
 
-// ParseName reads ORG/NAME[@REVISION][:FILE]. The rules are those of huggingface_hub's validate_repo_id: letters, digits, '-', '_'
-// and '.', not at the ends, neither ".." nor "--".
+// ParseName reads ORG/NAME[@REVISION][:FILE]. The rules are those of huggingface_hub's validate_repo_id: letters,
+// digits, '-', '_' and '.', not at the ends, neither ".." nor "--".
 func ParseName(text string) (Name, error) {
 	whole, file, hasFile := strings.Cut(text, ":")
 	id, rev, hasRev := strings.Cut(whole, "@")

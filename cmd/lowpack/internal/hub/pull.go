@@ -30,12 +30,12 @@ type Result struct {
 const parallel = 4
 
 // Pull makes sure that the cache holds the files of a model that a conversion needs, each with the digest that the hub
-// lists, and returns the checkpoint. An interrupted Pull is continued by the next one. Of a model in GGUF that is the file that
-// the name means, or all its parts.
+// lists, and returns the checkpoint. An interrupted Pull is continued by the next one. Of a model in GGUF that is the
+// file that the name means, or all its parts.
 //
-// Errors: fs.ErrNotExist for a model or revision that is not there, fs.ErrPermission for a gated one, pack.ErrUnsupported for
-// one without weights that can be read or with several GGUF files to choose from, pack.ErrCorrupt for bytes that do not match; all name the model and, where there is one, the
-// file.
+// Errors: fs.ErrNotExist for a model or revision that is not there, fs.ErrPermission for a gated one,
+// pack.ErrUnsupported for one without weights that can be read or with several GGUF files to choose from,
+// pack.ErrCorrupt for bytes that do not match; all name the model and, where there is one, the file.
 func (c *Client) Pull(ctx context.Context, n Name, progress Progress) (*Result, error) {
 	if c.Offline {
 		return c.cached(n)

@@ -105,10 +105,10 @@ func (s Set) Not() Set {
 	return out
 }
 
-// FoldCase adds every character that differs from one of the set in case only; foldings to several characters, as of ß to
-// ss, are left out. The tables are Go's, unlike those of classes. Unicode never changes how a character folds, so versions
-// differ only in letters that were added since; the patterns of the recorded tokenizers ignore the case of ASCII letters
-// (and so of U+017F and U+212A) alone.
+// FoldCase adds every character that differs from one of the set in case only; foldings to several characters, as of ß
+// to ss, are left out. The tables are Go's, unlike those of classes. Unicode never changes how a character folds, so
+// versions differ only in letters that were added since; the patterns of the recorded tokenizers ignore the case of
+// ASCII letters (and so of U+017F and U+212A) alone.
 func (s Set) FoldCase() Set {
 	out := slices.Clone(s)
 	for _, r := range s {

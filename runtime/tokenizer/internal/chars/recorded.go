@@ -1,4 +1,5 @@
-// Package chars has sets of characters: the classes that the tokenizers library knows, and what a pattern makes of them.
+// Package chars has sets of characters: the classes that the tokenizers library knows, and what a pattern makes of
+// them.
 package chars
 
 import (
@@ -9,15 +10,15 @@ import (
 	"sync"
 )
 
-// classesText is what the tokenizers library takes for a letter, a number, punctuation …: one class per line, recorded by
-// testdata/classes.py. Go's own tables would not do: the library's are of newer versions of Unicode, of an older one for
-// Punctuation, and tokens must not depend on the version of Go that compiled this program.
+// classesText is what the tokenizers library takes for a letter, a number, punctuation …: one class per line, recorded
+// by testdata/classes.py. Go's own tables would not do: the library's are of newer versions of Unicode, of an older one
+// for Punctuation, and tokens must not depend on the version of Go that compiled this program.
 //
 //go:embed classes.txt
 var classesText string
 
-// Names of classes; categories and scripts have theirs from regular expressions (\p{L}), and what a Unicode form changes
-// is named after the form (NFC).
+// Names of classes; categories and scripts have theirs from regular expressions (\p{L}), and what a Unicode form
+// changes is named after the form (NFC).
 const (
 	Word        = `\w`
 	Space       = `\s`

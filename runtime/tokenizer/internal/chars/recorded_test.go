@@ -18,8 +18,8 @@ func TestInteropClasses(t *testing.T) {
 	interop.Recorded(t, "classes.txt", interop.Python(t, "transformers", "testdata/classes.py", scripts...))
 }
 
-// TestClassesAgainstGo: what Go's tables, of an older Unicode, say about a character that they know, the recorded ones say
-// too.
+// TestClassesAgainstGo: what Go's tables, of an older Unicode, say about a character that they know, the recorded ones
+// say too.
 func TestClassesAgainstGo(t *testing.T) {
 	unassigned := chars.Recorded(`\p{Cn}`).Class()
 	const categories = "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp Cc Cf Co"

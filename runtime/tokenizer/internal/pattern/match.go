@@ -28,8 +28,8 @@ const (
 	opMatch
 )
 
-// choice is what to try when a match fails: continue at pc from pos, or, for a run, give one more character back as long as
-// pos stays above least.
+// choice is what to try when a match fails: continue at pc from pos, or, for a run, give one more character back as
+// long as pos stays above least.
 type choice struct {
 	pc         int32
 	pos, least int

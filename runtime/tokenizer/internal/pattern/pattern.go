@@ -1,11 +1,11 @@
-// Package pattern compiles and matches the regular expressions that split text in front of a vocabulary, in the syntax of
-// Oniguruma that tokenizer.json has: alternatives tried in order, greedy and possessive repetition, Unicode classes,
+// Package pattern compiles and matches the regular expressions that split text in front of a vocabulary, in the syntax
+// of Oniguruma that tokenizer.json has: alternatives tried in order, greedy and possessive repetition, Unicode classes,
 // look-ahead at one character.
 //
-// They are matched by backtracking, as their authors' engines do, because look-ahead and the order of alternatives are part
-// of the meaning; but the steps are counted, and a text that needs more than stepsPerByte of them per byte is refused: no
-// pattern and no text takes more than linear time. (The published patterns need at most 25 on the worst texts that a test
-// could find.)
+// They are matched by backtracking, as their authors' engines do, because look-ahead and the order of alternatives are
+// part of the meaning; but the steps are counted, and a text that needs more than stepsPerByte of them per byte is
+// refused: no pattern and no text takes more than linear time. (The published patterns need at most 25 on the worst
+// texts that a test could find.)
 package pattern
 
 import (

@@ -79,8 +79,8 @@ func interesting(t testing.TB) string {
 	return string(text)
 }
 
-// TestPatternsAgainstRegexp2: on real text and on random text of interesting characters every published pattern finds what
-// an independent engine finds.
+// TestPatternsAgainstRegexp2: on real text and on random text of interesting characters every published pattern finds
+// what an independent engine finds.
 func TestPatternsAgainstRegexp2(t *testing.T) {
 	wiki, err := os.ReadFile(shared.Path(t, "data/text/wiki.test.raw"))
 	if err != nil {
