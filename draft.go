@@ -11,9 +11,9 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// UseDraft opens the packed file of a smaller model that guesses ahead what m writes, so that m verifies several tokens at once
-// (speculative decoding). Texts stay the same, byte for byte. It must have the tokens of m; pack.ErrUnsupported if it has
-// others. Close closes it, too.
+// UseDraft opens the packed file of a smaller model that guesses ahead what m writes, so that m verifies several tokens
+// at once (speculative decoding). Texts stay the same, byte for byte. It must have the tokens of m; pack.ErrUnsupported
+// if it has others. Close closes it, too.
 func (m *Model) UseDraft(path string) error {
 	f, err := packed.Open(path)
 	if err != nil {

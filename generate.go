@@ -21,12 +21,12 @@ type Request struct {
 }
 
 // Generate streams the generated text piece by piece. The loop ends with the text, when ctx is done, or when the body
-// breaks; an error, if any, is the last pair. The text of all pieces in order is the whole text; a piece without a token has
-// the token −1.
+// breaks; an error, if any, is the last pair. The text of all pieces in order is the whole text; a piece without a
+// token has the token −1.
 //
-// As many loops may run at once as the model was opened with sequences (engine.Options.Sequences, one by default); one more
-// gets pack.ErrLimit. Programs that need the reason why a text ended, timings, or a KV cache that stays between calls use
-// Model.Engine.
+// As many loops may run at once as the model was opened with sequences (engine.Options.Sequences, one by default); one
+// more gets pack.ErrLimit. Programs that need the reason why a text ended, timings, or a KV cache that stays between
+// calls use Model.Engine.
 func (m *Model) Generate(ctx context.Context, r Request) iter.Seq2[engine.Piece, error] {
 	return func(yield func(engine.Piece, error) bool) {
 		request, err := m.request(r)
@@ -53,7 +53,10 @@ func (m *Model) Generate(ctx context.Context, r Request) iter.Seq2[engine.Piece,
 
 // request turns text into tokens and fills in what the model's own files say.
 func (m *Model) request(r Request) (engine.Request, error) {
-	out := engine.Request{MaxTokens: r.MaxTokens, StopTexts: r.Stop, StopTokens: m.StopTokens(), Decoder: m.Tokenizer.NewStream(true), Speculate: engine.SpeculateAuto, Drafts: m.Drafts}
+	out := engine.Request{
+		MaxTokens: r.MaxTokens, StopTexts: r.Stop, StopTokens: m.StopTokens(), Decoder: m.Tokenizer.NewStream(true),
+		Speculate: engine.SpeculateAuto, Drafts: m.Drafts,
+	}
 	var err error
 	if r.Sampling != nil {
 		out.Sampling = *r.Sampling

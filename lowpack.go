@@ -7,8 +7,9 @@
 //	report, err := lowpack.Verify(ctx, file, verify.Options{})                 // prove it
 //	model, err := lowpack.Open(file)                                           // run it
 //
-// [Open] gives a [Model]: the packed file, its tokenizer and an engine. [Model.Generate] streams text. The same packed file
-// and the same [Request] give the same text on every machine, instruction set and number of threads (docs/NUMERICS.md).
+// [Open] gives a [Model]: the packed file, its tokenizer and an engine. [Model.Generate] streams text. The same packed
+// file and the same [Request] give the same text on every machine, instruction set and number of threads
+// (docs/NUMERICS.md).
 //
 // The packages below this one are for programs that need a single part:
 //
@@ -21,8 +22,8 @@
 // # Stability
 //
 // Until version 1.0.0 the API may change with a minor version; CHANGELOG.md names every change. The packed file, its
-// numbers and its golden outputs are versioned by themselves: a file says which version it has, and a program that does not
-// read it says so.
+// numbers and its golden outputs are versioned by themselves: a file says which version it has, and a program that does
+// not read it says so.
 package lowpack
 
 import (
@@ -32,12 +33,12 @@ import (
 	"github.com/lowpack/lowpack/verify"
 )
 
-// Convert turns the checkpoint at source, a model directory in Hugging Face layout, a safetensors file or a GGUF, into the
-// packed file target, which appears whole or not at all. The zero Options take what the checkpoint declares. To see the
-// plan first, use [convert.NewPlan].
+// Convert turns the checkpoint at source, a model directory in Hugging Face layout, a safetensors file or a GGUF, into
+// the packed file target, which appears whole or not at all. The zero Options take what the checkpoint declares. To see
+// the plan first, use [convert.NewPlan].
 //
-// Errors name file, tensor and rule. They wrap pack.ErrCorrupt, pack.ErrUnsupported or pack.ErrLimit where the checkpoint
-// or the options are the reason, and context.Cause(ctx) when ctx ended.
+// Errors name file, tensor and rule. They wrap pack.ErrCorrupt, pack.ErrUnsupported or pack.ErrLimit where the
+// checkpoint or the options are the reason, and context.Cause(ctx) when ctx ended.
 func Convert(ctx context.Context, source, target string, o convert.Options) (*convert.Summary, error) {
 	plan, err := convert.NewPlan(ctx, source, o)
 	if err != nil {

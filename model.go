@@ -36,7 +36,8 @@ func OpenWith(path string, o engine.Options) (*Model, error) {
 	return m, nil
 }
 
-// OpenFile is OpenWith for a packed file that is open. Closing the model closes the file; after an error it is still open.
+// OpenFile is OpenWith for a packed file that is open. Closing the model closes the file; after an error it is still
+// open.
 func OpenFile(f *packed.File, o engine.Options) (*Model, error) {
 	m := &Model{File: f}
 	ready := make(chan error, 1)
@@ -57,8 +58,8 @@ func OpenFile(f *packed.File, o engine.Options) (*Model, error) {
 	return m, err
 }
 
-// Close stops the threads and closes the file. No other method may be running or called afterwards; a second Close is an
-// error, as of an os.File.
+// Close stops the threads and closes the file. No other method may be running or called afterwards; a second Close is
+// an error, as of an os.File.
 func (m *Model) Close() error {
 	m.closeDraft()
 	if m.Engine != nil {

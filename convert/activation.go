@@ -34,9 +34,10 @@ func completeActivation(r *packed.Recipe) error {
 	return nil
 }
 
-// activationOf is how int8 activations get scales in a file with these weights (FORMAT F22): as the user says. Else, models
-// that are trained with int8 activations keep the scale per token that belongs to them. For all others groups lose least:
-// of 32 columns, or of 64 where no weights have smaller groups, as sums are then cut for the weights' sake already.
+// activationOf is how int8 activations get scales in a file with these weights (FORMAT F22): as the user says. Else,
+// models that are trained with int8 activations keep the scale per token that belongs to them. For all others groups
+// lose least: of 32 columns, or of 64 where no weights have smaller groups, as sums are then cut for the weights' sake
+// already.
 func activationOf(r *packed.Recipe, entries []packed.Entry) packed.Activation {
 	token := packed.Activation{Kind: packed.ActivationToken}
 	if text, ok := strings.CutPrefix(r.Activation, string(packed.ActivationGroup)+":"); ok {
@@ -64,8 +65,8 @@ func activationGroup(entries []packed.Entry) int {
 	return 32
 }
 
-// trainedPerToken reports whether weights are those of a model that was trained for few bits, with one activation scale per
-// token (BitNet, ParetoQ): by their quantizer, or as imported codes of at most three values, which no post-training
+// trainedPerToken reports whether weights are those of a model that was trained for few bits, with one activation scale
+// per token (BitNet, ParetoQ): by their quantizer, or as imported codes of at most three values, which no post-training
 // quantization makes.
 func trainedPerToken(e packed.Entry) bool {
 	switch e.Quantizer {

@@ -25,7 +25,8 @@ type group struct {
 	zero           int8
 }
 
-// narrow codes may have a scale for a row or a matrix, with zeros among the scales of blocks: an exact quantizer finds that out.
+// narrow codes may have a scale for a row or a matrix, with zeros among the scales of blocks: an exact quantizer finds
+// that out.
 func (b *blocks) narrow() bool { return len(b.codes.Alphabet.Values) <= 4 }
 
 // each decodes stored rows from row on one by one. The memory of groups is that of the next row too.
@@ -89,7 +90,8 @@ func (b *blocks) scaled(scale float32) (float32, error) {
 	return s, nil
 }
 
-// equal makes codes of weights that are all v times the scale of the tensor, whatever their codes are: ±1, or 0 with scale 0.
+// equal makes codes of weights that are all v times the scale of the tensor, whatever their codes are: ±1, or 0 with
+// scale 0.
 func (b *blocks) equal(codes []int8, v float32) (group, error) {
 	code := int8(0)
 	switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// blocksOf are the blocks that a GGUF holds a matrix in; nil for other matrices, and where the recipe asks for something else than
-// what the file holds.
+// blocksOf are the blocks that a GGUF holds a matrix in; nil for other matrices, and where the recipe asks for
+// something else than what the file holds.
 func (d *decider) blocksOf(m matrix) *blocks {
 	stored, ok := d.source.Blocks(m.from)
 	c := choose(&d.Recipe, m.name)
@@ -30,8 +30,8 @@ func (d *decider) blocksOf(m matrix) *blocks {
 
 func (d *decider) embeds(m matrix) bool { return d.model != nil && m.name == d.model.Embed }
 
-// importBlocks plans to take over codes, scales, and zero points or minima. Where they cannot be held exactly it plans nothing and notes why:
-// floats hold them.
+// importBlocks plans to take over codes, scales, and zero points or minima. Where they cannot be held exactly it plans
+// nothing and notes why: floats hold them.
 func (d *decider) importBlocks(m matrix, b *blocks) (bool, error) {
 	all, err := b.judge(d)
 	var inexact notExact
@@ -99,7 +99,8 @@ func (b *blocks) judge(d *decider) (all common, err error) {
 	return all, err
 }
 
-// scale is how scales are stored in the packed file: for as many weights as share one, in the type that they have in the GGUF.
+// scale is how scales are stored in the packed file: for as many weights as share one, in the type that they have in
+// the GGUF.
 func (b *blocks) scale(m matrix, all common) packed.Scale {
 	s := packed.Scale{Kind: packed.ScaleGroup, Group: all.columns, DType: packed.ScaleF16, Signed: all.signed}
 	switch {

@@ -15,8 +15,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// How much of a calibration text is read, in windows spread over all of it that begin as a text of the model does: neighbouring tokens are
-// alike. Error feedback with few tokens fits those alone.
+// How much of a calibration text is read, in windows spread over all of it that begin as a text of the model does:
+// neighbouring tokens are alike. Error feedback with few tokens fits those alone.
 const (
 	meanSquareTokens  = 8192
 	gptqTokens        = 32768
@@ -31,7 +31,8 @@ type calibration struct {
 	chosen  *chosen              // codes and scales, with GPTQ; nil before the model has run
 }
 
-// calibrates reports whether the scales of a matrix are chosen with the calibration text. Experts see too few tokens of it.
+// calibrates reports whether the scales of a matrix are chosen with the calibration text. Experts see too few tokens of
+// it.
 func (d *decider) calibrates(m matrix, q *quantize.Quantizer) bool {
 	kind, _ := q.Kind()
 	return d.o.Calibration != "" && !m.head && m.experts == 0 && q.Rule().Calibrates() && kind != quantize.PerTensor
@@ -82,7 +83,8 @@ func (p *Plan) planCalibration() error {
 	tokens := 0
 	for i, part := range spread(ids, room, most) {
 		tokens += len(part)
-		// The first token of a text has massive activations, whichever it is. Where the tokenizer adds none, texts begin either way.
+		// The first token of a text has massive activations, whichever it is. Where the tokenizer adds none, texts
+		// begin either way.
 		if even := i%2 == 0; always || begin >= 0 && even && p.o.Method == packed.GPTQ {
 			part = slices.Concat([]int{begin}, part)
 		}
@@ -103,8 +105,9 @@ func spread(ids []int, room, most int) (windows [][]int) {
 	return windows
 }
 
-// calibrate runs the floats of the checkpoint over the text. They lie in a file beside the target meanwhile, in the form that the
-// engine maps, so that memory stays bounded; it has no name where the file system can do that, and is gone afterwards.
+// calibrate runs the floats of the checkpoint over the text. They lie in a file beside the target meanwhile, in the
+// form that the engine maps, so that memory stays bounded; it has no name where the file system can do that, and is
+// gone afterwards.
 func (p *Plan) calibrate(ctx context.Context, target string) error {
 	if len(p.calibration.windows) == 0 {
 		return nil

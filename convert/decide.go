@@ -129,8 +129,8 @@ func (d *decider) two(n model.Need, t checkpoint.Tensor) error {
 	return d.keep(t, "")
 }
 
-// linear decides about what linear layers multiply with, and the embedding. Blocks of a GGUF are taken over, unless an exact
-// quantizer is to look at their weights first.
+// linear decides about what linear layers multiply with, and the embedding. Blocks of a GGUF are taken over, unless an
+// exact quantizer is to look at their weights first.
 func (d *decider) linear(n model.Need, m matrix) error {
 	if b := d.blocksOf(m); b != nil && (!b.narrow() || m.head || d.embeds(m)) {
 		if done, err := d.importBlocks(m, b); done || err != nil {
@@ -148,8 +148,8 @@ func (d *decider) linear(n model.Need, m matrix) error {
 	return d.keep(m.from, "")
 }
 
-// importValues plans to take over what the values of an embedding or head are already, as auto does for other matrices, where the recipe
-// says nothing else and every value is given back.
+// importValues plans to take over what the values of an embedding or head are already, as auto does for other matrices,
+// where the recipe says nothing else and every value is given back.
 func (d *decider) importValues(m matrix) (bool, error) {
 	c := choose(&d.Recipe, m.name)
 	if d.Recipe.Head != "" || c.keep || c.quant != QuantAuto || c.scale != "" || !included(&d.Recipe, m.name) || !isFloat(m.from.DType) {
@@ -195,8 +195,8 @@ func (d *decider) partsOf(n model.Need) (parts []checkpoint.Tensor) {
 	return parts
 }
 
-// unused refuses tensors that the model would not use: then it would not be the model that was published. Some are known
-// to say nothing.
+// unused refuses tensors that the model would not use: then it would not be the model that was published. Some are
+// known to say nothing.
 func (d *decider) unused() error {
 	tied := d.model.Head == d.model.Embed
 	for _, t := range d.source.Tensors() {
@@ -216,8 +216,8 @@ func (d *decider) unused() error {
 	return nil
 }
 
-// sameAsEmbedding refuses a stored head that is not the embedding it is said to be tied to: transformers would use it. They are
-// compared by pieces of at most 1 MiB.
+// sameAsEmbedding refuses a stored head that is not the embedding it is said to be tied to: transformers would use it.
+// They are compared by pieces of at most 1 MiB.
 func (d *decider) sameAsEmbedding(head checkpoint.Tensor) error {
 	embed, ok := d.source.Lookup(d.model.Embed)
 	same := ok && head.DType == embed.DType && slices.Equal(head.Shape, embed.Shape)
@@ -269,7 +269,8 @@ func (d *decider) matrix(m matrix) error {
 	return d.quantize(m, c)
 }
 
-// choose is what the recipe says about m. The head is quantized by --head, or by a rule that names it without a pattern.
+// choose is what the recipe says about m. The head is quantized by --head, or by a rule that names it without a
+// pattern.
 func (d *decider) choose(m matrix) choice {
 	if !m.head {
 		return choose(&d.Recipe, m.name)
@@ -298,8 +299,8 @@ func (d *decider) declared(m matrix) model.Declared {
 	return d.model.Quant.Declared
 }
 
-// auto does what the checkpoint declares, else takes over what the values are already, by the narrowest codes that give all
-// of them back and that the layout holds, else keeps floats.
+// auto does what the checkpoint declares, else takes over what the values are already, by the narrowest codes that give
+// all of them back and that the layout holds, else keeps floats.
 func (d *decider) auto(m matrix, c choice) error {
 	if d.declared(m) == model.AbsMean {
 		c.quant = "absmean"
@@ -357,8 +358,8 @@ func (r candidate) choice(c choice) choice {
 // exactGroups are the sizes of groups that are looked for.
 var exactGroups = []int{0, 256, 128, 64, 32}
 
-// likely are the exact rules that hold for the first row of a tensor: those with a scale per row, the narrowest first, then those
-// with one per group. Ordinary floats have none.
+// likely are the exact rules that hold for the first row of a tensor: those with a scale per row, the narrowest first,
+// then those with one per group. Ordinary floats have none.
 func (d *decider) likely(m matrix, c choice) (rules []candidate, err error) {
 	dtype := quantize.DType(m.from.DType)
 	row := make([]byte, m.shape.K*dtype.Size())

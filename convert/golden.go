@@ -36,8 +36,8 @@ func (p *Plan) described() *model.Description {
 	return &d
 }
 
-// recordGolden computes the golden outputs from the tensors that are in place, on at most threads goroutines (0 = one per
-// CPU), and writes them.
+// recordGolden computes the golden outputs from the tensors that are in place, on at most threads goroutines (0 = one
+// per CPU), and writes them.
 func recordGolden(
 	ctx context.Context, threads int, w *packed.Writer, d *model.Description, plan *golden.Record, progress Progress,
 ) error {

@@ -10,7 +10,8 @@ import (
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
-// chosen is codes and scales of weights in a file beside the target, which has no name where the file system can do that.
+// chosen is codes and scales of weights in a file beside the target, which has no name where the file system can do
+// that.
 type chosen struct {
 	file    *atomicfile.File
 	weights map[string]chosenWeight

@@ -58,8 +58,8 @@ func (d *decider) layersOf(n model.Need) ([]*quantized.Layer, error) {
 	return list, nil
 }
 
-// importLayers plans to take over codes, zero points, scales and order of modules. What it reads for that is not kept: Run reads the
-// scales of one tensor after another again.
+// importLayers plans to take over codes, zero points, scales and order of modules. What it reads for that is not kept:
+// Run reads the scales of one tensor after another again.
 func (d *decider) importLayers(n model.Need, layers []*quantized.Layer) error {
 	m := matrix{name: n.Name, head: n.Name == d.model.Head}
 	in, first := int64(0), layers[0]

@@ -15,9 +15,9 @@ import (
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
-// journal notes what is complete in an unfinished file, one line of JSON each, so that a conversion can continue after an
-// interruption. The bytes of each tensor are compared with the digest noted here before they are taken over; the digest of
-// a source holds as long as its size and time do. A torn last line is ignored.
+// journal notes what is complete in an unfinished file, one line of JSON each, so that a conversion can continue after
+// an interruption. The bytes of each tensor are compared with the digest noted here before they are taken over; the
+// digest of a source holds as long as its size and time do. A torn last line is ignored.
 type journal struct {
 	fs   atomicfile.FS
 	path string
@@ -116,8 +116,8 @@ func (j *journal) remove() {
 	j.file.Close()
 }
 
-// identity is a digest of the plan, of which header is the outcome, and of the state of the source files: sizes and times
-// of their last change.
+// identity is a digest of the plan, of which header is the outcome, and of the state of the source files: sizes and
+// times of their last change.
 func (p *Plan) identity(header []byte) (string, error) {
 	h := sha256.New()
 	h.Write(header)

@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/formats/checkpoint"
 )
 
-// Measure fills in the relative error of every tensor that is quantized, but of those whose scales are chosen by calibration: only Run
-// knows these. It reads all of their weights twice.
+// Measure fills in the relative error of every tensor that is quantized, but of those whose scales are chosen by
+// calibration: only Run knows these. It reads all of their weights twice.
 func (p *Plan) Measure(ctx context.Context) error {
 	for i, s := range p.steps {
 		if p.Tensors[i].RelError != nil || s.entry.Calibrated {

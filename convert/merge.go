@@ -26,8 +26,8 @@ type MergeOptions struct {
 	fs atomicfile.FS // nil: that of the operating system
 }
 
-// Merge joins all parts of a conversion (Options.Part) to the packed file that a conversion in one piece writes, byte for
-// byte. Golden outputs are computed here. The digests of the parts are checked on the way, also those of codes.
+// Merge joins all parts of a conversion (Options.Part) to the packed file that a conversion in one piece writes, byte
+// for byte. Golden outputs are computed here. The digests of the parts are checked on the way, also those of codes.
 func Merge(ctx context.Context, parts []string, target string, o MergeOptions) (*Summary, error) {
 	start := time.Now()
 	for _, path := range parts {

@@ -29,8 +29,8 @@ type Options struct {
 	// Part of Parts is the part to write, for Merge: 1 to Parts, of at most MaxParts. Both 0 = everything.
 	Part, Parts int
 
-	// Report collects what Plan.Report tells, at the cost of counting codes and measuring errors. It excludes Resume and
-	// Part.
+	// Report collects what Plan.Report tells, at the cost of counting codes and measuring errors. It excludes Resume
+	// and Part.
 	Report bool
 
 	// Calibration is a text of at least 256 tokens in UTF-8. The floats of the model compute some of it before Run

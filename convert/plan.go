@@ -1,9 +1,11 @@
 // Package convert turns a checkpoint into a packed file, in bounded memory: a plan with a rule for each tensor, and the
-// pipeline that carries it out. [Repack] and [Unpack] lead from a packed file to another layout and back to a checkpoint.
+// pipeline that carries it out. [Repack] and [Unpack] lead from a packed file to another layout and back to a
+// checkpoint.
 //
-// [NewPlan] reads headers only, and says what would be done ([Plan.Tensors], [Plan.Notes]); [Plan.Run] does it. The target
-// appears complete or not at all. The same checkpoint, options and version give the same bytes, whatever the number of
-// threads. Errors wrap [pack.ErrCorrupt], [pack.ErrUnsupported] or [pack.ErrLimit] and name file, tensor and remedy.
+// [NewPlan] reads headers only, and says what would be done ([Plan.Tensors], [Plan.Notes]); [Plan.Run] does it. The
+// target appears complete or not at all. The same checkpoint, options and version give the same bytes, whatever the
+// number of threads. Errors wrap [pack.ErrCorrupt], [pack.ErrUnsupported] or [pack.ErrLimit] and name file, tensor and
+// remedy.
 package convert
 
 import (
@@ -27,8 +29,8 @@ import (
 	"github.com/lowpack/lowpack/internal/version"
 )
 
-// Plan says what a conversion does with every tensor. Making it reads no more of the weights than it must to decide; the
-// exported fields are for people and programs to look at.
+// Plan says what a conversion does with every tensor. Making it reads no more of the weights than it must to decide;
+// the exported fields are for people and programs to look at.
 type Plan struct {
 	Family  string        `json:"family"` // "" = weights without a model
 	Recipe  packed.Recipe `json:"recipe"`
@@ -57,22 +59,23 @@ type Plan struct {
 
 // Row is the plan of one tensor.
 type Row struct {
-	Tensor        string   `json:"tensor"`
-	Shape         []int    `json:"shape"`
-	DType         string   `json:"dtype"`  // in the checkpoint
-	Rule          string   `json:"rule"`   // quantizer, or "keep"
-	Layout        string   `json:"layout"` // "" = kept
-	Alphabet      string   `json:"alphabet,omitempty"`
-	Scale         string   `json:"scale,omitempty"` // tensor, row or group:N
-	BytesIn       int64    `json:"bytes_in"`        // of the checkpoint; 0 where another row is made of the same tensor and counts it
-	BytesOut      int64    `json:"bytes_out"`       // scales included
+	Tensor   string `json:"tensor"`
+	Shape    []int  `json:"shape"`
+	DType    string `json:"dtype"`  // in the checkpoint
+	Rule     string `json:"rule"`   // quantizer, or "keep"
+	Layout   string `json:"layout"` // "" = kept
+	Alphabet string `json:"alphabet,omitempty"`
+	Scale    string `json:"scale,omitempty"` // tensor, row or group:N
+	// of the checkpoint; 0 where another row is made of the same tensor and counts it
+	BytesIn       int64    `json:"bytes_in"`
+	BytesOut      int64    `json:"bytes_out"` // scales included
 	BitsPerWeight float64  `json:"bits_per_weight"`
 	RelError      *float64 `json:"relative_error"` // ‖W − Ŵ‖/‖W‖; null until measured. 0 for what is taken over exactly
 	Note          string   `json:"note,omitempty"`
 }
 
-// step is what Run does with one tensor: its row, and either a tensor that is kept or an entry, with where its codes come
-// from and who makes them of that (package pipeline).
+// step is what Run does with one tensor: its row, and either a tensor that is kept or an entry, with where its codes
+// come from and who makes them of that (package pipeline).
 type step struct {
 	row       Row
 	from      checkpoint.Tensor // that is kept, or holds the codes; the first one of several
@@ -169,8 +172,8 @@ func (p *Plan) describe() (err error) {
 	return nil
 }
 
-// embeddedFiles are the small files of the checkpoint, which travel in the packed file (FORMAT F7): the tokenizer may be
-// in any of them.
+// embeddedFiles are the small files of the checkpoint, which travel in the packed file (FORMAT F7): the tokenizer may
+// be in any of them.
 func embeddedFiles(c *checkpoint.Checkpoint) (names []string) {
 	for _, name := range modelfile.Names() {
 		if _, ok := c.File(name); ok {

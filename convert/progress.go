@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Progress is called with how far an operation is: what is done of a total. what is the name of a tensor, and done counts
-// bytes; or it is one of the phases below, which have totals of their own. Calls come from several goroutines, one at a
-// time; the operation waits for each.
+// Progress is called with how far an operation is: what is done of a total. what is the name of a tensor, and done
+// counts bytes; or it is one of the phases below, which have totals of their own. Calls come from several goroutines,
+// one at a time; the operation waits for each.
 type Progress func(what string, done, total int64)
 
 // The phases that Progress is told besides the names of tensors.

@@ -28,9 +28,9 @@ type RepackOptions struct {
 	fs atomicfile.FS // nil: that of the operating system
 }
 
-// Repack writes the packed file source to target with all tensors in another layout. Codes, scales, passthrough tensors and
-// golden outputs are the same; digests of the source prove it, and a source that does not match them is refused. The
-// bytes are those that a conversion of the checkpoint to that layout gives.
+// Repack writes the packed file source to target with all tensors in another layout. Codes, scales, passthrough tensors
+// and golden outputs are the same; digests of the source prove it, and a source that does not match them is refused.
+// The bytes are those that a conversion of the checkpoint to that layout gives.
 func Repack(ctx context.Context, source, target string, o RepackOptions) (*Summary, error) {
 	start := time.Now()
 	if err := apart(target, source); err != nil {

@@ -77,7 +77,8 @@ func (d *decider) quantize(m matrix, c choice) error {
 	return d.pack(m, s, l, packed.Entry{Scale: scaleMade(q), Quantizer: c.quant, Calibrated: d.calibrates(m, q)}, exact)
 }
 
-// headGroup is what shares a scale of a 4-bit output head: 32 columns, or 64. One scale per row costs far more than it saves.
+// headGroup is what shares a scale of a 4-bit output head: 32 columns, or 64. One scale per row costs far more than it
+// saves.
 func headGroup(kind quantize.ScaleKind, group int) (quantize.ScaleKind, int, error) {
 	switch {
 	case kind == "":
@@ -206,8 +207,8 @@ func (d *decider) pack(m matrix, s *step, l pack.Layout, e packed.Entry, exact b
 	return nil
 }
 
-// openLayout opens the chosen layout for codes of an alphabet. Where the head is the only tensor with 8-bit or 4-bit codes,
-// the chosen layout is likely to hold none: then it goes to one that does.
+// openLayout opens the chosen layout for codes of an alphabet. Where the head is the only tensor with 8-bit or 4-bit
+// codes, the chosen layout is likely to hold none: then it goes to one that does.
 func openLayout(name string, params map[string]int, a pack.Alphabet, head bool) (pack.Layout, error) {
 	spec := pack.Spec{Name: name, Alphabet: a.Name, Params: params}
 	l, err := pack.Open(spec)

@@ -16,13 +16,14 @@ import (
 
 // Summary of a finished conversion.
 type Summary struct {
-	Tensors   int           `json:"tensors"`
-	Quantized int           `json:"quantized"` // of the tensors
-	BytesIn   int64         `json:"bytes_in"`  // tensors of the checkpoint, each once; of merge, repack and unpack, the files that are read
-	BytesOut  int64         `json:"bytes_out"` // the packed file
-	Elapsed   time.Duration `json:"elapsed_ns"`
-	Golden    time.Duration `json:"golden_ns"`         // of that: computing the golden outputs
-	Rounded   int           `json:"rounded,omitempty"` // of unpack: tensors whose weights are rounded to BF16
+	Tensors   int `json:"tensors"`
+	Quantized int `json:"quantized"` // of the tensors
+	// tensors of the checkpoint, each once; of merge, repack and unpack, the files that are read
+	BytesIn  int64         `json:"bytes_in"`
+	BytesOut int64         `json:"bytes_out"` // the packed file
+	Elapsed  time.Duration `json:"elapsed_ns"`
+	Golden   time.Duration `json:"golden_ns"`         // of that: computing the golden outputs
+	Rounded  int           `json:"rounded,omitempty"` // of unpack: tensors whose weights are rounded to BF16
 }
 
 // tensorsOf counts the tensors of a packed file, without the files that are embedded in it.
@@ -37,8 +38,8 @@ func tensorsOf(m *packed.Manifest) int {
 }
 
 // Run writes the packed file, or a part of it, to target. It appears whole or not at all: on an error, or when ctx is
-// cancelled, the target is as it was and nothing is left beside it but, with Options.Resume, what the next Run continues
-// from. A plan is run once; then it is an error.
+// cancelled, the target is as it was and nothing is left beside it but, with Options.Resume, what the next Run
+// continues from. A plan is run once; then it is an error.
 func (p *Plan) Run(ctx context.Context, target string) (*Summary, error) {
 	start := time.Now()
 	if p.ran.Swap(true) {
@@ -139,8 +140,8 @@ func (r *run) close() {
 	}
 }
 
-// inFileOrder sorts the steps as the source files hold their tensors, so that they are read from front to back. An empty
-// tensor begins where the next one does.
+// inFileOrder sorts the steps as the source files hold their tensors, so that they are read from front to back. An
+// empty tensor begins where the next one does.
 func (p *Plan) inFileOrder() []*step {
 	return slices.SortedFunc(slices.Values(p.steps), func(a, b *step) int {
 		x, y := a.from, b.from
@@ -181,7 +182,8 @@ func (r *run) files() (list []pipeline.File) {
 		}
 		list = append(list, f)
 	}
-	if v, ok := r.source.View(); ok { // decoded tensors follow from the other files, whose digests tell whether they changed
+	// decoded tensors follow from the other files, whose digests tell whether they changed
+	if v, ok := r.source.View(); ok {
 		list = append(list, pipeline.File{Name: v.Name, Size: v.Size, Open: func() (io.ReaderAt, error) { return nil, nil }})
 	}
 	return list
@@ -241,8 +243,8 @@ func (r *run) embed() error {
 	return nil
 }
 
-// sourceOf is the entry of a source file; nil when there is none. It looks at names alone: digests of other files may be
-// written at the same time.
+// sourceOf is the entry of a source file; nil when there is none. It looks at names alone: digests of other files may
+// be written at the same time.
 func sourceOf(m *packed.Manifest, name string) *packed.Source {
 	for i := range m.Sources {
 		if m.Sources[i].Name == name {

@@ -45,8 +45,8 @@ type UnpackOptions struct {
 	fs atomicfile.FS // nil: that of the operating system
 }
 
-// Unpack writes the packed file source as a checkpoint in Hugging Face layout to the directory dir, which must not exist
-// and appears whole or not at all. A conversion of the checkpoint makes the same codes again.
+// Unpack writes the packed file source as a checkpoint in Hugging Face layout to the directory dir, which must not
+// exist and appears whole or not at all. A conversion of the checkpoint makes the same codes again.
 func Unpack(ctx context.Context, source, dir string, o UnpackOptions) (*Summary, error) {
 	start := time.Now()
 	in, err := packed.Open(source)
@@ -158,7 +158,8 @@ func (u *unpack) planPacked(e *packed.Entry) error {
 		return u.planCodes(e)
 	}
 	dtype := safetensors.BF16
-	if u.form == FormF32 || e.Layout.Alphabet == pack.Int8.Name || e.Zero || e.Min { // code × scale has more bits than BF16
+	// code × scale has more bits than BF16
+	if u.form == FormF32 || e.Layout.Alphabet == pack.Int8.Name || e.Zero || e.Min {
 		dtype = safetensors.F32
 	}
 	if dtype == safetensors.BF16 {
@@ -177,7 +178,8 @@ func (u *unpack) inParts(name string) bool {
 	return u.model != nil && slices.ContainsFunc(u.model.Tensors(), func(n model.Need) bool { return n.Name == name && n.Each != "" })
 }
 
-// noteRounded counts a tensor some of whose possible weights BF16 does not hold, unless they are written as master weights.
+// noteRounded counts a tensor some of whose possible weights BF16 does not hold, unless they are written as master
+// weights.
 func (u *unpack) noteRounded(e *packed.Entry) error {
 	if u.masterWeights && e.Quantizer == "absmean" {
 		return nil

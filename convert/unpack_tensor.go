@@ -26,7 +26,8 @@ type decoder struct {
 	memory  *offheap.Buffer // for the codes of one tensor
 }
 
-// codes unpacks a tensor into the memory, the rows of all matrices one after another. The codes must match their digest.
+// codes unpacks a tensor into the memory, the rows of all matrices one after another. The codes must match their
+// digest.
 func (d *decoder) codes(ctx context.Context, e *packed.Entry) (*pack.Matrix, error) {
 	from, err := newUnpacker(d.view, e)
 	if err != nil {
@@ -76,7 +77,8 @@ func (u *unpack) weights(ctx context.Context, e *packed.Entry) (*pack.Matrix, *u
 	return m, own, err
 }
 
-// writeFloats writes (code − zero point) × scale, plus the minimum where there is one, for every weight, in the order that the columns had.
+// writeFloats writes (code − zero point) × scale, plus the minimum where there is one, for every weight, in the order
+// that the columns had.
 func (u *unpack) writeFloats(ctx context.Context, e *packed.Entry, d safetensors.DType, to io.Writer) error {
 	m, own, err := u.weights(ctx, e)
 	if err != nil {

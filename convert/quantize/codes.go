@@ -22,8 +22,8 @@ func newUnit(r *Rule, scale, a float32) unit {
 }
 
 // A ladder says the same as a rule of up to four codes with a fixed parameter: code = first + stride · (number of
-// thresholds that the weight reaches). As codes never decrease when the weight grows, such thresholds exist, and as they
-// are found by asking the rule, a ladder agrees with it for every weight.
+// thresholds that the weight reaches). As codes never decrease when the weight grows, such thresholds exist, and as
+// they are found by asking the rule, a ladder agrees with it for every weight.
 type ladder struct {
 	at     [3]float32 // +∞ where there are fewer: no finite weight reaches it
 	first  int32
@@ -72,8 +72,8 @@ func threshold(r *Rule, a float32, code int8, guess float32) float32 {
 	return math.Float32frombits(unkey32(int32(high)))
 }
 
-// tabulate makes the table: all patterns, quantized. It is worth its while for a scale of many weights where nothing but
-// Go is at hand.
+// tabulate makes the table: all patterns, quantized. It is worth its while for a scale of many weights where nothing
+// but Go is at hand.
 func (u *unit) tabulate(r *Rule, d DType) {
 	patterns := make([]byte, 0, 2<<16)
 	for p := range 1 << 16 {

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// A row of dequantized weights lies on a lattice: each weight is code·s, rounded once to the type of the checkpoint. Every
-// value restricts s to an interval; where all of them meet, each s in it gives back every weight, bit for bit.
+// A row of dequantized weights lies on a lattice: each weight is code·s, rounded once to the type of the checkpoint.
+// Every value restricts s to an interval; where all of them meet, each s in it gives back every weight, bit for bit.
 
-// onLattice finds the scale by which the values are codes of an alphabet. Where several sets of codes would do, the smallest
-// magnitude gets the smallest code, so that codes have no common factor.
+// onLattice finds the scale by which the values are codes of an alphabet. Where several sets of codes would do, the
+// smallest magnitude gets the smallest code, so that codes have no common factor.
 func (s *levelSet) onLattice(alphabet []int8) (scale float32, ok bool) {
 	least := s.least()
 	for c := int8(1); slices.Contains(alphabet, c) || slices.Contains(alphabet, c+1); c++ {

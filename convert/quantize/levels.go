@@ -23,8 +23,8 @@ const maxLevels = 16
 // noPattern is a NaN of every type.
 const noPattern = math.MaxUint32
 
-// scan enters all weights of a row, of which most may be different. It returns the column of the first one that is a value
-// too many, −1 for none.
+// scan enters all weights of a row, of which most may be different. It returns the column of the first one that is a
+// value too many, −1 for none.
 func (s *levelSet) scan(src []byte, most int) int {
 	s.most = most
 	s.recent[slot(0)] = noPattern // the other slots hold the pattern 0, which is not theirs
@@ -87,8 +87,8 @@ func (d DType) fromPattern(p uint32) float32 {
 	return math.Float32frombits(p)
 }
 
-// adjacent of a value v > 0 of the type: the next smaller and the next larger one, and whether the pattern of v is even,
-// so that ties round to it. Above the largest finite value lies what would follow if exponents went on.
+// adjacent of a value v > 0 of the type: the next smaller and the next larger one, and whether the pattern of v is
+// even, so that ties round to it. Above the largest finite value lies what would follow if exponents went on.
 func (d DType) adjacent(v float32) (below, above float64, even bool) {
 	var p uint32
 	switch d {

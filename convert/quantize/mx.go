@@ -16,9 +16,9 @@ func fitMX(s stat, _ rounding) (scale, a float32) {
 // magnitudes of E2M1, doubled.
 var magnitudes = [8]int8{0, 1, 2, 3, 4, 6, 8, 12}
 
-// codeMX rounds w/2^E to the nearest E2M1 element by counting the limits between elements that |w/2^E| is beyond; branches
-// would be a coin toss. Half-way values go to the element with an even mantissa, so every second limit belongs to the
-// element below it.
+// codeMX rounds w/2^E to the nearest E2M1 element by counting the limits between elements that |w/2^E| is beyond;
+// branches would be a coin toss. Half-way values go to the element with an even mantissa, so every second limit belongs
+// to the element below it.
 func codeMX(w, a float32) int8 {
 	const ( // float32 bits of the largest magnitude in front of each limit
 		upTo025 = 0x3e800000     // 0.25 is 0

@@ -33,8 +33,8 @@ type Job struct {
 	Group int       // columns per scale of PerGroup; 0 = what the rule fixes
 	Stats bool      // collect Stats in pass 2, at some cost
 
-	// Columns, where they are set, are what calibration knows of the K columns: the mean square of what each is multiplied by. Scales are
-	// then chosen for the least error weighted by them, in place of those of the rule.
+	// Columns, where they are set, are what calibration knows of the K columns: the mean square of what each is
+	// multiplied by. Scales are then chosen for the least error weighted by them, in place of those of the rule.
 	Columns []float32
 }
 

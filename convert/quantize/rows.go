@@ -39,7 +39,8 @@ func measureGo(s *sums, d DType, src []byte) {
 	})
 }
 
-// measureBF16 is measureGo for whole blocks of the commonest type: four lanes at a time, so that they stay in registers.
+// measureBF16 is measureGo for whole blocks of the commonest type: four lanes at a time, so that they stay in
+// registers.
 func measureBF16(s *sums, src []byte) {
 	const block = 2 * lanes // bytes
 	for l := 0; l < lanes; l += 4 {

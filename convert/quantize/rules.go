@@ -40,14 +40,15 @@ type Rule struct {
 	Signed   bool        // scales may be negative
 
 	groupScales ScaleType // of group-wise scales; "" = F32
-	// fit turns what is known of the weights of one scale into the stored scale and the parameter of code. It rounds a scale
-	// to the type of the stored one before codes depend on it.
+	// fit turns what is known of the weights of one scale into the stored scale and the parameter of code. It rounds a
+	// scale to the type of the stored one before codes depend on it.
 	fit func(s stat, round rounding) (scale, a float32)
 	// code of a weight. With a > 0 it never decreases when w grows, and it is the same for −0 and +0.
 	code   func(w, a float32) int8
 	lowest int8    // ≠ 0: code is clip(rne(w/a)) from it to the last of the alphabet
 	search *search // of scales by calibration; nil: there is none
-	// exact rules find the scale of a row, whose largest magnitude is most > 0, in its values (values.go) and have neither fit nor code.
+	// exact rules find the scale of a row, whose largest magnitude is most > 0, in its values (values.go) and have
+	// neither fit nor code.
 	exact func(r *Rule, d DType, src []byte, most float32) (rowScale, error)
 }
 
@@ -187,8 +188,8 @@ func rne(x float32) float32 { return float32(math.RoundToEven(float64(x))) }
 
 func clip(x, lo, hi float32) float32 { return min(max(x, lo), hi) }
 
-// step is the scale of rules that divide by it. Below the smallest normal float a quotient w/s loses its precision, and at
-// zero its meaning: such weights become zeros, by w/∞ and a scale of 0.
+// step is the scale of rules that divide by it. Below the smallest normal float a quotient w/s loses its precision, and
+// at zero its meaning: such weights become zeros, by w/∞ and a scale of 0.
 func step(s float32) (scale, parameter float32) {
 	if max(s, -s) < 0x1p-126 {
 		return 0, float32(math.Inf(1))

@@ -14,8 +14,8 @@ type rowScale struct {
 	zeros int32   // weights that are zero, although the alphabet has no zero, in a row whose scale is not
 }
 
-// Try reports why one row of weights is none of an exact rule, nil if it is one: with a scale for each group of so many columns,
-// or for the row if group is 0.
+// Try reports why one row of weights is none of an exact rule, nil if it is one: with a scale for each group of so many
+// columns, or for the row if group is 0.
 func (r Rule) Try(d DType, row int, src []byte, group int) error {
 	kind, k := PerGroup, len(src)/d.Size()
 	if group == 0 {
@@ -73,8 +73,8 @@ func oneMagnitude(r *Rule, d DType, src []byte, most float32) (rowScale, error) 
 	return rowScale{most, int32(zeros)}, nil
 }
 
-// signsOf reports whether all weights are 0 or ± magnitude, that is, whether signs and that scale miss nothing. It adds the
-// number of zeros to zeros unless that is nil.
+// signsOf reports whether all weights are 0 or ± magnitude, that is, whether signs and that scale miss nothing. It adds
+// the number of zeros to zeros unless that is nil.
 func signsOf(d DType, src []byte, magnitude float32, zeros *int) bool {
 	var codes [1024]int8
 	signs := signs()
@@ -161,7 +161,8 @@ func (q *Quantizer) fixValues() error {
 	return nil
 }
 
-// Replaced is the number of zeros that an exact rule has made +1, for want of a zero in its alphabet. It is known after Fix.
+// Replaced is the number of zeros that an exact rule has made +1, for want of a zero in its alphabet. It is known after
+// Fix.
 func (q *Quantizer) Replaced() (n int) {
 	for _, v := range q.found {
 		n += int(v.zeros)

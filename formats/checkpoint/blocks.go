@@ -7,13 +7,14 @@ import (
 
 // Blocks is a matrix of a GGUF, or those of experts, as the file stores it, in blocks that have scales of their own.
 type Blocks struct {
-	Stored Tensor // U8 [rows][bytes of a row], with the rows in the order of the checkpoint; it begins where the decoded tensor does
+	// U8 [rows][bytes of a row], with the rows in the order of the checkpoint; it begins where the decoded tensor does
+	Stored Tensor
 	Type   gguf.Type
 	Scale  float32 // multiplies all weights
 }
 
-// Blocks returns the stored form of a matrix whose decoded values t has; false if the file does not store codes with a scale for
-// each group of columns.
+// Blocks returns the stored form of a matrix whose decoded values t has; false if the file does not store codes with a
+// scale for each group of columns.
 func (c *Checkpoint) Blocks(t Tensor) (Blocks, bool) {
 	if t.view == nil || len(t.Shape) < 2 || t.view.tensor.Less != 0 {
 		return Blocks{}, false

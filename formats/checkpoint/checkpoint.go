@@ -1,10 +1,10 @@
 // Package checkpoint opens a model as its makers publish it: a Hugging Face directory with one or several safetensors
-// files, a snapshot of the download cache, a bare safetensors file, or a GGUF, which is seen as the directory that it was made
-// from (gguf.go).
+// files, a snapshot of the download cache, a bare safetensors file, or a GGUF, which is seen as the directory that it
+// was made from (gguf.go).
 //
-// Names that come out of the checkpoint (the shards of an index) never leave the directory, symbolic links may not either,
-// and only regular files are opened. Weights are read with pread, not from a memory map: a file that is cut short by
-// someone else gives an error instead of a signal.
+// Names that come out of the checkpoint (the shards of an index) never leave the directory, symbolic links may not
+// either, and only regular files are opened. Weights are read with pread, not from a memory map: a file that is cut
+// short by someone else gives an error instead of a signal.
 package checkpoint
 
 import (
@@ -158,8 +158,8 @@ func (c *Checkpoint) File(name string) ([]byte, bool) {
 // IsDir reports whether the checkpoint is a directory, not one bare file.
 func (c *Checkpoint) IsDir() bool { return !c.bare }
 
-// View is the file that Tensor.File names for the tensors of a GGUF. Nobody stored it: its bytes are those that ReadAt decodes, and
-// Sources has what they are decoded from instead.
+// View is the file that Tensor.File names for the tensors of a GGUF. Nobody stored it: its bytes are those that ReadAt
+// decodes, and Sources has what they are decoded from instead.
 func (c *Checkpoint) View() (s Source, ok bool) {
 	if c.view == nil {
 		return Source{}, false

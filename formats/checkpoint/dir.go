@@ -70,8 +70,9 @@ func weightsAt(path string) error {
 }
 
 // openDir opens a directory. A snapshot of the download cache, models--X--Y/snapshots/REV, holds symbolic links into
-// models--X--Y/blobs: there the root is the cache entry, so that these links stay inside. Blobs may themselves be links to ones that all
-// models of a cache share, in blobs beside the entries (huggingface_hub 2.4): there the root is the cache.
+// models--X--Y/blobs: there the root is the cache entry, so that these links stay inside. Blobs may themselves be links
+// to ones that all models of a cache share, in blobs beside the entries (huggingface_hub 2.4): there the root is the
+// cache.
 func openDir(path string) (*dir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

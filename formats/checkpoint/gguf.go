@@ -34,8 +34,8 @@ type ggufPart struct {
 	order int   // of all tensors
 }
 
-// openGGUF opens a model in GGUF, of one file or of several, as the Hugging Face checkpoint that it was made from. called is the name
-// of a single file in messages.
+// openGGUF opens a model in GGUF, of one file or of several, as the Hugging Face checkpoint that it was made from.
+// called is the name of a single file in messages.
 func (c *Checkpoint) openGGUF(d *dir, name, called string) error {
 	g, err := c.ggufTexts(d, name, called)
 	if err != nil {

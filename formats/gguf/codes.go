@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Codes says what the blocks of a type hold: a weight is its code times the scale of its group, and where there are minima
-// (code − the lowest code of the alphabet) times the scale, plus the minimum.
+// Codes says what the blocks of a type hold: a weight is its code times the scale of its group, and where there are
+// minima (code − the lowest code of the alphabet) times the scale, plus the minimum.
 type Codes struct {
 	Alphabet pack.Alphabet
 	Group    int  // columns per scale; 0: a scale per row, −1: a scale per tensor
@@ -19,8 +19,9 @@ type Codes struct {
 
 // block decodes one block: its codes, and the scale and the minimum that it holds.
 //
-// Package pack, which export writes blocks with, has decoders of some types too. These are others on purpose: verification of an
-// export compares the two, and files of other programs hold what pack refuses, such as the negative zero of MXFP4.
+// Package pack, which export writes blocks with, has decoders of some types too. These are others on purpose:
+// verification of an export compares the two, and files of other programs hold what pack refuses, such as the negative
+// zero of MXFP4.
 type block struct {
 	Codes
 	decode func(codes []int8, b []byte) (scale, minimum float32)
@@ -45,14 +46,15 @@ var blocks = map[Type]block{
 	I2_S:     {Codes{pack.Ternary, -1, false}, nil}, // see I2S
 }
 
-// Codes returns what the blocks of the type hold; false for types of floats, and those whose weights are taken over as floats.
+// Codes returns what the blocks of the type hold; false for types of floats, and those whose weights are taken over as
+// floats.
 func (t Type) Codes() (Codes, bool) {
 	b, ok := blocks[t]
 	return b.Codes, ok
 }
 
-// DecodeRow decodes a row of RowSize bytes: its codes, a scale per group, and a minimum per group for types that have minima (else
-// nil). It refuses scales and minima that are not finite, and codes that the alphabet does not have.
+// DecodeRow decodes a row of RowSize bytes: its codes, a scale per group, and a minimum per group for types that have
+// minima (else nil). It refuses scales and minima that are not finite, and codes that the alphabet does not have.
 func (t Type) DecodeRow(codes []int8, scales, minima []float32, row []byte) error {
 	b, tr := blocks[t], allTraits[t]
 	if b.decode == nil || int64(len(row)) != t.RowSize(int64(len(codes))) {
@@ -215,7 +217,8 @@ func decodeIQ2BN(codes []int8, b []byte) (float32, float32) {
 	return 0, 0
 }
 
-// decodeIQ1BN: of 16 columns, three bytes hold five digits each, the first digit least significant, and a digit of byte 12 the last.
+// decodeIQ1BN: of 16 columns, three bytes hold five digits each, the first digit least significant, and a digit of byte
+// 12 the last.
 func decodeIQ1BN(codes []int8, b []byte) (float32, float32) {
 	for j := range codes {
 		if i := j % 16; i < 15 {

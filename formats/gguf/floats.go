@@ -9,8 +9,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Floats decodes a row of RowSize bytes to the values that llama.cpp computes of it in float32: products and then differences, each
-// rounded. Types of codes give code times scale. IQ types and other types that are not decoded are refused by name.
+// Floats decodes a row of RowSize bytes to the values that llama.cpp computes of it in float32: products and then
+// differences, each rounded. Types of codes give code times scale. IQ types and other types that are not decoded are
+// refused by name.
 func (t Type) Floats(dst []float32, row []byte) error {
 	if _, ok := t.Codes(); ok && t != I2_S {
 		return t.codedFloats(dst, row)

@@ -1,11 +1,14 @@
-// Package gguf reads and writes GGUF, the container of llama.cpp: keys with values, tensor infos, and the data of the tensors.
+// Package gguf reads and writes GGUF, the container of llama.cpp: keys with values, tensor infos, and the data of the
+// tensors.
 //
-// Parse reads versions 2 and 3 (little-endian). It accepts what llama.cpp accepts and less: names and keys are UTF-8 without
-// repetition, tensors follow one another without holes, nothing follows the last one, and every count and length has a bound, so
-// that no file costs more memory than a small multiple of its header, which has at most MaxHeader bytes. Nothing of the data is
-// read. Decoders of the block types are in this package too; they turn the bytes of rows into codes and scales, or floats.
+// Parse reads versions 2 and 3 (little-endian). It accepts what llama.cpp accepts and less: names and keys are UTF-8
+// without repetition, tensors follow one another without holes, nothing follows the last one, and every count and
+// length has a bound, so that no file costs more memory than a small multiple of its header, which has at most
+// MaxHeader bytes. Nothing of the data is read. Decoders of the block types are in this package too; they turn the
+// bytes of rows into codes and scales, or floats.
 //
-// Sources: the specification (ggml, docs/gguf.md) and llama.cpp's gguf.cpp; where the two differ, the stricter one holds.
+// Sources: the specification (ggml, docs/gguf.md) and llama.cpp's gguf.cpp; where the two differ, the stricter one
+// holds.
 package gguf
 
 import (

@@ -17,8 +17,9 @@ func I2SScale(tail []byte) (float32, error) {
 	return s, nil
 }
 
-// I2SPanel is the number of rows that share bytes in a packing of I2_S (layouts i2s, i2s-arm and i2s-rows4 of package pack). Nothing
-// in a file says which packing it has. It refuses rows that end inside a block: which bytes such a file has depends on the build.
+// I2SPanel is the number of rows that share bytes in a packing of I2_S (layouts i2s, i2s-arm and i2s-rows4 of package
+// pack). Nothing in a file says which packing it has. It refuses rows that end inside a block: which bytes such a file
+// has depends on the build.
 func I2SPanel(packing string, rows, columns int64) (int64, error) {
 	block, panel := int64(1), int64(1)
 	switch packing {

@@ -14,7 +14,8 @@ import (
 )
 
 // Parse checks the header of a file of the given size and returns it. Nothing of the data is read. Errors wrap
-// pack.ErrCorrupt, pack.ErrLimit or pack.ErrUnsupported and name the key or tensor; the caller adds the name of the file.
+// pack.ErrCorrupt, pack.ErrLimit or pack.ErrUnsupported and name the key or tensor; the caller adds the name of the
+// file.
 func Parse(r io.ReaderAt, size int64) (*Header, error) {
 	p := &parser{
 		r:    bufio.NewReaderSize(io.NewSectionReader(r, 0, min(size, MaxHeader)), 64<<10),
@@ -160,8 +161,8 @@ func (p *parser) kind() (Kind, error) {
 	return 0, fmt.Errorf("%w: value type %d", pack.ErrCorrupt, n)
 }
 
-// array reads the elements of an array. Of an array of texts, each element takes 8 bytes of the file or more, so that what the
-// file has left bounds the memory before anything is read.
+// array reads the elements of an array. Of an array of texts, each element takes 8 bytes of the file or more, so that
+// what the file has left bounds the memory before anything is read.
 func (p *parser) array(v *Value) error {
 	var err error
 	if v.Elem, err = p.kind(); err != nil {

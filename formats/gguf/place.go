@@ -6,8 +6,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// place gives every tensor its size and demands that the tensors follow one another as llama.cpp demands it: each begins where
-// the padding of the one before it ends. The data may lack the padding of the last one.
+// place gives every tensor its size and demands that the tensors follow one another as llama.cpp demands it: each
+// begins where the padding of the one before it ends. The data may lack the padding of the last one.
 func (p *parser) place() error {
 	data := p.size - p.DataStart
 	at := int64(0)
@@ -35,8 +35,8 @@ func (p *parser) place() error {
 	return nil
 }
 
-// settle sets the size of a tensor, and its type where two share a number: the span up to the next tensor tells them apart. It
-// returns where the tensor ends, padding included.
+// settle sets the size of a tensor, and its type where two share a number: the span up to the next tensor tells them
+// apart. It returns where the tensor ends, padding included.
 func (p *parser) settle(t *TensorInfo, span int64) (end int64, err error) {
 	if t.Type == Q2_0 {
 		t.Type = p.whichQ2(t.Shape, span)
@@ -54,7 +54,8 @@ func (p *parser) settle(t *TensorInfo, span int64) (end int64, err error) {
 	return t.Begin + size, nil
 }
 
-// whichQ2 tells blocks of 128 weights from those of 64, which take more bytes. What fits neither is left to the usual checks.
+// whichQ2 tells blocks of 128 weights from those of 64, which take more bytes. What fits neither is left to the usual
+// checks.
 func (p *parser) whichQ2(shape []int64, span int64) Type {
 	if !p.fits(Q2_0, shape, span) && p.fits(Q2_0G128, shape, span) {
 		return Q2_0G128

@@ -13,8 +13,8 @@ const MaxSplits = 1024
 
 var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})\.gguf$`)
 
-// SplitNames lists the files of a model whose first file has that name, or one of whose others has: a single one unless the name
-// ends in -00001-of-00003.gguf or the like. Only the first file can be opened.
+// SplitNames lists the files of a model whose first file has that name, or one of whose others has: a single one unless
+// the name ends in -00001-of-00003.gguf or the like. Only the first file can be opened.
 func SplitNames(name string) ([]string, error) {
 	m := splitName.FindStringSubmatch(name)
 	if m == nil {

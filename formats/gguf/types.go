@@ -8,8 +8,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Type is the type of a tensor, by its number in the file. Numbers above 1000 are not of files: they tell apart what shares a
-// number, and Parse sets them.
+// Type is the type of a tensor, by its number in the file. Numbers above 1000 are not of files: they tell apart what
+// shares a number, and Parse sets them.
 type Type uint32
 
 // The types that are decoded. bitnet.cpp, ik_llama.cpp and PrismML's fork have numbers of their own.
@@ -43,7 +43,8 @@ const (
 	Q2_0G128 Type = 1042
 )
 
-// traits of a type: rows are `head` bytes, then blocks of `weights` weights in `bytes` bytes; behind all rows stand `tail` bytes.
+// traits of a type: rows are `head` bytes, then blocks of `weights` weights in `bytes` bytes; behind all rows stand
+// `tail` bytes.
 type traits struct {
 	name           string
 	weights, bytes int64

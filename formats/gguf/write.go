@@ -31,8 +31,9 @@ func Place(ts []TensorInfo) error {
 	return nil
 }
 
-// AppendHeader appends everything before the data: version 3, the keys in the order given, the tensors in the order given and
-// with the offsets that Place sets, and zeros up to the data. What it returns, Parse accepts, or it is an error.
+// AppendHeader appends everything before the data: version 3, the keys in the order given, the tensors in the order
+// given and with the offsets that Place sets, and zeros up to the data. What it returns, Parse accepts, or it is an
+// error.
 func AppendHeader(dst []byte, keys []KV, ts []TensorInfo) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, magic...)
@@ -105,8 +106,8 @@ type Writer struct {
 	done int64 // bytes of it
 }
 
-// NewWriter writes the header and returns a writer of the data. Tensors stand in the order of the file, with offsets as Place sets
-// them.
+// NewWriter writes the header and returns a writer of the data. Tensors stand in the order of the file, with offsets as
+// Place sets them.
 func NewWriter(w io.Writer, keys []KV, ts []TensorInfo) (*Writer, error) {
 	header, err := AppendHeader(nil, keys, ts)
 	if err != nil {

@@ -139,8 +139,8 @@ func (c *columns) encoded(t *Text) {
 	c.nulls(1)
 }
 
-// Encode writes the record as an Arrow IPC stream: a batch of products, a batch of logits and one of texts, if there are
-// any. Equal records give equal bytes.
+// Encode writes the record as an Arrow IPC stream: a batch of products, a batch of logits and one of texts, if there
+// are any. Equal records give equal bytes.
 func (r *Record) Encode() ([]byte, error) {
 	var out bytes.Buffer
 	w := ipc.NewWriter(&out, ipc.WithSchema(schema()))
@@ -183,7 +183,8 @@ func (c *columns) write(w *ipc.Writer, rows int) error {
 	return nil
 }
 
-// Size is the number of bytes that Encode gives. It follows from the plan alone: results have fixed sizes, but for texts, which a plan has already.
+// Size is the number of bytes that Encode gives. It follows from the plan alone: results have fixed sizes, but for
+// texts, which a plan has already.
 func (r *Record) Size() (int, error) {
 	b, err := r.Encode()
 	return len(b), err

@@ -7,8 +7,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Follows checks that a record is this plan with results in the place of zeros: nothing is missing, nothing is new, nothing
-// asks for less. Whoever could shorten a record could shorten what is verified.
+// Follows checks that a record is this plan with results in the place of zeros: nothing is missing, nothing is new,
+// nothing asks for less. Whoever could shorten a record could shorten what is verified.
 func (r *Record) Follows(plan *Record) error {
 	if len(r.Products) != len(plan.Products) || len(r.Logits) != len(plan.Logits) {
 		return another("%d products and %d positions with logits; %d and %d are planned for this file", len(r.Products), len(r.Logits), len(plan.Products), len(plan.Logits))

@@ -1,6 +1,7 @@
-// Package golden holds what a packed model must compute: products of its tensors with recorded activations, and logits of
-// recorded tokens. The engine records them at conversion; they travel in the packed file as Arrow record batches
-// (docs/GOLDEN.md). Verification compares every kernel and the engine with them by ==, and judges them by the reference model.
+// Package golden holds what a packed model must compute: products of its tensors with recorded activations, and logits
+// of recorded tokens. The engine records them at conversion; they travel in the packed file as Arrow record batches
+// (docs/GOLDEN.md). Verification compares every kernel and the engine with them by ==, and judges them by the reference
+// model.
 package golden
 
 import (
@@ -21,8 +22,9 @@ type Record struct {
 	Texts    []Text   // by the order of Texts; none where the file has no tokenizer, or one that is not supported
 }
 
-// Product is a product of a packed matrix with some activations: acc[t][b][m] = Σ (code[m][k] − zero point)·q[t][k] over the
-// columns k of block b (packed.Manifest.Block: one of all columns unless weights or activations have group-wise scales).
+// Product is a product of a packed matrix with some activations: acc[t][b][m] = Σ (code[m][k] − zero point)·q[t][k]
+// over the columns k of block b (packed.Manifest.Block: one of all columns unless weights or activations have
+// group-wise scales).
 type Product struct {
 	Tensor  string
 	Expert  int32   // the matrix, of an entry with several
@@ -49,8 +51,8 @@ func ByExpert(products []Product) iter.Seq[[]Product] {
 	}
 }
 
-// Rows is how many rows of a tensor some products of it are of, counted once for each expert that they multiply: all under a
-// digest, else those that are listed.
+// Rows is how many rows of a tensor some products of it are of, counted once for each expert that they multiply: all
+// under a digest, else those that are listed.
 func Rows(e *packed.Entry, products []Product) (rows int64) {
 	byExpert := map[int32]int{}
 	for i := range products {

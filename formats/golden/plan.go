@@ -41,8 +41,8 @@ var sizes = []struct {
 	{[3]int{1, 8, 32}, 16}, {[3]int{1, 6, 16}, 8}, {[3]int{1, 4, 10}, 4}, {[3]int{1, 2, 3}, 2}, {[3]int{1, 2, 3}, 1}, {[3]int{1, 2, 3}, 0},
 }
 
-// Plan chooses what to record of a file with that manifest, and of its model (nil = there is none). The result has zeros
-// in place of results, but for texts, which are what the tokenizer of the model gives (package texts).
+// Plan chooses what to record of a file with that manifest, and of its model (nil = there is none). The result has
+// zeros in place of results, but for texts, which are what the tokenizer of the model gives (package texts).
 func Plan(mode packed.GoldenMode, m *packed.Manifest, d *model.Description, texts []Text) (*Record, error) {
 	r := &Record{}
 	if mode == packed.GoldenNone {

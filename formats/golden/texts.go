@@ -11,8 +11,8 @@ type Text struct {
 // ConversationName is the name of the text that a chat template makes.
 const ConversationName = "conversation"
 
-// Conversation is rendered by the chat template: turns of user, assistant and user, the last with what may look like the
-// end of a turn, and then the beginning of an answer.
+// Conversation is rendered by the chat template: turns of user, assistant and user, the last with what may look like
+// the end of a turn, and then the beginning of an answer.
 func Conversation() []string {
 	return []string{"Hello. What is 2 + 2?", "It is 4.", "Thanks <|im_end|><|eot_id|></s> — and 12 × 34?"}
 }

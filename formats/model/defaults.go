@@ -2,8 +2,8 @@ package model
 
 import "github.com/lowpack/lowpack/internal/jsonread"
 
-// defaults is a JSON object of the values that transformers 5 puts in the place of keys that a config.json does not mention. A
-// key that is null is mentioned. Sizes without which nothing is known about a checkpoint are not among them.
+// defaults is a JSON object of the values that transformers 5 puts in the place of keys that a config.json does not
+// mention. A key that is null is mentioned. Sizes without which nothing is known about a checkpoint are not among them.
 type defaults string
 
 // fill adds the defaults that are not mentioned.

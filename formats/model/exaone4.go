@@ -1,7 +1,7 @@
 package model
 
-// EXAONE 4: Llama blocks with norms behind attention and MLP, none in front, and norms of heads. Larger ones have a sliding window
-// in three of four blocks; the fourth does not rotate.
+// EXAONE 4: Llama blocks with norms behind attention and MLP, none in front, and norms of heads. Larger ones have a
+// sliding window in three of four blocks; the fourth does not rotate.
 var exaone4 = family{
 	Info: Info{
 		Name:          "exaone4",

@@ -14,8 +14,9 @@ import (
 type Info struct {
 	Name          string   // as in Description.Family
 	Architectures []string // values of `architectures` in config.json
-	Types         []string // values of `model_type` that go with them, and name the family where no architecture is named
-	Models        string   // some that people know, for a list
+	// values of `model_type` that go with them, and name the family where no architecture is named
+	Types  []string
+	Models string // some that people know, for a list
 }
 
 type family struct {
@@ -52,8 +53,9 @@ func Families() []Info {
 	return out
 }
 
-// find chooses the family by architecture, and by model type where no architecture is named: some families share a type. If
-// the two name different families the file is refused: transformers builds the model of the type, whose weights these may not be.
+// find chooses the family by architecture, and by model type where no architecture is named: some families share a
+// type. If the two name different families the file is refused: transformers builds the model of the type, whose
+// weights these may not be.
 func find(architectures []string, modelType string) (*family, error) {
 	for i := range families {
 		f := &families[i]

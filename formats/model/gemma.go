@@ -57,8 +57,8 @@ var gemma2 = family{
 	},
 }
 
-// Gemma 3: as Gemma 2 without caps, with norms over the heads of q and k, and five blocks with a sliding window and a rotary
-// base of their own for every one without.
+// Gemma 3: as Gemma 2 without caps, with norms over the heads of q and k, and five blocks with a sliding window and a
+// rotary base of their own for every one without.
 var gemma3 = family{
 	Info: Info{
 		Name:          "gemma3",
@@ -98,16 +98,16 @@ func gemmaSizes(k *keys) Config {
 	return c
 }
 
-// oneActivation refuses a file that has another activation under the other key: which of them transformers obeys has changed
-// between its versions.
+// oneActivation refuses a file that has another activation under the other key: which of them transformers obeys has
+// changed between its versions.
 func oneActivation(k *keys, act Activation, used, other string) {
 	if k.has(other) && tanhGelu(k, other) != act {
 		k.fail(pack.ErrUnsupported, "%s and %s are different activations; remove the wrong one (transformers 5 obeys %s)", used, other, used)
 	}
 }
 
-// tanhGelu reads an activation. The first files say "gelu" and mean its approximation by tanh, which is what the models were
-// trained with.
+// tanhGelu reads an activation. The first files say "gelu" and mean its approximation by tanh, which is what the models
+// were trained with.
 func tanhGelu(k *keys, name string) Activation {
 	if k.text(name, "") == "gelu" {
 		return GELUTanh
@@ -134,8 +134,8 @@ func checkPattern(k *keys, d *Description) {
 	}
 }
 
-// postNorms: what other families call post_attention_layernorm stands behind the attention here, and the MLP has a norm in
-// front and behind.
+// postNorms: what other families call post_attention_layernorm stands behind the attention here, and the MLP has a norm
+// in front and behind.
 func postNorms(d *Description) {
 	for i := range d.Blocks {
 		b := &d.Blocks[i]

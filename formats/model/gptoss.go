@@ -2,10 +2,11 @@ package model
 
 import "github.com/lowpack/lowpack/pack"
 
-// gpt-oss: experts with biases and a clamped gate, a router with a bias, and a sink per head. Every other block has a sliding window.
+// gpt-oss: experts with biases and a clamped gate, a router with a bias, and a sink per head. Every other block has a
+// sliding window.
 //
-// Gate and up of an expert are the even and the odd rows of one matrix. Experts are MXFP4 codes, or floats of which the tensors have
-// columns where others have rows; a GGUF and MLX have gate and up apart.
+// Gate and up of an expert are the even and the odd rows of one matrix. Experts are MXFP4 codes, or floats of which the
+// tensors have columns where others have rows; a GGUF and MLX have gate and up apart.
 var gptoss = family{
 	Info: Info{
 		Name:          "gpt_oss",

@@ -26,8 +26,8 @@ const (
 
 var maxConfigBytes = int(modelfile.Limit("config.json"))
 
-// keys reads one JSON object by key and keeps the first error, so that a family file reads as a list of facts. A key that
-// is absent and a key that is null are the same, as in the library that writes these files.
+// keys reads one JSON object by key and keeps the first error, so that a family file reads as a list of facts. A key
+// that is absent and a key that is null are the same, as in the library that writes these files.
 type keys struct {
 	file  string
 	v     *jsonread.Value
@@ -252,7 +252,8 @@ func (k *keys) numbers(name string, n int, limit float64) []float64 {
 	return out
 }
 
-// tokens reads token ids below vocab: one integer, a list of them, or nothing. −1 is how some files say that there is none.
+// tokens reads token ids below vocab: one integer, a list of them, or nothing. −1 is how some files say that there is
+// none.
 func (k *keys) tokens(name string, vocab int) []int {
 	v := k.get(name)
 	if v == nil {

@@ -16,7 +16,8 @@ type Description struct {
 	Blocks    []Block // one per layer
 	Quant     Quant   // what the checkpoint declares about its linear layers
 
-	// Unread are keys of config.json that are not known, with ".key" for one of an object: who wrote them may mean another model.
+	// Unread are keys of config.json that are not known, with ".key" for one of an object: who wrote them may mean
+	// another model.
 	Unread []string
 }
 
@@ -29,17 +30,19 @@ type Config struct {
 	Rope                         Rope
 	Activation                   Activation
 	GateAlpha, GateLimit         float32 // of ClampedSwiGLU
-	SlidingWindow                int     // attention span in tokens, the position itself included; 0 = none. Applies to blocks with Block.Local
-	NormPlusOne                  bool    // RMSNorm multiplies by 1 + w (Gemma)
-	EmbedScale                   float32 // 0 = none; embeddings are multiplied by it (Gemma, Granite, MiniCPM)
-	ResidualScale                float32 // 0 = none; what a block adds to the residual stream is multiplied by it (Granite, MiniCPM)
-	LogitDivisor                 float32 // 0 = none; logits are divided by it (Granite, MiniCPM)
-	WholeHeadNorms               bool    // QNorm and KNorm are norms over all heads at once (OLMo 2)
-	RotateFirst                  bool    // QNorm and KNorm follow the rotation (HunYuan)
-	AttnScale                    float32 // 0 = 1/sqrt(HeadDim)
-	AttnSoftcap, LogitSoftcap    float32 // 0 = none; c·tanh(x/c)
-	BOS                          int     // −1 = none
-	EOS                          []int
+	// attention span in tokens, the position itself included; 0 = none. Applies to blocks with Block.Local
+	SlidingWindow int
+	NormPlusOne   bool    // RMSNorm multiplies by 1 + w (Gemma)
+	EmbedScale    float32 // 0 = none; embeddings are multiplied by it (Gemma, Granite, MiniCPM)
+	// 0 = none; what a block adds to the residual stream is multiplied by it (Granite, MiniCPM)
+	ResidualScale             float32
+	LogitDivisor              float32 // 0 = none; logits are divided by it (Granite, MiniCPM)
+	WholeHeadNorms            bool    // QNorm and KNorm are norms over all heads at once (OLMo 2)
+	RotateFirst               bool    // QNorm and KNorm follow the rotation (HunYuan)
+	AttnScale                 float32 // 0 = 1/sqrt(HeadDim)
+	AttnSoftcap, LogitSoftcap float32 // 0 = none; c·tanh(x/c)
+	BOS                       int     // −1 = none
+	EOS                       []int
 }
 
 // Activation is the function of the gate of an MLP (NUMERICS N19).
@@ -77,7 +80,8 @@ type Yarn struct {
 }
 
 // LongRope divides each frequency by a factor of its own (arXiv 2402.13753). Those for short texts apply here, so
-// MaxPositions is OriginalMaxPositions: with those for long ones, all keys that came before would have to be rotated anew.
+// MaxPositions is OriginalMaxPositions: with those for long ones, all keys that came before would have to be rotated
+// anew.
 type LongRope struct {
 	Short     []float64 // one per pair
 	Extension float64   // positions that the long factors reach, over OriginalMaxPositions
@@ -92,8 +96,9 @@ type Linear struct {
 	Out    int
 	Rows   Rows // rows of the stored tensor that this linear takes; zero value = all (fused tensors: Phi-3)
 
-	// Of experts: their number, 0 = one matrix. The tensor has the shape [Experts, Out, In] then, and Rows are those of each. A
-	// checkpoint may have tensors of single experts instead: Each is their name, with * for the number; "" = it has not.
+	// Of experts: their number, 0 = one matrix. The tensor has the shape [Experts, Out, In] then, and Rows are those of
+	// each. A checkpoint may have tensors of single experts instead: Each is their name, with * for the number; "" = it
+	// has not.
 	Experts int
 	Each    string
 

@@ -31,8 +31,8 @@ func mixtureOf(k *keys, intermediate int, names ...string) mixture {
 	return m
 }
 
-// expertNames are how a family calls the tensors of a block, behind the block's prefix. Those of experts have a * where the number of
-// the expert stands; without one a tensor holds all experts.
+// expertNames are how a family calls the tensors of a block, behind the block's prefix. Those of experts have a * where
+// the number of the expert stands; without one a tensor holds all experts.
 type expertNames struct{ router, gate, up, down string }
 
 // stacked are the names by which MLX has all experts of a family in one tensor.
@@ -207,7 +207,8 @@ var olmoe = family{
 	},
 }
 
-// Granite-MoE: Granite with experts, all of a block in two tensors: gate and up together, and down. A GGUF has gate and up apart.
+// Granite-MoE: Granite with experts, all of a block in two tensors: gate and up together, and down. A GGUF has gate and
+// up apart.
 var granitemoe = family{
 	Info: Info{
 		Name:          "granitemoe",

@@ -50,7 +50,8 @@ func (n *needs) add(name string, linear bool, shape ...int) {
 		return
 	}
 	if i, known := n.at[name]; known {
-		// Linear layers that share a tensor (fused projections): the tensor has as many rows as the last of them ends at.
+		// Linear layers that share a tensor (fused projections): the tensor has as many rows as the last of them ends
+		// at.
 		last := max(0, len(shape)-2) // a vector is that of blocks that share it
 		n.list[i].Shape[last] = max(n.list[i].Shape[last], shape[last])
 		return
@@ -106,8 +107,8 @@ func (n *needs) linear(l *Linear) {
 // PackedShape is the shape of the U8 tensor that holds the codes of a linear, four rows per byte.
 func (n *Need) PackedShape() []int { return []int{(n.Shape[0] + 3) / 4, n.Shape[1]} }
 
-// Check holds the tensors that d needs against those that are there. A linear of a checkpoint that declares packed codes
-// may have either its own shape or the packed one.
+// Check holds the tensors that d needs against those that are there. A linear of a checkpoint that declares packed
+// codes may have either its own shape or the packed one.
 func (d *Description) Check(has func(tensor string) (shape []int, ok bool)) error {
 	for _, n := range d.Tensors() {
 		shape, ok := has(n.Name)

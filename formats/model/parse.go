@@ -7,8 +7,8 @@ import (
 )
 
 // Parse reads config.json and, when not nil, generation_config.json into a Description. has looks a tensor of the
-// checkpoint or packed file up by name; the tensors it gives are checked (see Check), and a family asks it about those that
-// not every member has. With a nil has nothing is checked and the family's usual tensors are assumed.
+// checkpoint or packed file up by name; the tensors it gives are checked (see Check), and a family asks it about those
+// that not every member has. With a nil has nothing is checked and the family's usual tensors are assumed.
 func Parse(config, generation []byte, has func(tensor string) (shape []int, ok bool)) (*Description, error) {
 	k, err := parseKeys("config.json", config)
 	if err != nil {
@@ -48,7 +48,8 @@ func Parse(config, generation []byte, has func(tensor string) (shape []int, ok b
 }
 
 // addGeneration adds the token ids of generation_config.json, which some models keep apart from config.json. Every
-// end-of-text id counts, wherever it is written: a model that talks to itself for ever is worse than one that stops early.
+// end-of-text id counts, wherever it is written: a model that talks to itself for ever is worse than one that stops
+// early.
 func (d *Description) addGeneration(generation []byte) error {
 	if generation == nil {
 		return nil

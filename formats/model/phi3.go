@@ -40,8 +40,8 @@ func fuse(k *keys, name string, layers ...*Linear) {
 	}
 }
 
-// phi3Rope: heads may be rotated in part, scaling is longrope under several names, and original_max_position_embeddings stands beside
-// it.
+// phi3Rope: heads may be rotated in part, scaling is longrope under several names, and original_max_position_embeddings
+// stands beside it.
 func phi3Rope(k *keys, c *Config) {
 	s := ropeKeys(k)
 	partial := s.positive("partial_rotary_factor", 1, k.positive("partial_rotary_factor", 1, 1))

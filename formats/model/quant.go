@@ -9,8 +9,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// quant reads quantization_config. The meaning of a stored weight_scale follows from the linear class alone: `bitlinear`
-// (also when absent) stores 1/mean|W| and divides, `autobitlinear` stores mean|W| and multiplies. Magnitude decides nothing.
+// quant reads quantization_config. The meaning of a stored weight_scale follows from the linear class alone:
+// `bitlinear` (also when absent) stores 1/mean|W| and divides, `autobitlinear` stores mean|W| and multiplies. Magnitude
+// decides nothing.
 func quant(k *keys) Quant {
 	q := Quant{Float: []string{"lm_head"}} // null: transformers keeps the output head
 	if !k.has("quantization_config") {
@@ -64,8 +65,8 @@ func (q *Quant) keep(patterns []string) error {
 	return nil
 }
 
-// checkBiases refuses packed weights whose scale multiplies, with a bias: transformers multiplies the bias too, (x·codes + bias)·scale,
-// which is not what an nn.Linear of the same weights gives, and nobody trains it.
+// checkBiases refuses packed weights whose scale multiplies, with a bias: transformers multiplies the bias too,
+// (x·codes + bias)·scale, which is not what an nn.Linear of the same weights gives, and nobody trains it.
 func (d *Description) checkBiases() error {
 	if d.Quant.Declared != Packed || d.Quant.ScaleDivides {
 		return nil
@@ -80,15 +81,16 @@ func (d *Description) checkBiases() error {
 	return nil
 }
 
-// Keeps says whether a linear stays in floats: a name or pattern matches the end of its module's name, or the beginning up to the
-// end of a part, as in transformers.
+// Keeps says whether a linear stays in floats: a name or pattern matches the end of its module's name, or the beginning
+// up to the end of a part, as in transformers.
 func (q *Quant) Keeps(tensor string) bool {
 	module := strings.TrimSuffix(tensor, ".weight")
 	return slices.ContainsFunc(q.Float, func(name string) bool { return strings.HasSuffix(module, name) }) ||
 		slices.ContainsFunc(q.patterns, func(whole *regexp.Regexp) bool { return begins(module, whole) })
 }
 
-// begins tells whether a module's name begins with what a pattern matches, and a part of the name ends or begins behind it.
+// begins tells whether a module's name begins with what a pattern matches, and a part of the name ends or begins behind
+// it.
 func begins(module string, whole *regexp.Regexp) bool {
 	for i := range len(module) + 1 {
 		boundary := i == len(module) || module[i] == '.' || i > 0 && module[i-1] == '.'

@@ -53,7 +53,8 @@ func headNorms(d *Description) {
 	}
 }
 
-// qwenWindows: files name a sliding_window that counts only with use_sliding_window, and then from max_window_layers on.
+// qwenWindows: files name a sliding_window that counts only with use_sliding_window, and then from max_window_layers
+// on.
 func qwenWindows(k *keys, d *Description) {
 	k.known("sliding_window", "max_window_layers")
 	if !k.flag("use_sliding_window", false) {

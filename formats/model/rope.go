@@ -2,7 +2,8 @@ package model
 
 import "github.com/lowpack/lowpack/pack"
 
-// setRope reads the rotary embedding of families that rotate whole heads with one base; theta is the base where none is given.
+// setRope reads the rotary embedding of families that rotate whole heads with one base; theta is the base where none is
+// given.
 func setRope(k *keys, c *Config, theta float64) {
 	s := ropeKeys(k)
 	refusePartial(k)
@@ -12,8 +13,8 @@ func setRope(k *keys, c *Config, theta float64) {
 	k.take(s)
 }
 
-// ropeKeys returns the object that describes the rotary embedding: `rope_scaling` where it says anything, as somebody may have
-// added it, else `rope_parameters` of transformers 5.
+// ropeKeys returns the object that describes the rotary embedding: `rope_scaling` where it says anything, as somebody
+// may have added it, else `rope_parameters` of transformers 5.
 func ropeKeys(k *keys) *keys {
 	s := k.sub("rope_scaling")
 	if s.v == nil || len(s.v.Members) == 0 {
@@ -30,8 +31,8 @@ func ropeBase(k, s *keys, theta float64) float64 {
 	return s.positive("rope_theta", maxRopeTheta, k.positive("rope_theta", maxRopeTheta, theta))
 }
 
-// refusePartial: transformers leaves partial_rotary_factor unread in most families, or fails. Whoever wrote it did not mean that
-// whole heads are rotated.
+// refusePartial: transformers leaves partial_rotary_factor unread in most families, or fails. Whoever wrote it did not
+// mean that whole heads are rotated.
 func refusePartial(s *keys) {
 	if f := s.positive("partial_rotary_factor", 1, 1); f != 1 {
 		s.fail(pack.ErrUnsupported, "partial_rotary_factor is %v, which transformers ignores in this architecture; remove it if whole heads are rotated", f)
@@ -96,8 +97,8 @@ func yarn(s *keys, c *Config, original int) {
 	c.MaxPositions = max(c.MaxPositions, int(min(y.Factor*float64(original), maxPositions)))
 }
 
-// longRope reads the factors; those for long texts must be there, but nothing uses them: it serves the positions of the short
-// ones.
+// longRope reads the factors; those for long texts must be there, but nothing uses them: it serves the positions of the
+// short ones.
 func longRope(s *keys, c *Config, original int) {
 	if original < 2 {
 		s.fail(pack.ErrCorrupt, "longrope scaling needs original_max_position_embeddings")

@@ -50,8 +50,8 @@ func oneWindow(k *keys, d *Description) {
 	checkLayerTypes(k, d)
 }
 
-// checkLayerTypes is for families in which transformers does not read layer_types. A file that says by them what the model does
-// not do is refused: following either would run another model than somebody meant.
+// checkLayerTypes is for families in which transformers does not read layer_types. A file that says by them what the
+// model does not do is refused: following either would run another model than somebody meant.
 func checkLayerTypes(k *keys, d *Description) {
 	for i, t := range layerTypes(k, d) {
 		if (t == slidingAttention) != d.Blocks[i].Local {

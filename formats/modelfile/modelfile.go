@@ -1,5 +1,5 @@
-// Package modelfile lists the small files beside the weights of a model: those that a checkpoint may have and a packed file
-// may carry (docs/FORMAT.md, F7), with the number of bytes up to which each is read, wherever it comes from.
+// Package modelfile lists the small files beside the weights of a model: those that a checkpoint may have and a packed
+// file may carry (docs/FORMAT.md, F7), with the number of bytes up to which each is read, wherever it comes from.
 package modelfile
 
 // File is a small file of a model.
@@ -26,8 +26,8 @@ func All() []File {
 	}
 }
 
-// Quantization lists what may stand beside config.json and say how weights are quantized, by GPTQModel and AutoGPTQ, AutoRound and
-// AutoAWQ. A packed file does not carry it: there the manifest says so.
+// Quantization lists what may stand beside config.json and say how weights are quantized, by GPTQModel and AutoGPTQ,
+// AutoRound and AutoAWQ. A packed file does not carry it: there the manifest says so.
 func Quantization() []File {
 	const mib = 1 << 20
 	return []File{{"quantize_config.json", 4 * mib}, {"quantization_config.json", 4 * mib}, {"quant_config.json", 4 * mib}}

@@ -6,11 +6,11 @@ import (
 	"github.com/lowpack/lowpack/internal/mmap"
 )
 
-// cache makes the page cache hold a file that is being written in pages of mmap.HugePage. A write takes pages of its own
-// size, and the file keeps them until it is read from the disk again; but products with weights in small pages, whose
-// addresses a core must look up one by one, are up to a third slower (docs/BENCHMARKS.md). So each range of that size is in
-// the cache, as one page of zeros, before anything of it is written. It changes no byte: where the system has no such
-// pages, or none left, writes are what they were.
+// cache makes the page cache hold a file that is being written in pages of mmap.HugePage. A write takes pages of its
+// own size, and the file keeps them until it is read from the disk again; but products with weights in small pages,
+// whose addresses a core must look up one by one, are up to a third slower (docs/BENCHMARKS.md). So each range of that
+// size is in the cache, as one page of zeros, before anything of it is written. It changes no byte: where the system
+// has no such pages, or none left, writes are what they were.
 type cache struct {
 	file Output
 

@@ -131,8 +131,8 @@ func (e *Entry) check() error {
 	return nil
 }
 
-// check looks at the name, the form and the size of an embedded file, and at the digest. Whoever unpacks such files may use
-// these names as they are.
+// check looks at the name, the form and the size of an embedded file, and at the digest. Whoever unpacks such files may
+// use these names as they are.
 func (p *Plain) check() error {
 	if file, embedded := strings.CutPrefix(p.Name, FilePrefix); embedded {
 		limit := modelfile.Limit(file)

@@ -16,8 +16,8 @@ const HeadName = "lm_head.weight"
 const ScreenName = "lm_head.screen"
 
 // Describe reads the embedded config.json and generation_config.json and checks that the tensors of v are those that
-// they ask for, and that the family is that of the manifest. A file of weights alone, whose manifest names no family, is
-// pack.ErrUnsupported: nobody has verified a model in it, so nobody runs one.
+// they ask for, and that the family is that of the manifest. A file of weights alone, whose manifest names no family,
+// is pack.ErrUnsupported: nobody has verified a model in it, so nobody runs one.
 func Describe(v View) (*model.Description, error) {
 	if v.Manifest().Family == "" {
 		return nil, fmt.Errorf("%w: the file holds weights without a model: its manifest names no family (F11). They can be verified, not run; convert the model again, with its config.json", pack.ErrUnsupported)

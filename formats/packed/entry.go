@@ -33,7 +33,8 @@ func (e *Entry) Stride() int { return roundUp(e.Bytes) }
 // StoredBytes is the size of the stored tensor of codes.
 func (e *Entry) StoredBytes() int { return e.Experts() * e.Stride() }
 
-// Bits is the number of bits per weight that the entry takes in the file: codes, padding, scales, zero points, minima and order.
+// Bits is the number of bits per weight that the entry takes in the file: codes, padding, scales, zero points, minima
+// and order.
 func (e *Entry) Bits() float64 { return 8 * float64(e.AllBytes()) / float64(e.Weights()) }
 
 // AllBytes is the size of all that is stored of an entry.
@@ -61,7 +62,8 @@ func (e *Entry) perMatrix() ([]int, error) {
 	return nil, fmt.Errorf("%w: %q: scale kind %q with group %d (F9)", pack.ErrCorrupt, e.Name, e.Scale.Kind, g)
 }
 
-// ScaleShape is the shape of the tensor of scales, and of those of zero points and minima (FORMAT F9). Experts add a dimension in front.
+// ScaleShape is the shape of the tensor of scales, and of those of zero points and minima (FORMAT F9). Experts add a
+// dimension in front.
 func (e *Entry) ScaleShape() ([]int, error) {
 	shape, err := e.perMatrix()
 	return e.withExperts(shape), err
@@ -88,8 +90,8 @@ func (e *Entry) Groups() int {
 	return 1
 }
 
-// Unit is the number of the scale, and of the zero point or the minimum, of a weight in a row that is counted over all matrices. The entry is
-// one that has been checked.
+// Unit is the number of the scale, and of the zero point or the minimum, of a weight in a row that is counted over all
+// matrices. The entry is one that has been checked.
 func (e *Entry) Unit(row, column int) int {
 	s, g := e.MatrixShape(), e.Scale.Group
 	switch e.Scale.Kind {
@@ -110,8 +112,8 @@ type Beside struct {
 	dtype safetensors.DType
 }
 
-// Beside lists the tensors that are stored beside the codes: scales, zero points, minima and order, as far as there are any.
-// The entry is one that has been checked.
+// Beside lists the tensors that are stored beside the codes: scales, zero points, minima and order, as far as there are
+// any. The entry is one that has been checked.
 func (e *Entry) Beside() []Beside {
 	shape, _ := e.ScaleShape()
 	list := []Beside{{ScaleSuffix, shape, &e.ScaleSHA, scaleTypes[e.Scale.DType]}}

@@ -1,8 +1,8 @@
 // Package packed reads and writes the packed file: a safetensors file in the profile of docs/FORMAT.md.
 //
 // [Open] checks everything that costs no reading of data and maps the file; [File.Tensor] gives the bytes of a tensor,
-// [Codes] and [Scales] what they mean. [Create] plans the place of every byte from [Contents], and [Writer.Commit] puts the
-// complete file at its target. Rules are numbered F1 and up, and errors name the one that a file breaks.
+// [Codes] and [Scales] what they mean. [Create] plans the place of every byte from [Contents], and [Writer.Commit] puts
+// the complete file at its target. Rules are numbered F1 and up, and errors name the one that a file breaks.
 package packed
 
 import (
@@ -36,14 +36,16 @@ type Manifest struct {
 
 	Activation Activation `json:"activation"` // of all quantized linear layers
 
-	Packed  []Entry  `json:"packed"`  // quantized tensors, by name
-	Plain   []Plain  `json:"plain"`   // every other tensor of the file but those that belong to entries and golden outputs, in file order
+	Packed []Entry `json:"packed"` // quantized tensors, by name
+	// every other tensor of the file but those that belong to entries and golden outputs, in file order
+	Plain   []Plain  `json:"plain"`
 	Golden  string   `json:"golden"`  // SHA-256 of lowpack/golden, hex; "" = none
 	Sources []Source `json:"sources"` // the files that convert read, by name
 	Recipe  Recipe   `json:"recipe"`
 }
 
-// Activation says how int8 activations get their scales (NUMERICS N14): one per token, or one per group of Size columns.
+// Activation says how int8 activations get their scales (NUMERICS N14): one per token, or one per group of Size
+// columns.
 type Activation struct {
 	Kind ActivationKind `json:"kind"`
 	Size int            `json:"size,omitempty"` // 32, 64 or 128 columns of a group
@@ -52,17 +54,18 @@ type Activation struct {
 // Entry describes one quantized tensor: a matrix, or the matrices of a number of experts, all of one shape. A weight is
 // (code − zero point) · scale, or (code − lowest code of the alphabet) · scale + minimum.
 type Entry struct {
-	Name      string    `json:"name"`  // as in the checkpoint, for example "model.layers.0.mlp.up_proj.weight"
-	Shape     []int     `json:"shape"` // M, K, without padding; E, M, K of E experts
-	Layout    pack.Spec `json:"layout"`
-	Bytes     int       `json:"bytes"` // PackedSize of one matrix; each is zero-padded to a multiple of Align
-	Scale     Scale     `json:"scale"`
-	Zero      bool      `json:"zero,omitempty"`  // there are zero points, one per scale (Zeros)
-	Min       bool      `json:"min,omitempty"`   // there are minima, one per scale (Minima)
-	Order     bool      `json:"order,omitempty"` // there is an order of the columns (Order)
-	Quantizer string    `json:"quantizer"`       // rule that made the codes: "absmean", "import-u8", "ternary-values", "int8-row" …
-	// Calibrated says that the scales, and with method gptq the codes, were chosen with the text of Recipe.Calibration, not by the rule of
-	// the quantizer.
+	Name   string    `json:"name"`  // as in the checkpoint, for example "model.layers.0.mlp.up_proj.weight"
+	Shape  []int     `json:"shape"` // M, K, without padding; E, M, K of E experts
+	Layout pack.Spec `json:"layout"`
+	Bytes  int       `json:"bytes"` // PackedSize of one matrix; each is zero-padded to a multiple of Align
+	Scale  Scale     `json:"scale"`
+	Zero   bool      `json:"zero,omitempty"`  // there are zero points, one per scale (Zeros)
+	Min    bool      `json:"min,omitempty"`   // there are minima, one per scale (Minima)
+	Order  bool      `json:"order,omitempty"` // there is an order of the columns (Order)
+	// rule that made the codes: "absmean", "import-u8", "ternary-values", "int8-row" …
+	Quantizer string `json:"quantizer"`
+	// Calibrated says that the scales, and with method gptq the codes, were chosen with the text of Recipe.Calibration,
+	// not by the rule of the quantizer.
 	Calibrated bool   `json:"calibrated,omitempty"`
 	SHA256     string `json:"sha256"` // of the stored tensor, padding included
 	ScaleSHA   string `json:"scale_sha256"`
@@ -98,8 +101,8 @@ type Source struct {
 
 // Recipe holds the choices of the user that change the bytes of the file. Empty fields are for a conversion to fill in.
 type Recipe struct {
-	// Quant is how floats become codes: the name of a rule of package quantize, "auto" (what the checkpoint declares, or
-	// what its values are already; the default), or "none".
+	// Quant is how floats become codes: the name of a rule of package quantize, "auto" (what the checkpoint declares,
+	// or what its values are already; the default), or "none".
 	Quant string `json:"quant"`
 	// Layout is the name of a layout of package pack, and Params are the block factors that differ from its defaults.
 	Layout string         `json:"layout"`

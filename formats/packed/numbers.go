@@ -12,11 +12,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Numbers writes rows of codes in the form whose digest does not depend on a layout (FORMAT F12): each code as its number
-// in the alphabet, in as few bits as these numbers take.
+// Numbers writes rows of codes in the form whose digest does not depend on a layout (FORMAT F12): each code as its
+// number in the alphabet, in as few bits as these numbers take.
 //
-// Fields of a byte belong to columns that lie Row() apart, so that eight bytes are made of eight consecutive columns per
-// field, by operations on 64-bit words.
+// Fields of a byte belong to columns that lie Row() apart, so that eight bytes are made of eight consecutive columns
+// per field, by operations on 64-bit words.
 type Numbers struct {
 	columns int
 	bits    int // of a number: 1, 2, 4 or 8
@@ -116,7 +116,8 @@ func (n *Numbers) add(dst, codes []byte, bit int) {
 	}
 }
 
-// numbersOf eight codes: code + 128 − lowest, modulo 256. Nothing borrows from the next byte, as bit 7 is set until it is subtracted.
+// numbersOf eight codes: code + 128 − lowest, modulo 256. Nothing borrows from the next byte, as bit 7 is set until it
+// is subtracted.
 func numbersOf(codes []byte, lowest uint64, shift int) uint64 {
 	const signs = 0x80 * eachByte
 	w := binary.LittleEndian.Uint64(codes)

@@ -20,8 +20,8 @@ var ErrNotPacked = errors.New("not a packed file")
 // File is a packed file that is open for reading. It is safe for concurrent use.
 //
 // The data are a memory map: they cost no memory of their own, and a file that somebody else truncates while it is open
-// faults at the next access to the missing part: a goroutine that reads data does so within mmap.Guard, which makes that an
-// error. With Section such a file is an ordinary error (verification at level digest reads so).
+// faults at the next access to the missing part: a goroutine that reads data does so within mmap.Guard, which makes
+// that an error. With Section such a file is an ordinary error (verification at level digest reads so).
 type File struct {
 	sections
 	manifest *Manifest
@@ -65,7 +65,8 @@ func (f *File) load(header *safetensors.Header) (err error) {
 	if f.mapped, err = mmap.Map(f.file, f.file.Name(), f.size); err != nil {
 		return err
 	}
-	if n := f.frame.packed; n > 0 { // those that come first are read whole, and other tensors row by row (the embedding)
+	// those that come first are read whole, and other tensors row by row (the embedding)
+	if n := f.frame.packed; n > 0 {
 		mmap.ReadHuge(f.mapped[:f.start+f.frame.tensors[n-1].End])
 	}
 	return nil

@@ -16,8 +16,8 @@ var scaleTypes = map[ScaleType]safetensors.DType{
 	ScaleF32: safetensors.F32, ScaleF16: safetensors.F16, ScaleBF16: safetensors.BF16, ScaleE8M0: safetensors.U8,
 }
 
-// PackedBytes returns the bytes of a matrix of a quantized tensor as its layout wrote them, without the padding to Align.
-// expert is 0 where there are no experts.
+// PackedBytes returns the bytes of a matrix of a quantized tensor as its layout wrote them, without the padding to
+// Align. expert is 0 where there are no experts.
 func PackedBytes(v View, e *Entry, expert int) ([]byte, error) {
 	t, err := v.Tensor(e.Name + PackedSuffix)
 	if err != nil {
@@ -50,8 +50,9 @@ func beside(v View, e *Entry, suffix string) ([]byte, error) {
 	return t.Data, nil
 }
 
-// Scales returns the multiplying scales of a quantized tensor, widened exactly: 1, M or M × ceil(K/group) values for each
-// matrix (F9). It refuses scales that are not finite, and those below zero unless the entry says that they are signed.
+// Scales returns the multiplying scales of a quantized tensor, widened exactly: 1, M or M × ceil(K/group) values for
+// each matrix (F9). It refuses scales that are not finite, and those below zero unless the entry says that they are
+// signed.
 func Scales(v View, e *Entry) ([]float32, error) {
 	data, err := beside(v, e, ScaleSuffix)
 	if err != nil {
@@ -103,8 +104,8 @@ func (s Scale) widen(b []byte) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(b))
 }
 
-// AppendScale appends a scale in the type of s. It refuses a value that the type cannot hold exactly, and one below zero
-// unless s is signed.
+// AppendScale appends a scale in the type of s. It refuses a value that the type cannot hold exactly, and one below
+// zero unless s is signed.
 func (s Scale) AppendScale(dst []byte, x float32) ([]byte, error) {
 	from := len(dst)
 	bits := math.Float32bits(x)
@@ -128,8 +129,8 @@ func (s Scale) AppendScale(dst []byte, x float32) ([]byte, error) {
 	return dst, nil
 }
 
-// Zeros returns the zero points of a quantized tensor, in the order of its scales (F23); nil if it has none. Where it has minima
-// it is the lowest code, everywhere (F25).
+// Zeros returns the zero points of a quantized tensor, in the order of its scales (F23); nil if it has none. Where it
+// has minima it is the lowest code, everywhere (F25).
 func Zeros(v View, e *Entry) ([]int8, error) {
 	if !e.Zero {
 		return e.lowest(e.Experts())
@@ -163,8 +164,8 @@ func (e *Entry) lowest(matrices int) ([]int8, error) {
 	return slices.Repeat(a.Values[:1], matrices*n), nil
 }
 
-// Minima returns the minima of a quantized tensor, widened exactly, in the order of its scales; nil if it has none (F25). It
-// refuses those that are not finite.
+// Minima returns the minima of a quantized tensor, widened exactly, in the order of its scales; nil if it has none
+// (F25). It refuses those that are not finite.
 func Minima(v View, e *Entry) ([]float32, error) {
 	if !e.Min {
 		return nil, nil

@@ -36,8 +36,8 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return s.hash.Write(p)
 }
 
-// Put writes bytes of the tensor from offset off on, each once. It may be called concurrently, in any order, and leaves it
-// to the caller to write them to Hash, in order.
+// Put writes bytes of the tensor from offset off on, each once. It may be called concurrently, in any order, and leaves
+// it to the caller to write them to Hash, in order.
 func (s *Stream) Put(p []byte, off int64) error {
 	if off+int64(len(p)) > s.t.Size() {
 		return fmt.Errorf("tensor %q: more than its %d bytes", s.t.Name, s.t.Size())
@@ -85,8 +85,8 @@ func (w *Writer) WriteTensor(name string, data []byte) error {
 	return s.Close()
 }
 
-// Restore takes over a tensor that an earlier Writer of the same contents wrote to a resumed file, if its bytes have the
-// digest that was noted then.
+// Restore takes over a tensor that an earlier Writer of the same contents wrote to a resumed file, if its bytes have
+// the digest that was noted then.
 func (w *Writer) Restore(name, digest string) (bool, error) {
 	t, err := w.frame.lookup(name)
 	if err != nil {

@@ -6,8 +6,8 @@ import "github.com/lowpack/lowpack/formats/safetensors"
 // the tensors are in place (Writer). Whoever computes with a model takes a View.
 type View interface {
 	Manifest() *Manifest
-	// Tensor returns a stored tensor by its stored name (with its suffix, if any). The data must not be modified and are
-	// valid until the view is closed.
+	// Tensor returns a stored tensor by its stored name (with its suffix, if any). The data must not be modified and
+	// are valid until the view is closed.
 	Tensor(name string) (Tensor, error)
 	// Embedded returns a file of the checkpoint by its own name, for example "tokenizer.json".
 	Embedded(name string) ([]byte, bool)

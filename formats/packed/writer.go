@@ -35,8 +35,8 @@ type Output interface {
 	Abort() // after Commit it does nothing
 }
 
-// Create starts the packed file (or the part of it) that Commit will put at target. A volume that is too small for it is
-// an error at once.
+// Create starts the packed file (or the part of it) that Commit will put at target. A volume that is too small for it
+// is an error at once.
 func Create(target string, c Contents) (*Writer, error) {
 	w, err := newWriter(&c)
 	if err != nil {
@@ -49,8 +49,8 @@ func Create(target string, c Contents) (*Writer, error) {
 	return w.into(file)
 }
 
-// NewWriter starts a packed file, or a part of one, in an output, which belongs to the Writer from here on: after an error
-// it is aborted. What the output already holds is kept: Restore takes over the tensors that are complete in it.
+// NewWriter starts a packed file, or a part of one, in an output, which belongs to the Writer from here on: after an
+// error it is aborted. What the output already holds is kept: Restore takes over the tensors that are complete in it.
 func NewWriter(out Output, c Contents) (*Writer, error) {
 	w, err := newWriter(&c)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 // MaxSize bounds the text of a statement.
 const MaxSize = 16 << 20
 
-// Check compares a statement with a packed file: its digest, computed from its bytes, and its manifest. Every difference is
-// one error of the joined result, and wraps pack.ErrCorrupt. Two things may differ, because those who sign statements fill
-// them in: the id of the builder, and fields that Statement does not write. The name of the subject may differ too: files
-// are renamed.
+// Check compares a statement with a packed file: its digest, computed from its bytes, and its manifest. Every
+// difference is one error of the joined result, and wraps pack.ErrCorrupt. Two things may differ, because those who
+// sign statements fill them in: the id of the builder, and fields that Statement does not write. The name of the
+// subject may differ too: files are renamed.
 //
 // Digests of the sources are compared with those in the manifest; whether the sources themselves still have them is for
 // the caller to check, who has them at hand.

@@ -58,9 +58,9 @@ type (
 	}
 )
 
-// Statement returns the statement about a packed file: name without its folder, SHA-256 of the whole file in hex, and its
-// manifest, from which sources, flags and version come. Equal conversions give equal bytes; nothing tells when, where or by
-// whom they were made.
+// Statement returns the statement about a packed file: name without its folder, SHA-256 of the whole file in hex, and
+// its manifest, from which sources, flags and version come. Equal conversions give equal bytes; nothing tells when,
+// where or by whom they were made.
 func Statement(name, sha256 string, m *packed.Manifest) ([]byte, error) {
 	if err := checkDigest(sha256); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -6,8 +6,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// awq is the GEMM layout of AWQ: word c of row k of qweight, [K, N/8], holds the 4-bit codes of eight rows of the matrix, and so
-// do the words of qzeros, [groups, N/8].
+// awq is the GEMM layout of AWQ: word c of row k of qweight, [K, N/8], holds the 4-bit codes of eight rows of the
+// matrix, and so do the words of qzeros, [groups, N/8].
 type awq struct {
 	*modules
 	signed bool

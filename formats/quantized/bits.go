@@ -10,8 +10,8 @@ func (w words) at(i int) uint32 { return binary.LittleEndian.Uint32(w[4*i:]) }
 // stream is how codes follow one another in words: field or perWord.
 type stream func(w words, i, bits, first, stride int) uint32
 
-// field is code i of a stream of codes whose words lie stride words apart: bits i·bits and up, low bits of the first word first.
-// A code may span two words.
+// field is code i of a stream of codes whose words lie stride words apart: bits i·bits and up, low bits of the first
+// word first. A code may span two words.
 func (w words) field(i, bits, first, stride int) uint32 {
 	at, shift := first+i*bits/32*stride, i*bits%32
 	v := w.at(at) >> shift

@@ -84,7 +84,8 @@ func (t *target) packed(p *parts) (*Layer, error) {
 	w := p.need(".weight_packed", 2, "I32")
 	shape := p.need(".weight_shape", 1, "I64", "I32")
 	p.shape(shape, 2)
-	// The true number of columns is a value. It is found again from the words here, and held against weight_shape by open.
+	// The true number of columns is a value. It is found again from the words here, and held against weight_shape by
+	// open.
 	columns, codes := t.columns(p, w.Shape[1])
 	l, _ := t.scales(p, w.Shape[0], columns)
 	l.Words, l.Panel = w.Name, rowMajor(4*w.Shape[1])
@@ -93,8 +94,8 @@ func (t *target) packed(p *parts) (*Layer, error) {
 	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return t.openPacked(l, read, codes, zeros) })
 }
 
-// columns that fill so many words: K·bits/32, or by older packers K/(32/bits) with some bits of each word unused. Groups, which are
-// whole, tell which it is. Without groups it is the first, and the words are full.
+// columns that fill so many words: K·bits/32, or by older packers K/(32/bits) with some bits of each word unused.
+// Groups, which are whole, tell which it is. Without groups it is the first, and the words are full.
 func (t *target) columns(p *parts, n int) (columns int, codes stream) {
 	s, ok := p.look(p.module + ".weight_scale")
 	if !ok || len(s.Shape) != 2 || t.group <= 0 {
@@ -116,8 +117,8 @@ func (t *target) columns(p *parts, n int) (columns int, codes stream) {
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// needZeros takes zero points, if there are any, and tells how they are stored down each column; nil: as bytes. Some programs write
-// those of symmetric weights as well, all zero.
+// needZeros takes zero points, if there are any, and tells how they are stored down each column; nil: as bytes. Some
+// programs write those of symmetric weights as well, all zero.
 func (t *target) needZeros(p *parts, l *Layer) stream {
 	if t.symmetric && !p.has(".weight_zero_point") {
 		return nil

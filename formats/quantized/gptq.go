@@ -6,9 +6,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// gptq is the layout of GPTQ and of AutoRound's first and default one: codes in a stream down each column of qweight, [K·bits/32, N];
-// zero points in a stream along each row of qzeros, [groups, N·bits/32]; scales [groups, N]; and the group of every column, if
-// they are not in order.
+// gptq is the layout of GPTQ and of AutoRound's first and default one: codes in a stream down each column of qweight,
+// [K·bits/32, N]; zero points in a stream along each row of qzeros, [groups, N·bits/32]; scales [groups, N]; and the
+// group of every column, if they are not in order.
 type gptq struct {
 	*modules
 	form   zeroForm // of zero points that may be anything
@@ -19,10 +19,11 @@ type gptq struct {
 type zeroForm int
 
 const (
-	asIs      zeroForm = iota
-	minusOne           // 1 was subtracted from whole words (bits 2, 4 and 8), or from each field modulo 8 (3): a zero point of 0 borrows
-	clamped            // 1 was subtracted from each field, which is never less than 0
-	symmetric          // all are half of the range, in one of the first two forms: the values say which
+	asIs zeroForm = iota
+	// 1 was subtracted from whole words (bits 2, 4 and 8), or from each field modulo 8 (3): a zero point of 0 borrows
+	minusOne
+	clamped   // 1 was subtracted from each field, which is never less than 0
+	symmetric // all are half of the range, in one of the first two forms: the values say which
 )
 
 func (f gptq) layer(module string, look Lookup) (*Layer, error) {
@@ -127,8 +128,8 @@ func plusOnes(w words, bits int) words {
 	return out
 }
 
-// symmetricZeros checks that all zero points are half of the range, as stored in one of two forms. Some programs write one and
-// name the other.
+// symmetricZeros checks that all zero points are half of the range, as stored in one of two forms. Some programs write
+// one and name the other.
 func symmetricZeros(l *Layer, stored words) error {
 	half := uint32(1) << (l.Bits - 1)
 	first := stored.field(0, l.Bits, 0, 1)

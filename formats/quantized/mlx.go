@@ -8,8 +8,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// mlx is MLX's affine quantization: weight = scale·q + bias with per row a stream of unsigned codes q, a scale and a bias for every
-// group. It is exact here where bias = −zero·scale with an integer zero, or −scale/2 with 1-bit codes, in all groups.
+// mlx is MLX's affine quantization: weight = scale·q + bias with per row a stream of unsigned codes q, a scale and a
+// bias for every group. It is exact here where bias = −zero·scale with an integer zero, or −scale/2 with 1-bit codes,
+// in all groups.
 type mlx struct {
 	declared  mlxMode
 	overrides map[string]mlxMode // by module
@@ -165,8 +166,8 @@ func (a *affineGroups) notIntegers(i int, s, b float32) error {
 		pack.ErrUnsupported, a.Module, i/a.Groups(), i%a.Groups(), b, s)
 }
 
-// matrix makes codes signed: ±1 of one bit, −1, 0 and 1 of ternary weights, else minus half of the range. 1-bit and ternary weights
-// get positive scales, so that they are the same whichever program wrote them.
+// matrix makes codes signed: ±1 of one bit, −1, 0 and 1 of ternary weights, else minus half of the range. 1-bit and
+// ternary weights get positive scales, so that they are the same whichever program wrote them.
 func (a *affineGroups) matrix() *Matrix {
 	m := &Matrix{Alphabet: alphabet(a.Bits), Scales: a.out, Zeros: a.zeros}
 	step, first := 1, -(1 << (a.Bits - 1))

@@ -10,8 +10,8 @@ var elements = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
 const mxBlock = 32
 
-// mxLayer is a matrix of E2M1 elements, low nibble first, with an E8M0 scale for every 32 columns. Its elements are bytes, or words
-// of eight elements.
+// mxLayer is a matrix of E2M1 elements, low nibble first, with an E8M0 scale for every 32 columns. Its elements are
+// bytes, or words of eight elements.
 func mxLayer(p *parts, weightSuffix, scaleSuffix string, t safetensors.DType) (*Layer, error) {
 	experts := p.experts(weightSuffix)
 	dims := 2 + len(experts)

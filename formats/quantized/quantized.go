@@ -1,9 +1,10 @@
-// Package quantized reads the packed integer weights of published checkpoints: GPTQ, AutoRound, AWQ, compressed-tensors, MLX,
-// MXFP4 and bitsandbytes. It says which modules are quantized and returns their codes, zero points, scales and column order as
-// the files hold them: nothing is dequantized, nothing is rounded. Formats whose weights are not integers times a scale are
-// refused by name.
+// Package quantized reads the packed integer weights of published checkpoints: GPTQ, AutoRound, AWQ,
+// compressed-tensors, MLX, MXFP4 and bitsandbytes. It says which modules are quantized and returns their codes, zero
+// points, scales and column order as the files hold them: nothing is dequantized, nothing is rounded. Formats whose
+// weights are not integers times a scale are refused by name.
 //
-// Parse reads what config.json declares, Scheme.Layer judges the headers of a module's tensors, Layer.Open reads their values.
+// Parse reads what config.json declares, Scheme.Layer judges the headers of a module's tensors, Layer.Open reads their
+// values.
 package quantized
 
 import (
@@ -29,8 +30,8 @@ type Lookup func(name string) (Tensor, bool)
 // Read fills b with the bytes of a tensor from off on.
 type Read func(name string, b []byte, off int64) error
 
-// Layer is the quantized matrix of one module, as far as the headers of its tensors tell. A weight in row m and column k of the
-// module's matrix is (code − zero)·scale, with the zero and scale of row m and the group of column k.
+// Layer is the quantized matrix of one module, as far as the headers of its tensors tell. A weight in row m and column
+// k of the module's matrix is (code − zero)·scale, with the zero and scale of row m and the group of column k.
 type Layer struct {
 	Module   string // "model.layers.0.mlp.down_proj"
 	Experts  int    // matrices of Rows rows each; 0 = one matrix
@@ -59,8 +60,8 @@ type Matrix struct {
 	decode   func(dst []int8, row int, stored []byte) error
 }
 
-// Panel is the smallest number of rows that are stored together: Lines pieces of Bytes bytes, Stride bytes apart. The next panel
-// begins Bytes bytes further. Row-major matrices have panels of one row and one line.
+// Panel is the smallest number of rows that are stored together: Lines pieces of Bytes bytes, Stride bytes apart. The
+// next panel begins Bytes bytes further. Row-major matrices have panels of one row and one line.
 type Panel struct {
 	Rows, Bytes, Lines int
 	Stride             int64
@@ -69,8 +70,8 @@ type Panel struct {
 // rowMajor is the panel of rows of so many bytes.
 func rowMajor(bytes int) Panel { return Panel{Rows: 1, Bytes: bytes, Lines: 1} }
 
-// Decode writes the codes of rows from row on into dst, Layer.Columns each. stored are Layer.Panel.Lines pieces, one after another,
-// with the bytes of all these rows, which are whole panels.
+// Decode writes the codes of rows from row on into dst, Layer.Columns each. stored are Layer.Panel.Lines pieces, one
+// after another, with the bytes of all these rows, which are whole panels.
 func (m *Matrix) Decode(dst []int8, row int, stored []byte) error { return m.decode(dst, row, stored) }
 
 // Read decodes the rows from row on that fill dst, whole panels. from is Layer.Words.
@@ -140,8 +141,8 @@ func (t Tensor) bytes() int64 {
 	return n
 }
 
-// Shapes looks tensors up as if all matrices were stored whole: the weight of a quantized module has the shape of its matrix. A nil
-// Scheme quantizes nothing.
+// Shapes looks tensors up as if all matrices were stored whole: the weight of a quantized module has the shape of its
+// matrix. A nil Scheme quantizes nothing.
 func (s *Scheme) Shapes(look Lookup) func(name string) (shape []int, ok bool) {
 	return func(name string) ([]int, bool) {
 		if module, weight := strings.CutSuffix(name, ".weight"); s != nil && weight {

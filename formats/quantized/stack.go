@@ -8,7 +8,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Stack is the matrices of the experts of a block, each a module of its own, or a single matrix: what is one tensor of a packed file.
+// Stack is the matrices of the experts of a block, each a module of its own, or a single matrix: what is one tensor of
+// a packed file.
 type Stack []*Matrix
 
 // Stackable refuses layers that no Stack can be made of, as far as their headers tell.

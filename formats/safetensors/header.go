@@ -1,9 +1,9 @@
 // Package safetensors reads and writes the safetensors container: a strict check of the header, and a writer.
 //
-// A file is a length N (u64, little-endian), N bytes of JSON, and the data of the tensors. Parse accepts less than other
-// readers do: what the format forbids (repeated names, blanks before the JSON, holes, overlaps, bytes after the last
-// tensor) and what two readers could see differently (invalid UTF-8, lone surrogates, NUL, numbers that overflow) is
-// refused, and every length has a bound, so that no file costs more memory than its header.
+// A file is a length N (u64, little-endian), N bytes of JSON, and the data of the tensors. Parse accepts less than
+// other readers do: what the format forbids (repeated names, blanks before the JSON, holes, overlaps, bytes after the
+// last tensor) and what two readers could see differently (invalid UTF-8, lone surrogates, NUL, numbers that overflow)
+// is refused, and every length has a bound, so that no file costs more memory than its header.
 //
 // The rules are those of the format's reference implementation (huggingface/safetensors, tensor.rs) and of its
 // description; where the two differ, the stricter one holds.
@@ -25,8 +25,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Bounds of a header. Published checkpoints stay far below: the largest headers hold some ten thousand tensors of rank 4
-// or less in a few megabytes.
+// Bounds of a header. Published checkpoints stay far below: the largest headers hold some ten thousand tensors of rank
+// 4 or less in a few megabytes.
 const (
 	MaxHeader   = 16 << 20 // bytes of JSON
 	MaxTensors  = 65536
@@ -40,8 +40,8 @@ const (
 	prefixLen   = 8 // the length in front of the header
 )
 
-// own reports whether metadata begin like those of a packed file. Their manifest holds a few hundred bytes per tensor, so
-// that MaxHeader alone bounds it.
+// own reports whether metadata begin like those of a packed file. Their manifest holds a few hundred bytes per tensor,
+// so that MaxHeader alone bounds it.
 func own(m []KV) bool { return len(m) > 0 && m[0] == KV{"format", "lowpack"} }
 
 // KV is one entry of the metadata.
@@ -280,8 +280,8 @@ func checkSize(t *TensorInfo) error {
 	return nil
 }
 
-// byteSize is the number of bytes of a tensor. The product of all dimensions but the zeros must fit in an int64, so that
-// the verdict on a shape does not depend on the order of its dimensions.
+// byteSize is the number of bytes of a tensor. The product of all dimensions but the zeros must fit in an int64, so
+// that the verdict on a shape does not depend on the order of its dimensions.
 func byteSize(shape []int64, d DType) (int64, error) {
 	product, empty := uint64(d.Size()), false
 	for _, dim := range shape {

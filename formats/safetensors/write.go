@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// Order sorts tensors as the reference writer does, by descending size of their element and then by name. It keeps every
-// tensor aligned to its own elements.
+// Order sorts tensors as the reference writer does, by descending size of their element and then by name. It keeps
+// every tensor aligned to its own elements.
 func Order(ts []TensorInfo) {
 	slices.SortFunc(ts, func(a, b TensorInfo) int {
 		if d := b.DType.Size() - a.DType.Size(); d != 0 {
@@ -137,7 +137,8 @@ type Writer struct {
 }
 
 // NewWriter writes the header and returns a writer of the data. Tensors stand in the order of the file, with offsets as
-// Place sets them; the data start at a multiple of align bytes (8 in files that others read, as the reference writer does).
+// Place sets them; the data start at a multiple of align bytes (8 in files that others read, as the reference writer
+// does).
 func NewWriter(w io.Writer, meta []KV, ts []TensorInfo, align int) (*Writer, error) {
 	header, err := AppendHeader(nil, meta, ts, align)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 
 const file = "generation_config.json"
 
-// Parse reads the settings that a model's generation_config.json asks for; nil stands for a model that has none. They count
-// only where do_sample is true: without it a model is meant to be used greedily. Errors name file and key, and wrap
-// pack.ErrCorrupt for a value of the wrong type, or pack.ErrUnsupported for one that has no meaning.
+// Parse reads the settings that a model's generation_config.json asks for; nil stands for a model that has none. They
+// count only where do_sample is true: without it a model is meant to be used greedily. Errors name file and key, and
+// wrap pack.ErrCorrupt for a value of the wrong type, or pack.ErrUnsupported for one that has no meaning.
 func Parse(data []byte) (Settings, error) {
 	if data == nil {
 		return Settings{}, nil

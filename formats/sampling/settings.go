@@ -1,5 +1,5 @@
-// Package sampling says how tokens are chosen from logits: what a model's generation_config.json asks for, and what of it has
-// a meaning. A conversion checks with it what an engine will do.
+// Package sampling says how tokens are chosen from logits: what a model's generation_config.json asks for, and what of
+// it has a meaning. A conversion checks with it what an engine will do.
 package sampling
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Settings says how the next token is chosen from logits: the rules N28 to N30 of docs/NUMERICS.md, whose steps are those
-// of transformers, in its order:
+// Settings says how the next token is chosen from logits: the rules N28 to N30 of docs/NUMERICS.md, whose steps are
+// those of transformers, in its order:
 //
 //  1. repetition penalty: logits of tokens of the text so far, prompt included, are divided by it if they are positive,
 //     else multiplied by it;

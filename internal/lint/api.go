@@ -14,7 +14,8 @@ import (
 // apiFolder has a file for each package that other modules can import.
 const apiFolder = "docs/api/"
 
-// apiFiles lists what each public package exports: a declaration per line, so that a change of the API is a changed line.
+// apiFiles lists what each public package exports: a declaration per line, so that a change of the API is a changed
+// line.
 func apiFiles(root string) (map[string]string, error) {
 	all, imp, err := load(root, token.NewFileSet())
 	if err != nil {
@@ -147,7 +148,8 @@ func (l *lines) fields(name string, t *types.Struct) {
 	}
 }
 
-// interfaceOf lists the methods that an implementation has; only the package itself can implement those that are hidden.
+// interfaceOf lists the methods that an implementation has; only the package itself can implement those that are
+// hidden.
 func (l *lines) interfaceOf(name string, t *types.Interface) {
 	for m := range t.Methods() {
 		if !m.Exported() {

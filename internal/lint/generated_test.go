@@ -148,8 +148,8 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// TestHouse: a package of the folder internal stands on the floor of what it imports, others in the room of their folder, and
-// an import against the order is an error.
+// TestHouse: a package of the folder internal stands on the floor of what it imports, others in the room of their
+// folder, and an import against the order is an error.
 func TestHouse(t *testing.T) {
 	h := &house{
 		rooms: map[string][]string{}, beside: make([][]string, len(groups)),

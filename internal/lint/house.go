@@ -146,7 +146,8 @@ func (h *house) check() error {
 	}
 	for i := range h.imports {
 		if order[i[0]] > order[i[1]] {
-			return fmt.Errorf("%s imports %s: it must be the other way round (groups, internal/lint/house.go)", i[0], i[1])
+			return fmt.Errorf("%s imports %s: it must be the other way round (groups in internal/lint/house.go)",
+				i[0], i[1])
 		}
 	}
 	return nil

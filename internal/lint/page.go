@@ -29,7 +29,8 @@ func pageFiles(root string) (map[string]string, error) {
 	before, rest, found := strings.Cut(string(text), tableBegins)
 	_, after, ended := strings.Cut(rest, tableEnds)
 	if !found || !ended {
-		return nil, fmt.Errorf("%s has no place for the table of packages, between %q and %q", page, tableBegins, tableEnds)
+		return nil, fmt.Errorf("%s has no place for the table of packages, between %q and %q",
+			page, tableBegins, tableEnds)
 	}
 	table, err := packageTable(root)
 	if err != nil {
@@ -49,7 +50,9 @@ func packageTable(root string) (string, error) {
 		name, _, _ := strings.Cut(line, "\t")
 		return !told(short(name)) || internal(name) || strings.Count(short(name), "/") > 1
 	})
-	slices.SortFunc(lines, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b)) })
+	slices.SortFunc(lines, func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b))
+	})
 	b := &strings.Builder{}
 	fmt.Fprint(b, "| Package | What it does |\n|---|---|\n")
 	for _, line := range lines {

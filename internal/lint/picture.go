@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// The picture in user units: rooms at the left, the folder internal at the right of the floor that its packages stand on.
+// The picture in user units: rooms at the left, the folder internal at the right of the floor that its packages stand
+// on.
 const (
 	pictureWidth = 980.0
 	roomsWidth   = 620.0
@@ -36,21 +37,28 @@ func (h *house) picture() string {
 	}
 	c.legend()
 	height := y - gap + margin
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" class="house" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`+
-		"\n<style>%s</style>\n"+`<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">`+
-		`<path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>`+"\n"+`<rect class="ground" width="%.0f" height="%.0f"/>`+"\n%s</svg>\n",
-		pictureWidth, height, "Packages of lowpack by floor: each imports what is below it", style(), pictureWidth, height, c.text.String())
+	const frame = `<svg xmlns="http://www.w3.org/2000/svg" class="house" viewBox="0 0 %[1]v %[2]v" role="img" ` +
+		`aria-label="Packages of lowpack by floor: each imports what is below it">
+<style>%[3]s</style>
+<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">` +
+		`<path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>
+<rect class="ground" width="%[1]v" height="%[2]v"/>
+%[4]s</svg>
+`
+	return fmt.Sprintf(frame, pictureWidth, height, style(), c.text.String())
 }
 
 // style follows the reader's light or dark setting.
 func style() string {
-	const common = `.house{font:12px system-ui,-apple-system,"Segoe UI",sans-serif}.house .name{font-size:15px;font-weight:600}` +
+	const common = `.house{font:12px system-ui,-apple-system,"Segoe UI",sans-serif}` +
+		`.house .name{font-size:15px;font-weight:600}` +
 		`.house .chip{font:11px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}` +
-		`.house .room{stroke-width:1.5;fill-opacity:.1}.house .key{fill-opacity:.22;stroke:none}.house .own{fill:none;stroke-dasharray:3 2}` +
+		`.house .room{stroke-width:1.5;fill-opacity:.1}.house .key{fill-opacity:.22;stroke:none}` +
+		`.house .own{fill:none;stroke-dasharray:3 2}` +
 		`.house .arrow{fill:none;stroke-width:1.5}`
 	ground := func(back, ink, soft string, inks []string) string {
-		s := fmt.Sprintf(`.house .ground{fill:%s}.house text{fill:%s}.house .what{fill:%s}.house .arrow{stroke:%s}.house .tip{fill:%s}`,
-			back, ink, soft, soft, soft)
+		s := fmt.Sprintf(`.house .ground{fill:%s}.house text{fill:%s}`, back, ink)
+		s += fmt.Sprintf(`.house .what{fill:%[1]s}.house .arrow{stroke:%[1]s}.house .tip{fill:%[1]s}`, soft)
 		for i, c := range inks {
 			s += fmt.Sprintf(`.house .c%d{fill:%s;stroke:%s}`, i, c, c)
 		}
@@ -148,14 +156,15 @@ func (c *sheet) legend() {
 		{"key", "a package of the public API"}, {"own", "one that no other module can import"},
 	} {
 		top := y + 34 + 32*float64(i)
-		c.draw(`<rect class="%s c%d" x="%.0f" y="%.0f" width="64" height="%.0f" rx="5"/>`, s.kind, colour, x, top, chipHeight)
+		c.draw(`<rect class="%s c%d" x="%.0f" y="%.0f" width="64" height="%.0f" rx="5"/>`,
+			s.kind, colour, x, top, chipHeight)
 		c.draw(`<text class="chip" x="%.0f" y="%.0f">package</text>`, x+7, top+15)
 		c.draw(`<text class="what" x="%.0f" y="%.0f">%s</text>`, x+76, top+15, s.says)
 	}
 }
 
-// chips writes the names of packages into a box, line by line, and returns the height that they take; without a sheet it
-// draws nothing. Packages that no other module can import have no ground.
+// chips writes the names of packages into a box, line by line, and returns the height that they take; without a sheet
+// it draws nothing. Packages that no other module can import have no ground.
 func chips(c *sheet, b box, names []string, colour int) float64 {
 	if len(names) == 0 {
 		return 0
@@ -171,7 +180,8 @@ func chips(c *sheet, b box, names []string, colour int) float64 {
 			x, y = 12, y+chipHeight+chipGap
 		}
 		if c != nil {
-			c.draw(`<rect class="%s c%d" x="%.1f" y="%.1f" width="%.1f" height="%.0f" rx="5"/>`, kind, colour, b.x+x, b.y+y, w, chipHeight)
+			c.draw(`<rect class="%s c%d" x="%.1f" y="%.1f" width="%.1f" height="%.0f" rx="5"/>`,
+				kind, colour, b.x+x, b.y+y, w, chipHeight)
 			c.draw(`<text class="chip" x="%.1f" y="%.1f">%s</text>`, b.x+x+7, b.y+y+15, name)
 		}
 		x += w + chipGap

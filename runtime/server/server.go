@@ -1,7 +1,7 @@
 // Package server answers the requests of OpenAI's clients with a packed model.
 //
-// What an answer says does not depend on what else the server does: the same request to the same file gets the same bytes,
-// but for id and created (docs/SERVER.md).
+// What an answer says does not depend on what else the server does: the same request to the same file gets the same
+// bytes, but for id and created (docs/SERVER.md).
 package server
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 )
 
-// Options of a server. With the zero value everyone may ask, and nobody waits: a request beyond engine.Options.Sequences is
-// refused.
+// Options of a server. With the zero value everyone may ask, and nobody waits: a request beyond
+// engine.Options.Sequences is refused.
 type Options struct {
 	Keys     []string      // one of which a client must send; none = everyone may ask
 	Loopback bool          // the server listens on a loopback address: requests for other hosts are refused
@@ -47,9 +47,9 @@ type Server struct {
 	http.Handler
 }
 
-// New makes a server for models with different names, at least one. A single one is loaded at once, several when they are
-// first asked for. Errors: pack.ErrUnsupported for no model at all and for a name that two models have; what Load says of a
-// single model.
+// New makes a server for models with different names, at least one. A single one is loaded at once, several when they
+// are first asked for. Errors: pack.ErrUnsupported for no model at all and for a name that two models have; what Load
+// says of a single model.
 func New(o Options, list ...Model) (*Server, error) {
 	s := &Server{o: o, created: time.Now().Unix(), registry: newRegistry(), bodies: api.NewPool(mostBodies)}
 	var err error
@@ -67,8 +67,8 @@ func New(o Options, list ...Model) (*Server, error) {
 	return s, nil
 }
 
-// Drain refuses new requests with status 503, waits until those that run have ended or ctx is done, and unloads all models.
-// The server is of no use afterwards; the caller closes the files.
+// Drain refuses new requests with status 503, waits until those that run have ended or ctx is done, and unloads all
+// models. The server is of no use afterwards; the caller closes the files.
 func (s *Server) Drain(ctx context.Context) { s.models.drain(ctx) }
 
 // Registry holds the metrics.

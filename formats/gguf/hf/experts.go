@@ -2,8 +2,8 @@ package hf
 
 import "github.com/lowpack/lowpack/pack"
 
-// What mixtures of experts add to config.json. llama.cpp has no key for how the weights of chosen experts are normalized: each
-// architecture does it in its own way.
+// What mixtures of experts add to config.json. llama.cpp has no key for how the weights of chosen experts are
+// normalized: each architecture does it in its own way.
 
 // mixture sets how many experts there are and how many are chosen.
 func mixture(k *keys, c map[string]any, count string) {
@@ -54,8 +54,8 @@ func granitemoeConfig(f *File, k *keys, c map[string]any) {
 	mixture(k, c, "num_local_experts")
 }
 
-// gptossConfig: every other layer has the window. The ends of yarn's blend are not rounded to whole pairs in any published gpt-oss,
-// and no key of llama.cpp, which rounds them, says so; a key of lowpack's own does, where they are.
+// gptossConfig: every other layer has the window. The ends of yarn's blend are not rounded to whole pairs in any
+// published gpt-oss, and no key of llama.cpp, which rounds them, says so; a key of lowpack's own does, where they are.
 func gptossConfig(_ *File, k *keys, c map[string]any) {
 	mixture(k, c, "num_local_experts")
 	c["intermediate_size"], c["sliding_window"] = k.must(".expert_feed_forward_length"), k.must(".attention.sliding_window")

@@ -10,8 +10,8 @@ import (
 // What divides the frequencies of rotary embeddings stands in tensors, a number for each frequency.
 const ropeFreqs, ropeLong, ropeShort = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
 
-// frequencies sets the rotary embedding of files with factors for all positions: those of Llama 3 are known by their values, any others
-// are those of a longrope that has one list.
+// frequencies sets the rotary embedding of files with factors for all positions: those of Llama 3 are known by their
+// values, any others are those of a longrope that has one list.
 func (f *File) frequencies(k *keys, c map[string]any) {
 	list := f.factors(k, ropeFreqs)
 	if list == nil {
@@ -35,7 +35,8 @@ func (f *File) frequencies(k *keys, c map[string]any) {
 	setScaling(k, c, ropeFreqs, scaling)
 }
 
-// setScaling sets what a tensor says of the rotary embedding. llama.cpp would apply what keys or other tensors say besides, too.
+// setScaling sets what a tensor says of the rotary embedding. llama.cpp would apply what keys or other tensors say
+// besides, too.
 func setScaling(k *keys, c map[string]any, tensor string, scaling map[string]any) {
 	if c["rope_scaling"] != nil {
 		k.fail(pack.ErrUnsupported, "tensor %q scales rotary embeddings that other keys or tensors scale too", tensor)
@@ -43,8 +44,9 @@ func setScaling(k *keys, c map[string]any, tensor string, scaling map[string]any
 	c["rope_scaling"] = scaling
 }
 
-// longRope sets the rotary embedding of files with factors for short and for long texts; the former are of so many positions. What
-// llama.cpp multiplies sines and cosines with is left out where it is what config.json means without it.
+// longRope sets the rotary embedding of files with factors for short and for long texts; the former are of so many
+// positions. What llama.cpp multiplies sines and cosines with is left out where it is what config.json means without
+// it.
 func (f *File) longRope(k *keys, c map[string]any, original int64) {
 	long, short := f.factors(k, ropeLong), f.factors(k, ropeShort)
 	if long == nil && short == nil {
@@ -70,8 +72,8 @@ func LongRopeAttention(extension float64, original int) float32 {
 	return float32(math.Sqrt(1 + math.Log(extension)/math.Log(float64(original))))
 }
 
-// Of the parameters of Llama 3's rotary embedding, factors of frequencies show one; the others are those of every published
-// model.
+// Of the parameters of Llama 3's rotary embedding, factors of frequencies show one; the others are those of every
+// published model.
 const (
 	lowFreq, highFreq = 1.0, 4.0
 	originalPositions = 8192

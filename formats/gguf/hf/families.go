@@ -11,16 +11,17 @@ type family struct {
 	architecture string // of config.json
 	modelType    string
 	activation   string
-	actKey       string            // of config.json
-	permuted     bool              // rows of q and k lie as pairs of neighbours, not as halves
-	plusOne      bool              // stored norms are 1 + w
-	fused        bool              // q, k and v, and gate and up, are one tensor each
-	experts      bool              // a mixture of them in place of the MLP
-	normalizes   bool              // the weights of those that are chosen sum to 1
-	ownHead      bool              // llama.cpp asks for output.weight
-	rope         []string          // tensors that say how heads are rotated
-	names        map[string]string // tensors of a block that have other names than usual; with .weight or .bias, whole names
-	more         func(f *File, k *keys, c map[string]any)
+	actKey       string   // of config.json
+	permuted     bool     // rows of q and k lie as pairs of neighbours, not as halves
+	plusOne      bool     // stored norms are 1 + w
+	fused        bool     // q, k and v, and gate and up, are one tensor each
+	experts      bool     // a mixture of them in place of the MLP
+	normalizes   bool     // the weights of those that are chosen sum to 1
+	ownHead      bool     // llama.cpp asks for output.weight
+	rope         []string // tensors that say how heads are rotated
+	// tensors of a block that have other names than usual; with .weight or .bias, whole names
+	names map[string]string
+	more  func(f *File, k *keys, c map[string]any)
 }
 
 // families that are read.
@@ -86,7 +87,8 @@ var blockNames = map[string]string{
 // phi3Names: gate and up are stored as one, gate first.
 var phi3Names = map[string]string{"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}
 
-// Names of experts. One tensor holds all of a block; checkpoints that have a tensor for each are described with both (package model).
+// Names of experts. One tensor holds all of a block; checkpoints that have a tensor for each are described with both
+// (package model).
 var (
 	qwenExpertNames = map[string]string{
 		"ffn_gate_inp": "mlp.gate", "ffn_gate_exps": "mlp.experts.gate_proj", "ffn_up_exps": "mlp.experts.up_proj", "ffn_down_exps": "mlp.experts.down_proj",

@@ -1,8 +1,9 @@
-// Package hf shows a GGUF as the Hugging Face checkpoint that it was made from: config.json, the tokenizer's files, the chat template
-// and generation_config.json rebuilt from its keys, and its tensors under their first names, with the rows in their first order.
+// Package hf shows a GGUF as the Hugging Face checkpoint that it was made from: config.json, the tokenizer's files, the
+// chat template and generation_config.json rebuilt from its keys, and its tensors under their first names, with the
+// rows in their first order.
 //
-// One table (families.go) has the architectures; what a file says and the table does not know is refused by name. The other
-// direction, from a checkpoint to keys and tensors of a GGUF, uses the same tables.
+// One table (families.go) has the architectures; what a file says and the table does not know is refused by name. The
+// other direction, from a checkpoint to keys and tensors of a GGUF, uses the same tables.
 package hf
 
 import (

@@ -7,8 +7,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// minicpmConfig sets the factors of MiniCPM: of embeddings, residuals (scale_depth/√layers) and logits (hidden_size/dim_model_base,
-// which divides them). Files without them are of converters that left them to the program.
+// minicpmConfig sets the factors of MiniCPM: of embeddings, residuals (scale_depth/√layers) and logits
+// (hidden_size/dim_model_base, which divides them). Files without them are of converters that left them to the program.
 func minicpmConfig(f *File, k *keys, c map[string]any) {
 	attentionBias(f, k, c)
 	f.frequencies(k, c)

@@ -1,6 +1,7 @@
 package hf
 
-// preTokenizer cuts a text into words before merges apply, under the names that llama.cpp has for them (llama-vocab.cpp).
+// preTokenizer cuts a text into words before merges apply, under the names that llama.cpp has for them
+// (llama-vocab.cpp).
 type preTokenizer struct {
 	patterns   []string // cut one after another; nil: that of GPT-2
 	digits     bool     // every digit is a word

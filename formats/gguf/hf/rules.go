@@ -9,8 +9,8 @@ import (
 // preOrder are the names that PreTokenizer chooses from: of those that cut in the same way, the first.
 var preOrder = []string{"llama-bpe", "smaug-bpe", "qwen2", "gpt-4o", "tekken", "smollm", "gpt-2"}
 
-// PreTokenizer returns the name that llama.cpp has for the rules of a tokenizer.json; "" if it has none. Rules decide where the
-// fingerprint of a vocabulary is unknown.
+// PreTokenizer returns the name that llama.cpp has for the rules of a tokenizer.json; "" if it has none. Rules decide
+// where the fingerprint of a vocabulary is unknown.
 func PreTokenizer(normalizer, preTokenizer json.RawMessage, wholeWords bool) string {
 	want := rules(normalizer) + " " + rules(preTokenizer)
 	for _, name := range preOrder {

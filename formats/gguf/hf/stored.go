@@ -46,7 +46,8 @@ func ArchitectureOf(name string) (Architecture, error) {
 // otherNames are those of the first BitNet, for the tensors that the others call differently.
 var otherNames = map[string]string{"self_attn.inner_attn_ln": "attn_sub_norm", "mlp.ffn_layernorm": "ffn_sub_norm"}
 
-// Store returns the name under which a tensor of a checkpoint is stored, and in how many heads its rows are permuted (0: not).
+// Store returns the name under which a tensor of a checkpoint is stored, and in how many heads its rows are permuted
+// (0: not).
 func (a Architecture) Store(tensor string, heads, kvHeads int) (name string, permuted int, err error) {
 	for name, outer := range outerNames {
 		if outer == tensor {

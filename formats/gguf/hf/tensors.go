@@ -84,8 +84,8 @@ func (f *File) complete(t *Tensor, family *family, heads int64) error {
 	return nil
 }
 
-// rename returns the name of a tensor in the checkpoint, and which part of a block it is; "" for tensors that config.json or
-// another tensor accounts for.
+// rename returns the name of a tensor in the checkpoint, and which part of a block it is; "" for tensors that
+// config.json or another tensor accounts for.
 func (f *family) rename(name string) (to, part string, err error) {
 	if to, ok := outerNames[name]; ok {
 		return to, "", nil

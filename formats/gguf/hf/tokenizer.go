@@ -34,8 +34,8 @@ var roleKeys = map[string]string{
 	"tokenizer.ggml.unknown_token_id": "unk_token", "tokenizer.ggml.padding_token_id": "pad_token",
 }
 
-// tokenizerTexts rebuilds the files of the tokenizer: tokenizer.json of byte-level BPE, tokenizer.model of SentencePiece. A file
-// without a tokenizer has none.
+// tokenizerTexts rebuilds the files of the tokenizer: tokenizer.json of byte-level BPE, tokenizer.model of
+// SentencePiece. A file without a tokenizer has none.
 func tokenizerTexts(k *keys, texts map[string][]byte) error {
 	kind := k.text("tokenizer.ggml.model")
 	if kind == "" || kind == "no_vocab" || kind == "none" {
