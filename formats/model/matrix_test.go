@@ -177,7 +177,8 @@ func changed[V any](base, set map[string]V, drop []string) map[string]V {
 // dump tells of a description what matrix.py tells of a model.
 func dump(d *model.Description) map[string]any {
 	out := map[string]any{
-		"family": d.Family, "layers": d.Layers, "hidden": d.Hidden, "vocab": d.Vocab, "tied": d.Head == d.Embed, "act": d.Activation,
+		"family": d.Family, "layers": d.Layers, "hidden": d.Hidden, "vocab": d.Vocab, "tied": d.Head == d.Embed,
+		"act": string(d.Activation),
 		"eps": float64(d.NormEps), "positions": d.MaxPositions, "bos": d.BOS, "eos": d.EOS, "cap": float64(d.LogitSoftcap),
 	}
 	linears, norms := map[string]any{}, []string{}
