@@ -7,7 +7,7 @@ package main
 
 import (
 	"fmt"
-	"slices"
+	"go/format"
 	"strings"
 
 	"github.com/lowpack/lowpack/_asm/generated"
@@ -30,7 +30,10 @@ func files() map[string]string {
 }
 
 func assemble(m machine) string {
-	for _, o := range slices.Concat(ops, rowOps) {
+	for _, o := range ops {
+		o.assemble(m)
+	}
+	for _, o := range rowOps {
 		if o.has(m.isa()) {
 			o.assemble(m)
 		}
@@ -44,15 +47,6 @@ type op struct {
 	params   []param
 	generic  string // call of the definition; "" = the name with suffix Go and the same arguments
 	assemble func(machine)
-	isas     []string // that use it; nil = all
-}
-
-func (o *op) has(isa string) bool { return o.isas == nil || slices.Contains(o.isas, isa) }
-
-// on is an op that only some instruction sets use.
-func (o *op) on(isas ...string) *op {
-	o.isas = isas
-	return o
 }
 
 type param struct {
@@ -112,30 +106,39 @@ func (o *op) param(name string) param {
 func dispatch(build string, isas ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s//go:build %s\n\npackage tensor\n", header, build)
-	for _, o := range slices.Concat(ops, rowOps) {
-		var decl, args []string
-		for _, p := range o.params {
-			decl, args = append(decl, p.name+" "+p.typ), append(args, p.name)
-		}
-		signature, call := "("+strings.Join(decl, ", ")+")", "("+strings.Join(args, ", ")+")"
-		generic := o.generic
-		if generic == "" {
-			generic = o.name + "Go" + call
-		}
-		fmt.Fprintf(&b, "\nfunc %s%s {\n", o.name, signature)
-		isas := slices.DeleteFunc(slices.Clone(isas), func(isa string) bool { return !o.has(isa) })
-		if len(isas) == 0 {
-			fmt.Fprintf(&b, "\t%s\n}\n", generic)
-			continue
-		}
-		b.WriteString("\tswitch level {\n")
-		for _, isa := range isas {
-			fmt.Fprintf(&b, "\tcase level%s:\n\t\t%s%s%s\n", isa, o.name, isa, call)
-		}
-		fmt.Fprintf(&b, "\tdefault:\n\t\t%s\n\t}\n}\n", generic)
-		for _, isa := range isas {
-			fmt.Fprintf(&b, "\n//go:noescape\nfunc %s%s%s\n", o.name, isa, signature)
-		}
+	for _, o := range ops {
+		o.dispatch(&b, isas)
 	}
-	return b.String()
+	tables(&b, isas)
+	text, err := format.Source([]byte(b.String()))
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// dispatch writes a function that calls the assembly of the level in use, or the definition.
+func (o *op) dispatch(b *strings.Builder, isas []string) {
+	var decl, args []string
+	for _, p := range o.params {
+		decl, args = append(decl, p.name+" "+p.typ), append(args, p.name)
+	}
+	signature, call := "("+strings.Join(decl, ", ")+")", "("+strings.Join(args, ", ")+")"
+	generic := o.generic
+	if generic == "" {
+		generic = o.name + "Go" + call
+	}
+	fmt.Fprintf(b, "\nfunc %s%s {\n", o.name, signature)
+	if len(isas) == 0 {
+		fmt.Fprintf(b, "\t%s\n}\n", generic)
+		return
+	}
+	b.WriteString("\tswitch level {\n")
+	for _, isa := range isas {
+		fmt.Fprintf(b, "\tcase level%s:\n\t\t%s%s%s\n", isa, o.name, isa, call)
+	}
+	fmt.Fprintf(b, "\tdefault:\n\t\t%s\n\t}\n}\n", generic)
+	for _, isa := range isas {
+		fmt.Fprintf(b, "\n//go:noescape\nfunc %s%s%s\n", o.name, isa, signature)
+	}
 }

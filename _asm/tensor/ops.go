@@ -192,18 +192,6 @@ var ops = []*op{
 	newWiden("F16", "[]byte"), newWiden("I8", "[]int8"),
 }
 
-// rowOps are those on rows of matrices and caches.
-var rowOps = []*op{
-	newDot("F32", 2).on("AVX2"), newDot("F16", 2).on("AVX2"), newDot("BF16", 2).on("AVX2"),
-	newDot("F32", 4), newDot("F16", 4).on("AVX512", "NEON"), newDot("BF16", 1), newDot("BF16", 4).on("AVX512", "NEON"),
-	newStream("F32", 1), newStream("F32", 2), newStream("F32", 3), newStream("F32", 4),
-	newStream("F16", 1), newStream("F16", 2), newStream("F16", 3), newStream("F16", 4),
-	newStream("I8", 1), newStream("I8", 2), newStream("I8", 3), newStream("I8", 4),
-	newWeigh("F32", 1), newWeigh("F32", 2), newWeigh("F32", 3), newWeigh("F32", 4),
-	newWeigh("F16", 1), newWeigh("F16", 2), newWeigh("F16", 3), newWeigh("F16", 4),
-	newWeigh("I8", 1), newWeigh("I8", 2), newWeigh("I8", 3), newWeigh("I8", 4),
-}
-
 // newWiden makes floats of what a cache stores.
 func newWiden(typ, slice string) *op {
 	return newOp("widen"+typ, "y []float32, x "+slice, "", func(f *function) {

@@ -5,13 +5,8 @@ import "fmt"
 // newStream is the product of rows with n vectors, for rows that come from memory once: they are read one after another,
 // as they lie there, so that the processor sees one stream and follows it; or F16 by two, where loading the vectors for each row
 // would take longer than the products. Where rows come from a cache, newDot is faster: it loads the vectors once for four rows.
-func newStream(typ string, n int) *op {
-	vectors, sums, generic := "x []float32", "y []float32", fmt.Sprintf("dotsGo(%s, %d, y, ldy, w, ldw, x, ldx, cols, rows)", typ, n)
-	if typ == "I8" {
-		vectors, sums, generic = "x []int8", "y []int32", fmt.Sprintf("dotsI8Go(%d, y, ldy, w, ldw, x, ldx, cols, rows)", n)
-	}
-	signature := sums + ", ldy int, w []byte, ldw int, " + vectors + ", ldx int, cols, rows, ahead int"
-	return newOp(fmt.Sprintf("stream%sx%d", typ, n), signature, generic, func(f *function) {
+func newStream(typ string, n int) *rowOp {
+	return newRowOp("stream", typ, n, func(f *function) {
 		s := &stream{function: f, typ: typ, elems: 16, xBytes: 4}
 		if typ == "I8" {
 			s.elems, s.xBytes = 32, 1

@@ -56,14 +56,14 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 	}
 	s := NewScratch(heads, width, keys.Rows, make([]float32, MostQueries*heads*visible))
 	a.Heads(queries, heads, dim, keys, values, s)
+	c := attentionCase{a, heads, dim, keys, values, s}
 	for i, q := range queries {
-		stepwise := make([]float32, heads*dim)
-		inSteps(r, a, stepwise, q, heads, dim, keys, values, s)
-		if d := differ(stepwise, q.Dst); d != "" {
+		if d := differ(c.inSteps(r, q), q.Dst); d != "" {
 			t.Fatalf("%s, dim %d, %d heads, query %d: shared among several: %s", typ, dim, heads, i, d)
 		}
 		for h := range heads {
-			want := headReference(a, typ, q.Q[h*width:][:dim], k[q.Span.From:q.Span.To], v[q.Span.From:q.Span.To], q.sink(h))
+			keys, values := k[q.Span.From:q.Span.To], v[q.Span.From:q.Span.To]
+			want := headReference(a, typ, q.Q[h*width:][:dim], keys, values, q.sink(h))
 			if d := differ(q.Dst[h*dim:][:dim], want); d != "" {
 				t.Fatalf("%s, dim %d, %d heads, query %d span %v: head %d: %s", typ, dim, heads, i, q.Span, h, d)
 			}
@@ -72,43 +72,53 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 }
 
 // inSteps computes the attention of one token in steps, some rows and some columns at a time.
-func inSteps(r *rand.Rand, a Attention, dst []float32, q Query, heads, dim int, keys, values *Cache, s *Scratch) {
-	n, width := q.Span.Len(), keys.Width()
-	z, totals := make([]float32, heads*n), make([]float32, heads)
+func (c *attentionCase) inSteps(r *rand.Rand, q Query) (dst []float32) {
+	n, width := q.Span.Len(), c.keys.Width()
+	z, totals := Vectors{make([]float32, c.heads*n), n}, make([]float32, c.heads)
 	for at := 0; at < n; {
 		next := min(n, at+1+r.IntN(99))
-		a.Scores(z[at:], n, q.Q, heads, keys, Range{q.Span.From + at, q.Span.From + next}, s)
+		c.keys.Scores(z.at(at), q.Q, c.heads, Range{q.Span.From + at, q.Span.From + next}, c.scratch)
 		at = next
 	}
-	for h := range heads {
-		totals[h] = a.Weights(z[h*n:][:n], values, q.Span, q.sink(h))
-	}
-	out := make([]float32, heads*width)
+	c.weights(&q, z, totals, c.values)
+	out := Vectors{make([]float32, c.heads*width), width}
 	for at := 0; at < width; {
-		next := min(width, at+Lanes*(1+r.IntN(4)))
+		cols := Range{at, min(width, at+Lanes*(1+r.IntN(4)))}
 		for row := 0; row < n; {
 			to := min(n, row+1+r.IntN(99))
-			a.Weigh(out[at:], width, z[row:], n, heads, values, Range{q.Span.From + row, q.Span.From + to}, Range{at, next}, s)
+			rows := Range{q.Span.From + row, q.Span.From + to}
+			c.values.AddWeighted(out.at(at), z.at(row), c.heads, rows, cols, c.scratch)
 			row = to
 		}
-		at = next
+		at = cols.To
 	}
-	for h := range heads {
-		Divide(dst[h*dim:][:dim], out[h*width:], totals[h])
+	dst = make([]float32, c.heads*c.dim)
+	for h := range c.heads {
+		Divide(dst[h*c.dim:][:c.dim], out.from(h).Data, totals[h])
 	}
+	return dst
+}
+
+// attentionCase is a head, its caches, and scratch memory.
+type attentionCase struct {
+	Attention
+	heads, dim   int
+	keys, values *Cache
+	scratch      *Scratch
 }
 
 // newCaches makes KV caches that share pages, and whose memory ends with them.
 func newCaches(typ CacheType, rows, dim, page int) (keys, values *Cache) {
 	_, row := typ.Row(dim)
 	b := make([]byte, (rows+page-1)/page*page*row*2)
-	k, v := NewKeys(typ, dim, Memory{b, page, 2 * page * row, nil}), NewValues(typ, dim, Memory{b[page*row:], page, 2 * page * row, nil})
+	k := NewKeys(typ, dim, Memory{b, page, 2 * page * row, nil})
+	v := NewValues(typ, dim, Memory{b[page*row:], page, 2 * page * row, nil})
 	return &k, &v
 }
 
-// stored is what becomes of a row in a cache: numbers, and a step that they are multiplied by.
-func stored(typ CacheType, x []float32) (y []float32, step float32) {
-	y, step = clone(x), 1
+// stored is a row as a cache stores it: numbers and their scale.
+func stored(typ CacheType, x []float32) (y []float32, scale float32) {
+	y, scale = clone(x), 1
 	switch typ {
 	case CacheF16:
 		for i := range y {
@@ -119,9 +129,9 @@ func stored(typ CacheType, x []float32) (y []float32, step float32) {
 		for i := range y {
 			y[i] = min(max(float32(math.RoundToEven(float64(x[i]*(127/b)))), -127), 127)
 		}
-		step = b / 127
+		scale = b / 127
 	}
-	return y, step
+	return y, scale
 }
 
 // headReference is one head without padding, blocks or registers.
@@ -129,14 +139,14 @@ func headReference(a Attention, typ CacheType, q []float32, k, v [][]float32, si
 	z := make([]float32, len(k))
 	m := sink
 	for j := range z {
-		key, step := stored(typ, k[j])
+		key, scale := stored(typ, k[j])
 		if typ == CacheI8 {
-			query, queryStep := stored(typ, q)
+			query, queryScale := stored(typ, q)
 			sum := float32(0) // of integers below 2²⁴: exact
 			for i := range query {
 				sum += key[i] * query[i]
 			}
-			z[j] = sum * step * queryStep
+			z[j] = sum * scale * queryScale
 		} else {
 			z[j] = dotReference(key, q)
 		}
@@ -152,10 +162,10 @@ func headReference(a Attention, typ CacheType, q []float32, k, v [][]float32, si
 	s := Sum(z) + Exp(sink-m)
 	o := make([]float32, len(q))
 	for j, e := range z {
-		value, step := stored(typ, v[j])
+		value, scale := stored(typ, v[j])
 		weight := e
 		if typ == CacheI8 {
-			weight = e * step
+			weight = e * scale
 		}
 		for i := range o {
 			o[i] = fma.Float32(weight, value[i], o[i])

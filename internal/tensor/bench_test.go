@@ -27,7 +27,7 @@ func BenchmarkMul(b *testing.B) {
 				x, y := ordinary(r, n*cols), make([]float32, n*rows)
 				b.Run(fmt.Sprintf("%v/%dKB/x%d", typ, size>>10, n), func(b *testing.B) {
 					b.SetBytes(int64(rows * cols * typ.Size()))
-					ofLimit(b, 2*n*rows*cols, func() { m.Mul(y, rows, x, cols, n, 0, rows) })
+					ofLimit(b, 2*n*rows*cols, func() { m.Mul(Vectors{y, rows}, Vectors{x, cols}, n, Range{0, rows}) })
 				})
 			}
 		}
@@ -46,7 +46,8 @@ func BenchmarkHeads(b *testing.B) {
 		}
 		queries := make([]Query, MostQueries)
 		for i := range queries {
-			queries[i] = Query{Q: ordinary(r, heads*dim), Dst: make([]float32, heads*dim), Span: Range{0, visible - MostQueries + 1 + i}}
+			span := Range{0, visible - MostQueries + 1 + i}
+			queries[i] = Query{Q: ordinary(r, heads*dim), Dst: make([]float32, heads*dim), Span: span}
 		}
 		a, s := Attention{Scale: 0.1}, NewScratch(heads, dim, CacheBlock, make([]float32, MostQueries*heads*visible))
 		b.Run(string(typ), func(b *testing.B) {
@@ -85,9 +86,10 @@ func BenchmarkToken(b *testing.B) {
 					values[i].SetRow(j, x[j%rows*dim:][:dim])
 				}
 			}
-			a, s, width := Attention{Scale: 0.1}, NewScratch(heads, dim, page, make([]float32, MostQueries*heads)), keys[0].Width()
+			s, width := NewScratch(heads, dim, page, make([]float32, MostQueries*heads)), keys[0].Width()
 			const layer = 4 // caches, whose scores stay in a cache until the values come
-			q, z, o := ordinary(r, heads*width), make([]float32, layer*heads*visible), make([]float32, caches*heads*width)
+			q, o := ordinary(r, heads*width), make([]float32, caches*heads*width)
+			scores := Vectors{make([]float32, layer*heads*visible), visible}
 			pages := func(each func(i int, rows Range)) {
 				for rows := range (Range{0, visible}).blocks(page) {
 					for i := range caches {
@@ -100,16 +102,17 @@ func BenchmarkToken(b *testing.B) {
 				reader := roofline.NewReader(memory.Bytes[:n], pool)
 				best := roofline.Fastest(300*time.Millisecond, func() {
 					pages(func(i int, rows Range) {
-						a.Scores(z[i%layer*heads*visible+rows.From:], visible, q, heads, &keys[i], rows, s)
+						keys[i].Scores(scores.at(i%layer*heads*visible+rows.From), q, heads, rows, s)
 					})
 				}, func() {
 					clear(o)
 					pages(func(i int, rows Range) {
-						a.Weigh(o[i*heads*width:], width, z[i%layer*heads*visible+rows.From:], visible, heads, &values[i], rows, Range{0, width}, s)
+						z := scores.at(i%layer*heads*visible + rows.From)
+						values[i].AddWeighted(Vectors{o[i*heads*width:], width}, z, heads, rows, Range{0, width}, s)
 					})
 				}, func() { reader.Run(pool) })
 				for b.Loop() {
-					a.Scores(z, visible, q, heads, &keys[0], Range{0, visible}, s)
+					keys[0].Scores(scores, q, heads, Range{0, visible}, s)
 				}
 				b.ReportMetric(roofline.GBs(n, best[2]), "read-GB/s")
 				b.ReportMetric(float64(best[2])/float64(best[0]), "keys-of-read")
@@ -133,20 +136,20 @@ func BenchmarkCachedToken(b *testing.B) {
 				values.SetRow(i, ordinary(r, dim))
 			}
 			_, row := typ.Row(dim)
-			a, s, all := Attention{Scale: 0.1}, NewScratch(heads, dim, visible, make([]float32, MostQueries*heads*visible)), Range{0, visible}
-			q, z, o := ordinary(r, heads*dim), ordinary(r, heads*visible), make([]float32, heads*dim)
+			s, all := NewScratch(heads, dim, visible, make([]float32, MostQueries*heads*visible)), Range{0, visible}
+			q, z, o := ordinary(r, heads*dim), Vectors{ordinary(r, heads*visible), visible}, make([]float32, heads*dim)
 			b.Run(fmt.Sprintf("%s/%dx%d", typ, dim, heads), func(b *testing.B) {
 				best := roofline.Fastest(200*time.Millisecond, func() {
 					for range times {
-						a.Scores(z, visible, q, heads, keys, all, s)
+						keys.Scores(z, q, heads, all, s)
 					}
 				}, func() {
 					for range times {
-						a.Weigh(o, dim, z, visible, heads, values, all, Range{0, dim}, s)
+						values.AddWeighted(Vectors{o, dim}, z, heads, all, Range{0, dim}, s)
 					}
 				})
 				for b.Loop() {
-					a.Scores(z, visible, q, heads, keys, all, s)
+					keys.Scores(z, q, heads, all, s)
 				}
 				b.ReportMetric(roofline.GBs(times*visible*row, best[0]), "keys-GB/s")
 				b.ReportMetric(roofline.GBs(times*visible*row, best[1]), "values-GB/s")

@@ -79,10 +79,10 @@ func everything() string {
 		for _, typ := range []Type{F32, F16, BF16} {
 			m, _ := NewMatrix(typ, 7, n, encode(typ, g.floats(7*n)))
 			y := make([]float32, 7*5)
-			m.Mul(y, 7, g.floats(5*n), n, 5, 0, 7)
+			m.Mul(Vectors{y, 7}, Vectors{g.floats(5 * n), n}, 5, Range{0, 7})
 			put(y...)
 			o := make([]float32, n)
-			m.Weigh(o, n, y, 6, 1, Range{1, 7}, Range{0, n}, 0)
+			m.AddWeighted(Vectors{o, n}, Vectors{y, 6}, 1, Range{1, 7}, Range{0, n}, 0)
 			put(o...)
 		}
 	}
@@ -96,7 +96,8 @@ func everything() string {
 		for h := range 3 {
 			copy(q[h*keys.Width():], g.floats(48))
 		}
-		Attention{Scale: 0.1}.Heads([]Query{{Q: q, Dst: o, Span: Range{1, 100}}}, 3, 48, keys, values, NewScratch(3, keys.Width(), CacheBlock, make([]float32, MostQueries*3*99)))
+		scratch := NewScratch(3, keys.Width(), CacheBlock, make([]float32, MostQueries*3*99))
+		Attention{Scale: 0.1}.Heads([]Query{{Q: q, Dst: o, Span: Range{1, 100}}}, 3, 48, keys, values, scratch)
 		put(o...)
 	}
 	r := NewRope(500000, 64)

@@ -16,6 +16,7 @@ const (
 	levelAVX2
 	levelAVX512
 	levelNEON
+	isas = iota
 )
 
 // levels lists what this process may use, by the one choice that kernel makes, the best first.

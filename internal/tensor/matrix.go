@@ -6,7 +6,6 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/lowpack/lowpack/internal/fma"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -18,7 +17,8 @@ const (
 	F32 Type = iota
 	F16
 	BF16
-	I8 // of caches alone
+	I8    // in a KV cache only
+	types = iota
 )
 
 // Size is the number of bytes of an element.
@@ -34,11 +34,11 @@ func ParseType(name string) (Type, error) {
 			return t, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: dtype %s: floats are computed with as F32, F16 or BF16", pack.ErrUnsupported, name)
+	return 0, fmt.Errorf("%w: dtype %s: want F32, F16 or BF16", pack.ErrUnsupported, name)
 }
 
-// Matrix is a row-major matrix of floats in their stored format: the weights of a linear layer or embedding in the memory
-// map of a file, or the keys or values of a cache.
+// Matrix is a row-major matrix of floats in their stored format: the weights of a linear layer or embedding in a memory-mapped
+// file, or the keys or values of a KV cache.
 type Matrix struct {
 	Type       Type
 	Rows, Cols int
@@ -53,7 +53,7 @@ func NewMatrix(t Type, rows, cols int, data []byte) (*Matrix, error) {
 	return &Matrix{t, rows, cols, data}, nil
 }
 
-// Floats is a matrix of F32 in memory, of exactly rows · cols elements. It shares the memory of x where bytes have the same order.
+// Floats is a matrix of F32 with rows · cols elements. It shares the memory of x on little-endian machines.
 func Floats(rows, cols int, x []float32) *Matrix {
 	_ = x[:rows*cols]
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*rows*cols)
@@ -66,7 +66,7 @@ func Floats(rows, cols int, x []float32) *Matrix {
 	return &Matrix{F32, rows, cols, bytes}
 }
 
-// bytes of rows [from, to).
+// bytes are the stored rows [from, to).
 func (m *Matrix) bytes(from, to int) []byte {
 	size := m.Cols * m.Type.Size()
 	return m.data[from*size : to*size]
@@ -75,169 +75,91 @@ func (m *Matrix) bytes(from, to int) []byte {
 // Row widens row i into dst, exactly.
 func (m *Matrix) Row(dst []float32, i int) { widen(dst[:m.Cols], m.Type, m.bytes(i, i+1)) }
 
-// Mul multiplies rows [from, to) by n vectors (N6): y[t·ldy + i] = dot(row from+i, x[t·ldx : t·ldx+Cols]).
-func (m *Matrix) Mul(y []float32, ldy int, x []float32, ldx, n, from, to int) {
-	if from >= to || n < 1 {
+// Mul multiplies rows by n vectors (N6): element r − rows.From of y's vector t is the dot product of row r and vector t of x.
+func (m *Matrix) Mul(y, x Vectors, n int, rows Range) {
+	if rows.Len() < 1 || n < 1 {
 		return
 	}
-	_, _ = y[(n-1)*ldy+to-from-1], x[(n-1)*ldx+m.Cols-1]
-	block := to - from
+	_, _ = y.Data[(n-1)*y.Stride+rows.Len()-1], x.Data[(n-1)*x.Stride+m.Cols-1]
+	block := rows.Len()
 	if n > tile {
 		block = rowBlock
 	}
-	for ; from < to; from += block {
-		block = min(block, to-from)
-		m.mul(y, ldy, x, ldx, n, from, from+block)
-		y = y[block:]
+	for from := rows.From; from < rows.To; from += block {
+		m.mul(y.at(from-rows.From), x, n, Range{from, min(from+block, rows.To)})
 	}
 }
 
-// rowBlock is the rows that all vectors visit before the next ones: meanwhile they stay in the first-level cache, and the
-// rows behind them are on their way.
+// rowBlock is the number of rows that are multiplied by all vectors before the next rows are: they stay in the first-level
+// cache meanwhile, and the next block is prefetched.
 const rowBlock = 32
 
-func (m *Matrix) mul(y []float32, ldy int, x []float32, ldx, n, from, to int) {
-	w, ldw, rows := m.bytes(from, to), m.Cols*m.Type.Size(), to-from
+func (m *Matrix) mul(y, x Vectors, n int, rows Range) {
+	var a floatArgs
+	m.args(&a, y, x, rows)
+	most := vectorTile()
 	for t, step := 0, 1; t < n; t += step {
 		step = 1
-		if most := vectors(); n-t >= most {
+		if n-t >= most {
 			step = most
 		}
-		m.dots(step, y[t*ldy:], ldy, w, ldw, x[t*ldx:], ldx, rows)
+		a.y, a.x = y.Data[t*y.Stride:], x.Data[t*x.Stride:]
+		if step == 1 && m.Type != BF16 {
+			a.ahead = streamAhead
+			streamKernels.dot(m.Type, 1, &a)
+		} else {
+			a.ahead = a.rows * a.ldw // the next block
+			dotKernels.dot(m.Type, step, &a)
+		}
 	}
 }
 
-// tile is the number of vectors that the assembly multiplies at once, or of sums that it makes.
-const tile = 4
+// args sets the arguments of a dot kernel, all but ahead.
+func (m *Matrix) args(a *floatArgs, y, x Vectors, rows Range) {
+	a.y, a.ldy, a.x, a.ldx = y.Data, y.Stride, x.Data, x.Stride
+	a.w, a.ldw = m.bytes(rows.From, rows.To), m.Cols*m.Type.Size()
+	a.cols, a.rows = m.Cols, rows.Len()
+}
 
-// vectors is how many of them a tile of rows takes. AVX2 has registers for two rows and two vectors, which share what they load;
-// four vectors would have one row, and leave the first-level cache beyond 2,048 columns.
-func vectors() int {
+// vectorTile is the number of vectors that a dot kernel takes. AVX2 has registers for tiles of two rows and two vectors, which
+// share loads; tiles of one row and four vectors fall out of the first-level cache beyond 2,048 columns.
+func vectorTile() int {
 	if level == levelAVX2 {
 		return 2
 	}
 	return tile
 }
 
-// dots multiplies rows by n vectors, n = 1 or vectors().
-func (m *Matrix) dots(n int, y []float32, ldy int, w []byte, ldw int, x []float32, ldx, rows int) {
-	ahead := rows * ldw // the next block, while all vectors visit this one
-	switch {
-	case m.Cols%Lanes != 0:
-		dotsGo(m.Type, n, y, ldy, w, ldw, x, ldx, m.Cols, rows)
-	case m.Type == BF16 && n == 1:
-		dotBF16x1(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
-	case n == 1:
-		m.streams(1, y, ldy, w, ldw, x, ldx, rows, streamAhead)
-	case m.Type == F32 && n == 2:
-		dotF32x2(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
-	case m.Type == F32:
-		dotF32x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
-	case m.Type == F16 && n == 2:
-		dotF16x2(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
-	case m.Type == F16:
-		dotF16x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
-	case n == 2:
-		dotBF16x2(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
-	default:
-		dotBF16x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
-	}
-}
-
-// How many bytes ahead memory is prefetched best: where it is read as fast as it comes, so that the processor follows the stream by
-// itself, and where each line takes so much time that it does not look far enough ahead.
+// Prefetch distances in bytes. streamAhead is for kernels that run at memory bandwidth, where the hardware prefetcher follows
+// the stream; farAhead for those that spend so much time on a line that it does not look far enough ahead.
 const streamAhead, farAhead = 1024, 8192
 
-// stream is Mul for n ≤ tile vectors that lie side by side, and rows that come from memory once.
-func (m *Matrix) stream(y []float32, ldy int, x []float32, n int, rows Range, ahead int) {
-	w, ldw := m.bytes(rows.From, rows.To), m.Cols*m.Type.Size()
-	_, _ = y[(n-1)*ldy+rows.Len()-1], x[n*m.Cols-1]
+// stream is Mul for rows that are read from memory once.
+func (m *Matrix) stream(y, x Vectors, n int, rows Range, ahead int) {
+	_, _ = y.Data[(n-1)*y.Stride+rows.Len()-1], x.Data[(n-1)*x.Stride+m.Cols-1]
+	var a floatArgs
+	m.args(&a, y, x, rows)
 	for t, step := 0, 0; t < n; t += step {
 		step = together(n - t)
-		at := ahead
+		a.y, a.x, a.ahead = y.Data[t*y.Stride:], x.Data[t*x.Stride:], ahead
 		if t+step < n {
-			at = streamAhead // the last ones prefetch what is far away: to them these rows are near
+			a.ahead = streamAhead // only the last call prefetches far: the others' rows are in a cache
 		}
-		m.streams(step, y[t*ldy:], ldy, w, ldw, x[t*m.Cols:], m.Cols, rows.Len(), at)
+		streamKernels.dot(m.Type, step, &a)
 	}
 }
 
-// together is how many of n vectors or sums the assembly takes at once.
-func together(n int) int { return min(n, tile) }
-
-func (m *Matrix) streams(n int, y []float32, ldy int, w []byte, ldw int, x []float32, ldx, rows, ahead int) {
-	switch {
-	case m.Cols%Lanes != 0:
-		dotsGo(m.Type, n, y, ldy, w, ldw, x, ldx, m.Cols, rows)
-	case m.Type == F32 && n == 1:
-		streamF32x1(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
-	case m.Type == F32 && n == 2:
-		streamF32x2(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
-	case m.Type == F32 && n == 3:
-		streamF32x3(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
-	case m.Type == F32:
-		streamF32x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
-	case n == 1:
-		streamF16x1(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
-	case n == 2:
-		streamF16x2(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
-	case n == 3:
-		streamF16x3(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
-	default:
-		streamF16x4(y, ldy, w, ldw, x, ldx, m.Cols, rows, ahead)
-	}
-}
-
-// sums8 sets y[t·ldy + j] to the exact product of row rows.From+j with vector t of n, of int8, which lie side by side. Cols
-// is a multiple of 32.
-func (m *Matrix) sums8(y []int32, ldy int, x []int8, n int, rows Range, ahead int) {
-	w, cols := m.bytes(rows.From, rows.To), m.Cols
+// dotInt8 sets y[t·ldy + j] to the exact dot product of row rows.From+j and vector t of n contiguous ones. Rows have a
+// multiple of 32 columns.
+func (m *Matrix) dotInt8(y []int32, ldy int, x []int8, n int, rows Range, ahead int) {
+	cols := m.Cols
 	_, _ = y[(n-1)*ldy+rows.Len()-1], x[n*cols-1]
+	var a int8Args
+	a.ldy, a.ldw, a.ldx = ldy, cols, cols
+	a.w, a.cols, a.rows, a.ahead = m.bytes(rows.From, rows.To), cols, rows.Len(), ahead
 	for t, step := 0, 0; t < n; t += step {
-		yt, xt := y[t*ldy:], x[t*cols:]
-		switch step = together(n - t); step {
-		case 1:
-			streamI8x1(yt, ldy, w, cols, xt, cols, cols, rows.Len(), ahead)
-		case 2:
-			streamI8x2(yt, ldy, w, cols, xt, cols, cols, rows.Len(), ahead)
-		case 3:
-			streamI8x3(yt, ldy, w, cols, xt, cols, cols, rows.Len(), ahead)
-		default:
-			streamI8x4(yt, ldy, w, cols, xt, cols, cols, rows.Len(), ahead)
-		}
-	}
-}
-
-// dotsGo is the definition: rows of cols elements, ldw bytes apart, by n ≤ tile vectors.
-func dotsGo(t Type, n int, y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows int) {
-	var block [Lanes]float32
-	for r := range rows {
-		var l [tile]lanes
-		for k := 0; k < cols; k += Lanes {
-			b := block[:min(Lanes, cols-k)]
-			widen(b, t, w[r*ldw+k*t.Size():])
-			for i := range n {
-				xb := x[i*ldx+k:][:len(b)]
-				for j, v := range b {
-					l[i][j] = fma.Float32(v, xb[j], l[i][j])
-				}
-			}
-		}
-		for i := range n {
-			y[i*ldy+r] = fold(&l[i])
-		}
-	}
-}
-
-// dotsI8Go is the definition of the exact product of rows of int8, ldw apart, with n vectors.
-func dotsI8Go(n int, y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows int) {
-	for t := range n {
-		for r := range rows {
-			sum := int32(0)
-			for i, v := range w[r*ldw:][:cols] {
-				sum += int32(int8(v)) * int32(x[t*ldx+i])
-			}
-			y[t*ldy+r] = sum
-		}
+		step = together(n - t)
+		a.y, a.x = y[t*ldy:], x[t*cols:]
+		dotInt8(step, &a)
 	}
 }

@@ -61,7 +61,7 @@ func TestMul(t *testing.T) {
 						want[i*ldy+j-from] = dotReference(w[j*cols:][:cols], x[i*ldx:])
 					}
 				}
-				m.Mul(y, ldy, x, ldx, n, from, to)
+				m.Mul(Vectors{y, ldy}, Vectors{x, ldx}, n, Range{from, to})
 				if d := differ(y, want); d != "" {
 					t.Fatalf("%v, %d columns, rows %d to %d of %d, %d vectors: %s", typ, cols, from, to, rows, n, d)
 				}
@@ -84,7 +84,7 @@ func dotReference(w, x []float32) float32 {
 	return lane[0]
 }
 
-func TestWeigh(t *testing.T) {
+func TestAddWeighted(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(11, 12))
 		for _, typ := range []Type{F32, F16, BF16} {
@@ -107,7 +107,7 @@ func TestWeigh(t *testing.T) {
 						}
 					}
 				}
-				m.Weigh(o, ldo, e, lde, heads, Range{from, from + n}, Range{first, cols}, r.IntN(5000))
+				m.AddWeighted(Vectors{o, ldo}, Vectors{e, lde}, heads, Range{from, from + n}, Range{first, cols}, r.IntN(5000))
 				if d := differ(o, want); d != "" {
 					t.Fatalf("%v, %d columns from %d on, %d rows, %d outputs: %s", typ, cols, first, n, heads, d)
 				}

@@ -30,7 +30,7 @@ func TestStream(t *testing.T) {
 							want[i*ldy+j-from] = dotReference(w[j*cols:][:cols], x[i*cols:])
 						}
 					}
-					m.stream(y, ldy, x, n, Range{from, rows}, 1+r.IntN(1<<20))
+					m.stream(Vectors{y, ldy}, Vectors{x, cols}, n, Range{from, rows}, 1+r.IntN(1<<20))
 					if d := differ(y, want); d != "" {
 						t.Fatalf("%v, %d columns, rows %d to %d, %d vectors: %s", typ, cols, from, rows, n, d)
 					}
@@ -62,7 +62,7 @@ func TestI8(t *testing.T) {
 				}
 				m := &Matrix{I8, rows, cols, data}
 				got, want := make([]int32, n*rows), make([]int32, n*rows)
-				m.sums8(got, rows, x, n, Range{0, rows}, 1000)
+				m.dotInt8(got, rows, x, n, Range{0, rows}, 1000)
 				for h := range n {
 					for j := range rows {
 						for i := range cols {
@@ -74,10 +74,10 @@ func TestI8(t *testing.T) {
 					t.Fatalf("%d × %d, %d vectors: %v, want %v", rows, cols, n, got, want)
 				}
 				o, e, wide := numbers(r, n*cols), numbers(r, n*rows), make([]float32, rows*cols)
-				sums := clone(o)
-				m.Weigh(o, cols, e, rows, n, Range{0, rows}, Range{0, cols}, 1000)
+				weights, sums := Vectors{e, rows}, clone(o)
+				m.AddWeighted(Vectors{o, cols}, weights, n, Range{0, rows}, Range{0, cols}, 1000)
 				whole := m.widened(Range{0, rows}, Range{0, cols}, wide)
-				whole.Weigh(sums, cols, e, rows, n, Range{0, rows}, Range{0, cols}, 0)
+				whole.AddWeighted(Vectors{sums, cols}, weights, n, Range{0, rows}, Range{0, cols}, 0)
 				if d := differ(o, sums); d != "" {
 					t.Fatal(d)
 				}
@@ -87,8 +87,8 @@ func TestI8(t *testing.T) {
 						t.Fatalf("%d is widened to %v", int8(code), row[i%cols])
 					}
 				}
-				weighGo(I8, n, sums, cols, e, rows, data, cols, cols, rows)
-				m.Weigh(o, cols, e, rows, n, Range{0, rows}, Range{0, cols}, 0)
+				axpyGo(I8, n, &floatArgs{sums, cols, data, cols, e, rows, cols, rows, 0})
+				m.AddWeighted(Vectors{o, cols}, weights, n, Range{0, rows}, Range{0, cols}, 0)
 				if d := differ(o, sums); d != "" {
 					t.Fatal(d)
 				}

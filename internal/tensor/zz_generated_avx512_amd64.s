@@ -7502,12 +7502,12 @@ done:
 	VZEROUPPER
 	RET
 
-TEXT ·weighF32x1AVX512(SB), NOSPLIT, $0-120
-	MOVQ o_base+0(FP), AX
-	MOVQ v_base+64(FP), BX
+TEXT ·axpyF32x1AVX512(SB), NOSPLIT, $0-120
+	MOVQ y_base+0(FP), AX
+	MOVQ w_base+32(FP), BX
 	MOVQ ahead+112(FP), DX
 	ADDQ BX, DX
-	MOVQ ldv+88(FP), SI
+	MOVQ ldw+56(FP), SI
 	MOVQ cols+96(FP), DI
 	SHRQ $4, DI
 	MOVQ rows+104(FP), R8
@@ -7517,7 +7517,7 @@ TEXT ·weighF32x1AVX512(SB), NOSPLIT, $0-120
 tile8:
 	CMPQ DI, $8
 	JLT next8
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z24
@@ -7528,9 +7528,9 @@ tile8:
 	VMOVUPS 320(R8), Z29
 	VMOVUPS 384(R8), Z30
 	VMOVUPS 448(R8), Z31
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ rows+104(FP), R8
 	MOVQ BX, CX
 	ADDQ $-4, R8
@@ -7686,7 +7686,7 @@ rows8single:
 	JNZ rows8single
 
 rows8end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z24, 0(R8)
@@ -7707,16 +7707,16 @@ next8:
 tile4:
 	CMPQ DI, $4
 	JLT next4
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z28
 	VMOVUPS 64(R8), Z29
 	VMOVUPS 128(R8), Z30
 	VMOVUPS 192(R8), Z31
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ rows+104(FP), R8
 	MOVQ BX, CX
 	ADDQ $-4, R8
@@ -7812,7 +7812,7 @@ rows4single:
 	JNZ rows4single
 
 rows4end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z28, 0(R8)
@@ -7829,14 +7829,14 @@ next4:
 tile2:
 	CMPQ DI, $2
 	JLT next2
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z30
 	VMOVUPS 64(R8), Z31
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ rows+104(FP), R8
 	MOVQ BX, CX
 	ADDQ $-4, R8
@@ -7902,7 +7902,7 @@ rows2single:
 	JNZ rows2single
 
 rows2end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z30, 0(R8)
@@ -7917,13 +7917,13 @@ next2:
 tile1:
 	CMPQ DI, $1
 	JLT next1
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z31
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ rows+104(FP), R8
 	MOVQ BX, CX
 	ADDQ $-4, R8
@@ -7974,7 +7974,7 @@ rows1single:
 	JNZ rows1single
 
 rows1end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z31, 0(R8)
@@ -7989,12 +7989,12 @@ done:
 	VZEROUPPER
 	RET
 
-TEXT ·weighF32x2AVX512(SB), NOSPLIT, $0-120
-	MOVQ o_base+0(FP), AX
-	MOVQ v_base+64(FP), BX
+TEXT ·axpyF32x2AVX512(SB), NOSPLIT, $0-120
+	MOVQ y_base+0(FP), AX
+	MOVQ w_base+32(FP), BX
 	MOVQ ahead+112(FP), DX
 	ADDQ BX, DX
-	MOVQ ldv+88(FP), SI
+	MOVQ ldw+56(FP), SI
 	MOVQ cols+96(FP), DI
 	SHRQ $4, DI
 	MOVQ rows+104(FP), R8
@@ -8004,7 +8004,7 @@ TEXT ·weighF32x2AVX512(SB), NOSPLIT, $0-120
 tile8:
 	CMPQ DI, $8
 	JLT next8
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z24
@@ -8024,9 +8024,9 @@ tile8:
 	VMOVUPS 320(R8), Z21
 	VMOVUPS 384(R8), Z22
 	VMOVUPS 448(R8), Z23
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ rows+104(FP), R8
@@ -8231,7 +8231,7 @@ rows8single:
 	JNZ rows8single
 
 rows8end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z24, 0(R8)
@@ -8261,7 +8261,7 @@ next8:
 tile4:
 	CMPQ DI, $4
 	JLT next4
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z28
@@ -8273,9 +8273,9 @@ tile4:
 	VMOVUPS 64(R8), Z25
 	VMOVUPS 128(R8), Z26
 	VMOVUPS 192(R8), Z27
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ rows+104(FP), R8
@@ -8400,7 +8400,7 @@ rows4single:
 	JNZ rows4single
 
 rows4end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z28, 0(R8)
@@ -8422,7 +8422,7 @@ next4:
 tile2:
 	CMPQ DI, $2
 	JLT next2
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z30
@@ -8430,9 +8430,9 @@ tile2:
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z28
 	VMOVUPS 64(R8), Z29
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ rows+104(FP), R8
@@ -8517,7 +8517,7 @@ rows2single:
 	JNZ rows2single
 
 rows2end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z30, 0(R8)
@@ -8535,15 +8535,15 @@ next2:
 tile1:
 	CMPQ DI, $1
 	JLT next1
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z31
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z30
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ rows+104(FP), R8
@@ -8608,7 +8608,7 @@ rows1single:
 	JNZ rows1single
 
 rows1end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z31, 0(R8)
@@ -8625,12 +8625,12 @@ done:
 	VZEROUPPER
 	RET
 
-TEXT ·weighF32x3AVX512(SB), NOSPLIT, $0-120
-	MOVQ o_base+0(FP), AX
-	MOVQ v_base+64(FP), BX
+TEXT ·axpyF32x3AVX512(SB), NOSPLIT, $0-120
+	MOVQ y_base+0(FP), AX
+	MOVQ w_base+32(FP), BX
 	MOVQ ahead+112(FP), DX
 	ADDQ BX, DX
-	MOVQ ldv+88(FP), SI
+	MOVQ ldw+56(FP), SI
 	MOVQ cols+96(FP), DI
 	SHRQ $4, DI
 	MOVQ rows+104(FP), R8
@@ -8640,7 +8640,7 @@ TEXT ·weighF32x3AVX512(SB), NOSPLIT, $0-120
 tile4:
 	CMPQ DI, $4
 	JLT next4
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z28
@@ -8657,9 +8657,9 @@ tile4:
 	VMOVUPS 64(R8), Z21
 	VMOVUPS 128(R8), Z22
 	VMOVUPS 192(R8), Z23
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -8813,7 +8813,7 @@ rows4single:
 	JNZ rows4single
 
 rows4end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z28, 0(R8)
@@ -8840,7 +8840,7 @@ next4:
 tile2:
 	CMPQ DI, $2
 	JLT next2
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z30
@@ -8851,9 +8851,9 @@ tile2:
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z26
 	VMOVUPS 64(R8), Z27
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -8957,7 +8957,7 @@ rows2single:
 	JNZ rows2single
 
 rows2end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z30, 0(R8)
@@ -8978,7 +8978,7 @@ next2:
 tile1:
 	CMPQ DI, $1
 	JLT next1
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z31
@@ -8986,9 +8986,9 @@ tile1:
 	VMOVUPS 0(R8), Z30
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z29
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -9067,7 +9067,7 @@ rows1single:
 	JNZ rows1single
 
 rows1end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z31, 0(R8)
@@ -9086,12 +9086,12 @@ done:
 	VZEROUPPER
 	RET
 
-TEXT ·weighF32x4AVX512(SB), NOSPLIT, $0-120
-	MOVQ o_base+0(FP), AX
-	MOVQ v_base+64(FP), BX
+TEXT ·axpyF32x4AVX512(SB), NOSPLIT, $0-120
+	MOVQ y_base+0(FP), AX
+	MOVQ w_base+32(FP), BX
 	MOVQ ahead+112(FP), DX
 	ADDQ BX, DX
-	MOVQ ldv+88(FP), SI
+	MOVQ ldw+56(FP), SI
 	MOVQ cols+96(FP), DI
 	SHRQ $4, DI
 	MOVQ rows+104(FP), R8
@@ -9101,7 +9101,7 @@ TEXT ·weighF32x4AVX512(SB), NOSPLIT, $0-120
 tile4:
 	CMPQ DI, $4
 	JLT next4
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z28
@@ -9123,9 +9123,9 @@ tile4:
 	VMOVUPS 64(R8), Z17
 	VMOVUPS 128(R8), Z18
 	VMOVUPS 192(R8), Z19
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -9308,7 +9308,7 @@ rows4single:
 	JNZ rows4single
 
 rows4end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z28, 0(R8)
@@ -9340,7 +9340,7 @@ next4:
 tile2:
 	CMPQ DI, $2
 	JLT next2
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z30
@@ -9354,9 +9354,9 @@ tile2:
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z24
 	VMOVUPS 64(R8), Z25
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -9479,7 +9479,7 @@ rows2single:
 	JNZ rows2single
 
 rows2end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z30, 0(R8)
@@ -9503,7 +9503,7 @@ next2:
 tile1:
 	CMPQ DI, $1
 	JLT next1
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z31
@@ -9513,9 +9513,9 @@ tile1:
 	VMOVUPS 0(R8), Z29
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z28
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -9608,7 +9608,7 @@ rows1single:
 	JNZ rows1single
 
 rows1end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z31, 0(R8)
@@ -9629,12 +9629,12 @@ done:
 	VZEROUPPER
 	RET
 
-TEXT ·weighF16x1AVX512(SB), NOSPLIT, $0-120
-	MOVQ o_base+0(FP), AX
-	MOVQ v_base+64(FP), BX
+TEXT ·axpyF16x1AVX512(SB), NOSPLIT, $0-120
+	MOVQ y_base+0(FP), AX
+	MOVQ w_base+32(FP), BX
 	MOVQ ahead+112(FP), DX
 	ADDQ BX, DX
-	MOVQ ldv+88(FP), SI
+	MOVQ ldw+56(FP), SI
 	MOVQ cols+96(FP), DI
 	SHRQ $4, DI
 	MOVQ rows+104(FP), R8
@@ -9644,7 +9644,7 @@ TEXT ·weighF16x1AVX512(SB), NOSPLIT, $0-120
 tile8:
 	CMPQ DI, $8
 	JLT next8
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z24
@@ -9655,9 +9655,9 @@ tile8:
 	VMOVUPS 320(R8), Z29
 	VMOVUPS 384(R8), Z30
 	VMOVUPS 448(R8), Z31
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ rows+104(FP), R8
 	MOVQ BX, CX
 	ADDQ $-4, R8
@@ -9793,7 +9793,7 @@ rows8single:
 	JNZ rows8single
 
 rows8end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z24, 0(R8)
@@ -9814,16 +9814,16 @@ next8:
 tile4:
 	CMPQ DI, $4
 	JLT next4
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z28
 	VMOVUPS 64(R8), Z29
 	VMOVUPS 128(R8), Z30
 	VMOVUPS 192(R8), Z31
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ rows+104(FP), R8
 	MOVQ BX, CX
 	ADDQ $-4, R8
@@ -9909,7 +9909,7 @@ rows4single:
 	JNZ rows4single
 
 rows4end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z28, 0(R8)
@@ -9926,14 +9926,14 @@ next4:
 tile2:
 	CMPQ DI, $2
 	JLT next2
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z30
 	VMOVUPS 64(R8), Z31
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ rows+104(FP), R8
 	MOVQ BX, CX
 	ADDQ $-4, R8
@@ -9994,7 +9994,7 @@ rows2single:
 	JNZ rows2single
 
 rows2end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z30, 0(R8)
@@ -10009,13 +10009,13 @@ next2:
 tile1:
 	CMPQ DI, $1
 	JLT next1
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z31
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ rows+104(FP), R8
 	MOVQ BX, CX
 	ADDQ $-4, R8
@@ -10064,7 +10064,7 @@ rows1single:
 	JNZ rows1single
 
 rows1end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z31, 0(R8)
@@ -10079,12 +10079,12 @@ done:
 	VZEROUPPER
 	RET
 
-TEXT ·weighF16x2AVX512(SB), NOSPLIT, $0-120
-	MOVQ o_base+0(FP), AX
-	MOVQ v_base+64(FP), BX
+TEXT ·axpyF16x2AVX512(SB), NOSPLIT, $0-120
+	MOVQ y_base+0(FP), AX
+	MOVQ w_base+32(FP), BX
 	MOVQ ahead+112(FP), DX
 	ADDQ BX, DX
-	MOVQ ldv+88(FP), SI
+	MOVQ ldw+56(FP), SI
 	MOVQ cols+96(FP), DI
 	SHRQ $4, DI
 	MOVQ rows+104(FP), R8
@@ -10094,7 +10094,7 @@ TEXT ·weighF16x2AVX512(SB), NOSPLIT, $0-120
 tile8:
 	CMPQ DI, $8
 	JLT next8
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z24
@@ -10114,9 +10114,9 @@ tile8:
 	VMOVUPS 320(R8), Z21
 	VMOVUPS 384(R8), Z22
 	VMOVUPS 448(R8), Z23
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ rows+104(FP), R8
@@ -10301,7 +10301,7 @@ rows8single:
 	JNZ rows8single
 
 rows8end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z24, 0(R8)
@@ -10331,7 +10331,7 @@ next8:
 tile4:
 	CMPQ DI, $4
 	JLT next4
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z28
@@ -10343,9 +10343,9 @@ tile4:
 	VMOVUPS 64(R8), Z25
 	VMOVUPS 128(R8), Z26
 	VMOVUPS 192(R8), Z27
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ rows+104(FP), R8
@@ -10460,7 +10460,7 @@ rows4single:
 	JNZ rows4single
 
 rows4end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z28, 0(R8)
@@ -10482,7 +10482,7 @@ next4:
 tile2:
 	CMPQ DI, $2
 	JLT next2
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z30
@@ -10490,9 +10490,9 @@ tile2:
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z28
 	VMOVUPS 64(R8), Z29
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ rows+104(FP), R8
@@ -10572,7 +10572,7 @@ rows2single:
 	JNZ rows2single
 
 rows2end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z30, 0(R8)
@@ -10590,15 +10590,15 @@ next2:
 tile1:
 	CMPQ DI, $1
 	JLT next1
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z31
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z30
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ rows+104(FP), R8
@@ -10661,7 +10661,7 @@ rows1single:
 	JNZ rows1single
 
 rows1end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z31, 0(R8)
@@ -10678,12 +10678,12 @@ done:
 	VZEROUPPER
 	RET
 
-TEXT ·weighF16x3AVX512(SB), NOSPLIT, $0-120
-	MOVQ o_base+0(FP), AX
-	MOVQ v_base+64(FP), BX
+TEXT ·axpyF16x3AVX512(SB), NOSPLIT, $0-120
+	MOVQ y_base+0(FP), AX
+	MOVQ w_base+32(FP), BX
 	MOVQ ahead+112(FP), DX
 	ADDQ BX, DX
-	MOVQ ldv+88(FP), SI
+	MOVQ ldw+56(FP), SI
 	MOVQ cols+96(FP), DI
 	SHRQ $4, DI
 	MOVQ rows+104(FP), R8
@@ -10693,7 +10693,7 @@ TEXT ·weighF16x3AVX512(SB), NOSPLIT, $0-120
 tile4:
 	CMPQ DI, $4
 	JLT next4
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z28
@@ -10710,9 +10710,9 @@ tile4:
 	VMOVUPS 64(R8), Z21
 	VMOVUPS 128(R8), Z22
 	VMOVUPS 192(R8), Z23
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -10856,7 +10856,7 @@ rows4single:
 	JNZ rows4single
 
 rows4end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z28, 0(R8)
@@ -10883,7 +10883,7 @@ next4:
 tile2:
 	CMPQ DI, $2
 	JLT next2
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z30
@@ -10894,9 +10894,9 @@ tile2:
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z26
 	VMOVUPS 64(R8), Z27
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -10995,7 +10995,7 @@ rows2single:
 	JNZ rows2single
 
 rows2end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z30, 0(R8)
@@ -11016,7 +11016,7 @@ next2:
 tile1:
 	CMPQ DI, $1
 	JLT next1
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z31
@@ -11024,9 +11024,9 @@ tile1:
 	VMOVUPS 0(R8), Z30
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z29
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -11103,7 +11103,7 @@ rows1single:
 	JNZ rows1single
 
 rows1end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z31, 0(R8)
@@ -11122,12 +11122,12 @@ done:
 	VZEROUPPER
 	RET
 
-TEXT ·weighF16x4AVX512(SB), NOSPLIT, $0-120
-	MOVQ o_base+0(FP), AX
-	MOVQ v_base+64(FP), BX
+TEXT ·axpyF16x4AVX512(SB), NOSPLIT, $0-120
+	MOVQ y_base+0(FP), AX
+	MOVQ w_base+32(FP), BX
 	MOVQ ahead+112(FP), DX
 	ADDQ BX, DX
-	MOVQ ldv+88(FP), SI
+	MOVQ ldw+56(FP), SI
 	MOVQ cols+96(FP), DI
 	SHRQ $4, DI
 	MOVQ rows+104(FP), R8
@@ -11137,7 +11137,7 @@ TEXT ·weighF16x4AVX512(SB), NOSPLIT, $0-120
 tile4:
 	CMPQ DI, $4
 	JLT next4
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z28
@@ -11159,9 +11159,9 @@ tile4:
 	VMOVUPS 64(R8), Z17
 	VMOVUPS 128(R8), Z18
 	VMOVUPS 192(R8), Z19
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -11334,7 +11334,7 @@ rows4single:
 	JNZ rows4single
 
 rows4end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z28, 0(R8)
@@ -11366,7 +11366,7 @@ next4:
 tile2:
 	CMPQ DI, $2
 	JLT next2
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z30
@@ -11380,9 +11380,9 @@ tile2:
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z24
 	VMOVUPS 64(R8), Z25
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -11500,7 +11500,7 @@ rows2single:
 	JNZ rows2single
 
 rows2end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z30, 0(R8)
@@ -11524,7 +11524,7 @@ next2:
 tile1:
 	CMPQ DI, $1
 	JLT next1
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z31
@@ -11534,9 +11534,9 @@ tile1:
 	VMOVUPS 0(R8), Z29
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z28
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -11627,7 +11627,7 @@ rows1single:
 	JNZ rows1single
 
 rows1end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z31, 0(R8)
@@ -11648,12 +11648,12 @@ done:
 	VZEROUPPER
 	RET
 
-TEXT ·weighI8x1AVX512(SB), NOSPLIT, $0-120
-	MOVQ o_base+0(FP), AX
-	MOVQ v_base+64(FP), BX
+TEXT ·axpyI8x1AVX512(SB), NOSPLIT, $0-120
+	MOVQ y_base+0(FP), AX
+	MOVQ w_base+32(FP), BX
 	MOVQ ahead+112(FP), DX
 	ADDQ BX, DX
-	MOVQ ldv+88(FP), SI
+	MOVQ ldw+56(FP), SI
 	MOVQ cols+96(FP), DI
 	SHRQ $4, DI
 	MOVQ rows+104(FP), R8
@@ -11663,7 +11663,7 @@ TEXT ·weighI8x1AVX512(SB), NOSPLIT, $0-120
 tile8:
 	CMPQ DI, $8
 	JLT next8
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z24
@@ -11674,9 +11674,9 @@ tile8:
 	VMOVUPS 320(R8), Z29
 	VMOVUPS 384(R8), Z30
 	VMOVUPS 448(R8), Z31
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ rows+104(FP), R8
 	MOVQ BX, CX
 	ADDQ $-4, R8
@@ -11842,7 +11842,7 @@ rows8single:
 	JNZ rows8single
 
 rows8end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z24, 0(R8)
@@ -11863,16 +11863,16 @@ next8:
 tile4:
 	CMPQ DI, $4
 	JLT next4
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z28
 	VMOVUPS 64(R8), Z29
 	VMOVUPS 128(R8), Z30
 	VMOVUPS 192(R8), Z31
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ rows+104(FP), R8
 	MOVQ BX, CX
 	ADDQ $-4, R8
@@ -11973,7 +11973,7 @@ rows4single:
 	JNZ rows4single
 
 rows4end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z28, 0(R8)
@@ -11990,14 +11990,14 @@ next4:
 tile2:
 	CMPQ DI, $2
 	JLT next2
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z30
 	VMOVUPS 64(R8), Z31
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ rows+104(FP), R8
 	MOVQ BX, CX
 	ADDQ $-4, R8
@@ -12066,7 +12066,7 @@ rows2single:
 	JNZ rows2single
 
 rows2end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z30, 0(R8)
@@ -12081,13 +12081,13 @@ next2:
 tile1:
 	CMPQ DI, $1
 	JLT next1
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z31
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ rows+104(FP), R8
 	MOVQ BX, CX
 	ADDQ $-4, R8
@@ -12140,7 +12140,7 @@ rows1single:
 	JNZ rows1single
 
 rows1end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z31, 0(R8)
@@ -12155,12 +12155,12 @@ done:
 	VZEROUPPER
 	RET
 
-TEXT ·weighI8x2AVX512(SB), NOSPLIT, $0-120
-	MOVQ o_base+0(FP), AX
-	MOVQ v_base+64(FP), BX
+TEXT ·axpyI8x2AVX512(SB), NOSPLIT, $0-120
+	MOVQ y_base+0(FP), AX
+	MOVQ w_base+32(FP), BX
 	MOVQ ahead+112(FP), DX
 	ADDQ BX, DX
-	MOVQ ldv+88(FP), SI
+	MOVQ ldw+56(FP), SI
 	MOVQ cols+96(FP), DI
 	SHRQ $4, DI
 	MOVQ rows+104(FP), R8
@@ -12170,7 +12170,7 @@ TEXT ·weighI8x2AVX512(SB), NOSPLIT, $0-120
 tile8:
 	CMPQ DI, $8
 	JLT next8
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z24
@@ -12190,9 +12190,9 @@ tile8:
 	VMOVUPS 320(R8), Z21
 	VMOVUPS 384(R8), Z22
 	VMOVUPS 448(R8), Z23
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ rows+104(FP), R8
@@ -12407,7 +12407,7 @@ rows8single:
 	JNZ rows8single
 
 rows8end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z24, 0(R8)
@@ -12437,7 +12437,7 @@ next8:
 tile4:
 	CMPQ DI, $4
 	JLT next4
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z28
@@ -12449,9 +12449,9 @@ tile4:
 	VMOVUPS 64(R8), Z25
 	VMOVUPS 128(R8), Z26
 	VMOVUPS 192(R8), Z27
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ rows+104(FP), R8
@@ -12581,7 +12581,7 @@ rows4single:
 	JNZ rows4single
 
 rows4end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z28, 0(R8)
@@ -12603,7 +12603,7 @@ next4:
 tile2:
 	CMPQ DI, $2
 	JLT next2
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z30
@@ -12611,9 +12611,9 @@ tile2:
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z28
 	VMOVUPS 64(R8), Z29
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ rows+104(FP), R8
@@ -12701,7 +12701,7 @@ rows2single:
 	JNZ rows2single
 
 rows2end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z30, 0(R8)
@@ -12719,15 +12719,15 @@ next2:
 tile1:
 	CMPQ DI, $1
 	JLT next1
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z31
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z30
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ rows+104(FP), R8
@@ -12794,7 +12794,7 @@ rows1single:
 	JNZ rows1single
 
 rows1end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z31, 0(R8)
@@ -12811,12 +12811,12 @@ done:
 	VZEROUPPER
 	RET
 
-TEXT ·weighI8x3AVX512(SB), NOSPLIT, $0-120
-	MOVQ o_base+0(FP), AX
-	MOVQ v_base+64(FP), BX
+TEXT ·axpyI8x3AVX512(SB), NOSPLIT, $0-120
+	MOVQ y_base+0(FP), AX
+	MOVQ w_base+32(FP), BX
 	MOVQ ahead+112(FP), DX
 	ADDQ BX, DX
-	MOVQ ldv+88(FP), SI
+	MOVQ ldw+56(FP), SI
 	MOVQ cols+96(FP), DI
 	SHRQ $4, DI
 	MOVQ rows+104(FP), R8
@@ -12826,7 +12826,7 @@ TEXT ·weighI8x3AVX512(SB), NOSPLIT, $0-120
 tile4:
 	CMPQ DI, $4
 	JLT next4
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z28
@@ -12843,9 +12843,9 @@ tile4:
 	VMOVUPS 64(R8), Z21
 	VMOVUPS 128(R8), Z22
 	VMOVUPS 192(R8), Z23
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -13004,7 +13004,7 @@ rows4single:
 	JNZ rows4single
 
 rows4end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z28, 0(R8)
@@ -13031,7 +13031,7 @@ next4:
 tile2:
 	CMPQ DI, $2
 	JLT next2
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z30
@@ -13042,9 +13042,9 @@ tile2:
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z26
 	VMOVUPS 64(R8), Z27
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -13151,7 +13151,7 @@ rows2single:
 	JNZ rows2single
 
 rows2end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z30, 0(R8)
@@ -13172,7 +13172,7 @@ next2:
 tile1:
 	CMPQ DI, $1
 	JLT next1
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z31
@@ -13180,9 +13180,9 @@ tile1:
 	VMOVUPS 0(R8), Z30
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z29
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -13263,7 +13263,7 @@ rows1single:
 	JNZ rows1single
 
 rows1end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z31, 0(R8)
@@ -13282,12 +13282,12 @@ done:
 	VZEROUPPER
 	RET
 
-TEXT ·weighI8x4AVX512(SB), NOSPLIT, $0-120
-	MOVQ o_base+0(FP), AX
-	MOVQ v_base+64(FP), BX
+TEXT ·axpyI8x4AVX512(SB), NOSPLIT, $0-120
+	MOVQ y_base+0(FP), AX
+	MOVQ w_base+32(FP), BX
 	MOVQ ahead+112(FP), DX
 	ADDQ BX, DX
-	MOVQ ldv+88(FP), SI
+	MOVQ ldw+56(FP), SI
 	MOVQ cols+96(FP), DI
 	SHRQ $4, DI
 	MOVQ rows+104(FP), R8
@@ -13297,7 +13297,7 @@ TEXT ·weighI8x4AVX512(SB), NOSPLIT, $0-120
 tile4:
 	CMPQ DI, $4
 	JLT next4
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z28
@@ -13319,9 +13319,9 @@ tile4:
 	VMOVUPS 64(R8), Z17
 	VMOVUPS 128(R8), Z18
 	VMOVUPS 192(R8), Z19
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -13509,7 +13509,7 @@ rows4single:
 	JNZ rows4single
 
 rows4end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z28, 0(R8)
@@ -13541,7 +13541,7 @@ next4:
 tile2:
 	CMPQ DI, $2
 	JLT next2
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z30
@@ -13555,9 +13555,9 @@ tile2:
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z24
 	VMOVUPS 64(R8), Z25
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -13683,7 +13683,7 @@ rows2single:
 	JNZ rows2single
 
 rows2end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z30, 0(R8)
@@ -13707,7 +13707,7 @@ next2:
 tile1:
 	CMPQ DI, $1
 	JLT next1
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS 0(R8), Z31
@@ -13717,9 +13717,9 @@ tile1:
 	VMOVUPS 0(R8), Z29
 	ADDQ R9, R8
 	VMOVUPS 0(R8), Z28
-	MOVQ lde+56(FP), R9
+	MOVQ ldx+88(FP), R9
 	SHLQ $2, R9
-	MOVQ e_base+32(FP), R10
+	MOVQ x_base+64(FP), R10
 	MOVQ R10, R11
 	ADDQ R9, R11
 	MOVQ R11, R12
@@ -13814,7 +13814,7 @@ rows1single:
 	JNZ rows1single
 
 rows1end:
-	MOVQ ldo+24(FP), R9
+	MOVQ ldy+24(FP), R9
 	SHLQ $2, R9
 	MOVQ AX, R8
 	VMOVUPS Z31, 0(R8)

@@ -378,504 +378,221 @@ func widenI8AVX512(y []float32, x []int8)
 //go:noescape
 func widenI8AVX2(y []float32, x []int8)
 
-func dotF32x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX2:
-		dotF32x2AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F32, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
+type (
+	floatKernel func(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+	int8Kernel  func(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)
+)
+
+var dotKernels = floatTable{
+	levelAVX512: {
+		F32:  {4: dotF32x4AVX512},
+		F16:  {4: dotF16x4AVX512},
+		BF16: {1: dotBF16x1AVX512, 4: dotBF16x4AVX512},
+	},
+	levelAVX2: {
+		F32:  {2: dotF32x2AVX2},
+		F16:  {2: dotF16x2AVX2},
+		BF16: {1: dotBF16x1AVX2, 2: dotBF16x2AVX2},
+	},
 }
 
 //go:noescape
-func dotF32x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+func dotF32x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
-func dotF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX2:
-		dotF16x2AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
+//go:noescape
+func dotF16x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func dotBF16x1AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func dotBF16x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func dotF32x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func dotF16x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func dotBF16x1AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func dotBF16x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+var streamKernels = floatTable{
+	levelAVX512: {
+		F32: {1: streamF32x1AVX512, 2: streamF32x2AVX512, 3: streamF32x3AVX512, 4: streamF32x4AVX512},
+		F16: {1: streamF16x1AVX512, 2: streamF16x2AVX512, 3: streamF16x3AVX512, 4: streamF16x4AVX512},
+	},
+	levelAVX2: {
+		F32: {1: streamF32x1AVX2, 2: streamF32x2AVX2, 3: streamF32x3AVX2, 4: streamF32x4AVX2},
+		F16: {1: streamF16x1AVX2, 2: streamF16x2AVX2, 3: streamF16x3AVX2, 4: streamF16x4AVX2},
+	},
 }
 
 //go:noescape
-func dotF16x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+func streamF32x1AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
-func dotBF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX2:
-		dotBF16x2AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(BF16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
+//go:noescape
+func streamF32x2AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF32x3AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF32x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF16x1AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF16x2AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF16x3AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF16x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF32x1AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF32x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF32x3AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF32x4AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF16x1AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF16x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF16x3AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF16x4AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+var int8Kernels = int8Table{
+	levelAVX512: {
+		I8: {1: streamI8x1AVX512, 2: streamI8x2AVX512, 3: streamI8x3AVX512, 4: streamI8x4AVX512},
+	},
+	levelAVX2: {
+		I8: {1: streamI8x1AVX2, 2: streamI8x2AVX2, 3: streamI8x3AVX2, 4: streamI8x4AVX2},
+	},
 }
 
 //go:noescape
-func dotBF16x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+func streamI8x1AVX512(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)
 
-func dotF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		dotF32x4AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	case levelAVX2:
-		dotF32x4AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F32, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
+//go:noescape
+func streamI8x2AVX512(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamI8x3AVX512(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamI8x4AVX512(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamI8x1AVX2(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamI8x2AVX2(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamI8x3AVX2(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamI8x4AVX2(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)
+
+var axpyKernels = floatTable{
+	levelAVX512: {
+		F32: {1: axpyF32x1AVX512, 2: axpyF32x2AVX512, 3: axpyF32x3AVX512, 4: axpyF32x4AVX512},
+		F16: {1: axpyF16x1AVX512, 2: axpyF16x2AVX512, 3: axpyF16x3AVX512, 4: axpyF16x4AVX512},
+		I8:  {1: axpyI8x1AVX512, 2: axpyI8x2AVX512, 3: axpyI8x3AVX512, 4: axpyI8x4AVX512},
+	},
+	levelAVX2: {
+		F32: {1: axpyF32x1AVX2, 2: axpyF32x2AVX2, 3: axpyF32x3AVX2, 4: axpyF32x4AVX2},
+		F16: {1: axpyF16x1AVX2, 2: axpyF16x2AVX2, 3: axpyF16x3AVX2, 4: axpyF16x4AVX2},
+		I8:  {1: axpyI8x1AVX2, 2: axpyI8x2AVX2, 3: axpyI8x3AVX2, 4: axpyI8x4AVX2},
+	},
 }
 
 //go:noescape
-func dotF32x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+func axpyF32x1AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func dotF32x4AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func dotF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		dotF16x4AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF32x2AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func dotF16x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func dotBF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		dotBF16x1AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	case levelAVX2:
-		dotBF16x1AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(BF16, 1, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF32x3AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func dotBF16x1AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+func axpyF32x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func dotBF16x1AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func dotBF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		dotBF16x4AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(BF16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF16x1AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func dotBF16x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamF32x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		streamF32x1AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	case levelAVX2:
-		streamF32x1AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F32, 1, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF16x2AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF32x1AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+func axpyF16x3AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF32x1AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamF32x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		streamF32x2AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	case levelAVX2:
-		streamF32x2AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F32, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF16x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF32x2AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+func axpyI8x1AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF32x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamF32x3(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		streamF32x3AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	case levelAVX2:
-		streamF32x3AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F32, 3, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyI8x2AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF32x3AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+func axpyI8x3AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF32x3AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		streamF32x4AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	case levelAVX2:
-		streamF32x4AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F32, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyI8x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF32x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+func axpyF32x1AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF32x4AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		streamF16x1AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	case levelAVX2:
-		streamF16x1AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F16, 1, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF32x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF16x1AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+func axpyF32x3AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF16x1AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		streamF16x2AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	case levelAVX2:
-		streamF16x2AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF32x4AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF16x2AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+func axpyF16x1AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF16x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamF16x3(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		streamF16x3AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	case levelAVX2:
-		streamF16x3AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F16, 3, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF16x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF16x3AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+func axpyF16x3AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF16x3AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		streamF16x4AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	case levelAVX2:
-		streamF16x4AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF16x4AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF16x4AVX512(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+func axpyI8x1AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF16x4AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamI8x1(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		streamI8x1AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	case levelAVX2:
-		streamI8x1AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsI8Go(1, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyI8x2AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamI8x1AVX512(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
+func axpyI8x3AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamI8x1AVX2(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
-
-func streamI8x2(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		streamI8x2AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	case levelAVX2:
-		streamI8x2AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsI8Go(2, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
-
-//go:noescape
-func streamI8x2AVX512(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
-
-//go:noescape
-func streamI8x2AVX2(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
-
-func streamI8x3(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		streamI8x3AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	case levelAVX2:
-		streamI8x3AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsI8Go(3, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
-
-//go:noescape
-func streamI8x3AVX512(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
-
-//go:noescape
-func streamI8x3AVX2(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
-
-func streamI8x4(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		streamI8x4AVX512(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	case levelAVX2:
-		streamI8x4AVX2(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsI8Go(4, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
-
-//go:noescape
-func streamI8x4AVX512(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
-
-//go:noescape
-func streamI8x4AVX2(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
-
-func weighF32x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		weighF32x1AVX512(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	case levelAVX2:
-		weighF32x1AVX2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(F32, 1, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF32x1AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-//go:noescape
-func weighF32x1AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighF32x2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		weighF32x2AVX512(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	case levelAVX2:
-		weighF32x2AVX2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(F32, 2, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF32x2AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-//go:noescape
-func weighF32x2AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighF32x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		weighF32x3AVX512(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	case levelAVX2:
-		weighF32x3AVX2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(F32, 3, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF32x3AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-//go:noescape
-func weighF32x3AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighF32x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		weighF32x4AVX512(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	case levelAVX2:
-		weighF32x4AVX2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(F32, 4, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF32x4AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-//go:noescape
-func weighF32x4AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighF16x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		weighF16x1AVX512(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	case levelAVX2:
-		weighF16x1AVX2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(F16, 1, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF16x1AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-//go:noescape
-func weighF16x1AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighF16x2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		weighF16x2AVX512(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	case levelAVX2:
-		weighF16x2AVX2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(F16, 2, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF16x2AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-//go:noescape
-func weighF16x2AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighF16x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		weighF16x3AVX512(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	case levelAVX2:
-		weighF16x3AVX2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(F16, 3, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF16x3AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-//go:noescape
-func weighF16x3AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighF16x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		weighF16x4AVX512(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	case levelAVX2:
-		weighF16x4AVX2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(F16, 4, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF16x4AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-//go:noescape
-func weighF16x4AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighI8x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		weighI8x1AVX512(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	case levelAVX2:
-		weighI8x1AVX2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(I8, 1, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighI8x1AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-//go:noescape
-func weighI8x1AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighI8x2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		weighI8x2AVX512(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	case levelAVX2:
-		weighI8x2AVX2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(I8, 2, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighI8x2AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-//go:noescape
-func weighI8x2AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighI8x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		weighI8x3AVX512(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	case levelAVX2:
-		weighI8x3AVX2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(I8, 3, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighI8x3AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-//go:noescape
-func weighI8x3AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighI8x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelAVX512:
-		weighI8x4AVX512(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	case levelAVX2:
-		weighI8x4AVX2(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(I8, 4, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighI8x4AVX512(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-//go:noescape
-func weighI8x4AVX2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
+func axpyI8x4AVX2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)

@@ -268,350 +268,120 @@ func widenI8(y []float32, x []int8) {
 //go:noescape
 func widenI8NEON(y []float32, x []int8)
 
-func dotF32x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(F32, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-}
+type (
+	floatKernel func(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+	int8Kernel  func(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)
+)
 
-func dotF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(F16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func dotBF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(BF16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func dotF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		dotF32x4NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F32, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
+var dotKernels = floatTable{
+	levelNEON: {
+		F32:  {4: dotF32x4NEON},
+		F16:  {4: dotF16x4NEON},
+		BF16: {1: dotBF16x1NEON, 4: dotBF16x4NEON},
+	},
 }
 
 //go:noescape
-func dotF32x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+func dotF32x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
-func dotF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		dotF16x4NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
+//go:noescape
+func dotF16x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func dotBF16x1NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func dotBF16x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+var streamKernels = floatTable{
+	levelNEON: {
+		F32: {1: streamF32x1NEON, 2: streamF32x2NEON, 3: streamF32x3NEON, 4: streamF32x4NEON},
+		F16: {1: streamF16x1NEON, 2: streamF16x2NEON, 3: streamF16x3NEON, 4: streamF16x4NEON},
+	},
 }
 
 //go:noescape
-func dotF16x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+func streamF32x1NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
-func dotBF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		dotBF16x1NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(BF16, 1, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
+//go:noescape
+func streamF32x2NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF32x3NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF32x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF16x1NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF16x2NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF16x3NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamF16x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+
+var int8Kernels = int8Table{
+	levelNEON: {
+		I8: {1: streamI8x1NEON, 2: streamI8x2NEON, 3: streamI8x3NEON, 4: streamI8x4NEON},
+	},
 }
 
 //go:noescape
-func dotBF16x1NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
+func streamI8x1NEON(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)
 
-func dotBF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		dotBF16x4NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(BF16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
+//go:noescape
+func streamI8x2NEON(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamI8x3NEON(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)
+
+//go:noescape
+func streamI8x4NEON(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)
+
+var axpyKernels = floatTable{
+	levelNEON: {
+		F32: {1: axpyF32x1NEON, 2: axpyF32x2NEON, 3: axpyF32x3NEON, 4: axpyF32x4NEON},
+		F16: {1: axpyF16x1NEON, 2: axpyF16x2NEON, 3: axpyF16x3NEON, 4: axpyF16x4NEON},
+		I8:  {1: axpyI8x1NEON, 2: axpyI8x2NEON, 3: axpyI8x3NEON, 4: axpyI8x4NEON},
+	},
 }
 
 //go:noescape
-func dotBF16x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamF32x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		streamF32x1NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F32, 1, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF32x1NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF32x1NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamF32x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		streamF32x2NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F32, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF32x2NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF32x2NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamF32x3(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		streamF32x3NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F32, 3, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF32x3NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF32x3NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		streamF32x4NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F32, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF32x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF32x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		streamF16x1NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F16, 1, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF16x1NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF16x1NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		streamF16x2NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF16x2NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF16x2NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamF16x3(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		streamF16x3NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F16, 3, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF16x3NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF16x3NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		streamF16x4NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsGo(F16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyF16x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamF16x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int)
-
-func streamI8x1(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		streamI8x1NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsI8Go(1, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyI8x1NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamI8x1NEON(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
-
-func streamI8x2(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		streamI8x2NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsI8Go(2, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyI8x2NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamI8x2NEON(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
-
-func streamI8x3(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		streamI8x3NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsI8Go(3, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
+func axpyI8x3NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 
 //go:noescape
-func streamI8x3NEON(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
-
-func streamI8x4(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		streamI8x4NEON(y, ldy, w, ldw, x, ldx, cols, rows, ahead)
-	default:
-		dotsI8Go(4, y, ldy, w, ldw, x, ldx, cols, rows)
-	}
-}
-
-//go:noescape
-func streamI8x4NEON(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int)
-
-func weighF32x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		weighF32x1NEON(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(F32, 1, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF32x1NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighF32x2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		weighF32x2NEON(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(F32, 2, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF32x2NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighF32x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		weighF32x3NEON(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(F32, 3, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF32x3NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighF32x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		weighF32x4NEON(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(F32, 4, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF32x4NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighF16x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		weighF16x1NEON(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(F16, 1, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF16x1NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighF16x2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		weighF16x2NEON(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(F16, 2, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF16x2NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighF16x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		weighF16x3NEON(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(F16, 3, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF16x3NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighF16x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		weighF16x4NEON(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(F16, 4, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighF16x4NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighI8x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		weighI8x1NEON(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(I8, 1, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighI8x1NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighI8x2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		weighI8x2NEON(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(I8, 2, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighI8x2NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighI8x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		weighI8x3NEON(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(I8, 3, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighI8x3NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
-
-func weighI8x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	switch level {
-	case levelNEON:
-		weighI8x4NEON(o, ldo, e, lde, v, ldv, cols, rows, ahead)
-	default:
-		weighGo(I8, 4, o, ldo, e, lde, v, ldv, cols, rows)
-	}
-}
-
-//go:noescape
-func weighI8x4NEON(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int)
+func axpyI8x4NEON(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)

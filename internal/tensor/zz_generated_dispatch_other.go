@@ -92,126 +92,15 @@ func widenI8(y []float32, x []int8) {
 	widenI8Go(y, x)
 }
 
-func dotF32x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(F32, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-}
+type (
+	floatKernel func(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
+	int8Kernel  func(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)
+)
 
-func dotF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(F16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-}
+var dotKernels floatTable
 
-func dotBF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(BF16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-}
+var streamKernels floatTable
 
-func dotF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(F32, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-}
+var int8Kernels int8Table
 
-func dotF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(F16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func dotBF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(BF16, 1, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func dotBF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(BF16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func streamF32x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(F32, 1, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func streamF32x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(F32, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func streamF32x3(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(F32, 3, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func streamF32x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(F32, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func streamF16x1(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(F16, 1, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func streamF16x2(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(F16, 2, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func streamF16x3(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(F16, 3, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func streamF16x4(y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols int, rows int, ahead int) {
-	dotsGo(F16, 4, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func streamI8x1(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
-	dotsI8Go(1, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func streamI8x2(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
-	dotsI8Go(2, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func streamI8x3(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
-	dotsI8Go(3, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func streamI8x4(y []int32, ldy int, w []byte, ldw int, x []int8, ldx int, cols int, rows int, ahead int) {
-	dotsI8Go(4, y, ldy, w, ldw, x, ldx, cols, rows)
-}
-
-func weighF32x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	weighGo(F32, 1, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func weighF32x2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	weighGo(F32, 2, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func weighF32x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	weighGo(F32, 3, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func weighF32x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	weighGo(F32, 4, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func weighF16x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	weighGo(F16, 1, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func weighF16x2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	weighGo(F16, 2, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func weighF16x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	weighGo(F16, 3, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func weighF16x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	weighGo(F16, 4, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func weighI8x1(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	weighGo(I8, 1, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func weighI8x2(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	weighGo(I8, 2, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func weighI8x3(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	weighGo(I8, 3, o, ldo, e, lde, v, ldv, cols, rows)
-}
-
-func weighI8x4(o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols int, rows int, ahead int) {
-	weighGo(I8, 4, o, ldo, e, lde, v, ldv, cols, rows)
-}
+var axpyKernels floatTable

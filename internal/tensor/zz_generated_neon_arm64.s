@@ -6330,12 +6330,12 @@ columns0of1end:
 done:
 	RET
 
-TEXT ·weighF32x1NEON(SB), NOSPLIT, $0-120
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
+TEXT ·axpyF32x1NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD w_base+32(FP), R1
 	MOVD ahead+112(FP), R3
 	ADD R1, R3
-	MOVD ldv+88(FP), R4
+	MOVD ldw+56(FP), R4
 	MOVD cols+96(FP), R5
 	LSR $4, R5
 	MOVD rows+104(FP), R6
@@ -6345,7 +6345,7 @@ TEXT ·weighF32x1NEON(SB), NOSPLIT, $0-120
 tile4:
 	CMP $4, R5
 	BLT next4
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F15
@@ -6364,9 +6364,9 @@ tile4:
 	FMOVQ 208(R6), F28
 	FMOVQ 224(R6), F29
 	FMOVQ 240(R6), F30
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD rows+104(FP), R6
 	MOVD R1, R2
 	SUB $4, R6
@@ -6587,7 +6587,7 @@ rows4single:
 	CBNZ R6, rows4single
 
 rows4end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F15, 0(R6)
@@ -6616,7 +6616,7 @@ next4:
 tile2:
 	CMP $2, R5
 	BLT next2
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F23
@@ -6627,9 +6627,9 @@ tile2:
 	FMOVQ 80(R6), F28
 	FMOVQ 96(R6), F29
 	FMOVQ 112(R6), F30
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD rows+104(FP), R6
 	MOVD R1, R2
 	SUB $4, R6
@@ -6760,7 +6760,7 @@ rows2single:
 	CBNZ R6, rows2single
 
 rows2end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F23, 0(R6)
@@ -6781,16 +6781,16 @@ next2:
 tile1:
 	CMP $1, R5
 	BLT next1
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F27
 	FMOVQ 16(R6), F28
 	FMOVQ 32(R6), F29
 	FMOVQ 48(R6), F30
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD rows+104(FP), R6
 	MOVD R1, R2
 	SUB $4, R6
@@ -6876,7 +6876,7 @@ rows1single:
 	CBNZ R6, rows1single
 
 rows1end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F27, 0(R6)
@@ -6893,12 +6893,12 @@ next1:
 done:
 	RET
 
-TEXT ·weighF32x2NEON(SB), NOSPLIT, $0-120
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
+TEXT ·axpyF32x2NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD w_base+32(FP), R1
 	MOVD ahead+112(FP), R3
 	ADD R1, R3
-	MOVD ldv+88(FP), R4
+	MOVD ldw+56(FP), R4
 	MOVD cols+96(FP), R5
 	LSR $4, R5
 	MOVD rows+104(FP), R6
@@ -6908,7 +6908,7 @@ TEXT ·weighF32x2NEON(SB), NOSPLIT, $0-120
 tile2:
 	CMP $2, R5
 	BLT next2
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F23
@@ -6928,9 +6928,9 @@ tile2:
 	FMOVQ 80(R6), F20
 	FMOVQ 96(R6), F21
 	FMOVQ 112(R6), F22
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD R8, R9
 	ADD R7, R9
 	MOVD rows+104(FP), R6
@@ -7115,7 +7115,7 @@ rows2single:
 	CBNZ R6, rows2single
 
 rows2end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F23, 0(R6)
@@ -7145,7 +7145,7 @@ next2:
 tile1:
 	CMP $1, R5
 	BLT next1
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F27
@@ -7157,9 +7157,9 @@ tile1:
 	FMOVQ 16(R6), F24
 	FMOVQ 32(R6), F25
 	FMOVQ 48(R6), F26
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD R8, R9
 	ADD R7, R9
 	MOVD rows+104(FP), R6
@@ -7279,7 +7279,7 @@ rows1single:
 	CBNZ R6, rows1single
 
 rows1end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F27, 0(R6)
@@ -7301,12 +7301,12 @@ next1:
 done:
 	RET
 
-TEXT ·weighF32x3NEON(SB), NOSPLIT, $0-120
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
+TEXT ·axpyF32x3NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD w_base+32(FP), R1
 	MOVD ahead+112(FP), R3
 	ADD R1, R3
-	MOVD ldv+88(FP), R4
+	MOVD ldw+56(FP), R4
 	MOVD cols+96(FP), R5
 	LSR $4, R5
 	MOVD rows+104(FP), R6
@@ -7316,7 +7316,7 @@ TEXT ·weighF32x3NEON(SB), NOSPLIT, $0-120
 tile1:
 	CMP $1, R5
 	BLT next1
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F27
@@ -7333,9 +7333,9 @@ tile1:
 	FMOVQ 16(R6), F20
 	FMOVQ 32(R6), F21
 	FMOVQ 48(R6), F22
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD R8, R9
 	ADD R7, R9
 	MOVD R9, R10
@@ -7489,7 +7489,7 @@ rows1single:
 	CBNZ R6, rows1single
 
 rows1end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F27, 0(R6)
@@ -7516,12 +7516,12 @@ next1:
 done:
 	RET
 
-TEXT ·weighF32x4NEON(SB), NOSPLIT, $0-120
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
+TEXT ·axpyF32x4NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD w_base+32(FP), R1
 	MOVD ahead+112(FP), R3
 	ADD R1, R3
-	MOVD ldv+88(FP), R4
+	MOVD ldw+56(FP), R4
 	MOVD cols+96(FP), R5
 	LSR $4, R5
 	MOVD rows+104(FP), R6
@@ -7531,7 +7531,7 @@ TEXT ·weighF32x4NEON(SB), NOSPLIT, $0-120
 tile1:
 	CMP $1, R5
 	BLT next1
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F27
@@ -7553,9 +7553,9 @@ tile1:
 	FMOVQ 16(R6), F16
 	FMOVQ 32(R6), F17
 	FMOVQ 48(R6), F18
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD R8, R9
 	ADD R7, R9
 	MOVD R9, R10
@@ -7743,7 +7743,7 @@ rows1single:
 	CBNZ R6, rows1single
 
 rows1end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F27, 0(R6)
@@ -7775,12 +7775,12 @@ next1:
 done:
 	RET
 
-TEXT ·weighF16x1NEON(SB), NOSPLIT, $0-120
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
+TEXT ·axpyF16x1NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD w_base+32(FP), R1
 	MOVD ahead+112(FP), R3
 	ADD R1, R3
-	MOVD ldv+88(FP), R4
+	MOVD ldw+56(FP), R4
 	MOVD cols+96(FP), R5
 	LSR $4, R5
 	MOVD rows+104(FP), R6
@@ -7790,7 +7790,7 @@ TEXT ·weighF16x1NEON(SB), NOSPLIT, $0-120
 tile4:
 	CMP $4, R5
 	BLT next4
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F15
@@ -7809,9 +7809,9 @@ tile4:
 	FMOVQ 208(R6), F28
 	FMOVQ 224(R6), F29
 	FMOVQ 240(R6), F30
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD rows+104(FP), R6
 	MOVD R1, R2
 	SUB $4, R6
@@ -8102,7 +8102,7 @@ rows4single:
 	CBNZ R6, rows4single
 
 rows4end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F15, 0(R6)
@@ -8131,7 +8131,7 @@ next4:
 tile2:
 	CMP $2, R5
 	BLT next2
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F23
@@ -8142,9 +8142,9 @@ tile2:
 	FMOVQ 80(R6), F28
 	FMOVQ 96(R6), F29
 	FMOVQ 112(R6), F30
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD rows+104(FP), R6
 	MOVD R1, R2
 	SUB $4, R6
@@ -8310,7 +8310,7 @@ rows2single:
 	CBNZ R6, rows2single
 
 rows2end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F23, 0(R6)
@@ -8331,16 +8331,16 @@ next2:
 tile1:
 	CMP $1, R5
 	BLT next1
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F27
 	FMOVQ 16(R6), F28
 	FMOVQ 32(R6), F29
 	FMOVQ 48(R6), F30
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD rows+104(FP), R6
 	MOVD R1, R2
 	SUB $4, R6
@@ -8444,7 +8444,7 @@ rows1single:
 	CBNZ R6, rows1single
 
 rows1end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F27, 0(R6)
@@ -8461,12 +8461,12 @@ next1:
 done:
 	RET
 
-TEXT ·weighF16x2NEON(SB), NOSPLIT, $0-120
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
+TEXT ·axpyF16x2NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD w_base+32(FP), R1
 	MOVD ahead+112(FP), R3
 	ADD R1, R3
-	MOVD ldv+88(FP), R4
+	MOVD ldw+56(FP), R4
 	MOVD cols+96(FP), R5
 	LSR $4, R5
 	MOVD rows+104(FP), R6
@@ -8476,7 +8476,7 @@ TEXT ·weighF16x2NEON(SB), NOSPLIT, $0-120
 tile2:
 	CMP $2, R5
 	BLT next2
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F23
@@ -8496,9 +8496,9 @@ tile2:
 	FMOVQ 80(R6), F20
 	FMOVQ 96(R6), F21
 	FMOVQ 112(R6), F22
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD R8, R9
 	ADD R7, R9
 	MOVD rows+104(FP), R6
@@ -8718,7 +8718,7 @@ rows2single:
 	CBNZ R6, rows2single
 
 rows2end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F23, 0(R6)
@@ -8748,7 +8748,7 @@ next2:
 tile1:
 	CMP $1, R5
 	BLT next1
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F27
@@ -8760,9 +8760,9 @@ tile1:
 	FMOVQ 16(R6), F24
 	FMOVQ 32(R6), F25
 	FMOVQ 48(R6), F26
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD R8, R9
 	ADD R7, R9
 	MOVD rows+104(FP), R6
@@ -8900,7 +8900,7 @@ rows1single:
 	CBNZ R6, rows1single
 
 rows1end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F27, 0(R6)
@@ -8922,12 +8922,12 @@ next1:
 done:
 	RET
 
-TEXT ·weighF16x3NEON(SB), NOSPLIT, $0-120
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
+TEXT ·axpyF16x3NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD w_base+32(FP), R1
 	MOVD ahead+112(FP), R3
 	ADD R1, R3
-	MOVD ldv+88(FP), R4
+	MOVD ldw+56(FP), R4
 	MOVD cols+96(FP), R5
 	LSR $4, R5
 	MOVD rows+104(FP), R6
@@ -8937,7 +8937,7 @@ TEXT ·weighF16x3NEON(SB), NOSPLIT, $0-120
 tile1:
 	CMP $1, R5
 	BLT next1
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F27
@@ -8954,9 +8954,9 @@ tile1:
 	FMOVQ 16(R6), F20
 	FMOVQ 32(R6), F21
 	FMOVQ 48(R6), F22
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD R8, R9
 	ADD R7, R9
 	MOVD R9, R10
@@ -9128,7 +9128,7 @@ rows1single:
 	CBNZ R6, rows1single
 
 rows1end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F27, 0(R6)
@@ -9155,12 +9155,12 @@ next1:
 done:
 	RET
 
-TEXT ·weighF16x4NEON(SB), NOSPLIT, $0-120
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
+TEXT ·axpyF16x4NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD w_base+32(FP), R1
 	MOVD ahead+112(FP), R3
 	ADD R1, R3
-	MOVD ldv+88(FP), R4
+	MOVD ldw+56(FP), R4
 	MOVD cols+96(FP), R5
 	LSR $4, R5
 	MOVD rows+104(FP), R6
@@ -9170,7 +9170,7 @@ TEXT ·weighF16x4NEON(SB), NOSPLIT, $0-120
 tile1:
 	CMP $1, R5
 	BLT next1
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F27
@@ -9192,9 +9192,9 @@ tile1:
 	FMOVQ 16(R6), F16
 	FMOVQ 32(R6), F17
 	FMOVQ 48(R6), F18
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD R8, R9
 	ADD R7, R9
 	MOVD R9, R10
@@ -9400,7 +9400,7 @@ rows1single:
 	CBNZ R6, rows1single
 
 rows1end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F27, 0(R6)
@@ -9432,12 +9432,12 @@ next1:
 done:
 	RET
 
-TEXT ·weighI8x1NEON(SB), NOSPLIT, $0-120
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
+TEXT ·axpyI8x1NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD w_base+32(FP), R1
 	MOVD ahead+112(FP), R3
 	ADD R1, R3
-	MOVD ldv+88(FP), R4
+	MOVD ldw+56(FP), R4
 	MOVD cols+96(FP), R5
 	LSR $4, R5
 	MOVD rows+104(FP), R6
@@ -9447,7 +9447,7 @@ TEXT ·weighI8x1NEON(SB), NOSPLIT, $0-120
 tile4:
 	CMP $4, R5
 	BLT next4
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F15
@@ -9466,9 +9466,9 @@ tile4:
 	FMOVQ 208(R6), F28
 	FMOVQ 224(R6), F29
 	FMOVQ 240(R6), F30
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD rows+104(FP), R6
 	MOVD R1, R2
 	SUB $4, R6
@@ -9914,7 +9914,7 @@ rows4single:
 	CBNZ R6, rows4single
 
 rows4end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F15, 0(R6)
@@ -9943,7 +9943,7 @@ next4:
 tile2:
 	CMP $2, R5
 	BLT next2
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F23
@@ -9954,9 +9954,9 @@ tile2:
 	FMOVQ 80(R6), F28
 	FMOVQ 96(R6), F29
 	FMOVQ 112(R6), F30
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD rows+104(FP), R6
 	MOVD R1, R2
 	SUB $4, R6
@@ -10200,7 +10200,7 @@ rows2single:
 	CBNZ R6, rows2single
 
 rows2end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F23, 0(R6)
@@ -10221,16 +10221,16 @@ next2:
 tile1:
 	CMP $1, R5
 	BLT next1
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F27
 	FMOVQ 16(R6), F28
 	FMOVQ 32(R6), F29
 	FMOVQ 48(R6), F30
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD rows+104(FP), R6
 	MOVD R1, R2
 	SUB $4, R6
@@ -10373,7 +10373,7 @@ rows1single:
 	CBNZ R6, rows1single
 
 rows1end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F27, 0(R6)
@@ -10390,12 +10390,12 @@ next1:
 done:
 	RET
 
-TEXT ·weighI8x2NEON(SB), NOSPLIT, $0-120
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
+TEXT ·axpyI8x2NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD w_base+32(FP), R1
 	MOVD ahead+112(FP), R3
 	ADD R1, R3
-	MOVD ldv+88(FP), R4
+	MOVD ldw+56(FP), R4
 	MOVD cols+96(FP), R5
 	LSR $4, R5
 	MOVD rows+104(FP), R6
@@ -10405,7 +10405,7 @@ TEXT ·weighI8x2NEON(SB), NOSPLIT, $0-120
 tile2:
 	CMP $2, R5
 	BLT next2
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F23
@@ -10425,9 +10425,9 @@ tile2:
 	FMOVQ 80(R6), F20
 	FMOVQ 96(R6), F21
 	FMOVQ 112(R6), F22
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD R8, R9
 	ADD R7, R9
 	MOVD rows+104(FP), R6
@@ -10725,7 +10725,7 @@ rows2single:
 	CBNZ R6, rows2single
 
 rows2end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F23, 0(R6)
@@ -10755,7 +10755,7 @@ next2:
 tile1:
 	CMP $1, R5
 	BLT next1
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F27
@@ -10767,9 +10767,9 @@ tile1:
 	FMOVQ 16(R6), F24
 	FMOVQ 32(R6), F25
 	FMOVQ 48(R6), F26
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD R8, R9
 	ADD R7, R9
 	MOVD rows+104(FP), R6
@@ -10946,7 +10946,7 @@ rows1single:
 	CBNZ R6, rows1single
 
 rows1end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F27, 0(R6)
@@ -10968,12 +10968,12 @@ next1:
 done:
 	RET
 
-TEXT ·weighI8x3NEON(SB), NOSPLIT, $0-120
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
+TEXT ·axpyI8x3NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD w_base+32(FP), R1
 	MOVD ahead+112(FP), R3
 	ADD R1, R3
-	MOVD ldv+88(FP), R4
+	MOVD ldw+56(FP), R4
 	MOVD cols+96(FP), R5
 	LSR $4, R5
 	MOVD rows+104(FP), R6
@@ -10983,7 +10983,7 @@ TEXT ·weighI8x3NEON(SB), NOSPLIT, $0-120
 tile1:
 	CMP $1, R5
 	BLT next1
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F27
@@ -11000,9 +11000,9 @@ tile1:
 	FMOVQ 16(R6), F20
 	FMOVQ 32(R6), F21
 	FMOVQ 48(R6), F22
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD R8, R9
 	ADD R7, R9
 	MOVD R9, R10
@@ -11213,7 +11213,7 @@ rows1single:
 	CBNZ R6, rows1single
 
 rows1end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F27, 0(R6)
@@ -11240,12 +11240,12 @@ next1:
 done:
 	RET
 
-TEXT ·weighI8x4NEON(SB), NOSPLIT, $0-120
-	MOVD o_base+0(FP), R0
-	MOVD v_base+64(FP), R1
+TEXT ·axpyI8x4NEON(SB), NOSPLIT, $0-120
+	MOVD y_base+0(FP), R0
+	MOVD w_base+32(FP), R1
 	MOVD ahead+112(FP), R3
 	ADD R1, R3
-	MOVD ldv+88(FP), R4
+	MOVD ldw+56(FP), R4
 	MOVD cols+96(FP), R5
 	LSR $4, R5
 	MOVD rows+104(FP), R6
@@ -11255,7 +11255,7 @@ TEXT ·weighI8x4NEON(SB), NOSPLIT, $0-120
 tile1:
 	CMP $1, R5
 	BLT next1
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ 0(R6), F27
@@ -11277,9 +11277,9 @@ tile1:
 	FMOVQ 16(R6), F16
 	FMOVQ 32(R6), F17
 	FMOVQ 48(R6), F18
-	MOVD lde+56(FP), R7
+	MOVD ldx+88(FP), R7
 	LSL $2, R7
-	MOVD e_base+32(FP), R8
+	MOVD x_base+64(FP), R8
 	MOVD R8, R9
 	ADD R7, R9
 	MOVD R9, R10
@@ -11524,7 +11524,7 @@ rows1single:
 	CBNZ R6, rows1single
 
 rows1end:
-	MOVD ldo+24(FP), R7
+	MOVD ldy+24(FP), R7
 	LSL $2, R7
 	MOVD R0, R6
 	FMOVQ F27, 0(R6)

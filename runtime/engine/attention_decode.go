@@ -84,8 +84,8 @@ func (k *scoreTask) Do(from, to int) {
 		first := (q.Span.From/k.page + i/k.kvHeads%k.pages) * k.page
 		rows := tensor.Range{From: max(first, q.Span.From), To: min(first+k.page, q.Span.To)}
 		if rows.Len() > 0 {
-			z := k.scores[(t*k.heads+kv*k.perKV())*k.context+rows.From-q.Span.From:]
-			k.Scores(z, k.context, q.Q, k.perKV(), k.keys(t, kv), rows, s.Scratch)
+			z := tensor.Vectors{Data: k.scores[(t*k.heads+kv*k.perKV())*k.context+rows.From-q.Span.From:], Stride: k.context}
+			k.keys(t, kv).Scores(z, q.Q, k.perKV(), rows, s.Scratch)
 		}
 	}
 }
@@ -146,8 +146,9 @@ func (k *valueTask) add(i, at int, s *scratch) {
 	span := k.span(t)
 	rows := tensor.Range{From: max(at, span.From), To: min(at+k.page, span.To)}
 	if rows.Len() > 0 {
-		z := k.scores[head*k.context+rows.From-span.From:]
-		k.Weigh(k.sums[head*k.width+cols.From:], k.width, z, k.context, k.perKV(), values, rows, cols, s.Scratch)
+		z := tensor.Vectors{Data: k.scores[head*k.context+rows.From-span.From:], Stride: k.context}
+		sums := tensor.Vectors{Data: k.sums[head*k.width+cols.From:], Stride: k.width}
+		values.AddWeighted(sums, z, k.perKV(), rows, cols, s.Scratch)
 	}
 }
 

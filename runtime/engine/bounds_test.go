@@ -89,7 +89,7 @@ func bounded(t *testing.T, name string, x []float32, code int8) {
 	s.x.Finish()
 	k.Do(0, codes.Panels())
 	y := make([]float32, rows)
-	w.Mul(y, rows, x, cols, 1, 0, rows)
+	w.Mul(tensor.Vectors{Data: y}, tensor.Vectors{Data: x}, 1, tensor.Range{To: rows})
 	for m := range y {
 		if low, high := k.low(0)[m], k.high(0)[m]; !(low <= y[m] && y[m] <= high) {
 			t.Errorf("%s, %d columns, code %d, row %d: %v is not within [%v, %v]", name, cols, code, m, y[m], low, high)

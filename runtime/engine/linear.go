@@ -167,7 +167,8 @@ func (p *product) multiply(m *matrix, u0, u1 int) {
 	r0, r1 := u0*m.unit, min(u1*m.unit, m.rows)
 	switch {
 	case m.codes == nil:
-		m.floats.Mul(p.y[m.at+r0:], p.ldy, p.x, p.projection.in, p.n, r0, r1)
+		y, x := tensor.Vectors{Data: p.y[m.at+r0:], Stride: p.ldy}, tensor.Vectors{Data: p.x, Stride: p.projection.in}
+		m.floats.Mul(y, x, p.n, tensor.Range{From: r0, To: r1})
 	case m.scales != nil && p.q[m.input].Group == 0:
 		p.multiplyWhole(m, u0, u1, r0, r1)
 	default:

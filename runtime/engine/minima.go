@@ -67,7 +67,8 @@ func (p *product) addMinima(m *matrix, r0, r1 int) {
 	if len(*room) < p.n*rows {
 		*room = make([]float32, p.n*rows)
 	}
-	m.minima.Mul(*room, rows, p.sums[m.sums.at:], width, p.n, r0, r1)
+	terms, sums := tensor.Vectors{Data: *room, Stride: rows}, tensor.Vectors{Data: p.sums[m.sums.at:], Stride: width}
+	m.minima.Mul(terms, sums, p.n, tensor.Range{From: r0, To: r1})
 	for t := range p.n {
 		tensor.Add(p.y[t*p.ldy+m.at:][r0:r1], (*room)[t*rows:][:rows])
 	}

@@ -102,5 +102,6 @@ func (f *feedback) products(dots, factors, vectors []float32) {
 		clear(dots)
 		return
 	}
-	tensor.Floats(1, len(factors), factors).Mul(dots, 1, vectors, f.width, len(dots), 0, 1)
+	y, x := tensor.Vectors{Data: dots, Stride: 1}, tensor.Vectors{Data: vectors, Stride: f.width}
+	tensor.Floats(1, len(factors), factors).Mul(y, x, len(dots), tensor.Range{To: 1})
 }

@@ -7,34 +7,35 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// gramTokens is how many vectors are added up in float32 before the sums go into those of float64: few enough for rows of that length to
-// stay in the caches.
+// gramTokens is the number of vectors whose products are added in float32 before the sums are added in float64: rows of that
+// length stay in the caches.
 const gramTokens = 512
 
-// grams are the lower triangle of H[i][j] = Σ x[i]·x[j] over some vectors x of n elements, and C[i][j] = Σ x[i]·(exact[j] − x[j]) (N38): dot
-// products (N6) along gramTokens vectors at a time, added up in float64.
+// grams are the lower triangle of H[i][j] = Σ x[i]·x[j] over some vectors x of n elements, and C[i][j] = Σ x[i]·(exact[j] −
+// x[j]) (N38): dot products (N6) along gramTokens vectors at a time, added in float64.
 func grams(ctx context.Context, threads int, x, exact []float32, n int) (h, c []float64, err error) {
 	h, c = make([]float64, n*n), make([]float64, n*n)
-	columns, misses := make([]float32, n*gramTokens), make([]float32, n*gramTokens)
+	b := gramBlock{n: n, columns: make([]float32, n*gramTokens), misses: make([]float32, n*gramTokens)}
 	y := make([]float32, n*n) // a block of rows begins at its first row, and is transposed
 	for len(x) > 0 {
 		size := min(len(x), n*gramTokens)
-		width := tensor.Padded(size / n)
+		b.x, b.exact, b.width = x[:size], exact[:size], tensor.Padded(size/n)
 		err := parallel.Do(ctx, threads, n, rowsAtOnce, func(from, to int) error {
-			turn(columns, misses, x[:size], exact, n, width, from, to)
+			b.transpose(from, to)
 			return nil
 		})
 		if err != nil {
 			return nil, nil, err
 		}
-		m := tensor.Floats(n, width, columns[:n*width])
+		m := tensor.Floats(n, b.width, b.columns[:n*b.width])
+		columns, misses := tensor.Vectors{Data: b.columns, Stride: b.width}, tensor.Vectors{Data: b.misses, Stride: b.width}
 		err = parallel.Do(ctx, threads, n, rowsAtOnce, func(from, to int) error {
-			y := y[from*n : to*n]
-			m.Mul(y, to-from, columns, width, to, from, to)
+			y, rows := y[from*n:to*n], tensor.Range{From: from, To: to}
+			m.Mul(tensor.Vectors{Data: y, Stride: to - from}, columns, to, rows)
 			for i := from; i < to; i++ {
 				add(h[i*n:][:i+1], y[i-from:], to-from)
 			}
-			m.Mul(y, to-from, misses, width, n, from, to)
+			m.Mul(tensor.Vectors{Data: y, Stride: to - from}, misses, n, rows)
 			for i := from; i < to; i++ {
 				add(c[i*n:][:n], y[i-from:], to-from)
 			}
@@ -48,17 +49,25 @@ func grams(ctx context.Context, threads int, x, exact []float32, n int) (h, c []
 	return h, c, nil
 }
 
-// turn makes columns of elements [from, to) of some vectors x, and of what they miss, with zeros at the end of each, which change no sum.
-func turn(columns, misses, x, exact []float32, n, width, from, to int) {
-	count := len(x) / n
+// gramBlock is at most gramTokens vectors x of n elements, what they should be, and both transposed: element i of all vectors, and
+// of exact − x, padded with zeros to width.
+type gramBlock struct {
+	n, width        int
+	x, exact        []float32
+	columns, misses []float32
+}
+
+// transpose fills columns and misses with elements [from, to).
+func (b *gramBlock) transpose(from, to int) {
+	count := len(b.x) / b.n
 	for i := from; i < to; i++ {
-		clear(columns[i*width+count : (i+1)*width])
-		clear(misses[i*width+count : (i+1)*width])
+		clear(b.columns[i*b.width+count : (i+1)*b.width])
+		clear(b.misses[i*b.width+count : (i+1)*b.width])
 	}
 	for t := range count {
-		exact := exact[t*n:][from:to]
-		for i, v := range x[t*n:][from:to] {
-			columns[(from+i)*width+t], misses[(from+i)*width+t] = v, exact[i]-v
+		exact := b.exact[t*b.n:][from:to]
+		for i, v := range b.x[t*b.n:][from:to] {
+			b.columns[(from+i)*b.width+t], b.misses[(from+i)*b.width+t] = v, exact[i]-v
 		}
 	}
 }

@@ -33,7 +33,7 @@ func newTarget(f *feedback, l, c []float64) *target {
 func (t *target) move(w []float32) {
 	n, rows := t.n, len(w)/t.n
 	b, dots := make([]float32, len(w)), make([]float32, rows)
-	t.cross.Mul(b, n, w, n, rows, 0, n)
+	t.cross.Mul(tensor.Vectors{Data: b, Stride: n}, tensor.Vectors{Data: w, Stride: n}, rows, tensor.Range{To: n})
 	y := make([]float32, rows*t.width) // L·y = C·w
 	for i := range n {
 		t.products(dots, t.lower[i*t.width:][:tensor.Padded(i)], y)

@@ -266,6 +266,7 @@ type floatTask struct {
 const floatRows = 64
 
 func (f *floatTask) Do(from, to int) {
-	first, end := from*floatRows, min(to*floatRows, f.m.Rows)
-	f.m.Mul(f.y[first:], f.m.Rows, f.x, f.m.Cols, f.n, first, end)
+	rows := tensor.Range{From: from * floatRows, To: min(to*floatRows, f.m.Rows)}
+	y, x := tensor.Vectors{Data: f.y[rows.From:], Stride: f.m.Rows}, tensor.Vectors{Data: f.x, Stride: f.m.Cols}
+	f.m.Mul(y, x, f.n, rows)
 }

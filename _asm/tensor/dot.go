@@ -7,10 +7,8 @@ import (
 
 // newDot is the product of rows of a matrix with n vectors. Rows go through in tiles, as many as the registers hold sums
 // for, so that the additions of one row need not wait for each other; then one by one.
-func newDot(typ string, n int) *op {
-	name := fmt.Sprintf("dot%sx%d", typ, n)
-	generic := fmt.Sprintf("dotsGo(%s, %d, y, ldy, w, ldw, x, ldx, cols, rows)", typ, n)
-	return newOp(name, "y []float32, ldy int, w []byte, ldw int, x []float32, ldx int, cols, rows, ahead int", generic, func(f *function) {
+func newDot(typ string, n int) *rowOp {
+	return newRowOp("dot", typ, n, func(f *function) {
 		if m, ok := f.machine.(pairs); ok && typ == "BF16" && n == 1 {
 			newDotPairs(f, m).write()
 			return
@@ -165,118 +163,4 @@ func (d *dot) finish(acc [][][]reg, r int) {
 
 func bytesOf(typ string) int {
 	return map[string]int{"F32": 4, "F16": 2, "BF16": 2, "I8": 1}[typ]
-}
-
-// newWeigh adds weighted sums of rows to n outputs: columns of these stay in registers while the rows go by, and a row is
-// widened once for all of them.
-func newWeigh(typ string, n int) *op {
-	generic := fmt.Sprintf("weighGo(%s, %d, o, ldo, e, lde, v, ldv, cols, rows)", typ, n)
-	const signature = "o []float32, ldo int, e []float32, lde int, v []byte, ldv int, cols, rows, ahead int"
-	return newOp(fmt.Sprintf("weigh%sx%d", typ, n), signature, generic, func(f *function) {
-		w := &weigh{function: f, typ: typ, o: f.pointer(), v: f.pointer(), pv: f.pointer(), next: f.pointer(), ldv: f.pointer(), cols: f.pointer(), k: f.pointer(), tmp: f.pointer()}
-		for range n {
-			w.e = append(w.e, f.pointer())
-		}
-		w.write()
-	})
-}
-
-type weigh struct {
-	*function
-	typ                         string
-	o, v, pv, ldv, cols, k, tmp ptr
-	next                        ptr   // to prefetch
-	e                           []ptr // one per output
-}
-
-func (w *weigh) write() {
-	w.arg(w.o, w.op.param("o"))
-	w.arg(w.v, w.op.param("v"))
-	w.arg(w.next, w.op.param("ahead"))
-	w.add(w.next, w.v)
-	w.arg(w.ldv, w.op.param("ldv"))
-	w.arg(w.cols, w.op.param("cols"))
-	w.shift(w.cols, 4)
-	w.arg(w.k, w.op.param("rows"))
-	w.jumpLess(w.k, 1, "done")
-	for _, blocks := range w.tiles() {
-		w.through(blocks)
-	}
-	w.label("done")
-}
-
-// tiles are the blocks of columns that are taken at once, the most first: as leave half of the registers to the rest.
-func (w *weigh) tiles() (list []int) {
-	for _, n := range []int{8, 4, 2} {
-		if n*len(w.e)*subs(w) <= (w.registers()+1)/2 {
-			list = append(list, n)
-		}
-	}
-	return append(list, 1)
-}
-
-// through goes through all rows for so many blocks of columns, again and again until there are not as many left.
-func (w *weigh) through(blocks int) {
-	tile, next := fmt.Sprint("tile", blocks), fmt.Sprint("next", blocks)
-	w.top = 0
-	acc := make([][]reg, len(w.e))
-	for i := range acc {
-		acc[i] = w.take(blocks * subs(w))
-	}
-	w.label(tile)
-	w.jumpLess(w.cols, blocks, next)
-	w.outputs(acc, w.load)
-	w.arg(w.tmp, w.op.param("lde"))
-	w.shift(w.tmp, -2)
-	w.arg(w.e[0], w.op.param("e"))
-	for i := 1; i < len(w.e); i++ {
-		w.copy(w.e[i], w.e[i-1])
-		w.add(w.e[i], w.tmp)
-	}
-	w.arg(w.k, w.op.param("rows"))
-	w.copy(w.pv, w.v)
-	w.turns(w.k, 4, fmt.Sprint("rows", blocks), func(n int) { w.rows(acc, n) })
-	w.outputs(acc, w.store)
-	w.addImm(w.o, 64*blocks)
-	w.addImm(w.v, 16*bytesOf(w.typ)*blocks)
-	w.addImm(w.cols, -blocks)
-	w.jump(tile)
-	w.label(next)
-}
-
-// rows adds the next n rows, weighted.
-func (w *weigh) rows(acc [][]reg, n int) {
-	weight, row, size := func(i int) reg { return reg(i) }, reg(len(w.e)), w.width()*bytesOf(w.typ)
-	for j := range n {
-		for i, p := range w.e {
-			w.splatAt(weight(i), p, 4*j)
-		}
-		for b := range acc[0] {
-			w.prefetch(w.next, (j*len(acc[0])+b)*size, size)
-			w.loadWide(row, w.typ, w.pv, size*b)
-			for i := range acc {
-				w.multiplyAdd(acc[i][b], weight(i), row)
-			}
-		}
-		w.add(w.pv, w.ldv)
-	}
-	w.addImm(w.next, n*len(acc[0])*size)
-	for _, p := range w.e {
-		w.addImm(p, 4*n)
-	}
-}
-
-// outputs loads or stores the sums of the columns at o.
-func (w *weigh) outputs(acc [][]reg, move func(r reg, p ptr, off int)) {
-	w.arg(w.tmp, w.op.param("ldo"))
-	w.shift(w.tmp, -2)
-	w.copy(w.k, w.o)
-	for i := range acc {
-		for b, r := range acc[i] {
-			move(r, w.k, 4*w.width()*b)
-		}
-		if i < len(acc)-1 {
-			w.add(w.k, w.tmp)
-		}
-	}
 }
