@@ -10,10 +10,10 @@ func rooflineFiles() []*file {
 	stream86(x86, "512", "Z", 64, "VPORD")
 	stream86(x86, "256", "Y", 32, "VPOR")
 	for _, streams := range []int{1, 4, 8} {
-		streams86(x86, "512", "Z", 64, "VPORD", streams, true)
-		streams86(x86, "256", "Y", 32, "VPOR", streams, true)
+		streams86(x86, vector512, streams, true)
+		streams86(x86, vector256, streams, true)
 	}
-	streams86(x86, "256", "Y", 32, "VPOR", 4, false)
+	streams86(x86, vector256, 4, false)
 	multiplyTiles86(x86)
 	multiply86(x86, "512", 16, func(i int) []string {
 		return []string{fmt.Sprintf("VPDPBUSD Z31, Z30, Z%d", i)}
@@ -81,13 +81,26 @@ const (
 	streamTurn = 128 // bytes per turn of each stream
 )
 
+// vectors86 are the registers of an instruction set: their bits, letter and bytes, and what reads memory into one.
+type vectors86 struct {
+	bits, letter string
+	bytes        int
+	or           string
+}
+
+var (
+	vector512 = vectors86{"512", "Z", 64, "VPORD"}
+	vector256 = vectors86{"256", "Y", 32, "VPOR"}
+)
+
 // streams86 reads several streams side by side, whole pages apart; without prefetches it is called plain.
-func streams86(f *file, suffix, r string, width int, or string, streams int, prefetch bool) {
-	name := fmt.Sprintf("streams%dx%s", streams, suffix)
+func streams86(f *file, v vectors86, streams int, prefetch bool) {
+	name := fmt.Sprintf("streams%dx%s", streams, v.bits)
 	if !prefetch {
-		name = fmt.Sprintf("plain%dx%s", streams, suffix)
+		name = fmt.Sprintf("plain%dx%s", streams, v.bits)
 	}
-	f.declare(name, fmt.Sprintf("reads n·%d bytes of each of %d streams, ld bytes apart.", streamTurn, streams), "p *byte, n, ld int", 3)
+	about := fmt.Sprintf("reads n·%d bytes of each of %d streams, ld bytes apart.", streamTurn, streams)
+	f.declare(name, about, "p *byte, n, ld int", 3)
 	f.p("MOVQ p+0(FP), SI")
 	f.p("MOVQ n+8(FP), CX")
 	f.p("MOVQ ld+16(FP), R8")
@@ -113,8 +126,8 @@ func streams86(f *file, suffix, r string, width int, or string, streams int, pre
 			for off := 0; ahead > 0 && off < streamTurn; off += 64 {
 				f.p("PREFETCHT0 %d(SI)%s", ahead+off, at)
 			}
-			for off := 0; off < streamTurn; off += width {
-				f.p("%s %d(SI)%s, %s%d, %s%d", or, off, at, r, i%8, r, i%8)
+			for off := 0; off < streamTurn; off += v.bytes {
+				f.p("%s %d(SI)%s, %s%d, %s%d", v.or, off, at, v.letter, i%8, v.letter, i%8)
 				i++
 			}
 		}

@@ -11,7 +11,7 @@ type pairs interface {
 	// splitX sets even and odd to those columns of the 16 floats at x; both are registers of 8 lanes.
 	splitX(even, odd reg, x ptr, off int)
 	// addPairs adds the products of the 16 columns at w to the sums.
-	addPairs(acc []reg, w ptr, off int, even, odd, mask reg, tmp []reg)
+	addPairs(acc []reg, w ptr, off int, x [2]reg, mask reg, tmp []reg) // x: even and odd columns
 	// sumPairs joins the lanes of rows and stores the sums, step bytes apart, from p on. It moves p.
 	sumPairs(acc [][]reg, p, step ptr, tmp []reg)
 	multiply(d, s ptr)
@@ -101,7 +101,7 @@ func (d *dotPairs) rowsAtOnce(r int) {
 		for b := range n {
 			m.splitX(even, odd, d.x, 64*b)
 			for i := range acc {
-				m.addPairs(acc[i], d.w[i], 32*b, even, odd, mask, []reg{2, 3})
+				m.addPairs(acc[i], d.w[i], 32*b, [2]reg{even, odd}, mask, []reg{2, 3})
 			}
 		}
 		for _, p := range d.w[:r] {

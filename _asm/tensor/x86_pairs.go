@@ -13,13 +13,13 @@ func (m *x86) splitX(even, odd reg, x ptr, off int) {
 	m.line("VPERMPD $0xd8, Y%d, Y%d", odd, odd)
 }
 
-func (m *x86) addPairs(acc []reg, w ptr, off int, even, odd, mask reg, tmp []reg) {
+func (m *x86) addPairs(acc []reg, w ptr, off int, x [2]reg, mask reg, tmp []reg) {
 	a, b := tmp[0], tmp[1]
 	m.line("VMOVDQU %s, Y%d", at(w, off), b)
 	m.line("VPSLLD $16, Y%d, Y%d", b, a)
 	m.line("VPAND Y%d, Y%d, Y%d", mask, b, b)
-	m.line("VFMADD231PS Y%d, Y%d, Y%d", even, a, acc[0])
-	m.line("VFMADD231PS Y%d, Y%d, Y%d", odd, b, acc[1])
+	m.line("VFMADD231PS Y%d, Y%d, Y%d", x[0], a, acc[0])
+	m.line("VFMADD231PS Y%d, Y%d, Y%d", x[1], b, acc[1])
 }
 
 func (m *x86) sumPairs(acc [][]reg, p, step ptr, tmp []reg) {

@@ -65,19 +65,29 @@ func (m *x86) sum(acc []reg, add string, p ptr, tmp []reg) {
 	m.line("VMOVSS X%d, %s", t, at(p, 0))
 }
 
-// halves adds what two shuffles take of a and b: those of lane + s to those of lane. d may be a or b.
-func (m *x86) halves(shuffle, add, low, high string, a, b, d, tmp reg) {
-	m.line("%s %s, %s, %s, %s", shuffle, low, m.v(b), m.v(a), m.v(tmp))
-	m.line("%s %s, %s, %s, %s", shuffle, high, m.v(b), m.v(a), m.v(d))
-	m.line("%s %s, %s, %s", add, m.v(d), m.v(tmp), m.v(d))
+// halving is an instruction that takes lanes of two registers, and its immediates for the lower and the upper half of the lanes.
+type halving struct{ shuffle, low, high string }
+
+var (
+	splitQuarters = halving{"VSHUFF64X2", "$0x88", "$0xdd"} // of 128 bits
+	splitHalves   = halving{"VPERM2F128", "$0x20", "$0x31"} // of 128 bits
+	splitPairs    = halving{"VSHUFPS", "$0x44", "$0xee"}    // of lanes
+	splitLanes    = halving{"VSHUFPS", "$0x88", "$0xdd"}
+)
+
+// halves adds the upper half of the lanes of a and b to the lower half, into a.
+func (m *x86) halves(s halving, add string, a, b, tmp reg) {
+	m.line("%s %s, %s, %s, %s", s.shuffle, s.low, m.v(b), m.v(a), m.v(tmp))
+	m.line("%s %s, %s, %s, %s", s.shuffle, s.high, m.v(b), m.v(a), m.v(a))
+	m.line("%s %s, %s, %s", add, m.v(a), m.v(tmp), m.v(a))
 }
 
 // exchange is halves for [a|b] of two halves each: the lower one of a and the upper one of b stay where they are, which a
 // mask can do, and one shuffle brings the others there. Masks leave the port alone on which all shuffles are.
-func (m *x86) exchange(shuffle, add, mask string, a, b, d, tmp reg) {
+func (m *x86) exchange(shuffle, add, mask string, a, b, tmp reg) {
 	m.line("VBLENDMPS %s, %s, %s, %s", m.v(b), m.v(a), mask, m.v(tmp))
-	m.line("%s $0x4e, %s, %s, %s", shuffle, m.v(b), m.v(a), m.v(d))
-	m.line("%s %s, %s, %s", add, m.v(d), m.v(tmp), m.v(d))
+	m.line("%s $0x4e, %s, %s, %s", shuffle, m.v(b), m.v(a), m.v(a))
+	m.line("%s %s, %s, %s", add, m.v(a), m.v(tmp), m.v(a))
 }
 
 // Masks of exchange: the upper half of a register, and of each quarter.
@@ -94,9 +104,9 @@ func (m *x86) prepareSums() {
 
 // quarters joins four accumulators of 512 bits: lanes + 8, of [a|b] and [c|d], then lanes + 4, of [a|b|c|d], into a.
 func (m *x86) quarters(a, b, c, d reg, add string, tmp reg) {
-	m.exchange("VSHUFF64X2", add, upperHalf, a, b, a, tmp)
-	m.exchange("VSHUFF64X2", add, upperHalf, c, d, c, tmp)
-	m.halves("VSHUFF64X2", add, "$0x88", "$0xdd", a, c, a, tmp)
+	m.exchange("VSHUFF64X2", add, upperHalf, a, b, tmp)
+	m.exchange("VSHUFF64X2", add, upperHalf, c, d, tmp)
+	m.halves(splitQuarters, add, a, c, tmp)
 }
 
 // sums16 joins four rows of four vectors in one register, a vector in each quarter.
@@ -106,9 +116,9 @@ func (m *x86) sums16(acc [][][]reg, add string, p, step ptr, tmp []reg) {
 		m.quarters(acc[0][i][0], acc[1][i][0], acc[2][i][0], acc[3][i][0], add, tmp[i])
 	}
 	// Lane + 2: [0 0 1 1] and [2 2 3 3]; lane + 1: [0 1 2 3].
-	m.exchange("VSHUFPS", add, upperPairs, r[0][0], r[1][0], r[0][0], tmp[0])
-	m.exchange("VSHUFPS", add, upperPairs, r[2][0], r[3][0], r[2][0], tmp[1])
-	m.halves("VSHUFPS", add, "$0x88", "$0xdd", r[0][0], r[2][0], r[0][0], tmp[0])
+	m.exchange("VSHUFPS", add, upperPairs, r[0][0], r[1][0], tmp[0])
+	m.exchange("VSHUFPS", add, upperPairs, r[2][0], r[3][0], tmp[1])
+	m.halves(splitLanes, add, r[0][0], r[2][0], tmp[0])
 	m.line("VEXTRACTF32X4 $0, Z%d, %s", r[0][0], at(p, 0))
 	for i := 1; i < 4; i++ {
 		m.add(p, step)
@@ -145,9 +155,9 @@ func (m *x86) sums4AVX2(acc [][]reg, add string, tmp []reg) reg {
 	}
 	a, b, c, d := acc[0][0], acc[1][0], acc[2][0], acc[3][0]
 	// Lane + 4: [a|b] and [c|d], 4 lanes each; lane + 2: [a a c c | b b d d]; lane + 1: each of them the sum.
-	m.halves("VPERM2F128", add, "$0x20", "$0x31", a, b, a, tmp[0])
-	m.halves("VPERM2F128", add, "$0x20", "$0x31", c, d, c, tmp[1])
-	m.halves("VSHUFPS", add, "$0x44", "$0xee", a, c, a, tmp[0])
+	m.halves(splitHalves, add, a, b, tmp[0])
+	m.halves(splitHalves, add, c, d, tmp[1])
+	m.halves(splitPairs, add, a, c, tmp[0])
 	t0, t1 := tmp[2], tmp[3]
 	m.line("VPERMILPS $0xb1, Y%d, Y%d", a, t1)
 	m.line(add+" Y%d, Y%d, Y%d", t1, a, t0)

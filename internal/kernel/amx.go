@@ -168,16 +168,19 @@ func (p *batches) mul(c call) {
 		run := max(1, amxCall/(p.w.rows*p.w.Shape.K*(end-t)))
 		for from := c.p0; from < min(c.p1, whole); {
 			to := min(from+run, c.p1, whole)
-			if c.scaled {
+			part := c
+			if part.p0, part.p1, part.t0, part.t1 = from, to, t, end; c.scaled {
 				to = from + 1
-				p.scaledPanel(room, c, from, t, end)
+				p.scaledPanel(room, part)
 			} else {
-				p.panels(room, c, from, to, t, end)
+				p.panels(room, part)
 			}
 			from = to
 		}
 		if c.p1 > whole {
-			p.lastPanel(room, c, t, end)
+			part := c
+			part.p0, part.p1, part.t0, part.t1 = whole, c.p1, t, end
+			p.lastPanel(room, part)
 		}
 	}
 	room.AMX, room.Scaling = asm.AMX{}, asm.Scaling{} // keeps nothing alive
@@ -187,11 +190,11 @@ func (p *batches) mul(c call) {
 	}
 }
 
-// panels multiplies whole panels [p0, p1) by tokens [t0, t1), all groups.
-func (p *batches) panels(room *amxRoom, c call, p0, p1, t0, t1 int) {
+// panels multiplies whole panels, all groups.
+func (p *batches) panels(room *amxRoom, c call) {
 	groups := p.w.Groups()
-	y := c.y[c.at(t0, 0, groups, p0*p.w.rows):]
-	p.multiplyGroups(room, c, p0, p1, t0, t1, 0, groups, y, c.ldy)
+	y := c.y[c.at(c.t0, 0, groups, c.p0*p.w.rows):]
+	p.multiplyGroups(room, c, 0, groups, y, c.ldy)
 }
 
 // groupRoom is the number of groups of a panel whose sums the room for results holds.
@@ -199,20 +202,22 @@ func (p *batches) groupRoom(room *amxRoom, tokens int) int {
 	return min(len(room.results)/(tokens*p.w.rows), p.w.Groups())
 }
 
-// scaledPanel adds the scaled sums of a whole panel and tokens [t0, t1) to their results, as many groups at a time as there is room for.
-func (p *batches) scaledPanel(room *amxRoom, c call, panel, t0, t1 int) {
-	rows, per := p.w.rows, p.groupRoom(room, t1-t0)
+// scaledPanel adds the scaled sums of the whole panel c.p0 to the results, as many groups at a time as there is room for.
+func (p *batches) scaledPanel(room *amxRoom, c call) {
+	panel, rows, per := c.p0, p.w.rows, p.groupRoom(room, c.t1-c.t0)
+	c.p1 = panel + 1
 	tokens := c.x.groupTokens(p.w.Group, p.add)
 	for g0 := 0; g0 < p.w.Groups(); g0 += per {
 		g1 := min(g0+per, p.w.Groups())
-		p.multiplyGroups(room, c, panel, panel+1, t0, t1, g0, g1, room.results, rows)
+		p.multiplyGroups(room, c, g0, g1, room.results, rows)
 		for g := g0; g < g1; g++ {
 			shared := p.w.unitsFrom(panel, g*p.w.Group, true)
 			for m := 0; m < rows; m += 16 {
 				s := &room.Scaling
 				*s = asm.Scaling{
-					Sums: &room.results[(g-g0)*rows+m], LdSums: 4 * (g1 - g0) * rows, Y: &c.y[c.at(t0, g, 1, panel*rows+m)], LdY: 4 * c.ldy,
-					N: t1 - t0, Tokens: &tokens[g*c.x.N+t0],
+					Sums: &room.results[(g-g0)*rows+m], LdSums: 4 * (g1 - g0) * rows,
+					Y: &c.y[c.at(c.t0, g, 1, panel*rows+m)], LdY: 4 * c.ldy,
+					N: c.t1 - c.t0, Tokens: &tokens[g*c.x.N+c.t0],
 				}
 				if shared.scales != nil {
 					s.Scales = &shared.scales[m]
@@ -226,37 +231,38 @@ func (p *batches) scaledPanel(room *amxRoom, c call, panel, t0, t1 int) {
 	}
 }
 
-// lastPanel multiplies the panel that has more rows than the matrix has left, through room for its results.
-func (p *batches) lastPanel(room *amxRoom, c call, t0, t1 int) {
-	groups, panel := p.w.Groups(), p.w.Shape.M/p.w.rows
-	first := panel * p.w.rows
-	per := p.groupRoom(room, t1-t0)
+// lastPanel multiplies the last panel, c.p0, which has more rows than the matrix has left, through room for its results.
+func (p *batches) lastPanel(room *amxRoom, c call) {
+	groups, first := p.w.Groups(), c.p0*p.w.rows
+	c.p1 = c.p0 + 1
+	per := p.groupRoom(room, c.t1-c.t0)
 	for g0 := 0; g0 < groups; g0 += per {
 		g1 := min(g0+per, groups)
-		p.multiplyGroups(room, c, panel, panel+1, t0, t1, g0, g1, room.results, p.w.rows)
-		for t := t0; t < t1; t++ {
+		p.multiplyGroups(room, c, g0, g1, room.results, p.w.rows)
+		for t := c.t0; t < c.t1; t++ {
 			for g := g0; g < g1; g++ {
-				copy(c.y[c.at(t, g, groups, first):][:p.w.Shape.M-first], room.results[((t-t0)*(g1-g0)+g-g0)*p.w.rows:])
+				from := ((t-c.t0)*(g1-g0) + g - g0) * p.w.rows
+				copy(c.y[c.at(t, g, groups, first):][:p.w.Shape.M-first], room.results[from:])
 			}
 		}
 	}
 }
 
-// multiplyGroups computes the sums of groups [g0, g1), y[t][g][ldy], of panels [p0, p1) and tokens [t0, t1).
-func (p *batches) multiplyGroups(room *amxRoom, c call, p0, p1, t0, t1, g0, g1 int, y []int32, ldy int) {
-	tokens, k := t1-t0, g0*p.w.Group
-	rows := min(tokens, 16)
+// multiplyGroups computes the sums of groups [g0, g1), y[t][g][ldy].
+func (p *batches) multiplyGroups(room *amxRoom, c call, g0, g1 int, y []int32, ldy int) {
+	tokens, k := c.t1-c.t0, g0*p.w.Group
+	rows, last := min(tokens, 16), min(g1*p.w.Group, p.w.Shape.K)-(g1-1)*p.w.Group
 	quad := p.panel / ceilDiv(p.w.Shape.K, 4)
 	for i := range p.parts {
 		part := &p.parts[i]
-		if p0*p.w.rows+part.row >= p.w.Shape.M {
+		if c.p0*p.w.rows+part.row >= p.w.Shape.M {
 			return
 		}
 		room.AMX = asm.AMX{
-			W: &p.packed[p0*p.panel+k/4*quad+part.at], Panels: p1 - p0, PanelBytes: p.panel,
-			X: &c.x.rows[t0*c.x.Stride+k], LdX: c.x.Stride, Tokens: tokens, Rows: rows,
+			W: &p.packed[c.p0*p.panel+k/4*quad+part.at], Panels: c.p1 - c.p0, PanelBytes: p.panel,
+			X: &c.x.rows[c.t0*c.x.Stride+k], LdX: c.x.Stride, Tokens: tokens, Rows: rows,
 			Y: &y[part.row], LdY: 4 * (g1 - g0) * ldy, LdPanel: 4 * p.w.rows, TileY: 4 * part.second,
-			Groups: g1 - g0, LdGroup: 4 * ldy, Quads: p.w.Group / 4, LastQuads: ceilDiv(min(g1*p.w.Group, p.w.Shape.K)-(g1-1)*p.w.Group, 4),
+			Groups: g1 - g0, LdGroup: 4 * ldy, Quads: p.w.Group / 4, LastQuads: ceilDiv(last, 4),
 			RoomQuads: amxRoomColumns / 4, Room: &room.weights[0], Sums: &room.sums[0],
 			Lines: max(1, ceilDiv(quad/4, ceilDiv(tokens, 32))),
 			Table: part.table, Config: TileConfig(rows),

@@ -27,15 +27,18 @@ func BenchmarkBatches(b *testing.B) {
 			for _, tokens := range []int{1, 2, 4, 5, 6, 8, 12, 16, 128} {
 				name := fmt.Sprintf("%s/group%d/tokens%d", c.alphabet, group, tokens)
 				k := kernel.For(pack.Spec{Name: c.layout, Alphabet: c.alphabet})[0]
-				b.Run("cache/"+name, func(b *testing.B) { batches(b, k, c.alphabet, group, tokens, pool, 512<<10, 100*time.Millisecond) })
-				b.Run("memory/"+name, func(b *testing.B) { batches(b, k, c.alphabet, group, tokens, pool, 64<<20, 400*time.Millisecond) })
+				shape := benchShape{c.alphabet, group, tokens, 512 << 10}
+				b.Run("cache/"+name, func(b *testing.B) { batches(b, k, shape, pool, 100*time.Millisecond) })
+				shape.bytes = 64 << 20
+				b.Run("memory/"+name, func(b *testing.B) { batches(b, k, shape, pool, 400*time.Millisecond) })
 			}
 		}
 	}
 }
 
-func batches(b *testing.B, k *kernel.Kernel, alphabet string, group, tokens int, pool *kernel.Pool, bytes int, d time.Duration) {
-	p, done := bind(b, k, alphabet, group, bytes, tokens)
+func batches(b *testing.B, k *kernel.Kernel, shape benchShape, pool *kernel.Pool, d time.Duration) {
+	bytes, tokens := shape.bytes, shape.tokens
+	p, done := bind(b, k, shape.alphabet, shape.group, bytes, tokens)
 	defer done()
 	n, chunk := max(1, bytes>>20), p.w.Chunk(tokens, pool.Threads())
 	r, m := roofline.NewReader(p.w.Memory(), pool), &roofline.Multiplier{ISA: k.ISA}

@@ -90,7 +90,7 @@ func (d *denseCall) multiply(panel, lo, hi, t0, t1 int) {
 	if d.scaled {
 		t.Scaled = 1
 	}
-	d.w.unitsFrom(panel, 0, d.scaled).set(&t)
+	t.Scales, t.Zeros = d.w.unitsFrom(panel, 0, d.scaled).pointers()
 	tiles := ceilDiv(t1-t0, 6)
 	for i := range tiles {
 		from, to, funcs := t0+(t1-t0)*i/tiles, t0+(t1-t0)*(i+1)/tiles, d.dense.first

@@ -54,12 +54,14 @@ func BenchmarkFractions(b *testing.B) {
 			}
 			for _, alphabet := range alphabets(b, k) {
 				name := fmt.Sprintf("%v-%s/threads%d", k, alphabet, threads)
-				b.Run("memory/"+name, func(b *testing.B) { vector(b, k, alphabet, 0, pool, 256<<20, 1500*time.Millisecond) })
-				b.Run("cache/"+name, func(b *testing.B) { vector(b, k, alphabet, 0, pool, 512<<10, 100*time.Millisecond) })
+				b.Run("memory/"+name, func(b *testing.B) { vector(b, k, benchShape{alphabet, 0, 1, 256 << 20}, pool, 1500*time.Millisecond) })
+				b.Run("cache/"+name, func(b *testing.B) { vector(b, k, benchShape{alphabet, 0, 1, 512 << 10}, pool, 100*time.Millisecond) })
 				for _, group := range []int{128, 64, 32, 16} {
 					name := fmt.Sprintf("groups/%s/group%d", name, group)
-					b.Run(name+"/memory", func(b *testing.B) { vector(b, k, alphabet, group, pool, 256<<20, time.Second) })
-					b.Run(name+"/cache", func(b *testing.B) { vector(b, k, alphabet, group, pool, 512<<10, 100*time.Millisecond) })
+					b.Run(name+"/memory", func(b *testing.B) { vector(b, k, benchShape{alphabet, group, 1, 256 << 20}, pool, time.Second) })
+					b.Run(name+"/cache", func(b *testing.B) {
+						vector(b, k, benchShape{alphabet, group, 1, 512 << 10}, pool, 100*time.Millisecond)
+					})
 				}
 				for _, tokens := range []int{4, 8, 32, 128} {
 					b.Run(fmt.Sprintf("multiply/%s/tokens%d", name, tokens), func(b *testing.B) { batch(b, k, alphabet, pool, tokens) })
@@ -129,8 +131,15 @@ func bind(b *testing.B, k *kernel.Kernel, alphabet string, group, bytes, tokens 
 	return p, func() { w.Close(); buffer.Free() }
 }
 
-func vector(b *testing.B, k *kernel.Kernel, alphabet string, group int, pool *kernel.Pool, bytes int, d time.Duration) {
-	p, done := bind(b, k, alphabet, group, bytes, 1)
+// benchShape is a matrix of so many bytes of weights, and the tokens that it is multiplied by.
+type benchShape struct {
+	alphabet             string
+	group, tokens, bytes int
+}
+
+func vector(b *testing.B, k *kernel.Kernel, shape benchShape, pool *kernel.Pool, d time.Duration) {
+	bytes := shape.bytes
+	p, done := bind(b, k, shape.alphabet, shape.group, bytes, 1)
 	defer done()
 	chunk := p.w.Chunk(1, pool.Threads())
 	r := roofline.NewReader(p.w.Memory(), pool) // the same bytes: the place in memory makes a difference of a fifth

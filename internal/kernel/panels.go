@@ -167,12 +167,11 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int, cached bool) {
 		if p.groupwise {
 			t.Tokens, shared = &tokens[g*c.x.N+t0], p.w.unitsFrom(p0, lo, c.scaled)
 		}
-		w := p.packed[p0*p.panel+lo/p.columns*p.bytes:]
-		y := c.y[c.at(t0, g, groups, p0*p.w.rows):]
+		b := buffers{p.packed[p0*p.panel+lo/p.columns*p.bytes:], c.y[c.at(t0, g, groups, p0*p.w.rows):], shared}
 		if rows >= p.w.rows {
-			p.run(t, t1-t0, hi-lo, w, y, shared, cached)
+			p.run(t, t1-t0, hi-lo, b, cached)
 		} else {
-			p.runRows(t, t1-t0, hi-lo, w, y, shared, rows)
+			p.runRows(t, t1-t0, hi-lo, b, rows)
 		}
 	}
 }
@@ -210,9 +209,17 @@ func (u units) from(n int) units {
 	return units{u.scales[min(n, len(u.scales)):], u.zeros[min(n, len(u.zeros)):]}
 }
 
-// set tells a tile of them.
-func (u units) set(t *asm.Tile) {
-	t.Scales, t.Zeros = unsafe.SliceData(u.scales), unsafe.SliceData(u.zeros)
+// pointers are the fields Scales and Zeros of a tile. They are returned, and not set through a pointer, so that the compiler sees
+// that buffers on the stack stay there.
+func (u units) pointers() (*float32, *int8) {
+	return unsafe.SliceData(u.scales), unsafe.SliceData(u.zeros)
+}
+
+// buffers are the weights, results and units of panels, from the first one on.
+type buffers struct {
+	w []byte
+	y []int32
+	units
 }
 
 // steps is the number of whole steps of some columns, and the lanes of an incomplete one.
@@ -224,8 +231,8 @@ func (f *family) steps(columns int) (whole, tail int) {
 	return quads / perStep, 1<<(quads%perStep*f.lanes) - 1
 }
 
-// run multiplies the columns of panels that begin at w.
-func (p *tiled) run(t asm.Tile, tokens, columns int, w []byte, y []int32, u units, cached bool) {
+// run multiplies columns of panels, the first ones of b.
+func (p *tiled) run(t asm.Tile, tokens, columns int, b buffers, cached bool) {
 	last := columns - (t.Groups-1)*p.w.Group
 	if t.Prefetch = tuned.batch; tokens == 1 {
 		t.Prefetch = tuned.vector
@@ -235,7 +242,7 @@ func (p *tiled) run(t asm.Tile, tokens, columns int, w []byte, y []int32, u unit
 		t.Steps = t.LastSteps
 	}
 	if p.four(tokens) {
-		w, y, u = p.together(4, p.fours[tokens-1], t, w, y, u)
+		b = p.together(4, p.fours[tokens-1], t, b)
 		t.Panels %= 4
 	}
 	if p.two(tokens, cached) {
@@ -243,7 +250,7 @@ func (p *tiled) run(t asm.Tile, tokens, columns int, w []byte, y []int32, u unit
 		if call.Steps, call.LastSteps = p.w.Group/4, ceilDiv(last, 4); tokens > 1 {
 			call.Prefetch = pairAhead
 		}
-		w, y, u = p.together(2, p.pairs[tokens-1], call, w, y, u)
+		b = p.together(2, p.pairs[tokens-1], call, b)
 		t.Panels %= 2
 	}
 	if t.Panels == 0 {
@@ -251,35 +258,35 @@ func (p *tiled) run(t asm.Tile, tokens, columns int, w []byte, y []int32, u unit
 	}
 	for part := range p.parts {
 		call := t
-		call.W, call.Y = &w[part*p.partBytes], &y[part*p.partRows]
-		u.from(part * p.partRows).set(&call)
+		call.W, call.Y = &b.w[part*p.partBytes], &b.y[part*p.partRows]
+		call.Scales, call.Zeros = b.from(part * p.partRows).pointers()
 		call.PrefetchAt = t.PanelBytes + part*(ceilDiv(columns, p.columns)*p.bytes/p.parts-p.partBytes)
 		invoke(p.funcs[tokens-1], &call)
 	}
 }
 
-// together multiplies as many panels as it can by a function that takes n of them at a time, and returns what is left.
-func (p *tiled) together(n int, f func(*asm.Tile), t asm.Tile, w []byte, y []int32, u units) ([]byte, []int32, units) {
+// together multiplies as many panels as it can by a function that takes n of them at a time, and returns the buffers of the rest.
+func (p *tiled) together(n int, f func(*asm.Tile), t asm.Tile, b buffers) buffers {
 	panels := t.Panels / n * n
 	if panels == 0 {
-		return w, y, u
+		return b
 	}
 	call := t
-	call.W, call.Y, call.Panels, call.LdUnits, call.SecondUnit = &w[0], &y[0], panels/n, n*t.LdUnits, t.LdUnits
-	u.set(&call)
+	call.W, call.Y, call.Panels, call.LdUnits, call.SecondUnit = &b.w[0], &b.y[0], panels/n, n*t.LdUnits, t.LdUnits
+	call.Scales, call.Zeros = b.pointers()
 	invoke(f, &call)
-	return w[panels*t.PanelBytes:], y[panels*p.w.rows:], u.from(panels * t.LdUnits)
+	return buffers{b.w[panels*t.PanelBytes:], b.y[panels*p.w.rows:], b.from(panels * t.LdUnits)}
 }
 
 // runRows is run for a panel that has more rows than the matrix has left.
-func (p *tiled) runRows(t asm.Tile, tokens, columns int, w []byte, y []int32, u units, rows int) {
+func (p *tiled) runRows(t asm.Tile, tokens, columns int, b buffers, rows int) {
 	var scratch [asm.MaxTokens * asm.MaxPanelRows]int32
-	ldy := t.LdY / 4
-	t.LdY = 4 * asm.MaxPanelRows
+	y, ldy := b.y, t.LdY/4
+	b.y, t.LdY = scratch[:], 4*asm.MaxPanelRows
 	if rows <= p.w.rows/2 {
 		t.SecondPanel = 0
 	}
-	p.run(t, tokens, columns, w, scratch[:], u, false)
+	p.run(t, tokens, columns, b, false)
 	for i := range tokens {
 		copy(y[i*ldy:][:rows], scratch[i*asm.MaxPanelRows:])
 	}

@@ -115,22 +115,25 @@ func (v *vecLUT) tile(c call, mem *lutMemory, t0 int) {
 			clear(mem.wide[:rows*columnTokens])
 			for i := range v.phases {
 				p := &v.phases[i]
-				from, to := 0, p.tiles
+				tiles := span{0, p.tiles}
 				if groups > 1 {
-					from = g * v.w.Group / p.columns()
-					to = min(to, from+v.w.Group/p.columns())
+					tiles.from = g * v.w.Group / p.columns()
+					tiles.to = min(tiles.to, tiles.from+v.w.Group/p.columns())
 				}
-				v.sum(p, mem, x, from, to, m, rows)
+				v.sum(p, mem, x, tiles, span{m, m + rows})
 			}
 			mem.store(c.y[c.at(t0, g, groups, m):], c.ldy*groups, rows, min(columnTokens, c.t1-t0))
 		}
 	}
 }
 
-// sum adds the products of tiles [from, to) to the wide sums.
-func (v *vecLUT) sum(p *lutPhase, mem *lutMemory, x []int8, from, to, m, rows int) {
-	summed := 0
-	for tile := from; tile < to; tile++ {
+// span is the tiles or rows [from, to).
+type span struct{ from, to int }
+
+// sum adds the products of some tiles and rows to the wide accumulators.
+func (v *vecLUT) sum(p *lutPhase, mem *lutMemory, x []int8, tiles, of span) {
+	summed, m, rows := 0, of.from, of.to-of.from
+	for tile := tiles.from; tile < tiles.to; tile++ {
 		if summed+p.columns() > lutBound {
 			asm.VecLUTWiden(&mem.wide[0], &mem.sums[0], rows)
 			summed = 0

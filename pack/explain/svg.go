@@ -59,14 +59,16 @@ func (d *drawing) text(x, y, size float64, fill, weight, s string) {
 	d.printf(`<text x="%s" y="%s" font-size="%s" fill="%s"%s>%s</text>`, number(x), number(y), number(size), fill, weight, html.EscapeString(s))
 }
 
+type rect struct{ x, y, w, h float64 }
+
 // centred writes s in the middle of a box, if it fits.
-func (d *drawing) centred(x, y, w, h, size float64, fill, s string) {
-	size = min(size, w*1.55/float64(utf8.RuneCountInString(s)), h*0.8)
+func (d *drawing) centred(b rect, size float64, fill, s string) {
+	size = min(size, b.w*1.55/float64(utf8.RuneCountInString(s)), b.h*0.8)
 	if size < 6 {
 		return
 	}
 	d.printf(`<text x="%s" y="%s" font-size="%s" fill="%s" text-anchor="middle">%s</text>`,
-		number(x+w/2), number(y+h/2+size*0.35), number(size), fill, html.EscapeString(s))
+		number(b.x+b.w/2), number(b.y+b.h/2+size*0.35), number(size), fill, html.EscapeString(s))
 }
 
 func (d *drawing) box(x, y, w, h float64, fill string) {
@@ -107,14 +109,14 @@ func (d *drawing) grid(e *example) error {
 			x, y := gridX+float64(k)*w, gridY+float64(m)*h
 			if fill := fills[pack.Shape{M: m, K: k}]; fill != "" {
 				d.box(x, y, w, h, fill)
-				d.centred(x, y, w, h, 12, ink(fill), fmt.Sprintf("%d,%d", m, k))
+				d.centred(rect{x, y, w, h}, 12, ink(fill), fmt.Sprintf("%d,%d", m, k))
 				continue
 			}
 			places, err := e.addressed.Places(e.shape, m, k)
 			if err != nil {
 				return err
 			}
-			d.centred(x, y, w, h, 10, "#a8a8a8", fmt.Sprint(places[0].Byte))
+			d.centred(rect{x, y, w, h}, 10, "#a8a8a8", fmt.Sprint(places[0].Byte))
 		}
 	}
 	d.text(gridX, gridY+float64(rows)*h+22, 12, "#777777", "", "Coloured: the weights in the first bytes. Grey numbers: the byte that holds a weight.")
@@ -180,13 +182,13 @@ func (d *drawing) memory(l *Layout, e *example) float64 {
 		d.text(sideX, y+19, 13, "#333333", "", fmt.Sprintf("byte %d", i))
 		if len(slots) == 0 {
 			d.box(sideX+labelWidth, y, sideWidth-labelWidth, height-2, "#d9d9d9")
-			d.centred(sideX+labelWidth, y, sideWidth-labelWidth, height-2, 13, "#444444", "scale of the block")
+			d.centred(rect{sideX + labelWidth, y, sideWidth - labelWidth, height - 2}, 13, "#444444", "scale of the block")
 		}
 		w := float64(sideWidth-labelWidth) / float64(max(len(slots), 1))
 		for j, s := range slots {
 			fill := shade(hues[i], j, len(slots))
 			d.box(sideX+labelWidth+float64(j)*w, y, w, height-2, fill)
-			d.centred(sideX+labelWidth+float64(j)*w, y, w, height-2, 13, ink(fill), s.label())
+			d.centred(rect{sideX + labelWidth + float64(j)*w, y, w, height - 2}, 13, ink(fill), s.label())
 		}
 	}
 	return gridY + svgBytes*height
@@ -250,7 +252,7 @@ func (d *drawing) code(l *Layout, y *float64) {
 			x, *y = sideX, *y+28
 		}
 		d.printf(`<rect x="%s" y="%s" width="%s" height="24" rx="4" fill="#f2f2f2"/>`, number(x), number(*y), number(w))
-		d.centred(x, *y, w, 24, 13, "#222222", entry)
+		d.centred(rect{x, *y, w, 24}, 13, "#222222", entry)
 		x += w + 8
 	}
 	*y += 48
