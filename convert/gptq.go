@@ -42,8 +42,9 @@ func (p *Plan) choose(ctx context.Context, target string, v packed.View) error {
 		return err
 	}
 	p.calibration.chosen = c
-	group := p.contents.Manifest.Activation.Size
-	return calibrate.Quantize(ctx, p.o.Threads, v, p.calibration.windows, group, weights, p.o.Progress.in(FeedbackPhase))
+	o := calibrate.Options{Threads: p.o.Threads, Windows: p.calibration.windows, Group: p.contents.Manifest.Activation.Size}
+	o.Progress = p.o.Progress.in(FeedbackPhase)
+	return calibrate.Quantize(ctx, v, weights, o)
 }
 
 func (c *chosen) write(at chosenWeight, codes []int8, scales []float32) error {

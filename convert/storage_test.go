@@ -256,7 +256,9 @@ func TestPowerFailure(t *testing.T) {
 						kept = float64(seed)
 					}
 					name := fmt.Sprintf("%s, power failure at operation %d, %.0f %% kept, seed %d", w.name, k, 100*kept, seed)
-					state := w.afterPower(t, fs, at, kept, uint64(seed), want, name, ended)
+					rng := rand.New(rand.NewPCG(uint64(seed), uint64(fs.At)))
+					disk := lostPower{fs, at, kept, rng, name}
+					state := w.afterPower(t, disk, want, ended)
 					if done && state != "complete" {
 						t.Errorf("%s: the work was done, but the target is %s", name, state)
 					}
@@ -274,33 +276,42 @@ func TestPowerFailure(t *testing.T) {
 	}
 }
 
+// lostPower is a disk after a power failure that kept some of the unsynced data.
+type lostPower struct {
+	*faultfs.Volatile
+	was  place
+	kept float64
+	rand *rand.Rand
+	name string
+}
+
 // afterPower looks at one disk and returns what the target is on it. The digests of disks on which the work was run are in ended.
-func (w *work) afterPower(t *testing.T, fs *faultfs.Volatile, was place, kept float64, seed uint64, want, name string, ended map[[sha256.Size]byte]bool) (state string) {
+func (w *work) afterPower(t *testing.T, l lostPower, want string, ended map[[sha256.Size]byte]bool) (state string) {
 	t.Helper()
 	dir, err := os.MkdirTemp(os.TempDir(), "disk-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	if err := fs.After(dir, kept, rand.New(rand.NewPCG(seed, uint64(fs.At)))); err != nil {
+	if err := l.After(dir, l.kept, l.rand); err != nil {
 		t.Fatal(err)
 	}
-	at := place{dir: dir, target: filepath.Join(dir, filepath.Base(was.target))}
+	at := place{dir: dir, target: filepath.Join(dir, filepath.Base(l.was.target))}
 	_, err = os.Stat(at.target)
 	got := written(at.target)
 	switch {
 	case err == nil && got == want:
 		state = "complete"
-	case err == nil && got == was.old:
+	case err == nil && got == l.was.old:
 		state = "old"
-	case errors.Is(err, os.ErrNotExist) && was.old == "":
+	case errors.Is(err, os.ErrNotExist) && l.was.old == "":
 		state = "absent"
 	default:
-		t.Errorf("%s: the target has %d bytes and is neither old nor complete (%v)", name, len(got), err)
+		t.Errorf("%s: the target has %d bytes and is neither old nor complete (%v)", l.name, len(got), err)
 	}
 	if disk := sha256.Sum256([]byte(written(dir))); !ended[disk] {
 		ended[disk] = true
-		w.ends(t, at, want, name)
+		w.ends(t, at, want, l.name)
 	}
 	return state
 }

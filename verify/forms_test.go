@@ -21,8 +21,15 @@ func everyForm(t testing.TB) *sample.Model {
 	group := func(n int, dtype packed.ScaleType, signed bool) packed.Scale {
 		return packed.Scale{Kind: packed.ScaleGroup, Group: n, DType: dtype, Signed: signed}
 	}
-	form := func(name, layout string, a pack.Alphabet, experts, m, k int, s packed.Scale, zero, order bool) sample.Quantized {
-		q := sample.Quantized{Name: name, Matrix: pack.NewMatrix(pack.Shape{M: max(experts, 1) * m, K: k}, a), Layout: pack.Spec{Name: layout, Alphabet: a.Name}, Scale: s, Experts: experts, Quantizer: "test"}
+	type has struct{ zero, order bool }
+	form := func(name string, l pack.Spec, experts int, shape pack.Shape, s packed.Scale, with has) sample.Quantized {
+		a, err := pack.FindAlphabet(l.Alphabet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := sample.Quantized{Name: name, Layout: l, Scale: s, Experts: experts, Quantizer: "test"}
+		k := shape.K
+		q.Matrix = pack.NewMatrix(pack.Shape{M: max(experts, 1) * shape.M, K: k}, a)
 		for i := range q.Matrix.Codes {
 			q.Matrix.Codes[i] = a.Values[r.IntN(len(a.Values))]
 		}
@@ -39,28 +46,30 @@ func everyForm(t testing.TB) *sample.Model {
 				x = -x
 			}
 			q.Scales = append(q.Scales, x)
-			if zero {
+			if with.zero {
 				q.Zeros = append(q.Zeros, int8(r.IntN(16)-8))
 			}
 		}
 		for range max(experts, 1) {
 			for _, i := range r.Perm(k) {
-				if order {
+				if with.order {
 					q.Order = append(q.Order, int32(i))
 				}
 			}
 		}
 		return q
 	}
-	minima := form("f", "vnni4i", pack.Int4, 0, 20, 100, group(32, packed.ScaleF16, true), false, true)
+	int4, e2m1 := pack.Spec{Name: "vnni4i", Alphabet: "int4"}, pack.Spec{Name: "vnni4i", Alphabet: "e2m1"}
+	int8 := pack.Spec{Name: "vnni4", Alphabet: "int8"}
+	minima := form("f", int4, 0, pack.Shape{M: 20, K: 100}, group(32, packed.ScaleF16, true), has{order: true})
 	minima.Minima = slices.Repeat([]float32{-1.5, 0.25, 3, -65504}, len(minima.Scales)/4)
 	return withGolden(t, &sample.Model{
 		Quantized: []sample.Quantized{
-			form("a", "vnni4i", pack.Int4, 0, 33, 100, group(32, packed.ScaleF16, true), false, false),
-			form("b", "vnni4i", pack.Int4, 0, 20, 100, group(64, packed.ScaleBF16, false), true, true),
-			form("c", "vnni4i", pack.E2M1, 0, 20, 70, group(32, packed.ScaleE8M0, false), false, true),
-			form("d", "vnni4", pack.Int8, 0, 9, 70, packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleF32, Signed: true}, true, false),
-			form("e", "vnni4i", pack.Int4, 3, 33, 70, group(32, packed.ScaleF16, true), true, true),
+			form("a", int4, 0, pack.Shape{M: 33, K: 100}, group(32, packed.ScaleF16, true), has{}),
+			form("b", int4, 0, pack.Shape{M: 20, K: 100}, group(64, packed.ScaleBF16, false), has{zero: true, order: true}),
+			form("c", e2m1, 0, pack.Shape{M: 20, K: 70}, group(32, packed.ScaleE8M0, false), has{order: true}),
+			form("d", int8, 0, pack.Shape{M: 9, K: 70}, packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleF32, Signed: true}, has{zero: true}),
+			form("e", int4, 3, pack.Shape{M: 33, K: 70}, group(32, packed.ScaleF16, true), has{zero: true, order: true}),
 			minima,
 		},
 		Activation: packed.Activation{Kind: packed.ActivationGroup, Size: 32},

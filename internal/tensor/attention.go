@@ -91,13 +91,13 @@ func (a Attention) shared(queries []Query, heads int, keys, values *Cache, s *Sc
 	}
 	for rows := range all.blocks(CacheBlock) {
 		if rows.and(common) == rows {
-			values.pageAddWeighted(out, scores.at(rows.From-all.From), n, rows, cols, 0, s)
+			values.pageAddWeighted(out, scores.at(rows.From-all.From), n, area{rows, cols, 0}, s)
 			continue
 		}
 		for i, q := range queries {
 			if r := rows.and(q.Span); r.Len() > 0 {
 				z := scores.from(i * heads).at(r.From - all.From)
-				values.pageAddWeighted(out.from(i*heads), z, heads, r, cols, 0, s)
+				values.pageAddWeighted(out.from(i*heads), z, heads, area{r, cols, 0}, s)
 			}
 		}
 	}
@@ -175,7 +175,7 @@ func (c *Cache) AddWeighted(y, x Vectors, heads int, rows, cols Range, s *Scratc
 	}
 	for from := rows.From; rows.Len() > 0; {
 		r, ahead := c.stretch(rows, heads, c.panel*c.typ.Size(), near)
-		c.pageAddWeighted(y, x.at(r.From-from), heads, r, cols, ahead, s)
+		c.pageAddWeighted(y, x.at(r.From-from), heads, area{r, cols, ahead}, s)
 		rows.From = r.To
 	}
 }

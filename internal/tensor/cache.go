@@ -168,17 +168,23 @@ func (c *Cache) pageScores(z Vectors, q []float32, n int, rows Range, ahead int,
 	}
 }
 
-// pageAddWeighted is AddWeighted for rows in one page. ahead is as in pageScores.
-func (c *Cache) pageAddWeighted(y, x Vectors, n int, rows, cols Range, ahead int, s *Scratch) {
-	r := c.inPage(rows)
+// area is the part of a cache that one call reads: rows of one page, and the prefetch distance, as in pageScores.
+type area struct {
+	rows, cols Range
+	ahead      int
+}
+
+// pageAddWeighted is AddWeighted for an area.
+func (c *Cache) pageAddWeighted(y, x Vectors, n int, a area, s *Scratch) {
+	r, cols := c.inPage(a.rows), a.cols
 	for col := cols.From; col < cols.To; {
-		m, first := c.panelAt(rows.From, col)
+		m, first := c.panelAt(a.rows.From, col)
 		in := Range{col - first, min(m.Cols, cols.To-first)}
-		if yc := y.at(col - cols.From); ahead == 0 && n > tile && c.typ != F32 {
+		if yc := y.at(col - cols.From); a.ahead == 0 && n > tile && c.typ != F32 {
 			wide := m.widened(r, in, s.wide)
 			wide.AddWeighted(yc, x, n, Range{0, r.Len()}, Range{0, in.Len()}, 0)
 		} else {
-			m.AddWeighted(yc, x, n, r, in, ahead)
+			m.AddWeighted(yc, x, n, r, in, a.ahead)
 		}
 		col = first + in.To
 	}

@@ -112,7 +112,8 @@ func (m *maker) kind(name string, rows, cols int, k kind, order []int32) {
 			zeros = append(zeros, int8(m.IntN(9)-4))
 		}
 	}
-	m.v.store(m.t, name, "vnni4i", c, scales, k.group, e, zeros, order)
+	e.Name = name
+	m.v.store(m.t, stored{e, "vnni4i", c, scales, k.group, zeros, order})
 	if k.min {
 		m.v.tensors[name+packed.MinSuffix] = packed.Tensor{Name: name + packed.MinSuffix, DType: "F32", Shape: []int{rows, cols / k.group}, Data: bytesOf(minima)}
 	}

@@ -440,7 +440,8 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 			order = append(order, int32(i))
 		}
 	}
-	m.v.store(m.t, name, layout, c, scales, group, e, zeros, order)
+	e.Name = name
+	m.v.store(m.t, stored{e, layout, c, scales, group, zeros, order})
 	for _, b := range m.v.manifest.Packed[len(m.v.manifest.Packed)-1].Beside() {
 		if b.Suffix == packed.MinSuffix {
 			m.v.tensors[name+b.Suffix] = packed.Tensor{Name: name + b.Suffix, DType: safetensors.DType(e.Scale.DType), Shape: b.Shape, Data: minima}

@@ -56,13 +56,29 @@ func (v *view) plain(name string, dtype safetensors.DType, shape []int, data []b
 // quantized adds a matrix of codes. scales are of kind tensor, row or group by their number.
 func (v *view) quantized(t testing.TB, name, layout string, m *pack.Matrix, scales []float32, group int) {
 	t.Helper()
-	v.store(t, name, layout, m, scales, group, packed.Entry{Scale: packed.Scale{DType: packed.ScaleF32}}, nil, nil)
+	v.store(t, stored{
+		layout: layout, m: m, scales: scales, group: group,
+		Entry: packed.Entry{Name: name, Scale: packed.Scale{DType: packed.ScaleF32}},
+	})
 }
 
-// store adds a matrix of codes, with what e says of its scales, and with zero points and an order of columns, if any.
-func (v *view) store(t testing.TB, name, layout string, m *pack.Matrix, scales []float32, group int, e packed.Entry, zeros []int8, order []int32) {
+// stored is a matrix of codes with its scales, and zero points and an order of columns, if any. Entry has its name and what is said
+// of its scales.
+type stored struct {
+	packed.Entry
+	layout string
+	m      *pack.Matrix
+	scales []float32
+	group  int
+	zeros  []int8
+	order  []int32
+}
+
+// store adds a matrix of codes.
+func (v *view) store(t testing.TB, s stored) {
 	t.Helper()
-	l, err := pack.Open(pack.Spec{Name: layout, Alphabet: m.Alphabet.Name})
+	e, m, name := s.Entry, s.m, s.Name
+	l, err := pack.Open(pack.Spec{Name: s.layout, Alphabet: m.Alphabet.Name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,11 +86,11 @@ func (v *view) store(t testing.TB, name, layout string, m *pack.Matrix, scales [
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Name, e.Shape, e.Layout, e.Bytes, e.Zero, e.Order = name, []int{m.M, m.K}, l.Spec(), size, zeros != nil, order != nil
+	e.Shape, e.Layout, e.Bytes, e.Zero, e.Order = []int{m.M, m.K}, l.Spec(), size, s.zeros != nil, s.order != nil
 	switch e.Scale.Kind = packed.ScaleTensor; {
-	case group > 0:
-		e.Scale.Kind, e.Scale.Group = packed.ScaleGroup, group
-	case len(scales) > 1:
+	case s.group > 0:
+		e.Scale.Kind, e.Scale.Group = packed.ScaleGroup, s.group
+	case len(s.scales) > 1:
 		e.Scale.Kind = packed.ScaleRow
 	}
 	data := make([]byte, e.StoredBytes())
@@ -87,19 +103,19 @@ func (v *view) store(t testing.TB, name, layout string, m *pack.Matrix, scales [
 		t.Fatal(err)
 	}
 	v.tensors[name+packed.PackedSuffix] = packed.Tensor{Name: name, DType: "U8", Shape: []int{len(data)}, Data: data}
-	var stored []byte
-	for _, s := range scales {
-		if stored, err = e.Scale.AppendScale(stored, s); err != nil {
+	var scales []byte
+	for _, x := range s.scales {
+		if scales, err = e.Scale.AppendScale(scales, x); err != nil {
 			t.Fatal(err)
 		}
 	}
-	v.tensors[name+packed.ScaleSuffix] = packed.Tensor{Name: name, DType: safetensors.DType(e.Scale.DType), Shape: shape, Data: stored}
-	v.tensors[name+packed.ZeroSuffix] = packed.Tensor{Name: name, DType: "I8", Shape: shape, Data: packed.CodeBytes(zeros)}
-	columns := make([]byte, 4*len(order))
-	for j, i := range order {
+	v.tensors[name+packed.ScaleSuffix] = packed.Tensor{Name: name, DType: safetensors.DType(e.Scale.DType), Shape: shape, Data: scales}
+	v.tensors[name+packed.ZeroSuffix] = packed.Tensor{Name: name, DType: "I8", Shape: shape, Data: packed.CodeBytes(s.zeros)}
+	columns := make([]byte, 4*len(s.order))
+	for j, i := range s.order {
 		binary.LittleEndian.PutUint32(columns[4*j:], uint32(i))
 	}
-	v.tensors[name+packed.OrderSuffix] = packed.Tensor{Name: name, DType: "I32", Shape: []int{len(order)}, Data: columns}
+	v.tensors[name+packed.OrderSuffix] = packed.Tensor{Name: name, DType: "I32", Shape: []int{len(s.order)}, Data: columns}
 }
 
 func bytesOf(x []float32) []byte {

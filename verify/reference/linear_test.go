@@ -24,14 +24,19 @@ func TestQuantizedLinear(t *testing.T) {
 					continue
 				}
 				for _, k := range []int{1, 50, 100, 256, 300} {
-					checkLinear(t, r, activation, scale, pack.Shape{M: 37, K: k}, variant/2 == 1, variant/2 == 2, variant&1 != 0)
+					checkLinear(t, r, activation, scale, pack.Shape{M: 37, K: k}, parts{variant/2 == 1, variant/2 == 2, variant&1 != 0})
 				}
 			}
 		}
 	}
 }
 
-func checkLinear(t *testing.T, r *rand.Rand, activation packed.Activation, scale packed.Scale, shape pack.Shape, zero, minima, order bool) {
+// parts are what a linear layer has besides codes and scales.
+type parts struct{ zero, minima, order bool }
+
+func checkLinear(
+	t *testing.T, r *rand.Rand, activation packed.Activation, scale packed.Scale, shape pack.Shape, has parts,
+) {
 	t.Helper()
 	k := shape.K
 	x, bias := [][]float32{make([]float32, k), make([]float32, k)}, make([]float32, 25)
@@ -43,15 +48,15 @@ func checkLinear(t *testing.T, r *rand.Rand, activation packed.Activation, scale
 	q := sample.Quantized{Name: "w", Matrix: randomMatrix(r, shape, pack.Int4), Layout: pack.Spec{Name: "vnni4i", Alphabet: "int4"}, Scale: scale, Scales: scalesFor(shape, scale)}
 	for i := range q.Scales {
 		q.Scales[i] *= float32(1 - 2*r.IntN(2))
-		if zero {
+		if has.zero {
 			q.Zeros = append(q.Zeros, int8(r.IntN(256)-128))
 		}
-		if minima {
+		if has.minima {
 			q.Minima = append(q.Minima, float32(r.NormFloat64()))
 		}
 	}
 	for _, i := range r.Perm(k) {
-		if order {
+		if has.order {
 			q.Order = append(q.Order, int32(i))
 		}
 	}
@@ -67,12 +72,13 @@ func checkLinear(t *testing.T, r *rand.Rand, activation packed.Activation, scale
 	for t0 := range x {
 		for row := 5; row < 30; row++ {
 			want := naiveLinear(&q, activation, x[t0], row)
-			if minima {
+			if has.minima {
 				want += naiveMinima(&q, activation, x[t0], row)
 			}
 			want += bias[row-5]
 			if got := y[t0][row-5]; math.Float32bits(got) != math.Float32bits(want) {
-				t.Fatalf("activation %v, scale %v, zero %v, minima %v, order %v, shape %v, vector %d, row %d: %v, want %v", activation, scale, zero, minima, order, shape, t0, row, got, want)
+				t.Fatalf("activation %v, scale %v, %+v, shape %v, vector %d, row %d: %v, want %v",
+					activation, scale, has, shape, t0, row, got, want)
 			}
 		}
 	}

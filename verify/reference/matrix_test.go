@@ -94,14 +94,15 @@ func TestProducts(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			for _, rows := range [][2]int{{0, shape.M}, {3, shape.M - 5}} {
-				checkProducts(t, name, w, m.Quantized[0].Matrix, randomVectors(r, 4, shape.K), rows[0], rows[1])
+				checkProducts(t, name, w, m.Quantized[0].Matrix, randomVectors(r, 4, shape.K), rows)
 			}
 		}
 	}
 }
 
-func checkProducts(t *testing.T, name string, w *matrix, codes *pack.Matrix, q [][]int8, from, to int) {
+func checkProducts(t *testing.T, name string, w *matrix, codes *pack.Matrix, q [][]int8, rows [2]int) {
 	t.Helper()
+	from, to := rows[0], rows[1]
 	var mu sync.Mutex
 	seen := map[int][]int32{}
 	err := w.products(context.Background(), q, from, to, func(row int, acc []int32) {

@@ -21,15 +21,24 @@ type Weight struct {
 	Done func(codes []int8, scales []float32) error // takes the result; codes are row-major and used again
 }
 
-// Quantize runs the model of v over some windows, all at once and layer by layer, and quantizes the weights of a layer when the vectors are
-// there that it multiplies: scales by the search of package quantize, codes by error feedback (N38). What follows is computed with the
-// quantized weights and, in groups of so many columns, the int8 activations of the packed file (0 = one group). Beside it runs the model as it
-// is, which says what a layer should have been given.
-func Quantize(ctx context.Context, threads int, v packed.View, windows [][]int, group int, weights map[string]Weight, progress func(done, total int64)) error {
+// Options are how Quantize calibrates.
+type Options struct {
+	Threads  int
+	Windows  [][]int // token ids of the calibration text
+	Group    int     // columns per activation scale of the packed file; 0 = one scale per token
+	Progress func(done, total int64)
+}
+
+// Quantize runs the model of v over all windows at once, layer by layer, and quantizes the weights of a layer as soon as its inputs
+// are known: scales by the search of package quantize, codes by error feedback (N38). Later layers are computed with the quantized
+// weights and int8 activations. The unquantized model runs at the same time and gives the inputs that a layer should have.
+func Quantize(ctx context.Context, v packed.View, weights map[string]Weight, o Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	q := &quantizing{ctx: ctx, cancel: cancel, threads: threads, view: v, windows: windows, group: group, weights: weights, progress: progress,
-		exact: make(chan []float32), used: make(chan struct{})}
+	q := &quantizing{
+		ctx: ctx, cancel: cancel, view: v, weights: weights, Options: o,
+		exact: make(chan []float32), used: make(chan struct{}),
+	}
 	for _, w := range weights {
 		q.total += int64(w.Job.Shape.M) * int64(w.Job.Shape.K)
 	}
@@ -58,13 +67,10 @@ func Quantize(ctx context.Context, threads int, v packed.View, windows [][]int, 
 type quantizing struct {
 	ctx         context.Context
 	cancel      context.CancelCauseFunc // ends the passes with an error
-	threads     int
 	view        packed.View
-	windows     [][]int
-	group       int
 	weights     map[string]Weight
-	progress    func(done, total int64)
 	done, total int64
+	Options
 
 	exact chan []float32 // from the pass of the floats: what the next layer should multiply
 	used  chan struct{}  // to it: that it may go on
@@ -73,16 +79,16 @@ type quantizing struct {
 // run computes all windows in one pass.
 func (q *quantizing) run(observe func(names []string, x []float32, n int) [][]float32) error {
 	longest, tokens := 0, 0
-	for _, w := range q.windows {
+	for _, w := range q.Windows {
 		longest, tokens = max(longest, len(w)), tokens+len(w)
 	}
-	e, err := engine.New(q.view, engine.Options{Threads: q.threads, Context: longest, Sequences: len(q.windows), Batch: tokens, OnePass: true, Observe: observe})
+	e, err := engine.New(q.view, engine.Options{Threads: q.Threads, Context: longest, Sequences: len(q.Windows), Batch: tokens, OnePass: true, Observe: observe})
 	if err != nil {
 		return err
 	}
 	defer e.Close()
 	var batch []engine.Chunk
-	for _, w := range q.windows {
+	for _, w := range q.Windows {
 		s, err := e.NewSequence()
 		if err != nil {
 			return err
@@ -143,12 +149,12 @@ func (q *quantizing) observe(names []string, x []float32, n int) [][]float32 {
 
 // layer quantizes weights that multiply the same vectors x, where those of the floats multiply others, and gives what the codes mean.
 func (q *quantizing) layer(names []string, x, exact []float32, n int) ([][]float32, error) {
-	roundActivations(x, n, q.group)
-	h, c, err := grams(q.ctx, q.threads, x, exact, n)
+	roundActivations(x, n, q.Group)
+	h, c, err := grams(q.ctx, q.Threads, x, exact, n)
 	if err != nil {
 		return nil, err
 	}
-	f, l, err := newFeedback(q.ctx, q.threads, h, n)
+	f, l, err := newFeedback(q.ctx, q.Threads, h, n)
 	if err != nil {
 		return nil, fmt.Errorf("what tensor %q multiplies: %w", names[0], err)
 	}
@@ -164,7 +170,7 @@ func (q *quantizing) layer(names []string, x, exact []float32, n int) ([][]float
 			return nil, err
 		}
 		q.done += int64(len(others[i]))
-		q.progress(q.done, q.total)
+		q.Progress(q.done, q.total)
 	}
 	return others, nil
 }
@@ -186,7 +192,7 @@ func (q *quantizing) weight(name string, w Weight, f *feedback, t *target) ([]fl
 		return nil, fmt.Errorf("tensor %q has %d bytes", name, len(stored.Data))
 	}
 	values, codes := make([]float32, w.Job.Shape.M*k), make([]int8, w.Job.Shape.M*k)
-	err = parallel.Do(q.ctx, q.threads, w.Job.Shape.M, rowsAtOnce, func(from, to int) error {
+	err = parallel.Do(q.ctx, q.Threads, w.Job.Shape.M, rowsAtOnce, func(from, to int) error {
 		rows, floats := codes[from*k:to*k], make([]float32, (to-from)*k)
 		w.Job.DType.Widen(floats, stored.Data[from*k*size:])
 		t.move(floats)

@@ -69,7 +69,9 @@ func quantizeSome(t *testing.T, ctx context.Context, threads, group int, rules r
 	}
 	windows := [][]int{{1, 5, 9, 200, 31, 77, 4, 18}, {1, 7, 7}, {1, 400, 3, 12, 88, 90, 17}}
 	var done, total atomic.Int64
-	err = calibrate.Quantize(ctx, threads, f, windows, group, weights, func(n, all int64) { done.Store(n); total.Store(all) })
+	o := calibrate.Options{Threads: threads, Windows: windows, Group: group}
+	o.Progress = func(n, all int64) { done.Store(n); total.Store(all) }
+	err = calibrate.Quantize(ctx, f, weights, o)
 	want := int64(0)
 	for _, w := range weights {
 		want += int64(w.Job.Shape.M * w.Job.Shape.K)
@@ -124,7 +126,8 @@ func TestQuantizeEnds(t *testing.T) {
 	full := errors.New("no space")
 	job := quantize.Job{Rule: "int4", DType: quantize.DType(s.DType), Shape: pack.Shape{M: s.Shape[0], K: s.Shape[1]}, Kind: quantize.PerRow}
 	weights := map[string]calibrate.Weight{name: {Job: job, Done: func([]int8, []float32) error { return full }}}
-	if err := calibrate.Quantize(context.Background(), 1, f, [][]int{{1, 2, 3}}, 32, weights, func(int64, int64) {}); !errors.Is(err, full) {
+	o := calibrate.Options{Threads: 1, Windows: [][]int{{1, 2, 3}}, Group: 32, Progress: func(int64, int64) {}}
+	if err := calibrate.Quantize(context.Background(), f, weights, o); !errors.Is(err, full) {
 		t.Errorf("full: %v", err)
 	}
 }
