@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/lowpack/lowpack/formats/model"
-	"github.com/lowpack/lowpack/internal/layer"
 	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/verify/reference"
@@ -63,7 +62,7 @@ type trial struct {
 	ends  []int // lengths of a text at which something begins or ends
 
 	want map[int][]float32 // attention by position
-	of   layer.Layer
+	of   *engine.AttentionLayer
 }
 
 // newTrial chooses positions: more than two pages of the cache, more than workers share, and more than a window and a page.
@@ -95,7 +94,8 @@ func (t *trial) run() error {
 		return err
 	}
 	var err error
-	t.of, err = layer.New(t.file, t.layer, layer.Options{Threads: t.Threads, Context: t.n, Sequences: 2, Batch: passTokens, Cache: string(t.cache)})
+	o := engine.Options{Threads: t.Threads, Context: t.n, Sequences: 2, Batch: passTokens, Cache: t.cache}
+	t.of, err = engine.NewAttentionLayer(t.file, t.layer, o)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (t *trial) along(n int) (reason string, err error) {
 			return "", err
 		}
 		r := t.tokens(seq, from, end)
-		if err := t.of.Append([]layer.Rows{r}); err != nil {
+		if err := t.of.Append([]engine.AttentionRows{r}); err != nil {
 			return "", err
 		}
 		if reason := t.differs(from, r.Out); reason != "" {
@@ -183,7 +183,7 @@ func (t *trial) along(n int) (reason string, err error) {
 
 // pair looks at one token of each of two sequences of different lengths.
 func (t *trial) pair() (reason string, err error) {
-	var batch []layer.Rows
+	var batch []engine.AttentionRows
 	for _, end := range []int{t.n, t.ends[max(0, len(t.ends)-2)]} {
 		seq, err := t.of.NewSequence()
 		if err != nil {
@@ -207,8 +207,8 @@ func (t *trial) pair() (reason string, err error) {
 }
 
 // tokens are positions from … to−1, whose attention is wanted.
-func (t *trial) tokens(seq layer.Sequence, from, to int) layer.Rows {
-	r := layer.Rows{Seq: seq, Out: make([]float32, (to-from)*t.described.Heads*t.described.HeadDim)}
+func (t *trial) tokens(seq *engine.Sequence, from, to int) engine.AttentionRows {
+	r := engine.AttentionRows{Seq: seq, Out: make([]float32, (to-from)*t.described.Heads*t.described.HeadDim)}
 	for p := from; p < to; p++ {
 		r.In = append(r.In, t.rows(p)...)
 	}
@@ -216,14 +216,14 @@ func (t *trial) tokens(seq layer.Sequence, from, to int) layer.Rows {
 }
 
 // fill appends the positions before to.
-func (t *trial) fill(seq layer.Sequence, to int) error {
+func (t *trial) fill(seq *engine.Sequence, to int) error {
 	for seq.Len() < to {
 		if err := context.Cause(t.ctx); err != nil {
 			return err
 		}
 		r := t.tokens(seq, seq.Len(), min(to, seq.Len()+passTokens))
 		r.Out = nil
-		if err := t.of.Append([]layer.Rows{r}); err != nil {
+		if err := t.of.Append([]engine.AttentionRows{r}); err != nil {
 			return err
 		}
 	}

@@ -5,17 +5,24 @@ import (
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/kernel"
-	"github.com/lowpack/lowpack/internal/layer"
 	"github.com/lowpack/lowpack/pack"
 )
 
-func init() { layer.New = newLayer }
+// AttentionLayer is the attention of one layer, without the rest of the model: it rotates queries and keys, stores keys and values
+// in its KV cache, and computes attention. Verification gives it its own queries, keys and values, at a context depth that golden
+// outputs do not reach. Generation has no use for it.
+type AttentionLayer struct{ e *Engine }
 
-// attentionOnly is a layer.Layer: an engine with one block, of which only attention is computed.
-type attentionOnly struct{ e *Engine }
+// AttentionRows are tokens to append to a sequence of an AttentionLayer, as the query, key and value projections give them.
+type AttentionRows struct {
+	Seq *Sequence
+	In  []float32 // [n][Heads + 2·KVHeads][HeadDim]
+	Out []float32 // [n][Heads][HeadDim]: receives the attention; nil = not wanted
+}
 
-func newLayer(v packed.View, i int, with layer.Options) (layer.Layer, error) {
-	o := Options{Threads: with.Threads, Context: with.Context, Sequences: with.Sequences, Batch: with.Batch, Cache: CacheType(with.Cache)}
+// NewAttentionLayer makes the attention of layer i of the model in v, with the pages, thresholds and division of work of an engine
+// with these options.
+func NewAttentionLayer(v packed.View, i int, o Options) (*AttentionLayer, error) {
 	all, err := packed.Describe(v)
 	if err != nil {
 		return nil, err
@@ -42,22 +49,27 @@ func newLayer(v packed.View, i int, with layer.Options) (layer.Layer, error) {
 	if err := e.start(); err != nil {
 		return nil, err
 	}
-	return &attentionOnly{e}, nil
+	return &AttentionLayer{e}, nil
 }
 
-func (l *attentionOnly) NewSequence() (layer.Sequence, error) { return l.e.NewSequence() }
+// NewSequence opens one of Options.Sequences.
+func (l *AttentionLayer) NewSequence() (*Sequence, error) { return l.e.NewSequence() }
 
-func (l *attentionOnly) Close() { l.e.Close() }
+// Close releases the memory of the layer.
+func (l *AttentionLayer) Close() { l.e.Close() }
 
-func (l *attentionOnly) Append(batch []layer.Rows) error {
+// Append appends tokens to their sequences, at most Options.Batch in all, and computes the attention of all of them if the first
+// rows want it.
+func (l *AttentionLayer) Append(batch []AttentionRows) error {
 	e, p, width := l.e, &l.e.pass, l.e.weights.blocks[0].qkv.out
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p.tokens = p.tokens[:0]
 	for _, r := range batch {
-		n, seq := len(r.In)/width, r.Seq.(*Sequence)
+		n, seq := len(r.In)/width, r.Seq
 		if len(p.tokens)+n > e.opt.Batch || seq.Len()+n > e.opt.Context {
-			return fmt.Errorf("%w: %d tokens after %d, in passes of %d; the context holds %d", pack.ErrLimit, n, seq.Len(), e.opt.Batch, e.opt.Context)
+			return fmt.Errorf("%w: %d tokens at context depth %d, in batches of %d; the context length is %d",
+				pack.ErrLimit, n, seq.Len(), e.opt.Batch, e.opt.Context)
 		}
 		if err := seq.grow(seq.Len() + n); err != nil {
 			return err
@@ -81,7 +93,7 @@ func (l *attentionOnly) Append(batch []layer.Rows) error {
 	out := p.attention.o
 	for _, r := range batch {
 		n := len(r.In) / width
-		r.Seq.(*Sequence).n.Add(int64(n))
+		r.Seq.n.Add(int64(n))
 		copy(r.Out, out[:n*e.desc.Heads*e.desc.HeadDim])
 		out = out[n*e.desc.Heads*e.desc.HeadDim:]
 	}
