@@ -74,9 +74,9 @@ type blocks struct {
 // scaleCodec is how a scale is kept in the bytes of a block.
 type scaleCodec struct {
 	at    int // first byte
-	size  int
-	store func(b []byte, scale float32) error
-	load  func(b []byte) (float32, error)
+	size  int // bytes, 1 or 2, little-endian
+	store func(scale float32) (uint16, error)
+	load  func(stored uint16) (float32, error)
 }
 
 // blockShape describes one block: its bytes, and where weight i of it goes.
@@ -90,11 +90,12 @@ type blockShape struct {
 	stored, note   string
 	at             func(i int) place
 	quantize       func(codes []int8, x []float32) (scale float32)
+	fast           *strips // nil where there is no faster way
 }
 
 func openBlocks(s Spec, b blockShape) Blocks {
 	return &blocks{weights: b.weights, bytes: b.bytes, scale: b.scale, quantize: b.quantize, formula: formula{
-		spec: s, code: b.code, radix: b.radix, cell: b.cell, seal: b.seal,
+		spec: s, code: b.code, radix: b.radix, cell: b.cell, seal: b.seal, fast: b.fast,
 		padded: func(sh Shape) (Shape, error) {
 			if sh.K%b.weights != 0 {
 				return Shape{}, fmt.Errorf("%w: %s has blocks of %d weights and no padding: a matrix %v does not fit, its rows are not a multiple of %d",
@@ -114,11 +115,11 @@ func openBlocks(s Spec, b blockShape) Blocks {
 func (b *blocks) BlockSize() int { return b.weights }
 
 func (b *blocks) StoredScale(scale float32) (float32, error) {
-	var buf [2]byte
-	if err := b.scale.store(buf[:], scale); err != nil {
+	stored, err := b.scale.store(scale)
+	if err != nil {
 		return 0, err
 	}
-	return b.scale.load(buf[:])
+	return b.scale.load(stored)
 }
 
 func (b *blocks) PackBlocks(dst []byte, m *Matrix, scales []float32) error {
@@ -129,14 +130,18 @@ func (b *blocks) PackBlocks(dst []byte, m *Matrix, scales []float32) error {
 	if err := b.checkScales(m, scales); err != nil {
 		return err
 	}
-	if err := b.checkCodes(m); err != nil {
-		return err
+	if b.fast == nil || !b.packFast(dst, m, s) {
+		if err := b.checkCodes(m); err != nil {
+			return err
+		}
+		b.write(dst, m, s)
 	}
-	b.write(dst, m, s)
 	for i, scale := range scales {
-		if err := b.scale.store(b.scaleOf(dst, i), scale); err != nil {
+		stored, err := b.scale.store(scale)
+		if err != nil {
 			return fmt.Errorf("layout %s: block %d: %w", b.spec.Name, i, err)
 		}
+		b.setScale(dst, i, stored)
 	}
 	return nil
 }
@@ -149,17 +154,27 @@ func (b *blocks) UnpackBlocks(m *Matrix, scales []float32, src []byte) error {
 	if err := b.checkScales(m, scales); err != nil {
 		return err
 	}
-	if err := b.read(m, s, src); err != nil {
-		return err
+	if b.fast == nil || !b.unpackFast(m, s, src) {
+		if err := b.readAll(m, s, src); err != nil {
+			return err
+		}
 	}
 	for i := range scales {
-		if scales[i], err = b.scale.load(b.scaleOf(src, i)); err != nil {
+		if scales[i], err = b.scale.load(b.storedScale(src, i)); err != nil {
 			return fmt.Errorf("layout %s: block %d: %w", b.spec.Name, i, err)
 		}
 	}
+	return nil
+}
+
+// readAll reads one weight at a time, and refuses what PackBlocks does not write but for scales.
+func (b *blocks) readAll(m *Matrix, s Shape, src []byte) error {
+	if err := b.read(m, s, src); err != nil {
+		return err
+	}
 	return b.checkSame(m, s, src, func(again []byte, m *Matrix, s Shape) {
 		b.write(again, m, s)
-		for i := range scales {
+		for i := range m.M * m.K / b.weights {
 			copy(b.scaleOf(again, i), b.scaleOf(src, i))
 		}
 	})
@@ -187,6 +202,40 @@ func (b *blocks) Quantize(dst []byte, s Shape, x []float32) error {
 		scales[i] = b.quantize(m.Codes[i*b.weights:][:b.weights], block)
 	}
 	return b.PackBlocks(dst, m, scales)
+}
+
+// inBlocks are the strips of blocks of so many weights and bytes, whose fields begin at a byte: consecutive ones, or, if
+// apart is not 0, fields of a byte that are so many weights apart.
+func inBlocks(weights, bytes, at, bits, apart int) *strips {
+	of := func(t *strip, packed []byte) []byte { return packed[t.col/weights*bytes+at:][:weights*bits/8] }
+	if apart == 0 {
+		return &strips{
+			rows: 1, chunk: weights, flat: true,
+			fold:   func(dst []byte, t *strip) { putFields(of(t, dst), t, 0, bits) },
+			unfold: func(t *strip, src []byte) { getFields(t, 0, of(t, src), bits) },
+		}
+	}
+	return &strips{
+		rows: 1, chunk: weights, flat: true,
+		fold:   func(dst []byte, t *strip) { putApart(of(t, dst), t, bits, apart) },
+		unfold: func(t *strip, src []byte) { getApart(t, of(t, src), bits, apart) },
+	}
+}
+
+// setScale writes the stored scale of block i.
+func (b *blocks) setScale(data []byte, i int, stored uint16) {
+	to := b.scaleOf(data, i)
+	for j := range to {
+		to[j] = byte(stored >> (8 * j))
+	}
+}
+
+// storedScale reads it.
+func (b *blocks) storedScale(data []byte, i int) (stored uint16) {
+	for j, x := range b.scaleOf(data, i) {
+		stored |= uint16(x) << (8 * j)
+	}
+	return stored
 }
 
 // scaleOf returns the bytes of the scale of block i.

@@ -1,8 +1,11 @@
 package pack
 
 import (
+	"bytes"
 	"errors"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -25,6 +28,39 @@ func repackBlocks(t *testing.T, b Blocks, s Shape, src []byte) []byte {
 		t.Fatal(err)
 	}
 	return again
+}
+
+// TestBlocksByFormula: the fast way through a block format gives the bytes of the address formula, and the codes back.
+func TestBlocksByFormula(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, info := range Layouts() {
+		if info.Block == 0 || info.Name == "tq1_0" { // digits of base 3 have no other way
+			continue
+		}
+		opened, err := OpenBlocks(info.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := opened.(*blocks)
+		m := NewMatrix(Shape{M: 5, K: 3 * info.Block}, info.Alphabets[0])
+		randomize(r, m.Codes, m.Alphabet)
+		want := make([]byte, b.size(m.Shape))
+		b.write(want, m, m.Shape)
+		got := bytes.Repeat([]byte{0xFF}, len(want))
+		if !b.packFast(got, m, m.Shape) {
+			t.Fatalf("%s: the fast way refuses what the formula takes", info.Name)
+		}
+		for i := range m.M * m.K / info.Block {
+			clear(b.scaleOf(got, i)) // which PackBlocks writes
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s: byte %d differs from the address formula", info.Name, firstDifference(got, want))
+		}
+		again := NewMatrix(m.Shape, m.Alphabet)
+		if !b.unpackFast(again, m.Shape, got) || !slices.Equal(again.Codes, m.Codes) {
+			t.Errorf("%s: unpacked codes differ", info.Name)
+		}
+	}
 }
 
 func TestBlockRefusals(t *testing.T) {

@@ -58,6 +58,29 @@ func getFields(t *strip, row int, src []byte, bits int) {
 	}
 }
 
+// putApart packs the digits of a row, fields of a byte so many of them apart, a multiple of 8.
+func putApart(dst []byte, t *strip, bits, apart int) {
+	perByte := 8 / bits
+	for j := 0; j < len(dst); j += 8 {
+		k, w := j/apart*apart*perByte+j%apart, uint64(0)
+		for i := range perByte {
+			w |= t.word(0, k+i*apart) << (i * bits & 63)
+		}
+		binary.LittleEndian.PutUint64(dst[j:], w)
+	}
+}
+
+// getApart is the inverse of putApart.
+func getApart(t *strip, src []byte, bits, apart int) {
+	perByte, digits := 8/bits, uint64(1<<bits-1)*ones
+	for j := 0; j < len(src); j += 8 {
+		k, w := j/apart*apart*perByte+j%apart, binary.LittleEndian.Uint64(src[j:])
+		for i := range perByte {
+			t.setWord(0, k+i*apart, w>>(i*bits&63)&digits)
+		}
+	}
+}
+
 // gather8 collects bit 0 of each byte: the product moves that of byte i to bit 56 + i. No two partial products meet, so
 // nothing carries.
 func gather8(w uint64) byte { return byte(w * 0x0102040810204080 >> 56) }

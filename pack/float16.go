@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/lowpack/lowpack/internal/float16"
@@ -10,16 +9,14 @@ import (
 // float16At is the codec of a float16 scale, little-endian.
 func float16At(at int) scaleCodec {
 	return scaleCodec{at: at, size: 2,
-		store: func(b []byte, scale float32) error {
+		store: func(scale float32) (uint16, error) {
 			h := float16.Narrow(scale)
 			if h&0x7C00 == 0x7C00 {
-				return fmt.Errorf("%w: scale %v does not fit a float16", ErrUnsupported, scale)
+				return 0, fmt.Errorf("%w: scale %v does not fit a float16", ErrUnsupported, scale)
 			}
-			binary.LittleEndian.PutUint16(b, h)
-			return nil
+			return h, nil
 		},
-		load: func(b []byte) (float32, error) {
-			h := binary.LittleEndian.Uint16(b)
+		load: func(h uint16) (float32, error) {
 			if h&0x7C00 == 0x7C00 {
 				return 0, fmt.Errorf("%w: scale is not a finite number", ErrCorrupt)
 			}

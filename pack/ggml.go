@@ -64,6 +64,7 @@ func tq2_0() blockShape {
 		note:    "The scale is the float16 at block + 64.",
 		weights: 256, bytes: 66, scale: float16At(64),
 		code: ascending(Ternary), radix: 4, cell: 2,
+		fast: inBlocks(256, 66, 0, 2, 32),
 		at: func(i int) place {
 			return place{At: i/128*32 + i%32, Bit: i % 128 / 32 * 2, Unit: 1}
 		},
@@ -78,7 +79,8 @@ func q1_0() blockShape {
 		note:    "The scale is the float16 at block.",
 		weights: 128, bytes: 18, scale: float16At(0),
 		code: ascending(Int1), radix: 2, cell: 1,
-		at: func(i int) place { return behindScale(field(i, 1)) },
+		fast: inBlocks(128, 18, 2, 1, 0),
+		at:   func(i int) place { return behindScale(field(i, 1)) },
 		quantize: func(codes []int8, x []float32) float32 {
 			var sum float32
 			for i, v := range x {
@@ -100,6 +102,7 @@ func q2_0() blockShape {
 		note:    "The scale is the float16 at block.",
 		weights: 64, bytes: 18, scale: float16At(0),
 		code: ascending(Int2Q), radix: 4, cell: 2,
+		fast:     inBlocks(64, 18, 2, 2, 0),
 		at:       func(i int) place { return behindScale(field(i, 2)) },
 		quantize: quantizeTernary,
 	}
@@ -113,7 +116,8 @@ func q4_0() blockShape {
 		note:    "The scale is the float16 at block. It may be negative.",
 		weights: 32, bytes: 18, scale: float16At(0),
 		code: ascending(Int4), radix: 16, cell: 4,
-		at: func(i int) place { return place{At: 2 + i%16, Bit: i / 16 * 4, Unit: 1} },
+		fast: inBlocks(32, 18, 2, 4, 16),
+		at:   func(i int) place { return place{At: 2 + i%16, Bit: i / 16 * 4, Unit: 1} },
 		quantize: func(codes []int8, x []float32) float32 {
 			_, largest := maxAbs(x)
 			d := largest / -8
@@ -133,7 +137,8 @@ func q8_0() blockShape {
 		note:    "The scale is the float16 at block.",
 		weights: 32, bytes: 34, scale: float16At(0),
 		code: twosComplement(), radix: 256, cell: 8,
-		at: func(i int) place { return place{At: 2 + i, Unit: 1} },
+		fast: inBlocks(32, 34, 2, 8, 0),
+		at:   func(i int) place { return place{At: 2 + i, Unit: 1} },
 		quantize: func(codes []int8, x []float32) float32 {
 			largest, _ := maxAbs(x)
 			d := largest / 127

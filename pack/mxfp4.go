@@ -14,6 +14,7 @@ func mxfp4() blockShape {
 		weights: 32, bytes: 17,
 		scale: scaleCodec{at: 0, size: 1, store: storeE8M0, load: loadE8M0},
 		code:  signMagnitude(), radix: 16, cell: 4,
+		fast:     inBlocks(32, 17, 1, 4, 16),
 		at:       func(i int) place { return place{At: 1 + i%16, Bit: i / 16 * 4, Unit: 1} },
 		quantize: quantizeMXFP4,
 	}
@@ -43,19 +44,18 @@ func quantizeMXFP4(codes []int8, x []float32) float32 {
 	return scale
 }
 
-func storeE8M0(b []byte, scale float32) error {
+func storeE8M0(scale float32) (uint16, error) {
 	fraction, exponent := math.Frexp(float64(scale)) // scale = fraction · 2^exponent, fraction in [½, 1)
 	e := exponent - 1 + 128
 	if fraction != 0.5 || e < 0 || e > 254 {
-		return fmt.Errorf("%w: scale %v is not a power of two in 2^-128 … 2^126", ErrUnsupported, scale)
+		return 0, fmt.Errorf("%w: scale %v is not a power of two in 2^-128 … 2^126", ErrUnsupported, scale)
 	}
-	b[0] = uint8(e)
-	return nil
+	return uint16(e), nil
 }
 
-func loadE8M0(b []byte) (float32, error) {
-	if b[0] == 255 {
+func loadE8M0(e uint16) (float32, error) {
+	if e == 255 {
 		return 0, fmt.Errorf("%w: scale is not a number", ErrCorrupt)
 	}
-	return float32(math.Ldexp(1, int(b[0])-128)), nil
+	return float32(math.Ldexp(1, int(e)-128)), nil
 }

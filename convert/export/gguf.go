@@ -74,7 +74,7 @@ type ggufWriter struct {
 // tensor is one of a GGUF that is being made.
 type tensor struct {
 	gguf.TensorInfo
-	data func(write func([]byte) error) error
+	data func(ctx context.Context, to io.Writer) error
 }
 
 func newGGUF(f *packed.File, o GGUFOptions) (*ggufWriter, error) {
@@ -152,7 +152,7 @@ func (w *ggufWriter) note(format string, args ...any) {
 }
 
 // add enters a tensor whose data come later.
-func (w *ggufWriter) add(name string, kind gguf.Type, shape []int, data func(write func([]byte) error) error) {
+func (w *ggufWriter) add(name string, kind gguf.Type, shape []int, data func(ctx context.Context, to io.Writer) error) {
 	t := tensor{gguf.TensorInfo{Name: name, Type: kind}, data}
 	for _, d := range shape {
 		t.Shape = append(t.Shape, int64(d))
@@ -216,9 +216,17 @@ func (w *ggufWriter) write(ctx context.Context, to io.Writer) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := t.data(func(b []byte) error { return out.Write(t.Name, b) }); err != nil {
+		if err := t.data(ctx, named{out, t.Name}); err != nil {
 			return err
 		}
 	}
 	return out.Close()
 }
+
+// named writes the data of a tensor.
+type named struct {
+	*gguf.Writer
+	name string
+}
+
+func (n named) Write(p []byte) (int, error) { return len(p), n.Writer.Write(n.name, p) }

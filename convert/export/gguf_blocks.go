@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lowpack/lowpack/formats/gguf"
+	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -17,7 +18,7 @@ type blockType struct {
 	// holds reports whether codes of an alphabet, with their scales and zero points, are kept exactly. Of apart, the scale stands
 	// in a tensor of its own.
 	holds  func(a pack.Alphabet, u units, apart bool) bool
-	encode func(m *pack.Matrix, u units) ([]byte, error)
+	encode func(dst []byte, m *pack.Matrix, u units) error
 }
 
 var blockTypes = map[gguf.Type]blockType{
@@ -46,42 +47,55 @@ func exchange(name string) blockType {
 	return blockType{
 		size: b.BlockSize(),
 		holds: func(a pack.Alphabet, u units, apart bool) bool {
-			return u.minima == nil && u.all(func(x unit) bool {
-				return (apart || stores(x.scale)) && !slices.ContainsFunc(a.Values, func(c int8) bool { return !within(own, int(c)-int(x.zero)) })
-			})
+			outside := func(zero int8) bool { return !fits(a, zero, own) }
+			return u.minima == nil && !slices.ContainsFunc(u.zeroPoints(), outside) &&
+				(apart || u.all(func(x unit) bool { return stores(x.scale) }))
 		},
-		encode: func(m *pack.Matrix, u units) ([]byte, error) { return encodeExchange(b, own, m, u) },
+		encode: func(dst []byte, m *pack.Matrix, u units) error { return encodeExchange(dst, b, own, m, u) },
 	}
 }
 
-func within(a pack.Alphabet, code int) bool {
-	return code == int(int8(code)) && slices.Contains(a.Values, int8(code))
+// fits reports whether codes less a zero point are in an alphabet.
+func fits(a pack.Alphabet, zero int8, own pack.Alphabet) bool {
+	return !slices.ContainsFunc(a.Values, func(c int8) bool {
+		code := int(c) - int(zero)
+		return code != int(int8(code)) || !slices.Contains(own.Values, int8(code))
+	})
 }
 
-func encodeExchange(b pack.Blocks, a pack.Alphabet, m *pack.Matrix, u units) ([]byte, error) {
-	size, err := b.PackedSize(m.Shape)
-	if err != nil {
-		return nil, err
+func encodeExchange(dst []byte, b pack.Blocks, a pack.Alphabet, m *pack.Matrix, u units) error {
+	own, n := &pack.Matrix{Shape: m.Shape, Alphabet: a, Codes: m.Codes}, b.BlockSize()
+	if u.zeros != nil {
+		own.Codes = make([]int8, len(m.Codes))
 	}
-	own, n := pack.NewMatrix(m.Shape, a), b.BlockSize()
 	scales := make([]float32, len(m.Codes)/n)
 	for i := range scales {
 		x := u.at(i*n/m.K, i*n%m.K)
 		scales[i] = x.scale
-		for k, c := range m.Codes[i*n:][:n] {
-			own.Codes[i*n+k] = c - x.zero
+		if u.zeros != nil {
+			less := own.Codes[i*n:][:n]
+			for k, c := range m.Codes[i*n:][:n] {
+				less[k] = c - x.zero
+			}
 		}
 	}
-	out := make([]byte, size)
-	return out, b.PackBlocks(out, own, scales)
+	return b.PackBlocks(dst, own, scales)
 }
 
-// eachBlock appends the blocks of 32 columns.
-func eachBlock(m *pack.Matrix, u units, add func(out []byte, codes []int8, x unit) []byte) (out []byte, err error) {
-	for i := 0; i < len(m.Codes); i += 32 {
-		out = add(out, m.Codes[i:][:32], u.at(i/m.K, i%m.K))
+// eachBlock writes the blocks of 32 columns, each of so many bytes.
+func eachBlock(dst []byte, size int, m *pack.Matrix, u units, put func(b []byte, codes []int8, x unit)) error {
+	for i := range len(m.Codes) / 32 {
+		put(dst[i*size:][:size], m.Codes[32*i:][:32], u.at(32*i/m.K, 32*i%m.K))
 	}
-	return out, nil
+	return nil
+}
+
+const eachByte = 0x0101010101010101
+
+// numbers are eight codes and what is added to each, in the bytes of a word. No sum is negative, so that nothing is
+// borrowed.
+func numbers(codes []int8, plus int) uint64 {
+	return (binary.LittleEndian.Uint64(packed.CodeBytes(codes)) ^ 0x80*eachByte) + uint64(plus-0x80)*eachByte
 }
 
 // holdsMinima: Q4_1 is for minima and zero points; without them there is Q4_0. Its minimum is the weight of code −8.
@@ -89,20 +103,14 @@ func holdsMinima(a pack.Alphabet, u units, _ bool) bool {
 	return u.zeros != nil && a.Subset(pack.Int4) && (u.minima == nil || a.Values[0] == -8) && u.all(func(x unit) bool { return isHalf(x.scale) && isHalf(x.weight(-8)) })
 }
 
-func encodeQ4_1(m *pack.Matrix, u units) ([]byte, error) {
-	return eachBlock(m, u, func(out []byte, codes []int8, x unit) []byte {
-		out = binary.LittleEndian.AppendUint16(out, float16.Narrow(x.scale))
-		out = binary.LittleEndian.AppendUint16(out, float16.Narrow(x.weight(-8)))
-		return appendNibbles(out, codes, 8)
+func encodeQ4_1(dst []byte, m *pack.Matrix, u units) error {
+	return eachBlock(dst, 20, m, u, func(b []byte, codes []int8, x unit) {
+		binary.LittleEndian.PutUint16(b, float16.Narrow(x.scale))
+		binary.LittleEndian.PutUint16(b[2:], float16.Narrow(x.weight(-8)))
+		for j := 0; j < 16; j += 8 {
+			binary.LittleEndian.PutUint64(b[4+j:], numbers(codes[j:], 8)|numbers(codes[16+j:], 8)<<4)
+		}
 	})
-}
-
-// appendNibbles appends 16 low nibbles and then 16 high ones.
-func appendNibbles(out []byte, codes []int8, plus int) []byte {
-	for j := range 16 {
-		out = append(out, byte((int(codes[j])+plus)&15|(int(codes[j+16])+plus)&15<<4))
-	}
-	return out
 }
 
 // holdsFives: Q5_0 holds what unsigned numbers of four bits less a zero point among them can be.
@@ -113,44 +121,44 @@ func holdsFives(a pack.Alphabet, u units, _ bool) bool {
 	})
 }
 
-func encodeQ5_0(m *pack.Matrix, u units) ([]byte, error) {
-	return eachBlock(m, u, func(out []byte, codes []int8, x unit) []byte {
-		fifths, plus := uint32(0), 16-int(x.zero)
-		for j, c := range codes {
-			fifths |= uint32((int(c)+plus)>>4) << j
+func encodeQ5_0(dst []byte, m *pack.Matrix, u units) error {
+	return eachBlock(dst, 22, m, u, func(b []byte, codes []int8, x unit) {
+		binary.LittleEndian.PutUint16(b, float16.Narrow(x.scale))
+		for j := 0; j < 16; j += 8 {
+			low, high := numbers(codes[j:], 16-int(x.zero)), numbers(codes[16+j:], 16-int(x.zero))
+			b[2+j/8], b[4+j/8] = fifths(low), fifths(high)
+			binary.LittleEndian.PutUint64(b[6+j:], low&(15*eachByte)|high&(15*eachByte)<<4)
 		}
-		out = binary.LittleEndian.AppendUint16(out, float16.Narrow(x.scale))
-		out = binary.LittleEndian.AppendUint32(out, fifths)
-		return appendNibbles(out, codes, plus)
 	})
 }
+
+// fifths collects bit 4 of each byte: the product moves that of byte i to bit 56 + i.
+func fifths(w uint64) byte { return byte(w >> 4 & eachByte * 0x0102040810204080 >> 56) }
 
 func isTernary(a pack.Alphabet, u units) bool { return u.zeros == nil && a.Subset(pack.Ternary) }
 
 // encodeIQ2BN: a row is its scale, and blocks in which columns 16 apart share a byte.
-func encodeIQ2BN(m *pack.Matrix, u units) (out []byte, err error) {
+func encodeIQ2BN(dst []byte, m *pack.Matrix, u units) error {
+	size := len(dst) / m.M
 	for row := range m.M {
-		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(u.at(row, 0).scale))
-		for block := range slices.Chunk(m.Codes[row*m.K:][:m.K], 64) {
-			for j := range 16 {
-				out = append(out, byte(block[j]+1)|byte(block[j+16]+1)<<2|byte(block[j+32]+1)<<4|byte(block[j+48]+1)<<6)
+		out := dst[row*size:][:size]
+		binary.LittleEndian.PutUint32(out, math.Float32bits(u.at(row, 0).scale))
+		for k := 0; k < m.K; k += 64 {
+			block := m.Codes[row*m.K+k:][:64]
+			for j := 0; j < 16; j += 8 {
+				w := numbers(block[j:], 1) | numbers(block[16+j:], 1)<<2 | numbers(block[32+j:], 1)<<4 | numbers(block[48+j:], 1)<<6
+				binary.LittleEndian.PutUint64(out[4+k/4+j:], w)
 			}
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // encodeI2S has the packing of published files.
-func encodeI2S(m *pack.Matrix, _ units) ([]byte, error) {
+func encodeI2S(dst []byte, m *pack.Matrix, _ units) error {
 	l, err := pack.Open(pack.Spec{Name: "i2s"})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	size, err := l.PackedSize(m.Shape)
-	if err != nil {
-		return nil, err
-	}
-	m.Alphabet = pack.Ternary
-	out := make([]byte, size)
-	return out, l.Pack(out, m)
+	return l.Pack(dst, &pack.Matrix{Shape: m.Shape, Alphabet: pack.Ternary, Codes: m.Codes})
 }

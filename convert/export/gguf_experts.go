@@ -1,7 +1,9 @@
 package export
 
 import (
+	"context"
 	"fmt"
+	"io"
 
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/gguf"
@@ -78,28 +80,29 @@ func (w *ggufWriter) stack(name string, s stack) error {
 	shape := []int{s.Experts, s.Out, s.In}
 	w.add(name+".weight", kind, shape, data)
 	if s.Bias != "" {
-		w.add(name+".bias", gguf.F32, shape[:2], func(write func([]byte) error) error {
+		w.add(name+".bias", gguf.F32, shape[:2], func(_ context.Context, to io.Writer) error {
 			list, err := s.biases()
 			if err != nil {
 				return err
 			}
-			return write(quantize.FloatBytes(list))
+			_, err = to.Write(quantize.FloatBytes(list))
+			return err
 		})
 	}
 	return nil
 }
 
 // stored is the type of the matrices, and their data: floats as they are, codes in the first type that holds those of all experts.
-func (w *ggufWriter) stored(s stack) (kind gguf.Type, data func(write func([]byte) error) error, err error) {
+func (w *ggufWriter) stored(s stack) (kind gguf.Type, data func(ctx context.Context, to io.Writer) error, err error) {
 	if s.entry == nil {
 		_, d, err := s.plain(0)
-		return plainTypes[safetensors.DType(d)], func(write func([]byte) error) error {
+		return plainTypes[safetensors.DType(d)], func(_ context.Context, to io.Writer) error {
 			for x := range s.Experts {
 				rows, _, err := s.plain(x)
 				if err != nil {
 					return err
 				}
-				if err := write(rows); err != nil {
+				if _, err := to.Write(rows); err != nil {
 					return err
 				}
 			}
@@ -114,7 +117,7 @@ func (w *ggufWriter) stored(s stack) (kind gguf.Type, data func(write func([]byt
 		return 0, nil, err
 	}
 	form, err := w.choose(s.entry, all)
-	return form.kind, func(write func([]byte) error) error {
-		return s.eachMatrix(func(m *pack.Matrix, u units) error { return form.encode(m, u, write) })
+	return form.kind, func(ctx context.Context, to io.Writer) error {
+		return s.eachMatrix(ctx, func(m *pack.Matrix, u units) error { return form.encode(ctx, m, u, to) })
 	}, err
 }

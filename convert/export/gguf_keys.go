@@ -2,8 +2,10 @@ package export
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -185,7 +187,10 @@ func (w *ggufWriter) rope() error {
 
 // factors enters a vector of floats.
 func (w *ggufWriter) factors(name string, list []float32) {
-	w.add(name, gguf.F32, []int{len(list)}, func(write func([]byte) error) error { return write(quantize.FloatBytes(list)) })
+	w.add(name, gguf.F32, []int{len(list)}, func(_ context.Context, to io.Writer) error {
+		_, err := to.Write(quantize.FloatBytes(list))
+		return err
+	})
 }
 
 func narrowed(list []float64) (out []float32) {

@@ -1,7 +1,9 @@
 package export
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/lowpack/lowpack/convert/quantize"
@@ -34,7 +36,7 @@ func (w *ggufWriter) plain(p *packed.Plain) error {
 	if floats {
 		stored = gguf.F32
 	}
-	w.add(name, stored, p.Shape, func(write func([]byte) error) error {
+	w.add(name, stored, p.Shape, func(_ context.Context, to io.Writer) error {
 		t, err := w.file.Tensor(p.Name)
 		if err != nil {
 			return err
@@ -43,7 +45,8 @@ func (w *ggufWriter) plain(p *packed.Plain) error {
 		if floats {
 			data = Widened(quantize.DType(p.DType), data, plus)
 		}
-		return write(permuted(data, p.Shape[0], heads))
+		_, err = to.Write(permuted(data, p.Shape[0], heads))
+		return err
 	})
 	return nil
 }
@@ -85,45 +88,31 @@ func (w *ggufWriter) packed(e *packed.Entry) error {
 	if err != nil {
 		return err
 	}
-	own, err := unitsOf(w.file, e)
+	all, err := unitsOf(w.file, e)
 	if err != nil {
 		return err
 	}
-	form, err := w.choose(e, own)
+	form, err := w.choose(e, all)
 	if err != nil {
 		return err
 	}
 	shape := e.MatrixShape()
-	w.add(name, form.kind, []int{shape.M, shape.K}, func(write func([]byte) error) error {
-		m, err := Codes(w.file, e)
+	w.add(name, form.kind, []int{shape.M, shape.K}, func(ctx context.Context, to io.Writer) error {
+		own, err := unitsOf(w.file, e) // again, so that those of all tensors are not in memory together
+		if err != nil {
+			return err
+		}
+		m, err := Codes(ctx, w.file, e)
 		if err != nil {
 			return err
 		}
 		m.Codes = permuted(m.Codes, shape.M, heads)
-		return form.encode(m, own.permuted(shape.M, heads), write)
+		return form.encode(ctx, m, own.permuted(shape.M, heads), to)
 	})
 	if form.apart {
-		w.add(strings.TrimSuffix(name, ".weight")+".scale", gguf.F32, []int{1}, func(write func([]byte) error) error {
-			return write(quantize.FloatBytes(own.scales))
-		})
+		w.factors(strings.TrimSuffix(name, ".weight")+".scale", all.scales)
 	}
 	return nil
-}
-
-// Codes unpacks a tensor without experts. Codes that do not match their digest are pack.ErrCorrupt.
-func Codes(f *packed.File, e *packed.Entry) (*pack.Matrix, error) {
-	m, err := packed.Codes(f, e, 0)
-	if err != nil {
-		return nil, err
-	}
-	if packed.CodesDigest(m) != e.CodesSHA {
-		return nil, damaged(e)
-	}
-	return m, nil
-}
-
-func damaged(e *packed.Entry) error {
-	return fmt.Errorf("%w: tensor %q: its codes do not match codes_sha256: the file is damaged (F12)", pack.ErrCorrupt, e.Name)
 }
 
 func refusedOrder(e *packed.Entry) error {

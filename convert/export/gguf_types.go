@@ -1,7 +1,10 @@
 package export
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -9,6 +12,7 @@ import (
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/float16"
+	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -113,12 +117,31 @@ func (u units) number(i int) unit {
 
 // all reports whether something holds for all units.
 func (u units) all(holds func(unit) bool) bool {
-	for i := range u.scales {
-		if !holds(u.number(i)) {
-			return false
+	return parallel.Do(context.Background(), 0, len(u.scales), 1<<14, func(from, to int) error {
+		for i := from; i < to; i++ {
+			if !holds(u.number(i)) {
+				return errors.ErrUnsupported // whichever: it ends the loop
+			}
+		}
+		return nil
+	}) == nil
+}
+
+// zeroPoints are those that occur, each once.
+func (u units) zeroPoints() (list []int8) {
+	if u.zeros == nil {
+		return []int8{0}
+	}
+	var seen [256]bool
+	for _, z := range u.zeros {
+		seen[uint8(z)] = true
+	}
+	for z, there := range seen {
+		if there {
+			list = append(list, int8(z))
 		}
 	}
-	return true
+	return list
 }
 
 // choose takes the first form that holds the weights exactly: blocks with the scale in a tensor of its own, blocks with their
@@ -150,42 +173,63 @@ func halves(a pack.Alphabet, u units) bool {
 
 func isHalf(x float32) bool { return float16.Widen(float16.Narrow(x)) == x }
 
-// encode writes a matrix, panel of rows after panel.
-func (f form) encode(m *pack.Matrix, u units, write func([]byte) error) error {
-	const rows = 64
+// encode writes a matrix, some rows at a time on each core.
+func (f form) encode(ctx context.Context, m *pack.Matrix, u units, to io.Writer) error {
 	if f.apart {
 		u = units{scales: []float32{1}}
 	}
-	for first := 0; first < m.M; first += rows {
-		n := min(rows, m.M-first)
-		part := &pack.Matrix{Shape: pack.Shape{M: n, K: m.K}, Alphabet: m.Alphabet, Codes: m.Codes[first*m.K:][:n*m.K]}
-		data, err := f.panel(part, u.of(first, n))
-		if err != nil {
-			return err
-		}
-		if err := write(data); err != nil {
-			return err
-		}
-	}
-	if f.kind != gguf.I2_S {
-		return nil
+	rows, n := pieces(m.Shape, 1)
+	err := parallel.Write(ctx, to, n, func(b []byte, i int) ([]byte, error) {
+		first := i * rows
+		part := &pack.Matrix{Shape: pack.Shape{M: min(rows, m.M-first), K: m.K}, Alphabet: m.Alphabet}
+		part.Codes = m.Codes[first*m.K:][:part.M*m.K]
+		b = grown(b, part.M*int(f.kind.RowSize(int64(m.K))))
+		return b, f.rows(b, part, u.of(first, part.M))
+	})
+	if err != nil || f.kind != gguf.I2_S {
+		return err
 	}
 	tail := pack.I2STail(u.scales[0])
-	return write(tail[:])
+	_, err = to.Write(tail[:])
+	return err
 }
 
-func (f form) panel(m *pack.Matrix, u units) ([]byte, error) {
+func (f form) rows(dst []byte, m *pack.Matrix, u units) error {
 	if b, ok := blockTypes[f.kind]; ok {
-		return b.encode(m, u)
+		return b.encode(dst, m, u)
 	}
-	var out []byte
-	for i, c := range m.Codes {
-		x := u.at(i/m.K, i%m.K).weight(c)
-		if f.kind == gguf.F16 {
-			out = binary.LittleEndian.AppendUint16(out, float16.Narrow(x))
-		} else {
-			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))
+	if f.kind == gguf.F16 {
+		return encodeFloats(dst, m, u, 2, func(b []byte, x float32) { binary.LittleEndian.PutUint16(b, float16.Narrow(x)) })
+	}
+	return encodeFloats(dst, m, u, 4, func(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(x)) })
+}
+
+// encodeFloats puts weights of so many bytes. Where more of them share a unit than there are codes, each code is put once
+// and then copied.
+func encodeFloats(dst []byte, m *pack.Matrix, u units, size int, put func([]byte, float32)) error {
+	run := m.K
+	if u.group > 0 {
+		run = min(u.group, m.K)
+	}
+	var table [256][4]byte
+	var filled unit
+	for i := 0; i < len(m.Codes); i += min(run, m.K-i%m.K) {
+		codes, out, own := m.Codes[i:][:min(run, m.K-i%m.K)], dst[i*size:], u.at(i/m.K, i%m.K)
+		if len(codes) < len(m.Alphabet.Values) {
+			for k, c := range codes {
+				put(out[k*size:], own.weight(c))
+			}
+			continue
+		}
+		if i == 0 || own != filled {
+			for _, c := range m.Alphabet.Values {
+				put(table[uint8(c)][:], own.weight(c))
+			}
+			filled = own
+		}
+		for k, c := range codes {
+			copy(out[k*size:][:size], table[uint8(c)][:])
 		}
 	}
-	return out, nil
+	return nil
 }

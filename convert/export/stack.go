@@ -1,7 +1,7 @@
 package export
 
 import (
-	"encoding/hex"
+	"context"
 	"fmt"
 	"slices"
 
@@ -51,34 +51,14 @@ func pickRows[T any](data []T, r model.Rows, width int) []T {
 }
 
 // eachMatrix gives the codes of one expert after another, and what their weights share.
-func (s stack) eachMatrix(do func(m *pack.Matrix, u units) error) error {
-	e := s.entry
-	alphabet, err := pack.FindAlphabet(e.Layout.Alphabet)
-	if err != nil {
-		return err
-	}
-	numbers, digest := packed.NewNumbers(alphabet, s.In), packed.NewCodesHash(alphabet.Name, pack.Shape{M: e.Rows(), K: s.In})
-	row := make([]byte, numbers.Row())
-	for x := range s.Experts {
-		m, err := packed.Codes(s.file, e, x)
+func (s stack) eachMatrix(ctx context.Context, do func(m *pack.Matrix, u units) error) error {
+	return eachCodes(ctx, s.file, s.entry, func(expert int, m *pack.Matrix) error {
+		u, err := s.units(expert)
 		if err != nil {
 			return err
 		}
-		for i := range m.M {
-			digest.Write(numbers.Write(row, m.Codes[i*m.K:][:m.K]))
-		}
-		u, err := s.units(x)
-		if err != nil {
-			return err
-		}
-		if err := do(s.own(m), u); err != nil {
-			return err
-		}
-	}
-	if hex.EncodeToString(digest.Sum(nil)) != e.CodesSHA {
-		return damaged(e)
-	}
-	return nil
+		return do(s.own(m), u)
+	})
 }
 
 // own are the rows of the linear layer.

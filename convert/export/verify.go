@@ -86,7 +86,7 @@ func (v *comparison) all() error {
 
 // quantized compares what codes, zero points, scales and minima stand for with what the GGUF decodes to.
 func (v *comparison) quantized(e *packed.Entry) error {
-	m, err := Codes(v.file, e)
+	m, err := Codes(v.ctx, v.file, e)
 	if err != nil {
 		return err
 	}

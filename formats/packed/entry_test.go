@@ -143,12 +143,13 @@ func TestAppendScale(t *testing.T) {
 		}
 		for p := range patterns {
 			stored := binary.LittleEndian.AppendUint16(nil, uint16(p))[:scaleTypes[s.DType].Size()]
-			x := s.widen(stored)
+			x := s.widened(stored)[0]
 			got, err := s.AppendScale(nil, x)
 			if finite := !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0); finite != (err == nil) || finite && !bytes.Equal(got, stored) {
 				t.Fatalf("%s: %v: %x instead of %x, %v", s.DType, x, got, stored, err)
 			}
-			if _, err := s.AppendScale(nil, math.Nextafter32(x, 1e9)); err == nil && x != 0 && s.widen(stored) != math.Nextafter32(x, 1e9) {
+			next := math.Nextafter32(x, 1e9)
+			if _, err := s.AppendScale(nil, next); err == nil && x != 0 && x != next {
 				t.Fatalf("%s: the neighbour of %v is taken", s.DType, x)
 			}
 		}

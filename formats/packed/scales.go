@@ -74,10 +74,8 @@ func ScalesOf(v View, e *Entry, expert int) ([]float32, error) {
 func (e *Entry) widenScales(data []byte, expert int) ([]float32, error) {
 	first, _ := e.ScaleCount()
 	first *= expert
-	size := int(scaleTypes[e.Scale.DType].Size())
-	s := make([]float32, len(data)/size)
+	s := e.Scale.widened(data)
 	for i := range s {
-		s[i] = e.Scale.widen(data[i*size:])
 		if !(s[i] >= -math.MaxFloat32 && s[i] <= math.MaxFloat32) {
 			return nil, fmt.Errorf("%w: %q: scale %d is %v; a scale is finite (F9)", pack.ErrCorrupt, e.Name, first+i, s[i])
 		}
@@ -88,20 +86,41 @@ func (e *Entry) widenScales(data []byte, expert int) ([]float32, error) {
 	return s, nil
 }
 
-// widen is the value of the scale at the beginning of b.
-func (s Scale) widen(b []byte) float32 {
+// widenE8M0 is a power of two.
+func widenE8M0(b byte) float32 {
+	if b == 255 {
+		return float32(math.NaN())
+	}
+	return float32(math.Ldexp(1, int(b)-128)) // codes of e2m1 are twice the elements
+}
+
+// widened are stored scales.
+func (s Scale) widened(data []byte) []float32 {
+	values := make([]float32, len(data)/int(scaleTypes[s.DType].Size()))
+	s.widen(values, data)
+	return values
+}
+
+// widen is the values of scales, whose type is asked for once.
+func (s Scale) widen(values []float32, data []byte) {
 	switch s.DType {
 	case ScaleF16:
-		return float16.Widen(binary.LittleEndian.Uint16(b))
-	case ScaleBF16:
-		return float16.WidenBrain(binary.LittleEndian.Uint16(b))
-	case ScaleE8M0:
-		if b[0] == 255 {
-			return float32(math.NaN())
+		for i := range values {
+			values[i] = float16.Widen(binary.LittleEndian.Uint16(data[2*i:]))
 		}
-		return float32(math.Ldexp(1, int(b[0])-128)) // codes of e2m1 are twice the elements
+	case ScaleBF16:
+		for i := range values {
+			values[i] = float16.WidenBrain(binary.LittleEndian.Uint16(data[2*i:]))
+		}
+	case ScaleE8M0:
+		for i := range values {
+			values[i] = widenE8M0(data[i])
+		}
+	default:
+		for i := range values {
+			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+		}
 	}
-	return math.Float32frombits(binary.LittleEndian.Uint32(b))
 }
 
 // AppendScale appends a scale in the type of s. It refuses a value that the type cannot hold exactly, and one below
@@ -120,7 +139,8 @@ func (s Scale) AppendScale(dst []byte, x float32) ([]byte, error) {
 	default:
 		dst = binary.LittleEndian.AppendUint32(dst, bits)
 	}
-	if math.Float32bits(s.widen(dst[from:])) != bits || bits&0x7f800000 == 0x7f800000 {
+	var stored [1]float32
+	if s.widen(stored[:], dst[from:]); math.Float32bits(stored[0]) != bits || bits&0x7f800000 == 0x7f800000 {
 		return dst[:from], fmt.Errorf("%w: a scale of %v is not a finite value of type %s (F9)", pack.ErrUnsupported, x, s.DType)
 	}
 	if bits>>31 != 0 && !s.Signed {
@@ -190,10 +210,9 @@ func MinimaOf(v View, e *Entry, expert int) ([]float32, error) {
 }
 
 func (e *Entry) widenMinima(data []byte) ([]float32, error) {
-	size := int(scaleTypes[e.Scale.DType].Size())
-	m := make([]float32, len(data)/size)
+	m := e.Scale.widened(data)
 	for i := range m {
-		if m[i] = e.Scale.widen(data[i*size:]); m[i]-m[i] != 0 {
+		if m[i]-m[i] != 0 {
 			return nil, fmt.Errorf("%w: %q: minimum %d is %v; a minimum is finite (F25)", pack.ErrCorrupt, e.Name, i, m[i])
 		}
 	}

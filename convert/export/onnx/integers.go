@@ -1,13 +1,17 @@
 package onnx
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/lowpack/lowpack/convert/export/internal/folder"
+	"github.com/lowpack/lowpack/convert/export/internal/rows"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -118,19 +122,20 @@ func (n *integers) writeScales(v *packed.File, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var list []float32
+	list := make([]byte, 0, 4*len(scales)) // and a few that fill up
 	err = n.units(func(unit int) error {
 		scale := float32(0)
 		if unit >= 0 {
 			scale = scales[unit]
 		}
-		list = append(list, scale)
+		list = binary.LittleEndian.AppendUint32(list, math.Float32bits(scale))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return binary.Write(w, binary.LittleEndian, list)
+	_, err = w.Write(list)
+	return err
 }
 
 // writeZeros writes the zero points.
@@ -171,24 +176,31 @@ func (n *integers) writeCodes(v *packed.File, w io.Writer) error {
 }
 
 func (n *integers) writeMatrix(m *pack.Matrix, w io.Writer) error {
-	c := n.fields()
-	for from := 0; from < n.columns(); from += tile {
+	numbers, bits := n.numbers(), n.fields().bits
+	tiles := (n.columns() + tile - 1) / tile
+	return parallel.Write(context.Background(), w, tiles, func(b []byte, i int) ([]byte, error) {
+		from := i * tile
 		columns := min(tile, n.columns()-from)
-		b := make([]byte, (columns*m.M*c.bits+7)/8)
-		for r := range m.M {
-			for j := range columns {
-				code := 0
-				if from+j < m.K {
-					code = int(m.Codes[r*m.K+from+j])
-				}
-				c.put(b, j*m.M+r, uint8(code+c.zero))
+		b = slices.Grow(b, columns*m.M)[:columns*m.M]
+		for j := range columns {
+			if from+j >= m.K {
+				fill(b[j*m.M:][:m.M], uint8(n.zero))
 			}
 		}
-		if _, err := w.Write(b); err != nil {
-			return err
+		for r := range m.M {
+			row := m.Codes[r*m.K:][:m.K]
+			for j, c := range row[min(from, m.K):min(from+columns, m.K)] {
+				b[j*m.M+r] = numbers[uint8(c)]
+			}
 		}
+		return rows.Pack(b, bits), nil
+	})
+}
+
+func fill(b []byte, number uint8) {
+	for i := range b {
+		b[i] = number
 	}
-	return nil
 }
 
 // read is the inverse of writeMatrix. Columns that fill up must hold zeros.

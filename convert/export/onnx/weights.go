@@ -1,12 +1,14 @@
 package onnx
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
 
 	"github.com/lowpack/lowpack/convert/export"
 	"github.com/lowpack/lowpack/convert/export/internal/folder"
+	"github.com/lowpack/lowpack/convert/export/internal/rows"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -53,7 +55,7 @@ func (c *coded) dims(shape ...int) (list []int64) {
 func (c *coded) matrices(v *packed.File, each func(m *pack.Matrix) error) error {
 	e := c.entry
 	if len(e.Shape) == 2 {
-		m, err := export.Codes(v, e)
+		m, err := export.Codes(context.Background(), v, e)
 		if err != nil {
 			return err
 		}
@@ -78,6 +80,11 @@ func (c *coded) matrices(v *packed.File, each func(m *pack.Matrix) error) error 
 func (c *coded) span() (lo, hi int) {
 	v := c.alphabet.Values
 	return int(v[0]), int(v[len(v)-1])
+}
+
+// numbers are the codes as they are stored.
+func (c *coded) numbers() [256]uint8 {
+	return rows.NumbersOf(c.alphabet, func(code int8) uint8 { return uint8(int(code) + c.zero) })
 }
 
 // put writes number j of a vector of fields into cleared bytes.
@@ -158,22 +165,8 @@ func (f *form) zeroDims() []int64  { return f.dims(f.entry.MatrixShape().M, f.ze
 
 // writeCodes writes all rows.
 func (f *form) writeCodes(v *packed.File, w io.Writer) error {
-	row := make([]byte, f.blocks()*f.blockBytes())
-	return f.matrices(v, func(m *pack.Matrix) error {
-		for r := range m.M {
-			clear(row)
-			for k, c := range m.Codes[r*m.K:][:m.K] {
-				f.put(row, k, uint8(int(c)+f.zero))
-			}
-			for k := m.K; k < f.blocks()*f.block; k++ {
-				f.put(row, k, uint8(f.zero))
-			}
-			if _, err := w.Write(row); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	form := rows.Form{Bits: f.bits, Columns: f.blocks() * f.block, Fill: uint8(f.zero), Numbers: f.numbers()}
+	return f.matrices(v, func(m *pack.Matrix) error { return form.Write(w, m) })
 }
 
 // read is the inverse of writeCodes. Columns that fill up must hold zeros.

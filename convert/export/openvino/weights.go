@@ -2,6 +2,7 @@ package openvino
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/lowpack/lowpack/convert/export"
 	"github.com/lowpack/lowpack/convert/export/internal/folder"
+	"github.com/lowpack/lowpack/convert/export/internal/rows"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/pack"
@@ -177,28 +179,15 @@ func (x *form) packer(w io.Writer) *packer {
 
 // writeCodes writes all rows. The codes must match their digest.
 func (x *form) writeCodes(v *packed.File, w io.Writer) error {
-	m, err := export.Codes(v, x.entry)
+	m, err := export.Codes(context.Background(), v, x.entry)
 	if err != nil {
 		return err
 	}
-	var table [256]uint8
-	for _, c := range x.alphabet.Values {
-		table[uint8(c)] = x.stored(c)
+	form := rows.Form{
+		Bits: int(x.element.bits()), Columns: m.K + x.padding(), Fill: uint8(x.zero) & (1<<x.element.bits() - 1),
+		Numbers: rows.NumbersOf(x.alphabet, func(c int8) uint8 { return x.stored(c) & (1<<x.element.bits() - 1) }),
 	}
-	p := x.packer(w)
-	for r := range m.M {
-		for _, c := range m.Codes[r*m.K:][:m.K] {
-			if err := p.put(table[uint8(c)]); err != nil {
-				return err
-			}
-		}
-		for range x.padding() {
-			if err := p.put(uint8(x.zero)); err != nil {
-				return err
-			}
-		}
-	}
-	return p.flush()
+	return form.Write(w, m)
 }
 
 // writeZeros writes the zero points of all groups.

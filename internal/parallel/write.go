@@ -1,0 +1,63 @@
+package parallel
+
+import (
+	"context"
+	"io"
+	"sync"
+)
+
+// Write writes pieces 0 … n−1 in this order, each with one call, while others are made: piece(buffer, i) appends piece i to an
+// empty buffer, which is used again once the piece is written. No more pieces are in memory than there are goroutines. Errors
+// are those of Each; behind the first one nothing is written.
+func Write(ctx context.Context, w io.Writer, n int, piece func(buffer []byte, i int) ([]byte, error)) error {
+	buffers := make([][]byte, min(limitOf(ctx), n))
+	order := newTurns(n)
+	return Each(ctx, len(buffers), n, func(worker, i int) (err error) {
+		done := false
+		defer func() { order.end(i, done) }() // also of a panic, which Each makes an error of
+		b, err := piece(buffers[worker][:0], i)
+		if err != nil || !order.wait(i) {
+			return err
+		}
+		buffers[worker] = b
+		_, err = w.Write(b)
+		done = err == nil
+		return err
+	})
+}
+
+// turns lets one goroutine after another pass.
+type turns struct {
+	sync.Mutex
+	changed sync.Cond
+	next    int // whose turn it is
+	broken  int // the first that failed: behind it nobody has a turn
+}
+
+func newTurns(n int) *turns {
+	t := &turns{broken: n}
+	t.changed.L = t
+	return t
+}
+
+// wait waits for the turn of i, and reports whether it comes.
+func (t *turns) wait(i int) bool {
+	t.Lock()
+	defer t.Unlock()
+	for t.next != i && t.broken > i {
+		t.changed.Wait()
+	}
+	return t.broken > i
+}
+
+// end ends the turn of i.
+func (t *turns) end(i int, done bool) {
+	t.Lock()
+	defer t.Unlock()
+	if done {
+		t.next = i + 1
+	} else {
+		t.broken = min(t.broken, i)
+	}
+	t.changed.Broadcast()
+}
