@@ -97,7 +97,7 @@ func runBench(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	p := newCounter(c.App.ErrWriter, "bench", things("measurements"))
+	p := newCounter(barOn(c), "bench", things("measurements"))
 	o := bench.ModelOptions{Meter: benchMeter(c, p), Generate: c.Int("generate"), Cache: engine.CacheType(c.String("kv-cache-type")), Peak: peakMemory}
 	for name, list := range map[string]*[]int{"prompt": &o.Prompts, "batch": &o.Batches, "context": &o.Contexts, "threads": &o.Threads} {
 		if *list, err = intList(c, name); err != nil {

@@ -135,7 +135,7 @@ func runConvert(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	bar := newProgress(c.App.ErrWriter, "convert")
+	bar := newProgress(barOn(c), "convert")
 	options := convert.Options{
 		Recipe: *recipe, Threads: c.Int("threads"), Report: beside.report != "", Resume: c.Bool("resume"), Progress: barOf(bar),
 	}

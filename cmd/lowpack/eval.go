@@ -81,7 +81,7 @@ func runEval(c *cli.Context) error {
 	if err != nil {
 		return filerr.Named(path, err)
 	}
-	p := newCounter(c.App.ErrWriter, "eval", things("tokens"))
+	p := newCounter(barOn(c), "eval", things("tokens"))
 	r, err := eval.Run(c.Context, m.Engine, against, m.ids, eval.Options{
 		Window: c.Int("window"), Stride: c.Int("stride"), Bare: bare, Text: c.String("text"), Model: path, Other: c.String("against"),
 		Progress: func(done, total int) { p.set(int64(done), int64(total), "") },

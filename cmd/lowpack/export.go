@@ -17,24 +17,26 @@ import (
 // exportTarget is a format that packed files are exported in, one per file of package export.
 type exportTarget struct {
 	name   string
-	export func(c *cli.Context, path, target string) (*export.Summary, error)
+	export func(c *cli.Context, path, target string, p export.Progress) (*export.Summary, error)
 }
 
 var exportTargets = []exportTarget{
-	{"gguf", func(c *cli.Context, path, target string) (*export.Summary, error) {
-		return export.GGUF(c.Context, path, target, export.GGUFOptions{Dialect: export.Dialect(c.String("dialect")), Force: c.Bool("force")})
+	{"gguf", func(c *cli.Context, path, target string, p export.Progress) (*export.Summary, error) {
+		return export.GGUF(c.Context, path, target, export.GGUFOptions{
+			Dialect: export.Dialect(c.String("dialect")), Force: c.Bool("force"), Progress: p,
+		})
 	}},
-	{"onnx", func(c *cli.Context, path, target string) (*export.Summary, error) {
-		return onnx.Export(c.Context, path, target, export.Arithmetic(c.String("arithmetic")))
+	{"onnx", func(c *cli.Context, path, target string, p export.Progress) (*export.Summary, error) {
+		return onnx.Export(c.Context, path, target, export.Arithmetic(c.String("arithmetic")), p)
 	}},
-	{"openvino", func(c *cli.Context, path, target string) (*export.Summary, error) {
+	{"openvino", func(c *cli.Context, path, target string, p export.Progress) (*export.Summary, error) {
 		a := export.Arithmetic(c.String("arithmetic"))
 		if !c.IsSet("static") {
-			return openvino.Export(c.Context, path, target, a)
+			return openvino.Export(c.Context, path, target, a, p)
 		}
 		return openvino.ExportStatic(c.Context, path, target, a, openvino.Static{
 			Cache: openvino.Cache(c.String("static")), Context: c.Int("context"), Prefill: c.Int("prefill"), Layers: c.Int("layers"), Bits: c.Int("bits"),
-		})
+		}, p)
 	}},
 }
 
@@ -107,7 +109,9 @@ func runExport(c *cli.Context) error {
 		if t.name != c.String("to") {
 			continue
 		}
-		s, err := t.export(c, c.Args().First(), target)
+		bar := newProgress(barOn(c), "export")
+		s, err := t.export(c, c.Args().First(), target, bar.set)
+		bar.done()
 		if err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ func packedOf(c *cli.Context, arg string) (string, error) {
 
 // convertOnce makes the packed file of the default options.
 func convertOnce(c *cli.Context, dir, target string) error {
-	bar := newProgress(c.App.ErrWriter, "convert")
+	bar := newProgress(barOn(c), "convert")
 	plan, err := convert.NewPlan(c.Context, dir, convert.Options{Progress: barOf(bar)})
 	if err != nil {
 		return err

@@ -9,16 +9,25 @@ import (
 	"unicode/utf8"
 
 	"github.com/schollz/progressbar/v3"
+	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
 	"github.com/lowpack/lowpack/internal/printable"
 )
 
 const (
-	drawAfter  = 300 * time.Millisecond // shorter work shows no bar, which would only flicker
-	drawEvery  = 80 * time.Millisecond
-	plainEvery = 5 * time.Second // how often a line is printed where no terminal can redraw a bar
-	rateAfter  = time.Second     // of a phase; before that, rate and remaining time would be guesses
+	drawAfter = 300 * time.Millisecond // shorter work shows no bar, which would only flicker
+	drawEvery = 80 * time.Millisecond
+	rateAfter = time.Second // of a phase; before that, rate and remaining time would be guesses
+)
+
+// Where no terminal can redraw a bar, lines are printed: the first after some seconds, the next ones when a share more is done,
+// but not too often, and at the latest after a while, because some systems end what is silent.
+const (
+	plainFirst  = 5 * time.Second
+	plainEvery  = 10 * time.Second
+	plainShare  = 10 // per cent of a phase
+	plainLatest = time.Minute
 )
 
 // unit prints an amount of work.
@@ -32,8 +41,8 @@ func things(name string) unit {
 // weightsDone counts what golden outputs are computed with.
 func weightsDone(n int64) string { return fmt.Sprintf("%.1f M weights", float64(n)/1e6) }
 
-// progress shows how far a long piece of work is, how fast it goes and how long it will take: a bar on a terminal, a plain
-// line every few seconds elsewhere. Work has phases, each with a total, a rate and a remaining time of its own. It is safe
+// progress shows how far a long piece of work is, how fast it goes and how long it will take: a bar on a terminal, plain
+// lines elsewhere. Work has phases, each with a total, a rate and a remaining time of its own. It is safe
 // for concurrent use.
 type progress struct {
 	mu    sync.Mutex
@@ -45,9 +54,31 @@ type progress struct {
 	last  time.Time                // something was shown
 	bar   *progressbar.ProgressBar // of this phase; nil until it is drawn
 
-	total int64 // of this phase, and where and when it began
+	shown *snapshot // by the last line; nil = of another phase, or none
+	total int64     // of this phase, and where and when it began
 	first int64
 	since time.Time
+}
+
+// barOn is where progress of a command is shown: nowhere with --quiet.
+func barOn(c *cli.Context) io.Writer {
+	if c.Bool(quietFlag) {
+		return io.Discard
+	}
+	return c.App.ErrWriter
+}
+
+const quietFlag = "quiet"
+
+// withProgress gives a command, or those that it has, the flag --quiet.
+func withProgress(c *cli.Command) *cli.Command {
+	for _, sub := range c.Subcommands {
+		withProgress(sub)
+	}
+	if len(c.Subcommands) == 0 {
+		c.Flags = append(c.Flags, &cli.BoolFlag{Name: quietFlag, Usage: "show no progress"})
+	}
+	return c
 }
 
 // newProgress counts bytes.
@@ -75,7 +106,7 @@ func (p *progress) show(s *snapshot) {
 	defer p.mu.Unlock()
 	now := p.now()
 	if s.total != p.total || s.done < p.first {
-		p.total, p.first, p.since = s.total, s.done, now
+		p.total, p.first, p.since, p.shown = s.total, s.done, now, nil
 		p.clear()
 	}
 	if took := now.Sub(p.since); took >= rateAfter {
@@ -83,14 +114,26 @@ func (p *progress) show(s *snapshot) {
 	}
 	switch since := now.Sub(p.last); {
 	case !redraws(p.out):
-		if since >= plainEvery {
-			p.last = now
+		if p.due(s, since) {
+			p.last, p.shown = now, s
 			fmt.Fprintln(p.out, s.line(0))
 		}
 	case now.Sub(p.began) >= drawAfter && since >= drawEvery:
 		p.last = now
 		p.draw(s)
 	}
+}
+
+// due says whether a line is printed, so long after the one before.
+func (p *progress) due(s *snapshot, since time.Duration) bool {
+	switch {
+	case p.last.Equal(p.began): // nothing was shown
+		return since >= plainFirst
+	case p.shown == nil:
+		return since >= plainEvery
+	}
+	more := percent(s.done, s.total)-percent(p.shown.done, p.shown.total) >= plainShare
+	return more && since >= plainEvery || since >= plainLatest
 }
 
 // draw draws the bar, with what fits beside it.

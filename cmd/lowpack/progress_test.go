@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
 )
 
 var busy = snapshot{what: "convert", unit: size, done: 123_456_789, total: 9_876_543_210, perSecond: 45_000_000, at: "model.layers.17.self_attn.q_proj.weight"}
@@ -48,8 +50,9 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// TestProgressPlain demands a line every few seconds where nothing can be redrawn, with a rate of the phase alone: what a
-// resumed piece of work had already does not count.
+// TestProgressPlain demands lines where nothing can be redrawn: none in the first seconds, then when a tenth more is done and some
+// seconds are over, or at the latest after a minute. A rate is that of the phase alone: what a resumed piece of work had already
+// does not count.
 func TestProgressPlain(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out, "pull")
@@ -66,15 +69,42 @@ func TestProgressPlain(t *testing.T) {
 	at(4.9, nil, 55_000_000, 100_000_000)
 	at(5, nil, 60_000_000, 100_000_000)
 	at(8, nil, 80_000_000, 100_000_000)
-	at(10, nil, 90_000_000, 100_000_000)
+	at(14.9, nil, 85_000_000, 100_000_000)
+	at(15, nil, 90_000_000, 100_000_000)
 	at(20, weightsDone, 0, 3_000_000)
-	at(30, weightsDone, 1_000_000, 3_000_000)
+	at(25, weightsDone, 0, 3_000_000)
+	at(40, weightsDone, 200_000, 3_000_000)
+	at(45, weightsDone, 1_000_000, 3_000_000)
+	at(104, weightsDone, 1_000_000, 3_000_000)
+	at(105, weightsDone, 1_000_000, 3_000_000)
 	p.done()
 	want := "pull   60%  60.0 MB of 100.0 MB  2000.0 kB/s  20 s left  x\n" +
-		"pull   90%  90.0 MB of 100.0 MB  4000.0 kB/s  3 s left  x\n" +
+		"pull   90%  90.0 MB of 100.0 MB  2666.7 kB/s  4 s left  x\n" +
 		"pull: golden    0%  0.0 M weights of 3.0 M weights\n" +
-		"pull: golden   33%  1.0 M weights of 3.0 M weights  0.1 M weights/s  20 s left\n"
+		"pull: golden   33%  1.0 M weights of 3.0 M weights  0.0 M weights/s  50 s left\n" +
+		"pull: golden   33%  1.0 M weights of 3.0 M weights  0.0 M weights/s  3 min left\n"
 	if out.String() != want {
 		t.Errorf("%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// TestQuiet: a long command says nothing of its progress with --quiet, and does what it would.
+func TestQuiet(t *testing.T) {
+	var out bytes.Buffer
+	app := &cli.App{ErrWriter: &out, ExitErrHandler: func(*cli.Context, error) {}}
+	app.Commands = []*cli.Command{withProgress(&cli.Command{Name: "work", Action: func(c *cli.Context) error {
+		p := newProgress(barOn(c), "work")
+		p.now = func() time.Time { return p.began.Add(time.Minute) }
+		p.set(1, 2, "x")
+		return nil
+	}})}
+	for _, c := range []struct {
+		args  []string
+		lines int
+	}{{[]string{"lowpack", "work"}, 1}, {[]string{"lowpack", "work", "--quiet"}, 0}} {
+		out.Reset()
+		if err := app.Run(c.args); err != nil || strings.Count(out.String(), "\n") != c.lines {
+			t.Errorf("%v: %v, %q", c.args, err, out.String())
+		}
 	}
 }

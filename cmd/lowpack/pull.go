@@ -57,7 +57,7 @@ func pull(c *cli.Context, name hub.Name) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	bar := newProgress(c.App.ErrWriter, "pull")
+	bar := newProgress(barOn(c), "pull")
 	r, err := client.Pull(c.Context, name, func(done, total int64, file string) { bar.set(done, total, file) })
 	bar.done()
 	if err != nil {

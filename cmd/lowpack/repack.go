@@ -41,7 +41,7 @@ func runRepack(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	bar := newProgress(c.App.ErrWriter, "repack")
+	bar := newProgress(barOn(c), "repack")
 	s, err := convert.Repack(c.Context, c.Args().First(), c.String("output"), convert.RepackOptions{
 		Layout: c.String("layout"), Params: params, Threads: c.Int("threads"), Progress: barOf(bar),
 	})
@@ -77,7 +77,7 @@ func runUnpack(c *cli.Context) error {
 	if c.String("output") == "" {
 		return usagef("unpack needs -o DIR")
 	}
-	bar := newProgress(c.App.ErrWriter, "unpack")
+	bar := newProgress(barOn(c), "unpack")
 	s, err := convert.Unpack(c.Context, c.Args().First(), c.String("output"), convert.UnpackOptions{
 		Form: convert.Form(c.String("form")), Threads: c.Int("threads"), Progress: barOf(bar),
 	})
@@ -112,7 +112,7 @@ func runMerge(c *cli.Context) error {
 	if c.NArg() == 0 || c.String("output") == "" {
 		return usagef("merge needs the PARTs and -o FILE; see `lowpack merge --help`")
 	}
-	bar := newProgress(c.App.ErrWriter, "merge")
+	bar := newProgress(barOn(c), "merge")
 	s, err := convert.Merge(c.Context, c.Args().Slice(), c.String("output"), convert.MergeOptions{Progress: barOf(bar)})
 	bar.done()
 	return reportSummary(c, c.String("output"), s, err)

@@ -59,7 +59,7 @@ func runSynth(c *cli.Context) error {
 		return err
 	}
 	start := time.Now()
-	p := newProgress(c.App.ErrWriter, "synth")
+	p := newProgress(barOn(c), "synth")
 	err = ck.Write(c.Context, dir, p.set)
 	p.done()
 	if err != nil {

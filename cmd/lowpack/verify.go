@@ -87,7 +87,7 @@ func runVerify(c *cli.Context) error {
 			return err
 		}
 	}
-	bar := newProgress(c.App.ErrWriter, "verify")
+	bar := newProgress(barOn(c), "verify")
 	report, err := verify.Run(c.Context, path, verify.Options{
 		Level: verify.Level(c.String("level")), Source: source, Provenance: statement, Statement: c.String("provenance"), Threads: c.Int("threads"),
 		Progress: func(what string, done, total int64) { bar.setIn(verifyUnit(what), done, total, what) },

@@ -24,6 +24,19 @@ type Summary struct {
 	Notes   []string `json:"notes"`
 }
 
+// Progress is told of the bytes that are written, of all there are, and what they belong to. It may be nil.
+type Progress func(done, total int64, at string)
+
+// Of returns what reports pieces of a total, one after another.
+func (p Progress) Of(total int64) func(n int, at string) {
+	done := int64(0)
+	return func(n int, at string) {
+		if done += int64(n); p != nil {
+			p(done, total, at)
+		}
+	}
+}
+
 // noScreen is a note of every format.
 const noScreen = "the candidate filter of the output head is left out; the head is exact without it"
 
@@ -31,6 +44,7 @@ const noScreen = "the candidate filter of the output head is left out; the head 
 type GGUFOptions struct {
 	Dialect Dialect // "": LlamaCpp
 	Force   bool    // write models that the program loads and computes differently
+	Progress
 }
 
 // GGUF writes the model of a packed file as a GGUF. The weights are exact: a block type is chosen where it holds codes, zero points
@@ -51,7 +65,7 @@ func GGUF(ctx context.Context, path, target string, o GGUFOptions) (*Summary, er
 	}
 	defer out.Abort()
 	to := io.NewOffsetWriter(out, 0)
-	if err := w.write(ctx, to); err != nil {
+	if err := w.write(ctx, to, o.Progress); err != nil {
 		return nil, err
 	}
 	size, _ := to.Seek(0, io.SeekCurrent) // which moves nothing
@@ -207,16 +221,21 @@ func compareNames(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-func (w *ggufWriter) write(ctx context.Context, to io.Writer) error {
+func (w *ggufWriter) write(ctx context.Context, to io.Writer, p Progress) error {
 	out, err := gguf.NewWriter(to, w.keys, w.infos)
 	if err != nil {
 		return err
 	}
+	total := int64(0)
+	for _, t := range w.infos {
+		total += t.Size
+	}
+	report := p.Of(total)
 	for _, t := range w.list {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := t.data(ctx, named{out, t.Name}); err != nil {
+		if err := t.data(ctx, named{out, t.Name, report}); err != nil {
 			return err
 		}
 	}
@@ -226,7 +245,14 @@ func (w *ggufWriter) write(ctx context.Context, to io.Writer) error {
 // named writes the data of a tensor.
 type named struct {
 	*gguf.Writer
-	name string
+	name   string
+	report func(n int, at string)
 }
 
-func (n named) Write(p []byte) (int, error) { return len(p), n.Writer.Write(n.name, p) }
+func (n named) Write(p []byte) (int, error) {
+	err := n.Writer.Write(n.name, p)
+	if err == nil {
+		n.report(len(p), n.name)
+	}
+	return len(p), err
+}

@@ -202,6 +202,16 @@ func (b *builder) ints(list ...int64) string {
 	return b.constant(fmt.Sprintf("ints.%v", list), int64Kind, []int64{int64(len(list))}, data)
 }
 
+// dataSize is the size of the data file.
+func (b *builder) dataSize() (size int64) {
+	for i := range b.tensors {
+		if t := &b.tensors[i]; t.inline == nil {
+			size = t.offset + t.bytes()
+		}
+	}
+	return size
+}
+
 // writeData writes the data file: tensors in their order, zeros between them.
 func (b *builder) writeData(w io.Writer) error {
 	at := int64(0)

@@ -117,7 +117,7 @@ func TestInteropGroups(t *testing.T) {
 func written(t *testing.T, m *exported) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "model")
-	if _, err := folder.Write(t.Context(), dir, m.files()); err != nil {
+	if _, err := folder.Write(t.Context(), dir, m.files(), nil); err != nil {
 		t.Fatal(err)
 	}
 	return dir

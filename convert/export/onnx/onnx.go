@@ -27,7 +27,7 @@ const arithmeticKey = "lowpack.arithmetic"
 
 // Export writes the directory dir, which must not exist and appears whole or not at all, with the same bytes for the same input. Without
 // an arithmetic it is exact where all matrices allow that, else plain. No more than one tensor is in memory.
-func Export(ctx context.Context, path, dir string, a export.Arithmetic) (*export.Summary, error) {
+func Export(ctx context.Context, path, dir string, a export.Arithmetic, p export.Progress) (*export.Summary, error) {
 	f, err := packed.Open(path)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func Export(ctx context.Context, path, dir string, a export.Arithmetic) (*export
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}
-	size, err := folder.Write(ctx, dir, m.files())
+	size, err := folder.Write(ctx, dir, m.files(), p)
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}
@@ -115,7 +115,7 @@ func (m *exported) files() []folder.File {
 	}
 	return append([]folder.File{
 		{Name: modelFile, Write: folder.Whole(m.encode(dataFile))},
-		{Name: dataFile, Write: m.writeData},
+		{Name: dataFile, Write: m.writeData, Size: m.dataSize()},
 		{Name: configFile, Write: folder.Whole(m.genai())},
 	}, texts...)
 }

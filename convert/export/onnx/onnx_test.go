@@ -27,7 +27,7 @@ import (
 func exportedOf(t *testing.T, source string, a export.Arithmetic) (string, *export.Summary) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "model")
-	s, err := Export(t.Context(), source, dir, a)
+	s, err := Export(t.Context(), source, dir, a, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestChats(t *testing.T) {
 // TestRefused: nothing is left of what is refused or stopped.
 func TestRefused(t *testing.T) {
 	exports.Refused(t, exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), func(ctx context.Context, path, dir string) error {
-		_, err := Export(ctx, path, dir, export.Exact)
+		_, err := Export(ctx, path, dir, export.Exact, nil)
 		return err
 	})
 }

@@ -296,7 +296,7 @@ func TestInteropTokenizer(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "tokenizer")
 		m.graph(tokenizerFile, v.tokenizer(4096, info), false)
 		m.graph(detokenizerFile, v.detokenizer(info), false)
-		if _, err := folder.Write(t.Context(), dir, m.written()); err != nil {
+		if _, err := folder.Write(t.Context(), dir, m.written(), nil); err != nil {
 			t.Fatal(err)
 		}
 		texts := append(recorded(t, c.dir), awkward...)

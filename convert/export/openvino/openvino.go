@@ -36,11 +36,11 @@ const arithmeticKey = "arithmetic"
 
 // Export writes the directory dir, which must not exist and appears whole or not at all, with the same bytes for the same input. Without
 // an arithmetic it is exact where all matrices allow that, else plain. No more than one tensor is in memory.
-func Export(ctx context.Context, path, dir string, a export.Arithmetic) (*export.Summary, error) {
-	return write(ctx, path, dir, a, nil)
+func Export(ctx context.Context, path, dir string, a export.Arithmetic, p export.Progress) (*export.Summary, error) {
+	return write(ctx, path, dir, a, nil, p)
 }
 
-func write(ctx context.Context, path, dir string, a export.Arithmetic, s *Static) (*export.Summary, error) {
+func write(ctx context.Context, path, dir string, a export.Arithmetic, s *Static, p export.Progress) (*export.Summary, error) {
 	f, err := packed.Open(path)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func write(ctx context.Context, path, dir string, a export.Arithmetic, s *Static
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}
-	size, err := folder.Write(ctx, dir, m.files())
+	size, err := folder.Write(ctx, dir, m.files(), p)
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}
@@ -201,7 +201,7 @@ func (m *exported) written() (list []folder.File) {
 	for _, g := range m.graphs {
 		list = append(list, folder.File{Name: g.name, Write: g.writeXML})
 		if !g.shares {
-			list = append(list, folder.File{Name: dataOf(g.name), Write: g.writeData})
+			list = append(list, folder.File{Name: dataOf(g.name), Write: g.writeData, Size: g.end})
 		}
 	}
 	return list

@@ -22,7 +22,7 @@ import (
 func exportedOf(t *testing.T, source string, a export.Arithmetic) (string, *export.Summary) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "model")
-	s, err := Export(t.Context(), source, dir, a)
+	s, err := Export(t.Context(), source, dir, a, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func exportedOf(t *testing.T, source string, a export.Arithmetic) (string, *expo
 func written(t *testing.T, m *exported) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "model")
-	if _, err := folder.Write(t.Context(), dir, m.files()); err != nil {
+	if _, err := folder.Write(t.Context(), dir, m.files(), nil); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -158,7 +158,7 @@ func TestForms(t *testing.T) {
 		if got := n.layerOf(t, w+"/scale").find("data").value("element_type"); got != c.scale {
 			t.Errorf("%s: scales %s", name, got)
 		}
-		_, err := Export(t.Context(), source, filepath.Join(t.TempDir(), "model"), export.Exact)
+		_, err := Export(t.Context(), source, filepath.Join(t.TempDir(), "model"), export.Exact, nil)
 		if c.exact != (err == nil) || err != nil && !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("%s: --arithmetic exact: %v", name, err)
 		}
@@ -169,7 +169,7 @@ func TestForms(t *testing.T) {
 // TestRefused: nothing is left of what is refused or stopped.
 func TestRefused(t *testing.T) {
 	exports.Refused(t, tiny(t), func(ctx context.Context, path, dir string) error {
-		_, err := Export(ctx, path, dir, export.Exact)
+		_, err := Export(ctx, path, dir, export.Exact, nil)
 		return err
 	})
 }
@@ -180,7 +180,7 @@ func TestExpertsRefused(t *testing.T) {
 		checkpoint := filepath.Join(t.TempDir(), like)
 		tinymodel.Miniature(t, like, checkpoint)
 		dir := filepath.Join(t.TempDir(), "model")
-		_, err := Export(t.Context(), tinymodel.Converted(t, checkpoint, packed.Recipe{}), dir, export.Plain)
+		_, err := Export(t.Context(), tinymodel.Converted(t, checkpoint, packed.Recipe{}), dir, export.Plain, nil)
 		if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(fmt.Sprint(err), "experts, which are not written to OpenVINO") {
 			t.Errorf("%s: %v", like, err)
 		}

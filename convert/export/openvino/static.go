@@ -48,8 +48,10 @@ const (
 
 // ExportStatic is Export for models of static shapes. Its directory is that of NITRO: model/0.xml, model/1.xml and so on take one token; those in
 // prefill_model take several, and read the data files of the others.
-func ExportStatic(ctx context.Context, path, dir string, a export.Arithmetic, s Static) (*export.Summary, error) {
-	return write(ctx, path, dir, a, &s)
+func ExportStatic(
+	ctx context.Context, path, dir string, a export.Arithmetic, s Static, p export.Progress,
+) (*export.Summary, error) {
+	return write(ctx, path, dir, a, &s, p)
 }
 
 // completed has defaults where nothing is said, or is refused.

@@ -21,7 +21,7 @@ import (
 func staticOf(t *testing.T, source string, s Static) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "model")
-	summary, err := ExportStatic(t.Context(), source, dir, "", s)
+	summary, err := ExportStatic(t.Context(), source, dir, "", s, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestStaticLocal(t *testing.T) {
 func TestStaticRefused(t *testing.T) {
 	source := tiny(t)
 	exports.Refused(t, source, func(ctx context.Context, path, dir string) error {
-		_, err := ExportStatic(ctx, path, dir, export.Exact, Static{Cache: States})
+		_, err := ExportStatic(ctx, path, dir, export.Exact, Static{Cache: States}, nil)
 		return err
 	})
 	for _, s := range []Static{
@@ -148,7 +148,7 @@ func TestStaticRefused(t *testing.T) {
 		{Cache: States, Layers: -1}, {Cache: States, Bits: 3},
 	} {
 		dir := filepath.Join(t.TempDir(), "model")
-		if _, err := ExportStatic(t.Context(), source, dir, "", s); !errors.Is(err, pack.ErrLimit) && !errors.Is(err, pack.ErrUnsupported) {
+		if _, err := ExportStatic(t.Context(), source, dir, "", s, nil); !errors.Is(err, pack.ErrLimit) && !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("%+v: %v", s, err)
 		}
 		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {

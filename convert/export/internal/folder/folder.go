@@ -7,6 +7,7 @@ import (
 	"io"
 	"path"
 
+	"github.com/lowpack/lowpack/convert/export"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
@@ -15,6 +16,7 @@ import (
 type File struct {
 	Name  string // with slashes, if it lies in a directory of the directory
 	Write func(io.Writer) error
+	Size  int64 // of a file whose writing takes time; else 0
 }
 
 // Whole is the Write of a file whose bytes are there.
@@ -35,19 +37,25 @@ var texts = []string{
 func Texts(f *packed.File) (list []File) {
 	for _, name := range texts {
 		if data, ok := f.Embedded(name); ok {
-			list = append(list, File{name, Whole(data)})
+			list = append(list, File{Name: name, Write: Whole(data)})
 		}
 	}
 	return list
 }
 
-// Write writes a directory, which must not exist and appears whole or not at all, and returns the size of its files.
-func Write(ctx context.Context, dir string, files []File) (size int64, err error) {
+// Write writes a directory, which must not exist and appears whole or not at all, and returns the size of its files. It
+// reports the bytes of files that take time.
+func Write(ctx context.Context, dir string, files []File, p export.Progress) (size int64, err error) {
 	out, err := atomicfile.CreateDir(atomicfile.OS, dir)
 	if err != nil {
 		return 0, err
 	}
 	defer out.Abort()
+	total := int64(0)
+	for _, file := range files {
+		total += file.Size
+	}
+	report := p.Of(total)
 	made := map[string]bool{".": true}
 	for _, file := range files {
 		if in := path.Dir(file.Name); !made[in] {
@@ -57,7 +65,7 @@ func Write(ctx context.Context, dir string, files []File) (size int64, err error
 			made[in] = true
 		}
 		err := out.WriteFile(file.Name, func(w io.Writer) error {
-			c := &Counting{To: stopping{ctx, w}}
+			c := &Counting{To: stopping{ctx, w, file, report}}
 			err := file.Write(c)
 			size += c.N
 			return err
@@ -69,17 +77,23 @@ func Write(ctx context.Context, dir string, files []File) (size int64, err error
 	return size, out.Commit()
 }
 
-// stopping ends writing with its context.
+// stopping ends writing with its context, and reports what takes time.
 type stopping struct {
-	ctx context.Context
-	w   io.Writer
+	ctx    context.Context
+	w      io.Writer
+	file   File
+	report func(n int, at string)
 }
 
 func (s stopping) Write(p []byte) (int, error) {
 	if s.ctx.Err() != nil {
 		return 0, context.Cause(s.ctx)
 	}
-	return s.w.Write(p)
+	n, err := s.w.Write(p)
+	if s.file.Size > 0 {
+		s.report(n, s.file.Name)
+	}
+	return n, err
 }
 
 // Counting counts bytes.
