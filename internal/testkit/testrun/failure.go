@@ -72,11 +72,14 @@ func pattern(test string) string {
 	return strings.Join(parts, "/")
 }
 
+// withValue are flags of go test whose value may be the next argument.
+var withValue = []string{"run", "skip", "count", "timeout", "tags"}
+
 // flagsOf returns the flags among the arguments of go test that choose no tests.
 func flagsOf(args []string) (flags []string) {
 	for i := 0; i < len(args) && strings.HasPrefix(args[i], "-"); i++ {
 		name, _, whole := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
-		value := !whole && i+1 < len(args) && slices.Contains([]string{"run", "skip", "count", "timeout", "tags"}, name)
+		value := !whole && i+1 < len(args) && slices.Contains(withValue, name)
 		if name != "run" && name != "skip" && name != "count" {
 			flags = append(flags, args[i])
 			if value {

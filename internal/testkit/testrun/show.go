@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -18,6 +19,7 @@ const silence = 8 * time.Second
 // event is a line of go test -json (go doc test2json, go help buildjson).
 type event struct {
 	Action, Package, Test, Output, FailedBuild string
+	Elapsed                                    float64 // seconds
 }
 
 // view shows the events of a run.
@@ -25,7 +27,8 @@ type view struct {
 	w        io.Writer
 	flags    []string // of go test
 	begun    time.Time
-	ended    int // packages
+	ended    int   // packages
+	plan     *plan // nil: not known
 	packages map[string]*tests
 	skipped  map[string]int // by reason
 	failed   []failure
@@ -52,7 +55,7 @@ func (v *view) show(r io.Reader) error {
 				quiet.Reset(silence)
 			}
 		case <-quiet.C:
-			fmt.Fprintf(v.w, "... %s: %d packages have ended; %s\n", v.since(v.begun), v.ended, v.running())
+			fmt.Fprintf(v.w, "... %s: %s packages have ended; %s\n", v.since(v.begun), v.state(), v.running())
 		}
 	}
 	fmt.Fprint(v.w, summary(v.skipped))
@@ -97,10 +100,23 @@ func (v *view) take(e event) (printed bool) {
 	if e.Action == "fail" {
 		v.failed = append(v.failed, p.failures(e)...)
 	}
-	fmt.Fprint(v.w, p.text())
 	delete(v.packages, e.Package)
 	v.ended++
+	if text := p.text(); v.plan != nil {
+		v.plan.end(e.Package, e.Elapsed, strings.Contains(text, "(cached)"))
+		fmt.Fprintf(v.w, "%s\t[%s]\n", strings.TrimSuffix(text, "\n"), v.state())
+	} else {
+		fmt.Fprint(v.w, text)
+	}
 	return true
+}
+
+// state is how far the run is.
+func (v *view) state() string {
+	if v.plan == nil {
+		return strconv.Itoa(v.ended)
+	}
+	return v.plan.state(time.Since(v.begun))
 }
 
 // running names the packages whose tests run, and the newest test of each.

@@ -54,12 +54,14 @@ func TestSilence(t *testing.T) {
 			in.Close()
 		}()
 		var got strings.Builder
-		if err := newView(&got, nil).show(events); err != nil {
+		v := newView(&got, nil)
+		v.plan = newPlan([]string{"example/slow", "example/other"}, map[string]float64{"example/slow": 20})
+		if err := v.show(events); err != nil {
 			t.Error(err)
 		}
-		want := "... 8s: 0 packages have ended; compiling\n" +
-			"... 16s: 0 packages have ended; running example/slow TestSlow 7s\n"
-		if !strings.HasPrefix(got.String(), want) || !strings.HasSuffix(got.String(), "ok example/slow\n") {
+		want := "... 8s: 0 of 2 packages have ended; compiling\n" +
+			"... 16s: 0 of 2 packages have ended; running example/slow TestSlow 7s\n"
+		if !strings.HasPrefix(got.String(), want) || !strings.HasSuffix(got.String(), "ok example/slow\t[1 of 2, about 17s left]\n") {
 			t.Errorf("printed:\n%s", got.String())
 		}
 	})
