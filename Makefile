@@ -60,7 +60,8 @@ dist:
 	cd $(DIST) && { command -v sha256sum >/dev/null && sha256sum * || shasum -a 256 *; } >.sums && mv .sums SHA256SUMS
 
 # Vets and tests every package: a line for each as it ends, with a guess of how long the others take, which the build cache
-# remembers, and one on what this machine cannot test, if there is such a thing. Garbage is collected less often, which saves a tenth of the time; processes whose memory is measured collect as users' do.
+# remembers, and one on what this machine cannot test, if there is such a thing. Garbage is collected less often, which
+# saves a tenth of the time; processes whose memory is measured collect as users' do.
 test:
 	@printf 'compiling the tests\n'
 	@GOGC=$${GOGC:-400} go run ./internal/testkit/testrun -vet=all ./...
