@@ -29,7 +29,7 @@ func checkFile(text, file string) error {
 func (n Name) chooseGGUF(files []string) ([]string, error) {
 	var all, chosen []string // first files
 	for _, name := range files {
-		if _, err := gguf.SplitNames(name); err != nil || !strings.HasSuffix(name, ".gguf") || strings.HasPrefix(path.Base(name), "mmproj") {
+		if _, err := gguf.SplitNames(name); err != nil || !isModelGGUF(name) {
 			continue // a later part, or what is no language model
 		}
 		all = append(all, name)
@@ -55,6 +55,11 @@ func (n Name) chooseGGUF(files []string) ([]string, error) {
 		}
 	}
 	return parts, err
+}
+
+// isModelGGUF tells a language model from other files by its name.
+func isModelGGUF(name string) bool {
+	return strings.HasSuffix(name, ".gguf") && !strings.HasPrefix(path.Base(name), "mmproj")
 }
 
 var partOf = regexp.MustCompile(`-\d{5}-of-\d{5}$`)
