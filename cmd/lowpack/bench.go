@@ -36,7 +36,8 @@ long and how much memory the first token takes.
   lowpack bench kernels --layout vnni4i --tokens 1,128
   lowpack bench machine`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "prompt", Value: "128,512", Usage: "prefill: tokens per prompt, as a `LIST`"},
+			&cli.StringFlag{Name: "prefill", Aliases: []string{"prompt"}, Value: "128,512",
+				Usage: "prefill: tokens per prompt, as a `LIST`"},
 			between(1, maxTokens, &cli.IntFlag{Name: "generate", Value: 128, Usage: "decode `N` tokens per sequence"}),
 			&cli.StringFlag{Name: "batch", Value: "1,8,32", Usage: "decode: sequences at once, as a `LIST`"},
 			&cli.StringFlag{Name: "context", Value: "128,2048,8000", Usage: "decode: tokens in front of those that are timed (context depth), as a `LIST`"},
@@ -97,9 +98,12 @@ func runBench(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	p := newCounter(barOn(c), "bench", things("measurements"))
+	if name, err = modelPath(name); err != nil {
+		return err
+	}
+	p := newCounter(besideResult(c), "bench", things("measurements"))
 	o := bench.ModelOptions{Meter: benchMeter(c, p), Generate: c.Int("generate"), Cache: engine.CacheType(c.String("kv-cache-type")), Peak: peakMemory}
-	for name, list := range map[string]*[]int{"prompt": &o.Prompts, "batch": &o.Batches, "context": &o.Contexts, "threads": &o.Threads} {
+	for name, list := range map[string]*[]int{"prefill": &o.Prompts, "batch": &o.Batches, "context": &o.Contexts, "threads": &o.Threads} {
 		if *list, err = intList(c, name); err != nil {
 			return err
 		}
@@ -141,7 +145,7 @@ func showBench[R measured](c *cli.Context, r R, failed error, show func(io.Write
 
 // listBounds are the least and the largest number in a flag that is a list.
 var listBounds = map[string][2]int{
-	"threads": {0, maxThreads}, "prompt": {1, maxTokens}, "batch": {1, 1 << 10}, "context": {1, maxTokens}, "tokens": {1, 1 << 16},
+	"threads": {0, maxThreads}, "prefill": {1, maxTokens}, "batch": {1, 1 << 10}, "context": {1, maxTokens}, "tokens": {1, 1 << 16},
 }
 
 // intList reads a flag that is a list of numbers, such as 1,8,32.

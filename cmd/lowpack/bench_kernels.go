@@ -46,7 +46,7 @@ func runBenchKernels(c *cli.Context) error {
 	if err := wantArgs(c, 0, ""); err != nil {
 		return err
 	}
-	p := newCounter(barOn(c), "bench", things("measurements"))
+	p := newCounter(besideResult(c), "bench", things("measurements"))
 	o := bench.KernelOptions{Meter: benchMeter(c, p), Layouts: c.StringSlice("layout"), Group: c.Int("group")}
 	var err error
 	if o.Threads, err = intList(c, "threads"); err != nil {

@@ -36,7 +36,7 @@ func runBenchMachine(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	p := newCounter(barOn(c), "bench", things("measurements"))
+	p := newCounter(besideResult(c), "bench", things("measurements"))
 	r, err := bench.Machine(c.Context, benchMeter(c, p), threads)
 	p.done()
 	return showBench(c, r, err, printMachine)

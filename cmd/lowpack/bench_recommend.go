@@ -58,7 +58,7 @@ func runBenchRecommend(c *cli.Context) error {
 		return err
 	}
 	defer plan.Close()
-	p := newCounter(barOn(c), "bench", things("choices"))
+	p := newCounter(besideResult(c), "bench", things("choices"))
 	r, err := recommend(c.Context, plan, benchMeter(c, p), c.Int("threads"), recommendTokens)
 	p.done()
 	if r == nil {

@@ -64,7 +64,7 @@ func runBenchServe(c *cli.Context) error {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return usagef("%q is not the URL of a server, such as http://127.0.0.1:8080", printable.Line(c.Args().First()))
 	}
-	p := newCounter(barOn(c), "bench", things("requests"))
+	p := newCounter(besideResult(c), "bench", things("requests"))
 	o := loadgen.Options{
 		URL: strings.TrimSuffix(strings.TrimSuffix(u.String(), "/"), "/v1"), Key: c.String("api-key"), Model: c.String("model"),
 		Requests: c.Int("requests"), Rate: c.Float64("rate"), Concurrency: c.Int("concurrency"), Input: c.Int("input-len"), Output: c.Int("output-len"),

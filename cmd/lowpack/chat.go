@@ -136,7 +136,7 @@ func (t *talk) answer(ctx context.Context) error {
 	}
 	t.past, t.prefilled = append(all, t.last.Tokens...), len(r.Prompt)
 	t.messages = append(t.messages, conversation.Message{Role: "assistant", Content: strings.TrimSpace(reply)})
-	if isTerminal(t.c.App.ErrWriter) && !t.c.Bool("no-stats") {
+	if isTerminal(besideResult(t.c)) && !t.c.Bool("no-stats") {
 		paint(t.c.App.ErrWriter, dim, strings.Join(speeds(len(r.Prompt), t.last), "; ")+"\n")
 	}
 	return nil
@@ -159,7 +159,7 @@ func (t *talk) stream(ctx context.Context, r engine.Request) (reply string, err 
 	var said strings.Builder
 	out := &writer{w: dataOf(t.c.App.Writer), ids: t.c.Bool("ids")}
 	show := &parts{writer: out, thinking: chat.NewThinking(tail), as: t.think(), screen: t.c.App.Writer, first: stop}
-	t.last, err = t.generate(ctx, t.c.App.ErrWriter, r, func(p engine.Piece) bool {
+	t.last, err = t.generate(ctx, besideResult(t.c), r, func(p engine.Piece) bool {
 		said.WriteString(p.Text)
 		return show.piece(p) && ctx.Err() == nil
 	})

@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/lowpack/lowpack/internal/printable"
 )
 
@@ -41,9 +39,6 @@ func paint(w io.Writer, s style, text string) error {
 	_, err := io.WriteString(drawing(w), string(s)+string(printable.Text([]byte(body)))+reset+text[len(body):])
 	return err
 }
-
-// note tells what a user should know beside the result, on standard error.
-func note(c *cli.Context, text string) { noteTo(c.App.ErrWriter, text) }
 
 func noteTo(w io.Writer, text string) { paint(w, dim, "note: "+printable.Line(text)+"\n") }
 

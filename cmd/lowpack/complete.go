@@ -66,11 +66,11 @@ type answer struct {
 // complete prints what may stand in place of the last word of a command line, the words after lowpack: one line
 // each, a tab before the description.
 func complete(w io.Writer, app *cli.App, line []string) {
-	line, typed := unbroken(line)
+	line, typed, glued := unbroken(line)
 	a := answerOf(app, line, typed)
 	for _, word := range a.words {
 		if strings.HasPrefix(word[0], typed) {
-			fmt.Fprintf(w, "%s\t%s\n", word[0], word[1])
+			fmt.Fprintf(w, "%s\t%s\n", word[0][glued:], word[1])
 		}
 	}
 	if a.shell != "" {
@@ -79,14 +79,17 @@ func complete(w io.Writer, app *cli.App, line []string) {
 }
 
 // unbroken takes the last word from a line, and undoes that bash breaks words at = and :. After = a new word begins,
-// which is how flags are read too; what : parted is joined.
-func unbroken(words []string) (line []string, typed string) {
+// which is how flags are read too; what : parted is joined. Bash replaces only what stands behind the last :, so that
+// many bytes of the typed word are glued on that are not to be printed.
+func unbroken(words []string) (line []string, typed string, glued int) {
 	glue := false
 	for i, w := range words {
 		switch {
 		case w == ":" && len(line) > 0 || glue:
 			line[len(line)-1] += w
-			glue = w == ":"
+			if glue = w == ":"; glue && i >= len(words)-2 {
+				glued = len(line[len(line)-1])
+			}
 		case w != "=":
 			line = append(line, w)
 		case i == len(words)-1:
@@ -94,9 +97,9 @@ func unbroken(words []string) (line []string, typed string) {
 		}
 	}
 	if n := len(line); n > 0 {
-		return line[:n-1], line[n-1]
+		return line[:n-1], line[n-1], glued
 	}
-	return nil, ""
+	return nil, "", 0
 }
 
 func answerOf(app *cli.App, line []string, typed string) (a answer) {
@@ -201,7 +204,7 @@ func valueWords(flag cli.DocGenerationFlag, typed, before string) (a answer) {
 // argumentWords are what may stand where no flag does.
 func argumentWords(cmd *cli.Command, first bool) (a answer) {
 	switch cmd.ArgsUsage {
-	case "":
+	case "", "URL":
 		return a
 	case "NAME":
 		for _, l := range pack.Layouts() {
@@ -213,10 +216,15 @@ func argumentWords(cmd *cli.Command, first bool) (a answer) {
 		}
 	case "COMMAND":
 		return commandWords(manCommands())
+	case "MODEL...":
+		a.words = modelWords("rm")
+	case "[DIR]":
+		a.shell = completeDirs
 	default:
 		if first {
 			a = commandWords(cmd.Subcommands)
 		}
+		a.words = append(a.words, modelWords(cmd.Name)...)
 		a.shell = completeFiles
 	}
 	return a

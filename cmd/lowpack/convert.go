@@ -62,7 +62,7 @@ func convertFlags() []cli.Flag {
 			convert.Activations()...),
 		oneOf(&cli.StringFlag{Name: "head", Value: string(packed.HeadBF16), Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 (a scale per row; perplexity of the bundled model +0.03 %), int4 (a scale per group of 32 columns; +1.1 % there, +10 % with SmolLM2-135M) or screen (as in the checkpoint, with int8 rows that find the largest logits, which are then exact), or auto (bf16 or screen, the faster on this machine)"},
 			append(words(packed.Heads()), auto)...),
-		inputFlag("calibrate", "choose the scales of int4, mxfp4, int2 and absmax for what the linear layers multiply in a text `FILE`, in UTF-8, of which up to 8192 tokens (gptq: 32768), spread over all of it, are computed with the floats"),
+		inputFlag("calibrate", "choose the scales of int4, mxfp4, int2 and absmax for what the linear layers multiply in a text `FILE` (- is standard input), in UTF-8, of which up to 8192 tokens (gptq: 32768), spread over all of it, are computed with the floats"),
 		oneOf(&cli.StringFlag{Name: "method", Value: string(packed.MeanSquare), Usage: "how --calibrate chooses, `NAME` mean-square (scales) or gptq (scales, and codes by error feedback: better, and slower)"}, words(packed.Methods())...),
 		inputFlag("recipe", "YAML `FILE` with rules by tensor name"),
 		&cli.StringSliceFlag{Name: "include", Action: checkPatterns, Usage: "quantize only tensors that match this `PATTERN`; may be repeated"},
@@ -135,7 +135,7 @@ func runConvert(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	bar := newProgress(barOn(c), "convert")
+	bar := newProgress(besideResult(c), "convert")
 	options := convert.Options{
 		Recipe: *recipe, Threads: c.Int("threads"), Report: beside.report != "", Resume: c.Bool("resume"), Progress: barOf(bar),
 	}

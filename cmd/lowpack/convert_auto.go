@@ -45,7 +45,7 @@ func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []str
 		return nil, err
 	}
 	defer plan.Close()
-	p, meter := newCounter(barOn(c), "measure", things("choices")), autoMeter
+	p, meter := newCounter(besideResult(c), "measure", things("choices")), autoMeter
 	meter.Progress = func(done, total int, at string) { p.set(int64(done), int64(total), at) }
 	r, err := recommend(c.Context, plan, meter, 0, recommendTokens[:1])
 	p.done()

@@ -21,19 +21,18 @@ func evalCommand() *cli.Command {
 		Name:      "eval",
 		Usage:     "measure how well a packed model predicts a text",
 		ArgsUsage: "FILE",
-		UsageText: "lowpack eval FILE --text FILE [flags]",
+		UsageText: "lowpack eval FILE --file TEXT [flags]",
 		Description: `The text is cut into windows of tokens; in each, the model reads the begin-of-text token, where its tokenizer puts one
 in front of texts, and the window, and every token is scored once. With --against, the predictions are compared with
 those of another form of the same model: KL divergence from it, ratio of the perplexities, and how often both have the
 same argmax token, each with its standard error. FILE and the other form are packed files, or checkpoints as run takes
 them; --kv-cache-type is that of FILE alone. All figures but the times are the same on every machine.
 
-  lowpack eval model.safetensors --text wiki.test.raw --tokens 20000
-  lowpack eval int8-head.safetensors --against model.safetensors --text wiki.test.raw --svg kl.svg
-  lowpack eval int4.safetensors --against MODEL_DIR --text wiki.test.raw
-  lowpack eval model.safetensors --against model.safetensors --kv-cache-type f16 --text wiki.test.raw`,
-		Flags: []cli.Flag{
-			inputFlag("text", "the `FILE` to predict, in UTF-8, at most "+textLimit),
+  lowpack eval model.safetensors --file wiki.test.raw --tokens 20000
+  lowpack eval int8-head.safetensors --against model.safetensors --file wiki.test.raw --svg kl.svg
+  lowpack eval int4.safetensors --against MODEL_DIR --file wiki.test.raw
+  lowpack eval model.safetensors --against model.safetensors --kv-cache-type f16 --file wiki.test.raw`,
+		Flags: append(textFlags("to predict", "text"), []cli.Flag{
 			inputFlag("against", "compare with this packed `FILE` or checkpoint"),
 			oneOf(&cli.StringFlag{Name: "bos", Usage: "begin windows with the begin-of-text token: `WHEN` is yes or no", DefaultText: "as the tokenizer does"}, "yes", "no"),
 			between(0, maxTokens, &cli.IntFlag{Name: "window", Usage: "`N` tokens per window", DefaultText: "2048, or what the model was made for"}),
@@ -43,7 +42,7 @@ them; --kv-cache-type is that of FILE alone. All figures but the times are the s
 			threadsFlag("compute"),
 			besideFlag("svg", "draw the loss, or the divergence, by position to `FILE`"),
 			jsonFlag(),
-		},
+		}...),
 		Action: runEval,
 	}
 }
@@ -52,10 +51,7 @@ func runEval(c *cli.Context) error {
 	if err := wantArgs(c, 1, "FILE"); err != nil {
 		return err
 	}
-	if c.String("text") == "" {
-		return usagef("eval needs --text FILE")
-	}
-	text, err := readText(c, c.String("text"))
+	text, err := readPrompt(c)
 	if err != nil {
 		return err
 	}
@@ -81,9 +77,9 @@ func runEval(c *cli.Context) error {
 	if err != nil {
 		return filerr.Named(path, err)
 	}
-	p := newCounter(barOn(c), "eval", things("tokens"))
+	p := newCounter(besideResult(c), "eval", things("tokens"))
 	r, err := eval.Run(c.Context, m.Engine, against, m.ids, eval.Options{
-		Window: c.Int("window"), Stride: c.Int("stride"), Bare: bare, Text: c.String("text"), Model: path, Other: c.String("against"),
+		Window: c.Int("window"), Stride: c.Int("stride"), Bare: bare, Text: c.String("file"), Model: path, Other: c.String("against"),
 		Progress: func(done, total int) { p.set(int64(done), int64(total), "") },
 	})
 	p.done()

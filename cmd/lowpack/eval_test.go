@@ -83,7 +83,8 @@ func TestEvalRefuses(t *testing.T) {
 		code int
 		word string
 	}{
-		{"FILE", 2, "--text"},
+		{"FILE", 1, "0 tokens"},
+		{"FILE -p a --file TEXT", 2, "cannot be combined"},
 		{"--text TEXT", 2, "FILE"},
 		{"FILE FILE --text TEXT", 2, "only"},
 		{"FILE --text TEXT --window -1", 2, "--window -1: must be between"},

@@ -105,12 +105,16 @@ func runExport(c *cli.Context) error {
 			return usagef("--%s is about --static", flag)
 		}
 	}
+	path, err := modelPath(c.Args().First())
+	if err != nil {
+		return err
+	}
 	for _, t := range exportTargets {
 		if t.name != c.String("to") {
 			continue
 		}
-		bar := newProgress(barOn(c), "export")
-		s, err := t.export(c, c.Args().First(), target, bar.set)
+		bar := newProgress(besideResult(c), "export")
+		s, err := t.export(c, path, target, bar.set)
 		bar.done()
 		if err != nil {
 			return err
@@ -127,7 +131,7 @@ func printExport(c *cli.Context, target string, s *export.Summary) error {
 	for _, text := range s.Notes {
 		note(c, text)
 	}
-	return exportLine(c.App.ErrWriter, target, s)
+	return exportLine(besideResult(c), target, s)
 }
 
 func exportLine(w io.Writer, target string, s *export.Summary) error {

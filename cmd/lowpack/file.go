@@ -2,23 +2,14 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 )
-
-// maxText is the longest text that a command takes, in bytes: some million tokens, far more than any context holds.
-const maxText = 16 << 20
-
-// textLimit is maxText as the help tells it.
-const textLimit = "16 MiB"
 
 // maxWritten bounds files that people write by hand: a recipe, a configuration, a chat template.
 const maxWritten = 1 << 20
@@ -62,29 +53,6 @@ func readAll(r io.Reader, most int64) ([]byte, error) {
 		err = tooLong
 	}
 	return data, err
-}
-
-// readText reads a text from a file, or from standard input for no name.
-func readText(c *cli.Context, path string) (string, error) {
-	what, in := path, c.App.Reader
-	if path == "" {
-		what = "standard input"
-	} else {
-		f, err := openRegular(path)
-		if err != nil {
-			return "", err
-		}
-		defer f.Close()
-		in = f
-	}
-	text, err := readAll(in, maxText)
-	switch {
-	case errors.Is(err, pack.ErrLimit):
-		return "", usagef("%s is longer than %s, the most that a text can have", what, textLimit)
-	case err != nil:
-		return "", filerr.Named(what, err)
-	}
-	return string(text), nil
 }
 
 // writeFile writes a small file that appears whole or not at all.

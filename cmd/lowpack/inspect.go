@@ -82,30 +82,63 @@ type tensorLine struct {
 	Bits  float64 `json:"bits_per_weight"`
 }
 
-func inspectPath(ctx context.Context, path string) (*inspection, error) {
+func inspectPath(ctx context.Context, path string) (v *inspection, err error) {
+	err = openModel(path, func(f *packed.File) error {
+		if v, err = packedHead(path, f); err == nil {
+			v.factsOfPacked(f)
+		}
+		return err
+	}, func(ck *checkpoint.Checkpoint) error {
+		if v, err = checkpointHead(path, ck); err == nil {
+			v.factsOfCheckpoint(ctx, ck)
+		}
+		return err
+	})
+	return v, err
+}
+
+// headOf is what the headers and the configuration of a model tell.
+func headOf(path string) (v *inspection, err error) {
+	err = openModel(path, func(f *packed.File) error {
+		if v, err = packedHead(path, f); err == nil {
+			v.sizeUp(f.Embedded)
+		}
+		return err
+	}, func(ck *checkpoint.Checkpoint) error {
+		if v, err = checkpointHead(path, ck); err == nil {
+			v.sizeUp(ck.File)
+		}
+		return err
+	})
+	return v, err
+}
+
+// openModel opens what lies at a path.
+func openModel(path string, asPacked func(*packed.File) error, asCheckpoint func(*checkpoint.Checkpoint) error) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, filekind.Missing(path, err)
+		return filekind.Missing(path, err)
 	}
 	if info.Mode().IsRegular() && !checkpoint.IsGGUF(path) {
 		f, err := packed.Open(path)
 		if err == nil {
 			defer f.Close()
-			return inspectPacked(path, f)
+			return asPacked(f)
 		}
 		if !errors.Is(err, packed.ErrNotPacked) {
-			return nil, err
+			return err
 		}
 	}
 	ck, err := checkpoint.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer ck.Close()
-	return inspectCheckpoint(ctx, path, ck)
+	return asCheckpoint(ck)
 }
 
-func inspectPacked(path string, f *packed.File) (*inspection, error) {
+// packedHead reads the header of a packed file.
+func packedHead(path string, f *packed.File) (*inspection, error) {
 	v := &inspection{Path: path, Kind: "packed file", Bytes: f.Size(), Manifest: f.Manifest()}
 	var err error
 	if v.Model, err = packed.Describe(f); errors.Is(err, pack.ErrUnsupported) {
@@ -124,11 +157,11 @@ func inspectPacked(path string, f *packed.File) (*inspection, error) {
 		}
 		v.add(p.Name, p.Shape, string(p.DType), "", int64(len(t.Data)))
 	}
-	v.factsOfPacked(f)
 	return v, nil
 }
 
-func inspectCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoint) (*inspection, error) {
+// checkpointHead reads the headers and the configuration of a checkpoint.
+func checkpointHead(path string, ck *checkpoint.Checkpoint) (*inspection, error) {
 	v := &inspection{Path: path, Kind: "checkpoint", Notes: ck.Warnings()}
 	for _, s := range ck.Sources() {
 		v.Bytes += s.Size
@@ -139,7 +172,6 @@ func inspectCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoi
 	}
 	if ck.Config() == nil {
 		v.Notes = append(v.Notes, "no config.json: weights alone can be converted and verified, not run")
-		v.factsOfCheckpoint(ctx, ck)
 		return v, nil
 	}
 	generation, _ := ck.File("generation_config.json")
@@ -166,7 +198,6 @@ func inspectCheckpoint(ctx context.Context, path string, ck *checkpoint.Checkpoi
 		return nil, filerr.Named(path, err)
 	}
 	v.Model, v.Notes = d, append(v.Notes, d.Notes()...)
-	v.factsOfCheckpoint(ctx, ck)
 	return v, nil
 }
 

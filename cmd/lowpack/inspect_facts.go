@@ -91,20 +91,28 @@ func (v *inspection) factsOfCheckpoint(ctx context.Context, ck *checkpoint.Check
 // factsOf fills in what packed files and checkpoints have in common. The error is that of the tokenizer, which is in the
 // facts.
 func (v *inspection) factsOf(file tokenizer.Files) error {
+	v.sizeUp(file)
+	s, d := &v.Summary, v.Model
+	if d == nil {
+		return nil
+	}
+	s.Context, s.Vocabulary, s.Architecture = d.MaxPositions, d.Vocab, architecture(file)
+	for _, t := range []engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8} {
+		s.KVCache = append(s.KVCache, cacheFacts{Type: t, PerToken: engine.CacheBytesPerToken(d, t)})
+	}
+	return v.readTokenizer(file)
+}
+
+// sizeUp fills in the family and the size of a model.
+func (v *inspection) sizeUp(file tokenizer.Files) {
 	s := &v.Summary
 	s.Parameters = v.parameters(file)
 	if s.Parameters > 0 {
 		s.FileBits = 8 * float64(v.Bytes) / float64(s.Parameters)
 	}
-	d := v.Model
-	if d == nil {
-		return nil
+	if v.Model != nil {
+		s.Family = v.Model.Family
 	}
-	s.Family, s.Context, s.Vocabulary, s.Architecture = d.Family, d.MaxPositions, d.Vocab, architecture(file)
-	for _, t := range []engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8} {
-		s.KVCache = append(s.KVCache, cacheFacts{Type: t, PerToken: engine.CacheBytesPerToken(d, t)})
-	}
-	return v.readTokenizer(file)
 }
 
 // architecture is the first that config.json names.

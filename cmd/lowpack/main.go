@@ -110,7 +110,11 @@ func setUp(c *cli.Command) {
 	c.CustomHelpTemplate = commandHelp
 	c.HideHelpCommand = true
 	if action := c.Action; action != nil {
+		c.Flags = append(c.Flags, verbosityFlags()...)
 		c.Action = func(c *cli.Context) error {
+			if err := checkVerbosity(c); err != nil {
+				return err
+			}
 			if err := checkISA(c); err != nil {
 				return err
 			}
@@ -130,22 +134,24 @@ func setUp(c *cli.Command) {
 // commands in the order of a user's work; one file each.
 func commands() []*cli.Command {
 	return []*cli.Command{
-		withProgress(pullCommand()),
-		withProgress(convertCommand()),
-		withProgress(verifyCommand()),
+		pullCommand(),
+		convertCommand(),
+		verifyCommand(),
 		runCommand(),
 		serveCommand(),
+		listCommand(),
+		rmCommand(),
 		inspectCommand(),
-		withProgress(mergeCommand()),
-		withProgress(repackCommand()),
-		withProgress(unpackCommand()),
-		withProgress(exportCommand()),
+		mergeCommand(),
+		repackCommand(),
+		unpackCommand(),
+		exportCommand(),
 		layoutsCommand(kernelSets),
 		packCommand(),
-		withProgress(evalCommand()),
+		evalCommand(),
 		tokenizeCommand(),
-		withProgress(synthCommand()),
-		withProgress(benchCommand()),
+		synthCommand(),
+		benchCommand(),
 		completionCommand(),
 		manCommand(),
 		versionCommand(),

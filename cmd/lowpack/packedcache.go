@@ -17,9 +17,13 @@ import (
 	"github.com/lowpack/lowpack/internal/version"
 )
 
-// packedOf returns a packed file for an argument of `lowpack run`: the argument itself, or, for a checkpoint, the file that
-// an earlier run made of it, or a new one, in a folder below the user's cache.
+// packedOf returns a packed file for an argument of `lowpack run`: the argument itself, the file in the user's
+// cache that it names, or, for a checkpoint, the file that an earlier run made of it, or a new one, in that cache.
 func packedOf(c *cli.Context, arg string) (string, error) {
+	arg, err := modelPath(arg)
+	if err != nil {
+		return "", err
+	}
 	f, err := packed.Open(arg)
 	if err == nil {
 		return arg, f.Close()
@@ -48,7 +52,7 @@ func packedOf(c *cli.Context, arg string) (string, error) {
 
 // convertOnce makes the packed file of the default options.
 func convertOnce(c *cli.Context, dir, target string) error {
-	bar := newProgress(barOn(c), "convert")
+	bar := newProgress(besideResult(c), "convert")
 	plan, err := convert.NewPlan(c.Context, dir, convert.Options{Progress: barOf(bar)})
 	if err != nil {
 		return err
@@ -68,14 +72,14 @@ func convertOnce(c *cli.Context, dir, target string) error {
 	if err != nil {
 		return err
 	}
-	printSummary(c.App.ErrWriter, target, summary)
+	printSummary(besideResult(c), target, summary)
 	return nil
 }
 
 // cachedFile is where the packed file of a checkpoint is kept. The name changes with the program, and with the names, sizes
 // and times of the files: a checkpoint that was replaced is converted again.
 func cachedFile(checkpoint string) (string, error) {
-	cache, err := os.UserCacheDir()
+	folder, err := packedFolder()
 	if err != nil {
 		return "", fmt.Errorf("no folder for packed files: %w; convert first: lowpack convert %s -o FILE", err, checkpoint)
 	}
@@ -102,7 +106,7 @@ func cachedFile(checkpoint string) (string, error) {
 	if entry := filepath.Dir(filepath.Dir(path)); filepath.Base(filepath.Dir(path)) == "snapshots" {
 		name = filepath.Base(entry) // models--ORG--NAME instead of a commit
 	}
-	return filepath.Join(cache, "lowpack", "packed", fmt.Sprintf("%.100s-%s.safetensors", name, hex.EncodeToString(key.Sum(nil)[:8]))), nil
+	return filepath.Join(folder, fmt.Sprintf("%.100s-%s.safetensors", name, hex.EncodeToString(key.Sum(nil)[:8]))), nil
 }
 
 // filesOf lists the files of a checkpoint: all of a directory, or all parts of a GGUF.

@@ -124,6 +124,9 @@ func placesOf(c *cli.Context) (reads, writes []place, err error) {
 		if path == "" {
 			err = usagef("invalid value \"\" for %s: want a path", what)
 		}
+		if named, err := modelPath(path); err == nil && list == &reads {
+			path = named
+		}
 		*list = append(*list, newPlace(what, path, dir))
 	}
 	if readsArguments(c.Command) {
@@ -138,6 +141,9 @@ func placesOf(c *cli.Context) (reads, writes []place, err error) {
 		}
 		switch f := f.(type) {
 		case input:
+			if c.String(name) == standardInput { // where a text may come from; ./- is a file of this name
+				continue
+			}
 			add(&reads, dashed(name), c.String(name), false)
 		case written:
 			add(&writes, dashed(name), f.path(c.String(name)), f.isDir())
@@ -152,7 +158,7 @@ func placesOf(c *cli.Context) (reads, writes []place, err error) {
 
 // readsArguments reports whether the arguments of a command are paths.
 func readsArguments(cmd *cli.Command) bool {
-	return !slices.Contains([]string{"", "NAME", "SHELL", "COMMAND"}, cmd.ArgsUsage)
+	return !slices.Contains([]string{"", "NAME", "MODEL...", "SHELL", "COMMAND"}, cmd.ArgsUsage)
 }
 
 func newPlace(what, path string, dir bool) place {

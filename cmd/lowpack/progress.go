@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/schollz/progressbar/v3"
-	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
 	"github.com/lowpack/lowpack/internal/printable"
@@ -58,27 +57,6 @@ type progress struct {
 	total int64     // of this phase, and where and when it began
 	first int64
 	since time.Time
-}
-
-// barOn is where progress of a command is shown: nowhere with --quiet.
-func barOn(c *cli.Context) io.Writer {
-	if c.Bool(quietFlag) {
-		return io.Discard
-	}
-	return c.App.ErrWriter
-}
-
-const quietFlag = "quiet"
-
-// withProgress gives a command, or those that it has, the flag --quiet.
-func withProgress(c *cli.Command) *cli.Command {
-	for _, sub := range c.Subcommands {
-		withProgress(sub)
-	}
-	if len(c.Subcommands) == 0 {
-		c.Flags = append(c.Flags, &cli.BoolFlag{Name: quietFlag, Usage: "show no progress"})
-	}
-	return c
 }
 
 // newProgress counts bytes.

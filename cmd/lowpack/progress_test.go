@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
-
-	"github.com/urfave/cli/v2"
 )
 
 var busy = snapshot{what: "convert", unit: size, done: 123_456_789, total: 9_876_543_210, perSecond: 45_000_000, at: "model.layers.17.self_attn.q_proj.weight"}
@@ -85,26 +83,5 @@ func TestProgressPlain(t *testing.T) {
 		"pull: golden   33%  1.0 M weights of 3.0 M weights  0.0 M weights/s  3 min left\n"
 	if out.String() != want {
 		t.Errorf("%s\nwant\n%s", out.String(), want)
-	}
-}
-
-// TestQuiet: a long command says nothing of its progress with --quiet, and does what it would.
-func TestQuiet(t *testing.T) {
-	var out bytes.Buffer
-	app := &cli.App{ErrWriter: &out, ExitErrHandler: func(*cli.Context, error) {}}
-	app.Commands = []*cli.Command{withProgress(&cli.Command{Name: "work", Action: func(c *cli.Context) error {
-		p := newProgress(barOn(c), "work")
-		p.now = func() time.Time { return p.began.Add(time.Minute) }
-		p.set(1, 2, "x")
-		return nil
-	}})}
-	for _, c := range []struct {
-		args  []string
-		lines int
-	}{{[]string{"lowpack", "work"}, 1}, {[]string{"lowpack", "work", "--quiet"}, 0}} {
-		out.Reset()
-		if err := app.Run(c.args); err != nil || strings.Count(out.String(), "\n") != c.lines {
-			t.Errorf("%v: %v, %q", c.args, err, out.String())
-		}
 	}
 }

@@ -57,7 +57,7 @@ func pull(c *cli.Context, name hub.Name) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	bar := newProgress(barOn(c), "pull")
+	bar := newProgress(besideResult(c), "pull")
 	r, err := client.Pull(c.Context, name, func(done, total int64, file string) { bar.set(done, total, file) })
 	bar.done()
 	if err != nil {
@@ -69,18 +69,22 @@ func pull(c *cli.Context, name hub.Name) (string, error) {
 	return r.Path, nil
 }
 
-// checkpointOf returns the path of a checkpoint argument: what exists is a path, ORG/NAME is a model on the hub.
+// checkpointOf returns the path of a checkpoint argument: what exists is a path, other words name a packed file in the
+// cache, or as ORG/NAME a model on the hub.
 func checkpointOf(c *cli.Context, arg string) (string, error) {
-	if _, err := os.Lstat(arg); !errors.Is(err, fs.ErrNotExist) {
-		return arg, nil
+	path, err := modelPath(arg)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return path, nil
 	}
 	name, err := hub.ParseName(arg)
 	if err != nil {
 		return arg, nil // whoever opens it says that it does not exist
 	}
-	path, err := pull(c, name)
-	if err != nil {
-		return "", fmt.Errorf("there is no file or folder %s, and the hub: %w", arg, err)
+	if path, err = pull(c, name); err != nil {
+		return "", fmt.Errorf("there is no file or folder %s%s, and the hub: %w", arg, nearModel(arg), err)
 	}
 	return path, nil
 }

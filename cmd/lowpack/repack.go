@@ -41,8 +41,12 @@ func runRepack(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	bar := newProgress(barOn(c), "repack")
-	s, err := convert.Repack(c.Context, c.Args().First(), c.String("output"), convert.RepackOptions{
+	path, err := modelPath(c.Args().First())
+	if err != nil {
+		return err
+	}
+	bar := newProgress(besideResult(c), "repack")
+	s, err := convert.Repack(c.Context, path, c.String("output"), convert.RepackOptions{
 		Layout: c.String("layout"), Params: params, Threads: c.Int("threads"), Progress: barOf(bar),
 	})
 	bar.done()
@@ -77,13 +81,18 @@ func runUnpack(c *cli.Context) error {
 	if c.String("output") == "" {
 		return usagef("unpack needs -o DIR")
 	}
-	bar := newProgress(barOn(c), "unpack")
-	s, err := convert.Unpack(c.Context, c.Args().First(), c.String("output"), convert.UnpackOptions{
+	path, err := modelPath(c.Args().First())
+	if err != nil {
+		return err
+	}
+	bar := newProgress(besideResult(c), "unpack")
+	s, err := convert.Unpack(c.Context, path, c.String("output"), convert.UnpackOptions{
 		Form: convert.Form(c.String("form")), Threads: c.Int("threads"), Progress: barOf(bar),
 	})
 	bar.done()
 	if err == nil && s.Rounded > 0 {
-		fmt.Fprintf(c.App.ErrWriter, "note: the weights of %d tensors are rounded to BF16, which does not hold code times scale; --form f32 keeps them\n", s.Rounded)
+		note(c, fmt.Sprintf("the weights of %d tensors are rounded to BF16, which does not hold code times scale; "+
+			"--form f32 keeps them", s.Rounded))
 	}
 	return reportSummary(c, c.String("output"), s, err)
 }
@@ -112,7 +121,7 @@ func runMerge(c *cli.Context) error {
 	if c.NArg() == 0 || c.String("output") == "" {
 		return usagef("merge needs the PARTs and -o FILE; see `lowpack merge --help`")
 	}
-	bar := newProgress(barOn(c), "merge")
+	bar := newProgress(besideResult(c), "merge")
 	s, err := convert.Merge(c.Context, c.Args().Slice(), c.String("output"), convert.MergeOptions{Progress: barOf(bar)})
 	bar.done()
 	return reportSummary(c, c.String("output"), s, err)
@@ -140,6 +149,6 @@ func reportSummary(c *cli.Context, target string, s *convert.Summary, err error)
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, s)
 	}
-	printSummary(c.App.ErrWriter, target, s)
+	printSummary(besideResult(c), target, s)
 	return nil
 }

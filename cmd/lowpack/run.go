@@ -45,10 +45,9 @@ once, with the defaults of lowpack convert, and the packed file is kept in the u
 }
 
 func runFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the `TEXT` to continue; control tokens written in it, such as <|eot_id|>, are control tokens"},
+	text := textFlags("to continue; control tokens written in it, such as <|eot_id|>, are control tokens")
+	return append(text, []cli.Flag{
 		plainFlag(),
-		inputFlag("file", "read the prompt from `FILE`"),
 		between(-1, maxTokens, &cli.IntFlag{Name: "tokens", Aliases: []string{"n"}, Value: 128, Usage: "generate at most `N` tokens; 0 = prompt only, -1 = until the context is full, as in a conversation on a terminal"}),
 		number(0, false, math.MaxFloat32, &cli.Float64Flag{Name: "temperature", Usage: "sampling temperature `T` (0 = greedy)", DefaultText: "the model's"}),
 		between(0, math.MaxInt32, &cli.IntFlag{Name: "top-k", Usage: "sample from the `K` most likely tokens (0 = all)", DefaultText: "the model's"}),
@@ -69,7 +68,7 @@ func runFlags() []cli.Flag {
 		speculateFlag(),
 		inputFlag("draft", "guess tokens with a smaller model of the same tokenizer as well, a packed `FILE`; the text stays the same"),
 		threadsFlag("compute"),
-	}
+	}...)
 }
 
 // checkStops refuses a text at which every other text stops.
@@ -96,7 +95,10 @@ func openSession(c *cli.Context, path string) (*session, error) {
 	}
 	s := &session{Model: m, path: path}
 	if draft := c.String("draft"); draft != "" {
-		if err := m.UseDraft(draft); err != nil {
+		if draft, err = modelPath(draft); err == nil {
+			err = m.UseDraft(draft)
+		}
+		if err != nil {
 			m.Close()
 			return nil, err
 		}
@@ -118,7 +120,7 @@ func runRun(c *cli.Context) error {
 	}
 	chat := wantsChat(c)
 	var prompt string
-	if !chat || c.IsSet("prompt") || c.IsSet("file") {
+	if !chat || hasText(c) {
 		var err error
 		if prompt, err = readPrompt(c); err != nil {
 			return err
@@ -149,25 +151,9 @@ func runRun(c *cli.Context) error {
 	return filerr.Named(s.path, s.complete(c, request, prompt))
 }
 
-// readPrompt takes the prompt from -p, --file or standard input.
-func readPrompt(c *cli.Context) (string, error) {
-	switch {
-	case c.IsSet("prompt") && c.IsSet("file"):
-		return "", usagef("-p and --file cannot be combined")
-	case c.IsSet("prompt"):
-		return c.String("prompt"), nil
-	case c.IsSet("file"):
-		return readText(c, c.String("file"))
-	}
-	if isTerminal(c.App.Reader) {
-		return "", usagef("%s needs a text: -p TEXT, --file FILE or standard input", c.Command.Name)
-	}
-	return readText(c, "")
-}
-
 // wantsChat tells whether a conversation is asked for, or a person at a terminal gives no text.
 func wantsChat(c *cli.Context) bool {
-	given := c.IsSet("prompt") || c.IsSet("file") || c.IsSet("logits") || c.IsSet("ids")
+	given := hasText(c) || c.IsSet("logits") || c.IsSet("ids")
 	return c.Bool("chat") || !given && isTerminal(c.App.Reader)
 }
 
@@ -233,13 +219,13 @@ func (s *session) complete(c *cli.Context, r engine.Request, prompt string) erro
 	}
 	r.Decoder = s.Tokenizer.NewStream(true)
 	out := &writer{w: dataOf(c.App.Writer), ids: c.Bool("ids")}
-	result, err := s.generate(c.Context, c.App.ErrWriter, r, out.piece)
+	result, err := s.generate(c.Context, besideResult(c), r, out.piece)
 	out.end()
 	if err == nil {
 		err = out.err
 	}
 	if err == nil && !c.Bool("no-stats") {
-		s.statistics(c.App.ErrWriter, len(r.Prompt), result)
+		s.statistics(besideResult(c), len(r.Prompt), result)
 	}
 	return err
 }

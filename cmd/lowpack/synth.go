@@ -59,7 +59,7 @@ func runSynth(c *cli.Context) error {
 		return err
 	}
 	start := time.Now()
-	p := newProgress(barOn(c), "synth")
+	p := newProgress(besideResult(c), "synth")
 	err = ck.Write(c.Context, dir, p.set)
 	p.done()
 	if err != nil {
@@ -72,7 +72,7 @@ func runSynth(c *cli.Context) error {
 		})
 	}
 	took := time.Since(start).Seconds()
-	fmt.Fprintf(c.App.ErrWriter, "%s: %s parameters, %s weights, %s in %.1f s (%s/s)\n",
+	fmt.Fprintf(besideResult(c), "%s: %s parameters, %s weights, %s in %.1f s (%s/s)\n",
 		printable.Line(dir), count(ck.Parameters()), ck.Weights, size(ck.Bytes()), took, size(int64(float64(ck.Bytes())/took)))
 	return nil
 }

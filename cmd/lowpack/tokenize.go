@@ -33,13 +33,11 @@ standard input as it is; it has at most ` + textLimit + `. Ids are separated by 
   lowpack tokenize model.safetensors "Once upon a time"
   lowpack tokenize MODEL_DIR --file book.txt > ids.txt
   lowpack tokenize MODEL_DIR --decode --file ids.txt`,
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the `TEXT`, or with --decode the ids"},
-			inputFlag("file", "read from `FILE`"),
+		Flags: append(textFlags("to cut, or with --decode the ids"), []cli.Flag{
 			plainFlag(),
 			&cli.BoolFlag{Name: "decode", Usage: "from ids to text"},
 			&cli.BoolFlag{Name: "special", Usage: "add the tokens around a text (begin of text, for most); with --decode show control tokens"},
-		},
+		}...),
 		Action: runTokenize,
 	}
 }
@@ -49,7 +47,11 @@ func runTokenize(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err := loadTokenizer(c.Args().First())
+	path, err := checkpointOf(c, c.Args().First())
+	if err != nil {
+		return err
+	}
+	t, err := loadTokenizer(path)
 	if err != nil {
 		return err
 	}
@@ -70,7 +72,7 @@ func readTokenized(c *cli.Context) (string, error) {
 		}
 		return readPrompt(c)
 	}
-	if c.IsSet("prompt") || c.IsSet("file") {
+	if hasText(c) {
 		return "", usagef("TEXT behind the path cannot be combined with -p or --file")
 	}
 	return c.Args().Get(1), nil

@@ -64,7 +64,10 @@ func runVerify(c *cli.Context) error {
 	if err := checkLevel(c); err != nil {
 		return err
 	}
-	path := c.Args().First()
+	path, err := modelPath(c.Args().First())
+	if err != nil {
+		return err
+	}
 	switch {
 	case checkpoint.IsGGUF(path):
 		return verifyExport(c, path, "a GGUF", export.VerifyGGUF)
@@ -87,7 +90,7 @@ func runVerify(c *cli.Context) error {
 			return err
 		}
 	}
-	bar := newProgress(barOn(c), "verify")
+	bar := newProgress(besideResult(c), "verify")
 	report, err := verify.Run(c.Context, path, verify.Options{
 		Level: verify.Level(c.String("level")), Source: source, Provenance: statement, Statement: c.String("provenance"), Threads: c.Int("threads"),
 		Progress: func(what string, done, total int64) { bar.setIn(verifyUnit(what), done, total, what) },

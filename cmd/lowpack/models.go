@@ -1,0 +1,155 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/hub"
+	"github.com/lowpack/lowpack/internal/version"
+)
+
+// local is a model of a cache, or of a folder, by the name that commands take.
+type local struct {
+	name string
+	path string
+	hub  *hub.Local // nil: not of the cache of the hub
+}
+
+// files are the paths of a model.
+func (l *local) files() []string {
+	if l.hub != nil {
+		return l.hub.Files()
+	}
+	return []string{l.path}
+}
+
+// packedFolder is where run and serve keep packed files.
+func packedFolder() (string, error) {
+	cache, err := os.UserCacheDir()
+	return filepath.Join(cache, "lowpack", "packed"), err
+}
+
+// packedModels are those packed files, by file name without its ending and without the organization of the hub.
+func packedModels() (list []local, err error) {
+	folder, err := packedFolder()
+	if err != nil {
+		return nil, nil // no cache, no files
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".safetensors"); ok {
+			list = append(list, local{name: hubPrefix.ReplaceAllString(name, ""), path: filepath.Join(folder, e.Name())})
+		}
+	}
+	return list, nil
+}
+
+// Parts of the names that cachedFile gives: of a model of the hub, and of all.
+var (
+	hubPrefix = regexp.MustCompile(`^models--[A-Za-z0-9._-]+?--`)
+	cachedKey = regexp.MustCompile(`-[0-9a-f]{16}$`)
+)
+
+// hubModels are the models in the cache of the hub.
+func hubModels() (list []local, err error) {
+	client, err := hub.FromEnvironment(version.Tool)
+	if err != nil {
+		return nil, err
+	}
+	models, err := client.List()
+	for i := range models {
+		list = append(list, local{models[i].String(), models[i].Path, &models[i]})
+	}
+	return list, err
+}
+
+// calledSo reports whether a model is called by a name: a packed file also without the key at its end.
+func (l *local) calledSo(name string) bool { return name == l.name || name == l.short() }
+
+func (l *local) short() string {
+	if l.hub != nil {
+		return l.name
+	}
+	return cachedKey.ReplaceAllString(l.name, "")
+}
+
+// named finds the model of a name; nil if there is none, and then a suggestion. Several are refused.
+func named(list []local, name string) (found *local, hint string, err error) {
+	var all, known []string
+	for i := range list {
+		l := &list[i]
+		known = append(known, l.short(), l.name)
+		if l.calledSo(name) {
+			found, all = l, append(all, l.name)
+		}
+	}
+	switch len(all) {
+	case 0:
+		return nil, didYouMean(name, known), nil
+	case 1:
+		return found, "", nil
+	}
+	return nil, "", usagef("%s means %d models; name one of them: %s", name, len(all), strings.Join(all, ", "))
+}
+
+// modelPath is the file that an argument means: what exists is a path, else it may be the name of a packed file in the
+// cache. Other arguments are returned as they are.
+func modelPath(arg string) (string, error) {
+	if _, err := os.Lstat(arg); !errors.Is(err, fs.ErrNotExist) || strings.ContainsAny(arg, `/\`) {
+		return arg, nil
+	}
+	list, err := packedModels()
+	if err != nil {
+		return "", err
+	}
+	l, hint, err := named(list, arg)
+	switch {
+	case err != nil:
+		return "", err
+	case l != nil:
+		return l.path, nil
+	case hint != "":
+		return "", fmt.Errorf("%s: %w%s; lowpack list shows the models at hand", arg, fs.ErrNotExist, hint)
+	}
+	return arg, nil
+}
+
+// nearModel suggests a model of the hub's cache for a name.
+func nearModel(name string) string {
+	list, _ := hubModels() // of which none is suggested where it cannot be read
+	_, hint, _ := named(list, name)
+	return hint
+}
+
+// taking says which commands take the names of packed files, and of models in the hub's cache.
+var taking = map[string]struct{ packed, hub bool }{
+	"verify": {packed: true}, "repack": {packed: true}, "unpack": {packed: true}, "export": {packed: true},
+	"bench": {packed: true}, "convert": {hub: true}, "recommend": {hub: true}, "pull": {hub: true}, "run": {true, true},
+	"serve": {true, true}, "eval": {true, true}, "inspect": {true, true}, "tokenize": {true, true}, "rm": {true, true},
+}
+
+// modelWords are the names of models that a command takes, for completion.
+func modelWords(command string) (list [][2]string) {
+	takes := taking[command]
+	if takes.packed {
+		models, _ := packedModels() // what cannot be read is not offered
+		for _, l := range models {
+			list = append(list, [2]string{l.name, "packed file"})
+		}
+	}
+	if takes.hub {
+		models, _ := hubModels()
+		for _, l := range models {
+			list = append(list, [2]string{l.name, "downloaded"})
+		}
+	}
+	return list
+}

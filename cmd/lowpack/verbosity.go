@@ -1,0 +1,56 @@
+package main
+
+import (
+	"io"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Names of the flags that every command has.
+const (
+	verboseName = "verbose"
+	quietName   = "quiet"
+)
+
+// verbosityFlags say how much a command tells beside its result. Errors are told always.
+func verbosityFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: verboseName, Usage: "tell also what needs nothing to be done about"},
+		&cli.BoolFlag{Name: quietName, Usage: "tell results and errors alone: no notes, progress or statistics"},
+	}
+}
+
+func checkVerbosity(c *cli.Context) error {
+	if c.Bool(verboseName) && c.Bool(quietName) {
+		return usagef("--verbose and --quiet cannot be combined")
+	}
+	return nil
+}
+
+// besideResult is where a command tells what is beside its result.
+func besideResult(c *cli.Context) io.Writer {
+	if c.Bool(quietName) {
+		return io.Discard
+	}
+	return c.App.ErrWriter
+}
+
+// note tells what a user should know, and do, beside the result, on standard error.
+func note(c *cli.Context, text string) { noteTo(besideResult(c), text) }
+
+// detail tells what is true and needs nothing to be done, for those who ask.
+func detail(c *cli.Context, text string) {
+	if c.Bool(verboseName) {
+		note(c, text)
+	}
+}
+
+// tell tells notes, and details for those who ask.
+func tell(c *cli.Context, notes, details []string) {
+	for _, text := range notes {
+		note(c, text)
+	}
+	for _, text := range details {
+		detail(c, text)
+	}
+}
