@@ -4,24 +4,40 @@ import "slices"
 
 // foreignCommands are commands of ollama, llama.cpp, vLLM and the hub's own program, with what does the same here.
 var foreignCommands = map[string]string{
-	"generate": "run", "chat": "run", "complete": "run", "cli": "run", "llama-cli": "run", "start": "serve", "server": "serve",
-	"llama-server": "serve", "quantize": "convert", "llama-quantize": "convert", "create": "convert", "import": "convert",
-	"download": "pull", "show": "inspect", "info": "inspect", "perplexity": "eval", "llama-bench": "bench", "benchmark": "bench",
-	"check": "verify", "detokenize": "tokenize --decode",
+	"generate": "run", "chat": "run", "complete": "run", "cli": "run", "llama-cli": "run",
+	"start": "serve", "server": "serve", "llama-server": "serve", "api_server": "serve",
+	"quantize": "convert", "llama-quantize": "convert", "create": "convert", "import": "convert",
+	"download": "pull", "fetch": "pull", "get": "pull", "dl": "pull",
+	"ls": "list", "ps": "list", "models": "list", "scan-cache": "list",
+	"remove": "rm", "delete": "rm", "del": "rm", "delete-cache": "rm",
+	"show": "inspect", "info": "inspect", "perplexity": "eval", "llama-perplexity": "eval",
+	"llama-bench": "bench", "benchmark": "bench", "check": "verify",
+	"detokenize": "tokenize --decode", "llama-tokenize": "tokenize",
 }
 
 // foreignFlags are flags of these programs, with what they are called here, the most likely first.
 var foreignFlags = map[string][]string{
-	"m": {"FILE"}, "model": {"FILE"}, "hf-repo": {"ORG/NAME in the place of FILE"}, "hf": {"ORG/NAME in the place of FILE"},
-	"n-predict": {"--tokens"}, "predict": {"--tokens"}, "max-tokens": {"--tokens"}, "max-new-tokens": {"--tokens"}, "num-predict": {"--tokens"},
-	"c": {"--context"}, "ctx-size": {"--context"}, "max-model-len": {"--context"}, "num-ctx": {"--context"},
-	"t": {"--threads"}, "temp": {"--temperature"}, "repeat-penalty": {"--repetition-penalty"}, "s": {"--seed"},
-	"cnv": {"--chat"}, "conversation": {"--chat"}, "i": {"--chat"}, "interactive": {"--chat"}, "sys": {"--system"}, "system-prompt": {"--system"},
-	"f": {"--file", "--text"}, "ctk": {"--kv-cache-type"}, "cache-type-k": {"--kv-cache-type"}, "cache-type-v": {"--kv-cache-type"},
-	"kv-cache-dtype": {"--kv-cache-type"}, "np": {"--parallel"}, "max-num-seqs": {"--parallel"}, "served-model-name": {"--model-name"},
-	"alias": {"--model-name"}, "md": {"--draft"}, "model-draft": {"--draft"}, "reasoning": {"--think"}, "outfile": {"-o"},
-	"quantization": {"--quant"}, "q": {"--quant"},
+	"m": {"FILE"}, "model": {"FILE"}, "model-path": {"FILE"},
+	"hf-repo": {"ORG/NAME in the place of FILE"}, "hf": {"ORG/NAME in the place of FILE"},
+	"p": {"--prefill"}, "n": {"--tokens", "--generate", "--output-len"}, "n-prompt": {"--prefill"}, "n-gen": {"--generate"},
+	"n-predict": {"--tokens"}, "predict": {"--tokens"}, "max-tokens": {"--tokens"}, "max-new-tokens": {"--tokens"},
+	"num-predict": {"--tokens"}, "c": {"--context", "--window"}, "ctx-size": {"--context", "--window"},
+	"max-model-len": {"--context"}, "num-ctx": {"--context"}, "t": {"--threads"}, "nproc": {"--threads"},
+	"temp": {"--temperature"}, "repeat-penalty": {"--repetition-penalty"}, "s": {"--seed"},
+	"cnv": {"--chat"}, "conversation": {"--chat"}, "i": {"--chat"}, "interactive": {"--chat"},
+	"sys": {"--system"}, "system-prompt": {"--system"}, "f": {"--file"}, "text": {"--file"}, "input": {"--file"},
+	"ctk": {"--kv-cache-type"}, "cache-type-k": {"--kv-cache-type"}, "cache-type-v": {"--kv-cache-type"},
+	"kv-cache-dtype": {"--kv-cache-type"}, "np": {"--parallel"}, "max-num-seqs": {"--parallel"},
+	"served-model-name": {"--model-name"}, "alias": {"--model-name"}, "md": {"--draft"}, "model-draft": {"--draft"},
+	"reasoning": {"--think"}, "outfile": {"-o"}, "outtype": {"--quant"}, "quantization": {"--quant"}, "q": {"--quant"},
+	"force": {"--yes"}, "silent": {"--quiet"}, "log-disable": {"--quiet"}, "v": {"--verbose"}, "debug": {"--verbose"},
+	"ngl": {onlyCPU}, "n-gpu-layers": {onlyCPU}, "gpu-layers": {onlyCPU}, "num-gpu": {onlyCPU}, "device": {onlyCPU},
+	"main-gpu": {onlyCPU}, "tensor-parallel-size": {onlyCPU}, "gpu-memory-utilization": {onlyCPU}, "fa": {onlyCPU},
+	"flash-attn": {onlyCPU},
 }
+
+// onlyCPU is said of flags about GPUs.
+const onlyCPU = "left out, since models run on the CPU alone"
 
 // foreignFlag is what a flag of another program is called in a command that has such flags; "" if it has no such thing.
 func foreignFlag(name string, known []string) string {
