@@ -19,6 +19,9 @@ import (
 // errReported says that a command has already told what failed: the exit code is 1, nothing more is printed.
 var errReported = errors.New("a check failed")
 
+// errDrained says that a command did after a signal all that it had to do: the exit code is 0.
+var errDrained = errors.New("ended by a signal")
+
 type usageError struct{ text string }
 
 func (e usageError) Error() string { return e.text }

@@ -37,7 +37,10 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if failed := out.finish(); err == nil && failed != nil {
 		err = failed
 	}
-	if cause := interrupted(ctx); cause != nil {
+	switch cause := interrupted(ctx); {
+	case err == errDrained:
+		err = nil
+	case cause != nil:
 		err = cause
 	}
 	if errors.Is(err, syscall.EFBIG) {

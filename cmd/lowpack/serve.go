@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -49,7 +50,8 @@ are first asked for; when the free memory does not hold them all, the one that w
 unless it is in use.
 
 Without --api-key the server answers to this machine alone. The first SIGTERM or interrupt lets requests that are running
-finish, for --drain at most; the second one ends the process.
+finish, for --drain at most; the exit code is 0 then, and that of the signal if requests were cut off. The second one
+ends the process.
 
   lowpack serve model.safetensors
   lowpack serve small.safetensors large.safetensors
@@ -212,11 +214,12 @@ func serverOptions(c *cli.Context) (o server.Options, err error) {
 	return o, nil
 }
 
-// listen serves until a signal.
+// listen serves until a signal. It returns errDrained if every request was answered.
 func listen(c *cli.Context, listener net.Listener, s *server.Server, name string) error {
+	requests := &running{Handler: s}
 	web := &http.Server{
-		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: log.New(c.App.ErrWriter, "lowpack: ", 0),
+		Handler: requests, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(c.App.ErrWriter, "lowpack: ", 0),
 	}
 	note(c, fmt.Sprintf("%s at http://%s/v1, chat at http://%[2]s/", name, listener.Addr()))
 	done := make(chan error, 1)
@@ -229,18 +232,49 @@ func listen(c *cli.Context, listener net.Listener, s *server.Server, name string
 	}
 	patience := c.Duration("drain")
 	extendGrace(c.Context, patience+grace)
-	note(c, fmt.Sprintf("finishing requests, for at most %v", patience))
-	end := time.Now().Add(patience)
-	ctx, cancel := context.WithDeadline(context.Background(), end)
+	note(c, fmt.Sprintf("finishing requests, for at most %v; a second signal ends them now", patience))
+	return finish(c, web, s, requests, time.Now().Add(patience))
+}
+
+// finish lets running requests end until a moment.
+func finish(c *cli.Context, web *http.Server, s *server.Server, requests *running, end time.Time) error {
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	var late atomic.Int64
+	timer := time.AfterFunc(time.Until(end), func() {
+		late.Store(requests.now.Load()) // before they end
+		cancel()
+	})
 	s.Drain(ctx) // requests are answered with 503 meanwhile, also by /health
+	timer.Stop()
+	cut := late.Load()
 	// What was computed may still be on its way to slow readers.
 	ctx, cancel = context.WithTimeout(context.Background(), max(time.Until(end), time.Second))
 	defer cancel()
-	if err := web.Shutdown(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	err := web.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		cut, err = max(cut, requests.now.Load()), nil
+	}
+	if err = errors.Join(err, web.Close()); err != nil {
 		return err
 	}
-	return web.Close()
+	if cut > 0 {
+		note(c, fmt.Sprintf("%s cut off; --drain lets them run for longer", counted(int(cut), "request")))
+		return nil // the signal is the error
+	}
+	return errDrained
+}
+
+// running counts the requests that are being answered.
+type running struct {
+	http.Handler
+	now atomic.Int64
+}
+
+func (r *running) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	r.now.Add(1)
+	defer r.now.Add(-1)
+	r.Handler.ServeHTTP(w, request)
 }
 
 // canceled is a context without time.
