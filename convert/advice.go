@@ -71,7 +71,9 @@ func (d *decider) warnFewBits() error {
 			count++
 		}
 	}
-	d.note("WARNING: %s makes two bits or fewer of %d matrices for which nothing says that they were trained so; %q changes by %.0f %% (relative error, without calibration). This ruins ordinary models: SmolLM2-135M in int2 writes nothing that makes sense (docs/QUALITY.md)",
+	d.note("WARNING: %s makes two bits or fewer of %d matrices for which nothing says that they were trained so; "+
+		"%q changes by %.0f %% (relative error, without calibration). This ruins ordinary models: SmolLM2-135M in int2 "+
+		"writes nothing that makes sense (docs/QUALITY.md); take --quant int4 or int8",
 		s.entry.Quantizer, count, s.entry.Name, 100*e)
 	return nil
 }

@@ -203,12 +203,12 @@ func (d *decider) unused() error {
 		switch {
 		case d.used[t.Name]:
 		case strings.HasSuffix(t.Name, ".rotary_emb.inv_freq"):
-			d.note("tensor %q is left out: rotary frequencies follow from config.json", t.Name)
+			d.detail("tensor %q is left out: rotary frequencies follow from config.json", t.Name)
 		case tied && t.Name == packed.HeadName:
 			if err := d.sameAsEmbedding(t); err != nil {
 				return err
 			}
-			d.note("tensor %q is left out: config.json ties the output head to %q", t.Name, d.model.Embed)
+			d.detail("tensor %q is left out: config.json ties the output head to %q", t.Name, d.model.Embed)
 		default:
 			return fmt.Errorf("%w: %s: tensor %q has no place in family %s; without it the model would be another one", pack.ErrUnsupported, t.File, t.Name, d.model.Family)
 		}
@@ -326,7 +326,7 @@ func (d *decider) auto(m matrix, c choice) error {
 		return unheld
 	}
 	if len(rules) > 0 {
-		d.note("%v; so its floats are floats, although row 0 looks quantized", other)
+		d.note("%v; so its floats stay floats, although row 0 looks quantized: --quant NAME packs them", other)
 	}
 	if b := d.blocksOf(m); b != nil && b.narrow() {
 		if done, err := d.importBlocks(m, b); done || err != nil {

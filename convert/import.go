@@ -27,7 +27,8 @@ func (p *Plan) findLayers(config []byte) (err error) {
 		names = append(names, t.Name)
 	}
 	if p.layers, err = p.scheme.Layers(names, p.lookup); err == nil && len(p.layers) == 0 {
-		p.note("config.json declares %s, but all modules hold floats", p.scheme.Method)
+		p.note("config.json declares %s, but all modules hold floats, which are converted as they are; "+
+			"see whether this is the checkpoint that you want", p.scheme.Method)
 	}
 	return err
 }

@@ -35,7 +35,8 @@ type Plan struct {
 	Family  string        `json:"family"` // "" = weights without a model
 	Recipe  packed.Recipe `json:"recipe"`
 	Tensors []Row         `json:"tensors"` // by name
-	Notes   []string      `json:"notes"`   // what is odd about the checkpoint, or left out
+	Notes   []string      `json:"notes"`   // what a user should know, and do something about
+	Details []string      `json:"details"` // what is odd about the checkpoint, or left out, and changes nothing
 	Bytes   int64         `json:"bytes"`   // size of the packed file
 
 	Activation string `json:"activation"` // scales of int8 activations: token or group:N
@@ -100,7 +101,7 @@ func NewPlan(ctx context.Context, path string, o Options) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{
-		Recipe: o.Recipe, Notes: append([]string{}, source.Warnings()...),
+		Recipe: o.Recipe, Notes: append([]string{}, source.Warnings()...), Details: append([]string{}, source.Details()...),
 		path: path, source: source, read: source.ReadAt, o: o, fs: atomicfile.OS, limits: pipeline.UsualLimits,
 	}
 	if err := p.decideAll(ctx); err != nil {
@@ -144,7 +145,7 @@ func (p *Plan) decideAll(ctx context.Context) error {
 func (p *Plan) noteMissing() {
 	switch {
 	case p.model == nil:
-		p.note("there is no config.json: weights alone, which are verified but not run")
+		p.note("there is no config.json: weights alone, which are verified but not run; put it beside them to run the model")
 	case !p.hasTokenizer():
 		p.note("there is no tokenizer.json, tokenizer.model, or vocab.json with merges.txt: the packed file will not run text. Put the tokenizer of the model beside its config.json")
 	}
@@ -209,3 +210,7 @@ func (p *Plan) fillContents() error {
 }
 
 func (p *Plan) note(format string, a ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, a...)) }
+
+func (p *Plan) detail(format string, a ...any) {
+	p.Details = append(p.Details, fmt.Sprintf(format, a...))
+}

@@ -320,9 +320,9 @@ func TestNotes(t *testing.T) {
 		m[inv], m["lm_head.weight"] = bf16([]int64{2}, 1, 0.5), m[embed]
 	})
 	p := newPlan(t, path, plain(packed.Recipe{}))
-	notes := strings.Join(p.Notes, "\n")
-	if !strings.Contains(notes, inv) || !strings.Contains(notes, "lm_head.weight") {
-		t.Errorf("notes: %s", notes)
+	details, notes := strings.Join(p.Details, "\n"), strings.Join(p.Notes, "\n")
+	if !strings.Contains(details, inv) || !strings.Contains(details, "lm_head.weight") || strings.Contains(notes, inv) {
+		t.Errorf("details: %s\nnotes: %s", details, notes)
 	}
 	if !strings.Contains(notes, "nothing is packed") || !strings.Contains(notes, "--quant int8: about ") || strings.Contains(notes, "tokenizer") {
 		t.Errorf("notes: %s", notes)

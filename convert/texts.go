@@ -29,13 +29,14 @@ func (p *Plan) checkTexts() error {
 	t, err := tokenizer.Load(p.source.File)
 	switch {
 	case errors.Is(err, pack.ErrUnsupported):
-		p.note("the packed file will not run text: %v", err)
+		p.note("the packed file will not run text: %v; put a tokenizer.json of a kind that is read into its place, "+
+			"and convert again", err)
 		return nil
 	case err != nil:
 		return fmt.Errorf("the packed file would not run text: %w; download the file again, or move the tokenizer's files away to convert the weights alone", err)
 	}
 	if dropped := t.Dropped(); len(dropped) > 0 {
-		p.note("the tokenizer has no token for %d bytes, which a text loses: % x", len(dropped), dropped)
+		p.detail("the tokenizer has no token for %d bytes, which a text loses: % x", len(dropped), dropped)
 	}
 	if p.texts, err = texts.Of(t); err != nil {
 		return fmt.Errorf("golden texts: %w", err)

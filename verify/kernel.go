@@ -56,7 +56,8 @@ func (s *session) products() (*golden.Record, error) {
 	if s.golden != nil || len(s.file.Manifest().Packed) == 0 {
 		return cmp.Or(s.golden, &golden.Record{}), nil
 	}
-	s.report.note("the file has no golden products: kernels were compared with the reference, here and now")
+	s.report.note("the file has no golden products: kernels were compared with the reference, here and now; " +
+		"convert --golden full records them")
 	return s.recordNow(packed.GoldenKernel)
 }
 

@@ -98,7 +98,8 @@ func (s *session) logits() ([]golden.Logits, error) {
 	if s.golden != nil && len(s.golden.Logits) > 0 {
 		return s.golden.Logits, nil
 	}
-	s.report.note("the file has no golden logits: the engine was compared with the reference, here and now")
+	s.report.note("the file has no golden logits: the engine was compared with the reference, here and now; " +
+		"convert --golden full records them")
 	r, err := s.recordNow(packed.GoldenFull)
 	if err != nil {
 		return nil, err

@@ -210,7 +210,7 @@ func (l *liar) lie(what string, change func() (undo func())) {
 	if covered && len(failed(r)) == 0 && !slices.Contains(same, what) {
 		l.t.Errorf("%s passes", what)
 	}
-	if notes := strings.Join(r.Notes, "\n"); !covered && !strings.Contains(notes, uncoveredNote) {
+	if notes := strings.Join(r.Details, "\n"); !covered && !strings.Contains(notes, uncoveredNote) {
 		l.t.Errorf("%s: the report does not say that it is not covered: %s", what, notes)
 	}
 }

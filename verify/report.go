@@ -42,6 +42,7 @@ type Report struct {
 
 	Against []string `json:"against,omitempty"` // the checkpoint and the statement that the file was compared with
 	Notes   []string `json:"notes,omitempty"`   // what a reader should know beside the checks
+	Details []string `json:"details,omitempty"` // what needs nothing to be done; Text leaves it out
 
 	WeightsOnly bool     `json:"weights_only,omitempty"` // the file names no model: none was verified, and none will run
 	Coverage    Coverage `json:"coverage"`

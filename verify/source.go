@@ -47,7 +47,7 @@ func (s *session) compareWith(c *checkpoint.Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	s.report.note(uncoveredNote)
+	s.report.Details = append(s.report.Details, uncoveredNote)
 	o := &origin{session: s, from: c, second: second}
 	if err := o.checkConfig(); err != nil {
 		return err
@@ -171,7 +171,8 @@ func calibrationNote(c *packed.Calibration, calibrated, all int) string {
 	if c != nil && c.Method == feedback {
 		return fmt.Sprintf("calibration chose the scales and codes of %d of %d packed tensors (%s): what they miss of the checkpoint was bounded; convert with the same text gives the same bytes", calibrated, all, feedback)
 	}
-	return fmt.Sprintf("calibration chose the scales of %d of %d packed tensors: codes were compared with the checkpoint at these scales; the choice was not repeated", calibrated, all)
+	return fmt.Sprintf("calibration chose the scales of %d of %d packed tensors: codes were compared with the checkpoint "+
+		"at these scales; the choice was not repeated: convert with the same text gives the same bytes", calibrated, all)
 }
 
 // tensorOf is the tensor of the checkpoint that an entry was made from.

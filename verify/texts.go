@@ -40,7 +40,8 @@ func (s *session) checkTexts() error {
 		return err
 	}
 	if s.golden == nil || s.file.Manifest().Recipe.Golden != packed.GoldenFull {
-		s.report.note("the file has no golden texts: its tokenizer was loaded, what it gives was compared with nothing")
+		s.report.note("the file has no golden texts: its tokenizer was loaded, what it gives was compared with nothing; " +
+			"convert --golden full records them")
 		return nil
 	}
 	return s.compareTexts(got)

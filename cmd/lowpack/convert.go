@@ -33,7 +33,9 @@ func convertCommand() *cli.Command {
 		UsageText: "lowpack convert CHECKPOINT -o FILE [flags]",
 		Description: `CHECKPOINT is a model directory in Hugging Face layout, a download-cache snapshot, a bare safetensors file, a GGUF of
 llama.cpp (the first of its parts), or ORG/NAME of a model on the hub (see lowpack pull).
-Without --layout a note says which layout is taken. The packed file appears whole or not at all, and is the same byte for byte wherever and with however many threads it is made.
+The packed file appears whole or not at all, and is the same byte for byte wherever and with however many threads it is
+made. Notes say what to do something about; --verbose adds the layout that is taken without --layout, tensors that are
+left out because others stand for them, and bytes that the tokenizer has no token for.
 
 A recipe (--recipe) has rules; the first whose pattern matches the name of a tensor decides about it:
   rules:
@@ -170,9 +172,7 @@ func runConvert(c *cli.Context) error {
 	if c.Bool("dry-run") {
 		return dryRun(c, plan)
 	}
-	for _, text := range plan.Notes {
-		note(c, text)
-	}
+	tell(c, plan.Notes, plan.Details)
 	summary, err := plan.Run(c.Context, target)
 	bar.done()
 	if err == nil {
@@ -215,8 +215,8 @@ func noteLayout(p *convert.Plan) {
 	if !slices.ContainsFunc(p.Tensors, func(r convert.Row) bool { return r.Layout == name }) {
 		return
 	}
-	p.Notes = append(p.Notes, fmt.Sprintf("layout %s, the default on every machine; it has kernels for %s. --layout NAME chooses another (see lowpack layouts)",
-		name, strings.Join(kernelSets(name), ", ")))
+	p.Details = append(p.Details, fmt.Sprintf("layout %s, the default on every machine; it has kernels for %s. "+
+		"--layout NAME chooses another (see lowpack layouts)", name, strings.Join(kernelSets(name), ", ")))
 }
 
 // partOf reads --part I/N.
@@ -398,7 +398,7 @@ func dryRun(c *cli.Context, plan *convert.Plan) error {
 			strconv.FormatInt(r.BytesIn, 10), strconv.FormatInt(r.BytesOut, 10), fmt.Sprintf("%.2f", r.BitsPerWeight), relError, r.Note})
 	}
 	table(out, map[int]bool{6: true, 7: true, 8: true, 9: true}, rows)
-	for _, text := range plan.Notes {
+	for _, text := range shown(c, plan.Notes, plan.Details) {
 		noteTo(out, text)
 	}
 	family := plan.Family

@@ -53,7 +53,8 @@ func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []str
 		return nil, err
 	}
 	if errors.Is(err, bench.ErrNoise) {
-		notes = append(notes, "the machine was busy while layout and head were measured; lowpack bench recommend says how much")
+		notes = append(notes, "the machine was busy while layout and head were measured; "+
+			"repeat it when the machine is idle (lowpack bench recommend says how much it was)")
 	}
 	if best := bench.Fastest(r.Layouts, 0, meter.MaxSpread); asked.Layout == auto && best != nil {
 		o.Recipe.Layout = best.Name

@@ -56,6 +56,7 @@ func inspect(c *cli.Context) error {
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, v)
 	}
+	v.Notes = shown(c, v.Notes, v.Details)
 	v.print(c.App.Writer, c.Bool("tensors"))
 	return nil
 }
@@ -71,6 +72,7 @@ type inspection struct {
 	Tensors  []tensorLine       `json:"tensors"`
 	Example  string             `json:"chat_example,omitempty"` // a conversation rendered by the model's chat template
 	Notes    []string           `json:"notes,omitempty"`
+	Details  []string           `json:"details,omitempty"` // notes that nothing is to be done about
 }
 
 type tensorLine struct {
@@ -162,7 +164,7 @@ func packedHead(path string, f *packed.File) (*inspection, error) {
 
 // checkpointHead reads the headers and the configuration of a checkpoint.
 func checkpointHead(path string, ck *checkpoint.Checkpoint) (*inspection, error) {
-	v := &inspection{Path: path, Kind: "checkpoint", Notes: ck.Warnings()}
+	v := &inspection{Path: path, Kind: "checkpoint", Notes: ck.Warnings(), Details: ck.Details()}
 	for _, s := range ck.Sources() {
 		v.Bytes += s.Size
 	}
@@ -171,7 +173,8 @@ func checkpointHead(path string, ck *checkpoint.Checkpoint) (*inspection, error)
 		v.add(t.Name, t.Shape, kind, "", bytes)
 	}
 	if ck.Config() == nil {
-		v.Notes = append(v.Notes, "no config.json: weights alone can be converted and verified, not run")
+		v.Notes = append(v.Notes, "there is no config.json: weights alone can be converted and verified, not run; "+
+			"put it beside them to run the model")
 		return v, nil
 	}
 	generation, _ := ck.File("generation_config.json")

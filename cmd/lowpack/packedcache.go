@@ -44,7 +44,7 @@ func packedOf(c *cli.Context, arg string) (string, error) {
 		return "", err
 	}
 	if _, err := os.Stat(target); err == nil {
-		note(c, "running the packed file "+target)
+		detail(c, "running the packed file "+target)
 		return target, nil
 	}
 	return target, convertOnce(c, dir, target)
@@ -64,9 +64,7 @@ func convertOnce(c *cli.Context, dir, target string) error {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
-	for _, text := range plan.Notes {
-		note(c, text)
-	}
+	tell(c, plan.Notes, plan.Details)
 	summary, err := plan.Run(c.Context, target)
 	bar.done()
 	if err != nil {

@@ -64,7 +64,7 @@ func pull(c *cli.Context, name hub.Name) (string, error) {
 		return "", err
 	}
 	if r.Renamed != "" {
-		note(c, fmt.Sprintf("%s is called %s now", name.ID(), r.Renamed))
+		note(c, fmt.Sprintf("%s is called %s now: use that name", name.ID(), r.Renamed))
 	}
 	return r.Path, nil
 }

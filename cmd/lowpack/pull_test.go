@@ -96,7 +96,7 @@ func TestHub(t *testing.T) {
 // TestRunCheckpoint: run converts a checkpoint once, says where, and converts it again when it has changed.
 func TestRunCheckpoint(t *testing.T) {
 	cache := serveTiny(t)
-	args := []string{"run", "acme/tiny", "-p", "Once upon a time", "-n", "8", "--temperature", "0"}
+	args := []string{"run", "acme/tiny", "-p", "Once upon a time", "-n", "8", "--temperature", "0", "--verbose"}
 	code, first, text := mainOf(args...)
 	made, _ := filepath.Glob(filepath.Join(cache, "lowpack", "packed", "models--acme--tiny-*.safetensors"))
 	if code != 0 || len(made) != 1 || !strings.Contains(text, made[0]) {

@@ -47,8 +47,11 @@ func runRemove(c *cli.Context) error {
 		}
 	}
 	if !c.Bool("yes") {
-		if yes, err := confirm(c, chosen); !yes {
+		if yes, err := confirm(c, chosen); err != nil {
 			return err
+		} else if !yes {
+			note(c, "nothing was removed")
+			return nil
 		}
 	}
 	var all int64

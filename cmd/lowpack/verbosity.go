@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 )
@@ -39,18 +40,22 @@ func besideResult(c *cli.Context) io.Writer {
 func note(c *cli.Context, text string) { noteTo(besideResult(c), text) }
 
 // detail tells what is true and needs nothing to be done, for those who ask.
-func detail(c *cli.Context, text string) {
-	if c.Bool(verboseName) {
+func detail(c *cli.Context, text string) { tell(c, nil, []string{text}) }
+
+// tell tells notes, and details for those who ask.
+func tell(c *cli.Context, notes, details []string) {
+	for _, text := range shown(c, notes, details) {
 		note(c, text)
 	}
 }
 
-// tell tells notes, and details for those who ask.
-func tell(c *cli.Context, notes, details []string) {
-	for _, text := range notes {
-		note(c, text)
+// shown are the notes that a command tells of all.
+func shown(c *cli.Context, notes, details []string) []string {
+	switch {
+	case c.Bool(quietName):
+		return nil
+	case c.Bool(verboseName):
+		return slices.Concat(notes, details)
 	}
-	for _, text := range details {
-		detail(c, text)
-	}
+	return notes
 }

@@ -113,8 +113,10 @@ func showReport(c *cli.Context, r *verify.Report) error {
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, r)
 	}
+	told := *r
+	told.Notes = shown(c, r.Notes, r.Details)
 	var text bytes.Buffer
-	if err := r.Text(&text); err != nil {
+	if err := told.Text(&text); err != nil {
 		return err
 	}
 	return paintReport(c.App.Writer, text.String())

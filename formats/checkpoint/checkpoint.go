@@ -51,6 +51,7 @@ type Checkpoint struct {
 	sources  []Source
 	view     *Source // of the tensors of a GGUF; nil: none
 	warnings []string
+	details  []string
 }
 
 // Open opens the model at path. It reads the headers of all weight files and the small files beside them, and checks
@@ -223,11 +224,18 @@ func (c *Checkpoint) Shards() []Shard {
 	return list
 }
 
-// Warnings lists what is odd about the checkpoint but does not hinder its use.
+// Warnings lists what is odd about the checkpoint and may make another model than is meant.
 func (c *Checkpoint) Warnings() []string { return c.warnings }
+
+// Details lists what is odd about the checkpoint and changes nothing.
+func (c *Checkpoint) Details() []string { return c.details }
 
 func (c *Checkpoint) warn(format string, a ...any) {
 	c.warnings = append(c.warnings, fmt.Sprintf(format, a...))
+}
+
+func (c *Checkpoint) detail(format string, a ...any) {
+	c.details = append(c.details, fmt.Sprintf(format, a...))
 }
 
 // Unchanged reports an error if a weight file was changed or replaced since Open. Call it when everything is read: what

@@ -175,7 +175,7 @@ func TestCaseFolding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := c.Warnings(); len(w) != 1 || !strings.Contains(w[0], "case only") {
+	if w := c.Details(); len(w) != 1 || !strings.Contains(w[0], "case only") {
 		t.Errorf("%q", w)
 	}
 }
@@ -274,8 +274,8 @@ func TestShards(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (len(c.Warnings()) == 0) != right {
-			t.Errorf("total_size %s: warnings %q", spelling, c.Warnings())
+		if (len(c.Details()) == 0) != right {
+			t.Errorf("total_size %s: details %q", spelling, c.Details())
 		}
 		if !slices.EqualFunc(c.Tensors(), one.Tensors(), func(a, b Tensor) bool { return a.Name == b.Name && a.Size == b.Size }) {
 			t.Error("the shards hold other tensors than the single file")

@@ -45,7 +45,8 @@ func (c *Checkpoint) openWeights() error {
 	}
 	switch {
 	case one && many:
-		c.warn("both %s and %s exist; the index is ignored, as other loaders do", single, indexFile)
+		c.warn("both %s and %s exist: the first is read, and the index is ignored, as other loaders do; "+
+			"remove the first if the shards of the index are the model", single, indexFile)
 		return c.openShards([]string{single})
 	case one:
 		return c.openShards([]string{single})
@@ -119,7 +120,7 @@ func (c *Checkpoint) shardNames(x *index) ([]string, error) {
 	for _, name := range names {
 		fold := strings.ToLower(name)
 		if other, ok := folded[fold]; ok {
-			c.warn("%s: the shards %s and %s differ in case only; some file systems cannot hold both", indexFile, other, name)
+			c.detail("%s: the shards %s and %s differ in case only; some file systems cannot hold both", indexFile, other, name)
 		}
 		folded[fold] = name
 	}
@@ -150,7 +151,7 @@ func (c *Checkpoint) compare(x *index) error {
 		}
 	}
 	if x.totalSize != notGiven && x.totalSize != total {
-		c.warn("%s: total_size is %d, the tensors have %d bytes", indexFile, x.totalSize, total)
+		c.detail("%s: total_size is %d, the tensors have %d bytes", indexFile, x.totalSize, total)
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func (d *Description) Notes() []string {
 		few, more = few[:maxNoted], fmt.Sprintf(" and %d more", len(few)-maxNoted)
 	}
 	return []string{fmt.Sprintf("config.json has keys that lowpack does not know: %q%s; "+
-		"a program that knows them may compute another model", few, more)}
+		"a program that knows them may compute another model: compare answers with those of one", few, more)}
 }
 
 // maxNoted keys are named in the note.

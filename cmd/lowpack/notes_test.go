@@ -1,0 +1,184 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/testkit/shared"
+)
+
+// noteKinds are all notes, by how they begin. One that is shown has words that say what to do, or what to expect; one
+// that has none is a detail, for --verbose and JSON.
+var noteKinds = map[string]string{
+	// Of checkpoints and plans.
+	"both %s and %s exist":                                          "remove the first if",
+	"%s: the shards %s and %s differ in case only":                  "",
+	"%s: total_size is %d, the tensors have %d bytes":               "",
+	"%s is not followed: %s":                                        "is not followed",
+	"act_bits is not followed: %s":                                  "is not followed",
+	"config.json declares %s, but all modules hold floats":          "see whether this is the checkpoint",
+	"there is no config.json":                                       "put it beside them",
+	"there is no tokenizer.json, tokenizer.model, or vocab.json":    "Put the tokenizer of the model beside",
+	"the packed file will not run text: %v":                         "convert again",
+	"the tokenizer has no token for %d bytes":                       "",
+	"chat template %q: %s":                                          "--chat-template FILE",
+	"tensor %q is left out: rotary frequencies follow":              "",
+	"tensor %q is left out: config.json ties the output head":       "",
+	"%v; so its floats stay floats":                                 "--quant NAME packs them",
+	"matrices in blocks whose codes and scales a packed file canno": "--quant int8 makes them smaller",
+	"nothing is packed: the weights are floats":                     "smaller, with the loss",
+	"WARNING: %s makes two bits or fewer":                           "take --quant int4 or int8",
+	"the machine was busy while layout and head were measured":      "repeat it",
+	"layout %s, the default on every machine":                       "",
+	// Of the other commands.
+	"running the packed file ":              "",
+	"nothing was removed":                   "nothing",
+	"there are no models yet":               "lowpack pull ORG/NAME",
+	"%s is called %s now":                   "use that name",
+	"the weights of %d tensors are rounded": "--form f32 keeps them",
+	"%s at http://%s/v1, chat at":           "http://",
+	"finishing requests, for at most %v":    "a second signal",
+	"%s cut off":                            "--drain lets them run",
+	"loaded %s in":                          "loaded",
+	"unloaded ":                             "unloaded",
+	"%s could not be loaded: %v":            "could not be loaded",
+	"the file has no golden logits":         "convert --golden full",
+	"the file has no golden products":       "convert --golden full",
+	"the file has no golden texts":          "convert --golden full",
+	// Of what other runtimes compute otherwise.
+	"llama.cpp computes SiLU where":                   "where this model needs squared ReLU",
+	"llama.cpp has no sliding window":                 "differently",
+	"llama.cpp rounds the ends of yarn's blend":       "logits differ",
+	"of %d tokens that end a text, llama.cpp is told": "the first two",
+	"no tokenizer for OpenVINO is written: %v":        "is written",
+	"OpenVINO GenAI cannot render the chat template":  "left out of its tokenizer",
+	"activations stay floats (--arithmetic plain)":    "logits differ",
+	"onnxruntime-genai loads the model and cannot":    "left as it is",
+	// Texts that are made elsewhere: what --layout and --head auto chose, and the flags that choose so on every machine.
+	"%s": "", "layout": "layout", "head": "head",
+}
+
+// TestNoteKinds holds every note of the source against the list.
+func TestNoteKinds(t *testing.T) {
+	seen := map[string]bool{}
+	for _, dir := range []string{".", "../../convert", "../../convert/export", "../../convert/export/onnx",
+		"../../convert/export/openvino", "../../formats/checkpoint", "../../formats/quantized", "../../verify", "../../runtime/server"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if !strings.HasSuffix(file, "_test.go") {
+				notesOf(t, file, func(text string, isDetail bool) { checkNote(t, text, isDetail, seen) })
+			}
+		}
+	}
+	for begin := range noteKinds {
+		if !seen[begin] {
+			t.Errorf("no note begins with %q", begin)
+		}
+	}
+}
+
+func checkNote(t *testing.T, text string, isDetail bool, seen map[string]bool) {
+	t.Helper()
+	for begin, action := range noteKinds {
+		if !strings.HasPrefix(text, begin) || !strings.Contains(begin, " ") && text != begin {
+			continue
+		}
+		seen[begin] = true
+		if begin != "%s" && isDetail != (action == "") || !strings.Contains(text, action) {
+			t.Errorf("%q: a detail: %t; it should say %q", text, isDetail, action)
+		}
+		return
+	}
+	t.Errorf("%q is in no list: what should a reader do?", text)
+}
+
+// appended is what values are that are appended to a list.
+var appended = map[string]string{"Notes": "note", "notes": "note", "Details": "detail"}
+
+// notesOf finds the texts of calls that note something, and of values that are appended to notes and details.
+func notesOf(t *testing.T, file string, found func(text string, isDetail bool)) {
+	t.Helper()
+	tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(tree, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		name := nameOf(call.Fun)
+		if name == "append" && len(call.Args) > 1 {
+			name = appended[nameOf(call.Args[0])]
+		}
+		if name != "note" && name != "warn" && name != "detail" {
+			return true
+		}
+		for _, arg := range call.Args {
+			if text := textOf(arg); text != "" {
+				found(text, name == "detail")
+				break
+			}
+		}
+		return true
+	})
+}
+
+func nameOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	}
+	return ""
+}
+
+// textOf joins the strings of an expression.
+func textOf(e ast.Expr) (text string) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			s, _ := strconv.Unquote(lit.Value)
+			text += s
+		}
+		return true
+	})
+	return text
+}
+
+// TestNotesShown: what needs nothing to be done is for --verbose and JSON; what may change the model is told always.
+func TestNotesShown(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(shared.Testdata(t, "tiny-bitnet"))); err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "config.json"), strings.Replace(string(config), "{", `{"warp_scale": 2,`, 1))
+	const always, asked = "config.json has keys that lowpack does not know", "layout vnni4i, the default"
+	for _, c := range []struct {
+		args   []string
+		detail bool
+	}{
+		{[]string{"convert", dir, "--dry-run"}, false},
+		{[]string{"convert", dir, "--dry-run", "--verbose"}, true},
+		{[]string{"convert", dir, "--dry-run", "--json"}, true},
+		{[]string{"convert", dir, "--golden", "none", "-o", filepath.Join(t.TempDir(), "m")}, false},
+	} {
+		code, out := inPlace(c.args...)
+		if code != 0 || !strings.Contains(out, always) || strings.Contains(out, asked) != c.detail {
+			t.Errorf("%q: %d\n%s", c.args, code, out)
+		}
+	}
+}
