@@ -58,7 +58,8 @@ func TestRulesAreTrue(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := evaluate(t, info, l, native, m, k); !slices.Equal(got, want) {
-					t.Fatalf("%s %v, weight (%d, %d): the printed formula says %v, the layout %v", info.Name, l.Spec(), m, k, got, want)
+					t.Fatalf("%s %v, weight (%d, %d): the printed formula says %v, the layout %v", info.Name, l.Spec(), m, k, got,
+						want)
 				}
 			}
 		}
@@ -243,7 +244,8 @@ func TestProbes(t *testing.T) {
 		{Spec{Name: "i2s-rows4"}, "0.6 1.6 4.6 0.4 128.6 261.4 547.4 1023.0"},
 		{Spec{Name: "w2a8"}, "0.0 1.0 0.2 4.0 64.0 261.2 647.0 1023.6"},
 		{Spec{Name: "hf-u8"}, "0.0 1.0 4.0 64.0 512.0 69.2 99.4 1023.6"},
-		{Spec{Name: "tl1", Params: map[string]int{"BM": 64, "BK": 32, "bm": 32}}, "0:48 0:16 16:48 1:48 8:48 49:16 769:1 1023:1"},
+		{Spec{Name: "tl1", Params: map[string]int{"BM": 64, "BK": 32, "bm": 32}},
+			"0:48 0:16 16:48 1:48 8:48 49:16 769:1 1023:1"},
 		{Spec{Name: "tmac2", Params: map[string]int{"bm": 64, "kf": 8}}, "0.0 0.1 16.0 1.0 0.4 145.1 769.3 1015.7"},
 		{Spec{Name: "tl2", Params: map[string]int{"BM": 32}}, "0:144 0:48 0:3 1:144 16:144 9:1 1697:1 1887:9"},
 	} {

@@ -98,7 +98,8 @@ func openBlocks(s Spec, b blockShape) Blocks {
 		spec: s, code: b.code, radix: b.radix, cell: b.cell, seal: b.seal, fast: b.fast,
 		padded: func(sh Shape) (Shape, error) {
 			if sh.K%b.weights != 0 {
-				return Shape{}, fmt.Errorf("%w: %s has blocks of %d weights and no padding: a matrix %v does not fit, its rows are not a multiple of %d",
+				return Shape{}, fmt.Errorf("%w: %s has blocks of %d weights and no padding: a matrix %v does not fit, its rows "+
+					"are not a multiple of %d",
 					ErrUnsupported, s.Name, b.weights, sh, b.weights)
 			}
 			return sh, nil
@@ -186,7 +187,8 @@ func (b *blocks) Quantize(dst []byte, s Shape, x []float32) error {
 		return err
 	}
 	if len(dst) != n || len(x) != s.M*s.K {
-		return fmt.Errorf("%w: layout %s: a matrix %v takes %d floats and %d bytes, there are %d and %d", ErrCorrupt, b.spec.Name, s, s.M*s.K, n, len(x), len(dst))
+		return fmt.Errorf("%w: layout %s: a matrix %v takes %d floats and %d bytes, there are %d and %d", ErrCorrupt,
+			b.spec.Name, s, s.M*s.K, n, len(x), len(dst))
 	}
 	a, err := FindAlphabet(b.spec.Alphabet)
 	if err != nil {
@@ -197,7 +199,8 @@ func (b *blocks) Quantize(dst []byte, s Shape, x []float32) error {
 	for i := range scales {
 		block := x[i*b.weights:][:b.weights]
 		if j := nonFinite(block); j >= 0 {
-			return fmt.Errorf("%w: weight %v at row %d, column %d is not a number to quantize", ErrCorrupt, block[j], (i*b.weights+j)/s.K, (i*b.weights+j)%s.K)
+			return fmt.Errorf("%w: weight %v at row %d, column %d is not a number to quantize", ErrCorrupt, block[j],
+				(i*b.weights+j)/s.K, (i*b.weights+j)%s.K)
 		}
 		scales[i] = b.quantize(m.Codes[i*b.weights:][:b.weights], block)
 	}
@@ -245,7 +248,8 @@ func (b *blocks) scaleOf(data []byte, i int) []byte {
 
 func (b *blocks) checkScales(m *Matrix, scales []float32) error {
 	if want := m.M * m.K / b.weights; len(scales) != want {
-		return fmt.Errorf("%w: layout %s: a matrix %v has %d blocks, there are %d scales", ErrCorrupt, b.spec.Name, m.Shape, want, len(scales))
+		return fmt.Errorf("%w: layout %s: a matrix %v has %d blocks, there are %d scales",
+			ErrCorrupt, b.spec.Name, m.Shape, want, len(scales))
 	}
 	return nil
 }

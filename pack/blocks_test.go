@@ -127,8 +127,10 @@ func TestBlockRefusals(t *testing.T) {
 		stored float32
 		ok     bool
 	}{
-		{"q8_0", 1.0 / 3, 0.33325195, true}, {"q8_0", -2, -2, true}, {"q8_0", 70000, 0, false}, {"tq1_0", float32(math.NaN()), 0, false},
-		{"mxfp4", 0.25, 0.25, true}, {"mxfp4", 0.75, 0, false}, {"mxfp4", 0, 0, false}, {"mxfp4", -1, 0, false}, {"mxfp4", 0x1p-128, 0x1p-128, true}, {"mxfp4", 0x1p127, 0, false},
+		{"q8_0", 1.0 / 3, 0.33325195, true}, {"q8_0", -2, -2, true}, {"q8_0", 70000, 0, false},
+		{"tq1_0", float32(math.NaN()), 0, false},
+		{"mxfp4", 0.25, 0.25, true}, {"mxfp4", 0.75, 0, false}, {"mxfp4", 0, 0, false}, {"mxfp4", -1, 0, false},
+		{"mxfp4", 0x1p-128, 0x1p-128, true}, {"mxfp4", 0x1p127, 0, false},
 	} {
 		b, _, _ := one(c.layout)
 		stored, err := b.StoredScale(c.scale)

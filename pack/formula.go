@@ -191,7 +191,8 @@ func (f *formula) checkPack(dst []byte, m *Matrix) (Shape, error) {
 		return Shape{}, err
 	}
 	if want, err := FindAlphabet(f.spec.Alphabet); err != nil || !m.Alphabet.Subset(want) {
-		return Shape{}, fmt.Errorf("%w: layout %s is open for %s codes and cannot hold those of alphabet %s", ErrUnsupported, f.spec.Name, f.spec.Alphabet, m.Alphabet.Name)
+		return Shape{}, fmt.Errorf("%w: layout %s is open for %s codes and cannot hold those of alphabet %s", ErrUnsupported,
+			f.spec.Name, f.spec.Alphabet, m.Alphabet.Name)
 	}
 	return s, nil
 }
@@ -203,7 +204,8 @@ func (f *formula) checkUnpack(m *Matrix, src []byte) (Shape, error) {
 		return Shape{}, err
 	}
 	if m.Alphabet.Name != f.spec.Alphabet {
-		return Shape{}, fmt.Errorf("%w: layout %s gives %s codes, the matrix is for %s", ErrUnsupported, f.spec.Name, f.spec.Alphabet, m.Alphabet.Name)
+		return Shape{}, fmt.Errorf("%w: layout %s gives %s codes, the matrix is for %s", ErrUnsupported, f.spec.Name,
+			f.spec.Alphabet, m.Alphabet.Name)
 	}
 	return s, nil
 }
@@ -217,7 +219,8 @@ func (f *formula) checkSize(m *Matrix, have int) (Shape, error) {
 		return Shape{}, fmt.Errorf("%w: matrix %v has %d codes", ErrCorrupt, m.Shape, len(m.Codes))
 	}
 	if want := f.size(s); have != want {
-		return Shape{}, fmt.Errorf("%w: layout %s: a matrix %v takes %d bytes, there are %d", ErrCorrupt, f.spec.Name, m.Shape, want, have)
+		return Shape{}, fmt.Errorf("%w: layout %s: a matrix %v takes %d bytes, there are %d",
+			ErrCorrupt, f.spec.Name, m.Shape, want, have)
 	}
 	return s, nil
 }
@@ -226,7 +229,8 @@ func (f *formula) checkSize(m *Matrix, have int) (Shape, error) {
 func (f *formula) checkCodes(m *Matrix) error {
 	for i, c := range m.Codes {
 		if !f.code.legal[uint8(c)] {
-			return fmt.Errorf("%w: code %d at row %d, column %d: layout %s is open for %s codes", ErrCorrupt, c, i/m.K, i%m.K, f.spec.Name, f.spec.Alphabet)
+			return fmt.Errorf("%w: code %d at row %d, column %d: layout %s is open for %s codes", ErrCorrupt, c, i/m.K, i%m.K,
+				f.spec.Name, f.spec.Alphabet)
 		}
 	}
 	return nil

@@ -63,7 +63,8 @@ func (m *Matrix) Check() error {
 	legal := m.legal()
 	for i, c := range m.Codes {
 		if !legal[uint8(c)] {
-			return fmt.Errorf("%w: code %d at row %d, column %d is not in alphabet %s", ErrCorrupt, c, i/m.K, i%m.K, m.Alphabet.Name)
+			return fmt.Errorf("%w: code %d at row %d, column %d is not in alphabet %s",
+				ErrCorrupt, c, i/m.K, i%m.K, m.Alphabet.Name)
 		}
 	}
 	return nil

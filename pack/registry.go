@@ -71,19 +71,22 @@ func Open(s Spec) (Layout, error) {
 		return nil, err
 	}
 	if d.open == nil {
-		return nil, fmt.Errorf("%w: %s keeps scales inside its blocks: it is a format to exchange models in, not a layout to run with", ErrUnsupported, s.Name)
+		return nil, fmt.Errorf("%w: %s keeps scales inside its blocks: it is a format to exchange models in, not a layout "+
+			"to run with", ErrUnsupported, s.Name)
 	}
 	if s.Version == 0 {
 		s.Version = d.Version
 	}
 	if s.Version != d.Version {
-		return nil, fmt.Errorf("%w: layout %s version %d; this program knows version %d", ErrUnsupported, s.Name, s.Version, d.Version)
+		return nil, fmt.Errorf("%w: layout %s version %d; this program knows version %d",
+			ErrUnsupported, s.Name, s.Version, d.Version)
 	}
 	if s.Alphabet == "" {
 		s.Alphabet = d.Alphabets[0].Name
 	}
 	if !slices.Contains(d.AlphabetNames(), s.Alphabet) {
-		return nil, fmt.Errorf("%w: layout %s holds no %q codes; it holds %s", ErrUnsupported, s.Name, s.Alphabet, strings.Join(d.AlphabetNames(), ", "))
+		return nil, fmt.Errorf("%w: layout %s holds no %q codes; it holds %s", ErrUnsupported, s.Name, s.Alphabet,
+			strings.Join(d.AlphabetNames(), ", "))
 	}
 	if s.Params, err = d.complete(s.Params); err != nil {
 		return nil, err
@@ -111,7 +114,8 @@ func (i Info) complete(given map[string]int) (map[string]int, error) {
 	}
 	for name, v := range given {
 		if _, ok := all[name]; !ok {
-			return nil, fmt.Errorf("%w: layout %s has no parameter %q; it has %v", ErrUnsupported, i.Name, name, slices.Sorted(maps.Keys(all)))
+			return nil, fmt.Errorf("%w: layout %s has no parameter %q; it has %v", ErrUnsupported, i.Name, name,
+				slices.Sorted(maps.Keys(all)))
 		}
 		all[name] = v
 	}
@@ -147,7 +151,8 @@ func cloneSpec(s Spec) Spec {
 func param(s Spec, name string, multiple, most int) (int, error) {
 	v := s.Params[name]
 	if v < 1 || v > most || v%multiple != 0 {
-		return 0, fmt.Errorf("%w: layout %s: parameter %s = %d must be a multiple of %d in %d..%d", ErrUnsupported, s.Name, name, v, multiple, multiple, most)
+		return 0, fmt.Errorf("%w: layout %s: parameter %s = %d must be a multiple of %d in %d..%d", ErrUnsupported, s.Name,
+			name, v, multiple, multiple, most)
 	}
 	return v, nil
 }

@@ -100,7 +100,8 @@ func TestAlphabets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := narrow.Pack(make([]byte, len(src)), NewMatrix(m.Shape, Int2)); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "int2") {
+	if err := narrow.Pack(make([]byte, len(src)), NewMatrix(m.Shape, Int2)); !errors.Is(err, ErrUnsupported) ||
+		!strings.Contains(err.Error(), "int2") {
 		t.Errorf("int2 codes packed as ternary: %v", err)
 	}
 }

@@ -18,15 +18,20 @@ func tl2Layouts() []definition {
 			Let: []string{"K2 = K%BK", "K3 = K - K2", "q = m%32/8", "pos = (q%2*2 + q/2)*8 + m%8",
 				"t = k/3%(BK/3)", "tile = (m/BM*(K3/BK) + k/BK)*(BM/32) + m%BM/32"},
 			Address: []Rule{
-				{Name: "magnitude of a triple", When: "k < K3", Byte: "(tile*(BK/6) + t/2)*32 + pos", Bit: "4 - 4*(t%2)", Unit: "3^(2 - k%3)"},
+				{
+					Name: "magnitude of a triple", When: "k < K3", Byte: "(tile*(BK/6) + t/2)*32 + pos",
+					Bit: "4 - 4*(t%2)", Unit: "3^(2 - k%3)",
+				},
 				{Name: "sign of a triple", When: "k < K3", Let: []string{"n = 15 - (2*(t%8) + m%32/16)"},
 					Byte: "M*K3/6 + ((tile*(BK/24) + t/8)*16 + m%16)*2 + n/8", Bit: "n%8"},
 				{Name: "pair", When: "k >= K3",
 					Let:  []string{"p = (k - K3)/2", "tile2 = (m/BM*(K2/32) + p/16)*(BM/32) + m%BM/32"},
 					Byte: "M*K3/6 + M*K3/24 + (tile2*8 + p%16/2)*32 + pos", Bit: "4 - 4*(p%2)", Unit: "3^(1 - k%2)"},
 			},
-			Note: "A triple is the number 9·w₀ + 3·w₁ + w₂ of the weights themselves: its magnitude, at most 13, and its sign. A pair is 3·w₀ + w₁ + 4, " +
-				"a sum of digits. Zeros follow up to ((K − 256)·M/3)·5/8 + (256·M/2)·4/8 bytes. bitnet.cpp keeps the scale after them.",
+			Note: "A triple is the number 9·w₀ + 3·w₁ + w₂ of the weights themselves: its magnitude, at most 13, and its " +
+				"sign. A pair is 3·w₀ + w₁ + 4, " +
+				"a sum of digits. Zeros follow up to ((K − 256)·M/3)·5/8 + (256·M/2)·4/8 bytes. bitnet.cpp keeps the scale after " +
+				"them.",
 			Example: Shape{32, 320},
 			Params: []Param{
 				{"BM", 256, "rows of a block, a multiple of 32"},

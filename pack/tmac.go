@@ -12,8 +12,9 @@ func tmacLayouts() []definition {
 	define := func(bits int, alphabets ...Alphabet) definition {
 		return definition{Info: Info{
 			Name: fmt.Sprintf("tmac%d", bits), Version: 1,
-			Source:    "T-MAC",
-			Summary:   fmt.Sprintf("bit-serial, %d plane%s: nibbles of four columns index a table of partial sums", bits, map[bool]string{true: "s"}[bits > 1]),
+			Source: "T-MAC",
+			Summary: fmt.Sprintf("bit-serial, %d plane%s: nibbles of four columns index a table of partial sums", bits,
+				map[bool]string{true: "s"}[bits > 1]),
 			Alphabets: alphabets,
 			Let:       []string{"R = m/8*8*bits + i*8 + m%8", "n = k/4"},
 			Address: []Rule{{

@@ -85,7 +85,8 @@ func foldWords(dst []byte, t *strip, bits, stride int) {
 		w := t.word(0, k)
 		switch bits {
 		case 1:
-			w |= t.word(1, k)<<1 | t.word(2, k)<<2 | t.word(3, k)<<3 | t.word(4, k)<<4 | t.word(5, k)<<5 | t.word(6, k)<<6 | t.word(7, k)<<7
+			w |= t.word(1, k)<<1 | t.word(2, k)<<2 | t.word(3, k)<<3 |
+				t.word(4, k)<<4 | t.word(5, k)<<5 | t.word(6, k)<<6 | t.word(7, k)<<7
 		case 2:
 			w |= t.word(1, k)<<2 | t.word(2, k)<<4 | t.word(3, k)<<6
 		case 4:

@@ -26,8 +26,9 @@ func vnni4tLayouts() []definition {
 	return []definition{{
 		Info: Info{
 			Name: "vnni4t", Version: 2,
-			Source:    "lowpack",
-			Summary:   "80-row panels of base-3 bytes: four columns by the five rows that share a byte; 4-way dot products at 1.6 bits per weight",
+			Source: "lowpack",
+			Summary: "80-row panels of base-3 bytes: four columns by the five rows that share a byte; 4-way dot products at " +
+				"1.6 bits per weight",
 			Alphabets: []Alphabet{Ternary},
 			Address:   []Rule{{Byte: "m/80*16*K + k/4*64 + m%16*4 + k%4", Unit: "3^(4 - m%80/16)"}},
 			Note: "A kernel needs no digits: with r = the byte and r' = r mod 81, sums of digit·x of the first row are " +

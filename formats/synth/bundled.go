@@ -43,11 +43,14 @@ func Likes() []Like {
 		list = append(list, Like{Name: name, File: "paretoq-125m", Weights: w, EqualHead: true})
 	}
 	for _, name := range []string{
-		"llama-3-8b", "llama-3.1-8b", "llama-3.2-1b", "llama-3.2-3b", "smollm2-135m", "mobilellm-125m", "mobilellm-125m-layer-share", "mistral-7b-v0.1", "mistral-7b-v0.3",
-		"qwen2.5-0.5b", "qwen2.5-1.5b", "qwen2.5-1.5b-yarn", "qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "phi-3-mini-4k", "phi-3-mini-128k",
+		"llama-3-8b", "llama-3.1-8b", "llama-3.2-1b", "llama-3.2-3b", "smollm2-135m", "mobilellm-125m",
+		"mobilellm-125m-layer-share", "mistral-7b-v0.1", "mistral-7b-v0.3",
+		"qwen2.5-0.5b", "qwen2.5-1.5b", "qwen2.5-1.5b-yarn", "qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "phi-3-mini-4k",
+		"phi-3-mini-128k",
 		"gemma-2b", "gemma-2-2b", "gemma-3-270m", "gemma-3-1b",
 		"smollm3-3b", "granite-3.3-2b", "olmo-2-1b", "olmo-3-7b", "exaone-4.0-1.2b", "hunyuan-1.8b", "minicpm-2b",
-		"qwen3-30b-a3b", "qwen1.5-moe-a2.7b", "mixtral-8x7b-v0.1", "olmoe-1b-7b", "granite-3.1-1b-a400m", "gpt-oss-20b", "qwen3-8b-gptq",
+		"qwen3-30b-a3b", "qwen1.5-moe-a2.7b", "mixtral-8x7b-v0.1", "olmoe-1b-7b", "granite-3.1-1b-a400m", "gpt-oss-20b",
+		"qwen3-8b-gptq",
 	} {
 		list = append(list, Like{Name: name})
 	}
@@ -63,7 +66,8 @@ func Find(name string) (Options, error) {
 		}
 		names = append(names, l.Name)
 	}
-	return Options{}, fmt.Errorf("%w: no configuration %q is bundled; there are %s", pack.ErrUnsupported, name, strings.Join(names, ", "))
+	return Options{}, fmt.Errorf("%w: no configuration %q is bundled; there are %s", pack.ErrUnsupported, name,
+		strings.Join(names, ", "))
 }
 
 func (l Like) options() (Options, error) {

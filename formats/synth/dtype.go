@@ -19,7 +19,8 @@ func dtypeOf(name string) (safetensors.DType, error) {
 	}
 	d, ok := dtypes[name]
 	if !ok {
-		return "", fmt.Errorf("config.json: %w: torch_dtype %q; supported are bfloat16, float16 and float32", pack.ErrUnsupported, name)
+		return "", fmt.Errorf("config.json: %w: torch_dtype %q; supported are bfloat16, float16 and float32",
+			pack.ErrUnsupported, name)
 	}
 	return d, nil
 }

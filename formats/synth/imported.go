@@ -19,8 +19,10 @@ func (p *planner) mxfp4(n model.Need, s stream, deviation float64) {
 	module, blocks := strings.TrimSuffix(n.Name, ".weight"), n.Shape[2]/32
 	scales := newStream(p.seed, n.Name+" scales")
 	middle := 127 + math.Round(math.Log2(deviation/rms))
-	p.add(module+"_blocks", safetensors.U8, []int{n.Shape[0], n.Shape[1], blocks, 16}, func() filler { return bytesFrom{s, 0, 256} })
-	p.add(module+"_scales", safetensors.U8, []int{n.Shape[0], n.Shape[1], blocks}, func() filler { return bytesFrom{scales, byte(middle) - 1, 3} })
+	p.add(module+"_blocks", safetensors.U8, []int{n.Shape[0], n.Shape[1], blocks, 16},
+		func() filler { return bytesFrom{s, 0, 256} })
+	p.add(module+"_scales", safetensors.U8, []int{n.Shape[0], n.Shape[1], blocks},
+		func() filler { return bytesFrom{scales, byte(middle) - 1, 3} })
 }
 
 // gptqGroup is the group size of GPTQ checkpoints.

@@ -43,7 +43,9 @@ func (c *config) shrink() {
 			c.set(key, (ffn*small*miniHeads/hidden+2)/4*4)
 		}
 	}
-	for key, most := range map[string]int{"num_experts": miniExperts, "num_local_experts": miniExperts, "num_experts_per_tok": miniChosen} {
+	for key, most := range map[string]int{
+		"num_experts": miniExperts, "num_local_experts": miniExperts, "num_experts_per_tok": miniChosen,
+	} {
 		if n, ok := c.number(key); ok {
 			c.set(key, min(n, most))
 		}

@@ -30,8 +30,13 @@ type planner struct {
 }
 
 func newPlanner(d *model.Description, o *Options, method string, dtype safetensors.DType) (*planner, error) {
-	p := &planner{d: d, dtype: dtype, weights: o.Weights, seed: o.Seed, zeros: o.Zeros, equal: o.EqualHead, bias: map[string]bool{}, out: map[string]bool{}}
-	declared := map[model.Declared]Weights{model.Packed: Codes, model.AbsMean: AbsMean, model.Nothing: Normal}[d.Quant.Declared]
+	p := &planner{
+		d: d, dtype: dtype, weights: o.Weights, seed: o.Seed, zeros: o.Zeros, equal: o.EqualHead,
+		bias: map[string]bool{}, out: map[string]bool{},
+	}
+	declared := map[model.Declared]Weights{
+		model.Packed: Codes, model.AbsMean: AbsMean, model.Nothing: Normal,
+	}[d.Quant.Declared]
 	if d.Quant.Declared == model.Imported {
 		declared = importedKinds[method]
 	}
@@ -39,7 +44,8 @@ func newPlanner(d *model.Description, o *Options, method string, dtype safetenso
 		p.weights = declared
 	}
 	if (p.weights == Codes) != (declared == Codes) || d.Quant.Declared == model.Imported && p.weights != declared {
-		return nil, fmt.Errorf("%w: weights %q, but config.json declares %q weights", pack.ErrUnsupported, p.weights, declared)
+		return nil, fmt.Errorf("%w: weights %q, but config.json declares %q weights",
+			pack.ErrUnsupported, p.weights, declared)
 	}
 	if p.weights == AbsMean {
 		p.trained = trained(p.zeros)

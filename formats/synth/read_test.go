@@ -146,6 +146,7 @@ func TestMemory(t *testing.T) {
 }
 
 func large(layers string) string {
-	return `{"architectures":["LlamaForCausalLM"],"hidden_size":1024,"intermediate_size":2048,"num_hidden_layers":` + layers +
+	return `{"architectures":["LlamaForCausalLM"],"hidden_size":1024,"intermediate_size":2048,"num_hidden_layers":` +
+		layers +
 		`,"num_attention_heads":8,"vocab_size":300,"max_position_embeddings":128,"rms_norm_eps":1e-6,"hidden_act":"silu"}`
 }

@@ -99,7 +99,10 @@ func (s *shard) place(tensors []tensor) error {
 
 // texts are all files but the weights.
 func texts(c *config, d *model.Description, shards []shard) []text {
-	list := []text{{"config.json", func() []byte { return c.config }}, {"generation_config.json", func() []byte { return c.generation }}}
+	list := []text{
+		{"config.json", func() []byte { return c.config }},
+		{"generation_config.json", func() []byte { return c.generation }},
+	}
 	if hasVocabulary(d.Vocab, c.special) {
 		bos := d.BOS
 		if slices.Contains(d.EOS, bos) {
@@ -107,7 +110,9 @@ func texts(c *config, d *model.Description, shards []shard) []text {
 		}
 		list = append(list,
 			text{"tokenizer.json", func() []byte { return newVocabulary(d.Vocab, c.special).json(bos) }},
-			text{"tokenizer_config.json", func() []byte { return newVocabulary(d.Vocab, c.special).config(bos, c.stop, d.MaxPositions) }})
+			text{"tokenizer_config.json", func() []byte {
+				return newVocabulary(d.Vocab, c.special).config(bos, c.stop, d.MaxPositions)
+			}})
 	}
 	if len(shards) > 1 {
 		list = append(list, text{"model.safetensors.index.json", func() []byte { return index(shards) }})

@@ -104,7 +104,8 @@ func TestPublishedSizes(t *testing.T) {
 		tensors             int // quantized ones
 		bytes               int64
 	}{
-		{"bitnet-2b4t-bf16", 2_412_820_480, 2_084_044_800, 210, 4_825_679_400}, // the size of its model.safetensors to the byte
+		{"bitnet-2b4t-bf16", 2_412_820_480, 2_084_044_800, 210, 4_825_679_400},
+		// the size of its model.safetensors to the byte
 		{"bitnet-2b4t", 2_412_820_480, 2_084_044_800, 210, 0},
 		{"llama3-8b", 8_030_261_248, 6_979_321_856, 224, 0},
 		{"falcon3-1b", 0, 1_132_462_080, 126, 0},
@@ -153,7 +154,8 @@ func TestPublishedData(t *testing.T) {
 			bytes += n
 		}
 		if c.Parameters() != want.parameters || want.bytes > 0 && (bytes != want.bytes || c.Tensors() != want.tensors) {
-			t.Errorf("%s: %d parameters in %d tensors of %d bytes; want %d, %d, %d", want.like, c.Parameters(), c.Tensors(), bytes, want.parameters, want.tensors, want.bytes)
+			t.Errorf("%s: %d parameters in %d tensors of %d bytes; want %d, %d, %d", want.like, c.Parameters(), c.Tensors(),
+				bytes, want.parameters, want.tensors, want.bytes)
 		}
 	}
 }
@@ -164,7 +166,8 @@ func TestEveryFamilyIsBundled(t *testing.T) {
 	for _, l := range Likes() {
 		full, small := plan(t, l.Name, nil), plan(t, l.Name, mini)
 		if full.Description.Family != small.Description.Family || full.Weights != small.Weights {
-			t.Errorf("%s: the miniature is %s %s, the model %s %s", l.Name, small.Description.Family, small.Weights, full.Description.Family, full.Weights)
+			t.Errorf("%s: the miniature is %s %s, the model %s %s", l.Name, small.Description.Family, small.Weights,
+				full.Description.Family, full.Weights)
 		}
 		if small.Bytes() > 4<<20 {
 			t.Errorf("%s: the miniature has %d bytes", l.Name, small.Bytes())
@@ -216,7 +219,8 @@ func TestRefused(t *testing.T) {
 // TestOddTokens: a pad token of −1, and vocabularies without room for all bytes, do not matter.
 func TestOddTokens(t *testing.T) {
 	for _, vocab := range []string{"300", "255", "258", "4"} {
-		c, err := New(Options{Config: []byte(tiny(`"vocab_size": ` + vocab + `, "eos_token_id": [3, 2], "pad_token_id": -1`))})
+		c, err := New(Options{Config: []byte(tiny(`"vocab_size": ` + vocab +
+			`, "eos_token_id": [3, 2], "pad_token_id": -1`))})
 		if err != nil {
 			t.Fatal(err)
 		}

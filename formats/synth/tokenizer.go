@@ -100,8 +100,10 @@ func (v *vocabulary) json(bos int) []byte {
 	b.Write(indented(v.template(bos)))
 	b.WriteString(",\n  \"decoder\": ")
 	b.Write(indented(byteLevel))
-	b.WriteString(",\n  \"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null, \"continuing_subword_prefix\": null, " +
-		"\"end_of_word_suffix\": null, \"fuse_unk\": false, \"byte_fallback\": false, \"ignore_merges\": false,\n    \"vocab\": {")
+	b.WriteString(",\n  \"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null, " +
+		"\"continuing_subword_prefix\": null, " +
+		"\"end_of_word_suffix\": null, \"fuse_unk\": false, \"byte_fallback\": false, \"ignore_merges\": false,\n    " +
+		"\"vocab\": {")
 	comma := "\n"
 	for id, token := range v.tokens {
 		if !slices.Contains(v.special, id) {
@@ -136,14 +138,17 @@ func (v *vocabulary) template(bos int) any {
 	type object = map[string]any
 	name := v.tokens[bos]
 	sequence := func(id string, n int) []any {
-		return []any{object{"SpecialToken": object{"id": name, "type_id": n}}, object{"Sequence": object{"id": id, "type_id": n}}}
+		special, words := object{"id": name, "type_id": n}, object{"id": id, "type_id": n}
+		return []any{object{"SpecialToken": special}, object{"Sequence": words}}
 	}
-	return object{"type": "TemplateProcessing", "single": sequence("A", 0), "pair": append(sequence("A", 0), sequence("B", 1)...),
+	return object{"type": "TemplateProcessing", "single": sequence("A", 0),
+		"pair":           append(sequence("A", 0), sequence("B", 1)...),
 		"special_tokens": object{name: object{"id": name, "ids": []int{bos}, "tokens": []string{name}}}}
 }
 
 // chatTemplate names the speaker in front of each message.
-const chatTemplate = `{{ bos_token }}{% for message in messages %}{{ message['role'] | capitalize + ': ' + message['content'] | trim + eos_token }}` +
+const chatTemplate = `{{ bos_token }}{% for message in messages %}` +
+	`{{ message['role'] | capitalize + ': ' + message['content'] | trim + eos_token }}` +
 	`{% endfor %}{% if add_generation_prompt %}{{ 'Assistant: ' }}{% endif %}`
 
 // config is the tokenizer_config.json.

@@ -37,7 +37,8 @@ func TestTokenizer(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", like, err)
 				}
-				if begins := len(ids) > 0 && ids[0] == d.BOS; begins != !slices.Contains(d.EOS, d.BOS) && text != specialName(0)+"x" {
+				if begins := len(ids) > 0 && ids[0] == d.BOS; begins != !slices.Contains(d.EOS, d.BOS) &&
+					text != specialName(0)+"x" {
 					t.Errorf("%s: %q begins with bos: %v", like, text, begins)
 				}
 				if ids, err = tok.Encode(text, false); err != nil || tok.Decode(ids, true) != text {

@@ -16,7 +16,7 @@ type Weights string
 const (
 	ByConfig      Weights = ""               // Codes, AbsMean or Normal, as config.json declares
 	Normal        Weights = "normal"         // full precision
-	AbsMean       Weights = "absmean"        // master weights whose absmean codes have the share of zeros of a trained model
+	AbsMean       Weights = "absmean"        // master weights whose absmean codes have a trained model's share of zeros
 	Codes         Weights = "packed"         // U8, four ternary codes to a byte, with weight_scale
 	MXFP4         Weights = "mxfp4"          // E2M1 elements of experts, and floats
 	GPTQ          Weights = "gptq"           // of 4 bits, one scale for 128 columns
@@ -33,7 +33,9 @@ const (
 // Kinds lists the Weights that are floats.
 func Kinds() []string {
 	var names []string
-	for _, w := range []Weights{Normal, AbsMean, Ternary, TernaryShards, Groups1, Levels1, Levels158, Levels2, Levels3, Levels4} {
+	for _, w := range []Weights{
+		Normal, AbsMean, Ternary, TernaryShards, Groups1, Levels1, Levels158, Levels2, Levels3, Levels4,
+	} {
 		names = append(names, string(w))
 	}
 	return names

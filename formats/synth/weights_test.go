@@ -48,7 +48,8 @@ func TestBits(t *testing.T) {
 			for _, c := range []struct {
 				x    float64
 				want uint16
-			}{{v, b}, {-v, b | 0x8000}, {(v + next) / 2, even}, {math.Nextafter((v+next)/2, 0), b}, {math.Nextafter((v+next)/2, 1e300), b + 1}} {
+			}{{v, b}, {-v, b | 0x8000}, {(v + next) / 2, even}, {math.Nextafter((v+next)/2, 0), b},
+				{math.Nextafter((v+next)/2, 1e300), b + 1}} {
 				if c.x == 0 {
 					continue // the sign of zero is that of x
 				}
@@ -148,7 +149,8 @@ func TestLevels(t *testing.T) {
 		levels    int // distinct values in a row
 		perTensor int // distinct magnitudes in the tensor, zero not counted; 0 = as many as rows or more
 	}{
-		{Ternary, 3, 1}, {TernaryShards, 3, 4}, {Levels1, 2, 0}, {Levels158, 3, 0}, {Levels2, 4, 0}, {Levels3, 8, 0}, {Levels4, 16, 0},
+		{Ternary, 3, 1}, {TernaryShards, 3, 4}, {Levels1, 2, 0}, {Levels158, 3, 0}, {Levels2, 4, 0}, {Levels3, 8, 0},
+		{Levels4, 16, 0},
 	} {
 		p := plan(t, "trilm-99m", func(o *Options) { o.Mini, o.Weights = true, c.weights })
 		l := p.Description.Blocks[1].Down

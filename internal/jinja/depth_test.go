@@ -13,7 +13,8 @@ import (
 // and by no other, and what has returned no longer counts.
 func TestCallDepth(t *testing.T) {
 	macro := "{%% macro f(n) %%}{%% if n > 1 %%}{{ f(n - 1) }}{%% endif %%}x{%% endmacro %%}"
-	loop := "{%% set n = namespace(left=%d) %%}{%% for x in [0] recursive %%}x{%% set n.left = n.left - 1 %%}{%% if n.left >= 0 %%}{{ loop([0]) }}{%% endif %%}{%% endfor %%}"
+	loop := "{%% set n = namespace(left=%d) %%}{%% for x in [0] recursive %%}x{%% set n.left = n.left - 1 %%}{%% if " +
+		"n.left >= 0 %%}{{ loop([0]) }}{%% endif %%}{%% endfor %%}"
 	for _, c := range []struct {
 		source string
 		want   int // characters; 0: refused

@@ -360,7 +360,8 @@ func (p *parser) arguments() (a callArgs, err error) {
 				break
 			}
 		}
-		isName := p.peek().kind == tokName && p.pos+1 < len(p.tokens) && p.tokens[p.pos+1].kind == tokOp && p.tokens[p.pos+1].text == "="
+		isName := p.peek().kind == tokName && p.pos+1 < len(p.tokens) &&
+			p.tokens[p.pos+1].kind == tokOp && p.tokens[p.pos+1].text == "="
 		switch {
 		case p.take("**"):
 			a.starStar, err = p.expression()
@@ -412,7 +413,8 @@ func (p *parser) test(of expr) (expr, error) {
 	case next.kind == tokName && slices.Contains([]string{"else", "or", "and", "if", "not", "in", "recursive"}, next.text):
 	case next.kind == tokName && next.text == "is":
 		return nil, p.fail("a test behind a test")
-	case next.kind == tokName || next.kind == tokString || next.kind == tokInt || next.kind == tokFloat || p.is("[") || p.is("{"):
+	case next.kind == tokName || next.kind == tokString || next.kind == tokInt || next.kind == tokFloat,
+		p.is("["), p.is("{"):
 		arg, err := p.primary()
 		if err == nil {
 			arg, err = p.postfix(arg)

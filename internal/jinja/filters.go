@@ -63,7 +63,7 @@ func init() {
 		"length":     lengthFilter,
 		"count":      lengthFilter,
 		"wordcount": func(r *run, v Value, _ arguments) (Value, error) {
-			return len(strings.FieldsFunc(str(v), func(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsNumber(c) })), nil
+			return len(strings.FieldsFunc(str(v), betweenWords)), nil
 		},
 		"first":      func(r *run, v Value, _ arguments) (Value, error) { return r.end(v, 0) },
 		"last":       func(r *run, v Value, _ arguments) (Value, error) { return r.end(v, -1) },
@@ -267,6 +267,8 @@ func indentFilter(r *run, v Value, args arguments) (Value, error) {
 	return r.text(out.Text())
 }
 
+func betweenWords(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsNumber(c) }
+
 // upTo is what stands in front of sep: everything where it does not occur.
 func upTo(t marked.Text, sep string) marked.Text {
 	if i := strings.Index(t.S, sep); i >= 0 {
@@ -302,7 +304,8 @@ func dictsortFilter(r *run, v Value, args arguments) (Value, error) {
 	if str(p[1]) == "value" {
 		at = 1
 	}
-	return r.sorted(pairs.(*List).Items, truthy(p[2]), truthy(p[0]), func(v Value) (Value, error) { return v.(*List).Items[at], nil })
+	return r.sorted(pairs.(*List).Items, truthy(p[2]), truthy(p[0]),
+		func(v Value) (Value, error) { return v.(*List).Items[at], nil })
 }
 
 func joinFilter(r *run, v Value, args arguments) (Value, error) {

@@ -140,7 +140,8 @@ func strftimeFunc(r *run, args arguments) (Value, error) {
 
 // layouts of the directives that Go's time package has too.
 var layouts = map[byte]string{
-	'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'd': "02", 'm': "01", 'y': "06", 'Y': "2006", 'H': "15", 'I': "03",
+	'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'd': "02", 'm': "01", 'y': "06", 'Y': "2006",
+	'H': "15", 'I': "03",
 	'M': "04", 'S': "05", 'p': "PM", 'z': "-0700", 'Z': "MST", 'F': "2006-01-02", 'T': "15:04:05", 'D': "01/02/06",
 }
 

@@ -192,7 +192,8 @@ func (l *lexer) raw() (bool, error) {
 		}
 		at += n
 		inner, _, closed := strings.Cut(l.src[at+2:], "%}")
-		if name := strings.TrimFunc(inner, func(r rune) bool { return isSpace(r) || r == '-' || r == '+' }); !closed || name != "endraw" {
+		signOrSpace := func(r rune) bool { return isSpace(r) || r == '-' || r == '+' }
+		if !closed || strings.TrimFunc(inner, signOrSpace) != "endraw" {
 			at += 2
 			continue
 		}
@@ -239,7 +240,7 @@ func (l *lexer) tag(closer string, kind tokenKind) error {
 	}
 }
 
-var operators = []string{"//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}", ">", "<", "=", ".", ":", "|", ",", ";"}
+var operators = strings.Fields("// ** == != >= <= + - / * % ~ [ ] ( ) { } > < = . : | , ;")
 
 // word reads one token inside a tag.
 func (l *lexer) word(rest string, open *[]byte) error {

@@ -63,8 +63,8 @@ func init() {
 		"casefold":     plain(marked.Text.Map, fold),
 		"title":        plain(marked.Text.MapWhole, title),
 		"capitalize":   plain(marked.Text.MapWhole, capitalize),
-		"removeprefix": without("removeprefix", func(s, affix string) (from, to int) { return len(s) - len(strings.TrimPrefix(s, affix)), len(s) }),
-		"removesuffix": without("removesuffix", func(s, affix string) (from, to int) { return 0, len(strings.TrimSuffix(s, affix)) }),
+		"removeprefix": without("removeprefix", behindPrefix),
+		"removesuffix": without("removesuffix", beforeSuffix),
 		"find":         finder("find", strings.Index),
 		"rfind":        finder("rfind", strings.LastIndex),
 		"count":        counter,
@@ -206,6 +206,12 @@ func plain(apply func(marked.Text, func(string) string) marked.Text, f func(stri
 		return r.text(apply(t, f))
 	}
 }
+
+func behindPrefix(s, affix string) (from, to int) {
+	return len(s) - len(strings.TrimPrefix(s, affix)), len(s)
+}
+
+func beforeSuffix(s, affix string) (from, to int) { return 0, len(strings.TrimSuffix(s, affix)) }
 
 // without takes an affix away; rest says what stays.
 func without(name string, rest func(s, affix string) (from, to int)) stringMethod {

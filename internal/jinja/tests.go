@@ -60,7 +60,8 @@ func (r *run) testNamed(name string, v Value, args arguments) (bool, error) {
 }
 
 var comparisonTests = map[string]string{
-	"eq": "==", "equalto": "==", "==": "==", "ne": "!=", "!=": "!=", "lt": "<", "lessthan": "<", "<": "<", "le": "<=", "<=": "<=",
+	"eq": "==", "equalto": "==", "==": "==", "ne": "!=", "!=": "!=",
+	"lt": "<", "lessthan": "<", "<": "<", "le": "<=", "<=": "<=",
 	"gt": ">", "greaterthan": ">", ">": ">", "ge": ">=", ">=": ">=", "in": "in",
 }
 

@@ -16,7 +16,8 @@ func marks(t *testing.T, source, x string) string {
 	}
 	vars := &Dict{}
 	vars.Set("x", NewInput(x))
-	vars.Set("list", FromJSON(&jsonread.Value{Kind: jsonread.Array, Items: []jsonread.Value{{Kind: jsonread.String, Text: x}}}))
+	vars.Set("list", FromJSON(&jsonread.Value{Kind: jsonread.Array,
+		Items: []jsonread.Value{{Kind: jsonread.String, Text: x}}}))
 	text, err := parsed.Render(vars, clock)
 	if err != nil {
 		return "error"
@@ -49,7 +50,8 @@ func TestMarks(t *testing.T) {
 		{"{{ ('<s> ' ~ x ~ ' </s>').strip() | trim }}", "hi", "<s> «hi» </s>"},
 		{"{% set m %}<s>{{ x }}</s>{% endset %}{{ m | trim }}", "hi", "<s>«hi»</s>"},
 		{"{% macro f(a) %}<s>{{ a }}</s>{% endmacro %}{{ f(x) * 2 }}", "hi", "<s>«hi»</s><s>«hi»</s>"},
-		{"{{ x.split('</think>')[-1].lstrip('\\n') }}|{{ x.split('</think>')[0].split('<think>')[1] }}", "<think>a</think>\nb", "«b»|«a»"},
+		{"{{ x.split('</think>')[-1].lstrip('\\n') }}|{{ x.split('</think>')[0].split('<think>')[1] }}",
+			"<think>a</think>\nb", "«b»|«a»"},
 		{"{{ x.split() | join('<s>') }}", "a b c", "«a»<s>«b»<s>«c»"},
 		{"{{ x.rsplit('.', 1)[1] }}", "a.b.c", "«c»"},
 		{"{{ x.splitlines() | join('|') }}", "a\r\nb\vc", "«a»|«b»|«c»"},

@@ -31,11 +31,13 @@ func (c *canvas) text(class, anchor string, x, y float64, s string) {
 
 // vertical places s reading upwards, centred at x, y.
 func (c *canvas) vertical(x, y float64, s string) {
-	fmt.Fprintf(&c.b, `<text text-anchor="middle" transform="translate(%s %s) rotate(-90)">%s</text>`, num(x), num(y), escape(s))
+	fmt.Fprintf(&c.b, `<text text-anchor="middle" transform="translate(%s %s) rotate(-90)">%s</text>`,
+		num(x), num(y), escape(s))
 }
 
 func (c *canvas) dot(class string, x, y, r float64, title string) {
-	fmt.Fprintf(&c.b, `<circle class="%s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`, class, num(x), num(y), num(r), escape(title))
+	fmt.Fprintf(&c.b, `<circle class="%s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`,
+		class, num(x), num(y), num(r), escape(title))
 }
 
 func (c *canvas) rect(class string, x, y, w, h float64, title string) {

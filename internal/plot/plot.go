@@ -25,7 +25,8 @@ const Width = 640
 
 // SVG writes the chart as a complete file.
 func SVG(w io.Writer, chart Chart) error {
-	if _, err := io.WriteString(w, element(chart, ` xmlns="http://www.w3.org/2000/svg"`, "<style>"+Style+"</style>")); err != nil {
+	svg := element(chart, ` xmlns="http://www.w3.org/2000/svg"`, "<style>"+Style+"</style>")
+	if _, err := io.WriteString(w, svg); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, "\n")
@@ -38,13 +39,15 @@ func Inline(chart Chart) template.HTML { return template.HTML(element(chart, "",
 func element(chart Chart, attributes, style string) string {
 	var c canvas
 	height := chart.draw(&c)
-	return fmt.Sprintf(`<svg%s class="plot" viewBox="0 0 %d %s" role="img" aria-label="%s">%s<rect class="ground" width="%d" height="%s"/>%s</svg>`,
+	return fmt.Sprintf(`<svg%s class="plot" viewBox="0 0 %d %s" role="img" aria-label="%s">%s`+
+		`<rect class="ground" width="%d" height="%s"/>%s</svg>`,
 		attributes, Width, num(height), escape(chart.summary()), style, Width, num(height), c.b.String())
 }
 
 // Style is the style sheet of all charts. It does without custom properties, which programs other than browsers do not
 // know: they would draw everything black.
-var Style = `.plot{font:12px system-ui,-apple-system,"Segoe UI",sans-serif;display:block;width:100%;max-width:960px;height:auto}` +
+var Style = `.plot{font:12px system-ui,-apple-system,"Segoe UI",sans-serif;` +
+	`display:block;width:100%;max-width:960px;height:auto}` +
 	`.plot .title{font-size:15px;font-weight:600}.plot .line{fill:none;stroke-width:2;stroke-linejoin:round}` +
 	`.plot .dot{stroke-width:1.5}.plot .mark{stroke:none}.plot .roof{stroke-width:1.5;fill:none}` +
 	light.rules() + `@media(prefers-color-scheme:dark){` + dark.rules() + `}`
@@ -65,8 +68,10 @@ var (
 
 // rules that colour a chart.
 func (p *palette) rules() string {
-	s := `.plot .ground{fill:` + p.ground + `}.plot text{fill:` + p.soft + `}.plot .title,.plot .value{fill:` + p.ink + `}` +
-		`.plot .grid{stroke:` + p.grid + `}.plot .axis{stroke:` + p.axis + `}.plot .dot{stroke:` + p.ground + `}.plot .roof{stroke:` + p.soft + `}`
+	s := `.plot .ground{fill:` + p.ground + `}.plot text{fill:` + p.soft + `}` +
+		`.plot .title,.plot .value{fill:` + p.ink + `}` +
+		`.plot .grid{stroke:` + p.grid + `}.plot .axis{stroke:` + p.axis + `}` +
+		`.plot .dot{stroke:` + p.ground + `}.plot .roof{stroke:` + p.soft + `}`
 	for i, c := range p.series {
 		s += fmt.Sprintf(`.plot .f%d{fill:%s}.plot .l%d{stroke:%s}`, i, c, i, c)
 	}

@@ -16,13 +16,19 @@ func samples() map[string]Chart {
 		long = append(long, Point{X: float64(i), Y: 1e-3 * (1.2 + math.Sin(float64(i)/9))})
 	}
 	return map[string]Chart{
-		"lines": &Lines{Title: "Relative error per layer", Note: "‖W − Ŵ‖ / ‖W‖", X: Axis{Label: "layer", Integer: true}, Y: Axis{Label: "error", Format: Percent, Zero: true},
-			Series: []Series{{"q_proj", []Point{{0, 0.41, ""}, {1, 0.44, ""}, {2, math.NaN(), ""}, {3, 0.46, ""}}}, {"down <&> \"proj\"", []Point{{0, 0.2, "first"}, {3, 0.3, ""}}}}},
-		"log":   &Lines{Title: "KL per position", X: Axis{Label: "position"}, Y: Axis{Label: "KL", Log: true}, Series: []Series{{"", append(long, Point{500, 0, ""})}}},
-		"bars":  &Bars{Title: "Size", Value: Axis{Label: "size of all tensors of a kind", Format: Bytes}, Groups: []string{"mlp.down_proj", "a very long name of a tensor that nobody can fit into a chart.weight"}, Series: []BarSeries{{"before", []float64{2.2e9, 1.1e6}}, {"after", []float64{3e8, math.Inf(1)}}}},
-		"codes": &Columns{Title: "Codes", X: Axis{Label: "code"}, Y: Axis{Label: "share", Format: Percent}, Points: []Point{{-1, 0.29, ""}, {0, 0.42, ""}, {1, 0.29, ""}}},
-		"roof": &Roofline{Title: "Kernels", Bandwidth: []Ceiling{{"memory", 41e9}, {"L2", 2.2e11}}, Compute: []Ceiling{{"int8 multiply–add", 1.07e12}},
-			Series: []Series{{"1 token", []Point{{8, 3.1e11, "vnni4i"}, {8.1, 3.0e11, "vnni4i-64"}, {10, 2.8e11, "i1"}}}, {"32 tokens", []Point{{256, 1.02e12, "vnni4i"}}}}},
+		"lines": &Lines{Title: "Relative error per layer", Note: "‖W − Ŵ‖ / ‖W‖", X: Axis{Label: "layer", Integer: true},
+			Y: Axis{Label: "error", Format: Percent, Zero: true},
+			Series: []Series{{"q_proj", []Point{{0, 0.41, ""}, {1, 0.44, ""}, {2, math.NaN(), ""}, {3, 0.46, ""}}},
+				{"down <&> \"proj\"", []Point{{0, 0.2, "first"}, {3, 0.3, ""}}}}},
+		"log": &Lines{Title: "KL per position", X: Axis{Label: "position"}, Y: Axis{Label: "KL", Log: true},
+			Series: []Series{{"", append(long, Point{500, 0, ""})}}},
+		"bars": &Bars{Title: "Size", Value: Axis{Label: "size of all tensors of a kind", Format: Bytes}, Groups: []string{"mlp.down_proj", "a very long name of a tensor that nobody can fit into a chart.weight"}, Series: []BarSeries{{"before", []float64{2.2e9, 1.1e6}}, {"after", []float64{3e8, math.Inf(1)}}}},
+		"codes": &Columns{Title: "Codes", X: Axis{Label: "code"}, Y: Axis{Label: "share", Format: Percent},
+			Points: []Point{{-1, 0.29, ""}, {0, 0.42, ""}, {1, 0.29, ""}}},
+		"roof": &Roofline{Title: "Kernels", Bandwidth: []Ceiling{{"memory", 41e9}, {"L2", 2.2e11}},
+			Compute: []Ceiling{{"int8 multiply–add", 1.07e12}},
+			Series: []Series{{"1 token", []Point{{8, 3.1e11, "vnni4i"}, {8.1, 3.0e11, "vnni4i-64"}, {10, 2.8e11, "i1"}}},
+				{"32 tokens", []Point{{256, 1.02e12, "vnni4i"}}}}},
 	}
 }
 
@@ -59,7 +65,8 @@ func TestSameDataSameBytes(t *testing.T) {
 }
 
 func TestHostileNamesAreText(t *testing.T) {
-	got := string(Inline(&Bars{Title: "a\x00\xff</text><script>alert('x')</script>", Groups: []string{`"><img src=x>`}, Series: []BarSeries{{Values: []float64{1}}}}))
+	got := string(Inline(&Bars{Title: "a\x00\xff</text><script>alert('x')</script>", Groups: []string{`"><img src=x>`},
+		Series: []BarSeries{{Values: []float64{1}}}}))
 	for _, bad := range []string{"<script", "<img", "\x00", `""`} {
 		if strings.Contains(got, bad) {
 			t.Errorf("%q came through: %s", bad, got)
@@ -101,8 +108,10 @@ func TestMarksStayInside(t *testing.T) {
 
 func TestFormats(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{Short(0), "0"}, {Short(0.5), "0.5"}, {Short(1234), "1234"}, {Short(12345), "12.3k"}, {Short(1.07e12), "1.07T"}, {Short(1e-7), "1e-07"}, {Short(250e9), "250G"},
-		{Bytes(64), "64 B"}, {Bytes(4.8e9), "4.8 GB"}, {Bytes(1500), "1.5 kB"}, {Percent(0.422), "42.2%"}, {Percent(1), "100%"}, {Percent(0), "0%"},
+		{Short(0), "0"}, {Short(0.5), "0.5"}, {Short(1234), "1234"}, {Short(12345), "12.3k"}, {Short(1.07e12), "1.07T"},
+		{Short(1e-7), "1e-07"}, {Short(250e9), "250G"},
+		{Bytes(64), "64 B"}, {Bytes(4.8e9), "4.8 GB"}, {Bytes(1500), "1.5 kB"}, {Percent(0.422), "42.2%"},
+		{Percent(1), "100%"}, {Percent(0), "0%"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %s, want %s", c.got, c.want)
@@ -112,7 +121,8 @@ func TestFormats(t *testing.T) {
 
 // TestNoMarkIsHidden: of marks at one place, of one series or several, each is larger than those on top of it.
 func TestNoMarkIsHidden(t *testing.T) {
-	chart := &Lines{Series: []Series{{"a", []Point{{1, 1, ""}, {2, 2, ""}}}, {"b", []Point{{1, 1.001, ""}, {3, 2, ""}, {3, 2, ""}}}, {"c", []Point{{1, 1, ""}}}}}
+	chart := &Lines{Series: []Series{{"a", []Point{{1, 1, ""}, {2, 2, ""}}},
+		{"b", []Point{{1, 1.001, ""}, {3, 2, ""}, {3, 2, ""}}}, {"c", []Point{{1, 1, ""}}}}}
 	var radii []string
 	for rest := string(Inline(chart)); ; {
 		_, after, ok := strings.Cut(rest, ` r="`)

@@ -33,7 +33,8 @@ func (l *Layout) SVG() (string, error) {
 		return "", err
 	}
 	d := &drawing{}
-	d.printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="Inter, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif">`,
+	d.printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" `+
+		`font-family="Inter, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif">`,
 		svgWidth, svgHeight, svgWidth, svgHeight)
 	d.printf(`<rect width="%d" height="%d" fill="#ffffff"/>`, svgWidth, svgHeight)
 	d.text(40, 62, 34, "#1a1a1a", "bold", l.Name)
@@ -56,7 +57,8 @@ func (d *drawing) text(x, y, size float64, fill, weight, s string) {
 	if weight != "" {
 		weight = ` font-weight="` + weight + `"`
 	}
-	d.printf(`<text x="%s" y="%s" font-size="%s" fill="%s"%s>%s</text>`, number(x), number(y), number(size), fill, weight, html.EscapeString(s))
+	d.printf(`<text x="%s" y="%s" font-size="%s" fill="%s"%s>%s</text>`, number(x), number(y), number(size), fill, weight,
+		html.EscapeString(s))
 }
 
 type rect struct{ x, y, w, h float64 }
@@ -94,7 +96,8 @@ func (d *drawing) grid(e *example) error {
 	rows, columns := e.window()
 	w := min(float64(gridWidth)/float64(columns), 44)
 	h := min(float64(gridHeight)/float64(rows), 44)
-	d.text(gridX, gridY-26, 15, "#333333", "bold", fmt.Sprintf("Weights: %s, %s%s", count(rows, "row"), count(columns, "column"), partOf(e.shape, rows, columns)))
+	title := fmt.Sprintf("Weights: %s, %s%s", count(rows, "row"), count(columns, "column"), partOf(e.shape, rows, columns))
+	d.text(gridX, gridY-26, 15, "#333333", "bold", title)
 	d.axes(rows, columns, w, h)
 	fills := map[pack.Shape]string{} // by row and column
 	for i, slots := range e.bytes {
@@ -119,14 +122,16 @@ func (d *drawing) grid(e *example) error {
 			d.centred(rect{x, y, w, h}, 10, "#a8a8a8", fmt.Sprint(places[0].Byte))
 		}
 	}
-	d.text(gridX, gridY+float64(rows)*h+22, 12, "#777777", "", "Coloured: the weights in the first bytes. Grey numbers: the byte that holds a weight.")
+	d.text(gridX, gridY+float64(rows)*h+22, 12, "#777777", "", "Coloured: the weights in the first bytes. Grey numbers: "+
+		"the byte that holds a weight.")
 	return nil
 }
 
 // axes draws an empty grid and its labels.
 func (d *drawing) axes(rows, columns int, w, h float64) {
 	right, bottom := gridX+float64(columns)*w, gridY+float64(rows)*h
-	d.printf(`<rect x="%d" y="%d" width="%s" height="%s" fill="#f0f0f0"/>`, gridX, gridY, number(right-gridX), number(bottom-gridY))
+	d.printf(`<rect x="%d" y="%d" width="%s" height="%s" fill="#f0f0f0"/>`,
+		gridX, gridY, number(right-gridX), number(bottom-gridY))
 	var lines strings.Builder
 	for k := 1; k < columns; k++ {
 		fmt.Fprintf(&lines, "M%s %dV%s", number(gridX+float64(k)*w), gridY, number(bottom))
@@ -136,10 +141,12 @@ func (d *drawing) axes(rows, columns int, w, h float64) {
 	}
 	d.printf(`<path d="%s" stroke="#ffffff" stroke-width="%s"/>`, lines.String(), number(min(1, w/8, h/8)))
 	for k := 0; k < columns; k += labelStep(w, 26) {
-		d.printf(`<text x="%s" y="%d" font-size="11" fill="#777777" text-anchor="middle">%d</text>`, number(gridX+(float64(k)+0.5)*w), gridY-7, k)
+		d.printf(`<text x="%s" y="%d" font-size="11" fill="#777777" text-anchor="middle">%d</text>`,
+			number(gridX+(float64(k)+0.5)*w), gridY-7, k)
 	}
 	for m := 0; m < rows; m += labelStep(h, 13) {
-		d.printf(`<text x="%d" y="%s" font-size="11" fill="#777777" text-anchor="end">%d</text>`, gridX-8, number(gridY+(float64(m)+0.5)*h+4), m)
+		d.printf(`<text x="%d" y="%s" font-size="11" fill="#777777" text-anchor="end">%d</text>`, gridX-8,
+			number(gridY+(float64(m)+0.5)*h+4), m)
 	}
 }
 

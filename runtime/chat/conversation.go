@@ -18,7 +18,9 @@ type conversation struct {
 }
 
 // newConversation makes the variables of a template as apply_chat_template of transformers 5.23 does.
-func newConversation(messages []Message, tokens map[string]string, o *Options, template string) (c conversation, err error) {
+func newConversation(
+	messages []Message, tokens map[string]string, o *Options, template string,
+) (c conversation, err error) {
 	if len(messages) == 0 {
 		return c, fmt.Errorf("%w: a conversation without messages", pack.ErrUnsupported)
 	}
@@ -102,8 +104,8 @@ const continueTag = "CONTINUE_FINAL_MESSAGE_TAG "
 // tagged puts the tag behind the field that is to be continued, and returns what it was.
 func tagged(last *jinja.Dict, o *Options, template string) (none marked.Text, err error) {
 	if o.AddGenerationPrompt {
-		return none, fmt.Errorf("%w: a message cannot be continued together with AddGenerationPrompt, which begins another one",
-			pack.ErrUnsupported)
+		return none, fmt.Errorf("%w: a message cannot be continued together with AddGenerationPrompt, "+
+			"which begins another one", pack.ErrUnsupported)
 	}
 	value, ok := last.Get(o.ContinueField)
 	if !ok {
@@ -117,8 +119,8 @@ func tagged(last *jinja.Dict, o *Options, template string) (none marked.Text, er
 		})
 	}
 	if !slices.ContainsFunc(copies, func(name string) bool { return strings.Contains(template, name) }) {
-		return none, fmt.Errorf("%w: the chat template does not read %q, which is to be continued", pack.ErrUnsupported,
-			o.ContinueField)
+		return none, fmt.Errorf("%w: the chat template does not read %q, which is to be continued",
+			pack.ErrUnsupported, o.ContinueField)
 	}
 	if blocks, ok := value.(*jinja.List); ok {
 		return taggedBlock(blocks)

@@ -85,7 +85,8 @@ func TestInteropHarmony(t *testing.T) {
 		Encoded  [][]int
 		Decoded  []string
 	}
-	if err := json.Unmarshal(interop.Python(t, "transformers", "testdata/harmony.py", filepath.Dir(vocab), template, file), &want); err != nil {
+	if err := json.Unmarshal(interop.Python(t, "transformers", "testdata/harmony.py", filepath.Dir(vocab), template, file),
+		&want); err != nil {
 		t.Fatal(err)
 	}
 	refused := 0
@@ -123,8 +124,10 @@ func harmonyTexts(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	texts := []string{
-		"", " ", "\n\n \n", "I'LL go, we'Ve seen; DON'T", "HTMLParser parseHTML iPhone ÄÖü ǅungla", "12345678 ½ ٣٤٥", "a/b//c.go\r\n\r\n\t/x",
-		"naïve café über straße", "привет МИР", "你好世界 こんにちは", "नमस्ते किताब", "👩‍👩‍👧 e\u0301", "<|start|>user<|message|>x<|end|><|return|>", "<|reserved_200017|>", "  three   spaces",
+		"", " ", "\n\n \n", "I'LL go, we'Ve seen; DON'T", "HTMLParser parseHTML iPhone ÄÖü ǅungla", "12345678 ½ ٣٤٥",
+		"a/b//c.go\r\n\r\n\t/x",
+		"naïve café über straße", "привет МИР", "你好世界 こんにちは", "नमस्ते किताब", "👩‍👩‍👧 e\u0301",
+		"<|start|>user<|message|>x<|end|><|return|>", "<|reserved_200017|>", "  three   spaces",
 	}
 	for i := range 40 {
 		at := i * (len(book) - 2000) / 40

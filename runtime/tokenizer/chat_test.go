@@ -53,7 +53,8 @@ func TestChatTiny(t *testing.T) {
 	if len(golden.Cases) == 0 {
 		t.Error("no cases")
 	}
-	if stops := tok.StopIDs(); !slices.Equal(stops, []int{2553, 2554}) { // generation_config.json and the template agree on 2554
+	if stops := tok.StopIDs(); !slices.Equal(stops, []int{2553,
+		2554}) { // generation_config.json and the template agree on 2554
 		t.Errorf("stops %v", stops)
 	}
 }
@@ -88,7 +89,8 @@ func TestTemplateSources(t *testing.T) {
 	if names := tok.ChatTemplates(); !slices.Equal(names, []string{"default", "tool_use"}) {
 		t.Errorf("%v", names)
 	}
-	if text, err := tok.Chat(hello, chat.Options{Tools: []byte("[]")}); err != nil || text != "second" { // nobody has chosen
+	if text, err := tok.Chat(hello, chat.Options{Tools: []byte("[]")}); err != nil ||
+		text != "second" { // nobody has chosen
 		t.Errorf("%q, %v", text, err)
 	}
 	if err := tok.UseTemplate("tool_use"); err != nil {
@@ -103,10 +105,12 @@ func TestTemplateSources(t *testing.T) {
 	if err := tok.SetTemplate("third {{ x }}"); err != nil {
 		t.Error(err)
 	}
-	if text, err := tok.Chat(hello, chat.Options{Vars: []byte(`{"x": [1, "a"]}`)}); err != nil || text != "third [1, 'a']" {
+	if text, err := tok.Chat(hello, chat.Options{Vars: []byte(`{"x": [1, "a"]}`)}); err != nil ||
+		text != "third [1, 'a']" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if err := tok.SetTemplate("{% include 'x' %}"); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "include") {
+	if err := tok.SetTemplate("{% include 'x' %}"); !errors.Is(err, pack.ErrUnsupported) ||
+		!strings.Contains(err.Error(), "include") {
 		t.Errorf("%v", err)
 	}
 }
@@ -136,10 +140,12 @@ func TestBrokenTemplate(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := tok.Chat(nil, chat.Options{}); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "without messages") {
+	if _, err := tok.Chat(nil, chat.Options{}); !errors.Is(err, pack.ErrUnsupported) ||
+		!strings.Contains(err.Error(), "without messages") {
 		t.Errorf("%v", err)
 	}
-	if _, err := tok.Chat([]chat.Message{{More: []byte("x")}}, chat.Options{}); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "message 0") {
+	if _, err := tok.Chat([]chat.Message{{More: []byte("x")}}, chat.Options{}); !errors.Is(err, pack.ErrCorrupt) ||
+		!strings.Contains(err.Error(), "message 0") {
 		t.Errorf("%v", err)
 	}
 }
@@ -151,15 +157,18 @@ func TestStops(t *testing.T) {
 		"Qwen-Qwen2.5-7B-Instruct.jinja": 4, "Qwen-Qwen3-0.6B.jinja": 4, "bitnet-2B4T.jinja": 3, "llama3-original.jinja": 3,
 		"meta-llama-Llama-3.2-3B-Instruct.jinja": 3, "microsoft-Phi-3.5-mini-instruct.jinja": 5,
 	} {
-		tok := mustLoad(t, files(tokenizerJSON, small{added: added}.json(), templateFile, readFile(t, shared.Path(t, "data/chat-templates/"+template)),
-			configJSON, `{"eos_token":"</s>","bos_token":"<s>"}`, generationJSON, `{"eos_token_id":[7,2]}`, modelJSON, `{"eos_token_id":1}`))
+		tok := mustLoad(t, files(tokenizerJSON, small{added: added}.json(), templateFile,
+			readFile(t, shared.Path(t, "data/chat-templates/"+template)),
+			configJSON, `{"eos_token":"</s>","bos_token":"<s>"}`, generationJSON, `{"eos_token_id":[7,2]}`, modelJSON,
+			`{"eos_token_id":1}`))
 		want := []int{1, 2, 6, 7, turn}
 		slices.Sort(want)
 		if got := tok.StopIDs(); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", template, got, want)
 		}
 	}
-	tok := mustLoad(t, files(tokenizerJSON, small{}.json(), generationJSON, `{"eos_token_id":99}`, modelJSON, `{"eos_token_id":null}`, configJSON, `{"eos_token":"nobody"}`))
+	tok := mustLoad(t, files(tokenizerJSON, small{}.json(), generationJSON, `{"eos_token_id":99}`, modelJSON,
+		`{"eos_token_id":null}`, configJSON, `{"eos_token":"nobody"}`))
 	if got := tok.StopIDs(); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
@@ -183,11 +192,13 @@ func TestTokensAround(t *testing.T) {
 			t.Errorf("%s: %v", config, got)
 		}
 	}
-	if _, err := Load(files(tokenizerJSON, small{}.json(), configJSON, `{"tokenizer_class":"LlamaTokenizer","add_bos_token":true,"bos_token":"q"}`)); !errors.Is(err, pack.ErrCorrupt) {
+	if _, err := Load(files(tokenizerJSON, small{}.json(), configJSON,
+		`{"tokenizer_class":"LlamaTokenizer","add_bos_token":true,"bos_token":"q"}`)); !errors.Is(err, pack.ErrCorrupt) {
 		t.Errorf("%v", err)
 	}
 	for name, text := range map[string]string{configJSON: `{`, specialMapJSON: `[`, generationJSON: `{"a":1,"a":2}`, modelJSON: `NaN`} {
-		if _, err := Load(files(tokenizerJSON, small{}.json(), name, text)); !errors.Is(err, pack.ErrCorrupt) || !strings.HasPrefix(err.Error(), name) {
+		if _, err := Load(files(tokenizerJSON, small{}.json(), name, text)); !errors.Is(err, pack.ErrCorrupt) ||
+			!strings.HasPrefix(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

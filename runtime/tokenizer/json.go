@@ -166,7 +166,8 @@ func (t *Tokenizer) addToken(a addedToken) error {
 		return fmt.Errorf("%w: added token %d is empty", pack.ErrCorrupt, a.id)
 	}
 	if id, ok := t.idInVocab(a.content); ok && id != a.id {
-		return fmt.Errorf("%w: the added token %.40q has the id %d, in the vocabulary %d", pack.ErrCorrupt, a.content, a.id, id)
+		return fmt.Errorf("%w: the added token %.40q has the id %d, in the vocabulary %d",
+			pack.ErrCorrupt, a.content, a.id, id)
 	} else if !ok {
 		if err := t.vocab.addHidden([]byte(a.content), int64(a.id)); err != nil {
 			return err

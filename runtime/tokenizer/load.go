@@ -79,7 +79,8 @@ func readVocabulary(files Files, c *config) (t *Tokenizer, file string, err erro
 		t, err = readVocabAndMerges(vocabulary, rules, c)
 		return t, vocabJSON + " and " + mergesText, filekind.Explain(err, vocabulary, rules)
 	}
-	return nil, "tokenizer", fmt.Errorf("%w: there is no %s, no %s, and no %s with %s; put the tokenizer of the model beside its config.json, and convert again",
+	return nil, "tokenizer", fmt.Errorf("%w: there is no %s, no %s, and no %s with %s; "+
+		"put the tokenizer of the model beside its config.json, and convert again",
 		pack.ErrUnsupported, tokenizerJSON, sentencePiece, vocabJSON, mergesText)
 }
 
@@ -185,9 +186,8 @@ func (c *config) read(v *jsonread.Value) error {
 // class does so, and for files that say nothing themselves.
 func (c *config) apply(t *Tokenizer, file string) error {
 	t.roles = c.tokens
-	decides := file != tokenizerJSON || slices.ContainsFunc([]string{"Llama", "CodeLlama", "Gemma"}, func(family string) bool {
-		return strings.HasPrefix(c.class, family)
-	})
+	ofClass := func(family string) bool { return strings.HasPrefix(c.class, family) }
+	decides := file != tokenizerJSON || slices.ContainsFunc([]string{"Llama", "CodeLlama", "Gemma"}, ofClass)
 	if !decides {
 		return nil
 	}

@@ -30,7 +30,8 @@ func (s small) json() []byte {
 		return a
 	}
 	return fmt.Appendf(nil, `{"version":"1.0","added_tokens":%s,"normalizer":%s,"pre_tokenizer":%s,"post_processor":%s,"decoder":%s,`+
-		`"model":{"type":"BPE","vocab":%s,"merges":%s%s}%s}`, or(s.added, "[]"), or(s.norm, "null"), or(s.pre, "null"), or(s.post, "null"),
+		`"model":{"type":"BPE","vocab":%s,"merges":%s%s}%s}`, or(s.added, "[]"), or(s.norm, "null"), or(s.pre, "null"),
+		or(s.post, "null"),
 		or(s.decoder, "null"), or(s.vocab, `{"a":0,"b":1,"ab":2}`), or(s.merges, `["a b"]`), s.model, s.top)
 }
 
@@ -62,18 +63,21 @@ func TestBrokenFiles(t *testing.T) {
 		{small{pre: level}, pack.ErrUnsupported, "without a decoder"},
 		{small{pre: level, decoder: `{"type":"Fuse"}`}, pack.ErrUnsupported, "ByteLevel"},
 		{small{decoder: level}, pack.ErrUnsupported, "ByteLevel"},
-		{small{pre: `{"type":"Split","pattern":{"Regex":"(?<=a)b"},"behavior":"Isolated"}`}, pack.ErrUnsupported, "this kind of group"}, // T06
+		{small{pre: `{"type":"Split","pattern":{"Regex":"(?<=a)b"},"behavior":"Isolated"}`}, pack.ErrUnsupported,
+			"this kind of group"}, // T06
 		{small{pre: `{"type":"Split","pattern":{},"behavior":"Isolated"}`}, pack.ErrCorrupt, "pattern"},
 		{small{pre: `{"type":"Split","pattern":{"String":"a"},"behavior":"Sideways"}`}, pack.ErrUnsupported, "Sideways"},
-		{small{norm: `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 1_000_000) + `{"type":"NFC"}]}`}, pack.ErrLimit, "more than 16384 values"}, // T07
-		{small{norm: `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 64) + `{"type":"NFC"}]}`}, pack.ErrLimit, "elements"},
-		{small{norm: strings.Repeat(`{"type":"Sequence","normalizers":[`, 1000)}, pack.ErrLimit, "nested"}, // T07
+		{small{norm: `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 1_000_000) +
+			`{"type":"NFC"}]}`}, pack.ErrLimit, "more than 16384 values"}, // T07
+		{small{norm: `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 64) + `{"type":"NFC"}]}`},
+			pack.ErrLimit, "elements"},
+		{small{norm: strings.Repeat(`{"type":"Sequence","normalizers":[`, 1000)}, pack.ErrLimit, "nested"},                                                                                                                                            // T07
 		{small{norm: strings.Repeat(`{"type":"Sequence","normalizers":[{"type":"NFC"},`, 20) + `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 63) + `{"type":"NFC"}]}` + strings.Repeat(`]}`, 20)}, pack.ErrLimit, "parts"}, // T07
-		{small{added: `[{"id":3,"content":""}]`}, pack.ErrCorrupt, "empty"},                     // T08
-		{small{added: `[{"id":-3,"content":"x"}]`}, pack.ErrCorrupt, "id"},                      // T02
-		{small{added: `[{"id":1,"content":"x"}]`}, pack.ErrCorrupt, "belongs to"},               // T02
-		{small{added: `[{"id":7,"content":"ab"}]`}, pack.ErrCorrupt, "in the vocabulary 2"},     // T02
-		{small{added: `[{"id":3,"content":"x"},{"id":4,"content":"x"}]`}, pack.ErrCorrupt, "x"}, // T02
+		{small{added: `[{"id":3,"content":""}]`}, pack.ErrCorrupt, "empty"},                                                                                                                                                                           // T08
+		{small{added: `[{"id":-3,"content":"x"}]`}, pack.ErrCorrupt, "id"},                                                                                                                                                                            // T02
+		{small{added: `[{"id":1,"content":"x"}]`}, pack.ErrCorrupt, "belongs to"},                                                                                                                                                                     // T02
+		{small{added: `[{"id":7,"content":"ab"}]`}, pack.ErrCorrupt, "in the vocabulary 2"},                                                                                                                                                           // T02
+		{small{added: `[{"id":3,"content":"x"},{"id":4,"content":"x"}]`}, pack.ErrCorrupt, "x"},                                                                                                                                                       // T02
 		{small{added: `[{"id":3,"content":"x","colour":true}]`}, pack.ErrUnsupported, "colour"},
 		{small{added: `{}`}, pack.ErrCorrupt, "array"},
 		{small{added: `[{"id":4000000,"content":"x"}]`}, pack.ErrCorrupt, "largest id"}, // T01
@@ -94,22 +98,27 @@ func TestBrokenFiles(t *testing.T) {
 		{small{pre: `{"type":"UnicodeScripts"}`}, pack.ErrUnsupported, "UnicodeScripts"},
 		{small{pre: `{"type":"Sequence","pretokenizers":[` + level + `,` + level + `]}`}, pack.ErrUnsupported, "twice"},
 		{small{decoder: `{"type":"WordPiece"}`}, pack.ErrUnsupported, "WordPiece"},
-		{small{decoder: `{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteFallback"}]}`}, pack.ErrUnsupported, "behind Fuse"},
-		{small{decoder: `{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"Strip","content":" ","start":0,"stop":1}]}`}, pack.ErrUnsupported, "end of a whole text"},
+		{small{decoder: `{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteFallback"}]}`}, pack.ErrUnsupported,
+			"behind Fuse"},
+		{small{decoder: `{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"Strip","content":" ","start":0,"stop":1}]}`},
+			pack.ErrUnsupported, "end of a whole text"},
 		{small{post: `{"type":"RobertaProcessing"}`}, pack.ErrUnsupported, "RobertaProcessing"},
 		{small{post: `{"type":"TemplateProcessing","single":[],"special_tokens":{}}`}, pack.ErrCorrupt, "0 times"},
 		{small{post: `{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"a"}},{"Sequence":{"id":"A"}}],"special_tokens":{"a":{"ids":[99]}}}`}, pack.ErrCorrupt, "not in the vocabulary"},
 		{small{post: `{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"q"}},{"Sequence":{"id":"A"}}],"special_tokens":{}}`}, pack.ErrCorrupt, "single[0]"},
 	} {
 		_, err := Load(files(tokenizerJSON, c.file.json()))
-		if !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.word) || !strings.HasPrefix(err.Error(), "tokenizer.json: ") {
+		if !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.word) ||
+			!strings.HasPrefix(err.Error(), "tokenizer.json: ") {
 			t.Errorf("%.200s\ngot %v, want %v with %q", c.file.json(), err, c.class, c.word)
 		}
 	}
 	for text, word := range map[string]string{
-		"": "the file is empty", "[]": "object", "{}": "model is missing", `{"model":{"type":"WordLevel","vocab":{"a":0}}}`: "WordLevel", `{"version":"2.0"}`: "version",
-		`{"model":{"type":"BPE","vocab":{"a":0}}}`: "merges", `{"model":{"type":"Unigram","vocab":[["a",1]]}}`: "unk_id", `{"model":{"type":"Unigram","unk_id":1,"vocab":[["a",1]]}}`: "unk_id",
-		`{"model":{"type":"Unigram","unk_id":0,"vocab":[["a"]]}}`: "score", `{"model":{"type":"Unigram","unk_id":0,"vocab":[["a",1,2]]}}`: "more than", `{"model":{"vocab":{"a":0}}}`: "model of type",
+		"": "the file is empty", "[]": "object", "{}": "model is missing",
+		`{"model":{"type":"WordLevel","vocab":{"a":0}}}`: "WordLevel", `{"version":"2.0"}`: "version",
+		`{"model":{"type":"BPE","vocab":{"a":0}}}`: "merges", `{"model":{"type":"Unigram","vocab":[["a",1]]}}`: "unk_id",
+		`{"model":{"type":"Unigram","unk_id":1,"vocab":[["a",1]]}}`: "unk_id",
+		`{"model":{"type":"Unigram","unk_id":0,"vocab":[["a"]]}}`:   "score", `{"model":{"type":"Unigram","unk_id":0,"vocab":[["a",1,2]]}}`: "more than", `{"model":{"vocab":{"a":0}}}`: "model of type",
 		`{"model":{"type":"Unigram","unk_id":0,"vocab":[["` + strings.Repeat("x", 300) + `",1]]}}`: "more than 128",
 	} {
 		if _, err := Load(files(tokenizerJSON, []byte(text))); err == nil || !strings.Contains(err.Error(), word) {
@@ -208,7 +217,8 @@ func TestSentencePiece(t *testing.T) {
 	withNormalizer := func(n []byte) []byte {
 		return protowire.AppendBytes(protowire.AppendTag(slices.Clone(model), 3, protowire.BytesType), n)
 	}
-	got, err := Load(files(sentencePiece, withNormalizer(normalizer), configJSON, `{"bos_token":"<s>","eos_token":{"content":"</s>"},"add_bos_token":true}`))
+	got, err := Load(files(sentencePiece, withNormalizer(normalizer), configJSON,
+		`{"bos_token":"<s>","eos_token":{"content":"</s>"},"add_bos_token":true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,12 +235,14 @@ func TestSentencePiece(t *testing.T) {
 		"remove_extra_whitespaces": varint(nil, 4, 1),
 		"spaces":                   varint(varint(nil, 4, 0), 5, 0),
 	} {
-		if _, err := Load(files(sentencePiece, withNormalizer(n))); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), name) {
+		if _, err := Load(files(sentencePiece, withNormalizer(n))); !errors.Is(err, pack.ErrUnsupported) ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	missing := bytes.Replace(withNormalizer(normalizer), []byte("<0x09>"), []byte("<0x9.>"), 1)
-	if _, err := Load(files(sentencePiece, missing)); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "<0x09>") {
+	if _, err := Load(files(sentencePiece, missing)); !errors.Is(err, pack.ErrCorrupt) ||
+		!strings.Contains(err.Error(), "<0x09>") {
 		t.Errorf("a byte is missing: %v", err)
 	}
 	for n := range 200 { // truncations
@@ -287,7 +299,8 @@ func TestVocabAndMerges(t *testing.T) {
 			t.Fatal(err)
 		}
 		class := map[string]string{"gpt2": "GPT2Tokenizer", "qwen2 NFC": "Qwen2Tokenizer"}[p.Name]
-		config := fmt.Sprintf(`{"tokenizer_class":%q,"added_tokens_decoder":{"%d":{"content":"<|eot|>","special":true}}}`, class, want.Size()-1)
+		config := fmt.Sprintf(`{"tokenizer_class":%q,"added_tokens_decoder":{"%d":{"content":"<|eot|>","special":true}}}`,
+			class, want.Size()-1)
 		for _, end := range []string{"\n", "\r\n", "\r"} {
 			text := "#version: 0.2" + end + strings.Join(merges, end) + end
 			got, err := Load(files(vocabJSON, []byte(f.Models[p.Model]["vocab"]), mergesText, text, configJSON, config))
@@ -300,10 +313,12 @@ func TestVocabAndMerges(t *testing.T) {
 				}
 			}
 		}
-		if _, err := Load(files(vocabJSON, []byte(f.Models[p.Model]["vocab"]), mergesText, "a b\n", configJSON, `{"tokenizer_class":"XLMTokenizer"}`)); !errors.Is(err, pack.ErrUnsupported) {
+		if _, err := Load(files(vocabJSON, []byte(f.Models[p.Model]["vocab"]), mergesText, "a b\n", configJSON,
+			`{"tokenizer_class":"XLMTokenizer"}`)); !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("unknown class: %v", err)
 		}
-		if _, err := Load(files(vocabJSON, []byte(f.Models[p.Model]["vocab"]), mergesText, "#version\n"+merges[0]+"\nq\n")); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "merge 1") {
+		if _, err := Load(files(vocabJSON, []byte(f.Models[p.Model]["vocab"]), mergesText,
+			"#version\n"+merges[0]+"\nq\n")); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "merge 1") {
 			t.Errorf("broken merges: %v", err)
 		}
 	}

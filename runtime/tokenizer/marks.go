@@ -20,7 +20,8 @@ func (e *encoder) normalized(text marked.Text) (marked.Text, error) {
 	}
 	runs := markedRuns(text.Input)
 	if len(runs)*len(text.S) > maxMarking {
-		return marked.Text{}, fmt.Errorf("%w: %d pieces in a text of %d bytes, in which control tokens are normalized", pack.ErrLimit, len(runs), len(text.S))
+		return marked.Text{}, fmt.Errorf("%w: %d pieces in a text of %d bytes, in which control tokens are normalized",
+			pack.ErrLimit, len(runs), len(text.S))
 	}
 	marks := make([]byte, len(s))
 	for _, run := range runs {

@@ -208,7 +208,8 @@ func (m *modelReader) model() (wordModel, error) {
 		return m.bpe()
 	case "Unigram":
 		if len(m.scores) != m.vocab.size() || m.unkID < 0 || m.unkID >= int64(len(m.scores)) || m.bytewise {
-			return nil, fmt.Errorf("%w: model: a Unigram has a score per token, an unk_id among them, and no ByteLevel", pack.ErrCorrupt)
+			return nil, fmt.Errorf("%w: model: a Unigram has a score per token, an unk_id among them, and no ByteLevel",
+				pack.ErrCorrupt)
 		}
 		return newUnigram(m.vocab, m.scores, int(m.unkID), m.byteFallback)
 	}
@@ -222,7 +223,8 @@ func (m *modelReader) bpe() (wordModel, error) {
 		unk, _ = m.vocab.findString(m.unkToken)
 	}
 	b := newBPE(bpe{
-		vocab: m.vocab, merges: m.merges, bytewise: m.bytewise, wholeWords: m.ignoreMerges, unk: int32(unk), fuseUnk: m.fuseUnk,
+		vocab: m.vocab, merges: m.merges, bytewise: m.bytewise, wholeWords: m.ignoreMerges, unk: int32(unk),
+		fuseUnk: m.fuseUnk,
 	}, m.byteFallback)
 	if m.unkToken != "" && unk < 0 && !b.allBytes {
 		return nil, fmt.Errorf("%w: model: unk_token %.40q is not a token, nor is every byte", pack.ErrCorrupt, m.unkToken)

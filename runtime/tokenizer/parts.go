@@ -79,7 +79,8 @@ func readSplitter(p *part) splitter {
 	case "Split":
 		return divider{p.finding("pattern"), p.behavior(), p.flag("invert", false)}
 	case "Digits":
-		return divider{find: pattern.OfClass("Digits", chars.Recorded(chars.Number), !p.flag("individual_digits", false)), behavior: isolated}
+		runs := !p.flag("individual_digits", false)
+		return divider{find: pattern.OfClass("Digits", chars.Recorded(chars.Number), runs), behavior: isolated}
 	case "Punctuation":
 		return divider{find: pattern.OfClass("Punctuation", chars.Recorded(chars.Punctuation), false), behavior: p.behavior()}
 	case "Whitespace":

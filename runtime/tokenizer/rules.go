@@ -42,7 +42,8 @@ func (r *ruleReader) begin() {
 func (r *ruleReader) addLine(line []byte) error {
 	left, right, ok := bytes.Cut(line, []byte{' '})
 	if !ok || len(left) == 0 || len(right) == 0 || bytes.IndexByte(right, ' ') >= 0 {
-		return r.fail(fmt.Errorf("%w: merge %d, %.80q, is not two tokens with one space between", pack.ErrCorrupt, r.count, line))
+		return r.fail(fmt.Errorf("%w: merge %d, %.80q, is not two tokens with one space between",
+			pack.ErrCorrupt, r.count, line))
 	}
 	return r.add(left, right)
 }
@@ -53,7 +54,8 @@ func (r *ruleReader) add(left, right []byte) error {
 		return r.fail(fmt.Errorf("%w: more than %d merges", pack.ErrLimit, maxMerges))
 	}
 	if !r.batch.append(left, right, r.bytewise) {
-		return r.fail(fmt.Errorf("%w: merge %d of %.40q and %.40q is not written in the byte alphabet", pack.ErrCorrupt, r.count, left, right))
+		return r.fail(fmt.Errorf("%w: merge %d of %.40q and %.40q is not written in the byte alphabet",
+			pack.ErrCorrupt, r.count, left, right))
 	}
 	r.count++
 	if len(r.batch.rules) == rulesPerBatch {
@@ -156,7 +158,8 @@ func (b *ruleBatch) lookUp() {
 	b.out = make([]merge, len(b.rules))
 	for i, one := range b.rules {
 		if one.left < 0 || one.right < 0 || one.id < 0 {
-			b.err = fmt.Errorf("%w: merge %d of %.40q and %.40q: one of them, or what they make, is not a token", pack.ErrCorrupt,
+			b.err = fmt.Errorf("%w: merge %d of %.40q and %.40q: one of them, or what they make, is not a token",
+				pack.ErrCorrupt,
 				b.first+i, b.text[one.from:one.middle], b.text[one.middle:one.to])
 			return
 		}

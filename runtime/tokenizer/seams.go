@@ -76,7 +76,8 @@ func (b *bpe) piece(word string, long int) (int, error) {
 
 func checkWord(n int) error {
 	if n > maxWord {
-		return fmt.Errorf("%w: a word of %d bytes, more than %d, in which the vocabulary has no place to cut", pack.ErrLimit, n, maxWord)
+		return fmt.Errorf("%w: a word of %d bytes, more than %d, in which the vocabulary has no place to cut",
+			pack.ErrLimit, n, maxWord)
 	}
 	return nil
 }

@@ -112,7 +112,8 @@ func readSentencePiece(data []byte, c *config) (*Tokenizer, error) {
 	}
 	switch {
 	case m.charsmap:
-		return nil, fmt.Errorf("%w: normalization rules %.40q; supported is identity (or a %s)", pack.ErrUnsupported, m.rules, tokenizerJSON)
+		return nil, fmt.Errorf("%w: normalization rules %.40q; supported is identity (or a %s)",
+			pack.ErrUnsupported, m.rules, tokenizerJSON)
 	case m.collapseSpaces:
 		return nil, fmt.Errorf("%w: remove_extra_whitespaces", pack.ErrUnsupported)
 	case m.keepSpace || m.suffixMark:

@@ -20,7 +20,8 @@ func TestFileSizes(t *testing.T) {
 		for _, over := range []int64{0, 1} {
 			data := make([]byte, limit+over)
 			_, err := Load(func(n string) ([]byte, bool) { return data, n == name })
-			refused := errors.Is(err, pack.ErrLimit) && strings.HasPrefix(err.Error(), name+": ") && strings.Contains(err.Error(), fmt.Sprint(limit))
+			refused := errors.Is(err, pack.ErrLimit) && strings.HasPrefix(err.Error(), name+": ") &&
+				strings.Contains(err.Error(), fmt.Sprint(limit))
 			if refused != (over > 0) {
 				t.Errorf("%s of %d bytes: %.200v", name, len(data), err)
 			}
@@ -42,7 +43,8 @@ func TestOtherKinds(t *testing.T) {
 			others[tokenizerJSON] = string(small{}.json())
 		}
 		_, err := Load(func(name string) ([]byte, bool) { text, ok := others[name]; return []byte(text), ok })
-		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), broken) || !strings.Contains(err.Error(), "an HTML page") {
+		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), broken) ||
+			!strings.Contains(err.Error(), "an HTML page") {
 			t.Errorf("%s: %v", broken, err)
 		}
 	}

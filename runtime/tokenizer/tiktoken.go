@@ -96,8 +96,8 @@ func tiktokenFamily(size int) (special []string, source string, err error) {
 	case 151643:
 		return []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}, pattern.Qwen2, nil
 	}
-	return nil, "", fmt.Errorf("%w: a tiktoken file of %d tokens; known are those of Llama 3 (128000) and Qwen (151643); a %s says all by itself",
-		pack.ErrUnsupported, size, tokenizerJSON)
+	return nil, "", fmt.Errorf("%w: a tiktoken file of %d tokens; known are those of Llama 3 (128000) and Qwen (151643); "+
+		"a %s says all by itself", pack.ErrUnsupported, size, tokenizerJSON)
 }
 
 func (t *Tokenizer) splitWith(source string) error {
@@ -113,7 +113,8 @@ func (t *Tokenizer) addFromConfig(c *config, bos bool) error {
 	for _, role := range tokenRoles {
 		content := c.tokens[role]
 		id, ok := t.idInVocab(content)
-		if listed := slices.ContainsFunc(added, func(a addedToken) bool { return a.content == content }); ok && !listed && content != "" {
+		listed := slices.ContainsFunc(added, func(a addedToken) bool { return a.content == content })
+		if ok && !listed && content != "" {
 			added = append(added, addedToken{id: id, content: content, special: true})
 		}
 	}

@@ -103,8 +103,11 @@ type encoder struct {
 	ids []int
 }
 
+// stretch takes a part of a text; start says that it begins where the text does.
+type stretch func(text marked.Text, start bool) error
+
 // withAdded appends the added tokens of a text and gives the stretches between them to rest.
-func (e *encoder) withAdded(f *finder, text marked.Text, start bool, rest func(text marked.Text, start bool) error) error {
+func (e *encoder) withAdded(f *finder, text marked.Text, start bool, rest stretch) error {
 	from, search := 0, 0
 	for search < len(text.S) {
 		token, begin, end, after := f.next(text, search, from)

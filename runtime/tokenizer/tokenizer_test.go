@@ -122,9 +122,11 @@ func TestHostileText(t *testing.T) {
 			text := repeated(unit, size)
 			var ids []int
 			limit := time.Duration(size) * 5 * time.Microsecond
-			took := cpu.Within(t, limit, fmt.Sprintf("%s: %d bytes of %q", name, size, unit), func() { ids = encode(t, tok, text, false) })
+			took := cpu.Within(t, limit, fmt.Sprintf("%s: %d bytes of %q", name, size, unit),
+				func() { ids = encode(t, tok, text, false) })
 			t.Logf("%s: %q: %d tokens, %v", name, unit, len(ids), took)
-			if back := string(tok.Bytes(ids)); back != text && !(name == "llama2-spm" && unit == "▁") { // which is how a space is written
+			if back := string(tok.Bytes(ids)); back != text && !(name == "llama2-spm" &&
+				unit == "▁") { // which is how a space is written
 				t.Errorf("%s: %q does not come back", name, unit)
 			}
 		}
@@ -218,7 +220,8 @@ func TestTextLimit(t *testing.T) {
 	if err := checkLength(maxText + 1); !errors.Is(err, pack.ErrLimit) {
 		t.Errorf("%v", err)
 	}
-	grow := fromJSON(t, small{norm: `{"type":"Replace","pattern":{"String":"a"},"content":"` + strings.Repeat("x", 1<<16) + `"}`}.json())
+	grow := fromJSON(t, small{norm: `{"type":"Replace","pattern":{"String":"a"},"content":"` + strings.Repeat("x", 1<<16) +
+		`"}`}.json())
 	if _, err := grow.Encode(strings.Repeat("a", 1<<20), false); !errors.Is(err, pack.ErrLimit) {
 		t.Errorf("%v", err)
 	}

@@ -52,7 +52,8 @@ func conversation(t *tokenizer.Tokenizer) (golden.Text, bool) {
 	for i, text := range golden.Conversation() {
 		messages = append(messages, chat.Message{Role: []string{"user", "assistant"}[i%2], Content: text})
 	}
-	o := chat.Options{AddGenerationPrompt: true, Now: func() time.Time { return time.Date(2024, 7, 26, 12, 0, 0, 0, time.UTC) }}
+	now := time.Date(2024, 7, 26, 12, 0, 0, 0, time.UTC)
+	o := chat.Options{AddGenerationPrompt: true, Now: func() time.Time { return now }}
 	text, err := t.Chat(messages, o)
 	if err != nil {
 		return golden.Text{}, false

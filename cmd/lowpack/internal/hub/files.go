@@ -79,7 +79,8 @@ func (s *siblings) UnmarshalJSON(text []byte) error {
 // list asks the hub for the files of a model.
 func (c *Client) list(ctx context.Context, n Name) (*listing, error) {
 	var l listing
-	err := c.getJSON(ctx, fmt.Sprintf("%s/api/models/%s/revision/%s?blobs=true", c.Endpoint, n.ID(), url.PathEscape(n.Revision)), &l)
+	revision := url.PathEscape(n.Revision)
+	err := c.getJSON(ctx, fmt.Sprintf("%s/api/models/%s/revision/%s?blobs=true", c.Endpoint, n.ID(), revision), &l)
 	if err != nil {
 		return nil, c.explain(n, err)
 	}
@@ -118,7 +119,8 @@ func (c *Client) explain(n Name, err error) error {
 	case s.kind == "RevisionNotFound":
 		return fmt.Errorf("%s: the model has no revision %q: %w", n, n.Revision, fs.ErrNotExist)
 	case s.kind == "GatedRepo":
-		return fmt.Errorf("%s: %w: the model is gated: accept its terms on %s, then set HF_TOKEN to a token that may read it", n, fs.ErrPermission, page)
+		return fmt.Errorf("%s: %w: the model is gated: accept its terms on %s, then set HF_TOKEN to a token that may read it",
+			n, fs.ErrPermission, page)
 	case s.kind == "RepoNotFound", s.code == http.StatusNotFound, s.code == http.StatusUnauthorized && s.kind == "":
 		hint := "check the name; a private model needs HF_TOKEN"
 		if c.Token != "" {
@@ -232,7 +234,8 @@ const indexName = "model.safetensors.index.json"
 
 // wanted says whether a conversion can need a file: texts and weights at the top of the model.
 func wanted(name string) bool {
-	return name == indexName || slices.Contains(texts, name) || !strings.Contains(name, "/") && strings.HasSuffix(name, ".safetensors")
+	return name == indexName || slices.Contains(texts, name) ||
+		!strings.Contains(name, "/") && strings.HasSuffix(name, ".safetensors")
 }
 
 // weights chooses among the files those that the index names; without an index all wanted ones stay.
@@ -265,10 +268,13 @@ func (l *listing) check(n Name, files []file) error {
 	if slices.ContainsFunc(files, func(f file) bool { return strings.HasSuffix(f.name, ".safetensors") }) {
 		return nil
 	}
-	have := map[string]string{".bin": "pickle files (.bin)", ".pt": "pickle files (.pt)", ".pth": "pickle files (.pth)", ".onnx": "ONNX files"}
+	have := map[string]string{
+		".bin": "pickle files (.bin)", ".pt": "pickle files (.pt)", ".pth": "pickle files (.pth)", ".onnx": "ONNX files",
+	}
 	for _, s := range l.Siblings {
 		if what, ok := have[path.Ext(s.Name)]; ok {
-			return fmt.Errorf("%w: %s has neither safetensors nor GGUF files, only %s such as %s", pack.ErrUnsupported, n, what, s.Name)
+			return fmt.Errorf("%w: %s has neither safetensors nor GGUF files, only %s such as %s",
+				pack.ErrUnsupported, n, what, s.Name)
 		}
 	}
 	return fmt.Errorf("%w: %s has no weights in safetensors or GGUF files", pack.ErrUnsupported, n)
@@ -300,13 +306,15 @@ func (c *Client) cachedSnapshot(n Name) (string, error) {
 	if !commit.MatchString(id) {
 		text, err := os.ReadFile(filepath.Join(folder, "refs", filepath.FromSlash(n.Revision)))
 		if err != nil {
-			return "", fmt.Errorf("%s is not in the cache %s, and HF_HUB_OFFLINE forbids to ask the hub: %w", n, c.Cache, fs.ErrNotExist)
+			return "", fmt.Errorf("%s is not in the cache %s, and HF_HUB_OFFLINE forbids to ask the hub: %w",
+				n, c.Cache, fs.ErrNotExist)
 		}
 		id = strings.TrimSpace(string(text))
 	}
 	dir := filepath.Join(folder, "snapshots", id)
 	if !commit.MatchString(id) || !isDir(dir) {
-		return "", fmt.Errorf("%s: the cache %s holds no snapshot of it, and HF_HUB_OFFLINE forbids to ask the hub: %w", n, c.Cache, fs.ErrNotExist)
+		return "", fmt.Errorf("%s: the cache %s holds no snapshot of it, and HF_HUB_OFFLINE forbids to ask the hub: %w",
+			n, c.Cache, fs.ErrNotExist)
 	}
 	return dir, nil
 }

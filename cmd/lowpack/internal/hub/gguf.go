@@ -19,7 +19,8 @@ var ggufFile = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9 ._/+-]{0,253}[A-Za-
 
 func checkFile(text, file string) error {
 	if !ggufFile.MatchString(file) || !filepath.IsLocal(file) || path.Clean(file) != file {
-		return fmt.Errorf("%w: %q: %q is neither a GGUF file of a model nor the end of its name, such as Q4_0", pack.ErrUnsupported, text, file)
+		return fmt.Errorf("%w: %q: %q is neither a GGUF file of a model nor the end of its name, such as Q4_0",
+			pack.ErrUnsupported, text, file)
 	}
 	return nil
 }
@@ -46,7 +47,8 @@ func (n Name) chooseGGUF(files []string) ([]string, error) {
 	case len(chosen) == 0:
 		return nil, fmt.Errorf("%s: %w: no GGUF file of that name%s", n, fs.ErrNotExist, listed(all))
 	case len(chosen) > 1:
-		return nil, fmt.Errorf("%w: %s means %d GGUF files; name one, as in %s:%s%s", pack.ErrUnsupported, n, len(chosen), n.ID(), chosen[0], listed(chosen))
+		return nil, fmt.Errorf("%w: %s means %d GGUF files; name one, as in %s:%s%s", pack.ErrUnsupported, n, len(chosen),
+			n.ID(), chosen[0], listed(chosen))
 	}
 	parts, err := gguf.SplitNames(chosen[0])
 	for _, part := range parts {
@@ -68,7 +70,7 @@ var partOf = regexp.MustCompile(`-\d{5}-of-\d{5}$`)
 func endsIn(name, word string) bool {
 	stem := partOf.ReplaceAllString(strings.TrimSuffix(path.Base(name), ".gguf"), "")
 	rest, ok := strings.CutSuffix(strings.ToLower(stem), strings.ToLower(word))
-	return ok && (rest == "" || strings.HasSuffix(rest, "-") || strings.HasSuffix(rest, ".") || strings.HasSuffix(rest, "_"))
+	return ok && (rest == "" || strings.ContainsRune("-._", rune(rest[len(rest)-1])))
 }
 
 // listed says which files there are, the first of many.

@@ -26,9 +26,11 @@ func ggufHub(t *testing.T, more ...string) *fakeHub {
 func TestGGUF(t *testing.T) {
 	h := ggufHub(t, "model.safetensors", "config.json")
 	for text, want := range map[string][]string{
-		"acme/tiny-model:tiny-Q4_0.gguf": {"tiny-Q4_0.gguf"}, "acme/tiny-model:q4_k_m": {"tiny-Q4_K_M.gguf"}, "acme/tiny-model@v1:Q4_0": {"tiny-Q4_0.gguf"},
-		"acme/tiny-model:Q8_0": {"big/tiny-Q8_0-00001-of-00002.gguf", "big/tiny-Q8_0-00002-of-00002.gguf"}, "acme/tiny-model:PQ2_0": {"tiny-PQ2_0.gguf"},
-		"acme/tiny-model": {"config.json", "model.safetensors"},
+		"acme/tiny-model:tiny-Q4_0.gguf": {"tiny-Q4_0.gguf"}, "acme/tiny-model:q4_k_m": {"tiny-Q4_K_M.gguf"},
+		"acme/tiny-model@v1:Q4_0": {"tiny-Q4_0.gguf"},
+		"acme/tiny-model:Q8_0":    {"big/tiny-Q8_0-00001-of-00002.gguf", "big/tiny-Q8_0-00002-of-00002.gguf"},
+		"acme/tiny-model:PQ2_0":   {"tiny-PQ2_0.gguf"},
+		"acme/tiny-model":         {"config.json", "model.safetensors"},
 	} {
 		c := h.client()
 		for _, c.Offline = range []bool{false, true} { // the second time from the cache
@@ -54,7 +56,8 @@ func equalSets(a, b []string) bool {
 
 // TestOnlyGGUF: a model that has one GGUF and nothing else needs no name for it.
 func TestOnlyGGUF(t *testing.T) {
-	h := newHub(t, &fakeHub{files: map[string][]byte{"README.md": []byte("# A model"), "config.json": []byte("{}"), "m.gguf": []byte(strings.Repeat("w", 5000)), "mmproj-m.gguf": []byte("eyes")}})
+	h := newHub(t, &fakeHub{files: map[string][]byte{"README.md": []byte("# A model"), "config.json": []byte("{}"),
+		"m.gguf": []byte(strings.Repeat("w", 5000)), "mmproj-m.gguf": []byte("eyes")}})
 	r, err := h.client().Pull(t.Context(), name(t, "acme/tiny-model"), nil)
 	if err != nil || filepath.Base(r.Path) != "m.gguf" {
 		t.Fatal(r, err)
@@ -72,10 +75,11 @@ func TestGGUFRefused(t *testing.T) {
 		want error
 		says string
 	}{
-		"acme/tiny-model:Q5_0":                              {"", fs.ErrNotExist, "tiny-Q4_0.gguf"},
-		"acme/tiny-model:2_0":                               {"", fs.ErrNotExist, "there are"}, // the end of a word
-		"acme/tiny-model:Q4_0":                              {"other-Q4_0.gguf", pack.ErrUnsupported, "2 GGUF files"},
-		"acme/tiny-model:tiny-F16":                          {"tiny-F16-00001-of-00003.gguf", pack.ErrCorrupt, "tiny-F16-00002-of-00003.gguf is missing"},
+		"acme/tiny-model:Q5_0": {"", fs.ErrNotExist, "tiny-Q4_0.gguf"},
+		"acme/tiny-model:2_0":  {"", fs.ErrNotExist, "there are"}, // the end of a word
+		"acme/tiny-model:Q4_0": {"other-Q4_0.gguf", pack.ErrUnsupported, "2 GGUF files"},
+		"acme/tiny-model:tiny-F16": {"tiny-F16-00001-of-00003.gguf", pack.ErrCorrupt,
+			"tiny-F16-00002-of-00003.gguf is missing"},
 		"acme/tiny-model:big/tiny-Q8_0-00002-of-00002.gguf": {"", fs.ErrNotExist, "no GGUF file"},
 		"acme/tiny-model:model.safetensors":                 {"model.safetensors", fs.ErrNotExist, "no GGUF file"},
 	} {
@@ -84,7 +88,8 @@ func TestGGUFRefused(t *testing.T) {
 			more = []string{c.more}
 		}
 		h := ggufHub(t, more...)
-		if _, err := h.client().Pull(t.Context(), name(t, text), nil); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+		if _, err := h.client().Pull(t.Context(), name(t, text), nil); !errors.Is(err, c.want) ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", text, err)
 		}
 		if len(h.requests) > 0 {

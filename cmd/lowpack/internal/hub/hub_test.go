@@ -42,7 +42,8 @@ func (h *fakeHub) holds(dir string) {
 		if err != nil || !bytes.Equal(data, h.files[e.Name()]) {
 			h.t.Errorf("%s: other bytes than the hub's (%v)", e.Name(), err)
 		}
-		if link, err := os.Readlink(filepath.Join(dir, e.Name())); err != nil || link != filepath.Join("..", "..", "blobs", blobOf(data)) {
+		if link, err := os.Readlink(filepath.Join(dir, e.Name())); err != nil ||
+			link != filepath.Join("..", "..", "blobs", blobOf(data)) {
 			h.t.Errorf("%s links to %q (%v)", e.Name(), link, err)
 		}
 	}
@@ -194,18 +195,22 @@ func TestRefusals(t *testing.T) {
 		class error
 		says  string
 	}{
-		"missing":       {&fakeHub{}, "acme/none", fs.ErrNotExist, "HF_TOKEN"},
-		"private":       {&fakeHub{token: "x"}, "acme/tiny-model", fs.ErrNotExist, "HF_TOKEN"},
-		"gated":         {&fakeHub{gated: true}, "acme/tiny-model", fs.ErrPermission, "accept its terms"},
-		"revision":      {&fakeHub{}, "acme/tiny-model@v9", fs.ErrNotExist, `"v9"`},
-		"lie":           {&fakeHub{lie: "model.safetensors"}, "acme/tiny-model", pack.ErrCorrupt, "model.safetensors"},
-		"small lie":     {&fakeHub{lie: "config.json"}, "acme/tiny-model", pack.ErrCorrupt, "config.json"},
-		"broken":        {&fakeHub{cut: 1 << 20, cutAt: 0}, "acme/tiny-model", nil, "after 5 tries"},
-		"busy":          {&fakeHub{busy: 1 << 20}, "acme/tiny-model", nil, "429"},
-		"pickles":       {&fakeHub{files: map[string][]byte{"config.json": weights, "pytorch_model.bin": weights}}, "acme/tiny-model", pack.ErrUnsupported, "pickle"},
-		"two ggufs":     {&fakeHub{files: map[string][]byte{"m.Q4_0.gguf": weights, "m.Q8_0.gguf": weights}}, "acme/tiny-model", pack.ErrUnsupported, "acme/tiny-model:m.Q"},
-		"nothing":       {&fakeHub{files: map[string][]byte{"README.md": weights}}, "acme/tiny-model", pack.ErrUnsupported, "no weights"},
-		"outside":       {&fakeHub{files: map[string][]byte{"../model.safetensors": weights}}, "acme/tiny-model", pack.ErrCorrupt, "not a name inside"},
+		"missing":   {&fakeHub{}, "acme/none", fs.ErrNotExist, "HF_TOKEN"},
+		"private":   {&fakeHub{token: "x"}, "acme/tiny-model", fs.ErrNotExist, "HF_TOKEN"},
+		"gated":     {&fakeHub{gated: true}, "acme/tiny-model", fs.ErrPermission, "accept its terms"},
+		"revision":  {&fakeHub{}, "acme/tiny-model@v9", fs.ErrNotExist, `"v9"`},
+		"lie":       {&fakeHub{lie: "model.safetensors"}, "acme/tiny-model", pack.ErrCorrupt, "model.safetensors"},
+		"small lie": {&fakeHub{lie: "config.json"}, "acme/tiny-model", pack.ErrCorrupt, "config.json"},
+		"broken":    {&fakeHub{cut: 1 << 20, cutAt: 0}, "acme/tiny-model", nil, "after 5 tries"},
+		"busy":      {&fakeHub{busy: 1 << 20}, "acme/tiny-model", nil, "429"},
+		"pickles": {&fakeHub{files: map[string][]byte{"config.json": weights, "pytorch_model.bin": weights}},
+			"acme/tiny-model", pack.ErrUnsupported, "pickle"},
+		"two ggufs": {&fakeHub{files: map[string][]byte{"m.Q4_0.gguf": weights, "m.Q8_0.gguf": weights}},
+			"acme/tiny-model", pack.ErrUnsupported, "acme/tiny-model:m.Q"},
+		"nothing": {&fakeHub{files: map[string][]byte{"README.md": weights}}, "acme/tiny-model", pack.ErrUnsupported,
+			"no weights"},
+		"outside": {&fakeHub{files: map[string][]byte{"../model.safetensors": weights}}, "acme/tiny-model",
+			pack.ErrCorrupt, "not a name inside"},
 		"missing shard": {&fakeHub{files: map[string][]byte{indexName: []byte(`{"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}`), "model-1.safetensors": weights}}, "acme/tiny-model", pack.ErrCorrupt, "model-2.safetensors"},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -213,7 +218,8 @@ func TestRefusals(t *testing.T) {
 			client := h.client()
 			client.Endpoint = strings.Replace(client.Endpoint, "http://", "http://user:secret@", 1)
 			_, err := client.Pull(t.Context(), name(t, c.name), nil)
-			if err == nil || c.class != nil && !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "acme/") {
+			if err == nil || c.class != nil && !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.says) ||
+				!strings.Contains(err.Error(), "acme/") {
 				t.Errorf("%v", err)
 			}
 			if err != nil && strings.Contains(err.Error(), "secret") {
@@ -303,10 +309,14 @@ func TestFromEnvironment(t *testing.T) {
 		env  map[string]string
 		want Client
 	}{
-		"home":    {map[string]string{"HF_HOME": home}, Client{Endpoint: defaultEndpoint, Cache: filepath.Join(home, "hub"), Token: "hf_file"}},
-		"cache":   {map[string]string{"HF_HOME": home, "HF_HUB_CACHE": "$HF_HOME/c", "HF_TOKEN": "t", "HF_HUB_OFFLINE": "1"}, Client{Endpoint: defaultEndpoint, Cache: home + "/c", Token: "t", Offline: true}},
-		"xdg":     {map[string]string{"XDG_CACHE_HOME": home, "HF_ENDPOINT": "http://localhost:1/"}, Client{Endpoint: "http://localhost:1", Cache: filepath.Join(home, "huggingface", "hub")}},
-		"default": {map[string]string{"HOME": home}, Client{Endpoint: defaultEndpoint, Cache: filepath.Join(home, ".cache", "huggingface", "hub")}},
+		"home": {map[string]string{"HF_HOME": home}, Client{Endpoint: defaultEndpoint, Cache: filepath.Join(home, "hub"),
+			Token: "hf_file"}},
+		"cache": {map[string]string{"HF_HOME": home, "HF_HUB_CACHE": "$HF_HOME/c", "HF_TOKEN": "t", "HF_HUB_OFFLINE": "1"},
+			Client{Endpoint: defaultEndpoint, Cache: home + "/c", Token: "t", Offline: true}},
+		"xdg": {map[string]string{"XDG_CACHE_HOME": home, "HF_ENDPOINT": "http://localhost:1/"},
+			Client{Endpoint: "http://localhost:1", Cache: filepath.Join(home, "huggingface", "hub")}},
+		"default": {map[string]string{"HOME": home}, Client{Endpoint: defaultEndpoint,
+			Cache: filepath.Join(home, ".cache", "huggingface", "hub")}},
 	} {
 		for _, key := range []string{"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN", "HF_TOKEN_PATH", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_ENDPOINT", "XDG_CACHE_HOME", "HF_HUB_DISABLE_IMPLICIT_TOKEN"} {
 			t.Setenv(key, c.env[key])
@@ -315,7 +325,8 @@ func TestFromEnvironment(t *testing.T) {
 			t.Setenv("HOME", h)
 		}
 		got, err := FromEnvironment("")
-		if err != nil || got.Endpoint != c.want.Endpoint || got.Cache != c.want.Cache || got.Token != c.want.Token || got.Offline != c.want.Offline {
+		if err != nil || got.Endpoint != c.want.Endpoint || got.Cache != c.want.Cache || got.Token != c.want.Token ||
+			got.Offline != c.want.Offline {
 			t.Errorf("%s: %+v, %v", what, got, err)
 		}
 	}
@@ -330,8 +341,10 @@ func TestPlain(t *testing.T) {
 	down := errors.New("no such host")
 	address := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9}
 	for want, err := range map[string]error{
-		"no such host":              &url.Error{Op: "Get", URL: "https://x/?signature=1", Err: &net.OpError{Op: "dial", Err: down}},
-		"127.0.0.1:9: no such host": &url.Error{Op: "Get", URL: "https://x/?signature=1", Err: &net.OpError{Op: "dial", Addr: address, Err: down}},
+		"no such host": &url.Error{Op: "Get", URL: "https://x/?signature=1",
+			Err: &net.OpError{Op: "dial", Err: down}},
+		"127.0.0.1:9: no such host": &url.Error{Op: "Get", URL: "https://x/?signature=1",
+			Err: &net.OpError{Op: "dial", Addr: address, Err: down}},
 	} {
 		if got := plain(err); got.Error() != want || !errors.Is(got, down) {
 			t.Errorf("%v, want %s", got, want)

@@ -154,7 +154,8 @@ func (h *fakeHub) list(w http.ResponseWriter, revision string) {
 	if h.edit != nil {
 		siblings = h.edit(siblings)
 	}
-	json.NewEncoder(w).Encode(map[string]any{"_id": "1", "id": h.id, "modelId": h.id, "sha": h.commit, "private": false, "tags": []string{}, "downloads": 1, "likes": 1, "siblings": siblings})
+	json.NewEncoder(w).Encode(map[string]any{"_id": "1", "id": h.id, "modelId": h.id, "sha": h.commit, "private": false,
+		"tags": []string{}, "downloads": 1, "likes": 1, "siblings": siblings})
 }
 
 func (h *fakeHub) tree(w http.ResponseWriter) {
@@ -188,7 +189,8 @@ func (h *fakeHub) resolve(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	w.Header().Set("X-Linked-Etag", `"`+blobOf(data)+`"`)
 	w.Header().Set("X-Linked-Size", cmp.Or(h.linked, fmt.Sprint(len(data))))
-	http.Redirect(w, r, strings.Replace(h.storage.URL, "127.0.0.1", "localhost", 1)+"/"+name+"?signature=secret", http.StatusFound)
+	http.Redirect(w, r, strings.Replace(h.storage.URL, "127.0.0.1", "localhost", 1)+"/"+name+"?signature=secret",
+		http.StatusFound)
 }
 
 // stored is a front of the storage.

@@ -58,7 +58,8 @@ func (m *matcher) at(s string, pos int) (int, error) {
 		}
 	}
 	if m.budget < 0 {
-		return 0, fmt.Errorf("%w: the pattern %.80q needs more than %d steps per byte on this text", pack.ErrLimit, m.source, stepsPerByte)
+		return 0, fmt.Errorf("%w: the pattern %.80q needs more than %d steps per byte on this text",
+			pack.ErrLimit, m.source, stepsPerByte)
 	}
 	return -1, nil
 }

@@ -136,7 +136,8 @@ func (p *parser) bounds() (least, most int, err error) {
 	case isRange:
 		most, err2 = strconv.Atoi(high)
 	}
-	if !closed || err1 != nil || err2 != nil || least < 0 || most < max(least, 1) || least > maxRepeat || most > maxRepeat && most != unlimited {
+	limited := least <= maxRepeat && (most <= maxRepeat || most == unlimited)
+	if !closed || err1 != nil || err2 != nil || least < 0 || most < max(least, 1) || !limited {
 		return 0, 0, p.unsupported("this repetition")
 	}
 	p.pos += len(body) + 1
@@ -169,7 +170,8 @@ func (p *parser) item() (*node, error) {
 func (p *parser) setNode(s chars.Set, err error) (*node, error) {
 	if err == nil && p.fold {
 		if p.folded += s.Size(); p.folded > maxFolded {
-			return nil, fmt.Errorf("%w: the pattern %.80q ignores the case of more than %d characters", pack.ErrLimit, p.source, maxFolded)
+			return nil, fmt.Errorf("%w: the pattern %.80q ignores the case of more than %d characters",
+				pack.ErrLimit, p.source, maxFolded)
 		}
 		s = s.FoldCase()
 	}
