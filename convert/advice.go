@@ -19,10 +19,13 @@ type Offer struct {
 }
 
 // Offers are what is worth choosing from, the largest first.
-var Offers = []Offer{
-	{"lowpack int8, per row", "--quant int8", 8.05, 0.0024},
-	{"lowpack int4, group 32, GPTQ", "--quant int4 --scale group:32 --calibrate TEXT --method gptq --allow-lossy", 4.5, 0.045},
-	{"lowpack int4, group 64, GPTQ", "--quant int4 --scale group:64 --calibrate TEXT --method gptq --allow-lossy", 4.25, 0.0731},
+func Offers() []Offer {
+	const gptq = " --calibrate TEXT --method gptq --allow-lossy"
+	return []Offer{
+		{"lowpack int8, per row", "--quant int8", 8.05, 0.0024},
+		{"lowpack int4, group 32, GPTQ", "--quant int4 --scale group:32" + gptq, 4.5, 0.045},
+		{"lowpack int4, group 64, GPTQ", "--quant int4 --scale group:64" + gptq, 4.25, 0.0731},
+	}
 }
 
 // adviseFloats says how floats for which nothing is declared could be smaller, and what that costs.
@@ -44,7 +47,7 @@ func (p *Plan) adviseFloats() {
 		}
 	}
 	var offers []string
-	for _, o := range Offers {
+	for _, o := range Offers() {
 		offers = append(offers, fmt.Sprintf("%s: about %.0f MB, perplexity %+.1f %%", o.Flags, float64(weights)*o.Bits/8e6, 100*o.Loss))
 	}
 	p.note("nothing is packed: the weights are floats of full precision, and nothing says that they were trained to be fewer bits. Their linear layers take %.0f MB; smaller, with the loss of SmolLM2-135M (docs/QUALITY.md): %s",

@@ -27,7 +27,7 @@ func TestFresh(t *testing.T) {
 			t.Errorf("docs/%s is not what the measurements give: run make quality (%v)", path, err)
 		}
 	}
-	for _, o := range convert.Offers {
+	for _, o := range convert.Offers() {
 		i := slices.IndexFunc(r.Rows, func(row Row) bool { return row.Form == o.Form })
 		if i < 0 {
 			t.Errorf("%s: not measured", o.Form)
