@@ -20,7 +20,6 @@ type numbered struct {
 	hash.Hash
 	k, fields int
 	place     [256]byte // by two's complement byte
-	byNibble  [16]byte  // the same by its four lowest bits, which tell codes from −8 to 7 apart
 	first     uint64    // the first value plus 128 in each byte
 	even      uint64    // 1: only every second integer is a value
 	list      bool      // values are at no even distance: there is but the table
@@ -43,7 +42,7 @@ func newNumbered(e *packed.Entry) (*numbered, error) {
 	n.even = uint64((int(a.Values[last])-int(a.Values[0]))/last - 1)
 	n.first = uint64(uint8(a.Values[0])^0x80) * 0x0101010101010101
 	for place, v := range a.Values {
-		n.place[uint8(v)], n.byNibble[v&15] = byte(place), byte(place)
+		n.place[uint8(v)] = byte(place)
 		n.list = n.list || int(v) != int(a.Values[0])+place*int(n.even+1)
 	}
 	return n, nil
@@ -76,7 +75,7 @@ func (n *numbered) fill(dst, codes []byte) {
 			dst[j] = codes[j] + 127
 		}
 	case n.list || last >= n.k:
-	case n.fields == 4:
+	case n.fields == 4 && n.even == 0:
 		j = n.fours(dst, codes[:q], codes[q:2*q], codes[2*q:last], codes[last:])
 	default:
 		for ; last+j+8 <= n.k; j += 8 {
@@ -98,18 +97,14 @@ func (n *numbered) fill(dst, codes []byte) {
 	}
 }
 
-// fours does the same for the four fields of two bits, which nearly all files have, and returns the bytes done.
-func (n *numbered) fours(dst, a, b, c, d []byte) int {
-	least, even := n.first, n.even&63
-	j := 0
-	if looksUp && len(d) >= 32 {
-		j = len(d) &^ 31
-		foursAVX2(&dst[0], &a[0], &b[0], &c[0], &d[0], j, &n.byNibble)
-	}
+// fours does the same for four fields of consecutive values, which nearly all files have, and returns the bytes done.
+func (n *numbered) fours(dst, a, b, c, d []byte) (j int) {
+	first := n.first
+	dst, a, b, c = dst[:len(d)], a[:len(d)], b[:len(d)], c[:len(d)]
 	for ; j+8 <= len(d); j += 8 {
-		w := (eight(a[j:j+8])-least)>>even | (eight(b[j:j+8])-least)>>even<<2 |
-			(eight(c[j:j+8])-least)>>even<<4 | (eight(d[j:j+8])-least)>>even<<6
-		binary.LittleEndian.PutUint64(dst[j:j+8], w)
+		low := eight(a[j:j+8]) - first | (eight(b[j:j+8])-first)<<2
+		high := eight(c[j:j+8]) - first | (eight(d[j:j+8])-first)<<2
+		binary.LittleEndian.PutUint64(dst[j:j+8], low|high<<4)
 	}
 	return j
 }

@@ -9,7 +9,7 @@ package main
 import "github.com/lowpack/lowpack/_asm/generated"
 
 func main() {
-	generated.Write("../pack", map[string]string{"translate_amd64.s": translate, "unfold_amd64.s": unfold()})
+	generated.Write("../pack", map[string]string{"zz_generated_translate_amd64.s": translate, "zz_generated_unfold_amd64.s": unfold()})
 }
 
 // translate looks a byte up in both tables. VPSHUFB gives 0 where bit 7 of an index is set, and a saturating sum sets it

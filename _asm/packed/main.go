@@ -9,7 +9,7 @@ package main
 import "github.com/lowpack/lowpack/_asm/generated"
 
 func main() {
-	generated.Write("../formats/packed", map[string]string{"numbers_amd64.s": quarters})
+	generated.Write("../formats/packed", map[string]string{"zz_generated_numbers_amd64.s": quarters})
 }
 
 // quarters subtracts the lowest code and shifts words: numbers of two bits times a step of two at most stay in their bytes.
