@@ -87,7 +87,7 @@ func TestGenerated(t *testing.T) {
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, name := range []string{"translate_amd64.s", "unfold_amd64.s"} {
+	for _, name := range []string{"zz_generated_translate_amd64.s", "zz_generated_unfold_amd64.s"} {
 		want, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
