@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/manifest"
+	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 	"github.com/lowpack/lowpack/internal/testkit/long"
@@ -99,13 +100,33 @@ func TestInteropSchemathesis(t *testing.T) {
 	}
 }
 
-// TestInteropPage: a conversation in Chromium, with errors, stop, copy, reload, the link that repeats an answer, dark and narrow.
+// TestInteropPage: a conversation in Chromium with a server that wants a key: answers, the link that repeats one, and an answer
+// without end, whose computation stops with it. TestInteropChat and others (runtime/server/internal/page) have the rest of the page.
 func TestInteropPage(t *testing.T) {
 	const key = "secret"
-	s := serveFile(t, "", tinymodel.Path(t), "--api-key", key)
+	s := serveFile(t, "", longContext(t), "--api-key", key, "--parallel", "1", "--context", "32768")
 	if out := interop.Node(t, "browser", "testdata/page.mjs", s.url, key, t.TempDir()); !bytes.Equal(out, []byte("done\n")) {
 		t.Errorf("%s", out)
 	}
+}
+
+// longContext is the tiny model with a context that takes it long to fill.
+func longContext(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(shared.Testdata(t, "tiny-bitnet-packed"))); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "config.json")
+	config, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = bytes.Replace(config, []byte(`"max_position_embeddings": 256`), []byte(`"max_position_embeddings": 32768`), 1)
+	if err := os.WriteFile(path, config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return tinymodel.Converted(t, dir, packed.Recipe{Golden: "none"})
 }
 
 // TestDeterminism: an independent program finds no answer that differs from that of the idle server: under load, with clients

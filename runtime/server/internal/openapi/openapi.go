@@ -30,7 +30,7 @@ const (
 // The kinds of endpoints. Keys and hosts are checked in front of all of them.
 var (
 	Probe    = Kind{[]int{http.StatusForbidden, http.StatusServiceUnavailable}, []string{typeJSON}}
-	Page     = Kind{[]int{http.StatusForbidden}, []string{"text/html"}}
+	Page     = Kind{[]int{http.StatusNotModified, http.StatusForbidden}, []string{"text/html"}}
 	Texts    = Kind{[]int{http.StatusUnauthorized, http.StatusForbidden}, []string{"text/plain"}}
 	Facts    = Kind{[]int{http.StatusUnauthorized, http.StatusForbidden}, []string{typeJSON}}
 	Named    = Kind{append([]int{http.StatusNotFound}, Facts.Statuses...), []string{typeJSON}}
@@ -77,7 +77,11 @@ func (r *Route) operation(path string, body object, example string) object {
 	}
 	responses := object{"200": object{"description": http.StatusText(http.StatusOK), "content": content}}
 	for _, status := range r.Kind.Statuses {
-		responses[strconv.Itoa(status)] = object{"description": http.StatusText(status), "content": object{typeJSON: object{"schema": object{"$ref": "#/components/schemas/Error"}}}}
+		response := object{"description": http.StatusText(status)}
+		if status >= http.StatusBadRequest {
+			response["content"] = object{typeJSON: object{"schema": object{"$ref": "#/components/schemas/Error"}}}
+		}
+		responses[strconv.Itoa(status)] = response
 	}
 	o := object{"operationId": strings.ToLower(r.Method) + strings.NewReplacer("/", "_", "{", "", "}", "", "-", "_", ".", "_").Replace(path), "responses": responses}
 	if strings.Contains(path, "{id}") {

@@ -1,41 +1,79 @@
-// Package page is the chat that the server shows to browsers: one file that asks nothing of other hosts.
+// Package page is the chat that the server shows to browsers: one document that asks nothing of other hosts.
 package page
 
 import (
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/base64"
+	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 
 	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
-//go:embed chat.html
-var chat string
+//go:embed page.html page.css *.js
+var files embed.FS
 
-// policy lets a browser run what stands in the file and ask this server, and nothing else.
-var policy = sync.OnceValue(func() string {
-	return "default-src 'none'; script-src " + digest("script") + "; style-src " + digest("style") +
-		"; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// document is the page as it is sent.
+type document struct {
+	html, policy, tag string
+}
+
+var part = regexp.MustCompile(`<script src="([a-z]+\.js)"></script>|<link rel="stylesheet" href="([a-z]+\.css)">`)
+
+// whole puts the scripts and the style where page.html names them. Its policy lets a browser run these, by their digests, and
+// ask this server, and nothing else; nor does the browser make HTML of a text there.
+var whole = sync.OnceValue(func() *document {
+	scripts, styles := "", ""
+	html := part.ReplaceAllStringFunc(read("page.html"), func(reference string) string {
+		name := part.FindStringSubmatch(reference)
+		if name[1] != "" {
+			text := read(name[1])
+			scripts += " " + digest(text)
+			return "<script>" + text + "</script>"
+		}
+		text := read(name[2])
+		styles += " " + digest(text)
+		return "<style>" + text + "</style>"
+	})
+	return &document{
+		html: html,
+		policy: "default-src 'none'; script-src" + scripts + "; style-src" + styles + "; img-src data:; connect-src 'self'; " +
+			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+		tag: fmt.Sprintf(`"%x"`, sha256.Sum256([]byte(html))),
+	}
 })
 
-// digest names the content of an element of the file.
-func digest(element string) string {
-	_, rest, _ := strings.Cut(chat, "<"+element+">")
-	content, _, _ := strings.Cut(rest, "</"+element+">")
+// read returns a file of the binary.
+func read(name string) string {
+	text, err := files.ReadFile(name)
+	if err != nil { // a mistake in page.html
+		panic(err)
+	}
+	return string(text)
+}
+
+// digest names the content of an element.
+func digest(content string) string {
 	sum := sha256.Sum256([]byte(content))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// Serve answers with the page.
-func Serve(w http.ResponseWriter, _ *http.Request) {
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", policy())
+// Serve answers with the page, or says that the browser has it.
+func Serve(w http.ResponseWriter, r *http.Request) {
+	d, h := whole(), w.Header()
+	h.Set("Content-Security-Policy", d.policy)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-cache") // it belongs to the version of the server
+	h.Set("Etag", d.tag)
+	if strings.Contains(r.Header.Get("If-None-Match"), d.tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	h.Set("Content-Type", "text/html; charset=utf-8")
 	api.LimitWrite(w)
-	w.Write([]byte(chat))
+	w.Write([]byte(d.html))
 }
