@@ -14,7 +14,8 @@ import (
 
 // TestBody: the first field that is wrong is the error, null is absence, and what nobody asked for is listed.
 func TestBody(t *testing.T) {
-	b, e := ParseBody([]byte(`{"n": 3, "t": 1e-300, "none": null, "z": 1, "a": {}, "list": ["x", "y"], "text": "x", "off": false}`))
+	b, e := ParseBody([]byte(`{"n": 3, "t": 1e-300, "none": null, "z": 1, "a": {}, "list": ["x", "y"], "text": "x", ` +
+		`"off": false}`))
 	if e != nil {
 		t.Fatal(e)
 	}
@@ -34,7 +35,8 @@ func TestBody(t *testing.T) {
 	}
 	b.Int("n", &n, 5, 9)
 	b.Bool("a", new(bool))
-	if e := b.Err(); e == nil || e.Param != "n" || e.Status != http.StatusBadRequest || !strings.Contains(e.Message, "between 5 and 9") {
+	if e := b.Err(); e == nil || e.Param != "n" || e.Status != http.StatusBadRequest ||
+		!strings.Contains(e.Message, "between 5 and 9") {
 		t.Errorf("%+v", e)
 	}
 	b.err = nil
@@ -50,15 +52,18 @@ func TestBody(t *testing.T) {
 
 // TestInteger: what JSON schemas call an integer, and nothing else.
 func TestInteger(t *testing.T) {
-	for text, want := range map[string]Integer{"0": 0, "-7": -7, "2.0": 2, "1e3": 1000, "9223372036854775807": math.MaxInt64, "-9223372036854775808": math.MinInt64, "9007199254740991.0": 1<<53 - 1,
-		"1e18": 1e18, "9007199254740993.0": 1<<53 + 1, "0.00012e5": 12, "-1.50e1": -15, "-0.0e-5": 0, "0e99999999999999999999": 0, "1000e-3": 1, "9223372036854775807.0": math.MaxInt64} {
+	for text, want := range map[string]Integer{"0": 0, "-7": -7, "2.0": 2, "1e3": 1000,
+		"9223372036854775807": math.MaxInt64, "-9223372036854775808": math.MinInt64, "9007199254740991.0": 1<<53 - 1,
+		"1e18": 1e18, "9007199254740993.0": 1<<53 + 1, "0.00012e5": 12, "-1.50e1": -15, "-0.0e-5": 0,
+		"0e99999999999999999999": 0, "1000e-3": 1, "9223372036854775807.0": math.MaxInt64} {
 		var n []Integer
 		if err := json.Unmarshal([]byte("["+text+"]"), &n); err != nil || n[0] != want {
 			t.Errorf("%s: %v, %v", text, n, err)
 		}
 	}
-	for _, text := range []string{"null", "1.5", `"1"`, "true", "9223372036854775808", "1e300", "1e999", "[]", "1e19", "1e-400", "1e-3",
-		"1.00000000000000000001", "1e-99999999999999999999", "1e99999999999999999999", "9223372036854775807.5", "1e", `"1e1"`} {
+	for _, text := range []string{"null", "1.5", `"1"`, "true", "9223372036854775808", "1e300", "1e999", "[]", "1e19",
+		"1e-400", "1e-3", "1.00000000000000000001", "1e-99999999999999999999", "1e99999999999999999999",
+		"9223372036854775807.5", "1e", `"1e1"`} {
 		var n []Integer
 		if err := json.Unmarshal([]byte("["+text+"]"), &n); err == nil {
 			t.Errorf("%s is read as %v", text, n)
@@ -82,10 +87,12 @@ func TestUnmarshal(t *testing.T) {
 		Map   map[string]inner `json:"map"`
 		Plain []string         `json:"plain"`
 	}
-	err := Unmarshal([]byte(`{"Name": 5, "name": "a", "NAME": {}, "in": {"NaMe": "x", "name": "b"}, "at": {"name": "c", "Name": 1}, "none": null,
-		"list": [{"name": "d", "Name": "y"}, null], "raw": {"A": 1}, "ints": [2.0], "map": {"k": {"name": "e"}}, "plain": ["f"]}`), &got)
-	if err != nil || got.Name != "a" || got.In.Name != "b" || got.At.Name != "c" || got.None != nil || len(got.List) != 2 || got.List[0].Name != "d" ||
-		string(got.Raw) != `{"A": 1}` || got.Ints[0] != 2 || got.Map["k"].Name != "e" || got.Plain[0] != "f" {
+	err := Unmarshal([]byte(`{"Name": 5, "name": "a", "NAME": {}, "in": {"NaMe": "x", "name": "b"},
+		"at": {"name": "c", "Name": 1}, "none": null, "list": [{"name": "d", "Name": "y"}, null], "raw": {"A": 1},
+		"ints": [2.0], "map": {"k": {"name": "e"}}, "plain": ["f"]}`), &got)
+	if err != nil || got.Name != "a" || got.In.Name != "b" || got.At.Name != "c" || got.None != nil ||
+		len(got.List) != 2 || got.List[0].Name != "d" || string(got.Raw) != `{"A": 1}` || got.Ints[0] != 2 ||
+		got.Map["k"].Name != "e" || got.Plain[0] != "f" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, text := range []string{`{"name": 5}`, `{"in": 5}`, `{"at": []}`, `{"list": {}}`, `{"list": [5]}`, `5`, `[]`} {
@@ -97,13 +104,15 @@ func TestUnmarshal(t *testing.T) {
 
 // TestIntegers: a list of integers in any of their forms.
 func TestIntegers(t *testing.T) {
-	for text, want := range map[string][]int{"[]": {}, " [ 1,-2 , 3]": {1, -2, 3}, "[1, 2.0, 1e3]": {1, 2, 1000}, "[9223372036854775807]": {math.MaxInt64}} {
+	for text, want := range map[string][]int{"[]": {}, " [ 1,-2 , 3]": {1, -2, 3}, "[1, 2.0, 1e3]": {1, 2, 1000},
+		"[9223372036854775807]": {math.MaxInt64}} {
 		var list Integers
 		if err := json.Unmarshal([]byte(text), &list); err != nil || !slices.Equal(list, want) {
 			t.Errorf("%s: %v, %v", text, list, err)
 		}
 	}
-	for _, text := range []string{"1", "{}", `[1, "a"]`, "[null]", "[1, 2.5]", "[[1]]", "[true]", "[9223372036854775808]"} {
+	for _, text := range []string{"1", "{}", `[1, "a"]`, "[null]", "[1, 2.5]", "[[1]]", "[true]",
+		"[9223372036854775808]"} {
 		var list Integers
 		if err := json.Unmarshal([]byte(text), &list); err == nil {
 			t.Errorf("%s is read as %v", text, list)
@@ -118,8 +127,10 @@ func TestIntegers(t *testing.T) {
 // TestError: what clients read of an error, in the body and in headers.
 func TestError(t *testing.T) {
 	w := httptest.NewRecorder()
-	(&Error{Status: http.StatusTooManyRequests, Type: RateLimit, Code: "queue_full", Message: "later", RetryAfter: 1500 * time.Millisecond}).Write(w)
-	if got, want := w.Body.String(), `{"error":{"message":"later","type":"rate_limit_exceeded","param":null,"code":"queue_full"}}`+"\n"; got != want {
+	(&Error{Status: http.StatusTooManyRequests, Type: RateLimit, Code: "queue_full", Message: "later",
+		RetryAfter: 1500 * time.Millisecond}).Write(w)
+	want := `{"error":{"message":"later","type":"rate_limit_exceeded","param":null,"code":"queue_full"}}` + "\n"
+	if got := w.Body.String(); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if w.Header().Get("Retry-After") != "2" || w.Header().Get("Retry-After-Ms") != "1500" {

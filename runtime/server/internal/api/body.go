@@ -17,8 +17,8 @@ import (
 	"github.com/lowpack/lowpack/internal/jsonread"
 )
 
-// Body is the JSON object of a request. All of it is read strictly first (jsonread), so that it has one meaning; then its
-// fields are read one by one, and the first that cannot be is the error. A field that is null counts as absent.
+// Body is the JSON object of a request. All of it is read strictly first (jsonread), so that it has one meaning; then
+// its fields are read one by one, and the first that cannot be is the error. A field that is null counts as absent.
 type Body struct {
 	fields map[string][]byte // as they stand in the text
 	seen   map[string]bool
@@ -52,7 +52,8 @@ func readInto(u *upload, w http.ResponseWriter, r *http.Request, most int64) (*B
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
-		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Type: InvalidRequest, Message: "the request is longer than " + strconv.FormatInt(most, 10) + " bytes"}
+		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Type: InvalidRequest,
+			Message: "the request is longer than " + strconv.FormatInt(most, 10) + " bytes"}
 	case errors.Is(err, errFull):
 		w.Header().Set("Connection", "close") // the rest is not read
 		return nil, fullError()
@@ -72,8 +73,8 @@ func readInto(u *upload, w http.ResponseWriter, r *http.Request, most int64) (*B
 	return b, e
 }
 
-// Begin waits until the fields may be read: those of large bodies become larger lists, so that only some are read at once. It
-// is false where the client has left.
+// Begin waits until the fields may be read: those of large bodies become larger lists, so that only some are read at
+// once. It is false where the client has left.
 func (b *Body) Begin(ctx context.Context) bool {
 	done, err := b.upload.pool.turn(ctx, b.size)
 	b.done = done
@@ -127,7 +128,8 @@ func (b *Body) Err() *Error { return b.err }
 // Fail notes an error about a field.
 func (b *Body) Fail(name, format string, a ...any) { b.fail("", name, format, a...) }
 
-// Unsupported notes that a field has the right form but asks for what the server, the model or the rest of the request excludes.
+// Unsupported notes that a field has the right form but asks for what the server, the model or the rest of the request
+// excludes.
 func (b *Body) Unsupported(name, format string, a ...any) {
 	b.fail(UnsupportedValue, name, format, a...)
 }

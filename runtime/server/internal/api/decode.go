@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Unmarshal is json.Unmarshal, but that names of fields are as they are: encoding/json reads Name for name too, so that the
-// last of both would count. Structs without embedded ones, what points to them and lists of them are read so.
+// Unmarshal is json.Unmarshal, but that names of fields are as they are: encoding/json reads Name for name too, so that
+// the last of both would count. Structs without embedded ones, what points to them and lists of them are read so.
 func Unmarshal(raw []byte, v any) error { return decode(raw, reflect.ValueOf(v).Elem()) }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()

@@ -1,5 +1,5 @@
-// Package api is what an OpenAI-compatible server and its clients say to each other: the fields of requests, errors, and
-// frames of streams.
+// Package api is what an OpenAI-compatible server and its clients say to each other: the fields of requests, errors,
+// and frames of streams.
 package api
 
 import (

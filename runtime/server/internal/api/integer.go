@@ -30,8 +30,8 @@ func (n *Integer) UnmarshalJSON(text []byte) error {
 // mostIntegerDigits is how many digits an integer of 64 bits has at most.
 const mostIntegerDigits = 19
 
-// plainInteger writes a number of JSON, if it is an integer, without point and exponent; "" = it is none, or has too many
-// digits. What is not a number does not become one.
+// plainInteger writes a number of JSON, if it is an integer, without point and exponent; "" = it is none, or has too
+// many digits. What is not a number does not become one.
 func plainInteger(number string) string {
 	mantissa, power := number, ""
 	if i := strings.IndexAny(number, "eE"); i >= 0 {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// checkMedia refuses a body that says of itself that it is not UTF-8, or that it is compressed: read as JSON it could be
-// another text. What kind of text it is, it need not say.
+// checkMedia refuses a body that says of itself that it is not UTF-8, or that it is compressed: read as JSON it could
+// be another text. What kind of text it is, it need not say.
 func checkMedia(h http.Header) *Error {
 	for _, value := range h.Values("Content-Type") {
 		_, params, err := mime.ParseMediaType(value)

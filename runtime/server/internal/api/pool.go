@@ -18,9 +18,9 @@ const (
 )
 
 // Pool bounds the memory of the bodies of all requests together, from the first byte that is read until the request was
-// understood. Where it is used up, the body that has had no new byte for the longest time makes room, larger ones first: in
-// order of events, not by a clock. So uploads that stall hold up no others. An eighth is for bodies of at most smallBody,
-// which larger ones that are complete do not hold up either.
+// understood. Where it is used up, the body that has had no new byte for the longest time makes room, larger ones
+// first: in order of events, not by a clock. So uploads that stall hold up no others. An eighth is for bodies of at
+// most smallBody, which larger ones that are complete do not hold up either.
 type Pool struct {
 	size  int64
 	turns chan struct{} // to look at larger bodies, which takes some times their memory
@@ -48,7 +48,8 @@ type upload struct {
 var errFull = errors.New("the requests that are being read take all of the memory for them")
 
 func fullError() *Error {
-	return &Error{Status: http.StatusServiceUnavailable, Type: Unavailable, Code: "bodies_full", Message: errFull.Error(), RetryAfter: time.Second}
+	return &Error{Status: http.StatusServiceUnavailable, Type: Unavailable, Code: "bodies_full", Message: errFull.Error(),
+		RetryAfter: time.Second}
 }
 
 // begin notes a body whose reads stop ends. It is called while the pool is locked.
@@ -141,8 +142,8 @@ func (u *upload) release() {
 	u.leave()
 }
 
-// read reads a body of at most most bytes, of which declared are announced (−1 = it is not known how many). Its buffer grows
-// with what has come, whatever is announced.
+// read reads a body of at most most bytes, of which declared are announced (−1 = it is not known how many). Its buffer
+// grows with what has come, whatever is announced.
 func (u *upload) read(body io.Reader, declared, most int64) ([]byte, error) {
 	end := most + 2 // one more than is allowed is read, and the end
 	if declared >= 0 {

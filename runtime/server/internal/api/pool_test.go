@@ -10,8 +10,8 @@ import (
 	"testing/iotest"
 )
 
-// TestPool: bodies have at most the memory of the pool, and the one without news for longest makes room; one that is complete
-// does not, and leaves some for small ones.
+// TestPool: bodies have at most the memory of the pool, and the one without news for longest makes room; one that is
+// complete does not, and leaves some for small ones.
 func TestPool(t *testing.T) {
 	const size = 1 << 20
 	p, stopped := NewPool(size), map[string]bool{}
@@ -49,7 +49,8 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// TestPoolSmall: while a large body is not complete, no small one makes room; and small ones that stall make room for a large one.
+// TestPoolSmall: while a large body is not complete, no small one makes room; and small ones that stall make room for a
+// large one.
 func TestPoolSmall(t *testing.T) {
 	const size = 1 << 20
 	p, stopped := NewPool(size), 0
@@ -80,18 +81,22 @@ func TestPoolSmall(t *testing.T) {
 	}
 }
 
-// TestPoolRead: a body is read as it is, whatever it declares and however it comes, into a buffer that is not much larger.
+// TestPoolRead: a body is read as it is, whatever it declares and however it comes, into a buffer that is not much
+// larger.
 func TestPoolRead(t *testing.T) {
 	for _, n := range []int{0, 1, firstRead - 1, firstRead, firstRead + 1, 100000} {
 		text := bytes.Repeat([]byte("x"), n)
 		for _, declared := range []int{-1, n, 0, 2 * n, 1 << 40} {
 			for name, r := range map[string]io.Reader{
-				"one": iotest.OneByteReader(bytes.NewReader(text)), "whole": bytes.NewReader(text), "end": iotest.DataErrReader(bytes.NewReader(text)),
+				"one":   iotest.OneByteReader(bytes.NewReader(text)),
+				"whole": bytes.NewReader(text),
+				"end":   iotest.DataErrReader(bytes.NewReader(text)),
 			} {
 				p := NewPool(1 << 30)
 				u := p.begin(func() {})
 				got, err := u.read(r, int64(declared), 1<<40)
-				if err != nil || !bytes.Equal(got, text) || p.held > int64(2*n+2*firstRead) || p.held < int64(n) || p.large.Len()+p.small.Len() != 0 {
+				if err != nil || !bytes.Equal(got, text) || p.held > int64(2*n+2*firstRead) || p.held < int64(n) ||
+					p.large.Len()+p.small.Len() != 0 {
 					t.Fatalf("%d bytes, %d declared, %s: %d, %v, %d held", n, declared, name, len(got), err, p.held)
 				}
 			}
@@ -99,8 +104,8 @@ func TestPoolRead(t *testing.T) {
 	}
 }
 
-// TestReadBody: a pool gets back what a request took, also after an error, and a request that it has no room for is told when
-// to come back.
+// TestReadBody: a pool gets back what a request took, also after an error, and a request that it has no room for is
+// told when to come back.
 func TestReadBody(t *testing.T) {
 	p := NewPool(1 << 20)
 	read := func(body string) (*Body, *Error) {
@@ -108,7 +113,8 @@ func TestReadBody(t *testing.T) {
 		return ReadBody(httptest.NewRecorder(), r, 1<<18, p)
 	}
 	long := `{"a": "` + strings.Repeat("x", 1<<17) + `", "b": 1}`
-	for body, status := range map[string]int{long: 0, "{}": 0, `{"a"`: http.StatusBadRequest, long + long: http.StatusRequestEntityTooLarge} {
+	for body, status := range map[string]int{long: 0, "{}": 0, `{"a"`: http.StatusBadRequest,
+		long + long: http.StatusRequestEntityTooLarge} {
 		b, e := read(body)
 		switch {
 		case status == 0 && e == nil:
@@ -131,7 +137,8 @@ func TestReadBody(t *testing.T) {
 	full := p.begin(func() {})
 	full.grow(1<<20 - 1<<17)
 	full.progress(true)
-	if _, e := read(long); e == nil || e.Status != http.StatusServiceUnavailable || e.RetryAfter == 0 || e.Code != "bodies_full" {
+	if _, e := read(long); e == nil || e.Status != http.StatusServiceUnavailable || e.RetryAfter == 0 ||
+		e.Code != "bodies_full" {
 		t.Errorf("a full pool: %v", e)
 	}
 	if b, e := read("{}"); e != nil {
