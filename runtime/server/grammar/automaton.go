@@ -1,10 +1,10 @@
-// Package grammar constrains generated text: it says which tokens may come next so that the whole text has a given form, a
-// regular expression or JSON of a schema.
+// Package grammar constrains generated text: it says which tokens may come next so that the whole text has a given
+// form, a regular expression or JSON of a schema.
 //
-// A grammar is a set of rules over bytes: automata whose edges take a byte, take nothing, or call another rule. A text is
-// read by all of its possible positions at once, each with its stack of calls; such a set of positions is a state. States
-// are made when they are first met and remembered, with the byte that leads from one to the next and the set of tokens that
-// each allows, so that most steps look something up.
+// A grammar is a set of rules over bytes: automata whose edges take a byte, take nothing, or call another rule. A text
+// is read by all of its possible positions at once, each with its stack of calls; such a set of positions is a state.
+// States are made when they are first met and remembered, with the byte that leads from one to the next and the set of
+// tokens that each allows, so that most steps look something up.
 package grammar
 
 import (
@@ -123,8 +123,8 @@ func (g *Grammar) classify() {
 	g.classes = int(class) + 1
 }
 
-// isTail says whether nothing but the end of its rule follows a node: what is called in front of it need not return there, so
-// that a rule which ends with itself does not nest.
+// isTail says whether nothing but the end of its rule follows a node: what is called in front of it need not return
+// there, so that a rule which ends with itself does not nest.
 func isTail(nodes []node, at int32) bool {
 	for range mostTail {
 		switch n := &nodes[at]; {
@@ -143,7 +143,8 @@ func isTail(nodes []node, at int32) bool {
 
 // reset forgets all states and stacks but the empty one.
 func (g *Grammar) reset() {
-	g.memory = &memory{frames: []frame{{to: -1, below: -1}}, frame: map[frame]int32{}, states: map[string]*state{}, behind: map[position]*state{}}
+	g.memory = &memory{frames: []frame{{to: -1, below: -1}}, frame: map[frame]int32{}, states: map[string]*state{},
+		behind: map[position]*state{}}
 }
 
 // first is the state of the empty text.
@@ -252,7 +253,8 @@ func (g *Grammar) step(s *state, b byte) *state {
 	return nil
 }
 
-// follow is step that tells why: a byte that is not allowed leads to blocked, one that leads to too many positions to crowded.
+// follow is step that tells why: a byte that is not allowed leads to blocked, one that leads to too many positions to
+// crowded.
 func (g *Grammar) follow(s *state, b byte) *state {
 	if next := s.after(g.class[b]); next != nil {
 		return next
@@ -320,8 +322,8 @@ type Text struct {
 // NewText begins a text of the tokens of a vocabulary.
 func (g *Grammar) NewText(v *Vocabulary) *Text { return &Text{g: g, v: v} }
 
-// Dead says that no token was allowed any more: the vocabulary has no way to write what the grammar asks for, or the grammar is so
-// ambiguous there that the allowed tokens are not searched for.
+// Dead says that no token was allowed any more: the vocabulary has no way to write what the grammar asks for, or the
+// grammar is so ambiguous there that the allowed tokens are not searched for.
 func (t *Text) Dead() bool { return t.dead }
 
 // state returns the state of the text. The grammar is locked.

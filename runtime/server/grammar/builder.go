@@ -25,7 +25,8 @@ func (b *builder) node() int32 {
 
 var (
 	errTooLarge = fmt.Errorf("the grammar is too large: more than %d places", mostNodes)
-	errCrowded  = fmt.Errorf("the grammar is too ambiguous: a text can be at more than %d places of it from the beginning", mostPlaces)
+	errCrowded  = fmt.Errorf("the grammar is too ambiguous: a text can be at more than %d places of it from the beginning",
+		mostPlaces)
 )
 
 // check refuses a grammar that has become too large.
@@ -172,8 +173,8 @@ func (b *builder) finish(p part) (*Grammar, error) {
 	return g, nil
 }
 
-// reaching says which nodes reach the end of their rule: with bytes by any text, without them by the empty one. Each node that
-// does is found once, and then those that lead to it are looked at again.
+// reaching says which nodes reach the end of their rule: with bytes by any text, without them by the empty one. Each
+// node that does is found once, and then those that lead to it are looked at again.
 func (b *builder) reaching(bytes bool) []bool {
 	before := make([][]int32, len(b.nodes)) // nodes that lead to one
 	var list []int32
@@ -240,8 +241,8 @@ func (b *builder) runes(low, high rune) part {
 	return p
 }
 
-// utf8 adds ways for the encodings of a range of characters: it is cut where the length changes, and then so that each byte
-// takes a range whatever the bytes before it are.
+// utf8 adds ways for the encodings of a range of characters: it is cut where the length changes, and then so that each
+// byte takes a range whatever the bytes before it are.
 func (b *builder) utf8(p part, low, high rune) {
 	if low > high {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/lowpack/lowpack/internal/jsonread"
 )
 
-// CallForm is how a model writes calls of functions: First, a call, Close, and for each further call Open, the call, Close;
-// then End. A call is {"name": …, Key: …}.
+// CallForm is how a model writes calls of functions: First, a call, Close, and for each further call Open, the call,
+// Close; then End. A call is {"name": …, Key: …}.
 type CallForm struct {
 	First, Open, Close, End string
 	Key                     string
@@ -53,8 +53,8 @@ func (b *builder) calls(form CallForm, functions []Function) (part, error) {
 	return b.then(all, b.text(form.End)), nil
 }
 
-// Mixed is the set of texts in which every call is one of the functions, with its arguments. What does not begin a call is free;
-// opening is what begins one, "" = a brace at the beginning of the text.
+// Mixed is the set of texts in which every call is one of the functions, with its arguments. What does not begin a call
+// is free; opening is what begins one, "" = a brace at the beginning of the text.
 func Mixed(form CallForm, opening string, functions []Function) (*Grammar, error) {
 	b := newBuilder()
 	several := form.Several
@@ -85,8 +85,8 @@ func Mixed(form CallForm, opening string, functions []Function) (*Grammar, error
 	return b.finish(part{p.in, end})
 }
 
-// until takes any text up to and with the first occurrence of a word: node i behind in stands where i bytes of the word were
-// read.
+// until takes any text up to and with the first occurrence of a word: node i behind in stands where i bytes of the word
+// were read.
 func (b *builder) until(word string) part {
 	p := part{in: b.node()}
 	for range len(word) {
@@ -130,7 +130,8 @@ func (b *builder) anyCall(key string, functions []Function) (part, error) {
 		if err != nil {
 			return part{}, fmt.Errorf("parameters of %.80q: %w", f.Name, err)
 		}
-		parts[i] = b.then(b.text(`{"name"`), b.colon(), b.text(quote(f.Name)), b.comma(), b.text(quote(key)), b.colon(), arguments, b.text("}"))
+		parts[i] = b.then(b.text(`{"name"`), b.colon(), b.text(quote(f.Name)), b.comma(), b.text(quote(key)), b.colon(),
+			arguments, b.text("}"))
 		if err := b.check(); err != nil {
 			return part{}, err
 		}

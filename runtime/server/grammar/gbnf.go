@@ -15,8 +15,8 @@ const (
 	mostGroups = 128     // parentheses within parentheses
 )
 
-// GBNF is the set of texts of the rule root of a grammar in the notation of llama.cpp (its grammars/README.md). Tokens in angle
-// brackets, left recursion, and a rule that is defined twice are refused.
+// GBNF is the set of texts of the rule root of a grammar in the notation of llama.cpp (its grammars/README.md). Tokens
+// in angle brackets, left recursion, and a rule that is defined twice are refused.
 func GBNF(text string) (*Grammar, error) {
 	if len(text) > mostGBNF {
 		return nil, fmt.Errorf("a grammar of %d bytes: at most %d are allowed", len(text), mostGBNF)

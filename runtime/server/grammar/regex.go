@@ -127,5 +127,6 @@ func (b *builder) regex(re *syntax.Regexp, runes func(low, high rune) part) (par
 		again, err := b.regex(re.Sub[0], runes)
 		return b.then(parts[0], b.many(again)), err
 	}
-	return part{}, fmt.Errorf("regular expression %.60q: %v is not supported", re, strings.TrimPrefix(re.Op.String(), "Op"))
+	return part{}, fmt.Errorf("regular expression %.60q: %v is not supported", re,
+		strings.TrimPrefix(re.Op.String(), "Op"))
 }

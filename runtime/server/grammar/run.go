@@ -4,12 +4,13 @@ import (
 	"slices"
 )
 
-// run is a part of an automaton that takes the same thing again and again: its nodes from one to another (exclusive) are copies, of size
-// nodes each, of which one follows the other. Far from the last copy all places of a run allow the same tokens, so that what was found
-// for one of them holds for the others.
+// run is a part of an automaton that takes the same thing again and again: its nodes from one to another (exclusive)
+// are copies, of size nodes each, of which one follows the other. Far from the last copy all places of a run allow the
+// same tokens, so that what was found for one of them holds for the others.
 type run struct{ from, to, size int32 }
 
-// shortRun is the copies of a run of which some are far enough from the last one: a short token goes through as many as it has bytes.
+// shortRun is the copies of a run of which some are far enough from the last one: a short token goes through as many as
+// it has bytes.
 const shortRun = 2 * mostShort
 
 // note keeps a run of n copies in mind, the last nodes so far, instead of those within it.
@@ -19,8 +20,8 @@ func (b *builder) note(within, from, n int) {
 	}
 }
 
-// holds says whether a run is what it should be: all copies but the last one are the same, and none is passed without a byte.
-// nullable says which rules take the empty text.
+// holds says whether a run is what it should be: all copies but the last one are the same, and none is passed without a
+// byte. nullable says which rules take the empty text.
 func (r run) holds(nodes []node, nullable []bool) bool {
 	for at := r.from; at < r.to-2*r.size; at++ {
 		if !r.same(&nodes[at], &nodes[at+r.size]) {
@@ -63,7 +64,8 @@ func (r run) same(a, b *node) bool {
 		return to
 	}
 	return a.end == b.end && a.tail == b.tail &&
-		slices.EqualFunc(a.edges, b.edges, func(a, b edge) bool { return a.low == b.low && a.high == b.high && moved(a.to) == b.to }) &&
+		slices.EqualFunc(a.edges, b.edges,
+			func(a, b edge) bool { return a.low == b.low && a.high == b.high && moved(a.to) == b.to }) &&
 		slices.EqualFunc(a.free, b.free, func(a, b int32) bool { return moved(a) == b }) &&
 		slices.EqualFunc(a.calls, b.calls, func(a, b call) bool { return a.rule == b.rule && moved(a.to) == b.to })
 }
@@ -77,7 +79,8 @@ type place struct {
 // place finds the innermost run of a position; false = there is none.
 func (g *Grammar) place(p position) (at place, found bool) {
 	for node, frame := p.node, p.frame; ; node, frame = g.frames[frame].to, g.frames[frame].below {
-		i, _ := slices.BinarySearchFunc(g.runs, node+1, func(r run, to int32) int { return int(r.to - to) }) // the first that ends behind it
+		// the first that ends behind it
+		i, _ := slices.BinarySearchFunc(g.runs, node+1, func(r run, to int32) int { return int(r.to - to) })
 		if i < len(g.runs) && g.runs[i].from <= node {
 			r := g.runs[i]
 			return place{int32(i), (node - r.from) / r.size, frame}, true
@@ -100,8 +103,8 @@ func (g *Grammar) move(frame, base, by int32) int32 {
 	return id
 }
 
-// like returns the state that stands for those that allow the same short tokens, which may be s: the one in the last copy of a run that is
-// far enough from the end.
+// like returns the state that stands for those that allow the same short tokens, which may be s: the one in the last
+// copy of a run that is far enough from the end.
 func (g *Grammar) like(s *state) *state {
 	var at place
 	var inside []int
@@ -122,7 +125,8 @@ func (g *Grammar) like(s *state) *state {
 		return s
 	}
 	r := g.runs[at.run]
-	last := (r.to-r.from)/r.size - mostShort - 3 // one copy more is entered without a byte, and the last one is not the same
+	// one copy more is entered without a byte, and the last one is not the same
+	last := (r.to-r.from)/r.size - mostShort - 3
 	by := (last - at.copy) * r.size
 	if by <= 0 {
 		return s

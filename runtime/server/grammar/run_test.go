@@ -7,10 +7,12 @@ import (
 	"testing"
 )
 
-// TestRuns: a state far from the end of a repetition that is counted has the tokens that are found for another one, and they are those that are
-// found for itself; there are tokens of all lengths, up to the last that counts as short, and longer ones.
+// TestRuns: a state far from the end of a repetition that is counted has the tokens that are found for another one, and
+// they are those that are found for itself; there are tokens of all lengths, up to the last that counts as short, and
+// longer ones.
 func TestRuns(t *testing.T) {
-	tokens := []string{" ", `"`, `",`, `","`, `["`, `"]`, "é", "\xc3", "\xa9", "\xa9a", "ab", "aé", "x", "xx", "\\", `\u00`, "e9"}
+	tokens := []string{" ", `"`, `",`, `","`, `["`, `"]`, "é", "\xc3", "\xa9", "\xa9a", "ab", "aé", "x", "xx", "\\",
+		`\u00`, "e9"}
 	for n := 1; n <= mostShort+3; n++ {
 		tokens = append(tokens, strings.Repeat("a", n), strings.Repeat("é", n)[:n], strings.Repeat("a", n-1)+"x")
 	}

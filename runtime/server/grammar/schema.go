@@ -22,8 +22,8 @@ const (
 // Object is the set of JSON objects.
 func Object() (*Grammar, error) { return Schema([]byte(`{"type": "object"}`)) }
 
-// Schema is a set of JSON texts that a schema allows, not always of all: properties come in the order of the schema, and
-// only those that it names where it names any. A keyword that is not supported is an error that names it.
+// Schema is a set of JSON texts that a schema allows, not always of all: properties come in the order of the schema,
+// and only those that it names where it names any. A keyword that is not supported is an error that names it.
 func Schema(text []byte) (*Grammar, error) {
 	root, err := jsonread.Parse(text, mostSchema)
 	if err != nil {
@@ -44,9 +44,11 @@ type schema struct {
 }
 
 // annotations say nothing about which values are allowed.
-var annotations = []string{"title", "description", "default", "examples", "example", "$schema", "$id", "$comment", "deprecated", "readOnly", "writeOnly", "$defs", "definitions", "discriminator"}
+var annotations = []string{"title", "description", "default", "examples", "example", "$schema", "$id", "$comment",
+	"deprecated", "readOnly", "writeOnly", "$defs", "definitions", "discriminator"}
 
-// keywords that restrict values, by the type of values that they are about. Of several that are wrong the first is named.
+// keywords that restrict values, by the type of values that they are about. Of several that are wrong the first is
+// named.
 var keywords = []struct {
 	about string
 	list  []string
@@ -89,7 +91,8 @@ func known(key string) bool {
 			return true
 		}
 	}
-	return slices.Contains(annotations, key) || slices.Contains([]string{"type", "$ref", "const", "enum", "anyOf", "allOf"}, key)
+	return slices.Contains(annotations, key) ||
+		slices.Contains([]string{"type", "$ref", "const", "enum", "anyOf", "allOf"}, key)
 }
 
 // only refuses keywords beside one that says all. A type may stand beside values that are listed.
@@ -162,7 +165,8 @@ func (s *schema) enum(v *jsonread.Value, at string) (part, error) {
 }
 
 func (s *schema) anyOf(v *jsonread.Value, at string) (part, error) {
-	return s.oneOf(v, at, "schemas", func(i int) (part, error) { return s.value(&v.Items[i], fmt.Sprintf("%s/%d", at, i)) })
+	return s.oneOf(v, at, "schemas",
+		func(i int) (part, error) { return s.value(&v.Items[i], fmt.Sprintf("%s/%d", at, i)) })
 }
 
 // oneOf takes one of the items of a list, of which read makes the one with an index.
@@ -210,7 +214,8 @@ func (s *schema) typed(v *jsonread.Value, at string) (part, error) {
 	for _, k := range keywords {
 		for _, key := range k.list {
 			if v.Get(key) != nil && !slices.Contains(names, k.about) {
-				return part{}, fmt.Errorf("%s: keyword %q is about the type %s, not %s", at, key, k.about, strings.Join(names, ", "))
+				return part{}, fmt.Errorf("%s: keyword %q is about the type %s, not %s", at, key, k.about,
+					strings.Join(names, ", "))
 			}
 		}
 	}
@@ -407,14 +412,15 @@ func (s *schema) freeObject(more *jsonread.Value, at string) (part, error) {
 		if more == nil || more.Kind == jsonread.Bool {
 			value, err = s.anything()
 		} else {
-			value, err = s.rule(at+"/additionalProperties", func() (part, error) { return s.value(more, at+"/additionalProperties") })
+			value, err = s.rule(at+"/additionalProperties",
+				func() (part, error) { return s.value(more, at+"/additionalProperties") })
 		}
 		return s.then(name, s.colon(), value), err
 	})
 }
 
-// members are the properties of an object. alone and behind are where the next property goes: as the first one, or behind
-// others.
+// members are the properties of an object. alone and behind are where the next property goes: as the first one, or
+// behind others.
 func (s *schema) members(properties *jsonread.Value, required []string, at string) (part, error) {
 	open, end := s.text("{"), s.text("}")
 	alone, behind := open.out, s.node()

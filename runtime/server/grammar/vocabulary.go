@@ -22,7 +22,8 @@ const (
 	mostShort = 32 // of those that states of a run have in common
 )
 
-// isPlain says whether a byte is one that free text takes wherever it takes others: of ASCII, but neither a quote nor a backslash.
+// isPlain says whether a byte is one that free text takes wherever it takes others: of ASCII, but neither a quote nor a
+// backslash.
 func isPlain(b byte) bool { return b >= ' ' && b <= '~' && b != '"' && b != '\\' }
 
 // wordList is tokens sorted by their bytes.
@@ -113,7 +114,8 @@ func (m *Mask) Restrict(logits []float32) {
 	}
 }
 
-// find finds the mask of a state. It is false where that is more than mostWork, which does not depend on what is remembered.
+// find finds the mask of a state. It is false where that is more than mostWork, which does not depend on what is
+// remembered.
 func (v *Vocabulary) find(g *Grammar, s *state) bool {
 	like := g.like(s)
 	if like.mask == nil {
@@ -184,8 +186,9 @@ func (g *Grammar) takesPlain(s *state, n int) bool {
 	return true
 }
 
-// search adds the tokens of a list that a state allows: what a token has in common with the one before need not be read again, and
-// tokens that begin with bytes that are not allowed are skipped. It adds to work how many positions are behind the bytes.
+// search adds the tokens of a list that a state allows: what a token has in common with the one before need not be read
+// again, and tokens that begin with bytes that are not allowed are skipped. It adds to work how many positions are
+// behind the bytes.
 func (l *wordList) search(g *Grammar, s *state, m *Mask, work int) int {
 	path := []*state{s} // path[i] is the state behind i bytes
 	begin := int32(0)
