@@ -73,19 +73,34 @@ func (l *Limits) ids(least, most int) object {
 // sampled are the fields that all endpoints that generate have in common.
 func (l *Limits) sampled() object {
 	return object{
-		"model": l.model(), "temperature": number(0, 2), "top_p": number(0, 1), "top_k": integer(-1, l.Integer), "min_p": number(0, 1),
+		"model":              l.model(),
+		"temperature":        number(0, 2),
+		"top_p":              number(0, 1),
+		"top_k":              integer(-1, l.Integer),
+		"min_p":              number(0, 1),
 		"repetition_penalty": object{"type": []string{"number", "null"}, "exclusiveMinimum": 0, "maximum": 100},
 		"frequency_penalty":  number(-l.Penalty, l.Penalty), "presence_penalty": number(-l.Penalty, l.Penalty),
-		"logit_bias": object{"type": []string{"object", "null"}, "maxProperties": l.Biases, "propertyNames": object{"pattern": "^(0|[1-9][0-9]*)$"},
+		"logit_bias": object{"type": []string{"object", "null"}, "maxProperties": l.Biases,
+			"propertyNames":        object{"pattern": "^(0|[1-9][0-9]*)$"},
 			"additionalProperties": object{"type": "number", "minimum": -l.MaxBias, "maximum": l.MaxBias}},
-		"seed": object{"type": []string{"integer", "null"}, "format": "int64", "minimum": int64(-1 << 63), "maximum": int64(1<<63 - 1)},
+		"seed": object{"type": []string{"integer", "null"}, "format": "int64", "minimum": int64(-1 << 63),
+			"maximum": int64(1<<63 - 1)},
 		"stop": optional(anyOf(filled, listOf(filled, 0, l.Stops))), "stop_token_ids": optional(l.ids(0, l.Biases)),
-		"ignore_eos": boolean, "min_tokens": integer(0, l.Context), "stream": boolean, "stream_options": optional(with(object{"include_usage": boolean})),
-		"n": integer(1, l.Choices), "best_of": integer(1, l.Choices),
-		"prediction": optional(with(object{"type": only("content"), "content": content()}, "type", "content")), "guided_json": anything, "guided_regex": text, "guided_choice": optional(anyOf(filled, listOf(filled, 0, l.Biases))), "grammar": text,
+		"ignore_eos":     boolean,
+		"min_tokens":     integer(0, l.Context),
+		"stream":         boolean,
+		"stream_options": optional(with(object{"include_usage": boolean})),
+		"n":              integer(1, l.Choices), "best_of": integer(1, l.Choices),
+		"prediction":    optional(with(object{"type": only("content"), "content": content()}, "type", "content")),
+		"guided_json":   anything,
+		"guided_regex":  text,
+		"guided_choice": optional(anyOf(filled, listOf(filled, 0, l.Biases))),
+		"grammar":       text,
 		"response_format": optional(anyOf(
-			with(object{"type": only("text", "json_object"), "schema": anything, "json_schema": optional(with(object{"schema": anything}))}, "type"),
-			with(object{"type": only("json_schema"), "json_schema": with(object{"schema": anything}, "schema")}, "type", "json_schema"),
+			with(object{"type": only("text", "json_object"), "schema": anything,
+				"json_schema": optional(with(object{"schema": anything}))}, "type"),
+			with(object{"type": only("json_schema"), "json_schema": with(object{"schema": anything}, "schema")}, "type",
+				"json_schema"),
 		)),
 	}
 }
@@ -98,10 +113,12 @@ func content() object {
 
 // message is a message of a conversation: only one of the assistant may be without content.
 func message() object {
-	call := with(object{"id": text, "type": text, "function": with(object{"name": filled, "arguments": anything}, "name")}, "function")
+	call := with(object{"id": text, "type": text, "function": with(object{"name": filled, "arguments": anything}, "name")},
+		"function")
 	fields := func(content object, roles ...any) object {
-		return object{"role": only(roles...), "content": content, "name": text, "tool_call_id": text, "reasoning_content": text,
-			"tool_calls": optional(object{"type": "array", "items": call})}
+		return object{"role": only(roles...), "content": content, "name": text, "tool_call_id": text,
+			"reasoning_content": text,
+			"tool_calls":        optional(object{"type": "array", "items": call})}
 	}
 	return anyOf(
 		with(fields(content(), "system", "developer", "user", "tool"), "role", "content"),
@@ -112,7 +129,10 @@ func message() object {
 // rendered are the fields that say how a conversation is rendered.
 func rendered() object {
 	return object{
-		"chat_template_kwargs": aObject, "documents": object{"type": []string{"array", "null"}}, "add_generation_prompt": boolean, "continue_final_message": boolean,
+		"chat_template_kwargs":   aObject,
+		"documents":              object{"type": []string{"array", "null"}},
+		"add_generation_prompt":  boolean,
+		"continue_final_message": boolean,
 	}
 }
 
@@ -121,15 +141,18 @@ func (l *Limits) conversation() object {
 	function := with(object{"name": filled, "description": anything, "parameters": anything, "strict": boolean}, "name")
 	fields := rendered()
 	fields["messages"], fields["reasoning_effort"] = listOf(message(), 1, l.Messages), text
-	fields["tools"] = optional(listOf(with(object{"type": only("function"), "function": function}, "type", "function"), 0, l.Tools))
+	fields["tools"] = optional(listOf(with(object{"type": only("function"), "function": function}, "type", "function"),
+		0, l.Tools))
 	return fields
 }
 
 // choice is which function a model must call.
 var choice = anyOf(
 	only("none", "auto", "required", nil),
-	with(object{"type": only("function"), "name": filled, "function": optional(with(object{"name": text}))}, "type", "name"),
-	with(object{"type": only("function"), "name": text, "function": with(object{"name": filled}, "name")}, "type", "function"),
+	with(object{"type": only("function"), "name": filled, "function": optional(with(object{"name": text}))},
+		"type", "name"),
+	with(object{"type": only("function"), "name": text, "function": with(object{"name": filled}, "name")}, "type",
+		"function"),
 )
 
 // item is a part of the input of a response.
@@ -152,26 +175,43 @@ func (l *Limits) bodies() map[string]object {
 		with(object{"type": only("text", "json_object")}, "type"),
 		with(object{"type": only("json_schema"), "schema": anything}, "type", "schema"),
 	)
-	tool := with(object{"type": only("function"), "name": filled, "description": text, "parameters": anything, "strict": boolean}, "type", "name")
+	tool := with(object{"type": only("function"), "name": filled, "description": text, "parameters": anything,
+		"strict": boolean}, "type", "name")
 	named := object{"model": l.model()}
 	tokenized := bodyOf(named, l.conversation(), object{
-		"content": text, "prompt": text, "add_special": boolean, "add_special_tokens": boolean, "with_pieces": boolean, "return_token_strs": boolean,
+		"content":            text,
+		"prompt":             text,
+		"add_special":        boolean,
+		"add_special_tokens": boolean,
+		"with_pieces":        boolean,
+		"return_token_strs":  boolean,
 	})
 	tokenized["properties"].(object)["messages"] = optional(l.conversation()["messages"].(object))
 	tokenized["anyOf"] = []object{
-		with(object{"content": word}, "content"), with(object{"prompt": word}, "prompt"), with(object{"messages": object{"type": "array"}}, "messages"),
+		with(object{"content": word}, "content"), with(object{"prompt": word}, "prompt"),
+		with(object{"messages": object{"type": "array"}}, "messages"),
 	}
 	return map[string]object{
-		"/v1/completions": bodyOf(l.sampled(), object{"prompt": prompt, "max_tokens": integer(0, l.Context), "logprobs": integer(0, l.Top), "echo": boolean}, "prompt"),
+		"/v1/completions": bodyOf(l.sampled(),
+			object{"prompt": prompt, "max_tokens": integer(0, l.Context), "logprobs": integer(0, l.Top),
+				"echo": boolean}, "prompt"),
 		"/v1/chat/completions": bodyOf(l.sampled(), l.conversation(), object{
-			"max_tokens": integer(1, l.Context), "max_completion_tokens": integer(1, l.Context), "logprobs": boolean, "top_logprobs": integer(0, l.Top),
-			"tool_choice": choice, "parallel_tool_calls": boolean,
+			"max_tokens":            integer(1, l.Context),
+			"max_completion_tokens": integer(1, l.Context),
+			"logprobs":              boolean,
+			"top_logprobs":          integer(0, l.Top),
+			"tool_choice":           choice, "parallel_tool_calls": boolean,
 		}, "messages"),
 		"/v1/responses": bodyOf(l.sampled(), rendered(), object{
-			"input": anyOf(word, listOf(item(), 1, l.Messages)), "instructions": text, "max_output_tokens": integer(1, l.Context),
-			"text": optional(with(object{"format": optional(format)})), "reasoning": optional(with(object{"effort": text})), "n": integer(1, 1),
-			"include": optional(object{"type": "array", "items": word}), "top_logprobs": integer(0, l.Top), "tools": optional(listOf(tool, 0, l.Tools)),
-			"tool_choice": choice, "parallel_tool_calls": boolean, "truncation": only("disabled", nil),
+			"input": anyOf(word, listOf(item(), 1, l.Messages)), "instructions": text, "max_output_tokens": integer(1,
+				l.Context),
+			"text":         optional(with(object{"format": optional(format)})),
+			"reasoning":    optional(with(object{"effort": text})),
+			"n":            integer(1, 1),
+			"include":      optional(object{"type": "array", "items": word}),
+			"top_logprobs": integer(0, l.Top),
+			"tools":        optional(listOf(tool, 0, l.Tools)),
+			"tool_choice":  choice, "parallel_tool_calls": boolean, "truncation": only("disabled", nil),
 		}, "input"),
 		"/tokenize":       tokenized,
 		"/detokenize":     bodyOf(named, object{"tokens": l.ids(0, l.Integer)}, "tokens"),

@@ -1,5 +1,5 @@
-// Package openapi describes a server in the form that tools read: which endpoints there are, what they take, and every status
-// that they answer with.
+// Package openapi describes a server in the form that tools read: which endpoints there are, what they take, and every
+// status that they answer with.
 package openapi
 
 import (
@@ -53,17 +53,21 @@ func Document(routes []Route, l Limits) any {
 		paths[path][strings.ToLower(r.Method)] = r.operation(path, bodies[path], l.Example)
 	}
 	return object{
-		"openapi":    "3.1.0",
-		"info":       object{"title": "lowpack serve", "version": version.Version, "description": "docs/SERVER.md says what fields mean. A request that satisfies its schema gets status 400 only with a code in the error: it asks for what the server or the model does not have."},
-		"paths":      paths,
-		"components": object{"schemas": object{"Error": errorSchema}, "securitySchemes": object{"key": object{"type": "http", "scheme": "bearer"}}},
-		"security":   []object{{}, {"key": []string{}}},
+		"openapi": "3.1.0",
+		"info": object{"title": "lowpack serve", "version": version.Version,
+			"description": "docs/SERVER.md says what fields mean. A request that satisfies its schema gets status 400 only " +
+				"with a code in the error: it asks for what the server or the model does not have."},
+		"paths": paths,
+		"components": object{"schemas": object{"Error": errorSchema},
+			"securitySchemes": object{"key": object{"type": "http", "scheme": "bearer"}}},
+		"security": []object{{}, {"key": []string{}}},
 	}
 }
 
 var errorSchema = object{"type": "object", "required": []string{"error"}, "properties": object{"error": object{
 	"type": "object", "required": []string{"message", "type", "param", "code"},
-	"properties": object{"message": object{"type": "string"}, "type": object{"type": "string"}, "param": object{"type": []string{"string", "null"}}, "code": object{"type": []string{"string", "null"}}},
+	"properties": object{"message": object{"type": "string"}, "type": object{"type": "string"},
+		"param": object{"type": []string{"string", "null"}}, "code": object{"type": []string{"string", "null"}}},
 }}}
 
 // operation describes a route.
@@ -83,9 +87,11 @@ func (r *Route) operation(path string, body object, example string) object {
 		}
 		responses[strconv.Itoa(status)] = response
 	}
-	o := object{"operationId": strings.ToLower(r.Method) + strings.NewReplacer("/", "_", "{", "", "}", "", "-", "_", ".", "_").Replace(path), "responses": responses}
+	o := object{"operationId": strings.ToLower(r.Method) +
+		strings.NewReplacer("/", "_", "{", "", "}", "", "-", "_", ".", "_").Replace(path), "responses": responses}
 	if strings.Contains(path, "{id}") {
-		o["parameters"] = []object{{"name": "id", "in": "path", "required": true, "example": example, "schema": object{"type": "string"}}}
+		o["parameters"] = []object{{"name": "id", "in": "path", "required": true, "example": example,
+			"schema": object{"type": "string"}}}
 	}
 	if body != nil {
 		o["requestBody"] = object{"required": true, "content": object{typeJSON: object{"schema": body}}}
