@@ -1,9 +1,9 @@
 // Package prefix remembers the KV cache of texts, so that a text that begins like an earlier one need not be
 // computed from its beginning.
 //
-// It is a radix tree over pages of the KV cache: a node has one page and the tokens in it, and the path to it is the text
-// before them. Keys and values of a position depend on the tokens up to it alone, and the engine computes the same bits in
-// every batch, so what comes out of the tree is bit for bit what would be computed again.
+// It is a radix tree over pages of the KV cache: a node has one page and the tokens in it, and the path to it is the
+// text before them. Keys and values of a position depend on the tokens up to it alone, and the engine computes the same
+// bits in every batch, so what comes out of the tree is bit for bit what would be computed again.
 package prefix
 
 import (
@@ -41,8 +41,8 @@ func New(p Pager) *Cache { return &Cache{pager: p, roots: map[string]*node{}} }
 // Pages is the number of pages that the cache holds.
 func (c *Cache) Pages() int { return c.pages }
 
-// Match returns the pages that hold the longest known beginning of a text, and the length of that. They stay held by the
-// cache until the next Insert or Evict.
+// Match returns the pages that hold the longest known beginning of a text, and the length of that. They stay held by
+// the cache until the next Insert or Evict.
 func (c *Cache) Match(salt string, tokens []int) (pages []engine.Page, n int) {
 	c.clock++
 	at := c.roots[salt]
