@@ -27,8 +27,8 @@ func (s *Scheduler) admit() {
 	s.mu.Unlock()
 }
 
-// start begins a task if there is room for it. If there is none on an idle engine, because what is known of the prompt is in
-// the way, the task begins without that.
+// start begins a task if there is room for it. If there is none on an idle engine, because what is known of the prompt
+// is in the way, the task begins without that.
 func (s *Scheduler) start(t *task) bool {
 	fits := s.fits(t, s.cache != nil && t.PromptLogprobs < 0)
 	if !fits && len(s.tasks) == 0 {
@@ -84,8 +84,8 @@ func (s *Scheduler) fits(t *task, cached bool) bool {
 	}
 }
 
-// open opens the sequence of a task, which begins with what is known of the prompt. The last token is always computed, for
-// its logits.
+// open opens the sequence of a task, which begins with what is known of the prompt. The last token is always computed,
+// for its logits.
 func (s *Scheduler) open(t *task, cached bool) (err error) {
 	n := 0
 	if !cached {

@@ -2,8 +2,8 @@ package schedule
 
 import "time"
 
-// budget is how many tokens of prompts a step takes beside texts that are being generated: as many as keep the step under
-// a target. It decides when tokens are computed, never what comes of them.
+// budget is how many tokens of prompts a step takes beside texts that are being generated: as many as keep the step
+// under a target. It decides when tokens are computed, never what comes of them.
 type budget struct {
 	target time.Duration
 	most   int // of a pass
@@ -26,8 +26,8 @@ func (b *budget) tokens(generated int) int {
 	return min(max(b.now, least(generated)), room)
 }
 
-// least is as many tokens as are generated: then a step takes about twice as long as without prompts, at most. Where many texts
-// make every step miss the target, fewer would let prompts wait and hardly make it shorter.
+// least is as many tokens as are generated: then a step takes about twice as long as without prompts, at most. Where
+// many texts make every step miss the target, fewer would let prompts wait and hardly make it shorter.
 func least(generated int) int { return max(leastBudget, generated) }
 
 // learn looks at a step with texts and prompts.

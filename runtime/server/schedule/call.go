@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Call is some requests that were submitted together. Its events wait in memory for Next, so that a slow reader never holds
-// a step; there are at most as many as tokens, which the context bounds.
+// Call is some requests that were submitted together. Its events wait in memory for Next, so that a slow reader never
+// holds a step; there are at most as many as tokens, which the context bounds.
 type Call struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -26,8 +26,8 @@ func newCall(ctx context.Context, requests int) *Call {
 	return c
 }
 
-// Next returns the events since the last call of it, and waits while there are none. After the last of them the error is
-// io.EOF; it is another one if the call failed, and what there was until then is lost.
+// Next returns the events since the last call of it, and waits while there are none. After the last of them the error
+// is io.EOF; it is another one if the call failed, and what there was until then is lost.
 func (c *Call) Next(ctx context.Context) ([]Event, error) {
 	for {
 		c.mu.Lock()

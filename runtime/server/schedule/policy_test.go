@@ -9,8 +9,9 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// TestBudget: a step with texts takes no more tokens of prompts than keep it under the target: half as many after a step that
-// took longer, some more after one with room to spare, never none. Without texts, or without a target, a step is as large as a pass.
+// TestBudget: a step with texts takes no more tokens of prompts than keep it under the target: half as many after a
+// step that took longer, some more after one with room to spare, never none. Without texts, or without a target, a step
+// is as large as a pass.
 func TestBudget(t *testing.T) {
 	const target = 100 * time.Millisecond
 	b := newBudget(target, 128)
@@ -60,19 +61,23 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestITLTarget: while a text is generated no step takes more of a prompt than the budget, which shrinks where steps take too long.
+// TestITLTarget: while a text is generated no step takes more of a prompt than the budget, which shrinks where steps
+// take too long.
 func TestITLTarget(t *testing.T) {
 	e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2})
 	largest := 0
-	s := start(t, e, Options{Queue: 2, ITLTarget: time.Nanosecond, Step: func(_ time.Duration, tokens int) { largest = max(largest, tokens) }})
-	running, err := s.Submit(t.Context(), []Request{{Prompt: []int{1}, Texts: []engine.Request{{MaxTokens: 250}}, Logprobs: -1, PromptLogprobs: -1}})
+	s := start(t, e, Options{Queue: 2, ITLTarget: time.Nanosecond,
+		Step: func(_ time.Duration, tokens int) { largest = max(largest, tokens) }})
+	running, err := s.Submit(t.Context(),
+		[]Request{{Prompt: []int{1}, Texts: []engine.Request{{MaxTokens: 250}}, Logprobs: -1, PromptLogprobs: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := running.Next(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := collect(t.Context(), s, Request{Prompt: make([]int, 200), Logprobs: -1, PromptLogprobs: -1}); err != nil {
+	if _, _, err := collect(t.Context(), s,
+		Request{Prompt: make([]int, 200), Logprobs: -1, PromptLogprobs: -1}); err != nil {
 		t.Fatal(err)
 	}
 	running.Close()
@@ -82,12 +87,14 @@ func TestITLTarget(t *testing.T) {
 	}
 }
 
-// TestTurns: prompts that are computed at the same time take turns, so that a short one does not wait for the end of long ones.
+// TestTurns: prompts that are computed at the same time take turns, so that a short one does not wait for the end of
+// long ones.
 func TestTurns(t *testing.T) {
 	s := New(open(t, engine.Options{Threads: 1, Context: 256, Sequences: 4, Batch: 16}), Options{})
 	s.Close() // the steps are made here
 	for range 3 {
-		k, err := s.newTask(newCall(context.Background(), 1), 0, &Request{Prompt: make([]int, 160), Logprobs: -1, PromptLogprobs: -1})
+		k, err := s.newTask(newCall(context.Background(), 1), 0,
+			&Request{Prompt: make([]int, 160), Logprobs: -1, PromptLogprobs: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +113,8 @@ func TestTurns(t *testing.T) {
 	s.endAll(ErrDraining)
 }
 
-// TestSharedPrompt: all texts of a request share its prompt, which is computed once and whose whole pages are there once.
+// TestSharedPrompt: all texts of a request share its prompt, which is computed once and whose whole pages are there
+// once.
 func TestSharedPrompt(t *testing.T) {
 	e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 4, Page: 32})
 	computed := 0
@@ -155,7 +163,8 @@ func TestDeadline(t *testing.T) {
 	text := engine.Request{MaxTokens: 255, Adjust: func([]int, []float32) { <-step }}
 	submit := func() (expire func()) {
 		ctx := expiring{t.Context(), make(chan struct{})}
-		c, err := s.Submit(ctx, []Request{{Prompt: []int{1}, Texts: []engine.Request{text}, Logprobs: -1, PromptLogprobs: -1}})
+		c, err := s.Submit(ctx, []Request{{Prompt: []int{1}, Texts: []engine.Request{text}, Logprobs: -1,
+			PromptLogprobs: -1}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,6 @@
-// Package schedule computes many texts on one engine at once: sequences join and leave the batch at every step, prompts go
-// through it in chunks beside the texts that are being generated, and the KV cache is shared by texts that begin alike.
+// Package schedule computes many texts on one engine at once: sequences join and leave the batch at every step, prompts
+// go through it in chunks beside the texts that are being generated, and the KV cache is shared by texts that begin
+// alike.
 //
 // What a request gets does not depend on any of that: the engine computes the same bits in every batch, and all that
 // chooses tokens (random numbers, penalties, masks) belongs to one text alone.
@@ -16,15 +17,15 @@ import (
 // Request asks for continuations of one prompt.
 type Request struct {
 	Prompt []int
-	// Texts are the continuations, which share the prompt: each with settings, seed and decoder of its own. MaxTokens is at
-	// least 1; Prompt and History of these are not used. None = the prompt alone is computed.
+	// Texts are the continuations, which share the prompt: each with settings, seed and decoder of its own. MaxTokens is
+	// at least 1; Prompt and History of these are not used. None = the prompt alone is computed.
 	Texts []engine.Request
 	// Logprobs is how many alternatives of each generated token are reported; −1 = no logprobs.
 	Logprobs int
 	// PromptLogprobs is the same for the tokens of the prompt, from the second on.
 	PromptLogprobs int
-	// Salt keeps the cache of prefixes of some requests apart from that of others, who could otherwise measure what has been
-	// computed before.
+	// Salt keeps the cache of prefixes of some requests apart from that of others, who could otherwise measure what has
+	// been computed before.
 	Salt string
 }
 
@@ -55,7 +56,8 @@ type Event struct {
 	Cached int       // tokens that were not computed again
 }
 
-// The errors of Submit and Next, besides those of the context. A request that can never be computed gets a *RequestError.
+// The errors of Submit and Next, besides those of the context. A request that can never be computed gets a
+// *RequestError.
 var (
 	ErrDraining = errors.New("the server is shutting down")
 	ErrFailed   = errors.New("the engine failed")

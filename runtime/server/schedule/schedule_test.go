@@ -110,8 +110,9 @@ func requests(n, vocab int) []Request {
 	return list
 }
 
-// TestLoad: what a request gets is the same bytes whatever else the engine does: batches of any size, in any order, beside
-// requests that are cancelled, with drafts and without, with a cache of prefixes and without, in little memory and in much.
+// TestLoad: what a request gets is the same bytes whatever else the engine does: batches of any size, in any order,
+// beside requests that are cancelled, with drafts and without, with a cache of prefixes and without, in little memory
+// and in much.
 func TestLoad(t *testing.T) {
 	alone := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 4}), Options{Queue: 100})
 	vocab := alone.vocab
@@ -158,8 +159,8 @@ func without(r Request) Request {
 	return r
 }
 
-// under compares the answers to all requests, in random order from some clients, while others come and go. It returns the
-// number of tokens that were not computed again.
+// under compares the answers to all requests, in random order from some clients, while others come and go. It returns
+// the number of tokens that were not computed again.
 func under(t *testing.T, s *Scheduler, list []Request, want []answer, clients int) (hits int) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -171,7 +172,8 @@ func under(t *testing.T, s *Scheduler, list []Request, want []answer, clients in
 				soon, cancel := context.WithTimeout(ctx, time.Duration(r.IntN(20_000))*time.Microsecond)
 				_, _, err := collect(soon, s, list[r.IntN(len(list))])
 				cancel()
-				if busy := (*BusyError)(nil); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.As(err, &busy) {
+				if busy := (*BusyError)(nil); err != nil && !errors.Is(err, context.DeadlineExceeded) &&
+					!errors.Is(err, context.Canceled) && !errors.As(err, &busy) {
 					t.Error(err)
 				}
 			}
@@ -214,9 +216,11 @@ func TestCancel(t *testing.T) {
 	e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2})
 	ended := make(chan Timing, 1)
 	steps := make(chan struct{}, 1000)
-	s := start(t, e, Options{Queue: 1, Observe: func(x Timing) { ended <- x }, Step: func(time.Duration, int) { steps <- struct{}{} }})
+	s := start(t, e, Options{Queue: 1, Observe: func(x Timing) { ended <- x },
+		Step: func(time.Duration, int) { steps <- struct{}{} }})
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := s.Submit(ctx, []Request{{Prompt: []int{1, 2}, Texts: []engine.Request{{MaxTokens: 250}, {MaxTokens: 250}}, Logprobs: -1, PromptLogprobs: -1}})
+	_, err := s.Submit(ctx, []Request{{Prompt: []int{1, 2}, Texts: []engine.Request{{MaxTokens: 250}, {MaxTokens: 250}},
+		Logprobs: -1, PromptLogprobs: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,11 +236,12 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestOrder: requests are admitted in the order in which they came, also where there is room for a small one beside those that
-// run, but not for the large one before it.
+// TestOrder: requests are admitted in the order in which they came, also where there is room for a small one beside
+// those that run, but not for the large one before it.
 func TestOrder(t *testing.T) {
 	ended := make(chan Timing, 3)
-	s := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 4}), Options{Queue: 3, Observe: func(x Timing) { ended <- x }})
+	s := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 4}),
+		Options{Queue: 3, Observe: func(x Timing) { ended <- x }})
 	request := func(tokens, texts int) Request { // known again by its number of tokens
 		r := Request{Prompt: make([]int, tokens), Logprobs: -1, PromptLogprobs: -1}
 		for range texts {
@@ -301,7 +306,8 @@ func TestRefused(t *testing.T) {
 		"up to 256 are asked for": {Prompt: []int{1}, Texts: text(256)},
 		"computes 2 at once":      {Prompt: []int{1}, Texts: make([]engine.Request, 3)},
 		"token id 2560":           {Prompt: []int{2560}, Texts: text(1)},
-		"temperature -1":          {Prompt: []int{1}, Texts: []engine.Request{{MaxTokens: 1, Sampling: engine.Sampling{Temperature: -1}}}},
+		"temperature -1": {Prompt: []int{1},
+			Texts: []engine.Request{{MaxTokens: 1, Sampling: engine.Sampling{Temperature: -1}}}},
 	} {
 		_, err := s.Submit(t.Context(), []Request{r})
 		if refused := (*RequestError)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), name) {
@@ -335,7 +341,8 @@ func TestDrain(t *testing.T) {
 		s := New(e, Options{Queue: 1, PrefixCache: true})
 		hold := make(chan struct{})
 		text := engine.Request{MaxTokens: 200, Adjust: func([]int, []float32) { <-hold }}
-		c, err := s.Submit(t.Context(), []Request{{Prompt: []int{1, 2}, Texts: []engine.Request{text}, Logprobs: -1, PromptLogprobs: -1}})
+		c, err := s.Submit(t.Context(),
+			[]Request{{Prompt: []int{1, 2}, Texts: []engine.Request{text}, Logprobs: -1, PromptLogprobs: -1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,7 +378,9 @@ func TestStatsInStep(t *testing.T) {
 	s := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 1}), Options{Queue: 1})
 	begun, hold := make(chan struct{}, 2), make(chan struct{})
 	text := engine.Request{MaxTokens: 2, Adjust: func([]int, []float32) { begun <- struct{}{}; <-hold }}
-	if _, err := s.Submit(t.Context(), []Request{{Prompt: []int{1}, Texts: []engine.Request{text}, Logprobs: -1, PromptLogprobs: -1}}); err != nil {
+	_, err := s.Submit(t.Context(),
+		[]Request{{Prompt: []int{1}, Texts: []engine.Request{text}, Logprobs: -1, PromptLogprobs: -1}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	<-begun

@@ -53,7 +53,8 @@ type Scheduler struct {
 
 // New starts a scheduler.
 func New(e *engine.Engine, o Options) *Scheduler {
-	s := &Scheduler{e: e, o: o, vocab: e.Description().Vocab, budget: newBudget(o.ITLTarget, e.Options().Batch), wake: make(chan struct{}, 1), done: make(chan struct{})}
+	s := &Scheduler{e: e, o: o, vocab: e.Description().Vocab, budget: newBudget(o.ITLTarget, e.Options().Batch),
+		wake: make(chan struct{}, 1), done: make(chan struct{})}
 	s.pages, _ = e.Pages()
 	s.tokens = s.pages * e.PageTokens()
 	if o.PrefixCache {
@@ -75,15 +76,17 @@ type Stats struct {
 func (s *Scheduler) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Stats{Running: s.running, Waiting: len(s.queue), Cache: min(1, float64(s.used)/float64(s.tokens)), Failed: s.failed, Draining: s.draining}
+	return Stats{Running: s.running, Waiting: len(s.queue), Cache: min(1, float64(s.used)/float64(s.tokens)),
+		Failed: s.failed, Draining: s.draining}
 }
 
-// Submit accepts requests, all or none. The call ends when ctx does. Errors: *RequestError, *BusyError, ErrDraining, and
-// ErrFailed.
+// Submit accepts requests, all or none. The call ends when ctx does. Errors: *RequestError, *BusyError, ErrDraining,
+// and ErrFailed.
 func (s *Scheduler) Submit(ctx context.Context, requests []Request) (*Call, error) {
 	sequences := s.e.Options().Sequences
 	if most := s.o.Queue + sequences; len(requests) > most {
-		return nil, &RequestError{Request: most, Err: fmt.Errorf("%w: %d prompts; the server takes at most %d at once", pack.ErrLimit, len(requests), most)}
+		return nil, &RequestError{Request: most,
+			Err: fmt.Errorf("%w: %d prompts; the server takes at most %d at once", pack.ErrLimit, len(requests), most)}
 	}
 	c := newCall(ctx, len(requests))
 	tasks := make([]*task, len(requests))
@@ -131,12 +134,15 @@ func (s *Scheduler) newTask(c *Call, i int, r *Request) (*task, error) {
 	case len(r.Prompt) == 0:
 		return nil, refuse(false, "%w: the prompt has no tokens", pack.ErrUnsupported)
 	case longest > o.Context:
-		return nil, refuse(true, "%w: the prompt has %d tokens and up to %d are asked for; the context holds %d", pack.ErrLimit, len(r.Prompt), longest-len(r.Prompt), o.Context)
+		return nil, refuse(true, "%w: the prompt has %d tokens and up to %d are asked for; the context holds %d",
+			pack.ErrLimit, len(r.Prompt), longest-len(r.Prompt), o.Context)
 	case len(r.Texts) > o.Sequences:
-		return nil, refuse(false, "%w: %d texts of one prompt; the server computes %d at once", pack.ErrLimit, len(r.Texts), o.Sequences)
+		return nil, refuse(false, "%w: %d texts of one prompt; the server computes %d at once", pack.ErrLimit, len(r.Texts),
+			o.Sequences)
 	}
 	if t.most(s.e) > s.pages {
-		return nil, refuse(true, "%w: %d texts of up to %d tokens do not fit into the KV cache of %d tokens", pack.ErrLimit, len(r.Texts), longest, s.tokens)
+		return nil, refuse(true, "%w: %d texts of up to %d tokens do not fit into the KV cache of %d tokens", pack.ErrLimit,
+			len(r.Texts), longest, s.tokens)
 	}
 	for _, id := range r.Prompt {
 		if id < 0 || id >= s.vocab {

@@ -35,7 +35,8 @@ func TestSpeculate(t *testing.T) {
 	steps, most := 0, 0
 	run := func(speculate int) (answer, int) {
 		steps, most = 0, 0
-		s := start(t, e, Options{Queue: 10, Observe: func(x Timing) { ended = x }, Step: func(_ time.Duration, tokens int) { steps, most = steps+1, max(most, tokens) }})
+		s := start(t, e, Options{Queue: 10, Observe: func(x Timing) { ended = x },
+			Step: func(_ time.Duration, tokens int) { steps, most = steps+1, max(most, tokens) }})
 		a, _, err := collect(t.Context(), s, repeating(speculate))
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +53,8 @@ func TestSpeculate(t *testing.T) {
 		if !slices.Equal(got.Texts, want.Texts) {
 			t.Errorf("drafts of %d:\n%v\nwant\n%v", k, got, want)
 		}
-		if n > 80 || ended.Accepted < 40 || ended.Accepted > ended.Drafted || n+ended.Accepted != 120 || ended.Tokens != 120 || most != k+1 {
+		if n > 80 || ended.Accepted < 40 || ended.Accepted > ended.Drafted || n+ended.Accepted != 120 ||
+			ended.Tokens != 120 || most != k+1 {
 			t.Errorf("drafts of %d: %d steps of at most %d tokens, %+v", k, n, most, ended)
 		}
 	}
@@ -61,8 +63,8 @@ func TestSpeculate(t *testing.T) {
 	}
 }
 
-// TestDraftsOfFullPasses: all texts of a pass have so many drafts together that its cost is measured, and none where the pass
-// has that many texts, or a prompt.
+// TestDraftsOfFullPasses: all texts of a pass have so many drafts together that its cost is measured, and none where
+// the pass has that many texts, or a prompt.
 func TestDraftsOfFullPasses(t *testing.T) {
 	for _, texts := range []int{8, engine.SpeculateMost + 1} {
 		e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: texts})
@@ -113,7 +115,8 @@ func readyText(t *testing.T, s *Scheduler, r *Request) *text {
 	return k.texts[0]
 }
 
-// broken is a model in which token 2000 has an infinite embedding. The output head is the same tensor, and stays as it is.
+// broken is a model in which token 2000 has an infinite embedding. The output head is the same tensor, and stays as it
+// is.
 type broken struct {
 	*packed.File
 	read *bool
@@ -130,8 +133,8 @@ func (b broken) Tensor(name string) (packed.Tensor, error) {
 	return t, err
 }
 
-// TestBrokenTokens: a request whose numbers overflow fails alone, the others of its batch have their texts; a draft that does so
-// costs a step, not the text.
+// TestBrokenTokens: a request whose numbers overflow fails alone, the others of its batch have their texts; a draft
+// that does so costs a step, not the text.
 func TestBrokenTokens(t *testing.T) {
 	f, err := packed.Open(tinymodel.Path(t))
 	if err != nil {

@@ -124,8 +124,8 @@ func (t *task) scorePrompt(computed, vocab int) {
 	}
 }
 
-// next chooses the next token of a text, and another one for each token of the draft that was right. The rest of the draft
-// is taken back.
+// next chooses the next token of a text, and another one for each token of the draft that was right. The rest of the
+// draft is taken back.
 func (x *text) next(vocab int) {
 	draft := x.tokens[1:]
 	x.events, x.drafted, x.accepted = x.events[:0], len(draft), 0
