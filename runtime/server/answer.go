@@ -331,7 +331,8 @@ func apiError(err error) *api.Error {
 	)
 	switch {
 	case errors.As(err, &busy):
-		return &api.Error{Status: http.StatusTooManyRequests, Type: api.RateLimit, Code: "queue_full", Message: err.Error(), RetryAfter: busy.RetryAfter}
+		return &api.Error{Status: http.StatusTooManyRequests, Type: api.RateLimit, Code: "queue_full", Message: err.Error(),
+			RetryAfter: busy.RetryAfter}
 	case errors.As(err, &request) && request.TooLong:
 		e := api.Invalid("prompt", "%v", err)
 		e.Code = api.TooLong
@@ -339,9 +340,11 @@ func apiError(err error) *api.Error {
 	case errors.As(err, &request):
 		return unsupported("prompt", err)
 	case errors.Is(err, schedule.ErrDraining):
-		return &api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Message: err.Error(), RetryAfter: time.Second}
+		return &api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Message: err.Error(),
+			RetryAfter: time.Second}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &api.Error{Status: http.StatusGatewayTimeout, Type: api.TimedOut, Message: "the answer took longer than the server allows"}
+		return &api.Error{Status: http.StatusGatewayTimeout, Type: api.TimedOut,
+			Message: "the answer took longer than the server allows"}
 	case errors.Is(err, pack.ErrLimit):
 		return unsupported("", err)
 	}

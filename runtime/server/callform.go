@@ -12,7 +12,8 @@ import (
 
 // callForm is how a model writes calls of functions, {"name": …, "arguments": {…}}.
 type callForm struct {
-	open, close string // around a call, or around a list of calls; open "" = a call begins with the answer, and there is one
+	// around a call, or around a list of calls; open "" = a call begins with the answer, and there is one
+	open, close string
 	list        bool
 	key         string // of the arguments
 	gap         string // between open and the first call
@@ -32,7 +33,9 @@ const (
 )
 
 // probeCall is a call in a text, with what is around it.
-var probeCall = regexp.MustCompile(`(?s)(` + hermesOpen + `|` + regexp.QuoteMeta(mistralOpen) + `)?(\s*)(\[?)\{"name": ?"` + probeName + `", ?"(arguments|parameters)": ?\{"` + probeKey + `": ?1\}[^{}]*\}(\s*)(` + hermesClose + `|\])?`)
+var probeCall = regexp.MustCompile(`(?s)(` + hermesOpen + `|` + regexp.QuoteMeta(mistralOpen) +
+	`)?(\s*)(\[?)\{"name": ?"` + probeName + `", ?"(arguments|parameters)": ?\{"` + probeKey + `": ?1\}[^{}]*\}(\s*)(` +
+	hermesClose + `|\])?`)
 
 // callFormOf finds the form in which the chat template writes calls; nil = in none that is known.
 func callFormOf(t *tokenizer.Tokenizer) *callForm {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// callReader finds calls of functions in a text that comes in pieces. Arguments are handed on as they come; what is not a
-// call of a function that there is, is content.
+// callReader finds calls of functions in a text that comes in pieces. Arguments are handed on as they come; what is not
+// a call of a function that there is, is content.
 type callReader struct {
 	form  *callForm
 	known func(name string) bool
@@ -63,7 +63,8 @@ func (r *callReader) add(text string) (out reading) {
 
 // end returns the text that is left when there is no more.
 func (r *callReader) end() string {
-	if left := r.opening + r.held; r.state == readHead || r.state == readText && (r.calls == 0 || strings.Trim(left, blank) != "") {
+	if left := r.opening + r.held; r.state == readHead ||
+		r.state == readText && (r.calls == 0 || strings.Trim(left, blank) != "") {
 		return left
 	}
 	return ""

@@ -156,7 +156,8 @@ func sameText(a, b json.RawMessage) bool {
 }
 
 // roles of messages.
-var roles = map[string]string{"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+var roles = map[string]string{"system": "system", "developer": "system", "user": "user", "assistant": "assistant",
+	"tool": "tool"}
 
 // readMessage reads message i of a field.
 func readMessage(b *api.Body, field string, i int, raw json.RawMessage) (m chat.Message) {

@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
-// TestTemplateTime: a chat template that tells the time makes other prompts at other times; the answer names the time that it
-// was told, which repeats the answer with the request.
+// TestTemplateTime: a chat template that tells the time makes other prompts at other times; the answer names the time
+// that it was told, which repeats the answer with the request.
 func TestTemplateTime(t *testing.T) {
 	_, web := serveModel(t, small, Options{Queue: 10},
 		`{{ bos_token }}{{ strftime_now('%d %b %Y %H:%M:%S %Z') }}{% for m in messages %}{{ m['content'] }}{% endfor %}`)
@@ -19,9 +19,11 @@ func TestTemplateTime(t *testing.T) {
 		status, header, text := post(t, web, path, body, api.TimeHeader, when)
 		return status, header.Get(api.TimeHeader), text
 	}
-	for when, says := range map[string]string{"2024-02-29T23:59:58Z": "29 Feb 2024 23:59:58 UTC", "2024-03-01T00:30:00.5+01:00": "29 Feb 2024 23:30:00 UTC"} {
+	for when, says := range map[string]string{"2024-02-29T23:59:58Z": "29 Feb 2024 23:59:58 UTC",
+		"2024-03-01T00:30:00.5+01:00": "29 Feb 2024 23:30:00 UTC"} {
 		status, told, text := at("/apply-template", "{"+messages+"}", when)
-		if same, err := time.Parse(time.RFC3339, told); status != http.StatusOK || err != nil || !strings.Contains(text, says) || same.Format("05") != says[18:20] {
+		if same, err := time.Parse(time.RFC3339, told); status != http.StatusOK || err != nil ||
+			!strings.Contains(text, says) || same.Format("05") != says[18:20] {
 			t.Errorf("%s: %d, told %q: %s", when, status, told, text)
 		}
 	}
@@ -42,7 +44,8 @@ func TestTemplateTime(t *testing.T) {
 			t.Errorf("%s: told %s and %s: %s\n%s", path, told, again, first, second)
 		}
 	}
-	if status, _, text := at("/v1/completions", `{"prompt": "a", "max_tokens": 1}`, "yesterday"); status != http.StatusBadRequest || !strings.Contains(text, api.TimeHeader) {
+	status, _, text := at("/v1/completions", `{"prompt": "a", "max_tokens": 1}`, "yesterday")
+	if status != http.StatusBadRequest || !strings.Contains(text, api.TimeHeader) {
 		t.Errorf("%d %s", status, text)
 	}
 	if _, told, _ := at("/v1/completions", `{"prompt": "a", "max_tokens": 1}`, ""); told != "" {

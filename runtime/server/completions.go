@@ -134,7 +134,8 @@ func (textShape) whole(j *job, all []*choice, u *usage) any {
 func (textShape) begin(*job, *api.Stream, *choice) {}
 
 func (textShape) piece(j *job, s *api.Stream, c *choice, p part) {
-	s.Send(textAnswer{head: j.head, Choices: []textChoice{{Index: c.index, Text: p.text, Logprobs: j.textLogprobs(c, p.scores)}}})
+	s.Send(textAnswer{head: j.head,
+		Choices: []textChoice{{Index: c.index, Text: p.text, Logprobs: j.textLogprobs(c, p.scores)}}})
 }
 
 func (textShape) end(j *job, s *api.Stream, c *choice) {
@@ -155,7 +156,8 @@ func (j *job) textLogprobs(c *choice, scores []schedule.Logprob) *textLogprobs {
 	if j.requests[c.index/j.n].Logprobs < 0 || len(scores) == 0 && c.listed > 0 {
 		return nil
 	}
-	l := &textLogprobs{Tokens: []string{}, TokenLogprobs: []*float64{}, TopLogprobs: []map[string]*float64{}, TextOffset: []int{}}
+	l := &textLogprobs{Tokens: []string{}, TokenLogprobs: []*float64{}, TopLogprobs: []map[string]*float64{},
+		TextOffset: []int{}}
 	for i := range scores {
 		text, raw := j.model.tokenText(scores[i].Token)
 		l.add(text, c.offset, &scores[i], c.listed == 0 && j.echo != nil, j)

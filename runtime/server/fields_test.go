@@ -34,7 +34,8 @@ func readFields(t *testing.T) (list []field) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(\"([a-z_]+)\": .*)` \\| (.*) \\| (.*) \\| (.*) \\|$").FindAllSubmatch(text, -1) {
+	rows := regexp.MustCompile("(?m)^\\| `(\"([a-z_]+)\": .*)` \\| (.*) \\| (.*) \\| (.*) \\|$")
+	for _, row := range rows.FindAllSubmatch(text, -1) {
 		f := field{name: string(row[2]), example: string(row[1]), fate: map[string]string{}}
 		for i, e := range endpoints {
 			f.fate[e.path] = string(row[3+i])
@@ -44,8 +45,8 @@ func readFields(t *testing.T) (list []field) {
 	return list
 }
 
-// TestFieldTable: what docs/SERVER.md says of every field of requests is what the server does with it, and the table has every field
-// that the server knows.
+// TestFieldTable: what docs/SERVER.md says of every field of requests is what the server does with it, and the table
+// has every field that the server knows.
 func TestFieldTable(t *testing.T) {
 	_, web := serveModel(t, small, Options{Queue: 10}, requests.Template)
 	list := readFields(t)
@@ -97,7 +98,8 @@ func (f *field) check(t *testing.T, path, plain string, send func(string) (int, 
 	ignored := slices.Contains(strings.Split(header.Get("X-Lowpack-Ignored"), ", "), f.name)
 	switch fate := f.fate[path]; {
 	case fate == "refused":
-		if e := at(object(t, text), "error"); status != http.StatusBadRequest || at(e, "param") != f.name || at(e, "code") != "unsupported_parameter" {
+		if e := at(object(t, text), "error"); status != http.StatusBadRequest || at(e, "param") != f.name ||
+			at(e, "code") != "unsupported_parameter" {
 			t.Errorf("%s: {%s}: %d %s", path, example, status, text)
 		}
 	case status != http.StatusOK || ignored != (fate == "unknown"):
@@ -115,7 +117,8 @@ func (f *field) check(t *testing.T, path, plain string, send func(string) (int, 
 func (f *field) refuses(t *testing.T, send func(string) (int, http.Header, string)) bool {
 	t.Helper()
 	for _, value := range []string{"[[{}]]", "5.5"} {
-		if status, _, text := send(`"` + f.name + `": ` + value); status == http.StatusBadRequest && strings.Contains(text, f.name) {
+		if status, _, text := send(`"` + f.name + `": ` + value); status == http.StatusBadRequest &&
+			strings.Contains(text, f.name) {
 			return true
 		}
 	}

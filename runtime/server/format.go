@@ -21,7 +21,8 @@ type formats struct {
 	opening    sync.Once
 	withOpener *grammar.Vocabulary
 
-	observe func(work func()) // runs what formats add to the work of the server, for tests that measure it; nil = it just runs
+	// runs what formats add to the work of the server, for tests that measure it; nil = it just runs
+	observe func(work func())
 
 	mu    sync.Mutex
 	known map[string]*list.Element
@@ -105,8 +106,8 @@ func (f *responseFormat) unread() string {
 	return ""
 }
 
-// readFormat reads which form the answer must have: response_format, vLLM's guided_json, guided_regex, guided_choice, or
-// llama-server's grammar.
+// readFormat reads which form the answer must have: response_format, vLLM's guided_json, guided_regex, guided_choice,
+// or llama-server's grammar.
 func (s *settings) readFormat(b *api.Body, m *model) {
 	var f responseFormat
 	if b.Decode("response_format", &f, "an object with a type") {
@@ -151,7 +152,8 @@ func (s *settings) readFormat(b *api.Body, m *model) {
 			b.Unsupported("guided_choice", "guided_choice holds no text")
 			return
 		}
-		s.use(b, m, "guided_choice", "choice "+string(b.Raw("guided_choice")), func() (*grammar.Grammar, error) { return grammar.Choice(texts) })
+		s.use(b, m, "guided_choice", "choice "+string(b.Raw("guided_choice")),
+			func() (*grammar.Grammar, error) { return grammar.Choice(texts) })
 	}
 }
 
@@ -173,14 +175,16 @@ func (s *settings) use(b *api.Body, m *model, param, name string, compile func()
 	case s.format != nil:
 		b.Unsupported(param, "%s cannot be combined with another format", param)
 	case s.ignoreEOS || s.minTokens > 0:
-		b.Unsupported(param, "%s cannot be combined with ignore_eos and min_tokens: the text ends where the format does", param)
+		b.Unsupported(param, "%s cannot be combined with ignore_eos and min_tokens: the text ends where the format does",
+			param)
 	case len(m.stops) == 0:
 		b.Unsupported(param, "%s is not supported: the model has no token that ends a text", param)
 	}
 	s.format, s.formatName = g, param
 }
 
-// constrain returns a change of logits that allows the tokens of a format only, and the end where the format allows it (N34).
+// constrain returns a change of logits that allows the tokens of a format only, and the end where the format allows it
+// (N34).
 func (s *settings) constrain(m *model) func([]int, []float32) {
 	words := s.words
 	if words == nil {
@@ -210,8 +214,9 @@ func (s *settings) constrain(m *model) func([]int, []float32) {
 func (s *settings) check() *api.Error {
 	for _, text := range s.constrained {
 		if text.Dead() {
-			return unsupported(s.formatName, fmt.Errorf("%s: the vocabulary of the model has no tokens for what the format asks for, "+
-				"or the format can be read in too many ways there", s.formatName))
+			return unsupported(s.formatName,
+				fmt.Errorf("%s: the vocabulary of the model has no tokens for what the format asks for, "+
+					"or the format can be read in too many ways there", s.formatName))
 		}
 	}
 	return nil

@@ -16,8 +16,9 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// BenchmarkFormat is what a running server does between passes over the weights, for 1, 8 and 32 texts of the model LOWPACK_MODEL that have a
-// format, and without one: a step is the time between two tokens of a text, of which the pass is told by the scheduler.
+// BenchmarkFormat is what a running server does between passes over the weights, for 1, 8 and 32 texts of the model
+// LOWPACK_MODEL that have a format, and without one: a step is the time between two tokens of a text, of which the pass
+// is told by the scheduler.
 func BenchmarkFormat(b *testing.B) {
 	path := os.Getenv("LOWPACK_MODEL")
 	if path == "" {
@@ -32,14 +33,15 @@ func BenchmarkFormat(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := New(Options{}, Model{ID: "m", File: f, Engine: o, Load: func() (*tokenizer.Tokenizer, *engine.Engine, error) {
-		tok, err := tokenizer.Load(f.Embedded)
-		if err != nil {
-			return nil, nil, err
-		}
-		e, err := engine.New(f, o)
-		return tok, e, err
-	}})
+	s, err := New(Options{}, Model{ID: "m", File: f, Engine: o,
+		Load: func() (*tokenizer.Tokenizer, *engine.Engine, error) {
+			tok, err := tokenizer.Load(f.Embedded)
+			if err != nil {
+				return nil, nil, err
+			}
+			e, err := engine.New(f, o)
+			return tok, e, err
+		}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -50,7 +52,8 @@ func BenchmarkFormat(b *testing.B) {
 		var group sync.WaitGroup
 		for i := range texts {
 			group.Go(func() {
-				body := fmt.Sprintf(`{"prompt": [300, 301, 302], "max_tokens": 16, "temperature": 1, "top_k": 20, "seed": %d%s}`, i, format)
+				body := fmt.Sprintf(
+					`{"prompt": [300, 301, 302], "max_tokens": 16, "temperature": 1, "top_k": 20, "seed": %d%s}`, i, format)
 				if status, _, text := post(b, web, "/v1/completions", body); status != http.StatusOK {
 					b.Errorf("%d %s", status, text)
 				}
@@ -91,7 +94,8 @@ func BenchmarkFormat(b *testing.B) {
 // sums are those of the times between tokens and of passes, each with the number of them.
 func sums(b *testing.B, web *httptest.Server) (list [4]float64) {
 	_, _, text := do(b, web, http.MethodGet, "/metrics", "")
-	for i, name := range []string{"vllm:inter_token_latency_seconds_sum", "vllm:inter_token_latency_seconds_count", "lowpack:iteration_time_seconds_sum", "lowpack:iteration_time_seconds_count"} {
+	for i, name := range []string{"vllm:inter_token_latency_seconds_sum", "vllm:inter_token_latency_seconds_count",
+		"lowpack:iteration_time_seconds_sum", "lowpack:iteration_time_seconds_count"} {
 		m := regexp.MustCompile(`(?m)^` + name + `\{.*\} (.*)$`).FindStringSubmatch(text)
 		if list[i] = math.NaN(); m != nil {
 			list[i], _ = strconv.ParseFloat(m[1], 64)

@@ -11,11 +11,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// TestFormat: at a high temperature too, an answer that ends by itself has the form that was asked for, and a stream has the
-// same text.
+// TestFormat: at a high temperature too, an answer that ends by itself has the form that was asked for, and a stream
+// has the same text.
 func TestFormat(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10, PrefixCache: true})
-	const schema = `{"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer"}, "tags": {"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 2}}, "required": ["name", "age"], "additionalProperties": false}`
+	const schema = `{"type": "object", "properties": {"name": {"type": "string", "maxLength": 8},
+		"age": {"type": "integer"}, "tags": {"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 2}},
+		"required": ["name", "age"], "additionalProperties": false}`
 	judge := func(schema string) func(string) error {
 		c := jsonschema.NewCompiler()
 		doc, _ := jsonschema.UnmarshalJSON(strings.NewReader(schema))
@@ -43,16 +45,19 @@ func TestFormat(t *testing.T) {
 		field string
 		check func(string) error
 	}{
-		{`"response_format": {"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema": ` + schema + `}}`, judge(schema)},
+		{`"response_format": {"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema": ` + schema + `}}`,
+			judge(schema)},
 		{`"response_format": {"type": "json_object"}`, judge(`{"type": "object"}`)},
 		{`"guided_json": ` + schema, judge(schema)},
 		{`"guided_regex": "(yes|no), [a-z]{3,5}\\."`, matches(`(yes|no), [a-z]{3,5}\.`)},
 		{`"guided_choice": ["red", "green", "Bl\u00fce"]`, matches("red|green|Blüe")},
-		{`"grammar": "root ::= item{2,3} end # a list\nitem ::= \"- \" [a-z]{1,4} \"\\n\"\nend ::= \"end\" | \".\""`, matches(`(- [a-z]{1,4}\n){2,3}(end|\.)`)},
+		{`"grammar": "root ::= item{2,3} end # a list\nitem ::= \"- \" [a-z]{1,4} \"\\n\"\nend ::= \"end\" | \".\""`,
+			matches(`(- [a-z]{1,4}\n){2,3}(end|\.)`)},
 	} {
 		ended := 0
 		for seed := range 12 {
-			body := fmt.Sprintf(`{"messages": [{"role": "user", "content": "Tell me"}], "temperature": 2, "top_k": 0, "top_p": 1, "seed": %d, "max_tokens": 120, %s}`, seed, c.field)
+			body := fmt.Sprintf(`{"messages": [{"role": "user", "content": "Tell me"}], "temperature": 2, "top_k": 0,
+				"top_p": 1, "seed": %d, "max_tokens": 120, %s}`, seed, c.field)
 			status, _, text := post(t, web, "/v1/chat/completions", body)
 			if status != http.StatusOK {
 				t.Fatalf("%s: %d %s", c.field, status, text)
@@ -80,7 +85,8 @@ func TestFormatRefused(t *testing.T) {
 	for field, says := range map[string]string{
 		`"response_format": {"type": "yaml"}`:        "must be one of text, json_object, json_schema",
 		`"response_format": {"type": "json_schema"}`: "json_schema.schema is missing",
-		`"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "integer", "minimum": 1}}}`: `keyword \"minimum\" is not supported`,
+		`"response_format": {"type": "json_schema", "json_schema": ` +
+			`{"schema": {"type": "integer", "minimum": 1}}}`: `keyword \"minimum\" is not supported`,
 		`"guided_regex": "(?=a)"`:                                       "guided_regex: regular expression",
 		`"guided_regex": "a", "guided_choice": ["a"]`:                   "cannot be combined with another format",
 		`"guided_choice": []`:                                           "guided_choice holds no text",
@@ -102,14 +108,16 @@ func TestFormats(t *testing.T) {
 	s, web := serveModel(t, small, Options{Queue: 10})
 	for i := range 2 * mostFormats {
 		choice, _ := json.Marshal([]string{fmt.Sprint("a", i/2)})
-		if status, _, text := post(t, web, "/v1/completions", `{"prompt": "a", "guided_choice": `+string(choice)+`}`); status != http.StatusOK || !strings.Contains(text, fmt.Sprintf(`"text":"a%d"`, i/2)) {
+		status, _, text := post(t, web, "/v1/completions", `{"prompt": "a", "guided_choice": `+string(choice)+`}`)
+		if status != http.StatusOK || !strings.Contains(text, fmt.Sprintf(`"text":"a%d"`, i/2)) {
 			t.Fatal(status, text)
 		}
 	}
 	for i := range 3 {
 		post(t, web, "/v1/completions", fmt.Sprintf(`{"prompt": "a", "guided_choice": ["b%d"]}`, i))
 	}
-	if n := len(s.models.list[0].model.formats.known); n != mostFormats || s.models.list[0].model.formats.order.Len() != n {
+	if n := len(s.models.list[0].model.formats.known); n != mostFormats ||
+		s.models.list[0].model.formats.order.Len() != n {
 		t.Errorf("%d grammars are remembered", n)
 	}
 }

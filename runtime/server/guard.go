@@ -61,12 +61,14 @@ func (s *Server) guard(routes []route) http.Handler {
 func wrongMethod(allowed []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		(&api.Error{Status: http.StatusMethodNotAllowed, Type: api.InvalidRequest, Message: "method " + r.Method + " is not allowed here; use " + allowed[0]}).Write(w)
+		(&api.Error{Status: http.StatusMethodNotAllowed, Type: api.InvalidRequest,
+			Message: "method " + r.Method + " is not allowed here; use " + allowed[0]}).Write(w)
 	}
 }
 
 func unknownPath(w http.ResponseWriter, r *http.Request) {
-	(&api.Error{Status: http.StatusNotFound, Type: api.NotFound, Message: "there is nothing at " + quoted(r.URL.Path)}).Write(w)
+	(&api.Error{Status: http.StatusNotFound, Type: api.NotFound,
+		Message: "there is nothing at " + quoted(r.URL.Path)}).Write(w)
 }
 
 // quoted writes what a client sent, cut short.
@@ -84,17 +86,19 @@ func requestID(r *http.Request) string {
 	return randomID("req_")
 }
 
-// checkHost refuses requests whose host name is not one of this host, where only this host can ask: a page of a stranger
-// whose name resolves to 127.0.0.1 would pass for one of the server's own.
+// checkHost refuses requests whose host name is not one of this host, where only this host can ask: a page of a
+// stranger whose name resolves to 127.0.0.1 would pass for one of the server's own.
 func (s *Server) checkHost(r *http.Request) *api.Error {
 	if !s.o.Loopback {
 		return nil
 	}
 	name := hostName(r.Host)
-	if IsLoopback(name) || slices.ContainsFunc(s.o.Hosts, func(own string) bool { return plainHost(own) == plainHost(name) }) {
+	if IsLoopback(name) || slices.ContainsFunc(s.o.Hosts,
+		func(own string) bool { return plainHost(own) == plainHost(name) }) {
 		return nil
 	}
-	return &api.Error{Status: http.StatusForbidden, Type: api.Forbidden, Message: "the host " + quoted(name) + " is not this one; allow it with --allowed-host"}
+	return &api.Error{Status: http.StatusForbidden, Type: api.Forbidden,
+		Message: "the host " + quoted(name) + " is not this one; allow it with --allowed-host"}
 }
 
 // IsLoopback says whether a host, a name or an address without a port, is one that only this machine can reach.
@@ -104,7 +108,8 @@ func IsLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// plainHost writes a host in the one form that its spellings have: in lower case, without the dot of the root behind it.
+// plainHost writes a host in the one form that its spellings have: in lower case, without the dot of the root behind
+// it.
 func plainHost(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
 // hostName is a host without its port.
@@ -126,7 +131,8 @@ func (s *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *api.Error 
 		return nil
 	}
 	if !slices.Contains(s.o.Origins, origin) && !slices.Contains(s.o.Origins, "*") {
-		return &api.Error{Status: http.StatusForbidden, Type: api.Forbidden, Message: "pages of " + quoted(origin) + " may not ask; allow them with --cors-origin"}
+		return &api.Error{Status: http.StatusForbidden, Type: api.Forbidden,
+			Message: "pages of " + quoted(origin) + " may not ask; allow them with --cors-origin"}
 	}
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origin) // never with credentials
@@ -164,7 +170,8 @@ func (s *Server) checkKey(r *http.Request) (salt string, e *api.Error) {
 		}
 	}
 	if found < 0 {
-		return "", &api.Error{Status: http.StatusUnauthorized, Type: api.Unauthorized, Code: "invalid_api_key", Message: "the API key is missing or wrong"}
+		return "", &api.Error{Status: http.StatusUnauthorized, Type: api.Unauthorized, Code: "invalid_api_key",
+			Message: "the API key is missing or wrong"}
 	}
 	return strconv.Itoa(found), nil
 }

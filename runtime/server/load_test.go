@@ -15,9 +15,9 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// TestLoad: the same request gets the same bytes, one by one and among 8 and 32 others in random order with some that hang up,
-// with and without a cache of prefixes, with one thread and with two, of another server of the same file; and a stream has
-// the same text.
+// TestLoad: the same request gets the same bytes, one by one and among 8 and 32 others in random order with some that
+// hang up, with and without a cache of prefixes, with one thread and with two, of another server of the same file; and
+// a stream has the same text.
 func TestLoad(t *testing.T) {
 	list := requests.Mixed(66)
 	_, alone := serveModel(t, small, Options{Queue: 1000}, requests.Template)
@@ -36,8 +36,10 @@ func TestLoad(t *testing.T) {
 		o       Options
 	}{
 		{1, engine.Options{Threads: 2, Context: 256, Sequences: 3}, Options{Queue: 1000, PrefixCache: true}},
-		{8, engine.Options{Threads: 2, Context: 256, Sequences: 6, Page: 32}, Options{Queue: 1000, PrefixCache: true, ITLTarget: 5 * time.Millisecond}},
-		{32, engine.Options{Threads: 1, Context: 256, Sequences: 32, Page: 32, CacheTokens: 1024, Batch: 48}, Options{Queue: 1000, PrefixCache: true}},
+		{8, engine.Options{Threads: 2, Context: 256, Sequences: 6, Page: 32},
+			Options{Queue: 1000, PrefixCache: true, ITLTarget: 5 * time.Millisecond}},
+		{32, engine.Options{Threads: 1, Context: 256, Sequences: 32, Page: 32, CacheTokens: 1024, Batch: 48},
+			Options{Queue: 1000, PrefixCache: true}},
 		{8, engine.Options{Threads: 2, Context: 256, Sequences: 4, Batch: 24}, Options{Queue: 1000}},
 	} {
 		_, web := serveModel(t, c.eo, c.o, requests.Template)
@@ -69,7 +71,8 @@ func TestLoad(t *testing.T) {
 
 // compareStream asks for the same as a stream.
 func compareStream(t testing.TB, web *httptest.Server, path, body, want string) {
-	status, h, text := post(t, web, path, strings.Replace(body, "{", `{"stream": true, "stream_options": {"include_usage": true}, `, 1))
+	status, h, text := post(t, web, path,
+		strings.Replace(body, "{", `{"stream": true, "stream_options": {"include_usage": true}, `, 1))
 	if status == http.StatusTooManyRequests {
 		return
 	}
@@ -113,7 +116,8 @@ func compareStream(t testing.TB, web *httptest.Server, path, body, want string) 
 		}
 	}
 	last := all[len(all)-1]
-	if choices, ok := last["choices"].([]any); !ok || len(choices) != 0 || at(last, "usage", "total_tokens") != at(whole, "usage", "total_tokens") {
+	if choices, ok := last["choices"].([]any); !ok || len(choices) != 0 ||
+		at(last, "usage", "total_tokens") != at(whole, "usage", "total_tokens") {
 		t.Errorf("%s: last frame %v", body, last)
 	}
 }

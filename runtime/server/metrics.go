@@ -16,10 +16,11 @@ import (
 
 // Buckets of vLLM, so that its dashboards fit.
 var (
-	firstTokenBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
-	gapBuckets        = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
-	requestBuckets    = []float64{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
-	tokenBuckets      = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000}
+	firstTokenBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
+		160, 640, 2560}
+	gapBuckets     = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
+	requestBuckets = []float64{.3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
+	tokenBuckets   = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000}
 )
 
 // metrics have the names and labels of vLLM's.
@@ -44,7 +45,8 @@ func newMetrics(r *prometheus.Registry, model string, stats func() (schedule.Sta
 	labels := prometheus.Labels{"model_name": model, "engine": "0"}
 	add := func(c prometheus.Collector) { r.MustRegister(c) }
 	gauge := func(name, help string, value func(schedule.Stats, bool) float64) {
-		add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return value(stats()) }))
+		add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels},
+			func() float64 { return value(stats()) }))
 	}
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels})
@@ -56,9 +58,12 @@ func newMetrics(r *prometheus.Registry, model string, stats func() (schedule.Sta
 		add(h)
 		return h
 	}
-	gauge("vllm:num_requests_running", "Requests that are being computed.", func(s schedule.Stats, _ bool) float64 { return float64(s.Running) })
-	gauge("vllm:num_requests_waiting", "Requests that wait for admission.", func(s schedule.Stats, _ bool) float64 { return float64(s.Waiting) })
-	gauge("vllm:kv_cache_usage_perc", "Share of the KV cache that running requests use; 1 = all of it.", func(s schedule.Stats, _ bool) float64 { return s.Cache })
+	gauge("vllm:num_requests_running", "Requests that are being computed.",
+		func(s schedule.Stats, _ bool) float64 { return float64(s.Running) })
+	gauge("vllm:num_requests_waiting", "Requests that wait for admission.",
+		func(s schedule.Stats, _ bool) float64 { return float64(s.Waiting) })
+	gauge("vllm:kv_cache_usage_perc", "Share of the KV cache that running requests use; 1 = all of it.",
+		func(s schedule.Stats, _ bool) float64 { return s.Cache })
 	gauge("lowpack:model_loaded", "1 = the model is in memory.", func(_ schedule.Stats, loaded bool) float64 {
 		if loaded {
 			return 1
@@ -67,15 +72,18 @@ func newMetrics(r *prometheus.Registry, model string, stats func() (schedule.Sta
 	})
 	m.loads = counter("lowpack:model_loads_total", "How often the model was loaded.")
 	m.unloads = counter("lowpack:model_unloads_total", "How often the model was unloaded for the memory of others.")
-	m.drafted = counter("vllm:spec_decode_num_draft_tokens_total", "Tokens that were guessed, to be computed with the token before.")
+	m.drafted = counter("vllm:spec_decode_num_draft_tokens_total",
+		"Tokens that were guessed, to be computed with the token before.")
 	m.accepted = counter("vllm:spec_decode_num_accepted_tokens_total", "Those of them that texts took.")
 	m.prompt = counter("vllm:prompt_tokens_total", "Tokens of prompts.")
 	m.generated = counter("vllm:generation_tokens_total", "Generated tokens.")
-	m.queries = counter("vllm:prefix_cache_queries_total", "Tokens of prompts that were looked for in the cache of prefixes.")
+	m.queries = counter("vllm:prefix_cache_queries_total",
+		"Tokens of prompts that were looked for in the cache of prefixes.")
 	m.hits = counter("vllm:prefix_cache_hits_total", "Tokens of prompts that were found there.")
 	m.cancelled = counter("lowpack:requests_cancelled_total", "Requests whose client left, or that took too long.")
 	m.failed = counter("lowpack:requests_failed_total", "Requests that ended with an error.")
-	m.finished = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vllm:request_success_total", Help: "Texts by the reason why they ended.", ConstLabels: labels}, []string{"finished_reason"})
+	m.finished = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vllm:request_success_total",
+		Help: "Texts by the reason why they ended.", ConstLabels: labels}, []string{"finished_reason"})
 	add(m.finished)
 	m.first = histogram("vllm:time_to_first_token_seconds", "From arrival to the end of prefill.", firstTokenBuckets)
 	m.between = histogram("vllm:inter_token_latency_seconds", "Between two tokens of a text.", gapBuckets)

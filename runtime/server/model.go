@@ -53,9 +53,9 @@ func (m *model) close() {
 	m.engine.Close()
 }
 
-// fingerprintOf names all that an answer depends on besides the request: the bytes of the file, whose manifest has a digest of
-// every tensor and embedded file, the program, and the format of the KV cache. The same request to servers of the same
-// fingerprint gets the same bytes.
+// fingerprintOf names all that an answer depends on besides the request: the bytes of the file, whose manifest has a
+// digest of every tensor and embedded file, the program, and the format of the KV cache. The same request to servers of
+// the same fingerprint gets the same bytes.
 func fingerprintOf(m Model) (string, error) {
 	manifest, err := json.Marshal(m.File.Manifest())
 	if err != nil {

@@ -51,8 +51,8 @@ type loading struct {
 	err  error // once done is closed
 }
 
-// models are loaded when a request asks for them, and unloaded, those first that were not asked for for longest, when another
-// one needs their memory. One that is in use stays.
+// models are loaded when a request asks for them, and unloaded, those first that were not asked for for longest, when
+// another one needs their memory. One that is in use stays.
 type models struct {
 	list    []*hosted
 	limit   int64 // bytes of all models together; a single one may take more
@@ -187,8 +187,8 @@ func (s *models) room(bytes int64) bool {
 	return true
 }
 
-// unload gives up the model that was not asked for for the longest time, of those that nobody uses. It reports false where
-// there is none. s.mu is held.
+// unload gives up the model that was not asked for for the longest time, of those that nobody uses. It reports false
+// where there is none. s.mu is held.
 func (s *models) unload() bool {
 	var oldest *hosted
 	for _, h := range s.list {
@@ -242,8 +242,8 @@ func (s *models) draining() bool {
 	return s.closed
 }
 
-// find is the model of a name. Without a name the first model is meant, as vLLM takes it, and with Options.AnyModel by every
-// name that no model has.
+// find is the model of a name. Without a name the first model is meant, as vLLM takes it, and with Options.AnyModel by
+// every name that no model has.
 func (s *Server) find(name string) (*hosted, *api.Error) {
 	list := s.models.list
 	if i := slices.IndexFunc(list, func(h *hosted) bool { return h.ID == name }); i >= 0 {
@@ -256,12 +256,14 @@ func (s *Server) find(name string) (*hosted, *api.Error) {
 }
 
 func unknownModel(name string) *api.Error {
-	return &api.Error{Status: http.StatusNotFound, Type: api.NotFound, Code: "model_not_found", Param: "model", Message: "model " + quoted(name) + " is not served here; GET /v1/models lists those that are"}
+	return &api.Error{Status: http.StatusNotFound, Type: api.NotFound, Code: "model_not_found", Param: "model",
+		Message: "model " + quoted(name) + " is not served here; GET /v1/models lists those that are"}
 }
 
 // loadError says why a request has no model.
 func loadError(h *hosted, err error) *api.Error {
-	e := &api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Code: "model_not_loaded", Param: "model", Message: "model " + h.ID + " could not be loaded; the server has noted why"}
+	e := &api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Code: "model_not_loaded", Param: "model",
+		Message: "model " + h.ID + " could not be loaded; the server has noted why"}
 	if errors.Is(err, errNoMemory) || errors.Is(err, schedule.ErrDraining) {
 		e.Message, e.RetryAfter = err.Error(), time.Second
 	}
@@ -270,7 +272,8 @@ func loadError(h *hosted, err error) *api.Error {
 
 // newModels checks models without loading them.
 func newModels(list []Model, o Options, r *prometheus.Registry) (*models, error) {
-	s := &models{limit: o.Memory, note: o.Note, options: schedule.Options{Queue: o.Queue, ITLTarget: o.ITLTarget, PrefixCache: o.PrefixCache}}
+	s := &models{limit: o.Memory, note: o.Note,
+		options: schedule.Options{Queue: o.Queue, ITLTarget: o.ITLTarget, PrefixCache: o.PrefixCache}}
 	if s.limit == 0 {
 		s.limit = math.MaxInt64
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// several starts a server of models with the same weights and different names, of which so many fit into memory at once.
+// several starts a server of models with the same weights and different names, of which so many fit into memory at
+// once.
 func several(t *testing.T, fit int, o Options, names ...string) (*Server, *httptest.Server, *[]string) {
 	t.Helper()
 	var list []Model
@@ -54,11 +55,12 @@ func several(t *testing.T, fit int, o Options, names ...string) (*Server, *httpt
 }
 
 func ask(model string) string {
-	return fmt.Sprintf(`{"model": %q, "prompt": "The river", "max_tokens": 8, "temperature": 1, "seed": 3, "logprobs": 2}`, model)
+	return fmt.Sprintf(`{"model": %q, "prompt": "The river", "max_tokens": 8, "temperature": 1, "seed": 3, "logprobs": 2}`,
+		model)
 }
 
-// TestModels: a model is loaded when it is first asked for; the one that was not asked for for longest makes room; what a model
-// answers does not depend on that. Every model is listed, and has metrics of its own.
+// TestModels: a model is loaded when it is first asked for; the one that was not asked for for longest makes room; what
+// a model answers does not depend on that. Every model is listed, and has metrics of its own.
 func TestModels(t *testing.T) {
 	s, web, notes := several(t, 2, Options{Queue: 10, PrefixCache: true}, "a", "b", "c")
 	if len(*notes) != 0 {
@@ -69,7 +71,8 @@ func TestModels(t *testing.T) {
 		if info := at(object(t, text), "data", i); at(info, "id") != id || fmt.Sprint(at(info, "max_model_len")) != "256" {
 			t.Errorf("model %d: %s", i, text)
 		}
-		if status, _, one := do(t, web, http.MethodGet, "/v1/models/"+id, ""); status != http.StatusOK || at(object(t, one), "id") != id {
+		if status, _, one := do(t, web, http.MethodGet, "/v1/models/"+id, ""); status != http.StatusOK ||
+			at(object(t, one), "id") != id {
 			t.Errorf("%d %s", status, one)
 		}
 	}
@@ -110,7 +113,9 @@ func TestModels(t *testing.T) {
 		t.Errorf("%d bytes of %d", s.models.bytes, s.models.limit)
 	}
 	for name, says := range map[string]string{"d": "is not served here", "A": "is not served here"} {
-		if status, _, text := post(t, web, "/tokenize", `{"content": "a", "model": "`+name+`"}`); status != http.StatusNotFound || !strings.Contains(text, says) || at(object(t, text), "error", "code") != "model_not_found" {
+		status, _, text := post(t, web, "/tokenize", `{"content": "a", "model": "`+name+`"}`)
+		if status != http.StatusNotFound || !strings.Contains(text, says) ||
+			at(object(t, text), "error", "code") != "model_not_found" {
 			t.Errorf("%d %s", status, text)
 		}
 	}
@@ -148,23 +153,26 @@ func TestModelsInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, h, text := post(t, web, "/v1/completions", ask("b"))
-	if status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" || at(object(t, text), "error", "code") != "model_not_loaded" {
+	if status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" ||
+		at(object(t, text), "error", "code") != "model_not_loaded" {
 		t.Errorf("%d %v %s", status, h, text)
 	}
-	if status, _, text := post(t, web, "/v1/completions", ask("a")); status != http.StatusOK || s.models.list[0].model != a {
+	if status, _, text := post(t, web, "/v1/completions", ask("a")); status != http.StatusOK ||
+		s.models.list[0].model != a {
 		t.Errorf("%d %s", status, text)
 	}
 	s.models.release(s.models.list[0])
 	if status, _, text := post(t, web, "/v1/completions", ask("b")); status != http.StatusOK {
 		t.Errorf("%d %s", status, text)
 	}
-	if got := strings.Join(*notes, ","); !strings.HasPrefix(got, "loaded a,") || !sameNotes(strings.TrimPrefix(got, "loaded a,"), "unloaded a,loaded b") {
+	if got := strings.Join(*notes, ","); !strings.HasPrefix(got, "loaded a,") ||
+		!sameNotes(strings.TrimPrefix(got, "loaded a,"), "unloaded a,loaded b") {
 		t.Errorf("%s", got)
 	}
 }
 
-// TestModelsAtOnce: requests for all models at once, where one fits: each is loaded once for those that wait for it, and every
-// answer is the one of a server of this model alone, or a request to come back.
+// TestModelsAtOnce: requests for all models at once, where one fits: each is loaded once for those that wait for it,
+// and every answer is the one of a server of this model alone, or a request to come back.
 func TestModelsAtOnce(t *testing.T) {
 	_, alone, _ := several(t, 3, Options{Queue: 100}, "a", "b", "c")
 	want := map[string]string{}
@@ -204,8 +212,8 @@ func TestModelsAtOnce(t *testing.T) {
 	}
 }
 
-// TestModelFails: a model that cannot be loaded is an error of its requests alone, which is no secret of the server's, and is
-// tried again. One that lacks memory is tried again at once, without another one that nobody uses.
+// TestModelFails: a model that cannot be loaded is an error of its requests alone, which is no secret of the server's,
+// and is tried again. One that lacks memory is tried again at once, without another one that nobody uses.
 func TestModelFails(t *testing.T) {
 	good, bad, full := tiny(t, "good", small), tiny(t, "bad", small), tiny(t, "full", small)
 	load, tries := bad.Load, 0
@@ -235,7 +243,8 @@ func TestModelFails(t *testing.T) {
 		name   string
 		status int
 	}{{"good", 200}, {"bad", 503}, {"bad", 200}, {"full", 200}, {"good", 200}} {
-		if status, _, text := post(t, web, "/v1/completions", ask(c.name)); status != c.status || strings.Contains(text, "secret") {
+		if status, _, text := post(t, web, "/v1/completions", ask(c.name)); status != c.status ||
+			strings.Contains(text, "secret") {
 			t.Errorf("%s: %d %s", c.name, status, text)
 		}
 	}

@@ -23,7 +23,8 @@ func checkDeclared(t testing.TB, method, path string, status int) {
 	t.Helper()
 	for _, r := range operations() {
 		prefix, isPrefix := strings.CutSuffix(r.Path, "{id...}")
-		if known := strings.TrimSuffix(r.Path, "{$}") == path || isPrefix && strings.HasPrefix(path, prefix); known && r.Method == method && status != http.StatusOK && !slices.Contains(r.Kind.Statuses, status) {
+		if known := strings.TrimSuffix(r.Path, "{$}") == path || isPrefix && strings.HasPrefix(path, prefix); known &&
+			r.Method == method && status != http.StatusOK && !slices.Contains(r.Kind.Statuses, status) {
 			t.Errorf("%s %s: status %d is not declared", method, path, status)
 		}
 	}
@@ -46,8 +47,8 @@ var schemas = sync.OnceValue(func() map[string]*jsonschema.Schema {
 	return list
 })
 
-// checkSchema fails where /openapi.json and the server disagree: what its schema refuses is refused, and what it allows is
-// refused only with a code.
+// checkSchema fails where /openapi.json and the server disagree: what its schema refuses is refused, and what it allows
+// is refused only with a code.
 func checkSchema(t testing.TB, path, body string, status int, answer string) {
 	t.Helper()
 	v, err := jsonschema.UnmarshalJSON(strings.NewReader(body))
@@ -82,7 +83,8 @@ func TestOpenAPI(t *testing.T) {
 		if len(statuses) != len(r.Kind.Statuses)+1 || statuses["200"] == nil {
 			t.Errorf("%s: %v", path, statuses)
 		}
-		if body := at(o, "requestBody", "content", "application/json", "schema", "properties"); (body != nil) != (r.Method == http.MethodPost) {
+		body := at(o, "requestBody", "content", "application/json", "schema", "properties")
+		if (body != nil) != (r.Method == http.MethodPost) {
 			t.Errorf("%s: fields %v", path, body)
 		}
 	}

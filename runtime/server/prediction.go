@@ -5,8 +5,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
-// predictionUsage counts tokens of a predicted output: those that the texts took from it, and the rest. It follows from prompt,
-// prediction and texts alone, not from what was guessed while they were computed.
+// predictionUsage counts tokens of a predicted output: those that the texts took from it, and the rest. It follows from
+// prompt, prediction and texts alone, not from what was guessed while they were computed.
 type predictionUsage struct {
 	Accepted int `json:"accepted_prediction_tokens"`
 	Rejected int `json:"rejected_prediction_tokens"`

@@ -7,12 +7,13 @@ import (
 	"testing"
 )
 
-// TestPrediction: a predicted output changes no byte of the answer; usage counts what of it the answer has, and /metrics the
-// guesses. It is refused where it is not one.
+// TestPrediction: a predicted output changes no byte of the answer; usage counts what of it the answer has, and
+// /metrics the guesses. It is refused where it is not one.
 func TestPrediction(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	ask := func(more string) (string, any) {
-		status, _, text := post(t, web, "/v1/chat/completions", `{"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 60, "temperature": 0, "seed": 1`+more+`}`)
+		status, _, text := post(t, web, "/v1/chat/completions",
+			`{"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 60, "temperature": 0, "seed": 1`+more+`}`)
 		if status != http.StatusOK {
 			t.Fatal(status, text)
 		}
@@ -39,19 +40,25 @@ func TestPrediction(t *testing.T) {
 		accepted, _ := at(usage, "accepted_prediction_tokens").(json.Number).Int64()
 		rejected, _ := at(usage, "rejected_prediction_tokens").(json.Number).Int64()
 		if fits := map[string]bool{
-			"right": accepted >= 30 && rejected <= 10, "parts": accepted >= 30 && rejected <= 10, "half": accepted >= 10 && rejected >= 10,
-			"wrong": accepted == 0 && rejected > 0, "nothing": accepted == 0 && rejected == 0,
+			"right":   accepted >= 30 && rejected <= 10,
+			"parts":   accepted >= 30 && rejected <= 10,
+			"half":    accepted >= 10 && rejected >= 10,
+			"wrong":   accepted == 0 && rejected > 0,
+			"nothing": accepted == 0 && rejected == 0,
 		}[name]; !fits {
 			t.Errorf("%s: %d accepted, %d rejected", name, accepted, rejected)
 		}
 	}
-	for _, p := range []string{`"text"`, `{"type": "text", "content": "a"}`, `{"content": "a"}`, `{"type": "content"}`, `{"type": "content", "content": 1}`, `{"type": "content", "content": [{"type": "image"}]}`} {
-		if status, _, text := post(t, web, "/v1/completions", `{"prompt": "a", "prediction": `+p+`}`); status != http.StatusBadRequest || at(object(t, text), "error", "param") != "prediction" {
+	for _, p := range []string{`"text"`, `{"type": "text", "content": "a"}`, `{"content": "a"}`, `{"type": "content"}`,
+		`{"type": "content", "content": 1}`, `{"type": "content", "content": [{"type": "image"}]}`} {
+		status, _, text := post(t, web, "/v1/completions", `{"prompt": "a", "prediction": `+p+`}`)
+		if status != http.StatusBadRequest || at(object(t, text), "error", "param") != "prediction" {
 			t.Errorf("%s: %d %s", p, status, text)
 		}
 	}
 	_, _, metrics := do(t, web, http.MethodGet, "/metrics", "")
-	for _, name := range []string{"vllm:spec_decode_num_draft_tokens_total", "vllm:spec_decode_num_accepted_tokens_total"} {
+	for _, name := range []string{"vllm:spec_decode_num_draft_tokens_total",
+		"vllm:spec_decode_num_accepted_tokens_total"} {
 		if !regexp.MustCompile(`(?m)^` + name + `\{.*\} [1-9]`).MatchString(metrics) {
 			t.Errorf("%s: %s", name, metrics)
 		}

@@ -15,7 +15,8 @@ import (
 func (s *Server) responses(w http.ResponseWriter, r *http.Request, m *model, b *api.Body) {
 	j := &job{settings: m.readSettings(b), model: m}
 	b.Int("max_output_tokens", &j.maxTokens, 1, m.context)
-	b.Refuse("the server keeps nothing between requests; send the whole conversation as input", "previous_response_id", "conversation", "background")
+	b.Refuse("the server keeps nothing between requests; send the whole conversation as input", "previous_response_id",
+		"conversation", "background")
 	b.Refuse("only instructions and input are rendered", "prompt", "messages")
 	if cut := ""; b.String("truncation", &cut) && cut != "disabled" {
 		b.Fail("truncation", "truncation %.40q is not supported: must be disabled", cut)
@@ -212,7 +213,8 @@ func readItem(raw json.RawMessage) (message chatItem, call *toolCall, e *api.Err
 		message["tool_call_id"] = jsonOf(item.CallID)
 		return message, nil, nil
 	}
-	return nil, nil, api.Invalid("", "an item of type %.40q is not supported: must be one of message, function_call, function_call_output", item.Type)
+	return nil, nil, api.Invalid("",
+		"an item of type %.40q is not supported: must be one of message, function_call, function_call_output", item.Type)
 }
 
 // response is the object that the endpoint answers with, and that begins and ends its streams.
@@ -312,11 +314,18 @@ func newResponseShape(j *job, b *api.Body) *responseShape {
 	}
 	return &responseShape{response: response{
 		ID: j.head.ID, Object: j.head.Object, Created: j.head.Created, Status: inProgress, Model: j.head.Model,
-		Fingerprint: j.head.Fingerprint, Seed: j.head.Seed, Temperature: j.sampling.Temperature, TopP: j.sampling.TopP, MaxTokens: j.maxTokens,
-		Truncation: "disabled", Output: []responseItem{},
-		Instructions: said("instructions", "null"), Metadata: said("metadata", "{}"), Reasoning: said("reasoning", `{"effort":null,"summary":null}`),
-		Text: said("text", `{"format":{"type":"text"}}`), Tools: said("tools", "[]"), ToolChoice: said("tool_choice", `"auto"`),
-		Parallel: said("parallel_tool_calls", "true"), User: said("user", "null"),
+		Fingerprint: j.head.Fingerprint,
+		Seed:        j.head.Seed,
+		Temperature: j.sampling.Temperature,
+		TopP:        j.sampling.TopP,
+		MaxTokens:   j.maxTokens,
+		Truncation:  "disabled", Output: []responseItem{},
+		Instructions: said("instructions", "null"), Metadata: said("metadata", "{}"), Reasoning: said("reasoning",
+			`{"effort":null,"summary":null}`),
+		Text:       said("text", `{"format":{"type":"text"}}`),
+		Tools:      said("tools", "[]"),
+		ToolChoice: said("tool_choice", `"auto"`),
+		Parallel:   said("parallel_tool_calls", "true"), User: said("user", "null"),
 	}}
 }
 
@@ -337,7 +346,8 @@ func (r *responseShape) item(j *job, c *choice, which int, status string) respon
 	if status != inProgress {
 		arguments = call.Function.Arguments
 	}
-	return responseItem{ID: fmt.Sprintf("fc_%s_%d", hex, which), Type: "function_call", Status: status, CallID: call.ID, Name: call.Function.Name, Arguments: &arguments}
+	return responseItem{ID: fmt.Sprintf("fc_%s_%d", hex, which), Type: "function_call", Status: status, CallID: call.ID,
+		Name: call.Function.Name, Arguments: &arguments}
 }
 
 // items lists the items of a choice in the order in which they began. There is always one.
@@ -437,7 +447,8 @@ func (r *responseShape) last(j *job, s *api.Stream, all []*choice, u *usage) {
 			r.sendItem(s, "response.output_text.done", at, item, map[string]any{"text": text.Text, "logprobs": text.Logprobs})
 			r.sendItem(s, "response.content_part.done", at, item, map[string]any{"part": text})
 		} else {
-			r.sendItem(s, "response.function_call_arguments.done", at, item, map[string]any{"name": item.Name, "arguments": *item.Arguments})
+			r.sendItem(s, "response.function_call_arguments.done", at, item,
+				map[string]any{"name": item.Name, "arguments": *item.Arguments})
 		}
 		r.send(s, "response.output_item.done", map[string]any{"output_index": at, "item": item})
 	}

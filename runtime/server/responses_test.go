@@ -34,24 +34,30 @@ func events(t testing.TB, text string) (list []map[string]any) {
 	return list
 }
 
-// TestResponses: a response is the answer of the chat to the same conversation; its stream has the events that clients wait
-// for, in their order, and ends with the same object.
+// TestResponses: a response is the answer of the chat to the same conversation; its stream has the events that clients
+// wait for, in their order, and ends with the same object.
 func TestResponses(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10, PrefixCache: true})
 	const more = `"seed": 3, "temperature": 1.1, "top_p": 0.9`
-	_, _, chat := post(t, web, "/v1/chat/completions", `{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}], "max_tokens": 9, `+more+`}`)
+	_, _, chat := post(t, web, "/v1/chat/completions",
+		`{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}], `+
+			`"max_tokens": 9, `+more+`}`)
 	for _, input := range []string{
 		`"instructions": "Be brief.", "input": "Hello"`,
-		`"input": [{"role": "developer", "content": "Be brief."}, {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello"}]}]`,
+		`"input": [{"role": "developer", "content": "Be brief."}, {"type": "message", "role": "user", ` +
+			`"content": [{"type": "input_text", "text": "Hello"}]}]`,
 	} {
 		body := `{` + input + `, "max_output_tokens": 9, "metadata": {"a": "b"}, "store": true, ` + more
 		status, h, text := post(t, web, "/v1/responses", body+"}")
 		v := object(t, text)
-		if status != http.StatusOK || at(v, "output", 0, "content", 0, "text") != at(object(t, chat), "choices", 0, "message", "content") {
+		if status != http.StatusOK ||
+			at(v, "output", 0, "content", 0, "text") != at(object(t, chat), "choices", 0, "message", "content") {
 			t.Fatalf("%d %s\nwant %s", status, text, chat)
 		}
-		if fmt.Sprint(at(v, "usage", "output_tokens")) != "9" || v["status"] != "incomplete" || at(v, "incomplete_details", "reason") != "max_output_tokens" ||
-			at(v, "output", 0, "status") != "incomplete" || at(v, "metadata", "a") != "b" || v["store"] != false || h.Get("X-Lowpack-Seed") != "3" {
+		if fmt.Sprint(at(v, "usage", "output_tokens")) != "9" || v["status"] != "incomplete" ||
+			at(v, "incomplete_details", "reason") != "max_output_tokens" ||
+			at(v, "output", 0, "status") != "incomplete" || at(v, "metadata", "a") != "b" || v["store"] != false ||
+			h.Get("X-Lowpack-Seed") != "3" {
 			t.Errorf("%s", text)
 		}
 		_, h, text = post(t, web, "/v1/responses", body+`, "stream": true}`)
@@ -76,8 +82,9 @@ func sequence(list []map[string]any) (names, deltas string) {
 func compareEvents(t *testing.T, list []map[string]any, whole map[string]any) {
 	t.Helper()
 	names, deltas := sequence(list)
-	want := "response.created response.in_progress response.output_item.added response.content_part.added response.output_text.delta " +
-		"response.output_text.done response.content_part.done response.output_item.done response.incomplete"
+	want := "response.created response.in_progress response.output_item.added response.content_part.added " +
+		"response.output_text.delta response.output_text.done response.content_part.done response.output_item.done " +
+		"response.incomplete"
 	if names != want {
 		t.Fatalf("%s\nwant\n%s", names, want)
 	}
@@ -124,20 +131,25 @@ func TestResponseFields(t *testing.T) {
 		{`{"input": "a", "top_logprobs": 2}`, "top_logprobs", "in include"},
 		{`{"input": "a", "text": {"format": {"type": "yaml"}}}`, "text", "yaml"},
 		{`{"input": "a", "text": {"format": {"type": "json_schema"}}}`, "text", "schema is missing"},
-		{`{"input": "a", "text": {"format": {"type": "json_schema", "schema": {"type": "number", "minimum": 3}}}}`, "text", `"minimum" is not supported`},
+		{`{"input": "a", "text": {"format": {"type": "json_schema", "schema": {"type": "number", "minimum": 3}}}}`, "text",
+			`"minimum" is not supported`},
 		{`{"input": "a", "reasoning": {"effort": 3}}`, "reasoning_effort", "a string"},
 	} {
 		status, _, text := post(t, web, "/v1/responses", c.body)
 		e := at(object(t, text), "error")
 		param, _ := at(e, "param").(string)
-		if says, _ := at(e, "message").(string); status != http.StatusBadRequest || param != c.param || !strings.Contains(says, c.says) {
+		if says, _ := at(e, "message").(string); status != http.StatusBadRequest || param != c.param ||
+			!strings.Contains(says, c.says) {
 			t.Errorf("%s: %d %s; want 400, param %q, %q", c.body, status, text, c.param, c.says)
 		}
 	}
-	_, _, text := post(t, web, "/v1/responses", `{"input": "a", "seed": 1, "text": {"format": {"type": "json_schema", "name": "x", "schema": {"enum": ["left", "right"]}}}, "include": ["message.output_text.logprobs"], "top_logprobs": 2}`)
+	_, _, text := post(t, web, "/v1/responses",
+		`{"input": "a", "seed": 1, "include": ["message.output_text.logprobs"], "top_logprobs": 2,
+		"text": {"format": {"type": "json_schema", "name": "x", "schema": {"enum": ["left", "right"]}}}}`)
 	v := object(t, text)
 	answer, _ := at(v, "output", 0, "content", 0, "text").(string)
-	if v["status"] != "completed" || answer != `"left"` && answer != `"right"` || len(at(v, "output", 0, "content", 0, "logprobs", 0, "top_logprobs").([]any)) != 2 {
+	if v["status"] != "completed" || answer != `"left"` && answer != `"right"` ||
+		len(at(v, "output", 0, "content", 0, "logprobs", 0, "top_logprobs").([]any)) != 2 {
 		t.Error(text)
 	}
 }
@@ -145,7 +157,8 @@ func TestResponseFields(t *testing.T) {
 // TestResponseFails: an error in a stream is the state of the response that ends it.
 func TestResponseFails(t *testing.T) {
 	server, web := serveModel(t, small, Options{Queue: 10})
-	answer, err := web.Client().Post(web.URL+"/v1/responses", "application/json", strings.NewReader(`{"input": "a", "max_output_tokens": 240, "ignore_eos": true, "stream": true}`))
+	answer, err := web.Client().Post(web.URL+"/v1/responses", "application/json",
+		strings.NewReader(`{"input": "a", "max_output_tokens": 240, "ignore_eos": true, "stream": true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,12 +172,14 @@ func TestResponseFails(t *testing.T) {
 	}
 	list := events(t, string(text))
 	last := list[len(list)-1]
-	if last["type"] != "response.failed" || at(last, "response", "error", "code") != "unavailable_error" || at(last, "response", "status") != "failed" {
+	if last["type"] != "response.failed" || at(last, "response", "error", "code") != "unavailable_error" ||
+		at(last, "response", "status") != "failed" {
 		t.Errorf("%v", last)
 	}
 }
 
-// TestReadItems: calls join the message of the assistant before them, and arguments become objects that keep their order.
+// TestReadItems: calls join the message of the assistant before them, and arguments become objects that keep their
+// order.
 func TestReadItems(t *testing.T) {
 	b, e := api.ParseBody([]byte(`{"input": [
 		{"role": "user", "content": "a"},
@@ -185,7 +200,8 @@ func TestReadItems(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	for i, want := range map[int]string{
-		1: `[{"id":"1","type":"function","function":{"name":"f","arguments":{"z":1,"a":2}}},{"id":"2","type":"function","function":{"name":"g","arguments":"broken"}}]`,
+		1: `[{"id":"1","type":"function","function":{"name":"f","arguments":{"z":1,"a":2}}},{"id":"2","type":"function",` +
+			`"function":{"name":"g","arguments":"broken"}}]`,
 		3: `[{"id":"3","type":"function","function":{"name":"h","arguments":{}}}]`,
 		4: `[{"type":"function","function":{"name":"i","arguments":{"z":12345678901234567890,"a":1.0}}}]`, // digits and all
 	} {
@@ -216,14 +232,20 @@ func TestReadItemsTime(t *testing.T) {
 	}
 }
 
-// TestReadItemsNames: a call without a name is refused by the index of its item, and the first error is the one that is told.
+// TestReadItemsNames: a call without a name is refused by the index of its item, and the first error is the one that is
+// told.
 func TestReadItemsNames(t *testing.T) {
-	const call = `{"type": "function_call", "call_id": "1", "name": "f", "arguments": ""}`
+	const (
+		call     = `{"type": "function_call", "call_id": "1", "name": "f", "arguments": ""}`
+		nameless = `, {"type": "function_call"}`
+	)
 	for input, want := range map[string]string{
-		call + `, {"type": "function_call"}, ` + call:                                                                 "input[1]: tool_calls[1]: function.name is missing",
-		`{"role": "assistant", "content": 5}, ` + call + `, {"type": "function_call"}`:                                "input[0]: content: want a string",
-		call + `, {"type": "reasoning"}`:                                                                              `input[1]: an item of type "reasoning" is not supported: must be one of message, function_call, function_call_output`,
-		`{"role": "assistant", "tool_calls": [{"function": {"name": "g"}}]}, ` + call + `, {"type": "function_call"}`: "input[2]: tool_calls[2]: function.name is missing",
+		call + nameless + ", " + call:                             "input[1]: tool_calls[1]: function.name is missing",
+		`{"role": "assistant", "content": 5}, ` + call + nameless: "input[0]: content: want a string",
+		call + `, {"type": "reasoning"}`: `input[1]: an item of type "reasoning" is not supported: ` +
+			"must be one of message, function_call, function_call_output",
+		`{"role": "assistant", "tool_calls": [{"function": {"name": "g"}}]}, ` + call +
+			nameless: "input[2]: tool_calls[2]: function.name is missing",
 	} {
 		b, e := api.ParseBody([]byte(`{"input": [` + input + `]}`))
 		if e != nil {

@@ -171,7 +171,8 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 		}
 	}
 	if s.models.draining() {
-		(&api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Message: schedule.ErrDraining.Error(), RetryAfter: time.Second}).Write(w)
+		(&api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Message: schedule.ErrDraining.Error(),
+			RetryAfter: time.Second}).Write(w)
 		return
 	}
 	api.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
@@ -180,8 +181,19 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 // limits are what requests are held against, for documents: of models that have most.
 func limits(context, vocab int, example string) openapi.Limits {
 	return openapi.Limits{
-		Context: context, Vocab: vocab, Choices: mostTexts, Stops: mostStops, Top: mostTop, Biases: mostBiases, MaxBias: maxBias,
-		Prompts: mostPrompts, Messages: mostMessages, Tools: mostTools, Integer: biggestInt, Penalty: mostPenalty, Example: example,
+		Context:  context,
+		Vocab:    vocab,
+		Choices:  mostTexts,
+		Stops:    mostStops,
+		Top:      mostTop,
+		Biases:   mostBiases,
+		MaxBias:  maxBias,
+		Prompts:  mostPrompts,
+		Messages: mostMessages,
+		Tools:    mostTools,
+		Integer:  biggestInt,
+		Penalty:  mostPenalty,
+		Example:  example,
 	}
 }
 
@@ -208,7 +220,9 @@ func (s *Server) version(w http.ResponseWriter, _ *http.Request) {
 	for _, h := range s.models.list {
 		fingerprints[h.ID] = h.fingerprint
 	}
-	api.WriteJSON(w, http.StatusOK, map[string]any{"version": version.Version, "system_fingerprint": s.models.list[0].fingerprint, "models": fingerprints})
+	api.WriteJSON(w, http.StatusOK,
+		map[string]any{"version": version.Version, "system_fingerprint": s.models.list[0].fingerprint,
+			"models": fingerprints})
 }
 
 // modelInfo describes a model as OpenAI does; max_model_len is vLLM's.

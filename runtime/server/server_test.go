@@ -214,11 +214,13 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestEcho is what evaluation harnesses ask for: the logprobs of a prompt, its first token without one, and those of exactly
-// one more token.
+// TestEcho is what evaluation harnesses ask for: the logprobs of a prompt, its first token without one, and those of
+// exactly one more token.
 func TestEcho(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10, PrefixCache: true})
-	_, _, text := post(t, web, "/v1/completions", `{"prompt": [[2552, 10, 20, 30], [2552, 11]], "temperature": 0, "max_tokens": 1, "logprobs": 1, "echo": true, "repetition_penalty": 1}`)
+	_, _, text := post(t, web, "/v1/completions",
+		`{"prompt": [[2552, 10, 20, 30], [2552, 11]], "temperature": 0, "max_tokens": 1, "logprobs": 1, "echo": true,
+		"repetition_penalty": 1}`)
 	v := object(t, text)
 	for i, n := range []int{5, 3} {
 		l, _ := at(v, "choices", i, "logprobs").(map[string]any)
@@ -230,7 +232,8 @@ func TestEcho(t *testing.T) {
 			t.Errorf("choice %d: the first token has a logprob: %v %v", i, scores[0], top[0])
 		}
 		last := n - 1 // greedy: the best alternative has the logprob of the token, to the digit
-		if alternatives := top[last].(map[string]any); alternatives[tokens[last].(string)] != scores[last] || len(alternatives) != 1 {
+		if alternatives := top[last].(map[string]any); alternatives[tokens[last].(string)] != scores[last] ||
+			len(alternatives) != 1 {
 			t.Errorf("choice %d: %v among %v", i, scores[last], alternatives)
 		}
 		joined := ""
@@ -242,7 +245,8 @@ func TestEcho(t *testing.T) {
 		}
 	}
 	_, _, text = post(t, web, "/v1/completions", `{"prompt": "Hello there", "max_tokens": 0, "echo": true, "logprobs": 0}`)
-	if v := object(t, text); at(v, "choices", 0, "text") != "Hello there" || at(v, "choices", 0, "finish_reason") != "length" || fmt.Sprint(at(v, "usage", "completion_tokens")) != "0" {
+	if v := object(t, text); at(v, "choices", 0, "text") != "Hello there" ||
+		at(v, "choices", 0, "finish_reason") != "length" || fmt.Sprint(at(v, "usage", "completion_tokens")) != "0" {
 		t.Errorf("prompt alone: %s", text)
 	}
 }
@@ -250,7 +254,8 @@ func TestEcho(t *testing.T) {
 // TestPrefix: the second request with a prompt says how much of it was not computed again.
 func TestPrefix(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10, PrefixCache: true})
-	body := `{"messages": [{"role": "user", "content": "What is the capital of the country?"}], "max_tokens": 2, "temperature": 0}`
+	body := `{"messages": [{"role": "user", "content": "What is the capital of the country?"}], "max_tokens": 2, ` +
+		`"temperature": 0}`
 	cached := func() string {
 		_, _, text := post(t, web, "/v1/chat/completions", body)
 		return fmt.Sprint(at(object(t, text), "usage", "prompt_tokens_details", "cached_tokens"))
@@ -303,24 +308,31 @@ func TestFields(t *testing.T) {
 		{"chat/completions", `{"messages": [5]}`, "messages", "messages[0]: want an object"},
 		{"chat/completions", `{"messages": [{"role": "king", "content": "a"}]}`, "messages", `role "king"`},
 		{"chat/completions", `{"messages": [{"role": "user"}]}`, "messages", "content is missing"},
-		{"chat/completions", `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`, "messages", `part 0 of type "image_url"`},
-		{"chat/completions", `{"messages": [{"role": "user", "content": "a"}], "top_logprobs": 3}`, "top_logprobs", "needs logprobs"},
-		{"chat/completions", `{"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "yaml"}}`, "response_format", "yaml"},
+		{"chat/completions", `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`, "messages",
+			`part 0 of type "image_url"`},
+		{"chat/completions", `{"messages": [{"role": "user", "content": "a"}], "top_logprobs": 3}`, "top_logprobs",
+			"needs logprobs"},
+		{"chat/completions", `{"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "yaml"}}`,
+			"response_format", "yaml"},
 		{"chat/completions", `{"messages": [{"role": "user", "content": "a"}], "echo": true}`, "echo", "not supported"},
-		{"chat/completions", `{"messages": [{"role": "user", "content": "a"}], "functions": [{"name": "f"}]}`, "functions", "not supported"},
-		{"chat/completions", `{"messages": [{"role": "user", "content": "` + long + `"}]}`, "prompt", "the context holds 256"},
+		{"chat/completions", `{"messages": [{"role": "user", "content": "a"}], "functions": [{"name": "f"}]}`, "functions",
+			"not supported"},
+		{"chat/completions", `{"messages": [{"role": "user", "content": "` + long + `"}]}`, "prompt",
+			"the context holds 256"},
 	} {
 		status, _, text := post(t, web, "/v1/"+c.path, c.body)
 		e := at(object(t, text), "error")
 		param, _ := at(e, "param").(string)
-		if says, _ := at(e, "message").(string); status != http.StatusBadRequest || param != c.param || !strings.Contains(says, c.says) || at(e, "type") != "invalid_request_error" {
+		if says, _ := at(e, "message").(string); status != http.StatusBadRequest || param != c.param ||
+			!strings.Contains(says, c.says) || at(e, "type") != "invalid_request_error" {
 			t.Errorf("%s: %d %s; want 400, param %q, %q", c.body, status, text, c.param, c.says)
 		}
 		if strings.Contains(c.says, "holds 256") != (at(e, "code") == "context_length_exceeded") {
 			t.Errorf("%s: code %v", c.body, at(e, "code"))
 		}
 	}
-	status, h, _ := post(t, web, "/v1/completions", `{"prompt": "a", "max_tokens": 1, "user": "me", "zz": 1, "foo\n": 2, "best_of": 1, "suffix": null}`)
+	status, h, _ := post(t, web, "/v1/completions",
+		`{"prompt": "a", "max_tokens": 1, "user": "me", "zz": 1, "foo\n": 2, "best_of": 1, "suffix": null}`)
 	if got := h.Get("X-Lowpack-Ignored"); status != http.StatusOK || got != "foo?, zz" {
 		t.Errorf("%d, ignored %q", status, got)
 	}
@@ -330,13 +342,15 @@ func TestFields(t *testing.T) {
 func TestLogitBias(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	ask := func(more string) map[string]any {
-		_, _, text := post(t, web, "/v1/completions", `{"prompt": "The", "temperature": 0, "max_tokens": 2, "logprobs": 1`+more+"}")
+		_, _, text := post(t, web, "/v1/completions",
+			`{"prompt": "The", "temperature": 0, "max_tokens": 2, "logprobs": 1`+more+"}")
 		return object(t, text)
 	}
 	plain := ask("")
 	top := at(plain, "choices", 0, "logprobs", "top_logprobs", 0)
 	biased := ask(`, "logit_bias": {"40": 100}`)
-	if tokens := fmt.Sprint(at(biased, "choices", 0, "logprobs", "tokens")); strings.Count(tokens, "I") == 0 && tokens == fmt.Sprint(at(plain, "choices", 0, "logprobs", "tokens")) {
+	if tokens := fmt.Sprint(at(biased, "choices", 0, "logprobs", "tokens")); strings.Count(tokens, "I") == 0 &&
+		tokens == fmt.Sprint(at(plain, "choices", 0, "logprobs", "tokens")) {
 		t.Errorf("a bias of 100 changes nothing: %v", tokens)
 	}
 	first := fmt.Sprint(at(biased, "choices", 0, "logprobs", "tokens", 0))
@@ -350,7 +364,8 @@ func TestLogitBias(t *testing.T) {
 
 // TestGuard: keys, hosts, origins, methods and paths.
 func TestGuard(t *testing.T) {
-	web := serve(t, small, Options{Queue: 10, Keys: []string{"one", "two"}, Loopback: true, Hosts: []string{"lowpack.test"}, Origins: []string{"http://page.test"}})
+	web := serve(t, small, Options{Queue: 10, Keys: []string{"one", "two"}, Loopback: true,
+		Hosts: []string{"lowpack.test"}, Origins: []string{"http://page.test"}})
 	const ask, key = `{"prompt": "a", "max_tokens": 1, "model": "tiny"}`, "Bearer two"
 	for _, c := range []struct {
 		method, path, body string
@@ -382,8 +397,10 @@ func TestGuard(t *testing.T) {
 		{"GET", "/health", "", []string{"Host", "localhost.evil.test"}, 403},
 		{"GET", "/health", "", []string{"Host", ".localhost"}, 403},
 		{"GET", "/health", "", []string{"Host", "localhost:8080", "Origin", "http://LOCALHOST:8080"}, 200},
-		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Type", "application/json; charset=latin1"}, 415},
-		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Type", "application/json; charset=UTF-8"}, 200},
+		{"POST", "/v1/completions", ask,
+			[]string{"Authorization", key, "Content-Type", "application/json; charset=latin1"}, 415},
+		{"POST", "/v1/completions", ask,
+			[]string{"Authorization", key, "Content-Type", "application/json; charset=UTF-8"}, 200},
 		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Type", "application/json; charset="}, 415},
 		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Type", ""}, 200},
 		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Type", "text/plain"}, 200},
@@ -408,17 +425,19 @@ func TestGuard(t *testing.T) {
 		if status >= 400 && c.method != "HEAD" && at(object(t, text), "error", "message") == nil {
 			t.Errorf("%s %s: an error without a message: %s", c.method, c.path, text)
 		}
-		if h.Get("X-Request-Id") == "" || (status == 405) != (h.Get("Allow") != "") || (status == 401) != (h.Get("WWW-Authenticate") != "") {
+		if h.Get("X-Request-Id") == "" || (status == 405) != (h.Get("Allow") != "") ||
+			(status == 401) != (h.Get("WWW-Authenticate") != "") {
 			t.Errorf("%s %s: header %v", c.method, c.path, h)
 		}
-		if slices.Contains(c.header, "http://page.test") != (h.Get("Access-Control-Allow-Origin") == "http://page.test") || h.Get("Access-Control-Allow-Credentials") != "" {
+		if slices.Contains(c.header, "http://page.test") != (h.Get("Access-Control-Allow-Origin") == "http://page.test") ||
+			h.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("%s %s: CORS %v", c.method, c.path, h)
 		}
 	}
 }
 
-// TestBusy: a full queue is told by 429 and when to come back, and /health answers at once meanwhile; a client that leaves
-// frees its place.
+// TestBusy: a full queue is told by 429 and when to come back, and /health answers at once meanwhile; a client that
+// leaves frees its place.
 func TestBusy(t *testing.T) {
 	s, web := serveModel(t, engine.Options{Threads: 1, Context: 256, Sequences: 1}, Options{Queue: 1})
 	ctx, leave := context.WithCancel(t.Context())
@@ -426,7 +445,8 @@ func TestBusy(t *testing.T) {
 	for range 2 {
 		clients.Go(func() {
 			for ctx.Err() == nil {
-				r, _ := http.NewRequestWithContext(ctx, http.MethodPost, web.URL+"/v1/completions", strings.NewReader(`{"prompt": "a", "max_tokens": 250, "ignore_eos": true}`))
+				r, _ := http.NewRequestWithContext(ctx, http.MethodPost, web.URL+"/v1/completions",
+					strings.NewReader(`{"prompt": "a", "max_tokens": 250, "ignore_eos": true}`))
 				if answer, err := web.Client().Do(r); err == nil {
 					io.Copy(io.Discard, answer.Body)
 					answer.Body.Close()
@@ -439,7 +459,8 @@ func TestBusy(t *testing.T) {
 		if status != http.StatusTooManyRequests {
 			return false
 		}
-		if at(object(t, text), "error", "code") != "queue_full" || h.Get("Retry-After") == "" || h.Get("Retry-After-Ms") == "" {
+		if at(object(t, text), "error", "code") != "queue_full" || h.Get("Retry-After") == "" ||
+			h.Get("Retry-After-Ms") == "" {
 			t.Errorf("%v %s", h, text)
 		}
 		return true
@@ -449,11 +470,12 @@ func TestBusy(t *testing.T) {
 	}
 	leave()
 	clients.Wait()
-	wait.For(t, "no work goes on for clients that have left", func() bool { return stats(s).Running+stats(s).Waiting == 0 })
+	wait.For(t, "no work goes on for clients that have left",
+		func() bool { return stats(s).Running+stats(s).Waiting == 0 })
 }
 
-// TestHealthUnderLoad: probes do not wait for work: with 200 streams open, running and queued, /health answers before any of
-// these has ended, since the state of a scheduler can be had while it computes.
+// TestHealthUnderLoad: probes do not wait for work: with 200 streams open, running and queued, /health answers before
+// any of these has ended, since the state of a scheduler can be had while it computes.
 func TestHealthUnderLoad(t *testing.T) {
 	s, web := serveModel(t, small, Options{Queue: 1000})
 	ctx, leave := context.WithCancel(t.Context())
@@ -462,7 +484,8 @@ func TestHealthUnderLoad(t *testing.T) {
 	for range 200 {
 		clients.Go(func() {
 			for ctx.Err() == nil {
-				r, _ := http.NewRequestWithContext(ctx, http.MethodPost, web.URL+"/v1/completions", strings.NewReader(`{"prompt": "a", "max_tokens": 250, "ignore_eos": true, "stream": true}`))
+				r, _ := http.NewRequestWithContext(ctx, http.MethodPost, web.URL+"/v1/completions",
+					strings.NewReader(`{"prompt": "a", "max_tokens": 250, "ignore_eos": true, "stream": true}`))
 				if answer, err := web.Client().Do(r); err == nil {
 					io.Copy(io.Discard, answer.Body)
 					answer.Body.Close()
@@ -496,7 +519,8 @@ func TestDrain(t *testing.T) {
 	if status, _, _ := do(t, web, http.MethodGet, "/ready", ""); status != http.StatusServiceUnavailable {
 		t.Errorf("/ready: %d", status)
 	}
-	if status, h, _ := post(t, web, "/v1/completions", `{"prompt": "a"}`); status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" {
+	if status, h, _ := post(t, web, "/v1/completions", `{"prompt": "a"}`); status != http.StatusServiceUnavailable ||
+		h.Get("Retry-After") == "" {
 		t.Errorf("a new request: %d", status)
 	}
 	if text := <-running; fmt.Sprint(at(object(t, text), "usage", "completion_tokens")) != "200" {
@@ -508,7 +532,8 @@ func TestDrain(t *testing.T) {
 // TestTimeout: a request that takes too long ends with an error.
 func TestTimeout(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10, Timeout: time.Nanosecond})
-	if status, _, text := post(t, web, "/v1/completions", `{"prompt": "a", "max_tokens": 200}`); status != http.StatusGatewayTimeout {
+	status, _, text := post(t, web, "/v1/completions", `{"prompt": "a", "max_tokens": 200}`)
+	if status != http.StatusGatewayTimeout {
 		t.Errorf("%d %s", status, text)
 	}
 }
@@ -527,22 +552,27 @@ func TestOthers(t *testing.T) {
 	}
 	_, _, text = post(t, web, "/tokenize", `{"prompt": "Hello there"}`)
 	ids, _ := json.Marshal(at(object(t, text), "tokens"))
-	if _, _, text = post(t, web, "/detokenize", `{"tokens": `+string(ids)+`}`); at(object(t, text), "content") != "<|begin_of_text|>Hello there" {
+	_, _, text = post(t, web, "/detokenize", `{"tokens": `+string(ids)+`}`)
+	if at(object(t, text), "content") != "<|begin_of_text|>Hello there" {
 		t.Error(text)
 	}
-	_, _, text = post(t, web, "/apply-template", `{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]}`)
+	_, _, text = post(t, web, "/apply-template",
+		`{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]}`)
 	if at(object(t, text), "prompt") != "<|begin_of_text|>User: a\nb<|eot_id|>Assistant: " {
 		t.Error(text)
 	}
-	for path, says := range map[string]string{"/v1/models": `"id":"tiny"`, "/version": "system_fingerprint", "/metrics": `vllm:num_requests_waiting{engine="0",model_name="tiny"} 0`} {
+	for path, says := range map[string]string{"/v1/models": `"id":"tiny"`, "/version": "system_fingerprint",
+		"/metrics": `vllm:num_requests_waiting{engine="0",model_name="tiny"} 0`} {
 		if status, _, text := do(t, web, http.MethodGet, path, ""); status != http.StatusOK || !strings.Contains(text, says) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
 	post(t, web, "/v1/completions", `{"prompt": "a", "max_tokens": 3, "ignore_eos": true}`)
 	lines := []string{
-		`vllm:generation_tokens_total{engine="0",model_name="tiny"} 3`, `vllm:request_success_total{engine="0",finished_reason="length",model_name="tiny"} 1`,
-		`vllm:inter_token_latency_seconds_count{engine="0",model_name="tiny"} 2`, `vllm:time_to_first_token_seconds_count{engine="0",model_name="tiny"} 1`,
+		`vllm:generation_tokens_total{engine="0",model_name="tiny"} 3`,
+		`vllm:request_success_total{engine="0",finished_reason="length",model_name="tiny"} 1`,
+		`vllm:inter_token_latency_seconds_count{engine="0",model_name="tiny"} 2`,
+		`vllm:time_to_first_token_seconds_count{engine="0",model_name="tiny"} 1`,
 	}
 	missing := func(line string) bool { return !strings.Contains(text, line) }
 	wait.For(t, fmt.Sprintf("/metrics says %q", lines), func() bool { // a request is counted a moment after its answer
@@ -554,7 +584,8 @@ func TestOthers(t *testing.T) {
 // TestSlowReader: a client that does not read is given up, and holds nobody up until then.
 func TestSlowReader(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
-	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+"/v1/completions", strings.NewReader(`{"prompt": "a", "max_tokens": 200, "stream": true, "ignore_eos": true}`))
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+"/v1/completions",
+		strings.NewReader(`{"prompt": "a", "max_tokens": 200, "stream": true, "ignore_eos": true}`))
 	answer, err := web.Client().Do(r)
 	if err != nil {
 		t.Fatal(err)

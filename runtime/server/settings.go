@@ -63,7 +63,8 @@ func (m *model) readSettings(b *api.Body) settings {
 		s.sampling.TopK = 0
 	}
 	b.Float("min_p", &s.sampling.MinP, 0, 1)
-	if b.Float("repetition_penalty", &s.sampling.RepetitionPenalty, 0, 100); b.Raw("repetition_penalty") != nil && s.sampling.RepetitionPenalty == 0 {
+	if b.Float("repetition_penalty", &s.sampling.RepetitionPenalty, 0, 100); b.Raw("repetition_penalty") != nil &&
+		s.sampling.RepetitionPenalty == 0 {
 		b.Fail("repetition_penalty", "repetition_penalty is 0: must be above 0")
 	}
 	b.Float("frequency_penalty", &s.frequency, -mostPenalty, mostPenalty)
@@ -79,14 +80,19 @@ func (m *model) readSettings(b *api.Body) settings {
 	if best := s.n; b.Int("best_of", &best, 1, mostTexts) && best != s.n {
 		b.Unsupported("best_of", "best_of is %d and n is %d: other values than n are not supported", best, s.n)
 	}
-	b.Accept("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
-		"cache_prompt", "id_slot", "timings_per_token", "add_special_tokens", "skip_special_tokens", "spaces_between_special_tokens", "cache_salt", "priority", "request_id")
+	b.Accept("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key",
+		"prompt_cache_retention",
+		"cache_prompt", "id_slot", "timings_per_token", "add_special_tokens", "skip_special_tokens",
+		"spaces_between_special_tokens", "cache_salt", "priority", "request_id")
 	b.Refuse("texts are sampled token by token", "use_beam_search", "length_penalty", "early_stopping")
 	b.Refuse("stop texts are never part of the answer", "include_stop_str_in_output")
-	b.Refuse("ask for logprobs", "prompt_logprobs", "truncate_prompt_tokens", "return_tokens", "return_tokens_as_token_ids", "return_token_ids")
-	b.Refuse("the sampler has other steps", "typical_p", "mirostat", "mirostat_tau", "mirostat_eta", "dynatemp_range", "xtc_probability", "dry_multiplier", "top_n_sigma", "samplers", "bad_words", "allowed_token_ids", "logits_processors")
+	b.Refuse("ask for logprobs", "prompt_logprobs", "truncate_prompt_tokens", "return_tokens",
+		"return_tokens_as_token_ids", "return_token_ids")
+	b.Refuse("the sampler has other steps", "typical_p", "mirostat", "mirostat_tau", "mirostat_eta", "dynatemp_range",
+		"xtc_probability", "dry_multiplier", "top_n_sigma", "samplers", "bad_words", "allowed_token_ids", "logits_processors")
 	s.readFormat(b, m)
-	b.Refuse("use response_format, guided_json, guided_regex, guided_choice or grammar", "json_schema", "guided_grammar", "guided_whitespace_pattern", "guided_decoding_backend", "structured_outputs")
+	b.Refuse("use response_format, guided_json, guided_regex, guided_choice or grammar", "json_schema", "guided_grammar",
+		"guided_whitespace_pattern", "guided_decoding_backend", "structured_outputs")
 	return s
 }
 
@@ -124,8 +130,8 @@ type bias struct {
 	x  float32
 }
 
-// readBias reads biases in the order of the request. A token has one name, its id in decimal without a leading zero, so that
-// it has one bias.
+// readBias reads biases in the order of the request. A token has one name, its id in decimal without a leading zero, so
+// that it has one bias.
 func (s *settings) readBias(b *api.Body, m *model) {
 	const name, want = "logit_bias", "logit_bias: want an object of numbers by token id"
 	raw := b.Raw(name)
@@ -194,8 +200,8 @@ func (s *settings) text(m *model, i int) engine.Request {
 	return r
 }
 
-// seedOf is the seed of text i of a request (N32): that of the request for the first, so that it is the text of `lowpack run`
-// with this seed.
+// seedOf is the seed of text i of a request (N32): that of the request for the first, so that it is the text of
+// `lowpack run` with this seed.
 func seedOf(seed uint64, i int) uint64 {
 	if i == 0 {
 		return seed

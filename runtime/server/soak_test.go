@@ -36,9 +36,9 @@ type soak struct {
 	done map[string]int // what clients did
 }
 
-// TestSoak: clients that read, read slowly, hang up, and send garbage, each ten times, or for LOWPACK_SOAK, and until each kind
-// has met what it can meet. No byte of an answer is wrong, no request fails otherwise than it should, and nothing is left: no page of the KV cache, goroutine, descriptor or
-// memory.
+// TestSoak: clients that read, read slowly, hang up, and send garbage, each ten times, or for LOWPACK_SOAK, and until
+// each kind has met what it can meet. No byte of an answer is wrong, no request fails otherwise than it should, and
+// nothing is left: no page of the KV cache, goroutine, descriptor or memory.
 func TestSoak(t *testing.T) {
 	var last time.Duration
 	if long := os.Getenv("LOWPACK_SOAK"); long != "" {
@@ -50,7 +50,9 @@ func TestSoak(t *testing.T) {
 	var panics bytes.Buffer
 	before, files := runtime.NumGoroutine(), descriptors(t)
 	k := &soak{t: t, list: requests.Mixed(66), done: map[string]int{}}
-	model := tiny(t, "tiny", engine.Options{Threads: 2, Context: 256, Sequences: 2, Page: 32, CacheTokens: 768}, requests.Template) // few enough that some clients are sent away in every run
+	// few enough that some clients are sent away in every run
+	model := tiny(t, "tiny", engine.Options{Threads: 2, Context: 256, Sequences: 2, Page: 32, CacheTokens: 768},
+		requests.Template)
 	s, err := New(Options{Queue: 1, PrefixCache: true, ITLTarget: 5 * time.Millisecond}, model)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +172,8 @@ func (k *soak) act(r *rand.Rand, kind int, q requests.Request, want string) stri
 func (k *soak) slow(r *rand.Rand, q requests.Request) string {
 	ctx, cancel := context.WithTimeout(k.t.Context(), time.Duration(r.IntN(1000))*time.Millisecond)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, k.web.URL+q.Path, strings.NewReader(`{"stream": true, `+q.Body[1:]))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, k.web.URL+q.Path,
+		strings.NewReader(`{"stream": true, `+q.Body[1:]))
 	if err != nil {
 		k.t.Error(err)
 		return ""
@@ -202,7 +205,8 @@ func (k *soak) mutated(r *rand.Rand, q requests.Request) {
 		}
 	}
 	status, _, text := post(k.t, k.web, q.Path, string(body))
-	if status != http.StatusOK && status != http.StatusBadRequest && status != http.StatusTooManyRequests && status != http.StatusNotFound {
+	if status != http.StatusOK && status != http.StatusBadRequest && status != http.StatusTooManyRequests &&
+		status != http.StatusNotFound {
 		k.t.Errorf("%q: %d %s", body, status, text)
 	}
 }
@@ -216,9 +220,12 @@ func (k *soak) garbage(r *rand.Rand) {
 	}
 	defer c.Close()
 	text := []string{
-		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "GET\r\n\r\n", "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
-		"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n{", "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-		"TRACE / HTTP/1.1\r\nHost: localhost\r\n\r\n", fmt.Sprintf("GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n", strings.Repeat("a", 1<<12)),
+		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "GET\r\n\r\n",
+		"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
+		"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n{",
+		"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"TRACE / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"GET /" + strings.Repeat("a", 1<<12) + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	}[r.IntN(7)]
 	io.WriteString(c, text)
 	if r.IntN(2) == 0 {

@@ -15,15 +15,16 @@ var inRequests = []struct{ path, value, text, place string }{
 	{"/v1/chat/completions", `{"messages": [{"role": "user", "content": "a"}], "max_tokens": 1, "extra": %s}`,
 		`{"max_tokens": 1, "messages": [{"role": "user", "content": "%s"}]}`, "messages[0].content"},
 	{"/v1/responses", `{"input": "a", "max_output_tokens": 1, "extra": %s}`,
-		`{"max_output_tokens": 1, "input": [{"role": "user", "content": [{"type": "input_text", "text": "%s"}]}]}`, "input[0].content[0].text"},
+		`{"max_output_tokens": 1, "input": [{"role": "user", "content": [{"type": "input_text", "text": "%s"}]}]}`,
+		"input[0].content[0].text"},
 	{"/tokenize", `{"content": "a", "extra": %s}`, `{"content": "%s"}`, "content"},
 	{"/detokenize", `{"tokens": [1], "extra": %s}`, `{"tokens": [1], "extra": "%s"}`, "extra"},
 	{"/apply-template", `{"messages": [{"role": "user", "content": "a"}], "extra": %s}`,
 		`{"messages": [{"role": "user", "content": "%s"}]}`, "messages[0].content"},
 }
 
-// TestOneMeaning: a request that other programs could read as another one is refused at every endpoint, with its place; one
-// that is strange and has one meaning is answered.
+// TestOneMeaning: a request that other programs could read as another one is refused at every endpoint, with its place;
+// one that is strange and has one meaning is answered.
 func TestOneMeaning(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	refused := func(path, body, says, place string) {
@@ -39,18 +40,33 @@ func TestOneMeaning(t *testing.T) {
 	for _, r := range inRequests {
 		for value, says := range map[string]string{
 			`{"a": 1, "a": 1}`: `the key "a" occurs twice`, `{"a": 1, "\u0061": 2}`: `the key "a" occurs twice`,
-			`{"\ud800": 1}`: "half of a surrogate pair", "{\"\xff\": 1}": "not UTF-8", `1e400`: "too large", `-1e400`: "too large", `NaN`: "NaN",
-			`-Infinity`: "Infinity", `01`: "begin with 0", `+1`: "a value is expected", strings.Repeat("9", 400): "too large",
-			strings.Repeat("[", 100) + strings.Repeat("]", 100): "nested deeper than 64", strings.Repeat(`{"a":`, 5000) + "1": "nested deeper than 64",
-			"\"a\nb\"": "control character",
+			`{"\ud800": 1}`:          "half of a surrogate pair",
+			"{\"\xff\": 1}":          "not UTF-8",
+			`1e400`:                  "too large",
+			`-1e400`:                 "too large",
+			`NaN`:                    "NaN",
+			`-Infinity`:              "Infinity",
+			`01`:                     "begin with 0",
+			`+1`:                     "a value is expected",
+			strings.Repeat("9", 400): "too large",
+			strings.Repeat("[", 100) + strings.Repeat("]", 100): "nested deeper than 64",
+			strings.Repeat(`{"a":`, 5000) + "1":                 "nested deeper than 64",
+			"\"a\nb\"":                                          "control character",
 		} {
 			refused(r.path, fmt.Sprintf(r.value, value), says, "")
 			refused(r.path, fmt.Sprintf(r.value, `[{"b": `+value+`}]`), says, "")
 		}
 		refused(r.path, fmt.Sprintf(r.value, `{"b c": [0, {"d": {"a": 1, "a": 2}}]}`), "twice", `extra["b c"][1].d`)
 		for text, says := range map[string]string{
-			`\ud800`: "half of a surrogate pair", `\udc00`: "half of a surrogate pair", `\ud800\ud800`: "half of a surrogate pair", `a\ud83dx`: "half of a surrogate pair",
-			"\xff": "not UTF-8", "\xc0\x80": "not UTF-8", "\xed\xa0\x80": "not UTF-8", "a\xe2\x82": "not UTF-8", "\\n\xff": "not UTF-8",
+			`\ud800`:       "half of a surrogate pair",
+			`\udc00`:       "half of a surrogate pair",
+			`\ud800\ud800`: "half of a surrogate pair",
+			`a\ud83dx`:     "half of a surrogate pair",
+			"\xff":         "not UTF-8",
+			"\xc0\x80":     "not UTF-8",
+			"\xed\xa0\x80": "not UTF-8",
+			"a\xe2\x82":    "not UTF-8",
+			"\\n\xff":      "not UTF-8",
 		} {
 			refused(r.path, fmt.Sprintf(r.text, text), says, r.place)
 		}
@@ -73,10 +89,14 @@ func TestOneMeaning(t *testing.T) {
 // TestOneMeaningInside: the same holds for schemas and parameters of functions, which templates and grammars read.
 func TestOneMeaningInside(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
-	const schema = `{"type": "object", "properties": {"a": {"type": "null"}, "a": {"type": "integer"}}}`
+	const (
+		schema = `{"type": "object", "properties": {"a": {"type": "null"}, "a": {"type": "integer"}}}`
+		format = `"response_format": {"type": "json_schema", "json_schema": {"schema": `
+		tools  = `"tools": [{"type": "function", "function": {"name": "f", "parameters": `
+	)
 	for field, place := range map[string]string{
-		`"response_format": {"type": "json_schema", "json_schema": {"schema": ` + schema + `}}`:    "response_format.json_schema.schema.properties",
-		`"tools": [{"type": "function", "function": {"name": "f", "parameters": ` + schema + `}}]`: "tools[0].function.parameters.properties",
+		format + schema + `}}`:                                              "response_format.json_schema.schema.properties",
+		tools + schema + `}}]`:                                              "tools[0].function.parameters.properties",
 		`"guided_json": ` + schema:                                          "guided_json.properties",
 		`"chat_template_kwargs": {"a": true, "a": false}`:                   "chat_template_kwargs",
 		`"logit_bias": {"5": 100, "5": -100}`:                               "logit_bias",
@@ -84,21 +104,27 @@ func TestOneMeaningInside(t *testing.T) {
 		`"prediction": {"type": "content", "content": "a", "content": "b"}`: "prediction",
 		`"documents": [{"a": [[{"b": 1, "b": 2}]]}]`:                        "documents[0].a[0][0]",
 	} {
-		status, _, text := post(t, web, "/v1/chat/completions", `{"messages": [{"role": "user", "content": "a"}], "max_tokens": 1, `+field+"}")
-		if message, _ := at(object(t, text), "error", "message").(string); status != http.StatusBadRequest || !strings.Contains(message, "in "+place+")") {
+		status, _, text := post(t, web, "/v1/chat/completions",
+			`{"messages": [{"role": "user", "content": "a"}], "max_tokens": 1, `+field+"}")
+		if message, _ := at(object(t, text), "error", "message").(string); status != http.StatusBadRequest ||
+			!strings.Contains(message, "in "+place+")") {
 			t.Errorf("%s: %d %s; want a fault in %s", field, status, text, place)
 		}
 	}
 	// A name in other letters is another name.
 	for _, field := range []string{
-		`"response_format": {"type": "text", "Type": "yaml"}`, `"stream_options": {"include_usage": true, "INCLUDE_USAGE": 5}, "stream": true`,
+		`"response_format": {"type": "text", "Type": "yaml"}`,
+		`"stream_options": {"include_usage": true, "INCLUDE_USAGE": 5}, "stream": true`,
 		`"tool_choice": "none", "tools": [{"type": "function", "Type": "x", "function": {"name": "f", "Name": ""}}]`,
 	} {
-		if status, _, text := post(t, web, "/v1/chat/completions", `{"messages": [{"role": "user", "content": "a", "Role": "king"}], "max_tokens": 1, `+field+"}"); status != http.StatusOK {
+		status, _, text := post(t, web, "/v1/chat/completions",
+			`{"messages": [{"role": "user", "content": "a", "Role": "king"}], "max_tokens": 1, `+field+"}")
+		if status != http.StatusOK {
 			t.Errorf("%s: %d %s", field, status, text)
 		}
 	}
-	if status, _, text := post(t, web, "/v1/chat/completions", `{"messages": [{"role": "user", "content": [{"type": "text", "TEXT": "b"}]}]}`); status != http.StatusBadRequest {
+	if status, _, text := post(t, web, "/v1/chat/completions",
+		`{"messages": [{"role": "user", "content": [{"type": "text", "TEXT": "b"}]}]}`); status != http.StatusBadRequest {
 		t.Errorf("a part without a text: %d %s", status, text)
 	}
 }
@@ -145,8 +171,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestModelNames: a request for a model that is not served is refused, unless Options.AnyModel; one without a name is for the
-// first model.
+// TestModelNames: a request for a model that is not served is refused, unless Options.AnyModel; one without a name is
+// for the first model.
 func TestModelNames(t *testing.T) {
 	for _, c := range []struct {
 		any    bool
@@ -154,7 +180,8 @@ func TestModelNames(t *testing.T) {
 		status int
 	}{
 		{false, `"model": "tiny"`, 200}, {false, `"model": ""`, 200}, {false, `"model": null`, 200}, {false, `"x": 1`, 200},
-		{false, `"model": "gpt-4o"`, 404}, {false, `"model": "TINY"`, 404}, {false, `"model": " tiny"`, 404}, {false, `"model": 5`, 400},
+		{false, `"model": "gpt-4o"`, 404}, {false, `"model": "TINY"`, 404}, {false, `"model": " tiny"`, 404},
+		{false, `"model": 5`, 400},
 		{true, `"model": "gpt-4o"`, 200}, {true, `"model": "tiny"`, 200}, {true, `"x": 1`, 200}, {true, `"model": 5`, 400},
 	} {
 		web := serve(t, small, Options{Queue: 10, AnyModel: c.any})
@@ -173,22 +200,35 @@ func TestModelNames(t *testing.T) {
 	}
 }
 
-// TestContradictions: a request that asks for two things under two names gets neither; one that says the same twice is answered.
+// TestContradictions: a request that asks for two things under two names gets neither; one that says the same twice is
+// answered.
 func TestContradictions(t *testing.T) {
 	_, web := serveModel(t, small, Options{Queue: 10}, requests.Template)
 	const chat, schema = `"messages": [{"role": "user", "content": "a"}]`, `{"type": "integer"}`
-	const one, another = `{"type": "function", "function": {"name": "f"}}`, `{"type": "function", "function": {"name": "ff"}}`
+	const one = `{"type": "function", "function": {"name": "f"}}`
+	const another = `{"type": "function", "function": {"name": "ff"}}`
 	for _, c := range []struct{ path, body, param string }{
 		{"/v1/chat/completions", chat + `, "max_tokens": 1, "max_completion_tokens": 2`, "max_tokens"},
 		{"/v1/chat/completions", chat + `, "max_tokens": 2, "max_completion_tokens": 2`, ""},
-		{"/v1/chat/completions", chat + `, "max_tokens": 2, "reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "high"}`, "chat_template_kwargs"},
-		{"/v1/chat/completions", chat + `, "max_tokens": 2, "reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "l\u006fw"}`, ""},
-		{"/v1/chat/completions", chat + `, "max_tokens": 2, "response_format": {"type": "json_object", "json_schema": {"schema": ` + schema + `}}`, "response_format"},
-		{"/v1/chat/completions", chat + `, "max_tokens": 2, "response_format": {"type": "text", "schema": ` + schema + `}`, "response_format"},
-		{"/v1/chat/completions", chat + `, "max_tokens": 2, "response_format": {"type": "json_schema", "schema": {}, "json_schema": {"schema": ` + schema + `}}`, "response_format"},
-		{"/v1/chat/completions", chat + `, "max_tokens": 2, "response_format": {"type": "json_object", "schema": ` + schema + `, "json_schema": {"name": "x"}}`, ""},
-		{"/v1/chat/completions", chat + `, "max_tokens": 2, "tools": [` + one + "," + another + `], "tool_choice": {"type": "function", "name": "f", "function": {"name": "ff"}}`, "tool_choice"},
-		{"/v1/chat/completions", chat + `, "max_tokens": 2, "tools": [` + one + "," + another + `], "tool_choice": {"type": "function", "name": "f", "function": {"name": "f"}}`, ""},
+		{"/v1/chat/completions", chat +
+			`, "max_tokens": 2, "reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "high"}`,
+			"chat_template_kwargs"},
+		{"/v1/chat/completions", chat +
+			`, "max_tokens": 2, "reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "l\u006fw"}`, ""},
+		{"/v1/chat/completions", chat +
+			`, "max_tokens": 2, "response_format": {"type": "json_object", "json_schema": {"schema": ` + schema + `}}`,
+			"response_format"},
+		{"/v1/chat/completions", chat + `, "max_tokens": 2, "response_format": {"type": "text", "schema": ` + schema + `}`,
+			"response_format"},
+		{"/v1/chat/completions", chat +
+			`, "max_tokens": 2, "response_format": {"type": "json_schema", "schema": {}, "json_schema": {"schema": ` + schema +
+			`}}`, "response_format"},
+		{"/v1/chat/completions", chat + `, "max_tokens": 2, "response_format": {"type": "json_object", "schema": ` + schema +
+			`, "json_schema": {"name": "x"}}`, ""},
+		{"/v1/chat/completions", chat + `, "max_tokens": 2, "tools": [` + one + "," + another +
+			`], "tool_choice": {"type": "function", "name": "f", "function": {"name": "ff"}}`, "tool_choice"},
+		{"/v1/chat/completions", chat + `, "max_tokens": 2, "tools": [` + one + "," + another +
+			`], "tool_choice": {"type": "function", "name": "f", "function": {"name": "f"}}`, ""},
 		{"/v1/completions", `"prompt": ["a", null]`, "prompt"},
 		{"/v1/completions", `"prompt": [[1], null]`, "prompt"},
 		{"/v1/completions", `"prompt": ["a", ""], "max_tokens": 1`, ""},

@@ -6,15 +6,16 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// TestTokensTakeWhatIsAsked: a request of 8 MiB has as many tokens, whose pieces take many times that: they are made where
-// they are asked for.
+// TestTokensTakeWhatIsAsked: a request of 8 MiB has as many tokens, whose pieces take many times that: they are made
+// where they are asked for.
 func TestTokensTakeWhatIsAsked(t *testing.T) {
 	s, _ := serveModel(t, engine.Options{}, Options{})
 	ids := make([]int, 100_000)
 	if n := testing.AllocsPerRun(1, func() { s.models.list[0].model.tokens(ids, false, false) }); n > 10 {
 		t.Errorf("%v allocations for ids alone", n)
 	}
-	if n := testing.AllocsPerRun(1, func() { s.models.list[0].model.tokens(ids, true, false) }); n > 2.5*float64(len(ids)) {
+	n := testing.AllocsPerRun(1, func() { s.models.list[0].model.tokens(ids, true, false) })
+	if n > 2.5*float64(len(ids)) {
 		t.Errorf("%v allocations for %d pieces", n, len(ids))
 	}
 }

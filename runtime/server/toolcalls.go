@@ -23,8 +23,8 @@ type toolFunction struct {
 	Arguments string `json:"arguments"`
 }
 
-// readCalls reads the calls of a message for the template: templates of many models expect the arguments as an object, which
-// clients write as a text. Its fields keep their order, which some templates write.
+// readCalls reads the calls of a message for the template: templates of many models expect the arguments as an object,
+// which clients write as a text. Its fields keep their order, which some templates write.
 func readCalls(b *api.Body) json.RawMessage {
 	type function struct {
 		Name      string          `json:"name"`
@@ -111,7 +111,8 @@ func (j *job) readTools(b *api.Body, raw json.RawMessage) *tools {
 	t := &tools{raw: slices.Clone(raw), form: j.model.callForm(), names: map[string]bool{}, most: 1}
 	switch {
 	case t.form == nil:
-		b.Unsupported("tools", "tools is not supported: the chat template of the model has no form for calls of functions that the server knows")
+		b.Unsupported("tools", "tools is not supported: the chat template of the model has no form for calls of functions "+
+			"that the server knows")
 		return nil
 	case j.format != nil:
 		b.Unsupported("tools", "tools cannot be combined with a format of the answer; tool_choice none leaves them out")
@@ -147,7 +148,8 @@ func (j *job) force(b *api.Body, t *tools, list []function, name string) {
 		t.opener = []int{id}
 	}
 	form := t.form.grammar(t.opener != nil, t.most > 1)
-	j.use(b, j.model, "tools", fmt.Sprintf("calls %+v %+v", form, allowed), func() (*grammar.Grammar, error) { return grammar.Calls(form, allowed) })
+	j.use(b, j.model, "tools", fmt.Sprintf("calls %+v %+v", form, allowed),
+		func() (*grammar.Grammar, error) { return grammar.Calls(form, allowed) })
 }
 
 // holdStrict lets the model decide whether it calls, but calls of functions that are strict satisfy their schemas.
@@ -160,7 +162,8 @@ func (j *job) holdStrict(b *api.Body, t *tools, list []function) {
 		j.words = j.model.vocabularyWith(id)
 	}
 	form := t.form.grammar(false, t.most > 1)
-	j.use(b, j.model, "tools", fmt.Sprintf("mixed %+v %+v", form, offered), func() (*grammar.Grammar, error) { return grammar.Mixed(form, t.form.open, offered) })
+	j.use(b, j.model, "tools", fmt.Sprintf("mixed %+v %+v", form, offered),
+		func() (*grammar.Grammar, error) { return grammar.Mixed(form, t.form.open, offered) })
 }
 
 // readFunctions reads the list of tools.
@@ -190,7 +193,8 @@ func readFunctions(b *api.Body, raw json.RawMessage) (list []function) {
 	return list
 }
 
-// readToolChoice returns none, auto, or required, the latter with the name of a function if there is one that it must be.
+// readToolChoice returns none, auto, or required, the latter with the name of a function if there is one that it must
+// be.
 func readToolChoice(b *api.Body) (choice, name string) {
 	const want = "tool_choice: want none, auto, required, or an object with the name of a function"
 	raw := b.Raw("tool_choice")

@@ -20,12 +20,22 @@ import (
 
 // The families of templates, as short as they can be.
 const (
-	beginTemplate = `{{ '<|begin_of_text|>' }}{% if tools %}{% for t in tools %}{{ t.function.name }}{% endfor %}{% endif %}{% for m in messages %}{{ m.role }}: {% if m.tool_calls %}`
-	endTemplate   = `{% else %}{{ m.content }}{% endif %}{{ '<|eot_id|>' }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}`
+	beginTemplate = `{{ '<|begin_of_text|>' }}` +
+		`{% if tools %}{% for t in tools %}{{ t.function.name }}{% endfor %}{% endif %}` +
+		`{% for m in messages %}{{ m.role }}: {% if m.tool_calls %}`
+	endTemplate = `{% else %}{{ m.content }}{% endif %}{{ '<|eot_id|>' }}{% endfor %}` +
+		`{% if add_generation_prompt %}assistant: {% endif %}`
 
-	hermesTemplate  = beginTemplate + `{% for c in m.tool_calls %}{{ '<tool_call>\n{"name": "' ~ c.function.name ~ '", "arguments": ' ~ c.function.arguments | tojson ~ '}\n</tool_call>' }}{% endfor %}` + endTemplate
-	llamaTemplate   = beginTemplate + `{% for c in m.tool_calls %}{{ '{"name": "' ~ c.function.name ~ '", "parameters": ' ~ c.function.arguments | tojson ~ '}' }}{% endfor %}` + endTemplate
-	mistralTemplate = beginTemplate + `[TOOL_CALLS] [{% for c in m.tool_calls %}{{ '{"name": "' ~ c.function.name ~ '", "arguments": ' ~ c.function.arguments | tojson ~ ', "id": "' ~ c.id ~ '"}' }}{% if not loop.last %}, {% endif %}{% endfor %}]` + endTemplate
+	hermesTemplate = beginTemplate +
+		`{% for c in m.tool_calls %}{{ '<tool_call>\n{"name": "' ~ c.function.name ~ ` +
+		`'", "arguments": ' ~ c.function.arguments | tojson ~ '}\n</tool_call>' }}{% endfor %}` + endTemplate
+	llamaTemplate = beginTemplate +
+		`{% for c in m.tool_calls %}{{ '{"name": "' ~ c.function.name ~ ` +
+		`'", "parameters": ' ~ c.function.arguments | tojson ~ '}' }}{% endfor %}` + endTemplate
+	mistralTemplate = beginTemplate +
+		`[TOOL_CALLS] [{% for c in m.tool_calls %}{{ '{"name": "' ~ c.function.name ~ ` +
+		`'", "arguments": ' ~ c.function.arguments | tojson ~ ', "id": "' ~ c.id ~ '"}' }}` +
+		`{% if not loop.last %}, {% endif %}{% endfor %}]` + endTemplate
 )
 
 func tinyTokenizer(t *testing.T) *tokenizer.Tokenizer {
@@ -72,8 +82,12 @@ func TestCallForm(t *testing.T) {
 // TestCallFormOfModels: the templates of models.
 func TestCallFormOfModels(t *testing.T) {
 	for name, want := range map[string]string{
-		"Qwen-Qwen2.5-7B-Instruct": hermesOpen, "Qwen-Qwen3-0.6B": hermesOpen, "meta-llama-Llama-3.2-3B-Instruct": "parameters",
-		"bitnet-2B4T": "none", "microsoft-Phi-3.5-mini-instruct": "none", "llama3-original": "none",
+		"Qwen-Qwen2.5-7B-Instruct":         hermesOpen,
+		"Qwen-Qwen3-0.6B":                  hermesOpen,
+		"meta-llama-Llama-3.2-3B-Instruct": "parameters",
+		"bitnet-2B4T":                      "none",
+		"microsoft-Phi-3.5-mini-instruct":  "none",
+		"llama3-original":                  "none",
 	} {
 		source, err := os.ReadFile(shared.Path(t, "data/chat-templates/"+name+".jinja"))
 		if err != nil {
@@ -101,11 +115,16 @@ func TestCallReader(t *testing.T) {
 		text, want string
 	}{
 		{hermes, 9, `Just <text> { "name"`, `Just <text> { "name"`},
-		{hermes, 9, "I look. \n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"}{\\\"\", \"b\": [1, {}]}}\n</tool_call>", `I look.|f{"a": "}{\"", "b": [1, {}]}`},
-		{hermes, 9, "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>\n", "|f{}|g{}"},
-		{hermes, 1, "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>\n", "|f{}"},
+		{hermes, 9, "I look. \n" +
+			"<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"}{\\\"\", \"b\": [1, {}]}}\n</tool_call>",
+			`I look.|f{"a": "}{\"", "b": [1, {}]}`},
+		{hermes, 9, "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n" +
+			"<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>\n", "|f{}|g{}"},
+		{hermes, 1, "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n" +
+			"<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>\n", "|f{}"},
 		{hermes, 9, "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call> Done.", " Done.|f{}"},
-		{hermes, 9, "<tool_call>{\"name\":\"unknown\",\"arguments\":{}}</tool_call>", "<tool_call>{\"name\":\"unknown\",\"arguments\":{}}</tool_call>"},
+		{hermes, 9, "<tool_call>{\"name\":\"unknown\",\"arguments\":{}}</tool_call>",
+			"<tool_call>{\"name\":\"unknown\",\"arguments\":{}}</tool_call>"},
 		{hermes, 9, "<tool_call>{\"name\":\"f\",\"arguments\":5}", "<tool_call>{\"name\":\"f\",\"arguments\":5}"},
 		{hermes, 9, "<tool_call>[1] <tool_call>{\"name\":\"g\",\"arguments\":{}}", "<tool_call>[1]|g{}"},
 		{hermes, 9, "a <tool_call>\n{\"name\": \"f\", \"argu", "a <tool_call>\n{\"name\": \"f\", \"argu"},
@@ -115,7 +134,8 @@ func TestCallReader(t *testing.T) {
 		{llama, 9, `{"name": "f", "arguments": {"a": 1}}`, `{"name": "f", "arguments": {"a": 1}}`},
 		{llama, 9, `The {"name": "f", "parameters": {"a": 1}}`, `The {"name": "f", "parameters": {"a": 1}}`},
 		{llama, 9, `{"name": "` + strings.Repeat("f", 200), `{"name": "` + strings.Repeat("f", 200)},
-		{mistral, 9, `[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}, "id": "abcdefghi"}, {"name": "g", "arguments": {}}]`, `|f{"a": 1}|g{}`},
+		{mistral, 9, `[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}, "id": "abcdefghi"}, {"name": "g", "arguments": {}}]`,
+			`|f{"a": 1}|g{}`},
 		{mistral, 9, `[TOOL_CALLS] [1, 2]`, `[TOOL_CALLS] [1, 2]`},
 		{mistral, 9, `[1, 2]`, `[1, 2]`},
 	} {
@@ -142,7 +162,9 @@ func TestCallReader(t *testing.T) {
 }
 
 const twoTools = `"tools": [
-	{"type": "function", "function": {"name": "weather", "description": "Weather", "parameters": {"type": "object", "properties": {"city": {"$ref": "#/$defs/City"}, "days": {"type": "integer"}}, "required": ["city"], "$defs": {"City": {"enum": ["Paris", "Rome"]}}}}},
+	{"type": "function", "function": {"name": "weather", "description": "Weather", "parameters": {"type": "object",
+		"properties": {"city": {"$ref": "#/$defs/City"}, "days": {"type": "integer"}}, "required": ["city"],
+		"$defs": {"City": {"enum": ["Paris", "Rome"]}}}}},
 	{"type": "function", "function": {"name": "stop", "strict": true}}]`
 
 // checkCall checks a call of one of the functions.
@@ -156,7 +178,8 @@ func checkCall(t *testing.T, v any) string {
 	}
 	d := json.NewDecoder(strings.NewReader(arguments))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&a); err != nil || name == "weather" && a.City != "Paris" && a.City != "Rome" || name == "stop" && arguments != "{}" || name != "weather" && name != "stop" {
+	if err := d.Decode(&a); err != nil || name == "weather" && a.City != "Paris" && a.City != "Rome" ||
+		name == "stop" && arguments != "{}" || name != "weather" && name != "stop" {
 		t.Errorf("%v: %v", v, err)
 	}
 	if id, _ := at(v, "id").(string); len(id) != 9 || at(v, "type") != "function" {
@@ -167,12 +190,15 @@ func checkCall(t *testing.T, v any) string {
 
 // TestToolChoice: a model of every family calls what it must, and a stream has the same calls.
 func TestToolChoice(t *testing.T) {
-	for family, template := range map[string]string{"hermes": hermesTemplate, "llama": llamaTemplate, "mistral": mistralTemplate} {
+	for family, template := range map[string]string{"hermes": hermesTemplate, "llama": llamaTemplate,
+		"mistral": mistralTemplate} {
 		_, web := serveModel(t, small, Options{Queue: 10, PrefixCache: true}, template)
 		seen, most := map[string]bool{}, 0
 		for seed := range 12 {
 			choice := []string{`"required"`, `{"type": "function", "function": {"name": "stop"}}`}[seed%2]
-			body := fmt.Sprintf(`{"messages": [{"role": "user", "content": "Hi"}], %s, "tool_choice": %s, "temperature": 1.5, "seed": %d, "max_tokens": 140, "parallel_tool_calls": %v`, twoTools, choice, seed, seed%3 > 0)
+			body := fmt.Sprintf(`{"messages": [{"role": "user", "content": "Hi"}], %s, "tool_choice": %s,
+				"temperature": 1.5, "seed": %d, "max_tokens": 140, "parallel_tool_calls": %v`,
+				twoTools, choice, seed, seed%3 > 0)
 			if seed%4 == 1 { // it does not end by itself
 				body += `, "logit_bias": {"2553": -100, "2554": -100}`
 			}
@@ -187,7 +213,8 @@ func TestToolChoice(t *testing.T) {
 			if reason == "length" {
 				continue
 			}
-			if reason != "tool_calls" || len(calls) == 0 || seed%3 == 0 && len(calls) > 1 || at(v, "choices", 0, "message", "content") != nil {
+			if reason != "tool_calls" || len(calls) == 0 || seed%3 == 0 && len(calls) > 1 ||
+				at(v, "choices", 0, "message", "content") != nil {
 				t.Errorf("%s: %s: %s", family, body, text)
 			}
 			for _, call := range calls {
@@ -238,16 +265,20 @@ func compareCalls(t *testing.T, web *httptest.Server, body string, want []any) {
 // TestResponseCalls: calls are items of a response, and of its stream.
 func TestResponseCalls(t *testing.T) {
 	_, web := serveModel(t, small, Options{Queue: 10}, hermesTemplate)
-	body := `{"input": "Hi", "tools": [{"type": "function", "name": "stop", "parameters": null}], "tool_choice": {"type": "function", "name": "stop"}, "parallel_tool_calls": false, "seed": 1, "max_output_tokens": 60`
+	body := `{"input": "Hi", "tools": [{"type": "function", "name": "stop", "parameters": null}],
+		"tool_choice": {"type": "function", "name": "stop"}, "parallel_tool_calls": false, "seed": 1,
+		"max_output_tokens": 60`
 	_, _, text := post(t, web, "/v1/responses", body+"}")
 	item := at(object(t, text), "output", 0)
-	if at(item, "type") != "function_call" || at(item, "name") != "stop" || at(item, "arguments") != "{}" || at(item, "status") != "completed" || at(object(t, text), "output", 1) != nil {
+	if at(item, "type") != "function_call" || at(item, "name") != "stop" || at(item, "arguments") != "{}" ||
+		at(item, "status") != "completed" || at(object(t, text), "output", 1) != nil {
 		t.Errorf("%s", text)
 	}
 	_, _, text = post(t, web, "/v1/responses", body+`, "stream": true}`)
 	names, arguments := sequence(events(t, text))
-	if arguments != "{}" || names != "response.created response.in_progress response.output_item.added response.function_call_arguments.delta "+
-		"response.function_call_arguments.done response.output_item.done response.completed" {
+	if arguments != "{}" ||
+		names != "response.created response.in_progress response.output_item.added response.function_call_arguments.delta "+
+			"response.function_call_arguments.done response.output_item.done response.completed" {
 		t.Errorf("%s: %s", arguments, names)
 	}
 }
@@ -273,13 +304,15 @@ func TestToolAuto(t *testing.T) {
 	}
 }
 
-// TestToolStrict: where the model decides whether it calls, calls of a strict function satisfy its schema. A bias on braces makes
-// it call, and without strict it writes nothing else.
+// TestToolStrict: where the model decides whether it calls, calls of a strict function satisfy its schema. A bias on
+// braces makes it call, and without strict it writes nothing else.
 func TestToolStrict(t *testing.T) {
 	_, web := serveModel(t, small, Options{Queue: 10}, llamaTemplate)
 	_, _, text := post(t, web, "/tokenize", `{"content": "{"}`)
-	ask := fmt.Sprintf(`{"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 60, "temperature": 1, "logit_bias": {"%v": 100}, "tools": [{"type": "function", "function": {"name": "set", "strict": %%v,
-		"parameters": {"type": "object", "properties": {"n": {"enum": [1, 2]}, "on": {"type": "boolean"}}, "required": ["n", "on"], "additionalProperties": false}}}], "seed": %%d}`, at(object(t, text), "tokens", 0))
+	ask := fmt.Sprintf(`{"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 60, "temperature": 1,
+		"logit_bias": {"%v": 100}, "tools": [{"type": "function", "function": {"name": "set", "strict": %%v,
+		"parameters": {"type": "object", "properties": {"n": {"enum": [1, 2]}, "on": {"type": "boolean"}},
+		"required": ["n", "on"], "additionalProperties": false}}}], "seed": %%d}`, at(object(t, text), "tokens", 0))
 	for seed := range 4 {
 		_, _, text = post(t, web, "/v1/chat/completions", fmt.Sprintf(ask, true, seed))
 		call := at(object(t, text), "choices", 0, "message", "tool_calls", 0, "function")
@@ -292,7 +325,9 @@ func TestToolStrict(t *testing.T) {
 			t.Errorf("without strict: %s", text)
 		}
 	}
-	if status, _, text := post(t, web, "/v1/chat/completions", strings.Replace(fmt.Sprintf(ask, true, 1), `"enum": [1, 2]`, `"type": "integer", "minimum": 3`, 1)); status != http.StatusBadRequest || !strings.Contains(text, `keyword \"minimum\"`) {
+	bounded := strings.Replace(fmt.Sprintf(ask, true, 1), `"enum": [1, 2]`, `"type": "integer", "minimum": 3`, 1)
+	if status, _, text := post(t, web, "/v1/chat/completions", bounded); status != http.StatusBadRequest ||
+		!strings.Contains(text, `keyword \"minimum\"`) {
 		t.Errorf("%d %s", status, text)
 	}
 }
@@ -309,26 +344,35 @@ func TestToolFields(t *testing.T) {
 		{web, `"tools": 5`, "tools", "a list"},
 		{web, `"tools": [{"type": "web_search"}]`, "tools", `type "web_search"`},
 		{web, `"tools": [{"type": "function"}]`, "tools", "function.name"},
-		{web, `"tools": [{"type": "function", "function": {"name": "a"}}, {"type": "function", "function": {"name": "a"}}]`, "tools", "another function"},
+		{web, `"tools": [{"type": "function", "function": {"name": "a"}}, {"type": "function", "function": {"name": "a"}}]`,
+			"tools", "another function"},
 		{web, twoTools + `, "tool_choice": "always"`, "tool_choice", "none, auto, required"},
 		{web, twoTools + `, "tool_choice": {"type": "allowed_tools"}`, "tool_choice", "none, auto, required"},
-		{web, twoTools + `, "tool_choice": {"type": "function", "function": {"name": "zzz"}}`, "tool_choice", `no function "zzz"`},
+		{web, twoTools + `, "tool_choice": {"type": "function", "function": {"name": "zzz"}}`, "tool_choice",
+			`no function "zzz"`},
 		{web, `"tool_choice": "required"`, "tool_choice", "needs tools"},
 		{web, twoTools + `, "response_format": {"type": "json_object"}`, "tools", "combined"},
 		{web, twoTools + `, "tool_choice": "required", "ignore_eos": true`, "tools", "ignore_eos"},
-		{web, `"tools": [{"type": "function", "function": {"name": "a", "parameters": {"type": "object", "properties": {"x": {"type": "number", "minimum": 1}}}}}], "tool_choice": "required"`, "tools", `"minimum" is not supported`},
-		{web, `"tools": [{"type": "function", "function": {"name": "a", "parameters": {"type": "string"}}}], "tool_choice": "required"`, "tools", `"type": "object"`},
+		{web, `"tool_choice": "required", "tools": [{"type": "function", "function": {"name": "a",
+			"parameters": {"type": "object", "properties": {"x": {"type": "number", "minimum": 1}}}}}]`,
+			"tools", `"minimum" is not supported`},
+		{web, `"tool_choice": "required",
+			"tools": [{"type": "function", "function": {"name": "a", "parameters": {"type": "string"}}}]`,
+			"tools", `"type": "object"`},
 		{web, `"functions": [{"name": "f"}]`, "functions", "not supported"},
 	} {
-		status, _, text := post(t, c.web, "/v1/chat/completions", `{"messages": [{"role": "user", "content": "a"}], "max_tokens": 1, `+c.more+`}`)
+		status, _, text := post(t, c.web, "/v1/chat/completions",
+			`{"messages": [{"role": "user", "content": "a"}], "max_tokens": 1, `+c.more+`}`)
 		e := at(object(t, text), "error")
-		if says, _ := at(e, "message").(string); status != http.StatusBadRequest || at(e, "param") != c.param || !strings.Contains(says, c.says) {
+		if says, _ := at(e, "message").(string); status != http.StatusBadRequest || at(e, "param") != c.param ||
+			!strings.Contains(says, c.says) {
 			t.Errorf("%s: %d %s; want 400, param %q, %q", c.more, status, text, c.param, c.says)
 		}
 	}
 }
 
-// TestCallGrammar: the grammar of a family is what its reader takes for calls, with the opening in the text or in the prompt.
+// TestCallGrammar: the grammar of a family is what its reader takes for calls, with the opening in the text or in the
+// prompt.
 func TestCallGrammar(t *testing.T) {
 	for _, template := range []string{hermesTemplate, llamaTemplate, mistralTemplate} {
 		for _, opened := range []bool{false, true} {
@@ -344,7 +388,8 @@ func TestCallGrammar(t *testing.T) {
 				tools.opener = []int{1}
 			}
 			r := tools.reader()
-			if content := r.add(text).text + r.end(); content != "" || r.calls != want || opened && f.open != "" && strings.HasPrefix(text, f.open) {
+			if content := r.add(text).text + r.end(); content != "" || r.calls != want ||
+				opened && f.open != "" && strings.HasPrefix(text, f.open) {
 				t.Errorf("%q: content %q, %d calls, want %d", text, content, r.calls, want)
 			}
 		}
