@@ -96,8 +96,10 @@ func rope(k *keys, c map[string]any) {
 }
 
 func yarn(k *keys, factor decimal) map[string]any {
-	s := map[string]any{"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": k.must(".rope.scaling.original_context_length")}
-	for key, name := range map[string]string{".rope.scaling.yarn_beta_fast": "beta_fast", ".rope.scaling.yarn_beta_slow": "beta_slow"} {
+	s := map[string]any{"rope_type": "yarn", "factor": factor,
+		"original_max_position_embeddings": k.must(".rope.scaling.original_context_length")}
+	for key, name := range map[string]string{".rope.scaling.yarn_beta_fast": "beta_fast",
+		".rope.scaling.yarn_beta_slow": "beta_slow"} {
 		if n, ok := k.number(key); ok {
 			s[name] = n
 		}

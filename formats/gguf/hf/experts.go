@@ -34,7 +34,10 @@ func olmoeConfig(_ *File, k *keys, c map[string]any) {
 }
 
 var graniteScales = map[string]string{
-	".attention.scale": "attention_multiplier", ".embedding_scale": "embedding_multiplier", ".residual_scale": "residual_multiplier", ".logit_scale": "logits_scaling",
+	".attention.scale": "attention_multiplier",
+	".embedding_scale": "embedding_multiplier",
+	".residual_scale":  "residual_multiplier",
+	".logit_scale":     "logits_scaling",
 }
 
 func graniteConfig(f *File, k *keys, c map[string]any) {
@@ -58,7 +61,8 @@ func granitemoeConfig(f *File, k *keys, c map[string]any) {
 // published gpt-oss, and no key of llama.cpp, which rounds them, says so; a key of lowpack's own does, where they are.
 func gptossConfig(_ *File, k *keys, c map[string]any) {
 	mixture(k, c, "num_local_experts")
-	c["intermediate_size"], c["sliding_window"] = k.must(".expert_feed_forward_length"), k.must(".attention.sliding_window")
+	c["intermediate_size"] = k.must(".expert_feed_forward_length")
+	c["sliding_window"] = k.must(".attention.sliding_window")
 	if period, ok := k.count(".attention.sliding_window_pattern"); ok && period != 2 {
 		k.fail(pack.ErrUnsupported, "key %q is %d, must be 2", k.name(".attention.sliding_window_pattern"), period)
 	}

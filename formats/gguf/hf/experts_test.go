@@ -11,7 +11,8 @@ import (
 // mixtureKeys of an architecture with experts.
 func mixtureKeys(arch string, more ...gguf.KV) *gguf.Header {
 	number := func(key string, n uint32) gguf.KV { return gguf.KV{Key: arch + key, Value: gguf.U32Value(n)} }
-	return keysOf(arch, append(more, number(".expert_count", 8), number(".expert_used_count", 3), number(".expert_feed_forward_length", 48), number(".expert_shared_feed_forward_length", 80))...)
+	return keysOf(arch, append(more, number(".expert_count", 8), number(".expert_used_count", 3),
+		number(".expert_feed_forward_length", 48), number(".expert_shared_feed_forward_length", 80))...)
 }
 
 // TestMixtures: the numbers of experts, and what each architecture does with the weights of those that are chosen.
@@ -19,23 +20,30 @@ func TestMixtures(t *testing.T) {
 	factor := func(key string, f float32) gguf.KV {
 		return gguf.KV{Key: "granitemoe" + key, Value: gguf.FloatValue(f)}
 	}
-	granite := []gguf.KV{factor(".attention.scale", 0.125), factor(".embedding_scale", 12), factor(".residual_scale", 0.22), factor(".logit_scale", 6)}
+	granite := []gguf.KV{factor(".attention.scale", 0.125), factor(".embedding_scale", 12),
+		factor(".residual_scale", 0.22), factor(".logit_scale", 6)}
 	for arch, c := range map[string]struct {
 		want string
 		more []gguf.KV
 	}{
-		"llama": {"mixtral true 96 0", nil}, "qwen2moe": {"qwen2_moe false 48 80", nil}, "qwen3moe": {"qwen3_moe true 48 0", nil},
-		"olmoe": {"olmoe false 96 0", nil}, "granitemoe": {"granitemoe true 96 0", granite}, "gpt-oss": {"gpt_oss true 48 0", nil},
+		"llama":      {"mixtral true 96 0", nil},
+		"qwen2moe":   {"qwen2_moe false 48 80", nil},
+		"qwen3moe":   {"qwen3_moe true 48 0", nil},
+		"olmoe":      {"olmoe false 96 0", nil},
+		"granitemoe": {"granitemoe true 96 0", granite},
+		"gpt-oss":    {"gpt_oss true 48 0", nil},
 	} {
 		d := describe(t, fileOf(mixtureKeys(arch, c.more...), nil, "output.weight"))
 		b := &d.Blocks[5]
 		if b.Experts == nil {
 			t.Fatalf("%s: no experts", arch)
 		}
-		if got := fmt.Sprint(d.Family, " ", b.Experts.Normalize, " ", b.Experts.Up.Out, " ", b.Gate.Out); got != c.want || b.Experts.Count != 8 || b.Experts.Chosen != 3 {
+		if got := fmt.Sprint(d.Family, " ", b.Experts.Normalize, " ", b.Experts.Up.Out, " ", b.Gate.Out); got != c.want ||
+			b.Experts.Count != 8 || b.Experts.Chosen != 3 {
 			t.Errorf("%s: %s, %d of %d; want %s", arch, got, b.Experts.Chosen, b.Experts.Count, c.want)
 		}
-		if arch == "granitemoe" && (d.AttnScale != 0.125 || d.EmbedScale != 12 || d.ResidualScale != 0.22 || d.LogitDivisor != 6) {
+		if arch == "granitemoe" && (d.AttnScale != 0.125 || d.EmbedScale != 12 || d.ResidualScale != 0.22 ||
+			d.LogitDivisor != 6) {
 			t.Errorf("%+v", d.Config)
 		}
 		if arch == "gpt-oss" && (d.SlidingWindow != 32 || !d.Blocks[0].Local || d.Blocks[1].Local) {
@@ -46,7 +54,8 @@ func TestMixtures(t *testing.T) {
 		"qwen3.expert_count":         mixtureKeys("qwen3"),
 		"qwen3moe.expert_count":      keysOf("qwen3moe"),
 		"granitemoe.attention.scale": mixtureKeys("granitemoe", granite[1:]...),
-		"must be 2":                  mixtureKeys("gpt-oss", gguf.KV{Key: "gpt-oss.attention.sliding_window_pattern", Value: gguf.U32Value(3)}),
+		"must be 2": mixtureKeys("gpt-oss",
+			gguf.KV{Key: "gpt-oss.attention.sliding_window_pattern", Value: gguf.U32Value(3)}),
 	} {
 		if _, err := fileOf(h, nil).Texts(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want one that says %q", err, says)
@@ -56,8 +65,11 @@ func TestMixtures(t *testing.T) {
 
 // TestTruncate: the ends of yarn's blend are whole pairs in a gpt-oss that says so alone.
 func TestTruncate(t *testing.T) {
-	yarn := []gguf.KV{{Key: "gpt-oss.rope.scaling.type", Value: gguf.TextValue("yarn")}, {Key: "gpt-oss.rope.scaling.factor", Value: gguf.FloatValue(32)}, {Key: "gpt-oss.rope.scaling.original_context_length", Value: gguf.U32Value(4096)}}
-	if y := describe(t, fileOf(mixtureKeys("gpt-oss", yarn...), nil, "output.weight")).Rope.Yarn; y == nil || y.Whole || y.Factor != 32 {
+	yarn := []gguf.KV{{Key: "gpt-oss.rope.scaling.type", Value: gguf.TextValue("yarn")},
+		{Key: "gpt-oss.rope.scaling.factor", Value: gguf.FloatValue(32)},
+		{Key: "gpt-oss.rope.scaling.original_context_length", Value: gguf.U32Value(4096)}}
+	if y := describe(t, fileOf(mixtureKeys("gpt-oss", yarn...), nil, "output.weight")).Rope.Yarn; y == nil || y.Whole ||
+		y.Factor != 32 {
 		t.Errorf("%+v", y)
 	}
 	said := append(yarn, gguf.KV{Key: "gpt-oss.rope.scaling.yarn_truncate", Value: gguf.BoolValue(true)})

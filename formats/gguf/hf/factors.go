@@ -29,7 +29,11 @@ func (f *File) frequencies(k *keys, c map[string]any) {
 	scaling, ok := llama3Scaling(list, float64(theta))
 	if !ok {
 		scaling = map[string]any{
-			"rope_type": "longrope", "long_factor": list, "short_factor": list, "attention_factor": decimal(1), "original_max_position_embeddings": k.must(".context_length"),
+			"rope_type":                        "longrope",
+			"long_factor":                      list,
+			"short_factor":                     list,
+			"attention_factor":                 decimal(1),
+			"original_max_position_embeddings": k.must(".context_length"),
 		}
 	}
 	setScaling(k, c, ropeFreqs, scaling)
@@ -53,10 +57,12 @@ func (f *File) longRope(k *keys, c map[string]any, original int64) {
 		return
 	}
 	if long == nil || short == nil || original < 2 {
-		k.fail(pack.ErrCorrupt, "tensors %q and %q, and the number of positions of the latter: one is missing", ropeLong, ropeShort)
+		k.fail(pack.ErrCorrupt, "tensors %q and %q, and the number of positions of the latter: one is missing",
+			ropeLong, ropeShort)
 		return
 	}
-	s := map[string]any{"rope_type": "longrope", "long_factor": long, "short_factor": short, "original_max_position_embeddings": original}
+	s := map[string]any{"rope_type": "longrope", "long_factor": long, "short_factor": short,
+		"original_max_position_embeddings": original}
 	usual := LongRopeAttention(float64(k.must(".context_length"))/float64(original), int(original))
 	if n, ok := k.number(".rope.scaling.attn_factor"); ok && float32(n) != usual {
 		s["attention_factor"] = n
@@ -88,7 +94,10 @@ func llama3Scaling(factors []float64, theta float64) (map[string]any, bool) {
 		}
 	}
 	return map[string]any{
-		"rope_type": "llama3", "factor": decimal(factor), "low_freq_factor": decimal(lowFreq), "high_freq_factor": decimal(highFreq),
+		"rope_type":                        "llama3",
+		"factor":                           decimal(factor),
+		"low_freq_factor":                  decimal(lowFreq),
+		"high_freq_factor":                 decimal(highFreq),
 		"original_max_position_embeddings": originalPositions,
 	}, true
 }

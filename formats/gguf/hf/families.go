@@ -26,21 +26,33 @@ type family struct {
 
 // families that are read.
 var families = []family{
-	{arch: "llama", architecture: "LlamaForCausalLM", modelType: "llama", activation: "silu", permuted: true, rope: []string{ropeFreqs}, more: llamaConfig},
-	{arch: "llama", architecture: "MixtralForCausalLM", modelType: "mixtral", activation: "silu", permuted: true, experts: true, normalizes: true, names: mixtralNames, rope: []string{ropeFreqs}, more: mixtralConfig},
+	{arch: "llama", architecture: "LlamaForCausalLM", modelType: "llama", activation: "silu", permuted: true,
+		rope: []string{ropeFreqs}, more: llamaConfig},
+	{arch: "llama", architecture: "MixtralForCausalLM", modelType: "mixtral", activation: "silu", permuted: true,
+		experts: true, normalizes: true, names: mixtralNames, rope: []string{ropeFreqs}, more: mixtralConfig},
 	{arch: "qwen2", architecture: "Qwen2ForCausalLM", modelType: "qwen2", activation: "silu"},
 	{arch: "qwen3", architecture: "Qwen3ForCausalLM", modelType: "qwen3", activation: "silu", more: attentionBias},
-	{arch: "phi3", architecture: "Phi3ForCausalLM", modelType: "phi3", activation: "silu", fused: true, names: phi3Names, rope: []string{ropeLong, ropeShort}, more: phi3Config},
+	{arch: "phi3", architecture: "Phi3ForCausalLM", modelType: "phi3", activation: "silu", fused: true, names: phi3Names,
+		rope: []string{ropeLong, ropeShort}, more: phi3Config},
 	{arch: "gemma", architecture: "GemmaForCausalLM", modelType: "gemma", activation: "gelu_pytorch_tanh", plusOne: true},
-	{arch: "gemma2", architecture: "Gemma2ForCausalLM", modelType: "gemma2", activation: "gelu_pytorch_tanh", actKey: "hidden_activation", plusOne: true, names: postNormNames, more: gemma2Config},
-	{arch: "gemma3", architecture: "Gemma3ForCausalLM", modelType: "gemma3_text", activation: "gelu_pytorch_tanh", actKey: "hidden_activation", plusOne: true, names: postNormNames, more: gemma3Config},
-	{arch: "minicpm", architecture: "MiniCPMForCausalLM", modelType: "minicpm", activation: "silu", permuted: true, rope: []string{ropeFreqs, ropeLong, ropeShort}, more: minicpmConfig},
-	{arch: "qwen2moe", architecture: "Qwen2MoeForCausalLM", modelType: "qwen2_moe", activation: "silu", experts: true, ownHead: true, names: qwenExpertNames, more: qwen2moeConfig},
-	{arch: "qwen3moe", architecture: "Qwen3MoeForCausalLM", modelType: "qwen3_moe", activation: "silu", experts: true, normalizes: true, names: qwenExpertNames, more: qwen3moeConfig},
-	{arch: "olmoe", architecture: "OlmoeForCausalLM", modelType: "olmoe", activation: "silu", experts: true, ownHead: true, names: qwenExpertNames, more: olmoeConfig},
-	{arch: "granite", architecture: "GraniteForCausalLM", modelType: "granite", activation: "silu", permuted: true, more: graniteConfig},
-	{arch: "granitemoe", architecture: "GraniteMoeForCausalLM", modelType: "granitemoe", activation: "silu", permuted: true, experts: true, normalizes: true, names: graniteExpertNames, more: granitemoeConfig},
-	{arch: "gpt-oss", architecture: "GptOssForCausalLM", modelType: "gpt_oss", activation: "silu", experts: true, normalizes: true, ownHead: true, names: gptossNames, more: gptossConfig},
+	{arch: "gemma2", architecture: "Gemma2ForCausalLM", modelType: "gemma2", activation: "gelu_pytorch_tanh",
+		actKey: "hidden_activation", plusOne: true, names: postNormNames, more: gemma2Config},
+	{arch: "gemma3", architecture: "Gemma3ForCausalLM", modelType: "gemma3_text", activation: "gelu_pytorch_tanh",
+		actKey: "hidden_activation", plusOne: true, names: postNormNames, more: gemma3Config},
+	{arch: "minicpm", architecture: "MiniCPMForCausalLM", modelType: "minicpm", activation: "silu", permuted: true,
+		rope: []string{ropeFreqs, ropeLong, ropeShort}, more: minicpmConfig},
+	{arch: "qwen2moe", architecture: "Qwen2MoeForCausalLM", modelType: "qwen2_moe", activation: "silu", experts: true,
+		ownHead: true, names: qwenExpertNames, more: qwen2moeConfig},
+	{arch: "qwen3moe", architecture: "Qwen3MoeForCausalLM", modelType: "qwen3_moe", activation: "silu", experts: true,
+		normalizes: true, names: qwenExpertNames, more: qwen3moeConfig},
+	{arch: "olmoe", architecture: "OlmoeForCausalLM", modelType: "olmoe", activation: "silu", experts: true, ownHead: true,
+		names: qwenExpertNames, more: olmoeConfig},
+	{arch: "granite", architecture: "GraniteForCausalLM", modelType: "granite", activation: "silu", permuted: true,
+		more: graniteConfig},
+	{arch: "granitemoe", architecture: "GraniteMoeForCausalLM", modelType: "granitemoe", activation: "silu",
+		permuted: true, experts: true, normalizes: true, names: graniteExpertNames, more: granitemoeConfig},
+	{arch: "gpt-oss", architecture: "GptOssForCausalLM", modelType: "gpt_oss", activation: "silu", experts: true,
+		normalizes: true, ownHead: true, names: gptossNames, more: gptossConfig},
 	{arch: "bitnet", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "silu"},
 	{arch: "bitnet-b1.58", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "relu2"},
 	{arch: "bitnet-25", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "relu2"},
@@ -91,20 +103,38 @@ var phi3Names = map[string]string{"attn_qkv": "self_attn.qkv_proj", "ffn_up": "m
 // (package model).
 var (
 	qwenExpertNames = map[string]string{
-		"ffn_gate_inp": "mlp.gate", "ffn_gate_exps": "mlp.experts.gate_proj", "ffn_up_exps": "mlp.experts.up_proj", "ffn_down_exps": "mlp.experts.down_proj",
-		"ffn_gate_inp_shexp": "mlp.shared_expert_gate", "ffn_gate_shexp": "mlp.shared_expert.gate_proj", "ffn_up_shexp": "mlp.shared_expert.up_proj", "ffn_down_shexp": "mlp.shared_expert.down_proj",
+		"ffn_gate_inp":       "mlp.gate",
+		"ffn_gate_exps":      "mlp.experts.gate_proj",
+		"ffn_up_exps":        "mlp.experts.up_proj",
+		"ffn_down_exps":      "mlp.experts.down_proj",
+		"ffn_gate_inp_shexp": "mlp.shared_expert_gate",
+		"ffn_gate_shexp":     "mlp.shared_expert.gate_proj",
+		"ffn_up_shexp":       "mlp.shared_expert.up_proj",
+		"ffn_down_shexp":     "mlp.shared_expert.down_proj",
 	}
 	mixtralNames = map[string]string{
-		"ffn_gate_inp": "block_sparse_moe.gate", "ffn_gate_exps": "block_sparse_moe.experts.w1", "ffn_up_exps": "block_sparse_moe.experts.w3", "ffn_down_exps": "block_sparse_moe.experts.w2",
+		"ffn_gate_inp":  "block_sparse_moe.gate",
+		"ffn_gate_exps": "block_sparse_moe.experts.w1",
+		"ffn_up_exps":   "block_sparse_moe.experts.w3",
+		"ffn_down_exps": "block_sparse_moe.experts.w2",
 	}
 	// Of these two, checkpoints have gate and up in one tensor.
 	graniteExpertNames = map[string]string{
-		"ffn_gate_inp": "block_sparse_moe.router.layer", "ffn_gate_exps": "block_sparse_moe.gate_linear", "ffn_up_exps": "block_sparse_moe.up_linear", "ffn_down_exps": "block_sparse_moe.output_linear",
+		"ffn_gate_inp":  "block_sparse_moe.router.layer",
+		"ffn_gate_exps": "block_sparse_moe.gate_linear",
+		"ffn_up_exps":   "block_sparse_moe.up_linear",
+		"ffn_down_exps": "block_sparse_moe.output_linear",
 	}
 	gptossNames = map[string]string{
-		"post_attention_norm": "post_attention_layernorm", "attn_sinks.weight": "self_attn.sinks", "ffn_gate_inp": "mlp.router",
-		"ffn_gate_exps": "mlp.experts.gate_proj", "ffn_up_exps": "mlp.experts.up_proj", "ffn_down_exps": "mlp.experts.down_proj",
-		"ffn_gate_exps.bias": "mlp.experts.gate_proj_bias", "ffn_up_exps.bias": "mlp.experts.up_proj_bias", "ffn_down_exps.bias": "mlp.experts.down_proj_bias",
+		"post_attention_norm": "post_attention_layernorm",
+		"attn_sinks.weight":   "self_attn.sinks",
+		"ffn_gate_inp":        "mlp.router",
+		"ffn_gate_exps":       "mlp.experts.gate_proj",
+		"ffn_up_exps":         "mlp.experts.up_proj",
+		"ffn_down_exps":       "mlp.experts.down_proj",
+		"ffn_gate_exps.bias":  "mlp.experts.gate_proj_bias",
+		"ffn_up_exps.bias":    "mlp.experts.up_proj_bias",
+		"ffn_down_exps.bias":  "mlp.experts.down_proj_bias",
 	}
 )
 

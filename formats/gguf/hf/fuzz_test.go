@@ -23,12 +23,16 @@ func vocabularies() [][]gguf.KV {
 	bytePair := []string{"a", "b", "ab", "<|end|>", "<|user|>", "c"}
 	types := []int32{2, 3, 3, 1, 1, 6}
 	common := func(kind string, tokens []string, types []int32) []gguf.KV {
-		return []gguf.KV{{Key: "tokenizer.ggml.model", Value: gguf.TextValue(kind)}, {Key: "tokenizer.ggml.tokens", Value: gguf.TextsValue(tokens)},
-			{Key: "tokenizer.ggml.token_type", Value: gguf.I32sValue(types)}, {Key: "tokenizer.chat_template", Value: gguf.TextValue("{{ messages }}")}}
+		return []gguf.KV{{Key: "tokenizer.ggml.model", Value: gguf.TextValue(kind)},
+			{Key: "tokenizer.ggml.tokens", Value: gguf.TextsValue(tokens)},
+			{Key: "tokenizer.ggml.token_type", Value: gguf.I32sValue(types)},
+			{Key: "tokenizer.chat_template", Value: gguf.TextValue("{{ messages }}")}}
 	}
 	return [][]gguf.KV{
-		append(common("llama", pieces, types), gguf.KV{Key: "tokenizer.ggml.scores", Value: gguf.FloatsValue([]float32{0, 0, 0, -1, -2, 0})}),
-		append(common("gpt2", bytePair, []int32{1, 1, 1, 3, 4, 1}), gguf.KV{Key: "tokenizer.ggml.pre", Value: gguf.TextValue("llama-bpe")},
+		append(common("llama", pieces, types),
+			gguf.KV{Key: "tokenizer.ggml.scores", Value: gguf.FloatsValue([]float32{0, 0, 0, -1, -2, 0})}),
+		append(common("gpt2", bytePair, []int32{1, 1, 1, 3, 4, 1}),
+			gguf.KV{Key: "tokenizer.ggml.pre", Value: gguf.TextValue("llama-bpe")},
 			gguf.KV{Key: "tokenizer.ggml.merges", Value: gguf.TextsValue([]string{"a b"})}),
 	}
 }
@@ -42,7 +46,8 @@ func fuzzed() (list []*gguf.Header) {
 		}
 		return list
 	}
-	for i, arch := range []string{"llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3", "bitnet", "bitnet-b1.58", "granite", "minicpm"} {
+	for i, arch := range []string{"llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3", "bitnet", "bitnet-b1.58",
+		"granite", "minicpm"} {
 		list = append(list, keysOf(arch, slices.Concat(words[i%2], scales(arch))...))
 	}
 	for i, arch := range []string{"llama", "qwen2moe", "qwen3moe", "olmoe", "granitemoe", "gpt-oss"} {
@@ -65,33 +70,39 @@ func valueOf(key string, stored []byte) (gguf.Value, bool) {
 	return h.Get(key)
 }
 
-// FuzzTexts changes one key and adds one tensor. Files come out that their readers take or refuse, the same ones each time, or an error
-// of a known kind; rows of tensors are a permutation.
+// FuzzTexts changes one key and adds one tensor. Files come out that their readers take or refuse, the same ones each
+// time, or an error of a known kind; rows of tensors are a permutation.
 func FuzzTexts(f *testing.F) {
 	stored := func(kind gguf.Kind, bytes ...byte) []byte {
 		return append(binary.LittleEndian.AppendUint32(nil, uint32(kind)), bytes...)
 	}
 	text := func(s string) []byte {
-		return append(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, uint32(gguf.String)), uint64(len(s))), s...)
+		return append(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, uint32(gguf.String)),
+			uint64(len(s))), s...)
 	}
 	list := fuzzed()
 	for i, h := range list {
 		arch, _ := h.Keys[0].Value.Text()
 		f.Add(uint8(i), "", []byte(nil), "blk.0.attn_q.weight", uint16(63), uint16(64))
-		f.Add(uint8(i), arch+".attention.head_count", stored(gguf.U64, 255, 255, 255, 255, 255, 255, 255, 127), "blk.0.attn_q.weight", uint16(63), uint16(64))
+		f.Add(uint8(i), arch+".attention.head_count", stored(gguf.U64, 255, 255, 255, 255, 255, 255, 255, 127),
+			"blk.0.attn_q.weight", uint16(63), uint16(64))
 		f.Add(uint8(i), arch+".rope.scaling.type", text("yarn"), "rope_freqs.weight", uint16(8), uint16(0))
-		f.Add(uint8(i), arch+".expert_count", stored(gguf.U32, 8, 0, 0, 0), "blk.5.ffn_gate_exps.weight", uint16(9), uint16(3))
+		f.Add(uint8(i), arch+".expert_count", stored(gguf.U32, 8, 0, 0, 0), "blk.5.ffn_gate_exps.weight",
+			uint16(9), uint16(3))
 	}
 	f.Add(uint8(1), "tokenizer.ggml.pre", text("qwen2"), "output_norm.weight", uint16(64), uint16(0))
-	f.Add(uint8(0), "tokenizer.ggml.scores", stored(gguf.Array, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), "output.bias", uint16(1), uint16(1))
-	f.Add(uint8(0), "tokenizer.ggml.eos_token_id", stored(gguf.I32, 255, 255, 255, 255), "blk.0.attn_output.scale", uint16(1), uint16(0))
+	f.Add(uint8(0), "tokenizer.ggml.scores", stored(gguf.Array, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), "output.bias",
+		uint16(1), uint16(1))
+	f.Add(uint8(0), "tokenizer.ggml.eos_token_id", stored(gguf.I32, 255, 255, 255, 255), "blk.0.attn_output.scale",
+		uint16(1), uint16(0))
 	f.Fuzz(func(t *testing.T, base uint8, key string, value []byte, tensor string, rows, columns uint16) {
 		h := list[int(base)%len(list)]
 		keys := slices.Clone(h.Keys)
 		if v, ok := valueOf(key, value); ok {
 			keys = append(slices.DeleteFunc(keys, func(kv gguf.KV) bool { return kv.Key == key }), gguf.KV{Key: key, Value: v})
 		}
-		file := fileOf(&gguf.Header{Keys: keys}, map[string][]float32{tensor: {float32(rows), float32(columns), -1}}, "output.weight")
+		file := fileOf(&gguf.Header{Keys: keys}, map[string][]float32{tensor: {float32(rows), float32(columns), -1}},
+			"output.weight")
 		shape := []int64{int64(rows) + 1}
 		if columns > 0 {
 			shape = append(shape, int64(columns))

@@ -63,7 +63,8 @@ func (f *File) family() (*family, error) {
 		}
 	}
 	if known {
-		return nil, fmt.Errorf("%w: key %q is %d, which no model of architecture %s is known to have", pack.ErrUnsupported, arch+".expert_count", experts, arch)
+		return nil, fmt.Errorf("%w: key %q is %d, which no model of architecture %s is known to have", pack.ErrUnsupported,
+			arch+".expert_count", experts, arch)
 	}
 	return nil, fmt.Errorf("%w: general.architecture is %q; supported are %s", pack.ErrUnsupported, arch, architectures())
 }

@@ -22,15 +22,20 @@ func keysOf(arch string, more ...gguf.KV) *gguf.Header {
 	number := func(key string, n uint32) gguf.KV { return gguf.KV{Key: arch + key, Value: gguf.U32Value(n)} }
 	return &gguf.Header{Keys: append([]gguf.KV{
 		{Key: "general.architecture", Value: gguf.TextValue(arch)},
-		number(".block_count", 6), number(".context_length", 16384), number(".embedding_length", 64), number(".feed_forward_length", 96),
-		number(".attention.head_count", 4), number(".attention.head_count_kv", 2), number(".attention.key_length", 16), number(".attention.sliding_window", 32),
-		{Key: arch + ".attention.layer_norm_rms_epsilon", Value: gguf.FloatValue(1e-6)}, {Key: arch + ".rope.freq_base", Value: gguf.FloatValue(500000)},
-		{Key: "tokenizer.ggml.bos_token_id", Value: gguf.U32Value(1)}, {Key: "tokenizer.ggml.eos_token_id", Value: gguf.U32Value(2)}, {Key: "tokenizer.ggml.eot_token_id", Value: gguf.U32Value(5)},
+		number(".block_count", 6), number(".context_length", 16384), number(".embedding_length", 64),
+		number(".feed_forward_length", 96), number(".attention.head_count", 4), number(".attention.head_count_kv", 2),
+		number(".attention.key_length", 16), number(".attention.sliding_window", 32),
+		{Key: arch + ".attention.layer_norm_rms_epsilon", Value: gguf.FloatValue(1e-6)},
+		{Key: arch + ".rope.freq_base", Value: gguf.FloatValue(500000)},
+		{Key: "tokenizer.ggml.bos_token_id", Value: gguf.U32Value(1)},
+		{Key: "tokenizer.ggml.eos_token_id", Value: gguf.U32Value(2)},
+		{Key: "tokenizer.ggml.eot_token_id", Value: gguf.U32Value(5)},
 	}, more...)}
 }
 
 func fileOf(h *gguf.Header, floats map[string][]float32, names ...string) *hf.File {
-	f := &hf.File{Keys: h, Tensors: map[string]gguf.TensorInfo{"token_embd.weight": {Name: "token_embd.weight", Shape: []int64{100, 64}}}}
+	f := &hf.File{Keys: h, Tensors: map[string]gguf.TensorInfo{
+		"token_embd.weight": {Name: "token_embd.weight", Shape: []int64{100, 64}}}}
 	for _, name := range names {
 		f.Tensors[name] = gguf.TensorInfo{Name: name, Shape: []int64{64}}
 	}
@@ -57,15 +62,24 @@ func describe(t *testing.T, f *hf.File) *model.Description {
 // TestFamilies: config.json of every architecture is one that package model reads, with the numbers of the keys.
 func TestFamilies(t *testing.T) {
 	for arch, want := range map[string]string{
-		"llama": "llama silu 0", "qwen2": "qwen2 silu 0", "qwen3": "qwen3 silu 0", "phi3": "phi3 silu 32", "gemma": "gemma gelu_tanh 0",
-		"gemma2": "gemma2 gelu_tanh 32", "gemma3": "gemma3 gelu_tanh 32", "bitnet": "bitnet silu 0", "bitnet-b1.58": "bitnet relu2 0", "bitnet-25": "bitnet relu2 0",
+		"llama":        "llama silu 0",
+		"qwen2":        "qwen2 silu 0",
+		"qwen3":        "qwen3 silu 0",
+		"phi3":         "phi3 silu 32",
+		"gemma":        "gemma gelu_tanh 0",
+		"gemma2":       "gemma2 gelu_tanh 32",
+		"gemma3":       "gemma3 gelu_tanh 32",
+		"bitnet":       "bitnet silu 0",
+		"bitnet-b1.58": "bitnet relu2 0",
+		"bitnet-25":    "bitnet relu2 0",
 	} {
 		d := describe(t, fileOf(keysOf(arch), nil, "output.weight"))
 		if got := fmt.Sprint(d.Family, " ", d.Activation, " ", d.SlidingWindow); got != want {
 			t.Errorf("%s: %s, want %s", arch, got, want)
 		}
-		if d.Hidden != 64 || d.Intermediate != 96 || d.Layers != 6 || d.Heads != 4 || d.KVHeads != 2 || d.HeadDim != 16 || d.Vocab != 100 || d.NormEps != 1e-6 ||
-			d.Rope.Theta != 500000 || d.MaxPositions != 16384 || d.BOS != 1 || !slices.Equal(d.EOS, []int{2, 5}) || d.Head == d.Embed {
+		if d.Hidden != 64 || d.Intermediate != 96 || d.Layers != 6 || d.Heads != 4 || d.KVHeads != 2 || d.HeadDim != 16 ||
+			d.Vocab != 100 || d.NormEps != 1e-6 || d.Rope.Theta != 500000 || d.MaxPositions != 16384 ||
+			d.BOS != 1 || !slices.Equal(d.EOS, []int{2, 5}) || d.Head == d.Embed {
 			t.Errorf("%s: %+v", arch, d.Config)
 		}
 	}
@@ -73,7 +87,8 @@ func TestFamilies(t *testing.T) {
 
 // TestActivationKey: a file may say what a BitNet computes.
 func TestActivationKey(t *testing.T) {
-	d := describe(t, fileOf(keysOf("bitnet", gguf.KV{Key: "bitnet.hidden_activation", Value: gguf.TextValue("relu2")}), nil))
+	d := describe(t, fileOf(keysOf("bitnet",
+		gguf.KV{Key: "bitnet.hidden_activation", Value: gguf.TextValue("relu2")}), nil))
 	if d.Activation != "relu2" || d.Head != d.Embed {
 		t.Error(d.Activation, d.Head)
 	}
@@ -101,12 +116,15 @@ func TestRope(t *testing.T) {
 	}
 	freqs[3] *= 1.01 // not those of a Llama 3
 	r = describe(t, fileOf(keysOf("llama"), map[string][]float32{"rope_freqs.weight": freqs})).Rope
-	if l := r.LongRope; r.Factor != 0 || l == nil || float32(l.Short[3]) != freqs[3] || l.Attention != 1 || r.OriginalMaxPositions != 16384 {
+	if l := r.LongRope; r.Factor != 0 || l == nil || float32(l.Short[3]) != freqs[3] || l.Attention != 1 ||
+		r.OriginalMaxPositions != 16384 {
 		t.Errorf("%+v", r)
 	}
 	for says, f := range map[string]*hf.File{
-		"16 factors, but heads of 16 values": fileOf(keysOf("llama"), map[string][]float32{"rope_freqs.weight": slices.Concat(freqs, freqs)}),
-		"scale too": fileOf(keysOf("llama", gguf.KV{Key: "llama.rope.scaling.type", Value: gguf.TextValue("linear")}, gguf.KV{Key: "llama.rope.scaling.factor", Value: gguf.FloatValue(4)}),
+		"16 factors, but heads of 16 values": fileOf(keysOf("llama"),
+			map[string][]float32{"rope_freqs.weight": slices.Concat(freqs, freqs)}),
+		"scale too": fileOf(keysOf("llama", gguf.KV{Key: "llama.rope.scaling.type", Value: gguf.TextValue("linear")},
+			gguf.KV{Key: "llama.rope.scaling.factor", Value: gguf.FloatValue(4)}),
 			map[string][]float32{"rope_freqs.weight": freqs}),
 	} {
 		if _, err := f.Texts(); err == nil || !strings.Contains(err.Error(), says) {
@@ -114,30 +132,37 @@ func TestRope(t *testing.T) {
 		}
 	}
 	freqs[3] = 0
-	if _, err := fileOf(keysOf("llama"), map[string][]float32{"rope_freqs.weight": freqs}).Texts(); err == nil || !strings.Contains(err.Error(), `"rope_freqs.weight": factor 3 is 0`) {
+	if _, err := fileOf(keysOf("llama"), map[string][]float32{"rope_freqs.weight": freqs}).Texts(); err == nil ||
+		!strings.Contains(err.Error(), `"rope_freqs.weight": factor 3 is 0`) {
 		t.Error(err)
 	}
-	if _, err := fileOf(keysOf("qwen3"), map[string][]float32{"rope_freqs.weight": freqs}).List(); err == nil || !strings.Contains(err.Error(), `"rope_freqs.weight" for architecture qwen3`) {
+	if _, err := fileOf(keysOf("qwen3"), map[string][]float32{"rope_freqs.weight": freqs}).List(); err == nil ||
+		!strings.Contains(err.Error(), `"rope_freqs.weight" for architecture qwen3`) {
 		t.Error(err)
 	}
-	linear := keysOf("qwen2", gguf.KV{Key: "qwen2.rope.scaling.type", Value: gguf.TextValue("linear")}, gguf.KV{Key: "qwen2.rope.scaling.factor", Value: gguf.FloatValue(4)})
+	linear := keysOf("qwen2", gguf.KV{Key: "qwen2.rope.scaling.type", Value: gguf.TextValue("linear")},
+		gguf.KV{Key: "qwen2.rope.scaling.factor", Value: gguf.FloatValue(4)})
 	if r := describe(t, fileOf(linear, nil)).Rope; r.Linear != 4 {
 		t.Errorf("%+v", r)
 	}
-	yarn := keysOf("qwen3", gguf.KV{Key: "qwen3.rope.scaling.type", Value: gguf.TextValue("yarn")}, gguf.KV{Key: "qwen3.rope.scaling.factor", Value: gguf.FloatValue(4)},
+	yarn := keysOf("qwen3", gguf.KV{Key: "qwen3.rope.scaling.type", Value: gguf.TextValue("yarn")},
+		gguf.KV{Key: "qwen3.rope.scaling.factor", Value: gguf.FloatValue(4)},
 		gguf.KV{Key: "qwen3.rope.scaling.original_context_length", Value: gguf.U32Value(4096)})
 	if r := describe(t, fileOf(yarn, nil)).Rope; r.Yarn == nil || r.Yarn.Factor != 4 || r.OriginalMaxPositions != 4096 {
 		t.Errorf("%+v", r)
 	}
 	short, long := []float32{1, 1.25, 1.5, 1.75, 2, 2.25, 2.5, 2.75}, []float32{8, 9, 10, 11, 12, 13, 14, 15}
 	phi := keysOf("phi3", gguf.KV{Key: "phi3.rope.scaling.original_context_length", Value: gguf.U32Value(4096)})
-	r = describe(t, fileOf(phi, map[string][]float32{"rope_factors_long.weight": long, "rope_factors_short.weight": short})).Rope
+	r = describe(t, fileOf(phi, map[string][]float32{"rope_factors_long.weight": long,
+		"rope_factors_short.weight": short})).Rope
 	if r.LongRope == nil || r.LongRope.Short[1] != 1.25 || r.LongRope.Extension != 4 || r.LongRope.Attention != 0 {
 		t.Errorf("%+v", r)
 	}
 	for factor, want := range map[float32]float64{float32(math.Sqrt(1 + math.Log(4)/math.Log(4096))): 0, 1.5: 1.5} {
-		said := &gguf.Header{Keys: append(slices.Clone(phi.Keys), gguf.KV{Key: "phi3.rope.scaling.attn_factor", Value: gguf.FloatValue(factor)})}
-		r = describe(t, fileOf(said, map[string][]float32{"rope_factors_long.weight": long, "rope_factors_short.weight": short})).Rope
+		said := &gguf.Header{Keys: append(slices.Clone(phi.Keys),
+			gguf.KV{Key: "phi3.rope.scaling.attn_factor", Value: gguf.FloatValue(factor)})}
+		r = describe(t, fileOf(said, map[string][]float32{"rope_factors_long.weight": long,
+			"rope_factors_short.weight": short})).Rope
 		if r.LongRope.Attention != want {
 			t.Errorf("attention factor %v is %v", factor, r.LongRope.Attention)
 		}
@@ -161,13 +186,25 @@ func TestRow(t *testing.T) {
 // TestRefused: keys that say nothing usable are errors that name them.
 func TestRefused(t *testing.T) {
 	for says, h := range map[string]*gguf.Header{
-		"phi3.embedding_length":             {Keys: []gguf.KV{{Key: "general.architecture", Value: gguf.TextValue("phi3")}}},
-		"qwen2.rope.scaling.type":           keysOf("qwen2", gguf.KV{Key: "qwen2.rope.scaling.type", Value: gguf.TextValue("su")}),
-		"keys of 16 values":                 keysOf("qwen2", gguf.KV{Key: "qwen2.attention.value_length", Value: gguf.U32Value(8)}),
-		"tokenizer.ggml.pre is \"unheard\"": keysOf("qwen2", gguf.KV{Key: "tokenizer.ggml.model", Value: gguf.TextValue("gpt2")}, gguf.KV{Key: "tokenizer.ggml.tokens", Value: gguf.TextsValue([]string{"a", "b", "c", "d", "e", "f"})}, gguf.KV{Key: "tokenizer.ggml.pre", Value: gguf.TextValue("unheard")}),
-		"with 2 tokens":                     keysOf("qwen2", gguf.KV{Key: "tokenizer.ggml.model", Value: gguf.TextValue("gpt2")}, gguf.KV{Key: "tokenizer.ggml.tokens", Value: gguf.TextsValue([]string{"a", "b"})}),
-		"tokenizer.ggml.token_type":         keysOf("qwen2", gguf.KV{Key: "tokenizer.ggml.model", Value: gguf.TextValue("gpt2")}, gguf.KV{Key: "tokenizer.ggml.tokens", Value: gguf.TextsValue([]string{"a", "b"})}, gguf.KV{Key: "tokenizer.ggml.token_type", Value: gguf.I32sValue([]int32{1})}),
-		"tokenizer.ggml.model is \"bert\"":  keysOf("qwen2", gguf.KV{Key: "tokenizer.ggml.model", Value: gguf.TextValue("bert")}, gguf.KV{Key: "tokenizer.ggml.tokens", Value: gguf.TextsValue([]string{"a", "b", "c", "d", "e", "f"})}),
+		"phi3.embedding_length": {Keys: []gguf.KV{{Key: "general.architecture", Value: gguf.TextValue("phi3")}}},
+		"qwen2.rope.scaling.type": keysOf("qwen2",
+			gguf.KV{Key: "qwen2.rope.scaling.type", Value: gguf.TextValue("su")}),
+		"keys of 16 values": keysOf("qwen2",
+			gguf.KV{Key: "qwen2.attention.value_length", Value: gguf.U32Value(8)}),
+		"tokenizer.ggml.pre is \"unheard\"": keysOf("qwen2",
+			gguf.KV{Key: "tokenizer.ggml.model", Value: gguf.TextValue("gpt2")},
+			gguf.KV{Key: "tokenizer.ggml.tokens", Value: gguf.TextsValue([]string{"a", "b", "c", "d", "e", "f"})},
+			gguf.KV{Key: "tokenizer.ggml.pre", Value: gguf.TextValue("unheard")}),
+		"with 2 tokens": keysOf("qwen2",
+			gguf.KV{Key: "tokenizer.ggml.model", Value: gguf.TextValue("gpt2")},
+			gguf.KV{Key: "tokenizer.ggml.tokens", Value: gguf.TextsValue([]string{"a", "b"})}),
+		"tokenizer.ggml.token_type": keysOf("qwen2",
+			gguf.KV{Key: "tokenizer.ggml.model", Value: gguf.TextValue("gpt2")},
+			gguf.KV{Key: "tokenizer.ggml.tokens", Value: gguf.TextsValue([]string{"a", "b"})},
+			gguf.KV{Key: "tokenizer.ggml.token_type", Value: gguf.I32sValue([]int32{1})}),
+		"tokenizer.ggml.model is \"bert\"": keysOf("qwen2",
+			gguf.KV{Key: "tokenizer.ggml.model", Value: gguf.TextValue("bert")},
+			gguf.KV{Key: "tokenizer.ggml.tokens", Value: gguf.TextsValue([]string{"a", "b", "c", "d", "e", "f"})}),
 	} {
 		_, err := fileOf(h, nil).Texts()
 		if err == nil || !strings.Contains(err.Error(), says) {
@@ -227,8 +264,8 @@ func TestSentencePiece(t *testing.T) {
 	encodes(t, texts, list)
 }
 
-// TestByteLevel: from the vocabulary and the merges of Llama 3, and the name of its pre-tokenizer, comes a tokenizer that encodes as the
-// first one does.
+// TestByteLevel: from the vocabulary and the merges of Llama 3, and the name of its pre-tokenizer, comes a tokenizer
+// that encodes as the first one does.
 func TestByteLevel(t *testing.T) {
 	list := goldens(t, "data/tokenizers/llama3/golden.json")
 	text, err := os.ReadFile(shared.Path(t, "data/tokenizers/llama3/tokenizer.json"))
@@ -276,9 +313,12 @@ func TestByteLevel(t *testing.T) {
 		merges = append(merges, strings.Join(pair, " "))
 	}
 	h := &gguf.Header{Keys: []gguf.KV{
-		{Key: "general.architecture", Value: gguf.TextValue("llama")}, {Key: "tokenizer.ggml.model", Value: gguf.TextValue("gpt2")},
-		{Key: "tokenizer.ggml.pre", Value: gguf.TextValue("llama-bpe")}, {Key: "tokenizer.ggml.tokens", Value: gguf.TextsValue(tokens)},
-		{Key: "tokenizer.ggml.token_type", Value: gguf.I32sValue(types)}, {Key: "tokenizer.ggml.merges", Value: gguf.TextsValue(merges)},
+		{Key: "general.architecture", Value: gguf.TextValue("llama")},
+		{Key: "tokenizer.ggml.model", Value: gguf.TextValue("gpt2")},
+		{Key: "tokenizer.ggml.pre", Value: gguf.TextValue("llama-bpe")},
+		{Key: "tokenizer.ggml.tokens", Value: gguf.TextsValue(tokens)},
+		{Key: "tokenizer.ggml.token_type", Value: gguf.I32sValue(types)},
+		{Key: "tokenizer.ggml.merges", Value: gguf.TextsValue(merges)},
 		{Key: "tokenizer.ggml.bos_token_id", Value: gguf.U32Value(128000)},
 	}}
 	texts, err := (&hf.File{Keys: h}).Texts()

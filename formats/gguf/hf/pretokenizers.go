@@ -23,7 +23,8 @@ const (
 )
 
 var preTokenizers = map[string]preTokenizer{
-	"default":          {patterns: []string{`[\p{P}\$\+<=>\^~\|]+`, `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)`, `\p{N}+`, `[0-9][0-9][0-9]`}},
+	"default": {patterns: []string{`[\p{P}\$\+<=>\^~\|]+`,
+		`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)`, `\p{N}+`, `[0-9][0-9][0-9]`}},
 	"gpt-2":            {},
 	"llama-bpe":        {patterns: []string{llama3Pattern}, wholeWords: true, bos: true},
 	"falcon3":          {patterns: []string{llama3Pattern}, wholeWords: true, bos: true},
@@ -53,7 +54,8 @@ func (p preTokenizer) splitter() any {
 		parts = append(parts, map[string]any{"type": "Digits", "individual_digits": true})
 	}
 	for _, x := range p.patterns {
-		parts = append(parts, map[string]any{"type": "Split", "pattern": map[string]any{"Regex": x}, "behavior": "Isolated", "invert": false})
+		parts = append(parts, map[string]any{"type": "Split", "pattern": map[string]any{"Regex": x}, "behavior": "Isolated",
+			"invert": false})
 	}
 	return map[string]any{"type": "Sequence", "pretokenizers": append(parts, byteLevelPart(p.patterns == nil))}
 }

@@ -54,5 +54,6 @@ func rules(text json.RawMessage) string {
 		return strings.Join(list, " ")
 	}
 	on := func(b *bool) bool { return b == nil || *b }
-	return fmt.Sprintf("%s(%q %q %s %v %v %v %v)", p.Type, p.Pattern.Regex, p.Pattern.String, p.Behavior, p.Invert, p.IndividualDigits, on(p.AddPrefixSpace), on(p.UseRegex))
+	return fmt.Sprintf("%s(%q %q %s %v %v %v %v)", p.Type, p.Pattern.Regex, p.Pattern.String, p.Behavior, p.Invert,
+		p.IndividualDigits, on(p.AddPrefixSpace), on(p.UseRegex))
 }

@@ -25,7 +25,8 @@ func (v *vocabulary) sentencePiece(k *keys) ([]byte, error) {
 	list, _ := k.get("tokenizer.ggml.scores")
 	scores, ok := list.Floats()
 	if !ok || len(scores) != len(v.tokens) {
-		return nil, fmt.Errorf("%w: key %q must be a list of %d numbers", pack.ErrCorrupt, "tokenizer.ggml.scores", len(v.tokens))
+		return nil, fmt.Errorf("%w: key %q must be a list of %d numbers", pack.ErrCorrupt, "tokenizer.ggml.scores",
+			len(v.tokens))
 	}
 	var b []byte
 	for id, token := range v.tokens {
@@ -41,9 +42,11 @@ func (v *vocabulary) sentencePiece(k *keys) ([]byte, error) {
 		b = appendMessage(b, modelPiece, piece)
 	}
 	bytes := slices.Contains(v.types, int64(ByteToken))
-	b = appendMessage(b, modelTrainer, appendVarint(appendVarint(nil, trainerKind, kindBPE), trainerByteFallback, bit(bytes)))
+	b = appendMessage(b, modelTrainer,
+		appendVarint(appendVarint(nil, trainerKind, kindBPE), trainerByteFallback, bit(bytes)))
 	prefix := bit(k.flag("tokenizer.ggml.add_space_prefix", true))
-	return appendMessage(b, modelNormalizer, appendVarint(appendVarint(nil, normalizerPrefix, prefix), normalizerSpaces, 0)), nil
+	return appendMessage(b, modelNormalizer,
+		appendVarint(appendVarint(nil, normalizerPrefix, prefix), normalizerSpaces, 0)), nil
 }
 
 func appendMessage(b []byte, field protowire.Number, message []byte) []byte {

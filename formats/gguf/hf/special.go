@@ -43,7 +43,8 @@ func phi3Config(f *File, k *keys, c map[string]any) {
 func gemma2Config(_ *File, k *keys, c map[string]any) {
 	gemmaWindow(k, c, 2)
 	queryScale(k, c, 46)
-	for key, name := range map[string]string{".attn_logit_softcapping": "attn_logit_softcapping", ".final_logit_softcapping": "final_logit_softcapping"} {
+	for key, name := range map[string]string{".attn_logit_softcapping": "attn_logit_softcapping",
+		".final_logit_softcapping": "final_logit_softcapping"} {
 		if n, ok := k.number(key); ok {
 			c[name] = n
 		}

@@ -40,7 +40,8 @@ func ArchitectureOf(name string) (Architecture, error) {
 			NoHead: strings.HasPrefix(f.arch, "bitnet") || f.arch == "gemma" || f.arch == "gemma2",
 		}, nil
 	}
-	return Architecture{}, fmt.Errorf("%w: family %s has no architecture in llama.cpp that is written; there are %s", pack.ErrUnsupported, name, architectures())
+	return Architecture{}, fmt.Errorf("%w: family %s has no architecture in llama.cpp that is written; there are %s",
+		pack.ErrUnsupported, name, architectures())
 }
 
 // otherNames are those of the first BitNet, for the tensors that the others call differently.
@@ -67,7 +68,8 @@ func (a Architecture) Store(tensor string, heads, kvHeads int) (name string, per
 			return "blk." + number + "." + part + rest[dot:], a.heads(part, heads, kvHeads), nil
 		}
 	}
-	return "", 0, fmt.Errorf("%w: tensor %q has no place in architecture %s of llama.cpp", pack.ErrUnsupported, tensor, a.Name)
+	return "", 0, fmt.Errorf("%w: tensor %q has no place in architecture %s of llama.cpp", pack.ErrUnsupported,
+		tensor, a.Name)
 }
 
 // part of a block that a module is.

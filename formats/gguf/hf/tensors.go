@@ -78,7 +78,8 @@ func (f *File) complete(t *Tensor, family *family, heads int64) error {
 		return nil
 	}
 	if scale.Weights() != 1 || scale.Type != gguf.F32 {
-		return fmt.Errorf("%w: its .scale has type %s and shape %v; want one F32", pack.ErrUnsupported, scale.Type, scale.Shape)
+		return fmt.Errorf("%w: its .scale has type %s and shape %v; want one F32", pack.ErrUnsupported, scale.Type,
+			scale.Shape)
 	}
 	t.Scale = &scale
 	return nil

@@ -87,7 +87,8 @@ func readVocabulary(k *keys, kind string) (*vocabulary, error) {
 	case !there:
 		v.types = slices.Repeat([]int64{NormalToken}, len(tokens))
 	case !ok || len(v.types) != len(tokens):
-		return nil, fmt.Errorf("%w: key %q must be a list of %d integers", pack.ErrCorrupt, "tokenizer.ggml.token_type", len(tokens))
+		return nil, fmt.Errorf("%w: key %q must be a list of %d integers", pack.ErrCorrupt, "tokenizer.ggml.token_type",
+			len(tokens))
 	}
 	for key, role := range roleKeys {
 		id, ok := k.count(key)
@@ -109,7 +110,9 @@ func (v *vocabulary) byteLevel(k *keys) ([]byte, error) {
 	name := k.text("tokenizer.ggml.pre")
 	pre, ok := preTokenizers[name]
 	if !ok {
-		return nil, fmt.Errorf("%w: tokenizer.ggml.pre is %q; supported are %s. The wrong one changes token ids without an error, so nothing is guessed", pack.ErrUnsupported, name, preNames())
+		return nil,
+			fmt.Errorf("%w: tokenizer.ggml.pre is %q; supported are %s. The wrong one changes token ids without an error, so "+
+				"nothing is guessed", pack.ErrUnsupported, name, preNames())
 	}
 	list, _ := k.get("tokenizer.ggml.merges")
 	merges, ok := list.Texts()
@@ -126,7 +129,8 @@ func (v *vocabulary) byteLevel(k *keys) ([]byte, error) {
 	return marshal(map[string]any{
 		"version": "1.0", "added_tokens": v.added(), "normalizer": pre.normalizer(), "pre_tokenizer": pre.splitter(),
 		"post_processor": v.around(ids), "decoder": byteLevelPart(false),
-		"model": map[string]any{"type": "BPE", "vocab": ids, "merges": merges, "ignore_merges": pre.wholeWords, "byte_fallback": false, "fuse_unk": false},
+		"model": map[string]any{"type": "BPE", "vocab": ids, "merges": merges, "ignore_merges": pre.wholeWords,
+			"byte_fallback": false, "fuse_unk": false},
 	})
 }
 
@@ -160,7 +164,8 @@ func (v *vocabulary) around(ids map[string]int) any {
 	}
 	one, two := []any{sequence("A")}, []any{sequence("A"), sequence("B")}
 	if v.bos {
-		one, two = slices.Insert(one, 0, any(token("bos_token"))), []any{token("bos_token"), sequence("A"), token("bos_token"), sequence("B")}
+		one, two = slices.Insert(one, 0, any(token("bos_token"))), []any{token("bos_token"), sequence("A"),
+			token("bos_token"), sequence("B")}
 	}
 	if v.eos {
 		one, two = append(one, token("eos_token")), append(two, token("eos_token"))
