@@ -77,7 +77,8 @@ func TestInteropBlocks(t *testing.T) {
 // TestExchangeFormats: what package pack writes is decoded to the same codes and scales.
 func TestExchangeFormats(t *testing.T) {
 	r := seed.Rand(t)
-	for id, name := range map[Type]string{Q4_0: "q4_0", Q8_0: "q8_0", TQ1_0: "tq1_0", TQ2_0: "tq2_0", Q1_0: "q1_0", Q2_0: "q2_0", MXFP4: "mxfp4"} {
+	for id, name := range map[Type]string{Q4_0: "q4_0", Q8_0: "q8_0", TQ1_0: "tq1_0", TQ2_0: "tq2_0", Q1_0: "q1_0",
+		Q2_0: "q2_0", MXFP4: "mxfp4"} {
 		b, err := pack.OpenBlocks(name)
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +97,8 @@ func TestExchangeFormats(t *testing.T) {
 			t.Fatal(err)
 		}
 		codes, got := make([]int8, 512), make([]float32, len(scales))
-		if err := id.DecodeRow(codes, got, nil, row); err != nil || !slices.Equal(codes, m.Codes) || !slices.Equal(got, scales) || c.Group != b.BlockSize() {
+		if err := id.DecodeRow(codes, got, nil, row); err != nil || !slices.Equal(codes, m.Codes) ||
+			!slices.Equal(got, scales) || c.Group != b.BlockSize() {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -196,7 +198,8 @@ func TestI2S(t *testing.T) {
 	if s, err := I2SScale(tail[:]); err != nil || s != 0.7 {
 		t.Error(s, err)
 	}
-	for _, err := range []error{fails(I2SPanel("i2s", 8, 64)), fails(I2SPanel("i2s-rows4", 7, 64)), fails(I2SPanel("x", 8, 128))} {
+	for _, err := range []error{fails(I2SPanel("i2s", 8, 64)), fails(I2SPanel("i2s-rows4", 7, 64)),
+		fails(I2SPanel("x", 8, 128))} {
 		if !errors.Is(err, pack.ErrUnsupported) {
 			t.Error(err)
 		}

@@ -33,7 +33,8 @@ func I2SPanel(packing string, rows, columns int64) (int64, error) {
 		return 0, fmt.Errorf("%w: packing %q of I2_S; must be one of i2s, i2s-arm, i2s-rows4", pack.ErrUnsupported, packing)
 	}
 	if columns%block != 0 || rows%panel != 0 {
-		return 0, fmt.Errorf("%w: I2_S in packing %s with %d rows of %d columns, which are not whole blocks", pack.ErrUnsupported, packing, rows, columns)
+		return 0, fmt.Errorf("%w: I2_S in packing %s with %d rows of %d columns, which are not whole blocks",
+			pack.ErrUnsupported, packing, rows, columns)
 	}
 	return panel, nil
 }
@@ -47,5 +48,6 @@ func DecodeI2S(codes []int8, packing string, columns int, panel []byte) error {
 	if 4*len(panel) != len(codes) || len(codes)%columns != 0 {
 		return fmt.Errorf("%w: %d bytes are not %d codes", pack.ErrCorrupt, len(panel), len(codes))
 	}
-	return l.Unpack(&pack.Matrix{Shape: pack.Shape{M: len(codes) / columns, K: columns}, Alphabet: pack.Ternary, Codes: codes}, panel)
+	return l.Unpack(&pack.Matrix{Shape: pack.Shape{M: len(codes) / columns, K: columns}, Alphabet: pack.Ternary,
+		Codes: codes}, panel)
 }

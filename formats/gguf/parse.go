@@ -70,13 +70,15 @@ func (p *parser) prefix() (tensors, keys uint64, err error) {
 	case version == 2 || version == 3:
 		p.Version = int(version)
 	case version&0xffff == 0 && version != 0:
-		return 0, 0, fmt.Errorf("%w: a big-endian GGUF; convert it with gguf_convert_endian.py of llama.cpp", pack.ErrUnsupported)
+		return 0, 0, fmt.Errorf("%w: a big-endian GGUF; convert it with gguf_convert_endian.py of llama.cpp",
+			pack.ErrUnsupported)
 	default:
 		return 0, 0, fmt.Errorf("%w: GGUF version %d; versions 2 and 3 are read", pack.ErrUnsupported, version)
 	}
 	tensors, keys = binary.LittleEndian.Uint64(head[8:]), binary.LittleEndian.Uint64(head[16:])
 	if tensors > MaxTensors || keys > MaxKeys {
-		return 0, 0, fmt.Errorf("%w: %d tensors and %d keys; at most %d and %d are read", pack.ErrLimit, tensors, keys, MaxTensors, MaxKeys)
+		return 0, 0, fmt.Errorf("%w: %d tensors and %d keys; at most %d and %d are read", pack.ErrLimit, tensors, keys,
+			MaxTensors, MaxKeys)
 	}
 	return tensors, keys, nil
 }
@@ -306,5 +308,6 @@ func (p *parser) bytes(b []byte) error {
 }
 
 func (p *parser) truncated(at int64) error {
-	return fmt.Errorf("%w: the file ends at byte %d, before the end of its header: it is truncated; download it again", pack.ErrCorrupt, at)
+	return fmt.Errorf("%w: the file ends at byte %d, before the end of its header: it is truncated; download it again",
+		pack.ErrCorrupt, at)
 }

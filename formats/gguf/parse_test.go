@@ -24,9 +24,11 @@ func sample(t testing.TB) []byte {
 		{"general.architecture", TextValue("llama")}, {"general.alignment", U32Value(32)},
 		{"u8", Value{Kind: U8, bits: 200}}, {"i8", Value{Kind: I8, bits: 0xff}}, {"u16", Value{Kind: U16, bits: 65535}},
 		{"i16", Value{Kind: I16, bits: 0x8000}}, {"i32", Value{Kind: I32, bits: 0xfffffffe}}, {"f32", FloatValue(1.5)},
-		{"bool", BoolValue(true)}, {"u64", Value{Kind: U64, bits: math.MaxUint64}}, {"i64", Value{Kind: I64, bits: 1<<64 - 5}},
+		{"bool", BoolValue(true)}, {"u64", Value{Kind: U64, bits: math.MaxUint64}},
+		{"i64", Value{Kind: I64, bits: 1<<64 - 5}},
 		{"f64", Value{Kind: F64Value, bits: math.Float64bits(0.1)}},
-		{"texts", TextsValue([]string{"a", "", "ü"})}, {"ints", I32sValue([]int32{1, -2})}, {"floats", FloatsValue([]float32{-0.5, 3})},
+		{"texts", TextsValue([]string{"a", "", "ü"})}, {"ints", I32sValue([]int32{1, -2})},
+		{"floats", FloatsValue([]float32{-0.5, 3})},
 		{"bools", Value{Kind: Array, Elem: Bool, raw: []byte{0, 1}}}, {"empty", TextsValue(nil)},
 	}
 	ts := []TensorInfo{
@@ -84,11 +86,13 @@ func TestSample(t *testing.T) {
 	bools, _ := get("bools").Bools()
 	flag, _ := get("bool").Bool()
 	name, _ := get("general.architecture").Text()
-	got := fmt.Sprint(texts, numbers, floats, bools, flag, " ", name, " ", get("texts").Len(), get("empty").Len(), get("bools").Len())
+	got := fmt.Sprint(texts, numbers, floats, bools, flag, " ", name, " ", get("texts").Len(), get("empty").Len(),
+		get("bools").Len())
 	if got != "[a  ü] [1 -2] [-0.5 3] [false true] true llama 3 0 2" {
 		t.Error(got)
 	}
-	for _, bad := range []bool{is(get("texts").Ints()), is(get("ints").Texts()), is(get("u8").Bools()), is(get("bools").Ints()), is(get("f32").Int()), is(get("u8").Text())} {
+	for _, bad := range []bool{is(get("texts").Ints()), is(get("ints").Texts()), is(get("u8").Bools()),
+		is(get("bools").Ints()), is(get("f32").Int()), is(get("u8").Text())} {
 		if bad {
 			t.Error("a value of another kind was returned")
 		}
@@ -97,7 +101,8 @@ func TestSample(t *testing.T) {
 	for _, x := range h.Tensors {
 		list = append(list, fmt.Sprint(x.Name, x.Shape, x.Type, x.Begin, x.Size, x.Weights()))
 	}
-	want := "token_embd.weight[3 32] Q4_0 0 54 96, norm[5] F32 64 20 5, codes[2 256] TQ2_0 96 132 512, last[2 1 128] I2_S 256 96 256"
+	want := "token_embd.weight[3 32] Q4_0 0 54 96, norm[5] F32 64 20 5, codes[2 256] TQ2_0 96 132 512, last[2 1 128] " +
+		"I2_S 256 96 256"
 	if got := strings.Join(list, ", "); got != want || h.DataStart%32 != 0 {
 		t.Errorf("%s, data at %d", got, h.DataStart)
 	}
@@ -122,7 +127,8 @@ func TestRealFile(t *testing.T) {
 	}
 }
 
-// TestTruncated: no file that was cut short is read, nor one with bytes behind it, but for the padding of the last tensor.
+// TestTruncated: no file that was cut short is read, nor one with bytes behind it, but for the padding of the last
+// tensor.
 func TestTruncated(t *testing.T) {
 	file := sample(t)
 	for n := range file {
@@ -130,7 +136,8 @@ func TestTruncated(t *testing.T) {
 			t.Fatalf("%d of %d bytes: %v", n, len(file), err)
 		}
 	}
-	if _, err := parse(append(file, 0)); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "1 bytes follow") {
+	if _, err := parse(append(file, 0)); !errors.Is(err, pack.ErrCorrupt) ||
+		!strings.Contains(err.Error(), "1 bytes follow") {
 		t.Error(err)
 	}
 }
@@ -180,17 +187,19 @@ func TestRefused(t *testing.T) {
 		"no dimension":        {edit(t, file, "norm", 0, 0), pack.ErrCorrupt, "0 dimensions"},
 		"dimension 0":         {edit(t, file, "norm", 4, 0), pack.ErrCorrupt, "dimension 0"},
 		"dimension":           {edit(t, file, "norm", 4, huge...), pack.ErrCorrupt, "dimension 9223"},
-		"overflow":            {edit(t, file, "last", 4, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1), pack.ErrCorrupt, "overflows"},
-		"type":                {edit(t, file, "norm", 12, u32(77)...), pack.ErrUnsupported, "tensor type 77"},
-		"internal type":       {edit(t, file, "norm", 12, u32(uint32(Q2_0G128))...), pack.ErrUnsupported, "tensor type 1042"},
-		"removed type":        {edit(t, file, "norm", 12, u32(31)...), pack.ErrUnsupported, "llama.cpp removed"},
-		"TL1":                 {edit(t, file, "norm", 12, u32(38)...), pack.ErrUnsupported, "TL1 of bitnet.cpp"},
-		"TL2":                 {edit(t, file, "codes", 20, u32(39)...), pack.ErrUnsupported, "TL2 of bitnet.cpp"},
-		"blocks":              {edit(t, file, "codes", 4, 255, 0), pack.ErrCorrupt, "blocks of 256"},
-		"offset":              {edit(t, file, "norm", 16, 65), pack.ErrCorrupt, "begins at byte 65"},
-		"negative offset":     {edit(t, file, "norm", 16, 255, 255, 255, 255, 255, 255, 255, 255), pack.ErrCorrupt, "offset"},
-		"name twice":          {edit(t, edit(t, file, "last", -4, 'n', 'o', 'r', 'm'), "codes", 0), pack.ErrCorrupt, "occurs twice"},
-		"grown":               {edit(t, file, "last", 16, 3), pack.ErrCorrupt, ""},
+		"overflow": {edit(t, file, "last", 4, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1), pack.ErrCorrupt,
+			"overflows"},
+		"type":            {edit(t, file, "norm", 12, u32(77)...), pack.ErrUnsupported, "tensor type 77"},
+		"internal type":   {edit(t, file, "norm", 12, u32(uint32(Q2_0G128))...), pack.ErrUnsupported, "tensor type 1042"},
+		"removed type":    {edit(t, file, "norm", 12, u32(31)...), pack.ErrUnsupported, "llama.cpp removed"},
+		"TL1":             {edit(t, file, "norm", 12, u32(38)...), pack.ErrUnsupported, "TL1 of bitnet.cpp"},
+		"TL2":             {edit(t, file, "codes", 20, u32(39)...), pack.ErrUnsupported, "TL2 of bitnet.cpp"},
+		"blocks":          {edit(t, file, "codes", 4, 255, 0), pack.ErrCorrupt, "blocks of 256"},
+		"offset":          {edit(t, file, "norm", 16, 65), pack.ErrCorrupt, "begins at byte 65"},
+		"negative offset": {edit(t, file, "norm", 16, 255, 255, 255, 255, 255, 255, 255, 255), pack.ErrCorrupt, "offset"},
+		"name twice": {edit(t, edit(t, file, "last", -4, 'n', 'o', 'r', 'm'), "codes", 0), pack.ErrCorrupt,
+			"occurs twice"},
+		"grown": {edit(t, file, "last", 16, 3), pack.ErrCorrupt, ""},
 	} {
 		_, err := parse(c.file)
 		if !errors.Is(err, c.want) || !strings.Contains(fmt.Sprint(err), c.says) {
@@ -232,7 +241,8 @@ func TestVersion2(t *testing.T) {
 		t.Fatal(err)
 	}
 	two, err := parse(edit(t, file, "GGUF", 0, 2))
-	if err != nil || two.Version != 2 || !reflect.DeepEqual(two.Tensors, three.Tensors) || !reflect.DeepEqual(two.Keys, three.Keys) {
+	if err != nil || two.Version != 2 || !reflect.DeepEqual(two.Tensors, three.Tensors) ||
+		!reflect.DeepEqual(two.Keys, three.Keys) {
 		t.Error(two, err)
 	}
 }
@@ -274,7 +284,8 @@ func TestWriter(t *testing.T) {
 	if err := w.Close(); err != nil || w.Write("b", nil) == nil {
 		t.Error(err)
 	}
-	for _, bad := range [][]TensorInfo{{{Name: "a", Type: F32}}, {{Name: "a", Shape: []int64{31}, Type: Q4_0}}, {{Name: "a", Shape: []int64{1}, Type: 99}}} {
+	for _, bad := range [][]TensorInfo{{{Name: "a", Type: F32}}, {{Name: "a", Shape: []int64{31}, Type: Q4_0}},
+		{{Name: "a", Shape: []int64{1}, Type: 99}}} {
 		if Place(bad) == nil {
 			t.Errorf("%v was placed", bad)
 		}
@@ -293,20 +304,23 @@ func TestSplit(t *testing.T) {
 	if names, err := SplitNames("m-1-of-3.gguf"); err != nil || len(names) != 1 {
 		t.Error(names, err)
 	}
-	for name, want := range map[string]error{"m-00002-of-00003.gguf": pack.ErrUnsupported, "m-00001-of-99999.gguf": pack.ErrLimit, "m-00001-of-00000.gguf": pack.ErrLimit} {
+	for name, want := range map[string]error{"m-00002-of-00003.gguf": pack.ErrUnsupported,
+		"m-00001-of-99999.gguf": pack.ErrLimit, "m-00001-of-00000.gguf": pack.ErrLimit} {
 		if _, err := SplitNames(name); !errors.Is(err, want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	part := func(no, count, tensors uint32) *Header {
-		return &Header{Keys: []KV{{"split.no", U32Value(no)}, {"split.count", U32Value(count)}, {"split.tensors.count", U32Value(tensors)}}, Tensors: make([]TensorInfo, 1)}
+		return &Header{Keys: []KV{{"split.no", U32Value(no)}, {"split.count", U32Value(count)},
+			{"split.tensors.count", U32Value(tensors)}}, Tensors: make([]TensorInfo, 1)}
 	}
 	for _, c := range []struct {
 		parts []*Header
 		good  bool
 	}{
 		{[]*Header{{}}, true}, {[]*Header{part(0, 2, 2), part(1, 2, 2)}, true}, {[]*Header{part(0, 1, 1)}, true},
-		{[]*Header{part(0, 2, 2)}, false}, {[]*Header{part(1, 2, 2), part(0, 2, 2)}, false}, {[]*Header{part(0, 2, 3), part(1, 2, 3)}, false}, {[]*Header{{}, {}}, false},
+		{[]*Header{part(0, 2, 2)}, false}, {[]*Header{part(1, 2, 2), part(0, 2, 2)}, false},
+		{[]*Header{part(0, 2, 3), part(1, 2, 3)}, false}, {[]*Header{{}, {}}, false},
 	} {
 		if err := CheckSplit(c.parts); (err == nil) != c.good || !c.good && !errors.Is(err, pack.ErrCorrupt) {
 			t.Errorf("%v: %v", c.parts, err)
@@ -353,7 +367,8 @@ func check(t *testing.T, file []byte) error {
 		return err
 	}
 	for i, x := range h.Tensors {
-		if end := h.DataStart + x.Begin + x.Size; x.Size < 1 || x.Begin < 0 || end > int64(len(file)) || i > 0 && x.Begin < h.Tensors[i-1].Begin+h.Tensors[i-1].Size {
+		if end := h.DataStart + x.Begin + x.Size; x.Size < 1 || x.Begin < 0 || end > int64(len(file)) ||
+			i > 0 && x.Begin < h.Tensors[i-1].Begin+h.Tensors[i-1].Size {
 			t.Fatalf("tensor %q: bytes %d to %d of %d", x.Name, x.Begin, end, len(file))
 		}
 	}
@@ -364,7 +379,8 @@ func check(t *testing.T, file []byte) error {
 	if err != nil {
 		t.Fatalf("what was read cannot be written: %v", err)
 	}
-	if n := int64(len(header)); len(h.Tensors) > 0 && n != h.DataStart || !bytes.Equal(header[8:min(n, h.DataStart)], file[8:min(n, h.DataStart)]) && allZero(file, h) {
+	if n := int64(len(header)); len(h.Tensors) > 0 && n != h.DataStart ||
+		!bytes.Equal(header[8:min(n, h.DataStart)], file[8:min(n, h.DataStart)]) && allZero(file, h) {
 		t.Fatal("written again, the header differs")
 	}
 	return nil

@@ -53,16 +53,21 @@ type traits struct {
 
 var allTraits = map[Type]traits{
 	F32: {"F32", 1, 4, 0, 0}, F16: {"F16", 1, 2, 0, 0}, BF16: {"BF16", 1, 2, 0, 0},
-	24: {"I8", 1, 1, 0, 0}, 25: {"I16", 1, 2, 0, 0}, 26: {"I32", 1, 4, 0, 0}, 27: {"I64", 1, 8, 0, 0}, 28: {"F64", 1, 8, 0, 0},
+	24: {"I8", 1, 1, 0, 0}, 25: {"I16", 1, 2, 0, 0}, 26: {"I32", 1, 4, 0, 0}, 27: {"I64", 1, 8, 0, 0}, 28: {"F64",
+		1, 8, 0, 0},
 	Q4_0: {"Q4_0", 32, 18, 0, 0}, Q4_1: {"Q4_1", 32, 20, 0, 0}, Q5_0: {"Q5_0", 32, 22, 0, 0}, Q5_1: {"Q5_1", 32, 24, 0, 0},
 	Q8_0: {"Q8_0", 32, 34, 0, 0}, 9: {"Q8_1", 32, 36, 0, 0},
-	Q2_K: {"Q2_K", 256, 84, 0, 0}, Q3_K: {"Q3_K", 256, 110, 0, 0}, Q4_K: {"Q4_K", 256, 144, 0, 0}, Q5_K: {"Q5_K", 256, 176, 0, 0},
+	Q2_K: {"Q2_K", 256, 84, 0, 0}, Q3_K: {"Q3_K", 256, 110, 0, 0}, Q4_K: {"Q4_K", 256, 144, 0, 0}, Q5_K: {"Q5_K", 256,
+		176, 0, 0},
 	Q6_K: {"Q6_K", 256, 210, 0, 0}, 15: {"Q8_K", 256, 292, 0, 0},
-	16: {"IQ2_XXS", 256, 66, 0, 0}, 17: {"IQ2_XS", 256, 74, 0, 0}, 18: {"IQ3_XXS", 256, 98, 0, 0}, 19: {"IQ1_S", 256, 50, 0, 0},
-	IQ4_NL: {"IQ4_NL", 32, 18, 0, 0}, 21: {"IQ3_S", 256, 110, 0, 0}, 22: {"IQ2_S", 256, 82, 0, 0}, 23: {"IQ4_XS", 256, 136, 0, 0},
+	16: {"IQ2_XXS", 256, 66, 0, 0}, 17: {"IQ2_XS", 256, 74, 0, 0}, 18: {"IQ3_XXS", 256, 98, 0, 0}, 19: {"IQ1_S",
+		256, 50, 0, 0},
+	IQ4_NL: {"IQ4_NL", 32, 18, 0, 0}, 21: {"IQ3_S", 256, 110, 0, 0}, 22: {"IQ2_S", 256, 82, 0, 0}, 23: {"IQ4_XS", 256,
+		136, 0, 0},
 	29:    {"IQ1_M", 256, 56, 0, 0},
 	TQ1_0: {"TQ1_0", 256, 54, 0, 0}, TQ2_0: {"TQ2_0", 256, 66, 0, 0}, I2_S: {"I2_S", 4, 1, 0, 32},
-	MXFP4: {"MXFP4", 32, 17, 0, 0}, 40: {"NVFP4", 64, 36, 0, 0}, Q1_0: {"Q1_0", 128, 18, 0, 0}, Q2_0: {"Q2_0", 64, 18, 0, 0},
+	MXFP4: {"MXFP4", 32, 17, 0, 0}, 40: {"NVFP4", 64, 36, 0, 0}, Q1_0: {"Q1_0", 128, 18, 0, 0}, Q2_0: {"Q2_0",
+		64, 18, 0, 0},
 	IQ1_BN: {"IQ1_BN", 64, 13, 2, 0}, IQ2_BN: {"IQ2_BN", 64, 16, 4, 0},
 	PQ2_0: {"PQ2_0", 128, 34, 0, 0}, PTQ1_0: {"PTQ1_0", 128, 28, 0, 0}, Q2_0G128: {"Q2_0 (blocks of 128)", 128, 34, 0, 0},
 }
@@ -70,7 +75,9 @@ var allTraits = map[Type]traits{
 // refused are numbers whose data have a size that is not known here, or that no program reads any more.
 var refused = map[Type]string{
 	4: "Q4_2, which llama.cpp removed", 5: "Q4_3, which llama.cpp removed",
-	31: "Q4_0_4_4, which llama.cpp removed", 32: "Q4_0_4_8, which llama.cpp removed", 33: "Q4_0_8_8, which llama.cpp removed",
+	31: "Q4_0_4_4, which llama.cpp removed",
+	32: "Q4_0_4_8, which llama.cpp removed",
+	33: "Q4_0_8_8, which llama.cpp removed",
 	37: "I8_S of bitnet.cpp", 38: "TL1 of bitnet.cpp, whose shapes are compiled into the program",
 	335: "IQ2_BN_R4 of ik_llama.cpp, which is repacked for one machine",
 }
@@ -115,7 +122,8 @@ func (t Type) Size(shape []int64) (int64, error) {
 	}
 	columns := shape[len(shape)-1]
 	if columns%tr.weights != 0 {
-		return 0, fmt.Errorf("%w: %s has blocks of %d weights; rows of %d are not a multiple of them", pack.ErrCorrupt, t, tr.weights, columns)
+		return 0, fmt.Errorf("%w: %s has blocks of %d weights; rows of %d are not a multiple of them", pack.ErrCorrupt, t,
+			tr.weights, columns)
 	}
 	// No weight takes more than 8 bytes, and no row more than columns blocks.
 	weights := uint64(8)

@@ -26,7 +26,8 @@ const (
 	F64Value
 )
 
-var kindNames = [...]string{"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64"}
+var kindNames = [...]string{"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64",
+	"i64", "f64"}
 
 // kindSizes are the bytes of a value; 0: it says itself how many.
 var kindSizes = [...]int64{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}
