@@ -32,8 +32,9 @@ func (f awq) layer(module string, look Lookup) (*Layer, error) {
 	}
 	d := f.of(module)
 	p.said(d, 4)
-	l := Layer{Rows: rows, Columns: columns, Bits: 4, Group: p.group(columns, groups, d.group), ScaleOf: scales.DType, Signed: f.signed,
-		Words: weight.Name, Panel: Panel{8, 4, columns, 4 * int64(rows/8)}}
+	l := Layer{Rows: rows, Columns: columns, Bits: 4, Group: p.group(columns, groups, d.group), ScaleOf: scales.DType,
+		Signed: f.signed,
+		Words:  weight.Name, Panel: Panel{8, 4, columns, 4 * int64(rows/8)}}
 	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openAWQ(l, read, d.symmetric) })
 }
 
@@ -51,8 +52,10 @@ func openAWQ(l *Layer, read Read, symmetric bool) (*Matrix, error) {
 		for g := range l.Groups() {
 			z := code(t[0], g, l.Rows, n)
 			if symmetric && z != 0 {
-				return nil, fmt.Errorf("%w: tensor %q: zero_point is false, or sym true, but the zero point of row %d and group %d is %d, not 8",
-					pack.ErrCorrupt, l.Module+".qzeros", n, g, z+8)
+				return nil,
+					fmt.Errorf("%w: tensor %q: zero_point is false, or sym true, but the zero point of row %d and group %d is %d, "+
+						"not 8",
+						pack.ErrCorrupt, l.Module+".qzeros", n, g, z+8)
 			}
 			m.Zeros[n*l.Groups()+g] = z
 		}

@@ -25,7 +25,8 @@ func bitsAndBytes(module string, look Lookup) (*Layer, error) {
 		}
 		p.taken = append(p.taken, f)
 	}
-	l := Layer{Rows: w.Shape[0], Columns: w.Shape[1], Bits: 8, Group: max(w.Shape[1], 1), ScaleOf: safetensors.F32, Words: w.Name, Panel: rowMajor(w.Shape[1]),
+	l := Layer{Rows: w.Shape[0], Columns: w.Shape[1], Bits: 8, Group: max(w.Shape[1], 1), ScaleOf: safetensors.F32,
+		Words: w.Name, Panel: rowMajor(w.Shape[1]),
 		Note: "scales are SCB·(1/127), rounded to F32; columns of outliers are computed with int8 activations as all others"}
 	return p.finish(l, openBitsAndBytes)
 }
@@ -37,7 +38,8 @@ func openBitsAndBytes(l *Layer, read Read) (*Matrix, error) {
 	}
 	scb, format := t[0], t[1]
 	if format != nil && format[0] != 0 {
-		return nil, fmt.Errorf("%w: tensor %q is %d: weights in the order of a GPU kernel; only 0, row by row, is supported", pack.ErrUnsupported, l.Module+".weight_format", format[0])
+		return nil, fmt.Errorf("%w: tensor %q is %d: weights in the order of a GPU kernel; only 0, row by row, is supported",
+			pack.ErrUnsupported, l.Module+".weight_format", format[0])
 	}
 	m := &Matrix{Alphabet: pack.Int8, Scales: make([]byte, len(scb))}
 	for i := range l.Rows {

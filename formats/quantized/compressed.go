@@ -32,10 +32,12 @@ func (f *compressed) layer(module string, look Lookup) (*Layer, error) {
 	}
 	t, ok := f.find(module)
 	if !ok {
-		return nil, fmt.Errorf("%w: module %q is compressed, but no target of config_groups matches it", pack.ErrCorrupt, module)
+		return nil, fmt.Errorf("%w: module %q is compressed, but no target of config_groups matches it",
+			pack.ErrCorrupt, module)
 	}
 	if slices.ContainsFunc(f.ignored, func(m matcher) bool { return m.rank != className && m.match(module) }) {
-		return nil, fmt.Errorf("%w: module %q is compressed, but ignore of config.json says that it holds floats", pack.ErrCorrupt, module)
+		return nil, fmt.Errorf("%w: module %q is compressed, but ignore of config.json says that it holds floats",
+			pack.ErrCorrupt, module)
 	}
 	p.ignore(".weight_shape", ".input_scale", ".input_zero_point")
 	switch t.format {
@@ -50,7 +52,9 @@ func (f *compressed) layer(module string, look Lookup) (*Layer, error) {
 		}
 		return l, err
 	}
-	return nil, fmt.Errorf("%w: module %q: format %q of compressed-tensors; supported are pack-quantized and int-quantized with integers, and mxfp4-pack-quantized", pack.ErrUnsupported, module, t.format)
+	return nil,
+		fmt.Errorf("%w: module %q: format %q of compressed-tensors; supported are pack-quantized and int-quantized with "+
+			"integers, and mxfp4-pack-quantized", pack.ErrUnsupported, module, t.format)
 }
 
 // find chooses a target as the library does: names before patterns before classes.
@@ -111,7 +115,8 @@ func (t *target) columns(p *parts, n int) (columns int, codes stream) {
 	case ceil(columns, 32/t.bits):
 		return columns, words.perWord
 	}
-	p.fail(pack.ErrUnsupported, "rows of %d words, which %d whole groups of %d columns with %d bits each do not fill", n, s.Shape[1], t.group, t.bits)
+	p.fail(pack.ErrUnsupported, "rows of %d words, which %d whole groups of %d columns with %d bits each do not fill", n,
+		s.Shape[1], t.group, t.bits)
 	return 1, nil
 }
 
@@ -172,7 +177,8 @@ func (l *Layer) holdShape(b []byte) error {
 		}
 	}
 	if v != [2]int64{int64(l.Rows), int64(l.Columns)} {
-		return fmt.Errorf("%w: tensor %q says %v; the other tensors of the module ask for [%d %d]", pack.ErrCorrupt, l.Module+".weight_shape", v, l.Rows, l.Columns)
+		return fmt.Errorf("%w: tensor %q says %v; the other tensors of the module ask for [%d %d]", pack.ErrCorrupt,
+			l.Module+".weight_shape", v, l.Rows, l.Columns)
 	}
 	return nil
 }
@@ -191,8 +197,9 @@ func (t *target) openScaled(l *Layer, read Read, zeros stream) (*Matrix, error) 
 		return nil, err
 	}
 	if at := slices.IndexFunc(m.Zeros, func(z int8) bool { return z != 0 }); t.symmetric && at >= 0 {
-		return nil, fmt.Errorf("%w: tensor %q: symmetric is true in config.json, but the zero point of row %d and group %d is %d",
-			pack.ErrCorrupt, l.Module+".weight_zero_point", at/l.Groups(), at%l.Groups(), m.Zeros[at])
+		return nil,
+			fmt.Errorf("%w: tensor %q: symmetric is true in config.json, but the zero point of row %d and group %d is %d",
+				pack.ErrCorrupt, l.Module+".weight_zero_point", at/l.Groups(), at%l.Groups(), m.Zeros[at])
 	}
 	m.Order, err = l.order(".weight_g_idx", "actorder", t.order, raw[2])
 	return m, err
@@ -212,7 +219,8 @@ func (l *Layer) zeroPoints(suffix string, b []byte, stored stream) ([]int8, erro
 			out[i] = signed(stored(b, i/groups, l.Bits, i%groups, groups), l.Bits)
 		}
 		if half := 1 << (l.Bits - 1); int(out[i]) < -half || int(out[i]) >= half {
-			return nil, fmt.Errorf("%w: tensor %q: zero point %d of row %d is not one of %d bits", pack.ErrCorrupt, l.Module+suffix, out[i], i/groups, l.Bits)
+			return nil, fmt.Errorf("%w: tensor %q: zero point %d of row %d is not one of %d bits", pack.ErrCorrupt,
+				l.Module+suffix, out[i], i/groups, l.Bits)
 		}
 	}
 	return out, nil
@@ -241,7 +249,8 @@ func (m *Matrix) bytes(l *Layer) {
 			for j := range l.Columns {
 				c := int8(stored[n*l.Columns+m.column(j)])
 				if int(c) < -half || int(c) >= half {
-					return fmt.Errorf("%w: tensor %q: code %d in row %d is not one of %d bits", pack.ErrCorrupt, l.Words, c, row+n, l.Bits)
+					return fmt.Errorf("%w: tensor %q: code %d in row %d is not one of %d bits", pack.ErrCorrupt, l.Words, c,
+						row+n, l.Bits)
 				}
 				dst[n*l.Columns+j] = c
 			}

@@ -12,16 +12,21 @@ import (
 
 // objects are places in configs where keys stand: %s is a key with its value.
 var objects = map[string]string{
-	"GPTQ":                 `{"quantization_config":{"quant_method":"gptq","bits":4,%s}}`,
-	"AutoRound":            `{"quantization_config":{"quant_method":"auto-round","bits":4,%s}}`,
-	"AWQ":                  `{"quantization_config":{"quant_method":"awq","bits":4,%s}}`,
-	"dynamic":              `{"quantization_config":{"quant_method":"gptq","bits":4,"dynamic":{"+:x":{%s}}}}`,
-	"extra_config":         `{"quantization_config":{"quant_method":"auto-round","bits":4,"extra_config":{"x":{%s}}}}`,
-	"compressed-tensors":   `{"quantization_config":{"quant_method":"compressed-tensors",%s,"format":"int-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{}}}}}`,
-	"config_groups":        `{"quantization_config":{"quant_method":"compressed-tensors","format":"int-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{},%s}}}}`,
-	"weights":              `{"quantization_config":{"quant_method":"compressed-tensors","format":"int-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{%s}}}}}`,
-	"input_activations":    `{"quantization_config":{"quant_method":"compressed-tensors","format":"int-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{},"input_activations":{%s}}}}}`,
-	"sparsity_config":      `{"quantization_config":{"quant_method":"compressed-tensors","format":"int-quantized","sparsity_config":{%s},"config_groups":{"g":{"targets":["Linear"],"weights":{}}}}}`,
+	"GPTQ":         `{"quantization_config":{"quant_method":"gptq","bits":4,%s}}`,
+	"AutoRound":    `{"quantization_config":{"quant_method":"auto-round","bits":4,%s}}`,
+	"AWQ":          `{"quantization_config":{"quant_method":"awq","bits":4,%s}}`,
+	"dynamic":      `{"quantization_config":{"quant_method":"gptq","bits":4,"dynamic":{"+:x":{%s}}}}`,
+	"extra_config": `{"quantization_config":{"quant_method":"auto-round","bits":4,"extra_config":{"x":{%s}}}}`,
+	"compressed-tensors": `{"quantization_config":{"quant_method":"compressed-tensors",%s,"format":"int-quantized",` +
+		`"config_groups":{"g":{"targets":["Linear"],"weights":{}}}}}`,
+	"config_groups": `{"quantization_config":{"quant_method":"compressed-tensors","format":"int-quantized",` +
+		`"config_groups":{"g":{"targets":["Linear"],"weights":{},%s}}}}`,
+	"weights": `{"quantization_config":{"quant_method":"compressed-tensors","format":"int-quantized",` +
+		`"config_groups":{"g":{"targets":["Linear"],"weights":{%s}}}}}`,
+	"input_activations": `{"quantization_config":{"quant_method":"compressed-tensors","format":"int-quantized",` +
+		`"config_groups":{"g":{"targets":["Linear"],"weights":{},"input_activations":{%s}}}}}`,
+	"sparsity_config": `{"quantization_config":{"quant_method":"compressed-tensors","format":"int-quantized",` +
+		`"sparsity_config":{%s},"config_groups":{"g":{"targets":["Linear"],"weights":{}}}}}`,
 	"bitsandbytes":         `{"quantization_config":{"quant_method":"bitsandbytes","load_in_8bit":true,%s}}`,
 	"MXFP4":                `{"quantization_config":{"quant_method":"mxfp4",%s}}`,
 	"BitNet":               `{"quantization_config":{"quant_method":"bitnet",%s}}`,
@@ -36,7 +41,8 @@ func parse(place, key string) (*quantized.Scheme, error) {
 	if place != "quantize_config.json" {
 		return quantized.Parse([]byte(text), nil)
 	}
-	if _, err := quantized.Parse([]byte(`{"quantization_config":{"quant_method":"gptq","bits":4}}`), beside(place, text)); err != nil {
+	_, err := quantized.Parse([]byte(`{"quantization_config":{"quant_method":"gptq","bits":4}}`), beside(place, text))
+	if err != nil {
 		return nil, err
 	}
 	return quantized.Parse([]byte(`{}`), beside(place, text))
@@ -64,7 +70,8 @@ func TestOtherModels(t *testing.T) {
 		{"GPTQ", "adapter", `{"name":"lora","path":"x","rank":8}`},
 		{"GPTQ", "is_marlin_format", `true`},
 		{"AutoRound GPTQ AWQ extra_config", "rotation_config", `{"block_size":32,"hadamard_type":"hadamard"}`},
-		{"AutoRound GPTQ AWQ extra_config compressed-tensors", "transform_config", `{"config_groups":{"u":{"type":"hadamard","apply":[{"targets":["Linear"],"location":"input"}]}}}`},
+		{"AutoRound GPTQ AWQ extra_config compressed-tensors", "transform_config",
+			`{"config_groups":{"u":{"type":"hadamard","apply":[{"targets":["Linear"],"location":"input"}]}}}`},
 		{"AutoRound", "spinquant_config", `{"r1":true}`},
 		{"AutoRound extra_config", "super_bits", `6`},
 		{"compressed-tensors", "moe_sparsity_config", `{"method":"reap"}`},
@@ -99,7 +106,8 @@ func TestTold(t *testing.T) {
 		{"config_groups", `"output_activations":{"num_bits":8}`},
 	} {
 		s, err := parse(c.place, c.key)
-		if name, _, _ := strings.Cut(c.key[1:], `"`); err != nil || len(s.Notes) != 1 || !strings.Contains(s.Notes[0], name+" is not followed") {
+		if name, _, _ := strings.Cut(c.key[1:], `"`); err != nil || len(s.Notes) != 1 ||
+			!strings.Contains(s.Notes[0], name+" is not followed") {
 			t.Errorf("%s: %v, %v", c.key, s, err)
 		}
 	}
@@ -113,28 +121,43 @@ func TestTold(t *testing.T) {
 // TestContradictions: keys, and files, that say different things of the same weights are refused, and both are named.
 func TestContradictions(t *testing.T) {
 	for _, c := range []struct{ config, file, text, one, other string }{
-		{`{"quantization_config":{"quant_method":"gptq","checkpoint_format":"gptq","format":"gptq_v2"}}`, "", "", "checkpoint_format", "format"},
+		{`{"quantization_config":{"quant_method":"gptq","checkpoint_format":"gptq","format":"gptq_v2"}}`, "", "",
+			"checkpoint_format", "format"},
 		{`{"quantization_config":{"quant_method":"gptq","method":"awq"}}`, "", "", "quant_method", "method"},
 		{`{"quantization_config":{"quant_method":"awq","version":"gemm","format":"gemv"}}`, "", "", "version", "format"},
 		{`{"quantization_config":{"quant_method":"awq","bits":4,"w_bit":3}}`, "", "", "bits", "w_bit"},
-		{`{"quantization_config":{"quant_method":"awq","group_size":128,"q_group_size":64}}`, "", "", "group_size", "q_group_size"},
+		{`{"quantization_config":{"quant_method":"awq","group_size":128,"q_group_size":64}}`, "", "", "group_size",
+			"q_group_size"},
 		{`{"quantization_config":{"quant_method":"awq","sym":true,"zero_point":true}}`, "", "", "sym", "zero_point"},
-		{`{"quantization_config":{"quant_method":"bitsandbytes","load_in_8bit":true,"_load_in_8bit":false}}`, "", "", "load_in_8bit", "_load_in_8bit"},
-		{`{"quantization_config":{"quant_method":"bitsandbytes","load_in_8bit":true,"load_in_4bit":true}}`, "", "", "load_in_8bit", "load_in_4bit"},
+		{`{"quantization_config":{"quant_method":"bitsandbytes","load_in_8bit":true,"_load_in_8bit":false}}`, "", "",
+			"load_in_8bit", "_load_in_8bit"},
+		{`{"quantization_config":{"quant_method":"bitsandbytes","load_in_8bit":true,"load_in_4bit":true}}`, "", "",
+			"load_in_8bit", "load_in_4bit"},
 		{`{"quantization":{"bits":4},"quantization_config":{"bits":8}}`, "", "", "quantization,", "quantization_config"},
-		{`{"quantization":{"bits":4},"quantization_config":{"quant_method":"gptq"}}`, "", "", "quantization,", "quantization_config"},
-		{`{"quantization_config":{"quant_method":"gptq","format":"gptq"}}`, "quantize_config.json", `{"checkpoint_format":"gptq_v2"}`, "config.json", "quantize_config.json"},
-		{`{"quantization_config":{"quant_method":"gptq"}}`, "quantize_config.json", `{"checkpoint_format":"gptq_v2"}`, "config.json", "quantize_config.json"},
-		{`{"quantization_config":{"quant_method":"gptq","format":"gptq_v2"}}`, "quantize_config.json", `{"bits":4}`, "config.json", "quantize_config.json"},
-		{`{"quantization_config":{"quant_method":"gptq"}}`, "quantize_config.json", `{"sym":false}`, "config.json", "quantize_config.json"},
-		{`{"quantization_config":{"quant_method":"gptq","bits":4}}`, "quantize_config.json", `{"bits":8}`, "config.json", "quantize_config.json"},
-		{`{"quantization_config":{"quant_method":"gptq","desc_act":true}}`, "quantize_config.json", `{"desc_act":false}`, "config.json", "quantize_config.json"},
-		{`{"quantization_config":{"quant_method":"gptq"}}`, "quantize_config.json", `{"dynamic":{"+:x":{"sym":false}}}`, "config.json", "quantize_config.json"},
-		{`{"quantization_config":{"quant_method":"gptq"}}`, "quantize_config.json", `{"rotation":"hadamard"}`, "rotation", "quantize_config.json"},
-		{`{"quantization_config":{"quant_method":"awq"}}`, "quant_config.json", `{"w_bit":4,"version":"GEMV"}`, "config.json", "quant_config.json"},
+		{`{"quantization":{"bits":4},"quantization_config":{"quant_method":"gptq"}}`, "", "", "quantization,",
+			"quantization_config"},
+		{`{"quantization_config":{"quant_method":"gptq","format":"gptq"}}`, "quantize_config.json",
+			`{"checkpoint_format":"gptq_v2"}`, "config.json", "quantize_config.json"},
+		{`{"quantization_config":{"quant_method":"gptq"}}`, "quantize_config.json", `{"checkpoint_format":"gptq_v2"}`,
+			"config.json", "quantize_config.json"},
+		{`{"quantization_config":{"quant_method":"gptq","format":"gptq_v2"}}`, "quantize_config.json", `{"bits":4}`,
+			"config.json", "quantize_config.json"},
+		{`{"quantization_config":{"quant_method":"gptq"}}`, "quantize_config.json", `{"sym":false}`, "config.json",
+			"quantize_config.json"},
+		{`{"quantization_config":{"quant_method":"gptq","bits":4}}`, "quantize_config.json", `{"bits":8}`, "config.json",
+			"quantize_config.json"},
+		{`{"quantization_config":{"quant_method":"gptq","desc_act":true}}`, "quantize_config.json", `{"desc_act":false}`,
+			"config.json", "quantize_config.json"},
+		{`{"quantization_config":{"quant_method":"gptq"}}`, "quantize_config.json", `{"dynamic":{"+:x":{"sym":false}}}`,
+			"config.json", "quantize_config.json"},
+		{`{"quantization_config":{"quant_method":"gptq"}}`, "quantize_config.json", `{"rotation":"hadamard"}`, "rotation",
+			"quantize_config.json"},
+		{`{"quantization_config":{"quant_method":"awq"}}`, "quant_config.json", `{"w_bit":4,"version":"GEMV"}`, "config.json",
+			"quant_config.json"},
 		{`{"quantization_config":{"quant_method":"auto-round","packing_format":"auto_round"}}`, "quantization_config.json",
 			`{"packing_format":"auto_round:auto_gptq"}`, "config.json", "quantization_config.json"},
-		{ctConfig, "quantization_config.json", `{"quant_method":"compressed-tensors","format":"int-quantized"}`, "config.json", "quantization_config.json"},
+		{ctConfig, "quantization_config.json", `{"quant_method":"compressed-tensors","format":"int-quantized"}`,
+			"config.json", "quantization_config.json"},
 	} {
 		s, err := quantized.Parse([]byte(c.config), beside(c.file, c.text))
 		if !wellSaid(err, c.one) || !strings.Contains(err.Error(), c.other) {
@@ -142,7 +165,8 @@ func TestContradictions(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ config, file, text string }{
-		{`{"quantization_config":{"quant_method":"gptq","bits":4,"sym":true,"checkpoint_format":"gptq","format":"GPTQ"}}`, "quantize_config.json",
+		{`{"quantization_config":{"quant_method":"gptq","bits":4,"sym":true,"checkpoint_format":"gptq","format":"GPTQ"}}`,
+			"quantize_config.json",
 			`{"bits":4,"model_file_base_name":"x","quant_method":null,"damp_percent":0.01}`},
 		{`{"quantization_config":{"quant_method":"awq","bits":4,"version":"gemm","zero_point":true}}`, "quant_config.json",
 			`{"zero_point":true,"q_group_size":128,"w_bit":4,"version":"GEMM"}`},
@@ -187,12 +211,16 @@ func TestDeclared(t *testing.T) {
 		{gptqConfig, strings.Replace(gptqConfig, `"bits":4`, `"bits":8`, 1), keep, "4 bits"},
 		{gptqConfig, strings.Replace(gptqConfig, `"group_size":8`, `"group_size":16`, 1), keep, "groups"},
 		{gptqConfig, strings.Replace(gptqConfig, `"group_size":8`, `"group_size":-1`, 1), keep, "groups"},
-		{autoConfig, strings.Replace(autoConfig, `"sym":false`, `"sym":true`, 1), func(f files) { f["x.qzeros"].data[0] = 0x78 }, "sym"},
-		{autoConfig, strings.Replace(autoConfig, `"sym":false`, `"sym":false,"extra_config":{"x":{"bits":16,"data_type":"float"}}`, 1), keep, "not quantized"},
+		{autoConfig, strings.Replace(autoConfig, `"sym":false`, `"sym":true`, 1),
+			func(f files) { f["x.qzeros"].data[0] = 0x78 }, "sym"},
+		{autoConfig, strings.Replace(autoConfig, `"sym":false`,
+			`"sym":false,"extra_config":{"x":{"bits":16,"data_type":"float"}}`, 1), keep, "not quantized"},
 		{awqConfig, strings.Replace(awqConfig, `"bits":4`, `"bits":4,"zero_point":false`, 1), keep, "zero_point"},
-		{awqConfig, strings.Replace(awqConfig, `"bits":4`, `"bits":4,"zero_point":false`, 1), func(f files) { copy(f["x.qzeros"].data, strings.Repeat("\x88", 8)) }, ""},
+		{awqConfig, strings.Replace(awqConfig, `"bits":4`, `"bits":4,"zero_point":false`, 1),
+			func(f files) { copy(f["x.qzeros"].data, strings.Repeat("\x88", 8)) }, ""},
 		{ctConfig, ct(`"symmetric":true`), keep, "symmetric"},
-		{ctConfig, ct(`"symmetric":true`), func(f files) { copy(f["x.weight_zero_point"].data, strings.Repeat("\x88", 8)) }, ""},
+		{ctConfig, ct(`"symmetric":true`),
+			func(f files) { copy(f["x.weight_zero_point"].data, strings.Repeat("\x88", 8)) }, ""},
 		{ctConfig, ct(`"symmetric":false,"actorder":"group"`), keep, "actorder"},
 		{ctConfig, ct(`"symmetric":false,"actorder":"group"`), ctOrder, ""},
 		{ctConfig, ct(`"symmetric":false,"actorder":"static"`), ctOrder, "actorder"},
@@ -200,7 +228,8 @@ func TestDeclared(t *testing.T) {
 		{ctConfig, strings.Replace(ctConfig, `"format"`, `"ignore":["x"],"format"`, 1), keep, "ignore"},
 		{mlxConfig, `{"quantization":{"bits":4,"group_size":8,"lm_head":false}}`, func(f files) {
 			for name, x := range sound(mlxConfig) {
-				f["lm_head"+strings.TrimPrefix(name, "x")] = tensor{quantized.Tensor{Name: "lm_head" + strings.TrimPrefix(name, "x"), DType: x.DType, Shape: x.Shape}, x.data}
+				head := "lm_head" + strings.TrimPrefix(name, "x")
+				f[head] = tensor{quantized.Tensor{Name: head, DType: x.DType, Shape: x.Shape}, x.data}
 			}
 		}, "floats"},
 	} {

@@ -47,7 +47,8 @@ func TestOnlyDots(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{".*mlp", "a|b", `model\.layers`, "é", "a$", "x{2}", strings.Repeat("a", maxPattern) + "b"} {
+	for _, text := range []string{".*mlp", "a|b", `model\.layers`, "é", "a$", "x{2}",
+		strings.Repeat("a", maxPattern) + "b"} {
 		if m := (&keys{}).pattern(text); m.pattern == nil {
 			t.Errorf("%q is not a regular expression here", text)
 		}
@@ -57,7 +58,8 @@ func TestOnlyDots(t *testing.T) {
 // sources are the classes and functions of packers that make keys of configs: where the package is, its file, and
 // what is in it. AutoGPTQ is not among them: its last release, 0.7.1 of 2024, has nothing that the others have not.
 var sources = []struct{ tool, file, kind, what string }{
-	{"gptqmodel", "gptqmodel/quantization/config.py", "modules", "BaseQuantizeConfig PreProcessorConfig GPTQConfig AWQConfig RTNConfig"},
+	{"gptqmodel", "gptqmodel/quantization/config.py", "modules",
+		"BaseQuantizeConfig PreProcessorConfig GPTQConfig AWQConfig RTNConfig"},
 	{"autoawq", "awq/models/_config.py", "modules", "AwqConfig"},
 	{"packers", "auto_round/compressors/base.py", "modules", "SerializedCompressorConfig"},
 	{"packers", "auto_round/schemes.py", "module", "QuantizationScheme"},

@@ -14,13 +14,21 @@ import (
 )
 
 const (
-	gptqConfig  = `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8,"sym":false,"checkpoint_format":"gptq"}}`
-	symConfig   = `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8,"sym":true}}`
-	autoConfig  = `{"quantization_config":{"quant_method":"auto-round","bits":4,"group_size":8,"sym":false,"packing_format":"auto_round:auto_gptq"}}`
-	awqConfig   = `{"quantization_config":{"quant_method":"awq","bits":4,"group_size":8,"version":"gemm"}}`
-	ctConfig    = `{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"int","symmetric":false,"strategy":"group","group_size":8}}}}}`
-	w4a8Config  = `{"quantization_config":{"quant_method":"compressed-tensors","format":"int-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"int","symmetric":true,"strategy":"channel"}}}}}`
-	mxConfig    = `{"quantization_config":{"quant_method":"compressed-tensors","format":"mxfp4-pack-quantized","config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"float","strategy":"group","group_size":32}}}}}`
+	gptqConfig = `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8,"sym":false,` +
+		`"checkpoint_format":"gptq"}}`
+	symConfig  = `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8,"sym":true}}`
+	autoConfig = `{"quantization_config":{"quant_method":"auto-round","bits":4,"group_size":8,"sym":false,` +
+		`"packing_format":"auto_round:auto_gptq"}}`
+	awqConfig = `{"quantization_config":{"quant_method":"awq","bits":4,"group_size":8,"version":"gemm"}}`
+	ctConfig  = `{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized",` +
+		`"config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"int","symmetric":false,` +
+		`"strategy":"group","group_size":8}}}}}`
+	w4a8Config = `{"quantization_config":{"quant_method":"compressed-tensors","format":"int-quantized",` +
+		`"config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"int","symmetric":true,` +
+		`"strategy":"channel"}}}}}`
+	mxConfig = `{"quantization_config":{"quant_method":"compressed-tensors","format":"mxfp4-pack-quantized",` +
+		`"config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"float","strategy":"group",` +
+		`"group_size":32}}}}}`
 	mlxConfig   = `{"quantization":{"bits":4,"group_size":8}}`
 	stackConfig = `{"quantization":{"bits":4,"group_size":8,"mode":"affine"}}` // MLX's tensors of several experts
 	ossConfig   = `{"quantization_config":{"quant_method":"mxfp4"}}`
@@ -71,9 +79,11 @@ func sound(config string) files {
 	return f
 }
 
-var formats = []string{gptqConfig, symConfig, autoConfig, awqConfig, ctConfig, w4a8Config, mxConfig, mlxConfig, stackConfig, ossConfig, bnbConfig}
+var formats = []string{gptqConfig, symConfig, autoConfig, awqConfig, ctConfig, w4a8Config, mxConfig, mlxConfig,
+	stackConfig, ossConfig, bnbConfig}
 
-// TestShapesThatLie: every tensor that is missing, or has another shape, type or size than the others ask for, is refused by name.
+// TestShapesThatLie: every tensor that is missing, or has another shape, type or size than the others ask for, is
+// refused by name.
 func TestShapesThatLie(t *testing.T) {
 	for _, config := range formats {
 		if m, err := sound(config).open(config, "x"); err != nil || m == nil {
@@ -120,7 +130,8 @@ func changed(shape []int, at, by int) []int {
 }
 
 func wellSaid(err error, name string) bool {
-	return (errors.Is(err, pack.ErrCorrupt) || errors.Is(err, pack.ErrUnsupported) || errors.Is(err, pack.ErrLimit)) && strings.Contains(err.Error(), name)
+	return (errors.Is(err, pack.ErrCorrupt) || errors.Is(err, pack.ErrUnsupported) || errors.Is(err, pack.ErrLimit)) &&
+		strings.Contains(err.Error(), name)
 }
 
 // TestBadValues: values that no packer writes are refused, with tensor and place.
@@ -200,8 +211,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestBorrow: a zero point of 0 is stored as −1 and borrows from the next one in its word; only adding to the whole word gives
-// both back.
+// TestBorrow: a zero point of 0 is stored as −1 and borrows from the next one in its word; only adding to the whole
+// word gives both back.
 func TestBorrow(t *testing.T) {
 	f := sound(gptqConfig)
 	x := f["x.qzeros"]
@@ -256,7 +267,8 @@ func TestRefusedMethods(t *testing.T) {
 		`{"quantization":{"bits":7}}`:                                                             "bits is 7",
 		`{"quantization":{"bits":4,"group_size":0}}`:                                              "group_size 0",
 		`{"quantization":3}`: "an object is expected",
-		`{"quantization_config":{"quant_method":"compressed-tensors","config_groups":{"a":{"format":"nvfp4-pack-quantized","targets":[],"weights":{}}}}}`: "nvfp4",
+		`{"quantization_config":{"quant_method":"compressed-tensors",` +
+			`"config_groups":{"a":{"format":"nvfp4-pack-quantized","targets":[],"weights":{}}}}}`: "nvfp4",
 	} {
 		if s, err := quantized.Parse([]byte(config), nil); !wellSaid(err, want) {
 			t.Errorf("%s: %v, %v; want %q", config, s, err, want)
@@ -266,7 +278,8 @@ func TestRefusedMethods(t *testing.T) {
 
 // TestOldConfig: quantize_config.json of the first GPTQ checkpoints counts where config.json says nothing.
 func TestOldConfig(t *testing.T) {
-	s, err := quantized.Parse([]byte(`{"model_type":"llama"}`), beside("quantize_config.json", `{"bits":4,"group_size":8,"sym":false,"desc_act":true}`))
+	s, err := quantized.Parse([]byte(`{"model_type":"llama"}`),
+		beside("quantize_config.json", `{"bits":4,"group_size":8,"sym":false,"desc_act":true}`))
 	if err != nil || s == nil || s.Method != "GPTQ" {
 		t.Fatal(s, err)
 	}
@@ -280,7 +293,8 @@ func TestOldConfig(t *testing.T) {
 	}
 }
 
-// FuzzLayer: whatever a module's tensors hold, a format gives a matrix whose codes can all be read, or an error of a kind.
+// FuzzLayer: whatever a module's tensors hold, a format gives a matrix whose codes can all be read, or an error of a
+// kind.
 func FuzzLayer(f *testing.F) {
 	for i := range formats {
 		f.Add(uint8(i), []byte{}, uint8(0), uint8(0), uint8(0))

@@ -28,7 +28,8 @@ func (f *mlx) layer(module string, look Lookup) (*Layer, error) {
 		return nil, nil
 	}
 	if f.floats[module] {
-		return nil, fmt.Errorf("%w: module %q holds codes, but config.json says that it holds floats", pack.ErrCorrupt, module)
+		return nil, fmt.Errorf("%w: module %q holds codes, but config.json says that it holds floats",
+			pack.ErrCorrupt, module)
 	}
 	mode, ok := f.overrides[module]
 	if !ok {
@@ -40,7 +41,8 @@ func (f *mlx) layer(module string, look Lookup) (*Layer, error) {
 	case "mxfp4":
 		return mxLayer(p, ".weight", ".scales", "U32")
 	}
-	return nil, fmt.Errorf("%w: module %q: MLX mode %q; supported are affine and mxfp4", pack.ErrUnsupported, module, mode.mode)
+	return nil, fmt.Errorf("%w: module %q: MLX mode %q; supported are affine and mxfp4", pack.ErrUnsupported,
+		module, mode.mode)
 }
 
 func (f mlxMode) affine(p *parts) (*Layer, error) {
@@ -54,12 +56,14 @@ func (f mlxMode) affine(p *parts) (*Layer, error) {
 	p.shape(s, append(experts, rows, groups)...)
 	p.shape(b, append(experts, rows, groups)...)
 	if words*32 != columns*f.bits {
-		p.fail(pack.ErrCorrupt, "%d words and %d scales per row are not those of %d-bit codes in groups of %d, as config.json says", words, groups, f.bits, f.group)
+		p.fail(pack.ErrCorrupt, "%d words and %d scales per row are not those of %d-bit codes in groups of %d, as "+
+			"config.json says", words, groups, f.bits, f.group)
 	}
 	if s.DType != b.DType {
 		p.fail(pack.ErrCorrupt, "scales have type %s, and biases %s", s.DType, b.DType)
 	}
-	return p.finish(Layer{Experts: count(experts), Rows: rows, Columns: columns, Bits: f.bits, Group: f.group, ScaleOf: s.DType, Signed: true, Words: w.Name, Panel: rowMajor(4 * words)}, openMLX)
+	return p.finish(Layer{Experts: count(experts), Rows: rows, Columns: columns, Bits: f.bits, Group: f.group,
+		ScaleOf: s.DType, Signed: true, Words: w.Name, Panel: rowMajor(4 * words)}, openMLX)
 }
 
 // affineGroups are the groups of an MLX matrix, judged one by one.
@@ -162,7 +166,8 @@ func (a *affineGroups) constant(i int, v float64) error {
 }
 
 func (a *affineGroups) notIntegers(i int, s, b float32) error {
-	return fmt.Errorf("%w: MLX: module %q: row %d, group %d: the bias %v is not an integer multiple of the scale %v, so that its weights are not integers times a scale; convert the checkpoint that it was made from",
+	return fmt.Errorf("%w: MLX: module %q: row %d, group %d: the bias %v is not an integer multiple of the scale %v, so "+
+		"that its weights are not integers times a scale; convert the checkpoint that it was made from",
 		pack.ErrUnsupported, a.Module, i/a.Groups(), i%a.Groups(), b, s)
 }
 

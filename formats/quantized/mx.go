@@ -22,7 +22,8 @@ func mxLayer(p *parts, weightSuffix, scaleSuffix string, t safetensors.DType) (*
 	if columns%mxBlock != 0 {
 		p.fail(pack.ErrUnsupported, "%d columns, not a multiple of the %d that share a scale", columns, mxBlock)
 	}
-	l := Layer{Experts: count(experts), Rows: rows, Columns: columns, Bits: 4, Group: mxBlock, ScaleOf: safetensors.U8, Words: w.Name, Panel: rowMajor(columns / 2)}
+	l := Layer{Experts: count(experts), Rows: rows, Columns: columns, Bits: 4, Group: mxBlock, ScaleOf: safetensors.U8,
+		Words: w.Name, Panel: rowMajor(columns / 2)}
 	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openMX(l, read, scaleSuffix) })
 }
 
@@ -48,7 +49,8 @@ func expertBlocks(module string, look Lookup) (*Layer, error) {
 	w := p.need("_blocks", 4, safetensors.U8)
 	s := p.need("_scales", 3, safetensors.U8)
 	p.shape(w, s.Shape[0], s.Shape[1], s.Shape[2], mxBlock/2)
-	l := Layer{Experts: s.Shape[0], Rows: s.Shape[1], Columns: s.Shape[2] * mxBlock, Bits: 4, Group: mxBlock, ScaleOf: safetensors.U8,
-		Words: w.Name, Panel: rowMajor(s.Shape[2] * mxBlock / 2)}
+	l := Layer{Experts: s.Shape[0], Rows: s.Shape[1], Columns: s.Shape[2] * mxBlock, Bits: 4, Group: mxBlock,
+		ScaleOf: safetensors.U8,
+		Words:   w.Name, Panel: rowMajor(s.Shape[2] * mxBlock / 2)}
 	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openMX(l, read, "_scales") })
 }

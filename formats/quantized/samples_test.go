@@ -45,8 +45,9 @@ func other(name string) bool {
 	return strings.HasPrefix(name, "bonsai-") || strings.HasPrefix(name, "bitnet-")
 }
 
-// TestSamples: of each checkpoint that an original packer wrote, all codes, zero points and scales are right, or it is refused by
-// name. They are right if they give, rounded as the packer's own program rounds, the very bytes that this dequantizes to.
+// TestSamples: of each checkpoint that an original packer wrote, all codes, zero points and scales are right, or it is
+// refused by name. They are right if they give, rounded as the packer's own program rounds, the very bytes that this
+// dequantizes to.
 func TestSamples(t *testing.T) {
 	root := shared.Path(t, "data/packed")
 	dirs, err := os.ReadDir(root)
@@ -78,7 +79,8 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestSameCodes: checkpoints without a dequantization of their own hold what others do that were made by the same settings.
+// TestSameCodes: checkpoints without a dequantization of their own hold what others do that were made by the same
+// settings.
 func TestSameCodes(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"autoround-auto_gptq-b4-sym-g128", "autoround-auto_round-b4-sym-g128"},
@@ -282,8 +284,9 @@ func turned(l *quantized.Layer, w []float32) []float32 {
 	return out
 }
 
-// dequantize rounds as the original program does: once, to the type that it computes in. Three have quirks: GPTQModel on a CPU
-// rounds scales to that type first, bitsandbytes multiplies twice, and MLX rounds scale·code before it adds the bias.
+// dequantize rounds as the original program does: once, to the type that it computes in. Three have quirks: GPTQModel
+// on a CPU rounds scales to that type first, bitsandbytes multiplies twice, and MLX rounds scale·code before it adds
+// the bias.
 func (s *sample) dequantize(module string, m *quantized.Matrix) []float32 {
 	l := m.Layer
 	q := codes(m)
@@ -303,7 +306,8 @@ func (s *sample) dequantize(module string, m *quantized.Matrix) []float32 {
 		case m.Alphabet.Name == pack.Int8.Name && s.tensors[module] != nil:
 			scb := math.Float32frombits(binary.LittleEndian.Uint32(s.tensors[module][4*row:]))
 			v = float32(v*scb) * float32(1.0/127)
-		case strings.HasPrefix(s.meta.Tool, "mlx") && m.Alphabet.Name == pack.Int2.Name && !flat(q[i/l.Group*l.Group:][:l.Group]):
+		case strings.HasPrefix(s.meta.Tool, "mlx") && m.Alphabet.Name == pack.Int2.Name &&
+			!flat(q[i/l.Group*l.Group:][:l.Group]):
 			v = s.round(m, s.round(m, scale*float32(q[i]+2))-scale*(float32(q[i]+2)-v))
 		case s.meta.Tool == "gptqmodel":
 			v = s.round(m, v*s.round(m, scale))

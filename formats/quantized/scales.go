@@ -87,7 +87,8 @@ func (m *Matrix) checkScales() error {
 }
 
 func (l *Layer) badScale(i int, what string) error {
-	return fmt.Errorf("%w: module %q: row %d: scale of group %d %s; the checkpoint is damaged: download it again", pack.ErrCorrupt, l.Module, i/l.Groups(), i%l.Groups(), what)
+	return fmt.Errorf("%w: module %q: row %d: scale of group %d %s; the checkpoint is damaged: download it again",
+		pack.ErrCorrupt, l.Module, i/l.Groups(), i%l.Groups(), what)
 }
 
 // transposed turns [groups][rows] elements of so many bytes into [rows][groups].

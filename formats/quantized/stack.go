@@ -16,9 +16,12 @@ type Stack []*Matrix
 func Stackable(layers []*Layer) error {
 	first := layers[0]
 	for _, l := range layers[1:] {
-		if l.Rows != first.Rows || l.Columns != first.Columns || l.Group != first.Group || l.ScaleOf != first.ScaleOf || l.Panel != first.Panel || l.Experts > 0 {
-			return fmt.Errorf("%w: module %q: %d rows of %d columns in groups of %d, scales of type %s; module %q has %d, %d, %d, %s: experts of one block have one form",
-				pack.ErrUnsupported, l.Module, l.Rows, l.Columns, l.Group, l.ScaleOf, first.Module, first.Rows, first.Columns, first.Group, first.ScaleOf)
+		if l.Rows != first.Rows || l.Columns != first.Columns || l.Group != first.Group || l.ScaleOf != first.ScaleOf ||
+			l.Panel != first.Panel || l.Experts > 0 {
+			return fmt.Errorf("%w: module %q: %d rows of %d columns in groups of %d, scales of type %s; module %q has %d, %d, "+
+				"%d, %s: experts of one block have one form",
+				pack.ErrUnsupported, l.Module, l.Rows, l.Columns, l.Group, l.ScaleOf, first.Module, first.Rows, first.Columns,
+				first.Group, first.ScaleOf)
 		}
 	}
 	return nil
@@ -33,7 +36,8 @@ func OpenStack(layers []*Layer, read Read) (Stack, error) {
 			return nil, err
 		}
 		if first := append(s, m)[0]; m.Alphabet.Name != first.Alphabet.Name {
-			return nil, fmt.Errorf("%w: module %q has codes of alphabet %s, and module %q of %s: experts of one block have one", pack.ErrUnsupported, l.Module, m.Alphabet.Name, first.Layer.Module, first.Alphabet.Name)
+			return nil, fmt.Errorf("%w: module %q has codes of alphabet %s, and module %q of %s: experts of one block have one",
+				pack.ErrUnsupported, l.Module, m.Alphabet.Name, first.Layer.Module, first.Alphabet.Name)
 		}
 		s = append(s, m)
 	}

@@ -57,7 +57,8 @@ func (f files) openStack(config string) (s quantized.Stack, codes []int8, err er
 }
 
 // singles are the formats whose experts are modules of their own.
-var singles = slices.DeleteFunc(slices.Clone(formats), func(config string) bool { return config == stackConfig || config == ossConfig })
+var singles = slices.DeleteFunc(slices.Clone(formats),
+	func(config string) bool { return config == stackConfig || config == ossConfig })
 
 // TestStack: what a stack gives is what its matrices give, one after another.
 func TestStack(t *testing.T) {
@@ -98,8 +99,10 @@ func checkStack(t *testing.T, config string, s quantized.Stack) {
 	t.Helper()
 	l := s.Layer()
 	units := s.Rows() * l.Groups()
-	if z := s.Zeros(); z != nil && len(z) != units || len(s.ScaleValues()) != units || len(s.Scales()) != units*int(l.ScaleOf.Size()) {
-		t.Errorf("%s: %d scales in %d bytes and %d zero points for %d units", config, len(s.ScaleValues()), len(s.Scales()), len(z), units)
+	if z := s.Zeros(); z != nil && len(z) != units || len(s.ScaleValues()) != units ||
+		len(s.Scales()) != units*int(l.ScaleOf.Size()) {
+		t.Errorf("%s: %d scales in %d bytes and %d zero points for %d units", config, len(s.ScaleValues()), len(s.Scales()),
+			len(z), units)
 	}
 	if o := s.Order(); o != nil && len(o) != 4*l.Columns*len(s) {
 		t.Errorf("%s: an order of %d bytes for %d matrices of %d columns", config, len(o), len(s), l.Columns)
@@ -107,7 +110,8 @@ func checkStack(t *testing.T, config string, s quantized.Stack) {
 }
 
 // groupsConfig says of one expert that its groups are wider.
-const groupsConfig = `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8,"sym":false,"dynamic":{"+:e1$":{"group_size":16}}}}`
+const groupsConfig = `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8,"sym":false,` +
+	`"dynamic":{"+:e1$":{"group_size":16}}}}`
 
 // TestStackRefused: experts of one block have one form; the error names the one that differs.
 func TestStackRefused(t *testing.T) {
@@ -128,8 +132,9 @@ func TestStackRefused(t *testing.T) {
 				f.add("e2"+strings.TrimPrefix(name, "x"), x.DType, x.data, x.Shape...)
 			}
 		}, `"e2"`},
-		"not finite": {gptqConfig, func(f files) { copy(f["e2.scales"].data, floats(1, float32(math.Inf(1)), 0)) }, `"e2": row 0: scale of group 0 is +Inf`},
-		"bad order":  {gptqConfig, func(f files) { f["e1.g_idx"].data[0] = 7 }, `"e1`},
+		"not finite": {gptqConfig, func(f files) { copy(f["e2.scales"].data, floats(1, float32(math.Inf(1)), 0)) },
+			`"e2": row 0: scale of group 0 is +Inf`},
+		"bad order": {gptqConfig, func(f files) { f["e1.g_idx"].data[0] = 7 }, `"e1`},
 	} {
 		f := soundExperts(c.config)
 		c.change(f)
@@ -139,8 +144,8 @@ func TestStackRefused(t *testing.T) {
 	}
 }
 
-// FuzzStack: whatever a tensor of one expert holds, and whatever its shape is, the experts make a stack that gives as much as its rows
-// ask for, or an error of a kind.
+// FuzzStack: whatever a tensor of one expert holds, and whatever its shape is, the experts make a stack that gives as
+// much as its rows ask for, or an error of a kind.
 func FuzzStack(f *testing.F) {
 	for i := range singles {
 		f.Add(uint8(i), []byte{0x55, 0}, uint8(5), uint8(0), uint8(0))

@@ -110,8 +110,10 @@ func TestVectors(t *testing.T) {
 						t.Fatalf("%d bits, %s: code of row %d, column %d is %d, want %d", v.Bits, what, n, k, c, q-half)
 					}
 				}
-				if want := v.Z[n]; !slices.EqualFunc(zeros[n*groups:][:groups], want, func(a int8, b int) bool { return int(a) == b-half }) {
-					t.Fatalf("%d bits, %s: zero points of row %d are %v, want %v − %d", v.Bits, what, n, zeros[n*groups:][:groups], want, half)
+				if want := v.Z[n]; !slices.EqualFunc(zeros[n*groups:][:groups], want,
+					func(a int8, b int) bool { return int(a) == b-half }) {
+					t.Fatalf("%d bits, %s: zero points of row %d are %v, want %v − %d",
+						v.Bits, what, n, zeros[n*groups:][:groups], want, half)
 				}
 			}
 		}
@@ -124,9 +126,11 @@ func TestVectors(t *testing.T) {
 		for _, version := range []string{"gptq", "gptq_v2"} {
 			f := files{}
 			f.add("x.qweight", "I32", ints(part("qweight")), v.K*v.Bits/32, v.N)
-			f.add("x.qzeros", "I32", ints(part(map[string]string{"gptq": "qzeros_v1", "gptq_v2": "qzeros_v2"}[version])), groups, v.N*v.Bits/32)
+			zeros := map[string]string{"gptq": "qzeros_v1", "gptq_v2": "qzeros_v2"}[version]
+			f.add("x.qzeros", "I32", ints(part(zeros)), groups, v.N*v.Bits/32)
 			f.add("x.scales", safetensors.F32, floats(v.N*groups, 1, 1), groups, v.N)
-			check(version, fmt.Sprintf(`{"quantization_config":{"quant_method":"gptq","bits":%d,"group_size":%d,"sym":false,"checkpoint_format":%q}}`, v.Bits, v.Group, version), f)
+			check(version, fmt.Sprintf(`{"quantization_config":{"quant_method":"gptq","bits":%d,"group_size":%d,
+				"sym":false,"checkpoint_format":%q}}`, v.Bits, v.Group, version), f)
 		}
 		for name, packed := range v.CT {
 			if name == "weight_zero_point" {
@@ -137,8 +141,10 @@ func TestVectors(t *testing.T) {
 			f.add("x.weight_shape", "I32", ints([][]int64{{int64(v.N), int64(v.K)}}), 2)
 			f.add("x.weight_zero_point", "I32", ints(v.CT["weight_zero_point"]), len(v.CT["weight_zero_point"]), groups)
 			f.add("x.weight_scale", safetensors.F32, floats(v.N*groups, 1, 1), v.N, groups)
-			check(name, fmt.Sprintf(`{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"a":{"targets":["Linear"],
-				"weights":{"num_bits":%d,"type":"int","symmetric":false,"strategy":"group","group_size":%d}}}}}`, v.Bits, v.Group), f)
+			check(name, fmt.Sprintf(`{"quantization_config":{"quant_method":"compressed-tensors",
+				"format":"pack-quantized","config_groups":{"a":{"targets":["Linear"],
+				"weights":{"num_bits":%d,"type":"int","symmetric":false,"strategy":"group","group_size":%d}}}}}`,
+				v.Bits, v.Group), f)
 		}
 		if v.AWQ != nil {
 			f := files{}
