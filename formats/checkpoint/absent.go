@@ -38,7 +38,8 @@ func (c *Checkpoint) onlyWeights() (string, error) {
 	case len(found) == 1 && !part.MatchString(found[0]):
 		return found[0], nil
 	case len(found) > 0:
-		return "", fmt.Errorf("%w: %s is missing; without it nobody knows whether %s and its like are complete", pack.ErrCorrupt, indexFile, found[0])
+		return "", fmt.Errorf("%w: %s is missing; without it nobody knows whether %s and its like are complete",
+			pack.ErrCorrupt, indexFile, found[0])
 	case len(names) == 0:
 		return "", fmt.Errorf("%w: the directory is empty; a checkpoint has config.json and %s", pack.ErrUnsupported, single)
 	}
@@ -68,7 +69,8 @@ func (c *Checkpoint) otherWeights(names []string) error {
 	if len(names) > 0 {
 		seen = " (" + names[0] + " is of no known kind)"
 	}
-	return fmt.Errorf("%w: no safetensors file in the directory%s; a checkpoint has config.json and %s", pack.ErrUnsupported, seen, single)
+	return fmt.Errorf("%w: no safetensors file in the directory%s; a checkpoint has config.json and %s",
+		pack.ErrUnsupported, seen, single)
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

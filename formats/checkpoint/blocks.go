@@ -28,6 +28,7 @@ func (c *Checkpoint) Blocks(t Tensor) (Blocks, bool) {
 		b.Scale = v.scale
 	}
 	v.raw, v.size = safetensors.U8, v.stored
-	b.Stored.DType, b.Stored.Shape, b.Stored.Size, b.Stored.view = v.raw, []int{int(v.rows), int(v.stored)}, v.rows*v.stored, &v
+	b.Stored.DType, b.Stored.Shape, b.Stored.Size, b.Stored.view = v.raw, []int{int(v.rows),
+		int(v.stored)}, v.rows*v.stored, &v
 	return b, true
 }

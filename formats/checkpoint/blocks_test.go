@@ -12,9 +12,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestBlocks: rows in blocks are those of the file, in the order of the checkpoint, whether they are read whole or in pieces.
+// TestBlocks: rows in blocks are those of the file, in the order of the checkpoint, whether they are read whole or in
+// pieces.
 func TestBlocks(t *testing.T) {
-	c, err := openGGUFFile(t, ggufModel(t, nil, gguf.TensorInfo{Name: "output.weight", Shape: []int64{8, 128}, Type: gguf.I2_S}))
+	c, err := openGGUFFile(t, ggufModel(t, nil,
+		gguf.TensorInfo{Name: "output.weight", Shape: []int64{8, 128}, Type: gguf.I2_S}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +28,8 @@ func TestBlocks(t *testing.T) {
 	} {
 		x, _ := c.Lookup(name)
 		b, ok := c.Blocks(x)
-		if !ok || b.Type != gguf.Q8_0 || b.Scale != want.scale || b.Stored.Begin != x.Begin || b.Stored.Size != int64(34*want.rows) {
+		if !ok || b.Type != gguf.Q8_0 || b.Scale != want.scale || b.Stored.Begin != x.Begin ||
+			b.Stored.Size != int64(34*want.rows) {
 			t.Fatalf("%s: %+v, %t", name, b, ok)
 		}
 		for _, piece := range []int{1 << 20, 50} {
@@ -44,7 +47,8 @@ func TestBlocks(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"model.embed_tokens.weight", "model.norm.weight", "model.layers.0.self_attn.v_proj.weight", "lm_head.weight"} {
+	for _, name := range []string{"model.embed_tokens.weight", "model.norm.weight",
+		"model.layers.0.self_attn.v_proj.weight", "lm_head.weight"} {
 		x, found := c.Lookup(name)
 		if _, ok := c.Blocks(x); ok || !found {
 			t.Errorf("%s: found %t, in blocks %t", name, found, ok)

@@ -105,10 +105,12 @@ func (c *Checkpoint) addShards(files []*file) error {
 			return c.about(f, err)
 		}
 		if format, _ := h.Meta("format"); format == "lowpack" {
-			return fmt.Errorf("%w: %s is a packed file, not a checkpoint: lowpack repack changes its layout, lowpack unpack makes a checkpoint of it", pack.ErrUnsupported, f.name)
+			return fmt.Errorf("%w: %s is a packed file, not a checkpoint: lowpack repack changes its layout, lowpack unpack "+
+				"makes a checkpoint of it", pack.ErrUnsupported, f.name)
 		}
 		if headers += h.DataStart; headers > maxHeaders || len(c.tensors)+len(h.Tensors) > MaxTensors {
-			return fmt.Errorf("%w: %s: the shards hold more than %d tensors or %d bytes of headers", pack.ErrLimit, f.name, MaxTensors, maxHeaders)
+			return fmt.Errorf("%w: %s: the shards hold more than %d tensors or %d bytes of headers", pack.ErrLimit, f.name,
+				MaxTensors, maxHeaders)
 		}
 		if err := c.addTensors(f, h); err != nil {
 			return err

@@ -79,7 +79,8 @@ func TestWhatIsThere(t *testing.T) {
 	}{
 		{nil, pack.ErrUnsupported, "the directory is empty"},
 		{[]string{"README.md"}, pack.ErrUnsupported, "no safetensors file"},
-		{[]string{"model.ckpt"}, pack.ErrUnsupported, "no safetensors file in the directory (model.ckpt is of no known kind)"},
+		{[]string{"model.ckpt"}, pack.ErrUnsupported,
+			"no safetensors file in the directory (model.ckpt is of no known kind)"},
 		{[]string{"model-00001-of-00002.safetensors"}, pack.ErrCorrupt, "index.json is missing"},
 		{[]string{"a.safetensors", "b.safetensors"}, pack.ErrCorrupt, "index.json is missing"},
 		{[]string{"weights.safetensors"}, nil, ""},

@@ -34,7 +34,8 @@ func resolve(path string) (place, error) {
 		if kind := filekind.Missing(path, err); kind != err {
 			return place{}, kind
 		}
-		return place{}, fmt.Errorf("%w: a checkpoint is a directory, a .safetensors or .gguf file, or ORG/NAME of a model on the hub", err)
+		return place{},
+			fmt.Errorf("%w: a checkpoint is a directory, a .safetensors or .gguf file, or ORG/NAME of a model on the hub", err)
 	}
 	if err != nil {
 		return place{}, err
@@ -54,7 +55,8 @@ func resolve(path string) (place, error) {
 		if err := weightsAt(real); err != nil {
 			return place{}, filerr.Named(path, err)
 		}
-		return place{}, filerr.Named(path, fmt.Errorf("%w: a checkpoint is a directory, or a .safetensors or .gguf file", pack.ErrUnsupported))
+		return place{}, filerr.Named(path,
+			fmt.Errorf("%w: a checkpoint is a directory, or a .safetensors or .gguf file", pack.ErrUnsupported))
 	}
 	d, err := openDir(filepath.Dir(real))
 	return place{dir: d, bare: filepath.Base(real)}, err
@@ -184,7 +186,8 @@ func regular(name string, info fs.FileInfo) error {
 // confined explains the error of os.Root for a link that leaves the directory.
 func confined(name string, err error) error {
 	if filerr.Escapes(err) {
-		return fmt.Errorf("%w: %s is a symbolic link out of the checkpoint's directory; copy the file to its place, or name the directory it is in", pack.ErrCorrupt, name)
+		return fmt.Errorf("%w: %s is a symbolic link out of the checkpoint's directory; copy the file to its place, or "+
+			"name the directory it is in", pack.ErrCorrupt, name)
 	}
 	return fmt.Errorf("%s: %w", name, err)
 }
@@ -196,7 +199,8 @@ func (f *file) unchanged() error {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
 	if now.Size() != f.size || !now.ModTime().Equal(f.info.ModTime()) {
-		return fmt.Errorf("%w: %s was changed while it was read (%d bytes then, %d now)", pack.ErrCorrupt, f.name, f.size, now.Size())
+		return fmt.Errorf("%w: %s was changed while it was read (%d bytes then, %d now)", pack.ErrCorrupt, f.name, f.size,
+			now.Size())
 	}
 	named, err := f.dir.root.Stat(f.path)
 	if err != nil || !os.SameFile(named, f.info) {

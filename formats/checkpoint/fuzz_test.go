@@ -25,7 +25,8 @@ func FuzzIndex(f *testing.F) {
 			f.Add(text, uint64(1))
 		}
 	}
-	f.Add([]byte(`{"metadata":{"total_size":1.5e3,"x":[{"y":[null,true,-0.1e+5]}]},"weight_map":{"\ud83d\ude00":"a.safetensors"},"z":false}`+"\n"), uint64(0))
+	f.Add([]byte(`{"metadata":{"total_size":1.5e3,"x":[{"y":[null,true,-0.1e+5]}]},`+
+		`"weight_map":{"\ud83d\ude00":"a.safetensors"},"z":false}`+"\n"), uint64(0))
 	f.Add([]byte(`{"weight_map":{"a":"COM1.safetensors","b":"..","c":"/x","d":"x\\y","e":".safetensors"}}`), uint64(0))
 	f.Fuzz(func(t *testing.T, text []byte, seed uint64) {
 		text = hostile.Mutate(seed, text, `"weight_map":`, `"../x.safetensors"`, `"a.safetensors"`)
@@ -53,7 +54,8 @@ func FuzzIndex(f *testing.F) {
 			if other[tensor] != name {
 				t.Fatalf("tensor %q: %q, another reader has %q", tensor, name, other[tensor])
 			}
-			if plainName(name) == nil && (filepath.Base(name) != name || !filepath.IsLocal(name) || name == ".." || strings.ContainsAny(name, "\x00/\\:")) {
+			if plainName(name) == nil && (filepath.Base(name) != name || !filepath.IsLocal(name) || name == ".." ||
+				strings.ContainsAny(name, "\x00/\\:")) {
 				t.Fatalf("%q passes as a plain name", name)
 			}
 		}

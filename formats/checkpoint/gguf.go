@@ -103,7 +103,8 @@ func (g *ggufFile) texts() (err error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.c.texts)) {
 		if n := int64(len(g.c.texts[name])); n > modelfile.Limit(name) {
-			return fmt.Errorf("%w: %s rebuilt from its keys has %d bytes; at most %d are read", pack.ErrLimit, name, n, modelfile.Limit(name))
+			return fmt.Errorf("%w: %s rebuilt from its keys has %d bytes; at most %d are read", pack.ErrLimit, name, n,
+				modelfile.Limit(name))
 		}
 	}
 	return nil
@@ -131,7 +132,8 @@ func (g *ggufFile) enter(t hf.Tensor) error {
 	if err != nil {
 		return err
 	}
-	x := Tensor{Name: t.Name, DType: dtype, File: g.c.shards[0].name + viewSuffix, Begin: g.offset, Size: dtype.Size() * t.From.Weights(), view: v}
+	x := Tensor{Name: t.Name, DType: dtype, File: g.c.shards[0].name + viewSuffix, Begin: g.offset,
+		Size: dtype.Size() * t.From.Weights(), view: v}
 	for _, d := range t.From.Shape {
 		if d > pack.MaxDim {
 			return fmt.Errorf("%w: dimension %d", pack.ErrLimit, d)
@@ -144,7 +146,8 @@ func (g *ggufFile) enter(t hf.Tensor) error {
 }
 
 // plainTypes are stored as a checkpoint stores them.
-var plainTypes = map[gguf.Type]safetensors.DType{gguf.F32: safetensors.F32, gguf.F16: safetensors.F16, gguf.BF16: safetensors.BF16}
+var plainTypes = map[gguf.Type]safetensors.DType{gguf.F32: safetensors.F32, gguf.F16: safetensors.F16,
+	gguf.BF16: safetensors.BF16}
 
 // view makes the rows of a tensor.
 func (g *ggufFile) view(t hf.Tensor) (*view, safetensors.DType, error) {

@@ -22,16 +22,22 @@ func ggufModel(t *testing.T, keys []gguf.KV, extra ...gguf.TensorInfo) []byte {
 	keys = append([]gguf.KV{
 		{Key: "general.architecture", Value: gguf.TextValue("llama")}, {Key: "llama.block_count", Value: gguf.U32Value(1)},
 		{Key: "llama.context_length", Value: gguf.U32Value(64)}, {Key: "llama.embedding_length", Value: gguf.U32Value(32)},
-		{Key: "llama.feed_forward_length", Value: gguf.U32Value(64)}, {Key: "llama.attention.head_count", Value: gguf.U32Value(8)},
-		{Key: "llama.attention.head_count_kv", Value: gguf.U32Value(2)}, {Key: "llama.attention.layer_norm_rms_epsilon", Value: gguf.FloatValue(1e-5)},
+		{Key: "llama.feed_forward_length", Value: gguf.U32Value(64)},
+		{Key: "llama.attention.head_count", Value: gguf.U32Value(8)},
+		{Key: "llama.attention.head_count_kv", Value: gguf.U32Value(2)},
+		{Key: "llama.attention.layer_norm_rms_epsilon", Value: gguf.FloatValue(1e-5)},
 	}, keys...)
 	ts := []gguf.TensorInfo{
 		{Name: "token_embd.weight", Shape: []int64{8, 32}, Type: gguf.BF16}, {Name: "output_norm.weight", Shape: []int64{32}},
 		{Name: "blk.0.attn_norm.weight", Shape: []int64{32}}, {Name: "blk.0.ffn_norm.weight", Shape: []int64{32}},
-		{Name: "blk.0.attn_q.weight", Shape: []int64{32, 32}, Type: gguf.Q8_0}, {Name: "blk.0.attn_k.weight", Shape: []int64{8, 32}},
-		{Name: "blk.0.attn_v.weight", Shape: []int64{8, 32}, Type: gguf.F16}, {Name: "blk.0.attn_output.weight", Shape: []int64{32, 32}, Type: gguf.Q8_0},
-		{Name: "blk.0.ffn_gate.weight", Shape: []int64{64, 32}, Type: gguf.Q8_0}, {Name: "blk.0.ffn_gate.scale", Shape: []int64{1}},
-		{Name: "blk.0.ffn_up.weight", Shape: []int64{64, 32}, Type: gguf.Q8_0}, {Name: "blk.0.ffn_down.weight", Shape: []int64{32, 64}, Type: gguf.Q8_0},
+		{Name: "blk.0.attn_q.weight", Shape: []int64{32, 32}, Type: gguf.Q8_0},
+		{Name: "blk.0.attn_k.weight", Shape: []int64{8, 32}},
+		{Name: "blk.0.attn_v.weight", Shape: []int64{8, 32}, Type: gguf.F16},
+		{Name: "blk.0.attn_output.weight", Shape: []int64{32, 32}, Type: gguf.Q8_0},
+		{Name: "blk.0.ffn_gate.weight", Shape: []int64{64, 32}, Type: gguf.Q8_0},
+		{Name: "blk.0.ffn_gate.scale", Shape: []int64{1}},
+		{Name: "blk.0.ffn_up.weight", Shape: []int64{64, 32}, Type: gguf.Q8_0},
+		{Name: "blk.0.ffn_down.weight", Shape: []int64{32, 64}, Type: gguf.Q8_0},
 	}
 	return ggufBytes(t, keys, append(ts, extra...))
 }
@@ -119,20 +125,26 @@ func TestGGUF(t *testing.T) {
 				t.Fatalf("row %d: q %v, k %v, want row %d", m, q[32*m+5], k[32*m%256+5], stored)
 			}
 		}
-		gate, up := valuesOf(t, c, "model.layers.0.mlp.gate_proj.weight", piece), valuesOf(t, c, "model.layers.0.mlp.up_proj.weight", piece)
+		gate := valuesOf(t, c, "model.layers.0.mlp.gate_proj.weight", piece)
+		up := valuesOf(t, c, "model.layers.0.mlp.up_proj.weight", piece)
 		if gate[33] != 2 || up[33] != 1 || gate[63*32] != 126 {
 			t.Errorf("gate %v, up %v: the scale of 2 is not applied to the one it belongs to", gate[33], up[33])
 		}
 	}
-	for name, dtype := range map[string]string{"model.embed_tokens.weight": "BF16", "model.layers.0.self_attn.v_proj.weight": "F16", "model.norm.weight": "F32", "model.layers.0.mlp.down_proj.weight": "F32"} {
+	for name, dtype := range map[string]string{"model.embed_tokens.weight": "BF16",
+		"model.layers.0.self_attn.v_proj.weight": "F16",
+		"model.norm.weight":                      "F32",
+		"model.layers.0.mlp.down_proj.weight":    "F32"} {
 		if x, ok := c.Lookup(name); !ok || string(x.DType) != dtype {
 			t.Errorf("%s: %v", name, x)
 		}
 	}
-	if v, ok := c.View(); !ok || v.Name != "m.gguf (decoded)" || len(c.Sources()) != 1 || c.Sources()[0].Name != "m.gguf" || len(c.Shards()) != 0 {
+	if v, ok := c.View(); !ok || v.Name != "m.gguf (decoded)" || len(c.Sources()) != 1 ||
+		c.Sources()[0].Name != "m.gguf" || len(c.Shards()) != 0 {
 		t.Errorf("%v, %v, %v", v, c.Sources(), c.Shards())
 	}
-	for name, want := range map[string]string{"model.layers.0.self_attn.q_proj.weight": "Q8_0 1088", "model.norm.weight": "F32 128", "model.embed_tokens.weight": "BF16 512"} {
+	for name, want := range map[string]string{"model.layers.0.self_attn.q_proj.weight": "Q8_0 1088",
+		"model.norm.weight": "F32 128", "model.embed_tokens.weight": "BF16 512"} {
 		x, _ := c.Lookup(name)
 		if kind, bytes := x.Stored(); fmt.Sprint(kind, " ", bytes) != want {
 			t.Errorf("%s: %s, %d bytes; want %s", name, kind, bytes, want)
@@ -147,14 +159,17 @@ func TestGGUF(t *testing.T) {
 func TestGGUFRefused(t *testing.T) {
 	hadamard := gguf.KV{Key: "prism.hadamard.version", Value: gguf.U32Value(1)}
 	for says, file := range map[string][]byte{
-		`key "prism.hadamard.version"`:                   ggufModel(t, []gguf.KV{hadamard}),
-		`unexpected tensor "blk.0.attn_sub_norm2.weight`: ggufModel(t, nil, gguf.TensorInfo{Name: "blk.0.attn_sub_norm2.weight", Shape: []int64{32}}),
-		`unexpected tensor "golden"`:                     ggufModel(t, nil, gguf.TensorInfo{Name: "golden", Shape: []int64{32}}),
-		`"mamba"; supported are llama`:                   ggufBytes(t, []gguf.KV{{Key: "general.architecture", Value: gguf.TextValue("mamba")}}, []gguf.TensorInfo{{Name: "a", Shape: []int64{1}}}),
-		"3 dimensions":                                   ggufModel(t, nil, gguf.TensorInfo{Name: "blk.1.attn_v.weight", Shape: []int64{2, 2, 2}}),
+		`key "prism.hadamard.version"`: ggufModel(t, []gguf.KV{hadamard}),
+		`unexpected tensor "blk.0.attn_sub_norm2.weight`: ggufModel(t, nil,
+			gguf.TensorInfo{Name: "blk.0.attn_sub_norm2.weight", Shape: []int64{32}}),
+		`unexpected tensor "golden"`: ggufModel(t, nil, gguf.TensorInfo{Name: "golden", Shape: []int64{32}}),
+		`"mamba"; supported are llama`: ggufBytes(t, []gguf.KV{{Key: "general.architecture", Value: gguf.TextValue("mamba")}},
+			[]gguf.TensorInfo{{Name: "a", Shape: []int64{1}}}),
+		"3 dimensions": ggufModel(t, nil, gguf.TensorInfo{Name: "blk.1.attn_v.weight", Shape: []int64{2, 2, 2}}),
 	} {
 		_, err := openGGUFFile(t, file)
-		if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "m.gguf") {
+		if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), says) ||
+			!strings.Contains(err.Error(), "m.gguf") {
 			t.Errorf("%v, want one that says %q", err, says)
 		}
 	}
@@ -182,7 +197,8 @@ func TestGGUFParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, ok := c.Lookup("lm_head.weight"); !ok || len(c.Sources()) != 2 || !strings.Contains(string(c.Config()), `"tie_word_embeddings": false`) {
+	if _, ok := c.Lookup("lm_head.weight"); !ok || len(c.Sources()) != 2 ||
+		!strings.Contains(string(c.Config()), `"tie_word_embeddings": false`) {
 		t.Errorf("%v %s", c.Sources(), c.Config())
 	}
 	if _, err := Open(filepath.Join(dir, "m-00002-of-00002.gguf")); !errors.Is(err, pack.ErrUnsupported) {

@@ -75,8 +75,8 @@ func own(c *hostile.Case) bool {
 	return c.ID == "C06"
 }
 
-// hang is the processor time that no case may take; that a command takes less than a second for it, the tests of the command
-// line measure.
+// hang is the processor time that no case may take; that a command takes less than a second for it, the tests of the
+// command line measure.
 const hang = 20 * time.Second
 
 // TestHostile holds every case of the corpus to its verdict, without hanging.
@@ -162,7 +162,8 @@ func TestOtherFormats(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "model.gguf"), []byte("GGUF"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, word := range map[string]string{dir: "name the file itself", filepath.Join(dir, "model.gguf"): "truncated", filepath.Join(dir, "org/name"): "on the hub"} {
+	for path, word := range map[string]string{dir: "name the file itself", filepath.Join(dir, "model.gguf"): "truncated",
+		filepath.Join(dir, "org/name"): "on the hub"} {
 		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -206,7 +207,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestSharedBlobs reads a snapshot whose blobs are links to those that all models of a cache share, and refuses links out of the cache.
+// TestSharedBlobs reads a snapshot whose blobs are links to those that all models of a cache share, and refuses links
+// out of the cache.
 func TestSharedBlobs(t *testing.T) {
 	snapshot := build(t, caseOf(t, "D00c"))
 	entry := filepath.Dir(filepath.Dir(snapshot))
@@ -237,14 +239,16 @@ func TestSharedBlobs(t *testing.T) {
 	}
 	shared := filepath.Join(cache, "blobs", "ab", "abcd")
 	move(shared)
-	if relative, err := filepath.Rel(filepath.Dir(blob), shared); err != nil || os.Remove(blob) != nil || os.Symlink(relative, blob) != nil {
+	if relative, err := filepath.Rel(filepath.Dir(blob), shared); err != nil || os.Remove(blob) != nil ||
+		os.Symlink(relative, blob) != nil {
 		t.Fatal(err)
 	}
 	if _, err := readAll(snapshot, nil); err != nil {
 		t.Error(err)
 	}
 	move(filepath.Join(t.TempDir(), "elsewhere"))
-	if _, err := readAll(snapshot, nil); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "symbolic link out of") {
+	if _, err := readAll(snapshot, nil); !errors.Is(err, pack.ErrCorrupt) ||
+		!strings.Contains(err.Error(), "symbolic link out of") {
 		t.Errorf("%v", err)
 	}
 }
@@ -264,9 +268,11 @@ func TestShards(t *testing.T) {
 	for _, x := range one.Tensors() {
 		total += x.Size
 	}
-	sizes := map[string]bool{itoa(total): true, itoa(total) + ".0": true, "1e3": false, "-4": false, "1": false, "0.5": false}
+	sizes := map[string]bool{itoa(total): true, itoa(total) + ".0": true, "1e3": false, "-4": false, "1": false,
+		"0.5": false}
 	for spelling, right := range sizes {
-		text := strings.Replace(string(index), "{", `{"metadata":{"total_parameters":[1,{"a":null}],"total_size":`+spelling+`},`, 1)
+		text := strings.Replace(string(index), "{",
+			`{"metadata":{"total_parameters":[1,{"a":null}],"total_size":`+spelling+`},`, 1)
 		if err := os.WriteFile(filepath.Join(path, indexFile), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -277,7 +283,8 @@ func TestShards(t *testing.T) {
 		if (len(c.Details()) == 0) != right {
 			t.Errorf("total_size %s: details %q", spelling, c.Details())
 		}
-		if !slices.EqualFunc(c.Tensors(), one.Tensors(), func(a, b Tensor) bool { return a.Name == b.Name && a.Size == b.Size }) {
+		if !slices.EqualFunc(c.Tensors(), one.Tensors(),
+			func(a, b Tensor) bool { return a.Name == b.Name && a.Size == b.Size }) {
 			t.Error("the shards hold other tensors than the single file")
 		}
 	}

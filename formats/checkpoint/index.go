@@ -146,7 +146,8 @@ func (c *Checkpoint) compare(x *index) error {
 	if len(x.files) != len(c.tensors) {
 		for _, name := range sortedKeys(x.files) {
 			if _, ok := c.index[name]; !ok {
-				return fmt.Errorf("%w: tensor %q: %s says %s, which does not hold it", pack.ErrCorrupt, name, indexFile, x.files[name])
+				return fmt.Errorf("%w: tensor %q: %s says %s, which does not hold it", pack.ErrCorrupt, name, indexFile,
+					x.files[name])
 			}
 		}
 	}

@@ -22,7 +22,9 @@ func twoShards(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	put("x.safetensors", `{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}`, "aaaabbbb")
+	put("x.safetensors",
+		`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}`,
+		"aaaabbbb")
 	put("y.safetensors", `{"c":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}`, "cccc")
 	index := `{"weight_map":{"a":"x.safetensors","b":"x.safetensors","c":"y.safetensors"}}`
 	if err := os.WriteFile(filepath.Join(dir, indexFile), []byte(index), 0o600); err != nil {
@@ -116,7 +118,8 @@ func TestShardNames(t *testing.T) {
 
 // TestParseSize: sizes that some writers spell as floats count, fractions of a byte do not.
 func TestParseSize(t *testing.T) {
-	for text, want := range map[string]int64{"12": 12, "1.2e1": 12, "12.0": 12, "1.5": -2, "-1": -2, "1e300": -2, "x": -2} {
+	for text, want := range map[string]int64{"12": 12, "1.2e1": 12, "12.0": 12, "1.5": -2, "-1": -2,
+		"1e300": -2, "x": -2} {
 		if got := parseSize(text); got != want {
 			t.Error(fmt.Sprint(text, ": ", got))
 		}
